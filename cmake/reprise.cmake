@@ -1,0 +1,53 @@
+# One library per folder, one test binary per mirrored test file.
+
+# Flags that every target of the project shares.
+add_library(reprise_flags INTERFACE)
+target_include_directories(reprise_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
+  $<$<BOOL:${REPRISE_DEV}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined -fno-omit-frame-pointer>
+  $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>)
+target_link_options(reprise_flags INTERFACE
+  $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined>
+  $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>)
+
+# reprise_library(name SOURCES a.cc b.cc DEPS other_library ...)
+# A static library; without SOURCES, a header-only one.
+function(reprise_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(${name} PUBLIC reprise_flags ${ARG_DEPS})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE reprise_flags ${ARG_DEPS})
+  endif()
+endfunction()
+
+# reprise_test(name SOURCES a_test.cc DEPS library ... [LABELS unit] [ENVIRONMENT K=V ...])
+# A GoogleTest binary, discovered test by test; REPRISE_SOURCE_DIR names the checkout.
+function(reprise_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} reprise_flags GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    REPRISE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "${ARG_ENVIRONMENT}")
+endfunction()
+
+# reprise_benchmark(name SOURCES a_bench.cc DEPS library ...): Google Benchmark, smoke-run by ctest.
+function(reprise_benchmark name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} reprise_flags benchmark::benchmark_main)
+  target_compile_definitions(${name} PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${name} COMMAND ${name} --benchmark_min_time=0.01)
+  set_tests_properties(${name} PROPERTIES LABELS bench TIMEOUT 120)
+endfunction()

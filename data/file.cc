@@ -1,0 +1,74 @@
+#include "data/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace reprise {
+namespace {
+
+Status write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return fail(ErrorKind::kIo, "{}", std::strerror(errno));
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS) {
+    return fail(ErrorKind::kIo, "{}", std::strerror(errno));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return fail(ErrorKind::kIo, "{}: cannot open: {}", path, std::strerror(errno));
+  }
+  std::string bytes;
+  struct stat info {};
+  if (::fstat(descriptor, &info) == 0 && info.st_size > 0) {
+    bytes.reserve(static_cast<size_t>(info.st_size));
+  }
+  char chunk[1 << 16];
+  for (;;) {
+    const ssize_t got = ::read(descriptor, chunk, sizeof chunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const int reason = errno;
+      ::close(descriptor);
+      return fail(ErrorKind::kIo, "{}: cannot read: {}", path, std::strerror(reason));
+    }
+    if (got == 0) break;
+    bytes.append(chunk, static_cast<size_t>(got));
+  }
+  ::close(descriptor);
+  return bytes;
+}
+
+Status write_file_atomically(const std::string& path, std::string_view bytes) {
+  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    return fail(ErrorKind::kIo, "{}: cannot write: {}", path, std::strerror(errno));
+  }
+  Status written = write_all(descriptor, bytes);
+  if (::close(descriptor) != 0 && written) {
+    written = fail(ErrorKind::kIo, "{}", std::strerror(errno));
+  }
+  if (written && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    written = fail(ErrorKind::kIo, "{}", std::strerror(errno));
+  }
+  if (!written) {
+    ::unlink(temporary.c_str());
+    return pass(written.error(), path + ": cannot write");
+  }
+  return {};
+}
+
+}  // namespace reprise
