@@ -1,0 +1,149 @@
+// An HLO module as values: shapes, instructions, computations. It is what the
+// parser makes, every floor reads, and the printer writes.
+//
+// Invariants (established by the parser or `verify`): instructions of a
+// computation stand in a topological order (operands first); ids are indices;
+// names are unique within a computation. Instances are plain values, safe to
+// read from many threads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "data/hlo/opcode.h"
+
+namespace reprise {
+
+/// Index of an instruction in its computation.
+enum class InstructionId : uint32_t {};
+/// Index of a computation in its module.
+enum class ComputationId : uint32_t {};
+
+constexpr uint32_t index_of(InstructionId id) { return static_cast<uint32_t>(id); }
+constexpr uint32_t index_of(ComputationId id) { return static_cast<uint32_t>(id); }
+
+enum class PrimitiveType : uint8_t {
+  kPred, kS4, kS8, kS16, kS32, kS64, kU4, kU8, kU16, kU32, kU64,
+  kF16, kBF16, kF32, kF64, kF8E4M3FN, kF8E5M2, kF8E4M3FNUZ, kF8E5M2FNUZ,
+  kF8E4M3B11FNUZ, kF8E4M3, kF8E3M4, kF8E8M0FNU, kF4E2M1FN, kC64, kC128,
+  kToken, kOpaque, kTuple,
+};
+
+/// Spelling in HLO text ("f32"); kTuple has none.
+std::string_view primitive_type_name(PrimitiveType type);
+std::optional<PrimitiveType> primitive_type_from_name(std::string_view name);
+/// Bits of one element: pred 8, s4/u4/f4 4; 0 for token, opaque and tuple.
+int primitive_type_bits(PrimitiveType type);
+
+/// The type and size of one array, or a tuple of shapes.
+struct Shape {
+  PrimitiveType type = PrimitiveType::kF32;
+  std::vector<int64_t> dimensions;        ///< Array extents, major first as written.
+  std::vector<bool> dynamic;              ///< Empty, or one flag a dimension (`<=N`, `?`).
+  std::vector<int64_t> minor_to_major;    ///< Layout; empty when none was written.
+  bool has_layout = false;                ///< A layout was written (`{}` for scalars counts).
+  std::string layout_suffix;              ///< Tiles, memory space …: text after the ':' in a layout.
+  std::vector<Shape> elements;            ///< Tuple elements when type is kTuple.
+
+  bool is_tuple() const { return type == PrimitiveType::kTuple; }
+  bool is_array() const {
+    return type != PrimitiveType::kTuple && type != PrimitiveType::kToken &&
+           type != PrimitiveType::kOpaque;
+  }
+  bool operator==(const Shape&) const = default;
+};
+
+/// Number of elements of an array shape (1 for a scalar). The parser has checked
+/// that element counts and byte sizes of every shape fit in int64.
+int64_t element_count(const Shape& shape);
+/// Bytes of an array, or of all arrays of a tuple (a tuple's pointer table is not counted).
+int64_t byte_size(const Shape& shape);
+/// Prints as HLO text, `f32[2,3]{1,0}`; without layouts on request.
+std::string shape_text(const Shape& shape, bool with_layout = true);
+
+/// Attribute values keep references as ids, so that renaming is safe; what Reprise
+/// does not interpret is kept verbatim as text.
+struct RawText {
+  std::string text;
+  bool operator==(const RawText&) const = default;
+};
+using AttributeValue = std::variant<RawText, std::vector<int64_t>, ComputationId,
+                                    std::vector<ComputationId>, std::vector<InstructionId>>;
+
+/// `name=value` after the operands of an instruction. `dimensions={0,1}` and like lists are
+/// vector<int64_t>; `to_apply=%c`, `calls=`, `body=`, `condition=` … ComputationId;
+/// `branch_computations={…}`, `called_computations={…}` vectors of them;
+/// `control-predecessors={…}` InstructionIds; everything else raw.
+struct Attribute {
+  std::string name;
+  AttributeValue value;
+  bool operator==(const Attribute&) const = default;
+};
+
+struct Instruction {
+  std::string name;                      ///< Without the leading '%'.
+  Opcode opcode = Opcode::kParameter;
+  /// For generic async sugar (`reduce-scatter-start`) and opcodes outside the enum's list
+  /// of known ones: the opcode as written. Empty otherwise.
+  std::string opcode_text;
+  Shape shape;
+  std::vector<InstructionId> operands;
+  int64_t parameter_number = -1;         ///< kParameter only.
+  std::string literal;                   ///< kConstant: the literal as written, `{...}` if elided.
+  std::vector<Attribute> attributes;     ///< As written, metadata and sharding included.
+
+  const Attribute* find_attribute(std::string_view attribute_name) const;
+  bool operator==(const Instruction&) const = default;
+};
+
+struct Computation {
+  std::string name;
+  std::vector<Instruction> instructions;
+  InstructionId root{};
+  bool is_fused = false;                 ///< Called by a fusion (filled by the parser).
+  bool has_header_types = true;          ///< The header printed parameters and result.
+  std::string execution_thread;          ///< `execution_thread="…"`, or empty.
+
+  const Instruction& at(InstructionId id) const { return instructions[index_of(id)]; }
+  Instruction& at(InstructionId id) { return instructions[index_of(id)]; }
+  bool operator==(const Computation&) const = default;
+};
+
+/// One entry of `input_output_alias`: output tuple index -> parameter.
+struct InputOutputAlias {
+  std::vector<int64_t> output_index;
+  int64_t parameter = 0;
+  std::vector<int64_t> parameter_index;
+  bool must_alias = false;
+  bool operator==(const InputOutputAlias&) const = default;
+};
+
+struct Module {
+  std::string name;
+  std::vector<Attribute> attributes;     ///< Header attributes but input_output_alias, as written.
+  std::vector<InputOutputAlias> aliases;
+  std::vector<Computation> computations; ///< In text order; callees precede callers.
+  ComputationId entry{};
+  std::string tail_tables;               ///< FileNames … StackFrames tables, verbatim.
+
+  const Computation& entry_computation() const { return computations[index_of(entry)]; }
+  Computation& entry_computation() { return computations[index_of(entry)]; }
+  const Computation& at(ComputationId id) const { return computations[index_of(id)]; }
+  bool operator==(const Module&) const = default;
+};
+
+/// Users of each instruction, `[instruction]` -> ids in ascending order, each once.
+std::vector<std::vector<InstructionId>> users_of(const Computation& computation);
+
+/// Typed views of attributes. Each returns its HLO default when the attribute is absent.
+/// Errors: kInvalid when the text is malformed.
+std::vector<int64_t> integer_list(const Instruction& instruction, std::string_view attribute);
+std::optional<ComputationId> called_computation(const Instruction& instruction,
+                                                std::string_view attribute = "to_apply");
+
+}  // namespace reprise

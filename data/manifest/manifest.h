@@ -1,0 +1,72 @@
+// The manifest beside a program: what its parameters and outputs are, and where
+// their values come from. Schema `reprise.manifest/1`, see data/programs/README.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/hlo/module.h"
+#include "data/result.h"
+
+namespace reprise {
+
+enum class ParameterRole { kState, kBatch };
+enum class OutputRole { kState, kLoss, kCorrect, kOther };
+enum class InitKind { kUniform, kZeros, kOnes, kConstant };
+
+struct ManifestParameter {
+  int64_t index = 0;
+  std::string name;
+  ParameterRole role = ParameterRole::kState;
+  InitKind init = InitKind::kZeros;  ///< State only.
+  uint64_t seed = 0;                 ///< kUniform: stream of splitmix64.
+  double scale = 0;                  ///< kUniform: values in [-scale, scale).
+  double value = 0;                  ///< kConstant.
+  std::string field;                 ///< Batch only: field of the dataset.
+};
+
+struct ManifestOutput {
+  int64_t index = 0;
+  OutputRole role = OutputRole::kOther;
+  int64_t parameter = -1;            ///< kState: the parameter it is the next value of.
+};
+
+struct DatasetField {
+  std::string name;
+  int64_t offset = 0, count = 0;     ///< records: bytes from the record's start.
+  double scale = 1;                  ///< records: multiplies u8 when the parameter is f32.
+  int64_t shift = 0;                 ///< text: tokens after the window's start.
+};
+
+struct Dataset {
+  bool is_text = false;
+  std::string file;                  ///< Relative to the manifest; absolute after load.
+  int64_t record_bytes = 0;
+  int64_t sequence = 0;
+  uint64_t seed = 0;
+  std::vector<DatasetField> fields;
+};
+
+struct Manifest {
+  std::string name;                  ///< "gpt".
+  std::string program;               ///< "gpt.2.hlo".
+  int64_t ranks = 1;
+  std::vector<ManifestParameter> parameters;
+  std::vector<ManifestOutput> outputs;
+  std::optional<Dataset> dataset;
+  std::string reference_file;        ///< Empty when none; absolute after load.
+  int64_t reference_steps = 0;
+};
+
+/// Parses manifest JSON. `directory` resolves relative files. Errors: kParse, kInvalid.
+Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
+                                const std::string& directory);
+/// Loads `NAME.json` beside `NAME.hlo`.
+Result<Manifest> load_manifest_for(const std::string& hlo_path);
+/// Checks a manifest against its program: every parameter and output covered, types fit.
+Status validate_manifest(const Manifest& manifest, const Module& module);
+
+}  // namespace reprise

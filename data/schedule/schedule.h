@@ -1,0 +1,136 @@
+// A schedule: a program lowered under a plan. The same value feeds the replayer,
+// the optimizer and the runtime: what is predicted is what is run.
+//
+// Units stand in execution order (the plan's `order`; every stream runs its
+// subsequence in order). Dependencies may reach into the next step (`steps` 1).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/hlo/module.h"
+#include "data/kernel/kernel.h"
+#include "data/manifest/manifest.h"
+#include "data/plan/plan.h"
+#include "data/result.h"
+
+namespace reprise {
+
+/// Index of a unit in its schedule = its place in the order.
+enum class UnitId : uint32_t {};
+enum class BufferId : uint32_t {};
+constexpr uint32_t index_of(UnitId id) { return static_cast<uint32_t>(id); }
+constexpr uint32_t index_of(BufferId id) { return static_cast<uint32_t>(id); }
+
+enum class UnitKind : uint8_t {
+  kKernel,      ///< A generated kernel.
+  kLibrary,     ///< A dot (oneDNN).
+  kCollective,  ///< A bucket, or a chunk of one.
+  kCopy,        ///< Plain bytes from one location to another.
+};
+enum class Stream : uint8_t { kCompute = 0, kCommunication = 1 };
+
+/// Bytes in a buffer.
+struct Location {
+  BufferId buffer{};
+  int64_t offset_bytes = 0;
+  int64_t size_bytes = 0;
+  bool operator==(const Location&) const = default;
+};
+
+enum class BufferKind : uint8_t {
+  kParameter,   ///< Lives across steps: state (updated in place) or a batch tensor.
+  kConstant,    ///< A non-scalar literal, written once.
+  kTemporary,   ///< Shares arena bytes with others by live interval.
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kTemporary;
+  int64_t size_bytes = 0;
+  int64_t arena_offset = 0;       ///< 64-byte aligned.
+  int64_t parameter = -1;         ///< kParameter: its number.
+  InstructionId constant{};       ///< kConstant: the literal's instruction.
+};
+
+/// One operand of a library dot as a strided batch of matrices over its location.
+struct MatrixView {
+  Location location;
+  std::vector<int64_t> dimensions;        ///< (batch…, rows, columns).
+  std::vector<int64_t> strides;           ///< Elements.
+};
+/// out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n].
+struct DotSpec {
+  PrimitiveType type = PrimitiveType::kF32;
+  MatrixView lhs, rhs, out;
+};
+
+enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll,
+                                      kPermute, kBroadcast };
+enum class ReduceOperation : uint8_t { kSum, kMax, kMin, kProduct };
+
+struct CollectiveSpec {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  ReduceOperation operation = ReduceOperation::kSum;
+  PrimitiveType type = PrimitiveType::kF32;
+  int64_t elements = 0;
+  int64_t bytes = 0;
+  std::vector<std::vector<int64_t>> groups;   ///< Replica groups, resolved.
+  Location location;                          ///< In place.
+  int32_t bucket = -1;                        ///< Place in the plan's buckets, or -1.
+  int32_t chunk = 0;
+};
+
+struct Unit {
+  std::string name;                     ///< Plan's name: instruction, "f0", "b0", "b0#1".
+  UnitKind kind = UnitKind::kKernel;
+  Stream stream = Stream::kCompute;
+  std::vector<InstructionId> ops;       ///< Of the inlined entry computation; views left out.
+  std::string key;                      ///< Structural key: equal keys cost the same.
+  double flops = 0;
+  double bytes = 0;                     ///< Memory traffic by XLA's rules for fusions.
+  std::vector<Location> reads, writes;  ///< For a kernel, in order of its arguments.
+  int32_t kernel = -1;                  ///< kKernel: index in Schedule::kernels.
+  DotSpec dot;                          ///< kLibrary.
+  CollectiveSpec collective;            ///< kCollective.
+};
+
+/// `before` must have ended before `after` starts, `steps` steps later.
+struct Dependency {
+  UnitId before{}, after{};
+  uint32_t steps = 0;
+  bool operator==(const Dependency&) const = default;
+};
+
+/// Where the value of an entry output or parameter lives.
+struct OutputBinding {
+  int64_t output = 0;
+  Location location;
+};
+
+struct Schedule {
+  std::string program_fingerprint;
+  int64_t ranks = 1;
+  std::vector<Unit> units;
+  std::vector<Kernel> kernels;              ///< One for each distinct kernel text.
+  std::vector<Dependency> dependencies;     ///< Sorted by (after, before, steps), each once.
+  std::vector<Buffer> buffers;
+  std::vector<BufferId> parameter_buffers;  ///< By parameter number.
+  std::vector<OutputBinding> outputs;       ///< By output; state outputs alias their parameter.
+  int64_t arena_bytes = 0;
+  int64_t peak_temporary_bytes = 0;
+};
+
+/// Lowers a program (after inline_calls) under a validated plan.
+/// Errors: kUnsupported naming the first instruction that cannot run; kInvalid for a group that
+/// cannot be one kernel, naming it and why.
+Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan);
+
+/// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal on all ranks.
+std::string collective_digest(const Schedule& schedule);
+
+/// True for ops that never are units: they fold, as index maps, into what reads them
+/// (constant, iota, broadcast, reshape, bitcast, get-tuple-element, tuple, opt-barrier).
+bool is_view(Opcode opcode);
+
+}  // namespace reprise
