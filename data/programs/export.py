@@ -38,7 +38,7 @@ REFERENCE_STEPS = 20
 
 # Retune here and run again. Batches are per rank (weak scaling).
 MLP = dict(widths=(64, 1024, 1024, 1024, 10), batch=512, learning_rate=0.05)
-GPT = dict(layers=8, width=256, heads=4, sequence=64, batch=14, rate=1e-3,
+GPT = dict(layers=8, width=256, heads=4, sequence=64, batch=10, rate=1e-3,
            betas=(0.9, 0.999), epsilon=1e-6)
 
 FORBIDDEN = {"while", "conditional", "custom-call", "sort", "rng",

@@ -72,7 +72,9 @@ def _over_columns(values, shape):
 
 
 def _linear(x, weight, bias=None):
-    y = lax.dot_general(x, weight, (((x.ndim - 1,), (0,)), ((), ())))
+    """x times a weight of shape [out, in], whose gradient then needs no
+    transpose."""
+    y = lax.dot_general(x, weight, (((x.ndim - 1,), (1,)), ((), ())))
     return y if bias is None else y + _over_rows(bias, y.shape)
 
 
@@ -103,12 +105,25 @@ def _one_hot(labels, shape):
 # ---- MLP on the 8x8 digits, plain SGD --------------------------------------
 
 
+@jax.custom_jvp
+def _relu(x):
+    return lax.max(x, lax.full_like(x, 0))
+
+
+@_relu.defjvp
+def _relu_jvp(primals, tangents):
+    """Its derivative, zero at zero."""
+    (x,), (dx,) = primals, tangents
+    zero = lax.full_like(x, 0)
+    return lax.max(x, zero), lax.select(lax.gt(x, zero), dx, zero)
+
+
 def make_mlp(widths, batch, learning_rate):
     """Fully connected relu layers; state is their weights and biases."""
     weights = []
     for layer, (fan_in, fan_out) in enumerate(zip(widths, widths[1:])):
         scale = math.sqrt(6.0 / fan_in)
-        weights.append(_uniform(f"layers.{layer}.w", (fan_in, fan_out), scale))
+        weights.append(_uniform(f"layers.{layer}.w", (fan_out, fan_in), scale))
         weights.append(_filled(f"layers.{layer}.b", (fan_out,), "zeros"))
     _number_seeds(weights)
 
@@ -116,7 +131,7 @@ def make_mlp(widths, batch, learning_rate):
         for layer in range(0, len(params), 2):
             x = _linear(x, params[layer], params[layer + 1])
             if layer + 2 < len(params):
-                x = lax.max(x, jnp.zeros_like(x))
+                x = _relu(x)
         return _cross_entropy(x, y), x
 
     def step(*args):
@@ -233,14 +248,14 @@ def _gpt_tensors(layers, width, sequence, vocabulary):
             _filled(at + "o.b", (width,), "zeros"),
             _filled(at + "ln2.g", (width,), "ones"),
             _filled(at + "ln2.b", (width,), "zeros"),
-            _uniform(at + "up.w", (width, 4 * width), 0.06),
+            _uniform(at + "up.w", (4 * width, width), 0.06),
             _filled(at + "up.b", (4 * width,), "zeros"),
-            _uniform(at + "down.w", (4 * width, width), residual / 2),
+            _uniform(at + "down.w", (width, 4 * width), residual / 2),
             _filled(at + "down.b", (width,), "zeros"),
         ]
     return tensors + [_filled("ln.g", (width,), "ones"),
                       _filled("ln.b", (width,), "zeros"),
-                      _uniform("head.w", (width, vocabulary), 0.06),
+                      _uniform("head.w", (vocabulary, width), 0.06),
                       _filled("head.b", (vocabulary,), "zeros")]
 
 
