@@ -28,7 +28,8 @@ Status write_all(int descriptor, std::string_view bytes) {
 Result<std::string> read_file(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
-    return fail(ErrorKind::kIo, "{}: cannot open: {}", path, std::strerror(errno));
+    return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
+                std::strerror(errno));
   }
   std::string bytes;
   struct stat info {};
@@ -42,7 +43,8 @@ Result<std::string> read_file(const std::string& path) {
     if (got < 0) {
       const int reason = errno;
       ::close(descriptor);
-      return fail(ErrorKind::kIo, "{}: cannot read: {}", path, std::strerror(reason));
+      return fail(ErrorKind::kIo, "{}: cannot read: {}", path,
+                  std::strerror(reason));
     }
     if (got == 0) break;
     bytes.append(chunk, static_cast<size_t>(got));
@@ -53,9 +55,11 @@ Result<std::string> read_file(const std::string& path) {
 
 Status write_file_atomically(const std::string& path, std::string_view bytes) {
   const std::string temporary = path + ".tmp." + std::to_string(::getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int descriptor =
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
-    return fail(ErrorKind::kIo, "{}: cannot write: {}", path, std::strerror(errno));
+    return fail(ErrorKind::kIo, "{}: cannot write: {}", path,
+                std::strerror(errno));
   }
   Status written = write_all(descriptor, bytes);
   if (::close(descriptor) != 0 && written) {

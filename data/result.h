@@ -12,14 +12,17 @@
 
 namespace reprise {
 
-/// What went wrong, as far as a caller acts on it; cli maps each to an exit code.
+/// What went wrong, as far as a caller acts on it; cli maps each to an exit
+/// code.
 enum class ErrorKind {
   kIo,           ///< A file cannot be read or written (exit 3).
   kParse,        ///< Input text or bytes are malformed (exit 3).
   kUnsupported,  ///< Well-formed input that Reprise does not handle (exit 3).
-  kInvalid,      ///< Well-formed input that contradicts itself or its program (exit 3).
-  kInfeasible,   ///< No answer exists under the stated limits (exit 1).
-  kDevice,       ///< The environment lacks or lost something: a rank, a compiler, a GPU (exit 4).
+  kInvalid,  ///< Well-formed input that contradicts itself or its program (exit
+             ///< 3).
+  kInfeasible,  ///< No answer exists under the stated limits (exit 1).
+  kDevice,  ///< The environment lacks or lost something: a rank, a compiler, a
+            ///< GPU (exit 4).
 };
 
 /// An error with a message that says where (file:line or name), what was found
@@ -33,15 +36,19 @@ template <typename T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-/// Builds the error side of a Result: `return fail(ErrorKind::kParse, "{}:{}: …", file, line);`
+/// Builds the error side of a Result: `return fail(ErrorKind::kParse, "{}:{}:
+/// …", file, line);`
 template <typename... Args>
-[[nodiscard]] tl::unexpected<Error> fail(ErrorKind kind, fmt::format_string<Args...> format,
+[[nodiscard]] tl::unexpected<Error> fail(ErrorKind kind,
+                                         fmt::format_string<Args...> format,
                                          Args&&... args) {
-  return tl::unexpected<Error>(Error{kind, fmt::format(format, std::forward<Args>(args)...)});
+  return tl::unexpected<Error>(
+      Error{kind, fmt::format(format, std::forward<Args>(args)...)});
 }
 
 /// Passes on an error, with the context of the caller in front.
-[[nodiscard]] inline tl::unexpected<Error> pass(Error error, const std::string& context = {}) {
+[[nodiscard]] inline tl::unexpected<Error> pass(
+    Error error, const std::string& context = {}) {
   if (!context.empty()) error.message = context + ": " + error.message;
   return tl::unexpected<Error>(std::move(error));
 }
@@ -49,10 +56,11 @@ template <typename... Args>
 }  // namespace reprise
 
 /// Always-on invariant: a bug, not an input error, so it aborts.
-#define REPRISE_CHECK(condition)                                                      \
-  do {                                                                                \
-    if (!(condition)) {                                                               \
-      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                   \
-    }                                                                                 \
+#define REPRISE_CHECK(condition)                                            \
+  do {                                                                      \
+    if (!(condition)) {                                                     \
+      std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, \
+                   #condition);                                             \
+      std::abort();                                                         \
+    }                                                                       \
   } while (false)

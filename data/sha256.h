@@ -1,4 +1,5 @@
-// SHA-256 for fingerprints, structural keys and cache names (OpenSSL's libcrypto).
+// SHA-256 for fingerprints, structural keys and cache names (OpenSSL's
+// libcrypto).
 #pragma once
 
 #include <string>

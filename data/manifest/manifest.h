@@ -1,5 +1,6 @@
 // The manifest beside a program: what its parameters and outputs are, and where
-// their values come from. Schema `reprise.manifest/1`, see data/programs/README.md.
+// their values come from. Schema `reprise.manifest/1`, see
+// data/programs/README.md.
 #pragma once
 
 #include <cstdint>
@@ -31,19 +32,19 @@ struct ManifestParameter {
 struct ManifestOutput {
   int64_t index = 0;
   OutputRole role = OutputRole::kOther;
-  int64_t parameter = -1;            ///< kState: the parameter it is the next value of.
+  int64_t parameter = -1;  ///< kState: the parameter it is the next value of.
 };
 
 struct DatasetField {
   std::string name;
-  int64_t offset = 0, count = 0;     ///< records: bytes from the record's start.
-  double scale = 1;                  ///< records: multiplies u8 when the parameter is f32.
-  int64_t shift = 0;                 ///< text: tokens after the window's start.
+  int64_t offset = 0, count = 0;  ///< records: bytes from the record's start.
+  double scale = 1;   ///< records: multiplies u8 when the parameter is f32.
+  int64_t shift = 0;  ///< text: tokens after the window's start.
 };
 
 struct Dataset {
   bool is_text = false;
-  std::string file;                  ///< Relative to the manifest; absolute after load.
+  std::string file;  ///< Relative to the manifest; absolute after load.
   int64_t record_bytes = 0;
   int64_t sequence = 0;
   uint64_t seed = 0;
@@ -51,22 +52,24 @@ struct Dataset {
 };
 
 struct Manifest {
-  std::string name;                  ///< "gpt".
-  std::string program;               ///< "gpt.2.hlo".
+  std::string name;     ///< "gpt".
+  std::string program;  ///< "gpt.2.hlo".
   int64_t ranks = 1;
   std::vector<ManifestParameter> parameters;
   std::vector<ManifestOutput> outputs;
   std::optional<Dataset> dataset;
-  std::string reference_file;        ///< Empty when none; absolute after load.
+  std::string reference_file;  ///< Empty when none; absolute after load.
   int64_t reference_steps = 0;
 };
 
-/// Parses manifest JSON. `directory` resolves relative files. Errors: kParse, kInvalid.
+/// Parses manifest JSON. `directory` resolves relative files. Errors: kParse,
+/// kInvalid.
 Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
                                 const std::string& directory);
 /// Loads `NAME.json` beside `NAME.hlo`.
 Result<Manifest> load_manifest_for(const std::string& hlo_path);
-/// Checks a manifest against its program: every parameter and output covered, types fit.
+/// Checks a manifest against its program: every parameter and output covered,
+/// types fit.
 Status validate_manifest(const Manifest& manifest, const Module& module);
 
 }  // namespace reprise

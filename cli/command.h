@@ -1,0 +1,45 @@
+// One verb of `reprise`. A verb is a name, a summary, its flags, and a run that
+// returns an exit code or an error; main.cc maps errors to one line on stderr.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/result.h"
+
+namespace reprise {
+
+/// Exit codes of every verb (128+N stands for a signal).
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitAnswerIsNo = 1,
+  kExitUsage = 2,
+  kExitBadInput = 3,
+  kExitEnvironment = 4,
+  kExitInternal = 5,
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string name() const = 0;
+  virtual std::string summary() const = 0;
+  /// Binds the verb's flags and positionals to its members.
+  virtual void add_flags(CLI::App& app) = 0;
+  /// Does the work: results on stdout, the rest on stderr.
+  virtual Result<int> run() = 0;
+};
+
+/// The verbs, in the order of the loop; each lives in `<verb>_command.cc`.
+std::unique_ptr<Command> make_hlo_command();
+std::unique_ptr<Command> make_train_command();
+std::unique_ptr<Command> make_info_command();
+std::unique_ptr<Command> make_replay_command();
+std::unique_ptr<Command> make_calibrate_command();
+std::unique_ptr<Command> make_optimize_command();
+std::unique_ptr<Command> make_export_command();
+std::unique_ptr<Command> make_doctor_command();
+
+}  // namespace reprise

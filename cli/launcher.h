@@ -1,0 +1,43 @@
+// Starts `reprise-train` on every rank by mpirun and waits for it: the one
+// place where `train`, `calibrate` and `optimize` meet the runtime.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+struct TrainRequest {
+  std::string program;  ///< PROGRAM.hlo, its manifest beside it.
+  std::string plan;     ///< Plan file; empty: identity.
+  int64_t ranks = 1;
+  int64_t steps = 20;
+  int64_t warmup = 2;  ///< The first of `steps` that are not timed.
+  std::string device = "cpu";
+  bool verify = false;
+  bool solo = false;  ///< Collectives do nothing: calibration.
+  bool interpret = false;
+  bool record = false;    ///< Record every unit into shards.
+  double timeout_s = 30;  ///< Longest wait for a silent peer.
+  std::vector<std::string> mpi_arguments;
+  std::vector<std::string> trainer_arguments;  ///< Passed on as they are.
+};
+
+struct TrainOutcome {
+  int exit_status = 0;  ///< The trainer's, or 128+N.
+  std::string
+      result_json;  ///< reprise.train/1 of rank 0; empty when it failed.
+  Trace trace;      ///< Filled when `record` was asked and the run ended well.
+};
+
+/// Runs it. Words of REPRISE_MPI_ARGS are appended to mpirun's arguments.
+/// SIGINT and SIGTERM reach the ranks. The ranks' stderr passes through.
+/// Errors: kDevice when mpirun or reprise-train is missing, kIo for the shard
+/// directory.
+Result<TrainOutcome> run_trainer(const TrainRequest& request);
+
+}  // namespace reprise

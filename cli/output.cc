@@ -1,0 +1,139 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace reprise {
+namespace {
+
+// Display width of UTF-8 text: continuation bytes take no column.
+size_t display_width(const std::string& text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, size_t width, bool left) {
+  const std::string fill(width - std::min(width, display_width(text)), ' ');
+  return left ? text + fill : fill + text;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    quoted += c;
+    if (c == '"') quoted += '"';
+  }
+  return quoted + "\"";
+}
+
+std::string csv_line(const std::vector<std::string>& fields) {
+  std::string line;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    line += csv_field(fields[i]);
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+void add_format_flag(CLI::App& app, Format& format) {
+  static const std::map<std::string, Format> kFormats = {
+      {"table", Format::kTable},
+      {"json", Format::kJson},
+      {"csv", Format::kCsv}};
+  app.add_option("--format", format, "table, json or csv (default table)")
+      ->transform(
+          CLI::CheckedTransformer(kFormats, CLI::ignore_case).description(""))
+      ->type_name("FORMAT");
+}
+
+std::string table_text(const Table& table) {
+  std::vector<size_t> widths;
+  for (const std::string& heading : table.headings)
+    widths.push_back(display_width(heading));
+  for (const auto& row : table.rows) {
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
+  }
+  std::string text;
+  const auto add_line = [&](const std::vector<std::string>& cells) {
+    std::string line;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const bool left = std::count(table.left.begin(), table.left.end(), i) > 0;
+      if (i > 0) line += "  ";
+      line += padded(cells[i], widths[i], left);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  };
+  if (!table.headings.empty()) add_line(table.headings);
+  for (const auto& row : table.rows) add_line(row);
+  return text;
+}
+
+std::string table_csv(const Table& table) {
+  std::string text = csv_line(table.headings);
+  for (const auto& row : table.rows) text += csv_line(row);
+  return text;
+}
+
+void print_output(Format format, const Table& table,
+                  const nlohmann::ordered_json& json) {
+  std::string text;
+  switch (format) {
+    case Format::kTable:
+      text = table_text(table);
+      break;
+    case Format::kCsv:
+      text = table_csv(table);
+      break;
+    case Format::kJson:
+      text = json.dump(2) + "\n";
+      break;
+  }
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+std::string duration_text(double nanoseconds) {
+  const double magnitude = std::fabs(nanoseconds);
+  const auto scaled = [](double value, const char* unit) {
+    const int decimals = std::fabs(value) < 10    ? 2
+                         : std::fabs(value) < 100 ? 1
+                                                  : 0;
+    return fmt::format("{:.{}f} {}", value, decimals, unit);
+  };
+  if (magnitude >= 1e9) return scaled(nanoseconds / 1e9, "s");
+  if (magnitude >= 1e6) return scaled(nanoseconds / 1e6, "ms");
+  if (magnitude >= 1e3) return scaled(nanoseconds / 1e3, "us");
+  return fmt::format("{:.0f} ns", nanoseconds);
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
+  if (bytes >= 1e3) return fmt::format("{:.1f} KB", bytes / 1e3);
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::string percent_text(double ratio) {
+  return fmt::format("{:+.1f} %", ratio * 100);
+}
+
+Status check_output(const std::string& path, bool force) {
+  struct stat info {};
+  if (!force && path != "-" && ::stat(path.c_str(), &info) == 0 &&
+      S_ISREG(info.st_mode)) {
+    return fail(ErrorKind::kInvalid,
+                "{}: exists already; use --force to replace it", path);
+  }
+  return {};
+}
+
+}  // namespace reprise

@@ -1,0 +1,222 @@
+#include "data/manifest/manifest.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "data/file.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::json;
+
+// nlohmann's checked accessors throw; everything below runs inside one try.
+ManifestParameter parameter_from(const Json& json) {
+  ManifestParameter parameter;
+  parameter.index = json.at("index");
+  parameter.name = json.at("name");
+  const std::string role = json.at("role");
+  if (role == "batch") {
+    parameter.role = ParameterRole::kBatch;
+    parameter.field = json.at("field");
+    return parameter;
+  }
+  if (role != "state")
+    throw std::invalid_argument("role '" + role +
+                                "' is neither state nor batch");
+  const Json& init = json.at("init");
+  const std::string kind = init.at("kind");
+  if (kind == "uniform") {
+    parameter.init = InitKind::kUniform;
+    parameter.seed = init.at("seed");
+    parameter.scale = init.at("scale");
+  } else if (kind == "zeros") {
+    parameter.init = InitKind::kZeros;
+  } else if (kind == "ones") {
+    parameter.init = InitKind::kOnes;
+  } else if (kind == "constant") {
+    parameter.init = InitKind::kConstant;
+    parameter.value = init.at("value");
+  } else {
+    throw std::invalid_argument("init kind '" + kind +
+                                "' is not uniform, zeros, ones or constant");
+  }
+  return parameter;
+}
+
+ManifestOutput output_from(const Json& json) {
+  ManifestOutput output;
+  output.index = json.at("index");
+  const std::string role = json.at("role");
+  if (role == "state") {
+    output.role = OutputRole::kState;
+    output.parameter = json.at("parameter");
+  } else if (role == "loss") {
+    output.role = OutputRole::kLoss;
+  } else if (role == "correct") {
+    output.role = OutputRole::kCorrect;
+  }
+  return output;
+}
+
+DatasetField field_from(const Json& json) {
+  DatasetField field;
+  field.name = json.at("name");
+  field.offset = json.value("offset", int64_t{0});
+  field.count = json.value("count", int64_t{0});
+  field.scale = json.value("scale", 1.0);
+  field.shift = json.value("shift", int64_t{0});
+  return field;
+}
+
+std::string resolve(const std::string& directory, const std::string& file) {
+  const std::filesystem::path path(file);
+  if (path.is_absolute() || directory.empty()) return file;
+  return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+Dataset dataset_from(const Json& json, const std::string& directory) {
+  Dataset dataset;
+  const std::string kind = json.at("kind");
+  if (kind != "text" && kind != "records") {
+    throw std::invalid_argument("dataset kind '" + kind +
+                                "' is neither records nor text");
+  }
+  dataset.is_text = kind == "text";
+  dataset.file = resolve(directory, json.at("file"));
+  dataset.record_bytes = json.value("record_bytes", int64_t{0});
+  dataset.sequence = json.value("sequence", int64_t{0});
+  dataset.seed = json.value("seed", uint64_t{0});
+  for (const Json& field : json.at("fields"))
+    dataset.fields.push_back(field_from(field));
+  return dataset;
+}
+
+Manifest manifest_from(const Json& json, const std::string& directory) {
+  const std::string schema = json.at("schema");
+  if (schema != "reprise.manifest/1") {
+    throw std::invalid_argument("schema is '" + schema +
+                                "', expected 'reprise.manifest/1'");
+  }
+  Manifest manifest;
+  manifest.name = json.at("name");
+  manifest.program = json.at("program");
+  manifest.ranks = json.at("ranks");
+  for (const Json& item : json.at("parameters"))
+    manifest.parameters.push_back(parameter_from(item));
+  for (const Json& item : json.at("outputs"))
+    manifest.outputs.push_back(output_from(item));
+  if (json.contains("dataset") && !json["dataset"].is_null()) {
+    manifest.dataset = dataset_from(json["dataset"], directory);
+  }
+  if (json.contains("reference") && !json["reference"].is_null()) {
+    manifest.reference_file = resolve(directory, json["reference"].at("file"));
+    manifest.reference_steps = json["reference"].at("steps");
+  }
+  return manifest;
+}
+
+Status validate_output(const ManifestOutput& output, const Manifest& manifest,
+                       const std::vector<Shape>& parameters,
+                       const std::vector<Shape>& outputs) {
+  const int64_t count = static_cast<int64_t>(outputs.size());
+  if (output.index < 0 || output.index >= count) {
+    return fail(ErrorKind::kInvalid,
+                "manifest of {}: output {} does not exist, the program has {}",
+                manifest.name, output.index, count);
+  }
+  if (output.role != OutputRole::kState) return {};
+  if (output.parameter < 0 ||
+      output.parameter >= static_cast<int64_t>(parameters.size())) {
+    return fail(
+        ErrorKind::kInvalid,
+        "manifest of {}: output {} names parameter {}, which does not exist",
+        manifest.name, output.index, output.parameter);
+  }
+  const Shape& result = outputs[static_cast<size_t>(output.index)];
+  const Shape& parameter = parameters[static_cast<size_t>(output.parameter)];
+  if (shape_text(result, false) != shape_text(parameter, false)) {
+    return fail(ErrorKind::kInvalid,
+                "manifest of {}: output {} is {}, its parameter {} is {}",
+                manifest.name, output.index, shape_text(result, false),
+                output.parameter, shape_text(parameter, false));
+  }
+  return {};
+}
+
+std::vector<Shape> parameter_shapes(const Computation& entry) {
+  std::vector<Shape> shapes;
+  for (const Instruction& instruction : entry.instructions) {
+    if (instruction.opcode != Opcode::kParameter) continue;
+    const size_t number = static_cast<size_t>(instruction.parameter_number);
+    if (number >= shapes.size()) shapes.resize(number + 1);
+    shapes[number] = instruction.shape;
+  }
+  return shapes;
+}
+
+}  // namespace
+
+Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
+                                const std::string& directory) {
+  try {
+    return manifest_from(Json::parse(json), directory);
+  } catch (const Json::parse_error& error) {
+    return fail(ErrorKind::kParse, "{}:{}: not JSON: {}", file, error.byte,
+                error.what());
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::kInvalid, "{}: {}", file, error.what());
+  }
+}
+
+Result<Manifest> load_manifest_for(const std::string& hlo_path) {
+  const std::filesystem::path path =
+      std::filesystem::path(hlo_path).replace_extension(".json");
+  const Result<std::string> text = read_file(path.string());
+  if (!text) {
+    return pass(text.error(),
+                "the manifest of " + hlo_path +
+                    " (reprise hlo --manifest writes a skeleton)");
+  }
+  return parse_manifest(*text, path.string(),
+                        std::filesystem::absolute(path).parent_path().string());
+}
+
+Status validate_manifest(const Manifest& manifest, const Module& module) {
+  const Computation& entry = module.entry_computation();
+  const std::vector<Shape> parameters = parameter_shapes(entry);
+  const Shape& root = entry.at(entry.root).shape;
+  const std::vector<Shape> outputs =
+      root.is_tuple() ? root.elements : std::vector<Shape>{root};
+  std::set<int64_t> covered;
+  for (const ManifestParameter& parameter : manifest.parameters) {
+    if (parameter.index < 0 ||
+        parameter.index >= static_cast<int64_t>(parameters.size())) {
+      return fail(ErrorKind::kInvalid,
+                  "manifest of {}: parameter {} ({}) does not exist, the "
+                  "program has {}",
+                  manifest.name, parameter.index, parameter.name,
+                  parameters.size());
+    }
+    if (!covered.insert(parameter.index).second) {
+      return fail(ErrorKind::kInvalid,
+                  "manifest of {}: parameter {} ({}) stands twice",
+                  manifest.name, parameter.index, parameter.name);
+    }
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (covered.count(static_cast<int64_t>(i)) == 0) {
+      return fail(ErrorKind::kInvalid,
+                  "manifest of {}: parameter {} of the program is missing",
+                  manifest.name, i);
+    }
+  }
+  for (const ManifestOutput& output : manifest.outputs) {
+    Status checked = validate_output(output, manifest, parameters, outputs);
+    if (!checked) return checked;
+  }
+  return {};
+}
+
+}  // namespace reprise
