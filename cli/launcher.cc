@@ -1,0 +1,163 @@
+#include "cli/launcher.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "cli/process.h"
+#include "cli/program.h"
+#include "data/file.h"
+#include "profiler/gather.h"
+
+namespace reprise {
+namespace {
+
+std::string find_mpirun() {
+  const std::string specific = find_program("mpirun.openmpi");
+  return specific.empty() ? find_program("mpirun") : specific;
+}
+
+std::vector<std::string> words_of_environment(const char* name) {
+  const char* text = std::getenv(name);
+  std::istringstream stream(text == nullptr ? "" : text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// mpirun's words: slots are cores, so oversubscribe; binding is the trainer's
+// own business.
+std::vector<std::string> mpirun_arguments(const TrainRequest& request) {
+  std::vector<std::string> arguments = {
+      find_mpirun(), "--oversubscribe",
+      "--bind-to",   "none",
+      "-n",          std::to_string(request.ranks)};
+  for (const std::string& word : words_of_environment("REPRISE_MPI_ARGS"))
+    arguments.push_back(word);
+  for (const std::string& word : request.mpi_arguments)
+    arguments.push_back(word);
+  return arguments;
+}
+
+std::vector<std::string> trainer_arguments(const TrainRequest& request,
+                                           const std::string& directory,
+                                           const std::string& result_path) {
+  std::vector<std::string> arguments = {
+      executable_directory() + "/reprise-train",
+      std::filesystem::absolute(request.program).string(),
+      "--steps",
+      std::to_string(request.steps),
+      "--warmup",
+      std::to_string(request.warmup),
+      "--device",
+      request.device,
+      "--timeout",
+      fmt::format("{}", request.timeout_s),
+      "--result",
+      result_path};
+  if (!request.plan.empty()) {
+    arguments.insert(
+        arguments.end(),
+        {"--plan", std::filesystem::absolute(request.plan).string()});
+  }
+  if (request.verify) arguments.push_back("--verify");
+  if (request.solo) arguments.push_back("--solo");
+  if (request.interpret) arguments.push_back("--interpret");
+  if (request.record)
+    arguments.insert(arguments.end(), {"--shard-directory", directory});
+  arguments.insert(arguments.end(), request.trainer_arguments.begin(),
+                   request.trainer_arguments.end());
+  return arguments;
+}
+
+Status check_environment(const TrainRequest& request) {
+  if (find_mpirun().empty()) {
+    return fail(ErrorKind::kDevice,
+                "mpirun is not installed; apt install openmpi-bin");
+  }
+  if (!std::filesystem::exists(executable_directory() + "/reprise-train")) {
+    return fail(ErrorKind::kDevice,
+                "{}/reprise-train is missing: build it beside reprise",
+                executable_directory());
+  }
+  if (!std::filesystem::exists(request.program)) {
+    return fail(ErrorKind::kIo, "{}: no such program", request.program);
+  }
+  return {};
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0)
+      return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+// Joins the ranks' shards with what they ran.
+Result<Trace> gather(const TrainRequest& request,
+                     const std::string& directory) {
+  Result<LoweredProgram> lowered =
+      load_lowered_program(request.program, request.plan, request.ranks);
+  if (!lowered) return pass(lowered.error());
+  GatherContext context;
+  context.program_text = lowered->program_text;
+  context.manifest_text = lowered->manifest_text;
+  context.plan_text = print_plan(lowered->plan);
+  context.environment = {
+      {"cpu", cpu_model()},
+      {"cores", std::to_string(std::thread::hardware_concurrency())},
+      {"device", request.device},
+      {"program_path", std::filesystem::absolute(request.program).string()},
+      {"solo", request.solo ? "1" : "0"}};
+  for (const Unit& unit : lowered->schedule.units) {
+    const bool collective = unit.kind == UnitKind::kCollective;
+    context.units.push_back(
+        {unit.name, collective ? EventKind::kCollective : EventKind::kCompute,
+         collective ? unit.collective.bytes : 0});
+  }
+  std::vector<std::string> shards;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".shard")
+      shards.push_back(entry.path().string());
+  }
+  std::sort(shards.begin(), shards.end());
+  return gather_shards(shards, context);
+}
+
+}  // namespace
+
+Result<TrainOutcome> run_trainer(const TrainRequest& request) {
+  const Status ready = check_environment(request);
+  if (!ready) return pass(ready.error());
+  const Result<TemporaryDirectory> directory = TemporaryDirectory::create();
+  if (!directory) return pass(directory.error());
+  const std::string result_path = directory->path() + "/result.json";
+
+  std::vector<std::string> arguments = mpirun_arguments(request);
+  for (std::string& word :
+       trainer_arguments(request, directory->path(), result_path)) {
+    arguments.push_back(std::move(word));
+  }
+  // Open MPI refuses root unless told twice; containers run as root.
+  const Result<int> status =
+      run_process(arguments, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  if (!status) return pass(status.error());
+  TrainOutcome outcome;
+  outcome.exit_status = *status;
+  if (const Result<std::string> result = read_file(result_path))
+    outcome.result_json = *result;
+  if (request.record && outcome.exit_status <= 1) {
+    Result<Trace> trace = gather(request, directory->path());
+    if (!trace) return pass(trace.error());
+    outcome.trace = std::move(*trace);
+  }
+  return outcome;
+}
+
+}  // namespace reprise

@@ -1,0 +1,40 @@
+// Child processes: started from an argument vector, never through a shell.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/result.h"
+
+namespace reprise {
+
+/// Runs `arguments` to its end; SIGINT, SIGTERM and SIGHUP that reach this
+/// process meanwhile are passed on to it. Returns its exit status, 128+N when a
+/// signal ended it. Errors: kDevice when it cannot be started.
+Result<int> run_process(
+    const std::vector<std::string>& arguments,
+    const std::vector<std::pair<std::string, std::string>>& environment = {});
+
+/// Full path of a program in PATH, or empty.
+std::string find_program(const std::string& name);
+
+/// Directory of this executable.
+std::string executable_directory();
+
+/// A private directory that is removed, with its files, at the end of its
+/// scope.
+class TemporaryDirectory {
+ public:
+  static Result<TemporaryDirectory> create();
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept;
+  TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+  ~TemporaryDirectory();
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+}  // namespace reprise

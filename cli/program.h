@@ -1,0 +1,49 @@
+// From files to values: what several verbs need before they can start.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/hlo/hlo.h"
+#include "data/manifest/manifest.h"
+#include "data/plan/plan.h"
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// A program with its manifest and plan, lowered.
+struct LoweredProgram {
+  std::string program_text;
+  std::string
+      manifest_text;  ///< With absolute file names, so that it stands alone.
+  Manifest manifest;
+  Module module;  ///< After inline_calls.
+  Plan plan;
+  Schedule schedule;
+};
+
+/// Loads PROGRAM.hlo, its manifest, and a plan file (empty: the identity plan),
+/// checks each against the others and lowers. Errors: those of each step,
+/// naming the file.
+Result<LoweredProgram> load_lowered_program(const std::string& program,
+                                            const std::string& plan,
+                                            int64_t ranks);
+
+/// The same from a trace's embedded program; `plan` replaces the recorded one
+/// when not empty. Errors: kInvalid for an imported trace, which embeds no
+/// program.
+Result<LoweredProgram> lowered_program_of(const Trace& trace,
+                                          const std::string& trace_path,
+                                          const std::string& plan);
+
+/// Lowers the module under another plan.
+Result<Schedule> lower_under(const LoweredProgram& program, const Plan& plan);
+
+/// Writes the program, manifest and plan embedded in a trace into `directory`,
+/// for a rerun. Returns the path of the program.
+Result<std::string> materialize(const LoweredProgram& program,
+                                const std::string& directory);
+
+}  // namespace reprise

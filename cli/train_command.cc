@@ -1,0 +1,114 @@
+// reprise train: runs a program on N ranks and records it.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/launcher.h"
+#include "cli/output.h"
+
+namespace reprise {
+namespace {
+
+class TrainCommand : public Command {
+ public:
+  std::string name() const override { return "train"; }
+  std::string summary() const override {
+    return "Run a training step on N ranks and record a trace";
+  }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("program", request_.program,
+                   "PROGRAM.hlo, its manifest PROGRAM.json beside it")
+        ->required();
+    app.add_option("-n,--ranks", request_.ranks, "ranks to start (default 1)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--plan", request_.plan,
+                   "plan to run under (default: identity)");
+    app.add_option("--trace", trace_path_, "write a trace of the run here");
+    app.add_option("--steps", request_.steps, "training steps (default 20)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--warmup", request_.warmup,
+                   "first steps that are not timed (default 2)")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--device", request_.device, "cpu (default) or cuda")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
+    app.add_flag("--verify", request_.verify,
+                 "compare the final state with the reference results");
+    app.add_flag("--solo", request_.solo,
+                 "skip all communication (calibration)");
+    app.add_flag("--interpret", request_.interpret,
+                 "interpret kernels instead of compiling them");
+    app.add_option("--timeout", request_.timeout_s,
+                   "seconds to wait for a silent rank (default 30)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--mpi-arg", request_.mpi_arguments,
+                   "one more argument for mpirun (repeatable)")
+        ->expected(1)
+        ->take_all();
+    app.add_flag("--force", force_, "replace an existing trace");
+    add_format_flag(app, format_);
+  }
+
+  Result<int> run() override {
+    if (request_.warmup >= request_.steps) {
+      fmt::print(
+          stderr,
+          "reprise train: --warmup {} leaves no timed step of --steps {}\n",
+          request_.warmup, request_.steps);
+      return kExitUsage;
+    }
+    if (!trace_path_.empty()) {
+      const Status writable = check_output(trace_path_, force_);
+      if (!writable) return pass(writable.error());
+    }
+    request_.record = !trace_path_.empty();
+    const Result<TrainOutcome> outcome = run_trainer(request_);
+    if (!outcome) return pass(outcome.error());
+    if (outcome->result_json.empty())
+      return outcome->exit_status == 0 ? kExitInternal : outcome->exit_status;
+    if (request_.record && outcome->exit_status <= 1) {
+      const Status written = write_trace(outcome->trace, trace_path_);
+      if (!written) return pass(written.error());
+      fmt::print(stderr, "wrote {} ({} events, {} ranks)\n", trace_path_,
+                 outcome->trace.events.size(), outcome->trace.ranks.size());
+    }
+    print_result(nlohmann::ordered_json::parse(outcome->result_json));
+    return outcome->exit_status;
+  }
+
+ private:
+  void print_result(const nlohmann::ordered_json& json) const {
+    const auto& time = json.at("step_time_ns");
+    const auto& loss = json.at("loss");
+    Table table;
+    table.headings = {"program", "ranks", "steps",      "step (median)",
+                      "min",     "p90",   "first loss", "last loss"};
+    table.rows.push_back(
+        {std::filesystem::path(request_.program).stem().string(),
+         std::to_string(request_.ranks), json.at("steps").dump(),
+         duration_text(time.at("median")), duration_text(time.at("min")),
+         duration_text(time.at("p90")),
+         fmt::format("{:.4f}", loss.front().get<double>()),
+         fmt::format("{:.4f}", loss.back().get<double>())});
+    if (json.contains("accuracy")) {
+      table.headings.push_back("accuracy");
+      table.rows[0].push_back(
+          fmt::format("{:.1f} %", 100 * json["accuracy"].back().get<double>()));
+    }
+    print_output(format_, table, json);
+  }
+
+  TrainRequest request_;
+  std::string trace_path_;
+  bool force_ = false;
+  Format format_ = Format::kTable;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train_command() {
+  return std::make_unique<TrainCommand>();
+}
+
+}  // namespace reprise
