@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs every test that this machine can run.
+# Usage: ./test.sh [ctest arguments, e.g. -L unit]
+set -euo pipefail
+cd "$(dirname "$0")"
+cmake/packages.sh test
+cmake --preset release -DREPRISE_DEV=ON
+cmake --build --preset release
+exec ctest --preset release -j 2 "$@"
