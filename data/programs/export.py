@@ -37,7 +37,7 @@ REFERENCE_RANKS = (1, 2)
 REFERENCE_STEPS = 20
 
 # Retune here and run again. Batches are per rank (weak scaling).
-MLP = dict(widths=(64, 1024, 1024, 1024, 10), batch=512, learning_rate=0.05)
+MLP = dict(widths=(64, 1024, 1024, 1024, 10), batch=512, learning_rate=0.1)
 GPT = dict(layers=8, width=256, heads=4, sequence=64, batch=10, rate=1e-3,
            betas=(0.9, 0.999), epsilon=1e-6)
 
@@ -67,17 +67,22 @@ def hlo_text(model, ranks):
     computation = jax.xla_computation(
         model.step, axis_env=[(models.AXIS, ranks)],
         donate_argnums=tuple(range(len(model.state))))(*arguments)
-    text = computation.as_hlo_text()
-    text = re.sub(r', metadata=\{([^}]*)\}', _only_op_name, text)
+    options = jax.lib.xla_client._xla.HloPrintOptions.short_parsable()
+    options.print_metadata = True
+    text = computation.get_hlo_module().to_string(options)
+    text = _METADATA.sub(_short_name, text)
     return re.sub(r"^HloModule [^,]*", f"HloModule {model.name}_{ranks}", text)
 
 
-def _only_op_name(match):
-    name = re.search(r'op_name="([^"]*)"', match.group(1))
-    if not name:
-        return ""
-    short = re.sub(r"\[[^\[\]]*\]", "", name.group(1).split("/main/")[-1])
-    return f', metadata={{op_name="{short}"}}'
+_METADATA = re.compile(r', metadata=\{op_name="((?:[^"\\]|\\.)*)"[^}"]*'
+                       r'(?:"[^"]*"[^}"]*)*\}')
+
+
+def _short_name(match):
+    """Keeps the scopes of op_name; drops source places and parameters of ops."""
+    name = match.group(1).split("[")[0].split("jit(main)/")[-1]
+    scoped = "/" in name
+    return f', metadata={{op_name="{name}"}}' if scoped else ""
 
 
 def opcodes(text):
