@@ -1,0 +1,27 @@
+// Checks instructions against their operands. What XLA allows and Reprise does
+// not interpret (layouts, dynamic sizes, custom calls) passes.
+#pragma once
+
+#include "data/hlo/module.h"
+#include "data/result.h"
+
+namespace reprise {
+
+/// Same array type and extents all the way down; layouts and dynamic flags do
+/// not count.
+bool same_dimensions(const Shape& a, const Shape& b);
+
+/// Checks arity, types and extents of one instruction, whose operands are in
+/// `computation`. Errors: kInvalid, naming the instruction, what was found and
+/// what was expected.
+Status verify_instruction(const Module& module, const Computation& computation,
+                          const Instruction& instruction);
+
+/// Checks that each alias names an output and a parameter of the entry of one
+/// size.
+Status verify_aliases(const Module& module);
+
+/// Checks every instruction of a module and the invariants of module.h.
+Status verify(const Module& module);
+
+}  // namespace reprise

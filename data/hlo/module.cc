@@ -1,0 +1,53 @@
+#include "data/hlo/module.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace reprise {
+
+const Attribute* Instruction::find_attribute(
+    std::string_view attribute_name) const {
+  for (const Attribute& attribute : attributes) {
+    if (attribute.name == attribute_name) return &attribute;
+  }
+  return nullptr;
+}
+
+std::vector<std::vector<InstructionId>> users_of(
+    const Computation& computation) {
+  std::vector<std::vector<InstructionId>> users(
+      computation.instructions.size());
+  for (uint32_t i = 0; i < computation.instructions.size(); ++i) {
+    const InstructionId user{i};
+    for (const InstructionId operand : computation.at(user).operands) {
+      std::vector<InstructionId>& list = users[index_of(operand)];
+      if (list.empty() || list.back() != user) list.push_back(user);
+    }
+  }
+  return users;
+}
+
+std::vector<int64_t> integer_list(const Instruction& instruction,
+                                  std::string_view attribute) {
+  const Attribute* found = instruction.find_attribute(attribute);
+  if (found == nullptr) return {};
+  if (const auto* list = std::get_if<std::vector<int64_t>>(&found->value))
+    return *list;
+  const auto* raw = std::get_if<RawText>(&found->value);
+  if (raw == nullptr) return {};
+  int64_t value = 0;
+  const char* end = raw->text.data() + raw->text.size();
+  const auto parsed = std::from_chars(raw->text.data(), end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return {};
+  return {value};
+}
+
+std::optional<ComputationId> called_computation(const Instruction& instruction,
+                                                std::string_view attribute) {
+  const Attribute* found = instruction.find_attribute(attribute);
+  if (found == nullptr) return std::nullopt;
+  if (const auto* id = std::get_if<ComputationId>(&found->value)) return *id;
+  return std::nullopt;
+}
+
+}  // namespace reprise
