@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -158,6 +159,210 @@ Status ShardWriter::close(const RankInfo& rank,
   }
   descriptor_ = -1;
   return appended;
+}
+
+namespace {
+
+/// Walks the segments of one file; every read is bounds-checked.
+class ShardReader {
+ public:
+  ShardReader(std::string path, std::string bytes)
+      : path_(std::move(path)), bytes_(std::move(bytes)) {}
+
+  Result<Shard> read();
+
+ private:
+  Status check_start() const;
+  /// Reads the segment at `offset_` and moves on; false at the end of what can
+  /// be read.
+  bool next();
+  Status read_header(std::string_view payload);
+  bool read_payload(const SegmentHeader& header, std::string_view payload);
+  bool read_events(std::string_view payload);
+  bool read_steps(std::string_view payload);
+  bool read_end(std::string_view payload);
+  void warn(const std::string& what) {
+    shard_.warnings.push_back(
+        fmt::format("rank {}: {}", shard_.rank.rank, what));
+  }
+
+  std::string path_;
+  std::string bytes_;
+  size_t offset_ = 0;
+  bool ended_ = false;
+  Shard shard_;
+};
+
+Status ShardReader::check_start() const {
+  constexpr size_t kStartBytes = kMagic.size() + 2 * sizeof(uint32_t);
+  if (bytes_.size() < kStartBytes || !bytes_.starts_with(kMagic)) {
+    return fail(ErrorKind::kParse,
+                "{}: not a shard (it does not start with \"{}\")", path_,
+                kMagic);
+  }
+  if (const auto version = value_at<uint32_t>(bytes_, kMagic.size());
+      version != kVersion) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: shard version {}, this build reads version {}", path_,
+                version, kVersion);
+  }
+  return {};
+}
+
+Status ShardReader::read_header(std::string_view payload) {
+  const json value = json::parse(payload, nullptr, false);
+  const auto is = [&](const char* key, auto check) {
+    return value.is_object() && value.contains(key) && check(value[key]);
+  };
+  const auto is_integer = [](const json& field) {
+    return field.is_number_integer();
+  };
+  const auto is_text = [](const json& field) { return field.is_string(); };
+  const auto is_texts = [&](const json& field) {
+    return field.is_array() && std::all_of(field.begin(), field.end(), is_text);
+  };
+  if (!is("rank", is_integer) || !is("process", is_integer) ||
+      !is("host", is_text) || !is("device", is_text) ||
+      !is("streams", is_texts)) {
+    return fail(ErrorKind::kParse, "{}: malformed shard header", path_);
+  }
+  shard_.rank.rank = value["rank"].get<uint32_t>();
+  shard_.rank.process = value["process"].get<int64_t>();
+  shard_.rank.host = value["host"].get<std::string>();
+  shard_.rank.device = value["device"].get<std::string>();
+  shard_.streams = value["streams"].get<std::vector<std::string>>();
+  return {};
+}
+
+bool ShardReader::read_events(std::string_view payload) {
+  constexpr size_t kHeadBytes = 2 * sizeof(uint32_t);
+  if (payload.size() < kHeadBytes) return false;
+  const auto stream = value_at<uint32_t>(payload, 0);
+  const auto count = value_at<uint32_t>(payload, sizeof(uint32_t));
+  payload.remove_prefix(kHeadBytes);
+  if (stream >= shard_.streams.size() ||
+      payload.size() != size_t{count} * sizeof(ShardEvent)) {
+    return false;
+  }
+  StreamEvents& run = shard_.runs.emplace_back();
+  run.stream = stream;
+  run.events.resize(count);
+  if (count > 0) std::memcpy(run.events.data(), payload.data(), payload.size());
+  return true;
+}
+
+bool ShardReader::read_steps(std::string_view payload) {
+  if (payload.size() % sizeof(ShardStep) != 0) return false;
+  for (size_t at = 0; at < payload.size(); at += sizeof(ShardStep)) {
+    const auto step = value_at<ShardStep>(payload, at);
+    shard_.steps.push_back({.rank = shard_.rank.rank,
+                            .step = step.step,
+                            .start_ns = step.start_ns,
+                            .end_ns = step.end_ns,
+                            .warmup = step.warmup != 0});
+  }
+  return true;
+}
+
+bool ShardReader::read_end(std::string_view payload) {
+  const json value = json::parse(payload, nullptr, false);
+  if (!value.is_object()) return false;
+  const auto integer = [&](const char* key) {
+    return value.contains(key) && value[key].is_number_integer()
+               ? value[key].get<int64_t>()
+               : 0;
+  };
+  shard_.rank.clock_offset_ns = integer("clock_offset_ns");
+  shard_.rank.clock_reference_ns = integer("clock_reference_ns");
+  shard_.rank.clock_residual_ns = integer("clock_residual_ns");
+  if (value.contains("clock_drift_ppm") &&
+      value["clock_drift_ppm"].is_number()) {
+    shard_.rank.clock_drift_ppm = value["clock_drift_ppm"].get<double>();
+  }
+  if (value.contains("lost_events") && value["lost_events"].is_array()) {
+    const json& lost = value["lost_events"];
+    for (size_t stream = 0;
+         stream < std::min(lost.size(), shard_.streams.size()); ++stream) {
+      if (!lost[stream].is_number_integer() || lost[stream] == 0) continue;
+      warn(fmt::format(
+          "{} events of stream {} lost, the recorder's ring was full",
+          lost[stream].get<int64_t>(), shard_.streams[stream]));
+    }
+  }
+  ended_ = true;
+  return true;
+}
+
+bool ShardReader::read_payload(const SegmentHeader& header,
+                               std::string_view payload) {
+  if (crc32(payload) != header.payload_crc) return false;
+  switch (header.kind) {
+    case kEvents:
+      return read_events(payload);
+    case kSteps:
+      return read_steps(payload);
+    case kEnd:
+      return read_end(payload);
+    default:
+      return false;
+  }
+}
+
+bool ShardReader::next() {
+  const std::string_view rest = std::string_view(bytes_).substr(offset_);
+  if (rest.empty()) return false;
+  SegmentHeader header;
+  if (rest.size() >= sizeof header) header = value_at<SegmentHeader>(rest, 0);
+  const bool whole = rest.size() >= sizeof header &&
+                     header.magic == kSegmentMagic &&
+                     crc_of(header) == header.header_crc &&
+                     header.payload_bytes <= rest.size() - sizeof header;
+  if (!whole) {
+    warn(fmt::format("last segment lost ({} bytes at byte {} of {})",
+                     rest.size(), offset_, path_));
+    return false;
+  }
+  if (!read_payload(header, rest.substr(sizeof header, header.payload_bytes))) {
+    warn(fmt::format("damaged segment left out (byte {} of {})", offset_,
+                     path_));
+  }
+  offset_ += sizeof header + header.payload_bytes;
+  return true;
+}
+
+Result<Shard> ShardReader::read() {
+  if (Status start = check_start(); !start) return pass(start.error());
+  offset_ = kMagic.size() + 2 * sizeof(uint32_t);
+  SegmentHeader header;
+  const std::string_view rest = std::string_view(bytes_).substr(offset_);
+  if (rest.size() >= sizeof header) header = value_at<SegmentHeader>(rest, 0);
+  if (rest.size() < sizeof header || crc_of(header) != header.header_crc ||
+      header.kind != kHeader ||
+      header.payload_bytes > rest.size() - sizeof header ||
+      crc32(rest.substr(sizeof header, header.payload_bytes)) !=
+          header.payload_crc) {
+    return fail(ErrorKind::kParse, "{}: the shard's header segment is damaged",
+                path_);
+  }
+  if (Status read =
+          read_header(rest.substr(sizeof header, header.payload_bytes));
+      !read) {
+    return pass(read.error());
+  }
+  offset_ += sizeof header + header.payload_bytes;
+  while (next()) {
+  }
+  if (!ended_)
+    warn("the writer ended early; clock and last events are missing");
+  return std::move(shard_);
+}
+
+}  // namespace
+
+Result<Shard> read_shard(const std::string& path) {
+  Result<std::string> bytes = read_file(path);
+  if (!bytes) return pass(bytes.error());
+  return ShardReader(path, std::move(*bytes)).read();
 }
 
 }  // namespace reprise
