@@ -1,11 +1,15 @@
-// The price of everything in a schedule, fitted from a trace: units by structural
-// key, collectives by bytes, and how much compute and communication slow each
-// other down when they overlap on a rank.
+// The price of everything in a schedule, fitted from a trace: units by
+// structural key, collectives by bytes, and how much compute and communication
+// slow each other down when they overlap on a rank.
+//
+// Times inside cost formulas are doubles in nanoseconds, rounded once by
+// replay.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/schedule/schedule.h"
@@ -19,39 +23,72 @@ enum class PriceSource : uint8_t { kMeasured, kCalibrated, kModelled };
 /// Time of one unit when no collective runs beside it.
 struct UnitPrice {
   double alone_ns = 0;
-  double uncertainty_ns = 0;
+  double uncertainty_ns =
+      0;  ///< Half-width: standard error of the samples, or the residual.
   PriceSource source = PriceSource::kModelled;
 };
 
-/// Transfer time of a collective: piecewise-linear in log(bytes)–log(time) through the trace's
-/// own points, extrapolated by latency_ns + bytes / bandwidth.
+/// Transfer time (last arrival to end) of a collective on a sustained link:
+/// piecewise-linear in log(bytes)–log(time) through the trace's own points,
+/// extrapolated by latency_ns + bytes / bandwidth. A link that shapes by tokens
+/// (a switch's or tbf's burst) passes up to `burst_bytes` above the sustained
+/// rate after it was idle: each byte of credit saves 1 / bandwidth, but no
+/// collective is faster than latency_ns + bytes / peak_bandwidth.
 struct CollectivePrice {
   double latency_ns = 0;
   double bandwidth_bytes_per_s = 0;
-  std::vector<std::pair<double, double>> points;   ///< (bytes, ns), ascending bytes.
+  std::vector<std::pair<double, double>>
+      points;  ///< (bytes, ns), ascending bytes.
+  double burst_bytes = 0;
+  double peak_bandwidth_bytes_per_s = 0;  ///< 0: no faster than bandwidth.
+  double residual = 0;                    ///< Mean relative error of the fit.
+  PriceSource source = PriceSource::kModelled;
+  /// On an idle host, without credit. Requires: bytes >= 0.
   double price_ns(double bytes) const;
+  /// The least time that credit can bring it down to.
+  double floor_ns(double bytes) const;
 };
 
 /// Slow-down factors (>= 1) while the other stream of the rank is busy.
 struct Contention {
-  double library = 1, kernel = 1;   ///< Compute units, by kind.
-  double collective = 1;            ///< Collectives while compute runs.
+  double library = 1,
+         kernel = 1;      ///< Compute units, by kind; copies count as kernels.
+  double collective = 1;  ///< Collectives while compute runs.
 };
 
 struct CostModel {
-  std::map<std::string, UnitPrice> units;          ///< By structural key.
-  std::map<std::string, CollectivePrice> collectives;  ///< By "all-reduce/f32/2".
+  std::map<std::string, UnitPrice> units;  ///< By structural key.
+  std::map<std::string, CollectivePrice>
+      collectives;  ///< By "all-reduce/f32/2".
   Contention contention;
-  double flops_per_s = 0, bytes_per_s = 0;         ///< Roofline for units never measured …
-  double unit_overhead_ns = 0;                     ///< … with this much for launching one.
-  double dispatch_ns = 0;                          ///< Gap between consecutive compute units.
-  double feed_ns = 0;                              ///< Filling the batch, once a step.
-  double roofline_residual = 0;                    ///< Mean relative error of the roofline.
+  double flops_per_s = 0,
+         bytes_per_s = 0;        ///< Roofline for units never measured …
+  double unit_overhead_ns = 0;   ///< … with this much for launching one.
+  double dispatch_ns = 0;        ///< Gap between consecutive compute units.
+  double feed_ns = 0;            ///< Filling the batch, once a step.
+  double roofline_residual = 0;  ///< Mean relative error of the roofline.
+  double compute_wake_ns =
+      0;  ///< From the end of a collective to a unit that waited for it.
+  double communication_wake_ns =
+      0;  ///< From a gradient ready to its collective on an idle stream.
+  double unexplained_ns =
+      0;  ///< A step: recorded gaps that nothing above accounts for.
+  double step_overhead_ns =
+      0;  ///< A step: from the last unit's end to the step's end.
 
   /// Prices a compute unit: by key, else by roofline. Cost: O(log units).
   UnitPrice price(const Unit& unit) const;
   /// Transfer time of a collective unit alone.
   double price_collective(const Unit& unit) const;
+  /// The entry for a collective unit: its own key, else another of the same
+  /// kind, else null.
+  const CollectivePrice* find_collective(const Unit& unit) const;
 };
+
+/// Key of a collective's price: "all-reduce/f32/2" (kind, type, size of a
+/// group).
+std::string collective_key(const CollectiveSpec& collective);
+/// The contention factor of a unit's kind.
+double contention_of(const Contention& contention, const Unit& unit);
 
 }  // namespace reprise

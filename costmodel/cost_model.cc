@@ -1,0 +1,127 @@
+#include "costmodel/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace reprise {
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+
+std::string_view kind_name(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return "all-reduce";
+    case CollectiveKind::kReduceScatter:
+      return "reduce-scatter";
+    case CollectiveKind::kAllGather:
+      return "all-gather";
+    case CollectiveKind::kAllToAll:
+      return "all-to-all";
+    case CollectiveKind::kPermute:
+      return "permute";
+    case CollectiveKind::kBroadcast:
+      return "broadcast";
+  }
+  return "unknown";
+}
+
+size_t group_size(const CollectiveSpec& collective) {
+  return collective.groups.empty() ? 0 : collective.groups.front().size();
+}
+
+double wire_ns(double bytes, double bandwidth_bytes_per_s) {
+  if (bandwidth_bytes_per_s <= 0) return 0;
+  return bytes / bandwidth_bytes_per_s * kNanosecondsPerSecond;
+}
+
+// Straight line between two points on log-log axes.
+double interpolate(const std::pair<double, double>& low,
+                   const std::pair<double, double>& high, double bytes) {
+  const double span = std::log(high.first) - std::log(low.first);
+  if (span <= 0) return low.second;
+  const double weight = (std::log(bytes) - std::log(low.first)) / span;
+  return std::exp((1 - weight) * std::log(low.second) +
+                  weight * std::log(high.second));
+}
+
+}  // namespace
+
+std::string collective_key(const CollectiveSpec& collective) {
+  return fmt::format("{}/{}/{}", kind_name(collective.kind),
+                     static_cast<int>(collective.type), group_size(collective));
+}
+
+double contention_of(const Contention& contention, const Unit& unit) {
+  switch (unit.kind) {
+    case UnitKind::kLibrary:
+      return contention.library;
+    case UnitKind::kCollective:
+      return contention.collective;
+    case UnitKind::kKernel:
+    case UnitKind::kCopy:
+      break;
+  }
+  return contention.kernel;
+}
+
+double CollectivePrice::price_ns(double bytes) const {
+  const double formula = latency_ns + wire_ns(bytes, bandwidth_bytes_per_s);
+  if (points.empty() || bytes <= 0) return formula;
+  const auto& first = points.front();
+  const auto& last = points.back();
+  if (bytes <= first.first) {
+    // The formula's own slope from the first point down, never below zero.
+    const double below =
+        first.second - wire_ns(first.first - bytes, bandwidth_bytes_per_s);
+    return std::max(std::min(formula, first.second), below);
+  }
+  if (bytes >= last.first)
+    return last.second + wire_ns(bytes - last.first, bandwidth_bytes_per_s);
+  const auto above = std::upper_bound(
+      points.begin(), points.end(), bytes,
+      [](double value, const std::pair<double, double>& point) {
+        return value < point.first;
+      });
+  return interpolate(*(above - 1), *above, bytes);
+}
+
+double CollectivePrice::floor_ns(double bytes) const {
+  if (burst_bytes <= 0 || peak_bandwidth_bytes_per_s <= 0)
+    return price_ns(bytes);
+  return std::min(price_ns(bytes),
+                  latency_ns + wire_ns(bytes, peak_bandwidth_bytes_per_s));
+}
+
+UnitPrice CostModel::price(const Unit& unit) const {
+  if (const auto found = units.find(unit.key); found != units.end())
+    return found->second;
+  const double compute =
+      flops_per_s > 0 ? unit.flops / flops_per_s * kNanosecondsPerSecond : 0;
+  const double memory = wire_ns(unit.bytes, bytes_per_s);
+  const double alone = unit_overhead_ns + std::max(compute, memory);
+  return {.alone_ns = alone,
+          .uncertainty_ns = alone * roofline_residual,
+          .source = PriceSource::kModelled};
+}
+
+const CollectivePrice* CostModel::find_collective(const Unit& unit) const {
+  const std::string key = collective_key(unit.collective);
+  if (const auto found = collectives.find(key); found != collectives.end())
+    return &found->second;
+  const std::string_view kind = kind_name(unit.collective.kind);
+  for (const auto& [name, price] : collectives) {
+    if (std::string_view(name).substr(0, kind.size()) == kind) return &price;
+  }
+  return collectives.empty() ? nullptr : &collectives.begin()->second;
+}
+
+double CostModel::price_collective(const Unit& unit) const {
+  const CollectivePrice* price = find_collective(unit);
+  return price == nullptr
+             ? 0
+             : price->price_ns(static_cast<double>(unit.collective.bytes));
+}
+
+}  // namespace reprise
