@@ -30,11 +30,14 @@ std::vector<std::string> words_of_environment(const char* name) {
 
 // mpirun's words: slots are cores, so oversubscribe; binding is the trainer's
 // own business.
-std::vector<std::string> mpirun_arguments(const TrainRequest& request) {
+std::vector<std::string> mpirun_arguments(const TrainRequest& request,
+                                          const std::string& directory) {
   std::vector<std::string> arguments = {
-      find_mpirun(), "--oversubscribe",
-      "--bind-to",   "none",
-      "-n",          std::to_string(request.ranks)};
+      find_mpirun(), "--oversubscribe", "--bind-to", "none", "-n",
+      std::to_string(request.ranks),
+      // Its session directory in /tmp is shared by name: another user's would
+      // be in the way.
+      "--mca", "orte_tmpdir_base", directory};
   for (const std::string& word : words_of_environment("REPRISE_MPI_ARGS"))
     arguments.push_back(word);
   for (const std::string& word : request.mpi_arguments)
@@ -138,7 +141,8 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   if (!directory) return pass(directory.error());
   const std::string result_path = directory->path() + "/result.json";
 
-  std::vector<std::string> arguments = mpirun_arguments(request);
+  std::vector<std::string> arguments =
+      mpirun_arguments(request, directory->path());
   for (std::string& word :
        trainer_arguments(request, directory->path(), result_path)) {
     arguments.push_back(std::move(word));

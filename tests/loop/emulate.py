@@ -12,6 +12,10 @@ import sys
 
 NETNS = pathlib.Path(__file__).resolve().parent.parent / "netns"
 _INSIDE = "REPRISE_EMULATED"
+# `ip netns` keeps its names under /run: give it one of its own.
+_ENTER = "mount -t tmpfs tmpfs /run && ip link set lo up"
+_PROBE = ("ip netns add probe && ip link add d0 type veth peer name d1 && "
+          "tc qdisc add dev d0 root tbf rate 1gbit burst 256kb latency 50ms")
 
 
 def _unshare():
@@ -24,8 +28,8 @@ def why_not():
     for tool in ("unshare", "ip", "tc"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
-    probe = "ip link add d0 type dummy && tc qdisc add dev d0 root tbf rate 1gbit burst 256kb latency 50ms"
-    done = subprocess.run(_unshare() + ["sh", "-c", probe], capture_output=True, text=True)
+    done = subprocess.run(_unshare() + ["sh", "-c", f"{_ENTER} && {_PROBE}"], capture_output=True,
+                          text=True)
     return None if done.returncode == 0 else (done.stderr.strip().splitlines() or ["unknown"])[-1]
 
 
@@ -38,8 +42,8 @@ def reenter(argv, rate):
         print(f"no emulated hosts ({reason}); using one host", file=sys.stderr)
         return
     os.environ[_INSIDE] = rate
-    inner = [str(NETNS / "run.sh"), "--hosts", "2", "--rate", rate, "--", sys.executable, *argv]
-    os.execvp("unshare", _unshare() + inner)
+    inner = [str(NETNS / "run.sh"), "-n", "2", "-r", rate, sys.executable, *argv]
+    os.execvp("unshare", _unshare() + ["sh", "-c", f'{_ENTER} && exec "$@"', "sh", *inner])
 
 
 def description():
