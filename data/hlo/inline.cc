@@ -1,0 +1,203 @@
+// Inlines calls and removes tuples that only carry values to get-tuple-element.
+#include <string>
+#include <utility>
+
+#include "data/hlo/hlo.h"
+
+namespace reprise {
+namespace {
+
+constexpr int kMaxCallDepth = 200;
+constexpr size_t kMaxInstructions = 10'000'000;
+
+class Inliner {
+ public:
+  explicit Inliner(const Module& module) : module_(module) {}
+
+  Result<Computation> run() {
+    const Computation& entry = module_.entry_computation();
+    result_.name = entry.name;
+    result_.is_fused = entry.is_fused;
+    result_.has_header_types = entry.has_header_types;
+    result_.execution_thread = entry.execution_thread;
+    const auto root = copy(entry, "", {}, {}, 0);
+    if (!root) return tl::unexpected<Error>(root.error());
+    result_.root = *root;
+    drop_unused_tuples();
+    return std::move(result_);
+  }
+
+ private:
+  /// Copies a body whose parameters are `arguments` (empty for the entry);
+  /// returns its root.
+  Result<InstructionId> copy(const Computation& body, const std::string& prefix,
+                             const std::vector<InstructionId>& arguments,
+                             const std::vector<InstructionId>& predecessors,
+                             int depth);
+  Result<InstructionId> copy_call(
+      const Instruction& call, const std::string& prefix,
+      const std::vector<InstructionId>& map,
+      const std::vector<InstructionId>& predecessors, int depth);
+  std::optional<InstructionId> element_of_tuple(
+      const Instruction& instruction) const;
+  InstructionId append(Instruction instruction);
+  void drop_unused_tuples();
+
+  const Module& module_;
+  Computation result_;
+};
+
+std::vector<InstructionId> predecessors_of(
+    const Instruction& instruction, const std::vector<InstructionId>& map) {
+  std::vector<InstructionId> mapped;
+  const Attribute* found = instruction.find_attribute("control-predecessors");
+  if (found == nullptr) return mapped;
+  if (const auto* ids =
+          std::get_if<std::vector<InstructionId>>(&found->value)) {
+    for (const InstructionId id : *ids) mapped.push_back(map[index_of(id)]);
+  }
+  return mapped;
+}
+
+void set_predecessors(Instruction* instruction,
+                      std::vector<InstructionId> predecessors) {
+  for (Attribute& attribute : instruction->attributes) {
+    if (attribute.name != "control-predecessors") continue;
+    attribute.value = std::move(predecessors);
+    return;
+  }
+  if (predecessors.empty()) return;
+  instruction->attributes.push_back(
+      {"control-predecessors", std::move(predecessors)});
+}
+
+InstructionId Inliner::append(Instruction instruction) {
+  result_.instructions.push_back(std::move(instruction));
+  return InstructionId(static_cast<uint32_t>(result_.instructions.size() - 1));
+}
+
+/// The value that a copied get-tuple-element picks from a copied tuple.
+std::optional<InstructionId> Inliner::element_of_tuple(
+    const Instruction& instruction) const {
+  if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
+  const Instruction& tuple = result_.at(instruction.operands[0]);
+  const std::vector<int64_t> index = integer_list(instruction, "index");
+  if (tuple.opcode != Opcode::kTuple || index.size() != 1 || index[0] < 0)
+    return std::nullopt;
+  if (static_cast<size_t>(index[0]) >= tuple.operands.size())
+    return std::nullopt;
+  return tuple.operands[static_cast<size_t>(index[0])];
+}
+
+Result<InstructionId> Inliner::copy(
+    const Computation& body, const std::string& prefix,
+    const std::vector<InstructionId>& arguments,
+    const std::vector<InstructionId>& predecessors, int depth) {
+  std::vector<InstructionId> map;
+  map.reserve(body.instructions.size());
+  for (const Instruction& original : body.instructions) {
+    if (original.opcode == Opcode::kParameter && depth > 0) {
+      map.push_back(arguments[static_cast<size_t>(original.parameter_number)]);
+      continue;
+    }
+    if (original.opcode == Opcode::kCall && called_computation(original)) {
+      const auto root = copy_call(original, prefix, map, predecessors, depth);
+      if (!root) return root;
+      map.push_back(*root);
+      continue;
+    }
+    if (result_.instructions.size() >= kMaxInstructions) {
+      return fail(ErrorKind::kUnsupported,
+                  "inlining the calls of `{}` makes more than {} instructions",
+                  module_.name, kMaxInstructions);
+    }
+    Instruction instruction = original;
+    instruction.name = prefix + original.name;
+    for (InstructionId& operand : instruction.operands)
+      operand = map[index_of(operand)];
+    std::vector<InstructionId> before = predecessors_of(original, map);
+    before.insert(before.end(), predecessors.begin(), predecessors.end());
+    set_predecessors(&instruction, std::move(before));
+    const auto element = element_of_tuple(instruction);
+    map.push_back(element ? *element : append(std::move(instruction)));
+  }
+  return map[index_of(body.root)];
+}
+
+Result<InstructionId> Inliner::copy_call(
+    const Instruction& call, const std::string& prefix,
+    const std::vector<InstructionId>& map,
+    const std::vector<InstructionId>& predecessors, int depth) {
+  const Computation& callee = module_.at(*called_computation(call));
+  if (depth + 1 > kMaxCallDepth) {
+    return fail(ErrorKind::kUnsupported,
+                "call `{}{}` nests deeper than {} calls", prefix, call.name,
+                kMaxCallDepth);
+  }
+  std::vector<InstructionId> arguments;
+  for (const InstructionId operand : call.operands)
+    arguments.push_back(map[index_of(operand)]);
+  int64_t parameters = 0;
+  for (const Instruction& instruction : callee.instructions) {
+    parameters += instruction.opcode == Opcode::kParameter ? 1 : 0;
+  }
+  if (parameters != static_cast<int64_t>(arguments.size())) {
+    return fail(ErrorKind::kInvalid,
+                "call `{}{}` passes {} operands, `{}` takes {}", prefix,
+                call.name, arguments.size(), callee.name, parameters);
+  }
+  std::vector<InstructionId> before = predecessors_of(call, map);
+  before.insert(before.end(), predecessors.begin(), predecessors.end());
+  return copy(callee, prefix + call.name + "/", arguments, before, depth + 1);
+}
+
+/// Removes tuples that nothing uses any more, keeping the order of the rest.
+void Inliner::drop_unused_tuples() {
+  const size_t count = result_.instructions.size();
+  std::vector<bool> kept(count, true);
+  std::vector<uint32_t> uses(count, 0);
+  for (const Instruction& instruction : result_.instructions) {
+    for (const InstructionId operand : instruction.operands)
+      ++uses[index_of(operand)];
+    if (const Attribute* found =
+            instruction.find_attribute("control-predecessors")) {
+      if (const auto* ids =
+              std::get_if<std::vector<InstructionId>>(&found->value)) {
+        for (const InstructionId id : *ids) ++uses[index_of(id)];
+      }
+    }
+  }
+  for (size_t i = count; i-- > 0;) {
+    const Instruction& instruction = result_.instructions[i];
+    if (instruction.opcode != Opcode::kTuple || uses[i] > 0) continue;
+    if (i == index_of(result_.root)) continue;
+    kept[i] = false;
+    for (const InstructionId operand : instruction.operands)
+      --uses[index_of(operand)];
+  }
+  std::vector<InstructionId> renumbered(count);
+  std::vector<Instruction> instructions;
+  for (size_t i = 0; i < count; ++i) {
+    if (!kept[i]) continue;
+    renumbered[i] = InstructionId(static_cast<uint32_t>(instructions.size()));
+    Instruction instruction = std::move(result_.instructions[i]);
+    for (InstructionId& operand : instruction.operands)
+      operand = renumbered[index_of(operand)];
+    set_predecessors(&instruction, predecessors_of(instruction, renumbered));
+    instructions.push_back(std::move(instruction));
+  }
+  result_.root = renumbered[index_of(result_.root)];
+  result_.instructions = std::move(instructions);
+}
+
+}  // namespace
+
+Result<Module> inline_calls(const Module& module) {
+  auto entry = Inliner(module).run();
+  if (!entry) return tl::unexpected<Error>(entry.error());
+  Module inlined = module;
+  inlined.entry_computation() = std::move(*entry);
+  return inlined;
+}
+
+}  // namespace reprise
