@@ -1,6 +1,284 @@
+// Arity, element types and extents of elementwise operations, and the walk over
+// a module.
 #include "data/hlo/hlo_verifier.h"
 
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/hlo_checks.h"
+
 namespace reprise {
+namespace {
+
+constexpr size_t kAny = std::numeric_limits<size_t>::max();
+
+struct Arity {
+  size_t least = 0;
+  size_t most = kAny;
+};
+
+bool is_unary_elementwise(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAbs:
+    case Opcode::kCbrt:
+    case Opcode::kCeil:
+    case Opcode::kClz:
+    case Opcode::kConvert:
+    case Opcode::kCosine:
+    case Opcode::kErf:
+    case Opcode::kExp:
+    case Opcode::kExpm1:
+    case Opcode::kFloor:
+    case Opcode::kImag:
+    case Opcode::kIsFinite:
+    case Opcode::kLog:
+    case Opcode::kLog1p:
+    case Opcode::kLogistic:
+    case Opcode::kNegate:
+    case Opcode::kNot:
+    case Opcode::kPopulationCount:
+    case Opcode::kReal:
+    case Opcode::kReducePrecision:
+    case Opcode::kRoundNearestAfz:
+    case Opcode::kRoundNearestEven:
+    case Opcode::kRsqrt:
+    case Opcode::kSign:
+    case Opcode::kSine:
+    case Opcode::kSqrt:
+    case Opcode::kTan:
+    case Opcode::kTanh:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_binary_elementwise(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAdd:
+    case Opcode::kAnd:
+    case Opcode::kAtan2:
+    case Opcode::kCompare:
+    case Opcode::kComplex:
+    case Opcode::kDivide:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kMultiply:
+    case Opcode::kOr:
+    case Opcode::kPower:
+    case Opcode::kRemainder:
+    case Opcode::kShiftLeft:
+    case Opcode::kShiftRightArithmetic:
+    case Opcode::kShiftRightLogical:
+    case Opcode::kStochasticConvert:
+    case Opcode::kSubtract:
+    case Opcode::kXor:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Arity arity_of(Opcode opcode) {
+  if (is_unary_elementwise(opcode)) return {1, 1};
+  if (is_binary_elementwise(opcode)) return {2, 2};
+  switch (opcode) {
+    case Opcode::kConstant:
+    case Opcode::kIota:
+    case Opcode::kParameter:
+    case Opcode::kPartitionId:
+    case Opcode::kReplicaId:
+      return {0, 0};
+    case Opcode::kBitcast:
+    case Opcode::kBitcastConvert:
+    case Opcode::kBroadcast:
+    case Opcode::kCholesky:
+    case Opcode::kCopy:
+    case Opcode::kGetDimensionSize:
+    case Opcode::kGetTupleElement:
+    case Opcode::kReshape:
+    case Opcode::kReverse:
+    case Opcode::kSlice:
+    case Opcode::kTranspose:
+    case Opcode::kWhile:
+      return {1, 1};
+    case Opcode::kConvolution:
+    case Opcode::kDot:
+    case Opcode::kGather:
+    case Opcode::kPad:
+    case Opcode::kSetDimensionSize:
+      return {2, 2};
+    case Opcode::kClamp:
+    case Opcode::kSelect:
+    case Opcode::kSelectAndScatter:
+      return {3, 3};
+    case Opcode::kAllGather:
+    case Opcode::kAllReduce:
+    case Opcode::kAllToAll:
+    case Opcode::kConcatenate:
+    case Opcode::kConditional:
+    case Opcode::kDynamicSlice:
+    case Opcode::kReduceScatter:
+    case Opcode::kSort:
+      return {1, kAny};
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kReduce:
+    case Opcode::kReduceWindow:
+      return {2, kAny};
+    case Opcode::kScatter:
+      return {3, kAny};
+    default:
+      return {};
+  }
+}
+
+Status check_arity(const CheckedInstruction& checked) {
+  const Arity arity = arity_of(checked.instruction.opcode);
+  const size_t count = checked.operand_count();
+  if (count >= arity.least && count <= arity.most) return {};
+  return checked.invalid(fmt::format("{} takes {}{} operands, found {}",
+                                     opcode_name(checked.instruction.opcode),
+                                     arity.most == kAny ? "at least " : "",
+                                     arity.least, count));
+}
+
+bool is_floating(PrimitiveType type) {
+  const std::string_view name = primitive_type_name(type);
+  return name.starts_with('f') || name.starts_with('b');
+}
+
+/// Equal, or both floating: XLA mixes precisions in elementwise operations.
+bool types_agree(PrimitiveType a, PrimitiveType b) {
+  return a == b || (is_floating(a) && is_floating(b));
+}
+
+bool changes_type(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAbs:
+    case Opcode::kCompare:
+    case Opcode::kComplex:
+    case Opcode::kConvert:
+    case Opcode::kImag:
+    case Opcode::kIsFinite:
+    case Opcode::kReal:
+    case Opcode::kStochasticConvert:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Status check_elementwise(const CheckedInstruction& checked) {
+  const Opcode opcode = checked.instruction.opcode;
+  const bool ternary = opcode == Opcode::kSelect || opcode == Opcode::kClamp;
+  if (!ternary && !is_unary_elementwise(opcode) &&
+      !is_binary_elementwise(opcode))
+    return {};
+  for (size_t i = 0; i < checked.operand_count(); ++i) {
+    const Shape& operand = checked.operand(i);
+    const bool may_be_scalar = (opcode == Opcode::kSelect && i == 0) ||
+                               (opcode == Opcode::kClamp && i != 1);
+    if (!may_be_scalar || !operand.dimensions.empty()) {
+      const auto same = checked.expect_extents(
+          fmt::format("operand {}", i), operand, checked.result().dimensions);
+      if (!same) return same;
+    }
+    const Shape& reference = changes_type(opcode)
+                                 ? checked.operand(checked.operand_count() - 1)
+                                 : checked.result();
+    const bool is_predicate = opcode == Opcode::kSelect && i == 0;
+    const bool agree = is_predicate ? operand.type == PrimitiveType::kPred
+                                    : types_agree(operand.type, reference.type);
+    if (agree || opcode == Opcode::kStochasticConvert) continue;
+    return checked.invalid(fmt::format(
+        "operand {} of {} is {}, expected elements of {}", i,
+        opcode_name(opcode), shape_text(operand, false),
+        is_predicate ? "pred" : primitive_type_name(reference.type)));
+  }
+  const bool makes_predicate =
+      opcode == Opcode::kCompare || opcode == Opcode::kIsFinite;
+  if (makes_predicate && checked.result().type != PrimitiveType::kPred) {
+    return checked.invalid(fmt::format("{} gives pred, found {}",
+                                       opcode_name(opcode),
+                                       shape_text(checked.result(), false)));
+  }
+  return {};
+}
+
+bool is_static_array(const Shape& shape) {
+  return shape.is_array() && shape.dynamic.empty();
+}
+
+Status check_constant(const CheckedInstruction& checked) {
+  if (checked.instruction.opcode != Opcode::kConstant) return {};
+  const auto values = literal_values(checked.instruction);
+  if (!values && values.error().kind == ErrorKind::kInvalid) {
+    return tl::unexpected<Error>(values.error());
+  }
+  return {};
+}
+
+Status check_references(const Computation& computation, size_t position,
+                        uint32_t callers_id) {
+  const Instruction& instruction = computation.instructions[position];
+  const auto check_id = [&](InstructionId id) {
+    return index_of(id) < position;
+  };
+  bool valid = std::all_of(instruction.operands.begin(),
+                           instruction.operands.end(), check_id);
+  for (const Attribute& attribute : instruction.attributes) {
+    if (const auto* ids =
+            std::get_if<std::vector<InstructionId>>(&attribute.value)) {
+      valid = valid && std::all_of(ids->begin(), ids->end(), check_id);
+    } else if (const auto* one = std::get_if<ComputationId>(&attribute.value)) {
+      valid = valid && index_of(*one) < callers_id;
+    } else if (const auto* many =
+                   std::get_if<std::vector<ComputationId>>(&attribute.value)) {
+      for (const ComputationId id : *many)
+        valid = valid && index_of(id) < callers_id;
+    }
+  }
+  if (valid) return {};
+  return fail(ErrorKind::kInvalid,
+              "instruction `{}` of `{}` refers to what does not stand before",
+              instruction.name, computation.name);
+}
+
+Status verify_computation(const Module& module, uint32_t id) {
+  const Computation& computation = module.computations[id];
+  if (index_of(computation.root) >= computation.instructions.size()) {
+    return fail(ErrorKind::kInvalid, "computation `{}` has no root",
+                computation.name);
+  }
+  std::unordered_set<std::string_view> names;
+  for (size_t i = 0; i < computation.instructions.size(); ++i) {
+    const Instruction& instruction = computation.instructions[i];
+    if (!names.insert(instruction.name).second) {
+      return fail(ErrorKind::kInvalid,
+                  "instruction `{}` of `{}` is defined twice", instruction.name,
+                  computation.name);
+    }
+    const auto references = check_references(computation, i, id);
+    if (!references) return references;
+    const auto checked = verify_instruction(module, computation, instruction);
+    if (!checked) return checked;
+  }
+  return {};
+}
+
+/// The shape at a tuple index, or null.
+const Shape* shape_at(const Shape& shape, const std::vector<int64_t>& index) {
+  const Shape* at = &shape;
+  for (const int64_t i : index) {
+    if (i < 0 || static_cast<size_t>(i) >= at->elements.size()) return nullptr;
+    at = &at->elements[static_cast<size_t>(i)];
+  }
+  return at;
+}
+
+}  // namespace
 
 bool same_dimensions(const Shape& a, const Shape& b) {
   if (a.type != b.type || a.dimensions != b.dimensions) return false;
@@ -11,11 +289,101 @@ bool same_dimensions(const Shape& a, const Shape& b) {
   return true;
 }
 
-Status verify_instruction(const Module&, const Computation&,
-                          const Instruction&) {
+Status CheckedInstruction::expect_shape(std::string_view what,
+                                        const Shape& found,
+                                        const Shape& expected) const {
+  if (same_dimensions(found, expected)) return {};
+  return invalid(fmt::format(
+      "{} of {} is {}, expected {}", what, opcode_name(instruction.opcode),
+      shape_text(found, false), shape_text(expected, false)));
+}
+
+Status CheckedInstruction::expect_extents(
+    std::string_view what, const Shape& found,
+    const std::vector<int64_t>& expected) const {
+  if (found.is_array() && found.dimensions == expected) return {};
+  Shape wanted;
+  wanted.type = found.is_array() ? found.type : result().type;
+  wanted.dimensions = expected;
+  return invalid(fmt::format(
+      "{} of {} is {}, expected {}", what, opcode_name(instruction.opcode),
+      shape_text(found, false), shape_text(wanted, false)));
+}
+
+Result<std::vector<int64_t>> CheckedInstruction::dimensions(
+    std::string_view name, size_t rank) const {
+  std::vector<int64_t> list = integer_list(instruction, name);
+  std::vector<bool> seen(rank);
+  for (const int64_t dimension : list) {
+    const bool in_range =
+        dimension >= 0 && static_cast<size_t>(dimension) < rank;
+    if (in_range && !seen[static_cast<size_t>(dimension)]) {
+      seen[static_cast<size_t>(dimension)] = true;
+      continue;
+    }
+    return invalid(fmt::format(
+        "{}={{{}}} does not list distinct dimensions of an array of rank {}",
+        name, fmt::join(list, ","), rank));
+  }
+  return list;
+}
+
+Status verify_instruction(const Module& module, const Computation& computation,
+                          const Instruction& instruction) {
+  const CheckedInstruction checked{module, computation, instruction};
+  if (const auto arity = check_arity(checked); !arity) return arity;
+  if (const auto constant = check_constant(checked); !constant) return constant;
+  if (const auto structured = check_structured_operation(checked); !structured)
+    return structured;
+  bool arrays = is_static_array(instruction.shape);
+  bool dynamic =
+      instruction.shape.is_array() && !instruction.shape.dynamic.empty();
+  for (size_t i = 0; i < checked.operand_count(); ++i) {
+    const Shape& operand = checked.operand(i);
+    arrays = arrays && is_static_array(operand);
+    dynamic = dynamic || (operand.is_array() && !operand.dynamic.empty());
+  }
+  if (dynamic) return {};
+  if (const auto elementwise = check_elementwise(checked); !elementwise)
+    return elementwise;
+  return arrays ? check_indexed_operation(checked) : Status();
+}
+
+Status verify_aliases(const Module& module) {
+  const Computation& entry = module.entry_computation();
+  for (const InputOutputAlias& alias : module.aliases) {
+    const Shape* output =
+        shape_at(entry.at(entry.root).shape, alias.output_index);
+    const Shape* input = nullptr;
+    for (const Instruction& instruction : entry.instructions) {
+      if (instruction.opcode != Opcode::kParameter) continue;
+      if (instruction.parameter_number != alias.parameter) continue;
+      input = shape_at(instruction.shape, alias.parameter_index);
+    }
+    if (output != nullptr && input != nullptr &&
+        byte_size(*output) == byte_size(*input))
+      continue;
+    return fail(
+        ErrorKind::kInvalid,
+        "input_output_alias: output {{{}}} ({}) cannot alias parameter {} ({})",
+        fmt::join(alias.output_index, ","),
+        output == nullptr ? "not there" : shape_text(*output, false),
+        alias.parameter,
+        input == nullptr ? "not there" : shape_text(*input, false));
+  }
   return {};
 }
-Status verify_aliases(const Module&) { return {}; }
-Status verify(const Module&) { return {}; }
+
+Status verify(const Module& module) {
+  if (index_of(module.entry) >= module.computations.size()) {
+    return fail(ErrorKind::kInvalid, "module `{}` has no entry computation",
+                module.name);
+  }
+  for (uint32_t i = 0; i < module.computations.size(); ++i) {
+    const auto checked = verify_computation(module, i);
+    if (!checked) return checked;
+  }
+  return verify_aliases(module);
+}
 
 }  // namespace reprise

@@ -1,0 +1,461 @@
+// Checks of operations that move or combine array elements by index.
+#include <algorithm>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/hlo_checks.h"
+#include "data/hlo/window.h"
+
+namespace reprise {
+namespace {
+
+using Dimensions = std::vector<int64_t>;
+
+size_t rank_of(const Shape& shape) { return shape.dimensions.size(); }
+
+int64_t extent(const Shape& shape, int64_t dimension) {
+  return shape.dimensions[static_cast<size_t>(dimension)];
+}
+
+bool contains(const Dimensions& list, size_t dimension) {
+  return std::find(list.begin(), list.end(), static_cast<int64_t>(dimension)) !=
+         list.end();
+}
+
+/// Extents of the dimensions of `shape` that `list` does not name, in order.
+Dimensions extents_without(const Shape& shape, const Dimensions& list) {
+  Dimensions extents;
+  for (size_t d = 0; d < rank_of(shape); ++d) {
+    if (!contains(list, d)) extents.push_back(shape.dimensions[d]);
+  }
+  return extents;
+}
+
+Status check_broadcast(const CheckedInstruction& checked) {
+  const Shape& operand = checked.operand(0);
+  const auto dimensions =
+      checked.dimensions("dimensions", rank_of(checked.result()));
+  if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  if (dimensions->size() != rank_of(operand)) {
+    return checked.invalid(fmt::format(
+        "broadcast of {} needs {} dimensions, found {}",
+        shape_text(operand, false), rank_of(operand), dimensions->size()));
+  }
+  Dimensions expected;
+  for (const int64_t dimension : *dimensions) {
+    expected.push_back(extent(checked.result(), dimension));
+  }
+  return checked.expect_extents("operand", operand, expected);
+}
+
+Status check_reshape(const CheckedInstruction& checked) {
+  if (element_count(checked.operand(0)) == element_count(checked.result()))
+    return {};
+  return checked.invalid(
+      fmt::format("reshape of {} to {} changes the number of elements",
+                  shape_text(checked.operand(0), false),
+                  shape_text(checked.result(), false)));
+}
+
+Status check_transpose(const CheckedInstruction& checked) {
+  const Shape& operand = checked.operand(0);
+  const auto dimensions = checked.dimensions("dimensions", rank_of(operand));
+  if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  if (dimensions->size() != rank_of(operand)) {
+    return checked.invalid(fmt::format("transpose of {} lists {} dimensions",
+                                       shape_text(operand, false),
+                                       dimensions->size()));
+  }
+  Dimensions expected;
+  for (const int64_t dimension : *dimensions)
+    expected.push_back(extent(operand, dimension));
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+Status check_reverse(const CheckedInstruction& checked) {
+  const auto dimensions =
+      checked.dimensions("dimensions", rank_of(checked.operand(0)));
+  if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  return checked.expect_extents("result", checked.result(),
+                                checked.operand(0).dimensions);
+}
+
+Status check_concatenate(const CheckedInstruction& checked) {
+  const auto dimensions =
+      checked.dimensions("dimensions", rank_of(checked.result()));
+  if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  if (dimensions->size() != 1)
+    return checked.invalid("concatenate needs one dimension");
+  const auto along = static_cast<size_t>((*dimensions)[0]);
+  int64_t total = 0;
+  for (size_t i = 0; i < checked.operand_count(); ++i) {
+    const Shape& operand = checked.operand(i);
+    Dimensions expected = checked.result().dimensions;
+    if (rank_of(operand) == expected.size())
+      expected[along] = operand.dimensions[along];
+    const auto same =
+        checked.expect_extents(fmt::format("operand {}", i), operand, expected);
+    if (!same) return same;
+    if (__builtin_add_overflow(total, operand.dimensions[along], &total)) break;
+  }
+  Dimensions expected = checked.result().dimensions;
+  expected[along] = total;
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+Status check_slice(const CheckedInstruction& checked) {
+  const Shape& operand = checked.operand(0);
+  const auto slices = slice_dimensions(checked.instruction);
+  if (!slices) return tl::unexpected<Error>(slices.error());
+  if (slices->size() != rank_of(operand)) {
+    return checked.invalid(fmt::format("slice of {} lists {} dimensions",
+                                       shape_text(operand, false),
+                                       slices->size()));
+  }
+  Dimensions expected;
+  for (size_t d = 0; d < slices->size(); ++d) {
+    const SliceDimension& slice = (*slices)[d];
+    if (slice.limit > operand.dimensions[d]) {
+      return checked.invalid(
+          fmt::format("slice [{}:{}] leaves dimension {} of {}", slice.start,
+                      slice.limit, d, shape_text(operand, false)));
+    }
+    const int64_t length = slice.limit - slice.start;
+    expected.push_back(length / slice.stride +
+                       (length % slice.stride != 0 ? 1 : 0));
+  }
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+Status check_fits_inside(const CheckedInstruction& checked,
+                         const Shape& inner) {
+  const Shape& outer = checked.operand(0);
+  bool fits = rank_of(inner) == rank_of(outer);
+  for (size_t d = 0; fits && d < rank_of(inner); ++d) {
+    fits = inner.dimensions[d] <= outer.dimensions[d];
+  }
+  if (fits) return {};
+  return checked.invalid(fmt::format("{} does not fit in {}",
+                                     shape_text(inner, false),
+                                     shape_text(outer, false)));
+}
+
+/// Start indices: one scalar a dimension, or (before 2019) one vector.
+Status check_start_indices(const CheckedInstruction& checked, size_t first) {
+  const size_t given = checked.operand_count() - first;
+  const size_t rank = rank_of(checked.operand(0));
+  if (given == rank) return {};
+  if (given == 1 && rank_of(checked.operand(first)) == 1) return {};
+  return checked.invalid(
+      fmt::format("{} start indices for an array of rank {}", given, rank));
+}
+
+Status check_dynamic_slice(const CheckedInstruction& checked) {
+  const Dimensions sizes =
+      integer_list(checked.instruction, "dynamic_slice_sizes");
+  const auto same = checked.expect_extents("result", checked.result(), sizes);
+  if (!same) return same;
+  const auto fits = check_fits_inside(checked, checked.result());
+  return fits ? check_start_indices(checked, 1) : fits;
+}
+
+Status check_dynamic_update_slice(const CheckedInstruction& checked) {
+  const auto same = checked.expect_extents("result", checked.result(),
+                                           checked.operand(0).dimensions);
+  if (!same) return same;
+  const auto fits = check_fits_inside(checked, checked.operand(1));
+  return fits ? check_start_indices(checked, 2) : fits;
+}
+
+Status check_pad(const CheckedInstruction& checked) {
+  const Shape& operand = checked.operand(0);
+  const auto padding = pad_dimensions(checked.instruction);
+  if (!padding) return tl::unexpected<Error>(padding.error());
+  if (padding->size() != rank_of(operand)) {
+    return checked.invalid(fmt::format("pad of {} lists {} dimensions",
+                                       shape_text(operand, false),
+                                       padding->size()));
+  }
+  for (size_t d = 0; d < padding->size(); ++d) {
+    const PadDimension& pad = (*padding)[d];
+    const int64_t holes = std::max<int64_t>(operand.dimensions[d] - 1, 0);
+    int64_t inside = 0;
+    int64_t total = 0;
+    const bool overflows =
+        __builtin_mul_overflow(holes, pad.interior, &inside) ||
+        __builtin_add_overflow(operand.dimensions[d], inside, &total) ||
+        __builtin_add_overflow(total, pad.low, &total) ||
+        __builtin_add_overflow(total, pad.high, &total);
+    if (overflows || rank_of(checked.result()) != padding->size() ||
+        checked.result().dimensions[d] != total) {
+      return checked.invalid(fmt::format(
+          "pad of {} cannot give {} (dimension {})", shape_text(operand, false),
+          shape_text(checked.result(), false), d));
+    }
+  }
+  return {};
+}
+
+Status check_iota(const CheckedInstruction& checked) {
+  const auto dimension =
+      checked.dimensions("iota_dimension", rank_of(checked.result()));
+  if (!dimension) return tl::unexpected<Error>(dimension.error());
+  if (dimension->size() == 1 || rank_of(checked.result()) == 0) return {};
+  return checked.invalid("iota needs iota_dimension=");
+}
+
+/// Extents of named dimensions must agree pairwise.
+Status check_paired(const CheckedInstruction& checked, const Dimensions& left,
+                    const Dimensions& right) {
+  bool agree = left.size() == right.size();
+  for (size_t i = 0; agree && i < left.size(); ++i) {
+    agree = extent(checked.operand(0), left[i]) ==
+            extent(checked.operand(1), right[i]);
+  }
+  if (agree) return {};
+  return checked.invalid(
+      fmt::format("dot of {} and {}: dimensions {{{}}} and {{{}}} do not pair",
+                  shape_text(checked.operand(0), false),
+                  shape_text(checked.operand(1), false), fmt::join(left, ","),
+                  fmt::join(right, ",")));
+}
+
+Status check_dot(const CheckedInstruction& checked) {
+  DotDimensions dot;
+  const size_t ranks[] = {rank_of(checked.operand(0)),
+                          rank_of(checked.operand(1))};
+  const struct {
+    const char* name;
+    size_t rank;
+    Dimensions* out;
+  } lists[] = {{"lhs_batch_dims", ranks[0], &dot.lhs_batch},
+               {"rhs_batch_dims", ranks[1], &dot.rhs_batch},
+               {"lhs_contracting_dims", ranks[0], &dot.lhs_contracting},
+               {"rhs_contracting_dims", ranks[1], &dot.rhs_contracting}};
+  for (const auto& list : lists) {
+    const auto dimensions = checked.dimensions(list.name, list.rank);
+    if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+    *list.out = *dimensions;
+  }
+  if (const auto batch = check_paired(checked, dot.lhs_batch, dot.rhs_batch);
+      !batch)
+    return batch;
+  const auto contracting =
+      check_paired(checked, dot.lhs_contracting, dot.rhs_contracting);
+  if (!contracting) return contracting;
+  Dimensions expected;
+  for (const int64_t d : dot.lhs_batch)
+    expected.push_back(extent(checked.operand(0), d));
+  const auto append = [&](const Shape& shape, Dimensions named,
+                          const Dimensions& contracted) {
+    named.insert(named.end(), contracted.begin(), contracted.end());
+    const Dimensions rest = extents_without(shape, named);
+    expected.insert(expected.end(), rest.begin(), rest.end());
+  };
+  append(checked.operand(0), dot.lhs_batch, dot.lhs_contracting);
+  append(checked.operand(1), dot.rhs_batch, dot.rhs_contracting);
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+Status check_reduce(const CheckedInstruction& checked) {
+  const auto dimensions =
+      checked.dimensions("dimensions", rank_of(checked.operand(0)));
+  if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  const Dimensions expected = extents_without(checked.operand(0), *dimensions);
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+/// Positions of a window of one dimension, or -1 when there are none to be had.
+int64_t window_positions(const WindowDimension& window, int64_t base) {
+  int64_t dilated = 0;
+  int64_t reach = 0;
+  if (__builtin_mul_overflow(std::max<int64_t>(base - 1, 0),
+                             window.base_dilation, &dilated) ||
+      __builtin_mul_overflow(std::max<int64_t>(window.size - 1, 0),
+                             window.window_dilation, &reach) ||
+      __builtin_add_overflow(dilated, base > 0 ? 1 : 0, &dilated) ||
+      __builtin_add_overflow(dilated, window.padding_low, &dilated) ||
+      __builtin_add_overflow(dilated, window.padding_high, &dilated) ||
+      __builtin_add_overflow(reach, 1, &reach)) {
+    return -1;
+  }
+  return dilated < reach ? 0 : (dilated - reach) / window.stride + 1;
+}
+
+Status check_reduce_window(const CheckedInstruction& checked) {
+  const auto window = window_dimensions(checked.instruction);
+  if (!window) return tl::unexpected<Error>(window.error());
+  const Shape& operand = checked.operand(0);
+  // A window of ones may be left out.
+  if (window->empty()) return {};
+  if (window->size() != rank_of(operand)) {
+    return checked.invalid(fmt::format("window of {} dimensions over {}",
+                                       window->size(),
+                                       shape_text(operand, false)));
+  }
+  Dimensions expected;
+  for (size_t d = 0; d < window->size(); ++d) {
+    expected.push_back(window_positions((*window)[d], operand.dimensions[d]));
+  }
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+Status check_gather(const CheckedInstruction& checked) {
+  const Shape& operand = checked.operand(0);
+  const GatherDimensions gather = gather_dimensions(checked.instruction);
+  for (const char* name :
+       {"collapsed_slice_dims", "start_index_map", "operand_batching_dims"}) {
+    const auto dimensions = checked.dimensions(name, rank_of(operand));
+    if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  }
+  const auto offsets =
+      checked.dimensions("offset_dims", rank_of(checked.result()));
+  if (!offsets) return tl::unexpected<Error>(offsets.error());
+  bool fits = gather.slice_sizes.size() == rank_of(operand) &&
+              gather.index_vector_dim >= 0 &&
+              static_cast<size_t>(gather.index_vector_dim) <=
+                  rank_of(checked.operand(1));
+  for (size_t d = 0; fits && d < rank_of(operand); ++d) {
+    fits = gather.slice_sizes[d] >= 0 &&
+           gather.slice_sizes[d] <= operand.dimensions[d];
+  }
+  if (!fits) {
+    return checked.invalid(fmt::format("slice_sizes={{{}}} of {} do not fit",
+                                       fmt::join(gather.slice_sizes, ","),
+                                       shape_text(operand, false)));
+  }
+  Dimensions dropped = gather.collapsed_slice_dims;
+  dropped.insert(dropped.end(), gather.operand_batching_dims.begin(),
+                 gather.operand_batching_dims.end());
+  Shape slice = operand;
+  slice.dimensions = gather.slice_sizes;
+  const Dimensions window = extents_without(slice, dropped);
+  const Dimensions batch =
+      extents_without(checked.operand(1), {gather.index_vector_dim});
+  if (window.size() != offsets->size() ||
+      window.size() + batch.size() != rank_of(checked.result())) {
+    return checked.invalid(fmt::format("gather of {} cannot give {}",
+                                       shape_text(operand, false),
+                                       shape_text(checked.result(), false)));
+  }
+  Dimensions expected;
+  size_t next_window = 0;
+  size_t next_batch = 0;
+  for (size_t d = 0; d < rank_of(checked.result()); ++d) {
+    expected.push_back(contains(*offsets, d) ? window[next_window++]
+                                             : batch[next_batch++]);
+  }
+  return checked.expect_extents("result", checked.result(), expected);
+}
+
+/// One array only; the variadic form passes.
+Status check_scatter(const CheckedInstruction& checked) {
+  if (checked.operand_count() != 3) return {};
+  const Shape& operand = checked.operand(0);
+  for (const char* name :
+       {"inserted_window_dims", "scatter_dims_to_operand_dims",
+        "input_batching_dims"}) {
+    const auto dimensions = checked.dimensions(name, rank_of(operand));
+    if (!dimensions) return tl::unexpected<Error>(dimensions.error());
+  }
+  const ScatterDimensions scatter = scatter_dimensions(checked.instruction);
+  const auto windows =
+      checked.dimensions("update_window_dims", rank_of(checked.operand(2)));
+  if (!windows) return tl::unexpected<Error>(windows.error());
+  const size_t window_rank =
+      rank_of(operand) -
+      std::min(rank_of(operand), scatter.inserted_window_dims.size() +
+                                     scatter.input_batching_dims.size());
+  const Dimensions batch =
+      extents_without(checked.operand(1), {scatter.index_vector_dim});
+  if (windows->size() != window_rank ||
+      extents_without(checked.operand(2), *windows) != batch) {
+    return checked.invalid(fmt::format(
+        "scatter of updates {} by indices {} into {} does not fit",
+        shape_text(checked.operand(2), false),
+        shape_text(checked.operand(1), false), shape_text(operand, false)));
+  }
+  return checked.expect_extents("result", checked.result(), operand.dimensions);
+}
+
+Status check_convolution(const CheckedInstruction& checked) {
+  const auto window = window_dimensions(checked.instruction);
+  if (!window) return tl::unexpected<Error>(window.error());
+  const size_t rank = rank_of(checked.result());
+  if (rank == rank_of(checked.operand(0)) &&
+      rank == rank_of(checked.operand(1)) && rank >= 2) {
+    return {};
+  }
+  return checked.invalid(
+      "convolution needs operands and a result of one rank, at least 2");
+}
+
+bool keeps_type(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kBroadcast:
+    case Opcode::kReshape:
+    case Opcode::kTranspose:
+    case Opcode::kReverse:
+    case Opcode::kConcatenate:
+    case Opcode::kSlice:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kPad:
+    case Opcode::kGather:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Status check_indexed_operation(const CheckedInstruction& checked) {
+  if (keeps_type(checked.instruction.opcode) &&
+      checked.operand(0).type != checked.result().type) {
+    return checked.invalid(fmt::format("{} of {} cannot give {}",
+                                       opcode_name(checked.instruction.opcode),
+                                       shape_text(checked.operand(0), false),
+                                       shape_text(checked.result(), false)));
+  }
+  switch (checked.instruction.opcode) {
+    case Opcode::kBroadcast:
+      return check_broadcast(checked);
+    case Opcode::kReshape:
+      return check_reshape(checked);
+    case Opcode::kTranspose:
+      return check_transpose(checked);
+    case Opcode::kReverse:
+      return check_reverse(checked);
+    case Opcode::kConcatenate:
+      return check_concatenate(checked);
+    case Opcode::kSlice:
+      return check_slice(checked);
+    case Opcode::kDynamicSlice:
+      return check_dynamic_slice(checked);
+    case Opcode::kDynamicUpdateSlice:
+      return check_dynamic_update_slice(checked);
+    case Opcode::kPad:
+      return check_pad(checked);
+    case Opcode::kIota:
+      return check_iota(checked);
+    case Opcode::kDot:
+      return check_dot(checked);
+    case Opcode::kReduce:
+      return check_reduce(checked);
+    case Opcode::kReduceWindow:
+      return check_reduce_window(checked);
+    case Opcode::kGather:
+      return check_gather(checked);
+    case Opcode::kScatter:
+      return check_scatter(checked);
+    case Opcode::kConvolution:
+      return check_convolution(checked);
+    case Opcode::kSelectAndScatter:
+      return checked.expect_extents("result", checked.result(),
+                                    checked.operand(0).dimensions);
+    default:
+      return {};
+  }
+}
+
+}  // namespace reprise
