@@ -1,0 +1,406 @@
+#include "data/plan/op_graph.h"
+
+#include <algorithm>
+
+#include "data/hlo/hlo.h"
+
+namespace reprise {
+namespace {
+
+bool shares_storage(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+      return true;
+    case Opcode::kOptimizationBarrier:
+      return instruction.shape.is_array();
+    default:
+      return false;
+  }
+}
+
+/// Builds an OpGraph in passes over the entry computation; see build_op_graph.
+class Builder {
+ public:
+  explicit Builder(const Module& module) : entry_(module.entry_computation()) {
+    const size_t count = entry_.instructions.size();
+    graph_.module = &module;
+    graph_.entry = &entry_;
+    graph_.role.assign(count, OpRole::kDead);
+    graph_.value_of.assign(count, kNoInstruction);
+    graph_.producer.assign(count, kNoInstruction);
+    graph_.inputs.resize(count);
+    graph_.readers.resize(count);
+    graph_.dot_of.assign(count, -1);
+    graph_.first_slot.assign(count, -1);
+    graph_.is_output.assign(count, false);
+    written_.assign(count, false);
+    demanded_.assign(count, false);
+    canonical_element_.assign(count, kNoInstruction);
+  }
+
+  Result<OpGraph> build() {
+    for (auto step :
+         {&Builder::index, &Builder::view_dots, &Builder::bind_outputs,
+          &Builder::bind_aliases, &Builder::demand_ops}) {
+      Status status = (this->*step)();
+      if (!status) return pass(status.error());
+    }
+    collect_slots();
+    collect_readers();
+    return std::move(graph_);
+  }
+
+ private:
+  InstructionId id_at(size_t i) const {
+    return InstructionId{static_cast<uint32_t>(i)};
+  }
+
+  /// Names, parameters and the one get-tuple-element that stands for each
+  /// collective result.
+  Status index() {
+    std::unordered_map<uint64_t, InstructionId> elements;
+    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+      const Instruction& instruction = entry_.instructions[i];
+      graph_.by_name.emplace(instruction.name, id_at(i));
+      if (instruction.opcode == Opcode::kParameter) {
+        const auto number = static_cast<size_t>(instruction.parameter_number);
+        if (number >= entry_.instructions.size()) {
+          return fail(ErrorKind::kInvalid,
+                      "{}: parameter number {} is out of range",
+                      instruction.name, instruction.parameter_number);
+        }
+        if (graph_.parameters.size() <= number) {
+          graph_.parameters.resize(number + 1, kNoInstruction);
+        }
+        graph_.parameters[number] = id_at(i);
+      }
+      if (instruction.opcode == Opcode::kGetTupleElement) {
+        const InstructionId source = tuple_source(instruction.operands[0]);
+        const uint64_t key =
+            (uint64_t{index_of(source)} << 32) |
+            static_cast<uint64_t>(element_index(instruction) & 0xffffffff);
+        canonical_element_[i] = elements.emplace(key, id_at(i)).first->second;
+      }
+    }
+    for (size_t n = 0; n < graph_.parameters.size(); ++n) {
+      if (graph_.parameters[n] == kNoInstruction) {
+        return fail(ErrorKind::kInvalid, "parameter {} is missing", n);
+      }
+      const Instruction& parameter = entry_.at(graph_.parameters[n]);
+      if (!parameter.shape.is_array()) {
+        return fail(ErrorKind::kUnsupported, "{}: only array parameters run",
+                    parameter.name);
+      }
+    }
+    return {};
+  }
+
+  static int64_t element_index(const Instruction& element) {
+    const std::vector<int64_t> index = integer_list(element, "index");
+    return index.empty() ? 0 : index[0];
+  }
+
+  /// Through optimization barriers to what made a tuple.
+  InstructionId tuple_source(InstructionId tuple) const {
+    while (entry_.at(tuple).opcode == Opcode::kOptimizationBarrier) {
+      tuple = entry_.at(tuple).operands[0];
+    }
+    return tuple;
+  }
+
+  /// One step towards what a get-tuple-element reads: a tuple's operand, or
+  /// itself.
+  InstructionId through_element(InstructionId element) const {
+    const Instruction& instruction = entry_.at(element);
+    const Instruction& source =
+        entry_.at(tuple_source(instruction.operands[0]));
+    const int64_t index = element_index(instruction);
+    if (source.opcode == Opcode::kTuple && index >= 0 &&
+        index < static_cast<int64_t>(source.operands.size())) {
+      return source.operands[static_cast<size_t>(index)];
+    }
+    return canonical_element_[index_of(element)];
+  }
+
+  /// The instruction whose bytes `id` shares. With `through_maps`, also past
+  /// broadcasts, to the one value that an index map reads; kNoInstruction for
+  /// iota and constants.
+  InstructionId resolve(InstructionId id, bool through_maps) const {
+    while (!written_[index_of(id)]) {
+      const Instruction& instruction = entry_.at(id);
+      if (shares_storage(instruction)) {
+        id = instruction.operands[0];
+      } else if (instruction.opcode == Opcode::kGetTupleElement) {
+        const InstructionId next = through_element(id);
+        if (next == id) return id;
+        id = next;
+      } else if (through_maps && instruction.opcode == Opcode::kBroadcast) {
+        id = instruction.operands[0];
+      } else if (through_maps && (instruction.opcode == Opcode::kConstant ||
+                                  instruction.opcode == Opcode::kIota)) {
+        return kNoInstruction;
+      } else {
+        return id;
+      }
+    }
+    return id;
+  }
+
+  std::vector<bool> reachable_from_root() const {
+    std::vector<bool> reached(entry_.instructions.size(), false);
+    reached[index_of(entry_.root)] = true;
+    for (size_t i = entry_.instructions.size(); i-- > 0;) {
+      if (!reached[i]) continue;
+      for (InstructionId operand : entry_.instructions[i].operands) {
+        reached[index_of(operand)] = true;
+      }
+    }
+    return reached;
+  }
+
+  /// Folds transposes into dots; those written in place of a dot become values.
+  Status view_dots() {
+    const std::vector<bool> reached = reachable_from_root();
+    std::vector<std::vector<InstructionId>> users(entry_.instructions.size());
+    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+      if (!reached[i]) continue;
+      for (InstructionId operand : entry_.instructions[i].operands) {
+        users[index_of(operand)].push_back(id_at(i));
+      }
+    }
+    const auto is_written = [this](InstructionId id) -> bool {
+      return written_[index_of(id)];
+    };
+    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+      if (!reached[i] || entry_.instructions[i].opcode != Opcode::kDot)
+        continue;
+      const InstructionId* transpose = nullptr;
+      if (users[i].size() == 1 &&
+          entry_.at(users[i][0]).opcode == Opcode::kTranspose) {
+        transpose = users[i].data();
+      }
+      Result<DotView> view = view_dot(entry_, id_at(i), transpose, is_written);
+      if (!view) return pass(view.error());
+      view->lhs.value = resolve(view->lhs.value, false);
+      view->rhs.value = resolve(view->rhs.value, false);
+      written_[index_of(view->out.value)] = true;
+      graph_.producer[index_of(view->out.value)] = id_at(i);
+      graph_.dot_of[i] = static_cast<int32_t>(graph_.dots.size());
+      graph_.dots.push_back(*std::move(view));
+    }
+    return {};
+  }
+
+  Status bind_outputs() {
+    const Instruction& root = entry_.at(entry_.root);
+    if (root.shape.is_tuple() && root.opcode != Opcode::kTuple) {
+      return fail(ErrorKind::kUnsupported,
+                  "{}: the root is a tuple made by {}, expected tuple",
+                  root.name, opcode_name(root.opcode));
+    }
+    const std::vector<InstructionId> alone{entry_.root};
+    for (InstructionId output :
+         root.opcode == Opcode::kTuple ? root.operands : alone) {
+      if (!entry_.at(output).shape.is_array()) {
+        return fail(ErrorKind::kUnsupported, "{}: only array outputs run",
+                    entry_.at(output).name);
+      }
+      const InstructionId value = resolve(output, false);
+      graph_.outputs.push_back(value);
+      graph_.is_output[index_of(value)] = true;
+      demanded_[index_of(value)] = true;
+    }
+    graph_.updates.assign(graph_.outputs.size(), -1);
+    return {};
+  }
+
+  Status bind_aliases() {
+    for (const InputOutputAlias& alias : graph_.module->aliases) {
+      const int64_t output =
+          alias.output_index.empty() ? 0 : alias.output_index[0];
+      if (output < 0 || output >= static_cast<int64_t>(graph_.outputs.size()) ||
+          alias.parameter < 0 ||
+          alias.parameter >= static_cast<int64_t>(graph_.parameters.size()) ||
+          alias.output_index.size() > 1 || !alias.parameter_index.empty()) {
+        return fail(ErrorKind::kInvalid,
+                    "input_output_alias: output {} -> parameter {}: no such "
+                    "output or parameter",
+                    output, alias.parameter);
+      }
+      const Instruction& parameter =
+          entry_.at(graph_.parameters[static_cast<size_t>(alias.parameter)]);
+      const Instruction& root = entry_.at(entry_.root);
+      const Shape& shape =
+          root.opcode == Opcode::kTuple
+              ? root.shape.elements[static_cast<size_t>(output)]
+              : root.shape;
+      if (byte_size(shape) != byte_size(parameter.shape)) {
+        return fail(ErrorKind::kInvalid,
+                    "input_output_alias: output {} is {}, parameter {} is {}",
+                    output, shape_text(shape), alias.parameter,
+                    shape_text(parameter.shape));
+      }
+      if (std::count(graph_.updates.begin(), graph_.updates.end(),
+                     alias.parameter) > 0) {
+        return fail(ErrorKind::kInvalid,
+                    "input_output_alias: parameter {} stands twice",
+                    alias.parameter);
+      }
+      graph_.updates[static_cast<size_t>(output)] = alias.parameter;
+    }
+    return {};
+  }
+
+  void demand(InstructionId value, InstructionId reader) {
+    demanded_[index_of(value)] = true;
+    graph_.inputs[index_of(reader)].push_back(value);
+  }
+
+  /// Marks, from the outputs backwards, what must run, and what each op reads.
+  Status demand_ops() {
+    for (size_t i = entry_.instructions.size(); i-- > 0;) {
+      const InstructionId id = id_at(i);
+      graph_.value_of[i] = resolve(id, false);
+      if (graph_.dot_of[i] >= 0) {
+        const InstructionId result =
+            graph_.dots[static_cast<size_t>(graph_.dot_of[i])].out.value;
+        demanded_[i] = demanded_[i] || demanded_[index_of(result)];
+      }
+      if (!demanded_[i]) continue;
+      Status status = demand_inputs(id);
+      if (!status) return status;
+    }
+    // What is only looked through: views and folded transposes between live
+    // ops.
+    const std::vector<bool> reached = reachable_from_root();
+    for (size_t i = 0; i < reached.size(); ++i) {
+      if (reached[i] && graph_.role[i] == OpRole::kDead)
+        graph_.role[i] = OpRole::kFolded;
+    }
+    return {};
+  }
+
+  Status demand_inputs(InstructionId id) {
+    const size_t i = index_of(id);
+    const Instruction& instruction = entry_.at(id);
+    OpRole& role = graph_.role[i];
+    if (instruction.opcode == Opcode::kParameter) {
+      role = OpRole::kParameter;
+    } else if (instruction.opcode == Opcode::kConstant) {
+      role = OpRole::kConstant;
+    } else if (graph_.dot_of[i] >= 0) {
+      role = OpRole::kDot;
+      const DotView& view = graph_.dots[static_cast<size_t>(graph_.dot_of[i])];
+      demand(view.lhs.value, id);
+      demand(view.rhs.value, id);
+    } else if (graph_.producer[i] != kNoInstruction) {
+      role = OpRole::kFolded;  // A transpose that its dot writes.
+    } else if (instruction.opcode == Opcode::kGetTupleElement) {
+      return demand_element(id);
+    } else if (is_collective(instruction.opcode)) {
+      return demand_collective(id);
+    } else {
+      return demand_kernel(id);
+    }
+    return {};
+  }
+
+  Status demand_element(InstructionId id) {
+    const InstructionId source = tuple_source(entry_.at(id).operands[0]);
+    if (!is_collective(entry_.at(source).opcode)) {
+      return fail(
+          ErrorKind::kUnsupported, "{}: {} with a tuple result does not run",
+          entry_.at(source).name, opcode_name(entry_.at(source).opcode));
+    }
+    graph_.role[index_of(id)] = OpRole::kFolded;
+    graph_.producer[index_of(id)] = source;
+    demanded_[index_of(source)] = true;
+    return {};
+  }
+
+  Status demand_collective(InstructionId id) {
+    const Instruction& instruction = entry_.at(id);
+    if (instruction.opcode != Opcode::kAllReduce) {
+      return fail(ErrorKind::kUnsupported,
+                  "{}: {} does not run yet, only all-reduce does",
+                  instruction.name, opcode_name(instruction.opcode));
+    }
+    graph_.role[index_of(id)] = OpRole::kCollective;
+    if (instruction.shape.is_array()) graph_.producer[index_of(id)] = id;
+    for (InstructionId operand : instruction.operands)
+      demand(resolve(operand, false), id);
+    return {};
+  }
+
+  Status demand_kernel(InstructionId id) {
+    const Instruction& instruction = entry_.at(id);
+    if (!instruction.shape.is_array()) {
+      return fail(ErrorKind::kUnsupported,
+                  "{}: {} with a result of {} does not run", instruction.name,
+                  opcode_name(instruction.opcode),
+                  shape_text(instruction.shape));
+    }
+    graph_.role[index_of(id)] = OpRole::kKernel;
+    graph_.producer[index_of(id)] = id;
+    for (InstructionId operand : instruction.operands) {
+      const InstructionId value = resolve(operand, true);
+      if (value != kNoInstruction) demand(value, id);
+    }
+    return {};
+  }
+
+  void collect_slots() {
+    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+      if (graph_.role[i] != OpRole::kCollective) continue;
+      const Instruction& collective = entry_.instructions[i];
+      graph_.first_slot[i] = static_cast<int32_t>(graph_.slots.size());
+      for (size_t k = 0; k < collective.operands.size(); ++k) {
+        const Shape& shape = collective.shape.is_tuple()
+                                 ? collective.shape.elements[k]
+                                 : collective.shape;
+        graph_.slots.push_back(
+            {.collective = id_at(i),
+             .operand = static_cast<int64_t>(k),
+             .input = graph_.value_of[index_of(collective.operands[k])],
+             .output = collective.shape.is_tuple() ? kNoInstruction : id_at(i),
+             .type = shape.type,
+             .bytes = byte_size(shape)});
+      }
+    }
+    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+      const InstructionId source = graph_.producer[i];
+      if (source == kNoInstruction || source == id_at(i)) continue;
+      const int32_t first = graph_.first_slot[index_of(source)];
+      if (first < 0) continue;
+      const int64_t element = element_index(entry_.instructions[i]);
+      graph_.slots[static_cast<size_t>(first + element)].output = id_at(i);
+    }
+  }
+
+  void collect_readers() {
+    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
+      auto& inputs = graph_.inputs[i];
+      std::sort(inputs.begin(), inputs.end());
+      inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+      for (InstructionId value : inputs)
+        graph_.readers[index_of(value)].push_back(id_at(i));
+    }
+  }
+
+  const Computation& entry_;
+  OpGraph graph_;
+  std::vector<bool>
+      written_;  ///< Storage that a dot writes: resolve stops here.
+  std::vector<bool> demanded_;  ///< Something needs the bytes.
+  std::vector<InstructionId>
+      canonical_element_;  ///< [get-tuple-element] the first equal one.
+};
+
+}  // namespace
+
+Result<OpGraph> build_op_graph(const Module& inlined) {
+  return Builder(inlined).build();
+}
+
+}  // namespace reprise

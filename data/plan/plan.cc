@@ -1,0 +1,292 @@
+#include "data/plan/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "data/file.h"
+#include "data/hlo/hlo.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kSchema = "reprise.plan/1";
+
+/// Reads typed members of one JSON object; remembers the first error, so that
+/// callers read all members and check once.
+class ObjectReader {
+ public:
+  ObjectReader(const Json& object, std::string place)
+      : object_(object), place_(std::move(place)) {
+    if (!object.is_object())
+      complain(fmt::format("expected an object, found {}", describe(object)));
+  }
+
+  /// Refuses members that no reader knows: a misspelt key must not be ignored.
+  void allow(std::initializer_list<std::string_view> keys) {
+    if (!object_.is_object()) return;
+    for (const auto& [key, value] : object_.items()) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+        complain(fmt::format("unknown key '{}'", key));
+      }
+    }
+  }
+
+  std::string text(const char* key) {
+    const Json* value = member(key);
+    if (value == nullptr) return {};
+    if (!value->is_string())
+      return mismatch(key, "a string", *value), std::string();
+    return value->get<std::string>();
+  }
+
+  int64_t integer(const char* key, int64_t low, int64_t high) {
+    const Json* value = member(key);
+    if (value == nullptr) return low;
+    const bool fits = value->is_number_integer() &&
+                      !(value->is_number_unsigned() &&
+                        value->get<uint64_t>() > uint64_t{INT64_MAX});
+    if (!fits || value->get<int64_t>() < low || value->get<int64_t>() > high) {
+      mismatch(key, fmt::format("an integer from {} to {}", low, high), *value);
+      return low;
+    }
+    return value->get<int64_t>();
+  }
+
+  uint64_t unsigned_integer(const char* key) {
+    const Json* value = member(key);
+    if (value == nullptr) return 0;
+    if (!value->is_number_unsigned())
+      return mismatch(key, "an unsigned integer", *value), 0;
+    return value->get<uint64_t>();
+  }
+
+  std::vector<std::string> texts(const char* key) {
+    std::vector<std::string> result;
+    const Json* value = array(key);
+    if (value == nullptr) return result;
+    for (const Json& item : *value) {
+      if (!item.is_string()) {
+        mismatch(key, "an array of strings", item);
+        break;
+      }
+      result.push_back(item.get<std::string>());
+    }
+    return result;
+  }
+
+  const Json* array(const char* key) {
+    const Json* value = member(key);
+    if (value != nullptr && !value->is_array())
+      mismatch(key, "an array", *value);
+    return value != nullptr && value->is_array() ? value : nullptr;
+  }
+
+  bool has(const char* key) const {
+    return object_.is_object() && object_.contains(key);
+  }
+  const Json& at(const char* key) const { return object_.at(key); }
+  const std::string& place() const { return place_; }
+  const std::string& error() const { return error_; }
+  void complain(const std::string& what) {
+    if (error_.empty()) error_ = fmt::format("{}: {}", place_, what);
+  }
+
+ private:
+  static std::string describe(const Json& value) {
+    std::string text =
+        value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (text.size() > 40) text = text.substr(0, 37) + "...";
+    return text;
+  }
+  const Json* member(const char* key) {
+    if (!has(key)) {
+      complain(fmt::format("key '{}' is missing", key));
+      return nullptr;
+    }
+    return &object_.at(key);
+  }
+  void mismatch(const char* key, const std::string& expected,
+                const Json& found) {
+    complain(fmt::format("key '{}': expected {}, found {}", key, expected,
+                         describe(found)));
+  }
+
+  const Json& object_;
+  std::string place_;
+  std::string error_;
+};
+
+constexpr int64_t kMaximumRanks = 1 << 20;
+constexpr int64_t kMaximumChunks = 1 << 16;
+
+PlanPrediction read_prediction(const Json& json, const std::string& place,
+                               std::string* error) {
+  PlanPrediction prediction;
+  ObjectReader reader(json, place);
+  reader.allow({"step_time_ns", "baselines", "lower_bound_ns", "gap"});
+  prediction.step_time_ns = reader.integer("step_time_ns", 0, INT64_MAX);
+  if (reader.has("lower_bound_ns")) {
+    prediction.lower_bound_ns = reader.integer("lower_bound_ns", 0, INT64_MAX);
+  }
+  if (reader.has("gap")) {
+    const Json& gap = reader.at("gap");
+    if (gap.is_number()) prediction.gap = gap.get<double>();
+    if (!gap.is_number()) reader.complain("key 'gap': expected a number");
+  }
+  if (reader.has("baselines")) {
+    const Json& baselines = reader.at("baselines");
+    ObjectReader entries(baselines, place + ".baselines");
+    if (baselines.is_object()) {
+      for (const auto& [name, value] : baselines.items()) {
+        prediction.baselines[name] =
+            entries.integer(name.c_str(), 0, INT64_MAX);
+      }
+    }
+    if (error->empty()) *error = entries.error();
+  }
+  if (error->empty()) *error = reader.error();
+  return prediction;
+}
+
+void read_groups(ObjectReader& root, Plan* plan, std::string* error) {
+  if (const Json* groups = root.array("fusion")) {
+    for (const Json& item : *groups) {
+      ObjectReader reader(item, fmt::format("{}.fusion[{}]", root.place(),
+                                            plan->fusion.size()));
+      reader.allow({"unit", "ops"});
+      plan->fusion.push_back(
+          {.unit = reader.text("unit"), .ops = reader.texts("ops")});
+      if (error->empty()) *error = reader.error();
+    }
+  }
+  if (const Json* buckets = root.array("buckets")) {
+    for (const Json& item : *buckets) {
+      ObjectReader reader(item, fmt::format("{}.buckets[{}]", root.place(),
+                                            plan->buckets.size()));
+      reader.allow({"unit", "collectives", "chunks"});
+      Bucket bucket{.unit = reader.text("unit"),
+                    .collectives = reader.texts("collectives")};
+      if (reader.has("chunks"))
+        bucket.chunks = reader.integer("chunks", 1, kMaximumChunks);
+      plan->buckets.push_back(std::move(bucket));
+      if (error->empty()) *error = reader.error();
+    }
+  }
+}
+
+/// Fills `plan` from a JSON document; the first complaint, or nothing.
+std::string read_plan(const Json& json, Plan* plan) {
+  ObjectReader root(json, "plan");
+  std::string error;
+  const std::string schema = root.text("schema");
+  if (root.error().empty() && schema != kSchema) {
+    root.complain(
+        fmt::format("schema is '{}', expected '{}'", schema, kSchema));
+  }
+  root.allow({"schema", "program_fingerprint", "device", "ranks", "fusion",
+              "buckets", "order", "predicted", "search", "made_by"});
+  plan->program_fingerprint = root.text("program_fingerprint");
+  if (root.has("device")) plan->device = root.text("device");
+  plan->ranks = root.integer("ranks", 1, kMaximumRanks);
+  read_groups(root, plan, &error);
+  if (root.has("order")) plan->order = root.texts("order");
+  if (root.has("predicted")) {
+    plan->predicted =
+        read_prediction(root.at("predicted"), "plan.predicted", &error);
+  }
+  if (root.has("search")) {
+    ObjectReader search(root.at("search"), "plan.search");
+    search.allow({"seed", "evaluations"});
+    plan->seed = search.unsigned_integer("seed");
+    plan->evaluations = search.integer("evaluations", 0, INT64_MAX);
+    if (error.empty()) error = search.error();
+  }
+  if (root.has("made_by")) plan->made_by = root.text("made_by");
+  return root.error().empty() ? error : root.error();
+}
+
+std::string compact(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Prints an array with one item a line.
+std::string lines(const std::vector<std::string>& items) {
+  if (items.empty()) return "[]";
+  return fmt::format("[\n  {}\n ]", fmt::join(items, ",\n  "));
+}
+
+std::string print_prediction(const PlanPrediction& prediction) {
+  Json baselines = Json::object();
+  for (const auto& [name, value] : prediction.baselines)
+    baselines[name] = value;
+  return compact(
+      Json{{"step_time_ns", prediction.step_time_ns},
+           {"baselines", std::move(baselines)},
+           {"lower_bound_ns", prediction.lower_bound_ns},
+           {"gap", std::isfinite(prediction.gap) ? prediction.gap : 0.0}});
+}
+
+}  // namespace
+
+Plan identity_plan(const Module& module, int64_t ranks) {
+  Plan plan;
+  plan.program_fingerprint = fingerprint(module);
+  plan.ranks = ranks;
+  plan.made_by = "reprise 0.1.0";
+  return plan;
+}
+
+Result<Plan> parse_plan(std::string_view json, std::string_view file) {
+  Json document;
+  try {
+    document = Json::parse(json);
+  } catch (const Json::parse_error& error) {
+    return fail(ErrorKind::kParse, "{}:byte {}: not JSON: {}", file, error.byte,
+                error.what());
+  }
+  Plan plan;
+  const std::string complaint = read_plan(document, &plan);
+  if (!complaint.empty())
+    return fail(ErrorKind::kInvalid, "{}: {}", file, complaint);
+  return plan;
+}
+
+Result<Plan> load_plan(const std::string& path) {
+  Result<std::string> text = read_file(path);
+  if (!text) return pass(text.error());
+  return parse_plan(*text, path);
+}
+
+std::string print_plan(const Plan& plan) {
+  std::vector<std::string> groups, buckets, order;
+  for (const FusionGroup& group : plan.fusion) {
+    groups.push_back(compact(Json{{"unit", group.unit}, {"ops", group.ops}}));
+  }
+  for (const Bucket& bucket : plan.buckets) {
+    Json item{{"unit", bucket.unit}, {"collectives", bucket.collectives}};
+    if (bucket.chunks != 1) item["chunks"] = bucket.chunks;
+    buckets.push_back(compact(item));
+  }
+  for (const std::string& unit : plan.order) order.push_back(compact(unit));
+  std::string text = fmt::format(
+      "{{\"schema\": \"{}\",\n \"program_fingerprint\": {},\n \"device\": "
+      "{},\n \"ranks\": {},\n",
+      kSchema, compact(plan.program_fingerprint), compact(plan.device),
+      plan.ranks);
+  text += fmt::format(" \"fusion\": {},\n \"buckets\": {},\n \"order\": {},\n",
+                      lines(groups), lines(buckets), lines(order));
+  if (plan.predicted)
+    text +=
+        fmt::format(" \"predicted\": {},\n", print_prediction(*plan.predicted));
+  text += fmt::format(
+      " \"search\": {{\"seed\": {}, \"evaluations\": {}}},\n \"made_by\": "
+      "{}}}\n",
+      plan.seed, plan.evaluations, compact(plan.made_by));
+  return text;
+}
+
+}  // namespace reprise

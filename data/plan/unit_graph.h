@@ -1,0 +1,83 @@
+// A plan resolved against its program: the units it asks for, before any of
+// them is lowered, with the dependencies between them that the data imposes.
+// `validate_plan` and `lower_schedule` both start here, so they cannot
+// disagree.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/plan/op_graph.h"
+#include "data/plan/plan.h"
+#include "data/result.h"
+
+namespace reprise {
+
+/// Alignment of buffers, of members inside a bucket and of chunk borders, in
+/// bytes.
+constexpr int64_t kAlignmentBytes = 64;
+constexpr int64_t align_up(int64_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
+
+/// One slot's place in its collective's contiguous buffer.
+struct CollectiveMember {
+  int32_t slot = 0;          ///< Index in OpGraph::slots.
+  int64_t offset_bytes = 0;  ///< 64-byte aligned.
+};
+
+/// Collectives that run as one over one buffer.
+struct PlannedCollective {
+  std::string name;
+  int32_t bucket = -1;  ///< Index in Plan::buckets, or -1.
+  std::vector<CollectiveMember> members;
+  Opcode reduction = Opcode::kAdd;  ///< kAdd, kMaximum, kMinimum or kMultiply.
+  PrimitiveType type = PrimitiveType::kF32;
+  std::vector<std::vector<int64_t>> groups;
+  int64_t bytes = 0;        ///< Padding between members included.
+  int64_t chunk_bytes = 0;  ///< Of every chunk but the last.
+  int64_t chunks = 1;
+  uint32_t first_unit = 0;  ///< Its chunks are units first_unit + 0, 1, ….
+};
+
+struct PlannedUnit {
+  std::string name;
+  OpRole role = OpRole::kKernel;        ///< kKernel, kDot or kCollective.
+  std::vector<InstructionId> ops = {};  ///< Ascending.
+  std::vector<InstructionId>
+      outputs;  ///< Values other units or the program need, ascending.
+  int32_t collective = -1;  ///< Index in UnitGraph::collectives.
+  int64_t chunk = 0;
+  uint32_t position = 0;  ///< Of its last op in the text.
+  std::vector<uint32_t>
+      predecessors;  ///< Units whose values it reads, ascending.
+};
+
+struct UnitGraph {
+  std::vector<PlannedUnit>
+      units;  ///< By position in the text, chunks ascending.
+  std::vector<PlannedCollective> collectives;
+  std::vector<uint32_t>
+      owner;  ///< [op] unit that writes its value (first chunk).
+  std::vector<uint32_t> order;  ///< From the plan, or empty.
+};
+
+/// Resolves and checks a plan, but for its fingerprint. Errors: kInvalid,
+/// naming the group, bucket or unit and the reason; those of replica groups.
+Result<UnitGraph> plan_units(const OpGraph& graph, const Plan& plan);
+
+/// The order of a plan that gives none: each unit as soon as the smaller
+/// positions allow, where a collective (its chunks in sequence) comes as soon
+/// as its operands are written. So the identity plan computes in text order.
+/// `extra` adds edges (before, after) to the data's. Requires: the edges are
+/// acyclic.
+std::vector<uint32_t> default_order(
+    const UnitGraph& graph,
+    const std::vector<std::pair<uint32_t, uint32_t>>& extra);
+
+/// Why the graph has a cycle, for `plan_units`: the group or bucket at fault
+/// and the path that leaves it and comes back.
+std::string explain_cycle(const OpGraph& graph, const UnitGraph& units);
+
+}  // namespace reprise

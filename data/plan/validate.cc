@@ -1,0 +1,23 @@
+#include "data/hlo/hlo.h"
+#include "data/plan/op_graph.h"
+#include "data/plan/plan.h"
+#include "data/plan/unit_graph.h"
+
+namespace reprise {
+
+Status validate_plan(const Plan& plan, const Module& inlined) {
+  const std::string expected = fingerprint(inlined);
+  if (plan.program_fingerprint != expected) {
+    return fail(ErrorKind::kInvalid,
+                "the plan is for another program: its fingerprint is '{}', "
+                "this program's is '{}'",
+                plan.program_fingerprint, expected);
+  }
+  Result<OpGraph> graph = build_op_graph(inlined);
+  if (!graph) return pass(graph.error());
+  Result<UnitGraph> units = plan_units(*graph, plan);
+  if (!units) return pass(units.error());
+  return {};
+}
+
+}  // namespace reprise
