@@ -108,4 +108,7 @@ Status write_trace(const Trace& trace, const std::string& path);
 /// kUnsupported (newer schema).
 Result<Trace> read_trace(const std::string& path);
 
+/// read_trace for bytes in memory; `file` names them in errors.
+Result<Trace> parse_trace(std::string bytes, const std::string& file);
+
 }  // namespace reprise

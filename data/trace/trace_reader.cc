@@ -317,16 +317,21 @@ Result<Trace> read_database(sqlite3* database) {
 
 }  // namespace
 
+Result<Trace> parse_trace(std::string bytes, const std::string& file) {
+  if (Status header = check_header(bytes); !header) {
+    return pass(header.error(), file);
+  }
+  Result<Database> database = open_bytes(bytes);
+  if (!database) return pass(database.error(), file);
+  Result<Trace> trace = read_database(database->get());
+  if (!trace) return pass(trace.error(), file);
+  return trace;
+}
+
 Result<Trace> read_trace(const std::string& path) {
   Result<std::string> bytes = read_file(path);
   if (!bytes) return pass(bytes.error());
-  if (Status header = check_header(*bytes); !header)
-    return pass(header.error(), path);
-  Result<Database> database = open_bytes(*bytes);
-  if (!database) return pass(database.error(), path);
-  Result<Trace> trace = read_database(database->get());
-  if (!trace) return pass(trace.error(), path);
-  return trace;
+  return parse_trace(std::move(*bytes), path);
 }
 
 }  // namespace reprise
