@@ -45,13 +45,13 @@ struct PlannedUnit {
   std::string name;
   OpRole role = OpRole::kKernel;        ///< kKernel, kDot or kCollective.
   std::vector<InstructionId> ops = {};  ///< Ascending.
-  std::vector<InstructionId>
-      outputs;  ///< Values other units or the program need, ascending.
+  std::vector<InstructionId> outputs =
+      {};  ///< Values other units or the program need, ascending.
   int32_t collective = -1;  ///< Index in UnitGraph::collectives.
   int64_t chunk = 0;
   uint32_t position = 0;  ///< Of its last op in the text.
-  std::vector<uint32_t>
-      predecessors;  ///< Units whose values it reads, ascending.
+  std::vector<uint32_t> predecessors =
+      {};  ///< Units whose values it reads, ascending.
 };
 
 struct UnitGraph {
