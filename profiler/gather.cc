@@ -42,22 +42,6 @@ class Gatherer {
   Trace trace_;
 };
 
-const char* name_of_unitless(EventKind kind) {
-  switch (kind) {
-    case EventKind::kCompute:
-      return "compute";
-    case EventKind::kCollective:
-      return "collective";
-    case EventKind::kFeed:
-      return "feed";
-    case EventKind::kWait:
-      return "wait";
-    case EventKind::kOther:
-      return "other";
-  }
-  return "other";
-}
-
 Status Gatherer::add_event(const Shard& shard, uint32_t stream,
                            const ShardEvent& recorded) {
   const uint32_t kind = recorded.step_and_kind & 15;
@@ -84,8 +68,8 @@ Status Gatherer::add_event(const Shard& shard, uint32_t stream,
        .kind = event_kind,
        .step = static_cast<int32_t>(recorded.step_and_kind >> 4) - 1,
        .unit = recorded.unit,
-       .name =
-           has_unit ? unit_names_[unit] : intern(name_of_unitless(event_kind)),
+       .name = has_unit ? unit_names_[unit]
+                        : intern(std::string(name_of(event_kind))),
        .enqueue_ns = recorded.enqueue_ns,
        .start_ns = recorded.start_ns,
        .end_ns = recorded.end_ns,

@@ -26,6 +26,9 @@ enum class EventKind : uint8_t {
   kOther,
 };
 
+/// Returns the kind's word: "compute", "collective", "feed", "wait", "other".
+std::string_view name_of(EventKind kind);
+
 /// One event of one stream of one rank.
 struct Event {
   uint32_t rank = 0;
@@ -70,6 +73,9 @@ struct RankInfo {
   int64_t clock_residual_ns = 0;   ///< Half the round trip of the measurement.
   bool operator==(const RankInfo&) const = default;
 };
+
+/// Returns rank 0's time for a time of this rank's clock.
+int64_t to_rank0_ns(const RankInfo& rank, int64_t time_ns);
 
 /// Measured cost of one unit outside a normal run (`calibrate`).
 struct Measurement {

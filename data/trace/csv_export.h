@@ -1,0 +1,15 @@
+// Events as rows of CSV (RFC 4180), for SQL and spreadsheets.
+#pragma once
+
+#include <string>
+
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Returns one line an event after a header line: rank, host, stream, kind,
+/// step, unit, name, enqueue_ns, start_ns, end_ns, bytes, correlation. Times
+/// are the rank's own clock.
+std::string csv_of(const Trace& trace);
+
+}  // namespace reprise
