@@ -1,6 +1,7 @@
 // Typed views of the attributes that Reprise interprets.
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <numeric>
 
 #include "data/hlo/hlo.h"
@@ -11,6 +12,9 @@ namespace {
 
 /// Most participants of a collective that are listed one by one.
 constexpr int64_t kMaxParticipants = int64_t{1} << 24;
+/// Largest size, stride or padding of a window; keeps products of two in 64
+/// bits.
+constexpr int64_t kMaxWindowValue = int64_t{1} << 30;
 
 /// A cursor over the compact text of one attribute.
 class Reader {
@@ -332,12 +336,16 @@ Result<std::vector<WindowDimension>> window_dimensions(
     return [member, least](WindowDimension* dimension,
                            const std::vector<int64_t>& item) {
       dimension->*member = item[0];
-      return item.size() == 1 && item[0] >= least;
+      return item.size() == 1 && item[0] >= least && item[0] <= kMaxWindowValue;
     };
   };
   const auto padding = [](WindowDimension* dimension,
                           const std::vector<int64_t>& item) {
     if (item.size() != 2) return false;
+    if (std::abs(item[0] / 2) > kMaxWindowValue ||
+        std::abs(item[1] / 2) > kMaxWindowValue) {
+      return false;
+    }
     dimension->padding_low = item[0];
     dimension->padding_high = item[1];
     return true;

@@ -256,12 +256,30 @@ Status check_dot(const CheckedInstruction& checked) {
   return checked.expect_extents("result", checked.result(), expected);
 }
 
+/// One result an array: the only one, or elements of a tuple.
+Status check_results(const CheckedInstruction& checked,
+                     const Dimensions& expected) {
+  const size_t arrays = checked.operand_count() / 2;
+  const Shape& result = checked.result();
+  if (arrays == 1) return checked.expect_extents("result", result, expected);
+  if (!result.is_tuple() || result.elements.size() != arrays) {
+    return checked.invalid(fmt::format("{} of {} arrays cannot give {}",
+                                       opcode_name(checked.instruction.opcode),
+                                       arrays, shape_text(result, false)));
+  }
+  for (const Shape& element : result.elements) {
+    const auto same = checked.expect_extents("result", element, expected);
+    if (!same) return same;
+  }
+  return {};
+}
+
 Status check_reduce(const CheckedInstruction& checked) {
   const auto dimensions =
       checked.dimensions("dimensions", rank_of(checked.operand(0)));
   if (!dimensions) return tl::unexpected<Error>(dimensions.error());
-  const Dimensions expected = extents_without(checked.operand(0), *dimensions);
-  return checked.expect_extents("result", checked.result(), expected);
+  return check_results(checked,
+                       extents_without(checked.operand(0), *dimensions));
 }
 
 /// Positions of a window of one dimension, or -1 when there are none to be had.
@@ -296,12 +314,13 @@ Status check_reduce_window(const CheckedInstruction& checked) {
   for (size_t d = 0; d < window->size(); ++d) {
     expected.push_back(window_positions((*window)[d], operand.dimensions[d]));
   }
-  return checked.expect_extents("result", checked.result(), expected);
+  return check_results(checked, expected);
 }
 
-Status check_gather(const CheckedInstruction& checked) {
+/// Dimension lists in range and slice sizes no larger than the operand.
+Status check_gather_lists(const CheckedInstruction& checked,
+                          const GatherDimensions& gather) {
   const Shape& operand = checked.operand(0);
-  const GatherDimensions gather = gather_dimensions(checked.instruction);
   for (const char* name :
        {"collapsed_slice_dims", "start_index_map", "operand_batching_dims"}) {
     const auto dimensions = checked.dimensions(name, rank_of(operand));
@@ -318,38 +337,49 @@ Status check_gather(const CheckedInstruction& checked) {
     fits = gather.slice_sizes[d] >= 0 &&
            gather.slice_sizes[d] <= operand.dimensions[d];
   }
-  if (!fits) {
-    return checked.invalid(fmt::format("slice_sizes={{{}}} of {} do not fit",
-                                       fmt::join(gather.slice_sizes, ","),
-                                       shape_text(operand, false)));
-  }
+  if (fits) return {};
+  return checked.invalid(fmt::format("slice_sizes={{{}}} of {} do not fit",
+                                     fmt::join(gather.slice_sizes, ","),
+                                     shape_text(operand, false)));
+}
+
+Status check_gather(const CheckedInstruction& checked) {
+  const GatherDimensions gather = gather_dimensions(checked.instruction);
+  const auto lists = check_gather_lists(checked, gather);
+  if (!lists) return lists;
   Dimensions dropped = gather.collapsed_slice_dims;
   dropped.insert(dropped.end(), gather.operand_batching_dims.begin(),
                  gather.operand_batching_dims.end());
-  Shape slice = operand;
+  Shape slice = checked.operand(0);
   slice.dimensions = gather.slice_sizes;
   const Dimensions window = extents_without(slice, dropped);
   const Dimensions batch =
       extents_without(checked.operand(1), {gather.index_vector_dim});
-  if (window.size() != offsets->size() ||
-      window.size() + batch.size() != rank_of(checked.result())) {
+  const size_t rank = rank_of(checked.result());
+  if (window.size() != gather.offset_dims.size() ||
+      window.size() + batch.size() != rank) {
     return checked.invalid(fmt::format("gather of {} cannot give {}",
-                                       shape_text(operand, false),
+                                       shape_text(checked.operand(0), false),
                                        shape_text(checked.result(), false)));
   }
   Dimensions expected;
   size_t next_window = 0;
   size_t next_batch = 0;
-  for (size_t d = 0; d < rank_of(checked.result()); ++d) {
-    expected.push_back(contains(*offsets, d) ? window[next_window++]
-                                             : batch[next_batch++]);
+  for (size_t d = 0; d < rank; ++d) {
+    const bool is_offset = contains(gather.offset_dims, d);
+    expected.push_back(is_offset ? window[next_window++] : batch[next_batch++]);
   }
   return checked.expect_extents("result", checked.result(), expected);
 }
 
-/// One array only; the variadic form passes.
 Status check_scatter(const CheckedInstruction& checked) {
-  if (checked.operand_count() != 3) return {};
+  if (checked.operand_count() != 3) {
+    // The variadic form: arrays, indices, updates. Only its arity is checked.
+    if (checked.operand_count() % 2 == 1 && checked.result().is_tuple())
+      return {};
+    return checked.invalid(
+        "scatter of several arrays needs as many updates and a tuple result");
+  }
   const Shape& operand = checked.operand(0);
   for (const char* name :
        {"inserted_window_dims", "scatter_dims_to_operand_dims",
@@ -389,73 +419,64 @@ Status check_convolution(const CheckedInstruction& checked) {
       "convolution needs operands and a result of one rank, at least 2");
 }
 
-bool keeps_type(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kBroadcast:
-    case Opcode::kReshape:
-    case Opcode::kTranspose:
-    case Opcode::kReverse:
-    case Opcode::kConcatenate:
-    case Opcode::kSlice:
-    case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kPad:
-    case Opcode::kGather:
-      return true;
-    default:
-      return false;
+Status check_select_and_scatter(const CheckedInstruction& checked) {
+  return checked.expect_extents("result", checked.result(),
+                                checked.operand(0).dimensions);
+}
+
+struct Rule {
+  Opcode opcode;
+  bool keeps_type;
+  bool array_result;
+  Status (*check)(const CheckedInstruction&);
+};
+
+constexpr Rule kRules[] = {
+    {Opcode::kBroadcast, true, true, check_broadcast},
+    {Opcode::kConcatenate, true, true, check_concatenate},
+    {Opcode::kConvolution, false, true, check_convolution},
+    {Opcode::kDot, false, true, check_dot},
+    {Opcode::kDynamicSlice, true, true, check_dynamic_slice},
+    {Opcode::kDynamicUpdateSlice, true, true, check_dynamic_update_slice},
+    {Opcode::kGather, true, true, check_gather},
+    {Opcode::kIota, false, true, check_iota},
+    {Opcode::kPad, true, true, check_pad},
+    {Opcode::kReduce, false, false, check_reduce},
+    {Opcode::kReduceWindow, false, false, check_reduce_window},
+    {Opcode::kReshape, true, true, check_reshape},
+    {Opcode::kReverse, true, true, check_reverse},
+    {Opcode::kScatter, false, false, check_scatter},
+    {Opcode::kSelectAndScatter, true, true, check_select_and_scatter},
+    {Opcode::kSlice, true, true, check_slice},
+    {Opcode::kTranspose, true, true, check_transpose},
+};
+
+Status check_arrays(const CheckedInstruction& checked, const Rule& rule) {
+  bool arrays = !rule.array_result || checked.result().is_array();
+  for (size_t i = 0; i < checked.operand_count(); ++i) {
+    arrays = arrays && checked.operand(i).is_array();
   }
+  if (!arrays) {
+    return checked.invalid(
+        fmt::format("{} takes and gives arrays", opcode_name(rule.opcode)));
+  }
+  if (!rule.keeps_type || checked.operand(0).type == checked.result().type)
+    return {};
+  return checked.invalid(fmt::format("{} of {} cannot give {}",
+                                     opcode_name(rule.opcode),
+                                     shape_text(checked.operand(0), false),
+                                     shape_text(checked.result(), false)));
 }
 
 }  // namespace
 
 Status check_indexed_operation(const CheckedInstruction& checked) {
-  if (keeps_type(checked.instruction.opcode) &&
-      checked.operand(0).type != checked.result().type) {
-    return checked.invalid(fmt::format("{} of {} cannot give {}",
-                                       opcode_name(checked.instruction.opcode),
-                                       shape_text(checked.operand(0), false),
-                                       shape_text(checked.result(), false)));
+  for (const Rule& rule : kRules) {
+    if (rule.opcode != checked.instruction.opcode) continue;
+    const auto arrays = check_arrays(checked, rule);
+    return arrays ? rule.check(checked) : arrays;
   }
-  switch (checked.instruction.opcode) {
-    case Opcode::kBroadcast:
-      return check_broadcast(checked);
-    case Opcode::kReshape:
-      return check_reshape(checked);
-    case Opcode::kTranspose:
-      return check_transpose(checked);
-    case Opcode::kReverse:
-      return check_reverse(checked);
-    case Opcode::kConcatenate:
-      return check_concatenate(checked);
-    case Opcode::kSlice:
-      return check_slice(checked);
-    case Opcode::kDynamicSlice:
-      return check_dynamic_slice(checked);
-    case Opcode::kDynamicUpdateSlice:
-      return check_dynamic_update_slice(checked);
-    case Opcode::kPad:
-      return check_pad(checked);
-    case Opcode::kIota:
-      return check_iota(checked);
-    case Opcode::kDot:
-      return check_dot(checked);
-    case Opcode::kReduce:
-      return check_reduce(checked);
-    case Opcode::kReduceWindow:
-      return check_reduce_window(checked);
-    case Opcode::kGather:
-      return check_gather(checked);
-    case Opcode::kScatter:
-      return check_scatter(checked);
-    case Opcode::kConvolution:
-      return check_convolution(checked);
-    case Opcode::kSelectAndScatter:
-      return checked.expect_extents("result", checked.result(),
-                                    checked.operand(0).dimensions);
-    default:
-      return {};
-  }
+  return {};
 }
 
 }  // namespace reprise

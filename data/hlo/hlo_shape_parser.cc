@@ -13,9 +13,8 @@ bool is_type_character(char c) {
 
 bool parse_dimension(HloLexer* lexer, Shape* shape) {
   if (lexer->take("?")) {
-    shape->dimensions.push_back(-1);
-    shape->dynamic.push_back(true);
-    return true;
+    return lexer->error(ErrorKind::kUnsupported, lexer->position() - 1,
+                        "unbounded dimension `?` (a bound, `<=N`, is needed)");
   }
   const bool bounded = lexer->take("<=");
   const size_t begin = lexer->position();

@@ -109,6 +109,7 @@ Arity arity_of(Opcode opcode) {
     case Opcode::kGather:
     case Opcode::kPad:
     case Opcode::kSetDimensionSize:
+    case Opcode::kTriangularSolve:
       return {2, 2};
     case Opcode::kClamp:
     case Opcode::kSelect:
@@ -120,6 +121,7 @@ Arity arity_of(Opcode opcode) {
     case Opcode::kConcatenate:
     case Opcode::kConditional:
     case Opcode::kDynamicSlice:
+    case Opcode::kMap:
     case Opcode::kReduceScatter:
     case Opcode::kSort:
       return {1, kAny};

@@ -44,7 +44,7 @@ int primitive_type_bits(PrimitiveType type);
 struct Shape {
   PrimitiveType type = PrimitiveType::kF32;
   std::vector<int64_t> dimensions;        ///< Array extents, major first as written.
-  std::vector<bool> dynamic;              ///< Empty, or one flag a dimension (`<=N`, `?`).
+  std::vector<bool> dynamic;              ///< Empty, or one flag a dimension (`<=N`).
   std::vector<int64_t> minor_to_major;    ///< Layout; empty when none was written.
   bool has_layout = false;                ///< A layout was written (`{}` for scalars counts).
   std::string layout_suffix;              ///< Tiles, memory space …: text after the ':' in a layout.

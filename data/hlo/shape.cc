@@ -69,10 +69,6 @@ void append_array(const Shape& shape, bool with_layout, std::string* out) {
   out->push_back('[');
   for (size_t i = 0; i < shape.dimensions.size(); ++i) {
     if (i > 0) out->push_back(',');
-    if (shape.dimensions[i] < 0) {
-      out->push_back('?');
-      continue;
-    }
     if (!shape.dynamic.empty() && shape.dynamic[i]) out->append("<=");
     fmt::format_to(std::back_inserter(*out), "{}", shape.dimensions[i]);
   }
@@ -108,8 +104,7 @@ int primitive_type_bits(PrimitiveType type) { return row(type).bits; }
 
 int64_t element_count(const Shape& shape) {
   int64_t count = 1;
-  for (const int64_t extent : shape.dimensions)
-    count *= extent < 0 ? 1 : extent;
+  for (const int64_t extent : shape.dimensions) count *= extent;
   return count;
 }
 

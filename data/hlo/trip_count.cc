@@ -1,0 +1,68 @@
+// Trip counts of while loops.
+#include <charconv>
+
+#include "data/hlo/cost_analysis.h"
+
+namespace reprise {
+namespace {
+
+/// The number of `"known_trip_count":{"n":"126"}`, quotes escaped or not.
+std::optional<int64_t> known_trip_count(const Instruction& loop) {
+  const Attribute* config = loop.find_attribute("backend_config");
+  if (config == nullptr) return std::nullopt;
+  const auto* raw = std::get_if<RawText>(&config->value);
+  if (raw == nullptr) return std::nullopt;
+  const size_t at = raw->text.find("known_trip_count");
+  if (at == std::string::npos) return std::nullopt;
+  const size_t digits = raw->text.find_first_of("0123456789", at);
+  if (digits == std::string::npos) return std::nullopt;
+  int64_t count = 0;
+  const char* begin = raw->text.data() + digits;
+  const auto parsed =
+      std::from_chars(begin, raw->text.data() + raw->text.size(), count);
+  return parsed.ec == std::errc() ? std::optional(count) : std::nullopt;
+}
+
+std::optional<int64_t> constant_value(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kConstant ||
+      !instruction.shape.dimensions.empty()) {
+    return std::nullopt;
+  }
+  const auto values = literal_values(instruction);
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!values || !((*values)[0] >= -kExact && (*values)[0] <= kExact))
+    return std::nullopt;
+  return static_cast<int64_t>((*values)[0]);
+}
+
+std::optional<int64_t> tuple_index(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
+  const std::vector<int64_t> index = integer_list(instruction, "index");
+  return index.size() == 1 ? std::optional(index[0]) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int64_t> trip_count(const Module& module,
+                                  const Computation& computation,
+                                  const Instruction& loop) {
+  if (const auto known = known_trip_count(loop)) return known;
+  const auto condition_id = called_computation(loop, "condition");
+  if (!condition_id || loop.operands.size() != 1) return std::nullopt;
+  const Computation& condition = module.at(*condition_id);
+  const Instruction& root = condition.at(condition.root);
+  if (root.opcode != Opcode::kCompare || compare_direction(root) != "LT")
+    return std::nullopt;
+  const auto index = tuple_index(condition.at(root.operands[0]));
+  const auto limit = constant_value(condition.at(root.operands[1]));
+  const Instruction& state = computation.at(loop.operands[0]);
+  if (!index || !limit || state.opcode != Opcode::kTuple) return std::nullopt;
+  if (*index < 0 || static_cast<size_t>(*index) >= state.operands.size())
+    return std::nullopt;
+  const auto start = constant_value(
+      computation.at(state.operands[static_cast<size_t>(*index)]));
+  if (!start || *start != 0 || *limit < 0) return std::nullopt;
+  return limit;
+}
+
+}  // namespace reprise
