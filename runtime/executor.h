@@ -1,0 +1,107 @@
+// Walks a schedule: thunks over one arena, compute on the caller's thread,
+// collectives on a second one that sleeps while it waits.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/hlo/module.h"
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "profiler/recorder.h"
+#include "runtime/arena.h"
+#include "runtime/communicator.h"
+#include "runtime/dot.h"
+#include "runtime/stream_waits.h"
+
+namespace reprise {
+
+/// What runs a kernel of a schedule: generated code or, where `function` is
+/// null, `interpret` of the kernel.
+struct KernelCode {
+  using Function = void (*)(void* const* arguments, int64_t begin, int64_t end);
+  using Interpret = void (*)(const Kernel& kernel, void* const* arguments,
+                             int64_t begin, int64_t end);
+  Function function = nullptr;
+  Interpret interpret = nullptr;
+  const Kernel* kernel = nullptr;
+  int64_t extent = 1;  ///< Of the outermost loop.
+};
+
+/// One rank's copy of a schedule, ready to run. A step is a walk over a vector;
+/// nothing is allocated in it. All public calls belong to one thread, whose
+/// steps run with denormals flushed to zero.
+class Executor {
+ public:
+  struct Options {
+    int pin_core = -1;  ///< Core of the compute thread; -1 leaves it free.
+  };
+
+  /// Lays out the arena, writes constants and binds every unit. `kernels` are
+  /// those of Schedule::kernels, in order. All references must outlive the
+  /// executor. Errors: kUnsupported naming the first unit that cannot run;
+  /// kDevice.
+  static Result<std::unique_ptr<Executor>> create(
+      const Module& inlined, const Schedule& schedule,
+      std::span<const KernelCode> kernels, Communicator& communicator,
+      Recorder* recorder, const Options& options);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  std::span<std::byte> bytes_of(const Location& location) const;
+  std::span<std::byte> parameter(int64_t number) const;
+  std::span<std::byte> output(int64_t number) const;
+
+  /// Runs every unit once and returns when both streams are done. Errors:
+  /// kDevice from the communicator; the executor is of no use after one.
+  Status run_step(int32_t step);
+
+ private:
+  struct Thunk;
+  /// Ended units of one stream, for the other to wait on.
+  struct alignas(64) Progress {
+    std::atomic<uint32_t> ended{0};
+  };
+
+  Executor(const Schedule& schedule, Communicator& communicator,
+           Recorder* recorder, Arena arena);
+  Status write_constants(const Module& inlined);
+  Status bind(std::span<const KernelCode> kernels);
+  Result<Thunk> make_thunk(const Unit& unit,
+                           std::span<const KernelCode> kernels);
+  Status run_compute(int32_t step);
+  bool run_thunk(const Thunk& thunk) const;
+  void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
+  void communicate_forever();
+  void run_communication(int32_t step);
+  void fail_communication(Error error);
+
+  const Schedule& schedule_;
+  Communicator& communicator_;
+  Recorder* recorder_ = nullptr;
+  Arena arena_;
+  StreamWaits waits_;
+  DotLibrary dots_;
+  std::vector<Thunk> thunks_;     ///< Of the compute stream.
+  std::vector<void*> arguments_;  ///< Of all kernels.
+  std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.
+  int64_t step_start_ns_ = 0;
+  int64_t sequence_ = 0;  ///< Collectives run so far.
+
+  Progress compute_, communication_;
+  std::atomic<uint32_t> requested_{0};  ///< Steps asked of the second thread.
+  int32_t requested_step_ = 0;          ///< Written before `requested_`.
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> failed_{false};
+  std::optional<Error> error_;  ///< Written before `failed_`.
+  std::thread communication_thread_;
+};
+
+}  // namespace reprise

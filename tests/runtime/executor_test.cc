@@ -1,0 +1,184 @@
+// Schedules are made by hand here; kernels are plain functions.
+#include "runtime/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kBytes = 64;
+
+// out[0] = in[0] + 1
+void add_one(void* const* arguments, int64_t, int64_t) {
+  *static_cast<float*>(arguments[1]) =
+      *static_cast<const float*>(arguments[0]) + 1;
+}
+void sleep_10_ms(void* const*, int64_t, int64_t) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Buffers of one float each; units by a little language.
+class Builder {
+ public:
+  explicit Builder(int buffers) {
+    for (int i = 0; i < buffers; ++i) {
+      schedule_.buffers.push_back({.kind = BufferKind::kParameter,
+                                   .size_bytes = kBytes,
+                                   .arena_offset = i * kBytes,
+                                   .parameter = i});
+      schedule_.parameter_buffers.push_back(static_cast<BufferId>(i));
+    }
+    schedule_.arena_bytes = buffers * kBytes;
+    schedule_.kernels.resize(2);
+  }
+
+  Builder& kernel(int32_t index, int from, int to) {
+    Unit unit;
+    unit.name = "kernel";
+    unit.reads = {location(from)};
+    unit.writes = {location(to)};
+    unit.kernel = index;
+    schedule_.units.push_back(unit);
+    return *this;
+  }
+  Builder& copy(int from, int to) {
+    Unit unit;
+    unit.name = "copy";
+    unit.kind = UnitKind::kCopy;
+    unit.reads = {location(from)};
+    unit.writes = {location(to)};
+    schedule_.units.push_back(unit);
+    return *this;
+  }
+  Builder& all_reduce(int buffer) {
+    Unit unit;
+    unit.name = "all-reduce";
+    unit.kind = UnitKind::kCollective;
+    unit.stream = Stream::kCommunication;
+    unit.collective.elements = 1;
+    unit.collective.bytes = 4;
+    unit.collective.location = location(buffer);
+    schedule_.units.push_back(unit);
+    return *this;
+  }
+  Builder& after(uint32_t before) {
+    schedule_.dependencies.push_back(
+        {static_cast<UnitId>(before),
+         static_cast<UnitId>(schedule_.units.size() - 1)});
+    return *this;
+  }
+  const Schedule& schedule() const { return schedule_; }
+
+ private:
+  static Location location(int buffer) {
+    return {static_cast<BufferId>(buffer), 0, kBytes};
+  }
+  Schedule schedule_;
+};
+
+/// Doubles its operand after a while, or fails in one call.
+class FakeCommunicator : public Communicator {
+ public:
+  FakeCommunicator(std::chrono::milliseconds duration, int failing_call)
+      : duration_(duration), failing_call_(failing_call) {}
+  Status attach(std::span<std::byte>) override { return {}; }
+  Status check(const CollectiveSpec&) const override { return {}; }
+  Status run(const CollectiveSpec&, void* data) override {
+    if (duration_.count() > 0) std::this_thread::sleep_for(duration_);
+    if (calls_++ == failing_call_) {
+      return fail(ErrorKind::kDevice, "rank 1 was lost");
+    }
+    *static_cast<float*>(data) *= 2;
+    return {};
+  }
+
+ private:
+  std::chrono::milliseconds duration_;
+  int failing_call_ = -1, calls_ = 0;
+};
+
+std::unique_ptr<Executor> make_executor(const Schedule& schedule,
+                                        Communicator& communicator) {
+  const std::vector<KernelCode> kernels = {{.function = add_one},
+                                           {.function = sleep_10_ms}};
+  static const Module module;
+  auto executor =
+      Executor::create(module, schedule, kernels, communicator, nullptr, {});
+  EXPECT_TRUE(executor) << executor.error().message;
+  return std::move(*executor);
+}
+
+float& value(Executor& executor, int parameter) {
+  return *reinterpret_cast<float*>(executor.parameter(parameter).data());
+}
+
+TEST(Executor, WaitsWhereADependencyCrossesStreams) {
+  Builder builder(3);
+  builder.kernel(0, 0, 1).all_reduce(1).after(0).copy(1, 2).after(1).kernel(
+      0, 2, 0);
+  FakeCommunicator communicator(std::chrono::milliseconds(0), -1);
+  const auto executor = make_executor(builder.schedule(), communicator);
+  double expected = 0;
+  for (int step = 0; step < 20; ++step) {
+    ASSERT_TRUE(executor->run_step(step));
+    expected = 2 * (expected + 1) + 1;
+    ASSERT_EQ(value(*executor, 0), expected) << step;
+  }
+}
+
+TEST(Executor, ComputesWhileACollectiveRuns) {
+  Builder builder(3);
+  builder.kernel(0, 0, 1).all_reduce(1).after(0);
+  for (int i = 0; i < 5; ++i) builder.kernel(1, 2, 2);  // 50 ms of compute.
+  builder.copy(1, 2).after(1);
+  FakeCommunicator communicator(std::chrono::milliseconds(50), -1);
+  const auto executor = make_executor(builder.schedule(), communicator);
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(executor->run_step(0));
+  // 100 ms one after the other.
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(90));
+  EXPECT_EQ(value(*executor, 2), 2);
+}
+
+TEST(Executor, EndsWithTheErrorOfALostRank) {
+  Builder builder(2);
+  builder.kernel(0, 0, 1).all_reduce(1).after(0).copy(1, 0).after(1);
+  FakeCommunicator communicator(std::chrono::milliseconds(1), 3);
+  const auto executor = make_executor(builder.schedule(), communicator);
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->run_step(step));
+  const Status failed = executor->run_step(3);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "step 3, all-reduce: rank 1 was lost");
+  EXPECT_FALSE(executor->run_step(4));
+}
+
+TEST(Executor, StepEndsOnlyWhenTheLastCollectiveHas) {
+  Builder builder(2);
+  builder.kernel(0, 0, 1).all_reduce(1).after(0);
+  FakeCommunicator communicator(std::chrono::milliseconds(20), -1);
+  const auto executor = make_executor(builder.schedule(), communicator);
+  ASSERT_TRUE(executor->run_step(0));
+  EXPECT_EQ(value(*executor, 1), 2);
+}
+
+TEST(StreamWaits, KeepOnlyWhatOrderDoesNotImply) {
+  Builder builder(3);
+  builder.kernel(0, 0, 1);                  // 0
+  builder.kernel(0, 0, 2);                  // 1
+  builder.all_reduce(1).after(0);           // 2
+  builder.all_reduce(2).after(0).after(1);  // 3
+  builder.copy(2, 0).after(3);              // 4
+  builder.copy(1, 0).after(2).after(4);     // 5: unit 2 ended before 3 did.
+  const StreamWaits waits = make_stream_waits(builder.schedule());
+  EXPECT_EQ(waits.compute.wait_for, (std::vector<uint32_t>{0, 0, 2, 0}));
+  EXPECT_EQ(waits.communication.wait_for, (std::vector<uint32_t>{1, 2}));
+  EXPECT_EQ(waits.communication.tell, (std::vector<bool>{false, true}));
+}
+
+}  // namespace
+}  // namespace reprise
