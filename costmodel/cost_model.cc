@@ -31,9 +31,10 @@ size_t group_size(const CollectiveSpec& collective) {
   return collective.groups.empty() ? 0 : collective.groups.front().size();
 }
 
-double wire_ns(double bytes, double bandwidth_bytes_per_s) {
-  if (bandwidth_bytes_per_s <= 0) return 0;
-  return bytes / bandwidth_bytes_per_s * kNanosecondsPerSecond;
+// Time of an amount at a rate; nothing is known of a rate of zero.
+double wire_ns(double amount, double amount_per_s) {
+  if (amount_per_s <= 0) return 0;
+  return amount / amount_per_s * kNanosecondsPerSecond;
 }
 
 // Straight line between two points on log-log axes.
@@ -94,15 +95,26 @@ double CollectivePrice::floor_ns(double bytes) const {
                   latency_ns + wire_ns(bytes, peak_bandwidth_bytes_per_s));
 }
 
+double Roofline::price_ns(double flops, double bytes) const {
+  return overhead_ns +
+         std::max(wire_ns(flops, flops_per_s), wire_ns(bytes, bytes_per_s));
+}
+
 UnitPrice CostModel::price(const Unit& unit) const {
-  if (const auto found = units.find(unit.key); found != units.end())
+  if (const auto found = units.find(unit.key); found != units.end()) {
     return found->second;
-  const double compute =
-      flops_per_s > 0 ? unit.flops / flops_per_s * kNanosecondsPerSecond : 0;
-  const double memory = wire_ns(unit.bytes, bytes_per_s);
-  const double alone = unit_overhead_ns + std::max(compute, memory);
+  }
+  const bool by_library =
+      unit.kind == UnitKind::kLibrary && library.flops_per_s > 0;
+  const Roofline roofline = by_library
+                                ? library
+                                : Roofline{.flops_per_s = flops_per_s,
+                                           .bytes_per_s = bytes_per_s,
+                                           .overhead_ns = unit_overhead_ns,
+                                           .residual = roofline_residual};
+  const double alone = roofline.price_ns(unit.flops, unit.bytes);
   return {.alone_ns = alone,
-          .uncertainty_ns = alone * roofline_residual,
+          .uncertainty_ns = alone * roofline.residual,
           .source = PriceSource::kModelled};
 }
 

@@ -37,8 +37,8 @@ struct UnitPrice {
 struct CollectivePrice {
   double latency_ns = 0;
   double bandwidth_bytes_per_s = 0;
-  std::vector<std::pair<double, double>>
-      points;  ///< (bytes, ns), ascending bytes.
+  /// (bytes, ns), ascending bytes.
+  std::vector<std::pair<double, double>> points = {};
   double burst_bytes = 0;
   double peak_bandwidth_bytes_per_s = 0;  ///< 0: no faster than bandwidth.
   double residual = 0;                    ///< Mean relative error of the fit.
@@ -49,39 +49,49 @@ struct CollectivePrice {
   double floor_ns(double bytes) const;
 };
 
-/// Slow-down factors (>= 1) while the other stream of the rank is busy.
+/// Slow-down factors (>= 1) while the other stream of the rank is busy; copies
+/// count as kernels.
 struct Contention {
-  double library = 1,
-         kernel = 1;      ///< Compute units, by kind; copies count as kernels.
-  double collective = 1;  ///< Collectives while compute runs.
+  double library = 1, kernel = 1;  ///< Compute units, by kind.
+  double collective = 1;           ///< Collectives while compute runs.
+};
+
+/// Roofline: overhead_ns + max(flops / flops_per_s, bytes / bytes_per_s).
+struct Roofline {
+  double flops_per_s = 0, bytes_per_s = 0;
+  double overhead_ns = 0;
+  double residual = 0;  ///< Mean relative error on the units it was fitted on.
+  double price_ns(double flops, double bytes) const;
 };
 
 struct CostModel {
   std::map<std::string, UnitPrice> units;  ///< By structural key.
-  std::map<std::string, CollectivePrice>
-      collectives;  ///< By "all-reduce/f32/2".
+  /// By collective_key, "all-reduce/f32/2".
+  std::map<std::string, CollectivePrice> collectives;
   Contention contention;
-  double flops_per_s = 0,
-         bytes_per_s = 0;        ///< Roofline for units never measured …
-  double unit_overhead_ns = 0;   ///< … with this much for launching one.
-  double dispatch_ns = 0;        ///< Gap between consecutive compute units.
-  double feed_ns = 0;            ///< Filling the batch, once a step.
+  /// Roofline for units never measured, and for library units where `library`
+  /// was fitted (flops_per_s > 0).
+  double flops_per_s = 0, bytes_per_s = 0;
+  double unit_overhead_ns = 0;
   double roofline_residual = 0;  ///< Mean relative error of the roofline.
-  double compute_wake_ns =
-      0;  ///< From the end of a collective to a unit that waited for it.
-  double communication_wake_ns =
-      0;  ///< From a gradient ready to its collective on an idle stream.
-  double unexplained_ns =
-      0;  ///< A step: recorded gaps that nothing above accounts for.
-  double step_overhead_ns =
-      0;  ///< A step: from the last unit's end to the step's end.
+  Roofline library;
+  double dispatch_ns = 0;  ///< Gap between consecutive compute units.
+  double feed_ns = 0;      ///< Filling the batch, once a step.
+  /// From the end of a collective to the unit that waited for it.
+  double compute_wake_ns = 0;
+  /// From the end of a unit to the collective, on an idle stream, that waited.
+  double communication_wake_ns = 0;
+  /// A step: recorded gaps that nothing above accounts for.
+  double unexplained_ns = 0;
+  /// A step: from the last unit's end to the step's end.
+  double step_overhead_ns = 0;
 
   /// Prices a compute unit: by key, else by roofline. Cost: O(log units).
   UnitPrice price(const Unit& unit) const;
   /// Transfer time of a collective unit alone.
   double price_collective(const Unit& unit) const;
   /// The entry for a collective unit: its own key, else another of the same
-  /// kind, else null.
+  /// kind, else any, else null.
   const CollectivePrice* find_collective(const Unit& unit) const;
 };
 

@@ -1,0 +1,190 @@
+#include "costmodel/fit_collectives.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "costmodel/pattern_search.h"
+
+namespace reprise {
+namespace {
+
+constexpr double kNanosecondsPerSecond = 1e9;
+constexpr double kOutlier = 0.5;  // Log ratio from which the loss is linear.
+// A model with more parameters must lower the loss by this factor.
+constexpr double kWorthIt = 0.97;
+constexpr double kSteepestSlowdown = 10;
+
+// In nanoseconds and nanoseconds per byte, all > 0.
+struct LinkModel {
+  double latency_ns = 0;
+  double wire_ns_per_byte = 0;
+  double slowdown = 1;
+  double burst_ns = 0;          // 0: no credit.
+  double peak_ns_per_byte = 0;  // At most wire_ns_per_byte.
+};
+
+// Walks the samples in order; calls `visit(sample, predicted_ns)`.
+template <typename Visit>
+void predict_all(const LinkModel& link,
+                 const std::vector<TransferSample>& samples, Visit visit) {
+  double credit_ns = link.burst_ns;
+  int32_t step = samples.front().step - 1;
+  for (const TransferSample& sample : samples) {
+    credit_ns = sample.step == step
+                    ? std::min(link.burst_ns, credit_ns + sample.idle_ns)
+                    : link.burst_ns;
+    step = sample.step;
+    const double wire_ns = sample.bytes * link.wire_ns_per_byte;
+    const double floor_ns =
+        link.latency_ns + sample.bytes * link.peak_ns_per_byte;
+    double alone_ns = link.latency_ns + wire_ns - std::min(credit_ns, wire_ns);
+    if (link.burst_ns > 0) alone_ns = std::max(alone_ns, floor_ns);
+    const double contended = 1 - sample.beside * (1 - 1 / link.slowdown);
+    visit(sample, alone_ns / contended);
+    credit_ns = std::clamp(credit_ns + sample.duration_ns - wire_ns, 0.0,
+                           link.burst_ns);
+  }
+}
+
+double huber(double error) {
+  const double size = std::abs(error);
+  return size <= kOutlier ? size * size : kOutlier * (2 * size - kOutlier);
+}
+
+double loss_of(const LinkModel& link,
+               const std::vector<TransferSample>& samples) {
+  double loss = 0, weight = 0;
+  predict_all(
+      link, samples, [&](const TransferSample& sample, double predicted_ns) {
+        const double error = std::log(sample.duration_ns / predicted_ns);
+        loss += sample.duration_ns * huber(error);
+        weight += sample.duration_ns;
+      });
+  return loss / weight;
+}
+
+LinkModel link_of(const std::vector<double>& parameters, bool slowed,
+                  bool credited) {
+  LinkModel link{.latency_ns = parameters[0],
+                 .wire_ns_per_byte = parameters[1]};
+  size_t next = 2;
+  if (slowed) {
+    link.slowdown = std::min(kSteepestSlowdown, 1 + parameters[next++]);
+  }
+  if (credited) {
+    link.burst_ns = parameters[next++];
+    link.peak_ns_per_byte =
+        link.wire_ns_per_byte * std::min(1.0, parameters[next]);
+  } else {
+    link.peak_ns_per_byte = link.wire_ns_per_byte;
+  }
+  return link;
+}
+
+// Starting points: the fastest small transfer as latency, the rate over all
+// bytes as bandwidth.
+std::vector<double> first_guess(const std::vector<TransferSample>& samples) {
+  double latency_ns = samples.front().duration_ns, bytes = 0, time_ns = 0;
+  for (const TransferSample& sample : samples) {
+    latency_ns = std::min(latency_ns, sample.duration_ns);
+    bytes += sample.bytes;
+    time_ns += sample.duration_ns;
+  }
+  return {std::max(1.0, latency_ns / 2),
+          std::max(1e-6, time_ns / std::max(1.0, bytes))};
+}
+
+LinkModel best_link(const std::vector<TransferSample>& samples) {
+  LinkModel best;
+  double best_loss = INFINITY;
+  for (const bool credited : {false, true}) {
+    for (const bool slowed : {false, true}) {
+      for (const double burst_bytes : {32e3, 256e3, 2e6}) {
+        std::vector<double> start = first_guess(samples);
+        if (slowed) start.push_back(0.2);
+        if (credited) {
+          start.push_back(burst_bytes * start[1]);
+          start.push_back(0.2);
+        }
+        PatternSearch search([&](const std::vector<double>& parameters) {
+          return loss_of(link_of(parameters, slowed, credited), samples);
+        });
+        const std::vector<double> found = search.minimize(start);
+        const LinkModel link = link_of(found, slowed, credited);
+        const double loss = loss_of(link, samples);
+        if (loss < best_loss * kWorthIt) {
+          best_loss = loss;
+          best = link;
+        }
+        if (!credited) break;
+      }
+    }
+  }
+  return best;
+}
+
+// One point for each group of sizes within 10 % of each other.
+void add_points(const LinkModel& link,
+                const std::vector<TransferSample>& samples,
+                CollectivePrice& price) {
+  struct Cluster {
+    double bytes = 0, measured_ns = 0, predicted_ns = 0, count = 0;
+  };
+  constexpr double kSameSize = 1.1, kTrust = 8;
+  std::map<double, Cluster> by_size;
+  double error = 0, weight = 0;
+  predict_all(link, samples,
+              [&](const TransferSample& sample, double predicted_ns) {
+                Cluster& cluster = by_size[sample.bytes];
+                cluster.bytes += sample.bytes;
+                cluster.measured_ns += sample.duration_ns;
+                cluster.predicted_ns += predicted_ns;
+                cluster.count += 1;
+                error += std::abs(sample.duration_ns - predicted_ns);
+                weight += sample.duration_ns;
+              });
+  price.residual = error / weight;
+  std::vector<Cluster> merged;
+  for (const auto& [bytes, cluster] : by_size) {
+    if (bytes <= 0) continue;
+    if (!merged.empty() &&
+        bytes < kSameSize * merged.back().bytes / merged.back().count) {
+      merged.back().bytes += cluster.bytes;
+      merged.back().measured_ns += cluster.measured_ns;
+      merged.back().predicted_ns += cluster.predicted_ns;
+      merged.back().count += cluster.count;
+    } else {
+      merged.push_back(cluster);
+    }
+  }
+  for (const Cluster& cluster : merged) {
+    const double bytes = cluster.bytes / cluster.count;
+    const double trust = cluster.count / (cluster.count + kTrust);
+    const double ratio =
+        std::pow(cluster.measured_ns / cluster.predicted_ns, trust);
+    price.points.emplace_back(
+        bytes, (link.latency_ns + bytes * link.wire_ns_per_byte) * ratio);
+  }
+}
+
+}  // namespace
+
+CollectiveFit fit_collective(const std::vector<TransferSample>& samples) {
+  const LinkModel link = best_link(samples);
+  CollectiveFit fit;
+  fit.slowdown = link.slowdown;
+  fit.price.latency_ns = link.latency_ns;
+  fit.price.bandwidth_bytes_per_s =
+      kNanosecondsPerSecond / link.wire_ns_per_byte;
+  fit.price.source = PriceSource::kMeasured;
+  if (link.burst_ns > 0) {
+    fit.price.burst_bytes = link.burst_ns / link.wire_ns_per_byte;
+    fit.price.peak_bandwidth_bytes_per_s =
+        kNanosecondsPerSecond / link.peak_ns_per_byte;
+  }
+  add_points(link, samples, fit.price);
+  return fit;
+}
+
+}  // namespace reprise

@@ -1,0 +1,133 @@
+#include "costmodel/fit_gaps.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle =
+      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double sum_above(const std::vector<double>& values, double level) {
+  double total = 0;
+  for (const double value : values) total += value - level;
+  return total;
+}
+
+class GapReader {
+ public:
+  GapReader(const Schedule& recorded)
+      : recorded_(recorded), other_stream_(recorded.units.size()) {
+    for (const Dependency& edge : recorded.dependencies) {
+      const uint32_t before = index_of(edge.before);
+      const uint32_t after = index_of(edge.after);
+      if (edge.steps == 0 &&
+          recorded.units[before].stream != recorded.units[after].stream) {
+        other_stream_[after].push_back(before);
+      }
+    }
+  }
+
+  void read(const RecordedStep& step) {
+    for (size_t number = 0; number < step.ranks.size(); ++number) {
+      read_rank(step, number);
+    }
+  }
+
+  void fill(CostModel& costs) const {
+    if (rank_steps_ == 0) return;
+    const double count = static_cast<double>(rank_steps_);
+    costs.dispatch_ns = median(dispatches_);
+    costs.compute_wake_ns =
+        std::max(0.0, median(compute_wakes_) - costs.dispatch_ns);
+    costs.communication_wake_ns = median(communication_wakes_);
+    costs.feed_ns = feed_total_ns_ / count;
+    costs.step_overhead_ns = median(overheads_);
+    const double wake_ns = costs.compute_wake_ns + costs.dispatch_ns;
+    const double excess = sum_above(dispatches_, costs.dispatch_ns) +
+                          sum_above(compute_wakes_, wake_ns);
+    costs.unexplained_ns = std::max(0.0, excess / count);
+  }
+
+ private:
+  // The latest end, on this rank, of what `unit` needs from the other stream.
+  int64_t needed_end_ns(uint32_t unit) const {
+    int64_t latest = kNone;
+    for (const uint32_t before : other_stream_[unit]) {
+      latest = std::max(latest, end_ns_[before]);
+    }
+    return latest;
+  }
+
+  void read_rank(const RecordedStep& step, size_t number) {
+    const RecordedRank& rank = step.ranks[number];
+    end_ns_.assign(recorded_.units.size(), kNone);
+    int64_t last_ns = rank.feed_end_ns;
+    for (const RecordedUnit& run : rank.compute) {
+      end_ns_[run.unit] = run.end_ns;
+      last_ns = std::max(last_ns, run.end_ns);
+    }
+    for (const RecordedTransfer& transfer : step.transfers) {
+      end_ns_[transfer.unit] = transfer.left_ns[number];
+      last_ns = std::max(last_ns, transfer.left_ns[number]);
+    }
+    read_compute(rank);
+    read_communication(step, number);
+    feed_total_ns_ += static_cast<double>(rank.feed_ns);
+    overheads_.push_back(
+        static_cast<double>(std::max<int64_t>(0, rank.end_ns - last_ns)));
+    ++rank_steps_;
+  }
+
+  void read_compute(const RecordedRank& rank) {
+    int64_t free_ns = rank.feed_end_ns;
+    for (const RecordedUnit& run : rank.compute) {
+      const int64_t needed_ns = needed_end_ns(run.unit);
+      const bool waited = needed_ns > free_ns;
+      const int64_t from_ns = waited ? needed_ns : free_ns;
+      const double gap =
+          static_cast<double>(std::max<int64_t>(0, run.start_ns - from_ns));
+      (waited ? compute_wakes_ : dispatches_).push_back(gap);
+      free_ns = std::max(free_ns, run.end_ns);
+    }
+  }
+
+  void read_communication(const RecordedStep& step, size_t number) {
+    int64_t free_ns = step.ranks[number].start_ns;
+    for (const RecordedTransfer& transfer : step.transfers) {
+      const int64_t needed_ns = needed_end_ns(transfer.unit);
+      if (needed_ns > free_ns) {
+        communication_wakes_.push_back(static_cast<double>(
+            std::max<int64_t>(0, transfer.arrival_ns[number] - needed_ns)));
+      }
+      free_ns = std::max(free_ns, transfer.left_ns[number]);
+    }
+  }
+
+  const Schedule& recorded_;
+  std::vector<std::vector<uint32_t>> other_stream_;  // [unit], what it needs.
+  std::vector<int64_t> end_ns_;  // [unit], of the rank being read.
+  std::vector<double> dispatches_, compute_wakes_, communication_wakes_;
+  std::vector<double> overheads_;
+  double feed_total_ns_ = 0;
+  size_t rank_steps_ = 0;
+};
+
+}  // namespace
+
+void fit_gaps(const std::vector<RecordedStep>& steps, const Schedule& recorded,
+              CostModel& costs) {
+  GapReader reader(recorded);
+  for (const RecordedStep& step : steps) reader.read(step);
+  reader.fill(costs);
+}
+
+}  // namespace reprise

@@ -1,0 +1,16 @@
+// The gaps of recorded steps: dispatch, wake-ups, feed, the step's end, and
+// what none of them explains.
+#pragma once
+
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "costmodel/recorded_steps.h"
+
+namespace reprise {
+
+/// Fills dispatch_ns, feed_ns, both wakes, step_overhead_ns, unexplained_ns.
+void fit_gaps(const std::vector<RecordedStep>& steps, const Schedule& recorded,
+              CostModel& costs);
+
+}  // namespace reprise

@@ -1,0 +1,182 @@
+#include "costmodel/fit_units.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "costmodel/fit_contention.h"
+#include "costmodel/fit_costs.h"
+#include "costmodel/pattern_search.h"
+
+namespace reprise {
+namespace {
+
+// All runs of the units of one key.
+struct KeySamples {
+  const Unit* unit = nullptr;
+  std::vector<ContentionSample> samples;
+};
+using SamplesByKey = std::map<std::string, KeySamples>;
+using SoloByKey = std::map<std::string, const Measurement*>;
+
+SamplesByKey collect(const std::vector<RecordedStep>& steps,
+                     const Schedule& recorded) {
+  SamplesByKey by_key;
+  for (const RecordedStep& step : steps) {
+    for (const RecordedRank& rank : step.ranks) {
+      for (const RecordedUnit& run : rank.compute) {
+        const Unit& unit = recorded.units[run.unit];
+        KeySamples& key = by_key[unit.key];
+        key.unit = &unit;
+        key.samples.push_back(
+            {.duration_ns = static_cast<double>(run.end_ns - run.start_ns),
+             .beside_ns = static_cast<double>(run.beside_ns)});
+      }
+    }
+  }
+  return by_key;
+}
+
+SoloByKey solo_by_key(std::span<const Measurement> measurements) {
+  SoloByKey by_key;
+  for (const Measurement& measurement : measurements) {
+    if (measurement.context != kSoloContext || measurement.median_ns <= 0) {
+      continue;
+    }
+    const Measurement*& known = by_key[measurement.key];
+    if (known == nullptr || measurement.samples > known->samples) {
+      known = &measurement;
+    }
+  }
+  return by_key;
+}
+
+// How much longer units take in this trace than in the solo run where no
+// transfer was beside them: medians against means, other processes, clocks.
+double solo_bias(const SamplesByKey& by_key, const SoloByKey& solo) {
+  constexpr double kApart = 0.05;  // Share beside transfers that still counts.
+  constexpr double kLeastTime_ns = 1e5;
+  double here_ns = 0, there_ns = 0;
+  for (const auto& [key, value] : by_key) {
+    const auto found = solo.find(key);
+    if (found == solo.end()) continue;
+    for (const ContentionSample& sample : value.samples) {
+      if (sample.beside_ns > kApart * sample.duration_ns) continue;
+      here_ns += sample.duration_ns;
+      there_ns += static_cast<double>(found->second->median_ns);
+    }
+  }
+  return there_ns > kLeastTime_ns ? here_ns / there_ns : 1;
+}
+
+double slowdown_of_kind(const SamplesByKey& by_key, const SoloByKey& solo,
+                        double bias, bool library) {
+  ContentionSamples samples;
+  for (const auto& [key, value] : by_key) {
+    if ((value.unit->kind == UnitKind::kLibrary) != library) continue;
+    samples[key] = value.samples;
+    if (const auto found = solo.find(key); found != solo.end()) {
+      const double weight = static_cast<double>(value.samples.size());
+      samples[key].push_back(
+          {.duration_ns = bias * static_cast<double>(found->second->median_ns),
+           .beside_ns = 0,
+           .weight = weight});
+    }
+  }
+  return fit_slowdown(samples);
+}
+
+UnitPrice price_of(const KeySamples& key, double slowdown) {
+  double sum = 0, square = 0;
+  for (const ContentionSample& sample : key.samples) {
+    const double alone =
+        alone_ns(sample.duration_ns, sample.beside_ns, slowdown);
+    sum += alone;
+    square += alone * alone;
+  }
+  const double count = static_cast<double>(key.samples.size());
+  const double mean = sum / count;
+  const double variance = std::max(0.0, square / count - mean * mean);
+  return {.alone_ns = mean,
+          .uncertainty_ns = std::sqrt(variance / count),
+          .source = PriceSource::kMeasured};
+}
+
+struct RooflineSample {
+  double flops = 0, bytes = 0, time_ns = 0, weight = 0;
+};
+
+// Least absolute log error, weighted by the root of the time a unit takes.
+Roofline fit_roofline(const std::vector<RooflineSample>& samples) {
+  Roofline roofline;
+  if (samples.empty()) return roofline;
+  const auto roofline_of = [](const std::vector<double>& parameters) {
+    return Roofline{.flops_per_s = parameters[0],
+                    .bytes_per_s = parameters[1],
+                    .overhead_ns = parameters[2]};
+  };
+  const auto error_of = [&](const Roofline& candidate) {
+    double error = 0, weight = 0;
+    for (const RooflineSample& sample : samples) {
+      const double priced = candidate.price_ns(sample.flops, sample.bytes);
+      error += sample.weight * std::abs(std::log(sample.time_ns / priced));
+      weight += sample.weight;
+    }
+    return error / weight;
+  };
+  constexpr double kFlops = 3e10, kBandwidth = 8e9, kOverhead_ns = 200;
+  PatternSearch search([&](const std::vector<double>& parameters) {
+    return error_of(roofline_of(parameters));
+  });
+  roofline = roofline_of(search.minimize({kFlops, kBandwidth, kOverhead_ns}));
+  roofline.residual = error_of(roofline);
+  return roofline;
+}
+
+void fit_rooflines(const SamplesByKey& by_key, CostModel& costs) {
+  std::vector<RooflineSample> library, kernels;
+  for (const auto& [key, value] : by_key) {
+    const double time_ns = costs.units.at(key).alone_ns;
+    if (time_ns <= 0) continue;
+    auto& list = value.unit->kind == UnitKind::kLibrary ? library : kernels;
+    list.push_back({.flops = value.unit->flops,
+                    .bytes = value.unit->bytes,
+                    .time_ns = time_ns,
+                    .weight = std::sqrt(time_ns)});
+  }
+  costs.library = fit_roofline(library);
+  const Roofline roofline =
+      kernels.empty() ? costs.library : fit_roofline(kernels);
+  costs.flops_per_s = roofline.flops_per_s;
+  costs.bytes_per_s = roofline.bytes_per_s;
+  costs.unit_overhead_ns = roofline.overhead_ns;
+  costs.roofline_residual = roofline.residual;
+}
+
+}  // namespace
+
+void fit_units(const std::vector<RecordedStep>& steps, const Schedule& recorded,
+               std::span<const Measurement> measurements, CostModel& costs) {
+  const SamplesByKey by_key = collect(steps, recorded);
+  const SoloByKey solo = solo_by_key(measurements);
+  const double bias = solo_bias(by_key, solo);
+  costs.contention.library = slowdown_of_kind(by_key, solo, bias, true);
+  costs.contention.kernel = slowdown_of_kind(by_key, solo, bias, false);
+  for (const auto& [key, value] : by_key) {
+    costs.units[key] =
+        price_of(value, contention_of(costs.contention, *value.unit));
+  }
+  fit_rooflines(by_key, costs);
+  for (const auto& [key, measurement] : solo) {
+    const double samples =
+        std::max(1.0, static_cast<double>(measurement->samples));
+    // No entry of the trace's own is replaced.
+    costs.units.insert(
+        {key,
+         {.alone_ns = bias * static_cast<double>(measurement->median_ns),
+          .uncertainty_ns =
+              static_cast<double>(measurement->spread_ns) / std::sqrt(samples),
+          .source = PriceSource::kCalibrated}});
+  }
+}
+
+}  // namespace reprise

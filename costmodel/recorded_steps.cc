@@ -1,0 +1,233 @@
+#include "costmodel/recorded_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace reprise {
+namespace {
+
+using Interval = std::pair<int64_t, int64_t>;
+
+// Sorts and merges in place.
+void unite(std::vector<Interval>& intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  size_t kept = 0;
+  for (const Interval& next : intervals) {
+    if (kept > 0 && next.first <= intervals[kept - 1].second) {
+      intervals[kept - 1].second =
+          std::max(intervals[kept - 1].second, next.second);
+    } else {
+      intervals[kept++] = next;
+    }
+  }
+  intervals.resize(kept);
+}
+
+// Length of [start, end] covered by a sorted disjoint list.
+int64_t covered_ns(const std::vector<Interval>& intervals, int64_t start_ns,
+                   int64_t end_ns) {
+  auto at = std::upper_bound(
+      intervals.begin(), intervals.end(), start_ns,
+      [](int64_t time, const Interval& i) { return time < i.second; });
+  int64_t total = 0;
+  for (; at != intervals.end() && at->first < end_ns; ++at) {
+    total += std::max<int64_t>(
+        0, std::min(at->second, end_ns) - std::max(at->first, start_ns));
+  }
+  return total;
+}
+
+class Builder {
+ public:
+  Builder(const Trace& trace, const Schedule& recorded)
+      : trace_(trace), recorded_(recorded) {}
+
+  Result<std::vector<RecordedStep>> build() {
+    if (const Status found = find_ranks(); !found) return pass(found.error());
+    find_steps();
+    if (steps_.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "trace: no complete step after the warm-up");
+    }
+    if (const Status placed = place_events(); !placed) {
+      return pass(placed.error());
+    }
+    std::vector<RecordedStep> result;
+    for (auto& [number, step] : steps_) {
+      finish(step);
+      result.push_back(std::move(step));
+    }
+    return result;
+  }
+
+ private:
+  Status find_ranks() {
+    infos_.resize(trace_.ranks.size());
+    for (const RankInfo& info : trace_.ranks) {
+      if (info.rank >= infos_.size()) {
+        return fail(ErrorKind::kInvalid, "trace: rank {} of {} is out of range",
+                    info.rank, infos_.size());
+      }
+      infos_[info.rank] = info;
+    }
+    return {};
+  }
+
+  int64_t aligned(uint32_t rank, int64_t time_ns) const {
+    return on_first_clock(infos_[rank], time_ns);
+  }
+
+  void find_steps() {
+    std::map<int32_t, size_t> seen;
+    for (const StepMark& mark : trace_.steps) {
+      if (mark.warmup || mark.rank >= infos_.size()) continue;
+      RecordedStep& step = steps_[mark.step];
+      step.step = mark.step;
+      step.ranks.resize(infos_.size());
+      RecordedRank& rank = step.ranks[mark.rank];
+      rank.start_ns = aligned(mark.rank, mark.start_ns);
+      rank.end_ns = aligned(mark.rank, mark.end_ns);
+      rank.feed_end_ns = rank.start_ns;
+      step.time_ns = std::max(step.time_ns, mark.end_ns - mark.start_ns);
+      ++seen[mark.step];
+    }
+    std::erase_if(steps_, [&](const auto& entry) {
+      return seen[entry.first] != infos_.size();
+    });
+  }
+
+  Status place_events() {
+    for (const Event& event : trace_.events) {
+      const auto found = steps_.find(event.step);
+      if (found == steps_.end() || event.rank >= infos_.size()) continue;
+      RecordedStep& step = found->second;
+      const int64_t start_ns = aligned(event.rank, event.start_ns);
+      const int64_t end_ns = aligned(event.rank, event.end_ns);
+      if (event.kind == EventKind::kFeed) {
+        step.ranks[event.rank].feed_ns += end_ns - start_ns;
+        step.ranks[event.rank].feed_end_ns = end_ns;
+      }
+      const bool compute = event.kind == EventKind::kCompute;
+      if (!compute && event.kind != EventKind::kCollective) continue;
+      const uint32_t unit = static_cast<uint32_t>(event.unit);
+      if (event.unit < 0 || unit >= recorded_.units.size() ||
+          (recorded_.units[unit].stream == Stream::kCompute) != compute) {
+        return fail(ErrorKind::kInvalid,
+                    "trace: step {} of rank {} ran unit {}, which the "
+                    "schedule of its plan does not have",
+                    event.step, event.rank, event.unit);
+      }
+      if (compute) {
+        step.ranks[event.rank].compute.push_back({unit, start_ns, end_ns, 0});
+      } else {
+        place_collective(step, event.rank, unit, start_ns, end_ns);
+      }
+    }
+    return {};
+  }
+
+  void place_collective(RecordedStep& step, uint32_t rank, uint32_t unit,
+                        int64_t start_ns, int64_t end_ns) {
+    auto at = std::find_if(
+        step.transfers.begin(), step.transfers.end(),
+        [unit](const RecordedTransfer& t) { return t.unit == unit; });
+    if (at == step.transfers.end()) {
+      const auto bytes = recorded_.units[unit].collective.bytes;
+      step.transfers.push_back({.unit = unit,
+                                .bytes = static_cast<double>(bytes),
+                                .arrival_ns = {},
+                                .left_ns = {}});
+      at = step.transfers.end() - 1;
+      at->arrival_ns.assign(infos_.size(), start_ns);
+      at->left_ns.assign(infos_.size(), end_ns);
+    }
+    at->arrival_ns[rank] = start_ns;
+    at->left_ns[rank] = end_ns;
+  }
+
+  // Splits wait from transfer, then works out what ran beside what.
+  void finish(RecordedStep& step) const {
+    for (RecordedTransfer& transfer : step.transfers) {
+      transfer.start_ns = *std::max_element(transfer.arrival_ns.begin(),
+                                            transfer.arrival_ns.end());
+      transfer.end_ns = std::max(
+          transfer.start_ns,
+          *std::max_element(transfer.left_ns.begin(), transfer.left_ns.end()));
+    }
+    std::sort(step.transfers.begin(), step.transfers.end(),
+              [](const RecordedTransfer& a, const RecordedTransfer& b) {
+                return std::pair(a.start_ns, a.unit) <
+                       std::pair(b.start_ns, b.unit);
+              });
+    std::vector<Interval> computing;
+    for (uint32_t number = 0; number < step.ranks.size(); ++number) {
+      RecordedRank& rank = step.ranks[number];
+      std::sort(rank.compute.begin(), rank.compute.end(),
+                [](const RecordedUnit& a, const RecordedUnit& b) {
+                  return std::pair(a.start_ns, a.unit) <
+                         std::pair(b.start_ns, b.unit);
+                });
+      std::vector<Interval> flying;
+      for (const RecordedTransfer& transfer : step.transfers) {
+        flying.emplace_back(
+            transfer.start_ns,
+            std::max(transfer.start_ns, transfer.left_ns[number]));
+      }
+      unite(flying);
+      for (RecordedUnit& unit : rank.compute) {
+        unit.beside_ns = covered_ns(flying, unit.start_ns, unit.end_ns);
+        computing.emplace_back(unit.start_ns, unit.end_ns);
+      }
+    }
+    unite(computing);
+    for (RecordedTransfer& transfer : step.transfers) {
+      transfer.beside_ns =
+          covered_ns(computing, transfer.start_ns, transfer.end_ns);
+    }
+  }
+
+  const Trace& trace_;
+  const Schedule& recorded_;
+  std::vector<RankInfo> infos_;
+  std::map<int32_t, RecordedStep> steps_;
+};
+
+}  // namespace
+
+int64_t on_first_clock(const RankInfo& rank, int64_t time_ns) {
+  const double drifted = rank.clock_drift_ppm * 1e-6 *
+                         static_cast<double>(time_ns - rank.clock_reference_ns);
+  return time_ns + rank.clock_offset_ns + std::llround(drifted);
+}
+
+Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
+                                                 const Schedule& recorded) {
+  return Builder(trace, recorded).build();
+}
+
+int64_t median_step_time(const std::vector<RecordedStep>& steps) {
+  REPRISE_CHECK(!steps.empty());
+  std::vector<int64_t> times;
+  for (const RecordedStep& step : steps) times.push_back(step.time_ns);
+  std::sort(times.begin(), times.end());
+  return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
+}
+
+std::vector<RecordedStep> middle_half(std::vector<RecordedStep> steps) {
+  if (steps.size() < 4) return steps;
+  std::vector<std::pair<int64_t, int32_t>> times;
+  for (const RecordedStep& step : steps) {
+    times.emplace_back(step.time_ns, step.step);
+  }
+  std::sort(times.begin(), times.end());
+  const auto low = times[times.size() / 4];
+  const auto high = times[times.size() - 1 - times.size() / 4];
+  std::erase_if(steps, [&](const RecordedStep& step) {
+    const std::pair time(step.time_ns, step.step);
+    return time < low || time > high;
+  });
+  return steps;
+}
+
+}  // namespace reprise

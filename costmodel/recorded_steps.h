@@ -1,0 +1,63 @@
+// A trace of our trainer as steps: what each rank ran when, on rank 0's clock,
+// with the collectives split into wait and transfer. Everything that is fitted
+// is fitted from this.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// One compute unit as one rank ran it once.
+struct RecordedUnit {
+  uint32_t unit = 0;
+  int64_t start_ns = 0, end_ns = 0;
+  int64_t beside_ns = 0;  ///< Of it, beside a transfer in flight on this rank.
+};
+
+/// One collective of one step over all ranks.
+struct RecordedTransfer {
+  uint32_t unit = 0;
+  double bytes = 0;
+  int64_t start_ns = 0;   ///< Last arrival.
+  int64_t end_ns = 0;     ///< Last end.
+  int64_t beside_ns = 0;  ///< Of the transfer, while any rank computed.
+  std::vector<int64_t> arrival_ns, left_ns;  ///< [rank], own start and end.
+};
+
+struct RecordedRank {
+  int64_t start_ns = 0, end_ns = 0;
+  int64_t feed_ns = 0;
+  int64_t feed_end_ns = 0;            ///< start_ns when no feed was recorded.
+  std::vector<RecordedUnit> compute;  ///< By start.
+};
+
+struct RecordedStep {
+  int32_t step = 0;
+  int64_t time_ns = 0;                      ///< Maximum over ranks.
+  std::vector<RecordedRank> ranks;          ///< [rank]
+  std::vector<RecordedTransfer> transfers;  ///< By start.
+};
+
+/// A time of a rank's clock on rank 0's.
+int64_t on_first_clock(const RankInfo& rank, int64_t time_ns);
+
+/// Reads the steps of a trace that are no warm-up and that every rank finished.
+/// `recorded` is the schedule that ran.
+/// Errors: kInvalid when the trace names units that the schedule lacks or has
+/// no such step.
+Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
+                                                 const Schedule& recorded);
+
+/// The steps whose time lies in the middle half (all of them when there are
+/// fewer than 4): the mean of anything over these is robust, and means add up.
+std::vector<RecordedStep> middle_half(std::vector<RecordedStep> steps);
+
+/// Median over all given steps. Requires: not empty.
+int64_t median_step_time(const std::vector<RecordedStep>& steps);
+
+}  // namespace reprise

@@ -1,0 +1,100 @@
+// Fits on traces made by replay under known prices must recover those prices,
+// and predict plans that were never recorded.
+#include "costmodel/fit_costs.h"
+
+#include <gtest/gtest.h>
+
+#include "replay/replay.h"
+#include "tests/replay/synthetic_run.h"
+
+namespace reprise {
+namespace {
+
+double step_time(const Schedule& schedule, const CostModel& costs) {
+  return static_cast<double>(replay_step_time(price_schedule(schedule, costs)));
+}
+
+CostModel fit(const Schedule& schedule, const Trace& trace,
+              const std::vector<Measurement>& measurements = {}) {
+  const Result<CostModel> costs = fit_costs(trace, schedule, measurements);
+  EXPECT_TRUE(costs.has_value()) << (costs ? "" : costs.error().message);
+  return costs ? *costs : CostModel{};
+}
+
+class FitCosts : public ::testing::TestWithParam<double> {};
+
+TEST_P(FitCosts, RecoversPricesFromAnExactTrace) {
+  const Schedule schedule = training_schedule({});
+  const CostModel truth = true_costs(schedule, GetParam());
+  const CostModel found = fit(schedule, run_trace(schedule, truth, {}));
+  EXPECT_NEAR(found.contention.kernel, truth.contention.kernel, 0.02);
+  EXPECT_NEAR(found.contention.library, truth.contention.library, 0.02);
+  const CollectivePrice& link = found.collectives.begin()->second;
+  EXPECT_NEAR(link.bandwidth_bytes_per_s / 0.12e9, 1, 0.03);
+  // 25 MB from points up to 1 MB.
+  const double large = truth.collectives.begin()->second.price_ns(25e6);
+  EXPECT_NEAR(link.price_ns(25e6) / large, 1, 0.03);
+  // Dispatch slows down beside transfers like the unit after it: up to 1.35x.
+  EXPECT_NEAR(found.dispatch_ns, truth.dispatch_ns, 0.35 * 150);
+  EXPECT_NEAR(found.feed_ns, truth.feed_ns, 1);
+  EXPECT_NEAR(found.step_overhead_ns, truth.step_overhead_ns, 1);
+  for (const auto& [key, price] : truth.units) {
+    EXPECT_NEAR(found.units.at(key).alone_ns / price.alone_ns, 1, 0.03) << key;
+  }
+}
+
+TEST_P(FitCosts, PredictsOtherPlansFromANoisyTrace) {
+  const Schedule recorded = training_schedule({});
+  const CostModel truth = true_costs(recorded, GetParam());
+  const Trace trace =
+      run_trace(recorded, truth, {.steps = 20, .noise = 0.08, .seed = 3});
+  const Trace solo = run_trace(
+      recorded, truth, {.steps = 8, .noise = 0.08, .seed = 4, .solo = true});
+  const auto measurements = measurements_of(solo, recorded);
+  ASSERT_TRUE(measurements.has_value());
+  const CostModel found = fit(recorded, trace, *measurements);
+  for (const int64_t bucket : {0, 1 << 20, 4 << 20, 30 << 20}) {
+    const Schedule plan = training_schedule({.bucket_bytes = bucket});
+    EXPECT_NEAR(step_time(plan, found) / step_time(plan, truth), 1, 0.03)
+        << bucket;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Burst, FitCosts, ::testing::Values(0, 256e3));
+
+TEST(FitCosts, PricesUnknownKeysFromSoloRunsThenRoofline) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  const CostModel truth = true_costs(schedule, 0);
+  const Trace trace = run_trace(schedule, truth, {});
+  const std::vector<Measurement> solo = {{.key = "fused",
+                                          .unit = "f0",
+                                          .context = kSoloContext,
+                                          .median_ns = 5000,
+                                          .spread_ns = 100,
+                                          .samples = 10}};
+  const CostModel found = fit(schedule, trace, solo);
+  EXPECT_EQ(found.units.at("fused").source, PriceSource::kCalibrated);
+  EXPECT_NEAR(found.units.at("fused").alone_ns, 5000, 1);
+  Unit unknown;
+  unknown.key = "never seen";
+  unknown.bytes = 1e6;
+  EXPECT_EQ(found.price(unknown).source, PriceSource::kModelled);
+  EXPECT_GT(found.price(unknown).alone_ns, 0);
+}
+
+TEST(FitCosts, RefusesATraceOfAnotherSchedule) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  const Trace trace = run_trace(schedule, true_costs(schedule, 0), {});
+  const Schedule other = training_schedule({.layers = 1});
+  const Result<CostModel> costs = fit_costs(trace, other);
+  ASSERT_FALSE(costs.has_value());
+  EXPECT_EQ(costs.error().kind, ErrorKind::kInvalid);
+}
+
+TEST(FitCosts, RefusesATraceWithoutSteps) {
+  const Schedule schedule = training_schedule({.layers = 1});
+  EXPECT_FALSE(fit_costs(Trace{}, schedule).has_value());
+}
+
+}  // namespace
+}  // namespace reprise
