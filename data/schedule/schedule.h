@@ -11,6 +11,7 @@
 
 #include "data/hlo/module.h"
 #include "data/kernel/kernel.h"
+#include "data/kernel/view.h"
 #include "data/manifest/manifest.h"
 #include "data/plan/plan.h"
 #include "data/result.h"
@@ -121,16 +122,38 @@ struct Schedule {
   int64_t peak_temporary_bytes = 0;
 };
 
-/// Lowers a program (after inline_calls) under a validated plan.
-/// Errors: kUnsupported naming the first instruction that cannot run; kInvalid for a group that
-/// cannot be one kernel, naming it and why.
-Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan);
+struct ScheduleCache;
+
+/// Lowers a program (after inline_calls) under a plan, which is checked as by `validate_plan` but
+/// for its fingerprint.
+///
+/// - Order: the plan's, or else the text's, where a collective comes as soon as its operands are
+///   written and an update of a parameter waits for the parameter's other readers.
+/// - Collectives run in place. An operand is written straight into its collective's buffer by its
+///   producer; one that is a parameter, or that something else reads, is copied there by a unit
+///   `copy:COLLECTIVE[:OPERAND]` just before the collective (its first chunk that needs it).
+///   Members of a bucket are 64-byte aligned; padding between them is reduced with whatever it
+///   holds and never read.
+/// - State outputs are written into the parameter that they alias when every other reader of the
+///   old value runs before; else into a temporary that a unit `update:OUTPUT` copies at the end.
+///   An output that is the old value of a parameter which the step updates is first copied, by a
+///   unit `output:OUTPUT` at the start. A plan's order may name these copies; their places stay.
+/// - Temporaries share arena bytes when every use of one has ended before any use of the other
+///   starts, whatever the two streams' relative speed.
+/// - Dependencies with `steps` 1 cover parameters; temporaries count on a barrier between steps.
+///
+/// `cache`, if given, keeps the analysis of the program and lowered kernels between calls. It
+/// serves one module (which must stay where it is) and one thread at a time.
+/// Errors: kUnsupported naming the first instruction that cannot run; kInvalid for a plan that
+/// contradicts the program, and for a group that cannot be one kernel, naming it and why.
+Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan,
+                                ScheduleCache* cache = nullptr);
 
 /// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal on all ranks.
 std::string collective_digest(const Schedule& schedule);
 
-/// True for ops that never are units: they fold, as index maps, into what reads them
-/// (constant, iota, broadcast, reshape, bitcast, get-tuple-element, tuple, opt-barrier).
-bool is_view(Opcode opcode);
+/// One line for each unit: place, stream, name, kind, what it waits for, what it reads and writes.
+/// For tests and debugging.
+std::string print_schedule(const Schedule& schedule);
 
 }  // namespace reprise

@@ -1,0 +1,19 @@
+// Dependencies of a schedule from what its units read and write.
+#pragma once
+
+#include <vector>
+
+#include "data/schedule/schedule.h"
+
+namespace reprise {
+
+/// Finds every dependency between units whose reads and writes touch the same
+/// bytes of a buffer, taking the units' order as the meaning of the program:
+/// read after write, write after read, write after write, and, for parameters,
+/// the same into the next step (`steps` 1). Those that follow from others
+/// through a write of the same bytes are left out. Sorted by (after, before,
+/// steps), each once.
+std::vector<Dependency> find_dependencies(const std::vector<Unit>& units,
+                                          const std::vector<Buffer>& buffers);
+
+}  // namespace reprise

@@ -1,0 +1,231 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "data/hlo/hlo.h"
+#include "data/plan/op_graph.h"
+#include "data/plan/unit_graph.h"
+#include "data/schedule/dependencies.h"
+#include "data/schedule/memory_plan.h"
+#include "data/schedule/placement.h"
+#include "data/schedule/schedule.h"
+#include "data/schedule/schedule_cache.h"
+#include "data/sha256.h"
+
+namespace reprise {
+namespace {
+
+ReduceOperation reduce_operation(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kMaximum:
+      return ReduceOperation::kMax;
+    case Opcode::kMinimum:
+      return ReduceOperation::kMin;
+    case Opcode::kMultiply:
+      return ReduceOperation::kProduct;
+    default:
+      return ReduceOperation::kSum;
+  }
+}
+
+std::string matrix_text(const StridedMatrix& matrix) {
+  return fmt::format("[{}]({})", fmt::join(matrix.dimensions, ","),
+                     fmt::join(matrix.strides, ","));
+}
+
+/// Turns placed units into the units of a schedule.
+class Assembler {
+ public:
+  Assembler(const UnitGraph& units,
+            const std::vector<const LoweredKernel*>& kernels,
+            const Placement& placement, ScheduleCache* cache)
+      : graph_(cache->graph),
+        units_(units),
+        kernels_(kernels),
+        placement_(placement),
+        cache_(cache) {}
+
+  Schedule assemble() {
+    schedule_.buffers = placement_.buffers;
+    schedule_.parameter_buffers = placement_.parameter_buffers;
+    schedule_.outputs = placement_.outputs;
+    copied_.assign(placement_.input_copies.size(), false);
+    for (const PlannedCopy& copy : placement_.first_copies) add_copy(copy);
+    for (uint32_t u : placement_.order) {
+      const PlannedUnit& planned = units_.units[u];
+      if (planned.role == OpRole::kKernel) {
+        add_kernel(planned, *kernels_[u]);
+      } else if (planned.role == OpRole::kDot) {
+        add_dot(planned);
+      } else {
+        add_collective(planned);
+      }
+    }
+    for (const PlannedCopy& copy : placement_.last_copies) add_copy(copy);
+    return std::move(schedule_);
+  }
+
+ private:
+  void add_copy(const PlannedCopy& copy) {
+    Unit unit;
+    unit.name = copy.name;
+    unit.kind = UnitKind::kCopy;
+    unit.key = fmt::format("copy:{}", copy.from.size_bytes);
+    unit.bytes = 2.0 * static_cast<double>(copy.from.size_bytes);
+    unit.reads = {copy.from};
+    unit.writes = {copy.to};
+    schedule_.units.push_back(std::move(unit));
+  }
+
+  Unit start_unit(const PlannedUnit& planned, UnitKind kind) const {
+    Unit unit;
+    unit.name = planned.name;
+    unit.kind = kind;
+    unit.ops = planned.ops;
+    return unit;
+  }
+
+  const Location& location_of(InstructionId instruction) const {
+    return placement_
+        .location[index_of(graph_.value_of[index_of(instruction)])];
+  }
+
+  void add_kernel(const PlannedUnit& planned, const LoweredKernel& lowered) {
+    Unit unit = start_unit(planned, UnitKind::kKernel);
+    unit.key = lowered.key;
+    unit.flops = lowered.flops;
+    unit.bytes = lowered.bytes;
+    for (const KernelArgument& argument : lowered.kernel.arguments) {
+      (argument.is_output ? unit.writes : unit.reads)
+          .push_back(location_of(argument.instruction));
+    }
+    const auto [found, is_new] = kernel_of_key_.emplace(
+        lowered.key, static_cast<int32_t>(schedule_.kernels.size()));
+    if (is_new) schedule_.kernels.push_back(lowered.kernel);
+    unit.kernel = found->second;
+    schedule_.units.push_back(std::move(unit));
+  }
+
+  const std::string& dot_key(const DotView& view) {
+    std::string text = fmt::format(
+        "{} {} {} {}", primitive_type_name(view.type), matrix_text(view.lhs),
+        matrix_text(view.rhs), matrix_text(view.out));
+    std::string& key = cache_->dot_keys[text];
+    if (key.empty()) key = "dot:" + sha256_hex(text);
+    return key;
+  }
+
+  MatrixView matrix_view(const StridedMatrix& matrix) const {
+    return {location_of(matrix.value), matrix.dimensions, matrix.strides};
+  }
+
+  void add_dot(const PlannedUnit& planned) {
+    const InstructionId dot = planned.ops[0];
+    const DotView& view =
+        graph_.dots[static_cast<size_t>(graph_.dot_of[index_of(dot)])];
+    Unit unit = start_unit(planned, UnitKind::kLibrary);
+    // The transpose that the dot writes in its place runs here, too.
+    if (view.out.value != dot) unit.ops.push_back(view.out.value);
+    const InstructionCost cost =
+        instruction_cost(*graph_.module, *graph_.entry, dot);
+    unit.key = dot_key(view);
+    unit.flops = cost.flops;
+    unit.bytes = cost.bytes;
+    unit.dot = {view.type, matrix_view(view.lhs), matrix_view(view.rhs),
+                matrix_view(view.out)};
+    unit.reads = {unit.dot.lhs.location, unit.dot.rhs.location};
+    unit.writes = {unit.dot.out.location};
+    schedule_.units.push_back(std::move(unit));
+  }
+
+  /// Copies operands that overlap bytes [begin, end) of the buffer and are not
+  /// there yet.
+  void add_input_copies(const PlannedCollective& collective, int64_t begin,
+                        int64_t end) {
+    for (const CollectiveMember& member : collective.members) {
+      const int32_t copy =
+          placement_.slot_copy[static_cast<size_t>(member.slot)];
+      if (copy < 0 || copied_[static_cast<size_t>(copy)]) continue;
+      const int64_t bytes =
+          graph_.slots[static_cast<size_t>(member.slot)].bytes;
+      if (member.offset_bytes >= end || member.offset_bytes + bytes <= begin)
+        continue;
+      copied_[static_cast<size_t>(copy)] = true;
+      add_copy(placement_.input_copies[static_cast<size_t>(copy)]);
+    }
+  }
+
+  void add_collective(const PlannedUnit& planned) {
+    const auto c = static_cast<size_t>(planned.collective);
+    const PlannedCollective& collective = units_.collectives[c];
+    const int64_t begin = planned.chunk * collective.chunk_bytes;
+    const int64_t end =
+        std::min(begin + collective.chunk_bytes, collective.bytes);
+    add_input_copies(collective, begin, end);
+    Unit unit = start_unit(planned, UnitKind::kCollective);
+    unit.stream = Stream::kCommunication;
+    CollectiveSpec& spec = unit.collective;
+    spec.operation = reduce_operation(collective.reduction);
+    spec.type = collective.type;
+    spec.bytes = end - begin;
+    spec.elements =
+        spec.bytes * 8 / std::max(primitive_type_bits(collective.type), 1);
+    spec.groups = collective.groups;
+    spec.location = {placement_.collective[c].buffer, begin, end - begin};
+    spec.bucket = collective.bucket;
+    spec.chunk = static_cast<int32_t>(planned.chunk);
+    unit.key = fmt::format(
+        "collective:{}:{}:{}:{}:{}", static_cast<int>(spec.kind),
+        static_cast<int>(spec.operation), primitive_type_name(spec.type),
+        spec.bytes, group_text(spec.groups));
+    unit.bytes = static_cast<double>(spec.bytes);
+    unit.reads = {spec.location};
+    unit.writes = {spec.location};
+    schedule_.units.push_back(std::move(unit));
+  }
+
+  static std::string group_text(
+      const std::vector<std::vector<int64_t>>& groups) {
+    std::string text;
+    for (const std::vector<int64_t>& group : groups) {
+      text += fmt::format("{{{}}}", fmt::join(group, ","));
+    }
+    return text;
+  }
+
+  const OpGraph& graph_;
+  const UnitGraph& units_;
+  const std::vector<const LoweredKernel*>& kernels_;
+  const Placement& placement_;
+  ScheduleCache* cache_;
+  Schedule schedule_;
+  std::vector<bool> copied_;  ///< [input copy]
+  std::unordered_map<std::string_view, int32_t> kernel_of_key_;
+};
+
+}  // namespace
+
+Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan,
+                                ScheduleCache* cache) {
+  ScheduleCache local;
+  if (cache == nullptr) cache = &local;
+  Status opened = open_cache(inlined, cache);
+  if (!opened) return pass(opened.error());
+  Result<UnitGraph> units = plan_units(cache->graph, plan);
+  if (!units) return pass(units.error());
+  std::vector<const LoweredKernel*> kernels(units->units.size(), nullptr);
+  for (size_t u = 0; u < kernels.size(); ++u) {
+    if (units->units[u].role != OpRole::kKernel) continue;
+    Result<const LoweredKernel*> lowered = find_kernel(units->units[u], cache);
+    if (!lowered) return pass(lowered.error());
+    kernels[u] = *lowered;
+  }
+  const Placement placement = place_values(cache->graph, *units, kernels);
+  Schedule schedule = Assembler(*units, kernels, placement, cache).assemble();
+  schedule.program_fingerprint = plan.program_fingerprint;
+  schedule.ranks = plan.ranks;
+  schedule.dependencies = find_dependencies(schedule.units, schedule.buffers);
+  plan_memory(&schedule);
+  return schedule;
+}
+
+}  // namespace reprise

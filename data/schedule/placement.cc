@@ -1,0 +1,361 @@
+#include "data/schedule/placement.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+class Placer {
+ public:
+  Placer(const OpGraph& graph, const UnitGraph& units,
+         const std::vector<const LoweredKernel*>& kernels)
+      : graph_(graph), units_(units), kernels_(kernels) {
+    parameter_of_.assign(graph.role.size(), -1);
+    for (size_t n = 0; n < graph.parameters.size(); ++n) {
+      parameter_of_[index_of(graph.parameters[n])] = static_cast<int32_t>(n);
+    }
+    updated_by_.assign(graph.parameters.size(), -1);
+    placed_.assign(graph.role.size(), false);
+    result_.location.resize(graph.role.size());
+  }
+
+  Placement place() {
+    collect_parameter_readers();
+    place_parameters();
+    place_updates();
+    result_.order =
+        units_.order.empty() ? default_order(units_, extra_) : units_.order;
+    place_collectives();
+    place_rest();
+    bind_outputs();
+    return std::move(result_);
+  }
+
+ private:
+  using Edge = std::pair<uint32_t, uint32_t>;
+
+  BufferId add_buffer(Buffer buffer) {
+    result_.buffers.push_back(buffer);
+    return BufferId{static_cast<uint32_t>(result_.buffers.size() - 1)};
+  }
+
+  Location add_temporary(int64_t bytes) {
+    return {add_buffer({.kind = BufferKind::kTemporary, .size_bytes = bytes}),
+            0, bytes};
+  }
+
+  int64_t bytes_of(InstructionId value) const {
+    return byte_size(graph_.at(value).shape);
+  }
+
+  void put(InstructionId value, Location location) {
+    result_.location[index_of(value)] = location;
+    placed_[index_of(value)] = true;
+  }
+
+  /// Calls `visit` with every value that a unit reads from memory.
+  template <typename Visit>
+  void each_input(uint32_t u, const Visit& visit) const {
+    const PlannedUnit& unit = units_.units[u];
+    if (unit.role == OpRole::kKernel) {
+      for (const KernelArgument& argument : kernels_[u]->kernel.arguments) {
+        if (!argument.is_output)
+          visit(graph_.value_of[index_of(argument.instruction)]);
+      }
+    } else if (unit.role == OpRole::kDot) {
+      for (InstructionId value : graph_.inputs[index_of(unit.ops[0])])
+        visit(value);
+    } else {
+      const auto c = static_cast<size_t>(unit.collective);
+      for (const CollectiveMember& member : units_.collectives[c].members) {
+        visit(graph_.slots[static_cast<size_t>(member.slot)].input);
+      }
+    }
+  }
+
+  void collect_parameter_readers() {
+    readers_.resize(graph_.parameters.size());
+    for (uint32_t u = 0; u < units_.units.size(); ++u) {
+      each_input(u, [&](InstructionId value) {
+        const int32_t parameter = parameter_of_[index_of(value)];
+        if (parameter < 0) return;
+        std::vector<uint32_t>& readers =
+            readers_[static_cast<size_t>(parameter)];
+        if (readers.empty() || readers.back() != u) readers.push_back(u);
+      });
+    }
+  }
+
+  void place_parameters() {
+    for (size_t n = 0; n < graph_.parameters.size(); ++n) {
+      const InstructionId id = graph_.parameters[n];
+      const int64_t bytes = bytes_of(id);
+      const BufferId buffer =
+          add_buffer({.kind = BufferKind::kParameter,
+                      .size_bytes = bytes,
+                      .parameter = static_cast<int64_t>(n)});
+      result_.parameter_buffers.push_back(buffer);
+      put(id, {buffer, 0, bytes});
+    }
+  }
+
+  /// State outputs that can be written over the parameter they replace.
+  void place_updates() {
+    for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const int64_t parameter = graph_.updates[o];
+      if (parameter < 0) continue;
+      updated_by_[static_cast<size_t>(parameter)] = static_cast<int32_t>(o);
+      const InstructionId value = graph_.outputs[o];
+      const InstructionId op = graph_.producer[index_of(value)];
+      if (placed_[index_of(value)] || op == kNoInstruction) continue;
+      if (graph_.role_of(op) == OpRole::kCollective) continue;
+      const uint32_t writer = units_.owner[index_of(op)];
+      if (!may_overwrite(writer, value, static_cast<size_t>(parameter)))
+        continue;
+      put(value, result_.location[index_of(
+                     graph_.parameters[static_cast<size_t>(parameter)])]);
+    }
+  }
+
+  /// True if unit `writer` may write `value` over a parameter; then its other
+  /// readers come first.
+  bool may_overwrite(uint32_t writer, InstructionId value, size_t parameter) {
+    const std::vector<uint32_t>& readers = readers_[parameter];
+    const bool reads_itself =
+        std::binary_search(readers.begin(), readers.end(), writer);
+    if (reads_itself && !overwrites_in_step(writer, value, parameter))
+      return false;
+    if (!units_.order.empty()) return all_before(readers, writer);
+    if (reaches(writer, readers)) return false;
+    for (uint32_t reader : readers) {
+      if (reader == writer) continue;
+      extra_.emplace_back(reader, writer);
+      successors_[reader].push_back(writer);
+    }
+    return true;
+  }
+
+  /// True if the unit's own kernel reads each element of the parameter before
+  /// writing it.
+  bool overwrites_in_step(uint32_t unit, InstructionId value,
+                          size_t parameter) const {
+    if (units_.units[unit].role != OpRole::kKernel) return false;
+    const Kernel& kernel = kernels_[unit]->kernel;
+    size_t output = kernel.arguments.size();
+    for (size_t a = 0; a < kernel.arguments.size(); ++a) {
+      const KernelArgument& argument = kernel.arguments[a];
+      if (argument.is_output &&
+          graph_.value_of[index_of(argument.instruction)] == value)
+        output = a;
+    }
+    if (output == kernel.arguments.size()) return false;
+    for (size_t a = 0; a < kernel.arguments.size(); ++a) {
+      const KernelArgument& argument = kernel.arguments[a];
+      const InstructionId input =
+          graph_.value_of[index_of(argument.instruction)];
+      if (argument.is_output || input != graph_.parameters[parameter]) continue;
+      if (!in_place_safe(kernel, a, output)) return false;
+    }
+    return true;
+  }
+
+  bool all_before(const std::vector<uint32_t>& readers, uint32_t writer) {
+    if (place_.empty()) {
+      place_.resize(units_.units.size());
+      for (uint32_t p = 0; p < place_.size(); ++p) place_[units_.order[p]] = p;
+    }
+    return std::all_of(readers.begin(), readers.end(), [&](uint32_t reader) {
+      return place_[reader] <= place_[writer];
+    });
+  }
+
+  /// True if any of `targets` but `start` itself must run after `start`.
+  bool reaches(uint32_t start, const std::vector<uint32_t>& targets) {
+    if (successors_.empty()) build_successors();
+    std::vector<uint32_t> stack{start};
+    std::vector<uint32_t> touched{start};
+    seen_[start] = true;
+    bool found = false;
+    while (!stack.empty() && !found) {
+      const uint32_t u = stack.back();
+      stack.pop_back();
+      for (uint32_t after : successors_[u]) {
+        if (seen_[after]) continue;
+        found =
+            found || std::binary_search(targets.begin(), targets.end(), after);
+        seen_[after] = true;
+        touched.push_back(after);
+        stack.push_back(after);
+      }
+    }
+    for (uint32_t u : touched) seen_[u] = false;
+    return found;
+  }
+
+  void build_successors() {
+    successors_.resize(units_.units.size());
+    seen_.assign(units_.units.size(), false);
+    for (uint32_t u = 0; u < units_.units.size(); ++u) {
+      for (uint32_t before : units_.units[u].predecessors)
+        successors_[before].push_back(u);
+      if (units_.units[u].chunk > 0) successors_[u - 1].push_back(u);
+    }
+  }
+
+  std::vector<bool> ops_of_several_units() const {
+    std::vector<bool> counted(graph_.role.size(), false),
+        several(graph_.role.size(), false);
+    for (const PlannedUnit& unit : units_.units) {
+      if (unit.role == OpRole::kCollective) continue;
+      for (InstructionId op : unit.ops) {
+        several[index_of(op)] = several[index_of(op)] || counted[index_of(op)];
+        counted[index_of(op)] = true;
+      }
+    }
+    return several;
+  }
+
+  /// True if the slot's input may be written by its producer straight into the
+  /// buffer.
+  bool reduces_in_place(const CollectiveSlot& slot,
+                        const std::vector<bool>& several) const {
+    const InstructionId value = slot.input;
+    const InstructionId op = graph_.producer[index_of(value)];
+    if (op == kNoInstruction || graph_.role_of(op) == OpRole::kCollective)
+      return false;
+    if (graph_.is_output[index_of(value)] || placed_[index_of(value)])
+      return false;
+    if (operands_reading(slot.collective, value) > 1) return false;
+    const uint32_t owner = units_.owner[index_of(op)];
+    for (InstructionId reader : graph_.readers[index_of(value)]) {
+      if (reader == slot.collective) continue;
+      if (units_.owner[index_of(reader)] != owner || several[index_of(reader)])
+        return false;
+    }
+    return true;
+  }
+
+  int64_t operands_reading(InstructionId collective,
+                           InstructionId value) const {
+    const auto first =
+        static_cast<size_t>(graph_.first_slot[index_of(collective)]);
+    int64_t count = 0;
+    for (size_t s = first; s < first + graph_.slot_count(collective); ++s) {
+      if (graph_.slots[s].input == value) ++count;
+    }
+    return count;
+  }
+
+  std::string copy_name(const CollectiveSlot& slot) const {
+    const std::string& name = graph_.at(slot.collective).name;
+    if (graph_.slot_count(slot.collective) == 1) return "copy:" + name;
+    return fmt::format("copy:{}:{}", name, slot.operand);
+  }
+
+  void place_collectives() {
+    const std::vector<bool> several = ops_of_several_units();
+    result_.slot_copy.assign(graph_.slots.size(), -1);
+    for (const PlannedCollective& collective : units_.collectives) {
+      const Location whole = add_temporary(collective.bytes);
+      result_.collective.push_back(whole);
+      for (const CollectiveMember& member : collective.members) {
+        const CollectiveSlot& slot =
+            graph_.slots[static_cast<size_t>(member.slot)];
+        const Location place{whole.buffer, member.offset_bytes, slot.bytes};
+        if (slot.output != kNoInstruction) put(slot.output, place);
+        if (reduces_in_place(slot, several)) {
+          put(slot.input, place);
+        } else {
+          copied_.push_back({member.slot, place});
+        }
+      }
+    }
+  }
+
+  Location locate(InstructionId value) {
+    if (!placed_[index_of(value)]) {
+      const int64_t bytes = bytes_of(value);
+      if (graph_.at(value).opcode == Opcode::kConstant) {
+        put(value, {add_buffer({.kind = BufferKind::kConstant,
+                                .size_bytes = bytes,
+                                .constant = value}),
+                    0, bytes});
+      } else {
+        put(value, add_temporary(bytes));
+      }
+    }
+    return result_.location[index_of(value)];
+  }
+
+  /// Temporaries for what is left, in order of first writing, and constants
+  /// that are read.
+  void place_rest() {
+    for (uint32_t u : result_.order) {
+      if (units_.units[u].role == OpRole::kCollective) continue;
+      each_input(u, [&](InstructionId value) { locate(value); });
+      for (InstructionId value : units_.units[u].outputs) locate(value);
+    }
+    for (const auto& [slot, place] : copied_) {
+      const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];
+      result_.slot_copy[static_cast<size_t>(slot)] =
+          static_cast<int32_t>(result_.input_copies.size());
+      result_.input_copies.push_back({copy_name(at), locate(at.input), place});
+    }
+  }
+
+  /// A parameter's old value, copied away before the step changes it.
+  Location keep_old_value(size_t output, InstructionId value) {
+    const Location kept = add_temporary(bytes_of(value));
+    result_.first_copies.push_back(
+        {fmt::format("output:{}", output), locate(value), kept});
+    return kept;
+  }
+
+  void bind_outputs() {
+    for (size_t o = 0; o < graph_.outputs.size(); ++o) {
+      const InstructionId value = graph_.outputs[o];
+      const int64_t updated = graph_.updates[o];
+      const int32_t source = parameter_of_[index_of(value)];
+      Location from = locate(value);
+      const bool changes = source >= 0 && source != updated &&
+                           updated_by_[static_cast<size_t>(source)] >= 0;
+      if (changes) from = keep_old_value(o, value);
+      if (updated >= 0) {
+        const BufferId buffer =
+            result_.parameter_buffers[static_cast<size_t>(updated)];
+        const Location to{buffer, 0, from.size_bytes};
+        if (from.buffer != buffer) {
+          result_.last_copies.push_back(
+              {fmt::format("update:{}", o), from, to});
+        }
+        from = to;
+      }
+      result_.outputs.push_back({static_cast<int64_t>(o), from});
+    }
+  }
+
+  const OpGraph& graph_;
+  const UnitGraph& units_;
+  const std::vector<const LoweredKernel*>& kernels_;
+  Placement result_;
+  std::vector<bool> placed_;           ///< [value]
+  std::vector<int32_t> parameter_of_;  ///< [value] number, or -1.
+  std::vector<int32_t> updated_by_;    ///< [parameter] output, or -1.
+  std::vector<std::vector<uint32_t>>
+      readers_;  ///< [parameter] units, ascending.
+  std::vector<std::vector<uint32_t>> successors_;
+  std::vector<bool> seen_;
+  std::vector<uint32_t> place_;  ///< [unit] in a given order.
+  std::vector<Edge> extra_;      ///< Readers before the unit that overwrites.
+  std::vector<std::pair<int32_t, Location>> copied_;
+};
+
+}  // namespace
+
+Placement place_values(const OpGraph& graph, const UnitGraph& units,
+                       const std::vector<const LoweredKernel*>& kernels) {
+  return Placer(graph, units, kernels).place();
+}
+
+}  // namespace reprise

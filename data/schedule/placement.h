@@ -1,0 +1,39 @@
+// Where every value of a planned program lives, which copies that takes, and in
+// what order units run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/plan/op_graph.h"
+#include "data/plan/unit_graph.h"
+#include "data/schedule/schedule.h"
+#include "data/schedule/schedule_cache.h"
+
+namespace reprise {
+
+/// A copy that the plan does not name.
+struct PlannedCopy {
+  std::string name;
+  Location from, to;
+};
+
+struct Placement {
+  std::vector<uint32_t> order;  ///< Planned units.
+  std::vector<Buffer> buffers;
+  std::vector<BufferId> parameter_buffers;  ///< By number.
+  std::vector<Location> location;           ///< [value]
+  std::vector<Location> collective;  ///< [planned collective] its buffer.
+  std::vector<int32_t> slot_copy;    ///< [slot] index in input_copies, or -1.
+  std::vector<PlannedCopy> first_copies;  ///< Run before everything.
+  std::vector<PlannedCopy> input_copies;  ///< Run just before their collective.
+  std::vector<PlannedCopy> last_copies;   ///< Run after everything.
+  std::vector<OutputBinding> outputs;
+};
+
+/// Decides order, copies and locations; see lower_schedule for the rules.
+/// `kernels` holds the kernel of each kernel unit, null for others.
+Placement place_values(const OpGraph& graph, const UnitGraph& units,
+                       const std::vector<const LoweredKernel*>& kernels);
+
+}  // namespace reprise

@@ -1,0 +1,60 @@
+#include "data/schedule/schedule_cache.h"
+
+#include "data/kernel/lower_kernel.h"
+
+namespace reprise {
+namespace {
+
+std::string cache_key(const PlannedUnit& unit) {
+  std::string key;
+  key.reserve((unit.ops.size() + unit.outputs.size() + 1) * sizeof(uint32_t));
+  const auto append = [&](uint32_t word) {
+    key.append(reinterpret_cast<const char*>(&word), sizeof(word));
+  };
+  for (InstructionId op : unit.ops) append(index_of(op));
+  append(UINT32_MAX);
+  for (InstructionId output : unit.outputs) append(index_of(output));
+  return key;
+}
+
+Result<LoweredKernel> lower(const PlannedUnit& unit, const Module& module) {
+  Result<Kernel> kernel = lower_kernel(module, unit.ops, unit.outputs);
+  if (!kernel) return pass(kernel.error());
+  LoweredKernel lowered;
+  lowered.kernel = *std::move(kernel);
+  lowered.key = kernel_key(lowered.kernel);
+  lowered.flops = kernel_flops(lowered.kernel);
+  lowered.bytes = kernel_bytes(lowered.kernel);
+  return lowered;
+}
+
+}  // namespace
+
+Status open_cache(const Module& inlined, ScheduleCache* cache) {
+  if (cache->module == &inlined) return {};
+  *cache = {};
+  Result<OpGraph> graph = build_op_graph(inlined);
+  if (!graph) return pass(graph.error());
+  cache->graph = *std::move(graph);
+  cache->module = &inlined;
+  return {};
+}
+
+Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
+                                         ScheduleCache* cache) {
+  std::string key = cache_key(unit);
+  auto found = cache->kernels.find(key);
+  if (found == cache->kernels.end()) {
+    found = cache->kernels.emplace(std::move(key), lower(unit, *cache->module))
+                .first;
+  }
+  if (found->second) return &*found->second;
+  const Error& error = found->second.error();
+  if (error.kind == ErrorKind::kInfeasible) {
+    return fail(ErrorKind::kInvalid, "group '{}' cannot be one kernel: {}",
+                unit.name, error.message);
+  }
+  return pass(error);
+}
+
+}  // namespace reprise

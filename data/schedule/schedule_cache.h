@@ -1,0 +1,44 @@
+// What lowering the same program again need not do again: the analysis of the
+// program and the kernels of its groups. A search lowers thousands of plans
+// that differ in a few groups.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "data/kernel/kernel.h"
+#include "data/plan/op_graph.h"
+#include "data/plan/unit_graph.h"
+#include "data/result.h"
+
+namespace reprise {
+
+/// A group's kernel with the figures that units carry.
+struct LoweredKernel {
+  Kernel kernel;
+  std::string key;
+  double flops = 0;
+  double bytes = 0;
+};
+
+/// Serves one module, one thread at a time; using it for another module empties
+/// it.
+struct ScheduleCache {
+  const Module* module = nullptr;
+  OpGraph graph;
+  std::unordered_map<std::string, Result<LoweredKernel>>
+      kernels;  ///< By ops and outputs.
+  std::unordered_map<std::string, std::string>
+      dot_keys;  ///< Description -> key.
+};
+
+/// Makes `cache` serve `inlined`. Errors: those of build_op_graph.
+Status open_cache(const Module& inlined, ScheduleCache* cache);
+
+/// The kernel of one planned unit, lowered at most once. The result lives as
+/// long as the cache. Errors: kUnsupported naming an instruction; kInvalid
+/// naming the unit when its ops cannot be one kernel.
+Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
+                                         ScheduleCache* cache);
+
+}  // namespace reprise
