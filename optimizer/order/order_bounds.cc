@@ -1,0 +1,133 @@
+#include "optimizer/order/order_bounds.h"
+
+#include <algorithm>
+#include <queue>
+#include <vector>
+
+#include "optimizer/order/pair_relaxation.h"
+
+namespace reprise {
+namespace {
+
+constexpr uint32_t kMaxOpsOfPairs = 300;
+constexpr uint32_t kMaxOpsOfShaving = 60;
+
+std::vector<MachineJob> jobs_of_stream(const OrderGraph& graph,
+                                       uint32_t stream) {
+  std::vector<MachineJob> jobs;
+  for (uint32_t op = 0; op < graph.size(); ++op) {
+    if (graph.stream(op) != stream) continue;
+    jobs.push_back({graph.heads()[op], graph.duration(op), graph.tails()[op]});
+  }
+  return jobs;
+}
+
+/// Fixes, until nothing changes, every undecided pair of which one direction is
+/// refuted. False when both are.
+bool shave(PairRelaxation& state, uint64_t& work_left) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (const auto& [first, second] : state.undecided_pairs()) {
+      for (const auto& [before, after] :
+           {std::pair(first, second), std::pair(second, first)}) {
+        if (work_left == 0) return true;
+        if (!state.is_undecided(first, second)) break;
+        --work_left;
+        PairRelaxation trial = state;
+        if (trial.add(before, after) && trial.propagate()) continue;
+        changed = true;
+        if (!state.add(after, before) || !state.propagate()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool is_refuted(const OrderGraph& graph, int64_t makespan, bool shaving,
+                uint64_t& work_left) {
+  PairRelaxation state(graph, makespan);
+  if (!state.propagate()) return true;
+  return shaving && !shave(state, work_left);
+}
+
+/// Smallest makespan in [low, high] that is not refuted; `high` is known not to
+/// be.
+int64_t first_unrefuted(const OrderGraph& graph, int64_t low, int64_t high,
+                        bool shaving, uint64_t& work_left) {
+  while (low < high && work_left > 0) {
+    const int64_t middle = low + (high - low) / 2;
+    if (is_refuted(graph, middle, shaving, work_left)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+int64_t jackson_preemptive_bound(std::span<const MachineJob> jobs) {
+  std::vector<MachineJob> sorted(jobs.begin(), jobs.end());
+  std::sort(
+      sorted.begin(), sorted.end(),
+      [](const MachineJob& a, const MachineJob& b) { return a.head < b.head; });
+  std::priority_queue<std::pair<int64_t, int64_t>>
+      released;  // (tail, remaining)
+  int64_t now = 0, bound = 0;
+  size_t next = 0;
+  while (next < sorted.size() || !released.empty()) {
+    if (released.empty()) now = std::max(now, sorted[next].head);
+    while (next < sorted.size() && sorted[next].head <= now) {
+      released.emplace(sorted[next].tail, sorted[next].duration);
+      ++next;
+    }
+    auto [tail, remaining] = released.top();
+    released.pop();
+    const int64_t until =
+        next < sorted.size() ? sorted[next].head : now + remaining;
+    const int64_t run = std::min(remaining, until - now);
+    now += run;
+    if (run < remaining) {
+      released.emplace(tail, remaining - run);
+    } else {
+      bound = std::max(bound, now + tail);
+    }
+  }
+  return bound;
+}
+
+int64_t jackson_bound(const OrderGraph& graph) {
+  int64_t bound = 0;
+  for (uint32_t op = 0; op < graph.size(); ++op) {
+    bound = std::max(
+        bound, graph.heads()[op] + graph.duration(op) + graph.tails()[op]);
+  }
+  for (uint32_t stream = 0; stream < graph.streams(); ++stream) {
+    bound = std::max(bound,
+                     jackson_preemptive_bound(jobs_of_stream(graph, stream)));
+  }
+  return bound;
+}
+
+int64_t destructive_bound(const OrderGraph& graph, int64_t upper_bound,
+                          const DestructiveOptions& options) {
+  uint64_t work_left = options.work_limit;
+  int64_t bound = std::min(jackson_bound(graph), upper_bound);
+  bound = first_unrefuted(graph, bound, upper_bound, false, work_left);
+  if (options.shaving) {
+    bound = first_unrefuted(graph, bound, upper_bound, true, work_left);
+  }
+  return bound;
+}
+
+int64_t order_lower_bound(const OrderGraph& graph, int64_t upper_bound) {
+  if (graph.size() > kMaxOpsOfPairs) {
+    return std::min(jackson_bound(graph), upper_bound);
+  }
+  return destructive_bound(graph, upper_bound,
+                           {.shaving = graph.size() <= kMaxOpsOfShaving});
+}
+
+}  // namespace reprise
