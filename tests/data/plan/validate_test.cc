@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+
+#include "data/hlo/hlo.h"
+#include "data/plan/op_graph.h"
+#include "data/plan/plan.h"
+#include "data/plan/unit_graph.h"
+
+namespace reprise {
+namespace {
+
+// a -> b -> c, and a -> m1 -> ar1 -> c; ar2 reads what depends on ar1; ar3 is
+// of another type.
+constexpr const char* kProgram =
+    R"(HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+add_f32 {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+add_s32 {
+  p = s32[] parameter(0)
+  q = s32[] parameter(1)
+  ROOT s = s32[] add(p, q)
+}
+max_f32 {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] maximum(p, q)
+}
+ENTRY main {
+  x = f32[32] parameter(0)
+  w = f32[32,32] parameter(1)
+  n = s32[32] parameter(2)
+  a = f32[32] negate(x)
+  b = f32[32] sqrt(a)
+  m1 = f32[32] exponential(a)
+  ar1 = f32[32] all-reduce(m1), replica_groups={{0,1}}, to_apply=add_f32
+  c = f32[32] add(b, ar1)
+  d = f32[32] dot(c, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ar2 = f32[32] all-reduce(d), replica_groups={{0,1}}, to_apply=add_f32
+  m3 = s32[32] multiply(n, n)
+  ar3 = s32[32] all-reduce(m3), replica_groups={{0,1}}, to_apply=add_s32
+  m4 = f32[32] cosine(x)
+  ar4 = f32[32] all-reduce(m4), replica_groups={{0},{1}}, to_apply=add_f32
+  m5 = f32[32] sine(x)
+  ar5 = f32[32] all-reduce(m5), replica_groups={{0,1}}, to_apply=max_f32
+  m6 = f32[32] tanh(x)
+  ar6 = f32[32] all-reduce(m6), replica_groups={{0,1}}, to_apply=add_f32
+  e = f32[32] subtract(m6, m5)
+  g = f32[32] multiply(e, m4)
+  dead = f32[32] abs(x)
+  ROOT out = (f32[32], s32[32], f32[32], f32[32], f32[32], f32[32]) tuple(ar2, ar3, ar4, ar5, ar6, g)
+}
+)";
+
+class Validate : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<Module> parsed = parse_hlo(kProgram);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    module_ = *std::move(parsed);
+    plan_ = identity_plan(module_, 2);
+  }
+  std::string reason() const {
+    const Status status = validate_plan(plan_, module_);
+    if (status) return "valid";
+    EXPECT_EQ(status.error().kind, ErrorKind::kInvalid);
+    return status.error().message;
+  }
+  std::vector<std::string> text_order() const {
+    const Result<OpGraph> graph = build_op_graph(module_);
+    const Result<UnitGraph> units = plan_units(*graph, plan_);
+    std::vector<std::string> names;
+    for (uint32_t u : default_order(*units, {}))
+      names.push_back(units->units[u].name);
+    return names;
+  }
+  Module module_;
+  Plan plan_;
+};
+
+TEST_F(Validate, AcceptsTheIdentity) { EXPECT_EQ(reason(), "valid"); }
+
+TEST_F(Validate, KeepsTextOrderWithCollectivesWhenReady) {
+  EXPECT_EQ(text_order(),
+            (std::vector<std::string>{"a", "b", "m1", "ar1", "c", "d", "ar2",
+                                      "m3", "ar3", "m4", "ar4", "m5", "ar5",
+                                      "m6", "ar6", "e", "g"}));
+}
+
+TEST_F(Validate, AcceptsGroupsBucketsChunksAndOrder) {
+  plan_.fusion = {{.unit = "f0", .ops = {"b", "a"}},
+                  {.unit = "f1", .ops = {"m6", "m5", "e"}}};
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar1", "ar6"}, .chunks = 2}};
+  EXPECT_EQ(reason(), "valid");
+  plan_.order = {"m3",  "f1",  "f0", "m1",  "b0#1", "b0#0", "c",       "d",
+                 "ar2", "ar3", "m4", "ar4", "ar5",  "g",    "copy:ar5"};
+  EXPECT_EQ(reason(), "valid");
+}
+
+TEST_F(Validate, AllowsAnOpInSeveralGroups) {
+  plan_.fusion = {{.unit = "f0", .ops = {"a", "b"}},
+                  {.unit = "f1", .ops = {"a", "m1"}}};
+  EXPECT_EQ(reason(), "valid");
+}
+
+TEST_F(Validate, RefusesAPlanForAnotherProgram) {
+  plan_.program_fingerprint = "sha256:0";
+  EXPECT_NE(reason().find("another program"), std::string::npos);
+}
+
+TEST_F(Validate, RefusesAnotherRankCount) {
+  plan_.ranks = 1;
+  EXPECT_EQ(reason(),
+            "ar1: its replica groups name rank 1, but the plan is for 1 ranks");
+  plan_.ranks = 4;
+  EXPECT_EQ(reason(),
+            "ar1: its replica groups hold 2 ranks, but the plan is for 4");
+}
+
+TEST_F(Validate, RefusesUnknownNames) {
+  plan_.fusion = {{.unit = "f0", .ops = {"a", "zz"}}};
+  EXPECT_EQ(reason(), "group 'f0': the program has no op 'zz'");
+  plan_.fusion.clear();
+  plan_.buckets = {{.unit = "b0", .collectives = {"a"}}};
+  EXPECT_EQ(reason(), "bucket 'b0': the program has no collective 'a'");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar1:1"}}};
+  EXPECT_EQ(reason(), "bucket 'b0': 'ar1:1' names operand '1' of 1");
+}
+
+TEST_F(Validate, RefusesAGroupThatIsNotConvex) {
+  plan_.fusion = {{.unit = "f0", .ops = {"m5", "g"}}};
+  EXPECT_EQ(reason(),
+            "group 'f0' is not convex: m5 -> e -> g leaves it and comes back");
+}
+
+TEST_F(Validate, RefusesAGroupThatCrossesACollective) {
+  plan_.fusion = {{.unit = "f0", .ops = {"a", "b", "m1", "c"}}};
+  EXPECT_EQ(reason(), "group 'f0' crosses collective 'ar1': m1 -> ar1 -> c");
+}
+
+TEST_F(Validate, RefusesGroupsThatWaitForEachOther) {
+  // Each alone is convex; but e of f0 reads m5 of f1, whose c reads (through b)
+  // a of f0.
+  plan_.fusion = {{.unit = "f0", .ops = {"a", "e"}},
+                  {.unit = "f1", .ops = {"m5", "c"}}};
+  EXPECT_EQ(reason().find("units wait for each other in a ring: "), 0U)
+      << reason();
+  EXPECT_NE(reason().find("'f0'"), std::string::npos);
+  EXPECT_NE(reason().find("'f1'"), std::string::npos);
+}
+
+TEST_F(Validate, RefusesDotsAndCollectivesInGroups) {
+  plan_.fusion = {{.unit = "f0", .ops = {"c", "d"}}};
+  EXPECT_EQ(reason(),
+            "group 'f0': 'd' is a dot, which runs as a unit of its own");
+  plan_.fusion = {{.unit = "f0", .ops = {"ar1", "c"}}};
+  EXPECT_EQ(reason(),
+            "group 'f0': 'ar1' is a all-reduce, which no group may hold");
+}
+
+TEST_F(Validate, RefusesGroupsWithNothingToRun) {
+  plan_.fusion = {{.unit = "f0", .ops = {"dead"}}};
+  EXPECT_EQ(reason(), "group 'f0' holds no op that runs");
+}
+
+TEST_F(Validate, RefusesBucketsThatMix) {
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar1", "ar3"}}};
+  EXPECT_EQ(reason(), "bucket 'b0': it mixes types: 'ar1' and 'ar3' differ");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar1", "ar4"}}};
+  EXPECT_EQ(reason(),
+            "bucket 'b0': it mixes replica groups: 'ar1' and 'ar4' differ");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar1", "ar5"}}};
+  EXPECT_EQ(reason(),
+            "bucket 'b0': it mixes reductions: 'ar1' and 'ar5' differ");
+}
+
+TEST_F(Validate, RefusesABucketWhoseMemberDependsOnAnother) {
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar6", "ar1", "ar2"}}};
+  EXPECT_EQ(reason(),
+            "bucket 'b0': its member 'ar2' depends on its member 'ar1' (ar1 -> "
+            "c -> d -> ar2)");
+}
+
+TEST_F(Validate, RefusesImpossibleChunks) {
+  // 128 bytes are two lines of 64.
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar1"}, .chunks = 3}};
+  EXPECT_EQ(
+      reason(),
+      "bucket 'b0': 128 bytes do not make 3 chunks of whole 64-byte lines");
+}
+
+TEST_F(Validate, RefusesOrdersByUnit) {
+  const std::vector<std::string> good = text_order();
+  plan_.order = good;
+  EXPECT_EQ(reason(), "valid");
+  plan_.order.pop_back();
+  EXPECT_EQ(reason(), "order: unit 'g' is missing");
+  plan_.order.push_back("a");
+  EXPECT_EQ(reason(), "order: unit 'a' stands twice");
+  plan_.order.back() = "zz";
+  EXPECT_EQ(reason(), "order: the plan has no unit 'zz'");
+  plan_.order = good;
+  std::swap(plan_.order[4], plan_.order[5]);
+  EXPECT_EQ(reason(), "order: 'd' stands before 'c', whose result it reads");
+}
+
+TEST_F(Validate, RefusesNameClashes) {
+  plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
+  EXPECT_EQ(reason(), "two units are named 'c'");
+  plan_.fusion[0].unit = "x#1";
+  EXPECT_EQ(reason(),
+            "group 'x#1': a unit's name is not empty and holds no '#' or ':'");
+}
+
+}  // namespace
+}  // namespace reprise
