@@ -4,7 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "data/result.h"
 
 namespace reprise {
 namespace {
@@ -90,20 +89,20 @@ int32_t IndexTable::constant(int64_t value) {
 }
 
 int32_t IndexTable::loop(int32_t loop, int64_t extent) {
-  REPRISE_CHECK(loop < 64);
   IndexAtom atom;
   atom.operand = loop;
   atom.high = extent - 1;
-  atom.loops = uint64_t{1} << loop;
+  if (loop < 64) atom.loops = uint64_t{1} << loop;
   return of_atom(atom);
 }
 
-int32_t IndexTable::value(int32_t value, int64_t low, int64_t high) {
+int32_t IndexTable::value(int32_t value, int64_t low, int64_t high, uint64_t loops) {
   IndexAtom atom;
   atom.kind = IndexAtom::Kind::kValue;
   atom.operand = value;
   atom.low = low;
   atom.high = high;
+  atom.loops = loops;
   return of_atom(atom);
 }
 

@@ -46,9 +46,10 @@ struct IndexExpression {
 class IndexTable {
  public:
   int32_t constant(int64_t value);
-  /// Requires: loop < 64.
+  /// Loops from 64 on are left out of the `loops` masks.
   int32_t loop(int32_t loop, int64_t extent);
-  int32_t value(int32_t value, int64_t low, int64_t high);
+  /// `loops`: the loops which the value depends on.
+  int32_t value(int32_t value, int64_t low, int64_t high, uint64_t loops);
   int32_t add(int32_t left, int32_t right);
   int32_t scale(int32_t expression, int64_t factor);
   /// Requires: the expression is never negative, divisor > 0.

@@ -1,0 +1,215 @@
+#include "data/kernel/canonical_maps.h"
+
+#include <utility>
+
+#include "data/hlo/hlo.h"
+#include "data/kernel/view.h"
+
+namespace reprise {
+
+std::optional<IndexMap> lane_operand_map(IndexTable& indices, const NestSpace& space,
+                                         const ReduceSpec& spec, const IndexMap& map) {
+  int32_t position = indices.constant(0);
+  int64_t count = 1, minor = 1;
+  for (const NestSpace::Loop& loop : space.loops) {
+    if (!loop.column) continue;
+    position = indices.add(indices.scale(position, loop.extent),
+                           indices.loop(loop.id, loop.extent));
+    count *= loop.extent;
+    minor = loop.extent;
+  }
+  uint64_t loops = 0;
+  for (const int32_t expression : map) loops |= indices.at(expression).loops;
+  int64_t reduced = 1, last = 1;
+  for (const int64_t extent : spec.reduced_extents) {
+    reduced *= extent;
+    if (extent > 1) last = extent;
+  }
+  // Lanes are positions in the minor reduced dimension: equal, or both whole lanes.
+  const bool same_lanes = last == minor || (last % kLanes == 0 && minor % kLanes == 0);
+  if (space.columns == 0 || (loops & space.columns) != 0 || count != reduced || !same_lanes) {
+    return std::nullopt;
+  }
+  const IndexMap columns = indices.delinearize(position, spec.reduced_extents);
+  IndexMap inner;
+  size_t kept = 0, column = 0;
+  for (const bool is_reduced : spec.reduced) {
+    inner.push_back(is_reduced ? columns[column++] : map[kept++]);
+  }
+  return inner;
+}
+
+CanonicalMaps::CanonicalMaps(const Group& group, IndexTable& indices, const NestSpace& space)
+    : group_(group), indices_(indices), space_(space) {}
+
+const IndexMap* CanonicalMaps::find(InstructionId id) const {
+  const auto found = maps_.find(index_of(id));
+  return found == maps_.end() ? nullptr : &found->second;
+}
+
+uint64_t CanonicalMaps::loops_of(const IndexMap& map) const {
+  uint64_t loops = 0;
+  for (const int32_t expression : map) loops |= indices_.at(expression).loops;
+  return loops;
+}
+
+void CanonicalMaps::assign(InstructionId id, const IndexMap& map) {
+  if (!maps_.emplace(index_of(id), map).second) return;
+  if (is_view(group_.at(id).opcode) || group_.contains(id)) to_operands(id, map);
+}
+
+void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
+  const Instruction& instruction = group_.at(id);
+  const auto& operands = instruction.operands;
+  if (is_elementwise(instruction.opcode)) {
+    for (const InstructionId operand : operands) {
+      assign(operand, group_.at(operand).shape.dimensions.empty() ? IndexMap{} : map);
+    }
+    return;
+  }
+  switch (instruction.opcode) {
+    case Opcode::kReshape:
+    case Opcode::kBitcast: {
+      const int32_t position = indices_.linearize(map, instruction.shape.dimensions);
+      assign(operands[0],
+             indices_.delinearize(position, group_.at(operands[0]).shape.dimensions));
+      break;
+    }
+    case Opcode::kBroadcast: {
+      IndexMap inner;
+      for (const int64_t dimension : integer_list(instruction, "dimensions")) {
+        inner.push_back(map.at(static_cast<size_t>(dimension)));
+      }
+      assign(operands[0], inner);
+      break;
+    }
+    case Opcode::kTranspose: {
+      IndexMap inner(map.size());
+      const std::vector<int64_t> permutation = integer_list(instruction, "dimensions");
+      for (size_t i = 0; i < permutation.size(); ++i) {
+        inner.at(static_cast<size_t>(permutation[i])) = map[i];
+      }
+      assign(operands[0], inner);
+      break;
+    }
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kDynamicUpdateSlice:
+      assign(operands[0], map);
+      break;
+    case Opcode::kReduce: {
+      const Result<ReduceSpec> spec = reduce_spec(group_, instruction);
+      if (!spec || spec->kind != ReduceKind::kByLanes) break;
+      if (const auto inner = lane_operand_map(indices_, space_, *spec, map)) {
+        assign(operands[0], *inner);
+      }
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+std::optional<IndexMap> CanonicalMaps::from_broadcast(const Instruction& broadcast) {
+  const std::optional<IndexMap> inner = derive(broadcast.operands[0]);
+  if (!inner) return std::nullopt;
+  const uint64_t used = loops_of(*inner);
+  int32_t position = indices_.constant(0);
+  int64_t count = 1;
+  for (const NestSpace::Loop& loop : space_.loops) {
+    if ((used >> loop.id & 1) != 0) continue;
+    position = indices_.add(indices_.scale(position, loop.extent),
+                            indices_.loop(loop.id, loop.extent));
+    count *= loop.extent;
+  }
+  const std::vector<int64_t> dimensions = integer_list(broadcast, "dimensions");
+  std::vector<int64_t> added;
+  std::vector<int32_t> source(broadcast.shape.dimensions.size(), -1);
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    source.at(static_cast<size_t>(dimensions[i])) = static_cast<int32_t>(i);
+  }
+  int64_t wanted = 1;
+  for (size_t i = 0; i < source.size(); ++i) {
+    if (source[i] >= 0) continue;
+    added.push_back(broadcast.shape.dimensions[i]);
+    wanted *= added.back();
+  }
+  if (wanted != count) return std::nullopt;
+  const IndexMap fresh = indices_.delinearize(position, added);
+  IndexMap map;
+  size_t next = 0;
+  for (const int32_t from : source) {
+    map.push_back(from >= 0 ? (*inner)[static_cast<size_t>(from)] : fresh[next++]);
+  }
+  return map;
+}
+
+std::optional<IndexMap> CanonicalMaps::from_operands(const Instruction& instruction) {
+  if (instruction.opcode == Opcode::kBroadcast) return from_broadcast(instruction);
+  if (is_elementwise(instruction.opcode)) {
+    for (const InstructionId operand : instruction.operands) {
+      if (group_.at(operand).shape.dimensions.size() != instruction.shape.dimensions.size()) {
+        continue;
+      }
+      if (auto map = derive(operand)) return map;
+    }
+    return std::nullopt;
+  }
+  switch (instruction.opcode) {
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+    case Opcode::kTranspose:
+    case Opcode::kReduce:
+    case Opcode::kOptimizationBarrier:
+    case Opcode::kDynamicUpdateSlice:
+      break;
+    default:
+      return std::nullopt;
+  }
+  const std::optional<IndexMap> inner = derive(instruction.operands[0]);
+  if (!inner) return std::nullopt;
+  if (instruction.opcode == Opcode::kTranspose) {
+    IndexMap map;
+    for (const int64_t dimension : integer_list(instruction, "dimensions")) {
+      map.push_back(inner->at(static_cast<size_t>(dimension)));
+    }
+    return map;
+  }
+  if (instruction.opcode == Opcode::kReduce) {
+    const Result<ReduceSpec> spec = reduce_spec(group_, instruction);
+    if (!spec) return std::nullopt;
+    IndexMap map;
+    for (size_t i = 0; i < inner->size(); ++i) {
+      if (!spec->reduced[i]) map.push_back((*inner)[i]);
+    }
+    return map;
+  }
+  if (instruction.opcode == Opcode::kReshape || instruction.opcode == Opcode::kBitcast) {
+    const int32_t position =
+        indices_.linearize(*inner, operand_shape(group_, instruction, 0).dimensions);
+    return indices_.delinearize(position, instruction.shape.dimensions);
+  }
+  return inner;
+}
+
+std::optional<IndexMap> CanonicalMaps::derive(InstructionId id) {
+  if (const IndexMap* known = find(id)) return *known;
+  const Instruction& instruction = group_.at(id);
+  if (!is_view(instruction.opcode)) return std::nullopt;
+  return from_operands(instruction);
+}
+
+void CanonicalMaps::propagate() {
+  const std::vector<InstructionId>& members = group_.members();
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const InstructionId id : members) {
+      if (find(id) != nullptr) continue;
+      if (const auto map = from_operands(group_.at(id))) {
+        assign(id, *map);
+        changed = true;
+      }
+    }
+  }
+}
+
+}  // namespace reprise

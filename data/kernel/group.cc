@@ -1,0 +1,239 @@
+#include "data/kernel/group.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "data/hlo/hlo.h"
+#include "data/kernel/view.h"
+
+namespace reprise {
+namespace {
+
+/// Reduces over at most this many elements are written out.
+constexpr int64_t kUnrolledElements = 4;
+
+void sort_unique(std::vector<InstructionId>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+/// Rounds to the nearest, ties to even, keeping the top 16 bits.
+uint64_t bf16_bits(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return (bits >> 16) | 0x40u;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+
+uint64_t f16_bits(float value) {
+  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+}
+
+uint64_t float_bits(PrimitiveType type, double value) {
+  switch (type) {
+    case PrimitiveType::kF64:
+      return std::bit_cast<uint64_t>(value);
+    case PrimitiveType::kBF16:
+      return bf16_bits(static_cast<float>(value));
+    case PrimitiveType::kF16:
+      return f16_bits(static_cast<float>(value));
+    default:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+  }
+}
+
+bool is_float(PrimitiveType type) {
+  return type == PrimitiveType::kF16 || type == PrimitiveType::kBF16 ||
+         type == PrimitiveType::kF32 || type == PrimitiveType::kF64;
+}
+
+bool is_signed(PrimitiveType type) {
+  return type == PrimitiveType::kS8 || type == PrimitiveType::kS16 ||
+         type == PrimitiveType::kS32 || type == PrimitiveType::kS64;
+}
+
+/// Greatest integer of the type as bits; for a signed type also the complement of the least.
+uint64_t greatest_bits(PrimitiveType type) {
+  if (type == PrimitiveType::kPred) return 1;
+  const int bits = primitive_type_bits(type);
+  const uint64_t all = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  return is_signed(type) ? all >> 1 : all;
+}
+
+uint64_t least_bits(PrimitiveType type) {
+  if (!is_signed(type)) return 0;
+  return uint64_t{1} << (primitive_type_bits(type) - 1);
+}
+
+bool is_combining(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool is_elementwise(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAbs: case Opcode::kAdd: case Opcode::kAnd: case Opcode::kAtan2:
+    case Opcode::kBitcastConvert: case Opcode::kCbrt: case Opcode::kCeil: case Opcode::kClamp:
+    case Opcode::kClz: case Opcode::kCompare: case Opcode::kConvert: case Opcode::kCopy:
+    case Opcode::kCosine: case Opcode::kDivide: case Opcode::kErf: case Opcode::kExp:
+    case Opcode::kExpm1: case Opcode::kFloor: case Opcode::kIsFinite: case Opcode::kLog:
+    case Opcode::kLog1p: case Opcode::kLogistic: case Opcode::kMaximum: case Opcode::kMinimum:
+    case Opcode::kMultiply: case Opcode::kNegate: case Opcode::kNot: case Opcode::kOr:
+    case Opcode::kPopulationCount: case Opcode::kPower: case Opcode::kRemainder:
+    case Opcode::kRoundNearestAfz: case Opcode::kRoundNearestEven: case Opcode::kRsqrt:
+    case Opcode::kSelect: case Opcode::kShiftLeft: case Opcode::kShiftRightArithmetic:
+    case Opcode::kShiftRightLogical: case Opcode::kSign: case Opcode::kSine: case Opcode::kSqrt:
+    case Opcode::kSubtract: case Opcode::kTan: case Opcode::kTanh: case Opcode::kXor:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_kernel_type(PrimitiveType type) {
+  switch (type) {
+    case PrimitiveType::kPred: case PrimitiveType::kS8: case PrimitiveType::kS16:
+    case PrimitiveType::kS32: case PrimitiveType::kS64: case PrimitiveType::kU8:
+    case PrimitiveType::kU16: case PrimitiveType::kU32: case PrimitiveType::kU64:
+    case PrimitiveType::kF16: case PrimitiveType::kBF16: case PrimitiveType::kF32:
+    case PrimitiveType::kF64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int32_t element_weight(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kDivide: case Opcode::kSqrt: case Opcode::kRsqrt: case Opcode::kRemainder:
+      return 4;
+    case Opcode::kAtan2: case Opcode::kCbrt: case Opcode::kCosine: case Opcode::kErf:
+    case Opcode::kExp: case Opcode::kExpm1: case Opcode::kLog: case Opcode::kLog1p:
+    case Opcode::kLogistic: case Opcode::kPower: case Opcode::kSine: case Opcode::kTan:
+    case Opcode::kTanh:
+      return 12;
+    default:
+      return 1;
+  }
+}
+
+Group::Group(const Module& module, std::span<const InstructionId> ops,
+             std::span<const InstructionId> outputs)
+    : module_(module), computation_(module.entry_computation()),
+      outputs_(outputs.begin(), outputs.end()) {
+  for (const InstructionId id : ops) {
+    if (!is_view(at(id).opcode)) members_.push_back(id);
+  }
+  for (const InstructionId id : outputs) members_.push_back(id);
+  sort_unique(members_);
+}
+
+bool Group::contains(InstructionId id) const {
+  return std::binary_search(members_.begin(), members_.end(), id) && !is_view(at(id).opcode);
+}
+
+bool Group::is_output(InstructionId id) const {
+  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+}
+
+std::optional<Opcode> combining_opcode(const Module& module, const Instruction& instruction) {
+  const std::optional<ComputationId> called = called_computation(instruction);
+  if (!called) return std::nullopt;
+  const Computation& computation = module.at(*called);
+  const Instruction& root = computation.at(computation.root);
+  if (root.opcode == Opcode::kParameter && root.parameter_number == 1) return Opcode::kParameter;
+  if (!is_combining(root.opcode) || root.operands.size() != 2) return std::nullopt;
+  int64_t seen = 0;
+  for (const InstructionId operand : root.operands) {
+    const Instruction& parameter = computation.at(operand);
+    if (parameter.opcode != Opcode::kParameter || parameter.parameter_number > 1 ||
+        parameter.shape.type != root.shape.type) {
+      return std::nullopt;
+    }
+    seen += parameter.parameter_number + 1;
+  }
+  if (seen != 3) return std::nullopt;
+  return root.opcode;
+}
+
+Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
+  if (reduce.operands.size() != 2) {
+    return fail(ErrorKind::kUnsupported, "{}: a reduce of several arrays has no kernel",
+                reduce.name);
+  }
+  const std::optional<Opcode> combine = combining_opcode(group.module(), reduce);
+  if (!combine || *combine == Opcode::kParameter) {
+    return fail(ErrorKind::kUnsupported, "{}: its to_apply is not one known binary op",
+                reduce.name);
+  }
+  const std::vector<int64_t>& extents = operand_shape(group, reduce, 0).dimensions;
+  ReduceSpec spec;
+  spec.combine = *combine;
+  spec.reduced.resize(extents.size());
+  for (const int64_t dimension : integer_list(reduce, "dimensions")) {
+    spec.reduced.at(static_cast<size_t>(dimension)) = true;
+  }
+  int64_t count = 1;
+  bool minor_reduced = false;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (spec.reduced[i]) {
+      spec.reduced_extents.push_back(extents[i]);
+      count *= extents[i];
+    }
+    if (extents[i] > 1) minor_reduced = spec.reduced[i];
+  }
+  if (minor_reduced) {
+    spec.kind = ReduceKind::kByLanes;
+  } else {
+    spec.kind = count <= kUnrolledElements ? ReduceKind::kUnrolled : ReduceKind::kSequential;
+  }
+  return spec;
+}
+
+uint64_t literal_bits(PrimitiveType type, const std::string& text) {
+  if (text == "true") return 1;
+  if (text == "false") return 0;
+  if (type == PrimitiveType::kF64) return std::bit_cast<uint64_t>(std::strtod(text.c_str(), nullptr));
+  if (is_float(type)) return float_bits(type, std::strtof(text.c_str(), nullptr));
+  if (type == PrimitiveType::kU64) return std::strtoull(text.c_str(), nullptr, 10);
+  return integer_bits(type, std::strtoll(text.c_str(), nullptr, 10));
+}
+
+uint64_t integer_bits(PrimitiveType type, int64_t value) {
+  if (is_float(type)) return float_bits(type, static_cast<double>(value));
+  const int bits = primitive_type_bits(type);
+  const uint64_t raw = static_cast<uint64_t>(value);
+  return bits >= 64 ? raw : raw & ((uint64_t{1} << bits) - 1);
+}
+
+uint64_t identity_bits(Opcode combine, PrimitiveType type) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  switch (combine) {
+    case Opcode::kMultiply:
+      return integer_bits(type, 1);
+    case Opcode::kMaximum:
+      return is_float(type) ? float_bits(type, -infinity) : least_bits(type);
+    case Opcode::kMinimum:
+      return is_float(type) ? float_bits(type, infinity) : greatest_bits(type);
+    case Opcode::kAnd:
+      return type == PrimitiveType::kPred ? 1 : integer_bits(type, -1);
+    default:
+      return 0;
+  }
+}
+
+}  // namespace reprise
