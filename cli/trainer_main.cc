@@ -1,0 +1,186 @@
+// `reprise-train`: one rank of a run. `reprise train` starts it by mpirun; it
+// also runs alone, and under RANK/WORLD_SIZE/REPRISE_RENDEZVOUS.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/program.h"
+#include "data/file.h"
+#include "runtime/process_group.h"
+#include "runtime/train.h"
+#include "runtime/train_result.h"
+
+namespace reprise {
+namespace {
+
+struct Flags {
+  std::string program, plan, result_path, dump_path;
+  std::string device = "cpu";
+  TrainOptions train;
+  bool no_pin = false;
+};
+
+void add_flags(CLI::App& app, Flags& flags) {
+  app.add_option("program", flags.program,
+                 "PROGRAM.hlo, its manifest PROGRAM.json beside it")
+      ->required();
+  app.add_option("--plan", flags.plan, "plan to run under (default: identity)");
+  app.add_option("--steps", flags.train.steps, "training steps (default 20)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--warmup", flags.train.warmup,
+                 "first steps that are not timed (default 2)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--shard-directory", flags.train.shard_directory,
+                 "record every unit into DIR/rank.R.shard");
+  app.add_option("--result", flags.result_path,
+                 "write the JSON result here (default: stdout)");
+  app.add_option("--dump-state", flags.dump_path,
+                 "write rank 0's final state tensors here, f32, in order");
+  app.add_flag("--verify", flags.train.verify,
+               "compare the final state with the reference results");
+  app.add_flag("--solo", flags.train.solo, "skip all communication");
+  app.add_flag("--interpret", flags.train.interpret,
+               "interpret kernels instead of compiling them");
+  app.add_option("--cache", flags.train.cache_directory,
+                 "directory of compiled kernels (default: the user's cache)");
+  app.add_option("--timeout", flags.train.timeout_s,
+                 "seconds to wait for a silent rank (default 30)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--device", flags.device, "cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_flag("--no-pin", flags.no_pin,
+               "do not bind each rank's compute thread to a core");
+}
+
+int exit_code(ErrorKind kind) {
+  if (kind == ErrorKind::kDevice) return kExitEnvironment;
+  return kind == ErrorKind::kInfeasible ? kExitAnswerIsNo : kExitBadInput;
+}
+
+void say(const std::string& message) {
+  fmt::print(stderr, "reprise-train: {}\n", message);
+  std::fflush(stderr);
+}
+
+Result<LoweredProgram> load(const Flags& flags, const ProcessGroup& group) {
+  if (flags.device != "cpu") {
+    return fail(ErrorKind::kDevice, "this build runs on --device cpu only");
+  }
+  int64_t ranks = group.size();
+  if (flags.train.solo) {
+    const Result<Manifest> manifest = load_manifest_for(flags.program);
+    if (!manifest) return pass(manifest.error());
+    ranks = manifest->ranks;
+  }
+  return load_lowered_program(flags.program, flags.plan, ranks);
+}
+
+// Writes the result and says what did not verify.
+Result<int> report(const TrainResult& result, const LoweredProgram& program,
+                   const Flags& flags) {
+  for (const std::string& note : result.notes) say(note);
+  const std::string json = print_train_result(
+      result, {.program = flags.program,
+               .fingerprint = program.schedule.program_fingerprint,
+               .device = flags.device,
+               .plan = flags.plan.empty() ? "identity" : flags.plan});
+  if (flags.result_path.empty()) {
+    fmt::print("{}", json);
+  } else {
+    const Status written = write_file_atomically(flags.result_path, json);
+    if (!written) return pass(written.error());
+  }
+  if (!result.verification || result.verification->passed()) return kExitOk;
+  for (const TensorCheck& check : result.verification->tensors) {
+    if (check.passed) continue;
+    say(fmt::format(
+        "'{}' differs from the reference: relative error of its "
+        "change {:.3g}, limit {:.0e}",
+        check.name, check.relative_error, result.verification->limit));
+  }
+  return kExitAnswerIsNo;
+}
+
+Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
+  const Result<LoweredProgram> program = load(flags, group);
+  const Status agreed =
+      agree(group, program ? Status() : Status(pass(program.error())));
+  if (!agreed) return pass(agreed.error());
+  TrainOptions options = flags.train;
+  options.pin = !flags.no_pin;
+  options.keep_state = !flags.dump_path.empty();
+  const TrainingProgram training{.module = program->module,
+                                 .manifest = program->manifest,
+                                 .schedule = program->schedule};
+  const Result<TrainResult> result = train(training, options, group);
+  if (!result) return pass(result.error());
+  if (group.rank() != 0) {
+    return !result->verification || result->verification->passed()
+               ? kExitOk
+               : kExitAnswerIsNo;
+  }
+  if (options.keep_state) {
+    const Status dumped =
+        write_file_atomically(flags.dump_path, result->final_state);
+    if (!dumped) return pass(dumped.error());
+  }
+  return report(*result, *program, flags);
+}
+
+int run(const Flags& flags) {
+  Result<std::unique_ptr<ProcessGroup>> group =
+      make_process_group(flags.train.timeout_s);
+  if (!group) {
+    say(group.error().message);
+    return exit_code(group.error().kind);
+  }
+  const Result<int> code = train_and_report(flags, **group);
+  if (code) return *code;
+  const int failure = exit_code(code.error().kind);
+  const bool lost = code.error().kind == ErrorKind::kDevice;
+  // Errors that every rank has got are said once; of a lost rank, the first
+  // to notice speaks, and rank 0 gets a head start.
+  if (lost && (*group)->rank() != 0) ::usleep(300'000);
+  if (lost || (*group)->rank() == 0) say(code.error().message);
+  if (lost && (*group)->size() > 1) (*group)->abort(failure);
+  return failure;
+}
+
+int parse_and_run(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("One rank of a training run; `reprise train` starts these.",
+               "reprise-train");
+  add_flags(app, flags);
+  app.set_version_flag("-V,--version", "reprise-train " REPRISE_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    say(fmt::format("{}; see reprise-train --help", error.what()));
+    return kExitUsage;
+  }
+  if (flags.train.warmup >= flags.train.steps) {
+    say(fmt::format("--warmup {} leaves no timed step of --steps {}",
+                    flags.train.warmup, flags.train.steps));
+    return kExitUsage;
+  }
+  return run(flags);
+}
+
+}  // namespace
+}  // namespace reprise
+
+int main(int argc, char** argv) {
+  try {
+    return reprise::parse_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "reprise-train: internal error: {}\n", error.what());
+    return reprise::kExitInternal;
+  }
+}

@@ -1,0 +1,171 @@
+#include "runtime/training_run.h"
+
+#include <cstring>
+
+#include "data/manifest/initial_values.h"
+#include "data/sha256.h"
+
+namespace reprise {
+namespace {
+
+std::vector<const Instruction*> parameters_of(const Module& module) {
+  std::vector<const Instruction*> parameters;
+  for (const Instruction& instruction :
+       module.entry_computation().instructions) {
+    if (instruction.opcode != Opcode::kParameter) continue;
+    const size_t number = static_cast<size_t>(instruction.parameter_number);
+    if (parameters.size() <= number) parameters.resize(number + 1);
+    parameters[number] = &instruction;
+  }
+  return parameters;
+}
+
+std::string_view characters(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
+    const TrainingProgram& program, std::span<const KernelCode> kernels,
+    Communicator& communicator, Recorder* recorder, int64_t rank,
+    const Executor::Options& options) {
+  std::unique_ptr<TrainingRun> run(new TrainingRun(program, recorder, rank));
+  run->parameters_ = parameters_of(program.module);
+  if (program.manifest.dataset) {
+    Result<BatchSource> source = BatchSource::open(*program.manifest.dataset);
+    if (!source) return pass(source.error());
+    run->source_ = std::move(*source);
+  }
+  for (const ManifestParameter& parameter : program.manifest.parameters) {
+    if (parameter.role != ParameterRole::kBatch) continue;
+    if (!run->source_) {
+      return fail(ErrorKind::kInvalid, "'{}' is a batch without a dataset",
+                  parameter.name);
+    }
+    const Status fits = run->source_->check(
+        parameter.field,
+        run->parameters_[static_cast<size_t>(parameter.index)]->shape);
+    if (!fits) return pass(fits.error());
+  }
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(program.module, program.schedule, kernels, communicator,
+                       recorder, options);
+  if (!executor) return pass(executor.error());
+  run->executor_ = std::move(*executor);
+  const Status filled = run->fill_state();
+  if (!filled) return pass(filled.error());
+  return run;
+}
+
+Status TrainingRun::fill_state() {
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    if (parameter.role != ParameterRole::kState) continue;
+    const Shape& shape =
+        parameters_[static_cast<size_t>(parameter.index)]->shape;
+    if (shape.type != PrimitiveType::kF32) {
+      return fail(ErrorKind::kUnsupported, "state '{}' is {}, not f32",
+                  parameter.name, shape_text(shape, false));
+    }
+    const std::span<std::byte> bytes = executor_->parameter(parameter.index);
+    fill_initial(parameter, {reinterpret_cast<float*>(bytes.data()),
+                             bytes.size() / sizeof(float)});
+  }
+  return {};
+}
+
+void TrainingRun::feed(int32_t step) {
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    if (parameter.role != ParameterRole::kBatch) continue;
+    source_->fill(parameter.field,
+                  parameters_[static_cast<size_t>(parameter.index)]->shape,
+                  static_cast<uint64_t>(step), static_cast<uint64_t>(rank_),
+                  executor_->parameter(parameter.index).data());
+  }
+}
+
+Result<StepOutcome> TrainingRun::step(int32_t step, bool warmup) {
+  StepOutcome outcome;
+  outcome.start_ns = Recorder::now_ns();
+  feed(step);
+  if (recorder_ != nullptr) {
+    recorder_->record(0, EventKind::kFeed, -1, step, outcome.start_ns,
+                      outcome.start_ns, Recorder::now_ns(), -1);
+  }
+  const Status ran = executor_->run_step(step);
+  if (!ran) return pass(ran.error());
+  outcome.end_ns = Recorder::now_ns();
+  if (recorder_ != nullptr) {
+    recorder_->mark_step(step, warmup, outcome.start_ns, outcome.end_ns);
+    // A failed flush comes back from Recorder::finish; until then the ranks
+    // stay in step.
+    const Status flushed = recorder_->flush();
+    static_cast<void>(flushed);
+  }
+  for (const ManifestOutput& output : program_.manifest.outputs) {
+    if (output.role == OutputRole::kLoss)
+      outcome.loss = scalar_output(output.index);
+    if (output.role == OutputRole::kCorrect)
+      outcome.correct = scalar_output(output.index);
+  }
+  return outcome;
+}
+
+double TrainingRun::scalar_output(int64_t output) const {
+  const std::span<const std::byte> bytes = executor_->output(output);
+  const Computation& entry = program_.module.entry_computation();
+  const Shape& root = entry.at(entry.root).shape;
+  const Shape& shape =
+      root.is_tuple() ? root.elements[static_cast<size_t>(output)] : root;
+  if (shape.type == PrimitiveType::kS32) {
+    int32_t value = 0;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+  float value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+std::span<const float> TrainingRun::state(int64_t parameter) const {
+  const std::span<const std::byte> bytes = executor_->parameter(parameter);
+  return {reinterpret_cast<const float*>(bytes.data()),
+          bytes.size() / sizeof(float)};
+}
+
+std::vector<std::string> TrainingRun::state_digests() const {
+  std::vector<std::string> digests;
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    if (parameter.role != ParameterRole::kState) continue;
+    digests.push_back(
+        sha256_hex(characters(executor_->parameter(parameter.index))));
+  }
+  return digests;
+}
+
+std::string TrainingRun::state_bytes() const {
+  std::string all;
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    if (parameter.role == ParameterRole::kState)
+      all += characters(executor_->parameter(parameter.index));
+  }
+  return all;
+}
+
+int64_t TrainingRun::batch_rows() const {
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    const Shape& shape =
+        parameters_[static_cast<size_t>(parameter.index)]->shape;
+    if (parameter.role == ParameterRole::kBatch && !shape.dimensions.empty())
+      return shape.dimensions[0];
+  }
+  return 0;
+}
+
+std::string state_hash(const std::vector<std::string>& digests) {
+  std::string all;
+  for (const std::string& digest : digests) all += digest;
+  return "sha256:" + sha256_hex(all);
+}
+
+}  // namespace reprise
