@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kFirstTimeNs = 1000;
 constexpr std::string_view kFlowCategory = "critical path";
 
-/// Differences modulo 2^64: wild times print wild, but are never undefined.
+/// Arithmetic modulo 2^64: wild times print wild, but are never undefined.
 int64_t minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) -
                               static_cast<uint64_t>(b));
@@ -180,7 +180,7 @@ class ChromeTimeline::Printer {
   }
 
   void print_time(int64_t ns) {
-    print_micros(minus(ns, base_ns_) + kFirstTimeNs);
+    print_micros(minus(minus(ns, base_ns_), -kFirstTimeNs));
   }
 
   void print_slice(uint32_t index) {
