@@ -69,14 +69,30 @@ int run_verb(Command& command) {
 
 int run(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
+#ifdef REPRISE_HAS_train
   commands.push_back(make_train_command());
+#endif
+#ifdef REPRISE_HAS_info
   commands.push_back(make_info_command());
+#endif
+#ifdef REPRISE_HAS_replay
   commands.push_back(make_replay_command());
+#endif
+#ifdef REPRISE_HAS_calibrate
   commands.push_back(make_calibrate_command());
+#endif
+#ifdef REPRISE_HAS_optimize
   commands.push_back(make_optimize_command());
+#endif
+#ifdef REPRISE_HAS_export
   commands.push_back(make_export_command());
+#endif
+#ifdef REPRISE_HAS_hlo
   commands.push_back(make_hlo_command());
+#endif
+#ifdef REPRISE_HAS_doctor
   commands.push_back(make_doctor_command());
+#endif
 
   CLI::App app(
       "Makes distributed training faster from its own traces: "
