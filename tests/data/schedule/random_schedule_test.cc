@@ -1,0 +1,248 @@
+// Properties of schedules that must hold under every valid plan, checked by
+// brute force on the shipped programs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bitset>
+#include <chrono>
+#include <map>
+
+#include "data/hlo/hlo.h"
+#include "data/schedule/schedule.h"
+#include "data/schedule/schedule_cache.h"
+#include "tests/testing/random_plan.h"
+
+namespace reprise {
+namespace {
+
+Module load(const std::string& name) {
+  Result<Module> parsed =
+      parse_hlo_file(REPRISE_SOURCE_DIR "/data/programs/" + name);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  if (!parsed) return {};
+  Result<Module> inlined = inline_calls(*parsed);
+  EXPECT_TRUE(inlined) << inlined.error().message;
+  return inlined ? *std::move(inlined) : Module{};
+}
+
+/// `[unit]` -> every unit that has certainly ended before it starts:
+/// dependencies and the two streams' orders, closed transitively.
+class HappensBefore {
+ public:
+  explicit HappensBefore(const Schedule& schedule)
+      : words_((schedule.units.size() + 63) / 64),
+        bits_(schedule.units.size(), std::vector<uint64_t>(words_, 0)) {
+    std::map<Stream, uint32_t> last;
+    size_t next = 0;
+    for (uint32_t u = 0; u < schedule.units.size(); ++u) {
+      const auto previous = last.find(schedule.units[u].stream);
+      if (previous != last.end()) add(previous->second, u);
+      last[schedule.units[u].stream] = u;
+      for (; next < schedule.dependencies.size() &&
+             index_of(schedule.dependencies[next].after) == u;
+           ++next) {
+        if (schedule.dependencies[next].steps == 0) {
+          add(index_of(schedule.dependencies[next].before), u);
+        }
+      }
+    }
+  }
+  bool operator()(uint32_t before, uint32_t after) const {
+    return (bits_[after][before / 64] >> (before % 64) & 1U) != 0;
+  }
+
+ private:
+  void add(uint32_t before, uint32_t after) {
+    ASSERT_LT(before, after);
+    for (size_t w = 0; w < words_; ++w) bits_[after][w] |= bits_[before][w];
+    bits_[after][before / 64] |= uint64_t{1} << (before % 64);
+  }
+  size_t words_;
+  std::vector<std::vector<uint64_t>> bits_;
+};
+
+struct Use {
+  uint32_t unit = 0;
+  uint32_t buffer = 0;
+  int64_t begin = 0, end = 0;  ///< Arena bytes.
+  bool writes = false;
+};
+
+std::vector<Use> uses_of(const Schedule& schedule) {
+  std::vector<Use> uses;
+  const auto add = [&](uint32_t u, const Location& at, bool writes) {
+    const int64_t begin =
+        schedule.buffers[index_of(at.buffer)].arena_offset + at.offset_bytes;
+    uses.push_back(
+        {u, index_of(at.buffer), begin, begin + at.size_bytes, writes});
+  };
+  for (uint32_t u = 0; u < schedule.units.size(); ++u) {
+    for (const Location& at : schedule.units[u].reads) add(u, at, false);
+    for (const Location& at : schedule.units[u].writes) add(u, at, true);
+  }
+  return uses;
+}
+
+void expect_inside_arena(const Schedule& schedule) {
+  for (const Buffer& buffer : schedule.buffers) {
+    EXPECT_EQ(buffer.arena_offset % 64, 0);
+    EXPECT_LE(buffer.arena_offset + buffer.size_bytes, schedule.arena_bytes);
+  }
+  for (const Unit& unit : schedule.units) {
+    for (const auto* list : {&unit.reads, &unit.writes}) {
+      for (const Location& at : *list) {
+        EXPECT_GE(at.offset_bytes, 0);
+        EXPECT_LE(at.offset_bytes + at.size_bytes,
+                  schedule.buffers[index_of(at.buffer)].size_bytes);
+      }
+    }
+  }
+}
+
+/// No unit touches bytes that another writes unless one has ended before the
+/// other starts.
+void expect_no_race(const Schedule& schedule) {
+  const HappensBefore before(schedule);
+  std::vector<Use> uses = uses_of(schedule);
+  std::sort(uses.begin(), uses.end(),
+            [](const Use& a, const Use& b) { return a.begin < b.begin; });
+  for (size_t i = 0; i < uses.size(); ++i) {
+    for (size_t j = i + 1; j < uses.size() && uses[j].begin < uses[i].end;
+         ++j) {
+      const Use &a = uses[i], &b = uses[j];
+      if (a.unit == b.unit || (!a.writes && !b.writes)) continue;
+      ASSERT_TRUE(before(a.unit, b.unit) || before(b.unit, a.unit))
+          << schedule.units[a.unit].name << " and "
+          << schedule.units[b.unit].name;
+    }
+  }
+}
+
+/// Every read of a temporary finds, as the last writer of its arena bytes, a
+/// writer of its own buffer; outputs find theirs at the end of the step.
+void expect_no_clobber(const Schedule& schedule) {
+  std::map<int64_t, std::pair<int64_t, uint32_t>>
+      holder;  // begin -> (end, buffer)
+  const auto split = [&](int64_t at) {
+    auto next = holder.lower_bound(at);
+    if (next == holder.begin()) return;
+    auto [end, buffer] = std::prev(next)->second;
+    if (end <= at) return;
+    std::prev(next)->second.first = at;
+    holder[at] = {end, buffer};
+  };
+  const auto write = [&](int64_t begin, int64_t end, uint32_t buffer) {
+    split(begin);
+    split(end);
+    holder.erase(holder.lower_bound(begin), holder.lower_bound(end));
+    holder[begin] = {end, buffer};
+  };
+  const auto check = [&](int64_t begin, int64_t end, uint32_t buffer,
+                         bool may_be_padding) {
+    int64_t at = begin;
+    for (auto piece = holder.lower_bound(begin + 1); at < end; ++piece) {
+      if (piece == holder.begin() || std::prev(piece)->second.first <= at) {
+        ASSERT_TRUE(may_be_padding) << "bytes that nobody wrote";
+        return;
+      }
+      if (!may_be_padding) {
+        ASSERT_EQ(std::prev(piece)->second.second, buffer);
+      }
+      at = std::prev(piece)->second.first;
+    }
+  };
+  for (uint32_t b = 0; b < schedule.buffers.size(); ++b) {
+    const Buffer& buffer = schedule.buffers[b];
+    if (buffer.kind != BufferKind::kTemporary && buffer.size_bytes > 0) {
+      write(buffer.arena_offset, buffer.arena_offset + buffer.size_bytes, b);
+    }
+  }
+  for (const Unit& unit : schedule.units) {
+    for (const auto* list : {&unit.reads, &unit.writes}) {
+      for (const Location& at : *list) {
+        const int64_t begin =
+            schedule.buffers[index_of(at.buffer)].arena_offset +
+            at.offset_bytes;
+        if (list == &unit.reads) {
+          check(begin, begin + at.size_bytes, index_of(at.buffer),
+                unit.kind == UnitKind::kCollective);
+        } else {
+          write(begin, begin + at.size_bytes, index_of(at.buffer));
+        }
+      }
+    }
+  }
+  for (const OutputBinding& output : schedule.outputs) {
+    const Location& at = output.location;
+    const int64_t begin =
+        schedule.buffers[index_of(at.buffer)].arena_offset + at.offset_bytes;
+    check(begin, begin + at.size_bytes, index_of(at.buffer), false);
+  }
+}
+
+void expect_state_in_place(const Schedule& schedule, const Module& module) {
+  for (const InputOutputAlias& alias : module.aliases) {
+    const int64_t output =
+        alias.output_index.empty() ? 0 : alias.output_index[0];
+    EXPECT_EQ(
+        index_of(schedule.outputs[static_cast<size_t>(output)].location.buffer),
+        index_of(
+            schedule.parameter_buffers[static_cast<size_t>(alias.parameter)]));
+  }
+}
+
+void expect_sound(const Module& module, const Plan& plan,
+                  ScheduleCache* cache) {
+  const Result<Schedule> schedule = lower_schedule(module, plan, cache);
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  expect_inside_arena(*schedule);
+  expect_no_race(*schedule);
+  expect_no_clobber(*schedule);
+  expect_state_in_place(*schedule, module);
+  const Result<Schedule> again = lower_schedule(module, plan);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(print_schedule(*schedule), print_schedule(*again));
+}
+
+TEST(RandomSchedule, OfTheMlpIsSound) {
+  const Module module = load("mlp.2.hlo");
+  ScheduleCache cache;
+  expect_sound(module, identity_plan(module, 2), &cache);
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    const Plan plan = random_valid_plan(module, seed);
+    EXPECT_EQ(print_plan(plan), print_plan(random_valid_plan(module, seed)));
+    expect_sound(module, plan, &cache);
+  }
+}
+
+TEST(RandomSchedule, OfTheGptIsSound) {
+  const Module module = load("gpt.2.hlo");
+  ScheduleCache cache;
+  expect_sound(module, identity_plan(module, 2), &cache);
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_sound(module, random_valid_plan(module, seed), &cache);
+  }
+}
+
+TEST(RandomSchedule, OfTheGptLowersFastAgain) {
+  const Module module = load("gpt.2.hlo");
+  ScheduleCache cache;
+  const Plan plan = random_valid_plan(module, 1);
+  ASSERT_TRUE(lower_schedule(module, plan, &cache));
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(lower_schedule(module, plan, &cache));
+  const auto took = std::chrono::steady_clock::now() - start;
+  RecordProperty(
+      "microseconds",
+      static_cast<int>(
+          std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
+  // 10 ms on one core of the build machine; room for sanitizers and a busy
+  // machine.
+  EXPECT_LT(took, std::chrono::milliseconds(500));
+}
+
+}  // namespace
+}  // namespace reprise

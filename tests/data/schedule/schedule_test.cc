@@ -1,0 +1,323 @@
+#include "data/schedule/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "data/hlo/hlo.h"
+#include "data/schedule/memory_plan.h"
+
+namespace reprise {
+namespace {
+
+class ScheduleTest : public testing::Test {
+ protected:
+  void load(const std::string& header, const std::string& entry) {
+    const std::string text = "HloModule m" + header + R"(
+add_f32 {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+ENTRY main {
+)" + entry + "\n}\n";
+    Result<Module> parsed = parse_hlo(text);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    module_ = *std::move(parsed);
+    plan_ = identity_plan(module_, 2);
+  }
+  void lower() {
+    Result<Schedule> lowered = lower_schedule(module_, plan_);
+    ASSERT_TRUE(lowered) << lowered.error().message;
+    schedule_ = *std::move(lowered);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    for (const Unit& unit : schedule_.units) result.push_back(unit.name);
+    return result;
+  }
+  uint32_t place(const std::string& name) const {
+    const auto all = names();
+    return static_cast<uint32_t>(std::find(all.begin(), all.end(), name) -
+                                 all.begin());
+  }
+  const Unit& unit(const std::string& name) const {
+    return schedule_.units.at(place(name));
+  }
+  bool depends(const std::string& after, const std::string& before,
+               uint32_t steps = 0) const {
+    const Dependency wanted{UnitId{place(before)}, UnitId{place(after)}, steps};
+    return std::count(schedule_.dependencies.begin(),
+                      schedule_.dependencies.end(), wanted) > 0;
+  }
+  std::string refusal() const {
+    const Result<Schedule> lowered = lower_schedule(module_, plan_);
+    return lowered ? "lowered" : lowered.error().message;
+  }
+  Module module_;
+  Plan plan_;
+  Schedule schedule_;
+};
+
+constexpr const char* kAlias =
+    ", input_output_alias={ {0}: (0, {}, may-alias) }";
+
+using Names = std::vector<std::string>;
+
+TEST_F(ScheduleTest, UpdatesStateInPlaceAfterItsReaders) {
+  load(kAlias, R"(
+    w = f32[32] parameter(0)
+    x = f32[32] parameter(1)
+    g = f32[32] multiply(w, x)
+    ar = f32[32] all-reduce(g), replica_groups={{0,1}}, to_apply=add_f32
+    n = f32[32] subtract(w, ar)
+    late = f32[32] add(w, x)
+    ROOT out = (f32[32], f32[32]) tuple(n, late))");
+  lower();
+  // `late` reads the old w, so the update waits for it.
+  EXPECT_EQ(names(), (Names{"g", "ar", "late", "n"}));
+  EXPECT_EQ(unit("n").writes[0].buffer, schedule_.parameter_buffers[0]);
+  EXPECT_EQ(schedule_.outputs[0].location.buffer,
+            schedule_.parameter_buffers[0]);
+  EXPECT_EQ(unit("g").writes[0], unit("ar").collective.location);
+  EXPECT_TRUE(depends("n", "late"));
+  EXPECT_TRUE(depends("n", "g"));
+  EXPECT_TRUE(depends("n", "ar"));
+  EXPECT_TRUE(depends("ar", "g"));
+  EXPECT_TRUE(depends("g", "n", 1));
+  EXPECT_TRUE(depends("late", "n", 1));
+  EXPECT_FALSE(depends("late", "g"));
+  EXPECT_EQ(unit("ar").stream, Stream::kCommunication);
+  EXPECT_EQ(unit("ar").collective.elements, 32);
+}
+
+TEST_F(ScheduleTest, CopiesAnUpdateThatAPlanPutsBeforeAReader) {
+  load(kAlias, R"(
+    w = f32[32] parameter(0)
+    x = f32[32] parameter(1)
+    n = f32[32] subtract(w, x)
+    late = f32[32] add(w, x)
+    ROOT out = (f32[32], f32[32]) tuple(n, late))");
+  plan_.order = {"n", "late"};
+  lower();
+  EXPECT_EQ(names(), (Names{"n", "late", "update:0"}));
+  EXPECT_EQ(unit("update:0").reads[0], unit("n").writes[0]);
+  EXPECT_EQ(unit("update:0").writes[0].buffer, schedule_.parameter_buffers[0]);
+  EXPECT_TRUE(depends("update:0", "late"));
+}
+
+TEST_F(ScheduleTest, CopiesAnUpdateThatReadsOtherElements) {
+  load(kAlias, R"(
+    w = f32[8,8] parameter(0)
+    t = f32[8,8] transpose(w), dimensions={1,0}
+    n = f32[8,8] add(w, t)
+    ROOT out = (f32[8,8]) tuple(n))");
+  plan_.fusion = {{.unit = "f0", .ops = {"t", "n"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"f0", "update:0"}));
+}
+
+TEST_F(ScheduleTest, SwapsParametersThroughCopies) {
+  load(
+      ", input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, may-alias) "
+      "}",
+      R"(
+    a = f32[32] parameter(0)
+    b = f32[32] parameter(1)
+    ROOT out = (f32[32], f32[32]) tuple(b, a))");
+  lower();
+  EXPECT_EQ(names(), (Names{"output:0", "output:1", "update:0", "update:1"}));
+  EXPECT_EQ(unit("update:1").writes[0].buffer, schedule_.parameter_buffers[1]);
+  EXPECT_EQ(unit("output:0").reads[0].buffer, schedule_.parameter_buffers[1]);
+}
+
+TEST_F(ScheduleTest, BindsUnchangedParametersWithoutWork) {
+  load(kAlias, R"(
+    a = f32[32] parameter(0)
+    b = f32[4,8] parameter(1)
+    r = f32[32] reshape(b)
+    ROOT out = (f32[32], f32[32]) tuple(a, r))");
+  lower();
+  EXPECT_TRUE(schedule_.units.empty());
+  EXPECT_EQ(schedule_.outputs[1].location.buffer,
+            schedule_.parameter_buffers[1]);
+}
+
+TEST_F(ScheduleTest, CopiesOperandsThatOthersRead) {
+  load("", R"(
+    w = f32[32] parameter(0)
+    g = f32[32] negate(w)
+    ar = f32[32] all-reduce(g), replica_groups={{0,1}}, to_apply=add_f32
+    pr = f32[32] all-reduce(w), replica_groups={{0,1}}, to_apply=add_f32
+    h = f32[32] multiply(g, ar)
+    ROOT out = (f32[32], f32[32]) tuple(h, pr))");
+  lower();
+  EXPECT_EQ(names(), (Names{"copy:pr", "pr", "g", "copy:ar", "ar", "h"}));
+  EXPECT_EQ(unit("copy:ar").writes[0], unit("ar").collective.location);
+  EXPECT_NE(unit("g").writes[0].buffer, unit("ar").collective.location.buffer);
+  EXPECT_FALSE(depends("copy:ar", "pr"));
+}
+
+TEST_F(ScheduleTest, WritesGradientsIntoTheirBucketAndCutsItInChunks) {
+  // Members at 0 (40 bytes) and 64 (256 bytes): 320 bytes in chunks of 192 and
+  // 128.
+  load("", R"(
+    x = f32[10] parameter(0)
+    y = f32[64] parameter(1)
+    g = f32[10] negate(x)
+    h = f32[64] negate(y)
+    ag = f32[10] all-reduce(g), replica_groups={{0,1}}, to_apply=add_f32
+    ah = f32[64] all-reduce(h), replica_groups={{0,1}}, to_apply=add_f32
+    rg = f32[10] sqrt(ag)
+    rh = f32[64] sqrt(ah)
+    ROOT out = (f32[10], f32[64]) tuple(rg, rh))");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ag", "ah"}, .chunks = 2}};
+  lower();
+  EXPECT_EQ(names(), (Names{"g", "h", "b0#0", "b0#1", "rg", "rh"}));
+  const BufferId bucket = unit("b0#0").collective.location.buffer;
+  EXPECT_EQ(unit("g").writes[0], (Location{bucket, 0, 40}));
+  EXPECT_EQ(unit("h").writes[0], (Location{bucket, 64, 256}));
+  EXPECT_EQ(unit("b0#0").collective.location, (Location{bucket, 0, 192}));
+  EXPECT_EQ(unit("b0#1").collective.location, (Location{bucket, 192, 128}));
+  EXPECT_EQ(unit("b0#1").collective.elements, 32);
+  EXPECT_TRUE(depends("b0#0", "g"));
+  EXPECT_TRUE(depends("b0#0", "h"));
+  EXPECT_FALSE(depends("b0#1", "g"));
+  EXPECT_TRUE(depends("b0#1", "h"));
+  EXPECT_TRUE(depends("rg", "b0#0"));
+  EXPECT_FALSE(depends("rg", "b0#1"));
+  EXPECT_TRUE(depends("rh", "b0#0"));
+  EXPECT_TRUE(depends("rh", "b0#1"));
+}
+
+TEST_F(ScheduleTest, SplitsAVariadicCollective) {
+  load("", R"(
+    x = f32[10] parameter(0)
+    y = f32[64] parameter(1)
+    g = f32[10] negate(x)
+    h = f32[64] negate(y)
+    ar = (f32[10], f32[64]) all-reduce(g, h), replica_groups={{0,1}}, to_apply=add_f32
+    ag = f32[10] get-tuple-element(ar), index=0
+    ah = f32[64] get-tuple-element(ar), index=1
+    ag2 = f32[10] get-tuple-element(ar), index=0
+    rg = f32[10] add(ag, ag2)
+    rh = f32[64] sqrt(ah)
+    ROOT out = (f32[10], f32[64]) tuple(rg, rh))");
+  lower();
+  EXPECT_EQ(names(), (Names{"g", "h", "ar", "rg", "rh"}));
+  EXPECT_EQ(unit("ar").collective.bytes, 320);
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar:1"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"g", "ar:0", "h", "b0", "rg", "rh"}));
+  EXPECT_EQ(unit("b0").collective.bytes, 256);
+  EXPECT_FALSE(depends("rg", "b0"));
+}
+
+TEST_F(ScheduleTest, RunsRecomputedOpsInEveryGroup) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    a = f32[32] negate(x)
+    b = f32[32] sqrt(a)
+    c = f32[32] exponential(a)
+    ROOT out = (f32[32], f32[32]) tuple(b, c))");
+  plan_.fusion = {{.unit = "f0", .ops = {"a", "b"}},
+                  {.unit = "f1", .ops = {"a", "c"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"f0", "f1"}));
+  EXPECT_EQ(unit("f0").writes.size(), 1U);
+  EXPECT_TRUE(schedule_.dependencies.empty());
+}
+
+TEST_F(ScheduleTest, MaterializesViewsThatNeedBytes) {
+  load("", R"(
+    s = f32[] parameter(0)
+    w = f32[8,4] parameter(1)
+    k = f32[2] constant({3, 4})
+    z = f32[] constant(7)
+    b = f32[6,8] broadcast(s), dimensions={}
+    d = f32[6,4] dot(b, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ROOT out = (f32[6,4], f32[2], f32[]) tuple(d, k, z))");
+  lower();
+  EXPECT_EQ(names(), (Names{"b", "d"}));
+  EXPECT_EQ(
+      schedule_.buffers[index_of(schedule_.outputs[2].location.buffer)].kind,
+      BufferKind::kConstant);
+}
+
+TEST_F(ScheduleTest, LeavesDeadCodeOut) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    dead = f32[32] negate(x)
+    ROOT out = f32[32] sqrt(x))");
+  lower();
+  EXPECT_EQ(names(), (Names{"out"}));
+}
+
+TEST_F(ScheduleTest, SharesBytesOnlyOnceACollectiveIsWaitedFor) {
+  // a and c have one size. While `ar` may still reduce a's bytes in place
+  // (until `r` waits for it), c must not take them; d, written after r, may.
+  load("", R"(
+    x = f32[32] parameter(0)
+    a = f32[32] negate(x)
+    ar = f32[32] all-reduce(a), replica_groups={{0,1}}, to_apply=add_f32
+    c = f32[32] sqrt(x)
+    s = f32[] constant(0)
+    rc = f32[] reduce(c, s), dimensions={0}, to_apply=add_f32
+    r = f32[] reduce(ar, s), dimensions={0}, to_apply=add_f32
+    d = f32[32] exponential(x)
+    rd = f32[] reduce(d, s), dimensions={0}, to_apply=add_f32
+    ROOT out = (f32[], f32[], f32[]) tuple(rc, r, rd))");
+  lower();
+  const auto offset = [&](const char* name) {
+    return schedule_.buffers[index_of(unit(name).writes[0].buffer)]
+        .arena_offset;
+  };
+  EXPECT_NE(offset("a"), offset("c"));
+  EXPECT_TRUE(offset("d") == offset("a") || offset("d") == offset("c"));
+  const LiveInterval live =
+      live_intervals(schedule_)[index_of(unit("a").writes[0].buffer)];
+  EXPECT_EQ(live.begin, 0);
+  EXPECT_EQ(live.end, 3);  // r is the computation stream's unit 3: a, c, rc, r.
+}
+
+TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    weird.5 = f32[32] custom-call(x), custom_call_target="nothing"
+    ROOT out = f32[32] negate(weird.5))");
+  EXPECT_NE(refusal().find("weird.5"), std::string::npos) << refusal();
+  load("", R"(
+    x = f32[32] parameter(0)
+    ROOT ag.3 = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0})");
+  EXPECT_EQ(refusal(),
+            "ag.3: all-gather does not run yet, only all-reduce does");
+}
+
+TEST_F(ScheduleTest, NamesTheGroupThatCannotBeOneKernel) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    y = f32[7,5] parameter(1)
+    a = f32[32] negate(x)
+    b = f32[7,5] negate(y)
+    ROOT out = (f32[32], f32[7,5]) tuple(a, b))");
+  plan_.fusion = {{.unit = "f0", .ops = {"a", "b"}}};
+  const std::string reason = refusal();
+  EXPECT_TRUE(reason == "lowered" ||
+              reason.find("group 'f0' cannot be one kernel: ") == 0)
+      << reason;
+}
+
+TEST_F(ScheduleTest, GivesRanksOneDigest) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    a = f32[32] negate(x)
+    ROOT ar = f32[32] all-reduce(a), replica_groups={{0,1}}, to_apply=add_f32)");
+  lower();
+  const std::string digest = collective_digest(schedule_);
+  EXPECT_EQ(digest.find("sha256:"), 0U);
+  lower();
+  EXPECT_EQ(collective_digest(schedule_), digest);
+}
+
+}  // namespace
+}  // namespace reprise
