@@ -1,0 +1,86 @@
+#include "tests/runtime/trained_program.h"
+
+#include <regex>
+
+#include "data/file.h"
+#include "data/hlo/hlo.h"
+#include "runtime/process_group.h"
+
+namespace reprise {
+
+Result<TestProgram> load_test_program(const std::string& name,
+                                      const Rewrite& rewrite) {
+  const std::string path =
+      std::string(REPRISE_SOURCE_DIR) + "/data/programs/" + name + ".hlo";
+  Result<std::string> text = read_file(path);
+  if (!text) return pass(text.error());
+  Result<Module> parsed =
+      parse_hlo(rewrite ? rewrite(*text) : std::move(*text), path);
+  if (!parsed) return pass(parsed.error());
+  Result<Module> inlined = inline_calls(*parsed);
+  if (!inlined) return pass(inlined.error());
+  Result<Manifest> manifest = load_manifest_for(path);
+  if (!manifest) return pass(manifest.error());
+  return TestProgram{std::move(*inlined), std::move(*manifest)};
+}
+
+Result<std::unique_ptr<TestRun>> make_test_run(const TestProgram& program,
+                                               const Plan& plan,
+                                               bool interpret) {
+  auto made = std::make_unique<TestRun>();
+  Result<Schedule> schedule = lower_schedule(program.module, plan);
+  if (!schedule) return pass(schedule.error());
+  made->schedule = std::move(*schedule);
+  const auto alone = make_single_process_group();
+  Result<LoadedKernels> kernels = load_kernels(
+      made->schedule,
+      {.interpret = interpret,
+       .cache_directory = std::string(REPRISE_BINARY_DIR) + "/kernel_cache"},
+      *alone);
+  if (!kernels) return pass(kernels.error());
+  made->kernels = std::move(*kernels);
+  made->communicator = make_solo_communicator();
+  const TrainingProgram training{.module = program.module,
+                                 .manifest = program.manifest,
+                                 .schedule = made->schedule};
+  Result<std::unique_ptr<TrainingRun>> run = TrainingRun::create(
+      training, made->kernels.code, *made->communicator, nullptr, 0, {});
+  if (!run) return pass(run.error());
+  made->run = std::move(*run);
+  return made;
+}
+
+Result<std::vector<double>> train_steps(TestRun& run, int32_t steps) {
+  std::vector<double> losses;
+  for (int32_t step = 0; step < steps; ++step) {
+    const Result<StepOutcome> outcome = run.run->step(step, false);
+    if (!outcome) return pass(outcome.error());
+    losses.push_back(outcome->loss);
+  }
+  return losses;
+}
+
+std::vector<std::string> all_reduces(const std::string& hlo) {
+  static const std::regex kLine(R"(\n\s*(\S+) = \S+ all-reduce\()");
+  std::vector<std::string> names;
+  for (std::sregex_iterator at(hlo.begin(), hlo.end(), kLine), end; at != end;
+       ++at) {
+    names.push_back((*at)[1]);
+  }
+  return names;
+}
+
+std::string halve_all_reduce(const std::string& hlo, const std::string& name) {
+  const std::string escaped =
+      std::regex_replace(name, std::regex(R"(\.)"), R"(\.)");
+  const std::regex line("\n  " + escaped +
+                        R"( = (f32\[[0-9,]*\])(\S*) (all-reduce\([^\n]*))");
+  return std::regex_replace(
+      hlo, line,
+      "\n  whole." + name + " = $1$2 $3\n  half." + name +
+          " = f32[] constant(0.5)\n  halves." + name +
+          " = $1$2 broadcast(half." + name + "), dimensions={}\n  " + name +
+          " = $1$2 multiply(whole." + name + ", halves." + name + ")");
+}
+
+}  // namespace reprise
