@@ -1,0 +1,125 @@
+#include "costmodel/cost_database.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/file.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr const char* kSchema = "reprise.costs/1";
+
+Result<Measurement> measurement_of(const Json& entry) {
+  Measurement result;
+  const auto text = [&](const char* name, std::string& value) {
+    const auto found = entry.find(name);
+    if (found == entry.end() || !found->is_string()) return false;
+    value = found->get<std::string>();
+    return true;
+  };
+  const auto number = [&](const char* name, int64_t& value) {
+    const auto found = entry.find(name);
+    if (found == entry.end() || !found->is_number_integer()) return false;
+    value = found->get<int64_t>();
+    return value >= 0;
+  };
+  const bool complete = entry.is_object() && text("key", result.key) &&
+                        text("unit", result.unit) &&
+                        text("context", result.context) &&
+                        number("median_ns", result.median_ns) &&
+                        number("spread_ns", result.spread_ns) &&
+                        number("samples", result.samples);
+  if (!complete) {
+    return fail(ErrorKind::kInvalid,
+                "expected key, unit, context (text) and median_ns, spread_ns, "
+                "samples (whole numbers >= 0)");
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string machine_name(
+    const std::map<std::string, std::string>& environment) {
+  std::string name;
+  for (const char* part : {"device", "cpu", "cores", "compiler", "flags"}) {
+    const auto found = environment.find(part);
+    if (found == environment.end()) continue;
+    name +=
+        fmt::format("{}{}={}", name.empty() ? "" : "; ", part, found->second);
+  }
+  return name;
+}
+
+Result<CostDatabase> CostDatabase::load(const std::string& path) {
+  CostDatabase database;
+  std::error_code missing;
+  if (!std::filesystem::exists(path, missing)) return database;
+  const Result<std::string> text = read_file(path);
+  if (!text) return pass(text.error());
+  const Json json = Json::parse(*text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) {
+    return fail(ErrorKind::kParse, "{}: not a cost database (JSON object)",
+                path);
+  }
+  const std::string schema = json.value("schema", Json()).is_string()
+                                 ? json["schema"].get<std::string>()
+                                 : "none";
+  if (schema != kSchema) {
+    return fail(ErrorKind::kUnsupported, "{}: schema {}, expected {}", path,
+                schema, kSchema);
+  }
+  const auto list = json.find("measurements");
+  if (list == json.end() || !list->is_array()) {
+    return fail(ErrorKind::kInvalid, "{}: no list 'measurements'", path);
+  }
+  for (size_t place = 0; place < list->size(); ++place) {
+    const Json& entry = (*list)[place];
+    const Result<Measurement> measurement = measurement_of(entry);
+    if (!measurement) {
+      return pass(measurement.error(),
+                  fmt::format("{}: measurements[{}]", path, place));
+    }
+    const bool named =
+        entry.contains("machine") && entry["machine"].is_string();
+    database.merge(named ? entry["machine"].get<std::string>() : "",
+                   std::span(&*measurement, 1));
+  }
+  return database;
+}
+
+void CostDatabase::merge(const std::string& machine,
+                         std::span<const Measurement> measurements) {
+  for (const Measurement& measurement : measurements) {
+    entries_[{machine, measurement.key, measurement.context}] = measurement;
+  }
+}
+
+std::vector<Measurement> CostDatabase::measurements(
+    const std::string& machine) const {
+  std::vector<Measurement> result;
+  for (const auto& [key, measurement] : entries_) {
+    if (std::get<0>(key) == machine) result.push_back(measurement);
+  }
+  return result;
+}
+
+Status CostDatabase::store(const std::string& path) const {
+  Json list = Json::array();
+  for (const auto& [key, measurement] : entries_) {
+    list.push_back({{"machine", std::get<0>(key)},
+                    {"key", measurement.key},
+                    {"unit", measurement.unit},
+                    {"context", measurement.context},
+                    {"median_ns", measurement.median_ns},
+                    {"spread_ns", measurement.spread_ns},
+                    {"samples", measurement.samples}});
+  }
+  const Json json = {{"schema", kSchema}, {"measurements", list}};
+  constexpr auto kReplace = Json::error_handler_t::replace;
+  return write_file_atomically(path, json.dump(1, ' ', false, kReplace) + "\n");
+}
+
+}  // namespace reprise

@@ -1,0 +1,32 @@
+// From a recorded run to prices: clocks aligned, costs fitted, and the recorded
+// plan replayed against its own measurement.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "data/trace/trace.h"
+#include "replay/clock_alignment.h"
+
+namespace reprise {
+
+struct RunModel {
+  CostModel costs;
+  std::vector<ClockAlignment> clocks;
+  int64_t measured_ns = 0;   ///< Median step of the recorded run.
+  int64_t predicted_ns = 0;  ///< Its replay under `costs`.
+};
+
+/// Requires: `recorded` is the schedule that `trace` ran.
+/// Errors: as fit_costs; kInvalid for a solo run.
+Result<RunModel> model_run(Trace trace, const Schedule& recorded,
+                           std::span<const Measurement> measurements = {});
+
+/// Median over the timed steps, each the maximum over ranks. Needs no schedule.
+/// Errors: kInvalid when no timed step is complete on all ranks.
+Result<int64_t> measured_step_time(const Trace& trace);
+
+}  // namespace reprise

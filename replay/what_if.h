@@ -1,0 +1,41 @@
+// What-ifs: a price model or priced schedule edited by a short text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "costmodel/cost_model.h"
+#include "data/hlo/module.h"
+#include "data/result.h"
+#include "replay/replay.h"
+
+namespace reprise {
+
+enum class WhatIfKind : uint8_t {
+  kBandwidth,  ///< "bandwidth=2x": all collectives.
+  kLatency,    ///< "latency=0.5x", "latency=50us": of each collective.
+  kOp,         ///< "op:REGEX=0.5x": time of units with a matching op or name.
+  kRank,       ///< "rank:1=1.2x": compute time of one rank.
+};
+
+struct WhatIf {
+  WhatIfKind kind = WhatIfKind::kBandwidth;
+  double factor = 1;
+  double latency_ns = -1;  ///< Absolute latency; -1: use the factor.
+  std::string pattern;     ///< kOp.
+  uint32_t rank = 0;       ///< kRank.
+};
+
+/// Errors: kInvalid with the text and the forms that are understood.
+Result<WhatIf> parse_what_if(std::string_view text);
+
+/// Edits prices; for kBandwidth and kLatency. Call it before price_schedule.
+void apply_what_if(const WhatIf& what_if, CostModel& costs);
+
+/// Edits a priced schedule; for kOp and kRank. `module` (null: unit names only)
+/// names the ops of a unit.
+/// Errors: kInvalid when nothing matches, or the rank does not exist.
+Status apply_what_if(const WhatIf& what_if, const Module* module,
+                     PricedSchedule& priced);
+
+}  // namespace reprise

@@ -1,0 +1,78 @@
+#include "costmodel/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include "costmodel/fit_contention.h"
+
+namespace reprise {
+namespace {
+
+TEST(CollectivePrice, InterpolatesBetweenPointsAndExtrapolatesByBandwidth) {
+  // 1 GB/s is 1 ns a byte.
+  const CollectivePrice price{.latency_ns = 100,
+                              .bandwidth_bytes_per_s = 1e9,
+                              .points = {{1000, 1200}, {4000, 4800}}};
+  EXPECT_EQ(price.price_ns(1000), 1200);
+  EXPECT_NEAR(price.price_ns(2000), 2400, 1e-6);  // Geometric mean of both.
+  EXPECT_EQ(price.price_ns(10000), 4800 + 6000);
+  EXPECT_EQ(price.price_ns(500), 700);  // 1200 - 500, above the formula's 600.
+}
+
+TEST(CollectivePrice, GrowsWithBytes) {
+  const CollectivePrice price{.latency_ns = 100,
+                              .bandwidth_bytes_per_s = 1e9,
+                              .points = {{1000, 900}, {4000, 4800}}};
+  double last_ns = 0;
+  for (double bytes = 1; bytes < 1e6; bytes *= 1.1) {
+    EXPECT_GE(price.price_ns(bytes), last_ns) << bytes;
+    last_ns = price.price_ns(bytes);
+  }
+}
+
+TEST(CollectivePrice, FallsToTheFloorOnlyWithABurst) {
+  CollectivePrice price{.latency_ns = 100, .bandwidth_bytes_per_s = 1e9};
+  EXPECT_EQ(price.floor_ns(1000), 1100);
+  price.burst_bytes = 5000;
+  price.peak_bandwidth_bytes_per_s = 1e10;
+  EXPECT_EQ(price.floor_ns(1000), 200);
+}
+
+TEST(CostModel, PricesUnknownUnitsByTheRooflineOfTheirKind) {
+  CostModel costs;
+  costs.flops_per_s = 1e9;
+  costs.bytes_per_s = 1e9;
+  costs.unit_overhead_ns = 10;
+  costs.library.flops_per_s = 1e10;
+  Unit unit;
+  unit.flops = 1000;
+  unit.bytes = 500;
+  EXPECT_EQ(costs.price(unit).alone_ns, 1010);
+  EXPECT_EQ(costs.price(unit).source, PriceSource::kModelled);
+  unit.kind = UnitKind::kLibrary;
+  EXPECT_EQ(costs.price(unit).alone_ns, 100);
+}
+
+TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
+  CostModel costs;
+  costs.collectives["all-reduce/other"] = {.latency_ns = 5};
+  Unit unit;
+  unit.kind = UnitKind::kCollective;
+  EXPECT_EQ(costs.price_collective(unit), 5);
+  EXPECT_EQ(CostModel{}.price_collective(unit), 0);
+}
+
+TEST(FitSlowdown, FindsTheFactorFromMixedOverlaps) {
+  // Alone 100; beside all along at 1.5: 150; half of it: d = 100 + d/2 / 3.
+  const ContentionSamples samples = {{"a", {{100, 0}, {150, 150}, {120, 60}}},
+                                     {"b", {{200, 0}, {300, 300}}}};
+  EXPECT_NEAR(fit_slowdown(samples), 1.5, 0.01);
+}
+
+TEST(FitSlowdown, SaysNothingWithoutContrast) {
+  EXPECT_EQ(fit_slowdown({{"a", {{100, 0}, {150, 0}}}}), 1);
+  EXPECT_EQ(fit_slowdown({{"a", {{100, 100}, {150, 150}}}}), 1);
+  EXPECT_EQ(fit_slowdown({}), 1);
+}
+
+}  // namespace
+}  // namespace reprise
