@@ -280,6 +280,22 @@ TEST_F(ScheduleTest, SharesBytesOnlyOnceACollectiveIsWaitedFor) {
   EXPECT_EQ(live.end, 3);  // r is the computation stream's unit 3: a, c, rc, r.
 }
 
+TEST_F(ScheduleTest, KeepsBytesOfAChunkThatNobodyWaitsFor) {
+  // Only the first half of the bucket is read; the second may be in flight to
+  // the end.
+  load("", R"(
+    x = f32[16] parameter(0)
+    g = f32[16] negate(x)
+    h = f32[16] sqrt(x)
+    ar = (f32[16], f32[16]) all-reduce(g, h), replica_groups={{0,1}}, to_apply=add_f32
+    ag = f32[16] get-tuple-element(ar), index=0
+    ROOT out = f32[16] sqrt(ag))");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ar"}, .chunks = 2}};
+  lower();
+  const BufferId bucket = unit("b0#1").collective.location.buffer;
+  EXPECT_EQ(live_intervals(schedule_)[index_of(bucket)].end, INT64_MAX);
+}
+
 TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
   load("", R"(
     x = f32[32] parameter(0)
