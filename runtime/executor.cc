@@ -220,8 +220,7 @@ bool Executor::run_thunk(const Thunk& thunk) const {
       return true;
     case Thunk::Kind::kInterpreted:
       thunk.code.interpret(*thunk.code.kernel,
-                           arguments_.data() + thunk.first_argument, 0,
-                           thunk.code.extent);
+                           arguments_.data() + thunk.first_argument);
       return true;
     case Thunk::Kind::kDot:
       return thunk.dot->run();

@@ -26,8 +26,7 @@ namespace reprise {
 /// null, `interpret` of the kernel.
 struct KernelCode {
   using Function = void (*)(void* const* arguments, int64_t begin, int64_t end);
-  using Interpret = void (*)(const Kernel& kernel, void* const* arguments,
-                             int64_t begin, int64_t end);
+  using Interpret = void (*)(const Kernel& kernel, void* const* arguments);
   Function function = nullptr;
   Interpret interpret = nullptr;
   const Kernel* kernel = nullptr;
