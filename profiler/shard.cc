@@ -362,7 +362,11 @@ Result<Shard> ShardReader::read() {
 Result<Shard> read_shard(const std::string& path) {
   Result<std::string> bytes = read_file(path);
   if (!bytes) return pass(bytes.error());
-  return ShardReader(path, std::move(*bytes)).read();
+  return parse_shard(std::move(*bytes), path);
+}
+
+Result<Shard> parse_shard(std::string bytes, const std::string& file) {
+  return ShardReader(file, std::move(bytes)).read();
 }
 
 }  // namespace reprise

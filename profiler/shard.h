@@ -63,4 +63,7 @@ struct Shard {
 /// (newer version).
 Result<Shard> read_shard(const std::string& path);
 
+/// read_shard for bytes in memory; `file` names them in messages.
+Result<Shard> parse_shard(std::string bytes, const std::string& file);
+
 }  // namespace reprise
