@@ -220,7 +220,8 @@ bool Executor::run_thunk(const Thunk& thunk) const {
       return true;
     case Thunk::Kind::kInterpreted:
       thunk.code.interpret(*thunk.code.kernel,
-                           arguments_.data() + thunk.first_argument);
+                           arguments_.data() + thunk.first_argument, 0,
+                           thunk.code.extent);
       return true;
     case Thunk::Kind::kDot:
       return thunk.dot->run();

@@ -26,7 +26,8 @@ namespace reprise {
 /// null, `interpret` of the kernel.
 struct KernelCode {
   using Function = void (*)(void* const* arguments, int64_t begin, int64_t end);
-  using Interpret = void (*)(const Kernel& kernel, void* const* arguments);
+  using Interpret = void (*)(const Kernel& kernel, void* const* arguments,
+                             int64_t begin, int64_t end);
   Function function = nullptr;
   Interpret interpret = nullptr;
   const Kernel* kernel = nullptr;
