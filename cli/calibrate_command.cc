@@ -1,0 +1,171 @@
+// reprise calibrate: measures the units of a plan without communication, on all
+// ranks at once and in the order (so the cache state) in which they will run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/launcher.h"
+#include "cli/output.h"
+#include "cli/process.h"
+#include "cli/program.h"
+#include "costmodel/cost_database.h"
+#include "costmodel/fit_costs.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class CalibrateCommand : public Command {
+ public:
+  std::string name() const override { return "calibrate"; }
+  std::string summary() const override {
+    return "Measure the units that a plan would create";
+  }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("program", subject_,
+                   "trace of `reprise train` (which keeps the measurements), "
+                   "or PROGRAM.hlo")
+        ->required();
+    app.add_option("--plan", plan_path_,
+                   "plan whose units are measured (default: recorded one, or "
+                   "identity)");
+    app.add_option("--costs", costs_path_,
+                   "cost database to add the measurements to");
+    app.add_option("--steps", steps_, "steps to run (default 8)")
+        ->check(CLI::Range(int64_t{2}, int64_t{100000}));
+    app.add_option("--warmup", warmup_,
+                   "first steps that do not count (default 2)")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("-n,--ranks", ranks_,
+                   "ranks to start (default: as many as the program is for)")
+        ->check(CLI::PositiveNumber);
+    add_format_flag(app, format_);
+  }
+
+  Result<int> run() override {
+    if (warmup_ >= steps_) {
+      fmt::print(stderr,
+                 "reprise calibrate: --warmup {} leaves no step of --steps "
+                 "{}\n",
+                 warmup_, steps_);
+      return kExitUsage;
+    }
+    Result<TemporaryDirectory> directory = TemporaryDirectory::create();
+    if (!directory) return pass(directory.error());
+    const bool is_program =
+        std::filesystem::path(subject_).extension() == ".hlo";
+    std::optional<Trace> trace;
+    if (!is_program) {
+      Result<Trace> read = read_trace(subject_);
+      if (!read) return pass(read.error());
+      trace = *std::move(read);
+    }
+    Result<LoweredProgram> program = load(trace);
+    if (!program) return pass(program.error());
+    const Result<Trace> solo = run_solo(*program, directory->path());
+    if (!solo) return pass(solo.error());
+    const Result<std::vector<Measurement>> measurements =
+        measurements_of(*solo, program->schedule);
+    if (!measurements) return pass(measurements.error());
+    const Status kept = keep(trace, *solo, *measurements);
+    if (!kept) return pass(kept.error());
+    print(*measurements);
+    return kExitOk;
+  }
+
+ private:
+  Result<LoweredProgram> load(const std::optional<Trace>& trace) const {
+    if (trace) return lowered_program_of(*trace, subject_, plan_path_);
+    const std::filesystem::path beside =
+        std::filesystem::path(subject_).replace_extension(".json");
+    int64_t ranks = ranks_;
+    if (ranks == 0) {
+      const Result<Manifest> manifest = load_manifest_for(subject_);
+      if (!manifest) return pass(manifest.error());
+      ranks = manifest->ranks;
+    }
+    return load_lowered_program(subject_, plan_path_, ranks);
+  }
+
+  Result<Trace> run_solo(const LoweredProgram& program,
+                         const std::string& directory) const {
+    const Result<std::string> hlo = materialize(program, directory);
+    if (!hlo) return pass(hlo.error());
+    TrainRequest request;
+    request.program = *hlo;
+    request.plan = directory + "/program.plan.json";
+    request.ranks = program.plan.ranks;
+    request.steps = steps_;
+    request.warmup = warmup_;
+    request.solo = true;
+    request.record = true;
+    Result<TrainOutcome> outcome = run_trainer(request);
+    if (!outcome) return pass(outcome.error());
+    if (outcome->exit_status != 0) {
+      return fail(ErrorKind::kDevice,
+                  "the solo run ended with exit status {}; see above",
+                  outcome->exit_status);
+    }
+    return std::move(outcome->trace);
+  }
+
+  // Newer measurements replace older ones of the same key and context.
+  Status keep(std::optional<Trace>& trace, const Trace& solo,
+              const std::vector<Measurement>& measurements) const {
+    if (trace) {
+      CostDatabase merged;
+      merged.merge("", trace->measurements);
+      merged.merge("", measurements);
+      trace->measurements = merged.measurements("");
+      const Status written = write_trace(*trace, subject_);
+      if (!written) return written;
+    }
+    if (costs_path_.empty()) return {};
+    Result<CostDatabase> database = CostDatabase::load(costs_path_);
+    if (!database) return pass(database.error());
+    database->merge(machine_name(solo.environment), measurements);
+    return database->store(costs_path_);
+  }
+
+  void print(const std::vector<Measurement>& measurements) const {
+    Table table;
+    table.headings = {"unit", "median", "spread", "samples"};
+    std::vector<Measurement> by_time = measurements;
+    std::stable_sort(by_time.begin(), by_time.end(),
+                     [](const Measurement& a, const Measurement& b) {
+                       return a.median_ns * a.samples > b.median_ns * b.samples;
+                     });
+    Json json = {{"schema", "reprise.calibrate/1"}};
+    json["measurements"] = Json::array();
+    for (const Measurement& each : by_time) {
+      table.rows.push_back({each.unit,
+                            duration_text(static_cast<double>(each.median_ns)),
+                            duration_text(static_cast<double>(each.spread_ns)),
+                            std::to_string(each.samples)});
+      json["measurements"].push_back({{"key", each.key},
+                                      {"unit", each.unit},
+                                      {"context", each.context},
+                                      {"median_ns", each.median_ns},
+                                      {"spread_ns", each.spread_ns},
+                                      {"samples", each.samples}});
+    }
+    print_output(format_, table, json);
+  }
+
+  std::string subject_, plan_path_, costs_path_;
+  int64_t steps_ = 8, warmup_ = 2, ranks_ = 0;
+  Format format_ = Format::kTable;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_calibrate_command() {
+  return std::make_unique<CalibrateCommand>();
+}
+
+}  // namespace reprise

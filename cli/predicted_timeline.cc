@@ -1,0 +1,95 @@
+#include "cli/predicted_timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "costmodel/recorded_steps.h"
+
+namespace reprise {
+namespace {
+
+struct Step {
+  int32_t number = 0;
+  int64_t start_ns = 0;  // On rank 0's clock, the earliest of all ranks.
+};
+
+Step typical_step(const Trace& trace) {
+  std::map<int32_t, std::pair<int64_t, int64_t>> steps;  // time, start
+  for (const StepMark& mark : trace.steps) {
+    if (mark.warmup || mark.rank >= trace.ranks.size()) continue;
+    const int64_t start_ns =
+        on_first_clock(trace.ranks[mark.rank], mark.start_ns);
+    const auto [at, first] = steps.insert({mark.step, {0, start_ns}});
+    at->second.first = std::max(at->second.first, mark.end_ns - mark.start_ns);
+    at->second.second = std::min(at->second.second, start_ns);
+  }
+  std::vector<std::pair<int64_t, int32_t>> by_time;
+  for (const auto& [number, step] : steps) {
+    by_time.emplace_back(step.first, number);
+  }
+  if (by_time.empty()) return {};
+  std::sort(by_time.begin(), by_time.end());
+  const int32_t number = by_time[by_time.size() / 2].second;
+  return {number, steps[number].second};
+}
+
+// Adds a rank's replay; returns the slice of each unit.
+std::vector<uint32_t> add_rank(ChromeTimeline& timeline,
+                               const Schedule& schedule, const Replay& replay,
+                               uint32_t rank, int64_t origin_ns) {
+  const uint32_t process =
+      timeline.add_process(fmt::format("rank {} predicted", rank));
+  const uint32_t compute = timeline.add_track(process, "compute");
+  const uint32_t communication = timeline.add_track(process, "communication");
+  std::vector<uint32_t> slices;
+  for (size_t unit = 0; unit < schedule.units.size(); ++unit) {
+    const UnitTime& time = replay.times[rank][unit];
+    const Unit& described = schedule.units[unit];
+    const bool collective = described.stream == Stream::kCommunication;
+    std::vector<ChromeTimeline::Argument> arguments;
+    if (collective) {
+      arguments.push_back({"bytes", described.collective.bytes});
+      arguments.push_back({"wait_ns", time.wait_ns});
+    }
+    slices.push_back(timeline.add_slice(
+        collective ? communication : compute, described.name,
+        collective ? "collective" : "compute", origin_ns + time.start_ns,
+        origin_ns + time.end_ns, std::move(arguments)));
+  }
+  return slices;
+}
+
+}  // namespace
+
+ChromeTimeline comparison_timeline(const Trace& trace, const Schedule& schedule,
+                                   const Replay& replay) {
+  ChromeTimeline timeline;
+  const Step step = typical_step(trace);
+  for (uint32_t rank = 0; rank < trace.ranks.size(); ++rank) {
+    add_measured_rank(timeline, trace, rank,
+                      {.suffix = " measured",
+                       .first_step = step.number,
+                       .last_step = step.number});
+  }
+  std::vector<std::vector<uint32_t>> slices;
+  for (uint32_t rank = 0; rank < replay.times.size(); ++rank) {
+    slices.push_back(add_rank(timeline, schedule, replay, rank, step.start_ns));
+  }
+  const PathEntry* previous = nullptr;
+  for (const PathEntry& entry : replay.critical_path) {
+    if (entry.kind != PathKind::kUnit) continue;
+    if (previous != nullptr) {
+      timeline.add_flow(slices[previous->rank][index_of(previous->unit)],
+                        slices[entry.rank][index_of(entry.unit)]);
+    }
+    previous = &entry;
+  }
+  return timeline;
+}
+
+}  // namespace reprise

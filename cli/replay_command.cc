@@ -1,0 +1,270 @@
+// reprise replay: predicts the step time of a recorded program, under its own
+// plan or another, and compares it with a measurement.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/predicted_timeline.h"
+#include "cli/program.h"
+#include "costmodel/cost_database.h"
+#include "replay/replay.h"
+#include "replay/run_model.h"
+#include "replay/what_if.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Prediction {
+  RunModel model;
+  Replay replay;
+  std::optional<int64_t> measured_ns;  ///< Of the plan that was replayed.
+
+  std::optional<double> error() const {
+    if (!measured_ns || *measured_ns <= 0) return std::nullopt;
+    return static_cast<double>(replay.step_time_ns) /
+               static_cast<double>(*measured_ns) -
+           1;
+  }
+};
+
+Json rank_json(const RankBreakdown& rank) {
+  return {{"compute_ns", rank.compute_ns},
+          {"communication_ns", rank.communication_ns},
+          {"exposed_ns", rank.exposed_ns},
+          {"idle_ns", rank.idle_ns}};
+}
+
+const char* kind_name(PathKind kind) {
+  switch (kind) {
+    case PathKind::kUnit:
+      return "unit";
+    case PathKind::kDispatch:
+      return "dispatch";
+    case PathKind::kFeed:
+      return "feed";
+    case PathKind::kOverhead:
+      break;
+  }
+  return "overhead";
+}
+
+Json path_json(const Replay& replay, const Schedule& schedule) {
+  Json path = Json::array();
+  for (const PathEntry& entry : replay.critical_path) {
+    const bool named = entry.kind == PathKind::kUnit;
+    path.push_back({{"unit", named ? schedule.units[index_of(entry.unit)].name
+                                   : kind_name(entry.kind)},
+                    {"kind", kind_name(entry.kind)},
+                    {"rank", entry.rank},
+                    {"start_ns", entry.start_ns},
+                    {"duration_ns", entry.duration_ns}});
+  }
+  return path;
+}
+
+Json costs_json(const RunModel& model) {
+  const CostModel& costs = model.costs;
+  Json links = Json::object();
+  for (const auto& [key, price] : costs.collectives) {
+    links[key] = {{"latency_ns", price.latency_ns},
+                  {"bandwidth_bytes_per_s", price.bandwidth_bytes_per_s},
+                  {"burst_bytes", price.burst_bytes},
+                  {"residual", price.residual}};
+  }
+  return {{"collectives", links},
+          {"slowdown",
+           {{"library", costs.contention.library},
+            {"kernel", costs.contention.kernel},
+            {"collective", costs.contention.collective}}},
+          {"dispatch_ns", costs.dispatch_ns},
+          {"feed_ns", costs.feed_ns},
+          {"compute_wake_ns", costs.compute_wake_ns},
+          {"communication_wake_ns", costs.communication_wake_ns},
+          {"unexplained_ns", costs.unexplained_ns},
+          {"roofline_residual", costs.roofline_residual}};
+}
+
+Json json_of(const Prediction& prediction, const Schedule& schedule) {
+  const Replay& replay = prediction.replay;
+  Json json = {{"schema", "reprise.replay/1"}};
+  json["step_time_ns"] = {{"predicted", replay.step_time_ns},
+                          {"measured", nullptr}};
+  json["error"] = nullptr;
+  if (prediction.error()) {
+    json["step_time_ns"]["measured"] = *prediction.measured_ns;
+    json["error"] = *prediction.error();
+  }
+  json["recorded"] = {{"predicted_ns", prediction.model.predicted_ns},
+                      {"measured_ns", prediction.model.measured_ns}};
+  json["ranks"] = Json::array();
+  for (const RankBreakdown& rank : replay.ranks) {
+    json["ranks"].push_back(rank_json(rank));
+  }
+  json["sources"] = {{"measured", replay.measured_share},
+                     {"calibrated", replay.calibrated_share},
+                     {"modelled", replay.modelled_share},
+                     {"unexplained", replay.unexplained_share}};
+  json["costs"] = costs_json(prediction.model);
+  json["clocks"] = Json::array();
+  for (const ClockAlignment& clock : prediction.model.clocks) {
+    json["clocks"].push_back({{"rank", clock.rank},
+                              {"offset_ns", clock.offset_ns},
+                              {"drift_ppm", clock.drift_ppm},
+                              {"residual_ns", clock.residual_ns}});
+  }
+  json["critical_path"] = path_json(replay, schedule);
+  return json;
+}
+
+std::string nanoseconds_text(int64_t time_ns) {
+  return duration_text(static_cast<double>(time_ns));
+}
+
+Table table_of(const Prediction& prediction) {
+  Table table;
+  table.headings = {"rank", "compute",   "communication", "exposed",
+                    "idle", "predicted", "measured",      "error"};
+  const std::optional<double> error = prediction.error();
+  for (size_t rank = 0; rank < prediction.replay.ranks.size(); ++rank) {
+    const RankBreakdown& part = prediction.replay.ranks[rank];
+    table.rows.push_back(
+        {std::to_string(rank), nanoseconds_text(part.compute_ns),
+         nanoseconds_text(part.communication_ns),
+         nanoseconds_text(part.exposed_ns), nanoseconds_text(part.idle_ns),
+         nanoseconds_text(prediction.replay.step_time_ns),
+         error ? nanoseconds_text(*prediction.measured_ns) : "-",
+         error ? percent_text(*error) : "-"});
+  }
+  return table;
+}
+
+void print_sources(const Replay& replay) {
+  fmt::print(stderr,
+             "prices of the critical path: {:.1f} % measured, {:.1f} % "
+             "calibrated, {:.1f} % modelled, {:.1f} % unexplained gaps\n",
+             100 * replay.measured_share, 100 * replay.calibrated_share,
+             100 * replay.modelled_share, 100 * replay.unexplained_share);
+}
+
+class ReplayCommand : public Command {
+ public:
+  std::string name() const override { return "replay"; }
+  std::string summary() const override {
+    return "Predict the step time of a recorded program, under any plan";
+  }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("trace", trace_path_, "trace of `reprise train`")
+        ->required();
+    app.add_option("--plan", plan_path_,
+                   "plan to predict (default: the recorded one)");
+    app.add_option("--what-if", what_ifs_,
+                   "bandwidth=2x, latency=50us, op:REGEX=0.5x, rank:1=1.2x "
+                   "(repeatable)")
+        ->expected(1)
+        ->take_all();
+    app.add_option("--validate", validate_path_,
+                   "trace whose measured step the prediction is held against");
+    app.add_option("--costs", costs_path_,
+                   "cost database of `reprise calibrate`");
+    app.add_option("--chrome", chrome_path_,
+                   "write measured and predicted timelines here (.json, "
+                   ".json.gz)");
+    app.add_flag("--force", force_, "replace an existing timeline");
+    add_format_flag(app, format_);
+  }
+
+  Result<int> run() override {
+    if (!chrome_path_.empty()) {
+      const Status writable = check_output(chrome_path_, force_);
+      if (!writable) return pass(writable.error());
+    }
+    Result<Trace> trace = read_trace(trace_path_);
+    if (!trace) return pass(trace.error());
+    const Result<LoweredProgram> recorded =
+        lowered_program_of(*trace, trace_path_, "");
+    if (!recorded) return pass(recorded.error());
+    align_clocks(*trace);
+    std::optional<LoweredProgram> other;
+    if (!plan_path_.empty()) {
+      Result<LoweredProgram> lowered =
+          lowered_program_of(*trace, trace_path_, plan_path_);
+      if (!lowered) return pass(lowered.error());
+      other = *std::move(lowered);
+    }
+    const LoweredProgram& program = other ? *other : *recorded;
+    const Result<Prediction> prediction =
+        predict(*trace, recorded->schedule, program);
+    if (!prediction) return pass(prediction.error());
+    if (!chrome_path_.empty()) {
+      const Status written = write_chrome(
+          comparison_timeline(*trace, program.schedule, prediction->replay),
+          chrome_path_);
+      if (!written) return pass(written.error());
+    }
+    print_output(format_, table_of(*prediction),
+                 json_of(*prediction, program.schedule));
+    if (format_ == Format::kTable) print_sources(prediction->replay);
+    return kExitOk;
+  }
+
+ private:
+  Result<std::vector<Measurement>> known_costs(const Trace& trace) const {
+    if (costs_path_.empty()) return std::vector<Measurement>{};
+    const Result<CostDatabase> database = CostDatabase::load(costs_path_);
+    if (!database) return pass(database.error());
+    return database->measurements(machine_name(trace.environment));
+  }
+
+  Result<Prediction> predict(const Trace& trace, const Schedule& recorded,
+                             const LoweredProgram& program) const {
+    std::vector<WhatIf> what_ifs;
+    for (const std::string& text : what_ifs_) {
+      Result<WhatIf> what_if = parse_what_if(text);
+      if (!what_if) return pass(what_if.error());
+      what_ifs.push_back(*std::move(what_if));
+    }
+    const Result<std::vector<Measurement>> known = known_costs(trace);
+    if (!known) return pass(known.error());
+    Result<RunModel> model = model_run(trace, recorded, *known);
+    if (!model) return pass(model.error(), trace_path_);
+    Prediction prediction;
+    prediction.model = *std::move(model);
+    CostModel costs = prediction.model.costs;
+    for (const WhatIf& what_if : what_ifs) apply_what_if(what_if, costs);
+    PricedSchedule priced = price_schedule(program.schedule, costs);
+    for (const WhatIf& what_if : what_ifs) {
+      const Status applied = apply_what_if(what_if, &program.module, priced);
+      if (!applied) return pass(applied.error());
+    }
+    prediction.replay = replay_step(priced);
+    if (!validate_path_.empty()) {
+      const Result<Trace> other = read_trace(validate_path_);
+      if (!other) return pass(other.error());
+      const Result<int64_t> measured = measured_step_time(*other);
+      if (!measured) return pass(measured.error(), validate_path_);
+      prediction.measured_ns = *measured;
+    } else if (plan_path_.empty() && what_ifs.empty()) {
+      prediction.measured_ns = prediction.model.measured_ns;
+    }
+    return prediction;
+  }
+
+  std::string trace_path_, plan_path_, validate_path_, costs_path_;
+  std::string chrome_path_;
+  std::vector<std::string> what_ifs_;
+  bool force_ = false;
+  Format format_ = Format::kTable;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_replay_command() {
+  return std::make_unique<ReplayCommand>();
+}
+
+}  // namespace reprise
