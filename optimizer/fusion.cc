@@ -1,0 +1,317 @@
+#include "optimizer/fusion.h"
+
+#include <algorithm>
+#include <optional>
+#include <queue>
+#include <unordered_map>
+
+#include "optimizer/fusion_graph.h"
+
+namespace reprise {
+namespace {
+
+/// What feeds a collective may be delayed by merging with later work by this
+/// share of all compute.
+constexpr double kLongestDelay = 0.02;
+/// More arguments than this make a kernel that the compiler no longer
+/// vectorizes well.
+constexpr size_t kMaxOpsOfGroup = 120;
+constexpr double kNanosecondsPerSecond = 1e9;
+
+struct Figures {
+  std::string key;
+  double flops = 0, bytes = 0;
+};
+
+Unit unit_of(const Figures& figures) {
+  Unit unit;
+  unit.kind = UnitKind::kKernel;
+  unit.key = figures.key;
+  unit.flops = figures.flops;
+  unit.bytes = figures.bytes;
+  return unit;
+}
+
+}  // namespace
+
+class FusionTree::Builder {
+ public:
+  Builder(ScheduleCache& cache, const CostModel& costs,
+          const FusionOptions& options)
+      : cache_(cache), costs_(costs), options_(options), graph_(cache.graph) {}
+
+  Result<FusionTree> build() {
+    tree_.graph_ = &cache_.graph;
+    if (Status ok = price_ops(); !ok) return pass(ok.error());
+    for (uint32_t node = 0; node < graph_.nodes().size(); ++node)
+      push_candidates(node);
+    while (!queue_.empty()) {
+      const Candidate best = queue_.top();
+      queue_.pop();
+      take(best);
+    }
+    for (uint32_t node = 0; node < graph_.nodes().size(); ++node) {
+      tree_.nodes_[node].is_root =
+          graph_.nodes()[node].alive && graph_.nodes()[node].is_kernel;
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  struct Candidate {
+    double gain_ns = 0;
+    uint32_t a = 0, b = 0;
+    bool operator<(
+        const Candidate& other) const {  // Best first; ties by the earlier ops.
+      if (gain_ns != other.gain_ns) return gain_ns < other.gain_ns;
+      return std::pair(a, b) > std::pair(other.a, other.b);
+    }
+  };
+
+  std::optional<Figures> lower(const std::vector<InstructionId>& ops) {
+    PlannedUnit unit;
+    unit.name = "candidate";
+    unit.ops = ops;
+    unit.outputs = graph_.outputs_of(ops);
+    const auto kernel = find_kernel(unit, &cache_);
+    if (!kernel) return std::nullopt;
+    return Figures{(*kernel)->key, (*kernel)->flops, (*kernel)->bytes};
+  }
+
+  /// Single ops: their prices, and when each runs if all run in text order.
+  Status price_ops() {
+    double now = 0;
+    for (const FusionNode& node : graph_.nodes()) {
+      Node entry;
+      entry.ops = node.ops;
+      if (node.is_kernel) {
+        const auto figures = lower(node.ops);
+        if (!figures) {
+          return fail(ErrorKind::kUnsupported, "{}: no kernel can express it",
+                      graph_.ops().at(node.ops.front()).name);
+        }
+        entry.key = figures->key;
+        entry.flops = figures->flops;
+        entry.bytes = figures->bytes;
+        entry.estimate_ns = costs_.price(unit_of(*figures)).alone_ns;
+      }
+      starts_.push_back(now);
+      now += entry.estimate_ns + costs_.dispatch_ns;
+      tree_.nodes_.push_back(std::move(entry));
+    }
+    total_ns_ = now;
+    return {};
+  }
+
+  /// The fused price from the parts' own: less one launch and the traffic
+  /// saved, never below the roofline, unless the very kernel has been measured.
+  double fused_price(const Figures& fused, const Node& a, const Node& b) const {
+    const UnitPrice price = costs_.price(unit_of(fused));
+    if (price.source != PriceSource::kModelled) return price.alone_ns;
+    double estimate = a.estimate_ns + b.estimate_ns - costs_.unit_overhead_ns;
+    if (costs_.bytes_per_s > 0) {
+      estimate -= (a.bytes + b.bytes - fused.bytes) / costs_.bytes_per_s *
+                  kNanosecondsPerSecond;
+    }
+    if (costs_.flops_per_s > 0) {
+      const double recomputed = std::max(0.0, fused.flops - a.flops - b.flops);
+      estimate += recomputed / costs_.flops_per_s * kNanosecondsPerSecond;
+    }
+    return std::max(estimate, price.alone_ns);
+  }
+
+  /// Structure of a pair: both kernels, which arguments they share, and what is
+  /// written after.
+  std::string pattern(uint32_t a, uint32_t b,
+                      const std::vector<InstructionId>& outputs) {
+    const Node& first = tree_.nodes_[a];
+    const Node& second = tree_.nodes_[b];
+    std::string text = first.key + "|" + second.key;
+    std::vector<InstructionId> names[2];
+    for (const auto& [node, list] :
+         {std::pair(&first, &names[0]), {&second, &names[1]}}) {
+      PlannedUnit unit;
+      unit.ops = node->ops;
+      unit.outputs = graph_.outputs_of(node->ops);
+      const auto kernel = find_kernel(unit, &cache_);
+      if (!kernel) return {};
+      for (const KernelArgument& argument : (*kernel)->kernel.arguments) {
+        list->push_back(argument.instruction);
+      }
+    }
+    for (const InstructionId name : names[1]) {
+      const auto shared = std::find(names[0].begin(), names[0].end(), name);
+      text += fmt::format(",{}", shared - names[0].begin());
+    }
+    for (const auto& list : names) {
+      text += '|';
+      for (const InstructionId name : list) {
+        text += std::binary_search(outputs.begin(), outputs.end(), name) ? '1'
+                                                                         : '0';
+      }
+    }
+    return text;
+  }
+
+  std::optional<Figures> fused(uint32_t a, uint32_t b) {
+    std::vector<InstructionId> ops;
+    const auto& left = graph_.nodes()[a].ops;
+    const auto& right = graph_.nodes()[b].ops;
+    std::merge(left.begin(), left.end(), right.begin(), right.end(),
+               std::back_inserter(ops));
+    if (ops.size() > kMaxOpsOfGroup) return std::nullopt;
+    const std::string key = pattern(a, b, graph_.outputs_of(ops));
+    const auto known = patterns_.find(key);
+    if (known != patterns_.end()) return known->second;
+    return patterns_[key] = lower(ops);
+  }
+
+  /// Merging must not make anyone wait for a collective that he did not wait
+  /// for.
+  bool delays_nothing(uint32_t a, uint32_t b) const {
+    const FusionNode& first = graph_.nodes()[a];
+    const FusionNode& second = graph_.nodes()[b];
+    if (first.feeds_collective || second.feeds_collective) {
+      if (std::abs(starts_[a] - starts_[b]) > kLongestDelay * total_ns_)
+        return false;
+    }
+    if (first.waits_for == second.waits_for) return true;
+    return only_feeds(a, b) || only_feeds(b, a);
+  }
+
+  /// True if `producer` waits for no collective and nothing but `consumer`
+  /// needs it.
+  bool only_feeds(uint32_t producer, uint32_t consumer) const {
+    const FusionNode& node = graph_.nodes()[producer];
+    const bool waits = std::any_of(node.waits_for.begin(), node.waits_for.end(),
+                                   [](uint64_t bits) { return bits != 0; });
+    return !waits && !node.read_outside &&
+           node.after == std::vector<uint32_t>{consumer};
+  }
+
+  bool is_producer_rule(uint32_t producer, uint32_t consumer) const {
+    const FusionNode& node = graph_.nodes()[producer];
+    return !node.read_outside && node.after == std::vector<uint32_t>{consumer};
+  }
+
+  void push(uint32_t a, uint32_t b) {
+    if (!delays_nothing(a, b)) return;
+    if (options_.producers_only && !is_producer_rule(a, b) &&
+        !is_producer_rule(b, a))
+      return;
+    const auto figures = fused(a, b);
+    if (!figures) return;
+    const double gain = tree_.nodes_[a].estimate_ns +
+                        tree_.nodes_[b].estimate_ns + costs_.dispatch_ns -
+                        fused_price(*figures, tree_.nodes_[a], tree_.nodes_[b]);
+    if (gain > 0 || options_.producers_only) queue_.push({gain, a, b});
+  }
+
+  void push_candidates(uint32_t id) {
+    const FusionNode& node = graph_.nodes()[id];
+    if (!node.is_kernel) return;
+    const bool is_new = node.ops.size() > 1;
+    for (const uint32_t next : node.after) {
+      if (graph_.nodes()[next].is_kernel) push(id, next);
+    }
+    if (is_new) {
+      for (const uint32_t before : node.before) {
+        if (graph_.nodes()[before].is_kernel) push(before, id);
+      }
+    }
+    if (!options_.siblings || options_.producers_only) return;
+    for (const uint32_t other : graph_.siblings(id)) {
+      if (!is_new && other < id) continue;  // Pushed by the other one.
+      const bool adjacent =
+          std::binary_search(node.after.begin(), node.after.end(), other) ||
+          std::binary_search(node.before.begin(), node.before.end(), other);
+      if (!adjacent) push(std::min(id, other), std::max(id, other));
+    }
+  }
+
+  void take(const Candidate& candidate) {
+    const auto& [gain, a, b] = candidate;
+    if (!graph_.nodes()[a].alive || !graph_.nodes()[b].alive) return;
+    if (!graph_.is_convex(a, b)) return;
+    const auto figures = fused(a, b);
+    if (!figures) return;
+    const double price =
+        fused_price(*figures, tree_.nodes_[a], tree_.nodes_[b]);
+    const uint32_t merged = graph_.merge(a, b);
+    Node entry;
+    entry.ops = graph_.nodes()[merged].ops;
+    entry.left = a;
+    entry.right = b;
+    entry.key = figures->key;
+    entry.flops = figures->flops;
+    entry.bytes = figures->bytes;
+    entry.estimate_ns = price;
+    tree_.nodes_.push_back(std::move(entry));
+    starts_.push_back(std::max(starts_[a], starts_[b]));
+    push_candidates(merged);
+  }
+
+  ScheduleCache& cache_;
+  const CostModel& costs_;
+  const FusionOptions& options_;
+  FusionGraph graph_;
+  FusionTree tree_;
+  std::priority_queue<Candidate> queue_;
+  std::unordered_map<std::string, std::optional<Figures>> patterns_;
+  std::vector<double> starts_;  ///< [node] in text order, ns.
+  double total_ns_ = 0;
+};
+
+Result<FusionTree> FusionTree::build(ScheduleCache& cache,
+                                     const CostModel& costs,
+                                     const FusionOptions& options) {
+  return Builder(cache, costs, options).build();
+}
+
+double FusionTree::price(const Node& node, const CostModel& costs) const {
+  const UnitPrice price =
+      costs.price(unit_of({node.key, node.flops, node.bytes}));
+  return price.source == PriceSource::kModelled ? node.estimate_ns
+                                                : price.alone_ns;
+}
+
+std::vector<FusionGroup> FusionTree::choose(const CostModel& costs) const {
+  std::vector<double> best(nodes_.size(), 0);
+  std::vector<bool> split(nodes_.size(), false);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    best[i] = price(nodes_[i], costs) + costs.dispatch_ns;
+    if (nodes_[i].left < 0) continue;
+    const double parts = best[static_cast<size_t>(nodes_[i].left)] +
+                         best[static_cast<size_t>(nodes_[i].right)];
+    split[i] = parts < best[i];
+    best[i] = std::min(best[i], parts);
+  }
+  std::vector<const Node*> chosen;
+  std::vector<size_t> stack;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].is_root) stack.push_back(i);
+  }
+  while (!stack.empty()) {
+    const Node& node = nodes_[stack.back()];
+    const bool taken_apart = split[stack.back()];
+    stack.pop_back();
+    if (taken_apart) {
+      stack.push_back(static_cast<size_t>(node.left));
+      stack.push_back(static_cast<size_t>(node.right));
+    } else if (node.left >= 0) {
+      chosen.push_back(&node);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end(),
+            [](const Node* a, const Node* b) { return a->ops < b->ops; });
+  std::vector<FusionGroup> groups;
+  for (const Node* node : chosen) {
+    FusionGroup group{fmt::format("f{}", groups.size()), {}};
+    for (const InstructionId op : node->ops)
+      group.ops.push_back(graph_->at(op).name);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace reprise
