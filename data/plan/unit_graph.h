@@ -67,6 +67,10 @@ struct UnitGraph {
 /// naming the group, bucket or unit and the reason; those of replica groups.
 Result<UnitGraph> plan_units(const OpGraph& graph, const Plan& plan);
 
+/// Fills `predecessors` and `outputs` of units that have their ops. Errors:
+/// kInvalid for a group that computes nothing anyone reads.
+Status connect_units(const OpGraph& graph, UnitGraph* units);
+
 /// The order of a plan that gives none: each unit as soon as the smaller
 /// positions allow, where a collective (its chunks in sequence) comes as soon
 /// as its operands are written. So the identity plan computes in text order.
