@@ -1,0 +1,357 @@
+#include "runtime/kernels/print_kernel.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "data/kernel/group.h"
+#include "runtime/kernels/prelude_text.h"
+
+namespace reprise {
+namespace {
+
+/// How a type is spelled in memory and as a local.
+struct TypeNames {
+  const char* memory;
+  const char* local;
+  const char* load;   ///< Function around a load, or "".
+  const char* store;  ///< Function or cast around a stored local, or "".
+  const char* suffix; ///< Of rk_to_….
+};
+
+TypeNames names_of(PrimitiveType type) {
+  switch (type) {
+    case PrimitiveType::kPred:
+      return {"unsigned char", "bool", "(bool)", "(unsigned char)", "pred"};
+    case PrimitiveType::kS8:
+      return {"signed char", "signed char", "", "", "s8"};
+    case PrimitiveType::kS16:
+      return {"short", "short", "", "", "s16"};
+    case PrimitiveType::kS32:
+      return {"int", "int", "", "", "s32"};
+    case PrimitiveType::kS64:
+      return {"rk_s64", "rk_s64", "", "", "s64"};
+    case PrimitiveType::kU8:
+      return {"unsigned char", "unsigned char", "", "", "u8"};
+    case PrimitiveType::kU16:
+      return {"unsigned short", "unsigned short", "", "", "u16"};
+    case PrimitiveType::kU32:
+      return {"unsigned", "unsigned", "", "", "u32"};
+    case PrimitiveType::kU64:
+      return {"rk_u64", "rk_u64", "", "", "u64"};
+    case PrimitiveType::kBF16:
+      return {"unsigned short", "float", "rk_load_bf16", "rk_store_bf16", "f32"};
+    case PrimitiveType::kF16:
+      return {"unsigned short", "float", "rk_load_f16", "rk_store_f16", "f32"};
+    case PrimitiveType::kF64:
+      return {"double", "double", "", "", "f64"};
+    default:
+      return {"float", "float", "", "", "f32"};
+  }
+}
+
+std::string function_name(Opcode opcode) {
+  std::string name = "rk_" + std::string(opcode_name(opcode));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+std::string literal_text(PrimitiveType type, uint64_t bits) {
+  switch (type) {
+    case PrimitiveType::kF32:
+      return fmt::format("rk_float_of({:#x}u)", bits);
+    case PrimitiveType::kF64:
+      return fmt::format("rk_double_of({:#x}ull)", bits);
+    case PrimitiveType::kBF16:
+    case PrimitiveType::kF16:
+      return fmt::format("{}((unsigned short){:#x})", names_of(type).load, bits);
+    default:
+      return fmt::format("({}){:#x}ull", names_of(type).local, bits);
+  }
+}
+
+const char* comparison_text(const char* direction) {
+  const std::string_view text(direction, 2);
+  if (text == "EQ") return "==";
+  if (text == "NE") return "!=";
+  if (text == "LT") return "<";
+  if (text == "LE") return "<=";
+  return text == "GT" ? ">" : ">=";
+}
+
+class Printer {
+ public:
+  Printer(const Kernel& kernel, std::string_view name) : kernel_(kernel), name_(name) {}
+  std::string print();
+
+ private:
+  std::string index(int32_t expression) const;
+  std::string atom(const IndexAtom& atom) const;
+  std::string apply(const KernelValue& value) const;
+  std::string rounded(PrimitiveType type, std::string text) const;
+  std::string value(const KernelValue& value) const;
+  void line(const std::string& text);
+  void block(const std::vector<KernelStatement>& statements);
+  void statement(const KernelStatement& statement);
+  void store(const KernelStatement& store);
+  void loop(const KernelStatement& loop);
+  void lane_loop(const KernelStatement& loop);
+  void total(const KernelValue& value, int32_t id);
+  bool fits_int() const;
+
+  const Kernel& kernel_;
+  std::string_view name_;
+  std::string text_;
+  size_t depth_ = 1;
+  const char* index_type_ = "int";
+  bool split_ = false;  ///< The next loop is the one a caller may split.
+};
+
+void Printer::line(const std::string& text) {
+  text_.append(2 * depth_, ' ');
+  text_ += text;
+  text_ += '\n';
+}
+
+bool Printer::fits_int() const {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  for (const IndexExpression& expression : kernel_.indices.expressions()) {
+    if (expression.low < -kLimit || expression.high > kLimit) return false;
+    int64_t size = std::abs(expression.constant);
+    for (const IndexTerm& term : expression.terms) {
+      const IndexAtom& inner = kernel_.indices.atom(term.atom);
+      size += std::abs(term.coefficient) * std::max(std::abs(inner.low), std::abs(inner.high));
+    }
+    if (size > kLimit) return false;
+  }
+  for (const KernelLoop& loop : kernel_.loops) {
+    if (loop.extent > kLimit) return false;
+  }
+  return true;
+}
+
+std::string Printer::atom(const IndexAtom& atom) const {
+  switch (atom.kind) {
+    case IndexAtom::Kind::kLoop:
+      return fmt::format("i{}", atom.operand);
+    case IndexAtom::Kind::kValue:
+      return fmt::format("({})rk_clamp<rk_s64>({}, (rk_s64)v{}, {})", index_type_, atom.low,
+                         atom.operand, atom.high);
+    case IndexAtom::Kind::kFloorDiv:
+      return fmt::format("({}) / {}", index(atom.operand), atom.divisor);
+    case IndexAtom::Kind::kMod:
+      return fmt::format("({}) % {}", index(atom.operand), atom.divisor);
+    case IndexAtom::Kind::kClamp:
+      return fmt::format("rk_clamp<{}>({}, {}, {})", index_type_, atom.low, index(atom.operand),
+                         atom.high);
+  }
+  return {};
+}
+
+std::string Printer::index(int32_t expression) const {
+  const IndexExpression& sum = kernel_.indices.at(expression);
+  std::string text = fmt::format("{}", sum.constant);
+  for (const IndexTerm& term : sum.terms) {
+    text += fmt::format(" + {} * ({})", term.coefficient, atom(kernel_.indices.atom(term.atom)));
+  }
+  return text;
+}
+
+std::string Printer::rounded(PrimitiveType type, std::string text) const {
+  if (type == PrimitiveType::kBF16) return "rk_round_bf16(" + text + ")";
+  if (type == PrimitiveType::kF16) return "rk_round_f16(" + text + ")";
+  return text;
+}
+
+std::string Printer::apply(const KernelValue& value) const {
+  const auto operand = [&value](int i) { return fmt::format("v{}", value.operands[i]); };
+  const TypeNames names = names_of(value.type);
+  switch (value.opcode) {
+    case Opcode::kCompare:
+      return fmt::format("{} {} {}", operand(0), comparison_text(value.comparison), operand(1));
+    case Opcode::kSelect:
+      return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));
+    case Opcode::kConvert:
+      return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix, operand(0)));
+    case Opcode::kBitcastConvert: {
+      const PrimitiveType from = kernel_.values[static_cast<size_t>(value.operands[0])].type;
+      const TypeNames source = names_of(from);
+      const std::string bits = fmt::format("{}({})", source.store, operand(0));
+      return fmt::format("{}(__builtin_bit_cast({}, ({}){}))", names.load, names.memory,
+                         source.memory, bits);
+    }
+    default:
+      break;
+  }
+  std::string text = function_name(value.opcode) + "(";
+  for (int i = 0; i < 3 && value.operands[i] >= 0; ++i) {
+    text += (i > 0 ? ", " : "") + operand(i);
+  }
+  return rounded(value.type, text + ")");
+}
+
+std::string Printer::value(const KernelValue& value) const {
+  const TypeNames names = names_of(value.type);
+  switch (value.kind) {
+    case KernelValue::Kind::kLiteral:
+      return literal_text(value.type, value.literal);
+    case KernelValue::Kind::kLoad:
+      return fmt::format("{}(a{}[{}])", names.load, value.source, index(value.index));
+    case KernelValue::Kind::kScratch:
+      return fmt::format("s{}[{}]", value.source, index(value.index));
+    case KernelValue::Kind::kIndex:
+      return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix, index(value.index)));
+    default:
+      return apply(value);
+  }
+}
+
+void Printer::total(const KernelValue& value, int32_t id) {
+  const KernelAccumulator& accumulator = kernel_.accumulators[static_cast<size_t>(value.source)];
+  const TypeNames names = names_of(value.type);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    const std::string combined = rounded(
+        value.type, fmt::format("{0}(r{1}[l], r{1}[l + {2}])", function_name(accumulator.combine),
+                                value.source, width));
+    line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", width, value.source, combined));
+  }
+  line(fmt::format("const {} v{} = r{}[0];", names.local, id, value.source));
+}
+
+void Printer::store(const KernelStatement& store) {
+  const KernelArgument& argument = kernel_.arguments[static_cast<size_t>(store.target)];
+  const TypeNames names = names_of(argument.type);
+  const std::string place = fmt::format("a{}[{}]", store.target, index(store.index));
+  std::string stored = fmt::format("v{}", store.value);
+  if (store.combine != Opcode::kParameter) {
+    stored = rounded(argument.type, fmt::format("{}(({}){}({}), {})",
+                                                function_name(store.combine), names.local,
+                                                names.load, place, stored));
+  }
+  const std::string guard = store.guard < 0 ? "" : fmt::format("if (v{}) ", store.guard);
+  line(fmt::format("{}{} = {}({});", guard, place, names.store, stored));
+}
+
+void Printer::statement(const KernelStatement& statement) {
+  switch (statement.kind) {
+    case KernelStatement::Kind::kLet: {
+      const KernelValue& let = kernel_.values[static_cast<size_t>(statement.value)];
+      if (let.kind == KernelValue::Kind::kTotal) {
+        total(let, statement.value);
+      } else {
+        line(fmt::format("const {} v{} = {};", names_of(let.type).local, statement.value,
+                         value(let)));
+      }
+      break;
+    }
+    case KernelStatement::Kind::kLoop:
+      loop(statement);
+      break;
+    case KernelStatement::Kind::kReset: {
+      const KernelAccumulator& accumulator =
+          kernel_.accumulators[static_cast<size_t>(statement.target)];
+      line(fmt::format("{} r{}[{}];", names_of(accumulator.type).local, statement.target, kLanes));
+      line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", kLanes, statement.target,
+                       literal_text(accumulator.type,
+                                    identity_bits(accumulator.combine, accumulator.type))));
+      break;
+    }
+    case KernelStatement::Kind::kAccumulate: {
+      const KernelAccumulator& accumulator =
+          kernel_.accumulators[static_cast<size_t>(statement.target)];
+      line(fmt::format("r{0}[l] = {1};", statement.target,
+                       rounded(accumulator.type,
+                               fmt::format("{}(r{}[l], v{})", function_name(accumulator.combine),
+                                           statement.target, statement.value))));
+      break;
+    }
+    case KernelStatement::Kind::kStore:
+      store(statement);
+      break;
+    case KernelStatement::Kind::kScratchStore:
+      line(fmt::format("s{}[{}] = v{};", statement.target, index(statement.index),
+                       statement.value));
+      break;
+  }
+}
+
+void Printer::block(const std::vector<KernelStatement>& statements) {
+  for (const KernelStatement& inner : statements) statement(inner);
+}
+
+/// A loop that fills lanes: whole blocks of kLanes, then the rest, by one body.
+void Printer::lane_loop(const KernelStatement& loop) {
+  const int64_t extent = kernel_.loops[static_cast<size_t>(loop.target)].extent;
+  const int64_t whole = extent / kLanes * kLanes;
+  const auto body = [&](const std::string& first, int64_t count) {
+    line("#pragma omp simd");
+    line(fmt::format("for (int l = 0; l < {}; ++l) {{", count));
+    ++depth_;
+    line(fmt::format("const {} i{} = {} + l;", index_type_, loop.target, first));
+    block(loop.body);
+    --depth_;
+    line("}");
+  };
+  if (whole > 0) {
+    line(fmt::format("for ({0} b = 0; b < {1}; b += {2}) {{", index_type_, whole, kLanes));
+    ++depth_;
+    body("b", kLanes);
+    --depth_;
+    line("}");
+  }
+  if (whole < extent) body(fmt::format("{}", whole), extent - whole);
+}
+
+void Printer::loop(const KernelStatement& loop) {
+  const KernelLoop& range = kernel_.loops[static_cast<size_t>(loop.target)];
+  bool innermost = true, lanes = false;
+  for (const KernelStatement& inner : loop.body) {
+    innermost = innermost && inner.kind != KernelStatement::Kind::kLoop;
+    lanes = lanes || inner.kind == KernelStatement::Kind::kAccumulate;
+  }
+  const bool split = split_;
+  split_ = false;
+  if (lanes) {
+    lane_loop(loop);
+    return;
+  }
+  const std::string from = split ? fmt::format("({})begin", index_type_) : "0";
+  const std::string to = split ? fmt::format("({})end", index_type_)
+                               : fmt::format("{}", range.extent);
+  if (innermost && range.independent) line("#pragma omp simd");
+  line(fmt::format("for ({0} i{1} = {2}; i{1} < {3}; ++i{1}) {{", index_type_, loop.target, from,
+                   to));
+  ++depth_;
+  block(loop.body);
+  --depth_;
+  line("}");
+}
+
+std::string Printer::print() {
+  if (!fits_int()) index_type_ = "rk_s64";
+  text_ = fmt::format(
+      "extern \"C\" void {}(void* const* args, long long begin, long long end) {{\n", name_);
+  for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
+    const KernelArgument& argument = kernel_.arguments[i];
+    line(fmt::format("{0}{1}* a{2} = ({0}{1}*)args[{2}];", argument.is_output ? "" : "const ",
+                     names_of(argument.type).memory, i));
+  }
+  for (size_t i = 0; i < kernel_.scratches.size(); ++i) {
+    line(fmt::format("alignas(64) {} s{}[{}];", names_of(kernel_.scratches[i].type).local, i,
+                     kernel_.scratches[i].elements));
+  }
+  split_ = outer_extent(kernel_) > 1;
+  if (!split_) line("(void)begin, (void)end;");
+  block(kernel_.body);
+  text_ += "}\n";
+  return std::move(text_);
+}
+
+}  // namespace
+
+std::string print_kernel(const Kernel& kernel, std::string_view name) {
+  return Printer(kernel, name).print();
+}
+
+std::string_view kernel_prelude() { return kPreludeText; }
+
+}  // namespace reprise
