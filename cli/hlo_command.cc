@@ -138,38 +138,28 @@ class HloCommand : public Command {
   void add_flags(CLI::App& app) override {
     app.add_option("file", file_, "HLO text, of any dialect that XLA dumps")
         ->required();
-    auto* table =
-        app.add_flag("--table", table_,
-                     "one row an instruction (with --computation: of it)");
-    auto* dot = app.add_flag("--dot", dot_,
-                             "the graph of --around or --computation as DOT");
-    auto* svg = app.add_flag("--svg", svg_, "the same drawn as SVG");
-    auto* manifest = app.add_flag(
-        "--manifest", manifest_, "the skeleton of a manifest for this program");
-    auto* around = app.add_option("--around", around_,
-                                  "instruction in the middle of the graph");
+    app.add_flag("--table", table_,
+                 "one row an instruction of the entry or of --computation");
+    app.add_flag("--dot", dot_, "graph of --around or --computation as DOT");
+    app.add_flag("--svg", svg_, "the same, drawn as SVG");
+    app.add_flag("--manifest", manifest_,
+                 "skeleton of a manifest for this program");
+    app.add_option("--around", around_,
+                   "instruction in the middle of the graph");
     app.add_option("--hops", hops_, "edges from it, either way (default 2)")
-        ->check(CLI::NonNegativeNumber)
-        ->needs(around);
+        ->check(CLI::NonNegativeNumber);
     app.add_option(
-           "--computation", computation_,
-           "a fused or called computation with every edge that touches it")
-        ->excludes(around);
+        "--computation", computation_,
+        "fused or called computation, with every edge that touches it");
     app.add_option("-o,--output", output_,
-                   "write the graph or manifest here, not to stdout");
+                   "file for the graph or manifest (default stdout)");
     app.add_flag("--force", force_, "replace an existing output");
     add_format_flag(app, format_);
-    table->excludes(dot)->excludes(svg)->excludes(manifest);
-    dot->excludes(svg)->excludes(manifest);
-    svg->excludes(manifest);
   }
 
   Result<int> run() override {
-    if ((dot_ || svg_) && around_.empty() && computation_.empty()) {
-      fmt::print(stderr,
-                 "reprise hlo: --dot and --svg need --around INSTRUCTION or "
-                 "--computation "
-                 "COMPUTATION\n");
+    if (const char* wrong = misuse()) {
+      fmt::print(stderr, "reprise hlo: {}\n", wrong);
       return kExitUsage;
     }
     const auto module = parse_hlo_file(file_);
@@ -185,6 +175,29 @@ class HloCommand : public Command {
   }
 
  private:
+  /// What is wrong with the combination of flags, or null.
+  const char* misuse() const {
+    const bool graph = dot_ || svg_;
+    if (table_ + dot_ + svg_ + manifest_ > 1) {
+      return "--table, --dot, --svg and --manifest exclude each other";
+    }
+    if (!around_.empty() && !computation_.empty()) {
+      return "--around and --computation exclude each other";
+    }
+    if (graph && around_.empty() && computation_.empty()) {
+      return "--dot and --svg need --around INSTRUCTION or --computation "
+             "COMPUTATION";
+    }
+    if (!around_.empty() && !graph) return "--around needs --dot or --svg";
+    if (!computation_.empty() && !graph && !table_) {
+      return "--computation needs --dot, --svg or --table";
+    }
+    if (!output_.empty() && !graph && !manifest_) {
+      return "--output takes a graph or a manifest; the rest prints on stdout";
+    }
+    return nullptr;
+  }
+
   Result<int> draw(const Module& module) const {
     const auto graph = around_.empty()
                            ? graph_of_computation(module, computation_)
