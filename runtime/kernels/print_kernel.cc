@@ -212,6 +212,7 @@ void Printer::total(const KernelValue& value, int32_t id) {
     const std::string combined = rounded(
         value.type, fmt::format("{0}(r{1}[l], r{1}[l + {2}])", function_name(accumulator.combine),
                                 value.source, width));
+    if (width > 2) line("#pragma omp simd");
     line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", width, value.source, combined));
   }
   line(fmt::format("const {} v{} = r{}[0];", names.local, id, value.source));
