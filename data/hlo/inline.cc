@@ -1,4 +1,5 @@
 // Inlines calls and removes tuples that only carry values to get-tuple-element.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,7 +9,7 @@ namespace reprise {
 namespace {
 
 constexpr int kMaxCallDepth = 200;
-constexpr size_t kMaxInstructions = 10'000'000;
+constexpr int64_t kMaxInstructions = 10'000'000;
 
 class Inliner {
  public:
@@ -46,6 +47,27 @@ class Inliner {
   const Module& module_;
   Computation result_;
 };
+
+/// Refuses modules whose calls multiply beyond reason; callees stand before
+/// callers.
+Status check_size(const Module& module) {
+  std::vector<int64_t> sizes;
+  for (const Computation& computation : module.computations) {
+    int64_t size = 0;
+    for (const Instruction& instruction : computation.instructions) {
+      const bool is_call = instruction.opcode == Opcode::kCall;
+      const auto callee =
+          is_call ? called_computation(instruction) : std::nullopt;
+      size = std::min(size + (callee ? sizes[index_of(*callee)] : 1),
+                      kMaxInstructions + 1);
+    }
+    sizes.push_back(size);
+  }
+  if (sizes[index_of(module.entry)] <= kMaxInstructions) return {};
+  return fail(ErrorKind::kUnsupported,
+              "inlining the calls of `{}` makes more than {} instructions",
+              module.name, kMaxInstructions);
+}
 
 std::vector<InstructionId> predecessors_of(
     const Instruction& instruction, const std::vector<InstructionId>& map) {
@@ -105,11 +127,6 @@ Result<InstructionId> Inliner::copy(
       if (!root) return root;
       map.push_back(*root);
       continue;
-    }
-    if (result_.instructions.size() >= kMaxInstructions) {
-      return fail(ErrorKind::kUnsupported,
-                  "inlining the calls of `{}` makes more than {} instructions",
-                  module_.name, kMaxInstructions);
     }
     Instruction instruction = original;
     instruction.name = prefix + original.name;
@@ -193,6 +210,8 @@ void Inliner::drop_unused_tuples() {
 }  // namespace
 
 Result<Module> inline_calls(const Module& module) {
+  const Status size = check_size(module);
+  if (!size) return tl::unexpected<Error>(size.error());
   auto entry = Inliner(module).run();
   if (!entry) return tl::unexpected<Error>(entry.error());
   Module inlined = module;

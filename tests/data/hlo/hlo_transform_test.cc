@@ -1,0 +1,230 @@
+// Attributes, costs, inlining, graphs: figures derived by hand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "data/hlo/cost_analysis.h"
+#include "data/hlo/hlo.h"
+#include "data/hlo/hlo_graph.h"
+#include "data/hlo/hlo_verifier.h"
+#include "data/hlo/module_summary.h"
+
+namespace reprise {
+namespace {
+
+constexpr const char* kNested = R"(HloModule nested
+
+%inner (ia: f32[4]) -> (f32[4], f32[4]) {
+  %ia = f32[4] parameter(0)
+  %neg = f32[4] negate(%ia)
+  ROOT %pair = (f32[4], f32[4]) tuple(%neg, %ia)
+}
+
+%outer (oa: f32[4]) -> f32[4] {
+  %oa = f32[4] parameter(0)
+  %in = (f32[4], f32[4]) call(%oa), to_apply=%inner
+  %left = f32[4] get-tuple-element(%in), index=0
+  %right = f32[4] get-tuple-element(%in), index=1
+  ROOT %sum = f32[4] add(%left, %right)
+}
+
+ENTRY %main (x: f32[4]) -> f32[4] {
+  %x = f32[4] parameter(0)
+  %once = f32[4] call(%x), to_apply=%outer
+  %twice = f32[4] call(%once), to_apply=%outer
+  ROOT %out = f32[4] multiply(%once, %twice)
+}
+)";
+
+Module parsed(const std::string& text) {
+  auto module = parse_hlo(text, "in.hlo");
+  EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message);
+  return module ? std::move(*module) : Module();
+}
+
+Instruction with_groups(const std::string& groups) {
+  const Module module = parsed(
+      "HloModule m\n%s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+      "  ROOT c = f32[] add(a, b)\n}\nENTRY %e {\n  x = f32[8] parameter(0)\n"
+      "  ROOT r = f32[8] all-reduce(x), replica_groups=" +
+      groups + ", to_apply=%s\n}\n");
+  return module.entry_computation().instructions[1];
+}
+
+using Groups = std::vector<std::vector<int64_t>>;
+
+TEST(HloAttributes, ResolvesReplicaGroupsOfBothForms) {
+  EXPECT_EQ(*replica_groups(with_groups("{}"), 3), (Groups{{0, 1, 2}}));
+  EXPECT_EQ(*replica_groups(with_groups("{{0,2},{1,3}}"), 4),
+            (Groups{{0, 2}, {1, 3}}));
+  EXPECT_EQ(*replica_groups(with_groups("[2,4]<=[8]"), 8),
+            (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  // iota(6) as 2x3 transposed to 3x2: 0 3 / 1 4 / 2 5.
+  EXPECT_EQ(*replica_groups(with_groups("[3,2]<=[2,3]T(1,0)"), 6),
+            (Groups{{0, 3}, {1, 4}, {2, 5}}));
+}
+
+TEST(HloInline, InlinesNestedCallsAndDropsTheirTuples) {
+  const auto inlined = inline_calls(parsed(kNested));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  std::vector<std::string> names;
+  for (const Instruction& instruction :
+       inlined->entry_computation().instructions) {
+    names.push_back(instruction.name);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"x", "once/in/neg", "once/sum",
+                                      "twice/in/neg", "twice/sum", "out"}));
+  EXPECT_TRUE(verify(*inlined).has_value());
+  const auto again = parse_hlo(print_hlo(*inlined));
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_EQ(print_hlo(*again), print_hlo(*inlined));
+}
+
+TEST(HloInline, RefusesCallsThatExplode) {
+  // 30 levels, each calling the level below twice: 2^30 instructions.
+  std::string text =
+      "HloModule m\n%c0 {\n  p = f32[] parameter(0)\n  ROOT n = f32[] "
+      "negate(p)\n}\n";
+  for (int i = 1; i < 30; ++i) {
+    text += fmt::format(
+        "%c{0} {{\n  p = f32[] parameter(0)\n  a = f32[] call(p), "
+        "to_apply=%c{1}\n"
+        "  ROOT b = f32[] call(a), to_apply=%c{1}\n}}\n",
+        i, i - 1);
+  }
+  text +=
+      "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), "
+      "to_apply=%c29\n}\n";
+  const auto inlined = inline_calls(parsed(text));
+  ASSERT_FALSE(inlined.has_value());
+  EXPECT_EQ(inlined.error().kind, ErrorKind::kUnsupported);
+  // Costs are kept by computation, so they do not explode: 2^29 negations.
+  EXPECT_EQ(summarize(parsed(text)).cost.flops, 536870912.0);
+}
+
+InstructionCost cost_of(const std::string& body) {
+  const Module module = parsed(
+      "HloModule m\n%sum {\n  a = f32[] parameter(0)\n  b = f32[] "
+      "parameter(1)\n"
+      "  ROOT c = f32[] add(a, b)\n}\nENTRY %e {\n" +
+      body + "}\n");
+  const Computation& entry = module.entry_computation();
+  return instruction_cost(module, entry, entry.root);
+}
+
+TEST(HloCost, CountsDotsReductionsAndTranscendentals) {
+  // 4x5 outputs, 6 products each, 2 flops a product; bytes 4 * (24 + 30 + 20).
+  InstructionCost cost = cost_of(
+      "  m = f32[4,6] parameter(0)\n  n = f32[6,5] parameter(1)\n  ROOT d = "
+      "f32[4,5] dot(m, n), "
+      "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n");
+  EXPECT_EQ(cost.flops, 240);
+  EXPECT_EQ(cost.bytes, 296);
+  // 24 inputs to 4 outputs: 20 additions.
+  cost = cost_of(
+      "  m = f32[4,6] parameter(0)\n  z = f32[] constant(0)\n"
+      "  ROOT r = f32[4] reduce(m, z), dimensions={1}, to_apply=%sum\n");
+  EXPECT_EQ(cost.flops, 20);
+  cost = cost_of("  m = f32[4,6] parameter(0)\n  ROOT t = f32[4,6] tanh(m)\n");
+  EXPECT_EQ(cost.flops, 0);
+  EXPECT_EQ(cost.transcendentals, 24);
+}
+
+TEST(HloCost, CountsOnlyTapsInsideOfTheImage) {
+  // 3 positions, taps 3, padding 1: 2 + 3 + 2 = 7 products of 2 flops, 1
+  // feature.
+  const InstructionCost cost = cost_of(
+      "  x = f32[1,3,1] parameter(0)\n  k = f32[3,1,1] parameter(1)\n"
+      "  ROOT c = f32[1,3,1] convolution(x, k), window={size=3 pad=1_1}, "
+      "dim_labels=b0f_0io->b0f\n");
+  EXPECT_EQ(cost.flops, 14);
+}
+
+constexpr const char* kLoop = R"(HloModule m
+%body (s: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %s = (s32[], f32[8]) parameter(0)
+  %i = s32[] get-tuple-element(%s), index=0
+  %one = s32[] constant(1)
+  %next = s32[] add(%i, %one)
+  %v = f32[8] get-tuple-element(%s), index=1
+  %w = f32[8] negate(%v)
+  ROOT %r = (s32[], f32[8]) tuple(%next, %w)
+}
+%condition (t: (s32[], f32[8])) -> pred[] {
+  %t = (s32[], f32[8]) parameter(0)
+  %j = s32[] get-tuple-element(%t), index=0
+  %limit = s32[] constant(10)
+  ROOT %less = pred[] compare(%j, %limit), direction=LT
+}
+ENTRY %e (x: f32[8]) -> (s32[], f32[8]) {
+  %x = f32[8] parameter(0)
+  %zero = s32[] constant(0)
+  %init = (s32[], f32[8]) tuple(%zero, %x)
+  ROOT %loop = (s32[], f32[8]) while(%init), condition=%condition, body=%body
+}
+)";
+
+TEST(HloCost, MultipliesLoopsByTheirTrips) {
+  const Module module = parsed(kLoop);
+  const Computation& entry = module.entry_computation();
+  EXPECT_EQ(trip_count(module, entry, entry.at(entry.root)), 10);
+  // Body: 1 + 8 flops, condition: 1; XLA counts one trip.
+  EXPECT_EQ(instruction_cost(module, entry, entry.root).flops, 10);
+  EXPECT_EQ(summarize(module).cost.flops, 100);
+}
+
+TEST(HloCost, ReadsKnownTripCounts) {
+  std::string text = kLoop;
+  text.replace(
+      text.find("body=%body\n"), 10,
+      "body=%body, backend_config={\"known_trip_count\":{\"n\":\"126\"}}");
+  const Module module = parsed(text);
+  const Computation& entry = module.entry_computation();
+  EXPECT_EQ(trip_count(module, entry, entry.at(entry.root)), 126);
+}
+
+TEST(HloGraph, ShowsTheNeighbourhoodOfAnInstruction) {
+  const Module module = parsed(kNested);
+  const auto graph = graph_around(module, "twice", 1);
+  ASSERT_TRUE(graph.has_value());
+  ASSERT_EQ(graph->nodes.size(), 3u);  // once, twice, out
+  EXPECT_EQ(graph->nodes[0].name, "once");
+  EXPECT_TRUE(graph->nodes[0].has_more);
+  EXPECT_TRUE(graph->nodes[1].is_center);
+  ASSERT_EQ(graph->edges.size(), 3u);
+  EXPECT_EQ(graph->edges[0].bytes, 16);
+  EXPECT_FALSE(graph_around(module, "nowhere", 1).has_value());
+  EXPECT_TRUE(graph_around(module, "outer/sum", 1).has_value());
+}
+
+TEST(HloGraph, ShowsAComputationWithEveryEdgeThatTouchesIt) {
+  const auto graph = graph_of_computation(parsed(kNested), "outer");
+  ASSERT_TRUE(graph.has_value());
+  // In: x and once. Inside: 5. Out: twice and out, the users of the two calls.
+  EXPECT_EQ(graph->nodes.size(), 9u);
+  const auto touching = [&](bool outside) {
+    return std::count_if(graph->edges.begin(), graph->edges.end(),
+                         [&](const GraphEdge& edge) {
+                           return (graph->nodes[edge.from].is_outside ||
+                                   graph->nodes[edge.to].is_outside) == outside;
+                         });
+  };
+  EXPECT_EQ(touching(true), 4);
+  EXPECT_EQ(touching(false), 5);
+  for (const GraphEdge& edge : graph->edges) EXPECT_LT(edge.from, edge.to);
+}
+
+TEST(HloGraph, DrawsEscapedText) {
+  HloGraph graph;
+  graph.title = "a<b & \"c\"";
+  graph.nodes.push_back({.name = "x\"y", .opcode = "add", .shape = "f32[]"});
+  const std::string svg = graph_svg(graph);
+  EXPECT_NE(svg.find("a&lt;b &amp; &quot;c&quot;"), std::string::npos);
+  EXPECT_NE(graph_dot(graph).find("x\\\"y"), std::string::npos);
+  EXPECT_EQ(short_bytes(25458936), "25.5 MB");
+  EXPECT_EQ(short_bytes(999999), "1.00 MB");
+}
+
+}  // namespace
+}  // namespace reprise
