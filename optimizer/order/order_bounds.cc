@@ -1,6 +1,7 @@
 #include "optimizer/order/order_bounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <queue>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr uint32_t kMaxOpsOfPairs = 300;
 constexpr uint32_t kMaxOpsOfShaving = 60;
+constexpr uint32_t kMaxOpsOfSets = 4000;
 
 std::vector<MachineJob> jobs_of_stream(const OrderGraph& graph,
                                        uint32_t stream) {
@@ -20,6 +22,40 @@ std::vector<MachineJob> jobs_of_stream(const OrderGraph& graph,
     jobs.push_back({graph.heads()[op], graph.duration(op), graph.tails()[op]});
   }
   return jobs;
+}
+
+/// Heads that count, for each op and stream, all predecessors run by release.
+std::vector<int64_t> set_heads(const OrderGraph& graph) {
+  const size_t words = (graph.size() + 63) / 64;
+  std::vector<uint64_t> before(graph.size() * words, 0);
+  std::vector<int64_t> heads(graph.size(), 0);
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> sets(graph.streams());
+  for (const uint32_t op : graph.topological()) {
+    uint64_t* row = &before[op * words];
+    for (const uint32_t pred : graph.predecessors(op)) {
+      for (size_t w = 0; w < words; ++w) row[w] |= before[pred * words + w];
+      row[pred / 64] |= uint64_t{1} << (pred % 64);
+      heads[op] = std::max(heads[op], heads[pred] + graph.duration(pred));
+    }
+    for (auto& set : sets) set.clear();
+    for (size_t w = 0; w < words; ++w) {
+      for (uint64_t bits = row[w]; bits != 0; bits &= bits - 1) {
+        const auto pred = static_cast<uint32_t>(w * 64) +
+                          static_cast<uint32_t>(std::countr_zero(bits));
+        sets[graph.stream(pred)].emplace_back(heads[pred],
+                                              graph.duration(pred));
+      }
+    }
+    for (auto& set : sets) {
+      std::sort(set.begin(), set.end());
+      int64_t end = 0;
+      for (const auto& [head, duration] : set) {
+        end = std::max(end, head) + duration;
+      }
+      heads[op] = std::max(heads[op], end);
+    }
+  }
+  return heads;
 }
 
 /// Fixes, until nothing changes, every undecided pair of which one direction is
@@ -111,6 +147,26 @@ int64_t jackson_bound(const OrderGraph& graph) {
   return bound;
 }
 
+int64_t set_bound(const OrderGraph& graph) {
+  OrderInstance reversed = graph.instance();
+  for (auto& [before, after] : reversed.dependencies) std::swap(before, after);
+  const auto mirror = OrderGraph::make(std::move(reversed));
+  REPRISE_CHECK(mirror.has_value());
+  const std::vector<int64_t> heads = set_heads(graph);
+  const std::vector<int64_t> tails = set_heads(*mirror);
+  int64_t bound = 0;
+  for (uint32_t stream = 0; stream < graph.streams(); ++stream) {
+    std::vector<MachineJob> jobs;
+    for (uint32_t op = 0; op < graph.size(); ++op) {
+      if (graph.stream(op) != stream) continue;
+      jobs.push_back({heads[op], graph.duration(op), tails[op]});
+      bound = std::max(bound, heads[op] + graph.duration(op) + tails[op]);
+    }
+    bound = std::max(bound, jackson_preemptive_bound(jobs));
+  }
+  return bound;
+}
+
 int64_t destructive_bound(const OrderGraph& graph, int64_t upper_bound,
                           const DestructiveOptions& options) {
   uint64_t work_left = options.work_limit;
@@ -124,7 +180,9 @@ int64_t destructive_bound(const OrderGraph& graph, int64_t upper_bound,
 
 int64_t order_lower_bound(const OrderGraph& graph, int64_t upper_bound) {
   if (graph.size() > kMaxOpsOfPairs) {
-    return std::min(jackson_bound(graph), upper_bound);
+    const int64_t bound =
+        graph.size() > kMaxOpsOfSets ? jackson_bound(graph) : set_bound(graph);
+    return std::min(bound, upper_bound);
   }
   return destructive_bound(graph, upper_bound,
                            {.shaving = graph.size() <= kMaxOpsOfShaving});

@@ -24,6 +24,11 @@ int64_t jackson_preemptive_bound(std::span<const MachineJob> jobs);
 /// the graph).
 int64_t jackson_bound(const OrderGraph& graph);
 
+/// Jackson's bound with stronger heads and tails: an op starts no earlier than
+/// each stream can run all of its predecessors there, and ends likewise. Cost:
+/// O(ops^2 log ops) time, ops^2 bits.
+int64_t set_bound(const OrderGraph& graph);
+
 struct DestructiveOptions {
   bool shaving = true;  ///< Try both directions of every undecided pair.
   uint64_t work_limit =

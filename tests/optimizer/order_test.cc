@@ -75,6 +75,8 @@ TEST(OrderBounds, NeverExceedTheOptimum) {
     const int64_t jackson = jackson_bound(graph);
     const int64_t pairs = destructive_bound(graph, 1000, {.shaving = false});
     const int64_t shaved = destructive_bound(graph, 1000);
+    EXPECT_LE(jackson, set_bound(graph)) << seed;
+    EXPECT_LE(set_bound(graph), optimum) << seed;
     EXPECT_LE(jackson, pairs) << seed;
     EXPECT_LE(pairs, shaved) << seed;
     EXPECT_LE(shaved, optimum) << seed;

@@ -1,0 +1,35 @@
+#include "optimizer/plan_pricer.h"
+
+namespace reprise {
+
+Result<std::unique_ptr<PlanPricer>> PlanPricer::make(const Module& inlined,
+                                                     const CostModel& costs) {
+  auto pricer = std::make_unique<PlanPricer>();
+  pricer->module_ = &inlined;
+  pricer->costs_ = &costs;
+  if (Status ok = open_cache(inlined, &pricer->cache_); !ok)
+    return pass(ok.error());
+  return pricer;
+}
+
+Result<PricedPlanPtr> PlanPricer::price(Plan plan) {
+  ++evaluations_;
+  auto schedule = lower_schedule(*module_, plan, &cache_);
+  if (!schedule) return pass(schedule.error());
+  auto priced = std::make_unique<PricedPlan>();
+  priced->plan = std::move(plan);
+  priced->schedule = *std::move(schedule);
+  priced->priced = price_schedule(priced->schedule, *costs_);
+  priced->graph = step_graph(priced->schedule);
+  priced->step_time_ns = replay_step_time(priced->priced);
+  return priced;
+}
+
+Result<PricedPlanPtr> PlanPricer::reorder(
+    const PricedPlan& from, const std::vector<uint32_t>& sequence) {
+  Plan plan = from.plan;
+  plan.order = order_names(from.schedule, sequence);
+  return price(std::move(plan));
+}
+
+}  // namespace reprise
