@@ -1,9 +1,10 @@
-// print_module FILE [--rename] [--no-metadata] [--operand-shapes]: canonical
-// text on stdout. With --rename every instruction gets a new name first, so
-// that no stored text can survive.
+// print_module FILE [--rename] [--no-metadata] [--operand-shapes] [--cost]:
+// canonical text on stdout. With --rename every instruction gets a new name
+// first, so that no stored text can survive.
 #include <cstdio>
 #include <string_view>
 
+#include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
 
 int main(int argc, char** argv) {
@@ -18,6 +19,14 @@ int main(int argc, char** argv) {
     const std::string_view flag = argv[i];
     if (flag == "--no-metadata") options.metadata = false;
     if (flag == "--operand-shapes") options.operand_shapes = true;
+    if (flag == "--cost") {
+      // One trip a loop, as XLA counts.
+      const auto cost =
+          reprise::CostAnalysis(*module).computation(module->entry);
+      std::printf("%.17g %.17g %.17g\n", cost.flops, cost.transcendentals,
+                  cost.bytes);
+      return 0;
+    }
     if (flag != "--rename") continue;
     int count = 0;
     for (auto& computation : module->computations) {
