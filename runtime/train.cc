@@ -1,13 +1,12 @@
 #include "runtime/train.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "profiler/recorder.h"
 #include "runtime/clock_offset.h"
+#include "runtime/core_choice.h"
 
 namespace reprise {
 namespace {
@@ -69,21 +68,6 @@ Status compare_states(const std::vector<std::string>& digests,
   return {};
 }
 
-// Cores are dealt to the ranks of a host in order, when there are enough.
-int core_for(const TrainOptions& options, const ProcessGroup& group) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (!options.pin || ::sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
-      CPU_COUNT(&allowed) < group.local_size()) {
-    return -1;
-  }
-  int place = group.local_rank();
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed) && place-- == 0) return core;
-  }
-  return -1;
-}
-
 // Between two ranks the communicator has named the other one already.
 Error name_lost_ranks(Error error, ProcessGroup& group) {
   if (group.size() <= 2) return error;
@@ -115,7 +99,8 @@ class Session {
 
  private:
   Status set_up() {
-    Status status = compare_schedules(program_.schedule, group_);
+    Status status = check_steps();
+    if (status) status = compare_schedules(program_.schedule, group_);
     if (!status) return status;
     Result<LoadedKernels> kernels =
         load_kernels(program_.schedule,
@@ -125,6 +110,9 @@ class Session {
     if (!kernels) return pass(kernels.error());
     kernels_ = std::move(*kernels);
     if (!kernels_.note.empty()) result_.notes.push_back(kernels_.note);
+    const Result<int> core = choose_core(group_);
+    if (!core) return pass(core.error());
+    if (options_.pin) core_ = *core;
     status = agree(group_, make_recorder());
     if (status) status = agree(group_, make_communicator());
     if (status) status = agree(group_, make_run());
@@ -133,6 +121,21 @@ class Session {
     if (!clock) return pass(clock.error());
     first_clock_ = *clock;
     return group_.barrier();
+  }
+
+  // The reference holds one number of steps only: say so before training.
+  Status check_steps() const {
+    if (!options_.verify) return {};
+    if (program_.manifest.reference_file.empty()) {
+      return fail(ErrorKind::kInvalid, "{}: the manifest names no reference",
+                  program_.manifest.name);
+    }
+    if (program_.manifest.reference_steps == options_.steps) return {};
+    return fail(ErrorKind::kInvalid,
+                "{}: the reference took {} steps, this run {}; use --steps {}",
+                program_.manifest.reference_file,
+                program_.manifest.reference_steps, options_.steps,
+                program_.manifest.reference_steps);
   }
 
   Status make_recorder() {
@@ -163,7 +166,7 @@ class Session {
   Status make_run() {
     Result<std::unique_ptr<TrainingRun>> run = TrainingRun::create(
         program_, kernels_.code, *communicator_, recorder_.get(), group_.rank(),
-        {.pin_core = core_for(options_, group_)});
+        {.pin_core = core_});
     if (!run) return pass(run.error());
     run_ = std::move(*run);
     return {};
@@ -249,6 +252,7 @@ class Session {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<TrainingRun> run_;
+  int core_ = -1;
   ClockReading first_clock_;
   std::vector<int64_t> durations_;
   std::vector<double> losses_, corrects_;

@@ -24,9 +24,9 @@ Result<TestProgram> load_test_program(const std::string& name,
   return TestProgram{std::move(*inlined), std::move(*manifest)};
 }
 
-Result<std::unique_ptr<TestRun>> make_test_run(const TestProgram& program,
-                                               const Plan& plan,
-                                               bool interpret) {
+Result<std::unique_ptr<TestRun>> make_test_run(
+    const TestProgram& program, const Plan& plan, bool interpret, int64_t rank,
+    std::unique_ptr<Communicator> communicator) {
   auto made = std::make_unique<TestRun>();
   Result<Schedule> schedule = lower_schedule(program.module, plan);
   if (!schedule) return pass(schedule.error());
@@ -39,12 +39,13 @@ Result<std::unique_ptr<TestRun>> make_test_run(const TestProgram& program,
       *alone);
   if (!kernels) return pass(kernels.error());
   made->kernels = std::move(*kernels);
-  made->communicator = make_solo_communicator();
+  made->communicator =
+      communicator ? std::move(communicator) : make_solo_communicator();
   const TrainingProgram training{.module = program.module,
                                  .manifest = program.manifest,
                                  .schedule = made->schedule};
   Result<std::unique_ptr<TrainingRun>> run = TrainingRun::create(
-      training, made->kernels.code, *made->communicator, nullptr, 0, {});
+      training, made->kernels.code, *made->communicator, nullptr, rank, {});
   if (!run) return pass(run.error());
   made->run = std::move(*run);
   return made;

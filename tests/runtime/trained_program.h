@@ -29,7 +29,7 @@ struct TestProgram {
 Result<TestProgram> load_test_program(const std::string& name,
                                       const Rewrite& rewrite = {});
 
-/// One rank alone, under one plan.
+/// One rank under one plan.
 struct TestRun {
   Schedule schedule;
   LoadedKernels kernels;
@@ -37,10 +37,11 @@ struct TestRun {
   std::unique_ptr<TrainingRun> run;
 };
 
-/// Lowers and compiles. The program must outlive the run.
-Result<std::unique_ptr<TestRun>> make_test_run(const TestProgram& program,
-                                               const Plan& plan,
-                                               bool interpret = false);
+/// Lowers and compiles. The program must outlive the run. Rank 0 alone, unless
+/// a communicator says otherwise.
+Result<std::unique_ptr<TestRun>> make_test_run(
+    const TestProgram& program, const Plan& plan, bool interpret = false,
+    int64_t rank = 0, std::unique_ptr<Communicator> communicator = nullptr);
 
 /// Trains from step 0 and returns each step's loss.
 Result<std::vector<double>> train_steps(TestRun& run, int32_t steps);
