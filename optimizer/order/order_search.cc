@@ -82,6 +82,7 @@ Search::Search(const OrderGraph& graph, const OrderSearchOptions& options,
 }
 
 bool Search::out_of_time() const {
+  if (options_.should_stop && options_.should_stop()) return true;
   return options_.time_limit &&
          std::chrono::steady_clock::now() - begin_ >= *options_.time_limit;
 }

@@ -1,0 +1,244 @@
+#include "optimizer/optimize.h"
+
+#include <algorithm>
+#include <map>
+
+#include "data/hlo/hlo.h"
+#include "optimizer/baselines.h"
+#include "optimizer/fusion.h"
+#include "optimizer/plan_search.h"
+#include "optimizer/step_bound.h"
+
+namespace reprise {
+namespace {
+
+/// Adds prices for keys that the trace did not measure. True when one was new.
+bool learn(CostModel& costs, const std::vector<Measurement>& measurements) {
+  bool is_new = false;
+  for (const Measurement& measurement : measurements) {
+    if (measurement.samples <= 0) continue;
+    is_new |=
+        costs.units
+            .emplace(measurement.key,
+                     UnitPrice{
+                         .alone_ns = static_cast<double>(measurement.median_ns),
+                         .uncertainty_ns =
+                             static_cast<double>(measurement.spread_ns) / 2,
+                         .source = PriceSource::kCalibrated})
+            .second;
+  }
+  return is_new;
+}
+
+class Optimizer {
+ public:
+  Optimizer(const Module& inlined, const Plan& recorded, const CostModel& costs,
+            const OptimizeOptions& options, const Measure& measure)
+      : module_(inlined),
+        recorded_(recorded),
+        options_(options),
+        measure_(measure),
+        costs_(costs) {}
+
+  Result<OptimizeResult> run();
+
+ private:
+  bool out_of_time() const;
+  void say(std::string line) { result_.log.push_back(std::move(line)); }
+  Plan base_plan() const;
+  Status choose_fusion();
+  void measure_plan(const Plan& plan, const char* what);
+  bool has_unknown_prices(const PricedPlan& plan) const;
+  Status measure_fusion(const FusionTree& tree);
+  Status price_baselines();
+  Status search();
+  Status finish();
+
+  const Module& module_;
+  const Plan& recorded_;
+  const OptimizeOptions& options_;
+  const Measure& measure_;
+  CostModel costs_;  ///< Learns.
+  const std::chrono::steady_clock::time_point begin_ =
+      std::chrono::steady_clock::now();
+  std::unique_ptr<PlanPricer> pricer_;
+  std::vector<FusionGroup> fusion_;
+  std::map<std::string, int64_t> baselines_;
+  std::unique_ptr<PlanSearch> search_;
+  OptimizeResult result_;
+};
+
+bool Optimizer::out_of_time() const {
+  if (options_.should_stop && options_.should_stop()) return true;
+  return options_.time_limit &&
+         std::chrono::steady_clock::now() - begin_ >= *options_.time_limit;
+}
+
+Plan Optimizer::base_plan() const {
+  Plan plan = identity_plan(module_, recorded_.ranks);
+  plan.device = recorded_.device;
+  plan.fusion = fusion_;
+  return plan;
+}
+
+void Optimizer::measure_plan(const Plan& plan, const char* what) {
+  const auto measured = measure_(plan);
+  if (!measured) {
+    say(fmt::format("{} not measured: {}", what, measured.error().message));
+    return;
+  }
+  learn(costs_, *measured);
+  result_.measurements.insert(result_.measurements.end(), measured->begin(),
+                              measured->end());
+  say(fmt::format("{}: {} units measured", what, measured->size()));
+}
+
+bool Optimizer::has_unknown_prices(const PricedPlan& plan) const {
+  const auto& units = plan.schedule.units;
+  return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+    return unit.kind == UnitKind::kKernel && !costs_.units.contains(unit.key);
+  });
+}
+
+Status Optimizer::measure_fusion(const FusionTree& tree) {
+  for (int round = 0;
+       measure_ && round < options_.measure_rounds && !out_of_time(); ++round) {
+    auto priced = pricer_->price(base_plan());
+    if (!priced) return pass(priced.error());
+    if (!has_unknown_prices(**priced)) break;
+    measure_plan((*priced)->plan, "fused units");
+    std::vector<FusionGroup> groups = tree.choose(costs_);
+    if (groups == fusion_) break;
+    say(fmt::format("fusion revised: {} groups, were {}", groups.size(),
+                    fusion_.size()));
+    fusion_ = std::move(groups);
+  }
+  return {};
+}
+
+Status Optimizer::choose_fusion() {
+  if (!options_.fusion) {
+    fusion_ = recorded_.fusion;
+    return {};
+  }
+  const auto tree = FusionTree::build(pricer_->cache(), costs_, {});
+  if (!tree) return pass(tree.error());
+  fusion_ = tree->choose(costs_);
+  say(fmt::format("fusion: {} groups", fusion_.size()));
+  return measure_fusion(*tree);
+}
+
+Status Optimizer::price_baselines() {
+  for (const std::string& name : baseline_names()) {
+    auto baseline = make_baseline(*pricer_, recorded_.ranks, name, fusion_);
+    if (!baseline) return pass(baseline.error(), "baseline " + name);
+    if (measure_ && has_unknown_prices(**baseline) && !out_of_time()) {
+      measure_plan((*baseline)->plan, ("baseline " + name).c_str());
+      baseline = make_baseline(*pricer_, recorded_.ranks, name, fusion_);
+      if (!baseline) return pass(baseline.error(), "baseline " + name);
+    }
+    baselines_[name] = (*baseline)->step_time_ns;
+    say(fmt::format("baseline {}: {:.3f} ms", name,
+                    static_cast<double>((*baseline)->step_time_ns) / 1e6));
+    const bool all_moves =
+        options_.fusion && options_.buckets && options_.order;
+    if (all_moves) search_->offer(std::move(*baseline));
+  }
+  return {};
+}
+
+Status Optimizer::search() {
+  Plan start = base_plan();
+  if (!options_.buckets) start.buckets = recorded_.buckets;
+  if (!options_.fusion && !options_.buckets) start.order = recorded_.order;
+  auto as_recorded = pricer_->price(start);
+  if (!as_recorded) return pass(as_recorded.error());
+  if (!options_.buckets && options_.order) {
+    auto idle = order_with_idle_updates(*pricer_, **as_recorded);
+    if (!idle) return pass(idle.error());
+    search_->offer(std::move(*idle));
+  }
+  search_->offer(std::move(*as_recorded));
+  if (options_.buckets) {
+    if (Status ok = search_->solve_buckets_by_replay(start); !ok) return ok;
+    if (Status ok = search_->refine_buckets(); !ok) return ok;
+  }
+  if (options_.order && !out_of_time()) return search_->refine_order();
+  return {};
+}
+
+Status Optimizer::finish() {
+  if (!search_->has_best()) {
+    return fail(ErrorKind::kInfeasible, "no plan fits into {} bytes",
+                options_.memory_limit_bytes);
+  }
+  const PricedPlan& best = search_->best();
+  const auto bound = step_lower_bound(*pricer_, best);
+  if (!bound) return pass(bound.error());
+  for (const std::string& line : search_->log()) say(line);
+  result_.plan = best.plan;
+  result_.plan.device = recorded_.device;
+  PlanPrediction predicted;
+  predicted.step_time_ns = best.step_time_ns;
+  predicted.baselines = baselines_;
+  predicted.lower_bound_ns = std::min(*bound, best.step_time_ns);
+  if (predicted.lower_bound_ns > 0) {
+    predicted.gap =
+        static_cast<double>(best.step_time_ns - predicted.lower_bound_ns) /
+        static_cast<double>(predicted.lower_bound_ns);
+  }
+  result_.plan.predicted = predicted;
+  result_.evaluations = pricer_->evaluations() + search_->order_evaluations();
+  result_.plan.seed = options_.seed;
+  result_.plan.evaluations = static_cast<int64_t>(result_.evaluations);
+  say(fmt::format("plan: {:.3f} ms, bound {:.3f} ms, gap {:.1f} %",
+                  static_cast<double>(predicted.step_time_ns) / 1e6,
+                  static_cast<double>(predicted.lower_bound_ns) / 1e6,
+                  100 * predicted.gap));
+  return {};
+}
+
+Result<OptimizeResult> Optimizer::run() {
+  auto pricer = PlanPricer::make(module_, costs_);
+  if (!pricer) return pass(pricer.error());
+  pricer_ = *std::move(pricer);
+  search_ = std::make_unique<PlanSearch>(*pricer_, options_,
+                                         [this] { return out_of_time(); });
+  if (Status ok = choose_fusion(); !ok) return pass(ok.error());
+  if (Status ok = price_baselines(); !ok) return pass(ok.error());
+  if (Status ok = search(); !ok) return pass(ok.error());
+  if (Status ok = finish(); !ok) return pass(ok.error());
+  result_.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_)
+          .count();
+  return std::move(result_);
+}
+
+}  // namespace
+
+Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
+                                const CostModel& costs,
+                                const OptimizeOptions& options,
+                                const Measure& measure) {
+  return Optimizer(inlined, recorded, costs, options, measure).run();
+}
+
+Result<Plan> baseline_plan(std::string_view name, const Module& inlined,
+                           int64_t ranks, const CostModel& costs) {
+  auto pricer = PlanPricer::make(inlined, costs);
+  if (!pricer) return pass(pricer.error());
+  std::vector<FusionGroup> fusion;
+  if (name.find("+fusion") != std::string_view::npos) {
+    const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
+    if (!tree) return pass(tree.error());
+    fusion = tree->choose(costs);
+  }
+  auto baseline = make_baseline(**pricer, ranks, name, fusion);
+  if (!baseline) return pass(baseline.error());
+  Plan plan = (*baseline)->plan;
+  plan.predicted.emplace();
+  plan.predicted->step_time_ns = (*baseline)->step_time_ns;
+  return plan;
+}
+
+}  // namespace reprise

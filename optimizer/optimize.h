@@ -1,0 +1,69 @@
+// The joint search over plans: operator fusion, tensor fusion and order, scored
+// by replay, certified by a bound, never predicted worse than a baseline.
+//
+// For a fixed number of evaluations and a fixed cost model the plan is the same
+// bytes for a seed and any number of threads. A time limit or a stop ends the
+// search early with the best plan so far.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "data/hlo/module.h"
+#include "data/plan/plan.h"
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Runs a plan's units with no communication beside them and returns their
+/// times by structural key. May fail: the search then goes on with the prices
+/// it has.
+using Measure = std::function<Result<std::vector<Measurement>>(const Plan&)>;
+
+struct OptimizeOptions {
+  bool fusion = true, buckets = true,
+       order = true;  ///< Families of moves; others stay recorded.
+  std::optional<std::chrono::nanoseconds> time_limit = {};
+  uint64_t evaluations =
+      200;  ///< Plans lowered and replayed in the bucket search.
+  uint64_t order_evaluations =
+      60000;  ///< Schedules and MIP nodes in the order search.
+  int64_t memory_limit_bytes = 0;  ///< Arena of the schedule; 0 = none.
+  uint64_t seed = 0;
+  int threads = 1;
+  int measure_rounds =
+      3;  ///< Calls of Measure for the plan's own fusion, at most.
+  std::function<bool()> should_stop = {};
+};
+
+struct OptimizeResult {
+  Plan plan;                     ///< With `predicted`, seed and evaluations.
+  std::vector<std::string> log;  ///< What each stage gained; for people.
+  double seconds = 0;
+  uint64_t evaluations = 0;
+  std::vector<Measurement> measurements;  ///< All that Measure returned.
+};
+
+/// Errors: kInfeasible when no plan fits the memory limit; those of lowering
+/// the program.
+Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
+                                const CostModel& costs,
+                                const OptimizeOptions& options = {},
+                                const Measure& measure = {});
+
+/// A baseline as a plan (optimizer/baselines.h names them), with its predicted
+/// step time.
+/// `+fusion` ones use the fusion that `optimize` would choose under these
+/// costs.
+Result<Plan> baseline_plan(std::string_view name, const Module& inlined,
+                           int64_t ranks, const CostModel& costs);
+const std::vector<std::string>& baseline_names();
+
+}  // namespace reprise

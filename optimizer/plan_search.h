@@ -1,0 +1,62 @@
+// The search over buckets and orders of one fusion: dynamic program and replay
+// in turns, then local search on bucket borders, then the order search.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "optimizer/gradients.h"
+#include "optimizer/optimize.h"
+#include "optimizer/plan_pricer.h"
+
+namespace reprise {
+
+/// Says when the search must end: time, or the caller's stop.
+using Deadline = std::function<bool()>;
+
+/// Forward and backward eagerly, updates wherever compute would idle, in the
+/// order in which their collectives end.
+Result<PricedPlanPtr> order_with_idle_updates(PlanPricer& pricer,
+                                              const PricedPlan& plan);
+
+class PlanSearch {
+ public:
+  PlanSearch(PlanPricer& pricer, const OptimizeOptions& options,
+             Deadline out_of_time)
+      : pricer_(pricer),
+        options_(options),
+        out_of_time_(std::move(out_of_time)) {}
+
+  /// Takes a plan as a candidate; the better one stays.
+  void offer(PricedPlanPtr candidate);
+  /// Buckets by dynamic program on the replayed timeline, repeated while it
+  /// helps.
+  Status solve_buckets_by_replay(Plan start);
+  /// Moves, adds and removes borders of the best plan's buckets, scored by
+  /// replay.
+  Status refine_buckets();
+  /// List schedules, local search and GLPK windows on the best plan's units.
+  Status refine_order();
+
+  bool has_best() const { return best_ != nullptr; }
+  const PricedPlan& best() const { return *best_; }
+  const std::vector<std::string>& log() const { return log_; }
+  uint64_t order_evaluations() const { return order_evaluations_; }
+
+ private:
+  bool fits(const PricedPlan& plan) const;
+  Result<PricedPlanPtr> with_borders(const Plan& plan,
+                                     const Gradients& gradients,
+                                     const std::vector<size_t>& borders);
+  void note(const std::string& stage);
+
+  PlanPricer& pricer_;
+  const OptimizeOptions& options_;
+  Deadline out_of_time_;
+  PricedPlanPtr best_;
+  std::vector<std::string> log_;
+  uint64_t order_evaluations_ = 0;
+};
+
+}  // namespace reprise
