@@ -1,0 +1,107 @@
+// The compile cache: what it keeps, what it refuses, and what happens without a compiler.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "data/hlo/hlo.h"
+#include "data/kernel/lower_kernel.h"
+#include "runtime/kernels/compiler.h"
+#include "tests/testing/kernel_runner.h"
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+
+Kernel kernel_of(const std::string& name, int64_t extent) {
+  const std::string text = fmt::format(
+      "HloModule m\nENTRY main {{ {0}x = f32[{1}] parameter(0)\n"
+      "  ROOT {0}r = f32[{1}] negate({0}x) }}\n", name, extent);
+  const Module module = *parse_hlo(text);
+  const InstructionId op = module.entry_computation().root;
+  return *lower_kernel(module, {&op, 1}, {&op, 1});
+}
+
+class Compiler : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/reprise-compiler-test-XXXXXX";
+    directory_ = ::mkdtemp(pattern);
+    options_.cache_directory = directory_ + "/cache";
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::vector<fs::path> libraries() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::recursive_directory_iterator(options_.cache_directory)) {
+      if (entry.path().extension() == ".so") found.push_back(entry.path());
+    }
+    return found;
+  }
+
+  std::string directory_;
+  CompileOptions options_;
+};
+
+TEST_F(Compiler, CompilesEachKernelOnceWhateverItsNames) {
+  const std::vector<Kernel> kernels{kernel_of("a", 7), kernel_of("b", 7), kernel_of("a", 8)};
+  EXPECT_EQ(kernel_key(kernels[0]), kernel_key(kernels[1]));
+  EXPECT_NE(kernel_key(kernels[0]), kernel_key(kernels[2]));
+  const auto first = compile_kernels(kernels, options_);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->compiled, 2);
+  EXPECT_EQ(first->functions[0], first->functions[1]);
+  const auto second = compile_kernels(kernels, options_);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->compiled, 0);
+  const std::vector<Kernel> more{kernels[0], kernel_of("c", 9)};
+  const auto third = compile_kernels(more, options_);
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->compiled, 1);
+  float in[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, out[9] = {};
+  void* arguments[] = {in, out};
+  third->functions[1](arguments, 0, outer_extent(more[1]));
+  EXPECT_EQ(out[8], -9);
+}
+
+TEST_F(Compiler, KeepsItsCacheToItsUser) {
+  const Kernel kernel = kernel_of("a", 7);
+  ASSERT_TRUE(compile_kernels({&kernel, 1}, options_));
+  struct stat info {};
+  ASSERT_EQ(::stat((options_.cache_directory + "/kernels").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ::chmod((options_.cache_directory + "/kernels").c_str(), 0777);
+  const auto open = compile_kernels({&kernel, 1}, options_);
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().kind, ErrorKind::kDevice);
+  EXPECT_NE(open.error().message.find("chmod 700"), std::string::npos);
+}
+
+TEST_F(Compiler, RefusesALibraryThatChanged) {
+  const Kernel kernel = kernel_of("a", 7);
+  ASSERT_TRUE(compile_kernels({&kernel, 1}, options_));
+  const auto found = libraries();
+  ASSERT_EQ(found.size(), 1u);
+  std::ofstream(found[0], std::ios::app) << "x";
+  const auto changed = compile_kernels({&kernel, 1}, options_);
+  ASSERT_FALSE(changed);
+  EXPECT_NE(changed.error().message.find("content"), std::string::npos);
+}
+
+TEST_F(Compiler, SaysWhichCompilerIsMissing) {
+  const Kernel kernel = kernel_of("a", 7);
+  options_.compiler = "no-such-compiler";
+  const auto missing = compile_kernels({&kernel, 1}, options_);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().kind, ErrorKind::kDevice);
+  EXPECT_NE(missing.error().message.find("no-such-compiler"), std::string::npos);
+  options_.compiler = "false";
+  EXPECT_FALSE(compile_kernels({&kernel, 1}, options_));
+}
+
+}  // namespace
+}  // namespace reprise
