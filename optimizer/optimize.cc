@@ -1,6 +1,7 @@
 #include "optimizer/optimize.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "data/hlo/hlo.h"
@@ -11,6 +12,9 @@
 
 namespace reprise {
 namespace {
+
+/// Turns of buckets and order, each on what the other found.
+constexpr uint64_t kJointRounds = 3;
 
 /// Adds prices for keys that the trace did not measure. True when one was new.
 bool learn(CostModel& costs, const std::vector<Measurement>& measurements) {
@@ -159,11 +163,21 @@ Status Optimizer::search() {
     search_->offer(std::move(*idle));
   }
   search_->offer(std::move(*as_recorded));
-  if (options_.buckets) {
-    if (Status ok = search_->solve_buckets_by_replay(start); !ok) return ok;
-    if (Status ok = search_->refine_buckets(); !ok) return ok;
+  int64_t last = std::numeric_limits<int64_t>::max();
+  for (uint64_t round = 0; round < kJointRounds && !out_of_time(); ++round) {
+    if (options_.buckets) {
+      Status ok = search_->solve_buckets_by_replay(start);
+      if (ok) ok = search_->refine_buckets(options_.evaluations / kJointRounds);
+      if (!ok) return ok;
+    }
+    if (options_.order && !out_of_time()) {
+      Status ok =
+          search_->refine_order(options_.order_evaluations / kJointRounds);
+      if (!ok) return ok;
+    }
+    if (!search_->has_best() || search_->best().step_time_ns >= last) break;
+    last = search_->best().step_time_ns;
   }
-  if (options_.order && !out_of_time()) return search_->refine_order();
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <unordered_map>
 
 #include "optimizer/order/list_schedule.h"
 #include "optimizer/order/order_search.h"
@@ -70,20 +71,27 @@ std::vector<size_t> edit_borders(const Gradients& gradients,
 
 }  // namespace
 
-Result<PricedPlanPtr> order_with_idle_updates(PlanPricer& pricer,
-                                              const PricedPlan& plan) {
-  std::vector<double> durations = alone_durations(plan.priced);
-  const auto graph = order_graph_of(plan.graph, durations);
+Result<PricedPlanPtr> order_with_idle_updates(
+    PlanPricer& pricer, const PricedPlan& plan,
+    const std::vector<std::string>& compute_order) {
+  const auto graph = order_graph_of(plan.graph, alone_durations(plan.priced));
   if (!graph) return pass(graph.error());
-  // Higher first: early units by their place in the eager order, late ones
-  // after all of them by who is ready first, which the list scheduler decides
-  // (equal priorities, ids in text order).
+  // Higher first: early units by their place in the order, late ones after all
+  // of them by who is ready first, which the list scheduler decides (equal
+  // priorities, ids in text order).
   const std::vector<uint32_t> eager = eager_order(plan.graph);
+  const auto count = static_cast<int64_t>(eager.size());
+  std::unordered_map<std::string_view, int64_t> place_of;
+  for (const std::string& name : compute_order) {
+    place_of.emplace(name, static_cast<int64_t>(place_of.size()));
+  }
   std::vector<int64_t> priority(eager.size(), 0);
-  for (size_t place = 0; place < eager.size(); ++place) {
-    if (plan.graph.is_early[eager[place]]) {
-      priority[eager[place]] = static_cast<int64_t>(eager.size() - place);
-    }
+  for (int64_t place = 0; place < count; ++place) {
+    const uint32_t unit = eager[static_cast<size_t>(place)];
+    if (!plan.graph.is_early[unit]) continue;
+    const auto found = place_of.find(plan.schedule.units[unit].name);
+    priority[unit] =
+        2 * count - (found == place_of.end() ? place : found->second);
   }
   ListScheduler scheduler(*graph);
   scheduler.run(priority, std::numeric_limits<int64_t>::max());
@@ -118,7 +126,7 @@ Result<PricedPlanPtr> PlanSearch::with_borders(
   auto lowered = pricer_.price(std::move(bucketed));
   if (!lowered) return lowered;
   return options_.order
-             ? order_with_idle_updates(pricer_, **lowered)
+             ? order_with_idle_updates(pricer_, **lowered, compute_order_)
              : pricer_.reorder(**lowered, eager_order((*lowered)->graph));
 }
 
@@ -127,7 +135,9 @@ Status PlanSearch::solve_buckets_by_replay(Plan start) {
   start.buckets.clear();
   auto current = pricer_.price(start);
   if (!current) return pass(current.error());
-  current = pricer_.reorder(**current, eager_order((*current)->graph));
+  current = compute_order_.empty()
+                ? pricer_.reorder(**current, eager_order((*current)->graph))
+                : order_with_idle_updates(pricer_, **current, compute_order_);
   if (!current) return pass(current.error());
   int64_t last = std::numeric_limits<int64_t>::max();
   for (int round = 0; round < kMaxRounds && !out_of_time_(); ++round) {
@@ -147,7 +157,7 @@ Status PlanSearch::solve_buckets_by_replay(Plan start) {
   return {};
 }
 
-Status PlanSearch::refine_buckets() {
+Status PlanSearch::refine_buckets(uint64_t evaluations) {
   if (best_ == nullptr) return {};
   const Gradients gradients = gradients_of(pricer_, *best_);
   if (gradients.list.size() < 2) return {};
@@ -155,7 +165,7 @@ Status PlanSearch::refine_buckets() {
   std::vector<size_t> borders = borders_of(gradients, best_->plan);
   const Plan base = best_->plan;
   int64_t best_time = std::numeric_limits<int64_t>::max();
-  const uint64_t end = pricer_.evaluations() + options_.evaluations;
+  const uint64_t end = pricer_.evaluations() + evaluations;
   std::vector<size_t> trial = borders;
   while (pricer_.evaluations() < end && !out_of_time_()) {
     auto candidate = with_borders(base, gradients, trial);
@@ -173,7 +183,16 @@ Status PlanSearch::refine_buckets() {
   return {};
 }
 
-Status PlanSearch::refine_order() {
+/// Compute units of the best plan in its order, for other buckets to start
+/// from.
+void PlanSearch::remember_order() {
+  compute_order_.clear();
+  for (const uint32_t unit : best_->priced.order.compute) {
+    compute_order_.push_back(best_->schedule.units[unit].name);
+  }
+}
+
+Status PlanSearch::refine_order(uint64_t evaluations) {
   if (best_ == nullptr) return {};
   const auto alone =
       order_graph_of(best_->graph, alone_durations(best_->priced));
@@ -188,7 +207,7 @@ Status PlanSearch::refine_order() {
   if (!graph) return pass(graph.error());
   std::vector<uint32_t> start(best_->schedule.units.size());
   for (uint32_t unit = 0; unit < start.size(); ++unit) start[unit] = unit;
-  OrderSearchOptions search{.evaluations = options_.order_evaluations,
+  OrderSearchOptions search{.evaluations = evaluations,
                             .seed = options_.seed,
                             .threads = options_.threads};
   search.should_stop = out_of_time_;
@@ -204,6 +223,7 @@ Status PlanSearch::refine_order() {
   if (gain > kLeastGainOfOrder * static_cast<double>(best_->step_time_ns)) {
     offer(std::move(*searched));
   }
+  remember_order();
   note("order");
   return {};
 }

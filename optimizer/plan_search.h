@@ -15,10 +15,12 @@ namespace reprise {
 /// Says when the search must end: time, or the caller's stop.
 using Deadline = std::function<bool()>;
 
-/// Forward and backward eagerly, updates wherever compute would idle, in the
-/// order in which their collectives end.
-Result<PricedPlanPtr> order_with_idle_updates(PlanPricer& pricer,
-                                              const PricedPlan& plan);
+/// Forward and backward in the order of `compute_order` (unit names; eagerly
+/// when empty), updates wherever compute would idle, in the order in which
+/// their collectives end.
+Result<PricedPlanPtr> order_with_idle_updates(
+    PlanPricer& pricer, const PricedPlan& plan,
+    const std::vector<std::string>& compute_order = {});
 
 class PlanSearch {
  public:
@@ -31,13 +33,13 @@ class PlanSearch {
   /// Takes a plan as a candidate; the better one stays.
   void offer(PricedPlanPtr candidate);
   /// Buckets by dynamic program on the replayed timeline, repeated while it
-  /// helps.
+  /// helps. Compute runs in the best plan's order, if there is one.
   Status solve_buckets_by_replay(Plan start);
   /// Moves, adds and removes borders of the best plan's buckets, scored by
   /// replay.
-  Status refine_buckets();
+  Status refine_buckets(uint64_t evaluations);
   /// List schedules, local search and GLPK windows on the best plan's units.
-  Status refine_order();
+  Status refine_order(uint64_t evaluations);
 
   bool has_best() const { return best_ != nullptr; }
   const PricedPlan& best() const { return *best_; }
@@ -50,11 +52,13 @@ class PlanSearch {
                                      const Gradients& gradients,
                                      const std::vector<size_t>& borders);
   void note(const std::string& stage);
+  void remember_order();
 
   PlanPricer& pricer_;
   const OptimizeOptions& options_;
   Deadline out_of_time_;
   PricedPlanPtr best_;
+  std::vector<std::string> compute_order_;  ///< Of the best searched order.
   std::vector<std::string> log_;
   uint64_t order_evaluations_ = 0;
 };

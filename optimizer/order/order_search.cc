@@ -118,7 +118,9 @@ void Search::reduce(OrderSearchResult& result) {
     result.windows_improved += chain.counts().windows_improved;
   }
   stalled_ = improved ? 0 : stalled_ + 1;
-  if (options_.windows && !windows_on_ && stalled_ >= kStallsBeforeWindows) {
+  const bool half_spent = result.evaluations >= options_.evaluations / 2;
+  if (options_.windows && !windows_on_ &&
+      (stalled_ >= kStallsBeforeWindows || half_spent)) {
     windows_on_ = true;
     stalled_ = 0;
   }

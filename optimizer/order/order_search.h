@@ -20,7 +20,7 @@ namespace reprise {
 struct OrderSearchOptions {
   uint64_t evaluations = 200000;  ///< Schedules and MIP nodes, together.
   std::optional<std::chrono::nanoseconds> time_limit =
-      {};  ///< Stops earlier when given.
+      {};                                  ///< Stops earlier when given.
   std::function<bool()> should_stop = {};  ///< Asked between rounds.
   uint64_t seed = 0;
   int threads = 1;
