@@ -1,0 +1,109 @@
+#include "data/manifest/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/hlo/hlo.h"
+#include "data/manifest/dataset.h"
+#include "data/manifest/initial_values.h"
+#include "data/manifest/reference.h"
+
+namespace reprise {
+namespace {
+
+const std::string kPrograms = REPRISE_SOURCE_DIR "/data/programs/";
+
+// The check values of data/programs/README.md, computed there by numpy.
+TEST(InitialValues, AreTheBitsThatNumpyMakes) {
+  EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafULL);
+  const uint32_t expected[] = {3145495196U, 3187991181U, 3189844977U};
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(uniform_value(1000, i, 0.216506)),
+              expected[i]);
+  }
+}
+
+TEST(InitialValues, ChooseTheRecordsThatNumpyChooses) {
+  const uint64_t first[] = {1052, 835, 1307, 250};
+  const uint64_t later[] = {1486, 710, 389, 1011};
+  for (uint64_t row = 0; row < 4; ++row) {
+    EXPECT_EQ(batch_hash(17, 0, 0, row) % 1797, first[row]);
+    EXPECT_EQ(batch_hash(17, 3, 1, row) % 1797, later[row]);
+  }
+}
+
+TEST(Manifest, OfEveryShippedProgramFitsIt) {
+  for (const char* name :
+       {"mlp.1", "mlp.2", "mlp.4", "gpt.1", "gpt.2", "gpt.4"}) {
+    const std::string path = kPrograms + name + ".hlo";
+    const Result<Module> module = parse_hlo_file(path);
+    ASSERT_TRUE(module) << module.error().message;
+    const Result<Manifest> manifest = load_manifest_for(path);
+    ASSERT_TRUE(manifest) << manifest.error().message;
+    const Status fits = validate_manifest(*manifest, *module);
+    EXPECT_TRUE(fits) << fits.error().message;
+  }
+}
+
+TEST(Manifest, OfAnotherProgramIsRefusedByName) {
+  const Result<Module> module = parse_hlo_file(kPrograms + "gpt.2.hlo");
+  const Result<Manifest> manifest = load_manifest_for(kPrograms + "mlp.2.hlo");
+  ASSERT_TRUE(module && manifest);
+  const Status fits = validate_manifest(*manifest, *module);
+  ASSERT_FALSE(fits);
+  EXPECT_NE(fits.error().message.find("manifest of mlp"), std::string::npos);
+}
+
+TEST(Manifest, ErrorsNameFileAndPlace) {
+  const Result<Manifest> cut = parse_manifest("{\"schema\": ", "m.json", "");
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().kind, ErrorKind::kParse);
+  EXPECT_EQ(cut.error().message.rfind("m.json:", 0), 0U);
+  const Result<Manifest> newer =
+      parse_manifest(R"({"schema": "reprise.manifest/9"})", "m.json", "");
+  ASSERT_FALSE(newer);
+  EXPECT_NE(newer.error().message.find("reprise.manifest/9"),
+            std::string::npos);
+}
+
+TEST(BatchSource, ShiftsTextByOneForTheTarget) {
+  const Result<Manifest> manifest = load_manifest_for(kPrograms + "gpt.2.hlo");
+  ASSERT_TRUE(manifest);
+  const Result<BatchSource> source = BatchSource::open(*manifest->dataset);
+  ASSERT_TRUE(source) << source.error().message;
+  const Shape shape{.type = PrimitiveType::kS32,
+                    .dimensions = {2, manifest->dataset->sequence}};
+  const size_t count = static_cast<size_t>(element_count(shape));
+  std::vector<int32_t> x(count);
+  std::vector<int32_t> y(count);
+  ASSERT_TRUE(source->check("x", shape) && source->check("y", shape));
+  source->fill("x", shape, 0, 0, x.data());
+  source->fill("y", shape, 0, 0, y.data());
+  const size_t row = static_cast<size_t>(shape.dimensions[1]);
+  for (size_t i = 0; i + 1 < row; ++i) EXPECT_EQ(x[i + 1], y[i]);
+  EXPECT_FALSE(source->check("z", shape));
+  EXPECT_FALSE(source->check(
+      "x", Shape{.type = PrimitiveType::kS32, .dimensions = {2, 7}}));
+}
+
+// Exact digests: |(2,2) - (1,2)| / |(1,2)| = 1 / sqrt(5), by hand.
+TEST(Reference, MeasuresRelativeErrorOfTheChange) {
+  const ReferenceTensor reference{
+      .index = 0, .name = "t", .exact = true, .values = {1, 2}};
+  const float initial[] = {5, 5};
+  const float final[] = {7, 7};
+  const Result<double> error =
+      relative_error_of_change(reference, initial, final);
+  ASSERT_TRUE(error);
+  EXPECT_NEAR(*error, 1 / std::sqrt(5.0), 1e-12);
+  const float nan[] = {NAN, 7};
+  EXPECT_TRUE(std::isnan(*relative_error_of_change(reference, initial, nan)));
+}
+
+}  // namespace
+}  // namespace reprise
