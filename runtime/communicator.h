@@ -24,6 +24,8 @@ class Communicator {
   /// Refuses, before the first step, what `run` cannot do. Errors:
   /// kUnsupported.
   virtual Status check(const CollectiveSpec& spec) const = 0;
+  /// True when `run` returns at once: no thread is worth waking for it.
+  virtual bool is_immediate() const { return false; }
   /// Runs one collective in place at `data`. Errors: kDevice when a rank was
   /// lost or kept silent, naming it where there are two. After an error no
   /// further call succeeds, and the peers' calls fail too.

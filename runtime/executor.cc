@@ -65,7 +65,8 @@ Result<std::unique_ptr<Executor>> Executor::create(
   if (status) status = executor->bind(kernels);
   if (status) status = communicator.attach(executor->arena_.bytes());
   if (!status) return pass(status.error());
-  if (!executor->waits_.communication.units.empty()) {
+  if (!executor->waits_.communication.units.empty() &&
+      !communicator.is_immediate()) {
     executor->communication_thread_ =
         std::thread([raw = executor.get()] { raw->communicate_forever(); });
   }
@@ -169,16 +170,21 @@ Result<Executor::Thunk> Executor::make_thunk(
 
 Status Executor::run_step(int32_t step) {
   if (failed_.load(std::memory_order_acquire)) return pass(*error_);
-  if (!communication_thread_.joinable()) return run_compute(step);
   compute_.ended.store(0, std::memory_order_relaxed);
   communication_.ended.store(0, std::memory_order_relaxed);
   requested_step_ = step;
-  step_start_ns_ = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  ready_ns_ = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  immediate_ = 0;
+  const uint32_t collectives =
+      static_cast<uint32_t>(waits_.communication.units.size());
+  if (!communication_thread_.joinable()) {
+    const Status computed = run_compute(step);
+    if (computed) run_immediate_collectives(collectives, step);
+    return computed;
+  }
   requested_.fetch_add(1, std::memory_order_release);
   requested_.notify_one();
   const Status computed = run_compute(step);
-  const uint32_t collectives =
-      static_cast<uint32_t>(waits_.communication.units.size());
   if (!computed) {
     tell(compute_.ended, kAll);
     return computed;
@@ -234,6 +240,8 @@ bool Executor::run_thunk(const Thunk& thunk) const {
 
 void Executor::wait_for_communication(uint32_t count, UnitId unit,
                                       int32_t step) {
+  if (!communication_thread_.joinable())
+    return run_immediate_collectives(count, step);
   if (communication_.ended.load(std::memory_order_acquire) >= count) return;
   const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
   wait_until(communication_.ended, count);
@@ -255,33 +263,43 @@ void Executor::communicate_forever() {
 
 void Executor::run_communication(int32_t step) {
   const StreamWalk& walk = waits_.communication;
-  int64_t ready = step_start_ns_;
   for (uint32_t i = 0; i < walk.units.size(); ++i) {
-    const uint32_t needed = walk.wait_for[i];
-    if (needed != 0) {
-      wait_until(compute_.ended, needed);
+    if (walk.wait_for[i] != 0) {
+      wait_until(compute_.ended, walk.wait_for[i]);
       if (compute_.ended.load(std::memory_order_relaxed) == kAll) return;
-      ready = told_ns_[needed - 1];
     }
-    const Unit& unit = schedule_.units[index_of(walk.units[i])];
-    const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
-    const Status done = communicator_.run(
-        unit.collective, bytes_of(unit.collective.location).data());
-    if (!done) {
-      return fail_communication(
-          {done.error().kind, fmt::format("step {}, {}: {}", step, unit.name,
-                                          done.error().message)});
-    }
-    if (recorder_ != nullptr) {
-      recorder_->record(kCommunicationStream, EventKind::kCollective,
-                        static_cast<int32_t>(index_of(walk.units[i])), step,
-                        ready, start, Recorder::now_ns(), sequence_);
-    }
-    ++sequence_;
+    if (!run_collective(i, step)) return;
     // The last one is always told: the step ends with it.
     if (walk.tell[i] || i + 1 == walk.units.size())
       tell(communication_.ended, i + 1);
   }
+}
+
+void Executor::run_immediate_collectives(uint32_t count, int32_t step) {
+  while (immediate_ < count) run_collective(immediate_++, step);
+}
+
+bool Executor::run_collective(uint32_t place, int32_t step) {
+  const StreamWalk& walk = waits_.communication;
+  const Unit& unit = schedule_.units[index_of(walk.units[place])];
+  const uint32_t needed = walk.wait_for[place];
+  if (needed != 0) ready_ns_ = told_ns_[needed - 1];
+  const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  const Status done = communicator_.run(
+      unit.collective, bytes_of(unit.collective.location).data());
+  if (!done) {
+    fail_communication(
+        {done.error().kind, fmt::format("step {}, {}: {}", step, unit.name,
+                                        done.error().message)});
+    return false;
+  }
+  if (recorder_ != nullptr) {
+    recorder_->record(kCommunicationStream, EventKind::kCollective,
+                      static_cast<int32_t>(index_of(walk.units[place])), step,
+                      ready_ns_, start, Recorder::now_ns(), sequence_);
+  }
+  ++sequence_;
+  return true;
 }
 
 void Executor::fail_communication(Error error) {

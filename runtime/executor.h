@@ -81,6 +81,8 @@ class Executor {
   void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
   void communicate_forever();
   void run_communication(int32_t step);
+  bool run_collective(uint32_t place, int32_t step);
+  void run_immediate_collectives(uint32_t count, int32_t step);
   void fail_communication(Error error);
 
   const Schedule& schedule_;
@@ -92,8 +94,9 @@ class Executor {
   std::vector<Thunk> thunks_;     ///< Of the compute stream.
   std::vector<void*> arguments_;  ///< Of all kernels.
   std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.
-  int64_t step_start_ns_ = 0;
-  int64_t sequence_ = 0;  ///< Collectives run so far.
+  int64_t sequence_ = 0;          ///< Collectives run so far.
+  int64_t ready_ns_ = 0;    ///< When the latest collective could have started.
+  uint32_t immediate_ = 0;  ///< Collectives run this step without a thread.
 
   Progress compute_, communication_;
   std::atomic<uint32_t> requested_{0};  ///< Steps asked of the second thread.

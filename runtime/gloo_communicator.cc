@@ -20,6 +20,7 @@ class SoloCommunicator : public Communicator {
  public:
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
+  bool is_immediate() const override { return true; }
   Status run(const CollectiveSpec&, void*) override { return {}; }
 };
 

@@ -166,6 +166,16 @@ TEST(Executor, StepEndsOnlyWhenTheLastCollectiveHas) {
   EXPECT_EQ(value(*executor, 1), 2);
 }
 
+TEST(Executor, NeedsNoThreadForOneRank) {
+  Builder builder(3);
+  builder.kernel(0, 0, 1).all_reduce(1).after(0).copy(1, 2).after(1).kernel(
+      0, 2, 0);
+  const auto communicator = make_solo_communicator();
+  const auto executor = make_executor(builder.schedule(), *communicator);
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->run_step(step));
+  EXPECT_EQ(value(*executor, 0), 6);
+}
+
 TEST(StreamWaits, KeepOnlyWhatOrderDoesNotImply) {
   Builder builder(3);
   builder.kernel(0, 0, 1);                  // 0
