@@ -9,19 +9,24 @@
 namespace reprise {
 namespace {
 
-/// Sizes at which a price per byte is sampled, per doubling.
+/// Sizes sampled below the first measured point, per doubling.
 constexpr double kSamplesPerDoubling = 8;
 
 /// Least time per byte of any bucket, or chunk of one, of up to `most` bytes.
-template <typename Price>
-double best_rate(double most, Price price) {
-  double best = price(most) / most;
+/// Between measured points prices are powers of the size, beyond them lines, so
+/// the rate is monotone in each piece and its least value is at an end of one;
+/// below the first point the price has kinks, which samples bracket.
+template <typename Rate>
+double best_rate(const CollectivePrice& price, double most, Rate rate) {
+  double best = rate(most);
+  for (const auto& [bytes, time_ns] : price.points) {
+    if (bytes < most) best = std::min(best, rate(bytes));
+  }
+  const double first =
+      price.points.empty() ? most : std::min(most, price.points.front().first);
   const double step = std::exp2(1 / kSamplesPerDoubling);
-  // Between two samples the price is no less than at the lower and the bytes no
-  // more than at the upper one, so price(low) / high bounds the rate from
-  // below. Prices do not fall with size.
-  for (double low = kAlignmentBytes; low < most; low *= step) {
-    best = std::min(best, price(low) / std::min(most, low * step));
+  for (double bytes = kAlignmentBytes; bytes < first; bytes *= step) {
+    best = std::min(best, rate(bytes));
   }
   return best;
 }
@@ -53,10 +58,12 @@ RelaxedDurations relax(const PricedPlan& single, const CostModel& costs) {
       durations.sustained[u] = price->price_ns(bytes);
       continue;
     }
-    durations.at_floor[u] =
-        bytes * best_rate(total, [&](double b) { return price->floor_ns(b); });
-    durations.sustained[u] =
-        bytes * best_rate(total, [&](double b) { return price->price_ns(b); });
+    durations.at_floor[u] = bytes * best_rate(*price, total, [&](double size) {
+                              return price->floor_ns(size) / size;
+                            });
+    durations.sustained[u] = bytes * best_rate(*price, total, [&](double size) {
+                               return price->price_ns(size) / size;
+                             });
   }
   return durations;
 }
