@@ -17,6 +17,10 @@ constexpr double kLegendHeight = 56;
 constexpr double kCharacterWidth = 6.4;
 constexpr double kMinimumWidth = 80;
 constexpr double kLegendEntry = 128;
+constexpr double kBendWidth = 12;
+constexpr int kLegendEntries = static_cast<int>(NodeKind::kCustom) + 1;
+/// With more, long edges are drawn straight through.
+constexpr size_t kMaxBends = 20000;
 constexpr size_t kMaxCharacters = 44;
 constexpr int kSweeps = 8;
 
@@ -58,32 +62,42 @@ struct Box {
   double center() const { return x + width / 2; }
 };
 
+/// Items are the nodes and then, one a layer that an edge passes, bends of long
+/// edges: they take part in the ordering and keep room free for the edge.
 class Layout {
  public:
   explicit Layout(const HloGraph& graph)
-      : graph_(graph),
-        boxes_(graph.nodes.size()),
-        layer_(graph.nodes.size(), 0) {
+      : graph_(graph), layer_(graph.nodes.size(), 0) {
     assign_layers();
+    add_bends();
     order_layers();
     place();
   }
 
-  const std::vector<Box>& boxes() const { return boxes_; }
+  const Box& node(size_t i) const { return boxes_[i]; }
+  /// Boxes that an edge passes, its two nodes included.
+  std::vector<Box> path(size_t edge) const {
+    std::vector<Box> boxes;
+    for (const size_t item : paths_[edge]) boxes.push_back(boxes_[item]);
+    return boxes;
+  }
   double width() const { return width_; }
   double height() const { return height_; }
 
  private:
   void assign_layers();
+  void add_bends();
   void order_layers();
   void sweep(bool down);
   void place();
+  double item_width(size_t item) const;
 
   const HloGraph& graph_;
   std::vector<Box> boxes_;
-  std::vector<size_t> layer_;
-  std::vector<std::vector<size_t>> layers_;
-  std::vector<double> rank_;  ///< Position of a node in its layer, in [0, 1].
+  std::vector<size_t> layer_;                ///< [item]
+  std::vector<std::vector<size_t>> layers_;  ///< Items from left to right.
+  std::vector<std::vector<size_t>> paths_;   ///< [edge] -> items, top first.
+  std::vector<double> rank_;  ///< Position of an item in its layer, in [0, 1].
   double width_ = 0, height_ = 0;
 };
 
@@ -104,18 +118,35 @@ void Layout::assign_layers() {
     size_t& first = first_user[edge.from];
     first = first == 0 ? layer_[edge.to] : std::min(first, layer_[edge.to]);
   }
-  size_t count = 1;
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (!has_operand[i] && first_user[i] > 0) layer_[i] = first_user[i] - 1;
-    count = std::max(count, layer_[i] + 1);
   }
-  layers_.resize(count);
-  for (size_t i = 0; i < graph_.nodes.size(); ++i)
-    layers_[layer_[i]].push_back(i);
+}
+
+void Layout::add_bends() {
+  size_t wanted = 0;
+  for (const GraphEdge& edge : graph_.edges) {
+    wanted += layer_[edge.to] - layer_[edge.from] - 1;
+  }
+  for (const GraphEdge& edge : graph_.edges) {
+    std::vector<size_t>& path = paths_.emplace_back();
+    path.push_back(edge.from);
+    for (size_t l = layer_[edge.from] + 1;
+         wanted <= kMaxBends && l < layer_[edge.to]; ++l) {
+      path.push_back(layer_.size());
+      layer_.push_back(l);
+    }
+    path.push_back(edge.to);
+  }
+  size_t last = 0;
+  for (const size_t layer : layer_) last = std::max(last, layer);
+  layers_.resize(last + 1);
+  for (size_t i = 0; i < layer_.size(); ++i) layers_[layer_[i]].push_back(i);
+  boxes_.resize(layer_.size());
 }
 
 void Layout::order_layers() {
-  rank_.assign(graph_.nodes.size(), 0);
+  rank_.assign(layer_.size(), 0);
   const auto rank_layer = [this](const std::vector<size_t>& layer) {
     for (size_t i = 0; i < layer.size(); ++i) {
       rank_[layer[i]] =
@@ -131,12 +162,14 @@ void Layout::order_layers() {
 
 /// Sorts every layer by the mean rank of its operands (down) or users (up).
 void Layout::sweep(bool down) {
-  std::vector<double> sum(graph_.nodes.size(), 0);
-  std::vector<double> degree(graph_.nodes.size(), 0);
-  for (const GraphEdge& edge : graph_.edges) {
-    const uint32_t node = down ? edge.to : edge.from;
-    sum[node] += rank_[down ? edge.from : edge.to];
-    degree[node] += 1;
+  std::vector<double> sum(layer_.size(), 0);
+  std::vector<double> degree(layer_.size(), 0);
+  for (const std::vector<size_t>& path : paths_) {
+    for (size_t i = 0; i + 1 < path.size(); ++i) {
+      const size_t item = path[down ? i + 1 : i];
+      sum[item] += rank_[path[down ? i : i + 1]];
+      degree[item] += 1;
+    }
   }
   for (auto& layer : layers_) {
     std::stable_sort(layer.begin(), layer.end(), [&](size_t a, size_t b) {
@@ -147,18 +180,23 @@ void Layout::sweep(bool down) {
   }
 }
 
+double Layout::item_width(size_t item) const {
+  if (item >= graph_.nodes.size()) return kBendWidth;
+  const GraphNode& node = graph_.nodes[item];
+  const size_t length =
+      std::max({shown_length(node.name), shown_length(node.opcode),
+                shown_length(node.shape)});
+  return std::max(kMinimumWidth,
+                  static_cast<double>(length) * kCharacterWidth + 16);
+}
+
 void Layout::place() {
   std::vector<double> widths;
   for (size_t l = 0; l < layers_.size(); ++l) {
     double x = 0;
-    for (const size_t node : layers_[l]) {
-      const GraphNode& shown = graph_.nodes[node];
-      const size_t length =
-          std::max({shown_length(shown.name), shown_length(shown.opcode),
-                    shown_length(shown.shape)});
-      Box& box = boxes_[node];
-      box.width = std::max(kMinimumWidth,
-                           static_cast<double>(length) * kCharacterWidth + 16);
+    for (const size_t item : layers_[l]) {
+      Box& box = boxes_[item];
+      box.width = item_width(item);
       box.x = x;
       box.y = kMargin + kLegendHeight +
               static_cast<double>(l) * (kNodeHeight + kLayerGap);
@@ -167,11 +205,12 @@ void Layout::place() {
     widths.push_back(x - kNodeGap);
     width_ = std::max(width_, widths.back());
   }
+  width_ = std::max(width_, kLegendEntry * kLegendEntries);
   for (size_t l = 0; l < layers_.size(); ++l) {
-    for (const size_t node : layers_[l])
-      boxes_[node].x += kMargin + (width_ - widths[l]) / 2;
+    for (const size_t item : layers_[l])
+      boxes_[item].x += kMargin + (width_ - widths[l]) / 2;
   }
-  width_ = std::max(width_, kLegendEntry * 9) + 2 * kMargin;
+  width_ += 2 * kMargin;
   height_ = 2 * kMargin + kLegendHeight +
             static_cast<double>(layers_.size()) * (kNodeHeight + kLayerGap) -
             kLayerGap;
@@ -199,23 +238,35 @@ std::string node_svg(const GraphNode& node, const Box& box) {
   return out + "</g>\n";
 }
 
-std::string edge_svg(const GraphEdge& edge, const Box& from, const Box& to) {
-  const double y1 = from.y + kNodeHeight;
-  const double bend = (to.y - y1) / 2;
-  std::string out = fmt::format(
-      "<path d=\"M{:.1f},{:.1f} C{:.1f},{:.1f} {:.1f},{:.1f} "
-      "{:.1f},{:.1f}\"{}/>",
-      from.center(), y1, from.center(), y1 + bend, to.center(), to.y - bend,
-      to.center(), to.y, edge.is_control ? " stroke-dasharray=\"5 4\"" : "");
+/// One curve a layer; straight down through the layers that an edge passes.
+std::string edge_svg(const GraphEdge& edge, const std::vector<Box>& path) {
+  std::string out =
+      fmt::format("<path d=\"M{:.1f},{:.1f}", path.front().center(),
+                  path.front().y + kNodeHeight);
+  for (size_t i = 1; i < path.size(); ++i) {
+    const double y1 = path[i - 1].y + kNodeHeight;
+    const double bend = (path[i].y - y1) / 2;
+    out += fmt::format(" C{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}",
+                       path[i - 1].center(), y1 + bend, path[i].center(),
+                       path[i].y - bend, path[i].center(), path[i].y);
+    if (i + 1 < path.size()) {
+      out += fmt::format(" V{:.1f}", path[i].y + kNodeHeight);
+    }
+  }
+  out += edge.is_control ? "\" stroke-dasharray=\"5 4\"/>" : "\"/>";
   if (!edge.is_control) {
-    // Nearer to the user, where edges of one value have parted.
-    const double t = 0.62;
+    // On the last curve, nearer to the user, where edges of one value have
+    // parted.
+    const Box& from = path[path.size() - 2];
+    const Box& to = path.back();
+    const double t = 0.6;
+    const double y1 = from.y + kNodeHeight;
     const double x = from.center() + (to.center() - from.center()) *
                                          (3 * t * t - 2 * t * t * t);
     const double y = y1 + (to.y - y1) * (1.5 * t * (1 - t) + t * t * t);
     out +=
         fmt::format("<text class=\"bytes\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
-                    x, y, short_bytes(edge.bytes));
+                    x, y + 4, short_bytes(edge.bytes));
   }
   return out + "\n";
 }
@@ -225,7 +276,7 @@ std::string legend_svg(const HloGraph& graph) {
       fmt::format("<text class=\"title\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>\n",
                   kMargin, kMargin, escape_xml(graph.title));
   double x = kMargin;
-  for (int i = 0; i <= static_cast<int>(NodeKind::kCustom); ++i) {
+  for (int i = 0; i < kLegendEntries; ++i) {
     const auto kind = static_cast<NodeKind>(i);
     out += fmt::format(
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" "
@@ -260,11 +311,11 @@ std::string graph_svg(const HloGraph& graph) {
       "style=\"fill:#777;stroke:none;marker-end:none\"/></marker></defs>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
   out += legend_svg(graph);
-  for (const GraphEdge& edge : graph.edges) {
-    out += edge_svg(edge, layout.boxes()[edge.from], layout.boxes()[edge.to]);
+  for (size_t i = 0; i < graph.edges.size(); ++i) {
+    out += edge_svg(graph.edges[i], layout.path(i));
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    out += node_svg(graph.nodes[i], layout.boxes()[i]);
+    out += node_svg(graph.nodes[i], layout.node(i));
   }
   return out + "</svg>\n";
 }

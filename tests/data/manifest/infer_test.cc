@@ -1,0 +1,84 @@
+#include "data/manifest/infer.h"
+
+#include <gtest/gtest.h>
+
+#include "data/hlo/hlo.h"
+
+namespace reprise {
+namespace {
+
+constexpr const char* kStep =
+    R"(HloModule step, input_output_alias={ {1}: (1, {}, may-alias) }
+
+%sum (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %add = f32[] add(%a, %b)
+}
+
+ENTRY %main (x: f32[8,4], w: f32[4,3]) -> (f32[], f32[4,3], s32[]) {
+  %x = f32[8,4] parameter(0), metadata={op_name="batch['x']"}
+  %w = f32[4,3] parameter(1)
+  %r = f32[4,3] all-reduce(%w), replica_groups={{0,1,2}}, to_apply=%sum
+  %loss = f32[] constant(0)
+  %count = s32[] constant(0)
+  ROOT %out = (f32[], f32[4,3], s32[]) tuple(%loss, %r, %count)
+}
+)";
+
+Module parsed(const std::string& text) {
+  auto module = parse_hlo(text);
+  EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message);
+  return module ? std::move(*module) : Module();
+}
+
+TEST(InferManifest, TakesRolesFromAliasingAndShapes) {
+  const Manifest manifest = infer_manifest(parsed(kStep), "step.hlo");
+  EXPECT_EQ(manifest.ranks, 3);
+  ASSERT_EQ(manifest.parameters.size(), 2u);
+  EXPECT_EQ(manifest.parameters[0].role, ParameterRole::kBatch);
+  EXPECT_EQ(manifest.parameters[0].name, "batch['x']");
+  EXPECT_EQ(manifest.parameters[1].role, ParameterRole::kState);
+  EXPECT_EQ(manifest.parameters[1].init, InitKind::kUniform);
+  EXPECT_EQ(manifest.parameters[1].scale, 0.5);  // 1/sqrt(4)
+  ASSERT_EQ(manifest.outputs.size(), 3u);
+  EXPECT_EQ(manifest.outputs[0].role, OutputRole::kLoss);
+  EXPECT_EQ(manifest.outputs[1].parameter, 1);
+  EXPECT_EQ(manifest.outputs[2].role, OutputRole::kOther);
+  ASSERT_TRUE(manifest.dataset.has_value());
+  EXPECT_EQ(manifest.dataset->record_bytes, 4);  // A row of x.
+}
+
+TEST(InferManifest, WritesWhatTheManifestReaderTakes) {
+  const Module module = parsed(kStep);
+  const Manifest inferred = infer_manifest(module, "step.hlo");
+  const auto read = parse_manifest(manifest_text(inferred), "step.json", "");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_TRUE(validate_manifest(*read, module).has_value());
+  EXPECT_EQ(manifest_text(*read), manifest_text(inferred));
+}
+
+TEST(InferManifest, FindsTheRolesOfTheShippedPrograms) {
+  for (const char* name : {"mlp.2", "gpt.2"}) {
+    const std::string path =
+        std::string(REPRISE_SOURCE_DIR) + "/data/programs/" + name + ".hlo";
+    const auto module = parse_hlo_file(path);
+    ASSERT_TRUE(module.has_value()) << module.error().message;
+    const auto written = load_manifest_for(path);
+    ASSERT_TRUE(written.has_value()) << written.error().message;
+    const Manifest inferred =
+        infer_manifest(*module, std::string(name) + ".hlo");
+    EXPECT_EQ(inferred.ranks, written->ranks);
+    ASSERT_EQ(inferred.parameters.size(), written->parameters.size());
+    for (size_t i = 0; i < inferred.parameters.size(); ++i) {
+      EXPECT_EQ(inferred.parameters[i].role, written->parameters[i].role) << i;
+    }
+    for (size_t i = 0; i < inferred.outputs.size(); ++i) {
+      EXPECT_EQ(inferred.outputs[i].parameter, written->outputs[i].parameter)
+          << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise
