@@ -11,8 +11,9 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/program.h"
+#include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
-#include "costmodel/fit_costs.h"
+#include "replay/clock_alignment.h"
 
 namespace reprise {
 namespace {
@@ -55,8 +56,6 @@ class CalibrateCommand : public Command {
                  warmup_, steps_);
       return kExitUsage;
     }
-    Result<TemporaryDirectory> directory = TemporaryDirectory::create();
-    if (!directory) return pass(directory.error());
     const bool is_program =
         std::filesystem::path(subject_).extension() == ".hlo";
     std::optional<Trace> trace;
@@ -65,13 +64,20 @@ class CalibrateCommand : public Command {
       if (!read) return pass(read.error());
       trace = *std::move(read);
     }
-    Result<LoweredProgram> program = load(trace);
+    const Result<LoweredProgram> program = load(trace);
     if (!program) return pass(program.error());
-    const Result<Trace> solo = run_solo(*program, directory->path());
+    const Result<Trace> solo = run_recorded(*program, true);
     if (!solo) return pass(solo.error());
-    const Result<std::vector<Measurement>> measurements =
+    Result<std::vector<Measurement>> measurements =
         measurements_of(*solo, program->schedule);
     if (!measurements) return pass(measurements.error());
+    if (trace && plan_path_.empty() && program->plan.ranks > 1) {
+      const Result<std::vector<Measurement>> contention =
+          measure_contention(*trace, *program, *measurements);
+      if (!contention) return pass(contention.error());
+      measurements->insert(measurements->end(), contention->begin(),
+                           contention->end());
+    }
     const Status kept = keep(trace, *solo, *measurements);
     if (!kept) return pass(kept.error());
     print(*measurements);
@@ -92,26 +98,47 @@ class CalibrateCommand : public Command {
     return load_lowered_program(subject_, plan_path_, ranks);
   }
 
-  Result<Trace> run_solo(const LoweredProgram& program,
-                         const std::string& directory) const {
-    const Result<std::string> hlo = materialize(program, directory);
+  // Runs the program on all its ranks; solo: without communication.
+  Result<Trace> run_recorded(const LoweredProgram& program, bool solo) const {
+    Result<TemporaryDirectory> directory = TemporaryDirectory::create();
+    if (!directory) return pass(directory.error());
+    const Result<std::string> hlo = materialize(program, directory->path());
     if (!hlo) return pass(hlo.error());
     TrainRequest request;
     request.program = *hlo;
-    request.plan = directory + "/program.plan.json";
+    request.plan = directory->path() + "/program.plan.json";
     request.ranks = program.plan.ranks;
     request.steps = steps_;
     request.warmup = warmup_;
-    request.solo = true;
+    request.solo = solo;
     request.record = true;
     Result<TrainOutcome> outcome = run_trainer(request);
     if (!outcome) return pass(outcome.error());
     if (outcome->exit_status != 0) {
       return fail(ErrorKind::kDevice,
-                  "the solo run ended with exit status {}; see above",
+                  "the calibration run ended with exit status {}; see above",
                   outcome->exit_status);
     }
     return std::move(outcome->trace);
+  }
+
+  // Runs the recorded units once more in an order that overlaps them with
+  // communication, which the recorded plan may never do.
+  Result<std::vector<Measurement>> measure_contention(
+      Trace& trace, const LoweredProgram& program,
+      const std::vector<Measurement>& solo) const {
+    LoweredProgram overlapped = program;
+    overlapped.plan.order = overlapped_order(program.schedule);
+    Result<Schedule> lowered = lower_under(program, overlapped.plan);
+    if (!lowered) return pass(lowered.error(), "overlapped order");
+    overlapped.schedule = *std::move(lowered);
+    Result<Trace> beside = run_recorded(overlapped, false);
+    if (!beside) return pass(beside.error());
+    Trace aligned = trace;
+    align_clocks(aligned);
+    align_clocks(*beside);
+    return contention_measurements({aligned, program.schedule},
+                                   {*beside, overlapped.schedule}, solo);
   }
 
   // Newer measurements replace older ones of the same key and context.
@@ -135,24 +162,34 @@ class CalibrateCommand : public Command {
   void print(const std::vector<Measurement>& measurements) const {
     Table table;
     table.headings = {"unit", "median", "spread", "samples"};
-    std::vector<Measurement> by_time = measurements;
+    std::vector<Measurement> by_time;
+    for (const Measurement& each : measurements) {
+      if (each.context == kSoloContext) {
+        by_time.push_back(each);
+      } else {
+        fmt::print(stderr, "{}: {:.3f}\n", each.unit,
+                   static_cast<double>(each.median_ns) * 1e-6);
+      }
+    }
     std::stable_sort(by_time.begin(), by_time.end(),
                      [](const Measurement& a, const Measurement& b) {
                        return a.median_ns * a.samples > b.median_ns * b.samples;
                      });
     Json json = {{"schema", "reprise.calibrate/1"}};
     json["measurements"] = Json::array();
-    for (const Measurement& each : by_time) {
-      table.rows.push_back({each.unit,
-                            duration_text(static_cast<double>(each.median_ns)),
-                            duration_text(static_cast<double>(each.spread_ns)),
-                            std::to_string(each.samples)});
+    for (const Measurement& each : measurements) {
       json["measurements"].push_back({{"key", each.key},
                                       {"unit", each.unit},
                                       {"context", each.context},
                                       {"median_ns", each.median_ns},
                                       {"spread_ns", each.spread_ns},
                                       {"samples", each.samples}});
+    }
+    for (const Measurement& each : by_time) {
+      table.rows.push_back({each.unit,
+                            duration_text(static_cast<double>(each.median_ns)),
+                            duration_text(static_cast<double>(each.spread_ns)),
+                            std::to_string(each.samples)});
     }
     print_output(format_, table, json);
   }

@@ -66,16 +66,39 @@ double loss_of(const LinkModel& link,
   return loss / weight;
 }
 
+// What the samples say before any fit.
+struct Setting {
+  double mean_beside = 0;  // Weighted by time, as is the spread.
+  double spread_beside = 0;
+  double known_slowdown = 1;
+};
+
+Setting setting_of(const std::vector<TransferSample>& samples,
+                   double known_slowdown) {
+  double time_ns = 0, sum = 0, square = 0;
+  for (const TransferSample& sample : samples) {
+    time_ns += sample.duration_ns;
+    sum += sample.duration_ns * sample.beside;
+    square += sample.duration_ns * sample.beside * sample.beside;
+  }
+  Setting setting{.mean_beside = sum / time_ns,
+                  .known_slowdown = known_slowdown};
+  const double variance =
+      square / time_ns - setting.mean_beside * setting.mean_beside;
+  setting.spread_beside = std::sqrt(std::max(0.0, variance));
+  return setting;
+}
+
 // The search's coordinates: latency and wire time as they appear on average, so
 // that a change of slow-down alone keeps the mean prediction.
-LinkModel link_of(const std::vector<double>& parameters, double mean_beside,
+LinkModel link_of(const std::vector<double>& parameters, const Setting& setting,
                   bool slowed, bool credited) {
-  LinkModel link;
+  LinkModel link{.slowdown = setting.known_slowdown};
   size_t next = 2;
   if (slowed) {
     link.slowdown = std::min(kSteepestSlowdown, 1 + parameters[next++]);
   }
-  const double contended = 1 - mean_beside * (1 - 1 / link.slowdown);
+  const double contended = 1 - setting.mean_beside * (1 - 1 / link.slowdown);
   link.latency_ns = parameters[0] * contended;
   link.wire_ns_per_byte = parameters[1] * contended;
   link.peak_ns_per_byte = link.wire_ns_per_byte;
@@ -104,14 +127,8 @@ struct Fitted {
   double loss = INFINITY;
 };
 
-Fitted fit_variant(const std::vector<TransferSample>& samples, bool slowed,
-                   bool credited) {
-  double beside = 0, time_ns = 0;
-  for (const TransferSample& sample : samples) {
-    beside += sample.beside * sample.duration_ns;
-    time_ns += sample.duration_ns;
-  }
-  beside /= time_ns;
+Fitted fit_variant(const std::vector<TransferSample>& samples,
+                   const Setting& setting, bool slowed, bool credited) {
   Fitted best;
   for (const auto& [burst_bytes, slow_down] :
        {std::pair(256e3, 0.05), std::pair(256e3, 0.4), std::pair(32e3, 0.2),
@@ -123,10 +140,10 @@ Fitted fit_variant(const std::vector<TransferSample>& samples, bool slowed,
       start.push_back(0.2);
     }
     PatternSearch search([&](const std::vector<double>& parameters) {
-      return loss_of(link_of(parameters, beside, slowed, credited), samples);
+      return loss_of(link_of(parameters, setting, slowed, credited), samples);
     });
     Fitted found;
-    found.link = link_of(search.minimize(start), beside, slowed, credited);
+    found.link = link_of(search.minimize(start), setting, slowed, credited);
     found.loss = loss_of(found.link, samples);
     if (found.loss < best.loss) best = found;
     if (!credited && !slowed) break;
@@ -134,16 +151,21 @@ Fitted fit_variant(const std::vector<TransferSample>& samples, bool slowed,
   return best;
 }
 
-LinkModel best_link(const std::vector<TransferSample>& samples) {
-  Fitted best = fit_variant(samples, false, false);
-  const Fitted slowed = fit_variant(samples, true, false);
-  if (slowed.loss < kSlowdownWorthIt * best.loss) best = slowed;
-  const Fitted credited = fit_variant(samples, false, true);
+LinkModel best_link(const std::vector<TransferSample>& samples,
+                    const Setting& setting, bool may_slow) {
+  Fitted best = fit_variant(samples, setting, false, false);
+  if (may_slow) {
+    const Fitted slowed = fit_variant(samples, setting, true, false);
+    if (slowed.loss < kSlowdownWorthIt * best.loss) best = slowed;
+  }
+  const Fitted credited = fit_variant(samples, setting, false, true);
   if (credited.loss < kBurstWorthIt * best.loss) best = credited;
-  const Fitted both = fit_variant(samples, true, true);
-  const double asked =
-      best.link.burst_ns > 0 ? kSlowdownWorthIt : kBurstWorthIt;
-  if (both.loss < asked * best.loss) best = both;
+  if (may_slow) {
+    const Fitted both = fit_variant(samples, setting, true, true);
+    const double asked =
+        best.link.burst_ns > 0 ? kSlowdownWorthIt : kBurstWorthIt;
+    if (both.loss < asked * best.loss) best = both;
+  }
   return best.link;
 }
 
@@ -193,9 +215,36 @@ void add_points(const LinkModel& link,
 
 }  // namespace
 
-CollectiveFit fit_collective(const std::vector<TransferSample>& samples) {
-  const LinkModel link = best_link(samples);
+TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
+                                 const Schedule& recorded) {
+  TransfersByKey by_key;
+  for (const RecordedStep& step : steps) {
+    int64_t last_end_ns = step.ranks.front().start_ns;
+    for (const RecordedTransfer& transfer : step.transfers) {
+      const int64_t duration_ns = transfer.end_ns - transfer.start_ns;
+      const int64_t idle_ns = transfer.start_ns - last_end_ns;
+      last_end_ns = transfer.end_ns;
+      if (duration_ns <= 0) continue;
+      const Unit& unit = recorded.units[transfer.unit];
+      const double duration = static_cast<double>(duration_ns);
+      by_key[collective_key(unit.collective)].push_back(
+          {.step = step.step,
+           .bytes = transfer.bytes,
+           .duration_ns = duration,
+           .beside = static_cast<double>(transfer.beside_ns) / duration,
+           .idle_ns = static_cast<double>(std::max<int64_t>(0, idle_ns))});
+    }
+  }
+  return by_key;
+}
+
+CollectiveFit fit_collective(const std::vector<TransferSample>& samples,
+                             double known_slowdown) {
+  constexpr double kLeastSpread = 0.1;
+  const Setting setting = setting_of(samples, known_slowdown);
   CollectiveFit fit;
+  fit.slowdown_fitted = setting.spread_beside > kLeastSpread;
+  const LinkModel link = best_link(samples, setting, fit.slowdown_fitted);
   fit.slowdown = link.slowdown;
   fit.price.latency_ns = link.latency_ns;
   fit.price.bandwidth_bytes_per_s =

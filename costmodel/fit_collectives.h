@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "costmodel/recorded_steps.h"
 
 namespace reprise {
 
@@ -18,16 +21,26 @@ struct TransferSample {
   double idle_ns = 0;      ///< Since the end of the transfer before it.
 };
 
+using TransfersByKey = std::map<std::string, std::vector<TransferSample>>;
+
+/// The transfers of recorded steps, by collective_key.
+TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
+                                 const Schedule& recorded);
+
 struct CollectiveFit {
   CollectivePrice price;
   double slowdown = 1;
+  bool slowdown_fitted = false;  ///< Else it is the one that was given.
 };
 
 /// Fits latency, bandwidth, burst credit and slow-down together, by relative
 /// error weighted by time, so that totals come out right; then adds a point for
 /// each recorded size, drawn towards the formula when it has few samples. A
 /// burst or a slow-down is kept only where it explains clearly more.
+/// `known_slowdown` is used when the samples cannot tell: all of them, or none,
+/// had compute beside them.
 /// Requires: at least one sample, durations > 0.
-CollectiveFit fit_collective(const std::vector<TransferSample>& samples);
+CollectiveFit fit_collective(const std::vector<TransferSample>& samples,
+                             double known_slowdown = 1);
 
 }  // namespace reprise

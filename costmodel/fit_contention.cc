@@ -44,7 +44,7 @@ constexpr double kOutlier = 3;
 
 }  // namespace
 
-double fit_slowdown(const ContentionSamples& samples) {
+std::optional<double> fit_slowdown(const ContentionSamples& samples) {
   std::vector<Moments> keys;
   double contrast = 0, total = 0;
   for (const auto& [key, list] : samples) {
@@ -67,7 +67,7 @@ double fit_slowdown(const ContentionSamples& samples) {
     keys.push_back(moments);
   }
   constexpr double kLeastContrast = 0.02;
-  if (keys.empty() || contrast < kLeastContrast * total) return 1;
+  if (keys.empty() || contrast < kLeastContrast * total) return std::nullopt;
   constexpr int kSteps = 360;
   constexpr double kMostShare = 0.9;
   double best_share = 0, best = INFINITY;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ using ContentionSamples = std::map<std::string, std::vector<ContentionSample>>;
 /// Finds the slow-down s >= 1 under which the alone-times
 ///   duration - (1 - 1/s) beside
 /// of each key scatter least (relative variance, keys weighted by their time).
-/// Returns 1 when no key ran both ways often enough to tell.
-double fit_slowdown(const ContentionSamples& samples);
+/// Returns nothing when no key ran both ways often enough to tell.
+std::optional<double> fit_slowdown(const ContentionSamples& samples);
 
 /// Time alone of one sample under a slow-down.
 inline double alone_ns(double duration_ns, double beside_ns, double slowdown) {

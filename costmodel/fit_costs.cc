@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "costmodel/calibration.h"
 #include "costmodel/fit_collectives.h"
 #include "costmodel/fit_gaps.h"
 #include "costmodel/fit_units.h"
@@ -11,39 +12,23 @@
 namespace reprise {
 namespace {
 
-using TransfersByKey = std::map<std::string, std::vector<TransferSample>>;
-
-TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
-                                 const Schedule& recorded) {
-  TransfersByKey by_key;
-  for (const RecordedStep& step : steps) {
-    int64_t last_end_ns = step.ranks.front().start_ns;
-    for (const RecordedTransfer& transfer : step.transfers) {
-      const int64_t duration_ns = transfer.end_ns - transfer.start_ns;
-      const int64_t idle_ns = transfer.start_ns - last_end_ns;
-      last_end_ns = transfer.end_ns;
-      if (duration_ns <= 0) continue;
-      const Unit& unit = recorded.units[transfer.unit];
-      const double duration = static_cast<double>(duration_ns);
-      by_key[collective_key(unit.collective)].push_back(
-          {.step = step.step,
-           .bytes = transfer.bytes,
-           .duration_ns = duration,
-           .beside = static_cast<double>(transfer.beside_ns) / duration,
-           .idle_ns = static_cast<double>(std::max<int64_t>(0, idle_ns))});
-    }
-  }
-  return by_key;
-}
-
+// The link, and what compute and communication cost each other beside it: from
+// the steps where they can tell, else measured, else by default.
 void fit_collectives(const std::vector<RecordedStep>& steps,
-                     const Schedule& recorded, CostModel& costs) {
+                     const Schedule& recorded,
+                     std::span<const Measurement> measurements,
+                     CostModel& costs) {
   size_t most = 0;
   for (const auto& [key, samples] : collect_transfers(steps, recorded)) {
-    const CollectiveFit fit = fit_collective(samples);
+    const CollectivePrice first = fit_collective(samples).price;
+    const Contention known = with_measured(
+        default_contention(first.bandwidth_bytes_per_s), measurements);
+    const CollectiveFit fit = fit_collective(samples, known.collective);
     costs.collectives[key] = fit.price;
-    if (samples.size() > most) costs.contention.collective = fit.slowdown;
-    most = std::max(most, samples.size());
+    if (samples.size() <= most) continue;
+    most = samples.size();
+    costs.contention = known;
+    if (fit.slowdown_fitted) costs.contention.collective = fit.slowdown;
   }
 }
 
@@ -58,41 +43,10 @@ Result<CostModel> fit_costs(const Trace& trace, const Schedule& recorded,
   known.insert(known.end(), trace.measurements.begin(),
                trace.measurements.end());
   CostModel costs;
+  fit_collectives(steps, recorded, known, costs);
   fit_units(steps, recorded, known, costs);
-  fit_collectives(steps, recorded, costs);
   fit_gaps(steps, recorded, costs);
   return costs;
-}
-
-Result<std::vector<Measurement>> measurements_of(const Trace& solo,
-                                                 const Schedule& schedule) {
-  const Result<std::vector<RecordedStep>> steps =
-      recorded_steps(solo, schedule);
-  if (!steps) return pass(steps.error());
-  std::map<std::string, std::vector<int64_t>> durations;
-  std::map<std::string, std::string> names;
-  for (const RecordedStep& step : *steps) {
-    for (const RecordedRank& rank : step.ranks) {
-      for (const RecordedUnit& run : rank.compute) {
-        const Unit& unit = schedule.units[run.unit];
-        durations[unit.key].push_back(run.end_ns - run.start_ns);
-        names.insert({unit.key, unit.name});
-      }
-    }
-  }
-  std::vector<Measurement> measurements;
-  for (auto& [key, list] : durations) {
-    std::sort(list.begin(), list.end());
-    const size_t count = list.size();
-    measurements.push_back(
-        {.key = key,
-         .unit = names.at(key),
-         .context = kSoloContext,
-         .median_ns = list[count / 2],
-         .spread_ns = list[(3 * count) / 4] - list[count / 4],
-         .samples = static_cast<int64_t>(count)});
-  }
-  return measurements;
 }
 
 }  // namespace reprise

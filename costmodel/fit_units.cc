@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "costmodel/calibration.h"
 #include "costmodel/fit_contention.h"
-#include "costmodel/fit_costs.h"
 #include "costmodel/pattern_search.h"
 
 namespace reprise {
@@ -68,8 +69,9 @@ double solo_bias(const SamplesByKey& by_key, const SoloByKey& solo) {
   return there_ns > kLeastTime_ns ? here_ns / there_ns : 1;
 }
 
-double slowdown_of_kind(const SamplesByKey& by_key, const SoloByKey& solo,
-                        double bias, bool library) {
+std::optional<double> slowdown_of_kind(const SamplesByKey& by_key,
+                                       const SoloByKey& solo, double bias,
+                                       bool library) {
   ContentionSamples samples;
   for (const auto& [key, value] : by_key) {
     if ((value.unit->kind == UnitKind::kLibrary) != library) continue;
@@ -154,13 +156,26 @@ void fit_rooflines(const SamplesByKey& by_key, CostModel& costs) {
 
 }  // namespace
 
+ComputeSlowdowns fit_compute_slowdowns(
+    const std::vector<RecordedStep>& steps, const Schedule& recorded,
+    std::span<const Measurement> measurements) {
+  const SamplesByKey by_key = collect(steps, recorded);
+  const SoloByKey solo = solo_by_key(measurements);
+  const double bias = solo_bias(by_key, solo);
+  return {.library = slowdown_of_kind(by_key, solo, bias, true),
+          .kernel = slowdown_of_kind(by_key, solo, bias, false)};
+}
+
 void fit_units(const std::vector<RecordedStep>& steps, const Schedule& recorded,
                std::span<const Measurement> measurements, CostModel& costs) {
   const SamplesByKey by_key = collect(steps, recorded);
   const SoloByKey solo = solo_by_key(measurements);
   const double bias = solo_bias(by_key, solo);
-  costs.contention.library = slowdown_of_kind(by_key, solo, bias, true);
-  costs.contention.kernel = slowdown_of_kind(by_key, solo, bias, false);
+  Contention& contention = costs.contention;
+  const ComputeSlowdowns found =
+      fit_compute_slowdowns(steps, recorded, measurements);
+  contention.library = found.library.value_or(contention.library);
+  contention.kernel = found.kernel.value_or(contention.kernel);
   for (const auto& [key, value] : by_key) {
     costs.units[key] =
         price_of(value, contention_of(costs.contention, *value.unit));

@@ -48,7 +48,14 @@ Result<RunModel> model_run(Trace trace, const Schedule& recorded,
   Result<CostModel> costs = fit_costs(trace, recorded, measurements);
   if (!costs) return pass(costs.error());
   model.costs = *std::move(costs);
-  model.predicted_ns = replay_step_time(price_schedule(recorded, model.costs));
+  const auto predict = [&] {
+    return replay_step_time(price_schedule(recorded, model.costs));
+  };
+  model.missed_ns = model.measured_ns - predict();
+  if (model.missed_ns > 0) {
+    model.costs.unexplained_ns += static_cast<double>(model.missed_ns);
+  }
+  model.predicted_ns = predict();
   return model;
 }
 

@@ -18,6 +18,9 @@ struct RunModel {
   std::vector<ClockAlignment> clocks;
   int64_t measured_ns = 0;   ///< Median step of the recorded run.
   int64_t predicted_ns = 0;  ///< Its replay under `costs`.
+  /// Of the measurement, what the fit alone missed (ranks that wait for each
+  /// other's noise …): signed; if positive, it stands in costs.unexplained_ns.
+  int64_t missed_ns = 0;
 };
 
 /// Requires: `recorded` is the schedule that `trace` ran.

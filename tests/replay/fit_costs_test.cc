@@ -60,6 +60,51 @@ TEST_P(FitCosts, PredictsOtherPlansFromANoisyTrace) {
   }
 }
 
+// A run that never overlaps tells nothing about contention; a calibration run
+// of the same units in overlapped order does.
+TEST_P(FitCosts, PredictsOverlapFromASerialRunAndCalibration) {
+  const Schedule serial = training_schedule({.serial = true});
+  const CostModel truth = true_costs(serial, GetParam());
+  Trace trace =
+      run_trace(serial, truth, {.steps = 20, .noise = 0.06, .seed = 5});
+  const Trace solo = run_trace(
+      serial, truth, {.steps = 8, .noise = 0.06, .seed = 6, .solo = true});
+  const Schedule overlapped = training_schedule({});
+  const Trace beside =
+      run_trace(overlapped, truth, {.steps = 8, .noise = 0.06, .seed = 7});
+  trace.measurements = *measurements_of(solo, serial);
+  const auto contention = contention_measurements(
+      {trace, serial}, {beside, overlapped}, trace.measurements);
+  ASSERT_TRUE(contention.has_value());
+  EXPECT_EQ(contention->size(), 3u);
+  trace.measurements.insert(trace.measurements.end(), contention->begin(),
+                            contention->end());
+  const CostModel found = fit(serial, trace);
+  EXPECT_NEAR(found.contention.library, truth.contention.library, 0.03);
+  EXPECT_NEAR(found.contention.kernel, truth.contention.kernel, 0.05);
+  EXPECT_NEAR(found.contention.collective, truth.contention.collective, 0.05);
+  for (const int64_t bucket : {0, 1 << 20, 30 << 20}) {
+    const Schedule plan = training_schedule({.bucket_bytes = bucket});
+    EXPECT_NEAR(step_time(plan, found) / step_time(plan, truth), 1, 0.03)
+        << bucket;
+  }
+}
+
+TEST(OverlappedOrder, PutsWhatWaitsForCollectivesLast) {
+  const Schedule serial = training_schedule({.layers = 1, .serial = true});
+  const std::vector<std::string> order = overlapped_order(serial);
+  std::vector<std::string> expected;
+  for (const Unit& unit : training_schedule({.layers = 1}).units) {
+    if (unit.kind != UnitKind::kCollective) expected.push_back(unit.name);
+  }
+  std::vector<std::string> computed;
+  for (const std::string& name : order) {
+    if (name[0] != 'b' || name.size() > 4) computed.push_back(name);
+  }
+  EXPECT_EQ(order.size(), serial.units.size());
+  EXPECT_EQ(computed, expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(Burst, FitCosts, ::testing::Values(0, 256e3));
 
 TEST(FitCosts, PricesUnknownKeysFromSoloRunsThenRoofline) {

@@ -45,6 +45,17 @@ struct Maker {
     buckets.emplace_back(unit, open);
     open.clear();
     open_bytes = 0;
+    if (shape.serial) add_updates(buckets.size() - 1);
+  }
+
+  void add_updates(size_t bucket) {
+    const auto& [unit, gradients] = buckets[bucket];
+    for (const uint32_t gradient : gradients) {
+      const uint32_t update =
+          add("update." + schedule.units[gradient].name, UnitKind::kKernel,
+              "update" + schedule.units[gradient].key);
+      schedule.dependencies.push_back({UnitId{unit}, UnitId{update}, 0});
+    }
   }
 
   void add_gradient(int layer, size_t which) {
@@ -89,14 +100,9 @@ Schedule training_schedule(const StepShape& shape) {
     }
   }
   maker.close_bucket();
-  for (const auto& [bucket, gradients] : maker.buckets) {
-    for (const uint32_t gradient : gradients) {
-      const uint32_t update = maker.add(
-          "update." + maker.schedule.units[gradient].name, UnitKind::kKernel,
-          "update" + maker.schedule.units[gradient].key);
-      maker.schedule.dependencies.push_back(
-          {UnitId{bucket}, UnitId{update}, 0});
-    }
+  for (size_t bucket = 0; !shape.serial && bucket < maker.buckets.size();
+       ++bucket) {
+    maker.add_updates(bucket);
   }
   return maker.schedule;
 }

@@ -16,6 +16,7 @@ struct StepShape {
   int layers = 12;
   int64_t ranks = 2;
   int64_t bucket_bytes = 0;  ///< 0: one collective a gradient.
+  bool serial = false;       ///< Each update right after its collective.
 };
 
 /// Forward, backward with gradients of 1 KB to 1 MB, one update a gradient

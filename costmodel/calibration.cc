@@ -1,0 +1,143 @@
+#include "costmodel/calibration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "costmodel/fit_collectives.h"
+#include "costmodel/fit_units.h"
+#include "costmodel/recorded_steps.h"
+
+namespace reprise {
+namespace {
+
+constexpr double kMillion = 1e6;
+
+Measurement factor(const std::string& key, double value, size_t samples) {
+  return {.key = "slowdown/" + key,
+          .unit = "slow-down of " + key,
+          .context = kBesideContext,
+          .median_ns = std::llround(value * kMillion),
+          .samples = static_cast<int64_t>(samples)};
+}
+
+}  // namespace
+
+Result<std::vector<Measurement>> measurements_of(const Trace& solo,
+                                                 const Schedule& schedule) {
+  const Result<std::vector<RecordedStep>> steps =
+      recorded_steps(solo, schedule);
+  if (!steps) return pass(steps.error());
+  std::map<std::string, std::vector<int64_t>> durations;
+  std::map<std::string, std::string> names;
+  for (const RecordedStep& step : *steps) {
+    for (const RecordedRank& rank : step.ranks) {
+      for (const RecordedUnit& run : rank.compute) {
+        const Unit& unit = schedule.units[run.unit];
+        durations[unit.key].push_back(run.end_ns - run.start_ns);
+        names.insert({unit.key, unit.name});
+      }
+    }
+  }
+  std::vector<Measurement> measurements;
+  for (auto& [key, list] : durations) {
+    std::sort(list.begin(), list.end());
+    const size_t count = list.size();
+    measurements.push_back(
+        {.key = key,
+         .unit = names.at(key),
+         .context = kSoloContext,
+         .median_ns = list[count / 2],
+         .spread_ns = list[(3 * count) / 4] - list[count / 4],
+         .samples = static_cast<int64_t>(count)});
+  }
+  return measurements;
+}
+
+std::vector<std::string> overlapped_order(const Schedule& schedule) {
+  const size_t count = schedule.units.size();
+  std::vector<bool> waits(count, false);  // For a collective, transitively.
+  std::vector<std::vector<uint32_t>> needs(count);
+  for (const Dependency& edge : schedule.dependencies) {
+    if (edge.steps > 0) continue;
+    needs[index_of(edge.after)].push_back(index_of(edge.before));
+  }
+  for (uint32_t unit = 0; unit < count; ++unit) {
+    for (const uint32_t before : needs[unit]) {
+      waits[unit] = waits[unit] || waits[before] ||
+                    schedule.units[before].kind == UnitKind::kCollective;
+    }
+  }
+  std::vector<std::string> order;
+  for (const bool late : {false, true}) {
+    for (size_t unit = 0; unit < count; ++unit) {
+      const Unit& candidate = schedule.units[unit];
+      // Copies are placed by lowering.
+      if (waits[unit] == late && candidate.kind != UnitKind::kCopy) {
+        order.push_back(candidate.name);
+      }
+    }
+  }
+  return order;
+}
+
+Result<std::vector<Measurement>> contention_measurements(
+    const RecordedRun& recorded, const RecordedRun& overlapped,
+    std::span<const Measurement> solo) {
+  Result<std::vector<RecordedStep>> base =
+      recorded_steps(recorded.trace, recorded.schedule);
+  if (!base) return pass(base.error());
+  Result<std::vector<RecordedStep>> both =
+      recorded_steps(overlapped.trace, overlapped.schedule);
+  if (!both) return pass(both.error());
+  const std::vector<RecordedStep> base_steps = middle_half(*std::move(base));
+  const std::vector<RecordedStep> steps = middle_half(*std::move(both));
+
+  std::vector<Measurement> result;
+  const ComputeSlowdowns found =
+      fit_compute_slowdowns(steps, overlapped.schedule, solo);
+  if (found.library) {
+    result.push_back(factor("library", *found.library, steps.size()));
+  }
+  if (found.kernel) {
+    result.push_back(factor("kernel", *found.kernel, steps.size()));
+  }
+  TransfersByKey transfers = collect_transfers(base_steps, recorded.schedule);
+  for (auto& [key, samples] : collect_transfers(steps, overlapped.schedule)) {
+    std::vector<TransferSample>& all = transfers[key];
+    const int32_t shift = all.empty() ? 0 : all.back().step + 1;
+    for (TransferSample sample : samples) {
+      sample.step += shift;
+      all.push_back(sample);
+    }
+    const CollectiveFit fit = fit_collective(all);
+    if (!fit.slowdown_fitted) continue;
+    result.push_back(factor("collective", fit.slowdown, all.size()));
+    break;
+  }
+  return result;
+}
+
+Contention default_contention(double bandwidth_bytes_per_s) {
+  constexpr double kCpu_s_per_byte = 1.2e-9;
+  constexpr double kMostShare = 0.5;  // Two threads share a core.
+  const double share =
+      std::min(kMostShare, bandwidth_bytes_per_s * kCpu_s_per_byte);
+  const double slowdown = 1 / (1 - share);
+  return {.library = slowdown, .kernel = slowdown, .collective = 1 + share};
+}
+
+Contention with_measured(Contention contention,
+                         std::span<const Measurement> measurements) {
+  for (const Measurement& measurement : measurements) {
+    if (measurement.context != kBesideContext) continue;
+    const double value =
+        std::max(1.0, static_cast<double>(measurement.median_ns) / kMillion);
+    if (measurement.key == "slowdown/library") contention.library = value;
+    if (measurement.key == "slowdown/kernel") contention.kernel = value;
+    if (measurement.key == "slowdown/collective") contention.collective = value;
+  }
+  return contention;
+}
+
+}  // namespace reprise
