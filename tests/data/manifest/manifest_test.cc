@@ -18,6 +18,13 @@ namespace {
 
 const std::string kPrograms = REPRISE_SOURCE_DIR "/data/programs/";
 
+Shape s32_rows(int64_t rows, int64_t columns) {
+  Shape shape;
+  shape.type = PrimitiveType::kS32;
+  shape.dimensions = {rows, columns};
+  return shape;
+}
+
 // The check values of data/programs/README.md, computed there by numpy.
 TEST(InitialValues, AreTheBitsThatNumpyMakes) {
   EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafULL);
@@ -76,8 +83,7 @@ TEST(BatchSource, ShiftsTextByOneForTheTarget) {
   ASSERT_TRUE(manifest);
   const Result<BatchSource> source = BatchSource::open(*manifest->dataset);
   ASSERT_TRUE(source) << source.error().message;
-  const Shape shape{.type = PrimitiveType::kS32,
-                    .dimensions = {2, manifest->dataset->sequence}};
+  const Shape shape = s32_rows(2, manifest->dataset->sequence);
   const size_t count = static_cast<size_t>(element_count(shape));
   std::vector<int32_t> x(count);
   std::vector<int32_t> y(count);
@@ -87,8 +93,7 @@ TEST(BatchSource, ShiftsTextByOneForTheTarget) {
   const size_t row = static_cast<size_t>(shape.dimensions[1]);
   for (size_t i = 0; i + 1 < row; ++i) EXPECT_EQ(x[i + 1], y[i]);
   EXPECT_FALSE(source->check("z", shape));
-  EXPECT_FALSE(source->check(
-      "x", Shape{.type = PrimitiveType::kS32, .dimensions = {2, 7}}));
+  EXPECT_FALSE(source->check("x", s32_rows(2, 7)));
 }
 
 // Exact digests: |(2,2) - (1,2)| / |(1,2)| = 1 / sqrt(5), by hand.
