@@ -268,18 +268,34 @@ Result<FusionTree> FusionTree::build(ScheduleCache& cache,
   return Builder(cache, costs, options).build();
 }
 
-double FusionTree::price(const Node& node, const CostModel& costs) const {
-  const UnitPrice price =
-      costs.price(unit_of({node.key, node.flops, node.bytes}));
-  return price.source == PriceSource::kModelled ? node.estimate_ns
-                                                : price.alone_ns;
+std::vector<double> FusionTree::prices(const CostModel& costs,
+                                       UnknownPrices unknown) const {
+  std::vector<double> price(nodes_.size(), 0);
+  std::vector<double> above(nodes_.size(), 1);  // Measured over estimated.
+  for (size_t i = nodes_.size(); i-- > 0;) {    // Wholes before their parts.
+    const Node& node = nodes_[i];
+    const UnitPrice known =
+        costs.price(unit_of({node.key, node.flops, node.bytes}));
+    price[i] = node.estimate_ns * above[i];
+    if (!node.key.empty() && known.source != PriceSource::kModelled) {
+      price[i] = known.alone_ns;
+      if (node.estimate_ns > 0) {
+        above[i] = std::max(1.0, known.alone_ns / node.estimate_ns);
+      }
+    }
+    if (node.left < 0 || unknown == UnknownPrices::kEstimate) continue;
+    above[static_cast<size_t>(node.left)] = above[i];
+    above[static_cast<size_t>(node.right)] = above[i];
+  }
+  return price;
 }
 
-std::vector<FusionGroup> FusionTree::choose(const CostModel& costs) const {
-  std::vector<double> best(nodes_.size(), 0);
+std::vector<FusionGroup> FusionTree::choose(const CostModel& costs,
+                                            UnknownPrices unknown) const {
+  std::vector<double> best = prices(costs, unknown);
   std::vector<bool> split(nodes_.size(), false);
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    best[i] = price(nodes_[i], costs) + costs.dispatch_ns;
+    best[i] += costs.dispatch_ns;
     if (nodes_[i].left < 0) continue;
     const double parts = best[static_cast<size_t>(nodes_[i].left)] +
                          best[static_cast<size_t>(nodes_[i].right)];

@@ -25,6 +25,12 @@ struct FusionOptions {
   bool producers_only = false;
 };
 
+/// How `choose` prices a group that was never measured inside one that was.
+enum class UnknownPrices : uint8_t {
+  kEstimate,        ///< By its estimate: worth a measurement.
+  kLikeTheirWhole,  ///< As far above its estimate as the whole was: final.
+};
+
 /// Every merge taken, as a tree over the ops: prices learnt later undo merges
 /// that do not pay.
 class FusionTree {
@@ -37,7 +43,9 @@ class FusionTree {
   /// The groups of several ops that are cheapest under `costs`: a merge whose
   /// measured price is above that of its parts is undone. Named f0, f1 … in
   /// text order.
-  std::vector<FusionGroup> choose(const CostModel& costs) const;
+  std::vector<FusionGroup> choose(
+      const CostModel& costs,
+      UnknownPrices unknown = UnknownPrices::kEstimate) const;
 
  private:
   struct Node {
@@ -50,7 +58,8 @@ class FusionTree {
   };
   class Builder;
 
-  double price(const Node& node, const CostModel& costs) const;
+  std::vector<double> prices(const CostModel& costs,
+                             UnknownPrices unknown) const;
 
   const OpGraph* graph_ = nullptr;
   std::vector<Node> nodes_;  ///< Parts before what they became.

@@ -16,24 +16,6 @@ namespace {
 /// Turns of buckets and order, each on what the other found.
 constexpr uint64_t kJointRounds = 3;
 
-/// Adds prices for keys that the trace did not measure. True when one was new.
-bool learn(CostModel& costs, const std::vector<Measurement>& measurements) {
-  bool is_new = false;
-  for (const Measurement& measurement : measurements) {
-    if (measurement.samples <= 0) continue;
-    is_new |=
-        costs.units
-            .emplace(measurement.key,
-                     UnitPrice{
-                         .alone_ns = static_cast<double>(measurement.median_ns),
-                         .uncertainty_ns =
-                             static_cast<double>(measurement.spread_ns) / 2,
-                         .source = PriceSource::kCalibrated})
-            .second;
-  }
-  return is_new;
-}
-
 class Optimizer {
  public:
   Optimizer(const Module& inlined, const Plan& recorded, const CostModel& costs,
@@ -65,6 +47,7 @@ class Optimizer {
   CostModel costs_;  ///< Learns.
   const std::chrono::steady_clock::time_point begin_ =
       std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration measuring_{};
   std::unique_ptr<PlanPricer> pricer_;
   std::vector<FusionGroup> fusion_;
   std::map<std::string, int64_t> baselines_;
@@ -75,7 +58,8 @@ class Optimizer {
 bool Optimizer::out_of_time() const {
   if (options_.should_stop && options_.should_stop()) return true;
   return options_.time_limit &&
-         std::chrono::steady_clock::now() - begin_ >= *options_.time_limit;
+         std::chrono::steady_clock::now() - begin_ - measuring_ >=
+             *options_.time_limit;
 }
 
 Plan Optimizer::base_plan() const {
@@ -86,15 +70,16 @@ Plan Optimizer::base_plan() const {
 }
 
 void Optimizer::measure_plan(const Plan& plan, const char* what) {
-  const auto measured = measure_(plan);
-  if (!measured) {
-    say(fmt::format("{} not measured: {}", what, measured.error().message));
+  const auto start = std::chrono::steady_clock::now();
+  Result<CostModel> costs = measure_(plan);
+  measuring_ += std::chrono::steady_clock::now() - start;
+  if (!costs) {
+    say(fmt::format("{} not measured: {}", what, costs.error().message));
     return;
   }
-  learn(costs_, *measured);
-  result_.measurements.insert(result_.measurements.end(), measured->begin(),
-                              measured->end());
-  say(fmt::format("{}: {} units measured", what, measured->size()));
+  say(fmt::format("{} measured: {} prices, were {}", what, costs->units.size(),
+                  costs_.units.size()));
+  costs_ = *std::move(costs);
 }
 
 bool Optimizer::has_unknown_prices(const PricedPlan& plan) const {
@@ -105,17 +90,15 @@ bool Optimizer::has_unknown_prices(const PricedPlan& plan) const {
 }
 
 Status Optimizer::measure_fusion(const FusionTree& tree) {
-  for (int round = 0;
-       measure_ && round < options_.measure_rounds && !out_of_time(); ++round) {
+  if (!measure_) return {};
+  for (int round = 0; round < options_.measure_rounds && !out_of_time();
+       ++round) {
     auto priced = pricer_->price(base_plan());
     if (!priced) return pass(priced.error());
     if (!has_unknown_prices(**priced)) break;
     measure_plan((*priced)->plan, "fused units");
-    std::vector<FusionGroup> groups = tree.choose(costs_);
-    if (groups == fusion_) break;
-    say(fmt::format("fusion revised: {} groups, were {}", groups.size(),
-                    fusion_.size()));
-    fusion_ = std::move(groups);
+    fusion_ = tree.choose(costs_);
+    say(fmt::format("fusion by measured prices: {} groups", fusion_.size()));
   }
   return {};
 }
@@ -128,8 +111,10 @@ Status Optimizer::choose_fusion() {
   const auto tree = FusionTree::build(pricer_->cache(), costs_, {});
   if (!tree) return pass(tree.error());
   fusion_ = tree->choose(costs_);
+  if (Status ok = measure_fusion(*tree); !ok) return ok;
+  fusion_ = tree->choose(costs_, UnknownPrices::kLikeTheirWhole);
   say(fmt::format("fusion: {} groups", fusion_.size()));
-  return measure_fusion(*tree);
+  return {};
 }
 
 Status Optimizer::price_baselines() {
@@ -245,7 +230,7 @@ Result<Plan> baseline_plan(std::string_view name, const Module& inlined,
   if (name.find("+fusion") != std::string_view::npos) {
     const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
     if (!tree) return pass(tree.error());
-    fusion = tree->choose(costs);
+    fusion = tree->choose(costs, UnknownPrices::kLikeTheirWhole);
   }
   auto baseline = make_baseline(**pricer, ranks, name, fusion);
   if (!baseline) return pass(baseline.error());

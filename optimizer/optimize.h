@@ -18,19 +18,19 @@
 #include "data/hlo/module.h"
 #include "data/plan/plan.h"
 #include "data/result.h"
-#include "data/trace/trace.h"
 
 namespace reprise {
 
-/// Runs a plan's units with no communication beside them and returns their
-/// times by structural key. May fail: the search then goes on with the prices
-/// it has.
-using Measure = std::function<Result<std::vector<Measurement>>(const Plan&)>;
+/// Runs a plan's units, with no communication beside them, and returns the
+/// prices fitted anew with what was learnt. May fail: the search then goes on
+/// with the prices it has.
+using Measure = std::function<Result<CostModel>(const Plan&)>;
 
 struct OptimizeOptions {
   bool fusion = true, buckets = true,
        order = true;  ///< Families of moves; others stay recorded.
-  std::optional<std::chrono::nanoseconds> time_limit = {};
+  std::optional<std::chrono::nanoseconds> time_limit =
+      {};  ///< Of the search; measuring does not count.
   uint64_t evaluations =
       200;  ///< Plans lowered and replayed in the bucket search.
   uint64_t order_evaluations =
@@ -48,7 +48,6 @@ struct OptimizeResult {
   std::vector<std::string> log;  ///< What each stage gained; for people.
   double seconds = 0;
   uint64_t evaluations = 0;
-  std::vector<Measurement> measurements;  ///< All that Measure returned.
 };
 
 /// Errors: kInfeasible when no plan fits the memory limit; those of lowering

@@ -1,0 +1,313 @@
+// reprise optimize: finds a better plan for a recorded program, or writes one
+// of the baselines that it is compared with.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/launcher.h"
+#include "cli/output.h"
+#include "cli/process.h"
+#include "cli/program.h"
+#include "costmodel/cost_database.h"
+#include "costmodel/fit_costs.h"
+#include "data/file.h"
+#include "optimizer/optimize.h"
+#include "replay/run_model.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+volatile std::sig_atomic_t interrupted = 0;
+extern "C" void note_interrupt(int signal) { interrupted = signal; }
+
+/// While it lives, SIGINT and SIGTERM end the search, not the process.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    struct sigaction action = {};
+    action.sa_handler = note_interrupt;
+    sigaction(SIGINT, &action, &old_interrupt_);
+    sigaction(SIGTERM, &action, &old_terminate_);
+  }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  ~InterruptGuard() {
+    sigaction(SIGINT, &old_interrupt_, nullptr);
+    sigaction(SIGTERM, &old_terminate_, nullptr);
+  }
+
+ private:
+  struct sigaction old_interrupt_ = {}, old_terminate_ = {};
+};
+
+/// "10s", "500ms", "2m"; a bare number is seconds.
+Result<std::chrono::nanoseconds> parse_time_limit(const std::string& text) {
+  size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  const std::string unit = text.substr(used);
+  const double seconds = unit == "ms"                   ? 1e-3
+                         : unit.empty() || unit == "s"  ? 1.0
+                         : unit == "m" || unit == "min" ? 60.0
+                                                        : 0.0;
+  if (used == 0 || seconds == 0 || !(value > 0) || value * seconds > 1e6) {
+    return fail(ErrorKind::kInvalid,
+                "--time-limit '{}' is no time; write 500ms, 10s or 2m", text);
+  }
+  return std::chrono::nanoseconds(static_cast<int64_t>(value * seconds * 1e9));
+}
+
+class OptimizeCommand : public Command {
+ public:
+  std::string name() const override { return "optimize"; }
+  std::string summary() const override {
+    return "Find a faster plan for a recorded program";
+  }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("trace", trace_path_,
+                   "trace of `reprise train` (which keeps measurements)")
+        ->required();
+    app.add_option("-o,--output", plan_path_, "write the plan here")
+        ->required();
+    app.add_option("--baseline", baseline_,
+                   "write this baseline instead: none, ddp, horovod, xla, "
+                   "ddp+fusion, horovod+fusion")
+        ->check(CLI::IsMember(baseline_names()));
+    app.add_option("--only", only_, "families of moves: fusion,buckets,order")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"fusion", "buckets", "order"}));
+    auto* limit = app.add_option("--time-limit", time_limit_,
+                                 "stop the search after this: 500ms, 10s, 2m");
+    app.add_option("--evaluations", evaluations_,
+                   "plans priced in the search (default 300)")
+        ->check(CLI::Range(int64_t{1}, int64_t{1000000000}))
+        ->excludes(limit);
+    app.add_option("--memory-limit", options_.memory_limit_bytes,
+                   "largest arena of a plan, bytes")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--costs", costs_path_,
+                   "cost database to read prices from and add measurements to");
+    app.add_flag("--no-measure", no_measure_,
+                 "price units that never ran by roofline; start no ranks");
+    app.add_option("--seed", options_.seed, "of the search (default 0)");
+    app.add_option("--threads", options_.threads, "of the search")
+        ->check(CLI::Range(1, 1024));
+    app.add_flag("--explain", explain_, "say what each stage gained");
+    app.add_flag("--force", force_, "replace an existing plan");
+    add_format_flag(app, format_);
+    options_.threads =
+        static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  }
+
+  Result<int> run() override {
+    if (const Status set = set_options(); !set) {
+      fmt::print(stderr, "reprise optimize: {}\n", set.error().message);
+      return kExitUsage;
+    }
+    const Status writable = check_output(plan_path_, force_);
+    if (!writable) return pass(writable.error());
+    Result<Trace> trace = read_trace(trace_path_);
+    if (!trace) return pass(trace.error());
+    trace_ = *std::move(trace);
+    Result<LoweredProgram> program =
+        lowered_program_of(trace_, trace_path_, "");
+    if (!program) return pass(program.error());
+    program_ = *std::move(program);
+    if (const Status known = load_known(); !known) return pass(known.error());
+    const Result<CostModel> costs = fit();
+    if (!costs) return pass(costs.error(), trace_path_);
+    return baseline_.empty() ? search(*costs) : write_baseline(*costs);
+  }
+
+ private:
+  Status set_options() {
+    if (!time_limit_.empty()) {
+      const auto limit = parse_time_limit(time_limit_);
+      if (!limit) return pass(limit.error());
+      options_.time_limit = *limit;
+      options_.evaluations = 1000000;  // The clock ends it.
+      options_.order_evaluations = 1000000000;
+    } else if (evaluations_ > 0) {
+      options_.evaluations = static_cast<uint64_t>(evaluations_);
+      options_.order_evaluations = 200 * options_.evaluations;
+    }
+    if (!only_.empty()) {
+      const auto asked = [this](const char* family) {
+        return std::find(only_.begin(), only_.end(), family) != only_.end();
+      };
+      options_.fusion = asked("fusion");
+      options_.buckets = asked("buckets");
+      options_.order = asked("order");
+    }
+    return {};
+  }
+
+  Status load_known() {
+    if (costs_path_.empty()) return {};
+    const Result<CostDatabase> database = CostDatabase::load(costs_path_);
+    if (!database) return pass(database.error());
+    known_ = database->measurements(machine_name(trace_.environment));
+    return {};
+  }
+
+  Result<CostModel> fit() const {
+    Result<RunModel> model = model_run(trace_, program_.schedule, known_);
+    if (!model) return pass(model.error());
+    return std::move(model->costs);
+  }
+
+  /// Runs a plan without communication and fits prices anew. Measurements go to
+  /// the trace and the database, where `reprise replay` finds them.
+  Result<CostModel> measure(const Plan& plan) {
+    Result<TemporaryDirectory> directory = TemporaryDirectory::create();
+    if (!directory) return pass(directory.error());
+    const Result<Schedule> schedule = lower_under(program_, plan);
+    if (!schedule) return pass(schedule.error());
+    LoweredProgram under = program_;
+    under.plan = plan;
+    const Result<std::string> hlo = materialize(under, directory->path());
+    if (!hlo) return pass(hlo.error());
+    TrainRequest request;
+    request.program = *hlo;
+    request.plan = directory->path() + "/program.plan.json";
+    request.ranks = plan.ranks;
+    request.steps = kMeasuredSteps;
+    request.warmup = kMeasuredWarmup;
+    request.solo = request.record = true;
+    const Result<TrainOutcome> outcome = run_trainer(request);
+    if (!outcome) return pass(outcome.error());
+    if (outcome->exit_status != 0) {
+      return fail(ErrorKind::kDevice, "the solo run ended with exit status {}",
+                  outcome->exit_status);
+    }
+    const auto measurements = measurements_of(outcome->trace, *schedule);
+    if (!measurements) return pass(measurements.error());
+    known_.insert(known_.end(), measurements->begin(), measurements->end());
+    measured_.insert(measured_.end(), measurements->begin(),
+                     measurements->end());
+    return fit();
+  }
+
+  Status keep_measurements() {
+    if (measured_.empty()) return {};
+    CostDatabase merged;
+    merged.merge("", trace_.measurements);
+    merged.merge("", measured_);
+    trace_.measurements = merged.measurements("");
+    const Status written = write_trace(trace_, trace_path_);
+    if (!written || costs_path_.empty()) return written;
+    Result<CostDatabase> database = CostDatabase::load(costs_path_);
+    if (!database) return pass(database.error());
+    database->merge(machine_name(trace_.environment), measured_);
+    return database->store(costs_path_);
+  }
+
+  Result<int> write_baseline(const CostModel& costs) {
+    const Result<Plan> plan =
+        baseline_plan(baseline_, program_.module, program_.plan.ranks, costs);
+    if (!plan) return pass(plan.error());
+    const Status written = write_plan(*plan);
+    if (!written) return pass(written.error());
+    const int64_t time_ns = plan->predicted->step_time_ns;
+    Table table;
+    table.headings = {"configuration", "predicted"};
+    table.rows.push_back(
+        {baseline_, duration_text(static_cast<double>(time_ns))});
+    print_output(format_, table,
+                 {{"schema", "reprise.optimize/1"},
+                  {"baseline", baseline_},
+                  {"predicted", {{"step_time_ns", time_ns}}}});
+    return kExitOk;
+  }
+
+  Status write_plan(const Plan& plan) const {
+    return write_file_atomically(plan_path_, print_plan(plan));
+  }
+
+  Result<int> search(const CostModel& costs) {
+    const InterruptGuard guard;
+    options_.should_stop = [] { return interrupted != 0; };
+    Measure measure_units;
+    if (!no_measure_) {
+      measure_units = [this](const Plan& plan) { return measure(plan); };
+    }
+    const Result<OptimizeResult> result = optimize(
+        program_.module, program_.plan, costs, options_, measure_units);
+    if (!result) return pass(result.error());
+    const Status written = write_plan(result->plan);
+    if (!written) return pass(written.error());
+    const Status kept = keep_measurements();
+    if (!kept) return pass(kept.error());
+    print(*result);
+    return interrupted != 0 ? 128 + static_cast<int>(interrupted)
+                            : static_cast<int>(kExitOk);
+  }
+
+  void print(const OptimizeResult& result) const {
+    const PlanPrediction& predicted = *result.plan.predicted;
+    if (explain_) {
+      for (const std::string& line : result.log)
+        fmt::print(stderr, "{}\n", line);
+    }
+    Table table;
+    table.headings = {"configuration", "predicted", "plan is faster by"};
+    const auto plan_ns = static_cast<double>(predicted.step_time_ns);
+    Json baselines = Json::object();
+    for (const std::string& name : baseline_names()) {
+      const auto found = predicted.baselines.find(name);
+      if (found == predicted.baselines.end()) continue;
+      const auto time_ns = static_cast<double>(found->second);
+      table.rows.push_back({name, duration_text(time_ns),
+                            fmt::format("{:.2f}x", time_ns / plan_ns)});
+      baselines[name] = found->second;
+    }
+    table.rows.push_back({"plan", duration_text(plan_ns), ""});
+    table.rows.push_back(
+        {"lower bound",
+         duration_text(static_cast<double>(predicted.lower_bound_ns)),
+         fmt::format("gap {:.1f} %", 100 * predicted.gap)});
+    const Json json = {
+        {"schema", "reprise.optimize/1"},
+        {"predicted",
+         {{"step_time_ns", predicted.step_time_ns},
+          {"baselines", baselines},
+          {"lower_bound_ns", predicted.lower_bound_ns},
+          {"gap", predicted.gap}}},
+        {"search",
+         {{"seconds", result.seconds}, {"evaluations", result.evaluations}}},
+        {"log", result.log}};
+    print_output(format_, table, json);
+  }
+
+  static constexpr int64_t kMeasuredSteps = 8, kMeasuredWarmup = 2;
+
+  std::string trace_path_, plan_path_, baseline_, time_limit_, costs_path_;
+  std::vector<std::string> only_;
+  int64_t evaluations_ = 0;
+  bool no_measure_ = false, explain_ = false, force_ = false;
+  OptimizeOptions options_;
+  Format format_ = Format::kTable;
+  Trace trace_;
+  LoweredProgram program_;
+  std::vector<Measurement> known_, measured_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_optimize_command() {
+  return std::make_unique<OptimizeCommand>();
+}
+
+}  // namespace reprise
