@@ -111,7 +111,7 @@ Status ShardWriter::append(uint32_t kind, const std::string& payload) {
                          bytes_of(std::span<const SegmentHeader>(&header, 1)));
     if (failure_.empty()) failure_ = write_all(descriptor_, payload);
     if (failure_.empty()) {
-      size_bytes_ += static_cast<int64_t>(sizeof header + payload.size());
+      size_bytes_ += static_cast<int64_t>(sizeof(header) + payload.size());
       return {};
     }
     // Best effort: a torn segment is recognised by its checksum as well.
@@ -312,21 +312,22 @@ bool ShardReader::next() {
   const std::string_view rest = std::string_view(bytes_).substr(offset_);
   if (rest.empty()) return false;
   SegmentHeader header;
-  if (rest.size() >= sizeof header) header = value_at<SegmentHeader>(rest, 0);
-  const bool whole = rest.size() >= sizeof header &&
+  if (rest.size() >= sizeof(header)) header = value_at<SegmentHeader>(rest, 0);
+  const bool whole = rest.size() >= sizeof(header) &&
                      header.magic == kSegmentMagic &&
                      crc_of(header) == header.header_crc &&
-                     header.payload_bytes <= rest.size() - sizeof header;
+                     header.payload_bytes <= rest.size() - sizeof(header);
   if (!whole) {
     warn(fmt::format("last segment lost ({} bytes at byte {} of {})",
                      rest.size(), offset_, path_));
     return false;
   }
-  if (!read_payload(header, rest.substr(sizeof header, header.payload_bytes))) {
+  if (!read_payload(header,
+                    rest.substr(sizeof(header), header.payload_bytes))) {
     warn(fmt::format("damaged segment left out (byte {} of {})", offset_,
                      path_));
   }
-  offset_ += sizeof header + header.payload_bytes;
+  offset_ += sizeof(header) + header.payload_bytes;
   return true;
 }
 
@@ -335,21 +336,21 @@ Result<Shard> ShardReader::read() {
   offset_ = kMagic.size() + 2 * sizeof(uint32_t);
   SegmentHeader header;
   const std::string_view rest = std::string_view(bytes_).substr(offset_);
-  if (rest.size() >= sizeof header) header = value_at<SegmentHeader>(rest, 0);
-  if (rest.size() < sizeof header || crc_of(header) != header.header_crc ||
+  if (rest.size() >= sizeof(header)) header = value_at<SegmentHeader>(rest, 0);
+  if (rest.size() < sizeof(header) || crc_of(header) != header.header_crc ||
       header.kind != kHeader ||
-      header.payload_bytes > rest.size() - sizeof header ||
-      crc32(rest.substr(sizeof header, header.payload_bytes)) !=
+      header.payload_bytes > rest.size() - sizeof(header) ||
+      crc32(rest.substr(sizeof(header), header.payload_bytes)) !=
           header.payload_crc) {
     return fail(ErrorKind::kParse, "{}: the shard's header segment is damaged",
                 path_);
   }
   if (Status read =
-          read_header(rest.substr(sizeof header, header.payload_bytes));
+          read_header(rest.substr(sizeof(header), header.payload_bytes));
       !read) {
     return pass(read.error());
   }
-  offset_ += sizeof header + header.payload_bytes;
+  offset_ += sizeof(header) + header.payload_bytes;
   while (next()) {
   }
   if (!ended_)

@@ -62,6 +62,7 @@ bool add_environment(Trace& trace, Row& row) {
 
 std::vector<Row> texts_to_rows(const std::vector<std::string>& texts) {
   std::vector<Row> rows;
+  rows.reserve(texts.size());
   for (const std::string& value : texts) rows.push_back({value});
   return rows;
 }
