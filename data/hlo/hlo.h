@@ -29,8 +29,10 @@ std::string print_hlo(const Module& module, const PrintOptions& options = {});
 std::string fingerprint(const Module& module);
 
 /// Inlines every plain `call` of the entry computation (recursively); inlined instructions
-/// get path-qualified names, `call.5/add.3`. Also flattens `opt-barrier`-free get-tuple-element
-/// of tuple, so that the entry has no tuple but its root. Errors: kUnsupported.
+/// get path-qualified names, `call.5/add.3` (read back here, but not by XLA). Get-tuple-elements
+/// of tuples are replaced by the elements, so that no tuple stays but the root and those that
+/// loops, barriers and other instructions take whole.
+/// Errors: kUnsupported (nesting over 200 calls, more than 10^7 instructions), kInvalid.
 Result<Module> inline_calls(const Module& module);
 
 /// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2 flops).

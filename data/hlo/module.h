@@ -140,9 +140,9 @@ struct Module {
 /// Users of each instruction, `[instruction]` -> ids in ascending order, each once.
 std::vector<std::vector<InstructionId>> users_of(const Computation& computation);
 
-/// Typed views of attributes. Each returns its HLO default when the attribute is absent.
-/// Errors: kInvalid when the text is malformed.
+/// The integers of `name={1,2}` or of `name=3`; empty when absent or something else.
 std::vector<int64_t> integer_list(const Instruction& instruction, std::string_view attribute);
+/// The computation that `attribute` names, if it names one.
 std::optional<ComputationId> called_computation(const Instruction& instruction,
                                                 std::string_view attribute = "to_apply");
 
