@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "data/file.h"
 #include "data/trace/crc32.h"
@@ -163,6 +164,14 @@ Status ShardWriter::close(const RankInfo& rank,
 
 namespace {
 
+/// One segment of the file, whole.
+struct Segment {
+  uint32_t kind = 0;
+  std::string_view payload;
+  bool is_sound = false;  ///< The payload's checksum holds.
+  size_t end = 0;         ///< Byte after it.
+};
+
 /// Walks the segments of one file; every read is bounds-checked.
 class ShardReader {
  public:
@@ -173,11 +182,13 @@ class ShardReader {
 
  private:
   Status check_start() const;
+  /// The segment at `offset_`, if all of it is there.
+  std::optional<Segment> whole_segment() const;
   /// Reads the segment at `offset_` and moves on; false at the end of what can
   /// be read.
   bool next();
   Status read_header(std::string_view payload);
-  bool read_payload(const SegmentHeader& header, std::string_view payload);
+  bool read_payload(const Segment& segment);
   bool read_events(std::string_view payload);
   bool read_steps(std::string_view payload);
   bool read_end(std::string_view payload);
@@ -293,64 +304,63 @@ bool ShardReader::read_end(std::string_view payload) {
   return true;
 }
 
-bool ShardReader::read_payload(const SegmentHeader& header,
-                               std::string_view payload) {
-  if (crc32(payload) != header.payload_crc) return false;
-  switch (header.kind) {
+bool ShardReader::read_payload(const Segment& segment) {
+  switch (segment.kind) {
     case kEvents:
-      return read_events(payload);
+      return read_events(segment.payload);
     case kSteps:
-      return read_steps(payload);
+      return read_steps(segment.payload);
     case kEnd:
-      return read_end(payload);
+      return read_end(segment.payload);
     default:
       return false;
   }
 }
 
-bool ShardReader::next() {
+std::optional<Segment> ShardReader::whole_segment() const {
   const std::string_view rest = std::string_view(bytes_).substr(offset_);
-  if (rest.empty()) return false;
-  SegmentHeader header;
-  if (rest.size() >= sizeof(header)) header = value_at<SegmentHeader>(rest, 0);
-  const bool whole = rest.size() >= sizeof(header) &&
-                     header.magic == kSegmentMagic &&
-                     crc_of(header) == header.header_crc &&
-                     header.payload_bytes <= rest.size() - sizeof(header);
-  if (!whole) {
+  constexpr size_t kHeaderBytes = sizeof(SegmentHeader);
+  if (rest.size() < kHeaderBytes) return std::nullopt;
+  const auto header = value_at<SegmentHeader>(rest, 0);
+  if (header.magic != kSegmentMagic || crc_of(header) != header.header_crc ||
+      header.payload_bytes > rest.size() - kHeaderBytes) {
+    return std::nullopt;
+  }
+  const std::string_view payload =
+      rest.substr(kHeaderBytes, header.payload_bytes);
+  return Segment{.kind = header.kind,
+                 .payload = payload,
+                 .is_sound = crc32(payload) == header.payload_crc,
+                 .end = offset_ + kHeaderBytes + payload.size()};
+}
+
+bool ShardReader::next() {
+  if (offset_ == bytes_.size()) return false;
+  const std::optional<Segment> segment = whole_segment();
+  if (!segment) {
     warn(fmt::format("last segment lost ({} bytes at byte {} of {})",
-                     rest.size(), offset_, path_));
+                     bytes_.size() - offset_, offset_, path_));
     return false;
   }
-  if (!read_payload(header,
-                    rest.substr(sizeof(header), header.payload_bytes))) {
+  if (!segment->is_sound || !read_payload(*segment)) {
     warn(fmt::format("damaged segment left out (byte {} of {})", offset_,
                      path_));
   }
-  offset_ += sizeof(header) + header.payload_bytes;
+  offset_ = segment->end;
   return true;
 }
 
 Result<Shard> ShardReader::read() {
   if (Status start = check_start(); !start) return pass(start.error());
   offset_ = kMagic.size() + 2 * sizeof(uint32_t);
-  SegmentHeader header;
-  const std::string_view rest = std::string_view(bytes_).substr(offset_);
-  if (rest.size() >= sizeof(header)) header = value_at<SegmentHeader>(rest, 0);
-  if (rest.size() < sizeof(header) || crc_of(header) != header.header_crc ||
-      header.kind != kHeader ||
-      header.payload_bytes > rest.size() - sizeof(header) ||
-      crc32(rest.substr(sizeof(header), header.payload_bytes)) !=
-          header.payload_crc) {
+  const std::optional<Segment> first = whole_segment();
+  if (!first || !first->is_sound || first->kind != kHeader) {
     return fail(ErrorKind::kParse, "{}: the shard's header segment is damaged",
                 path_);
   }
-  if (Status read =
-          read_header(rest.substr(sizeof(header), header.payload_bytes));
-      !read) {
+  if (Status read = read_header(first->payload); !read)
     return pass(read.error());
-  }
-  offset_ += sizeof(header) + header.payload_bytes;
+  offset_ = first->end;
   while (next()) {
   }
   if (!ended_)
