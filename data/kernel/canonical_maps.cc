@@ -7,8 +7,10 @@
 
 namespace reprise {
 
-std::optional<IndexMap> lane_operand_map(IndexTable& indices, const NestSpace& space,
-                                         const ReduceSpec& spec, const IndexMap& map) {
+std::optional<IndexMap> lane_operand_map(IndexTable& indices,
+                                         const NestSpace& space,
+                                         const ReduceSpec& spec,
+                                         const IndexMap& map) {
   int32_t position = indices.constant(0);
   int64_t count = 1, minor = 1;
   for (const NestSpace::Loop& loop : space.loops) {
@@ -25,9 +27,12 @@ std::optional<IndexMap> lane_operand_map(IndexTable& indices, const NestSpace& s
     reduced *= extent;
     if (extent > 1) last = extent;
   }
-  // Lanes are positions in the minor reduced dimension: equal, or both whole lanes.
-  const bool same_lanes = last == minor || (last % kLanes == 0 && minor % kLanes == 0);
-  if (space.columns == 0 || (loops & space.columns) != 0 || count != reduced || !same_lanes) {
+  // Lanes are positions in the minor reduced dimension: equal, or both whole
+  // lanes.
+  const bool same_lanes =
+      last == minor || (last % kLanes == 0 && minor % kLanes == 0);
+  if (space.columns == 0 || (loops & space.columns) != 0 || count != reduced ||
+      !same_lanes) {
     return std::nullopt;
   }
   const IndexMap columns = indices.delinearize(position, spec.reduced_extents);
@@ -39,7 +44,8 @@ std::optional<IndexMap> lane_operand_map(IndexTable& indices, const NestSpace& s
   return inner;
 }
 
-CanonicalMaps::CanonicalMaps(const Group& group, IndexTable& indices, const NestSpace& space)
+CanonicalMaps::CanonicalMaps(const Group& group, IndexTable& indices,
+                             const NestSpace& space)
     : group_(group), indices_(indices), space_(space) {}
 
 const IndexMap* CanonicalMaps::find(InstructionId id) const {
@@ -55,7 +61,8 @@ uint64_t CanonicalMaps::loops_of(const IndexMap& map) const {
 
 void CanonicalMaps::assign(InstructionId id, const IndexMap& map) {
   if (!maps_.emplace(index_of(id), map).second) return;
-  if (is_view(group_.at(id).opcode) || group_.contains(id)) to_operands(id, map);
+  if (is_view(group_.at(id).opcode) || group_.contains(id))
+    to_operands(id, map);
 }
 
 void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
@@ -63,16 +70,19 @@ void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
   const auto& operands = instruction.operands;
   if (is_elementwise(instruction.opcode)) {
     for (const InstructionId operand : operands) {
-      assign(operand, group_.at(operand).shape.dimensions.empty() ? IndexMap{} : map);
+      assign(operand,
+             group_.at(operand).shape.dimensions.empty() ? IndexMap{} : map);
     }
     return;
   }
   switch (instruction.opcode) {
     case Opcode::kReshape:
     case Opcode::kBitcast: {
-      const int32_t position = indices_.linearize(map, instruction.shape.dimensions);
+      const int32_t position =
+          indices_.linearize(map, instruction.shape.dimensions);
       assign(operands[0],
-             indices_.delinearize(position, group_.at(operands[0]).shape.dimensions));
+             indices_.delinearize(position,
+                                  group_.at(operands[0]).shape.dimensions));
       break;
     }
     case Opcode::kBroadcast: {
@@ -85,7 +95,8 @@ void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
     }
     case Opcode::kTranspose: {
       IndexMap inner(map.size());
-      const std::vector<int64_t> permutation = integer_list(instruction, "dimensions");
+      const std::vector<int64_t> permutation =
+          integer_list(instruction, "dimensions");
       for (size_t i = 0; i < permutation.size(); ++i) {
         inner.at(static_cast<size_t>(permutation[i])) = map[i];
       }
@@ -109,7 +120,8 @@ void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
   }
 }
 
-std::optional<IndexMap> CanonicalMaps::from_broadcast(const Instruction& broadcast) {
+std::optional<IndexMap> CanonicalMaps::from_broadcast(
+    const Instruction& broadcast) {
   const std::optional<IndexMap> inner = derive(broadcast.operands[0]);
   if (!inner) return std::nullopt;
   const uint64_t used = loops_of(*inner);
@@ -138,16 +150,20 @@ std::optional<IndexMap> CanonicalMaps::from_broadcast(const Instruction& broadca
   IndexMap map;
   size_t next = 0;
   for (const int32_t from : source) {
-    map.push_back(from >= 0 ? (*inner)[static_cast<size_t>(from)] : fresh[next++]);
+    map.push_back(from >= 0 ? (*inner)[static_cast<size_t>(from)]
+                            : fresh[next++]);
   }
   return map;
 }
 
-std::optional<IndexMap> CanonicalMaps::from_operands(const Instruction& instruction) {
-  if (instruction.opcode == Opcode::kBroadcast) return from_broadcast(instruction);
+std::optional<IndexMap> CanonicalMaps::from_operands(
+    const Instruction& instruction) {
+  if (instruction.opcode == Opcode::kBroadcast)
+    return from_broadcast(instruction);
   if (is_elementwise(instruction.opcode)) {
     for (const InstructionId operand : instruction.operands) {
-      if (group_.at(operand).shape.dimensions.size() != instruction.shape.dimensions.size()) {
+      if (group_.at(operand).shape.dimensions.size() !=
+          instruction.shape.dimensions.size()) {
         continue;
       }
       if (auto map = derive(operand)) return map;
@@ -183,9 +199,10 @@ std::optional<IndexMap> CanonicalMaps::from_operands(const Instruction& instruct
     }
     return map;
   }
-  if (instruction.opcode == Opcode::kReshape || instruction.opcode == Opcode::kBitcast) {
-    const int32_t position =
-        indices_.linearize(*inner, operand_shape(group_, instruction, 0).dimensions);
+  if (instruction.opcode == Opcode::kReshape ||
+      instruction.opcode == Opcode::kBitcast) {
+    const int32_t position = indices_.linearize(
+        *inner, operand_shape(group_, instruction, 0).dimensions);
     return indices_.delinearize(position, instruction.shape.dimensions);
   }
   return inner;

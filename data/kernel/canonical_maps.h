@@ -1,6 +1,7 @@
-// Where each op of a group lives in a loop nest: from the index map of one op (the
-// hero, whose elements the loops run over) to a map for every op that is one to one
-// with the same loops, through users and operands alike. Outputs are stored there.
+// Where each op of a group lives in a loop nest: from the index map of one op
+// (the hero, whose elements the loops run over) to a map for every op that is
+// one to one with the same loops, through users and operands alike. Outputs are
+// stored there.
 #pragma once
 
 #include <optional>
@@ -11,14 +12,18 @@
 
 namespace reprise {
 
-/// Index map of the operand of a lane reduce whose result stands at `map`: the reduced
-/// dimensions run over the column loops. Nothing when they do not match the columns.
-std::optional<IndexMap> lane_operand_map(IndexTable& indices, const NestSpace& space,
-                                         const ReduceSpec& spec, const IndexMap& map);
+/// Index map of the operand of a lane reduce whose result stands at `map`: the
+/// reduced dimensions run over the column loops. Nothing when they do not match
+/// the columns.
+std::optional<IndexMap> lane_operand_map(IndexTable& indices,
+                                         const NestSpace& space,
+                                         const ReduceSpec& spec,
+                                         const IndexMap& map);
 
 class CanonicalMaps {
  public:
-  CanonicalMaps(const Group& group, IndexTable& indices, const NestSpace& space);
+  CanonicalMaps(const Group& group, IndexTable& indices,
+                const NestSpace& space);
 
   void assign(InstructionId id, const IndexMap& map);
   /// Extends the assigned maps to all members that they reach.

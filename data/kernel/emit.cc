@@ -1,8 +1,9 @@
 // Lowering, second half: places the nodes of a nest in loops and phases.
 //
 // A row runs phases, one for each level of lane reductions; a column value that
-// several phases need is computed again when cheap and kept in a scratch array when
-// not. Adjacent loops that every index expression treats as one become one.
+// several phases need is computed again when cheap and kept in a scratch array
+// when not. Adjacent loops that every index expression treats as one become
+// one.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -21,14 +22,19 @@ constexpr int64_t kMaxScratchBytes = 1 << 18;
 class NestEmitter {
  public:
   NestEmitter(const Nest& nest, Kernel& kernel, std::vector<int32_t>& arguments)
-      : nest_(nest), trace_(*nest.trace), kernel_(kernel), arguments_(arguments) {}
+      : nest_(nest),
+        trace_(*nest.trace),
+        kernel_(kernel),
+        arguments_(arguments) {}
 
   void emit();
 
  private:
   using Block = std::vector<KernelStatement>;
 
-  const Node& node(int32_t id) const { return trace_.nodes()[static_cast<size_t>(id)]; }
+  const Node& node(int32_t id) const {
+    return trace_.nodes()[static_cast<size_t>(id)];
+  }
   size_t depth_of(uint64_t loops) const;
   std::vector<int32_t> inputs_of(const Sink& sink) const;
   /// Phase in which a sink runs.
@@ -37,7 +43,8 @@ class NestEmitter {
   void need(int32_t id, uint64_t phases);
   bool keep(int32_t id, uint64_t phases);
   void merge_loops();
-  void collect_expressions(int32_t expression, std::vector<int32_t>& found) const;
+  void collect_expressions(int32_t expression,
+                           std::vector<int32_t>& found) const;
   bool mergeable(const NestSpace::Loop& outer, const NestSpace::Loop& inner,
                  const std::vector<int32_t>& expressions) const;
   bool independent(const std::vector<int32_t>& run) const;
@@ -54,16 +61,17 @@ class NestEmitter {
   const Nest& nest_;
   const Trace& trace_;
   Kernel& kernel_;
-  std::vector<int32_t>& arguments_;       ///< Source -> argument, -1 when not used yet.
-  std::vector<uint64_t> needs_;           ///< Column node: phases; else 0 or 1.
-  std::vector<int32_t> scratch_;          ///< Node -> scratch, or -1.
-  std::vector<bool> accumulated_;         ///< Accumulators in use.
+  std::vector<int32_t>&
+      arguments_;                 ///< Source -> argument, -1 when not used yet.
+  std::vector<uint64_t> needs_;   ///< Column node: phases; else 0 or 1.
+  std::vector<int32_t> scratch_;  ///< Node -> scratch, or -1.
+  std::vector<bool> accumulated_;           ///< Accumulators in use.
   std::vector<std::vector<int32_t>> runs_;  ///< Merged loops, outermost first.
-  std::vector<int32_t> run_of_;           ///< Loop -> run.
-  std::vector<int32_t> loop_of_run_;      ///< Run -> loop of the kernel.
+  std::vector<int32_t> run_of_;             ///< Loop -> run.
+  std::vector<int32_t> loop_of_run_;        ///< Run -> loop of the kernel.
   size_t row_runs_ = 0;
   int32_t levels_ = 0;
-  std::vector<int32_t> values_;           ///< Node -> value of the kernel in scope.
+  std::vector<int32_t> values_;  ///< Node -> value of the kernel in scope.
   std::vector<int32_t> accumulator_of_;
   int64_t scratch_bytes_ = 0;
 };
@@ -71,7 +79,8 @@ class NestEmitter {
 size_t NestEmitter::depth_of(uint64_t loops) const {
   size_t depth = 0;
   for (size_t loop = 0; loop < run_of_.size(); ++loop) {
-    if ((loops >> loop & 1) != 0) depth = std::max(depth, static_cast<size_t>(run_of_[loop]) + 1);
+    if ((loops >> loop & 1) != 0)
+      depth = std::max(depth, static_cast<size_t>(run_of_[loop]) + 1);
   }
   return depth;
 }
@@ -92,7 +101,8 @@ std::vector<int32_t> NestEmitter::inputs_of(const Sink& sink) const {
 
 int32_t NestEmitter::level_of(const Sink& sink) const {
   int32_t level = 0;
-  for (const int32_t id : inputs_of(sink)) level = std::max(level, node(id).level);
+  for (const int32_t id : inputs_of(sink))
+    level = std::max(level, node(id).level);
   return level;
 }
 
@@ -102,18 +112,23 @@ void NestEmitter::need(int32_t id, uint64_t phases) {
 }
 
 bool NestEmitter::keep(int32_t id, uint64_t phases) {
-  if (std::popcount(phases) < 2 || node(id).weight <= kCheapWeight) return false;
+  if (std::popcount(phases) < 2 || node(id).weight <= kCheapWeight)
+    return false;
   int64_t elements = 1;
   for (const NestSpace::Loop& loop : nest_.space.loops) {
     if (loop.column) elements *= loop.extent;
   }
-  const int64_t bytes = elements * (primitive_type_bits(node(id).value.type) / 8);
-  if (elements > kMaxScratchElements || scratch_bytes_ + bytes > kMaxScratchBytes) return false;
+  const int64_t bytes =
+      elements * (primitive_type_bits(node(id).value.type) / 8);
+  if (elements > kMaxScratchElements ||
+      scratch_bytes_ + bytes > kMaxScratchBytes)
+    return false;
   scratch_bytes_ += bytes;
   KernelScratch scratch;
   scratch.type = node(id).value.type;
   scratch.elements = elements;
-  scratch_[static_cast<size_t>(id)] = static_cast<int32_t>(kernel_.scratches.size());
+  scratch_[static_cast<size_t>(id)] =
+      static_cast<int32_t>(kernel_.scratches.size());
   kernel_.scratches.push_back(scratch);
   return true;
 }
@@ -147,21 +162,27 @@ void NestEmitter::find_needs() {
   }
 }
 
-void NestEmitter::collect_expressions(int32_t expression, std::vector<int32_t>& found) const {
-  if (expression < 0 || std::find(found.begin(), found.end(), expression) != found.end()) return;
+void NestEmitter::collect_expressions(int32_t expression,
+                                      std::vector<int32_t>& found) const {
+  if (expression < 0 ||
+      std::find(found.begin(), found.end(), expression) != found.end())
+    return;
   found.push_back(expression);
   for (const IndexTerm& term : nest_.indices.at(expression).terms) {
     const IndexAtom& atom = nest_.indices.atom(term.atom);
-    if (atom.kind != IndexAtom::Kind::kLoop && atom.kind != IndexAtom::Kind::kValue) {
+    if (atom.kind != IndexAtom::Kind::kLoop &&
+        atom.kind != IndexAtom::Kind::kValue) {
       collect_expressions(atom.operand, found);
     }
   }
 }
 
-bool NestEmitter::mergeable(const NestSpace::Loop& outer, const NestSpace::Loop& inner,
+bool NestEmitter::mergeable(const NestSpace::Loop& outer,
+                            const NestSpace::Loop& inner,
                             const std::vector<int32_t>& expressions) const {
   if (outer.column != inner.column) return false;
-  const bool lanes = inner.column && inner.id + 1 == static_cast<int32_t>(run_of_.size());
+  const bool lanes =
+      inner.column && inner.id + 1 == static_cast<int32_t>(run_of_.size());
   if (lanes && inner.extent % kLanes != 0) return false;
   for (const int32_t expression : expressions) {
     int64_t outer_stride = 0, inner_stride = 0;
@@ -181,18 +202,22 @@ void NestEmitter::merge_loops() {
   run_of_.assign(loops.size(), 0);
   std::vector<int32_t> expressions;
   for (size_t i = 0; i < needs_.size(); ++i) {
-    if (needs_[i] != 0) collect_expressions(trace_.nodes()[i].value.index, expressions);
+    if (needs_[i] != 0)
+      collect_expressions(trace_.nodes()[i].value.index, expressions);
   }
-  for (const Sink& sink : nest_.sinks) collect_expressions(sink.index, expressions);
+  for (const Sink& sink : nest_.sinks)
+    collect_expressions(sink.index, expressions);
   for (size_t i = 0; i < loops.size(); ++i) {
-    if (i == 0 || !mergeable(loops[i - 1], loops[i], expressions)) runs_.emplace_back();
+    if (i == 0 || !mergeable(loops[i - 1], loops[i], expressions))
+      runs_.emplace_back();
     runs_.back().push_back(loops[i].id);
     run_of_[i] = static_cast<int32_t>(runs_.size() - 1);
     if (!loops[i].column) row_runs_ = runs_.size();
   }
   for (const std::vector<int32_t>& run : runs_) {
     KernelLoop loop;
-    for (const int32_t id : run) loop.extent *= loops[static_cast<size_t>(id)].extent;
+    for (const int32_t id : run)
+      loop.extent *= loops[static_cast<size_t>(id)].extent;
     loop.independent = independent(run);
     loop_of_run_.push_back(static_cast<int32_t>(kernel_.loops.size()));
     kernel_.loops.push_back(loop);
@@ -220,13 +245,16 @@ int32_t NestEmitter::translate_atom(const IndexAtom& atom) {
   IndexTable& indices = kernel_.indices;
   switch (atom.kind) {
     case IndexAtom::Kind::kLoop: {
-      const size_t run = static_cast<size_t>(run_of_[static_cast<size_t>(atom.operand)]);
+      const size_t run =
+          static_cast<size_t>(run_of_[static_cast<size_t>(atom.operand)]);
       if (runs_[run].back() != atom.operand) return indices.constant(0);
       const size_t loop = static_cast<size_t>(loop_of_run_[run]);
-      return indices.loop(static_cast<int32_t>(loop), kernel_.loops[loop].extent);
+      return indices.loop(static_cast<int32_t>(loop),
+                          kernel_.loops[loop].extent);
     }
     case IndexAtom::Kind::kValue:
-      return indices.value(values_[static_cast<size_t>(atom.operand)], atom.low, atom.high, 0);
+      return indices.value(values_[static_cast<size_t>(atom.operand)], atom.low,
+                           atom.high, 0);
     case IndexAtom::Kind::kFloorDiv:
       return indices.floor_div(translate(atom.operand), atom.divisor);
     case IndexAtom::Kind::kMod:
@@ -242,7 +270,8 @@ int32_t NestEmitter::translate(int32_t expression) {
   int32_t result = kernel_.indices.constant(source.constant);
   for (const IndexTerm& term : source.terms) {
     const int32_t atom = translate_atom(nest_.indices.atom(term.atom));
-    result = kernel_.indices.add(result, kernel_.indices.scale(atom, term.coefficient));
+    result = kernel_.indices.add(result,
+                                 kernel_.indices.scale(atom, term.coefficient));
   }
   return result;
 }
@@ -263,7 +292,8 @@ void NestEmitter::let(int32_t id, Block& block) {
     }
     value.source = argument;
   }
-  values_[static_cast<size_t>(id)] = static_cast<int32_t>(kernel_.values.size());
+  values_[static_cast<size_t>(id)] =
+      static_cast<int32_t>(kernel_.values.size());
   kernel_.values.push_back(value);
   KernelStatement statement;
   statement.value = values_[static_cast<size_t>(id)];
@@ -287,7 +317,8 @@ void NestEmitter::let_scratch(int32_t id, Block& block) {
   value.type = node(id).value.type;
   value.source = scratch_[static_cast<size_t>(id)];
   value.index = columns_position();
-  values_[static_cast<size_t>(id)] = static_cast<int32_t>(kernel_.values.size());
+  values_[static_cast<size_t>(id)] =
+      static_cast<int32_t>(kernel_.values.size());
   kernel_.values.push_back(value);
   KernelStatement statement;
   statement.value = values_[static_cast<size_t>(id)];
@@ -301,11 +332,13 @@ void NestEmitter::store(const Sink& sink, Block& block) {
   statement.value = values_[static_cast<size_t>(sink.node)];
   statement.target = -1 - static_cast<int32_t>(sink.output);
   statement.index = translate(sink.index);
-  if (sink.guard >= 0) statement.guard = values_[static_cast<size_t>(sink.guard)];
+  if (sink.guard >= 0)
+    statement.guard = values_[static_cast<size_t>(sink.guard)];
   block.push_back(statement);
 }
 
-NestEmitter::Block NestEmitter::close(std::vector<Block>& blocks, size_t first_run) {
+NestEmitter::Block NestEmitter::close(std::vector<Block>& blocks,
+                                      size_t first_run) {
   for (size_t i = blocks.size(); i-- > 1;) {
     KernelStatement loop;
     loop.kind = KernelStatement::Kind::kLoop;
@@ -330,7 +363,8 @@ void NestEmitter::emit_phase(int32_t phase, Block& row) {
       let_scratch(id, inner);
       continue;
     }
-    Block& place = scratch_[i] >= 0 ? inner : blocks[depth_of(node(id).loops) - row_runs_];
+    Block& place =
+        scratch_[i] >= 0 ? inner : blocks[depth_of(node(id).loops) - row_runs_];
     let(id, place);
     if (scratch_[i] < 0) continue;
     KernelStatement keep_statement;
@@ -371,7 +405,8 @@ void NestEmitter::emit_phase(int32_t phase, Block& row) {
 void NestEmitter::emit_rows(std::vector<Block>& rows, int32_t level) {
   for (size_t i = 0; i < needs_.size(); ++i) {
     const int32_t id = static_cast<int32_t>(i);
-    if (needs_[i] == 0 || trace_.is_column(id) || node(id).level != level) continue;
+    if (needs_[i] == 0 || trace_.is_column(id) || node(id).level != level)
+      continue;
     let(id, level > 0 ? rows.back() : rows[depth_of(node(id).loops)]);
   }
   for (const Sink& sink : nest_.sinks) {
@@ -409,7 +444,8 @@ void number_outputs(std::vector<KernelStatement>& block, int32_t inputs) {
 
 void emit_nests(const Group& group, const NestList& list, Kernel& kernel) {
   std::vector<int32_t> arguments(list.sources.size(), -1);
-  for (const auto& nest : list.nests) NestEmitter(*nest, kernel, arguments).emit();
+  for (const auto& nest : list.nests)
+    NestEmitter(*nest, kernel, arguments).emit();
   const auto describe = [&group](KernelArgument& argument, InstructionId id) {
     argument.instruction = id;
     argument.type = group.at(id).shape.type;
@@ -417,7 +453,8 @@ void emit_nests(const Group& group, const NestList& list, Kernel& kernel) {
   };
   for (size_t source = 0; source < arguments.size(); ++source) {
     if (arguments[source] < 0) continue;
-    describe(kernel.arguments[static_cast<size_t>(arguments[source])], list.sources[source]);
+    describe(kernel.arguments[static_cast<size_t>(arguments[source])],
+             list.sources[source]);
   }
   number_outputs(kernel.body, static_cast<int32_t>(kernel.arguments.size()));
   for (const InstructionId output : group.outputs()) {

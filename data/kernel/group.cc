@@ -54,7 +54,8 @@ bool is_signed(PrimitiveType type) {
          type == PrimitiveType::kS32 || type == PrimitiveType::kS64;
 }
 
-/// Greatest integer of the type as bits; for a signed type also the complement of the least.
+/// Greatest integer of the type as bits; for a signed type also the complement
+/// of the least.
 uint64_t greatest_bits(PrimitiveType type) {
   if (type == PrimitiveType::kPred) return 1;
   const int bits = primitive_type_bits(type);
@@ -86,18 +87,51 @@ bool is_combining(Opcode opcode) {
 
 bool is_elementwise(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kAbs: case Opcode::kAdd: case Opcode::kAnd: case Opcode::kAtan2:
-    case Opcode::kBitcastConvert: case Opcode::kCbrt: case Opcode::kCeil: case Opcode::kClamp:
-    case Opcode::kClz: case Opcode::kCompare: case Opcode::kConvert: case Opcode::kCopy:
-    case Opcode::kCosine: case Opcode::kDivide: case Opcode::kErf: case Opcode::kExp:
-    case Opcode::kExpm1: case Opcode::kFloor: case Opcode::kIsFinite: case Opcode::kLog:
-    case Opcode::kLog1p: case Opcode::kLogistic: case Opcode::kMaximum: case Opcode::kMinimum:
-    case Opcode::kMultiply: case Opcode::kNegate: case Opcode::kNot: case Opcode::kOr:
-    case Opcode::kPopulationCount: case Opcode::kPower: case Opcode::kRemainder:
-    case Opcode::kRoundNearestAfz: case Opcode::kRoundNearestEven: case Opcode::kRsqrt:
-    case Opcode::kSelect: case Opcode::kShiftLeft: case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical: case Opcode::kSign: case Opcode::kSine: case Opcode::kSqrt:
-    case Opcode::kSubtract: case Opcode::kTan: case Opcode::kTanh: case Opcode::kXor:
+    case Opcode::kAbs:
+    case Opcode::kAdd:
+    case Opcode::kAnd:
+    case Opcode::kAtan2:
+    case Opcode::kBitcastConvert:
+    case Opcode::kCbrt:
+    case Opcode::kCeil:
+    case Opcode::kClamp:
+    case Opcode::kClz:
+    case Opcode::kCompare:
+    case Opcode::kConvert:
+    case Opcode::kCopy:
+    case Opcode::kCosine:
+    case Opcode::kDivide:
+    case Opcode::kErf:
+    case Opcode::kExp:
+    case Opcode::kExpm1:
+    case Opcode::kFloor:
+    case Opcode::kIsFinite:
+    case Opcode::kLog:
+    case Opcode::kLog1p:
+    case Opcode::kLogistic:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kMultiply:
+    case Opcode::kNegate:
+    case Opcode::kNot:
+    case Opcode::kOr:
+    case Opcode::kPopulationCount:
+    case Opcode::kPower:
+    case Opcode::kRemainder:
+    case Opcode::kRoundNearestAfz:
+    case Opcode::kRoundNearestEven:
+    case Opcode::kRsqrt:
+    case Opcode::kSelect:
+    case Opcode::kShiftLeft:
+    case Opcode::kShiftRightArithmetic:
+    case Opcode::kShiftRightLogical:
+    case Opcode::kSign:
+    case Opcode::kSine:
+    case Opcode::kSqrt:
+    case Opcode::kSubtract:
+    case Opcode::kTan:
+    case Opcode::kTanh:
+    case Opcode::kXor:
       return true;
     default:
       return false;
@@ -106,10 +140,18 @@ bool is_elementwise(Opcode opcode) {
 
 bool is_kernel_type(PrimitiveType type) {
   switch (type) {
-    case PrimitiveType::kPred: case PrimitiveType::kS8: case PrimitiveType::kS16:
-    case PrimitiveType::kS32: case PrimitiveType::kS64: case PrimitiveType::kU8:
-    case PrimitiveType::kU16: case PrimitiveType::kU32: case PrimitiveType::kU64:
-    case PrimitiveType::kF16: case PrimitiveType::kBF16: case PrimitiveType::kF32:
+    case PrimitiveType::kPred:
+    case PrimitiveType::kS8:
+    case PrimitiveType::kS16:
+    case PrimitiveType::kS32:
+    case PrimitiveType::kS64:
+    case PrimitiveType::kU8:
+    case PrimitiveType::kU16:
+    case PrimitiveType::kU32:
+    case PrimitiveType::kU64:
+    case PrimitiveType::kF16:
+    case PrimitiveType::kBF16:
+    case PrimitiveType::kF32:
     case PrimitiveType::kF64:
       return true;
     default:
@@ -119,11 +161,23 @@ bool is_kernel_type(PrimitiveType type) {
 
 int32_t element_weight(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kDivide: case Opcode::kSqrt: case Opcode::kRsqrt: case Opcode::kRemainder:
+    case Opcode::kDivide:
+    case Opcode::kSqrt:
+    case Opcode::kRsqrt:
+    case Opcode::kRemainder:
       return 4;
-    case Opcode::kAtan2: case Opcode::kCbrt: case Opcode::kCosine: case Opcode::kErf:
-    case Opcode::kExp: case Opcode::kExpm1: case Opcode::kLog: case Opcode::kLog1p:
-    case Opcode::kLogistic: case Opcode::kPower: case Opcode::kSine: case Opcode::kTan:
+    case Opcode::kAtan2:
+    case Opcode::kCbrt:
+    case Opcode::kCosine:
+    case Opcode::kErf:
+    case Opcode::kExp:
+    case Opcode::kExpm1:
+    case Opcode::kLog:
+    case Opcode::kLog1p:
+    case Opcode::kLogistic:
+    case Opcode::kPower:
+    case Opcode::kSine:
+    case Opcode::kTan:
     case Opcode::kTanh:
       return 12;
     default:
@@ -133,7 +187,8 @@ int32_t element_weight(Opcode opcode) {
 
 Group::Group(const Module& module, std::span<const InstructionId> ops,
              std::span<const InstructionId> outputs)
-    : module_(module), computation_(module.entry_computation()),
+    : module_(module),
+      computation_(module.entry_computation()),
       outputs_(outputs.begin(), outputs.end()) {
   for (const InstructionId id : ops) {
     if (!is_view(at(id).opcode)) members_.push_back(id);
@@ -143,24 +198,29 @@ Group::Group(const Module& module, std::span<const InstructionId> ops,
 }
 
 bool Group::contains(InstructionId id) const {
-  return std::binary_search(members_.begin(), members_.end(), id) && !is_view(at(id).opcode);
+  return std::binary_search(members_.begin(), members_.end(), id) &&
+         !is_view(at(id).opcode);
 }
 
 bool Group::is_output(InstructionId id) const {
   return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
 }
 
-std::optional<Opcode> combining_opcode(const Module& module, const Instruction& instruction) {
+std::optional<Opcode> combining_opcode(const Module& module,
+                                       const Instruction& instruction) {
   const std::optional<ComputationId> called = called_computation(instruction);
   if (!called) return std::nullopt;
   const Computation& computation = module.at(*called);
   const Instruction& root = computation.at(computation.root);
-  if (root.opcode == Opcode::kParameter && root.parameter_number == 1) return Opcode::kParameter;
-  if (!is_combining(root.opcode) || root.operands.size() != 2) return std::nullopt;
+  if (root.opcode == Opcode::kParameter && root.parameter_number == 1)
+    return Opcode::kParameter;
+  if (!is_combining(root.opcode) || root.operands.size() != 2)
+    return std::nullopt;
   int64_t seen = 0;
   for (const InstructionId operand : root.operands) {
     const Instruction& parameter = computation.at(operand);
-    if (parameter.opcode != Opcode::kParameter || parameter.parameter_number > 1 ||
+    if (parameter.opcode != Opcode::kParameter ||
+        parameter.parameter_number > 1 ||
         parameter.shape.type != root.shape.type) {
       return std::nullopt;
     }
@@ -172,15 +232,17 @@ std::optional<Opcode> combining_opcode(const Module& module, const Instruction& 
 
 Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
   if (reduce.operands.size() != 2) {
-    return fail(ErrorKind::kUnsupported, "{}: a reduce of several arrays has no kernel",
-                reduce.name);
+    return fail(ErrorKind::kUnsupported,
+                "{}: a reduce of several arrays has no kernel", reduce.name);
   }
-  const std::optional<Opcode> combine = combining_opcode(group.module(), reduce);
+  const std::optional<Opcode> combine =
+      combining_opcode(group.module(), reduce);
   if (!combine || *combine == Opcode::kParameter) {
-    return fail(ErrorKind::kUnsupported, "{}: its to_apply is not one known binary op",
-                reduce.name);
+    return fail(ErrorKind::kUnsupported,
+                "{}: its to_apply is not one known binary op", reduce.name);
   }
-  const std::vector<int64_t>& extents = operand_shape(group, reduce, 0).dimensions;
+  const std::vector<int64_t>& extents =
+      operand_shape(group, reduce, 0).dimensions;
   ReduceSpec spec;
   spec.combine = *combine;
   spec.reduced.resize(extents.size());
@@ -199,7 +261,8 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
   if (minor_reduced) {
     spec.kind = ReduceKind::kByLanes;
   } else {
-    spec.kind = count <= kUnrolledElements ? ReduceKind::kUnrolled : ReduceKind::kSequential;
+    spec.kind = count <= kUnrolledElements ? ReduceKind::kUnrolled
+                                           : ReduceKind::kSequential;
   }
   return spec;
 }
@@ -207,9 +270,12 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
 uint64_t literal_bits(PrimitiveType type, const std::string& text) {
   if (text == "true") return 1;
   if (text == "false") return 0;
-  if (type == PrimitiveType::kF64) return std::bit_cast<uint64_t>(std::strtod(text.c_str(), nullptr));
-  if (is_float(type)) return float_bits(type, std::strtof(text.c_str(), nullptr));
-  if (type == PrimitiveType::kU64) return std::strtoull(text.c_str(), nullptr, 10);
+  if (type == PrimitiveType::kF64)
+    return std::bit_cast<uint64_t>(std::strtod(text.c_str(), nullptr));
+  if (is_float(type))
+    return float_bits(type, std::strtof(text.c_str(), nullptr));
+  if (type == PrimitiveType::kU64)
+    return std::strtoull(text.c_str(), nullptr, 10);
   return integer_bits(type, std::strtoll(text.c_str(), nullptr, 10));
 }
 

@@ -1,5 +1,5 @@
-// The ops of a kernel as lowering sees them: which are members, and what kind of
-// reduction each reduce is.
+// The ops of a kernel as lowering sees them: which are members, and what kind
+// of reduction each reduce is.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@
 
 namespace reprise {
 
-/// Elementwise ops: one element of the result from the same element of each operand.
+/// Elementwise ops: one element of the result from the same element of each
+/// operand.
 bool is_elementwise(Opcode opcode);
 
 /// Types that kernels load, compute and store.
@@ -23,7 +24,8 @@ int32_t element_weight(Opcode opcode);
 
 /// How a reduce runs (see the numerics contract in kernel.h).
 enum class ReduceKind {
-  kByLanes,     ///< The minor dimension is reduced: lanes, result after a phase of its row.
+  kByLanes,  ///< The minor dimension is reduced: lanes, result after a phase of
+             ///< its row.
   kSequential,  ///< The minor dimension is kept: accumulated in the output.
   kUnrolled,    ///< Sequential over so few elements that it is written out.
 };
@@ -31,8 +33,8 @@ enum class ReduceKind {
 struct ReduceSpec {
   ReduceKind kind = ReduceKind::kByLanes;
   Opcode combine = Opcode::kAdd;
-  std::vector<bool> reduced;               ///< By operand dimension.
-  std::vector<int64_t> reduced_extents;    ///< In operand order.
+  std::vector<bool> reduced;             ///< By operand dimension.
+  std::vector<int64_t> reduced_extents;  ///< In operand order.
 };
 
 class Group {
@@ -56,20 +58,25 @@ class Group {
   std::vector<InstructionId> outputs_;
 };
 
-/// The binary op of a `to_apply` that combines its two parameters, e.g. kAdd; kParameter when
-/// it returns its second parameter; nothing for any other computation.
-std::optional<Opcode> combining_opcode(const Module& module, const Instruction& instruction);
+/// The binary op of a `to_apply` that combines its two parameters, e.g. kAdd;
+/// kParameter when it returns its second parameter; nothing for any other
+/// computation.
+std::optional<Opcode> combining_opcode(const Module& module,
+                                       const Instruction& instruction);
 
-/// Errors: kUnsupported for variadic reduces and computations that are not one binary op.
+/// Errors: kUnsupported for variadic reduces and computations that are not one
+/// binary op.
 Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce);
 
 /// Shape of a single-array operand.
-inline const Shape& operand_shape(const Group& group, const Instruction& instruction,
+inline const Shape& operand_shape(const Group& group,
+                                  const Instruction& instruction,
                                   size_t operand) {
   return group.at(instruction.operands[operand]).shape;
 }
 
-/// Bits of one element of `type`, zero-extended, from its HLO text ("1.5", "-inf", "true").
+/// Bits of one element of `type`, zero-extended, from its HLO text ("1.5",
+/// "-inf", "true").
 uint64_t literal_bits(PrimitiveType type, const std::string& text);
 /// The same from an integer.
 uint64_t integer_bits(PrimitiveType type, int64_t value);

@@ -4,13 +4,13 @@
 #include <numeric>
 #include <utility>
 
-
 namespace reprise {
 namespace {
 
 int64_t floor_divide(int64_t value, int64_t divisor) {
   const int64_t quotient = value / divisor;
-  return quotient - ((value % divisor != 0 && (value < 0) != (divisor < 0)) ? 1 : 0);
+  return quotient -
+         ((value % divisor != 0 && (value < 0) != (divisor < 0)) ? 1 : 0);
 }
 
 uint64_t mix(uint64_t hash, uint64_t word) {
@@ -70,7 +70,8 @@ int32_t IndexTable::intern(IndexExpression expression) {
 
 int32_t IndexTable::intern_atom(const IndexAtom& atom) {
   const auto found = std::find(atoms_.begin(), atoms_.end(), atom);
-  if (found != atoms_.end()) return static_cast<int32_t>(found - atoms_.begin());
+  if (found != atoms_.end())
+    return static_cast<int32_t>(found - atoms_.begin());
   atoms_.push_back(atom);
   return static_cast<int32_t>(atoms_.size() - 1);
 }
@@ -96,7 +97,8 @@ int32_t IndexTable::loop(int32_t loop, int64_t extent) {
   return of_atom(atom);
 }
 
-int32_t IndexTable::value(int32_t value, int64_t low, int64_t high, uint64_t loops) {
+int32_t IndexTable::value(int32_t value, int64_t low, int64_t high,
+                          uint64_t loops) {
   IndexAtom atom;
   atom.kind = IndexAtom::Kind::kValue;
   atom.operand = value;
@@ -117,8 +119,10 @@ int32_t IndexTable::add(int32_t left, int32_t right) {
     const IndexExpression& inner = at(rest.operand);
     int32_t base = rest.operand;
     int64_t divisor = rest.divisor;
-    if (inner.terms.size() == 1 && inner.constant == 0 && inner.terms[0].coefficient == 1) {
-      const IndexAtom& quotient = atoms_[static_cast<size_t>(inner.terms[0].atom)];
+    if (inner.terms.size() == 1 && inner.constant == 0 &&
+        inner.terms[0].coefficient == 1) {
+      const IndexAtom& quotient =
+          atoms_[static_cast<size_t>(inner.terms[0].atom)];
       if (quotient.kind == IndexAtom::Kind::kFloorDiv) {
         base = quotient.operand;
         divisor *= quotient.divisor;
@@ -126,8 +130,8 @@ int32_t IndexTable::add(int32_t left, int32_t right) {
     }
     for (const IndexTerm& other : sum.terms) {
       const IndexAtom& quotient = atoms_[static_cast<size_t>(other.atom)];
-      if (quotient.kind != IndexAtom::Kind::kFloorDiv || quotient.operand != base ||
-          quotient.divisor != divisor ||
+      if (quotient.kind != IndexAtom::Kind::kFloorDiv ||
+          quotient.operand != base || quotient.divisor != divisor ||
           other.coefficient != sum.terms[i].coefficient * rest.divisor) {
         continue;
       }
@@ -172,13 +176,15 @@ int32_t IndexTable::floor_div(int32_t expression, int64_t divisor) {
   if (divisor == 1) return expression;
   const IndexExpression whole = at(expression);
   IndexExpression quotient, rest;
-  if (split(whole, divisor, &quotient, &rest)) return intern(std::move(quotient));
+  if (split(whole, divisor, &quotient, &rest))
+    return intern(std::move(quotient));
   int32_t outer = constant(0);
   int32_t base = expression;
   if (rest.low >= 0) {
     outer = intern(std::move(quotient));
     base = intern(rest);
-    if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms[0].coefficient == 1) {
+    if (rest.terms.size() == 1 && rest.constant == 0 &&
+        rest.terms[0].coefficient == 1) {
       const IndexAtom& atom = atoms_[static_cast<size_t>(rest.terms[0].atom)];
       if (atom.kind == IndexAtom::Kind::kFloorDiv) {
         return add(outer, floor_div(atom.operand, atom.divisor * divisor));
@@ -216,7 +222,8 @@ int32_t IndexTable::mod(int32_t expression, int64_t divisor) {
       if (factor <= 1) continue;
       IndexExpression inner, low;
       if (!split(rest, factor, &inner, &low)) continue;
-      const int32_t high = scale(mod(intern(std::move(inner)), divisor / factor), factor);
+      const int32_t high =
+          scale(mod(intern(std::move(inner)), divisor / factor), factor);
       return add(high, intern(std::move(low)));
     }
   }
@@ -252,8 +259,8 @@ int32_t IndexTable::linearize(std::span<const int32_t> index,
   return position;
 }
 
-std::vector<int32_t> IndexTable::delinearize(int32_t position,
-                                             std::span<const int64_t> dimensions) {
+std::vector<int32_t> IndexTable::delinearize(
+    int32_t position, std::span<const int64_t> dimensions) {
   std::vector<int32_t> index(dimensions.size());
   int64_t stride = 1;
   for (size_t i = dimensions.size(); i-- > 0;) {

@@ -1,7 +1,7 @@
-// Integer index expressions over loop variables: sums of coefficient × atom, where an
-// atom is a loop variable, a runtime value, or a quotient, remainder or clamp of
-// another expression. Every expression knows its range, which is what simplifies
-// reshapes, transposes, slices and broadcasts to plain strides.
+// Integer index expressions over loop variables: sums of coefficient × atom,
+// where an atom is a loop variable, a runtime value, or a quotient, remainder
+// or clamp of another expression. Every expression knows its range, which is
+// what simplifies reshapes, transposes, slices and broadcasts to plain strides.
 //
 // Expressions are interned: equal expressions have equal indices.
 #pragma once
@@ -14,8 +14,8 @@ namespace reprise {
 
 struct IndexAtom {
   enum class Kind : uint8_t {
-    kLoop,      ///< Loop variable `operand`, in [0, high].
-    kValue,     ///< Kernel value `operand` (an integer), clamped to [low, high].
+    kLoop,   ///< Loop variable `operand`, in [0, high].
+    kValue,  ///< Kernel value `operand` (an integer), clamped to [low, high].
     kFloorDiv,  ///< Expression `operand` / divisor, the operand being >= 0.
     kMod,       ///< Expression `operand` % divisor, the operand being >= 0.
     kClamp,     ///< Expression `operand` clamped to [low, high].
@@ -42,7 +42,8 @@ struct IndexExpression {
   bool operator==(const IndexExpression&) const = default;
 };
 
-/// Owns atoms and expressions; the builders return indices of simplified expressions.
+/// Owns atoms and expressions; the builders return indices of simplified
+/// expressions.
 class IndexTable {
  public:
   int32_t constant(int64_t value);
@@ -57,22 +58,29 @@ class IndexTable {
   int32_t mod(int32_t expression, int64_t divisor);
   int32_t clamp(int32_t expression, int64_t low, int64_t high);
   /// Row-major position of a multi-index in an array of these dimensions.
-  int32_t linearize(std::span<const int32_t> index, std::span<const int64_t> dimensions);
+  int32_t linearize(std::span<const int32_t> index,
+                    std::span<const int64_t> dimensions);
   /// Multi-index of a row-major position.
-  std::vector<int32_t> delinearize(int32_t position, std::span<const int64_t> dimensions);
+  std::vector<int32_t> delinearize(int32_t position,
+                                   std::span<const int64_t> dimensions);
 
-  const IndexExpression& at(int32_t expression) const { return expressions_[uint32_t(expression)]; }
+  const IndexExpression& at(int32_t expression) const {
+    return expressions_[uint32_t(expression)];
+  }
   const IndexAtom& atom(int32_t atom) const { return atoms_[uint32_t(atom)]; }
-  const std::vector<IndexExpression>& expressions() const { return expressions_; }
+  const std::vector<IndexExpression>& expressions() const {
+    return expressions_;
+  }
   const std::vector<IndexAtom>& atoms() const { return atoms_; }
 
  private:
   int32_t intern(IndexExpression expression);
   int32_t intern_atom(const IndexAtom& atom);
   int32_t of_atom(const IndexAtom& atom);
-  /// Splits expression = factor × quotient + rest, with rest in [0, factor); false if unknown.
-  bool split(const IndexExpression& expression, int64_t factor, IndexExpression* quotient,
-             IndexExpression* rest) const;
+  /// Splits expression = factor × quotient + rest, with rest in [0, factor);
+  /// false if unknown.
+  bool split(const IndexExpression& expression, int64_t factor,
+             IndexExpression* quotient, IndexExpression* rest) const;
 
   std::vector<IndexAtom> atoms_;
   std::vector<IndexExpression> expressions_;

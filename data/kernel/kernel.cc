@@ -16,11 +16,14 @@ std::string atom_text(const Kernel& kernel, const IndexAtom& atom) {
     case IndexAtom::Kind::kValue:
       return fmt::format("clamp(v{},{},{})", atom.operand, atom.low, atom.high);
     case IndexAtom::Kind::kFloorDiv:
-      return fmt::format("({})/{}", expression_text(kernel, atom.operand), atom.divisor);
+      return fmt::format("({})/{}", expression_text(kernel, atom.operand),
+                         atom.divisor);
     case IndexAtom::Kind::kMod:
-      return fmt::format("({})%{}", expression_text(kernel, atom.operand), atom.divisor);
+      return fmt::format("({})%{}", expression_text(kernel, atom.operand),
+                         atom.divisor);
     case IndexAtom::Kind::kClamp:
-      return fmt::format("clamp({},{},{})", expression_text(kernel, atom.operand), atom.low,
+      return fmt::format("clamp({},{},{})",
+                         expression_text(kernel, atom.operand), atom.low,
                          atom.high);
   }
   return {};
@@ -45,9 +48,11 @@ std::string value_text(const Kernel& kernel, const KernelValue& value) {
     case KernelValue::Kind::kLiteral:
       return fmt::format("literal {:#x}", value.literal);
     case KernelValue::Kind::kLoad:
-      return fmt::format("load a{}[{}]", value.source, expression_text(kernel, value.index));
+      return fmt::format("load a{}[{}]", value.source,
+                         expression_text(kernel, value.index));
     case KernelValue::Kind::kScratch:
-      return fmt::format("scratch s{}[{}]", value.source, expression_text(kernel, value.index));
+      return fmt::format("scratch s{}[{}]", value.source,
+                         expression_text(kernel, value.index));
     case KernelValue::Kind::kIndex:
       return fmt::format("index {}", expression_text(kernel, value.index));
     case KernelValue::Kind::kTotal:
@@ -55,27 +60,32 @@ std::string value_text(const Kernel& kernel, const KernelValue& value) {
     case KernelValue::Kind::kApply:
       break;
   }
-  std::string text = fmt::format("{}{}{}", opcode_name(value.opcode),
-                                 value.comparison[0] != 0 ? " " : "", value.comparison);
+  std::string text =
+      fmt::format("{}{}{}", opcode_name(value.opcode),
+                  value.comparison[0] != 0 ? " " : "", value.comparison);
   for (const int32_t operand : value.operands) {
     if (operand >= 0) text += fmt::format(" v{}", operand);
   }
   return text;
 }
 
-void print_block(const Kernel& kernel, const std::vector<KernelStatement>& block, size_t depth,
+void print_block(const Kernel& kernel,
+                 const std::vector<KernelStatement>& block, size_t depth,
                  std::string& text) {
   for (const KernelStatement& statement : block) {
     text.append(2 * depth, ' ');
     switch (statement.kind) {
       case KernelStatement::Kind::kLet: {
-        const KernelValue& value = kernel.values[static_cast<size_t>(statement.value)];
-        text += fmt::format("v{}: {} = {}\n", statement.value, primitive_type_name(value.type),
+        const KernelValue& value =
+            kernel.values[static_cast<size_t>(statement.value)];
+        text += fmt::format("v{}: {} = {}\n", statement.value,
+                            primitive_type_name(value.type),
                             value_text(kernel, value));
         break;
       }
       case KernelStatement::Kind::kLoop: {
-        const KernelLoop& loop = kernel.loops[static_cast<size_t>(statement.target)];
+        const KernelLoop& loop =
+            kernel.loops[static_cast<size_t>(statement.target)];
         text += fmt::format("for i{} < {}{}\n", statement.target, loop.extent,
                             loop.independent ? "" : " in order");
         print_block(kernel, statement.body, depth + 1, text);
@@ -85,50 +95,58 @@ void print_block(const Kernel& kernel, const std::vector<KernelStatement>& block
         text += fmt::format("reset r{}\n", statement.target);
         break;
       case KernelStatement::Kind::kAccumulate:
-        text += fmt::format("accumulate r{} v{}\n", statement.target, statement.value);
+        text += fmt::format("accumulate r{} v{}\n", statement.target,
+                            statement.value);
         break;
       case KernelStatement::Kind::kStore:
-        text += fmt::format("a{}[{}] {}= v{}{}\n", statement.target,
-                            expression_text(kernel, statement.index),
-                            statement.combine == Opcode::kParameter
-                                ? ""
-                                : opcode_name(statement.combine),
-                            statement.value,
-                            statement.guard < 0 ? "" : fmt::format(" if v{}", statement.guard));
+        text += fmt::format(
+            "a{}[{}] {}= v{}{}\n", statement.target,
+            expression_text(kernel, statement.index),
+            statement.combine == Opcode::kParameter
+                ? ""
+                : opcode_name(statement.combine),
+            statement.value,
+            statement.guard < 0 ? "" : fmt::format(" if v{}", statement.guard));
         break;
       case KernelStatement::Kind::kScratchStore:
         text += fmt::format("s{}[{}] = v{}\n", statement.target,
-                            expression_text(kernel, statement.index), statement.value);
+                            expression_text(kernel, statement.index),
+                            statement.value);
         break;
     }
   }
 }
 
-/// Where a load or store stands: its top-level statement, its order and its index.
+/// Where a load or store stands: its top-level statement, its order and its
+/// index.
 struct Access {
   size_t nest = 0, order = 0;
   int32_t index = -1;
   bool plain = true;
 };
 
-void find_accesses(const Kernel& kernel, const std::vector<KernelStatement>& block, size_t nest,
+void find_accesses(const Kernel& kernel,
+                   const std::vector<KernelStatement>& block, size_t nest,
                    bool top, size_t input, size_t output, size_t& order,
                    std::vector<Access>& loads, std::vector<Access>& stores) {
   for (const KernelStatement& statement : block) {
     if (top) ++nest;
     ++order;
     if (statement.kind == KernelStatement::Kind::kLet) {
-      const KernelValue& value = kernel.values[static_cast<size_t>(statement.value)];
+      const KernelValue& value =
+          kernel.values[static_cast<size_t>(statement.value)];
       if (value.kind == KernelValue::Kind::kLoad &&
           static_cast<size_t>(value.source) == input) {
         loads.push_back({nest, order, value.index, true});
       }
     } else if (statement.kind == KernelStatement::Kind::kStore &&
                static_cast<size_t>(statement.target) == output) {
-      stores.push_back({nest, order, statement.index,
-                        statement.combine == Opcode::kParameter && statement.guard < 0});
+      stores.push_back(
+          {nest, order, statement.index,
+           statement.combine == Opcode::kParameter && statement.guard < 0});
     }
-    find_accesses(kernel, statement.body, nest, false, input, output, order, loads, stores);
+    find_accesses(kernel, statement.body, nest, false, input, output, order,
+                  loads, stores);
   }
 }
 
@@ -140,7 +158,8 @@ int64_t outer_extent(const Kernel& kernel) {
   for (const KernelStatement& statement : kernel.body) {
     if (statement.kind == KernelStatement::Kind::kStore) return 1;
     if (statement.kind != KernelStatement::Kind::kLoop) continue;
-    const KernelLoop& loop = kernel.loops[static_cast<size_t>(statement.target)];
+    const KernelLoop& loop =
+        kernel.loops[static_cast<size_t>(statement.target)];
     extent = loop.independent && loops == 0 ? loop.extent : 1;
     ++loops;
   }
@@ -159,38 +178,47 @@ std::string kernel_text(const Kernel& kernel) {
   std::string text;
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
     const KernelArgument& argument = kernel.arguments[i];
-    text += fmt::format("{} a{}: {}[{}]\n", argument.is_output ? "output" : "input", i,
-                        primitive_type_name(argument.type), argument.elements);
+    text +=
+        fmt::format("{} a{}: {}[{}]\n", argument.is_output ? "output" : "input",
+                    i, primitive_type_name(argument.type), argument.elements);
   }
   for (size_t i = 0; i < kernel.scratches.size(); ++i) {
-    text += fmt::format("scratch s{}: {}[{}]\n", i, primitive_type_name(kernel.scratches[i].type),
+    text += fmt::format("scratch s{}: {}[{}]\n", i,
+                        primitive_type_name(kernel.scratches[i].type),
                         kernel.scratches[i].elements);
   }
   for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
     const KernelAccumulator& accumulator = kernel.accumulators[i];
-    text += fmt::format("lanes r{}: {} {} over i{}\n", i, primitive_type_name(accumulator.type),
-                        opcode_name(accumulator.combine), accumulator.lane_loop);
+    text += fmt::format(
+        "lanes r{}: {} {} over i{}\n", i, primitive_type_name(accumulator.type),
+        opcode_name(accumulator.combine), accumulator.lane_loop);
   }
   print_block(kernel, kernel.body, 0, text);
   return text;
 }
 
-std::string kernel_key(const Kernel& kernel) { return sha256_hex(kernel_text(kernel)); }
+std::string kernel_key(const Kernel& kernel) {
+  return sha256_hex(kernel_text(kernel));
+}
 
 bool in_place_safe(const Kernel& kernel, size_t input, size_t output) {
   const KernelArgument& from = kernel.arguments.at(input);
   const KernelArgument& to = kernel.arguments.at(output);
-  if (from.is_output || !to.is_output || from.type != to.type || from.elements != to.elements) {
+  if (from.is_output || !to.is_output || from.type != to.type ||
+      from.elements != to.elements) {
     return false;
   }
   std::vector<Access> loads, stores;
   size_t order = 0;
-  find_accesses(kernel, kernel.body, 0, true, input, output, order, loads, stores);
+  find_accesses(kernel, kernel.body, 0, true, input, output, order, loads,
+                stores);
   for (const Access& load : loads) {
     for (const Access& store : stores) {
       if (load.nest < store.nest) continue;
-      const bool same_element = load.nest == store.nest && load.index == store.index;
-      if (!same_element || load.order > store.order || !store.plain) return false;
+      const bool same_element =
+          load.nest == store.nest && load.index == store.index;
+      if (!same_element || load.order > store.order || !store.plain)
+        return false;
     }
   }
   return true;
@@ -201,7 +229,8 @@ double kernel_flops(const Kernel& kernel) { return kernel.flops; }
 double kernel_bytes(const Kernel& kernel) {
   double bytes = 0;
   for (const KernelArgument& argument : kernel.arguments) {
-    bytes += static_cast<double>(argument.elements) * primitive_type_bits(argument.type) / 8;
+    bytes += static_cast<double>(argument.elements) *
+             primitive_type_bits(argument.type) / 8;
   }
   return bytes;
 }

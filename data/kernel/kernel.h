@@ -1,22 +1,28 @@
-// The kernel IR: one fused loop nest as a value. Lowered from a group of HLO ops
-// by `lower_kernel` (lower_kernel.h), printed to C++ and interpreted by the runtime.
+// The kernel IR: one fused loop nest as a value. Lowered from a group of HLO
+// ops by `lower_kernel` (lower_kernel.h), printed to C++ and interpreted by the
+// runtime.
 //
 // A kernel is a tree of statements over scalars: loops, lets, accumulations and
-// stores. Every argument is a dense row-major array of its logical shape (layouts
-// of the HLO text are ignored). All references are indices into the kernel's
-// tables; statements refer only to values that an enclosing or earlier statement
-// has let.
+// stores. Every argument is a dense row-major array of its logical shape
+// (layouts of the HLO text are ignored). All references are indices into the
+// kernel's tables; statements refer only to values that an enclosing or earlier
+// statement has let.
 //
-// Numerics contract: an op's arithmetic is the same in every kernel that contains
-// it, so any fusion gives bit-identical results.
-// - No contraction of multiply and add; bf16 and f16 are computed in f32 and rounded
-//   after every op; transcendental functions are those of the runtime's math prelude.
-// - A reduce whose minor (last non-degenerate) operand dimension is reduced keeps
-//   kLanes partial results per output element, lane = position in that dimension mod
-//   kLanes, each starting from the identity and taking elements in row-major order.
-//   The lanes are combined by halving (lane l with lane l + 8, then 4, 2, 1), and the
-//   total is combined last with the initial value on its left.
-// - Any other reduce starts from the initial value and takes elements one after the
+// Numerics contract: an op's arithmetic is the same in every kernel that
+// contains it, so any fusion gives bit-identical results.
+// - No contraction of multiply and add; bf16 and f16 are computed in f32 and
+// rounded
+//   after every op; transcendental functions are those of the runtime's math
+//   prelude.
+// - A reduce whose minor (last non-degenerate) operand dimension is reduced
+// keeps
+//   kLanes partial results per output element, lane = position in that
+//   dimension mod kLanes, each starting from the identity and taking elements
+//   in row-major order. The lanes are combined by halving (lane l with lane l +
+//   8, then 4, 2, 1), and the total is combined last with the initial value on
+//   its left.
+// - Any other reduce starts from the initial value and takes elements one after
+// the
 //   other in row-major order. Scatter applies updates in row-major order.
 #pragma once
 
@@ -35,7 +41,8 @@ namespace reprise {
 inline constexpr int kLanes = 16;
 
 struct KernelArgument {
-  InstructionId instruction{};  ///< Whose value (entry computation of the lowered module).
+  InstructionId instruction{};  ///< Whose value (entry computation of the
+                                ///< lowered module).
   PrimitiveType type = PrimitiveType::kF32;
   int64_t elements = 0;
   bool is_output = false;
@@ -52,25 +59,27 @@ struct KernelValue {
     kApply,    ///< `opcode` of the operands, as HLO defines it for one element.
   };
   Kind kind = Kind::kLiteral;
-  Opcode opcode = Opcode::kParameter;          ///< kApply.
+  Opcode opcode = Opcode::kParameter;  ///< kApply.
   PrimitiveType type = PrimitiveType::kF32;
-  char comparison[3] = {0, 0, 0};              ///< kApply of kCompare: "EQ", "LT", …
-  int32_t operands[3] = {-1, -1, -1};          ///< kApply: values.
+  char comparison[3] = {0, 0, 0};      ///< kApply of kCompare: "EQ", "LT", …
+  int32_t operands[3] = {-1, -1, -1};  ///< kApply: values.
   int32_t source = -1;
-  int32_t index = -1;                          ///< Expression.
+  int32_t index = -1;  ///< Expression.
   uint64_t literal = 0;
 };
 
 struct KernelLoop {
   int64_t extent = 1;
-  bool independent = true;  ///< Iterations touch disjoint memory: vectorizable in any order.
+  bool independent =
+      true;  ///< Iterations touch disjoint memory: vectorizable in any order.
 };
 
 /// kLanes partial results, reset and filled by statements.
 struct KernelAccumulator {
-  Opcode combine = Opcode::kAdd;  ///< kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor.
+  Opcode combine =
+      Opcode::kAdd;  ///< kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor.
   PrimitiveType type = PrimitiveType::kF32;
-  int32_t lane_loop = -1;         ///< Lane = this loop's variable mod kLanes.
+  int32_t lane_loop = -1;  ///< Lane = this loop's variable mod kLanes.
 };
 
 /// An array private to the kernel, small enough for the stack.
@@ -81,43 +90,47 @@ struct KernelScratch {
 
 struct KernelStatement {
   enum class Kind : uint8_t {
-    kLet,           ///< Computes `value`.
-    kLoop,          ///< Runs `body` for loops[target] = 0 … extent − 1.
-    kReset,         ///< Sets all lanes of accumulators[target] to the identity.
-    kAccumulate,    ///< Lane of accumulators[target] = combine(lane, value).
-    kStore,         ///< arguments[target][index] = value, or combine(old, value).
+    kLet,         ///< Computes `value`.
+    kLoop,        ///< Runs `body` for loops[target] = 0 … extent − 1.
+    kReset,       ///< Sets all lanes of accumulators[target] to the identity.
+    kAccumulate,  ///< Lane of accumulators[target] = combine(lane, value).
+    kStore,       ///< arguments[target][index] = value, or combine(old, value).
     kScratchStore,  ///< scratches[target][index] = value.
   };
   Kind kind = Kind::kLet;
-  Opcode combine = Opcode::kParameter;  ///< kStore: kParameter for a plain store.
+  Opcode combine =
+      Opcode::kParameter;  ///< kStore: kParameter for a plain store.
   int32_t value = -1;
   int32_t target = -1;
   int32_t index = -1;
-  int32_t guard = -1;                   ///< kStore: a pred value; nothing is stored when false.
-  std::vector<KernelStatement> body;    ///< kLoop.
+  int32_t guard = -1;  ///< kStore: a pred value; nothing is stored when false.
+  std::vector<KernelStatement> body;  ///< kLoop.
 };
 
 struct Kernel {
-  std::vector<KernelArgument> arguments;  ///< Inputs in order of first use, then outputs.
-  IndexTable indices;                     ///< Expressions over loops and values.
+  std::vector<KernelArgument>
+      arguments;       ///< Inputs in order of first use, then outputs.
+  IndexTable indices;  ///< Expressions over loops and values.
   std::vector<KernelLoop> loops;
   std::vector<KernelValue> values;
   std::vector<KernelAccumulator> accumulators;
   std::vector<KernelScratch> scratches;
   std::vector<KernelStatement> body;
-  double flops = 0;                       ///< By XLA's rules for the ops in it.
+  double flops = 0;  ///< By XLA's rules for the ops in it.
 };
 
 /// Extent of the outermost loop that a caller may split: [begin, end) ranges of
-/// [0, outer_extent) may run on several threads. 1 when the kernel is not splittable.
+/// [0, outer_extent) may run on several threads. 1 when the kernel is not
+/// splittable.
 int64_t outer_extent(const Kernel& kernel);
 
-/// Canonical SHA-256: kernels of the same code and shapes have the same key, whatever the
-/// names and ids of the instructions they came from.
+/// Canonical SHA-256: kernels of the same code and shapes have the same key,
+/// whatever the names and ids of the instructions they came from.
 std::string kernel_key(const Kernel& kernel);
 
-/// True if the memory of `output` may be that of `input` (indices in `arguments`): every load
-/// of the input is of the element which the same iteration stores, and not after the store.
+/// True if the memory of `output` may be that of `input` (indices in
+/// `arguments`): every load of the input is of the element which the same
+/// iteration stores, and not after the store.
 bool in_place_safe(const Kernel& kernel, size_t input, size_t output);
 
 double kernel_flops(const Kernel& kernel);

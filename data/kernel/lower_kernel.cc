@@ -13,18 +13,21 @@ namespace {
 Status check_members(const Group& group) {
   for (const InstructionId id : group.members()) {
     const Instruction& instruction = group.at(id);
-    if (!instruction.shape.is_array() || !is_kernel_type(instruction.shape.type)) {
-      return fail(ErrorKind::kUnsupported, "{}: no kernel computes {}", instruction.name,
-                  shape_text(instruction.shape, false));
+    if (!instruction.shape.is_array() ||
+        !is_kernel_type(instruction.shape.type)) {
+      return fail(ErrorKind::kUnsupported, "{}: no kernel computes {}",
+                  instruction.name, shape_text(instruction.shape, false));
     }
     if (element_count(instruction.shape) == 0) {
-      return fail(ErrorKind::kUnsupported, "{}: an array without elements has no kernel",
+      return fail(ErrorKind::kUnsupported,
+                  "{}: an array without elements has no kernel",
                   instruction.name);
     }
     for (const InstructionId operand : instruction.operands) {
       const Shape& shape = group.at(operand).shape;
       if (shape.is_array() && element_count(shape) == 0) {
-        return fail(ErrorKind::kUnsupported, "{}: an operand without elements has no kernel",
+        return fail(ErrorKind::kUnsupported,
+                    "{}: an operand without elements has no kernel",
                     instruction.name);
       }
     }
@@ -34,11 +37,14 @@ Status check_members(const Group& group) {
 
 }  // namespace
 
-Result<Kernel> lower_kernel(const Module& inlined, std::span<const InstructionId> ops,
+Result<Kernel> lower_kernel(const Module& inlined,
+                            std::span<const InstructionId> ops,
                             std::span<const InstructionId> outputs) {
-  if (outputs.empty()) return fail(ErrorKind::kInvalid, "a kernel without outputs");
+  if (outputs.empty())
+    return fail(ErrorKind::kInvalid, "a kernel without outputs");
   const Group group(inlined, ops, outputs);
-  if (const Status checked = check_members(group); !checked) return pass(checked.error());
+  if (const Status checked = check_members(group); !checked)
+    return pass(checked.error());
   Result<NestList> nests = build_nests(group);
   if (!nests) return pass(nests.error());
   Kernel kernel;

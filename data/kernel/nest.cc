@@ -40,7 +40,8 @@ uint64_t loops_of(const IndexTable& indices, const IndexMap& map) {
 /// Builds one nest around a hero and takes the outputs that fit.
 class NestBuilder {
  public:
-  NestBuilder(const Group& group, std::vector<InstructionId>& sources, const Hero& hero)
+  NestBuilder(const Group& group, std::vector<InstructionId>& sources,
+              const Hero& hero)
       : group_(group), sources_(sources), hero_(hero) {}
 
   Result<std::unique_ptr<Nest>> build(std::vector<size_t>& pending);
@@ -49,9 +50,11 @@ class NestBuilder {
   IndexMap make_loops();
   Status add_sink(size_t output);
   Status add_store(size_t output, InstructionId id);
-  Status add_reduction(size_t output, const Instruction& reduce, const ReduceSpec& spec);
+  Status add_reduction(size_t output, const Instruction& reduce,
+                       const ReduceSpec& spec);
   Status add_scatter(size_t output, const Instruction& scatter);
-  Status check_order(const Instruction& reduce, const ReduceSpec& spec, const IndexMap& map);
+  Status check_order(const Instruction& reduce, const ReduceSpec& spec,
+                     const IndexMap& map);
   Status unfit(const std::string& name, const char* why) const {
     return fail(ErrorKind::kInfeasible, "{}: {}", name, why);
   }
@@ -73,9 +76,10 @@ IndexMap NestBuilder::make_loops() {
         if (extent == 1) continue;
         const int32_t id = static_cast<int32_t>(nest_->space.loops.size());
         nest_->space.loops.push_back({id, extent, column});
-        (column ? nest_->space.columns : nest_->space.rows) |= uint64_t{1} << id;
+        (column ? nest_->space.columns : nest_->space.rows) |= uint64_t{1}
+                                                               << id;
         position = nest_->indices.add(nest_->indices.scale(position, extent),
-                                     nest_->indices.loop(id, extent));
+                                      nest_->indices.loop(id, extent));
       }
       map[i] = position;
     }
@@ -86,7 +90,8 @@ IndexMap NestBuilder::make_loops() {
 Status NestBuilder::add_store(size_t output, InstructionId id) {
   const Instruction& instruction = group_.at(id);
   const IndexMap* map = maps_->find(id);
-  if (map == nullptr) return unfit(instruction.name, "its elements are not those of the loops");
+  if (map == nullptr)
+    return unfit(instruction.name, "its elements are not those of the loops");
   const uint64_t loops = loops_of(nest_->indices, *map);
   if (!is_prefix(nest_->space, loops) ||
       count_of(nest_->space, loops) != element_count(instruction.shape)) {
@@ -99,21 +104,22 @@ Status NestBuilder::add_store(size_t output, InstructionId id) {
   if (!nest_->trace->status()) return nest_->trace->status();
   const Node& node = nest_->trace->nodes()[static_cast<size_t>(sink.node)];
   if (node.level > 0 && (loops & nest_->space.rows) != nest_->space.rows) {
-    return unfit(instruction.name, "a reduction inside loops that it does not depend on");
+    return unfit(instruction.name,
+                 "a reduction inside loops that it does not depend on");
   }
   sink.index = nest_->indices.linearize(*map, instruction.shape.dimensions);
   nest_->sinks.push_back(sink);
   return {};
 }
 
-Status NestBuilder::check_order(const Instruction& reduce, const ReduceSpec& spec,
-                                const IndexMap& map) {
+Status NestBuilder::check_order(const Instruction& reduce,
+                                const ReduceSpec& spec, const IndexMap& map) {
   IndexMap reduced;
   for (size_t i = 0; i < map.size(); ++i) {
     if (spec.reduced[i]) reduced.push_back(map[i]);
   }
-  const IndexExpression& position =
-      nest_->indices.at(nest_->indices.linearize(reduced, spec.reduced_extents));
+  const IndexExpression& position = nest_->indices.at(
+      nest_->indices.linearize(reduced, spec.reduced_extents));
   int64_t below = 0;
   for (size_t i = nest_->space.loops.size(); i-- > 0;) {
     const NestSpace::Loop& loop = nest_->space.loops[i];
@@ -124,7 +130,8 @@ Status NestBuilder::check_order(const Instruction& reduce, const ReduceSpec& spe
       if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop.id) {
         coefficient = term.coefficient;
       } else if (atom.kind != IndexAtom::Kind::kLoop) {
-        return unfit(reduce.name, "the loops do not visit its elements in order");
+        return unfit(reduce.name,
+                     "the loops do not visit its elements in order");
       }
     }
     if (coefficient <= below) {
@@ -138,12 +145,16 @@ Status NestBuilder::check_order(const Instruction& reduce, const ReduceSpec& spe
 Status NestBuilder::add_reduction(size_t output, const Instruction& reduce,
                                   const ReduceSpec& spec) {
   const std::optional<IndexMap> map = maps_->derive(reduce.operands[0]);
-  if (!map || loops_of(nest_->indices, *map) != (nest_->space.rows | nest_->space.columns) ||
+  if (!map ||
+      loops_of(nest_->indices, *map) !=
+          (nest_->space.rows | nest_->space.columns) ||
       count_of(nest_->space, ~uint64_t{0}) !=
           element_count(operand_shape(group_, reduce, 0))) {
-    return unfit(reduce.name, "the elements it reduces are not those of the loops");
+    return unfit(reduce.name,
+                 "the elements it reduces are not those of the loops");
   }
-  if (const Status ordered = check_order(reduce, spec, *map); !ordered) return ordered;
+  if (const Status ordered = check_order(reduce, spec, *map); !ordered)
+    return ordered;
   Sink sink;
   sink.output = output;
   sink.loops = nest_->space.rows | nest_->space.columns;
@@ -161,21 +172,28 @@ Status NestBuilder::add_reduction(size_t output, const Instruction& reduce,
 }
 
 Status NestBuilder::add_scatter(size_t output, const Instruction& scatter) {
-  const std::optional<Opcode> combine = combining_opcode(group_.module(), scatter);
+  const std::optional<Opcode> combine =
+      combining_opcode(group_.module(), scatter);
   if (scatter.operands.size() != 3 || !combine) {
-    return fail(ErrorKind::kUnsupported, "{}: no kernel for a scatter of several arrays or of "
-                "a computation that is not one binary op", scatter.name);
+    return fail(ErrorKind::kUnsupported,
+                "{}: no kernel for a scatter of several arrays or of "
+                "a computation that is not one binary op",
+                scatter.name);
   }
   const Shape& updates = operand_shape(group_, scatter, 2);
   const std::optional<IndexMap> map = maps_->derive(scatter.operands[2]);
-  if (!map || loops_of(nest_->indices, *map) != (nest_->space.rows | nest_->space.columns) ||
+  if (!map ||
+      loops_of(nest_->indices, *map) !=
+          (nest_->space.rows | nest_->space.columns) ||
       count_of(nest_->space, ~uint64_t{0}) != element_count(updates)) {
     return unfit(scatter.name, "its updates are not those of the loops");
   }
-  ReduceSpec whole;  // Row-major order over all updates, like a reduce of all dimensions.
+  ReduceSpec whole;  // Row-major order over all updates, like a reduce of all
+                     // dimensions.
   whole.reduced.assign(updates.dimensions.size(), true);
   whole.reduced_extents = updates.dimensions;
-  if (const Status ordered = check_order(scatter, whole, *map); !ordered) return ordered;
+  if (const Status ordered = check_order(scatter, whole, *map); !ordered)
+    return ordered;
   Sink sink;
   sink.output = output;
   sink.loops = nest_->space.rows | nest_->space.columns;
@@ -193,11 +211,13 @@ Status NestBuilder::add_scatter(size_t output, const Instruction& scatter) {
 Status NestBuilder::add_sink(size_t output) {
   const InstructionId id = group_.outputs()[output];
   const Instruction& instruction = group_.at(id);
-  if (instruction.opcode == Opcode::kScatter) return add_scatter(output, instruction);
+  if (instruction.opcode == Opcode::kScatter)
+    return add_scatter(output, instruction);
   if (instruction.opcode == Opcode::kReduce) {
     const Result<ReduceSpec> spec = reduce_spec(group_, instruction);
     if (!spec) return pass(spec.error());
-    if (spec->kind == ReduceKind::kSequential) return add_reduction(output, instruction, *spec);
+    if (spec->kind == ReduceKind::kSequential)
+      return add_reduction(output, instruction, *spec);
   }
   return add_store(output, id);
 }
@@ -205,10 +225,12 @@ Status NestBuilder::add_sink(size_t output) {
 Result<std::unique_ptr<Nest>> NestBuilder::build(std::vector<size_t>& pending) {
   const IndexMap map = make_loops();
   if (nest_->space.loops.size() > kMaxLoops) {
-    return fail(ErrorKind::kInfeasible, "{}: too many loops", group_.at(hero_.anchor).name);
+    return fail(ErrorKind::kInfeasible, "{}: too many loops",
+                group_.at(hero_.anchor).name);
   }
   maps_ = std::make_unique<CanonicalMaps>(group_, nest_->indices, nest_->space);
-  nest_->trace = std::make_unique<Trace>(group_, sources_, nest_->indices, nest_->space);
+  nest_->trace =
+      std::make_unique<Trace>(group_, sources_, nest_->indices, nest_->space);
   maps_->assign(hero_.anchor, map);
   maps_->propagate();
   std::vector<size_t> left;
@@ -217,7 +239,8 @@ Result<std::unique_ptr<Nest>> NestBuilder::build(std::vector<size_t>& pending) {
     nest_->trace->clear_status();
     const Status added = add_sink(output);
     if (added) continue;
-    if (added.error().kind != ErrorKind::kInfeasible) return pass(added.error());
+    if (added.error().kind != ErrorKind::kInfeasible)
+      return pass(added.error());
     if (first) first = added;
     left.push_back(output);
   }
@@ -228,18 +251,23 @@ Result<std::unique_ptr<Nest>> NestBuilder::build(std::vector<size_t>& pending) {
 
 /// Splits a loop that some index expression divides; true if one was split.
 bool split_loop(const Nest& nest, Hero& hero) {
-  std::vector<std::pair<size_t, size_t>> place;  // Loop id -> dimension and factor.
+  std::vector<std::pair<size_t, size_t>>
+      place;  // Loop id -> dimension and factor.
   for (const bool column : {false, true}) {
     for (size_t i = 0; i < hero.factors.size(); ++i) {
-      for (size_t k = 0; hero.column[i] == column && k < hero.factors[i].size(); ++k) {
+      for (size_t k = 0; hero.column[i] == column && k < hero.factors[i].size();
+           ++k) {
         if (hero.factors[i][k] != 1) place.emplace_back(i, k);
       }
     }
   }
   for (const IndexAtom& atom : nest.indices.atoms()) {
-    if (atom.kind != IndexAtom::Kind::kFloorDiv && atom.kind != IndexAtom::Kind::kMod) continue;
+    if (atom.kind != IndexAtom::Kind::kFloorDiv &&
+        atom.kind != IndexAtom::Kind::kMod)
+      continue;
     const IndexExpression& operand = nest.indices.at(atom.operand);
-    if (operand.terms.size() != 1 || operand.constant != 0 || operand.terms[0].coefficient != 1) {
+    if (operand.terms.size() != 1 || operand.constant != 0 ||
+        operand.terms[0].coefficient != 1) {
       continue;
     }
     const IndexAtom& inner = nest.indices.atom(operand.terms[0].atom);
@@ -252,7 +280,8 @@ bool split_loop(const Nest& nest, Hero& hero) {
       continue;
     }
     auto& factors = hero.factors[place[id].first];
-    const auto at = factors.begin() + static_cast<std::ptrdiff_t>(place[id].second);
+    const auto at =
+        factors.begin() + static_cast<std::ptrdiff_t>(place[id].second);
     *at = atom.divisor;
     factors.insert(at, loop.extent / atom.divisor);
     return true;
@@ -269,7 +298,8 @@ void anchor_at(const Group& group, Hero& hero, InstructionId anchor) {
 }
 
 /// Members that the outputs need, as flags by member.
-std::vector<bool> needed_members(const Group& group, const std::vector<size_t>& pending) {
+std::vector<bool> needed_members(const Group& group,
+                                 const std::vector<size_t>& pending) {
   const std::vector<InstructionId>& members = group.members();
   std::vector<bool> needed(members.size(), false);
   std::vector<InstructionId> open;
@@ -285,18 +315,22 @@ std::vector<bool> needed_members(const Group& group, const std::vector<size_t>& 
       needed[place] = true;
     } else if (!is_view(group.at(id).opcode)) {
       continue;
-    } else if (std::find(seen_views.begin(), seen_views.end(), id) != seen_views.end()) {
+    } else if (std::find(seen_views.begin(), seen_views.end(), id) !=
+               seen_views.end()) {
       continue;
     } else {
       seen_views.push_back(id);
     }
-    for (const InstructionId operand : group.at(id).operands) open.push_back(operand);
+    for (const InstructionId operand : group.at(id).operands)
+      open.push_back(operand);
   }
   return needed;
 }
 
-/// Lane reduces decide the loops first, then in-memory reductions, then the largest output.
-Result<Hero> choose_hero(const Group& group, const std::vector<size_t>& pending) {
+/// Lane reduces decide the loops first, then in-memory reductions, then the
+/// largest output.
+Result<Hero> choose_hero(const Group& group,
+                         const std::vector<size_t>& pending) {
   const std::vector<bool> needed = needed_members(group, pending);
   Hero hero;
   int64_t best = -1;
@@ -321,7 +355,8 @@ Result<Hero> choose_hero(const Group& group, const std::vector<size_t>& pending)
     const Instruction& instruction = group.at(id);
     InstructionId anchor = id;
     int64_t rank = 0;
-    if (instruction.opcode == Opcode::kScatter && instruction.operands.size() == 3) {
+    if (instruction.opcode == Opcode::kScatter &&
+        instruction.operands.size() == 3) {
       anchor = instruction.operands[2];
       rank = 1;
     } else if (instruction.opcode == Opcode::kReduce) {
@@ -359,7 +394,8 @@ Result<std::unique_ptr<Nest>> initial_nest(const Group& group,
     nest->space.rows |= uint64_t{1} << loop;
     map.push_back(nest->indices.loop(loop, extent));
   }
-  nest->trace = std::make_unique<Trace>(group, sources, nest->indices, nest->space);
+  nest->trace =
+      std::make_unique<Trace>(group, sources, nest->indices, nest->space);
   Sink store;
   store.output = sink.output;
   store.loops = nest->space.rows;
@@ -372,19 +408,21 @@ Result<std::unique_ptr<Nest>> initial_nest(const Group& group,
   return nest;
 }
 
-Result<std::unique_ptr<Nest>> split_and_build(const Group& group,
-                                              std::vector<InstructionId>& sources, Hero hero,
-                                              std::vector<size_t>& pending) {
+Result<std::unique_ptr<Nest>> split_and_build(
+    const Group& group, std::vector<InstructionId>& sources, Hero hero,
+    std::vector<size_t>& pending) {
   const std::vector<size_t> wanted = pending;
   for (int round = 0;; ++round) {
     pending = wanted;
-    Result<std::unique_ptr<Nest>> nest = NestBuilder(group, sources, hero).build(pending);
+    Result<std::unique_ptr<Nest>> nest =
+        NestBuilder(group, sources, hero).build(pending);
     if (!nest || round == 8 || !split_loop(**nest, hero)) return nest;
   }
 }
 
 /// A value that two nests need is computed twice; refuse when that is dear.
-Status check_repeats(const Group& group, const std::vector<std::unique_ptr<Nest>>& nests) {
+Status check_repeats(const Group& group,
+                     const std::vector<std::unique_ptr<Nest>>& nests) {
   std::vector<InstructionId> seen;
   for (const auto& nest : nests) {
     for (const InstructionId id : nest->trace->computed()) {
@@ -392,11 +430,13 @@ Status check_repeats(const Group& group, const std::vector<std::unique_ptr<Nest>
       const Opcode opcode = group.at(id).opcode;
       if (opcode == Opcode::kReduce || opcode == Opcode::kReduceWindow ||
           element_weight(opcode) > 4) {
-        return fail(ErrorKind::kInfeasible, "{}: two loop nests of the kernel would compute it",
+        return fail(ErrorKind::kInfeasible,
+                    "{}: two loop nests of the kernel would compute it",
                     group.at(id).name);
       }
     }
-    seen.insert(seen.end(), nest->trace->computed().begin(), nest->trace->computed().end());
+    seen.insert(seen.end(), nest->trace->computed().begin(),
+                nest->trace->computed().end());
   }
   return {};
 }

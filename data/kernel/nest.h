@@ -1,4 +1,5 @@
-// One loop nest of a kernel before emission: its loops, its nodes and its stores.
+// One loop nest of a kernel before emission: its loops, its nodes and its
+// stores.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,13 @@ namespace reprise {
 
 /// A store, or an accumulation into memory.
 struct Sink {
-  size_t output = 0;                    ///< Place in the group's outputs.
+  size_t output = 0;  ///< Place in the group's outputs.
   int32_t node = -1;
   int32_t index = -1;
   int32_t guard = -1;
   Opcode combine = Opcode::kParameter;  ///< kParameter: a plain store.
-  bool ordered = false;                 ///< Iterations may hit the same element.
-  uint64_t loops = 0;                   ///< Loops it runs in: a prefix, or all.
+  bool ordered = false;  ///< Iterations may hit the same element.
+  uint64_t loops = 0;    ///< Loops it runs in: a prefix, or all.
 };
 
 /// Stays where it is made: the trace refers to the other members.
@@ -36,9 +37,10 @@ struct Nest {
 /// What the loops of a nest run over: the elements of `anchor`.
 struct Hero {
   InstructionId anchor{};
-  std::vector<std::vector<int64_t>> factors;  ///< Of each dimension, major first.
-  std::vector<bool> column;                   ///< Of each dimension: reduced over lanes.
-  InstructionId reduce{};                     ///< The lane reduce, if any column.
+  std::vector<std::vector<int64_t>>
+      factors;               ///< Of each dimension, major first.
+  std::vector<bool> column;  ///< Of each dimension: reduced over lanes.
+  InstructionId reduce{};    ///< The lane reduce, if any column.
 };
 
 /// The nests of a kernel in order of execution, and the arrays that they read.
@@ -47,7 +49,8 @@ struct NestList {
   std::vector<InstructionId> sources;
 };
 
-/// Builds nests for all outputs of the group. Errors: kUnsupported, kInfeasible.
+/// Builds nests for all outputs of the group. Errors: kUnsupported,
+/// kInfeasible.
 Result<NestList> build_nests(const Group& group);
 
 /// Appends the statements of the nests and the arguments to the kernel.

@@ -15,11 +15,14 @@ uint64_t mix(uint64_t hash, uint64_t word) {
 }
 
 uint64_t hash_of(const KernelValue& value) {
-  uint64_t hash = mix(static_cast<uint64_t>(value.kind), static_cast<uint64_t>(value.opcode));
+  uint64_t hash = mix(static_cast<uint64_t>(value.kind),
+                      static_cast<uint64_t>(value.opcode));
   hash = mix(hash, static_cast<uint64_t>(value.type));
-  hash = mix(hash, value.literal ^ static_cast<uint64_t>(value.comparison[0] * 256 +
-                                                         value.comparison[1]));
-  for (const int32_t operand : value.operands) hash = mix(hash, static_cast<uint64_t>(operand));
+  hash = mix(hash,
+             value.literal ^ static_cast<uint64_t>(value.comparison[0] * 256 +
+                                                   value.comparison[1]));
+  for (const int32_t operand : value.operands)
+    hash = mix(hash, static_cast<uint64_t>(operand));
   hash = mix(hash, static_cast<uint64_t>(value.source));
   return mix(hash, static_cast<uint64_t>(value.index));
 }
@@ -27,21 +30,23 @@ uint64_t hash_of(const KernelValue& value) {
 bool same(const KernelValue& a, const KernelValue& b) {
   return a.kind == b.kind && a.opcode == b.opcode && a.type == b.type &&
          std::memcmp(a.comparison, b.comparison, sizeof a.comparison) == 0 &&
-         std::equal(a.operands, a.operands + 3, b.operands) && a.source == b.source &&
-         a.index == b.index && a.literal == b.literal;
+         std::equal(a.operands, a.operands + 3, b.operands) &&
+         a.source == b.source && a.index == b.index && a.literal == b.literal;
 }
 
 int64_t signed_literal(const KernelValue& value) {
   const int bits = primitive_type_bits(value.type);
   if (bits >= 64) return static_cast<int64_t>(value.literal);
-  const bool is_signed = value.type == PrimitiveType::kS8 || value.type == PrimitiveType::kS16 ||
+  const bool is_signed = value.type == PrimitiveType::kS8 ||
+                         value.type == PrimitiveType::kS16 ||
                          value.type == PrimitiveType::kS32;
   if (!is_signed) return static_cast<int64_t>(value.literal);
   const int shift = 64 - bits;
   return static_cast<int64_t>(value.literal << shift) >> shift;
 }
 
-void collect_values(const IndexTable& indices, int32_t expression, std::vector<int32_t>& found) {
+void collect_values(const IndexTable& indices, int32_t expression,
+                    std::vector<int32_t>& found) {
   for (const IndexTerm& term : indices.at(expression).terms) {
     const IndexAtom& atom = indices.atom(term.atom);
     if (atom.kind == IndexAtom::Kind::kValue) {
@@ -54,8 +59,8 @@ void collect_values(const IndexTable& indices, int32_t expression, std::vector<i
 
 }  // namespace
 
-Trace::Trace(const Group& group, std::vector<InstructionId>& sources, IndexTable& indices,
-             const NestSpace& space)
+Trace::Trace(const Group& group, std::vector<InstructionId>& sources,
+             IndexTable& indices, const NestSpace& space)
     : group_(group), sources_(sources), indices_(indices), space_(space) {}
 
 void Trace::fail_with(ErrorKind kind, std::string message) {
@@ -66,8 +71,9 @@ void Trace::note_values(Node& node) {
   if (!dynamic_ || node.value.index < 0) return;
   collect_values(indices_, node.value.index, node.index_values);
   std::sort(node.index_values.begin(), node.index_values.end());
-  node.index_values.erase(std::unique(node.index_values.begin(), node.index_values.end()),
-                          node.index_values.end());
+  node.index_values.erase(
+      std::unique(node.index_values.begin(), node.index_values.end()),
+      node.index_values.end());
   for (const int32_t value : node.index_values) {
     const Node& inside = nodes_[static_cast<size_t>(value)];
     node.loops |= inside.loops;
@@ -76,10 +82,12 @@ void Trace::note_values(Node& node) {
   }
 }
 
-int32_t Trace::add_node(KernelValue value, uint64_t loops, int32_t level, int32_t weight) {
+int32_t Trace::add_node(KernelValue value, uint64_t loops, int32_t level,
+                        int32_t weight) {
   std::vector<int32_t>& candidates = by_hash_[hash_of(value)];
   for (const int32_t candidate : candidates) {
-    if (same(nodes_[static_cast<size_t>(candidate)].value, value)) return candidate;
+    if (same(nodes_[static_cast<size_t>(candidate)].value, value))
+      return candidate;
   }
   Node node;
   node.value = value;
@@ -102,7 +110,8 @@ int32_t Trace::literal(PrimitiveType type, uint64_t bits) {
 
 int32_t Trace::index_node(PrimitiveType type, int32_t expression) {
   const IndexExpression& index = indices_.at(expression);
-  if (index.terms.empty()) return literal(type, integer_bits(type, index.constant));
+  if (index.terms.empty())
+    return literal(type, integer_bits(type, index.constant));
   KernelValue value;
   value.kind = KernelValue::Kind::kIndex;
   value.type = type;
@@ -110,8 +119,8 @@ int32_t Trace::index_node(PrimitiveType type, int32_t expression) {
   return add_node(value, index.loops, 0, 1);
 }
 
-int32_t Trace::apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b, int32_t c,
-                     const char* comparison) {
+int32_t Trace::apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b,
+                     int32_t c, const char* comparison) {
   KernelValue value;
   value.kind = KernelValue::Kind::kApply;
   value.opcode = opcode;
@@ -136,9 +145,11 @@ int32_t Trace::apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b, in
 
 int32_t Trace::load(InstructionId id, const IndexMap& map) {
   const Instruction& instruction = group_.at(id);
-  if (!instruction.shape.is_array() || !is_kernel_type(instruction.shape.type)) {
+  if (!instruction.shape.is_array() ||
+      !is_kernel_type(instruction.shape.type)) {
     fail_with(ErrorKind::kUnsupported,
-              instruction.name + ": no kernel reads " + shape_text(instruction.shape, false));
+              instruction.name + ": no kernel reads " +
+                  shape_text(instruction.shape, false));
     return literal(PrimitiveType::kF32, 0);
   }
   auto source = std::find(sources_.begin(), sources_.end(), id);
@@ -155,7 +166,8 @@ int32_t Trace::total(Opcode combine, PrimitiveType type, int32_t operand) {
   const Node& accumulated = nodes_[static_cast<size_t>(operand)];
   size_t slot = 0;
   while (slot < accumulators_.size() &&
-         (accumulated_[slot] != operand || accumulators_[slot].combine != combine)) {
+         (accumulated_[slot] != operand ||
+          accumulators_[slot].combine != combine)) {
     ++slot;
   }
   if (slot == accumulators_.size()) {
@@ -169,7 +181,8 @@ int32_t Trace::total(Opcode combine, PrimitiveType type, int32_t operand) {
   value.kind = KernelValue::Kind::kTotal;
   value.type = type;
   value.source = static_cast<int32_t>(slot);
-  return add_node(value, accumulated.loops & space_.rows, accumulated.level + 1, 0);
+  return add_node(value, accumulated.loops & space_.rows, accumulated.level + 1,
+                  0);
 }
 
 int32_t Trace::within(int32_t expression, int64_t low, int64_t high) {
@@ -177,13 +190,15 @@ int32_t Trace::within(int32_t expression, int64_t low, int64_t high) {
   int32_t result = -1;
   const PrimitiveType type = PrimitiveType::kS64;
   if (index.low < low) {
-    result = apply(Opcode::kCompare, PrimitiveType::kPred, index_node(type, expression),
+    result = apply(Opcode::kCompare, PrimitiveType::kPred,
+                   index_node(type, expression),
                    literal(type, static_cast<uint64_t>(low)), -1, "GE");
   }
   if (index.high > high) {
-    result = both(result, apply(Opcode::kCompare, PrimitiveType::kPred,
-                                index_node(type, expression),
-                                literal(type, static_cast<uint64_t>(high)), -1, "LE"));
+    result = both(result,
+                  apply(Opcode::kCompare, PrimitiveType::kPred,
+                        index_node(type, expression),
+                        literal(type, static_cast<uint64_t>(high)), -1, "LE"));
   }
   return result;
 }

@@ -1,6 +1,6 @@
 // Lowering, first half: follows what an output element needs, op by op, down to
-// loads. Each op that is met at an index map becomes one node; the same op at the
-// same map is the same node, so whatever a group shares is computed once.
+// loads. Each op that is met at an index map becomes one node; the same op at
+// the same map is the same node, so whatever a group shares is computed once.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace reprise {
 /// One index expression for each dimension of an op's shape.
 using IndexMap = std::vector<int32_t>;
 
-/// A value before it is placed in the loop nest. Operands are nodes; the source of a load is
-/// a place in the kernel's list of sources.
+/// A value before it is placed in the loop nest. Operands are nodes; the source
+/// of a load is a place in the kernel's list of sources.
 struct Node {
   KernelValue value;
-  uint64_t loops = 0;    ///< Loops which it depends on.
-  int32_t level = 0;     ///< Phases of the row that end before it can be computed.
-  int32_t weight = 0;    ///< Cost of computing it from loads.
+  uint64_t loops = 0;  ///< Loops which it depends on.
+  int32_t level = 0;  ///< Phases of the row that end before it can be computed.
+  int32_t weight = 0;                 ///< Cost of computing it from loads.
   std::vector<int32_t> index_values;  ///< Nodes inside its index expression.
 };
 
-/// The loops of one nest. Row loops stand outside; column loops are those which lane
-/// reductions reduce, repeated once a phase.
+/// The loops of one nest. Row loops stand outside; column loops are those which
+/// lane reductions reduce, repeated once a phase.
 struct NestSpace {
   struct Loop {
     int32_t id = 0;
@@ -42,24 +42,29 @@ struct NestSpace {
 class Trace {
  public:
   /// `sources`: arrays read so far by the kernel; loads append theirs.
-  Trace(const Group& group, std::vector<InstructionId>& sources, IndexTable& indices,
-        const NestSpace& space);
+  Trace(const Group& group, std::vector<InstructionId>& sources,
+        IndexTable& indices, const NestSpace& space);
 
-  /// Node of one element of an op. After an error (see status) the node means nothing.
+  /// Node of one element of an op. After an error (see status) the node means
+  /// nothing.
   int32_t value(InstructionId id, const IndexMap& map);
 
-  /// Where element `updates` of a scatter goes: the store's index and its guard.
+  /// Where element `updates` of a scatter goes: the store's index and its
+  /// guard.
   struct Target {
     int32_t index = -1, guard = -1;
   };
   Target scatter_target(const Instruction& scatter, const IndexMap& updates);
 
-  /// First error since the last clear; kInfeasible means only that this nest cannot hold it.
+  /// First error since the last clear; kInfeasible means only that this nest
+  /// cannot hold it.
   const Status& status() const { return status_; }
   void clear_status() { status_ = {}; }
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<KernelAccumulator>& accumulators() const { return accumulators_; }
+  const std::vector<KernelAccumulator>& accumulators() const {
+    return accumulators_;
+  }
   /// Node accumulated by each accumulator.
   const std::vector<int32_t>& accumulated() const { return accumulated_; }
   /// Members computed here, each once.
@@ -69,11 +74,12 @@ class Trace {
   }
 
  private:
-  int32_t add_node(KernelValue value, uint64_t loops, int32_t level, int32_t weight);
+  int32_t add_node(KernelValue value, uint64_t loops, int32_t level,
+                   int32_t weight);
   int32_t literal(PrimitiveType type, uint64_t bits);
   int32_t index_node(PrimitiveType type, int32_t expression);
-  int32_t apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b = -1, int32_t c = -1,
-                const char* comparison = nullptr);
+  int32_t apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b = -1,
+                int32_t c = -1, const char* comparison = nullptr);
   int32_t load(InstructionId id, const IndexMap& map);
   int32_t total(Opcode combine, PrimitiveType type, int32_t operand);
   /// low <= expression <= high as a pred node, -1 when it always holds.
@@ -83,21 +89,27 @@ class Trace {
   int32_t dynamic_index(int32_t node, int64_t low, int64_t high);
   void fail_with(ErrorKind kind, std::string message);
 
-  int32_t trace_op(const Instruction& instruction, InstructionId id, const IndexMap& map);
-  int32_t trace_elementwise(const Instruction& instruction, const IndexMap& map);
-  int32_t trace_constant(const Instruction& constant, InstructionId id, const IndexMap& map);
+  int32_t trace_op(const Instruction& instruction, InstructionId id,
+                   const IndexMap& map);
+  int32_t trace_elementwise(const Instruction& instruction,
+                            const IndexMap& map);
+  int32_t trace_constant(const Instruction& constant, InstructionId id,
+                         const IndexMap& map);
   int32_t trace_slice(const Instruction& slice, const IndexMap& map);
   int32_t trace_pad(const Instruction& pad, const IndexMap& map);
-  int32_t trace_concatenate(const Instruction& concatenate, const IndexMap& map);
+  int32_t trace_concatenate(const Instruction& concatenate,
+                            const IndexMap& map);
   int32_t trace_dynamic_slice(const Instruction& slice, const IndexMap& map);
   int32_t trace_dynamic_update(const Instruction& update, const IndexMap& map);
   int32_t trace_gather(const Instruction& gather, const IndexMap& map);
   int32_t trace_reduce(const Instruction& reduce, const IndexMap& map);
-  int32_t trace_lanes(const Instruction& reduce, const ReduceSpec& spec, const IndexMap& map);
-  int32_t trace_unrolled(const Instruction& reduce, const ReduceSpec& spec, const IndexMap& map);
+  int32_t trace_lanes(const Instruction& reduce, const ReduceSpec& spec,
+                      const IndexMap& map);
+  int32_t trace_unrolled(const Instruction& reduce, const ReduceSpec& spec,
+                         const IndexMap& map);
   int32_t trace_window(const Instruction& window, const IndexMap& map);
-  IndexMap start_vector(const Instruction& instruction, size_t first, const Shape& shape,
-                        const std::vector<int64_t>& sizes);
+  IndexMap start_vector(const Instruction& instruction, size_t first,
+                        const Shape& shape, const std::vector<int64_t>& sizes);
   void note_values(Node& node);
 
   const Group& group_;

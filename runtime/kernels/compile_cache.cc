@@ -18,40 +18,47 @@ namespace {
 
 /// Makes a directory and its parents; those that exist stay as they are.
 void make_directories(const std::string& path) {
-  for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+  for (size_t end = path.find('/', 1); end != std::string::npos;
+       end = path.find('/', end + 1)) {
     ::mkdir(path.substr(0, end).c_str(), 0755);
   }
 }
 
 Status make_private(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return fail(ErrorKind::kDevice, "{}: cannot make the kernel cache: {}", path,
-                std::strerror(errno));
+    return fail(ErrorKind::kDevice, "{}: cannot make the kernel cache: {}",
+                path, std::strerror(errno));
   }
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return fail(ErrorKind::kDevice, "{}: the kernel cache is not a directory", path);
+    return fail(ErrorKind::kDevice, "{}: the kernel cache is not a directory",
+                path);
   }
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
     return fail(ErrorKind::kDevice,
-                "{}: the kernel cache must belong to its user alone (chmod 700, or another "
-                "cache directory)", path);
+                "{}: the kernel cache must belong to its user alone (chmod "
+                "700, or another "
+                "cache directory)",
+                path);
   }
   return {};
 }
 
 bool ends_with(const std::string& text, const char* suffix) {
   const size_t length = std::strlen(suffix);
-  return text.size() >= length && text.compare(text.size() - length, length, suffix) == 0;
+  return text.size() >= length &&
+         text.compare(text.size() - length, length, suffix) == 0;
 }
 
 }  // namespace
 
 std::string default_cache_directory() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && cache[0] == '/') return std::string(cache) + "/reprise";
+  if (cache != nullptr && cache[0] == '/')
+    return std::string(cache) + "/reprise";
   const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] == '/') return std::string(home) + "/.cache/reprise";
+  if (home != nullptr && home[0] == '/')
+    return std::string(home) + "/.cache/reprise";
   return fmt::format("/tmp/reprise-cache-{}", ::geteuid());
 }
 
@@ -62,15 +69,18 @@ Result<CompileCache> CompileCache::open(const std::string& directory,
   make_directories(root);
   if (const Status made = make_private(root); !made) return pass(made.error());
   cache.directory_ = root + "/" + environment.substr(0, 16);
-  if (const Status made = make_private(cache.directory_); !made) return pass(made.error());
+  if (const Status made = make_private(cache.directory_); !made)
+    return pass(made.error());
   DIR* listing = ::opendir(cache.directory_.c_str());
   if (listing == nullptr) {
-    return fail(ErrorKind::kDevice, "{}: cannot read the kernel cache", cache.directory_);
+    return fail(ErrorKind::kDevice, "{}: cannot read the kernel cache",
+                cache.directory_);
   }
   std::vector<std::string> hashes;
   while (const dirent* entry = ::readdir(listing)) {
     const std::string name = entry->d_name;
-    if (ends_with(name, ".keys")) hashes.push_back(name.substr(0, name.size() - 5));
+    if (ends_with(name, ".keys"))
+      hashes.push_back(name.substr(0, name.size() - 5));
   }
   ::closedir(listing);
   std::sort(hashes.begin(), hashes.end());
@@ -91,18 +101,20 @@ const std::string* CompileCache::find(const std::string& key) const {
   return found == libraries_.end() ? nullptr : &found->second;
 }
 
-Status CompileCache::add(const std::string& library_file, const std::vector<std::string>& keys) {
+Status CompileCache::add(const std::string& library_file,
+                         const std::vector<std::string>& keys) {
   const Result<std::string> bytes = read_file(library_file);
   if (!bytes) return fail(ErrorKind::kDevice, "{}", bytes.error().message);
   const std::string hash = sha256_hex(*bytes);
   const std::string path = directory_ + "/" + hash;
   if (::rename(library_file.c_str(), (path + ".so").c_str()) != 0) {
-    return fail(ErrorKind::kDevice, "{}: cannot keep a compiled kernel: {}", path,
-                std::strerror(errno));
+    return fail(ErrorKind::kDevice, "{}: cannot keep a compiled kernel: {}",
+                path, std::strerror(errno));
   }
   std::string text;
   for (const std::string& key : keys) text += key + "\n";
-  if (const Status written = write_file_atomically(path + ".keys", text); !written) {
+  if (const Status written = write_file_atomically(path + ".keys", text);
+      !written) {
     return fail(ErrorKind::kDevice, "{}", written.error().message);
   }
   for (const std::string& key : keys) libraries_[key] = hash;
@@ -114,7 +126,8 @@ Result<std::string> CompileCache::checked_path(const std::string& hash) const {
   const Result<std::string> bytes = read_file(path);
   if (!bytes) return fail(ErrorKind::kDevice, "{}", bytes.error().message);
   if (sha256_hex(*bytes) != hash) {
-    return fail(ErrorKind::kDevice, "{}: its content is not what was compiled; remove it", path);
+    return fail(ErrorKind::kDevice,
+                "{}: its content is not what was compiled; remove it", path);
   }
   return path;
 }

@@ -27,15 +27,21 @@ namespace {
 constexpr size_t kMaxBatch = 48;
 constexpr size_t kSmallBatch = 4;
 
-/// Every flag that changes code; no contraction and no -ffast-math (see kernel.h).
-constexpr const char* kFlags[] = {
-    "-std=c++17",           "-O3",
-    "-march=native",        "-fno-math-errno",
-    "-fno-trapping-math",   "-ffp-contract=off",
-    "-fopenmp-simd",        "-mprefer-vector-width=512",
-    "-fno-exceptions",      "-fno-rtti",
-    "-fPIC",                "-shared",
-    "-w"};
+/// Every flag that changes code; no contraction and no -ffast-math (see
+/// kernel.h).
+constexpr const char* kFlags[] = {"-std=c++17",
+                                  "-O3",
+                                  "-march=native",
+                                  "-fno-math-errno",
+                                  "-fno-trapping-math",
+                                  "-ffp-contract=off",
+                                  "-fopenmp-simd",
+                                  "-mprefer-vector-width=512",
+                                  "-fno-exceptions",
+                                  "-fno-rtti",
+                                  "-fPIC",
+                                  "-shared",
+                                  "-w"};
 
 struct Process {
   pid_t id = -1;
@@ -44,21 +50,26 @@ struct Process {
 };
 
 /// Starts a program with an argument vector, its output in a file.
-Result<pid_t> spawn(const std::vector<std::string>& arguments, const std::string& output_file) {
+Result<pid_t> spawn(const std::vector<std::string>& arguments,
+                    const std::string& output_file) {
   std::vector<char*> vector;
-  for (const std::string& argument : arguments) vector.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    vector.push_back(const_cast<char*>(argument.c_str()));
   vector.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
+                                   O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output_file.c_str(),
                                    O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
   pid_t id = -1;
-  const int error = ::posix_spawnp(&id, vector[0], &actions, nullptr, vector.data(), environ);
+  const int error =
+      ::posix_spawnp(&id, vector[0], &actions, nullptr, vector.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
-    return fail(ErrorKind::kDevice, "cannot run the compiler {}: {} (install g++)", arguments[0],
+    return fail(ErrorKind::kDevice,
+                "cannot run the compiler {}: {} (install g++)", arguments[0],
                 std::strerror(error));
   }
   return id;
@@ -86,14 +97,16 @@ std::string processor() {
   std::string found;
   for (const char* field : {"model name", "flags", "CPU part", "Features"}) {
     const size_t start = text->find(field);
-    if (start != std::string::npos) found += text->substr(start, text->find('\n', start) - start);
+    if (start != std::string::npos)
+      found += text->substr(start, text->find('\n', start) - start);
   }
   return found;
 }
 
 Result<std::string> environment_digest(const CompileOptions& options,
                                        const std::string& directory) {
-  const std::string output = fmt::format("{}/.version.{}", directory, ::getpid());
+  const std::string output =
+      fmt::format("{}/.version.{}", directory, ::getpid());
   const Result<pid_t> child = spawn({options.compiler, "--version"}, output);
   if (!child) {
     ::unlink(output.c_str());
@@ -102,24 +115,34 @@ Result<std::string> environment_digest(const CompileOptions& options,
   const int status = wait_for(*child);
   const std::string version = read_and_remove(output);
   if (status != 0) {
-    return fail(ErrorKind::kDevice, "{} --version failed; is it a C++ compiler?",
-                options.compiler);
+    return fail(ErrorKind::kDevice,
+                "{} --version failed; is it a C++ compiler?", options.compiler);
   }
   std::string text = version + processor() + std::string(kernel_prelude());
   for (const char* flag : kFlags) text += flag;
   return sha256_hex(text);
 }
 
-std::string symbol_of(const std::string& key) { return "k_" + key.substr(0, 16); }
+std::string symbol_of(const std::string& key) {
+  return "k_" + key.substr(0, 16);
+}
+
+/// Key in the cache: digest of the printed text, so that a new printer finds
+/// nothing old.
+std::string cache_key(const Kernel& kernel) {
+  return sha256_hex(print_kernel(kernel, "k"));
+}
 
 class Batches {
  public:
-  Batches(const CompileOptions& options, CompileCache& cache) : options_(options), cache_(cache) {}
+  Batches(const CompileOptions& options, CompileCache& cache)
+      : options_(options), cache_(cache) {}
   ~Batches() {
     while (!running_.empty()) (void)finish();
   }
 
-  Status start(const std::vector<std::pair<std::string, const Kernel*>>& kernels) {
+  Status start(
+      const std::vector<std::pair<std::string, const Kernel*>>& kernels) {
     if (running_.size() >= static_cast<size_t>(std::max(options_.jobs, 1))) {
       if (const Status finished = finish(); !finished) return finished;
     }
@@ -132,12 +155,14 @@ class Batches {
       text += print_kernel(*kernel, symbol_of(key));
       process.keys.push_back(key);
     }
-    if (const Status written = write_file_atomically(process.source, text); !written) {
+    if (const Status written = write_file_atomically(process.source, text);
+        !written) {
       return fail(ErrorKind::kDevice, "{}", written.error().message);
     }
     std::vector<std::string> arguments{options_.compiler};
     arguments.insert(arguments.end(), std::begin(kFlags), std::end(kFlags));
-    for (const std::string& argument : {std::string("-o"), process.library, process.source}) {
+    for (const std::string& argument :
+         {std::string("-o"), process.library, process.source}) {
       arguments.push_back(argument);
     }
     const Result<pid_t> child = spawn(arguments, process.log);
@@ -166,7 +191,8 @@ class Batches {
     const std::string log = read_and_remove(process.log);
     if (status != 0) {
       ::unlink(process.library.c_str());
-      return fail(ErrorKind::kDevice, "{} failed on generated kernels (status {}): {}",
+      return fail(ErrorKind::kDevice,
+                  "{} failed on generated kernels (status {}): {}",
                   options_.compiler, status, log.substr(0, 600));
     }
     return cache_.add(process.library, process.keys);
@@ -178,12 +204,15 @@ class Batches {
 };
 
 /// Compiles what the cache lacks; returns how many kernels that were.
-Result<int> compile_missing(std::span<const Kernel> kernels, const std::vector<std::string>& keys,
-                            const CompileOptions& options, CompileCache& cache) {
+Result<int> compile_missing(std::span<const Kernel> kernels,
+                            const std::vector<std::string>& keys,
+                            const CompileOptions& options,
+                            CompileCache& cache) {
   std::vector<std::pair<std::string, const Kernel*>> missing;
   std::map<std::string, bool> seen;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    if (cache.find(keys[i]) != nullptr || !seen.emplace(keys[i], true).second) continue;
+    if (cache.find(keys[i]) != nullptr || !seen.emplace(keys[i], true).second)
+      continue;
     missing.emplace_back(keys[i], &kernels[i]);
   }
   if (missing.empty()) return 0;
@@ -194,24 +223,28 @@ Result<int> compile_missing(std::span<const Kernel> kernels, const std::vector<s
   for (size_t batch = 0; batch < batches; ++batch) {
     // Strided, so that every batch gets its share of large kernels.
     std::vector<std::pair<std::string, const Kernel*>> part;
-    for (size_t i = batch; i < missing.size(); i += batches) part.push_back(missing[i]);
+    for (size_t i = batch; i < missing.size(); i += batches)
+      part.push_back(missing[i]);
     if (part.empty()) continue;
-    if (const Status started = running.start(part); !started) return pass(started.error());
+    if (const Status started = running.start(part); !started)
+      return pass(started.error());
   }
-  if (const Status finished = running.finish_all(); !finished) return pass(finished.error());
+  if (const Status finished = running.finish_all(); !finished)
+    return pass(finished.error());
   return static_cast<int>(missing.size());
 }
 
 using Handles = std::vector<void*>;
 
-Result<void*> load(const CompileCache& cache, const std::string& hash, Handles& handles,
-                   std::map<std::string, void*>& loaded) {
+Result<void*> load(const CompileCache& cache, const std::string& hash,
+                   Handles& handles, std::map<std::string, void*>& loaded) {
   const auto known = loaded.find(hash);
   if (known != loaded.end()) return known->second;
   const Result<std::string> path = cache.checked_path(hash);
   if (!path) return pass(path.error());
   void* handle = ::dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return fail(ErrorKind::kDevice, "{}: {}", *path, ::dlerror());
+  if (handle == nullptr)
+    return fail(ErrorKind::kDevice, "{}: {}", *path, ::dlerror());
   handles.push_back(handle);
   loaded.emplace(hash, handle);
   return handle;
@@ -221,8 +254,9 @@ Result<void*> load(const CompileCache& cache, const std::string& hash, Handles& 
 
 Result<CompiledKernels> compile_kernels(std::span<const Kernel> kernels,
                                         const CompileOptions& options) {
-  const std::string directory =
-      options.cache_directory.empty() ? default_cache_directory() : options.cache_directory;
+  const std::string directory = options.cache_directory.empty()
+                                    ? default_cache_directory()
+                                    : options.cache_directory;
   // The version's output needs a place: the cache's own root.
   Result<CompileCache> root = CompileCache::open(directory, "versions");
   if (!root) return pass(root.error());
@@ -233,7 +267,7 @@ Result<CompiledKernels> compile_kernels(std::span<const Kernel> kernels,
   if (!cache) return pass(cache.error());
 
   std::vector<std::string> keys;
-  for (const Kernel& kernel : kernels) keys.push_back(kernel_key(kernel));
+  for (const Kernel& kernel : kernels) keys.push_back(cache_key(kernel));
   const Result<int> compiled = compile_missing(kernels, keys, options, *cache);
   if (!compiled) return pass(compiled.error());
 
@@ -245,11 +279,13 @@ Result<CompiledKernels> compile_kernels(std::span<const Kernel> kernels,
   result.compiled = *compiled;
   std::map<std::string, void*> loaded;
   for (const std::string& key : keys) {
-    const Result<void*> library = load(*cache, *cache->find(key), *handles, loaded);
+    const Result<void*> library =
+        load(*cache, *cache->find(key), *handles, loaded);
     if (!library) return pass(library.error());
     void* symbol = ::dlsym(*library, symbol_of(key).c_str());
     if (symbol == nullptr) {
-      return fail(ErrorKind::kDevice, "the kernel cache in {} lacks {}; remove it", directory,
+      return fail(ErrorKind::kDevice,
+                  "the kernel cache in {} lacks {}; remove it", directory,
                   symbol_of(key));
     }
     result.functions.push_back(reinterpret_cast<KernelFunction>(symbol));

@@ -1,10 +1,12 @@
-// Generated kernels to machine code: prints C++, compiles it in batches with the host
-// compiler, and keeps the shared libraries in a private content-addressed cache.
+// Generated kernels to machine code: prints C++, compiles it in batches with
+// the host compiler, and keeps the shared libraries in a private
+// content-addressed cache.
 //
-// A kernel is looked up by its key and the digest of compiler, flags, CPU and prelude;
-// only kernels that no cached batch holds are compiled, so plans that share kernels
-// share code. A library is loaded only if its content still has the hash noted when it
-// was written, from a directory that only its user can write.
+// A kernel is looked up by the digest of its printed text, in a directory for
+// the digest of compiler, flags, CPU and prelude; only kernels that no cached
+// batch holds are compiled, so plans that share kernels share code. A library
+// is loaded only if its content still has the hash noted when it was written,
+// from a directory that only its user can write.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +20,27 @@
 
 namespace reprise {
 
-/// Runs a kernel: arguments as in Kernel::arguments, iterations [begin, end) of its
-/// outermost loop; [0, outer_extent(kernel)) is all of it.
-using KernelFunction = void (*)(void* const* arguments, int64_t begin, int64_t end);
+/// Runs a kernel: arguments as in Kernel::arguments, iterations [begin, end) of
+/// its outermost loop; [0, outer_extent(kernel)) is all of it.
+using KernelFunction = void (*)(void* const* arguments, int64_t begin,
+                                int64_t end);
 
 struct CompileOptions {
-  std::string cache_directory;     ///< Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
-  std::string compiler = "g++";    ///< Looked up in PATH; never run through a shell.
-  int jobs = 2;                    ///< Compilers run at once.
+  std::string
+      cache_directory;  ///< Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
+  std::string compiler =
+      "g++";     ///< Looked up in PATH; never run through a shell.
+  int jobs = 2;  ///< Compilers run at once.
 };
 
 struct CompiledKernels {
-  std::vector<KernelFunction> functions;      ///< In order of the kernels given.
-  std::shared_ptr<const void> libraries;      ///< Keeps the code loaded.
-  int compiled = 0;                           ///< Kernels that no cache held.
+  std::vector<KernelFunction> functions;  ///< In order of the kernels given.
+  std::shared_ptr<const void> libraries;  ///< Keeps the code loaded.
+  int compiled = 0;                       ///< Kernels that no cache held.
 };
 
-/// Errors: kDevice when there is no compiler, it fails, or the cache cannot be used; the
-/// caller may then interpret.
+/// Errors: kDevice when there is no compiler, it fails, or the cache cannot be
+/// used; the caller may then interpret.
 Result<CompiledKernels> compile_kernels(std::span<const Kernel> kernels,
                                         const CompileOptions& options = {});
 

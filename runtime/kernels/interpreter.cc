@@ -3,246 +3,28 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <type_traits>
 #include <vector>
 
 #include "data/kernel/group.h"
+#include "runtime/kernels/element_ops.h"
 
 namespace reprise {
 namespace {
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include "runtime/kernels/prelude.inc"
-
 /// Iterations of an innermost loop that run together.
 constexpr int64_t kBlock = 256;
 
-/// Calls `call` with a value of the C++ type that computes `type`.
-template <typename Call>
-void with_type(PrimitiveType type, Call&& call) {
-  switch (type) {
-    case PrimitiveType::kPred: call(bool{}); break;
-    case PrimitiveType::kS8: call(static_cast<signed char>(0)); break;
-    case PrimitiveType::kS16: call(short{}); break;
-    case PrimitiveType::kS32: call(int{}); break;
-    case PrimitiveType::kS64: call(rk_s64{}); break;
-    case PrimitiveType::kU8: call(static_cast<unsigned char>(0)); break;
-    case PrimitiveType::kU16: call(static_cast<unsigned short>(0)); break;
-    case PrimitiveType::kU32: call(unsigned{}); break;
-    case PrimitiveType::kU64: call(rk_u64{}); break;
-    case PrimitiveType::kF64: call(double{}); break;
-    default: call(float{}); break;
-  }
-}
-
-template <typename T>
-constexpr bool kIsBool = std::is_same_v<T, bool>;
-
-template <typename T, typename S>
-T convert(S x) {
-  if constexpr (std::is_same_v<T, bool>) return rk_to_pred(x);
-  else if constexpr (std::is_same_v<T, signed char>) return rk_to_s8(x);
-  else if constexpr (std::is_same_v<T, short>) return rk_to_s16(x);
-  else if constexpr (std::is_same_v<T, int>) return rk_to_s32(x);
-  else if constexpr (std::is_same_v<T, rk_s64>) return rk_to_s64(x);
-  else if constexpr (std::is_same_v<T, unsigned char>) return rk_to_u8(x);
-  else if constexpr (std::is_same_v<T, unsigned short>) return rk_to_u16(x);
-  else if constexpr (std::is_same_v<T, unsigned>) return rk_to_u32(x);
-  else if constexpr (std::is_same_v<T, rk_u64>) return rk_to_u64(x);
-  else if constexpr (std::is_same_v<T, float>) return rk_to_f32(x);
-  else return rk_to_f64(x);
-}
-
-/// A block of operand values: stride 0 when one value serves all iterations.
-template <typename T>
-struct Column {
-  const T* data;
-  int64_t stride;
-  T operator[](int64_t k) const { return data[k * stride]; }
-};
-
-template <typename T>
-bool unary(Opcode opcode, Column<T> a, T* out, int64_t count) {
-#define REPRISE_OP(ID, FUNCTION)                                   \
-  case Opcode::ID:                                                 \
-    for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k]);   \
-    return true;
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (opcode) {
-      REPRISE_OP(kExp, rk_exponential)
-      REPRISE_OP(kExpm1, rk_exponential_minus_one)
-      REPRISE_OP(kLog, rk_log)
-      REPRISE_OP(kLog1p, rk_log_plus_one)
-      REPRISE_OP(kTanh, rk_tanh)
-      REPRISE_OP(kLogistic, rk_logistic)
-      REPRISE_OP(kErf, rk_erf)
-      REPRISE_OP(kSqrt, rk_sqrt)
-      REPRISE_OP(kRsqrt, rk_rsqrt)
-      REPRISE_OP(kCbrt, rk_cbrt)
-      REPRISE_OP(kSine, rk_sine)
-      REPRISE_OP(kCosine, rk_cosine)
-      REPRISE_OP(kTan, rk_tan)
-      REPRISE_OP(kFloor, rk_floor)
-      REPRISE_OP(kCeil, rk_ceil)
-      REPRISE_OP(kRoundNearestAfz, rk_round_nearest_afz)
-      REPRISE_OP(kRoundNearestEven, rk_round_nearest_even)
-      default: break;
-    }
-  } else {
-    switch (opcode) {
-      REPRISE_OP(kNot, rk_not)
-      default: break;
-    }
-    if constexpr (!kIsBool<T>) {
-      switch (opcode) {
-        REPRISE_OP(kPopulationCount, rk_popcnt)
-        REPRISE_OP(kClz, rk_count_leading_zeros)
-        default: break;
-      }
-    }
-  }
-  if constexpr (!kIsBool<T>) {
-    switch (opcode) {
-      REPRISE_OP(kAbs, rk_abs)
-      REPRISE_OP(kNegate, rk_negate)
-      REPRISE_OP(kSign, rk_sign)
-      default: break;
-    }
-  }
-#undef REPRISE_OP
-  return false;
-}
-
-template <typename T>
-bool binary(Opcode opcode, Column<T> a, Column<T> b, T* out, int64_t count) {
-#define REPRISE_OP(ID, FUNCTION)                                         \
-  case Opcode::ID:                                                       \
-    for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k], b[k]);   \
-    return true;
-  switch (opcode) {
-    REPRISE_OP(kAdd, rk_add)
-    REPRISE_OP(kMultiply, rk_multiply)
-    REPRISE_OP(kMaximum, rk_maximum)
-    REPRISE_OP(kMinimum, rk_minimum)
-    default: break;
-  }
-  if constexpr (!kIsBool<T>) {
-    switch (opcode) {
-      REPRISE_OP(kSubtract, rk_subtract)
-      REPRISE_OP(kDivide, rk_divide)
-      REPRISE_OP(kRemainder, rk_remainder)
-      REPRISE_OP(kPower, rk_power)
-      default: break;
-    }
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (opcode) {
-      REPRISE_OP(kAtan2, rk_atan2)
-      default: break;
-    }
-  } else {
-    switch (opcode) {
-      REPRISE_OP(kAnd, rk_and)
-      REPRISE_OP(kOr, rk_or)
-      REPRISE_OP(kXor, rk_xor)
-      default: break;
-    }
-    if constexpr (!kIsBool<T>) {
-      switch (opcode) {
-        REPRISE_OP(kShiftLeft, rk_shift_left)
-        REPRISE_OP(kShiftRightArithmetic, rk_shift_right_arithmetic)
-        REPRISE_OP(kShiftRightLogical, rk_shift_right_logical)
-        default: break;
-      }
-    }
-  }
-#undef REPRISE_OP
-  return false;
-}
-
-template <typename T>
-void compare(const char* direction, Column<T> a, Column<T> b, bool* out, int64_t count) {
-  const bool equal = direction[1] == 'E' && direction[0] != 'N';  // LE, GE
-  const auto run = [&](auto relation) {
-    for (int64_t k = 0; k < count; ++k) out[k] = relation(a[k], b[k]);
-  };
-  switch (direction[0]) {
-    case 'E': run([](T x, T y) { return x == y; }); break;
-    case 'N': run([](T x, T y) { return x != y; }); break;
-    case 'L':
-      if (equal) run([](T x, T y) { return x <= y; });
-      else run([](T x, T y) { return x < y; });
-      break;
-    default:
-      if (equal) run([](T x, T y) { return x >= y; });
-      else run([](T x, T y) { return x > y; });
-      break;
-  }
-}
-#pragma GCC diagnostic pop
-
-/// Rounds f32 results of narrower types.
-template <typename T>
-void round_to(PrimitiveType type, T* values, int64_t count) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (type == PrimitiveType::kBF16) {
-      for (int64_t k = 0; k < count; ++k) values[k] = rk_round_bf16(values[k]);
-    } else if (type == PrimitiveType::kF16) {
-      for (int64_t k = 0; k < count; ++k) values[k] = rk_round_f16(values[k]);
-    }
-  }
-}
-
-bool is_rounded(PrimitiveType type) {
-  return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
-}
-
-int64_t memory_bytes(PrimitiveType type) { return primitive_type_bits(type) / 8; }
-
-/// One element in memory, from the bits of a literal.
-template <typename T>
-T from_memory(PrimitiveType type, const void* memory) {
-  if constexpr (std::is_same_v<T, float>) {
-    unsigned short half = 0;
-    if (type == PrimitiveType::kBF16) {
-      std::memcpy(&half, memory, sizeof half);
-      return rk_load_bf16(half);
-    }
-    if (type == PrimitiveType::kF16) {
-      std::memcpy(&half, memory, sizeof half);
-      return rk_load_f16(half);
-    }
-  }
-  if constexpr (kIsBool<T>) {
-    return *static_cast<const unsigned char*>(memory) != 0;
-  } else {
-    T value;
-    std::memcpy(&value, memory, sizeof value);
-    return value;
-  }
-}
-
-template <typename T>
-void to_memory(PrimitiveType type, T value, void* memory) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (type == PrimitiveType::kBF16 || type == PrimitiveType::kF16) {
-      const unsigned short half =
-          type == PrimitiveType::kBF16 ? rk_store_bf16(value) : rk_store_f16(value);
-      std::memcpy(memory, &half, sizeof half);
-      return;
-    }
-  }
-  std::memcpy(memory, &value, sizeof value);
-}
-
 class Interpreter {
  public:
-  Interpreter(const Kernel& kernel, void* const* arguments, int64_t begin, int64_t end)
-      : kernel_(kernel), arguments_(arguments), begin_(begin), end_(end),
-        buffers_(kernel.values.size() * kBlock), varying_(kernel.values.size(), false),
+  Interpreter(const Kernel& kernel, void* const* arguments, int64_t begin,
+              int64_t end)
+      : kernel_(kernel),
+        arguments_(arguments),
+        begin_(begin),
+        end_(end),
+        buffers_(kernel.values.size() * kBlock),
+        varying_(kernel.values.size(), false),
         loops_(kernel.loops.size(), 0),
         lanes_(kernel.accumulators.size() * kLanes),
         split_(outer_extent(kernel) > 1) {
@@ -292,7 +74,7 @@ class Interpreter {
   std::vector<Cell> lanes_;
   std::vector<std::vector<Cell>> scratches_;
   std::array<int64_t, kBlock> positions_{};
-  int64_t count_ = 1;           ///< Iterations of this block.
+  int64_t count_ = 1;  ///< Iterations of this block.
   int32_t vector_loop_ = -1;
   bool split_;
 };
@@ -300,7 +82,8 @@ class Interpreter {
 int64_t Interpreter::evaluate_atom(const IndexAtom& atom, int64_t k) {
   switch (atom.kind) {
     case IndexAtom::Kind::kLoop:
-      return loops_[static_cast<size_t>(atom.operand)] + (atom.operand == vector_loop_ ? k : 0);
+      return loops_[static_cast<size_t>(atom.operand)] +
+             (atom.operand == vector_loop_ ? k : 0);
     case IndexAtom::Kind::kValue: {
       int64_t result = 0;
       with_type(type_of(atom.operand), [&](auto zero) {
@@ -323,7 +106,8 @@ int64_t Interpreter::evaluate(int32_t expression, int64_t k) {
   const IndexExpression& sum = kernel_.indices.at(expression);
   int64_t result = sum.constant;
   for (const IndexTerm& term : sum.terms) {
-    result += term.coefficient * evaluate_atom(kernel_.indices.atom(term.atom), k);
+    result +=
+        term.coefficient * evaluate_atom(kernel_.indices.atom(term.atom), k);
   }
   return result;
 }
@@ -333,13 +117,15 @@ void Interpreter::positions(int32_t expression) {
   for (const IndexTerm& term : kernel_.indices.at(expression).terms) {
     const IndexAtom& atom = kernel_.indices.atom(term.atom);
     if (atom.kind != IndexAtom::Kind::kLoop) {
-      for (int64_t k = 0; k < count_; ++k) positions_[static_cast<size_t>(k)] = evaluate(expression, k);
+      for (int64_t k = 0; k < count_; ++k)
+        positions_[static_cast<size_t>(k)] = evaluate(expression, k);
       return;
     }
     if (atom.operand == vector_loop_) step = term.coefficient;
   }
   const int64_t first = evaluate(expression, 0);
-  for (int64_t k = 0; k < count_; ++k) positions_[static_cast<size_t>(k)] = first + step * k;
+  for (int64_t k = 0; k < count_; ++k)
+    positions_[static_cast<size_t>(k)] = first + step * k;
 }
 
 void Interpreter::apply(int32_t id, const KernelValue& value) {
@@ -366,33 +152,41 @@ void Interpreter::apply(int32_t id, const KernelValue& value) {
         });
         return;
       case Opcode::kCompare:
-        compare(value.comparison, a, column<T>(value.operands[1]), buffer<bool>(id), count_);
+        compare(value.comparison, a, column<T>(value.operands[1]),
+                buffer<bool>(id), count_);
         return;
       case Opcode::kSelect:
         with_type(value.type, [&](auto chosen) {
           using R = decltype(chosen);
-          const Column<R> on = column<R>(value.operands[1]), off = column<R>(value.operands[2]);
+          const Column<R> on = column<R>(value.operands[1]),
+                          off = column<R>(value.operands[2]);
           R* out = buffer<R>(id);
-          for (int64_t k = 0; k < count_; ++k) out[k] = a[k] != T(0) ? on[k] : off[k];
+          for (int64_t k = 0; k < count_; ++k)
+            out[k] = a[k] != T(0) ? on[k] : off[k];
         });
         return;
       case Opcode::kIsFinite:
         if constexpr (std::is_floating_point_v<T>) {
-          for (int64_t k = 0; k < count_; ++k) buffer<bool>(id)[k] = rk_is_finite(a[k]);
+          for (int64_t k = 0; k < count_; ++k)
+            buffer<bool>(id)[k] = rk_is_finite(a[k]);
         }
         return;
       case Opcode::kClamp: {
-        const Column<T> x = column<T>(value.operands[1]), high = column<T>(value.operands[2]);
-        for (int64_t k = 0; k < count_; ++k) buffer<T>(id)[k] = rk_clamp<T>(a[k], x[k], high[k]);
+        const Column<T> x = column<T>(value.operands[1]),
+                        high = column<T>(value.operands[2]);
+        for (int64_t k = 0; k < count_; ++k)
+          buffer<T>(id)[k] = rk_clamp<T>(a[k], x[k], high[k]);
         return;
       }
       default:
         break;
     }
     T* out = buffer<T>(id);
-    const bool known = value.operands[1] < 0
-                           ? unary<T>(value.opcode, a, out, count_)
-                           : binary<T>(value.opcode, a, column<T>(value.operands[1]), out, count_);
+    const bool known =
+        value.operands[1] < 0
+            ? unary<T>(value.opcode, a, out, count_)
+            : binary<T>(value.opcode, a, column<T>(value.operands[1]), out,
+                        count_);
     REPRISE_CHECK(known);
   });
   if (is_rounded(value.type)) round_to(value.type, buffer<float>(id), count_);
@@ -406,7 +200,8 @@ void Interpreter::total(int32_t id, const KernelValue& value) {
     T* lanes = reinterpret_cast<T*>(&lanes_[slot * kLanes]);
     for (int64_t width = kLanes / 2; width > 0; width /= 2) {
       for (int64_t l = 0; l < width; ++l) {
-        binary<T>(accumulator.combine, {lanes + l, 0}, {lanes + l + width, 0}, lanes + l, 1);
+        binary<T>(accumulator.combine, {lanes + l, 0}, {lanes + l + width, 0},
+                  lanes + l, 1);
       }
       round_to(value.type, lanes, width);
     }
@@ -415,11 +210,13 @@ void Interpreter::total(int32_t id, const KernelValue& value) {
 }
 
 void Interpreter::reset(int32_t accumulator) {
-  const KernelAccumulator& lanes = kernel_.accumulators[static_cast<size_t>(accumulator)];
+  const KernelAccumulator& lanes =
+      kernel_.accumulators[static_cast<size_t>(accumulator)];
   const uint64_t bits = identity_bits(lanes.combine, lanes.type);
   with_type(lanes.type, [&](auto zero) {
     using T = decltype(zero);
-    T* out = reinterpret_cast<T*>(&lanes_[static_cast<size_t>(accumulator) * kLanes]);
+    T* out = reinterpret_cast<T*>(
+        &lanes_[static_cast<size_t>(accumulator) * kLanes]);
     std::fill_n(out, kLanes, from_memory<T>(lanes.type, &bits));
   });
 }
@@ -457,7 +254,8 @@ void Interpreter::store(const KernelStatement& statement) {
         continue;
       }
       if (statement.guard >= 0 && !column<bool>(statement.guard)[k]) continue;
-      std::byte* memory = static_cast<std::byte*>(arguments_[target]) + place * memory_bytes(type);
+      std::byte* memory = static_cast<std::byte*>(arguments_[target]) +
+                          place * memory_bytes(type);
       T stored = value[k];
       if (statement.combine != Opcode::kParameter) {
         const T old = from_memory<T>(type, memory);
@@ -486,10 +284,13 @@ void Interpreter::let(int32_t id) {
       } else if (value.kind == KernelValue::Kind::kIndex) {
         out[k] = convert<T>(static_cast<rk_s64>(place));
       } else if (value.kind == KernelValue::Kind::kScratch) {
-        out[k] = reinterpret_cast<const T*>(scratches_[static_cast<size_t>(value.source)].data())[place];
+        out[k] = reinterpret_cast<const T*>(
+            scratches_[static_cast<size_t>(value.source)].data())[place];
       } else {
-        const auto* memory = static_cast<const std::byte*>(arguments_[value.source]);
-        out[k] = from_memory<T>(value.type, memory + place * memory_bytes(value.type));
+        const auto* memory =
+            static_cast<const std::byte*>(arguments_[value.source]);
+        out[k] = from_memory<T>(value.type,
+                                memory + place * memory_bytes(value.type));
       }
     }
   });
@@ -506,8 +307,8 @@ void Interpreter::loop(const KernelStatement& loop) {
     to = end_;
     split_ = false;
   }
-  const bool innermost =
-      std::none_of(loop.body.begin(), loop.body.end(), [](const KernelStatement& inner) {
+  const bool innermost = std::none_of(
+      loop.body.begin(), loop.body.end(), [](const KernelStatement& inner) {
         return inner.kind == KernelStatement::Kind::kLoop;
       });
   int64_t& variable = loops_[static_cast<size_t>(loop.target)];
@@ -527,19 +328,30 @@ void Interpreter::loop(const KernelStatement& loop) {
 void Interpreter::block(const std::vector<KernelStatement>& statements) {
   for (const KernelStatement& statement : statements) {
     switch (statement.kind) {
-      case KernelStatement::Kind::kLet: let(statement.value); break;
-      case KernelStatement::Kind::kLoop: loop(statement); break;
-      case KernelStatement::Kind::kReset: reset(statement.target); break;
-      case KernelStatement::Kind::kAccumulate: accumulate(statement); break;
+      case KernelStatement::Kind::kLet:
+        let(statement.value);
+        break;
+      case KernelStatement::Kind::kLoop:
+        loop(statement);
+        break;
+      case KernelStatement::Kind::kReset:
+        reset(statement.target);
+        break;
+      case KernelStatement::Kind::kAccumulate:
+        accumulate(statement);
+        break;
       case KernelStatement::Kind::kStore:
-      case KernelStatement::Kind::kScratchStore: store(statement); break;
+      case KernelStatement::Kind::kScratchStore:
+        store(statement);
+        break;
     }
   }
 }
 
 }  // namespace
 
-void interpret_kernel(const Kernel& kernel, void* const* arguments, int64_t begin, int64_t end) {
+void interpret_kernel(const Kernel& kernel, void* const* arguments,
+                      int64_t begin, int64_t end) {
   Interpreter(kernel, arguments, begin, end).run();
 }
 

@@ -1,5 +1,6 @@
-// Executes kernels without a compiler: fallback and oracle of the generated code, with
-// which it agrees bit for bit. A loop is run in blocks, one operation at a time.
+// Executes kernels without a compiler: fallback and oracle of the generated
+// code, with which it agrees bit for bit. A loop is run in blocks, one
+// operation at a time.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +9,11 @@
 
 namespace reprise {
 
-/// Runs iterations [begin, end) of the outermost loop of a kernel, as its generated code
-/// would; [0, outer_extent(kernel)) is all of it. `arguments` as in Kernel::arguments.
-/// Requires: outputs share memory with inputs only where in_place_safe says so.
-void interpret_kernel(const Kernel& kernel, void* const* arguments, int64_t begin, int64_t end);
+/// Runs iterations [begin, end) of the outermost loop of a kernel, as its
+/// generated code would; [0, outer_extent(kernel)) is all of it. `arguments` as
+/// in Kernel::arguments. Requires: outputs share memory with inputs only where
+/// in_place_safe says so.
+void interpret_kernel(const Kernel& kernel, void* const* arguments,
+                      int64_t begin, int64_t end);
 
 }  // namespace reprise

@@ -13,9 +13,9 @@ namespace {
 struct TypeNames {
   const char* memory;
   const char* local;
-  const char* load;   ///< Function around a load, or "".
-  const char* store;  ///< Function or cast around a stored local, or "".
-  const char* suffix; ///< Of rk_to_….
+  const char* load;    ///< Function around a load, or "".
+  const char* store;   ///< Function or cast around a stored local, or "".
+  const char* suffix;  ///< Of rk_to_….
 };
 
 TypeNames names_of(PrimitiveType type) {
@@ -39,7 +39,8 @@ TypeNames names_of(PrimitiveType type) {
     case PrimitiveType::kU64:
       return {"rk_u64", "rk_u64", "", "", "u64"};
     case PrimitiveType::kBF16:
-      return {"unsigned short", "float", "rk_load_bf16", "rk_store_bf16", "f32"};
+      return {"unsigned short", "float", "rk_load_bf16", "rk_store_bf16",
+              "f32"};
     case PrimitiveType::kF16:
       return {"unsigned short", "float", "rk_load_f16", "rk_store_f16", "f32"};
     case PrimitiveType::kF64:
@@ -63,10 +64,22 @@ std::string literal_text(PrimitiveType type, uint64_t bits) {
       return fmt::format("rk_double_of({:#x}ull)", bits);
     case PrimitiveType::kBF16:
     case PrimitiveType::kF16:
-      return fmt::format("{}((unsigned short){:#x})", names_of(type).load, bits);
+      return fmt::format("{}((unsigned short){:#x})", names_of(type).load,
+                         bits);
     default:
       return fmt::format("({}){:#x}ull", names_of(type).local, bits);
   }
+}
+
+/// Elements narrower than a lane of f32 stop g++ from vectorizing loops of
+/// kLanes iterations well, so lane loops read and write them through wide
+/// copies of the row.
+bool is_narrow(PrimitiveType type) { return primitive_type_bits(type) < 32; }
+constexpr int64_t kMaxWideCopy = 4096;
+
+const char* wide_name(PrimitiveType type) {
+  return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16 ? "float"
+                                                                     : "int";
 }
 
 const char* comparison_text(const char* direction) {
@@ -78,9 +91,21 @@ const char* comparison_text(const char* direction) {
   return text == "GT" ? ">" : ">=";
 }
 
+bool contains_value(const IndexTable& indices, int32_t expression) {
+  for (const IndexTerm& term : indices.at(expression).terms) {
+    const IndexAtom& atom = indices.atom(term.atom);
+    if (atom.kind == IndexAtom::Kind::kValue) return true;
+    if (atom.kind != IndexAtom::Kind::kLoop &&
+        contains_value(indices, atom.operand))
+      return true;
+  }
+  return false;
+}
+
 class Printer {
  public:
-  Printer(const Kernel& kernel, std::string_view name) : kernel_(kernel), name_(name) {}
+  Printer(const Kernel& kernel, std::string_view name)
+      : kernel_(kernel), name_(name) {}
   std::string print();
 
  private:
@@ -88,13 +113,15 @@ class Printer {
   std::string atom(const IndexAtom& atom) const;
   std::string apply(const KernelValue& value) const;
   std::string rounded(PrimitiveType type, std::string text) const;
-  std::string value(const KernelValue& value) const;
+  std::string load(const KernelValue& value) const;
+  std::string value(const KernelValue& value, int32_t id) const;
   void line(const std::string& text);
   void block(const std::vector<KernelStatement>& statements);
   void statement(const KernelStatement& statement);
   void store(const KernelStatement& store);
   void loop(const KernelStatement& loop);
   void lane_loop(const KernelStatement& loop);
+  void wide_copies(const KernelStatement& loop, bool before);
   void total(const KernelValue& value, int32_t id);
   bool fits_int() const;
 
@@ -103,6 +130,8 @@ class Printer {
   std::string text_;
   size_t depth_ = 1;
   const char* index_type_ = "int";
+  int32_t wide_loop_ =
+      -1;  ///< Lane loop whose narrow accesses go through wide copies.
   bool split_ = false;  ///< The next loop is the one a caller may split.
 };
 
@@ -119,7 +148,8 @@ bool Printer::fits_int() const {
     int64_t size = std::abs(expression.constant);
     for (const IndexTerm& term : expression.terms) {
       const IndexAtom& inner = kernel_.indices.atom(term.atom);
-      size += std::abs(term.coefficient) * std::max(std::abs(inner.low), std::abs(inner.high));
+      size += std::abs(term.coefficient) *
+              std::max(std::abs(inner.low), std::abs(inner.high));
     }
     if (size > kLimit) return false;
   }
@@ -134,15 +164,15 @@ std::string Printer::atom(const IndexAtom& atom) const {
     case IndexAtom::Kind::kLoop:
       return fmt::format("i{}", atom.operand);
     case IndexAtom::Kind::kValue:
-      return fmt::format("({})rk_clamp<rk_s64>({}, (rk_s64)v{}, {})", index_type_, atom.low,
-                         atom.operand, atom.high);
+      return fmt::format("({})rk_clamp<rk_s64>({}, (rk_s64)v{}, {})",
+                         index_type_, atom.low, atom.operand, atom.high);
     case IndexAtom::Kind::kFloorDiv:
       return fmt::format("({}) / {}", index(atom.operand), atom.divisor);
     case IndexAtom::Kind::kMod:
       return fmt::format("({}) % {}", index(atom.operand), atom.divisor);
     case IndexAtom::Kind::kClamp:
-      return fmt::format("rk_clamp<{}>({}, {}, {})", index_type_, atom.low, index(atom.operand),
-                         atom.high);
+      return fmt::format("rk_clamp<{}>({}, {}, {})", index_type_, atom.low,
+                         index(atom.operand), atom.high);
   }
   return {};
 }
@@ -151,7 +181,8 @@ std::string Printer::index(int32_t expression) const {
   const IndexExpression& sum = kernel_.indices.at(expression);
   std::string text = fmt::format("{}", sum.constant);
   for (const IndexTerm& term : sum.terms) {
-    text += fmt::format(" + {} * ({})", term.coefficient, atom(kernel_.indices.atom(term.atom)));
+    text += fmt::format(" + {} * ({})", term.coefficient,
+                        atom(kernel_.indices.atom(term.atom)));
   }
   return text;
 }
@@ -163,21 +194,26 @@ std::string Printer::rounded(PrimitiveType type, std::string text) const {
 }
 
 std::string Printer::apply(const KernelValue& value) const {
-  const auto operand = [&value](int i) { return fmt::format("v{}", value.operands[i]); };
+  const auto operand = [&value](int i) {
+    return fmt::format("v{}", value.operands[i]);
+  };
   const TypeNames names = names_of(value.type);
   switch (value.opcode) {
     case Opcode::kCompare:
-      return fmt::format("{} {} {}", operand(0), comparison_text(value.comparison), operand(1));
+      return fmt::format("{} {} {}", operand(0),
+                         comparison_text(value.comparison), operand(1));
     case Opcode::kSelect:
       return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));
     case Opcode::kConvert:
-      return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix, operand(0)));
+      return rounded(value.type,
+                     fmt::format("rk_to_{}({})", names.suffix, operand(0)));
     case Opcode::kBitcastConvert: {
-      const PrimitiveType from = kernel_.values[static_cast<size_t>(value.operands[0])].type;
+      const PrimitiveType from =
+          kernel_.values[static_cast<size_t>(value.operands[0])].type;
       const TypeNames source = names_of(from);
       const std::string bits = fmt::format("{}({})", source.store, operand(0));
-      return fmt::format("{}(__builtin_bit_cast({}, ({}){}))", names.load, names.memory,
-                         source.memory, bits);
+      return fmt::format("{}(__builtin_bit_cast({}, ({}){}))", names.load,
+                         names.memory, source.memory, bits);
     }
     default:
       break;
@@ -189,58 +225,78 @@ std::string Printer::apply(const KernelValue& value) const {
   return rounded(value.type, text + ")");
 }
 
-std::string Printer::value(const KernelValue& value) const {
+std::string Printer::load(const KernelValue& value) const {
+  return fmt::format("{}(a{}[{}])", names_of(value.type).load, value.source,
+                     index(value.index));
+}
+
+std::string Printer::value(const KernelValue& value, int32_t id) const {
   const TypeNames names = names_of(value.type);
   switch (value.kind) {
     case KernelValue::Kind::kLiteral:
       return literal_text(value.type, value.literal);
     case KernelValue::Kind::kLoad:
-      return fmt::format("{}(a{}[{}])", names.load, value.source, index(value.index));
+      if (wide_loop_ < 0 || !is_narrow(value.type)) return load(value);
+      return fmt::format("({})w{}[i{}]", names.local, id, wide_loop_);
     case KernelValue::Kind::kScratch:
-      return fmt::format("s{}[{}]", value.source, index(value.index));
+      return fmt::format("({})s{}[{}]", names.local, value.source,
+                         index(value.index));
     case KernelValue::Kind::kIndex:
-      return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix, index(value.index)));
+      return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix,
+                                             index(value.index)));
     default:
       return apply(value);
   }
 }
 
 void Printer::total(const KernelValue& value, int32_t id) {
-  const KernelAccumulator& accumulator = kernel_.accumulators[static_cast<size_t>(value.source)];
+  const KernelAccumulator& accumulator =
+      kernel_.accumulators[static_cast<size_t>(value.source)];
   const TypeNames names = names_of(value.type);
   for (int width = kLanes / 2; width > 0; width /= 2) {
-    const std::string combined = rounded(
-        value.type, fmt::format("{0}(r{1}[l], r{1}[l + {2}])", function_name(accumulator.combine),
-                                value.source, width));
+    const std::string combined =
+        rounded(value.type, fmt::format("{0}(r{1}[l], r{1}[l + {2}])",
+                                        function_name(accumulator.combine),
+                                        value.source, width));
     if (width > 2) line("#pragma omp simd");
-    line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", width, value.source, combined));
+    line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", width,
+                     value.source, combined));
   }
   line(fmt::format("const {} v{} = r{}[0];", names.local, id, value.source));
 }
 
 void Printer::store(const KernelStatement& store) {
-  const KernelArgument& argument = kernel_.arguments[static_cast<size_t>(store.target)];
+  const KernelArgument& argument =
+      kernel_.arguments[static_cast<size_t>(store.target)];
   const TypeNames names = names_of(argument.type);
-  const std::string place = fmt::format("a{}[{}]", store.target, index(store.index));
+  const std::string place =
+      fmt::format("a{}[{}]", store.target, index(store.index));
   std::string stored = fmt::format("v{}", store.value);
   if (store.combine != Opcode::kParameter) {
-    stored = rounded(argument.type, fmt::format("{}(({}){}({}), {})",
-                                                function_name(store.combine), names.local,
-                                                names.load, place, stored));
+    stored =
+        rounded(argument.type,
+                fmt::format("{}(({}){}({}), {})", function_name(store.combine),
+                            names.local, names.load, place, stored));
   }
-  const std::string guard = store.guard < 0 ? "" : fmt::format("if (v{}) ", store.guard);
+  if (wide_loop_ >= 0 && is_narrow(argument.type)) {
+    line(fmt::format("o{}[i{}] = {};", store.target, wide_loop_, stored));
+    return;
+  }
+  const std::string guard =
+      store.guard < 0 ? "" : fmt::format("if (v{}) ", store.guard);
   line(fmt::format("{}{} = {}({});", guard, place, names.store, stored));
 }
 
 void Printer::statement(const KernelStatement& statement) {
   switch (statement.kind) {
     case KernelStatement::Kind::kLet: {
-      const KernelValue& let = kernel_.values[static_cast<size_t>(statement.value)];
+      const KernelValue& let =
+          kernel_.values[static_cast<size_t>(statement.value)];
       if (let.kind == KernelValue::Kind::kTotal) {
         total(let, statement.value);
       } else {
-        line(fmt::format("const {} v{} = {};", names_of(let.type).local, statement.value,
-                         value(let)));
+        line(fmt::format("const {} v{} = {};", names_of(let.type).local,
+                         statement.value, value(let, statement.value)));
       }
       break;
     }
@@ -250,27 +306,31 @@ void Printer::statement(const KernelStatement& statement) {
     case KernelStatement::Kind::kReset: {
       const KernelAccumulator& accumulator =
           kernel_.accumulators[static_cast<size_t>(statement.target)];
-      line(fmt::format("{} r{}[{}];", names_of(accumulator.type).local, statement.target, kLanes));
-      line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", kLanes, statement.target,
-                       literal_text(accumulator.type,
-                                    identity_bits(accumulator.combine, accumulator.type))));
+      line(fmt::format("{} r{}[{}];", names_of(accumulator.type).local,
+                       statement.target, kLanes));
+      line(fmt::format(
+          "for (int l = 0; l < {}; ++l) r{}[l] = {};", kLanes, statement.target,
+          literal_text(accumulator.type,
+                       identity_bits(accumulator.combine, accumulator.type))));
       break;
     }
     case KernelStatement::Kind::kAccumulate: {
       const KernelAccumulator& accumulator =
           kernel_.accumulators[static_cast<size_t>(statement.target)];
-      line(fmt::format("r{0}[l] = {1};", statement.target,
-                       rounded(accumulator.type,
-                               fmt::format("{}(r{}[l], v{})", function_name(accumulator.combine),
-                                           statement.target, statement.value))));
+      line(fmt::format(
+          "r{0}[l] = {1};", statement.target,
+          rounded(
+              accumulator.type,
+              fmt::format("{}(r{}[l], v{})", function_name(accumulator.combine),
+                          statement.target, statement.value))));
       break;
     }
     case KernelStatement::Kind::kStore:
       store(statement);
       break;
     case KernelStatement::Kind::kScratchStore:
-      line(fmt::format("s{}[{}] = v{};", statement.target, index(statement.index),
-                       statement.value));
+      line(fmt::format("s{}[{}] = v{};", statement.target,
+                       index(statement.index), statement.value));
       break;
   }
 }
@@ -279,27 +339,94 @@ void Printer::block(const std::vector<KernelStatement>& statements) {
   for (const KernelStatement& inner : statements) statement(inner);
 }
 
+/// Fills the wide copies of what a lane loop reads, or writes back what it
+/// wrote.
+void Printer::wide_copies(const KernelStatement& loop, bool before) {
+  const int64_t extent = kernel_.loops[static_cast<size_t>(loop.target)].extent;
+  const std::string each =
+      fmt::format("for ({0} i{1} = 0; i{1} < {2}; ++i{1}) ", index_type_,
+                  loop.target, extent);
+  for (const KernelStatement& inner : loop.body) {
+    if (inner.kind == KernelStatement::Kind::kLet && before) {
+      const KernelValue& let = kernel_.values[static_cast<size_t>(inner.value)];
+      if (let.kind != KernelValue::Kind::kLoad || !is_narrow(let.type))
+        continue;
+      line(fmt::format("alignas(64) {} w{}[{}];", wide_name(let.type),
+                       inner.value, extent));
+      line("#pragma omp simd");
+      // A pred's byte is copied as it is: only its use asks whether it is zero.
+      const std::string source =
+          let.type == PrimitiveType::kPred
+              ? fmt::format("a{}[{}]", let.source, index(let.index))
+              : load(let);
+      line(each +
+           fmt::format("w{}[i{}] = {};", inner.value, loop.target, source));
+    } else if (inner.kind == KernelStatement::Kind::kStore) {
+      const PrimitiveType type =
+          kernel_.arguments[static_cast<size_t>(inner.target)].type;
+      if (!is_narrow(type)) continue;
+      if (before) {
+        line(fmt::format("alignas(64) {} o{}[{}];", wide_name(type),
+                         inner.target, extent));
+        continue;
+      }
+      line("#pragma omp simd");
+      line(each + fmt::format("a{}[{}] = {}(o{}[i{}]);", inner.target,
+                              index(inner.index), names_of(type).store,
+                              inner.target, loop.target));
+    }
+  }
+}
+
 /// A loop that fills lanes: whole blocks of kLanes, then the rest, by one body.
 void Printer::lane_loop(const KernelStatement& loop) {
   const int64_t extent = kernel_.loops[static_cast<size_t>(loop.target)].extent;
   const int64_t whole = extent / kLanes * kLanes;
+  // Wide copies need loads and plain stores whose index depends on no value of
+  // the body.
+  bool wide = extent <= kMaxWideCopy;
+  for (const KernelStatement& inner : loop.body) {
+    if (inner.kind == KernelStatement::Kind::kStore &&
+        inner.combine != Opcode::kParameter) {
+      wide =
+          wide &&
+          !is_narrow(kernel_.arguments[static_cast<size_t>(inner.target)].type);
+    }
+    if (inner.kind != KernelStatement::Kind::kLet) continue;
+    const KernelValue& let = kernel_.values[static_cast<size_t>(inner.value)];
+    if (let.kind == KernelValue::Kind::kLoad && is_narrow(let.type)) {
+      wide = wide && !contains_value(kernel_.indices, let.index);
+    }
+  }
+  line("{");
+  ++depth_;
+  if (wide) {
+    wide_copies(loop, true);
+    wide_loop_ = loop.target;
+  }
   const auto body = [&](const std::string& first, int64_t count) {
     line("#pragma omp simd");
     line(fmt::format("for (int l = 0; l < {}; ++l) {{", count));
     ++depth_;
-    line(fmt::format("const {} i{} = {} + l;", index_type_, loop.target, first));
+    line(
+        fmt::format("const {} i{} = {} + l;", index_type_, loop.target, first));
     block(loop.body);
     --depth_;
     line("}");
   };
   if (whole > 0) {
-    line(fmt::format("for ({0} b = 0; b < {1}; b += {2}) {{", index_type_, whole, kLanes));
+    line(fmt::format("for ({0} b = 0; b < {1}; b += {2}) {{", index_type_,
+                     whole, kLanes));
     ++depth_;
     body("b", kLanes);
     --depth_;
     line("}");
   }
   if (whole < extent) body(fmt::format("{}", whole), extent - whole);
+  wide_loop_ = -1;
+  if (wide) wide_copies(loop, false);
+  --depth_;
+  line("}");
 }
 
 void Printer::loop(const KernelStatement& loop) {
@@ -319,8 +446,8 @@ void Printer::loop(const KernelStatement& loop) {
   const std::string to = split ? fmt::format("({})end", index_type_)
                                : fmt::format("{}", range.extent);
   if (innermost && range.independent) line("#pragma omp simd");
-  line(fmt::format("for ({0} i{1} = {2}; i{1} < {3}; ++i{1}) {{", index_type_, loop.target, from,
-                   to));
+  line(fmt::format("for ({0} i{1} = {2}; i{1} < {3}; ++i{1}) {{", index_type_,
+                   loop.target, from, to));
   ++depth_;
   block(loop.body);
   --depth_;
@@ -330,15 +457,21 @@ void Printer::loop(const KernelStatement& loop) {
 std::string Printer::print() {
   if (!fits_int()) index_type_ = "rk_s64";
   text_ = fmt::format(
-      "extern \"C\" void {}(void* const* args, long long begin, long long end) {{\n", name_);
+      "extern \"C\" void {}(void* const* args, long long begin, long long end) "
+      "{{\n",
+      name_);
   for (size_t i = 0; i < kernel_.arguments.size(); ++i) {
     const KernelArgument& argument = kernel_.arguments[i];
-    line(fmt::format("{0}{1}* a{2} = ({0}{1}*)args[{2}];", argument.is_output ? "" : "const ",
+    line(fmt::format("{0}{1}* a{2} = ({0}{1}*)args[{2}];",
+                     argument.is_output ? "" : "const ",
                      names_of(argument.type).memory, i));
   }
   for (size_t i = 0; i < kernel_.scratches.size(); ++i) {
-    line(fmt::format("alignas(64) {} s{}[{}];", names_of(kernel_.scratches[i].type).local, i,
-                     kernel_.scratches[i].elements));
+    const PrimitiveType type = kernel_.scratches[i].type;
+    line(
+        fmt::format("alignas(64) {} s{}[{}];",
+                    type == PrimitiveType::kPred ? "int" : names_of(type).local,
+                    i, kernel_.scratches[i].elements));
   }
   split_ = outer_extent(kernel_) > 1;
   if (!split_) line("(void)begin, (void)end;");

@@ -1,5 +1,6 @@
-// Prints a kernel as C++: a function of plain loops that the host compiler vectorizes.
-// The text holds numbers and identifiers of its own only; nothing of the program.
+// Prints a kernel as C++: a function of plain loops that the host compiler
+// vectorizes. The text holds numbers and identifiers of its own only; nothing
+// of the program.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace reprise {
 
-/// The function `extern "C" void NAME(void* const* args, long long begin, long long end)`.
+/// The function `extern "C" void NAME(void* const* args, long long begin, long
+/// long end)`.
 std::string print_kernel(const Kernel& kernel, std::string_view name);
 
 /// The math prelude that must precede printed kernels.

@@ -14,7 +14,8 @@ namespace {
 using Index = std::vector<int64_t>;
 
 /// Calls `visit` for every multi-index of a shape, row-major.
-void for_each(const std::vector<int64_t>& dimensions, const std::function<void(const Index&)>& visit) {
+void for_each(const std::vector<int64_t>& dimensions,
+              const std::function<void(const Index&)>& visit) {
   Index index(dimensions.size(), 0);
   for (;;) {
     visit(index);
@@ -26,42 +27,68 @@ void for_each(const std::vector<int64_t>& dimensions, const std::function<void(c
 
 size_t position(const std::vector<int64_t>& dimensions, const Index& index) {
   int64_t place = 0;
-  for (size_t d = 0; d < dimensions.size(); ++d) place = place * dimensions[d] + index[d];
+  for (size_t d = 0; d < dimensions.size(); ++d)
+    place = place * dimensions[d] + index[d];
   return static_cast<size_t>(place);
 }
 
 bool has(const std::vector<int64_t>& list, size_t value) {
-  return std::find(list.begin(), list.end(), static_cast<int64_t>(value)) != list.end();
+  return std::find(list.begin(), list.end(), static_cast<int64_t>(value)) !=
+         list.end();
 }
 
 double sign_of(double x) { return x > 0 ? 1 : (x < 0 ? -1 : x); }
 
 double unary(Opcode opcode, double x) {
   switch (opcode) {
-    case Opcode::kAbs: return std::fabs(x);
-    case Opcode::kNegate: return -x;
-    case Opcode::kExp: return std::exp(x);
-    case Opcode::kExpm1: return std::expm1(x);
-    case Opcode::kLog: return std::log(x);
-    case Opcode::kLog1p: return std::log1p(x);
-    case Opcode::kTanh: return std::tanh(x);
-    case Opcode::kLogistic: return 1 / (1 + std::exp(-x));
-    case Opcode::kErf: return std::erf(x);
-    case Opcode::kSqrt: return std::sqrt(x);
-    case Opcode::kRsqrt: return 1 / std::sqrt(x);
-    case Opcode::kCbrt: return std::cbrt(x);
-    case Opcode::kSine: return std::sin(x);
-    case Opcode::kCosine: return std::cos(x);
-    case Opcode::kTan: return std::tan(x);
-    case Opcode::kSign: return sign_of(x);
-    case Opcode::kFloor: return std::floor(x);
-    case Opcode::kCeil: return std::ceil(x);
-    case Opcode::kRoundNearestAfz: return std::round(x);
-    case Opcode::kRoundNearestEven: return std::nearbyint(x);
-    case Opcode::kIsFinite: return std::isfinite(x);
-    case Opcode::kNot: return x == 0 ? 1 : 0;  // Of preds only.
-    case Opcode::kCopy: return x;
-    default: break;
+    case Opcode::kAbs:
+      return std::fabs(x);
+    case Opcode::kNegate:
+      return -x;
+    case Opcode::kExp:
+      return std::exp(x);
+    case Opcode::kExpm1:
+      return std::expm1(x);
+    case Opcode::kLog:
+      return std::log(x);
+    case Opcode::kLog1p:
+      return std::log1p(x);
+    case Opcode::kTanh:
+      return std::tanh(x);
+    case Opcode::kLogistic:
+      return 1 / (1 + std::exp(-x));
+    case Opcode::kErf:
+      return std::erf(x);
+    case Opcode::kSqrt:
+      return std::sqrt(x);
+    case Opcode::kRsqrt:
+      return 1 / std::sqrt(x);
+    case Opcode::kCbrt:
+      return std::cbrt(x);
+    case Opcode::kSine:
+      return std::sin(x);
+    case Opcode::kCosine:
+      return std::cos(x);
+    case Opcode::kTan:
+      return std::tan(x);
+    case Opcode::kSign:
+      return sign_of(x);
+    case Opcode::kFloor:
+      return std::floor(x);
+    case Opcode::kCeil:
+      return std::ceil(x);
+    case Opcode::kRoundNearestAfz:
+      return std::round(x);
+    case Opcode::kRoundNearestEven:
+      return std::nearbyint(x);
+    case Opcode::kIsFinite:
+      return std::isfinite(x);
+    case Opcode::kNot:
+      return x == 0 ? 1 : 0;  // Of preds only.
+    case Opcode::kCopy:
+      return x;
+    default:
+      break;
   }
   std::abort();
 }
@@ -69,21 +96,36 @@ double unary(Opcode opcode, double x) {
 double binary(Opcode opcode, double a, double b) {
   const auto bits = [](double x) { return static_cast<int64_t>(x); };
   switch (opcode) {
-    case Opcode::kAdd: return a + b;
-    case Opcode::kSubtract: return a - b;
-    case Opcode::kMultiply: return a * b;
-    case Opcode::kDivide: return a / b;
-    case Opcode::kRemainder: return std::fmod(a, b);
-    case Opcode::kMaximum: return std::isnan(a) ? a : (std::isnan(b) ? b : std::max(a, b));
-    case Opcode::kMinimum: return std::isnan(a) ? a : (std::isnan(b) ? b : std::min(a, b));
-    case Opcode::kPower: return std::pow(a, b);
-    case Opcode::kAtan2: return std::atan2(a, b);
-    case Opcode::kAnd: return static_cast<double>(bits(a) & bits(b));
-    case Opcode::kOr: return static_cast<double>(bits(a) | bits(b));
-    case Opcode::kXor: return static_cast<double>(bits(a) ^ bits(b));
-    case Opcode::kShiftLeft: return static_cast<double>(bits(a) << bits(b));
-    case Opcode::kShiftRightArithmetic: return static_cast<double>(bits(a) >> bits(b));
-    default: break;
+    case Opcode::kAdd:
+      return a + b;
+    case Opcode::kSubtract:
+      return a - b;
+    case Opcode::kMultiply:
+      return a * b;
+    case Opcode::kDivide:
+      return a / b;
+    case Opcode::kRemainder:
+      return std::fmod(a, b);
+    case Opcode::kMaximum:
+      return std::isnan(a) ? a : (std::isnan(b) ? b : std::max(a, b));
+    case Opcode::kMinimum:
+      return std::isnan(a) ? a : (std::isnan(b) ? b : std::min(a, b));
+    case Opcode::kPower:
+      return std::pow(a, b);
+    case Opcode::kAtan2:
+      return std::atan2(a, b);
+    case Opcode::kAnd:
+      return static_cast<double>(bits(a) & bits(b));
+    case Opcode::kOr:
+      return static_cast<double>(bits(a) | bits(b));
+    case Opcode::kXor:
+      return static_cast<double>(bits(a) ^ bits(b));
+    case Opcode::kShiftLeft:
+      return static_cast<double>(bits(a) << bits(b));
+    case Opcode::kShiftRightArithmetic:
+      return static_cast<double>(bits(a) >> bits(b));
+    default:
+      break;
   }
   std::abort();
 }
@@ -120,13 +162,18 @@ class Evaluator {
   /// An operand's element, a scalar one serving every index.
   double at(const Instruction& user, size_t i, const Index& index) const {
     const auto& dimensions = shape(user, i).dimensions;
-    return operand(user, i)[dimensions.empty() ? 0 : position(dimensions, index)];
+    return operand(user,
+                   i)[dimensions.empty() ? 0 : position(dimensions, index)];
   }
-  std::function<double(double, double)> combiner(const Instruction& user) const {
+  std::function<double(double, double)> combiner(
+      const Instruction& user) const {
     const Computation& called = module_.at(*called_computation(user));
     const Instruction& root = called.at(called.root);
-    if (root.opcode == Opcode::kParameter) return [](double, double b) { return b; };
-    return [opcode = root.opcode](double a, double b) { return binary(opcode, a, b); };
+    if (root.opcode == Opcode::kParameter)
+      return [](double, double b) { return b; };
+    return [opcode = root.opcode](double a, double b) {
+      return binary(opcode, a, b);
+    };
   }
   double convert(PrimitiveType type, double x) const {
     if (type == PrimitiveType::kPred) return x != 0;
@@ -154,8 +201,10 @@ double Evaluator::pad(const Instruction& op, const Index& index) {
   const auto dimensions = *pad_dimensions(op);
   Index inner;
   for (size_t d = 0; d < index.size(); ++d) {
-    const int64_t shifted = index[d] - dimensions[d].low, step = dimensions[d].interior + 1;
-    if (shifted < 0 || shifted % step != 0 || shifted / step >= shape(op, 0).dimensions[d]) {
+    const int64_t shifted = index[d] - dimensions[d].low,
+                  step = dimensions[d].interior + 1;
+    if (shifted < 0 || shifted % step != 0 ||
+        shifted / step >= shape(op, 0).dimensions[d]) {
       return operand(op, 1)[0];
     }
     inner.push_back(shifted / step);
@@ -177,10 +226,12 @@ double Evaluator::dynamic(const Instruction& op, const Index& index) {
   const auto& window = update ? shape(op, 1).dimensions : op.shape.dimensions;
   Index inner;
   for (size_t d = 0; d < index.size(); ++d) {
-    const auto start = static_cast<int64_t>(operand(op, (update ? 2 : 1) + d)[0]);
+    const auto start =
+        static_cast<int64_t>(operand(op, (update ? 2 : 1) + d)[0]);
     const int64_t clamped = std::clamp<int64_t>(start, 0, outer[d] - window[d]);
     inner.push_back(update ? index[d] - clamped : index[d] + clamped);
-    if (update && (inner[d] < 0 || inner[d] >= window[d])) return at(op, 0, index);
+    if (update && (inner[d] < 0 || inner[d] >= window[d]))
+      return at(op, 0, index);
   }
   return at(op, update ? 1 : 0, inner);
 }
@@ -189,41 +240,56 @@ double Evaluator::element(const Instruction& op, const Index& index) {
   Index inner;
   switch (op.opcode) {
     case Opcode::kIota:
-      return static_cast<double>(index[static_cast<size_t>(integer_list(op, "iota_dimension")[0])]);
+      return static_cast<double>(
+          index[static_cast<size_t>(integer_list(op, "iota_dimension")[0])]);
     case Opcode::kBroadcast:
-      for (const int64_t d : integer_list(op, "dimensions")) inner.push_back(index[static_cast<size_t>(d)]);
+      for (const int64_t d : integer_list(op, "dimensions"))
+        inner.push_back(index[static_cast<size_t>(d)]);
       return at(op, 0, inner);
     case Opcode::kTranspose: {
       const auto permutation = integer_list(op, "dimensions");
       inner.resize(index.size());
-      for (size_t d = 0; d < index.size(); ++d) inner[static_cast<size_t>(permutation[d])] = index[d];
+      for (size_t d = 0; d < index.size(); ++d)
+        inner[static_cast<size_t>(permutation[d])] = index[d];
       return at(op, 0, inner);
     }
     case Opcode::kReverse:
       inner = index;
       for (const int64_t d : integer_list(op, "dimensions")) {
-        inner[static_cast<size_t>(d)] = op.shape.dimensions[static_cast<size_t>(d)] - 1 - inner[static_cast<size_t>(d)];
+        inner[static_cast<size_t>(d)] =
+            op.shape.dimensions[static_cast<size_t>(d)] - 1 -
+            inner[static_cast<size_t>(d)];
       }
       return at(op, 0, inner);
     case Opcode::kSlice: {
       const auto slices = *slice_dimensions(op);
-      for (size_t d = 0; d < index.size(); ++d) inner.push_back(slices[d].start + slices[d].stride * index[d]);
+      for (size_t d = 0; d < index.size(); ++d)
+        inner.push_back(slices[d].start + slices[d].stride * index[d]);
       return at(op, 0, inner);
     }
-    case Opcode::kPad: return pad(op, index);
-    case Opcode::kConcatenate: return concatenate(op, index);
+    case Opcode::kPad:
+      return pad(op, index);
+    case Opcode::kConcatenate:
+      return concatenate(op, index);
     case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice: return dynamic(op, index);
-    case Opcode::kSelect: return at(op, 0, index) != 0 ? at(op, 1, index) : at(op, 2, index);
-    case Opcode::kClamp: return std::min(std::max(at(op, 0, index), at(op, 1, index)), at(op, 2, index));
-    case Opcode::kCompare: return compare(compare_direction(op), at(op, 0, index), at(op, 1, index));
-    case Opcode::kConvert: return convert(op.shape.type, at(op, 0, index));
+    case Opcode::kDynamicUpdateSlice:
+      return dynamic(op, index);
+    case Opcode::kSelect:
+      return at(op, 0, index) != 0 ? at(op, 1, index) : at(op, 2, index);
+    case Opcode::kClamp:
+      return std::min(std::max(at(op, 0, index), at(op, 1, index)),
+                      at(op, 2, index));
+    case Opcode::kCompare:
+      return compare(compare_direction(op), at(op, 0, index), at(op, 1, index));
+    case Opcode::kConvert:
+      return convert(op.shape.type, at(op, 0, index));
     default:
       break;
   }
-  const double result = op.operands.size() == 1
-                            ? unary(op.opcode, at(op, 0, index))
-                            : binary(op.opcode, at(op, 0, index), at(op, 1, index));
+  const double result =
+      op.operands.size() == 1
+          ? unary(op.opcode, at(op, 0, index))
+          : binary(op.opcode, at(op, 0, index), at(op, 1, index));
   return op.opcode == Opcode::kDivide ? convert(op.shape.type, result) : result;
 }
 
@@ -246,14 +312,16 @@ Elements Evaluator::reduce_window(const Instruction& op) {
   const auto window = *window_dimensions(op);
   const auto combine = combiner(op);
   std::vector<int64_t> sizes;
-  for (const WindowDimension& dimension : window) sizes.push_back(dimension.size);
+  for (const WindowDimension& dimension : window)
+    sizes.push_back(dimension.size);
   Elements out;
   for_each(op.shape.dimensions, [&](const Index& index) {
     double result = operand(op, 1)[0];
     for_each(sizes, [&](const Index& offset) {
       Index inner;
       for (size_t d = 0; d < index.size(); ++d) {
-        const int64_t place = index[d] * window[d].stride + offset[d] * window[d].window_dilation -
+        const int64_t place = index[d] * window[d].stride +
+                              offset[d] * window[d].window_dilation -
                               window[d].padding_low;
         if (place < 0 || place % window[d].base_dilation != 0 ||
             place / window[d].base_dilation >= shape(op, 0).dimensions[d]) {
@@ -274,15 +342,18 @@ Elements Evaluator::gather(const Instruction& op) {
   Elements out;
   for_each(op.shape.dimensions, [&](const Index& index) {
     Index batch, offset;
-    for (size_t d = 0; d < index.size(); ++d) (has(g.offset_dims, d) ? offset : batch).push_back(index[d]);
+    for (size_t d = 0; d < index.size(); ++d)
+      (has(g.offset_dims, d) ? offset : batch).push_back(index[d]);
     Index inner(outer.size(), 0);
     for (size_t k = 0; k < g.start_index_map.size(); ++k) {
       Index from = batch;
-      if (static_cast<size_t>(g.index_vector_dim) < shape(op, 1).dimensions.size()) {
+      if (static_cast<size_t>(g.index_vector_dim) <
+          shape(op, 1).dimensions.size()) {
         from.insert(from.begin() + g.index_vector_dim, static_cast<int64_t>(k));
       }
       const size_t d = static_cast<size_t>(g.start_index_map[k]);
-      inner[d] = std::clamp<int64_t>(static_cast<int64_t>(at(op, 1, from)), 0, outer[d] - g.slice_sizes[d]);
+      inner[d] = std::clamp<int64_t>(static_cast<int64_t>(at(op, 1, from)), 0,
+                                     outer[d] - g.slice_sizes[d]);
     }
     size_t next = 0;
     for (size_t d = 0; d < inner.size(); ++d) {
@@ -312,7 +383,8 @@ Elements Evaluator::scatter(const Instruction& op) {
     }
     for (size_t k = 0; k < s.scatter_dims_to_operand_dims.size(); ++k) {
       Index from = batch;
-      if (static_cast<size_t>(s.index_vector_dim) < shape(op, 1).dimensions.size()) {
+      if (static_cast<size_t>(s.index_vector_dim) <
+          shape(op, 1).dimensions.size()) {
         from.insert(from.begin() + s.index_vector_dim, static_cast<int64_t>(k));
       }
       const size_t d = static_cast<size_t>(s.scatter_dims_to_operand_dims[k]);
@@ -328,24 +400,34 @@ Elements Evaluator::scatter(const Instruction& op) {
 
 Elements Evaluator::evaluate_one(const Instruction& op) {
   switch (op.opcode) {
-    case Opcode::kParameter: return parameters_.at(static_cast<size_t>(op.parameter_number));
-    case Opcode::kConstant: return *literal_values(op);
+    case Opcode::kParameter:
+      return parameters_.at(static_cast<size_t>(op.parameter_number));
+    case Opcode::kConstant:
+      return *literal_values(op);
     case Opcode::kReshape:
-    case Opcode::kBitcast: return operand(op, 0);
-    case Opcode::kReduce: return reduce(op);
-    case Opcode::kReduceWindow: return reduce_window(op);
-    case Opcode::kGather: return gather(op);
-    case Opcode::kScatter: return scatter(op);
-    default: break;
+    case Opcode::kBitcast:
+      return operand(op, 0);
+    case Opcode::kReduce:
+      return reduce(op);
+    case Opcode::kReduceWindow:
+      return reduce_window(op);
+    case Opcode::kGather:
+      return gather(op);
+    case Opcode::kScatter:
+      return scatter(op);
+    default:
+      break;
   }
   Elements out;
-  for_each(op.shape.dimensions, [&](const Index& index) { out.push_back(element(op, index)); });
+  for_each(op.shape.dimensions,
+           [&](const Index& index) { out.push_back(element(op, index)); });
   return out;
 }
 
 }  // namespace
 
-std::map<uint32_t, Elements> evaluate(const Module& module, const Computation& computation,
+std::map<uint32_t, Elements> evaluate(const Module& module,
+                                      const Computation& computation,
                                       const std::vector<Elements>& parameters) {
   return Evaluator(module, computation, parameters).run();
 }

@@ -22,26 +22,40 @@ T read(const char* bytes) {
 
 double element(PrimitiveType type, const char* bytes) {
   switch (type) {
-    case PrimitiveType::kPred: return *bytes;
-    case PrimitiveType::kS8: return read<int8_t>(bytes);
-    case PrimitiveType::kS16: return read<int16_t>(bytes);
-    case PrimitiveType::kS32: return read<int32_t>(bytes);
-    case PrimitiveType::kS64: return static_cast<double>(read<int64_t>(bytes));
-    case PrimitiveType::kU8: return read<uint8_t>(bytes);
-    case PrimitiveType::kU16: return read<uint16_t>(bytes);
-    case PrimitiveType::kU32: return read<uint32_t>(bytes);
-    case PrimitiveType::kU64: return static_cast<double>(read<uint64_t>(bytes));
+    case PrimitiveType::kPred:
+      return *bytes;
+    case PrimitiveType::kS8:
+      return read<int8_t>(bytes);
+    case PrimitiveType::kS16:
+      return read<int16_t>(bytes);
+    case PrimitiveType::kS32:
+      return read<int32_t>(bytes);
+    case PrimitiveType::kS64:
+      return static_cast<double>(read<int64_t>(bytes));
+    case PrimitiveType::kU8:
+      return read<uint8_t>(bytes);
+    case PrimitiveType::kU16:
+      return read<uint16_t>(bytes);
+    case PrimitiveType::kU32:
+      return read<uint32_t>(bytes);
+    case PrimitiveType::kU64:
+      return static_cast<double>(read<uint64_t>(bytes));
     case PrimitiveType::kBF16:
-      return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(bytes)) << 16);
-    case PrimitiveType::kF64: return read<double>(bytes);
-    default: return read<float>(bytes);
+      return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(bytes))
+                                  << 16);
+    case PrimitiveType::kF64:
+      return read<double>(bytes);
+    default:
+      return read<float>(bytes);
   }
 }
 
-std::vector<char> store_bits(PrimitiveType type, const std::vector<uint64_t>& bits) {
+std::vector<char> store_bits(PrimitiveType type,
+                             const std::vector<uint64_t>& bits) {
   const size_t size = static_cast<size_t>(primitive_type_bits(type) / 8);
   std::vector<char> bytes(bits.size() * size);
-  for (size_t i = 0; i < bits.size(); ++i) std::memcpy(&bytes[i * size], &bits[i], size);
+  for (size_t i = 0; i < bits.size(); ++i)
+    std::memcpy(&bytes[i * size], &bits[i], size);
   return bytes;
 }
 
@@ -64,10 +78,13 @@ Memory random_inputs(const Module& module, uint64_t seed) {
       }
     } else if (instruction.opcode == Opcode::kParameter) {
       for (int64_t k = 0; k < element_count(instruction.shape); ++k) {
-        const bool whole = primitive_type_name(type)[0] != 'f' && primitive_type_name(type)[0] != 'b';
-        bits.push_back(type == PrimitiveType::kPred ? generator() & 1
-                       : whole ? integer_bits(type, static_cast<int64_t>(generator() % 9) - 2)
-                               : literal_bits(type, fmt::format("{}", normal(generator))));
+        const bool whole = primitive_type_name(type)[0] != 'f' &&
+                           primitive_type_name(type)[0] != 'b';
+        bits.push_back(
+            type == PrimitiveType::kPred ? generator() & 1
+            : whole
+                ? integer_bits(type, static_cast<int64_t>(generator() % 9) - 2)
+                : literal_bits(type, fmt::format("{}", normal(generator))));
       }
     } else {
       continue;
@@ -81,8 +98,8 @@ void run_kernel(const Kernel& kernel, KernelFunction function, Memory& memory) {
   std::vector<void*> arguments;
   for (const KernelArgument& argument : kernel.arguments) {
     std::vector<char>& bytes = memory[index_of(argument.instruction)];
-    const size_t size =
-        static_cast<size_t>(argument.elements * primitive_type_bits(argument.type) / 8);
+    const size_t size = static_cast<size_t>(
+        argument.elements * primitive_type_bits(argument.type) / 8);
     if (argument.is_output) bytes.assign(size, 0x7f);
     REPRISE_CHECK(bytes.size() == size);
     arguments.push_back(bytes.data());
@@ -94,7 +111,8 @@ void run_kernel(const Kernel& kernel, KernelFunction function, Memory& memory) {
   }
 }
 
-std::vector<double> elements_of(const Shape& shape, const std::vector<char>& bytes) {
+std::vector<double> elements_of(const Shape& shape,
+                                const std::vector<char>& bytes) {
   const size_t size = static_cast<size_t>(primitive_type_bits(shape.type) / 8);
   std::vector<double> elements;
   for (size_t i = 0; i < bytes.size(); i += size) {
@@ -108,7 +126,8 @@ std::vector<InstructionId> kernel_ops(const Module& module) {
   const Computation& computation = module.entry_computation();
   for (uint32_t i = 0; i < computation.instructions.size(); ++i) {
     const Opcode opcode = computation.instructions[i].opcode;
-    if (!is_view(opcode) && opcode != Opcode::kParameter) ops.push_back(InstructionId{i});
+    if (!is_view(opcode) && opcode != Opcode::kParameter)
+      ops.push_back(InstructionId{i});
   }
   return ops;
 }
@@ -119,7 +138,9 @@ int64_t first_difference(const Shape& shape, const std::vector<char>& a,
   const size_t size = static_cast<size_t>(primitive_type_bits(shape.type) / 8);
   for (size_t i = 0; i < a.size(); i += size) {
     if (std::memcmp(&a[i], &b[i], size) == 0) continue;
-    if (std::isnan(element(shape.type, &a[i])) && std::isnan(element(shape.type, &b[i]))) continue;
+    if (std::isnan(element(shape.type, &a[i])) &&
+        std::isnan(element(shape.type, &b[i])))
+      continue;
     return static_cast<int64_t>(i / size);
   }
   return -1;

@@ -15,19 +15,23 @@ namespace reprise {
 /// Memory of each instruction, by id.
 using Memory = std::map<uint32_t, std::vector<char>>;
 
-/// Parameters (normal floats, small integers, random preds) and non-scalar constants.
+/// Parameters (normal floats, small integers, random preds) and non-scalar
+/// constants.
 Memory random_inputs(const Module& module, uint64_t seed);
 
-/// Runs a kernel by `function`, or by the interpreter when null; outputs are made.
+/// Runs a kernel by `function`, or by the interpreter when null; outputs are
+/// made.
 void run_kernel(const Kernel& kernel, KernelFunction function, Memory& memory);
 
 /// Elements of an instruction as doubles.
-std::vector<double> elements_of(const Shape& shape, const std::vector<char>& bytes);
+std::vector<double> elements_of(const Shape& shape,
+                                const std::vector<char>& bytes);
 
 /// Non-view, non-parameter instructions of the entry, in order.
 std::vector<InstructionId> kernel_ops(const Module& module);
 
-/// Bytes equal, or both NaN, for each element. Returns the first difference, -1 when equal.
+/// Bytes equal, or both NaN, for each element. Returns the first difference, -1
+/// when equal.
 int64_t first_difference(const Shape& shape, const std::vector<char>& a,
                          const std::vector<char>& b);
 

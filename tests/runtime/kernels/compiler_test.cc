@@ -1,4 +1,7 @@
-// The compile cache: what it keeps, what it refuses, and what happens without a compiler.
+// The compile cache: what it keeps, what it refuses, and what happens without a
+// compiler.
+#include "runtime/kernels/compiler.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +12,6 @@
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
-#include "runtime/kernels/compiler.h"
 #include "tests/testing/kernel_runner.h"
 
 namespace reprise {
@@ -17,10 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Kernel kernel_of(const std::string& name, int64_t extent) {
+Kernel kernel_of(const std::string& name, int64_t extent,
+                 const std::string& opcode = "negate") {
   const std::string text = fmt::format(
       "HloModule m\nENTRY main {{ {0}x = f32[{1}] parameter(0)\n"
-      "  ROOT {0}r = f32[{1}] negate({0}x) }}\n", name, extent);
+      "  ROOT {0}r = f32[{1}] {2}({0}x) }}\n",
+      name, extent, opcode);
   const Module module = *parse_hlo(text);
   const InstructionId op = module.entry_computation().root;
   return *lower_kernel(module, {&op, 1}, {&op, 1});
@@ -37,7 +41,8 @@ class Compiler : public testing::Test {
 
   std::vector<fs::path> libraries() const {
     std::vector<fs::path> found;
-    for (const auto& entry : fs::recursive_directory_iterator(options_.cache_directory)) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(options_.cache_directory)) {
       if (entry.path().extension() == ".so") found.push_back(entry.path());
     }
     return found;
@@ -47,25 +52,29 @@ class Compiler : public testing::Test {
   CompileOptions options_;
 };
 
-TEST_F(Compiler, CompilesEachKernelOnceWhateverItsNames) {
-  const std::vector<Kernel> kernels{kernel_of("a", 7), kernel_of("b", 7), kernel_of("a", 8)};
+TEST_F(Compiler, CompilesEachTextOnceWhateverItsNames) {
+  // The extent of a loop that callers may split is no part of the text.
+  const std::vector<Kernel> kernels{kernel_of("a", 7), kernel_of("b", 7),
+                                    kernel_of("a", 8),
+                                    kernel_of("a", 7, "floor")};
   EXPECT_EQ(kernel_key(kernels[0]), kernel_key(kernels[1]));
   EXPECT_NE(kernel_key(kernels[0]), kernel_key(kernels[2]));
   const auto first = compile_kernels(kernels, options_);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_EQ(first->compiled, 2);
   EXPECT_EQ(first->functions[0], first->functions[1]);
+  EXPECT_EQ(first->functions[0], first->functions[2]);
   const auto second = compile_kernels(kernels, options_);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->compiled, 0);
-  const std::vector<Kernel> more{kernels[0], kernel_of("c", 9)};
+  const std::vector<Kernel> more{kernels[0], kernel_of("c", 9, "ceil")};
   const auto third = compile_kernels(more, options_);
   ASSERT_TRUE(third);
   EXPECT_EQ(third->compiled, 1);
-  float in[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, out[9] = {};
+  float in[9] = {1, 2, 3, 4, 5, 6, 7, 8, 8.5f}, out[9] = {};
   void* arguments[] = {in, out};
   third->functions[1](arguments, 0, outer_extent(more[1]));
-  EXPECT_EQ(out[8], -9);
+  EXPECT_EQ(out[8], 9);
 }
 
 TEST_F(Compiler, KeepsItsCacheToItsUser) {
@@ -98,7 +107,8 @@ TEST_F(Compiler, SaysWhichCompilerIsMissing) {
   const auto missing = compile_kernels({&kernel, 1}, options_);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::kDevice);
-  EXPECT_NE(missing.error().message.find("no-such-compiler"), std::string::npos);
+  EXPECT_NE(missing.error().message.find("no-such-compiler"),
+            std::string::npos);
   options_.compiler = "false";
   EXPECT_FALSE(compile_kernels({&kernel, 1}, options_));
 }

@@ -1,4 +1,5 @@
-// Every op as a kernel of its own: lowered, interpreted and compiled, against the oracle.
+// Every op as a kernel of its own: lowered, interpreted and compiled, against
+// the oracle.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -167,7 +168,8 @@ const Case kCases[] = {
 
 class KernelOps : public testing::TestWithParam<Case> {};
 
-/// f32 results may differ by rounding: `scale` is the size of what was added up.
+/// f32 results may differ by rounding: `scale` is the size of what was added
+/// up.
 void expect_near(const Instruction& instruction, const std::vector<double>& got,
                  const Elements& want) {
   ASSERT_EQ(got.size(), want.size()) << instruction.name;
@@ -182,13 +184,15 @@ void expect_near(const Instruction& instruction, const std::vector<double>& got,
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(want[i]) && std::isnan(got[i])) continue;
     if (got[i] == want[i]) continue;
-    const double bound = exact ? 0 : 2e-6 * (reduces ? scale + 1 : std::fabs(want[i])) + 1e-37;
+    const double bound =
+        exact ? 0 : 2e-6 * (reduces ? scale + 1 : std::fabs(want[i])) + 1e-37;
     ASSERT_NEAR(got[i], want[i], bound) << instruction.name << " element " << i;
   }
 }
 
 TEST_P(KernelOps, AgreeWithTheOracleAndTheInterpreter) {
-  const std::string text = std::string(kRegions) + "ENTRY main {" + GetParam().entry + "\n}\n";
+  const std::string text =
+      std::string(kRegions) + "ENTRY main {" + GetParam().entry + "\n}\n";
   const Result<Module> module = parse_hlo(text, GetParam().name);
   ASSERT_TRUE(module) << module.error().message;
   const Computation& computation = module->entry_computation();
@@ -199,16 +203,17 @@ TEST_P(KernelOps, AgreeWithTheOracleAndTheInterpreter) {
     ASSERT_TRUE(kernel) << kernel.error().message;
     kernels.push_back(std::move(*kernel));
   }
-  const Result<CompiledKernels> compiled =
-      compile_kernels(kernels, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
+  const Result<CompiledKernels> compiled = compile_kernels(
+      kernels, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
   ASSERT_TRUE(compiled) << compiled.error().message;
   Memory memory = random_inputs(*module, 7);
   std::vector<Elements> parameters;
   for (uint32_t i = 0; i < computation.instructions.size(); ++i) {
     const Instruction& instruction = computation.instructions[i];
     if (instruction.opcode != Opcode::kParameter) continue;
-    parameters.resize(std::max(parameters.size(),
-                               static_cast<size_t>(instruction.parameter_number) + 1));
+    parameters.resize(
+        std::max(parameters.size(),
+                 static_cast<size_t>(instruction.parameter_number) + 1));
     parameters[static_cast<size_t>(instruction.parameter_number)] =
         elements_of(instruction.shape, memory[i]);
   }
@@ -220,13 +225,18 @@ TEST_P(KernelOps, AgreeWithTheOracleAndTheInterpreter) {
     expect_near(instruction, elements_of(instruction.shape, interpreted),
                 want.at(index_of(ops[k])));
     run_kernel(kernels[k], compiled->functions[k], memory);
-    EXPECT_EQ(first_difference(instruction.shape, interpreted, memory[index_of(ops[k])]), -1)
-        << instruction.name << "\n" << kernel_text(kernels[k]);
+    EXPECT_EQ(first_difference(instruction.shape, interpreted,
+                               memory[index_of(ops[k])]),
+              -1)
+        << instruction.name << "\n"
+        << kernel_text(kernels[k]);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, KernelOps, testing::ValuesIn(kCases),
-                         [](const auto& one) { return std::string(one.param.name); });
+                         [](const auto& one) {
+                           return std::string(one.param.name);
+                         });
 
 }  // namespace
 }  // namespace reprise

@@ -1,5 +1,5 @@
-// Whatever group lower_kernel accepts, its kernel computes bit for bit what its ops compute
-// one by one, compiled and interpreted, in place or not.
+// Whatever group lower_kernel accepts, its kernel computes bit for bit what its
+// ops compute one by one, compiled and interpreted, in place or not.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -30,7 +30,8 @@ Memory run_one_by_one(const Module& module, uint64_t seed) {
   return memory;
 }
 
-/// Runs a kernel with each output in the memory of an input where that is safe; true if any.
+/// Runs a kernel with each output in the memory of an input where that is safe;
+/// true if any.
 bool run_in_place(const Kernel& kernel, KernelFunction function, Memory memory,
                   const Memory& want, const Module& module) {
   std::vector<void*> arguments;
@@ -55,9 +56,12 @@ bool run_in_place(const Kernel& kernel, KernelFunction function, Memory memory,
     if (!argument.is_output) continue;
     const std::vector<char>& expected = want.at(index_of(argument.instruction));
     const char* bytes = static_cast<const char*>(arguments[output]);
-    EXPECT_EQ(first_difference(module.entry_computation().at(argument.instruction).shape,
-                               {bytes, bytes + expected.size()}, expected), -1)
-        << "in place\n" << kernel_text(kernel);
+    EXPECT_EQ(first_difference(
+                  module.entry_computation().at(argument.instruction).shape,
+                  {bytes, bytes + expected.size()}, expected),
+              -1)
+        << "in place\n"
+        << kernel_text(kernel);
   }
   return true;
 }
@@ -76,9 +80,11 @@ class KernelProperty : public testing::Test {
     run_kernel(group.kernel, function, memory);
     for (const KernelArgument& argument : group.kernel.arguments) {
       if (!argument.is_output) continue;
-      const Instruction& instruction = module.entry_computation().at(argument.instruction);
+      const Instruction& instruction =
+          module.entry_computation().at(argument.instruction);
       const uint32_t id = index_of(argument.instruction);
-      ASSERT_EQ(first_difference(instruction.shape, memory.at(id), want.at(id)), -1)
+      ASSERT_EQ(first_difference(instruction.shape, memory.at(id), want.at(id)),
+                -1)
           << "seed " << group.seed << ", output " << instruction.name
           << (function == nullptr ? ", interpreted\n" : ", compiled\n")
           << kernel_text(group.kernel) << print_hlo(module);
@@ -104,9 +110,11 @@ TEST_F(KernelProperty, AcceptedGroupsComputeWhatTheirOpsCompute) {
         Group group;
         group.seed = seed;
         group.ops = random_group(*module, 2 + generator() % 9, generator);
-        Result<Kernel> kernel = lower_kernel(*module, group.ops, outputs_of(*module, group.ops));
+        Result<Kernel> kernel =
+            lower_kernel(*module, group.ops, outputs_of(*module, group.ops));
         if (!kernel) {
-          EXPECT_EQ(kernel.error().kind, ErrorKind::kInfeasible) << kernel.error().message;
+          EXPECT_EQ(kernel.error().kind, ErrorKind::kInfeasible)
+              << kernel.error().message;
           ++refused;
           continue;
         }
@@ -118,23 +126,23 @@ TEST_F(KernelProperty, AcceptedGroupsComputeWhatTheirOpsCompute) {
       values.push_back(run_one_by_one(*module, seed));
       modules.push_back(std::move(*module));
     }
-    const Result<CompiledKernels> compiled =
-        compile_kernels(kernels, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
+    const Result<CompiledKernels> compiled = compile_kernels(
+        kernels, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
     ASSERT_TRUE(compiled) << compiled.error().message;
     for (size_t k = 0; k < groups.size(); ++k) {
       const auto& [module, group] = groups[k];
       check(modules[module], group, values[module], nullptr);
       check(modules[module], group, values[module], compiled->functions[k]);
       if (HasFatalFailure()) return;
-      in_place += run_in_place(group.kernel, compiled->functions[k], values[module],
-                               values[module], modules[module]);
+      in_place += run_in_place(group.kernel, compiled->functions[k],
+                               values[module], values[module], modules[module]);
     }
   }
   RecordProperty("accepted", accepted);
   RecordProperty("refused", refused);
   RecordProperty("in_place", in_place);
-  // The graphs are made so that most groups are feasible; a lowering that refuses everything
-  // would pass the checks above.
+  // The graphs are made so that most groups are feasible; a lowering that
+  // refuses everything would pass the checks above.
   EXPECT_GT(accepted, refused);
   EXPECT_GT(in_place, accepted / 8);
 }

@@ -11,7 +11,8 @@ namespace {
 #include "runtime/kernels/prelude.inc"
 
 /// Greatest relative error over a grid; results under FLT_MIN count as zero.
-double worst(float (*function)(float), double (*exact)(double), double from, double to) {
+double worst(float (*function)(float), double (*exact)(double), double from,
+             double to) {
   double error = 0;
   for (int i = 0; i <= 200000; ++i) {
     const float x = static_cast<float>(from + (to - from) * i / 200000);
@@ -27,7 +28,8 @@ double worst(float (*function)(float), double (*exact)(double), double from, dou
 
 double exact_logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Half a unit in the last place of f32 is 6e-8; the bounds are a few such units.
+// Half a unit in the last place of f32 is 6e-8; the bounds are a few such
+// units.
 TEST(Prelude, ExponentialsAndLogarithmsAreAccurate) {
   EXPECT_LT(worst(rk_exponential, std::exp, -86.9, 88.7), 2e-7);
   EXPECT_LT(worst(rk_exponential_minus_one, std::expm1, -5, 5), 1e-7);
@@ -57,16 +59,18 @@ TEST(Prelude, TrigonometryIsAccurate) {
 TEST(Prelude, PowerIsAccurateAndKnowsItsSpecialCases) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const float x : {0.9f, 0.999f, 1.5f, 1e-20f, 3e20f, 2.0f}) {
-    for (const float y : {1.0f, 2.0f, 3.0f, 1000.0f, 0.5f, -1.0f, -0.3333f, 1e-3f}) {
-      const double want = std::pow(static_cast<double>(x), static_cast<double>(y));
+    for (const float y :
+         {1.0f, 2.0f, 3.0f, 1000.0f, 0.5f, -1.0f, -0.3333f, 1e-3f}) {
+      const double want =
+          std::pow(static_cast<double>(x), static_cast<double>(y));
       if (want > 3e38 || want < 1e-37) continue;
       EXPECT_NEAR(rk_power(x, y) / want, 1.0, 1e-7) << x << " " << y;
     }
   }
-  for (const float x : {-inf, -2.0f, -1.0f, -0.5f, -0.0f, 0.0f, 0.5f, 1.0f, 2.0f, inf,
-                        std::nanf("")}) {
-    for (const float y : {-inf, -3.0f, -2.0f, -0.5f, -0.0f, 0.0f, 0.5f, 2.0f, 3.0f, inf,
-                          std::nanf("")}) {
+  for (const float x : {-inf, -2.0f, -1.0f, -0.5f, -0.0f, 0.0f, 0.5f, 1.0f,
+                        2.0f, inf, std::nanf("")}) {
+    for (const float y : {-inf, -3.0f, -2.0f, -0.5f, -0.0f, 0.0f, 0.5f, 2.0f,
+                          3.0f, inf, std::nanf("")}) {
       const float want = std::pow(x, y), got = rk_power(x, y);
       if (std::isnan(want)) {
         EXPECT_TRUE(std::isnan(got)) << x << " " << y;
@@ -92,10 +96,10 @@ TEST(Prelude, SpecialValuesPropagate) {
   EXPECT_EQ(rk_tanh(inf), 1);
   EXPECT_EQ(rk_tanh(-inf), -1);
   using Function = float (*)(float);
-  for (const Function function :
-       std::initializer_list<Function>{rk_exponential, rk_log, rk_log_plus_one,
-                                       rk_exponential_minus_one, rk_tanh, rk_logistic, rk_erf,
-                                       rk_cbrt, rk_sine, rk_cosine, rk_sqrt, rk_rsqrt}) {
+  for (const Function function : std::initializer_list<Function>{
+           rk_exponential, rk_log, rk_log_plus_one, rk_exponential_minus_one,
+           rk_tanh, rk_logistic, rk_erf, rk_cbrt, rk_sine, rk_cosine, rk_sqrt,
+           rk_rsqrt}) {
     EXPECT_TRUE(std::isnan(function(nan)));
   }
   EXPECT_TRUE(std::isnan(rk_log(-1.0f)));
@@ -106,7 +110,8 @@ TEST(Prelude, SpecialValuesPropagate) {
 }
 
 TEST(Prelude, IntegersWrapAndSaturate) {
-  const int least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+  const int least = std::numeric_limits<int>::min(),
+            most = std::numeric_limits<int>::max();
   EXPECT_EQ(rk_add(most, 1), least);
   EXPECT_EQ(rk_divide(7, 0), -1);
   EXPECT_EQ(rk_divide(least, -1), least);

@@ -27,31 +27,39 @@ class GraphBuilder {
   GraphBuilder(uint64_t seed, int ops) : generator_(seed), ops_(ops) {}
 
   std::string build() {
-    // All shapes descend from three extents, so that values often fit each other.
+    // All shapes descend from three extents, so that values often fit each
+    // other.
     const int64_t extents[] = {1, 2, 3, 4, 5, 8, 16, 17, 32, 40};
     const Dimensions base{pick(extents), pick(extents), pick(extents)};
     for (int i = 0; i < 3; ++i) parameter(base);
     parameter({base[2]});
     parameter({base[0] * base[1], base[2]});
     while (ops_ > 0) add_op();
-    return "HloModule random\nadd { a = f32[] parameter(0)  b = f32[] parameter(1)  "
-           "ROOT r = f32[] add(a, b) }\nmax { a = f32[] parameter(0)  b = f32[] parameter(1)  "
-           "ROOT r = f32[] maximum(a, b) }\nENTRY main {\n  z = f32[] constant(0.25)\n" +
+    return "HloModule random\nadd { a = f32[] parameter(0)  b = f32[] "
+           "parameter(1)  "
+           "ROOT r = f32[] add(a, b) }\nmax { a = f32[] parameter(0)  b = "
+           "f32[] parameter(1)  "
+           "ROOT r = f32[] maximum(a, b) }\nENTRY main {\n  z = f32[] "
+           "constant(0.25)\n" +
            text_ + "  ROOT end = f32[] constant(0)\n}\n";
   }
 
  private:
-  static std::string shape_of(const Dimensions& shape, const char* type = "f32") {
+  static std::string shape_of(const Dimensions& shape,
+                              const char* type = "f32") {
     std::string text = std::string(type) + "[";
-    for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(shape[i]);
+    for (size_t i = 0; i < shape.size(); ++i)
+      text += (i > 0 ? "," : "") + std::to_string(shape[i]);
     return text + "]";
   }
   static std::string list_of(const std::vector<size_t>& list) {
     std::string text = "{";
-    for (size_t i = 0; i < list.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(list[i]);
+    for (size_t i = 0; i < list.size(); ++i)
+      text += (i > 0 ? "," : "") + std::to_string(list[i]);
     return text + "}";
   }
-  std::string emit(const Dimensions& shape, const std::string& right, const char* type = "f32") {
+  std::string emit(const Dimensions& shape, const std::string& right,
+                   const char* type = "f32") {
     const std::string name = "v" + std::to_string(next_++);
     text_ += "  " + name + " = " + shape_of(shape, type) + " " + right + "\n";
     if (std::string(type) == "f32") values_.push_back({name, shape});
@@ -68,9 +76,11 @@ class GraphBuilder {
     }
     if (below(5) > 0) return pick(same);
     for (const Value& other : values_) {
-      for (size_t d = 0; other.shape.size() == 1 && d < value.shape.size(); ++d) {
+      for (size_t d = 0; other.shape.size() == 1 && d < value.shape.size();
+           ++d) {
         if (value.shape[d] == other.shape[0]) {
-          return emit(value.shape, "broadcast(" + other.name + "), dimensions=" + list_of({d}));
+          return emit(value.shape, "broadcast(" + other.name +
+                                       "), dimensions=" + list_of({d}));
         }
       }
     }
@@ -78,25 +88,38 @@ class GraphBuilder {
   }
 
   void add_op() {
-    const Value value = values_[std::max(below(values_.size()), below(values_.size()))];
+    const Value value =
+        values_[std::max(below(values_.size()), below(values_.size()))];
     --ops_;
     switch (below(16)) {
-      case 0: return reduce(value);
-      case 1: return back_to(value);
-      case 2: return transpose(value);
-      case 3: return reshape(value);
-      case 4: return window(value);
-      case 5: return select(value);
-      case 6: return index(value);
-      case 7: case 8: case 9: {
-        const char* names[] = {"exponential", "tanh", "negate", "abs", "logistic", "floor"};
+      case 0:
+        return reduce(value);
+      case 1:
+        return back_to(value);
+      case 2:
+        return transpose(value);
+      case 3:
+        return reshape(value);
+      case 4:
+        return window(value);
+      case 5:
+        return select(value);
+      case 6:
+        return index(value);
+      case 7:
+      case 8:
+      case 9: {
+        const char* names[] = {"exponential", "tanh",     "negate",
+                               "abs",         "logistic", "floor"};
         emit(value.shape, std::string(pick(names)) + "(" + value.name + ")");
         return;
       }
       default: {
-        const char* names[] = {"add", "multiply", "subtract", "maximum", "minimum"};
+        const char* names[] = {"add", "multiply", "subtract", "maximum",
+                               "minimum"};
         const std::string other = partner(value);
-        emit(value.shape, std::string(pick(names)) + "(" + value.name + ", " + other + ")");
+        emit(value.shape,
+             std::string(pick(names)) + "(" + value.name + ", " + other + ")");
       }
     }
   }
@@ -104,26 +127,31 @@ class GraphBuilder {
     std::vector<size_t> reduced;
     Dimensions kept;
     for (size_t d = 0; d < value.shape.size(); ++d) {
-      if (below(2) == 0) reduced.push_back(d);
-      else kept.push_back(value.shape[d]);
+      if (below(2) == 0)
+        reduced.push_back(d);
+      else
+        kept.push_back(value.shape[d]);
     }
     if (reduced.empty()) return;
-    const std::string result =
-        emit(kept, "reduce(" + value.name + ", z), dimensions=" + list_of(reduced) +
-                       ", to_apply=" + (below(2) == 0 ? "add" : "max"));
+    const std::string result = emit(
+        kept, "reduce(" + value.name + ", z), dimensions=" + list_of(reduced) +
+                  ", to_apply=" + (below(2) == 0 ? "add" : "max"));
     if (below(3) == 0 || kept.empty()) return;
     // Back to the shape it came from, as softmax and normalization do.
     std::vector<size_t> places;
     for (size_t d = 0; d < value.shape.size(); ++d) {
-      if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) places.push_back(d);
+      if (std::find(reduced.begin(), reduced.end(), d) == reduced.end())
+        places.push_back(d);
     }
     const std::string wide =
-        emit(value.shape, "broadcast(" + result + "), dimensions=" + list_of(places));
+        emit(value.shape,
+             "broadcast(" + result + "), dimensions=" + list_of(places));
     emit(value.shape, "subtract(" + value.name + ", " + wide + ")");
   }
   void back_to(const Value& value) {
     if (value.shape.size() != 3) return;
-    emit({value.shape[0] * value.shape[1] * value.shape[2]}, "reshape(" + value.name + ")");
+    emit({value.shape[0] * value.shape[1] * value.shape[2]},
+         "reshape(" + value.name + ")");
   }
   void transpose(const Value& value) {
     std::vector<size_t> permutation(value.shape.size());
@@ -131,7 +159,8 @@ class GraphBuilder {
     std::shuffle(permutation.begin(), permutation.end(), generator_);
     Dimensions shape;
     for (const size_t d : permutation) shape.push_back(value.shape[d]);
-    emit(shape, "transpose(" + value.name + "), dimensions=" + list_of(permutation));
+    emit(shape,
+         "transpose(" + value.name + "), dimensions=" + list_of(permutation));
   }
   void reshape(const Value& value) {
     int64_t count = 1;
@@ -143,7 +172,9 @@ class GraphBuilder {
         count /= factor;
       }
     }
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(below(shape.size() + 1)), count);
+    shape.insert(
+        shape.begin() + static_cast<std::ptrdiff_t>(below(shape.size() + 1)),
+        count);
     emit(shape, "reshape(" + value.name + ")");
   }
   void window(const Value& value) {
@@ -154,8 +185,12 @@ class GraphBuilder {
       case 0: {
         std::string slices;
         for (size_t k = 0; k < shape.size(); ++k) {
-          const int64_t start = k == d ? static_cast<int64_t>(below(static_cast<size_t>(shape[k]))) : 0;
-          slices += (k > 0 ? ", [" : "[") + std::to_string(start) + ":" + std::to_string(shape[k]) + "]";
+          const int64_t start =
+              k == d
+                  ? static_cast<int64_t>(below(static_cast<size_t>(shape[k])))
+                  : 0;
+          slices += (k > 0 ? ", [" : "[") + std::to_string(start) + ":" +
+                    std::to_string(shape[k]) + "]";
           shape[k] -= start;
         }
         emit(shape, "slice(" + value.name + "), slice={" + slices + "}");
@@ -163,7 +198,8 @@ class GraphBuilder {
       }
       case 1:
         shape[d] *= 2;
-        emit(shape, "concatenate(" + value.name + ", " + value.name + "), dimensions=" + list_of({d}));
+        emit(shape, "concatenate(" + value.name + ", " + value.name +
+                        "), dimensions=" + list_of({d}));
         return;
       case 2:
         emit(shape, "reverse(" + value.name + "), dimensions=" + list_of({d}));
@@ -180,9 +216,11 @@ class GraphBuilder {
   }
   void select(const Value& value) {
     const std::string other = partner(value);
-    const std::string mask = emit(value.shape, "compare(" + value.name + ", " + other +
-                                                   "), direction=GT", "pred");
-    emit(value.shape, "select(" + mask + ", " + value.name + ", " + other + ")");
+    const std::string mask = emit(
+        value.shape, "compare(" + value.name + ", " + other + "), direction=GT",
+        "pred");
+    emit(value.shape,
+         "select(" + mask + ", " + value.name + ", " + other + ")");
   }
   void index(const Value& value) {
     if (value.shape.size() != 2) return;
@@ -190,12 +228,16 @@ class GraphBuilder {
     const std::string indices = emit(rows, "iota(), iota_dimension=0", "s32");
     emit({6, value.shape[1]},
          "gather(" + value.name + ", " + indices +
-             "), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
-             "index_vector_dim=1, slice_sizes={1," + std::to_string(value.shape[1]) + "}");
+             "), offset_dims={1}, collapsed_slice_dims={0}, "
+             "start_index_map={0}, "
+             "index_vector_dim=1, slice_sizes={1," +
+             std::to_string(value.shape[1]) + "}");
     const std::string updates = values_.back().name;
-    emit(value.shape, "scatter(" + value.name + ", " + indices + ", " + updates +
-                          "), update_window_dims={1}, inserted_window_dims={0}, "
-                          "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add");
+    emit(value.shape,
+         "scatter(" + value.name + ", " + indices + ", " + updates +
+             "), update_window_dims={1}, inserted_window_dims={0}, "
+             "scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+             "to_apply=add");
   }
 
   std::mt19937_64 generator_;
@@ -207,7 +249,9 @@ class GraphBuilder {
 
 }  // namespace
 
-std::string random_graph(uint64_t seed, int ops) { return GraphBuilder(seed, ops).build(); }
+std::string random_graph(uint64_t seed, int ops) {
+  return GraphBuilder(seed, ops).build();
+}
 
 std::vector<InstructionId> random_group(const Module& module, size_t size,
                                         std::mt19937_64& generator) {
@@ -218,7 +262,8 @@ std::vector<InstructionId> random_group(const Module& module, size_t size,
   for (size_t tries = 0; group.size() < size && tries < 8 * size; ++tries) {
     // A neighbour through views, then everything on a path between members.
     auto member = group.begin();
-    std::advance(member, static_cast<std::ptrdiff_t>(generator() % group.size()));
+    std::advance(member,
+                 static_cast<std::ptrdiff_t>(generator() % group.size()));
     InstructionId at = *member;
     const bool up = generator() % 2 == 0;
     do {
@@ -239,7 +284,8 @@ std::vector<InstructionId> random_group(const Module& module, size_t size,
     }
     for (uint32_t i = static_cast<uint32_t>(above.size()); i-- > 0;) {
       above[i] = closed.count(InstructionId{i}) > 0;
-      for (const InstructionId u : users[i]) above[i] = above[i] || above[index_of(u)];
+      for (const InstructionId u : users[i])
+        above[i] = above[i] || above[index_of(u)];
     }
     for (const InstructionId op : ops) {
       if (below[index_of(op)] && above[index_of(op)]) closed.insert(op);
@@ -265,7 +311,8 @@ std::vector<InstructionId> outputs_of(const Module& module,
         outside = outside || next.empty();
         open.insert(open.end(), next.begin(), next.end());
       } else {
-        outside = outside || std::find(group.begin(), group.end(), user) == group.end();
+        outside = outside ||
+                  std::find(group.begin(), group.end(), user) == group.end();
       }
     }
     if (outside) outputs.push_back(id);

@@ -1,4 +1,5 @@
-// Random small programs and random convex groups of their ops, for property tests.
+// Random small programs and random convex groups of their ops, for property
+// tests.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,9 @@
 
 namespace reprise {
 
-/// HLO text of a graph of about `ops` f32 ops over related shapes: elementwise, broadcast,
-/// reduce, transpose, reshape, slice, pad, concatenate, reverse, select, gather, scatter.
+/// HLO text of a graph of about `ops` f32 ops over related shapes: elementwise,
+/// broadcast, reduce, transpose, reshape, slice, pad, concatenate, reverse,
+/// select, gather, scatter.
 std::string random_graph(uint64_t seed, int ops);
 
 /// A convex set of up to `size` non-view ops around a random one.
