@@ -318,7 +318,8 @@ bool ShardReader::read_payload(const Segment& segment) {
 }
 
 std::optional<Segment> ShardReader::whole_segment() const {
-  const std::string_view rest = std::string_view(bytes_).substr(offset_);
+  std::string_view rest = bytes_;
+  rest.remove_prefix(offset_);
   constexpr size_t kHeaderBytes = sizeof(SegmentHeader);
   if (rest.size() < kHeaderBytes) return std::nullopt;
   const auto header = value_at<SegmentHeader>(rest, 0);
