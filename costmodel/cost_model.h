@@ -81,6 +81,10 @@ struct CostModel {
   double compute_wake_ns = 0;
   /// From the end of a unit to the collective, on an idle stream, that waited.
   double communication_wake_ns = 0;
+  /// Ranks that computed for t since they last waited for each other come apart
+  /// by noise: the last is later than their mean by jitter * sqrt(t) (both in
+  /// nanoseconds), which everyone pays when they meet again.
+  double jitter_sqrt_ns = 0;
   /// A step: recorded gaps that nothing above accounts for.
   double unexplained_ns = 0;
   /// A step: from the last unit's end to the step's end.

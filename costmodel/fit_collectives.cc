@@ -60,8 +60,8 @@ double loss_of(const LinkModel& link,
   predict_all(
       link, samples, [&](const TransferSample& sample, double predicted_ns) {
         const double error = std::log(sample.duration_ns / predicted_ns);
-        loss += sample.duration_ns * huber(error);
-        weight += sample.duration_ns;
+        loss += sample.typical_ns * huber(error);
+        weight += sample.typical_ns;
       });
   return loss / weight;
 }
@@ -176,19 +176,21 @@ void add_points(const LinkModel& link,
   struct Cluster {
     double bytes = 0, measured_ns = 0, predicted_ns = 0, count = 0;
   };
-  constexpr double kSameSize = 1.1, kTrust = 8;
+  constexpr double kSameSize = 1.1, kTrust = 8, kPreempted = 4;
   std::map<double, Cluster> by_size;
   double error = 0, weight = 0;
-  predict_all(link, samples,
-              [&](const TransferSample& sample, double predicted_ns) {
-                Cluster& cluster = by_size[sample.bytes];
-                cluster.bytes += sample.bytes;
-                cluster.measured_ns += sample.duration_ns;
-                cluster.predicted_ns += predicted_ns;
-                cluster.count += 1;
-                error += std::abs(sample.duration_ns - predicted_ns);
-                weight += sample.duration_ns;
-              });
+  predict_all(
+      link, samples, [&](const TransferSample& sample, double predicted_ns) {
+        Cluster& cluster = by_size[sample.bytes];
+        cluster.bytes += sample.bytes;
+        // A preempted rank is no property of the link.
+        cluster.measured_ns +=
+            std::min(sample.duration_ns, kPreempted * sample.typical_ns);
+        cluster.predicted_ns += predicted_ns;
+        cluster.count += 1;
+        error += std::abs(sample.duration_ns - predicted_ns);
+        weight += sample.duration_ns;
+      });
   price.residual = error / weight;
   std::vector<Cluster> merged;
   for (const auto& [bytes, cluster] : by_size) {
@@ -210,6 +212,21 @@ void add_points(const LinkModel& link,
         std::pow(cluster.measured_ns / cluster.predicted_ns, trust);
     price.points.emplace_back(
         bytes, (link.latency_ns + bytes * link.wire_ns_per_byte) * ratio);
+  }
+}
+
+// The median of each size.
+void find_typical(std::vector<TransferSample>& samples) {
+  std::map<double, std::vector<double>> by_size;
+  for (const TransferSample& sample : samples) {
+    by_size[sample.bytes].push_back(sample.duration_ns);
+  }
+  for (auto& [bytes, durations] : by_size) {
+    std::sort(durations.begin(), durations.end());
+  }
+  for (TransferSample& sample : samples) {
+    const std::vector<double>& durations = by_size[sample.bytes];
+    sample.typical_ns = durations[durations.size() / 2];
   }
 }
 
@@ -238,8 +255,9 @@ TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
   return by_key;
 }
 
-CollectiveFit fit_collective(const std::vector<TransferSample>& samples,
+CollectiveFit fit_collective(std::vector<TransferSample> samples,
                              double known_slowdown) {
+  find_typical(samples);
   constexpr double kLeastSpread = 0.1;
   const Setting setting = setting_of(samples, known_slowdown);
   CollectiveFit fit;

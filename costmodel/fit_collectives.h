@@ -19,6 +19,7 @@ struct TransferSample {
   double duration_ns = 0;  ///< Last arrival to last end.
   double beside = 0;       ///< Share of it while a rank computed, 0 to 1.
   double idle_ns = 0;      ///< Since the end of the transfer before it.
+  double typical_ns = 0;   ///< Median of its size; found by fit_collective.
 };
 
 using TransfersByKey = std::map<std::string, std::vector<TransferSample>>;
@@ -34,13 +35,13 @@ struct CollectiveFit {
 };
 
 /// Fits latency, bandwidth, burst credit and slow-down together, by relative
-/// error weighted by time, so that totals come out right; then adds a point for
-/// each recorded size, drawn towards the formula when it has few samples. A
-/// burst or a slow-down is kept only where it explains clearly more.
-/// `known_slowdown` is used when the samples cannot tell: all of them, or none,
-/// had compute beside them.
-/// Requires: at least one sample, durations > 0.
-CollectiveFit fit_collective(const std::vector<TransferSample>& samples,
+/// error weighted by the typical time of a size, so that totals come out right;
+/// then adds a point for each recorded size, drawn towards the formula when it
+/// has few samples. A burst or a slow-down is kept only where it explains
+/// clearly more. `known_slowdown` is used when the samples cannot tell: all of
+/// them, or none, had compute beside them. Requires: at least one sample,
+/// durations > 0.
+CollectiveFit fit_collective(std::vector<TransferSample> samples,
                              double known_slowdown = 1);
 
 }  // namespace reprise

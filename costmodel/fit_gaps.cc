@@ -1,6 +1,7 @@
 #include "costmodel/fit_gaps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace reprise {
@@ -37,9 +38,11 @@ class GapReader {
   }
 
   void read(const RecordedStep& step) {
+    from_compute_.assign(step.transfers.size(), {});
     for (size_t number = 0; number < step.ranks.size(); ++number) {
       read_rank(step, number);
     }
+    read_jitter(step);
   }
 
   void fill(CostModel& costs) const {
@@ -55,6 +58,7 @@ class GapReader {
     const double excess = sum_above(dispatches_, costs.dispatch_ns) +
                           sum_above(compute_wakes_, wake_ns);
     costs.unexplained_ns = std::max(0.0, excess / count);
+    if (roots_ > 0) costs.jitter_sqrt_ns = waits_ns_ / roots_;
   }
 
  private:
@@ -70,6 +74,7 @@ class GapReader {
   void read_rank(const RecordedStep& step, size_t number) {
     const RecordedRank& rank = step.ranks[number];
     end_ns_.assign(recorded_.units.size(), kNone);
+    apart_ns_.assign(recorded_.units.size(), 0);
     int64_t last_ns = rank.feed_end_ns;
     for (const RecordedUnit& run : rank.compute) {
       end_ns_[run.unit] = run.end_ns;
@@ -89,6 +94,7 @@ class GapReader {
 
   void read_compute(const RecordedRank& rank) {
     int64_t free_ns = rank.feed_end_ns;
+    int64_t apart_ns = 0;  // Computed since it last waited for others.
     for (const RecordedUnit& run : rank.compute) {
       const int64_t needed_ns = needed_end_ns(run.unit);
       const bool waited = needed_ns > free_ns;
@@ -97,24 +103,60 @@ class GapReader {
           static_cast<double>(std::max<int64_t>(0, run.start_ns - from_ns));
       (waited ? compute_wakes_ : dispatches_).push_back(gap);
       free_ns = std::max(free_ns, run.end_ns);
+      apart_ns = (waited ? 0 : apart_ns) + run.end_ns - run.start_ns;
+      apart_ns_[run.unit] = apart_ns;
     }
   }
 
   void read_communication(const RecordedStep& step, size_t number) {
     int64_t free_ns = step.ranks[number].start_ns;
-    for (const RecordedTransfer& transfer : step.transfers) {
+    for (size_t place = 0; place < step.transfers.size(); ++place) {
+      const RecordedTransfer& transfer = step.transfers[place];
       const int64_t needed_ns = needed_end_ns(transfer.unit);
       if (needed_ns > free_ns) {
         communication_wakes_.push_back(static_cast<double>(
             std::max<int64_t>(0, transfer.arrival_ns[number] - needed_ns)));
+        from_compute_[place].ranks += 1;
+        from_compute_[place].apart_ns += needed_apart_ns(transfer.unit);
       }
       free_ns = std::max(free_ns, transfer.left_ns[number]);
     }
   }
 
+  // What this rank had computed, since it last waited, when it let `unit`
+  // begin.
+  double needed_apart_ns(uint32_t unit) const {
+    int64_t most = 0;
+    for (const uint32_t before : other_stream_[unit]) {
+      most = std::max(most, apart_ns_[before]);
+    }
+    return static_cast<double>(most);
+  }
+
+  // Waits inside collectives that compute let begin on all ranks.
+  void read_jitter(const RecordedStep& step) {
+    const double ranks = static_cast<double>(step.ranks.size());
+    for (size_t place = 0; place < step.transfers.size(); ++place) {
+      if (from_compute_[place].ranks != step.ranks.size()) continue;
+      const RecordedTransfer& transfer = step.transfers[place];
+      for (const int64_t arrival_ns : transfer.arrival_ns) {
+        waits_ns_ +=
+            static_cast<double>(transfer.start_ns - arrival_ns) / ranks;
+      }
+      roots_ += std::sqrt(from_compute_[place].apart_ns / ranks);
+    }
+  }
+
   const Schedule& recorded_;
   std::vector<std::vector<uint32_t>> other_stream_;  // [unit], what it needs.
-  std::vector<int64_t> end_ns_;  // [unit], of the rank being read.
+  std::vector<int64_t> end_ns_;    // [unit], of the rank being read.
+  std::vector<int64_t> apart_ns_;  // [unit], of the rank being read.
+  struct FromCompute {
+    size_t ranks = 0;
+    double apart_ns = 0;  // Sum over those ranks.
+  };
+  std::vector<FromCompute> from_compute_;  // [transfer], of the step.
+  double waits_ns_ = 0, roots_ = 0;
   std::vector<double> dispatches_, compute_wakes_, communication_wakes_;
   std::vector<double> overheads_;
   double feed_total_ns_ = 0;

@@ -81,7 +81,10 @@ struct RankState {
   bool transferring = false;  // A collective is in flight, all ranks present.
   bool arrived = false;       // Waits in the collective at the head.
   uint32_t compute_done = 0, communication_done = 0;
-  Cause communication_cause;  // Of the arrival.
+  int64_t begun_ns = 0;        // The compute unit that runs.
+  int64_t compute_end_ns = 0;  // The last one that ended.
+  int64_t apart_ns = 0;        // Computed since it last waited for others.
+  Cause communication_cause;   // Of the arrival.
   // Of the collectives that this rank leads:
   Task transfer;
   int64_t credit_ns = 0, credit_since_ns = 0, transfer_start_ns = 0;
@@ -130,10 +133,34 @@ class Engine {
                     rank.communication_done ==
                         priced_.order.communication.size());
     }
-    return now_ns + std::llround(std::max(0.0, priced_.step_overhead_ns));
+    return now_ns + ending_ns(now_ns);
   }
 
  private:
+  bool is_compute(Cause cause) const {
+    return cause.unit >= 0 &&
+           priced_.schedule->units[static_cast<size_t>(cause.unit)].stream ==
+               Stream::kCompute;
+  }
+
+  // How much later than their mean the last rank is expected.
+  double lateness_ns(uint32_t rank) const {
+    if (priced_.jitter_sqrt_ns <= 0 || priced_.rank_factor.size() < 2) return 0;
+    return priced_.jitter_sqrt_ns *
+           std::sqrt(static_cast<double>(ranks_[rank].apart_ns));
+  }
+
+  // The step's own end, and waiting for the last rank if it ends in compute.
+  int64_t ending_ns(int64_t last_ns) const {
+    double time_ns = std::max(0.0, priced_.step_overhead_ns);
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank].compute_end_ns != last_ns) continue;
+      time_ns += lateness_ns(rank);
+      break;
+    }
+    return std::llround(time_ns);
+  }
+
   const std::vector<uint32_t>& members(uint32_t rank, uint32_t place) const {
     if (classes_.groups.empty()) return everyone_;
     for (const auto& group : classes_.groups[place]) {
@@ -148,6 +175,8 @@ class Engine {
     const uint32_t place = state.compute_done;
     if (state.computing || place == priced_.order.compute.size()) return;
     if (priced_.order.compute_needs[place] > state.communication_done) return;
+    if (woken) state.apart_ns = 0;
+    state.begun_ns = now_ns;
     const uint32_t unit = priced_.order.compute[place];
     const int64_t before =
         work_of(gap_ns_ + (woken ? priced_.compute_wake_ns : 0));
@@ -174,6 +203,8 @@ class Engine {
     const uint32_t unit = priced_.order.compute[state.compute_done++];
     const Cause cause{.unit = static_cast<int32_t>(unit), .rank = rank};
     state.computing = false;
+    state.apart_ns += now_ns - state.begun_ns;
+    state.compute_end_ns = now_ns;
     events_.set(2 * rank, kNever);
     if (records_ != nullptr) {
       TaskRecord& record = (*records_)[rank][unit];
@@ -220,11 +251,10 @@ class Engine {
       duration_ns = std::max(std::min(priced_.floor_ns[unit], duration_ns),
                              duration_ns - saved);
     }
-    const bool woken =
-        cause.unit >= 0 &&
-        priced_.schedule->units[static_cast<size_t>(cause.unit)].stream ==
-            Stream::kCompute;
-    if (woken) duration_ns += priced_.communication_wake_ns;
+    // Whoever comes from compute has to be woken, and comes with its noise.
+    if (is_compute(cause)) {
+      duration_ns += priced_.communication_wake_ns + lateness_ns(cause.rank);
+    }
     for (const uint32_t member : group) {
       ranks_[member].arrived = false;
       ranks_[member].transferring = true;

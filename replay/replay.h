@@ -6,8 +6,11 @@
 // when all its ranks have it at the head of their stream with its dependencies
 // done. While a transfer is in flight on a rank, the rank's compute unit u runs
 // at rate 1/slowdown(u); while any member computes, the transfer runs at rate
-// 1/slowdown(collective). The step ends, on all ranks, when the last stream of
-// the last rank is done. Times are integer nanoseconds, ends rounded up.
+// 1/slowdown(collective). A transfer that compute let begin, and a step that
+// compute ends, come late by what noise has pulled the ranks apart
+// (CostModel::jitter_sqrt_ns). The step ends, on all ranks, when the last
+// stream of the last rank is done. Times are integer nanoseconds, ends rounded
+// up.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +83,7 @@ struct PricedSchedule {
       rank_factor;  ///< [rank], multiplies compute (stragglers); 1 = same.
   double dispatch_ns = 0, feed_ns = 0;
   double compute_wake_ns = 0, communication_wake_ns = 0;
+  double jitter_sqrt_ns = 0;  ///< As in CostModel.
   double unexplained_ns = 0;  ///< A step, spread over its compute units.
   double step_overhead_ns = 0;
   double burst_ns = 0;  ///< Most credit of the link, as time on the wire.
