@@ -76,6 +76,46 @@ Result<int64_t> bound_of(const StepGraph& graph,
   return set_bound(*order) * kOrderUnit_ns;
 }
 
+/// Two streams that slow each other down cannot hide each other fully. With K
+/// compute and C communication alone, and o the time both run: compute takes
+/// K + o (1 - 1/s_k), communication likewise, so
+///   T >= K + C - e o,  e = 1/s_k + 1/s_c - 1,
+/// where o <= min(K s_k, C s_c), and o <= T - h - q: no communication is ready
+/// before h, and after its last end q is left.
+double contention_bound(const PricedPlan& single,
+                        const std::vector<double>& durations) {
+  double compute = 0, transfer = 0, compute_slowdown = 1e9,
+         transfer_slowdown = 1e9;
+  std::vector<double> head(durations.size(), 0), tail(durations.size(), 0);
+  double first = 1e18, last = 1e18;
+  for (size_t u = 0; u < durations.size(); ++u) {
+    for (const uint32_t before : single.graph.before[u]) {
+      head[u] = std::max(head[u], head[before] + durations[before]);
+    }
+    const bool is_compute = single.schedule.units[u].stream == Stream::kCompute;
+    (is_compute ? compute : transfer) += durations[u];
+    double& slowdown = is_compute ? compute_slowdown : transfer_slowdown;
+    slowdown = std::min(slowdown, std::max(1.0, single.priced.slowdown[u]));
+    if (!is_compute) first = std::min(first, head[u]);
+  }
+  for (size_t u = durations.size(); u-- > 0;) {
+    for (const uint32_t next : single.graph.after[u]) {
+      tail[u] = std::max(tail[u], tail[next] + durations[next]);
+    }
+    if (single.schedule.units[u].stream == Stream::kCommunication) {
+      last = std::min(last, tail[u]);
+    }
+  }
+  if (transfer <= 0 || compute <= 0) return compute + transfer;
+  const double hidden = 1 / compute_slowdown + 1 / transfer_slowdown - 1;
+  if (hidden <= 0) return compute + transfer;  // Overlap gains nothing.
+  const double most =
+      std::min(compute * compute_slowdown, transfer * transfer_slowdown);
+  return std::max(
+      compute + transfer - hidden * most,
+      (compute + transfer + hidden * (first + last)) / (1 + hidden));
+}
+
 }  // namespace
 
 Result<int64_t> step_lower_bound(PlanPricer& pricer, const PricedPlan& plan) {
@@ -94,6 +134,8 @@ Result<int64_t> step_lower_bound(PlanPricer& pricer, const PricedPlan& plan) {
     *bound = std::max(
         *bound, *sustained - static_cast<int64_t>(std::ceil(priced.burst_ns)));
   }
+  *bound = std::max(*bound, static_cast<int64_t>(contention_bound(
+                                **single, durations.at_floor)));
   const double around =
       std::max(0.0, priced.feed_ns) + std::max(0.0, priced.step_overhead_ns);
   return *bound + static_cast<int64_t>(around);

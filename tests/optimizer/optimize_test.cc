@@ -1,0 +1,270 @@
+// The joint search on the shipped programs under made-up prices.
+#include "optimizer/optimize.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "data/hlo/hlo.h"
+#include "optimizer/baselines.h"
+#include "optimizer/fusion.h"
+#include "optimizer/order/list_schedule.h"
+#include "optimizer/plan_search.h"
+#include "optimizer/step_bound.h"
+#include "tests/optimizer/synthetic_costs.h"
+
+namespace reprise {
+namespace {
+
+Module load_program(const std::string& name) {
+  const auto module = parse_hlo_file(std::string(REPRISE_SOURCE_DIR) +
+                                     "/data/programs/" + name + ".hlo");
+  EXPECT_TRUE(module.has_value());
+  return *inline_calls(*module);
+}
+
+OptimizeOptions small_search() {
+  OptimizeOptions options;
+  options.evaluations = 30;
+  options.order_evaluations = 6000;
+  return options;
+}
+
+void expect_sound(const Module& module, const CostModel& costs) {
+  const auto result =
+      optimize(module, identity_plan(module, 2), costs, small_search());
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const Plan& plan = result->plan;
+  const Status valid = validate_plan(plan, module);
+  EXPECT_TRUE(valid.has_value()) << valid.error().message;
+  ASSERT_TRUE(plan.predicted.has_value());
+  EXPECT_EQ(plan.predicted->baselines.size(), baseline_names().size());
+  for (const auto& [name, time_ns] : plan.predicted->baselines) {
+    EXPECT_LE(plan.predicted->step_time_ns, time_ns) << name;
+  }
+  EXPECT_GT(plan.predicted->lower_bound_ns, 0);
+  EXPECT_LE(plan.predicted->lower_bound_ns, plan.predicted->step_time_ns);
+  const auto schedule = lower_schedule(module, plan);
+  ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
+  EXPECT_EQ(replay_step_time(price_schedule(*schedule, costs)),
+            plan.predicted->step_time_ns);
+}
+
+TEST(Optimize, MlpPlanIsValidAndBeatsItsBaselines) {
+  const Module module = load_program("mlp.2");
+  expect_sound(module, synthetic_costs());
+  expect_sound(module, busy_costs());
+}
+
+TEST(Optimize, GptPlanIsValidAndBeatsItsBaselines) {
+  expect_sound(load_program("gpt.2"), busy_costs());
+}
+
+/// Without contention the certificate is tight: the goal of the design is 3 %.
+TEST(Optimize, GapIsSmallWithoutContention) {
+  const Module module = load_program("mlp.2");
+  const auto result = optimize(module, identity_plan(module, 2),
+                               synthetic_costs(), small_search());
+  ASSERT_TRUE(result.has_value());
+  EXPECT_LT(result->plan.predicted->gap, 0.03);
+}
+
+TEST(Optimize, IsTheSameForAnyNumberOfThreads) {
+  const Module module = load_program("mlp.2");
+  std::vector<std::string> plans;
+  for (const int threads : {1, 2, 4}) {
+    OptimizeOptions options = small_search();
+    options.threads = threads;
+    options.seed = 7;
+    const auto result =
+        optimize(module, identity_plan(module, 2), busy_costs(), options);
+    ASSERT_TRUE(result.has_value());
+    plans.push_back(print_plan(result->plan));
+  }
+  EXPECT_EQ(plans[0], plans[1]);
+  EXPECT_EQ(plans[0], plans[2]);
+}
+
+TEST(Optimize, OnlyBucketsKeepsOpsAsRecorded) {
+  const Module module = load_program("mlp.2");
+  OptimizeOptions options = small_search();
+  options.fusion = options.order = false;
+  const auto result =
+      optimize(module, identity_plan(module, 2), synthetic_costs(), options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->plan.fusion.empty());
+  EXPECT_FALSE(result->plan.buckets.empty());
+}
+
+TEST(Optimize, OnlyFusionKeepsCollectivesAsRecorded) {
+  const Module module = load_program("mlp.2");
+  OptimizeOptions options = small_search();
+  options.buckets = options.order = false;
+  const auto result =
+      optimize(module, identity_plan(module, 2), synthetic_costs(), options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_FALSE(result->plan.fusion.empty());
+  EXPECT_TRUE(result->plan.buckets.empty());
+}
+
+TEST(Optimize, RefusesAMemoryLimitThatNothingFits) {
+  const Module module = load_program("mlp.2");
+  OptimizeOptions options = small_search();
+  options.memory_limit_bytes = 1000;
+  const auto result =
+      optimize(module, identity_plan(module, 2), synthetic_costs(), options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().kind, ErrorKind::kInfeasible);
+}
+
+/// Measured prices undo merges: one that makes every fused unit ten times as
+/// slow as estimated must bring the plan back to single ops.
+TEST(Optimize, UndoesFusionThatMeasuresWorse) {
+  const Module module = load_program("mlp.2");
+  const CostModel costs = synthetic_costs();
+  const Measure measure = [&](const Plan& plan) -> Result<CostModel> {
+    const auto schedule = lower_schedule(module, plan);
+    if (!schedule) return pass(schedule.error());
+    CostModel measured = costs;
+    for (const Unit& unit : schedule->units) {
+      if (unit.kind != UnitKind::kKernel) continue;
+      const double factor = unit.ops.size() > 1 ? 10 : 1;
+      measured.units[unit.key] = {costs.price(unit).alone_ns * factor, 0,
+                                  PriceSource::kCalibrated};
+    }
+    return measured;
+  };
+  OptimizeOptions options = small_search();
+  options.measure_rounds = 20;
+  const auto result =
+      optimize(module, identity_plan(module, 2), costs, options, measure);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(result->plan.fusion.empty());
+}
+
+TEST(Optimize, StopsWhenAsked) {
+  const Module module = load_program("mlp.2");
+  OptimizeOptions options;
+  options.evaluations = options.order_evaluations = uint64_t{1} << 40;
+  int asked = 0;
+  options.should_stop = [&asked] { return ++asked > 50; };
+  const auto result =
+      optimize(module, identity_plan(module, 2), busy_costs(), options);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_TRUE(validate_plan(result->plan, module).has_value());
+}
+
+/// Random buckets and orders of one fusion, all above its bound.
+TEST(StepBound, IsBelowEveryOrderAndBucketing) {
+  const Module module = load_program("mlp.2");
+  for (const CostModel& costs : {synthetic_costs(), busy_costs()}) {
+    auto pricer = PlanPricer::make(module, costs);
+    ASSERT_TRUE(pricer.has_value());
+    const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
+    Plan plan = identity_plan(module, 2);
+    plan.fusion = tree->choose(costs);
+    auto single = (*pricer)->price(plan);
+    ASSERT_TRUE(single.has_value());
+    const auto bound = step_lower_bound(**pricer, **single);
+    ASSERT_TRUE(bound.has_value());
+    const Gradients gradients = gradients_of(**pricer, **single);
+    std::mt19937_64 random(3);
+    for (int trial = 0; trial < 300; ++trial) {
+      std::vector<size_t> borders;
+      for (size_t i = 1; i < gradients.list.size(); ++i) {
+        if (random() % 2 == 0) borders.push_back(i);
+      }
+      borders.push_back(gradients.list.size());
+      plan.buckets = buckets_of(gradients, borders);
+      auto bucketed = (*pricer)->price(plan);
+      ASSERT_TRUE(bucketed.has_value()) << bucketed.error().message;
+      const auto graph = order_graph_of((*bucketed)->graph,
+                                        alone_durations((*bucketed)->priced));
+      std::vector<int64_t> priority(graph->size());
+      for (int64_t& each : priority) {
+        each = static_cast<int64_t>(random() % 1000);
+      }
+      ListScheduler scheduler(*graph);
+      scheduler.run(priority, std::numeric_limits<int64_t>::max());
+      const auto ordered =
+          (*pricer)->reorder(**bucketed, scheduler.solution().sequence);
+      ASSERT_TRUE(ordered.has_value()) << ordered.error().message;
+      EXPECT_GE((*ordered)->step_time_ns, *bound);
+    }
+  }
+}
+
+TEST(Baselines, ArePlansThatValidate) {
+  const Module module = load_program("mlp.2");
+  for (const std::string& name : baseline_names()) {
+    const auto plan = baseline_plan(name, module, 2, synthetic_costs());
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    const Status valid = validate_plan(*plan, module);
+    EXPECT_TRUE(valid.has_value()) << name << ": " << valid.error().message;
+    EXPECT_EQ(plan->fusion.empty(),
+              name == "none" || name == "ddp" || name == "horovod");
+  }
+  EXPECT_FALSE(baseline_plan("lynx", module, 2, synthetic_costs()).has_value());
+}
+
+BucketProgram program_of_sizes(std::vector<ReadyGradient> gradients) {
+  return {.gradients = std::move(gradients),
+          .compute_free_ns = 0,
+          .price_ns = [](int64_t bytes, uint32_t) { return bytes / 1000; }};
+}
+
+TEST(Baselines, DdpClosesABucketWhenItsSizeReachesTheCap) {
+  // First cap 1 MiB: 0.6 + 0.6 reaches it. Then 25 MiB: 20 + 6 reaches it.
+  const int64_t mib = 1 << 20;
+  const auto borders = ddp_borders(program_of_sizes({{0, mib * 6 / 10},
+                                                     {1, mib * 6 / 10},
+                                                     {2, 20 * mib},
+                                                     {3, 6 * mib},
+                                                     {4, mib}}));
+  EXPECT_EQ(borders, (std::vector<size_t>{2, 4, 5}));
+}
+
+TEST(Baselines, HorovodFusesWhatIsReadyAtACycle) {
+  // Cycles every 1 ms: at 0 the first; at 1 ms the second and third, whose
+  // transfer of 3 ms makes the next cycle 4 ms, when the fourth is ready.
+  const auto borders =
+      horovod_borders(program_of_sizes({{0, 1000},
+                                        {200'000, 1'500'000'000},
+                                        {900'000, 1'500'000'000},
+                                        {1'100'000, 1000}}));
+  EXPECT_EQ(borders, (std::vector<size_t>{1, 2, 3, 4}))
+      << "128 MiB cap keeps the two large ones apart";
+}
+
+TEST(Baselines, HorovodCyclesWaitForTheLastTransfer) {
+  // 3 MB take 3 us here, so cycles stay 1 ms apart: {0}, {0.2, 0.9}, {1.1}.
+  const auto borders = horovod_borders(program_of_sizes({{0, 1000},
+                                                         {200'000, 1'500'000},
+                                                         {900'000, 1'500'000},
+                                                         {1'100'000, 1000}}));
+  EXPECT_EQ(borders, (std::vector<size_t>{1, 3, 4}));
+}
+
+TEST(Fusion, MakesOneKernelOfEachAdamUpdate) {
+  const Module module = load_program("gpt.2");
+  ScheduleCache cache;
+  ASSERT_TRUE(open_cache(module, &cache).has_value());
+  const CostModel costs = synthetic_costs();
+  const auto tree = FusionTree::build(cache, costs, {});
+  ASSERT_TRUE(tree.has_value());
+  Plan plan = identity_plan(module, 2);
+  plan.fusion = tree->choose(costs);
+  const auto schedule = lower_schedule(module, plan, &cache);
+  ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
+  const StepGraph graph = step_graph(*schedule);
+  size_t late = 0, collectives = 0;
+  for (size_t u = 0; u < schedule->units.size(); ++u) {
+    if (!graph.is_early[u]) ++late;
+    if (schedule->units[u].kind == UnitKind::kCollective) ++collectives;
+  }
+  // One update a gradient, and what counts steps for the bias corrections.
+  EXPECT_LE(late, collectives + 4);
+}
+
+}  // namespace
+}  // namespace reprise
