@@ -177,7 +177,8 @@ class Evaluator {
   }
   double convert(PrimitiveType type, double x) const {
     if (type == PrimitiveType::kPred) return x != 0;
-    if (type == PrimitiveType::kF32 || type == PrimitiveType::kF64) return x;
+    const auto name = primitive_type_name(type);
+    if (name[0] == 'f' || name == "bf16") return x;
     return std::trunc(x);
   }
 

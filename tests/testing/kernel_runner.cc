@@ -43,6 +43,9 @@ double element(PrimitiveType type, const char* bytes) {
     case PrimitiveType::kBF16:
       return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(bytes))
                                   << 16);
+    case PrimitiveType::kF16:
+      return static_cast<double>(
+          std::bit_cast<_Float16>(read<uint16_t>(bytes)));
     case PrimitiveType::kF64:
       return read<double>(bytes);
     default:

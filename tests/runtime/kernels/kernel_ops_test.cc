@@ -20,6 +20,8 @@ max { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, 
 mul { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] multiply(a, b) }
 put { a = f32[] parameter(0)  ROOT b = f32[] parameter(1) }
 addi { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT r = s32[] add(a, b) }
+addb { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT r = bf16[] add(a, b) }
+maxu { a = u8[] parameter(0)  b = u8[] parameter(1)  ROOT r = u8[] maximum(a, b) }
 or { a = pred[] parameter(0)  b = pred[] parameter(1)  ROOT r = pred[] or(a, b) }
 )";
 
@@ -157,6 +159,24 @@ const Case kCases[] = {
   s1 = f32[96] scatter(flat, fi, v), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
   win = f32[5,2,3] parameter(7)
   ROOT sw = f32[8,12] scatter(x, pairs, win), update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={1,0}, index_vector_dim=0, to_apply=add)"},
+    {"narrow", R"(
+  x = bf16[6,70] parameter(0)
+  y = bf16[6,70] parameter(1)
+  sum = bf16[6,70] add(x, y)
+  e = bf16[6,70] exponential(x)
+  z = bf16[] constant(0)
+  r1 = bf16[6] reduce(x, z), dimensions={1}, to_apply=addb
+  r0 = bf16[70] reduce(x, z), dimensions={0}, to_apply=addb
+  f = f32[6,70] convert(x)
+  h = f16[6,70] convert(f)
+  hh = f16[6,70] multiply(h, h)
+  hf = f32[6,70] convert(hh)
+  b = bf16[6,70] convert(hf)
+  u = u8[6,70] parameter(2)
+  zu = u8[] constant(0)
+  ru = u8[6] reduce(u, zu), dimensions={1}, to_apply=maxu
+  lt = pred[6,70] compare(x, y), direction=LT
+  ROOT s = bf16[6,70] select(lt, x, y))"},
     {"windows", R"(
   x = f32[2,9,8,3] parameter(0)
   m = f32[] constant(-inf)
@@ -177,7 +197,11 @@ void expect_near(const Instruction& instruction, const std::vector<double>& got,
   for (const double value : want) {
     if (std::isfinite(value)) scale = std::max(scale, std::fabs(value));
   }
-  const bool exact = primitive_type_name(instruction.shape.type)[0] != 'f';
+  const std::string type(primitive_type_name(instruction.shape.type));
+  const bool half = type == "bf16" || type == "f16";
+  const bool exact = !half && type[0] != 'f';
+  // Half types keep 8 to 11 bits; f32 results differ by a few roundings.
+  const double precision = half ? 3e-2 : 2e-6;
   const bool reduces = instruction.opcode == Opcode::kReduce ||
                        instruction.opcode == Opcode::kScatter ||
                        instruction.opcode == Opcode::kReduceWindow;
@@ -185,7 +209,9 @@ void expect_near(const Instruction& instruction, const std::vector<double>& got,
     if (std::isnan(want[i]) && std::isnan(got[i])) continue;
     if (got[i] == want[i]) continue;
     const double bound =
-        exact ? 0 : 2e-6 * (reduces ? scale + 1 : std::fabs(want[i])) + 1e-37;
+        exact ? 0
+              : precision * (reduces ? scale + 1 : std::fabs(want[i])) +
+                    (half ? 1e-6 : 1e-37);
     ASSERT_NEAR(got[i], want[i], bound) << instruction.name << " element " << i;
   }
 }
