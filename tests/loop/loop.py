@@ -66,8 +66,7 @@ class Program:
                          "--time-limit", f"{time_limit}s")
         for name in BASELINES:
             self.plans[name] = self.directory / f"{name}.json"
-            reprise("optimize", self.trace, "--baseline", name, "--fusion-from",
-                    self.plans["plan"], "-o", self.plans[name], "--force")
+            reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force")
         for name, plan in self.plans.items():
             self.predicted[name] = self.replay(plan=plan)["step_time_ns"]["predicted"]
         return result
