@@ -1,6 +1,6 @@
 #include "data/kernel/lower_kernel.h"
 
-#include <limits>
+#include <stdexcept>
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/group.h"
@@ -35,11 +35,9 @@ Status check_members(const Group& group) {
   return {};
 }
 
-}  // namespace
-
-Result<Kernel> lower_kernel(const Module& inlined,
-                            std::span<const InstructionId> ops,
-                            std::span<const InstructionId> outputs) {
+Result<Kernel> lower_group(const Module& inlined,
+                           std::span<const InstructionId> ops,
+                           std::span<const InstructionId> outputs) {
   if (outputs.empty())
     return fail(ErrorKind::kInvalid, "a kernel without outputs");
   const Group group(inlined, ops, outputs);
@@ -53,6 +51,23 @@ Result<Kernel> lower_kernel(const Module& inlined,
     kernel.flops += instruction_cost(inlined, group.computation(), id).flops;
   }
   return kernel;
+}
+
+}  // namespace
+
+Result<Kernel> lower_kernel(const Module& inlined,
+                            std::span<const InstructionId> ops,
+                            std::span<const InstructionId> outputs) {
+  // Dimension numbers that contradict the shapes, in modules that were not
+  // verified, meet checked accesses.
+  try {
+    return lower_group(inlined, ops, outputs);
+  } catch (const std::out_of_range&) {
+    return fail(
+        ErrorKind::kInvalid,
+        "{}: an op of its kernel has attributes that contradict its shapes",
+        inlined.entry_computation().at(outputs[0]).name);
+  }
 }
 
 }  // namespace reprise

@@ -170,8 +170,7 @@ const Case kCases[] = {
   f = f32[6,70] convert(x)
   h = f16[6,70] convert(f)
   hh = f16[6,70] multiply(h, h)
-  hf = f32[6,70] convert(hh)
-  b = bf16[6,70] convert(hf)
+  b = bf16[6,70] convert(hh)
   u = u8[6,70] parameter(2)
   zu = u8[] constant(0)
   ru = u8[6] reduce(u, zu), dimensions={1}, to_apply=maxu
