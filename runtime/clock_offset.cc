@@ -55,7 +55,7 @@ Result<ClockReading> read_clock(ProcessGroup& group) {
   for (int rank = 1; rank < group.size(); ++rank) {
     if (shares_clock(rank)) continue;
     if (group.rank() == rank) {
-      const Result<ClockReading> reading = ping_rank_0(group);
+      Result<ClockReading> reading = ping_rank_0(group);
       if (!reading) return reading;
       mine = *reading;
     } else if (group.rank() == 0) {

@@ -178,13 +178,13 @@ Status Executor::run_step(int32_t step) {
   const uint32_t collectives =
       static_cast<uint32_t>(waits_.communication.units.size());
   if (!communication_thread_.joinable()) {
-    const Status computed = run_compute(step);
+    Status computed = run_compute(step);
     if (computed) run_immediate_collectives(collectives, step);
     return computed;
   }
   requested_.fetch_add(1, std::memory_order_release);
   requested_.notify_one();
-  const Status computed = run_compute(step);
+  Status computed = run_compute(step);
   if (!computed) {
     tell(compute_.ended, kAll);
     return computed;

@@ -91,10 +91,9 @@ class MpiProcessGroup : public ProcessGroup {
 
   Status answer_ping(int peer) override {
     int64_t stamp = 0;
-    const Status received =
-        check(MPI_Recv(&stamp, 0, MPI_INT64_T, peer, kPingTag, MPI_COMM_WORLD,
-                       MPI_STATUS_IGNORE),
-              "MPI_Recv");
+    Status received = check(MPI_Recv(&stamp, 0, MPI_INT64_T, peer, kPingTag,
+                                     MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+                            "MPI_Recv");
     if (!received) return received;
     stamp = Recorder::now_ns();
     return check(
