@@ -73,10 +73,23 @@ Result<OrderGraph> order_graph_of(const StepGraph& graph,
   return OrderGraph::make(std::move(instance));
 }
 
+namespace {
+
+/// What replay puts before every compute unit.
+void add_gaps(const PricedSchedule& priced, std::vector<double>& durations) {
+  const std::vector<uint32_t>& compute = priced.order.compute;
+  if (compute.empty()) return;
+  const double gap_ns =
+      priced.dispatch_ns +
+      priced.unexplained_ns / static_cast<double>(compute.size());
+  for (const uint32_t unit : compute) durations[unit] += gap_ns;
+}
+
+}  // namespace
+
 std::vector<double> alone_durations(const PricedSchedule& priced) {
   std::vector<double> durations = priced.duration_ns;
-  for (const uint32_t unit : priced.order.compute)
-    durations[unit] += priced.dispatch_ns;
+  add_gaps(priced, durations);
   return durations;
 }
 
@@ -88,8 +101,7 @@ std::vector<double> replayed_durations(const PricedSchedule& priced,
     durations[unit] =
         static_cast<double>(time.end_ns - time.start_ns - time.wait_ns);
   }
-  for (const uint32_t unit : priced.order.compute)
-    durations[unit] += priced.dispatch_ns;
+  add_gaps(priced, durations);
   return durations;
 }
 

@@ -37,7 +37,8 @@ Result<OrderGraph> order_graph_of(const StepGraph& graph,
                                   const std::vector<double>& duration_ns);
 constexpr int64_t kOrderUnit_ns = 100;
 
-/// Durations of units alone, dispatch included.
+/// Durations of units alone, with the gap that replay puts before each compute
+/// unit.
 std::vector<double> alone_durations(const PricedSchedule& priced);
 /// Durations of units as replayed, slowed by what ran beside them; waits left
 /// out.
