@@ -124,7 +124,8 @@ Contention default_contention(double bandwidth_bytes_per_s) {
   const double share =
       std::min(kMostShare, bandwidth_bytes_per_s * kCpu_s_per_byte);
   const double slowdown = 1 / (1 - share);
-  return {.library = slowdown, .kernel = slowdown, .collective = 1 + share};
+  return {
+      .library = slowdown, .kernel = slowdown, .collective = 1 + share * share};
 }
 
 Contention with_measured(Contention contention,

@@ -28,12 +28,12 @@ struct UnitPrice {
   PriceSource source = PriceSource::kModelled;
 };
 
-/// Transfer time (last arrival to end) of a collective on a sustained link:
-/// piecewise-linear in log(bytes)–log(time) through the trace's own points,
-/// extrapolated by latency_ns + bytes / bandwidth. A link that shapes by tokens
-/// (a switch's or tbf's burst) passes up to `burst_bytes` above the sustained
-/// rate after it was idle: each byte of credit saves 1 / bandwidth, but no
-/// collective is faster than latency_ns + bytes / peak_bandwidth.
+/// Transfer time (last arrival to mean end) of a collective on a sustained
+/// link: piecewise-linear in log(bytes)–log(time) through the trace's own
+/// points, extrapolated by latency_ns + bytes / bandwidth. A link that shapes
+/// by tokens (a switch's or tbf's burst) passes up to `burst_bytes` above the
+/// sustained rate after it was idle: each byte of credit saves 1 / bandwidth,
+/// but no collective is faster than latency_ns + bytes / peak_bandwidth.
 struct CollectivePrice {
   double latency_ns = 0;
   double bandwidth_bytes_per_s = 0;
@@ -81,6 +81,9 @@ struct CostModel {
   double compute_wake_ns = 0;
   /// From the end of a unit to the collective, on an idle stream, that waited.
   double communication_wake_ns = 0;
+  /// From the end of a collective to the last arrival at the next one when both
+  /// are queued: dispatch, and ranks that did not leave together.
+  double communication_gap_ns = 0;
   /// Ranks that computed for t since they last waited for each other come apart
   /// by noise: the last is later than their mean by jitter * sqrt(t) (both in
   /// nanoseconds), which everyone pays when they meet again.

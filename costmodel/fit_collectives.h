@@ -16,7 +16,7 @@ namespace reprise {
 struct TransferSample {
   int32_t step = 0;
   double bytes = 0;
-  double duration_ns = 0;  ///< Last arrival to last end.
+  double duration_ns = 0;  ///< Last arrival to mean end.
   double beside = 0;       ///< Share of it while a rank computed, 0 to 1.
   double idle_ns = 0;      ///< Since the end of the transfer before it.
   double typical_ns = 0;   ///< Median of its size; found by fit_collective.

@@ -66,7 +66,7 @@ std::optional<double> fit_slowdown(const ContentionSamples& samples) {
     total += alone + beside;
     keys.push_back(moments);
   }
-  constexpr double kLeastContrast = 0.02;
+  constexpr double kLeastContrast = 0.003;
   if (keys.empty() || contrast < kLeastContrast * total) return std::nullopt;
   constexpr int kSteps = 360;
   constexpr double kMostShare = 0.9;

@@ -52,6 +52,7 @@ class GapReader {
     costs.compute_wake_ns =
         std::max(0.0, median(compute_wakes_) - costs.dispatch_ns);
     costs.communication_wake_ns = median(communication_wakes_);
+    costs.communication_gap_ns = median(communication_gaps_);
     costs.feed_ns = feed_total_ns_ / count;
     costs.step_overhead_ns = median(overheads_);
     const double wake_ns = costs.compute_wake_ns + costs.dispatch_ns;
@@ -133,12 +134,17 @@ class GapReader {
     return static_cast<double>(most);
   }
 
-  // Waits inside collectives that compute let begin on all ranks.
+  // Waits inside collectives that compute let begin on all ranks, and gaps
+  // before those that no rank had to wait for.
   void read_jitter(const RecordedStep& step) {
     const double ranks = static_cast<double>(step.ranks.size());
     for (size_t place = 0; place < step.transfers.size(); ++place) {
-      if (from_compute_[place].ranks != step.ranks.size()) continue;
       const RecordedTransfer& transfer = step.transfers[place];
+      if (from_compute_[place].ranks == 0 && place > 0) {
+        communication_gaps_.push_back(static_cast<double>(std::max<int64_t>(
+            0, transfer.start_ns - step.transfers[place - 1].end_ns)));
+      }
+      if (from_compute_[place].ranks != step.ranks.size()) continue;
       for (const int64_t arrival_ns : transfer.arrival_ns) {
         waits_ns_ +=
             static_cast<double>(transfer.start_ns - arrival_ns) / ranks;
@@ -158,7 +164,7 @@ class GapReader {
   std::vector<FromCompute> from_compute_;  // [transfer], of the step.
   double waits_ns_ = 0, roots_ = 0;
   std::vector<double> dispatches_, compute_wakes_, communication_wakes_;
-  std::vector<double> overheads_;
+  std::vector<double> communication_gaps_, overheads_;
   double feed_total_ns_ = 0;
   size_t rank_steps_ = 0;
 };

@@ -9,8 +9,8 @@
 
 namespace reprise {
 
-/// Fills jitter_sqrt_ns, dispatch_ns, feed_ns, both wakes, step_overhead_ns,
-/// unexplained_ns.
+/// Fills jitter_sqrt_ns, dispatch_ns, feed_ns, both wakes,
+/// communication_gap_ns, step_overhead_ns, unexplained_ns.
 void fit_gaps(const std::vector<RecordedStep>& steps, const Schedule& recorded,
               CostModel& costs);
 

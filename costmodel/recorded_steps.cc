@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 namespace reprise {
 namespace {
@@ -151,9 +152,14 @@ class Builder {
     for (RecordedTransfer& transfer : step.transfers) {
       transfer.start_ns = *std::max_element(transfer.arrival_ns.begin(),
                                             transfer.arrival_ns.end());
-      transfer.end_ns = std::max(
-          transfer.start_ns,
-          *std::max_element(transfer.left_ns.begin(), transfer.left_ns.end()));
+      const double left_ns = std::accumulate(
+          transfer.left_ns.begin(), transfer.left_ns.end(), 0.0,
+          [&](double sum, int64_t left) {
+            return sum + static_cast<double>(left - transfer.start_ns);
+          });
+      const double ranks = static_cast<double>(transfer.left_ns.size());
+      transfer.end_ns = transfer.start_ns +
+                        std::max<int64_t>(0, std::llround(left_ns / ranks));
     }
     std::sort(step.transfers.begin(), step.transfers.end(),
               [](const RecordedTransfer& a, const RecordedTransfer& b) {

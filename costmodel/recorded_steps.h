@@ -24,7 +24,7 @@ struct RecordedTransfer {
   uint32_t unit = 0;
   double bytes = 0;
   int64_t start_ns = 0;   ///< Last arrival.
-  int64_t end_ns = 0;     ///< Last end.
+  int64_t end_ns = 0;     ///< Mean end: from there each rank goes on.
   int64_t beside_ns = 0;  ///< Of the transfer, while any rank computed.
   std::vector<int64_t> arrival_ns, left_ns;  ///< [rank], own start and end.
 };

@@ -254,6 +254,8 @@ class Engine {
     // Whoever comes from compute has to be woken, and comes with its noise.
     if (is_compute(cause)) {
       duration_ns += priced_.communication_wake_ns + lateness_ns(cause.rank);
+    } else if (cause.unit >= 0) {
+      duration_ns += priced_.communication_gap_ns;
     }
     for (const uint32_t member : group) {
       ranks_[member].arrived = false;

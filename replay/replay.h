@@ -83,6 +83,7 @@ struct PricedSchedule {
       rank_factor;  ///< [rank], multiplies compute (stragglers); 1 = same.
   double dispatch_ns = 0, feed_ns = 0;
   double compute_wake_ns = 0, communication_wake_ns = 0;
+  double communication_gap_ns = 0;
   double jitter_sqrt_ns = 0;  ///< As in CostModel.
   double unexplained_ns = 0;  ///< A step, spread over its compute units.
   double step_overhead_ns = 0;
