@@ -75,35 +75,11 @@ void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
     }
     return;
   }
+  if (const auto inner = moved_map(group_, indices_, instruction, map)) {
+    assign(operands.at(0), *inner);
+    return;
+  }
   switch (instruction.opcode) {
-    case Opcode::kReshape:
-    case Opcode::kBitcast: {
-      const int32_t position =
-          indices_.linearize(map, instruction.shape.dimensions);
-      assign(operands[0],
-             indices_.delinearize(position,
-                                  group_.at(operands[0]).shape.dimensions));
-      break;
-    }
-    case Opcode::kBroadcast: {
-      IndexMap inner;
-      for (const int64_t dimension : integer_list(instruction, "dimensions")) {
-        inner.push_back(map.at(static_cast<size_t>(dimension)));
-      }
-      assign(operands[0], inner);
-      break;
-    }
-    case Opcode::kTranspose: {
-      IndexMap inner(map.size());
-      const std::vector<int64_t> permutation =
-          integer_list(instruction, "dimensions");
-      for (size_t i = 0; i < permutation.size(); ++i) {
-        inner.at(static_cast<size_t>(permutation[i])) = map[i];
-      }
-      assign(operands[0], inner);
-      break;
-    }
-    case Opcode::kOptimizationBarrier:
     case Opcode::kDynamicUpdateSlice:
       assign(operands[0], map);
       break;
@@ -181,7 +157,7 @@ std::optional<IndexMap> CanonicalMaps::from_operands(
     default:
       return std::nullopt;
   }
-  const std::optional<IndexMap> inner = derive(instruction.operands[0]);
+  std::optional<IndexMap> inner = derive(instruction.operands[0]);
   if (!inner) return std::nullopt;
   if (instruction.opcode == Opcode::kTranspose) {
     IndexMap map;

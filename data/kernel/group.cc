@@ -27,8 +27,17 @@ uint64_t bf16_bits(float value) {
   return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
 }
 
+/// Rounds to the nearest, ties to even (C++20 has no 16-bit float type).
 uint64_t f16_bits(float value) {
-  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+  if (size >= 0x47800000u)
+    return sign | (size > 0x7f800000u ? 0x7e00u : 0x7c00u);
+  if (size < 0x38800000u) {  // Subnormal in f16: the sum rounds.
+    const float sum = std::bit_cast<float>(size) + 0.5f;
+    return sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u);
+  }
+  return sign | ((size - 0x38000000u + 0xfffu + ((size >> 13) & 1u)) >> 13);
 }
 
 uint64_t float_bits(PrimitiveType type, double value) {
@@ -265,6 +274,48 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
                                            : ReduceKind::kSequential;
   }
   return spec;
+}
+
+std::optional<IndexMap> moved_map(const Group& group, IndexTable& indices,
+                                  const Instruction& instruction,
+                                  const IndexMap& map) {
+  switch (instruction.opcode) {
+    case Opcode::kOptimizationBarrier:
+      return map;
+    case Opcode::kReshape:
+    case Opcode::kBitcast:
+      return indices.delinearize(
+          indices.linearize(map, instruction.shape.dimensions),
+          operand_shape(group, instruction, 0).dimensions);
+    case Opcode::kBroadcast: {
+      IndexMap inner;
+      for (const int64_t dimension : integer_list(instruction, "dimensions")) {
+        inner.push_back(map.at(static_cast<size_t>(dimension)));
+      }
+      return inner;
+    }
+    case Opcode::kTranspose: {
+      IndexMap inner(map.size());
+      const std::vector<int64_t> permutation =
+          integer_list(instruction, "dimensions");
+      for (size_t i = 0; i < permutation.size(); ++i) {
+        inner.at(static_cast<size_t>(permutation[i])) = map.at(i);
+      }
+      return inner;
+    }
+    case Opcode::kReverse: {
+      IndexMap inner = map;
+      for (const int64_t dimension : integer_list(instruction, "dimensions")) {
+        const auto place = static_cast<size_t>(dimension);
+        const int64_t last = instruction.shape.dimensions.at(place) - 1;
+        inner.at(place) = indices.add(indices.constant(last),
+                                      indices.scale(inner.at(place), -1));
+      }
+      return inner;
+    }
+    default:
+      return std::nullopt;
+  }
 }
 
 uint64_t literal_bits(PrimitiveType type, const std::string& text) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/hlo/module.h"
+#include "data/kernel/index_expression.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -74,6 +75,12 @@ inline const Shape& operand_shape(const Group& group,
                                   size_t operand) {
   return group.at(instruction.operands[operand]).shape;
 }
+
+/// Index map of the operand of an op that only moves elements (broadcast,
+/// reshape, bitcast, transpose, reverse, opt-barrier); nothing for other ops.
+std::optional<IndexMap> moved_map(const Group& group, IndexTable& indices,
+                                  const Instruction& instruction,
+                                  const IndexMap& map);
 
 /// Bits of one element of `type`, zero-extended, from its HLO text ("1.5",
 /// "-inf", "true").

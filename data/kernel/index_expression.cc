@@ -259,9 +259,9 @@ int32_t IndexTable::linearize(std::span<const int32_t> index,
   return position;
 }
 
-std::vector<int32_t> IndexTable::delinearize(
-    int32_t position, std::span<const int64_t> dimensions) {
-  std::vector<int32_t> index(dimensions.size());
+IndexMap IndexTable::delinearize(int32_t position,
+                                 std::span<const int64_t> dimensions) {
+  IndexMap index(dimensions.size());
   int64_t stride = 1;
   for (size_t i = dimensions.size(); i-- > 0;) {
     const int32_t quotient = floor_div(position, stride);

@@ -42,6 +42,9 @@ struct IndexExpression {
   bool operator==(const IndexExpression&) const = default;
 };
 
+/// One index expression for each dimension of an op's shape.
+using IndexMap = std::vector<int32_t>;
+
 /// Owns atoms and expressions; the builders return indices of simplified
 /// expressions.
 class IndexTable {
@@ -61,13 +64,14 @@ class IndexTable {
   int32_t linearize(std::span<const int32_t> index,
                     std::span<const int64_t> dimensions);
   /// Multi-index of a row-major position.
-  std::vector<int32_t> delinearize(int32_t position,
-                                   std::span<const int64_t> dimensions);
+  IndexMap delinearize(int32_t position, std::span<const int64_t> dimensions);
 
   const IndexExpression& at(int32_t expression) const {
-    return expressions_[uint32_t(expression)];
+    return expressions_[static_cast<size_t>(expression)];
   }
-  const IndexAtom& atom(int32_t atom) const { return atoms_[uint32_t(atom)]; }
+  const IndexAtom& atom(int32_t atom) const {
+    return atoms_[static_cast<size_t>(atom)];
+  }
   const std::vector<IndexExpression>& expressions() const {
     return expressions_;
   }

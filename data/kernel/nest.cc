@@ -153,7 +153,7 @@ Status NestBuilder::add_reduction(size_t output, const Instruction& reduce,
     return unfit(reduce.name,
                  "the elements it reduces are not those of the loops");
   }
-  if (const Status ordered = check_order(reduce, spec, *map); !ordered)
+  if (Status ordered = check_order(reduce, spec, *map); !ordered)
     return ordered;
   Sink sink;
   sink.output = output;
@@ -192,7 +192,7 @@ Status NestBuilder::add_scatter(size_t output, const Instruction& scatter) {
                      // dimensions.
   whole.reduced.assign(updates.dimensions.size(), true);
   whole.reduced_extents = updates.dimensions;
-  if (const Status ordered = check_order(scatter, whole, *map); !ordered)
+  if (Status ordered = check_order(scatter, whole, *map); !ordered)
     return ordered;
   Sink sink;
   sink.output = output;
@@ -303,6 +303,7 @@ std::vector<bool> needed_members(const Group& group,
   const std::vector<InstructionId>& members = group.members();
   std::vector<bool> needed(members.size(), false);
   std::vector<InstructionId> open;
+  open.reserve(pending.size());
   for (const size_t output : pending) open.push_back(group.outputs()[output]);
   std::vector<InstructionId> seen_views;
   while (!open.empty()) {
@@ -313,12 +314,10 @@ std::vector<bool> needed_members(const Group& group,
       const size_t place = static_cast<size_t>(member - members.begin());
       if (needed[place]) continue;
       needed[place] = true;
-    } else if (!is_view(group.at(id).opcode)) {
-      continue;
-    } else if (std::find(seen_views.begin(), seen_views.end(), id) !=
-               seen_views.end()) {
-      continue;
     } else {
+      const bool seen = std::find(seen_views.begin(), seen_views.end(), id) !=
+                        seen_views.end();
+      if (seen || !is_view(group.at(id).opcode)) continue;
       seen_views.push_back(id);
     }
     for (const InstructionId operand : group.at(id).operands)
@@ -327,12 +326,30 @@ std::vector<bool> needed_members(const Group& group,
   return needed;
 }
 
-/// Lane reduces decide the loops first, then in-memory reductions, then the
-/// largest output.
-Result<Hero> choose_hero(const Group& group,
-                         const std::vector<size_t>& pending) {
+/// What the loops of a nest for one output run over, and whether it
+/// accumulates.
+Result<std::pair<InstructionId, bool>> anchor_of(const Group& group,
+                                                 InstructionId output) {
+  const Instruction& instruction = group.at(output);
+  if (instruction.opcode == Opcode::kScatter &&
+      instruction.operands.size() == 3) {
+    return std::pair{instruction.operands[2], true};
+  }
+  if (instruction.opcode == Opcode::kReduce) {
+    const Result<ReduceSpec> spec = reduce_spec(group, instruction);
+    if (!spec) return pass(spec.error());
+    if (spec->kind == ReduceKind::kSequential) {
+      return std::pair{instruction.operands[0], true};
+    }
+  }
+  return std::pair{output, false};
+}
+
+/// Anchors at the largest lane reduce that the outputs need; false if none.
+Result<bool> choose_lane_reduce(const Group& group,
+                                const std::vector<size_t>& pending,
+                                Hero& hero) {
   const std::vector<bool> needed = needed_members(group, pending);
-  Hero hero;
   int64_t best = -1;
   for (size_t i = 0; i < needed.size(); ++i) {
     const InstructionId id = group.members()[i];
@@ -346,32 +363,27 @@ Result<Hero> choose_hero(const Group& group,
     best = size;
     anchor_at(group, hero, instruction.operands[0]);
     hero.column = spec->reduced;
-    hero.reduce = id;
   }
-  if (best >= 0) return hero;
-  int64_t best_rank = -1;
+  return best >= 0;
+}
+
+/// Lane reduces decide the loops first, then in-memory reductions, then the
+/// largest output.
+Result<Hero> choose_hero(const Group& group,
+                         const std::vector<size_t>& pending) {
+  Hero hero;
+  const Result<bool> lanes = choose_lane_reduce(group, pending, hero);
+  if (!lanes) return pass(lanes.error());
+  if (*lanes) return hero;
+  std::pair<bool, int64_t> best{false, -1};
   for (const size_t output : pending) {
-    const InstructionId id = group.outputs()[output];
-    const Instruction& instruction = group.at(id);
-    InstructionId anchor = id;
-    int64_t rank = 0;
-    if (instruction.opcode == Opcode::kScatter &&
-        instruction.operands.size() == 3) {
-      anchor = instruction.operands[2];
-      rank = 1;
-    } else if (instruction.opcode == Opcode::kReduce) {
-      const Result<ReduceSpec> spec = reduce_spec(group, instruction);
-      if (!spec) return pass(spec.error());
-      if (spec->kind == ReduceKind::kSequential) {
-        anchor = instruction.operands[0];
-        rank = 1;
-      }
-    }
-    const int64_t size = element_count(group.at(anchor).shape);
-    if (rank < best_rank || (rank == best_rank && size <= best)) continue;
-    best = size;
-    best_rank = rank;
-    anchor_at(group, hero, anchor);
+    const auto anchor = anchor_of(group, group.outputs()[output]);
+    if (!anchor) return pass(anchor.error());
+    const std::pair<bool, int64_t> rank{
+        anchor->second, element_count(group.at(anchor->first).shape)};
+    if (rank <= best) continue;
+    best = rank;
+    anchor_at(group, hero, anchor->first);
   }
   return hero;
 }

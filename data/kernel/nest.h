@@ -40,7 +40,6 @@ struct Hero {
   std::vector<std::vector<int64_t>>
       factors;               ///< Of each dimension, major first.
   std::vector<bool> column;  ///< Of each dimension: reduced over lanes.
-  InstructionId reduce{};    ///< The lane reduce, if any column.
 };
 
 /// The nests of a kernel in order of execution, and the arrays that they read.

@@ -14,9 +14,6 @@
 
 namespace reprise {
 
-/// One index expression for each dimension of an op's shape.
-using IndexMap = std::vector<int32_t>;
-
 /// A value before it is placed in the loop nest. Operands are nodes; the source
 /// of a load is a place in the kernel's list of sources.
 struct Node {

@@ -45,6 +45,9 @@ int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
   }
   if (is_elementwise(instruction.opcode))
     return trace_elementwise(instruction, map);
+  if (const auto inner = moved_map(group_, indices_, instruction, map)) {
+    return value(operands.at(0), *inner);
+  }
   switch (instruction.opcode) {
     case Opcode::kConstant:
       return trace_constant(instruction, id, map);
@@ -55,48 +58,11 @@ int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
           dimension.empty() ? 0 : static_cast<size_t>(dimension[0]);
       return index_node(instruction.shape.type, map.at(which));
     }
-    case Opcode::kBroadcast: {
-      IndexMap inner;
-      for (const int64_t dimension : integer_list(instruction, "dimensions")) {
-        inner.push_back(map.at(static_cast<size_t>(dimension)));
-      }
-      return value(operands[0], inner);
-    }
-    case Opcode::kReshape:
-    case Opcode::kBitcast: {
-      const int32_t position =
-          indices_.linearize(map, instruction.shape.dimensions);
-      return value(operands[0],
-                   indices_.delinearize(
-                       position, group_.at(operands[0]).shape.dimensions));
-    }
     case Opcode::kGetTupleElement: {
       const Instruction& tuple = group_.at(operands[0]);
       if (tuple.opcode != Opcode::kTuple) return load(id, map);
       const std::vector<int64_t> index = integer_list(instruction, "index");
       return value(tuple.operands.at(static_cast<size_t>(index.at(0))), map);
-    }
-    case Opcode::kOptimizationBarrier:
-      return value(operands[0], map);
-    case Opcode::kTranspose: {
-      IndexMap inner(map.size());
-      const std::vector<int64_t> permutation =
-          integer_list(instruction, "dimensions");
-      for (size_t i = 0; i < permutation.size(); ++i) {
-        inner.at(static_cast<size_t>(permutation[i])) = map[i];
-      }
-      return value(operands[0], inner);
-    }
-    case Opcode::kReverse: {
-      IndexMap inner = map;
-      for (const int64_t dimension : integer_list(instruction, "dimensions")) {
-        int32_t& index = inner.at(static_cast<size_t>(dimension));
-        const int64_t last =
-            instruction.shape.dimensions[static_cast<size_t>(dimension)] - 1;
-        index =
-            indices_.add(indices_.constant(last), indices_.scale(index, -1));
-      }
-      return value(operands[0], inner);
     }
     case Opcode::kSlice:
       return trace_slice(instruction, map);

@@ -53,6 +53,7 @@ struct Process {
 Result<pid_t> spawn(const std::vector<std::string>& arguments,
                     const std::string& output_file) {
   std::vector<char*> vector;
+  vector.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments)
     vector.push_back(const_cast<char*>(argument.c_str()));
   vector.push_back(nullptr);
@@ -144,7 +145,7 @@ class Batches {
   Status start(
       const std::vector<std::pair<std::string, const Kernel*>>& kernels) {
     if (running_.size() >= static_cast<size_t>(std::max(options_.jobs, 1))) {
-      if (const Status finished = finish(); !finished) return finished;
+      if (Status finished = finish(); !finished) return finished;
     }
     Process process;
     process.source = cache_.temporary_name(".cc");
@@ -177,7 +178,7 @@ class Batches {
 
   Status finish_all() {
     while (!running_.empty()) {
-      if (const Status finished = finish(); !finished) return finished;
+      if (Status finished = finish(); !finished) return finished;
     }
     return {};
   }

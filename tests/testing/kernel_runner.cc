@@ -43,9 +43,15 @@ double element(PrimitiveType type, const char* bytes) {
     case PrimitiveType::kBF16:
       return std::bit_cast<float>(static_cast<uint32_t>(read<uint16_t>(bytes))
                                   << 16);
-    case PrimitiveType::kF16:
-      return static_cast<double>(
-          std::bit_cast<_Float16>(read<uint16_t>(bytes)));
+    case PrimitiveType::kF16: {
+      const int bits = read<uint16_t>(bytes);
+      const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+      const double size =
+          exponent == 31  ? (mantissa == 0 ? HUGE_VAL : std::nan(""))
+          : exponent == 0 ? std::ldexp(mantissa, -24)
+                          : std::ldexp(mantissa + 1024, exponent - 25);
+      return bits >> 15 != 0 ? -size : size;
+    }
     case PrimitiveType::kF64:
       return read<double>(bytes);
     default:

@@ -128,4 +128,23 @@ TEST(Prelude, IntegersWrapAndSaturate) {
   EXPECT_EQ(rk_power(3, 4), 81);
 }
 
+TEST(Prelude, HalfTypesComeBackFromF32) {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const auto half = static_cast<unsigned short>(bits);
+    const float f16 = rk_load_f16(half), bf16 = rk_load_bf16(half);
+    if (f16 == f16) {
+      EXPECT_EQ(rk_store_f16(f16), half);
+    }
+    if (bf16 == bf16) {
+      EXPECT_EQ(rk_store_bf16(bf16), half);
+    }
+  }
+  EXPECT_EQ(rk_load_f16(0x3555), 0.333251953125f);
+  EXPECT_EQ(rk_store_f16(65520.0f), 0x7c00);            // Rounds to infinity.
+  EXPECT_EQ(rk_store_f16(1.0f + 1.0f / 2048), 0x3c00);  // Tie to even.
+  EXPECT_EQ(rk_store_f16(1.0f + 3.0f / 2048), 0x3c02);  // Tie to even.
+  EXPECT_EQ(rk_store_f16(3.0e-8f), 0x0001);             // Subnormal, rounded.
+  EXPECT_EQ(rk_store_bf16(1.0f + 1.0f / 256), 0x3f80);  // Tie to even.
+}
+
 }  // namespace
