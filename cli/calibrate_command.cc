@@ -29,7 +29,7 @@ class CalibrateCommand : public Command {
 
   void add_flags(CLI::App& app) override {
     app.add_option("program", subject_,
-                   "trace of `reprise train` (which keeps the measurements), "
+                   "trace of `reprise train`, which keeps them, "
                    "or PROGRAM.hlo")
         ->required();
     app.add_option("--plan", plan_path_,

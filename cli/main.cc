@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -28,6 +29,17 @@ int exit_code(ErrorKind kind) {
   }
   return kExitInternal;
 }
+
+// Options as "--flag TYPE", one line each: a help page fits one screen.
+class ShortHelp : public CLI::Formatter {
+ public:
+  ShortHelp() { column_width(30); }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0 || option->get_positional()) return "";
+    const std::string type = option->get_type_name();
+    return " " + type.substr(0, type.find_first_of(": "));
+  }
+};
 
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
@@ -69,35 +81,20 @@ int run_verb(Command& command) {
 
 int run(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
-#ifdef REPRISE_HAS_train
   commands.push_back(make_train_command());
-#endif
-#ifdef REPRISE_HAS_info
   commands.push_back(make_info_command());
-#endif
-#ifdef REPRISE_HAS_replay
   commands.push_back(make_replay_command());
-#endif
-#ifdef REPRISE_HAS_calibrate
   commands.push_back(make_calibrate_command());
-#endif
-#ifdef REPRISE_HAS_optimize
   commands.push_back(make_optimize_command());
-#endif
-#ifdef REPRISE_HAS_export
   commands.push_back(make_export_command());
-#endif
-#ifdef REPRISE_HAS_hlo
   commands.push_back(make_hlo_command());
-#endif
-#ifdef REPRISE_HAS_doctor
   commands.push_back(make_doctor_command());
-#endif
 
   CLI::App app(
       "Makes distributed training faster from its own traces: "
       "profile, replay, optimize, rerun.",
       "reprise");
+  app.formatter(std::make_shared<ShortHelp>());
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", "reprise " REPRISE_VERSION);
   Command* chosen = nullptr;
@@ -131,6 +128,8 @@ int run(int argc, char** argv) {
 }  // namespace reprise
 
 int main(int argc, char** argv) {
+  // A file size limit becomes a failed write with a message.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return reprise::run(argc, argv);
   } catch (const std::exception& error) {

@@ -82,8 +82,8 @@ class OptimizeCommand : public Command {
     app.add_option("-o,--output", plan_path_, "write the plan here")
         ->required();
     app.add_option("--baseline", baseline_,
-                   "write this baseline instead: none, ddp, horovod, xla, "
-                   "ddp+fusion, horovod+fusion")
+                   "a baseline instead: none, ddp[+fusion], "
+                   "horovod[+fusion], xla")
         ->check(CLI::IsMember(baseline_names()));
     app.add_option("--only", only_, "families of moves: fusion,buckets,order")
         ->delimiter(',')

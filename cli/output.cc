@@ -95,7 +95,9 @@ void print_output(Format format, const Table& table,
       text = table_csv(table);
       break;
     case Format::kJson:
-      text = json.dump(2) + "\n";
+      text =
+          json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n";
       break;
   }
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -118,7 +120,7 @@ std::string duration_text(double nanoseconds) {
 std::string bytes_text(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
   if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
-  if (bytes >= 1e3) return fmt::format("{:.1f} KB", bytes / 1e3);
+  if (bytes >= 1e3) return fmt::format("{:.1f} kB", bytes / 1e3);
   return fmt::format("{:.0f} B", bytes);
 }
 

@@ -96,7 +96,19 @@ class TrainCommand : public Command {
       table.rows[0].push_back(
           fmt::format("{:.1f} %", 100 * json["accuracy"].back().get<double>()));
     }
+    if (json.contains("verification")) add_verification(json, table);
     print_output(format_, table, json);
+  }
+
+  static void add_verification(const nlohmann::ordered_json& json,
+                               Table& table) {
+    const auto& verification = json["verification"];
+    table.headings.push_back("worst tensor error");
+    table.rows[0].push_back(
+        fmt::format("{:.1e} ({}, limit {:.0e})",
+                    verification.at("worst_error").get<double>(),
+                    verification.at("passed").get<bool>() ? "passed" : "FAILED",
+                    verification.at("limit").get<double>()));
   }
 
   TrainRequest request_;

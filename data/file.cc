@@ -17,7 +17,8 @@ Status write_all(int descriptor, std::string_view bytes) {
     if (written < 0) return fail(ErrorKind::kIo, "{}", std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
-  if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS) {
+  if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS &&
+      errno != ENOTSUP) {
     return fail(ErrorKind::kIo, "{}", std::strerror(errno));
   }
   return {};
@@ -54,7 +55,12 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 Status write_file_atomically(const std::string& path, std::string_view bytes) {
-  const std::string temporary = path + ".tmp." + std::to_string(::getpid());
+  struct stat target {};
+  // A device or a pipe cannot be replaced by a rename: write into it.
+  const bool in_place =
+      ::stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode);
+  const std::string temporary =
+      in_place ? path : path + ".tmp." + std::to_string(::getpid());
   const int descriptor =
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
@@ -65,11 +71,11 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
   if (::close(descriptor) != 0 && written) {
     written = fail(ErrorKind::kIo, "{}", std::strerror(errno));
   }
-  if (written && ::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (written && !in_place && ::rename(temporary.c_str(), path.c_str()) != 0) {
     written = fail(ErrorKind::kIo, "{}", std::strerror(errno));
   }
   if (!written) {
-    ::unlink(temporary.c_str());
+    if (!in_place) ::unlink(temporary.c_str());
     return pass(written.error(), path + ": cannot write");
   }
   return {};

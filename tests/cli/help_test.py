@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Every help page fits one screen (24 lines of 100 columns) and exits 0."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+BIN = pathlib.Path(os.environ.get("REPRISE_BIN", "build/release/bin"))
+VERBS = ["train", "info", "replay", "calibrate", "optimize", "export", "hlo", "doctor"]
+
+
+def reprise(*arguments):
+    return subprocess.run([BIN / "reprise", *arguments], capture_output=True, text=True)
+
+
+class Help(unittest.TestCase):
+    def fits(self, *arguments):
+        done = reprise(*arguments, "--help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.strip().splitlines()
+        self.assertLessEqual(len(lines), 24, "\n".join(lines))
+        for line in lines:
+            self.assertLessEqual(len(line), 100, line)
+
+    def test_the_whole_fits_a_screen(self):
+        self.fits()
+
+    def test_every_verb_is_listed(self):
+        text = reprise("--help").stdout
+        for verb in VERBS:
+            self.assertIn(verb, text)
+
+    def test_every_verb_fits_a_screen(self):
+        for verb in VERBS:
+            with self.subTest(verb):
+                self.fits(verb)
+
+    def test_doctor_says_what_is_missing_and_fails_only_when_asked(self):
+        self.assertEqual(reprise("doctor").returncode, 0)
+        self.assertIn(reprise("doctor", "--for", "profile").returncode, (0, 4))
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
