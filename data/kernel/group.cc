@@ -168,6 +168,44 @@ bool is_kernel_type(PrimitiveType type) {
   }
 }
 
+bool is_computable(Opcode opcode, PrimitiveType type) {
+  const bool pred = type == PrimitiveType::kPred;
+  switch (opcode) {
+    case Opcode::kAdd:
+    case Opcode::kMultiply:
+    case Opcode::kMaximum:
+    case Opcode::kMinimum:
+    case Opcode::kClamp:
+    case Opcode::kCompare:
+    case Opcode::kConvert:
+    case Opcode::kCopy:
+    case Opcode::kBitcastConvert:
+    case Opcode::kSelect:
+      return true;
+    case Opcode::kAnd:
+    case Opcode::kOr:
+    case Opcode::kXor:
+    case Opcode::kNot:
+      return !is_float(type);
+    case Opcode::kShiftLeft:
+    case Opcode::kShiftRightArithmetic:
+    case Opcode::kShiftRightLogical:
+    case Opcode::kPopulationCount:
+    case Opcode::kClz:
+      return !is_float(type) && !pred;
+    case Opcode::kSubtract:
+    case Opcode::kDivide:
+    case Opcode::kRemainder:
+    case Opcode::kPower:
+    case Opcode::kAbs:
+    case Opcode::kNegate:
+    case Opcode::kSign:
+      return !pred;
+    default:
+      return is_float(type);
+  }
+}
+
 int32_t element_weight(Opcode opcode) {
   switch (opcode) {
     case Opcode::kDivide:
@@ -249,6 +287,11 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
   if (!combine || *combine == Opcode::kParameter) {
     return fail(ErrorKind::kUnsupported,
                 "{}: its to_apply is not one known binary op", reduce.name);
+  }
+  if (!is_computable(*combine, reduce.shape.type)) {
+    return fail(ErrorKind::kUnsupported, "{}: no kernel reduces {} by {}",
+                reduce.name, primitive_type_name(reduce.shape.type),
+                opcode_name(*combine));
   }
   const std::vector<int64_t>& extents =
       operand_shape(group, reduce, 0).dimensions;

@@ -174,7 +174,9 @@ Status NestBuilder::add_reduction(size_t output, const Instruction& reduce,
 Status NestBuilder::add_scatter(size_t output, const Instruction& scatter) {
   const std::optional<Opcode> combine =
       combining_opcode(group_.module(), scatter);
-  if (scatter.operands.size() != 3 || !combine) {
+  if (scatter.operands.size() != 3 || !combine ||
+      (*combine != Opcode::kParameter &&
+       !is_computable(*combine, scatter.shape.type))) {
     return fail(ErrorKind::kUnsupported,
                 "{}: no kernel for a scatter of several arrays or of "
                 "a computation that is not one binary op",

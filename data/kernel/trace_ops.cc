@@ -105,6 +105,13 @@ int32_t Trace::trace_elementwise(const Instruction& instruction,
   const PrimitiveType type = instruction.shape.type;
   const PrimitiveType from = operand_shape(group_, instruction, 0).type;
   const Opcode opcode = instruction.opcode;
+  if (!is_computable(opcode, opcode == Opcode::kSelect ? type : from)) {
+    fail_with(ErrorKind::kUnsupported,
+              instruction.name + ": no kernel computes " +
+                  std::string(opcode_name(opcode)) + " of " +
+                  std::string(primitive_type_name(from)));
+    return nodes[0];
+  }
   if (opcode == Opcode::kCopy || (opcode == Opcode::kConvert && type == from))
     return nodes[0];
   if (opcode == Opcode::kBitcastConvert &&
@@ -409,8 +416,9 @@ int32_t Trace::trace_window(const Instruction& window, const IndexMap& map) {
       count *= dimension.size;
   }
   if (!dimensions || dimensions->size() != map.size() || !combine ||
-      *combine == Opcode::kParameter || window.operands.size() != 2 ||
-      count > kWindowElements) {
+      *combine == Opcode::kParameter ||
+      !is_computable(*combine, window.shape.type) ||
+      window.operands.size() != 2 || count > kWindowElements) {
     fail_with(
         ErrorKind::kUnsupported,
         window.name +

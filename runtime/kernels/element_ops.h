@@ -94,6 +94,20 @@ struct Column {
   T operator[](int64_t k) const { return data[k * stride]; }
 };
 
+/// Of floats only; lowering lets no other type through.
+template <typename T>
+void is_finite(Column<T> a, bool* out, int64_t count) {
+  for (int64_t k = 0; k < count; ++k) {
+    if constexpr (std::is_floating_point_v<T>) {
+      out[k] = rk_is_finite(a[k]);
+    } else {
+      out[k] = true;
+    }
+  }
+}
+
+// Tables of opcodes, not logic.
+// NOLINTBEGIN(readability-function-cognitive-complexity)
 template <typename T>
 bool unary(Opcode opcode, Column<T> a, T* out, int64_t count) {
 #define REPRISE_OP(ID, FUNCTION)                                 \
@@ -201,6 +215,8 @@ bool binary(Opcode opcode, Column<T> a, Column<T> b, T* out, int64_t count) {
 #undef REPRISE_OP
   return false;
 }
+
+// NOLINTEND(readability-function-cognitive-complexity)
 
 template <typename T>
 void compare(const char* direction, Column<T> a, Column<T> b, bool* out,

@@ -60,6 +60,10 @@ class Interpreter {
   void loop(const KernelStatement& loop);
   void let(int32_t id);
   void apply(int32_t id, const KernelValue& value);
+  void apply_convert(int32_t id, const KernelValue& value);
+  void apply_select(int32_t id, const KernelValue& value);
+  void apply_clamp(int32_t id, const KernelValue& value);
+  void apply_same(int32_t id, const KernelValue& value);
   void total(int32_t id, const KernelValue& value);
   void reset(int32_t accumulator);
   void accumulate(const KernelStatement& statement);
@@ -88,7 +92,7 @@ int64_t Interpreter::evaluate_atom(const IndexAtom& atom, int64_t k) {
       int64_t result = 0;
       with_type(type_of(atom.operand), [&](auto zero) {
         using T = decltype(zero);
-        result = static_cast<int64_t>(column<T>(atom.operand)[k]);
+        result = convert<rk_s64>(column<T>(atom.operand)[k]);
       });
       return std::clamp(result, atom.low, atom.high);
     }
@@ -128,67 +132,85 @@ void Interpreter::positions(int32_t expression) {
     positions_[static_cast<size_t>(k)] = first + step * k;
 }
 
-void Interpreter::apply(int32_t id, const KernelValue& value) {
+void Interpreter::apply_convert(int32_t id, const KernelValue& value) {
   const int32_t first = value.operands[0];
-  with_type(type_of(first), [&](auto zero) {
-    using T = decltype(zero);
-    const Column<T> a = column<T>(first);
-    switch (value.opcode) {
-      case Opcode::kConvert:
-        with_type(value.type, [&](auto target) {
-          using R = decltype(target);
-          R* out = buffer<R>(id);
-          for (int64_t k = 0; k < count_; ++k) out[k] = convert<R>(a[k]);
-        });
-        return;
-      case Opcode::kBitcastConvert:
-        with_type(value.type, [&](auto target) {
-          using R = decltype(target);
-          for (int64_t k = 0; k < count_; ++k) {
-            Cell cell{};
-            to_memory(type_of(first), a[k], &cell);
-            buffer<R>(id)[k] = from_memory<R>(value.type, &cell);
-          }
-        });
-        return;
-      case Opcode::kCompare:
-        compare(value.comparison, a, column<T>(value.operands[1]),
-                buffer<bool>(id), count_);
-        return;
-      case Opcode::kSelect:
-        with_type(value.type, [&](auto chosen) {
-          using R = decltype(chosen);
-          const Column<R> on = column<R>(value.operands[1]),
-                          off = column<R>(value.operands[2]);
-          R* out = buffer<R>(id);
-          for (int64_t k = 0; k < count_; ++k)
-            out[k] = a[k] != T(0) ? on[k] : off[k];
-        });
-        return;
-      case Opcode::kIsFinite:
-        if constexpr (std::is_floating_point_v<T>) {
-          for (int64_t k = 0; k < count_; ++k)
-            buffer<bool>(id)[k] = rk_is_finite(a[k]);
+  const PrimitiveType from = type_of(first);
+  with_type(from, [&](auto zero) {
+    const auto a = column<decltype(zero)>(first);
+    with_type(value.type, [&](auto target) {
+      using R = decltype(target);
+      R* out = buffer<R>(id);
+      for (int64_t k = 0; k < count_; ++k) {
+        if (value.opcode == Opcode::kConvert) {
+          out[k] = convert<R>(a[k]);
+          continue;
         }
-        return;
-      case Opcode::kClamp: {
-        const Column<T> x = column<T>(value.operands[1]),
-                        high = column<T>(value.operands[2]);
-        for (int64_t k = 0; k < count_; ++k)
-          buffer<T>(id)[k] = rk_clamp<T>(a[k], x[k], high[k]);
-        return;
+        Cell cell{};
+        to_memory(from, a[k], &cell);
+        out[k] = from_memory<R>(value.type, &cell);
       }
-      default:
-        break;
-    }
-    T* out = buffer<T>(id);
-    const bool known =
-        value.operands[1] < 0
-            ? unary<T>(value.opcode, a, out, count_)
-            : binary<T>(value.opcode, a, column<T>(value.operands[1]), out,
-                        count_);
-    REPRISE_CHECK(known);
+    });
   });
+}
+
+void Interpreter::apply_select(int32_t id, const KernelValue& value) {
+  const Column<bool> mask = column<bool>(value.operands[0]);
+  with_type(value.type, [&](auto zero) {
+    using T = decltype(zero);
+    const Column<T> on = column<T>(value.operands[1]);
+    const Column<T> off = column<T>(value.operands[2]);
+    T* out = buffer<T>(id);
+    for (int64_t k = 0; k < count_; ++k) out[k] = mask[k] ? on[k] : off[k];
+  });
+}
+
+void Interpreter::apply_clamp(int32_t id, const KernelValue& value) {
+  with_type(value.type, [&](auto zero) {
+    using T = decltype(zero);
+    const Column<T> low = column<T>(value.operands[0]);
+    const Column<T> x = column<T>(value.operands[1]);
+    const Column<T> high = column<T>(value.operands[2]);
+    T* out = buffer<T>(id);
+    for (int64_t k = 0; k < count_; ++k) {
+      out[k] = rk_clamp<T>(low[k], x[k], high[k]);
+    }
+  });
+}
+
+/// Ops of one operand type: comparisons, is-finite, arithmetic.
+void Interpreter::apply_same(int32_t id, const KernelValue& value) {
+  with_type(type_of(value.operands[0]), [&](auto zero) {
+    using T = decltype(zero);
+    const Column<T> a = column<T>(value.operands[0]);
+    if (value.opcode == Opcode::kIsFinite) {
+      is_finite(a, buffer<bool>(id), count_);
+    } else if (value.opcode == Opcode::kCompare) {
+      compare(value.comparison, a, column<T>(value.operands[1]),
+              buffer<bool>(id), count_);
+    } else if (value.operands[1] < 0) {
+      REPRISE_CHECK(unary<T>(value.opcode, a, buffer<T>(id), count_));
+    } else {
+      REPRISE_CHECK(binary<T>(value.opcode, a, column<T>(value.operands[1]),
+                              buffer<T>(id), count_));
+    }
+  });
+}
+
+void Interpreter::apply(int32_t id, const KernelValue& value) {
+  switch (value.opcode) {
+    case Opcode::kConvert:
+    case Opcode::kBitcastConvert:
+      apply_convert(id, value);
+      break;
+    case Opcode::kSelect:
+      apply_select(id, value);
+      break;
+    case Opcode::kClamp:
+      apply_clamp(id, value);
+      break;
+    default:
+      apply_same(id, value);
+  }
   if (is_rounded(value.type)) round_to(value.type, buffer<float>(id), count_);
 }
 

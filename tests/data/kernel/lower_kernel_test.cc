@@ -188,6 +188,23 @@ TEST_F(LowerKernel, RefusesWithTheReason) {
   EXPECT_NE(dot.error().message.find("dot"), std::string::npos);
 }
 
+TEST_F(LowerKernel, RefusesOpsThatTheirTypeDoesNotHave) {
+  for (const char* op : {"f32[4] and(x, x)", "f32[4] not(x)", "s32[4] tanh(i)",
+                         "pred[4] divide(p, p)", "f32[4] shift-left(x, x)"}) {
+    const auto module = parse_hlo(
+        fmt::format("HloModule m\nENTRY e {{ x = f32[4] parameter(0)\n"
+                    "i = s32[4] parameter(1)\np = pred[4] parameter(2)\n"
+                    "ROOT bad = {} }}\n",
+                    op));
+    if (!module) continue;  // The verifier was faster.
+    const InstructionId root = module->entry_computation().root;
+    const auto kernel = lower_kernel(*module, {&root, 1}, {&root, 1});
+    ASSERT_FALSE(kernel) << op;
+    EXPECT_EQ(kernel.error().kind, ErrorKind::kUnsupported) << op;
+    EXPECT_NE(kernel.error().message.find("bad"), std::string::npos) << op;
+  }
+}
+
 TEST_F(LowerKernel, UnrelatedOutputsGetNestsOfTheirOwn) {
   const auto kernel = lower({"rows", "scores"}, {"rows", "scores"});
   ASSERT_TRUE(kernel) << kernel.error().message;
