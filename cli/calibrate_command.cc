@@ -6,10 +6,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/calibration_run.h"
 #include "cli/command.h"
-#include "cli/launcher.h"
 #include "cli/output.h"
-#include "cli/process.h"
 #include "cli/program.h"
 #include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
@@ -66,14 +65,14 @@ class CalibrateCommand : public Command {
     }
     const Result<LoweredProgram> program = load(trace);
     if (!program) return pass(program.error());
-    const Result<Trace> solo = run_recorded(*program, true);
+    const Result<Trace> solo = run_recorded(*program, true, steps_of_run());
     if (!solo) return pass(solo.error());
     Result<std::vector<Measurement>> measurements =
         measurements_of(*solo, program->schedule);
     if (!measurements) return pass(measurements.error());
     if (trace && plan_path_.empty() && program->plan.ranks > 1) {
       const Result<std::vector<Measurement>> contention =
-          measure_contention(*trace, *program, *measurements);
+          measure_contention(*trace, *program, *measurements, steps_of_run());
       if (!contention) return pass(contention.error());
       measurements->insert(measurements->end(), contention->begin(),
                            contention->end());
@@ -85,6 +84,8 @@ class CalibrateCommand : public Command {
   }
 
  private:
+  CalibrationSteps steps_of_run() const { return {steps_, warmup_}; }
+
   Result<LoweredProgram> load(const std::optional<Trace>& trace) const {
     if (trace) return lowered_program_of(*trace, subject_, plan_path_);
     const std::filesystem::path beside =
@@ -96,49 +97,6 @@ class CalibrateCommand : public Command {
       ranks = manifest->ranks;
     }
     return load_lowered_program(subject_, plan_path_, ranks);
-  }
-
-  // Runs the program on all its ranks; solo: without communication.
-  Result<Trace> run_recorded(const LoweredProgram& program, bool solo) const {
-    Result<TemporaryDirectory> directory = TemporaryDirectory::create();
-    if (!directory) return pass(directory.error());
-    const Result<std::string> hlo = materialize(program, directory->path());
-    if (!hlo) return pass(hlo.error());
-    TrainRequest request;
-    request.program = *hlo;
-    request.plan = directory->path() + "/program.plan.json";
-    request.ranks = program.plan.ranks;
-    request.steps = steps_;
-    request.warmup = warmup_;
-    request.solo = solo;
-    request.record = true;
-    Result<TrainOutcome> outcome = run_trainer(request);
-    if (!outcome) return pass(outcome.error());
-    if (outcome->exit_status != 0) {
-      return fail(ErrorKind::kDevice,
-                  "the calibration run ended with exit status {}; see above",
-                  outcome->exit_status);
-    }
-    return std::move(outcome->trace);
-  }
-
-  // Runs the recorded units once more in an order that overlaps them with
-  // communication, which the recorded plan may never do.
-  Result<std::vector<Measurement>> measure_contention(
-      Trace& trace, const LoweredProgram& program,
-      const std::vector<Measurement>& solo) const {
-    LoweredProgram overlapped = program;
-    overlapped.plan.order = overlapped_order(program.schedule);
-    Result<Schedule> lowered = lower_under(program, overlapped.plan);
-    if (!lowered) return pass(lowered.error(), "overlapped order");
-    overlapped.schedule = *std::move(lowered);
-    Result<Trace> beside = run_recorded(overlapped, false);
-    if (!beside) return pass(beside.error());
-    Trace aligned = trace;
-    align_clocks(aligned);
-    align_clocks(*beside);
-    return contention_measurements({aligned, program.schedule},
-                                   {*beside, overlapped.schedule}, solo);
   }
 
   // Newer measurements replace older ones of the same key and context.

@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <map>
 #include <optional>
 #include <thread>
 
+#include "cli/calibration_run.h"
 #include "cli/command.h"
-#include "cli/launcher.h"
 #include "cli/output.h"
-#include "cli/process.h"
 #include "cli/program.h"
 #include "costmodel/cost_database.h"
 #include "costmodel/fit_costs.h"
@@ -126,6 +127,7 @@ class OptimizeCommand : public Command {
     if (!program) return pass(program.error());
     program_ = *std::move(program);
     if (const Status known = load_known(); !known) return pass(known.error());
+    knows_contention_ = has_contention();
     const Result<CostModel> costs = fit();
     if (!costs) return pass(costs.error(), trace_path_);
     return baseline_.empty() ? search(*costs) : write_baseline(*costs);
@@ -171,33 +173,82 @@ class OptimizeCommand : public Command {
   /// Runs a plan without communication and fits prices anew. Measurements go to
   /// the trace and the database, where `reprise replay` finds them.
   Result<CostModel> measure(const Plan& plan) {
-    Result<TemporaryDirectory> directory = TemporaryDirectory::create();
-    if (!directory) return pass(directory.error());
-    const Result<Schedule> schedule = lower_under(program_, plan);
-    if (!schedule) return pass(schedule.error());
+    if (!knows_contention_) {
+      const Status known = measure_recorded();
+      if (!known) return pass(known.error());
+    }
     LoweredProgram under = program_;
     under.plan = plan;
-    const Result<std::string> hlo = materialize(under, directory->path());
-    if (!hlo) return pass(hlo.error());
-    TrainRequest request;
-    request.program = *hlo;
-    request.plan = directory->path() + "/program.plan.json";
-    request.ranks = plan.ranks;
-    request.steps = kMeasuredSteps;
-    request.warmup = kMeasuredWarmup;
-    request.solo = request.record = true;
-    const Result<TrainOutcome> outcome = run_trainer(request);
-    if (!outcome) return pass(outcome.error());
-    if (outcome->exit_status != 0) {
-      return fail(ErrorKind::kDevice, "the solo run ended with exit status {}",
-                  outcome->exit_status);
-    }
-    const auto measurements = measurements_of(outcome->trace, *schedule);
-    if (!measurements) return pass(measurements.error());
-    known_.insert(known_.end(), measurements->begin(), measurements->end());
-    measured_.insert(measured_.end(), measurements->begin(),
-                     measurements->end());
+    Result<Schedule> schedule = lower_under(program_, plan);
+    if (!schedule) return pass(schedule.error());
+    under.schedule = *std::move(schedule);
+    const auto solo = solo_run(under);
+    if (!solo) return pass(solo.error());
+    keep(*solo);
     return fit();
+  }
+
+  /// A solo run, with its times brought to the machine speed of the first one,
+  /// told by the library calls that every plan shares.
+  Result<std::vector<Measurement>> solo_run(const LoweredProgram& program) {
+    const Result<Trace> trace = run_recorded(program, true, kMeasuredSteps);
+    if (!trace) return pass(trace.error());
+    Result<std::vector<Measurement>> solo =
+        measurements_of(*trace, program.schedule);
+    if (!solo) return solo;
+    std::vector<double> ratios;
+    for (const Measurement& each : *solo) {
+      if (each.key.rfind("dot:", 0) != 0 || each.median_ns <= 0) continue;
+      const auto first = reference_.find(each.key);
+      if (first == reference_.end()) continue;
+      ratios.push_back(static_cast<double>(first->second) /
+                       static_cast<double>(each.median_ns));
+    }
+    if (ratios.empty()) {
+      for (const Measurement& each : *solo) {
+        reference_.emplace(each.key, each.median_ns);
+      }
+      return solo;
+    }
+    std::nth_element(ratios.begin(),
+                     ratios.begin() + static_cast<int64_t>(ratios.size() / 2),
+                     ratios.end());
+    const double scale = ratios[ratios.size() / 2];
+    for (Measurement& each : *solo) {
+      each.median_ns =
+          std::llround(static_cast<double>(each.median_ns) * scale);
+    }
+    return solo;
+  }
+
+  /// What the recorded run itself cannot tell: its units alone, and how compute
+  /// and communication slow each other down.
+  Status measure_recorded() {
+    knows_contention_ = true;
+    const auto solo = solo_run(program_);
+    if (!solo) return pass(solo.error());
+    keep(*solo);
+    if (program_.plan.ranks < 2) return {};
+    const auto contention =
+        measure_contention(trace_, program_, *solo, kMeasuredSteps);
+    if (!contention) return pass(contention.error());
+    keep(*contention);
+    return {};
+  }
+
+  void keep(const std::vector<Measurement>& measurements) {
+    known_.insert(known_.end(), measurements.begin(), measurements.end());
+    measured_.insert(measured_.end(), measurements.begin(), measurements.end());
+  }
+
+  /// Whether an earlier calibration told the slow-downs.
+  bool has_contention() const {
+    const auto tells = [](const Measurement& each) {
+      return each.context == kBesideContext;
+    };
+    return std::any_of(known_.begin(), known_.end(), tells) ||
+           std::any_of(trace_.measurements.begin(), trace_.measurements.end(),
+                       tells);
   }
 
   Status keep_measurements() {
@@ -291,7 +342,7 @@ class OptimizeCommand : public Command {
     print_output(format_, table, json);
   }
 
-  static constexpr int64_t kMeasuredSteps = 8, kMeasuredWarmup = 2;
+  static constexpr CalibrationSteps kMeasuredSteps{.steps = 7, .warmup = 2};
 
   std::string trace_path_, plan_path_, baseline_, time_limit_, costs_path_;
   std::vector<std::string> only_;
@@ -302,6 +353,8 @@ class OptimizeCommand : public Command {
   Trace trace_;
   LoweredProgram program_;
   std::vector<Measurement> known_, measured_;
+  std::map<std::string, int64_t> reference_;  ///< First solo run, by key.
+  bool knows_contention_ = false;
 };
 
 }  // namespace

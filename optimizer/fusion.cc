@@ -16,6 +16,10 @@ constexpr double kLongestDelay = 0.02;
 /// More arguments than this make a kernel that the compiler no longer
 /// vectorizes well.
 constexpr size_t kMaxOpsOfGroup = 120;
+/// A merge is undone when its parts cost less than this share of it: prices of
+/// parts and whole come from different runs, and the smaller of two noisy sums
+/// is biased.
+constexpr double kLeastGainOfSplit = 0.9;
 constexpr double kNanosecondsPerSecond = 1e9;
 
 struct Figures {
@@ -299,8 +303,8 @@ std::vector<FusionGroup> FusionTree::choose(const CostModel& costs,
     if (nodes_[i].left < 0) continue;
     const double parts = best[static_cast<size_t>(nodes_[i].left)] +
                          best[static_cast<size_t>(nodes_[i].right)];
-    split[i] = parts < best[i];
-    best[i] = std::min(best[i], parts);
+    split[i] = parts < kLeastGainOfSplit * best[i];
+    if (split[i]) best[i] = parts;
   }
   std::vector<const Node*> chosen;
   std::vector<size_t> stack;

@@ -38,6 +38,7 @@ class Optimizer {
   Status measure_fusion(const FusionTree& tree);
   Status price_baselines();
   Status search();
+  Status take_turns(const Plan& start);
   Status finish();
 
   const Module& module_;
@@ -48,6 +49,7 @@ class Optimizer {
   const std::chrono::steady_clock::time_point begin_ =
       std::chrono::steady_clock::now();
   std::chrono::steady_clock::duration measuring_{};
+  double share_ = 1;  ///< Of the time limit, that may be spent by now.
   std::unique_ptr<PlanPricer> pricer_;
   std::vector<FusionGroup> fusion_;
   std::map<std::string, int64_t> baselines_;
@@ -57,9 +59,10 @@ class Optimizer {
 
 bool Optimizer::out_of_time() const {
   if (options_.should_stop && options_.should_stop()) return true;
-  return options_.time_limit &&
-         std::chrono::steady_clock::now() - begin_ - measuring_ >=
-             *options_.time_limit;
+  if (!options_.time_limit) return false;
+  const auto searching = std::chrono::steady_clock::now() - begin_ - measuring_;
+  return std::chrono::duration<double>(searching) >=
+         share_ * std::chrono::duration<double>(*options_.time_limit);
 }
 
 Plan Optimizer::base_plan() const {
@@ -148,19 +151,28 @@ Status Optimizer::search() {
     search_->offer(std::move(*idle));
   }
   search_->offer(std::move(*as_recorded));
+  return take_turns(start);
+}
+
+Status Optimizer::take_turns(const Plan& start) {
   int64_t last = std::numeric_limits<int64_t>::max();
-  for (uint64_t round = 0; round < kJointRounds && !out_of_time(); ++round) {
+  for (uint64_t round = 0; round < kJointRounds; ++round) {
+    const auto spent = static_cast<double>(round) / kJointRounds;
     if (options_.buckets) {
+      share_ = spent + 0.5 / kJointRounds;
       Status ok = search_->solve_buckets_by_replay(start);
       if (ok) ok = search_->refine_buckets(options_.evaluations / kJointRounds);
       if (!ok) return ok;
     }
-    if (options_.order && !out_of_time()) {
+    if (options_.order) {
+      share_ = spent + 1.0 / kJointRounds;
       Status ok =
           search_->refine_order(options_.order_evaluations / kJointRounds);
       if (!ok) return ok;
     }
-    if (!search_->has_best() || search_->best().step_time_ns >= last) break;
+    share_ = 1;
+    if (out_of_time() || !search_->has_best()) break;
+    if (search_->best().step_time_ns >= last) break;
     last = search_->best().step_time_ns;
   }
   return {};

@@ -32,7 +32,7 @@ struct OptimizeOptions {
   std::optional<std::chrono::nanoseconds> time_limit =
       {};  ///< Of the search; measuring does not count.
   uint64_t evaluations =
-      200;  ///< Plans lowered and replayed in the bucket search.
+      300;  ///< Plans lowered and replayed in the bucket search.
   uint64_t order_evaluations =
       60000;  ///< Schedules and MIP nodes in the order search.
   int64_t memory_limit_bytes = 0;  ///< Arena of the schedule; 0 = none.

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int kMaxRounds =
     6;  ///< Of dynamic program and replay; it settles in two or three.
+/// Edits of borders without progress after which local search ends.
+constexpr int kIdleEdits = 200;
 /// An order found by search replaces the plain one only when it gains this
 /// share: less is within the noise of any run, and plain orders bear noise
 /// better.
@@ -161,16 +163,19 @@ Status PlanSearch::refine_buckets(uint64_t evaluations) {
   if (best_ == nullptr) return {};
   const Gradients gradients = gradients_of(pricer_, *best_);
   if (gradients.list.size() < 2) return {};
-  std::mt19937_64 random(options_.seed);
+  std::mt19937_64 random(options_.seed + pricer_.evaluations());
   std::vector<size_t> borders = borders_of(gradients, best_->plan);
   const Plan base = best_->plan;
   int64_t best_time = std::numeric_limits<int64_t>::max();
   const uint64_t end = pricer_.evaluations() + evaluations;
   std::vector<size_t> trial = borders;
-  while (pricer_.evaluations() < end && !out_of_time_()) {
+  for (int idle = 0;
+       idle < kIdleEdits && pricer_.evaluations() < end && !out_of_time_();
+       ++idle) {
     auto candidate = with_borders(base, gradients, trial);
     if (!candidate) return pass(candidate.error());
     if ((*candidate)->step_time_ns <= best_time && fits(**candidate)) {
+      if ((*candidate)->step_time_ns < best_time) idle = 0;
       best_time = (*candidate)->step_time_ns;
       borders = trial;
     }
@@ -193,7 +198,7 @@ void PlanSearch::remember_order() {
 }
 
 Status PlanSearch::refine_order(uint64_t evaluations) {
-  if (best_ == nullptr) return {};
+  if (best_ == nullptr || out_of_time_()) return {};
   const auto alone =
       order_graph_of(best_->graph, alone_durations(best_->priced));
   if (!alone) return pass(alone.error());

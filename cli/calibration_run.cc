@@ -1,0 +1,51 @@
+#include "cli/calibration_run.h"
+
+#include "cli/launcher.h"
+#include "cli/process.h"
+#include "costmodel/calibration.h"
+#include "replay/clock_alignment.h"
+
+namespace reprise {
+
+Result<Trace> run_recorded(const LoweredProgram& program, bool solo,
+                           const CalibrationSteps& steps) {
+  Result<TemporaryDirectory> directory = TemporaryDirectory::create();
+  if (!directory) return pass(directory.error());
+  const Result<std::string> hlo = materialize(program, directory->path());
+  if (!hlo) return pass(hlo.error());
+  TrainRequest request;
+  request.program = *hlo;
+  request.plan = directory->path() + "/program.plan.json";
+  request.ranks = program.plan.ranks;
+  request.steps = steps.steps;
+  request.warmup = steps.warmup;
+  request.solo = solo;
+  request.record = true;
+  Result<TrainOutcome> outcome = run_trainer(request);
+  if (!outcome) return pass(outcome.error());
+  if (outcome->exit_status != 0) {
+    return fail(ErrorKind::kDevice,
+                "the calibration run ended with exit status {}; see above",
+                outcome->exit_status);
+  }
+  return std::move(outcome->trace);
+}
+
+Result<std::vector<Measurement>> measure_contention(
+    const Trace& trace, const LoweredProgram& program,
+    const std::vector<Measurement>& solo, const CalibrationSteps& steps) {
+  LoweredProgram overlapped = program;
+  overlapped.plan.order = overlapped_order(program.schedule);
+  Result<Schedule> lowered = lower_under(program, overlapped.plan);
+  if (!lowered) return pass(lowered.error(), "overlapped order");
+  overlapped.schedule = *std::move(lowered);
+  Result<Trace> beside = run_recorded(overlapped, false, steps);
+  if (!beside) return pass(beside.error());
+  Trace aligned = trace;
+  align_clocks(aligned);
+  align_clocks(*beside);
+  return contention_measurements({aligned, program.schedule},
+                                 {*beside, overlapped.schedule}, solo);
+}
+
+}  // namespace reprise
