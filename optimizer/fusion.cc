@@ -20,6 +20,8 @@ constexpr size_t kMaxOpsOfGroup = 120;
 /// parts and whole come from different runs, and the smaller of two noisy sums
 /// is biased.
 constexpr double kLeastGainOfSplit = 0.9;
+/// A roofline is no reason to think that a merge saves less than this leaves.
+constexpr double kMostOfParts = 0.9;
 constexpr double kNanosecondsPerSecond = 1e9;
 
 struct Figures {
@@ -108,10 +110,9 @@ class FusionTree::Builder {
   }
 
   /// The fused price from the parts' own: less one launch and the traffic
-  /// saved, never below the roofline, unless the very kernel has been measured.
+  /// saved, not below the roofline. Measured prices of fused kernels are left
+  /// to `choose`, so that merges do not depend on what happened to be measured.
   double fused_price(const Figures& fused, const Node& a, const Node& b) const {
-    const UnitPrice price = costs_.price(unit_of(fused));
-    if (price.source != PriceSource::kModelled) return price.alone_ns;
     double estimate = a.estimate_ns + b.estimate_ns - costs_.unit_overhead_ns;
     if (costs_.bytes_per_s > 0) {
       estimate -= (a.bytes + b.bytes - fused.bytes) / costs_.bytes_per_s *
@@ -121,7 +122,13 @@ class FusionTree::Builder {
       const double recomputed = std::max(0.0, fused.flops - a.flops - b.flops);
       estimate += recomputed / costs_.flops_per_s * kNanosecondsPerSecond;
     }
-    return std::max(estimate, price.alone_ns);
+    const Roofline roofline{.flops_per_s = costs_.flops_per_s,
+                            .bytes_per_s = costs_.bytes_per_s,
+                            .overhead_ns = costs_.unit_overhead_ns};
+    const double floor =
+        std::min(roofline.price_ns(fused.flops, fused.bytes),
+                 kMostOfParts * (a.estimate_ns + b.estimate_ns));
+    return std::max(estimate, floor);
   }
 
   /// Structure of a pair: both kernels, which arguments they share, and what is

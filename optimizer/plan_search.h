@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ Result<PricedPlanPtr> order_with_idle_updates(
     PlanPricer& pricer, const PricedPlan& plan,
     const std::vector<std::string>& compute_order = {});
 
+/// What the search minimises: the replayed step time, plus a little for every
+/// collective, so that of nearly equal plans the one of fewer meetings wins.
+int64_t search_score(const PricedPlan& plan);
+
 class PlanSearch {
  public:
   PlanSearch(PlanPricer& pricer, const OptimizeOptions& options,
@@ -30,7 +35,7 @@ class PlanSearch {
         options_(options),
         out_of_time_(std::move(out_of_time)) {}
 
-  /// Takes a plan as a candidate; the better one stays.
+  /// Takes a plan as a candidate; the one of lower score stays.
   void offer(PricedPlanPtr candidate);
   /// Buckets by dynamic program on the replayed timeline, repeated while it
   /// helps. Compute runs in the best plan's order, if there is one.
@@ -43,6 +48,9 @@ class PlanSearch {
 
   bool has_best() const { return best_ != nullptr; }
   const PricedPlan& best() const { return *best_; }
+  /// The shortest step of any plan offered, whatever its score.
+  const Plan& fastest() const { return fastest_; }
+  int64_t fastest_ns() const { return fastest_ns_; }
   const std::vector<std::string>& log() const { return log_; }
   uint64_t order_evaluations() const { return order_evaluations_; }
 
@@ -58,6 +66,8 @@ class PlanSearch {
   const OptimizeOptions& options_;
   Deadline out_of_time_;
   PricedPlanPtr best_;
+  Plan fastest_;
+  int64_t fastest_ns_ = std::numeric_limits<int64_t>::max();
   std::vector<std::string> compute_order_;  ///< Of the best searched order.
   std::vector<std::string> log_;
   uint64_t order_evaluations_ = 0;
