@@ -65,14 +65,19 @@ class CalibrateCommand : public Command {
     }
     const Result<LoweredProgram> program = load(trace);
     if (!program) return pass(program.error());
-    const Result<Trace> solo = run_recorded(*program, true, steps_of_run());
+    // Alone and with both streams busy, in an order that keeps both busy.
+    const bool both = trace && plan_path_.empty() && program->plan.ranks > 1;
+    const Result<LoweredProgram> run =
+        both ? overlapped_program(*program) : program;
+    if (!run) return pass(run.error());
+    const Result<Trace> solo = run_recorded(*run, true, steps_of_run());
     if (!solo) return pass(solo.error());
     Result<std::vector<Measurement>> measurements =
-        measurements_of(*solo, program->schedule);
+        measurements_of(*solo, run->schedule);
     if (!measurements) return pass(measurements.error());
-    if (trace && plan_path_.empty() && program->plan.ranks > 1) {
-      const Result<std::vector<Measurement>> contention =
-          measure_contention(*trace, *program, *measurements, steps_of_run());
+    if (both) {
+      const Result<std::vector<Measurement>> contention = measure_contention(
+          *trace, *program, *run, *measurements, steps_of_run());
       if (!contention) return pass(contention.error());
       measurements->insert(measurements->end(), contention->begin(),
                            contention->end());

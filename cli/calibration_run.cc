@@ -31,14 +31,19 @@ Result<Trace> run_recorded(const LoweredProgram& program, bool solo,
   return std::move(outcome->trace);
 }
 
-Result<std::vector<Measurement>> measure_contention(
-    const Trace& trace, const LoweredProgram& program,
-    const std::vector<Measurement>& solo, const CalibrationSteps& steps) {
+Result<LoweredProgram> overlapped_program(const LoweredProgram& program) {
   LoweredProgram overlapped = program;
   overlapped.plan.order = overlapped_order(program.schedule);
   Result<Schedule> lowered = lower_under(program, overlapped.plan);
   if (!lowered) return pass(lowered.error(), "overlapped order");
   overlapped.schedule = *std::move(lowered);
+  return overlapped;
+}
+
+Result<std::vector<Measurement>> measure_contention(
+    const Trace& trace, const LoweredProgram& program,
+    const LoweredProgram& overlapped, const std::vector<Measurement>& solo,
+    const CalibrationSteps& steps) {
   Result<Trace> beside = run_recorded(overlapped, false, steps);
   if (!beside) return pass(beside.error());
   Trace aligned = trace;

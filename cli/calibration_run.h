@@ -21,11 +21,15 @@ struct CalibrationSteps {
 Result<Trace> run_recorded(const LoweredProgram& program, bool solo,
                            const CalibrationSteps& steps);
 
-/// Runs the recorded units once more in an order that overlaps them with
-/// communication, which the recorded plan may never do. `program` is what
-/// `trace` ran, `solo` its units measured without communication.
+/// The program in an order that overlaps compute and communication, which its
+/// plan may never do; units then also find caches as other plans leave them.
+Result<LoweredProgram> overlapped_program(const LoweredProgram& program);
+
+/// Measures the slow-downs from a run of `overlapped`, against what `trace`
+/// recorded of `program` and `solo`, a solo run of `overlapped`.
 Result<std::vector<Measurement>> measure_contention(
     const Trace& trace, const LoweredProgram& program,
-    const std::vector<Measurement>& solo, const CalibrationSteps& steps);
+    const LoweredProgram& overlapped, const std::vector<Measurement>& solo,
+    const CalibrationSteps& steps);
 
 }  // namespace reprise

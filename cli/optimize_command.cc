@@ -225,12 +225,14 @@ class OptimizeCommand : public Command {
   /// and communication slow each other down.
   Status measure_recorded() {
     knows_contention_ = true;
-    const auto solo = solo_run(program_);
+    if (program_.plan.ranks < 2) return {};
+    const Result<LoweredProgram> overlapped = overlapped_program(program_);
+    if (!overlapped) return pass(overlapped.error());
+    const auto solo = solo_run(*overlapped);
     if (!solo) return pass(solo.error());
     keep(*solo);
-    if (program_.plan.ranks < 2) return {};
-    const auto contention =
-        measure_contention(trace_, program_, *solo, kMeasuredSteps);
+    const auto contention = measure_contention(trace_, program_, *overlapped,
+                                               *solo, kMeasuredSteps);
     if (!contention) return pass(contention.error());
     keep(*contention);
     return {};

@@ -94,14 +94,7 @@ Result<std::vector<Measurement>> contention_measurements(
   const std::vector<RecordedStep> steps = middle_half(*std::move(both));
 
   std::vector<Measurement> result;
-  const ComputeSlowdowns found =
-      fit_compute_slowdowns(steps, overlapped.schedule, solo);
-  if (found.library) {
-    result.push_back(factor("library", *found.library, steps.size()));
-  }
-  if (found.kernel) {
-    result.push_back(factor("kernel", *found.kernel, steps.size()));
-  }
+  double bandwidth = 0;
   TransfersByKey transfers = collect_transfers(base_steps, recorded.schedule);
   for (auto& [key, samples] : collect_transfers(steps, overlapped.schedule)) {
     std::vector<TransferSample>& all = transfers[key];
@@ -111,9 +104,17 @@ Result<std::vector<Measurement>> contention_measurements(
       all.push_back(sample);
     }
     const CollectiveFit fit = fit_collective(all);
-    if (!fit.slowdown_fitted) continue;
+    bandwidth = std::max(bandwidth, fit.price.bandwidth_bytes_per_s);
+    if (!fit.slowdown_fitted || !result.empty()) continue;
     result.push_back(factor("collective", fit.slowdown, all.size()));
-    break;
+  }
+  const ComputeSlowdowns found = fit_compute_slowdowns(
+      steps, overlapped.schedule, solo, default_contention(bandwidth));
+  if (found.library) {
+    result.push_back(factor("library", *found.library, steps.size()));
+  }
+  if (found.kernel) {
+    result.push_back(factor("kernel", *found.kernel, steps.size()));
   }
   return result;
 }

@@ -9,21 +9,27 @@
 
 namespace reprise {
 
-/// One duration of one unit, or the mean of `weight` of them.
+/// One run of one unit.
 struct ContentionSample {
   double duration_ns = 0;
   double beside_ns = 0;  ///< Of it, beside a transfer in flight.
-  double weight = 1;
 };
-/// Samples by structural key: those of one key would all take the same time
-/// without communication.
-using ContentionSamples = std::map<std::string, std::vector<ContentionSample>>;
 
-/// Finds the slow-down s >= 1 under which the alone-times
-///   duration - (1 - 1/s) beside
-/// of each key scatter least (relative variance, keys weighted by their time).
-/// Returns nothing when no key ran both ways often enough to tell.
-std::optional<double> fit_slowdown(const ContentionSamples& samples);
+/// All runs of the units of one structural key.
+struct ContentionKey {
+  double alone_ns = 0;  ///< Known time alone; 0: from the runs beside nothing.
+  std::vector<ContentionSample> samples = {};
+};
+
+/// Finds the slow-down s >= 1 under which all runs together take as long as
+/// their times alone:  sum(duration) = sum(alone) + (1 - 1/s) sum(beside).
+/// Totals, because a single run tells nothing: a unit that a transfer pushes
+/// off its core is beside that transfer for as long as it is pushed off. The
+/// less time was spent beside transfers, the more the result is drawn to
+/// `expected`. Returns nothing when no key ran beside transfers, or none has a
+/// time alone.
+std::optional<double> fit_slowdown(
+    const std::map<std::string, ContentionKey>& keys, double expected);
 
 /// Time alone of one sample under a slow-down.
 inline double alone_ns(double duration_ns, double beside_ns, double slowdown) {

@@ -51,15 +51,20 @@ SoloByKey solo_by_key(std::span<const Measurement> measurements) {
   return by_key;
 }
 
-// How much longer units take in this trace than in the solo run where no
-// transfer was beside them: medians against means, other processes, clocks.
-double solo_bias(const SamplesByKey& by_key, const SoloByKey& solo) {
+bool is_library(const KeySamples& key) {
+  return key.unit->kind == UnitKind::kLibrary;
+}
+
+// How much longer units of a kind take in this trace than in the solo run where
+// no transfer was beside them: means against medians, other processes, clocks.
+double solo_bias(const SamplesByKey& by_key, const SoloByKey& solo,
+                 bool library) {
   constexpr double kApart = 0.05;  // Share beside transfers that still counts.
   constexpr double kLeastTime_ns = 1e5;
   double here_ns = 0, there_ns = 0;
   for (const auto& [key, value] : by_key) {
     const auto found = solo.find(key);
-    if (found == solo.end()) continue;
+    if (found == solo.end() || is_library(value) != library) continue;
     for (const ContentionSample& sample : value.samples) {
       if (sample.beside_ns > kApart * sample.duration_ns) continue;
       here_ns += sample.duration_ns;
@@ -70,21 +75,18 @@ double solo_bias(const SamplesByKey& by_key, const SoloByKey& solo) {
 }
 
 std::optional<double> slowdown_of_kind(const SamplesByKey& by_key,
-                                       const SoloByKey& solo, double bias,
-                                       bool library) {
-  ContentionSamples samples;
+                                       const SoloByKey& solo, bool library,
+                                       double expected) {
+  const double bias = solo_bias(by_key, solo, library);
+  std::map<std::string, ContentionKey> keys;
   for (const auto& [key, value] : by_key) {
-    if ((value.unit->kind == UnitKind::kLibrary) != library) continue;
-    samples[key] = value.samples;
+    if (is_library(value) != library) continue;
+    keys[key].samples = value.samples;
     if (const auto found = solo.find(key); found != solo.end()) {
-      const double weight = static_cast<double>(value.samples.size());
-      samples[key].push_back(
-          {.duration_ns = bias * static_cast<double>(found->second->median_ns),
-           .beside_ns = 0,
-           .weight = weight});
+      keys[key].alone_ns = bias * static_cast<double>(found->second->median_ns);
     }
   }
-  return fit_slowdown(samples);
+  return fit_slowdown(keys, expected);
 }
 
 UnitPrice price_of(const KeySamples& key, double slowdown) {
@@ -158,33 +160,33 @@ void fit_rooflines(const SamplesByKey& by_key, CostModel& costs) {
 
 ComputeSlowdowns fit_compute_slowdowns(
     const std::vector<RecordedStep>& steps, const Schedule& recorded,
-    std::span<const Measurement> measurements) {
+    std::span<const Measurement> measurements, const Contention& expected) {
   const SamplesByKey by_key = collect(steps, recorded);
   const SoloByKey solo = solo_by_key(measurements);
-  const double bias = solo_bias(by_key, solo);
-  return {.library = slowdown_of_kind(by_key, solo, bias, true),
-          .kernel = slowdown_of_kind(by_key, solo, bias, false)};
+  return {.library = slowdown_of_kind(by_key, solo, true, expected.library),
+          .kernel = slowdown_of_kind(by_key, solo, false, expected.kernel)};
 }
 
 void fit_units(const std::vector<RecordedStep>& steps, const Schedule& recorded,
                std::span<const Measurement> measurements, CostModel& costs) {
-  const SamplesByKey by_key = collect(steps, recorded);
-  const SoloByKey solo = solo_by_key(measurements);
-  const double bias = solo_bias(by_key, solo);
   Contention& contention = costs.contention;
   const ComputeSlowdowns found =
-      fit_compute_slowdowns(steps, recorded, measurements);
+      fit_compute_slowdowns(steps, recorded, measurements, contention);
   contention.library = found.library.value_or(contention.library);
   contention.kernel = found.kernel.value_or(contention.kernel);
+  const SamplesByKey by_key = collect(steps, recorded);
   for (const auto& [key, value] : by_key) {
     costs.units[key] =
         price_of(value, contention_of(costs.contention, *value.unit));
   }
   fit_rooflines(by_key, costs);
+  // No entry of the trace's own is replaced. A measurement does not say of what
+  // kind its unit was; what the trace lacks is mostly fused kernels.
+  const SoloByKey solo = solo_by_key(measurements);
+  const double bias = solo_bias(by_key, solo, false);
   for (const auto& [key, measurement] : solo) {
     const double samples =
         std::max(1.0, static_cast<double>(measurement->samples));
-    // No entry of the trace's own is replaced.
     costs.units.insert(
         {key,
          {.alone_ns = bias * static_cast<double>(measurement->median_ns),

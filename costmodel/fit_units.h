@@ -18,7 +18,7 @@ struct ComputeSlowdowns {
 };
 ComputeSlowdowns fit_compute_slowdowns(
     const std::vector<RecordedStep>& steps, const Schedule& recorded,
-    std::span<const Measurement> measurements);
+    std::span<const Measurement> measurements, const Contention& expected);
 
 /// Fills `units` and the rooflines of `costs`, and its contention of compute
 /// where the steps can tell it; what stands there is kept where they cannot.

@@ -10,7 +10,7 @@ namespace reprise {
 
 /// Explores each parameter by factors exp(±step), then keeps jumping along what
 /// an exploration gained (which follows narrow valleys), and halves the step
-/// when nothing helps, until it is below 1e-4. Deterministic.
+/// when nothing helps, until it is below 2e-3. Deterministic.
 /// Requires: all parameters > 0.
 /// Source: Hooke and Jeeves, "Direct search", JACM 8(2), 1961.
 class PatternSearch {
@@ -21,8 +21,8 @@ class PatternSearch {
   explicit PatternSearch(Loss loss) : loss_(std::move(loss)) {}
 
   Point minimize(Point base) {
-    constexpr double kFirstStep = 0.7, kLastStep = 1e-4;
-    constexpr int kMostRounds = 600;
+    constexpr double kFirstStep = 0.7, kLastStep = 2e-3;
+    constexpr int kMostRounds = 120;
     double base_loss = loss_(base);
     double step = kFirstStep;
     for (int round = 0; round < kMostRounds && step > kLastStep; ++round) {

@@ -50,7 +50,9 @@ void sum_shares(const PricedSchedule& priced, Replay& replay) {
       continue;
     }
     double unexplained = 0;
-    if (entry.kind == PathKind::kDispatch && duration > 0) {
+    const Unit& unit = priced.schedule->units[index_of(entry.unit)];
+    if (entry.kind == PathKind::kDispatch && unit.stream == Stream::kCompute &&
+        duration > 0) {
       unexplained = std::min(1.0, unexplained_each_ns / duration);
     }
     replay.unexplained_share += share * unexplained;
@@ -87,7 +89,8 @@ void find_critical_path(const PricedSchedule& priced,
         Stream::kCompute;
     if (!compute) at.rank = record.cause.rank;  // Whom all waited for.
     prepend(record.start_ns, PathKind::kUnit);
-    if (compute) prepend(record.begin_ns, PathKind::kDispatch);
+    const std::vector<TaskRecord>& own = records[at.rank];
+    prepend(own[static_cast<size_t>(at.unit)].begin_ns, PathKind::kDispatch);
     at = record.cause;
   }
   prepend(0, PathKind::kFeed);

@@ -79,6 +79,7 @@ struct RankState {
   Task compute;
   bool computing = false;
   bool transferring = false;  // A collective is in flight, all ranks present.
+  bool gathering = false;     // All ranks are in, but it has not begun.
   bool arrived = false;       // Waits in the collective at the head.
   uint32_t compute_done = 0, communication_done = 0;
   int64_t begun_ns = 0;        // The compute unit that runs.
@@ -87,7 +88,7 @@ struct RankState {
   Cause communication_cause;   // Of the arrival.
   // Of the collectives that this rank leads:
   Task transfer;
-  int64_t credit_ns = 0, credit_since_ns = 0, transfer_start_ns = 0;
+  int64_t credit_ns = 0, credit_since_ns = 0;
 };
 
 class Engine {
@@ -124,6 +125,8 @@ class Engine {
       const uint32_t rank = static_cast<uint32_t>(slot / 2);
       if (slot % 2 == 0) {
         end_compute(rank, now_ns);
+      } else if (ranks_[rank].gathering) {
+        begin_transfer(rank, now_ns);
       } else {
         end_transfer(rank, now_ns);
       }
@@ -221,7 +224,7 @@ class Engine {
   void arrive(uint32_t rank, int64_t now_ns, Cause cause) {
     RankState& state = ranks_[rank];
     const uint32_t place = state.communication_done;
-    if (state.arrived || state.transferring) return;
+    if (state.arrived || state.gathering || state.transferring) return;
     if (place == priced_.order.communication.size()) return;
     if (priced_.order.communication_needs[place] > state.compute_done) return;
     state.arrived = true;
@@ -233,17 +236,41 @@ class Engine {
       if (!ranks_[member].arrived || ranks_[member].communication_done != place)
         return;
     }
-    begin_transfer(group, unit, now_ns, cause);
+    gather(group, unit, now_ns, cause);
   }
 
-  void begin_transfer(const std::vector<uint32_t>& group, uint32_t unit,
-                      int64_t now_ns, Cause cause) {
-    RankState& leader = ranks_[group.front()];
+  // All ranks are in. What still delays the transfer keeps no core busy:
+  // whoever comes from compute has to be woken, and comes with its noise.
+  void gather(const std::vector<uint32_t>& group, uint32_t unit, int64_t now_ns,
+              Cause cause) {
+    double delay_ns = 0;
+    if (is_compute(cause)) {
+      delay_ns = priced_.communication_wake_ns + lateness_ns(cause.rank);
+    } else if (cause.unit >= 0) {
+      delay_ns = priced_.communication_gap_ns;
+    }
+    for (const uint32_t member : group) {
+      ranks_[member].arrived = false;
+      ranks_[member].gathering = true;
+      if (records_ != nullptr) (*records_)[member][unit].cause = cause;
+    }
+    const int64_t start_ns = now_ns + std::llround(std::max(0.0, delay_ns));
+    if (start_ns == now_ns) {
+      begin_transfer(group.front(), now_ns);
+    } else {
+      events_.set(2 * group.front() + 1, start_ns);
+    }
+  }
+
+  void begin_transfer(uint32_t leader_rank, int64_t now_ns) {
+    RankState& leader = ranks_[leader_rank];
+    const uint32_t place = leader.communication_done;
+    const uint32_t unit = priced_.order.communication[place];
+    const std::vector<uint32_t>& group = members(leader_rank, place);
     const int64_t burst_ns = std::llround(priced_.burst_ns);
     leader.credit_ns = std::min(
         burst_ns, leader.credit_ns + (now_ns - leader.credit_since_ns));
     leader.credit_since_ns = now_ns;
-    leader.transfer_start_ns = now_ns;
     double duration_ns = priced_.duration_ns[unit];
     if (burst_ns > 0) {
       const double saved = std::min(static_cast<double>(leader.credit_ns),
@@ -251,24 +278,15 @@ class Engine {
       duration_ns = std::max(std::min(priced_.floor_ns[unit], duration_ns),
                              duration_ns - saved);
     }
-    // Whoever comes from compute has to be woken, and comes with its noise.
-    if (is_compute(cause)) {
-      duration_ns += priced_.communication_wake_ns + lateness_ns(cause.rank);
-    } else if (cause.unit >= 0) {
-      duration_ns += priced_.communication_gap_ns;
-    }
     for (const uint32_t member : group) {
-      ranks_[member].arrived = false;
+      ranks_[member].gathering = false;
       ranks_[member].transferring = true;
-      if (records_ == nullptr) continue;
-      TaskRecord& record = (*records_)[member][unit];
-      record.start_ns = now_ns;
-      record.cause = cause;
+      if (records_ != nullptr) (*records_)[member][unit].start_ns = now_ns;
     }
     leader.transfer = {.remaining = work_of(duration_ns),
                        .since_ns = now_ns,
                        .slowdown = transfer_rate(group, unit)};
-    events_.set(2 * group.front() + 1, leader.transfer.end_ns());
+    events_.set(2 * leader_rank + 1, leader.transfer.end_ns());
     for (const uint32_t member : group) refresh_compute(member, now_ns);
   }
 

@@ -62,16 +62,27 @@ TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
 }
 
 TEST(FitSlowdown, FindsTheFactorFromMixedOverlaps) {
-  // Alone 100; beside all along at 1.5: 150; half of it: d = 100 + d/2 / 3.
-  const ContentionSamples samples = {{"a", {{100, 0}, {150, 150}, {120, 60}}},
-                                     {"b", {{200, 0}, {300, 300}}}};
-  EXPECT_NEAR(fit_slowdown(samples).value_or(0), 1.5, 0.01);
+  // Alone 100 and 200; beside all along at 1.5: 150 and 300; half of it:
+  // d = 100 + d/2 / 3 = 120. The prior of 1 % at 1.5 changes nothing.
+  const std::map<std::string, ContentionKey> keys = {
+      {"a", {.samples = {{100, 0}, {150, 150}, {120, 60}}}},
+      {"b", {.alone_ns = 200, .samples = {{300, 300}}}}};
+  EXPECT_NEAR(fit_slowdown(keys, 1.5).value_or(0), 1.5, 1e-9);
+}
+
+TEST(FitSlowdown, IsDrawnToTheExpectedWithoutMuchEvidence) {
+  const std::map<std::string, ContentionKey> keys = {
+      {"a", {.alone_ns = 100, .samples = {{1000, 1}, {100, 0}}}}};
+  EXPECT_GT(fit_slowdown(keys, 2).value_or(0), 1.5);
+  const std::map<std::string, ContentionKey> faster = {
+      {"a", {.alone_ns = 100, .samples = {{50, 50}}}}};
+  EXPECT_EQ(fit_slowdown(faster, 2), 1);
 }
 
 TEST(FitSlowdown, SaysNothingWithoutContrast) {
-  EXPECT_FALSE(fit_slowdown({{"a", {{100, 0}, {150, 0}}}}).has_value());
-  EXPECT_FALSE(fit_slowdown({{"a", {{100, 100}, {150, 150}}}}).has_value());
-  EXPECT_FALSE(fit_slowdown({}).has_value());
+  EXPECT_FALSE(fit_slowdown({{"a", {.samples = {{100, 0}}}}}, 2).has_value());
+  EXPECT_FALSE(fit_slowdown({{"a", {.samples = {{9, 9}}}}}, 2).has_value());
+  EXPECT_FALSE(fit_slowdown({}, 2).has_value());
 }
 
 }  // namespace

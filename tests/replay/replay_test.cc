@@ -86,6 +86,23 @@ TEST(Replay, AddsDispatchFeedWakesAndOverhead) {
   EXPECT_EQ(result.times[0][2].start_ns, 46);
 }
 
+TEST(Replay, MakesRanksThatComputedApartMeetLate) {
+  // Ranks are apart for 100 when g can begin: late by 2 sqrt(100) = 20, while b
+  // runs at full speed; g takes 120-150 and slows b (100 of 140 done) to half:
+  // until 150 it does 15, the rest ends at 175. b waited for nobody: the step
+  // ends late by 2 sqrt(175).
+  TextSchedule text = parse(R"(
+    compute a 100
+    transfer g 30 after a
+    compute b 60 slow 2)");
+  text.priced.jitter_sqrt_ns = 2;
+  const Replay result = replay(text);
+  EXPECT_EQ(result.times[0][1].wait_ns, 20);
+  EXPECT_EQ(result.times[0][1].end_ns, 150);
+  EXPECT_EQ(result.times[0][2].end_ns, 175);
+  EXPECT_EQ(result.step_time_ns, 175 + 26);
+}
+
 TEST(Replay, SpendsAndRegainsTheLinksCredit) {
   // Credit 10 at the start. g takes 12 - 10 = 2 (wire 12): credit 10 + 2 - 12 =
   // 0 at 3. h starts at 6 with credit 3: 12 - 3 = 9.
@@ -200,6 +217,10 @@ TEST_P(RandomSchedule, AgreesWithTheFluidSimulator) {
 
 TEST_P(RandomSchedule, CoversTheStepByItsCriticalPath) {
   TextSchedule text = random_schedule(GetParam());
+  text.priced.communication_wake_ns = 13;
+  text.priced.communication_gap_ns = 2;
+  text.priced.jitter_sqrt_ns = 3;
+  text.priced.unexplained_ns = 40;
   const Replay result = replay(text);
   int64_t reached_ns = 0;
   for (const PathEntry& entry : result.critical_path) {
