@@ -15,6 +15,7 @@ constexpr double kOutlier = 0.5;  // Log ratio from which the loss is linear.
 // can imitate noise (by 5 % on synthetic traces at 8 %) and then mislead for
 // large buckets.
 constexpr double kSlowdownWorthIt = 0.97, kBurstWorthIt = 0.85;
+constexpr double kGoodEnough = 1e-5;  // Loss: 0.3 % of error needs no more.
 constexpr double kSteepestSlowdown = 10;
 
 // In nanoseconds and nanoseconds per byte, all > 0.
@@ -129,10 +130,11 @@ struct Fitted {
 
 Fitted fit_variant(const std::vector<TransferSample>& samples,
                    const Setting& setting, bool slowed, bool credited) {
+  using Starts = std::vector<std::pair<double, double>>;
+  const Starts bursts = {{256e3, 0.05}, {32e3, 0.2}, {2e6, 0.2}};
+  const Starts slowdowns = {{0, 0.05}, {0, 0.4}};
   Fitted best;
-  for (const auto& [burst_bytes, slow_down] :
-       {std::pair(256e3, 0.05), std::pair(256e3, 0.4), std::pair(32e3, 0.2),
-        std::pair(2e6, 0.2)}) {
+  for (const auto& [burst_bytes, slow_down] : credited ? bursts : slowdowns) {
     std::vector<double> start = first_guess(samples);
     if (slowed) start.push_back(slow_down);
     if (credited) {
@@ -158,6 +160,7 @@ LinkModel best_link(const std::vector<TransferSample>& samples,
     const Fitted slowed = fit_variant(samples, setting, true, false);
     if (slowed.loss < kSlowdownWorthIt * best.loss) best = slowed;
   }
+  if (best.loss < kGoodEnough) return best.link;
   const Fitted credited = fit_variant(samples, setting, false, true);
   if (credited.loss < kBurstWorthIt * best.loss) best = credited;
   if (may_slow) {
@@ -255,10 +258,14 @@ TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
   return by_key;
 }
 
+double mean_bandwidth(const std::vector<TransferSample>& samples) {
+  return kNanosecondsPerSecond / first_guess(samples)[1];
+}
+
 CollectiveFit fit_collective(std::vector<TransferSample> samples,
                              double known_slowdown) {
   find_typical(samples);
-  constexpr double kLeastSpread = 0.1;
+  constexpr double kLeastSpread = 0.03;
   const Setting setting = setting_of(samples, known_slowdown);
   CollectiveFit fit;
   fit.slowdown_fitted = setting.spread_beside > kLeastSpread;

@@ -34,6 +34,9 @@ struct CollectiveFit {
   bool slowdown_fitted = false;  ///< Else it is the one that was given.
 };
 
+/// Bytes over time of all samples, latency included.
+double mean_bandwidth(const std::vector<TransferSample>& samples);
+
 /// Fits latency, bandwidth, burst credit and slow-down together, by relative
 /// error weighted by the typical time of a size, so that totals come out right;
 /// then adds a point for each recorded size, drawn towards the formula when it

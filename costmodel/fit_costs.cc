@@ -20,9 +20,8 @@ void fit_collectives(const std::vector<RecordedStep>& steps,
                      CostModel& costs) {
   size_t most = 0;
   for (const auto& [key, samples] : collect_transfers(steps, recorded)) {
-    const CollectivePrice first = fit_collective(samples).price;
     const Contention known = with_measured(
-        default_contention(first.bandwidth_bytes_per_s), measurements);
+        default_contention(mean_bandwidth(samples)), measurements);
     const CollectiveFit fit = fit_collective(samples, known.collective);
     costs.collectives[key] = fit.price;
     if (samples.size() <= most) continue;

@@ -63,7 +63,7 @@ TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
 
 TEST(FitSlowdown, FindsTheFactorFromMixedOverlaps) {
   // Alone 100 and 200; beside all along at 1.5: 150 and 300; half of it:
-  // d = 100 + d/2 / 3 = 120. The prior of 1 % at 1.5 changes nothing.
+  // d = 100 + d/2 / 3 = 120. The prior at 1.5 changes nothing.
   const std::map<std::string, ContentionKey> keys = {
       {"a", {.samples = {{100, 0}, {150, 150}, {120, 60}}}},
       {"b", {.alone_ns = 200, .samples = {{300, 300}}}}};
