@@ -44,7 +44,7 @@ Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
   const auto tree = FusionTree::build(pricer.cache(), pricer.costs(),
                                       {.producers_only = true});
   if (!tree) return pass(tree.error());
-  plan.fusion = tree->choose(pricer.costs());
+  plan.fusion = tree->merged();
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
   auto combined = bucketed(pricer, **eager, xla_borders);

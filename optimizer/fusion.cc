@@ -313,6 +313,15 @@ std::vector<FusionGroup> FusionTree::choose(const CostModel& costs,
     split[i] = parts < kLeastGainOfSplit * best[i];
     if (split[i]) best[i] = parts;
   }
+  return groups(split);
+}
+
+std::vector<FusionGroup> FusionTree::merged() const {
+  return groups(std::vector<bool>(nodes_.size(), false));
+}
+
+std::vector<FusionGroup> FusionTree::groups(
+    const std::vector<bool>& split) const {
   std::vector<const Node*> chosen;
   std::vector<size_t> stack;
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -331,14 +340,15 @@ std::vector<FusionGroup> FusionTree::choose(const CostModel& costs,
   }
   std::sort(chosen.begin(), chosen.end(),
             [](const Node* a, const Node* b) { return a->ops < b->ops; });
-  std::vector<FusionGroup> groups;
+  std::vector<FusionGroup> result;
   for (const Node* node : chosen) {
-    FusionGroup group{fmt::format("f{}", groups.size()), {}};
-    for (const InstructionId op : node->ops)
+    FusionGroup group{fmt::format("f{}", result.size()), {}};
+    for (const InstructionId op : node->ops) {
       group.ops.push_back(graph_->at(op).name);
-    groups.push_back(std::move(group));
+    }
+    result.push_back(std::move(group));
   }
-  return groups;
+  return result;
 }
 
 }  // namespace reprise

@@ -47,6 +47,9 @@ class FusionTree {
       const CostModel& costs,
       UnknownPrices unknown = UnknownPrices::kEstimate) const;
 
+  /// Every merge, whatever it turned out to cost.
+  std::vector<FusionGroup> merged() const;
+
  private:
   struct Node {
     std::vector<InstructionId> ops;
@@ -58,6 +61,8 @@ class FusionTree {
   };
   class Builder;
 
+  /// Groups of the roots, taken apart where `split` [node] says so.
+  std::vector<FusionGroup> groups(const std::vector<bool>& split) const;
   std::vector<double> prices(const CostModel& costs,
                              UnknownPrices unknown) const;
 

@@ -69,15 +69,18 @@ void add_updates(const PricedPlan& plan, const OpGraph& ops,
 
 }  // namespace
 
-Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
-  const OpGraph& ops = pricer.ops();
-  const Schedule& schedule = plan.schedule;
-  const Replay replay = replay_step(plan.priced);
-  const auto& times = replay.times.front();
-  const UnitOfOp of = unit_of_op(schedule, ops.role.size());
-  Gradients gradients;
+namespace {
+
+/// A gradient and the value that its collective leaves.
+using Found = std::pair<Gradient, InstructionId>;
+
+/// Gradients in text order, with their keys; readiness from `times`.
+std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
+                                  const std::vector<UnitTime>& times,
+                                  std::vector<Unit>& samples) {
+  const UnitOfOp of = unit_of_op(plan.schedule, ops.role.size());
   std::map<std::string, uint32_t> keys;
-  std::vector<std::pair<Gradient, InstructionId>> found;
+  std::vector<Found> found;
   for (const CollectiveSlot& slot : ops.slots) {
     const uint32_t unit = of.collective[index_of(slot.collective)];
     if (unit == kNone || !plan.graph.is_gradient[unit]) continue;
@@ -91,14 +94,26 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
       gradient.figures.ready_ns = times[of.compute[index_of(producer)]].end_ns;
     }
     const auto [key, is_new] =
-        keys.emplace(key_text(slot, schedule.units[unit]),
+        keys.emplace(key_text(slot, plan.schedule.units[unit]),
                      static_cast<uint32_t>(keys.size()));
-    if (is_new) gradients.samples.push_back(schedule.units[unit]);
+    if (is_new) samples.push_back(plan.schedule.units[unit]);
     gradient.figures.key = key->second;
     found.emplace_back(std::move(gradient), slot.output);
   }
+  return found;
+}
+
+}  // namespace
+
+Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
+  const OpGraph& ops = pricer.ops();
+  const Replay replay = replay_step(plan.priced);
+  const auto& times = replay.times.front();
+  Gradients gradients;
+  std::vector<Found> found =
+      find_gradients(plan, ops, times, gradients.samples);
   std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) {
+                   [](const Found& a, const Found& b) {
                      return a.first.figures.ready_ns < b.first.figures.ready_ns;
                    });
   std::vector<uint32_t> gradient_of_value(ops.role.size(), kNone);
@@ -109,22 +124,16 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
     }
     gradients.list.push_back(std::move(gradient));
   }
-  for (uint32_t unit = 0; unit < schedule.units.size(); ++unit) {
+  for (uint32_t unit = 0; unit < times.size(); ++unit) {
     if (!plan.graph.is_early[unit] ||
-        schedule.units[unit].stream != Stream::kCompute)
+        plan.schedule.units[unit].stream != Stream::kCompute) {
       continue;
+    }
     gradients.compute_free_ns =
         std::max(gradients.compute_free_ns, times[unit].end_ns);
   }
   add_updates(plan, ops, gradient_of_value, gradients);
   return gradients;
-}
-
-int64_t bucket_price_ns(const Gradients& gradients, const CostModel& costs,
-                        int64_t bytes, uint32_t key) {
-  Unit unit = gradients.samples[key];
-  unit.collective.bytes = bytes;
-  return static_cast<int64_t>(costs.price_collective(unit));
 }
 
 BucketProgram bucket_program_of(const Gradients& gradients,

@@ -25,10 +25,6 @@ struct Gradients {
 /// Reads readiness off a replay of `plan` (any buckets).
 Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan);
 
-/// Transfer time, alone, of a bucket of `bytes` of gradients of one key.
-int64_t bucket_price_ns(const Gradients& gradients, const CostModel& costs,
-                        int64_t bytes, uint32_t key);
-
 /// The program of these gradients. `gradients` and `costs` must outlive it.
 BucketProgram bucket_program_of(const Gradients& gradients,
                                 const CostModel& costs);
