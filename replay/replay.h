@@ -72,7 +72,7 @@ struct StreamOrder {
 };
 
 /// Prices of one schedule, resolved once: alone-times by unit. Values may be
-/// edited (what-ifs, search); `order` and `groups` follow from the schedule.
+/// edited (what-ifs, search); `order` follows from the schedule.
 struct PricedSchedule {
   const Schedule* schedule = nullptr;  ///< Borrowed.
   std::vector<double>
