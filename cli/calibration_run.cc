@@ -1,11 +1,20 @@
 #include "cli/calibration_run.h"
 
+#include <algorithm>
+
 #include "cli/launcher.h"
 #include "cli/process.h"
 #include "costmodel/calibration.h"
 #include "replay/clock_alignment.h"
 
 namespace reprise {
+namespace {
+
+/// Slow-downs are stated in millionths. Two threads that share a core slow each
+/// other down twofold at most; what is fitted above that is noise.
+constexpr int64_t kMillionths = 1'000'000;
+
+}  // namespace
 
 Result<Trace> run_recorded(const LoweredProgram& program, bool solo,
                            const CalibrationSteps& steps) {
@@ -49,8 +58,13 @@ Result<std::vector<Measurement>> measure_contention(
   Trace aligned = trace;
   align_clocks(aligned);
   align_clocks(*beside);
-  return contention_measurements({aligned, program.schedule},
-                                 {*beside, overlapped.schedule}, solo);
+  auto measured = contention_measurements({aligned, program.schedule},
+                                          {*beside, overlapped.schedule}, solo);
+  if (!measured) return measured;
+  for (Measurement& each : *measured) {
+    each.median_ns = std::clamp(each.median_ns, kMillionths, 2 * kMillionths);
+  }
+  return measured;
 }
 
 }  // namespace reprise

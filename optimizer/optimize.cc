@@ -54,6 +54,7 @@ class Optimizer {
   std::unique_ptr<PlanPricer> pricer_;
   std::vector<FusionGroup> fusion_;
   std::map<std::string, int64_t> baselines_;
+  PricedPlanPtr baseline_;  ///< The fastest that fits.
   std::unique_ptr<PlanSearch> search_;
   OptimizeResult result_;
 };
@@ -144,7 +145,13 @@ Status Optimizer::price_baselines() {
     baselines_[name] = time_ns;
     say(fmt::format("baseline {}: {:.3f} ms", name,
                     static_cast<double>(time_ns) / 1e6));
-    if (all_moves) search_->offer(std::move(*baseline));
+    if (!all_moves || !search_->fits(**baseline)) continue;
+    if (baseline_ == nullptr || time_ns < baseline_->step_time_ns) {
+      auto again = pricer_->price((*baseline)->plan);
+      if (!again) return pass(again.error());
+      baseline_ = *std::move(again);
+    }
+    search_->offer(std::move(*baseline));
   }
   return {};
 }
@@ -193,17 +200,10 @@ Status Optimizer::finish() {
     return fail(ErrorKind::kInfeasible, "no plan fits into {} bytes",
                 options_.memory_limit_bytes);
   }
-  PricedPlanPtr fastest;
-  const auto shortest = std::min_element(
-      baselines_.begin(), baselines_.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
-  // The score may prefer fewer collectives, but never to a baseline's gain.
-  if (search_->best().step_time_ns > shortest->second) {
-    auto priced = pricer_->price(search_->fastest());
-    if (!priced) return pass(priced.error());
-    fastest = *std::move(priced);
-  }
-  const PricedPlan& best = fastest ? *fastest : search_->best();
+  // The score may prefer robustness, but never to a baseline's gain.
+  const bool beaten = baseline_ != nullptr &&
+                      baseline_->step_time_ns < search_->best().step_time_ns;
+  const PricedPlan& best = beaten ? *baseline_ : search_->best();
   const auto bound = step_lower_bound(*pricer_, best);
   if (!bound) return pass(bound.error());
   for (const std::string& line : search_->log()) say(line);

@@ -1,5 +1,7 @@
 #include "optimizer/plan_pricer.h"
 
+#include <algorithm>
+
 namespace reprise {
 
 Result<std::unique_ptr<PlanPricer>> PlanPricer::make(const Module& inlined,
@@ -22,6 +24,9 @@ Result<PricedPlanPtr> PlanPricer::price(Plan plan) {
   priced->priced = price_schedule(priced->schedule, *costs_);
   priced->graph = step_graph(priced->schedule);
   priced->step_time_ns = replay_step_time(priced->priced);
+  PricedSchedule calm = priced->priced;
+  std::fill(calm.slowdown.begin(), calm.slowdown.end(), 1.0);
+  priced->calm_step_time_ns = replay_step_time(calm);
   return priced;
 }
 

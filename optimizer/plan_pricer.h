@@ -21,6 +21,7 @@ struct PricedPlan {
   PricedSchedule priced;
   StepGraph graph;
   int64_t step_time_ns = 0;
+  int64_t calm_step_time_ns = 0;  ///< If the streams did not slow each other.
 
   PricedPlan() = default;
   PricedPlan(const PricedPlan&) = delete;

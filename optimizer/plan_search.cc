@@ -105,7 +105,7 @@ Result<PricedPlanPtr> order_with_idle_updates(
 }
 
 int64_t search_score(const PricedPlan& plan) {
-  return plan.step_time_ns +
+  return (plan.step_time_ns + plan.calm_step_time_ns) / 2 +
          kMeeting_ns *
              static_cast<int64_t>(plan.priced.order.communication.size());
 }
@@ -117,10 +117,6 @@ bool PlanSearch::fits(const PricedPlan& plan) const {
 
 void PlanSearch::offer(PricedPlanPtr candidate) {
   if (candidate == nullptr || !fits(*candidate)) return;
-  if (candidate->step_time_ns < fastest_ns_) {
-    fastest_ns_ = candidate->step_time_ns;
-    fastest_ = candidate->plan;
-  }
   if (best_ == nullptr || search_score(*candidate) < search_score(*best_)) {
     best_ = std::move(candidate);
   }
@@ -242,8 +238,8 @@ Status PlanSearch::refine_order(uint64_t evaluations) {
   auto searched = pricer_.reorder(*best_, found.best.sequence);
   if (!searched) return pass(searched.error());
   const auto gain =
-      static_cast<double>(best_->step_time_ns - (*searched)->step_time_ns);
-  if (gain > kLeastGainOfOrder * static_cast<double>(best_->step_time_ns)) {
+      static_cast<double>(search_score(*best_) - search_score(**searched));
+  if (gain > kLeastGainOfOrder * static_cast<double>(search_score(*best_))) {
     offer(std::move(*searched));
   }
   remember_order();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -23,8 +22,10 @@ Result<PricedPlanPtr> order_with_idle_updates(
     PlanPricer& pricer, const PricedPlan& plan,
     const std::vector<std::string>& compute_order = {});
 
-/// What the search minimises: the replayed step time, plus a little for every
-/// collective, so that of nearly equal plans the one of fewer meetings wins.
+/// What the search minimises: the mean of the step time with and without mutual
+/// slow-down, which is the least certain of all prices (a plan must not give up
+/// overlap for it), plus a little for every collective, so that of nearly equal
+/// plans the one of fewer meetings wins.
 int64_t search_score(const PricedPlan& plan);
 
 class PlanSearch {
@@ -46,16 +47,13 @@ class PlanSearch {
   /// List schedules, local search and GLPK windows on the best plan's units.
   Status refine_order(uint64_t evaluations);
 
+  bool fits(const PricedPlan& plan) const;
   bool has_best() const { return best_ != nullptr; }
   const PricedPlan& best() const { return *best_; }
-  /// The shortest step of any plan offered, whatever its score.
-  const Plan& fastest() const { return fastest_; }
-  int64_t fastest_ns() const { return fastest_ns_; }
   const std::vector<std::string>& log() const { return log_; }
   uint64_t order_evaluations() const { return order_evaluations_; }
 
  private:
-  bool fits(const PricedPlan& plan) const;
   Result<PricedPlanPtr> with_borders(const Plan& plan,
                                      const Gradients& gradients,
                                      const std::vector<size_t>& borders);
@@ -66,8 +64,6 @@ class PlanSearch {
   const OptimizeOptions& options_;
   Deadline out_of_time_;
   PricedPlanPtr best_;
-  Plan fastest_;
-  int64_t fastest_ns_ = std::numeric_limits<int64_t>::max();
   std::vector<std::string> compute_order_;  ///< Of the best searched order.
   std::vector<std::string> log_;
   uint64_t order_evaluations_ = 0;
