@@ -102,22 +102,19 @@ std::string cpu_model() {
 }
 
 // Joins the ranks' shards with what they ran.
-Result<Trace> gather(const TrainRequest& request,
+Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
-  Result<LoweredProgram> lowered =
-      load_lowered_program(request.program, request.plan, request.ranks);
-  if (!lowered) return pass(lowered.error());
   GatherContext context;
-  context.program_text = lowered->program_text;
-  context.manifest_text = lowered->manifest_text;
-  context.plan_text = print_plan(lowered->plan);
+  context.program_text = lowered.program_text;
+  context.manifest_text = lowered.manifest_text;
+  context.plan_text = print_plan(lowered.plan);
   context.environment = {
       {"cpu", cpu_model()},
       {"cores", std::to_string(std::thread::hardware_concurrency())},
       {"device", request.device},
       {"program_path", std::filesystem::absolute(request.program).string()},
       {"solo", request.solo ? "1" : "0"}};
-  for (const Unit& unit : lowered->schedule.units) {
+  for (const Unit& unit : lowered.schedule.units) {
     const bool collective = unit.kind == UnitKind::kCollective;
     context.units.push_back(
         {unit.name, collective ? EventKind::kCollective : EventKind::kCompute,
@@ -137,6 +134,11 @@ Result<Trace> gather(const TrainRequest& request,
 Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   const Status ready = check_environment(request);
   if (!ready) return pass(ready.error());
+  // Every rank refuses a bad program or plan too; refusing it here spares the
+  // user mpirun's words about it.
+  const Result<LoweredProgram> lowered =
+      load_lowered_program(request.program, request.plan, request.ranks);
+  if (!lowered) return pass(lowered.error());
   const Result<TemporaryDirectory> directory = TemporaryDirectory::create();
   if (!directory) return pass(directory.error());
   const std::string result_path = directory->path() + "/result.json";
@@ -157,7 +159,7 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   if (const Result<std::string> result = read_file(result_path))
     outcome.result_json = *result;
   if (request.record && outcome.exit_status <= 1) {
-    Result<Trace> trace = gather(request, directory->path());
+    Result<Trace> trace = gather(request, *lowered, directory->path());
     if (!trace) return pass(trace.error());
     outcome.trace = std::move(*trace);
   }

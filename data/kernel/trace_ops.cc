@@ -30,6 +30,15 @@ IndexMap component_map(IndexTable& indices, const IndexMap& batch,
   return map;
 }
 
+/// The opcode; of a custom call, its target too.
+std::string described(const Instruction& instruction) {
+  const std::string opcode(opcode_name(instruction.opcode));
+  const Attribute* target = instruction.find_attribute("custom_call_target");
+  const auto* text =
+      target == nullptr ? nullptr : std::get_if<RawText>(&target->value);
+  return text == nullptr ? opcode : opcode + " " + text->text;
+}
+
 }  // namespace
 
 int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
@@ -86,9 +95,9 @@ int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
                     ": a scatter is complete only after its whole kernel");
       break;
     default:
-      fail_with(ErrorKind::kUnsupported,
-                instruction.name + ": no kernel computes " +
-                    std::string(opcode_name(instruction.opcode)));
+      fail_with(
+          ErrorKind::kUnsupported,
+          instruction.name + ": no kernel computes " + described(instruction));
   }
   return literal(PrimitiveType::kF32, 0);
 }

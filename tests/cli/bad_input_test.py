@@ -95,27 +95,27 @@ class BadInput(unittest.TestCase):
         self.refused(done, "plan.json", "fingerprint")
         self.refused(reprise("replay", self.trace, "--plan", other), "plan.json", "fingerprint")
 
-    def identity_plan(self):
-        path = self.path / "none.json"
-        done = reprise("optimize", self.trace, "--baseline", "none", "-o", path)
+    def ordered_plan(self):
+        path = self.path / "ddp.json"
+        done = reprise("optimize", self.trace, "--baseline", "ddp", "-o", path)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(path.read_text())
 
     def test_cyclic_order_is_refused(self):
-        plan = self.identity_plan()
+        plan = self.ordered_plan()
         plan["order"].reverse()
         (self.path / "cyclic.json").write_text(json.dumps(plan))
         self.refused(reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--plan", self.path / "cyclic.json"),
                      "cyclic.json", "order")
 
     def test_group_across_a_collective_is_refused(self):
-        plan = self.identity_plan()
+        plan = self.ordered_plan()
         reduced = next(x for x in MLP.splitlines() if " all-reduce(" in x)
         name = reduced.strip().split(" = ")[0]
         producer = reduced.split("all-reduce(")[1].split(")")[0]
         consumer = next(x for x in MLP.splitlines() if f"({name}," in x or f"({name})" in x or f", {name})" in x)
         plan["fusion"] = [{"unit": "f0", "ops": [producer, consumer.strip().split(" = ")[0]]}]
-        plan["order"] = []
+        plan["buckets"], plan["order"] = [], []
         (self.path / "group.json").write_text(json.dumps(plan))
         self.refused(reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--plan", self.path / "group.json"),
                      "group.json", "f0")
