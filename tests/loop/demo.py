@@ -27,7 +27,7 @@ def arguments():
 
 
 def run_program(program, options):
-    trained = program.record(options.steps + 2, options.warmup)
+    trained = program.record(2 * options.steps, options.warmup)
     recorded = program.replay()
     program.optimize(options.time_limit)
     program.measure(options.steps, options.warmup, options.rounds)

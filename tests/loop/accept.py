@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The acceptance figures: predictions against reruns, the plan against every baseline, in pairs.
+
+One recorded run of `none` prices everything; a later run of it must be within 5 % of its
+prediction, the baselines and the plan within 8 %; unexplained gaps at most 10 %. Configurations run
+in turn, round by round; a ratio is the median over rounds with a 95 % bootstrap interval, and "not
+slower" means that the interval reaches 1. Exit 1 when a figure is missed. Takes minutes: rounds x
+configurations x steps. Run it on a machine that does nothing else.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import statistics
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import emulate  # noqa: E402
+import loop  # noqa: E402
+
+
+def interval(program, over, samples=2000):
+    """Median over rounds of over/plan, with its 95 % bootstrap interval (fixed seed)."""
+    ratios = [statistics.median(a) / statistics.median(b)
+              for a, b in zip(program.rounds[over], program.rounds["plan"])]
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(samples))
+    return statistics.median(ratios), medians[samples // 40], medians[-samples // 40 - 1]
+
+
+def check(program, options):
+    failures = []
+    program.record(options.record_steps, 4)
+    unexplained = program.replay()["sources"]["unexplained"]
+    program.optimize(options.time_limit)
+    program.measure(options.steps, options.warmup, options.rounds)
+    rows = [program.row(name) for name in loop.BASELINES + ["plan"]]
+    loop.print_table(rows)
+    print(f"{program.name}: unexplained {100 * unexplained:.1f} % of the recorded step")
+    if unexplained > 0.10:
+        failures.append(f"{program.name}: unexplained {100 * unexplained:.1f} % > 10 %")
+    for row in rows:
+        limit = 0.05 if row["configuration"] == "none" else 0.08
+        if abs(row["error"]) > limit:
+            failures.append(f"{program.name} {row['configuration']}: error "
+                            f"{100 * row['error']:+.1f} % beyond {100 * limit:.0f} %")
+    for name in loop.BASELINES:
+        ratio, low, high = interval(program, name)
+        print(f"{program.name}: plan {ratio:.3f}x faster than {name} [{low:.3f}, {high:.3f}]")
+        if high < 1:
+            failures.append(f"{program.name}: the plan is slower than {name}")
+        if options.gain and (program.name, name) == ("gpt", "ddp+fusion") and ratio < 1.15:
+            failures.append(f"gpt: {ratio:.3f}x over ddp+fusion, expected 1.15x")
+    if len(set().union(*program.hashes.values())) != 1:
+        failures.append(f"{program.name}: final states differ between configurations")
+    return rows, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one-host", action="store_true")
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--programs", default="mlp,gpt")
+    parser.add_argument("--record-steps", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--time-limit", type=float, default=10)
+    parser.add_argument("-o", "--output", help="write the rows here as JSON")
+    options = parser.parse_args()
+    if not options.one_host:
+        emulate.reenter(sys.argv, options.rate)
+    options.gain = emulate.description() != "one host"
+    print(f"2 ranks on {emulate.description()}, {options.rounds} rounds of {options.steps} steps")
+    rows, failures = [], []
+    with tempfile.TemporaryDirectory() as directory:
+        for name in options.programs.split(","):
+            found, missed = check(loop.Program(name, 2, directory), options)
+            rows += found
+            failures += missed
+    if options.output:
+        pathlib.Path(options.output).write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+    print("\n".join(["missed:"] + failures) if failures else "all figures met")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except loop.LoopError as error:
+        sys.exit(f"accept: {error}")
