@@ -263,12 +263,12 @@ double mean_bandwidth(const std::vector<TransferSample>& samples) {
 }
 
 CollectiveFit fit_collective(std::vector<TransferSample> samples,
-                             double known_slowdown) {
+                             double known_slowdown, bool is_measured) {
   find_typical(samples);
   constexpr double kLeastSpread = 0.03;
   const Setting setting = setting_of(samples, known_slowdown);
   CollectiveFit fit;
-  fit.slowdown_fitted = setting.spread_beside > kLeastSpread;
+  fit.slowdown_fitted = !is_measured && setting.spread_beside > kLeastSpread;
   const LinkModel link = best_link(samples, setting, fit.slowdown_fitted);
   fit.slowdown = link.slowdown;
   fit.price.latency_ns = link.latency_ns;

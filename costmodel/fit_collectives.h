@@ -42,9 +42,10 @@ double mean_bandwidth(const std::vector<TransferSample>& samples);
 /// then adds a point for each recorded size, drawn towards the formula when it
 /// has few samples. A burst or a slow-down is kept only where it explains
 /// clearly more. `known_slowdown` is used when the samples cannot tell: all of
-/// them, or none, had compute beside them. Requires: at least one sample,
-/// durations > 0.
+/// them, or none, had compute beside them; or always, if it `is_measured`, from
+/// a run that can. Requires: at least one sample, durations > 0.
 CollectiveFit fit_collective(std::vector<TransferSample> samples,
-                             double known_slowdown = 1);
+                             double known_slowdown = 1,
+                             bool is_measured = false);
 
 }  // namespace reprise

@@ -22,7 +22,15 @@ void fit_collectives(const std::vector<RecordedStep>& steps,
   for (const auto& [key, samples] : collect_transfers(steps, recorded)) {
     const Contention known = with_measured(
         default_contention(mean_bandwidth(samples)), measurements);
-    const CollectiveFit fit = fit_collective(samples, known.collective);
+    // Measured from this trace and an overlapped run together: a trace that
+    // hardly overlaps would judge from a few small transfers.
+    const bool is_measured = std::any_of(
+        measurements.begin(), measurements.end(), [](const Measurement& each) {
+          return each.context == kBesideContext &&
+                 each.key == "slowdown/collective";
+        });
+    const CollectiveFit fit =
+        fit_collective(samples, known.collective, is_measured);
     costs.collectives[key] = fit.price;
     if (samples.size() <= most) continue;
     most = samples.size();
