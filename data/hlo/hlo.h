@@ -1,4 +1,5 @@
-// Everything one does with HLO text: parse, print, verify, fingerprint, transform.
+// Everything one does with HLO text: parse, print, verify, fingerprint,
+// transform.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,18 @@
 
 namespace reprise {
 
-/// Parses HLO text of any dialect that XLA dumps (facts of the grammar stand in hlo_parser.cc).
-/// `file` names the input in errors, which read `file:line:column: what`.
-/// Errors: kParse (syntax, unknown name), kUnsupported (unknown opcode), kInvalid (shape
-/// mismatch between an instruction and its operands, overflowing shape, cyclic or forward use).
-Result<Module> parse_hlo(std::string_view text, std::string_view file = "<hlo>");
+/// Parses HLO text of any dialect that XLA dumps (facts of the grammar stand in
+/// hlo_parser.cc). `file` names the input in errors, which read
+/// `file:line:column: what`. Errors: kParse (syntax, unknown name),
+/// kUnsupported (unknown opcode), kInvalid (shape mismatch between an
+/// instruction and its operands, overflowing shape, cyclic or forward use).
+Result<Module> parse_hlo(std::string_view text,
+                         std::string_view file = "<hlo>");
 Result<Module> parse_hlo_file(const std::string& path);
 
 struct PrintOptions {
-  bool metadata = true;        ///< metadata= attributes and the tail tables.
-  bool operand_shapes = false; ///< The old style, `add(f32[2] %a, …)`.
+  bool metadata = true;         ///< metadata= attributes and the tail tables.
+  bool operand_shapes = false;  ///< The old style, `add(f32[2] %a, …)`.
 };
 /// Prints canonical HLO text; parse(print(m)) == m and jaxlib parses it.
 std::string print_hlo(const Module& module, const PrintOptions& options = {});
@@ -28,29 +31,34 @@ std::string print_hlo(const Module& module, const PrintOptions& options = {});
 /// `sha256:…` of the canonical print without metadata.
 std::string fingerprint(const Module& module);
 
-/// Inlines every plain `call` of the entry computation (recursively); inlined instructions
-/// get path-qualified names, `call.5/add.3` (read back here, but not by XLA). Get-tuple-elements
-/// of tuples are replaced by the elements, so that no tuple stays but the root and those that
-/// loops, barriers and other instructions take whole.
-/// Errors: kUnsupported (nesting over 200 calls, more than 10^7 instructions), kInvalid.
+/// Inlines every plain `call` of the entry computation (recursively); inlined
+/// instructions get path-qualified names, `call.5/add.3` (read back here, but
+/// not by XLA). Get-tuple-elements of tuples are replaced by the elements, so
+/// that no tuple stays but the root and those that loops, barriers and other
+/// instructions take whole. Errors: kUnsupported (nesting over 200 calls, more
+/// than 10^7 instructions), kInvalid.
 Result<Module> inline_calls(const Module& module);
 
-/// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2 flops).
+/// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2
+/// flops).
 struct InstructionCost {
   double flops = 0;
   double transcendentals = 0;
-  double bytes = 0;            ///< Operands read plus output written.
+  double bytes = 0;  ///< Operands read plus output written.
 };
-InstructionCost instruction_cost(const Module& module, const Computation& computation,
+InstructionCost instruction_cost(const Module& module,
+                                 const Computation& computation,
                                  InstructionId id);
 
-/// A constant's elements in row-major order, as doubles (integers up to 2^53 exact; pred 0/1).
-/// Errors: kUnsupported for elided or complex literals, kInvalid when the count is wrong.
+/// A constant's elements in row-major order, as doubles (integers up to 2^53
+/// exact; pred 0/1). Errors: kUnsupported for elided or complex literals,
+/// kInvalid when the count is wrong.
 Result<std::vector<double>> literal_values(const Instruction& constant);
 
-/// One collective's replica groups, both text forms resolved; `{}` is one group of `ranks`.
-Result<std::vector<std::vector<int64_t>>> replica_groups(const Instruction& instruction,
-                                                         int64_t ranks);
+/// One collective's replica groups, both text forms resolved; `{}` is one group
+/// of `ranks`.
+Result<std::vector<std::vector<int64_t>>> replica_groups(
+    const Instruction& instruction, int64_t ranks);
 bool is_collective(Opcode opcode);
 
 /// dot's dimension numbers, in text order.
@@ -72,15 +80,16 @@ struct PadDimension {
 Result<std::vector<PadDimension>> pad_dimensions(const Instruction& pad);
 
 struct GatherDimensions {
-  std::vector<int64_t> offset_dims, collapsed_slice_dims, start_index_map, slice_sizes,
-      operand_batching_dims, start_indices_batching_dims;
+  std::vector<int64_t> offset_dims, collapsed_slice_dims, start_index_map,
+      slice_sizes, operand_batching_dims, start_indices_batching_dims;
   int64_t index_vector_dim = 0;
 };
 GatherDimensions gather_dimensions(const Instruction& gather);
 
 struct ScatterDimensions {
-  std::vector<int64_t> update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims,
-      input_batching_dims, scatter_indices_batching_dims;
+  std::vector<int64_t> update_window_dims, inserted_window_dims,
+      scatter_dims_to_operand_dims, input_batching_dims,
+      scatter_indices_batching_dims;
   int64_t index_vector_dim = 0;
 };
 ScatterDimensions scatter_dimensions(const Instruction& scatter);

@@ -39,8 +39,8 @@ struct CheckedInstruction {
                                           size_t rank) const;
 };
 
-/// Checks of operations that move or combine elements by index; others pass. A dynamic
-/// dimension counts as its bound.
+/// Checks of operations that move or combine elements by index; others pass. A
+/// dynamic dimension counts as its bound.
 Status check_indexed_operation(const CheckedInstruction& checked);
 
 /// Checks of control flow, tuples and collectives; others pass.

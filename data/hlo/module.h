@@ -24,14 +24,43 @@ enum class InstructionId : uint32_t {};
 /// Index of a computation in its module.
 enum class ComputationId : uint32_t {};
 
-constexpr uint32_t index_of(InstructionId id) { return static_cast<uint32_t>(id); }
-constexpr uint32_t index_of(ComputationId id) { return static_cast<uint32_t>(id); }
+constexpr uint32_t index_of(InstructionId id) {
+  return static_cast<uint32_t>(id);
+}
+constexpr uint32_t index_of(ComputationId id) {
+  return static_cast<uint32_t>(id);
+}
 
 enum class PrimitiveType : uint8_t {
-  kPred, kS4, kS8, kS16, kS32, kS64, kU4, kU8, kU16, kU32, kU64,
-  kF16, kBF16, kF32, kF64, kF8E4M3FN, kF8E5M2, kF8E4M3FNUZ, kF8E5M2FNUZ,
-  kF8E4M3B11FNUZ, kF8E4M3, kF8E3M4, kF8E8M0FNU, kF4E2M1FN, kC64, kC128,
-  kToken, kOpaque, kTuple,
+  kPred,
+  kS4,
+  kS8,
+  kS16,
+  kS32,
+  kS64,
+  kU4,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kF16,
+  kBF16,
+  kF32,
+  kF64,
+  kF8E4M3FN,
+  kF8E5M2,
+  kF8E4M3FNUZ,
+  kF8E5M2FNUZ,
+  kF8E4M3B11FNUZ,
+  kF8E4M3,
+  kF8E3M4,
+  kF8E8M0FNU,
+  kF4E2M1FN,
+  kC64,
+  kC128,
+  kToken,
+  kOpaque,
+  kTuple,
 };
 
 /// Spelling in HLO text ("f32"); kTuple has none.
@@ -43,12 +72,14 @@ int primitive_type_bits(PrimitiveType type);
 /// The type and size of one array, or a tuple of shapes.
 struct Shape {
   PrimitiveType type = PrimitiveType::kF32;
-  std::vector<int64_t> dimensions;        ///< Array extents, major first as written.
-  std::vector<bool> dynamic;              ///< Empty, or one flag a dimension (`<=N`).
-  std::vector<int64_t> minor_to_major;    ///< Layout; empty when none was written.
-  bool has_layout = false;                ///< A layout was written (`{}` for scalars counts).
-  std::string layout_suffix;              ///< Tiles, memory space …: text after the ':' in a layout.
-  std::vector<Shape> elements;            ///< Tuple elements when type is kTuple.
+  std::vector<int64_t> dimensions;  ///< Array extents, major first as written.
+  std::vector<bool> dynamic;        ///< Empty, or one flag a dimension (`<=N`).
+  std::vector<int64_t>
+      minor_to_major;       ///< Layout; empty when none was written.
+  bool has_layout = false;  ///< A layout was written (`{}` for scalars counts).
+  std::string layout_suffix;  ///< Tiles, memory space …: text after the ':' in
+                              ///< a layout.
+  std::vector<Shape> elements;  ///< Tuple elements when type is kTuple.
 
   bool is_tuple() const { return type == PrimitiveType::kTuple; }
   bool is_array() const {
@@ -58,27 +89,30 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-/// Number of elements of an array shape (1 for a scalar). The parser has checked
-/// that element counts and byte sizes of every shape fit in int64.
+/// Number of elements of an array shape (1 for a scalar). The parser has
+/// checked that element counts and byte sizes of every shape fit in int64.
 int64_t element_count(const Shape& shape);
-/// Bytes of an array, or of all arrays of a tuple (a tuple's pointer table is not counted).
+/// Bytes of an array, or of all arrays of a tuple (a tuple's pointer table is
+/// not counted).
 int64_t byte_size(const Shape& shape);
 /// Prints as HLO text, `f32[2,3]{1,0}`; without layouts on request.
 std::string shape_text(const Shape& shape, bool with_layout = true);
 
-/// Attribute values keep references as ids, so that renaming is safe; what Reprise
-/// does not interpret is kept verbatim as text.
+/// Attribute values keep references as ids, so that renaming is safe; what
+/// Reprise does not interpret is kept verbatim as text.
 struct RawText {
   std::string text;
   bool operator==(const RawText&) const = default;
 };
-using AttributeValue = std::variant<RawText, std::vector<int64_t>, ComputationId,
-                                    std::vector<ComputationId>, std::vector<InstructionId>>;
+using AttributeValue =
+    std::variant<RawText, std::vector<int64_t>, ComputationId,
+                 std::vector<ComputationId>, std::vector<InstructionId>>;
 
-/// `name=value` after the operands of an instruction. `dimensions={0,1}` and like lists are
-/// vector<int64_t>; `to_apply=%c`, `calls=`, `body=`, `condition=` … ComputationId;
-/// `branch_computations={…}`, `called_computations={…}` vectors of them;
-/// `control-predecessors={…}` InstructionIds; everything else raw.
+/// `name=value` after the operands of an instruction. `dimensions={0,1}` and
+/// like lists are vector<int64_t>; `to_apply=%c`, `calls=`, `body=`,
+/// `condition=` … ComputationId; `branch_computations={…}`,
+/// `called_computations={…}` vectors of them; `control-predecessors={…}`
+/// InstructionIds; everything else raw.
 struct Attribute {
   std::string name;
   AttributeValue value;
@@ -86,16 +120,18 @@ struct Attribute {
 };
 
 struct Instruction {
-  std::string name;                      ///< Without the leading '%'.
+  std::string name;  ///< Without the leading '%'.
   Opcode opcode = Opcode::kParameter;
-  /// For generic async sugar (`reduce-scatter-start`) and opcodes outside the enum's list
-  /// of known ones: the opcode as written. Empty otherwise.
+  /// For generic async sugar (`reduce-scatter-start`) and opcodes outside the
+  /// enum's list of known ones: the opcode as written. Empty otherwise.
   std::string opcode_text;
   Shape shape;
   std::vector<InstructionId> operands;
-  int64_t parameter_number = -1;         ///< kParameter only.
-  std::string literal;                   ///< kConstant: the literal as written, `{...}` if elided.
-  std::vector<Attribute> attributes;     ///< As written, metadata and sharding included.
+  int64_t parameter_number = -1;  ///< kParameter only.
+  std::string
+      literal;  ///< kConstant: the literal as written, `{...}` if elided.
+  std::vector<Attribute>
+      attributes;  ///< As written, metadata and sharding included.
 
   const Attribute* find_attribute(std::string_view attribute_name) const;
   bool operator==(const Instruction&) const = default;
@@ -105,11 +141,13 @@ struct Computation {
   std::string name;
   std::vector<Instruction> instructions;
   InstructionId root{};
-  bool is_fused = false;                 ///< Called by a fusion (filled by the parser).
-  bool has_header_types = true;          ///< The header printed parameters and result.
-  std::string execution_thread;          ///< `execution_thread="…"`, or empty.
+  bool is_fused = false;         ///< Called by a fusion (filled by the parser).
+  bool has_header_types = true;  ///< The header printed parameters and result.
+  std::string execution_thread;  ///< `execution_thread="…"`, or empty.
 
-  const Instruction& at(InstructionId id) const { return instructions[index_of(id)]; }
+  const Instruction& at(InstructionId id) const {
+    return instructions[index_of(id)];
+  }
   Instruction& at(InstructionId id) { return instructions[index_of(id)]; }
   bool operator==(const Computation&) const = default;
 };
@@ -125,25 +163,35 @@ struct InputOutputAlias {
 
 struct Module {
   std::string name;
-  std::vector<Attribute> attributes;     ///< Header attributes but input_output_alias, as written.
+  std::vector<Attribute>
+      attributes;  ///< Header attributes but input_output_alias, as written.
   std::vector<InputOutputAlias> aliases;
-  std::vector<Computation> computations; ///< In text order; callees precede callers.
+  std::vector<Computation>
+      computations;  ///< In text order; callees precede callers.
   ComputationId entry{};
-  std::string tail_tables;               ///< FileNames … StackFrames tables, verbatim.
+  std::string tail_tables;  ///< FileNames … StackFrames tables, verbatim.
 
-  const Computation& entry_computation() const { return computations[index_of(entry)]; }
+  const Computation& entry_computation() const {
+    return computations[index_of(entry)];
+  }
   Computation& entry_computation() { return computations[index_of(entry)]; }
-  const Computation& at(ComputationId id) const { return computations[index_of(id)]; }
+  const Computation& at(ComputationId id) const {
+    return computations[index_of(id)];
+  }
   bool operator==(const Module&) const = default;
 };
 
-/// Users of each instruction, `[instruction]` -> ids in ascending order, each once.
-std::vector<std::vector<InstructionId>> users_of(const Computation& computation);
+/// Users of each instruction, `[instruction]` -> ids in ascending order, each
+/// once.
+std::vector<std::vector<InstructionId>> users_of(
+    const Computation& computation);
 
-/// The integers of `name={1,2}` or of `name=3`; empty when absent or something else.
-std::vector<int64_t> integer_list(const Instruction& instruction, std::string_view attribute);
+/// The integers of `name={1,2}` or of `name=3`; empty when absent or something
+/// else.
+std::vector<int64_t> integer_list(const Instruction& instruction,
+                                  std::string_view attribute);
 /// The computation that `attribute` names, if it names one.
-std::optional<ComputationId> called_computation(const Instruction& instruction,
-                                                std::string_view attribute = "to_apply");
+std::optional<ComputationId> called_computation(
+    const Instruction& instruction, std::string_view attribute = "to_apply");
 
 }  // namespace reprise

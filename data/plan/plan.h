@@ -15,17 +15,20 @@
 
 namespace reprise {
 
-/// Ops that run as one kernel. View ops (reshape, broadcast, constant, …) fold into every
-/// unit that reads them and need not be listed. An op listed in several groups is recomputed.
+/// Ops that run as one kernel. View ops (reshape, broadcast, constant, …) fold
+/// into every unit that reads them and need not be listed. An op listed in
+/// several groups is recomputed.
 struct FusionGroup {
-  std::string unit;                   ///< "f0".
+  std::string unit;  ///< "f0".
   std::vector<std::string> ops;
   bool operator==(const FusionGroup&) const = default;
 };
 
-/// Collectives that run as one, over one contiguous buffer, cut into `chunks` equal pieces.
+/// Collectives that run as one, over one contiguous buffer, cut into `chunks`
+/// equal pieces.
 struct Bucket {
-  std::string unit;                   ///< "b0"; its chunks are units "b0#0", "b0#1" … if chunks > 1.
+  std::string
+      unit;  ///< "b0"; its chunks are units "b0#0", "b0#1" … if chunks > 1.
   std::vector<std::string> collectives;
   int64_t chunks = 1;
   bool operator==(const Bucket&) const = default;
@@ -35,7 +38,7 @@ struct PlanPrediction {
   int64_t step_time_ns = 0;
   std::map<std::string, int64_t> baselines;  ///< Name -> predicted step time.
   int64_t lower_bound_ns = 0;
-  double gap = 0;                            ///< (plan - bound) / bound.
+  double gap = 0;  ///< (plan - bound) / bound.
   bool operator==(const PlanPrediction&) const = default;
 };
 
@@ -45,7 +48,8 @@ struct Plan {
   int64_t ranks = 1;
   std::vector<FusionGroup> fusion;
   std::vector<Bucket> buckets;
-  std::vector<std::string> order;     ///< All unit names, or empty for program order.
+  std::vector<std::string>
+      order;  ///< All unit names, or empty for program order.
   std::optional<PlanPrediction> predicted;
   uint64_t seed = 0;
   int64_t evaluations = 0;
@@ -53,20 +57,24 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// The plan that changes nothing: every op its own unit, every collective its own, program order.
+/// The plan that changes nothing: every op its own unit, every collective its
+/// own, program order.
 Plan identity_plan(const Module& module, int64_t ranks);
 
-/// Parses plan JSON. Errors: kParse (file:byte), kInvalid (missing or wrongly typed key).
-Result<Plan> parse_plan(std::string_view json, std::string_view file = "<plan>");
+/// Parses plan JSON. Errors: kParse (file:byte), kInvalid (missing or wrongly
+/// typed key).
+Result<Plan> parse_plan(std::string_view json,
+                        std::string_view file = "<plan>");
 Result<Plan> load_plan(const std::string& path);
 /// Prints with a fixed key order and number format: equal plans, equal bytes.
 std::string print_plan(const Plan& plan);
 
-/// Checks a plan against its (inlined) program, naming the group, bucket or unit and the reason:
-/// another program's fingerprint or rank count; unknown op or collective; a group that is not
-/// convex or crosses a collective; a bucket mixing types, groups or reductions; a bucket whose
-/// member depends on another member; an order that misses, repeats or breaks a dependency.
-/// Groups that no kernel can express are refused later, by `lower_schedule`. Errors: kInvalid.
+/// Checks a plan against its (inlined) program, naming the group, bucket or
+/// unit and the reason: another program's fingerprint or rank count; unknown op
+/// or collective; a group that is not convex or crosses a collective; a bucket
+/// mixing types, groups or reductions; a bucket whose member depends on another
+/// member; an order that misses, repeats or breaks a dependency. Groups that no
+/// kernel can express are refused later, by `lower_schedule`. Errors: kInvalid.
 Status validate_plan(const Plan& plan, const Module& inlined);
 
 }  // namespace reprise

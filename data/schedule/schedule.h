@@ -1,5 +1,5 @@
-// A schedule: a program lowered under a plan. The same value feeds the replayer,
-// the optimizer and the runtime: what is predicted is what is run.
+// A schedule: a program lowered under a plan. The same value feeds the
+// replayer, the optimizer and the runtime: what is predicted is what is run.
 //
 // Units stand in execution order (the plan's `order`; every stream runs its
 // subsequence in order). Dependencies may reach into the next step (`steps` 1).
@@ -41,24 +41,26 @@ struct Location {
 };
 
 enum class BufferKind : uint8_t {
-  kParameter,   ///< Lives across steps: state (updated in place) or a batch tensor.
-  kConstant,    ///< A non-scalar literal, written once.
-  kTemporary,   ///< Shares arena bytes with others by live interval.
+  kParameter,  ///< Lives across steps: state (updated in place) or a batch
+               ///< tensor.
+  kConstant,   ///< A non-scalar literal, written once.
+  kTemporary,  ///< Shares arena bytes with others by live interval.
 };
 
 struct Buffer {
   BufferKind kind = BufferKind::kTemporary;
   int64_t size_bytes = 0;
-  int64_t arena_offset = 0;       ///< 64-byte aligned.
-  int64_t parameter = -1;         ///< kParameter: its number.
-  InstructionId constant{};       ///< kConstant: the literal's instruction.
+  int64_t arena_offset = 0;  ///< 64-byte aligned.
+  int64_t parameter = -1;    ///< kParameter: its number.
+  InstructionId constant{};  ///< kConstant: the literal's instruction.
 };
 
-/// One operand of a library dot as a strided batch of matrices over its location.
+/// One operand of a library dot as a strided batch of matrices over its
+/// location.
 struct MatrixView {
   Location location;
-  std::vector<int64_t> dimensions;        ///< (batch…, rows, columns).
-  std::vector<int64_t> strides;           ///< Elements.
+  std::vector<int64_t> dimensions;  ///< (batch…, rows, columns).
+  std::vector<int64_t> strides;     ///< Elements.
 };
 /// out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n].
 struct DotSpec {
@@ -66,8 +68,14 @@ struct DotSpec {
   MatrixView lhs, rhs, out;
 };
 
-enum class CollectiveKind : uint8_t { kAllReduce, kReduceScatter, kAllGather, kAllToAll,
-                                      kPermute, kBroadcast };
+enum class CollectiveKind : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kPermute,
+  kBroadcast
+};
 enum class ReduceOperation : uint8_t { kSum, kMax, kMin, kProduct };
 
 struct CollectiveSpec {
@@ -76,24 +84,26 @@ struct CollectiveSpec {
   PrimitiveType type = PrimitiveType::kF32;
   int64_t elements = 0;
   int64_t bytes = 0;
-  std::vector<std::vector<int64_t>> groups;   ///< Replica groups, resolved.
-  Location location;                          ///< In place.
-  int32_t bucket = -1;                        ///< Place in the plan's buckets, or -1.
+  std::vector<std::vector<int64_t>> groups;  ///< Replica groups, resolved.
+  Location location;                         ///< In place.
+  int32_t bucket = -1;  ///< Place in the plan's buckets, or -1.
   int32_t chunk = 0;
 };
 
 struct Unit {
-  std::string name;                     ///< Plan's name: instruction, "f0", "b0", "b0#1".
+  std::string name;  ///< Plan's name: instruction, "f0", "b0", "b0#1".
   UnitKind kind = UnitKind::kKernel;
   Stream stream = Stream::kCompute;
-  std::vector<InstructionId> ops;       ///< Of the inlined entry computation; views left out.
-  std::string key;                      ///< Structural key: equal keys cost the same.
+  std::vector<InstructionId>
+      ops;          ///< Of the inlined entry computation; views left out.
+  std::string key;  ///< Structural key: equal keys cost the same.
   double flops = 0;
-  double bytes = 0;                     ///< Memory traffic by XLA's rules for fusions.
-  std::vector<Location> reads, writes;  ///< For a kernel, in order of its arguments.
-  int32_t kernel = -1;                  ///< kKernel: index in Schedule::kernels.
-  DotSpec dot;                          ///< kLibrary.
-  CollectiveSpec collective;            ///< kCollective.
+  double bytes = 0;  ///< Memory traffic by XLA's rules for fusions.
+  std::vector<Location> reads,
+      writes;                 ///< For a kernel, in order of its arguments.
+  int32_t kernel = -1;        ///< kKernel: index in Schedule::kernels.
+  DotSpec dot;                ///< kLibrary.
+  CollectiveSpec collective;  ///< kCollective.
 };
 
 /// `before` must have ended before `after` starts, `steps` steps later.
@@ -113,47 +123,58 @@ struct Schedule {
   std::string program_fingerprint;
   int64_t ranks = 1;
   std::vector<Unit> units;
-  std::vector<Kernel> kernels;              ///< One for each distinct kernel text.
-  std::vector<Dependency> dependencies;     ///< Sorted by (after, before, steps), each once.
+  std::vector<Kernel> kernels;  ///< One for each distinct kernel text.
+  std::vector<Dependency>
+      dependencies;  ///< Sorted by (after, before, steps), each once.
   std::vector<Buffer> buffers;
   std::vector<BufferId> parameter_buffers;  ///< By parameter number.
-  std::vector<OutputBinding> outputs;       ///< By output; state outputs alias their parameter.
+  std::vector<OutputBinding>
+      outputs;  ///< By output; state outputs alias their parameter.
   int64_t arena_bytes = 0;
   int64_t peak_temporary_bytes = 0;
 };
 
 struct ScheduleCache;
 
-/// Lowers a program (after inline_calls) under a plan, which is checked as by `validate_plan` but
-/// for its fingerprint.
+/// Lowers a program (after inline_calls) under a plan, which is checked as by
+/// `validate_plan` but for its fingerprint.
 ///
-/// - Order: the plan's, or else the text's, where a collective comes as soon as its operands are
-///   written and an update of a parameter waits for the parameter's other readers.
-/// - Collectives run in place. An operand is written straight into its collective's buffer by its
-///   producer; one that is a parameter, or that something else reads, is copied there by a unit
-///   `copy:COLLECTIVE[:OPERAND]` just before the collective (its first chunk that needs it).
-///   Members of a bucket are 64-byte aligned; padding between them is reduced with whatever it
-///   holds and never read.
-/// - State outputs are written into the parameter that they alias when every other reader of the
-///   old value runs before; else into a temporary that a unit `update:OUTPUT` copies at the end.
-///   An output that is the old value of a parameter which the step updates is first copied, by a
-///   unit `output:OUTPUT` at the start. A plan's order may name these copies; their places stay.
-/// - Temporaries share arena bytes when every use of one has ended before any use of the other
+/// - Order: the plan's, or else the text's, where a collective comes as soon as
+/// its operands are
+///   written and an update of a parameter waits for the parameter's other
+///   readers.
+/// - Collectives run in place. An operand is written straight into its
+/// collective's buffer by its
+///   producer; one that is a parameter, or that something else reads, is copied
+///   there by a unit `copy:COLLECTIVE[:OPERAND]` just before the collective
+///   (its first chunk that needs it). Members of a bucket are 64-byte aligned;
+///   padding between them is reduced with whatever it holds and never read.
+/// - State outputs are written into the parameter that they alias when every
+/// other reader of the
+///   old value runs before; else into a temporary that a unit `update:OUTPUT`
+///   copies at the end. An output that is the old value of a parameter which
+///   the step updates is first copied, by a unit `output:OUTPUT` at the start.
+///   A plan's order may name these copies; their places stay.
+/// - Temporaries share arena bytes when every use of one has ended before any
+/// use of the other
 ///   starts, whatever the two streams' relative speed.
-/// - Dependencies with `steps` 1 cover parameters; temporaries count on a barrier between steps.
+/// - Dependencies with `steps` 1 cover parameters; temporaries count on a
+/// barrier between steps.
 ///
-/// `cache`, if given, keeps the analysis of the program and lowered kernels between calls. It
-/// serves one module (which must stay where it is) and one thread at a time.
-/// Errors: kUnsupported naming the first instruction that cannot run; kInvalid for a plan that
-/// contradicts the program, and for a group that cannot be one kernel, naming it and why.
+/// `cache`, if given, keeps the analysis of the program and lowered kernels
+/// between calls. It serves one module (which must stay where it is) and one
+/// thread at a time. Errors: kUnsupported naming the first instruction that
+/// cannot run; kInvalid for a plan that contradicts the program, and for a
+/// group that cannot be one kernel, naming it and why.
 Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan,
                                 ScheduleCache* cache = nullptr);
 
-/// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal on all ranks.
+/// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal
+/// on all ranks.
 std::string collective_digest(const Schedule& schedule);
 
-/// One line for each unit: place, stream, name, kind, what it waits for, what it reads and writes.
-/// For tests and debugging.
+/// One line for each unit: place, stream, name, kind, what it waits for, what
+/// it reads and writes. For tests and debugging.
 std::string print_schedule(const Schedule& schedule);
 
 }  // namespace reprise
