@@ -55,8 +55,7 @@ bool narrow(Field& field, int64_t value) {
 }
 
 bool set_kind(Event& event, int64_t value) {
-  if (value < 0 || value > static_cast<int64_t>(EventKind::kOther))
-    return false;
+  if (value < 0 || value > static_cast<int64_t>(kLastEventKind)) return false;
   event.kind = static_cast<EventKind>(value);
   return true;
 }

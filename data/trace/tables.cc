@@ -202,7 +202,7 @@ Status validate_events(const Trace& trace) {
                   i, event.stream, trace.streams.size(), index_of(event.name),
                   trace.strings.size());
     }
-    if (event.kind > EventKind::kOther ||
+    if (event.kind > kLastEventKind ||
         event.rank != trace.streams[event.stream].rank) {
       return fail(ErrorKind::kInvalid,
                   "event {}: rank {} has no stream {}, or kind {} is unknown",

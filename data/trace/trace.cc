@@ -6,10 +6,11 @@
 namespace reprise {
 
 std::string_view name_of(EventKind kind) {
-  constexpr std::string_view kNames[] = {"compute", "collective", "feed",
-                                         "wait", "other"};
-  return kind <= EventKind::kOther ? kNames[static_cast<size_t>(kind)]
-                                   : "other";
+  constexpr std::string_view kNames[] = {
+      "compute",    "collective", "feed",    "wait",    "other",
+      "copy",       "memset",     "host-op", "runtime", "synchronization",
+      "annotation", "overhead"};
+  return kind <= kLastEventKind ? kNames[static_cast<size_t>(kind)] : "other";
 }
 
 int64_t to_rank0_ns(const RankInfo& rank, int64_t time_ns) {

@@ -19,14 +19,25 @@ enum class StringId : uint32_t {};
 constexpr uint32_t index_of(StringId id) { return static_cast<uint32_t>(id); }
 
 enum class EventKind : uint8_t {
-  kCompute,     ///< A unit on a compute stream.
-  kCollective,  ///< A collective on a communication stream.
+  kCompute,     ///< A unit on a compute stream; a kernel on a device stream.
+  kCollective,  ///< A collective or point-to-point operation, on a
+                ///< communication or device stream (or a host thread: Gloo).
   kFeed,        ///< Filling the batch tensors.
   kWait,        ///< The compute stream waiting for a collective (host side).
   kOther,
+  // Of imported traces.
+  kCopy,             ///< Memory copy on a device stream.
+  kMemset,           ///< Memory set on a device stream.
+  kHostOp,           ///< An operator of the framework on a host thread.
+  kRuntime,          ///< A driver or runtime call on a host thread: launches.
+  kSynchronization,  ///< A recorded wait of a host thread or a device stream.
+  kAnnotation,       ///< A range set by the user or the framework; steps too.
+  kOverhead,         ///< Of the profiler itself.
 };
+constexpr EventKind kLastEventKind = EventKind::kOverhead;
 
-/// Returns the kind's word: "compute", "collective", "feed", "wait", "other".
+/// Returns the kind's word: "compute", "collective", … "host-op", "runtime",
+/// "synchronization", "annotation", "overhead".
 std::string_view name_of(EventKind kind);
 
 /// One event of one stream of one rank.
@@ -39,10 +50,60 @@ struct Event {
   StringId name{};
   int64_t enqueue_ns = 0;  ///< Handed to its stream; start_ns if unknown.
   int64_t start_ns = 0;
-  int64_t end_ns = 0;        ///< Never before start_ns.
-  int64_t bytes = 0;         ///< Collectives: payload of the bucket.
-  int64_t correlation = -1;  ///< Collectives: sequence in the communicator.
+  int64_t end_ns = 0;  ///< Never before start_ns.
+  int64_t bytes = 0;   ///< Payload of a collective or copy, of this rank.
+  /// Our trainer: sequence of a collective in its communicator. Imported: ties
+  /// a launch (kRuntime) to the device work that it started (one to many).
+  int64_t correlation = -1;
+  int64_t external_id = -1;  ///< Of a host op, and of device work it caused; of
+                             ///< a node that dependencies name.
+  int64_t graph_node = -1;   ///< Node of a replayed CUDA/HIP graph.
+  int64_t sequence = -1;     ///< Recorded place in the communicator (imported).
+  int32_t detail = -1;       ///< Index in Trace::collectives (kCollective and
+                             ///< host ops that describe one) or
+                             ///< Trace::synchronizations (kSynchronization).
+  int32_t attributes = -1;   ///< Index in Trace::strings of a JSON object with
+                             ///< what no column holds ("input_dims").
   bool operator==(const Event&) const = default;
+};
+
+/// One distinct signature of a collective or point-to-point call, as recorded;
+/// what is unknown stays at its default.
+struct CollectiveInfo {
+  std::string op;            ///< "all-reduce", "all-gather", "reduce-scatter",
+                             ///< "all-to-all", "broadcast", "reduce", "gather",
+                             ///< "scatter", "send", "receive", "barrier", "".
+  std::string communicator;  ///< Process group's or communicator's name.
+  std::string data_type;     ///< As HLO writes it: "f32", "bf16", "s64".
+  std::vector<uint32_t> group;  ///< Global ranks, ascending; empty: unknown.
+  int64_t group_size = -1;
+  int64_t input_elements = -1, output_elements = -1;  ///< Of this rank.
+  int32_t peer = -1;  ///< Global rank of a send's or receive's other side.
+  bool operator==(const CollectiveInfo&) const = default;
+};
+
+enum class SynchronizationKind : uint8_t {
+  kUnknown,
+  kEvent,       ///< A host thread waits for a recorded event.
+  kStreamWait,  ///< A device stream waits for a recorded event.
+  kStream,      ///< A host thread waits for a stream.
+  kDevice,      ///< A host thread waits for the device or context.
+};
+
+/// One distinct recorded synchronization; -1: unknown.
+struct SynchronizationInfo {
+  SynchronizationKind kind = SynchronizationKind::kUnknown;
+  int64_t stream = -1;  ///< The stream that waits, or that is waited for.
+  int64_t waited_stream = -1;       ///< Where the awaited event was recorded.
+  int64_t waited_correlation = -1;  ///< The call that recorded that event.
+  bool operator==(const SynchronizationInfo&) const = default;
+};
+
+/// A recorded dependency between two events of one rank, by external_id.
+struct EventDependency {
+  uint32_t rank = 0;
+  int64_t before = -1, after = -1;
+  bool operator==(const EventDependency&) const = default;
 };
 
 /// Start and end of one step on one rank. Recorded warm-up steps have `warmup`.
@@ -54,9 +115,21 @@ struct StepMark {
   bool operator==(const StepMark&) const = default;
 };
 
+enum class StreamKind : uint8_t {
+  kTrainer,       ///< A stream of our own trainer.
+  kHostThread,    ///< `number` is the thread's id.
+  kDeviceStream,  ///< `number` is the stream's id on `device`.
+  kTensor,        ///< A row that a timeline keeps for one tensor or queue.
+};
+
+/// Where events happen. Process, device and stream are three different things.
 struct StreamInfo {
   uint32_t rank = 0;
-  std::string name;  ///< "compute", "communication".
+  std::string name;  ///< "compute", "communication", "stream 7", "thread 12".
+  StreamKind kind = StreamKind::kTrainer;
+  int64_t process = 0;  ///< pid; 0: the rank's.
+  int32_t device = -1;  ///< Ordinal of the device on its host; -1: none.
+  int64_t number = -1;
   bool operator==(const StreamInfo&) const = default;
 };
 
@@ -71,6 +144,9 @@ struct RankInfo {
   double clock_drift_ppm = 0;  ///< From offsets at start and end of the run.
   int64_t clock_reference_ns = 0;  ///< When the offset was measured.
   int64_t clock_residual_ns = 0;   ///< Half the round trip of the measurement.
+  /// What the rank's times count from: "monotonic" (our trainer), "epoch",
+  /// "capture", "" (unknown), "none" (durations and dependencies only).
+  std::string clock_domain = "monotonic";
   bool operator==(const RankInfo&) const = default;
 };
 
@@ -98,6 +174,11 @@ struct Trace {
   std::vector<StreamInfo> streams;
   std::vector<Event> events;    ///< Sorted by (rank, start_ns, stream).
   std::vector<StepMark> steps;  ///< Sorted by (rank, step).
+  std::vector<CollectiveInfo> collectives;
+  std::vector<SynchronizationInfo> synchronizations;
+  std::vector<EventDependency> dependencies;   ///< Sorted; of imported graphs.
+  std::map<std::string, std::string> modules;  ///< Imported HLO, by name.
+  std::string import_text;  ///< reprise.import/1 of an imported trace.
   std::vector<Measurement> measurements;
   std::vector<std::string> warnings;  ///< "rank 1: last segment lost (…)" …
 
