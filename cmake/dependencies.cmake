@@ -13,6 +13,7 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)    # SHA-256 of fingerprints an
 find_package(Gloo REQUIRED)                         # CPU collectives
 find_package(MPI REQUIRED COMPONENTS CXX)           # starts and bootstraps ranks
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)  # gzip and CRC-32
+pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)  # nsys-jax reports and HLO dumps are .xz
 find_package(simdjson REQUIRED)                     # bulk JSON of imported traces
 
 # oneDNN's own CMake config demands OpenCL, which Debian only recommends.

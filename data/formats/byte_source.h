@@ -3,6 +3,7 @@
 // their magic, never by a file's name.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +32,9 @@ struct InputFile {
   /// The plain file itself, for readers that need random access; "" when the
   /// input is compressed or within an archive (readers then use as_local_file).
   std::string path;
+  /// Not empty: a member of an archive without readable bytes, and why
+  /// ("encrypted"); `source` is empty then.
+  std::string unreadable;
 };
 
 /// Takes an input; an error stops the walk.
@@ -38,9 +42,11 @@ using InputVisitor = std::function<Status(InputFile&)>;
 
 /// Visits the file, or each regular member of an archive (tar, tar in gzip or
 /// xz, zip; macOS "._" members and directories are passed over), in the
-/// archive's order. An archive in an archive is not opened.
+/// archive's order. An archive in an archive is not opened. `position`
+/// (optional) follows how much of the file was read, for progress bars.
 /// Errors: kIo; kParse (a damaged archive: what, where); those of `visit`.
-Status visit_inputs(const std::string& path, const InputVisitor& visit);
+Status visit_inputs(const std::string& path, const InputVisitor& visit,
+                    std::atomic<int64_t>* position = nullptr);
 
 /// Bytes in memory as a source, for tests and members already read.
 std::unique_ptr<ByteSource> memory_source(std::string bytes);
