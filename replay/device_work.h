@@ -1,0 +1,57 @@
+// What one rank's device did: the events of a trace that keep a device busy,
+// each with the call that launched it. The common ground of breakdown, idle
+// causes, kernel and launch statistics; made once per rank.
+//
+// Device work of a rank: computing, collectives, copies and memsets on any
+// stream that is no host thread (so our trainer's streams too). A rank whose
+// collectives ran on host threads alone (Gloo) has those as communication. A
+// rank without any other device work has its operators as computing
+// (`host_only`).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "data/trace/trace.h"
+#include "replay/intervals.h"
+
+namespace reprise {
+
+enum class WorkClass : uint8_t { kCompute, kCommunication, kMemory };
+
+struct DeviceEvent {
+  static constexpr uint32_t kNoEvent = std::numeric_limits<uint32_t>::max();
+  static constexpr int64_t kNoLaunch = std::numeric_limits<int64_t>::min();
+
+  int64_t start_ns = 0, end_ns = 0;  ///< Of the rank's own clock, clamped.
+  /// When it was handed over: start of the runtime call with its correlation,
+  /// else its own enqueue time, else kNoLaunch.
+  int64_t launch_ns = kNoLaunch;
+  /// Its duration without operators nested in it (host_only), else whole.
+  int64_t own_ns = 0;
+  uint32_t event = 0;          ///< Index in Trace::events.
+  uint32_t launch = kNoEvent;  ///< The runtime call, index in Trace::events.
+  uint32_t stream = 0;
+  int32_t step = -1;  ///< Place in RankWork::steps that launched it, or -1.
+  WorkClass work = WorkClass::kCompute;
+};
+
+/// All of one rank. Trace::events holds each rank's events in one piece.
+struct RankWork {
+  uint32_t rank = 0;
+  bool host_only = false;
+  std::vector<DeviceEvent> events;  ///< By start, then stream.
+  std::vector<StepMark> steps;      ///< By start, times clamped.
+  /// Calls in which the host waited for the device, by start.
+  std::vector<Interval> synchronizations;
+};
+
+/// The rank's events: [first, second) in Trace::events.
+std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank);
+
+/// Cost: O(n log n) for the launches, else linear in the rank's events.
+RankWork device_work(const Trace& trace, uint32_t rank);
+
+}  // namespace reprise
