@@ -23,6 +23,9 @@ struct FileReport {
   int64_t bytes = 0;    ///< Decompressed.
   int64_t events = 0;   ///< Added to the trace.
   int64_t kernels = 0, collectives = 0, steps = 0;
+  /// What -> how many records tell nothing that a trace keeps ("flow arrow",
+  /// "metadata row"). events + ignored + dropped are all records of the file.
+  std::map<std::string, int64_t> ignored;
   /// Reason -> how many records were lost ("truncated", "end before start").
   std::map<std::string, int64_t> dropped;
   /// Reason -> how many were repaired ("unescaped quote").

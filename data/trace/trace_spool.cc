@@ -53,6 +53,9 @@ uint32_t TraceSpool::add_stream(StreamInfo stream) {
   state_->streams.push_back(std::move(stream));
   return static_cast<uint32_t>(state_->streams.size() - 1);
 }
+StreamInfo& TraceSpool::stream(uint32_t local) {
+  return state_->streams[local];
+}
 namespace {
 template <typename Value>
 int32_t add_once(std::vector<Value>& values, const Value& value) {

@@ -46,6 +46,8 @@ class TraceSpool {
   /// `stream.rank` is a local rank. Returns its local number; every call adds
   /// a stream.
   uint32_t add_stream(StreamInfo stream);
+  /// For what stands at the end of a file: a thread's name.
+  StreamInfo& stream(uint32_t local);
   /// Equal values get the same number.
   int32_t add_collective(const CollectiveInfo& collective);
   int32_t add_synchronization(const SynchronizationInfo& synchronization);
