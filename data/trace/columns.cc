@@ -6,14 +6,9 @@
 namespace reprise {
 namespace {
 
-constexpr uint64_t zigzag(int64_t value) {
-  return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
-}
-constexpr int64_t unzigzag(uint64_t code) {
-  return static_cast<int64_t>(code >> 1 ^ (~(code & 1) + 1));
-}
-/// Differences and sums modulo 2^64: any pair of values survives the round
-/// trip.
+/// Records are taken through all columns in blocks that fit the cache.
+constexpr size_t kBlockRecords = 512;
+
 constexpr int64_t minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) -
                               static_cast<uint64_t>(b));
@@ -21,27 +16,6 @@ constexpr int64_t minus(int64_t a, int64_t b) {
 constexpr int64_t plus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) +
                               static_cast<uint64_t>(b));
-}
-
-void append_varint(std::string& out, uint64_t value) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
-}
-
-/// Takes one varint off the front; false when it is cut short or over 64 bits.
-bool take_varint(std::string_view& bytes, uint64_t& value) {
-  value = 0;
-  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
-    const auto byte = static_cast<uint8_t>(bytes.front());
-    bytes.remove_prefix(1);
-    if (shift == 63 && byte > 1) return false;
-    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
 }
 
 template <typename Field>
@@ -54,94 +28,162 @@ bool narrow(Field& field, int64_t value) {
   return true;
 }
 
-bool set_kind(Event& event, int64_t value) {
-  if (value < 0 || value > static_cast<int64_t>(kLastEventKind)) return false;
-  event.kind = static_cast<EventKind>(value);
+bool narrow(StringId& field, int64_t value) {
+  uint32_t id = 0;
+  if (!narrow(id, value)) return false;
+  field = StringId{id};
   return true;
 }
 
-bool set_name(Event& event, int64_t value) {
-  uint32_t id = 0;
-  if (!narrow(id, value)) return false;
-  event.name = StringId{id};
+bool narrow(EventKind& field, int64_t value) {
+  if (value < 0 || value > static_cast<int64_t>(kLastEventKind)) return false;
+  field = static_cast<EventKind>(value);
   return true;
+}
+
+/// A column from what it is for one record.
+template <typename Record, typename Get, typename Set>
+constexpr ColumnSpec<Record> column(std::string_view name,
+                                    ColumnEncoding encoding, Get, Set) {
+  return {name, encoding,
+          [](std::span<const Record> records, int64_t* values) {
+            for (const Record& record : records) *values++ = Get{}(record);
+          },
+          [](std::span<Record> records, const int64_t* values) {
+            size_t done = 0;
+            while (done < records.size() && Set{}(records[done], values[done]))
+              ++done;
+            return done;
+          }};
+}
+
+/// A column that is one field as it is.
+template <auto Field, typename Record>
+constexpr ColumnSpec<Record> field(std::string_view name,
+                                   ColumnEncoding encoding) {
+  return column<Record>(
+      name, encoding,
+      [](const Record& record) { return static_cast<int64_t>(record.*Field); },
+      [](Record& record, int64_t value) {
+        return narrow(record.*Field, value);
+      });
 }
 
 using enum ColumnEncoding;
 
-constexpr ColumnSpec kEventColumns[] = {
-    {"start_ns", kDelta, [](const Event& e) { return e.start_ns; },
-     [](Event& e, int64_t v) { return narrow(e.start_ns, v); }},
-    {"duration_ns", kPlain,
-     [](const Event& e) { return minus(e.end_ns, e.start_ns); },
-     [](Event& e, int64_t v) { return narrow(e.end_ns, plus(e.start_ns, v)); }},
-    {"queued_ns", kPlain,
-     [](const Event& e) { return minus(e.start_ns, e.enqueue_ns); },
-     [](Event& e, int64_t v) {
-       return narrow(e.enqueue_ns, minus(e.start_ns, v));
-     }},
-    {"rank", kDelta, [](const Event& e) { return int64_t{e.rank}; },
-     [](Event& e, int64_t v) { return narrow(e.rank, v); }},
-    {"stream", kPlain, [](const Event& e) { return int64_t{e.stream}; },
-     [](Event& e, int64_t v) { return narrow(e.stream, v); }},
-    {"kind", kPlain,
-     [](const Event& e) { return static_cast<int64_t>(e.kind); }, set_kind},
-    {"step", kDelta, [](const Event& e) { return int64_t{e.step}; },
-     [](Event& e, int64_t v) { return narrow(e.step, v); }},
-    {"unit", kDelta, [](const Event& e) { return int64_t{e.unit}; },
-     [](Event& e, int64_t v) { return narrow(e.unit, v); }},
-    {"name", kPlain, [](const Event& e) { return int64_t{index_of(e.name)}; },
-     set_name},
-    {"bytes", kPlain, [](const Event& e) { return e.bytes; },
-     [](Event& e, int64_t v) { return narrow(e.bytes, v); }},
-    {"correlation", kDelta, [](const Event& e) { return e.correlation; },
-     [](Event& e, int64_t v) { return narrow(e.correlation, v); }},
+constexpr ColumnSpec<Event> kEventColumns[] = {
+    field<&Event::start_ns, Event>("start_ns", kDelta),
+    column<Event>(
+        "duration_ns", kPlain,
+        [](const Event& e) { return minus(e.end_ns, e.start_ns); },
+        [](Event& e, int64_t value) {
+          e.end_ns = plus(e.start_ns, value);
+          return true;
+        }),
+    column<Event>(
+        "queued_ns", kPlain,
+        [](const Event& e) { return minus(e.start_ns, e.enqueue_ns); },
+        [](Event& e, int64_t value) {
+          e.enqueue_ns = minus(e.start_ns, value);
+          return true;
+        }),
+    field<&Event::rank, Event>("rank", kDelta),
+    field<&Event::stream, Event>("stream", kPlain),
+    field<&Event::kind, Event>("kind", kPlain),
+    field<&Event::step, Event>("step", kDelta),
+    field<&Event::unit, Event>("unit", kDelta),
+    field<&Event::name, Event>("name", kPlain),
+    field<&Event::bytes, Event>("bytes", kPlain),
+    field<&Event::correlation, Event>("correlation", kDelta),
+    field<&Event::external_id, Event>("external_id", kDelta),
+    field<&Event::graph_node, Event>("graph_node", kPlain),
+    field<&Event::sequence, Event>("sequence", kDelta),
+    field<&Event::detail, Event>("detail", kPlain),
+    field<&Event::attributes, Event>("attributes", kPlain),
+};
+
+constexpr ColumnSpec<EventDependency> kDependencyColumns[] = {
+    field<&EventDependency::before, EventDependency>("before", kDelta),
+    field<&EventDependency::after, EventDependency>("after", kDelta),
+    field<&EventDependency::rank, EventDependency>("rank", kDelta),
 };
 
 }  // namespace
 
-std::span<const ColumnSpec> event_columns() { return kEventColumns; }
+std::span<const ColumnSpec<Event>> event_columns() { return kEventColumns; }
 
-std::string encode_column(const ColumnSpec& column,
-                          std::span<const Event> events) {
-  std::string bytes;
-  bytes.reserve(events.size() * 2);
-  int64_t before = 0;
-  for (const Event& event : events) {
-    const int64_t value = column.get(event);
-    append_varint(bytes, zigzag(minus(value, before)));
-    if (column.encoding == kDelta) before = value;
-  }
-  return bytes;
+std::span<const ColumnSpec<EventDependency>> dependency_columns() {
+  return kDependencyColumns;
 }
 
-size_t count_values(std::string_view bytes) {
-  return static_cast<size_t>(
-      std::count_if(bytes.begin(), bytes.end(),
-                    [](char byte) { return (byte & 0x80) == 0; }));
+template <typename Record>
+std::span<const ColumnBytes> SegmentEncoder<Record>::encode(
+    std::span<const Record> records, std::span<const uint32_t> order) {
+  for (size_t i = 0; i < columns_.size(); ++i)
+    encoders_[i].start(columns_[i].encoding, i > 0);
+  int64_t values[kBlockRecords];
+  for (size_t first = 0; first < records.size(); first += kBlockRecords) {
+    const size_t count = std::min(kBlockRecords, records.size() - first);
+    std::span<const Record> block = records.subspan(first, count);
+    if (!order.empty()) {
+      block_.clear();
+      for (const uint32_t place : order.subspan(first, count))
+        block_.push_back(records[place]);
+      block = block_;
+    }
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      columns_[i].get(block, values);
+      encoders_[i].put(std::span(values, count));
+    }
+  }
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    views_[i].bytes = encoders_[i].finish();
+    views_[i].encoding = encoders_[i].encoding();
+  }
+  return views_;
 }
 
-Status decode_column(const ColumnSpec& column, ColumnEncoding encoding,
-                     std::string_view bytes, std::span<Event> events) {
-  int64_t before = 0;
-  for (size_t i = 0; i < events.size(); ++i) {
-    uint64_t code = 0;
-    if (!take_varint(bytes, code)) {
-      return fail(ErrorKind::kParse, "event {} of {} is cut short", i,
-                  events.size());
+template <typename Record>
+Status decode_segment(std::span<const ColumnSpec<Record>> columns,
+                      std::span<const ColumnBytes> bytes,
+                      std::span<Record> records) {
+  std::vector<ColumnDecoder> decoders;
+  for (const ColumnBytes& one : bytes)
+    decoders.emplace_back(one.encoding, one.bytes);
+  int64_t values[kBlockRecords];
+  for (size_t first = 0; first < records.size(); first += kBlockRecords) {
+    const std::span<Record> block =
+        records.subspan(first, std::min(kBlockRecords, records.size() - first));
+    for (size_t i = 0; i < decoders.size(); ++i) {
+      const size_t taken = decoders[i].take(std::span(values, block.size()));
+      const size_t set = columns[i].set(block.first(taken), values);
+      if (set < taken) {
+        return fail(ErrorKind::kParse,
+                    "column {}: record {} of {}: value {} is out of range",
+                    columns[i].name, first + set, records.size(), values[set]);
+      }
+      if (taken < block.size()) {
+        return fail(ErrorKind::kParse,
+                    "column {}: record {} of {} is cut short", columns[i].name,
+                    first + taken, records.size());
+      }
     }
-    const int64_t value = plus(before, unzigzag(code));
-    if (!column.set(events[i], value)) {
-      return fail(ErrorKind::kParse, "event {} of {}: value {} is out of range",
-                  i, events.size(), value);
-    }
-    if (encoding == kDelta) before = value;
   }
-  if (!bytes.empty()) {
-    return fail(ErrorKind::kParse, "{} bytes too many after {} events",
-                bytes.size(), events.size());
+  for (size_t i = 0; i < decoders.size(); ++i) {
+    if (decoders[i].at_end()) continue;
+    return fail(ErrorKind::kParse,
+                "column {}: more values than {} records ({} bytes left)",
+                columns[i].name, records.size(), decoders[i].bytes_left());
   }
   return {};
 }
+
+template class SegmentEncoder<Event>;
+template class SegmentEncoder<EventDependency>;
+template Status decode_segment(std::span<const ColumnSpec<Event>>,
+                               std::span<const ColumnBytes>, std::span<Event>);
+template Status decode_segment(std::span<const ColumnSpec<EventDependency>>,
+                               std::span<const ColumnBytes>,
+                               std::span<EventDependency>);
 
 }  // namespace reprise

@@ -1,5 +1,5 @@
-// Events as columns of integers, and columns as bytes: zigzag varints, plain or
-// as differences. Byte layout and column list: data/trace/format.md.
+// Events and dependencies as columns of integers, and a segment's columns as
+// bytes. Column lists and byte layout: data/trace/format.md.
 #pragma once
 
 #include <array>
@@ -10,42 +10,72 @@
 #include <vector>
 
 #include "data/result.h"
+#include "data/trace/column_codec.h"
 #include "data/trace/trace.h"
 
 namespace reprise {
 
-/// Events of one segment at most.
-constexpr size_t kSegmentEvents = 1 << 16;
+/// Records (events, dependencies) of one segment at most.
+constexpr size_t kSegmentRecords = 1 << 16;
 
-enum class ColumnEncoding : uint8_t {
-  kPlain = 0,  ///< zigzag(v[i])
-  kDelta = 1,  ///< zigzag(v[i] - v[i-1]), v[-1] = 0, modulo 2^64
-};
-
-/// One column of the event table.
+/// One column of a table of records.
+template <typename Record>
 struct ColumnSpec {
   std::string_view name;
-  ColumnEncoding encoding;
-  /// Value of the column for an event.
-  int64_t (*get)(const Event& event);
-  /// Sets it; false when the value does not fit. Times relative to the start
-  /// need the start set before.
-  bool (*set)(Event& event, int64_t value);
+  ColumnEncoding encoding;  ///< kPlain or kDelta; runs where they are fewer.
+  /// Writes the column's value of each record.
+  void (*get)(std::span<const Record> records, int64_t* values);
+  /// Sets the column of each record; returns how many were set before one did
+  /// not fit. Times relative to the start need the start set before.
+  size_t (*set)(std::span<Record> records, const int64_t* values);
 };
 
-/// All columns in their order in a segment; the start comes first.
-std::span<const ColumnSpec> event_columns();
+/// All columns in their order in a segment. The first is never written as runs,
+/// so that every record costs at least a byte of the file.
+std::span<const ColumnSpec<Event>> event_columns();
+std::span<const ColumnSpec<EventDependency>> dependency_columns();
+/// Of the event columns, how many schema 1 has.
+constexpr size_t kEventColumnsOfSchema1 = 11;
 
-/// Appends the encoded values of one column over `events`.
-std::string encode_column(const ColumnSpec& column,
-                          std::span<const Event> events);
+/// The bytes of one column of a segment.
+struct ColumnBytes {
+  ColumnEncoding encoding = ColumnEncoding::kPlain;
+  std::string_view bytes;
+};
 
-/// Returns how many values an encoded column holds.
-size_t count_values(std::string_view bytes);
+/// Encodes segments one after the other, reusing its memory.
+template <typename Record>
+class SegmentEncoder {
+ public:
+  explicit SegmentEncoder(std::span<const ColumnSpec<Record>> columns)
+      : columns_(columns), encoders_(columns.size()), views_(columns.size()) {}
 
-/// Sets one column of all `events`. Errors: kParse (cut short, trailing bytes,
-/// a value that does not fit), without the file's name.
-Status decode_column(const ColumnSpec& column, ColumnEncoding encoding,
-                     std::string_view bytes, std::span<Event> events);
+  /// Encodes `records`, in `order` if that is not empty (a permutation). The
+  /// result is valid until the next call.
+  std::span<const ColumnBytes> encode(std::span<const Record> records,
+                                      std::span<const uint32_t> order = {});
+
+ private:
+  std::span<const ColumnSpec<Record>> columns_;
+  std::vector<ColumnEncoder> encoders_;
+  std::vector<ColumnBytes> views_;
+  std::vector<Record> block_;
+};
+extern template class SegmentEncoder<Event>;
+extern template class SegmentEncoder<EventDependency>;
+
+/// Decodes a segment into all of `records`; `bytes` holds the first columns
+/// of `columns` or all of them, in their order. Errors: kParse (cut short,
+/// trailing bytes, a value that does not fit), naming the column.
+template <typename Record>
+Status decode_segment(std::span<const ColumnSpec<Record>> columns,
+                      std::span<const ColumnBytes> bytes,
+                      std::span<Record> records);
+extern template Status decode_segment(std::span<const ColumnSpec<Event>>,
+                                      std::span<const ColumnBytes>,
+                                      std::span<Event>);
+extern template Status decode_segment(
+    std::span<const ColumnSpec<EventDependency>>, std::span<const ColumnBytes>,
+    std::span<EventDependency>);
 
 }  // namespace reprise

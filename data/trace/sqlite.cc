@@ -2,16 +2,26 @@
 
 namespace reprise {
 
-Result<Database> open_in_memory() {
+Result<Database> open_database(const std::string& name, int flags) {
   sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(
-      ":memory:", &raw,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-      nullptr);
+  const int code =
+      sqlite3_open_v2(name.c_str(), &raw,
+                      flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
   Database database(raw);
   if (code != SQLITE_OK)
     return fail(ErrorKind::kIo, "SQLite: {}", sqlite3_errstr(code));
   return database;
+}
+
+std::string file_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (const char character : path)
+    uri += fmt::format("%{:02x}", static_cast<uint8_t>(character));
+  return uri;
+}
+
+Result<Database> open_in_memory() {
+  return open_database(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 }
 
 Status execute(sqlite3* database, const std::string& sql) {

@@ -22,6 +22,13 @@ struct FinalizeStatement {
 using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
+/// Opens a database by its name or "file:" URI; `flags` are those of
+/// sqlite3_open_v2. Errors: kIo with SQLite's message.
+Result<Database> open_database(const std::string& name, int flags);
+
+/// The URI of a file, whatever its name is made of.
+std::string file_uri(const std::string& path);
+
 /// Opens an empty database in memory. Errors: kIo (out of memory).
 Result<Database> open_in_memory();
 

@@ -14,20 +14,18 @@
 namespace reprise {
 
 constexpr int32_t kTraceApplicationId = 0x52505254;  // "RPRT"
-constexpr int32_t kTraceSchemaVersion = 1;
-constexpr std::string_view kTraceSchema = "reprise.trace/1";
+constexpr int32_t kTraceSchemaVersion = 2;
+constexpr std::string_view kTraceSchema = "reprise.trace/2";
 
 /// Tables that are not made of rows of a Trace.
 constexpr std::string_view kChecksumSql =
     "CREATE TABLE checksum(id INTEGER PRIMARY KEY, name TEXT NOT NULL, rows "
     "INTEGER NOT NULL, "
     "crc INTEGER NOT NULL)";
-constexpr std::string_view kColumnSql =
-    "CREATE TABLE event_column(segment INTEGER NOT NULL, place INTEGER NOT "
-    "NULL, "
-    "name TEXT NOT NULL, encoding INTEGER NOT NULL, crc INTEGER NOT NULL, data "
-    "BLOB NOT NULL, "
-    "PRIMARY KEY(segment, place)) WITHOUT ROWID";
+constexpr std::string_view kEventTable = "event_column";
+constexpr std::string_view kDependencyTable = "dependency_column";
+/// Of the two tables above: the columns of segments.
+std::string column_table_sql(std::string_view name);
 
 /// Every cell has the type that its column states; there are no nulls.
 using Cell = std::variant<int64_t, double, std::string>;
@@ -38,22 +36,34 @@ struct TableSpec {
   std::string_view name;
   std::vector<std::string_view> columns;
   std::string_view types;  ///< One letter a column: i, r(eal) or t(ext).
+  /// Null for the two tables that count the records of segments.
   std::vector<Row> (*rows)(const Trace& trace);
   /// Adds one row to a trace; false when a value is out of range.
   bool (*add)(Trace& trace, Row& row);
+  /// How many of the columns schema 1 has; 0: not the table.
+  size_t columns_of_schema_1 = 0;
 
   std::string create_sql() const;
 };
 
-/// In the order in which they are written and read; `segment` is the last.
-const std::vector<TableSpec>& trace_tables();
+constexpr std::string_view kEventCountTable = "segment";
+constexpr std::string_view kDependencyCountTable = "dependency_segment";
+
+/// The tables of a schema, in the order in which they are written and read.
+const std::vector<TableSpec>& trace_tables(int32_t schema);
+
+/// The rows of a count table.
+std::vector<Row> count_rows(const std::vector<int64_t>& counts);
 
 /// Continues the checksum of a table with one row.
 uint32_t checksum_of(const Row& row, uint32_t before);
 
+/// The order of Trace::dependencies: (rank, before, after).
+bool is_before(const EventDependency& a, const EventDependency& b);
+
 /// Checks what readers rely on: ids in range, no event that ends before it
-/// starts, finite numbers, everything sorted as trace.h says. Errors: kInvalid,
-/// naming the place.
+/// starts, finite numbers, groups and everything else sorted as trace.h says.
+/// Errors: kInvalid, naming the place.
 Status validate_trace(const Trace& trace);
 
 }  // namespace reprise

@@ -13,6 +13,12 @@ std::string_view name_of(EventKind kind) {
   return kind <= kLastEventKind ? kNames[static_cast<size_t>(kind)] : "other";
 }
 
+std::string_view name_of(StreamKind kind) {
+  constexpr std::string_view kNames[] = {"trainer", "host-thread",
+                                         "device-stream", "tensor"};
+  return kind <= kLastStreamKind ? kNames[static_cast<size_t>(kind)] : "other";
+}
+
 int64_t to_rank0_ns(const RankInfo& rank, int64_t time_ns) {
   const double elapsed_ns = static_cast<double>(time_ns) -
                             static_cast<double>(rank.clock_reference_ns);

@@ -89,6 +89,8 @@ enum class SynchronizationKind : uint8_t {
   kStream,      ///< A host thread waits for a stream.
   kDevice,      ///< A host thread waits for the device or context.
 };
+constexpr SynchronizationKind kLastSynchronizationKind =
+    SynchronizationKind::kDevice;
 
 /// One distinct recorded synchronization; -1: unknown.
 struct SynchronizationInfo {
@@ -121,6 +123,11 @@ enum class StreamKind : uint8_t {
   kDeviceStream,  ///< `number` is the stream's id on `device`.
   kTensor,        ///< A row that a timeline keeps for one tensor or queue.
 };
+constexpr StreamKind kLastStreamKind = StreamKind::kTensor;
+
+/// Returns the kind's word: "trainer", "host-thread", "device-stream",
+/// "tensor".
+std::string_view name_of(StreamKind kind);
 
 /// Where events happen. Process, device and stream are three different things.
 struct StreamInfo {

@@ -1,10 +1,16 @@
-// Reads a trace as data from a stranger: from memory, read-only, with no schema
-// but our own, every table and column checked against its checksum.
+// Reads a trace as data from a stranger: read-only, with no schema but our own,
+// every table and column checked against its checksum.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
 #include <span>
 
 #include "data/file.h"
 #include "data/trace/columns.h"
 #include "data/trace/crc32.h"
+#include "data/trace/event_order.h"
 #include "data/trace/sqlite.h"
 #include "data/trace/tables.h"
 #include "data/trace/trace.h"
@@ -24,14 +30,15 @@ uint32_t word_at(std::string_view bytes, size_t offset) {
 }
 
 /// Checks what the first 100 bytes say before SQLite sees the file.
-Status check_header(std::string_view bytes) {
+/// `file_bytes` is the size of the whole. Returns the schema.
+Result<int32_t> check_header(std::string_view bytes, uint64_t file_bytes) {
   constexpr size_t kPageSizeAt = 16, kPageCountAt = 28, kVersionAt = 60,
                    kApplicationAt = 68;
   if (bytes.size() < kSqliteHeaderBytes || !bytes.starts_with(kSqliteMagic) ||
       word_at(bytes, kApplicationAt) !=
           static_cast<uint32_t>(kTraceApplicationId)) {
     return fail(ErrorKind::kParse, "not a Reprise trace ({} bytes)",
-                bytes.size());
+                file_bytes);
   }
   const uint32_t version = word_at(bytes, kVersionAt);
   if (version > static_cast<uint32_t>(kTraceSchemaVersion)) {
@@ -45,9 +52,28 @@ Status check_header(std::string_view bytes) {
   const uint64_t page_bytes = word_at(bytes, kPageSizeAt) >> 16;
   const uint64_t whole_bytes =
       (page_bytes == 1 ? 65536 : page_bytes) * word_at(bytes, kPageCountAt);
-  if (bytes.size() < whole_bytes) {
+  if (file_bytes < whole_bytes) {
     return fail(ErrorKind::kParse, "cut short: {} bytes, its header says {}",
-                bytes.size(), whole_bytes);
+                file_bytes, whole_bytes);
+  }
+  return static_cast<int32_t>(version);
+}
+
+/// Nothing of the file is trusted, and nothing in it is run.
+Status distrust(sqlite3* database) {
+  for (const int setting :
+       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        SQLITE_DBCONFIG_ENABLE_VIEW}) {
+    sqlite3_db_config(database, setting, 0, nullptr);
+  }
+  sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
+  sqlite3_limit(database, SQLITE_LIMIT_SQL_LENGTH, 10'000);
+  if (Status set = execute(database,
+                           "PRAGMA query_only=1; PRAGMA cell_size_check=1; "
+                           "PRAGMA mmap_size=0");
+      !set) {
+    return fail(ErrorKind::kParse, "{}", set.error().message);
   }
   return {};
 }
@@ -56,26 +82,23 @@ Status check_header(std::string_view bytes) {
 Result<Database> open_bytes(std::string& bytes) {
   Result<Database> database = open_in_memory();
   if (!database) return database;
-  sqlite3* const raw = database->get();
-  for (const int setting :
-       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_TRIGGER,
-        SQLITE_DBCONFIG_ENABLE_VIEW}) {
-    sqlite3_db_config(raw, setting, 0, nullptr);
-  }
-  sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
-  sqlite3_limit(raw, SQLITE_LIMIT_SQL_LENGTH, 10'000);
   const auto size = static_cast<sqlite3_int64>(bytes.size());
   const int code = sqlite3_deserialize(
-      raw, "main", reinterpret_cast<unsigned char*>(bytes.data()), size, size,
-      SQLITE_DESERIALIZE_READONLY);
+      database->get(), "main", reinterpret_cast<unsigned char*>(bytes.data()),
+      size, size, SQLITE_DESERIALIZE_READONLY);
   if (code != SQLITE_OK)
     return fail(ErrorKind::kParse, "SQLite: {}", sqlite3_errstr(code));
-  if (Status set =
-          execute(raw, "PRAGMA query_only=1; PRAGMA cell_size_check=1");
-      !set) {
-    return fail(ErrorKind::kParse, "{}", set.error().message);
-  }
+  if (Status set = distrust(database->get()); !set) return pass(set.error());
+  return database;
+}
+
+/// The database in place. "immutable" keeps SQLite from locks, journals and
+/// logs that lie beside the file.
+Result<Database> open_file(const std::string& path) {
+  Result<Database> database =
+      open_database(file_uri(path) + "?immutable=1", SQLITE_OPEN_READONLY);
+  if (!database) return database;
+  if (Status set = distrust(database->get()); !set) return pass(set.error());
   return database;
 }
 
@@ -131,10 +154,11 @@ Result<bool> next_row(sqlite3_stmt* statement, std::string_view types,
 
 /// The tables must be exactly ours: no views, triggers, indices or other
 /// definitions.
-Status check_schema(sqlite3* database) {
+Status check_schema(sqlite3* database, int32_t schema) {
   std::vector<std::string> expected{std::string(kChecksumSql),
-                                    std::string(kColumnSql)};
-  for (const TableSpec& table : trace_tables())
+                                    column_table_sql(kEventTable)};
+  if (schema > 1) expected.push_back(column_table_sql(kDependencyTable));
+  for (const TableSpec& table : trace_tables(schema))
     expected.push_back(table.create_sql());
   Result<Statement> select = prepare(
       database, "SELECT type, name, sql FROM sqlite_schema ORDER BY rowid");
@@ -154,12 +178,13 @@ Status check_schema(sqlite3* database) {
   return {};
 }
 
-Result<std::vector<Row>> read_checksums(sqlite3* database) {
+Result<std::vector<Row>> read_checksums(sqlite3* database,
+                                        const std::vector<TableSpec>& tables) {
   Result<Statement> select =
       prepare(database, "SELECT name, rows, crc FROM checksum ORDER BY id");
   if (!select) return pass(select.error());
   std::vector<Row> rows;
-  for (const TableSpec& table : trace_tables()) {
+  for (const TableSpec& table : tables) {
     const Result<bool> read =
         next_row(select->get(), "tii", rows.emplace_back());
     if (!read) return pass(read.error());
@@ -170,8 +195,18 @@ Result<std::vector<Row>> read_checksums(sqlite3* database) {
   return rows;
 }
 
+/// Text that a row holds, which lies in the file once.
+uint64_t text_bytes(const Row& row) {
+  uint64_t sum = 0;
+  for (const Cell& cell : row) {
+    if (const auto* text = std::get_if<std::string>(&cell)) sum += text->size();
+  }
+  return sum;
+}
+
+/// Rows of a damaged file may share their pages; `file_bytes` bounds them all.
 Status read_table(sqlite3* database, const TableSpec& table,
-                  const Row& checksum, Trace& trace) {
+                  const Row& checksum, uint64_t file_bytes, Trace& trace) {
   std::string sql = "SELECT id";
   for (const std::string_view column : table.columns)
     sql += fmt::format(", {}", column);
@@ -181,6 +216,7 @@ Status read_table(sqlite3* database, const TableSpec& table,
   const std::string types = fmt::format("i{}", table.types);
   uint32_t crc = 0;
   int64_t count = 0;
+  uint64_t bytes = 0;
   Row row;
   for (;; ++count) {
     const Result<bool> read = next_row(select->get(), types, row);
@@ -191,6 +227,9 @@ Status read_table(sqlite3* database, const TableSpec& table,
                   std::get<int64_t>(row[0]));
     }
     row.erase(row.begin());
+    bytes += text_bytes(row);
+    if (bytes > file_bytes)
+      return fail(ErrorKind::kParse, "more text than the file has bytes");
     crc = checksum_of(row, crc);
     if (!table.add(trace, row)) {
       return fail(ErrorKind::kParse, "row {} has a value that is out of range",
@@ -204,134 +243,241 @@ Status read_table(sqlite3* database, const TableSpec& table,
   return {};
 }
 
-std::string_view blob_of(sqlite3_stmt* statement) {
-  const void* data = sqlite3_column_blob(statement, 5);
-  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement, 5));
-  return {data == nullptr ? "" : static_cast<const char*>(data), size};
-}
+constexpr std::string_view kTooMuch = "holds more than the file has bytes";
 
-/// Reads the column that `statement` stands on into `events`.
-Status read_column(sqlite3_stmt* statement, const ColumnSpec& column,
-                   std::span<Event> events) {
-  const auto encoding = sqlite3_column_int64(statement, 3);
-  const void* data = sqlite3_column_blob(statement, 5);
-  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement, 5));
-  const std::string_view bytes(
-      data == nullptr ? "" : static_cast<const char*>(data), size);
-  if (encoding != static_cast<int64_t>(column.encoding)) {
-    return fail(ErrorKind::kParse, "encoding {} is unknown here", encoding);
-  }
-  if (sqlite3_column_int64(statement, 4) != int64_t{crc32(bytes)}) {
-    return fail(ErrorKind::kParse, "checksum over {} bytes differs",
-                bytes.size());
-  }
-  return decode_column(column, column.encoding, bytes, events);
-}
+/// Reads the segments of one table of columns.
+template <typename Record>
+class SegmentReader {
+ public:
+  SegmentReader(sqlite3* database, std::string_view table,
+                std::span<const ColumnSpec<Record>> columns,
+                uint64_t file_bytes)
+      : database_(database),
+        table_(table),
+        columns_(columns),
+        file_bytes_(file_bytes),
+        blobs_(columns.size()),
+        bytes_(columns.size()) {}
 
-/// Reads the segment that starts at the statement's row and appends its events.
-/// Memory grows with the bytes that are there, not with a number in the file.
-Status read_segment(sqlite3_stmt* select, int64_t segment,
-                    std::vector<Event>& events) {
-  const size_t first = events.size();
-  int64_t place = 0;
-  Row row;
-  for (const ColumnSpec& column : event_columns()) {
-    const std::string where =
-        fmt::format("segment {}, column {}", segment, column.name);
-    const Result<bool> more = place == 0 ? true : next(select);
-    if (!more) return pass(more.error(), where);
-    if (!*more) return fail(ErrorKind::kParse, "{} is missing", where);
-    if (Status read = read_row(select, "iit", row); !read)
-      return pass(read.error(), where);
+  /// Appends all records to `records`. Every record takes a byte of the file
+  /// at least, so its size bounds them, whatever the file says.
+  Status read(std::vector<Record>& records) {
+    Result<size_t> count = count_records();
+    if (!count) return pass(count.error());
+    records.reserve(*count);
+    Result<Statement> select = prepare(
+        database_, fmt::format("SELECT segment, place, name, encoding, crc, "
+                               "data FROM {} ORDER BY segment, place",
+                               table_));
+    if (!select) return pass(select.error());
+    for (int64_t segment = 0;; ++segment) {
+      const Result<bool> more = next(select->get());
+      if (!more) return pass(more.error());
+      if (!*more) return {};
+      if (Status read = read_segment(select->get(), segment, records); !read)
+        return pass(read.error(), fmt::format("segment {}", segment));
+    }
+  }
+
+  /// Records of each segment that was read.
+  const std::vector<int64_t>& counts() const { return counts_; }
+
+ private:
+  static std::string_view blob_of(sqlite3_stmt* statement, int column) {
+    const void* data = sqlite3_column_blob(statement, column);
+    const int size = sqlite3_column_bytes(statement, column);
+    return {data == nullptr ? "" : static_cast<const char*>(data),
+            static_cast<size_t>(size)};
+  }
+
+  Result<size_t> count_records() {
+    Result<Statement> select = prepare(
+        database_, fmt::format("SELECT data FROM {} WHERE place=0", table_));
+    if (!select) return pass(select.error());
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (;;) {
+      const Result<bool> more = next(select->get());
+      if (!more) return pass(more.error());
+      if (!*more) return count;
+      const std::string_view blob = blob_of(select->get(), 0);
+      count += count_values(blob);
+      bytes += blob.size();
+      if (bytes > file_bytes_) return fail(ErrorKind::kParse, "{}", kTooMuch);
+    }
+  }
+
+  /// Copies the column that `select` stands on and checks it.
+  Status read_column(sqlite3_stmt* select, int64_t segment, size_t place) {
+    Row row;
+    if (Status read = read_row(select, "iit", row); !read) return read;
     if (std::get<int64_t>(row[0]) != segment ||
-        std::get<int64_t>(row[1]) != place ||
-        std::get<std::string>(row[2]) != column.name) {
-      return fail(ErrorKind::kParse, "{} is missing", where);
+        std::get<int64_t>(row[1]) != static_cast<int64_t>(place) ||
+        std::get<std::string>(row[2]) != columns_[place].name) {
+      return fail(ErrorKind::kParse, "is missing");
     }
-    if (place++ == 0) {
-      const size_t count = count_values(blob_of(select));
-      if (count > kSegmentEvents) {
-        return fail(ErrorKind::kParse, "{}: {} events in one segment", where,
-                    count);
+    blobs_[place] = blob_of(select, 5);
+    read_bytes_ += blobs_[place].size();
+    if (read_bytes_ > file_bytes_)
+      return fail(ErrorKind::kParse, "{}", kTooMuch);
+    const auto encoding = sqlite3_column_int64(select, 3);
+    const bool is_runs =
+        place > 0 && encoding == static_cast<int64_t>(ColumnEncoding::kRuns);
+    if (!is_runs &&
+        encoding != static_cast<int64_t>(columns_[place].encoding)) {
+      return fail(ErrorKind::kParse, "encoding {} is unknown here", encoding);
+    }
+    if (sqlite3_column_int64(select, 4) != int64_t{crc32(blobs_[place])}) {
+      return fail(ErrorKind::kParse, "checksum over {} bytes differs",
+                  blobs_[place].size());
+    }
+    bytes_[place] = {static_cast<ColumnEncoding>(encoding), blobs_[place]};
+    return {};
+  }
+
+  Status read_segment(sqlite3_stmt* select, int64_t segment,
+                      std::vector<Record>& records) {
+    for (size_t place = 0; place < columns_.size(); ++place) {
+      const Result<bool> more = place == 0 ? true : next(select);
+      const Status read = !more   ? pass(more.error())
+                          : *more ? read_column(select, segment, place)
+                                  : fail(ErrorKind::kParse, "is missing");
+      if (!read) {
+        return fail(read.error().kind, "column {} {}", columns_[place].name,
+                    read.error().message);
       }
-      events.resize(first + count);
     }
-    Status decoded =
-        read_column(select, column, std::span(events).subspan(first));
-    if (!decoded) return pass(decoded.error(), where);
-  }
-  return {};
-}
-
-Status read_segments(sqlite3* database, std::vector<Event>& events) {
-  Result<Statement> select =
-      prepare(database,
-              "SELECT segment, place, name, encoding, crc, data FROM "
-              "event_column ORDER BY segment, place");
-  if (!select) return pass(select.error());
-  for (int64_t segment = 0;; ++segment) {
-    const Result<bool> more = next(select->get());
-    if (!more) return pass(more.error());
-    if (!*more) return {};
-    if (Status read = read_segment(select->get(), segment, events); !read)
-      return read;
-  }
-}
-
-/// The events that were read must be as many as table `segment` says.
-Status check_segments(const Trace& trace, const Row& checksum) {
-  const std::vector<Row> rows = trace_tables().back().rows(trace);
-  uint32_t crc = 0;
-  for (const Row& row : rows) crc = checksum_of(row, crc);
-  if (static_cast<int64_t>(rows.size()) != std::get<int64_t>(checksum[1]) ||
-      int64_t{crc} != std::get<int64_t>(checksum[2])) {
-    return fail(ErrorKind::kParse,
-                "{} events found, table segment says otherwise",
-                trace.events.size());
-  }
-  return {};
-}
-
-Result<Trace> read_database(sqlite3* database) {
-  if (Status schema = check_schema(database); !schema)
-    return pass(schema.error());
-  const Result<std::vector<Row>> checksums = read_checksums(database);
-  if (!checksums) return pass(checksums.error(), "table checksum");
-  Trace trace;
-  for (size_t i = 0; i < trace_tables().size(); ++i) {
-    const TableSpec& table = trace_tables()[i];
-    if (Status read = read_table(database, table, (*checksums)[i], trace);
-        !read) {
-      return pass(read.error(), fmt::format("table {}", table.name));
+    const size_t first = records.size();
+    const size_t count = count_values(blobs_[0]);
+    if (count > kSegmentRecords || count > records.capacity() - first) {
+      return fail(ErrorKind::kParse, "{} records in one segment", count);
     }
+    records.resize(first + count);
+    counts_.push_back(static_cast<int64_t>(count));
+    return decode_segment<Record>(columns_, bytes_,
+                                  std::span(records).subspan(first));
   }
-  if (Status read = read_segments(database, trace.events); !read) {
-    return pass(read.error(), "table event_column");
+
+  sqlite3* database_;
+  std::string_view table_;
+  std::span<const ColumnSpec<Record>> columns_;
+  uint64_t file_bytes_;
+  uint64_t read_bytes_ = 0;
+  std::vector<std::string> blobs_;  ///< Of the segment that is being read.
+  std::vector<ColumnBytes> bytes_;
+  std::vector<int64_t> counts_;
+};
+
+/// The whole file, table by table.
+class DatabaseReader {
+ public:
+  DatabaseReader(sqlite3* database, int32_t schema, uint64_t file_bytes)
+      : database_(database), schema_(schema), file_bytes_(file_bytes) {}
+
+  Result<Trace> read() {
+    if (Status valid = check_schema(database_, schema_); !valid)
+      return pass(valid.error());
+    Result<std::vector<Row>> checksums =
+        read_checksums(database_, trace_tables(schema_));
+    if (!checksums) return pass(checksums.error(), "table checksum");
+    checksums_ = std::move(*checksums);
+    Trace trace;
+    for (size_t i = 0; i < checksums_.size(); ++i) {
+      const TableSpec& table = trace_tables(schema_)[i];
+      if (Status read =
+              read_table(database_, table, checksums_[i], file_bytes_, trace);
+          !read) {
+        return pass(read.error(), fmt::format("table {}", table.name));
+      }
+    }
+    if (Status read = read_all_segments(trace); !read)
+      return pass(read.error());
+    sort_events(trace.events);
+    if (Status valid = validate_trace(trace); !valid)
+      return pass(valid.error());
+    return trace;
   }
-  if (Status agree = check_segments(trace, checksums->back()); !agree) {
-    return pass(agree.error(), "table event_column");
+
+ private:
+  Status read_all_segments(Trace& trace) {
+    const auto events = event_columns().first(
+        schema_ == 1 ? kEventColumnsOfSchema1 : event_columns().size());
+    Status read =
+        read_segments(kEventTable, kEventCountTable, events, trace.events);
+    if (!read || schema_ == 1) return read;
+    return read_segments(kDependencyTable, kDependencyCountTable,
+                         dependency_columns(), trace.dependencies);
   }
-  if (Status valid = validate_trace(trace); !valid) return pass(valid.error());
-  return trace;
+
+  /// The records that were read must be as many as the count table says.
+  template <typename Record>
+  Status read_segments(std::string_view name, std::string_view count_table,
+                       std::span<const ColumnSpec<Record>> columns,
+                       std::vector<Record>& records) {
+    SegmentReader<Record> reader(database_, name, columns, file_bytes_);
+    if (Status read = reader.read(records); !read)
+      return pass(read.error(), fmt::format("table {}", name));
+    const std::vector<Row> rows = count_rows(reader.counts());
+    uint32_t crc = 0;
+    for (const Row& row : rows) crc = checksum_of(row, crc);
+    for (const Row& checksum : checksums_) {
+      if (std::get<std::string>(checksum[0]) == count_table &&
+          (static_cast<int64_t>(rows.size()) !=
+               std::get<int64_t>(checksum[1]) ||
+           int64_t{crc} != std::get<int64_t>(checksum[2]))) {
+        return fail(ErrorKind::kParse,
+                    "table {}: {} records found, table {} says otherwise", name,
+                    records.size(), count_table);
+      }
+    }
+    return {};
+  }
+
+  sqlite3* database_;
+  int32_t schema_;
+  uint64_t file_bytes_;
+  std::vector<Row> checksums_;
+};
+
+/// The first bytes of a file; fewer when it is shorter or cannot be read.
+std::string read_head(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen(path.c_str(), "rbe"), &std::fclose);
+  std::string head(kSqliteHeaderBytes, '\0');
+  head.resize(file ? std::fread(head.data(), 1, head.size(), file.get()) : 0);
+  return head;
 }
 
 }  // namespace
 
 Result<Trace> parse_trace(std::string bytes, const std::string& file) {
-  if (Status header = check_header(bytes); !header) {
-    return pass(header.error(), file);
-  }
+  const Result<int32_t> schema = check_header(bytes, bytes.size());
+  if (!schema) return pass(schema.error(), file);
   Result<Database> database = open_bytes(bytes);
   if (!database) return pass(database.error(), file);
-  Result<Trace> trace = read_database(database->get());
+  Result<Trace> trace =
+      DatabaseReader(database->get(), *schema, bytes.size()).read();
   if (!trace) return pass(trace.error(), file);
   return trace;
 }
 
 Result<Trace> read_trace(const std::string& path) {
-  Result<std::string> bytes = read_file(path);
-  if (!bytes) return pass(bytes.error());
-  return parse_trace(std::move(*bytes), path);
+  struct stat info {};
+  Result<Database> database = fail(ErrorKind::kIo, "not opened");
+  if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode))
+    database = open_file(path);
+  if (!database) {  // A pipe, or a name that is too long for SQLite.
+    Result<std::string> bytes = read_file(path);
+    if (!bytes) return pass(bytes.error());
+    return parse_trace(std::move(*bytes), path);
+  }
+  const auto file_bytes = static_cast<uint64_t>(info.st_size);
+  const Result<int32_t> schema = check_header(read_head(path), file_bytes);
+  if (!schema) return pass(schema.error(), path);
+  Result<Trace> trace =
+      DatabaseReader(database->get(), *schema, file_bytes).read();
+  if (!trace) return pass(trace.error(), path);
+  return trace;
 }
 
 }  // namespace reprise

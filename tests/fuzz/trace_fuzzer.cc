@@ -2,6 +2,7 @@
 // accepted must also be drawn.
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,16 @@ namespace {
 
 /// Behind a file's checksums, where mutations rarely come.
 void decode_columns(std::string_view bytes) {
-  std::vector<reprise::Event> events(reprise::count_values(bytes));
-  for (const reprise::ColumnSpec& column : reprise::event_columns()) {
-    (void)reprise::decode_column(column, column.encoding, bytes, events);
+  using reprise::ColumnBytes, reprise::ColumnEncoding, reprise::ColumnSpec,
+      reprise::Event;
+  for (const auto encoding : {ColumnEncoding::kPlain, ColumnEncoding::kDelta,
+                              ColumnEncoding::kRuns}) {
+    for (const ColumnSpec<Event>& column : reprise::event_columns()) {
+      std::vector<Event> events(reprise::count_values(bytes));
+      const ColumnBytes one{encoding, bytes};
+      (void)reprise::decode_segment<Event>(
+          std::span(&column, 1), std::span(&one, 1), std::span(events));
+    }
   }
 }
 

@@ -29,6 +29,43 @@ void add_rank(Trace& trace, uint32_t rank) {
   trace.streams.push_back({.rank = rank, .name = "communication"});
 }
 
+/// What imported traces hold.
+void add_details(Trace& trace) {
+  trace.collectives = {{.op = "all-reduce",
+                        .communicator = "default_pg",
+                        .data_type = "bf16",
+                        .group = {0, 1},
+                        .group_size = 2,
+                        .input_elements = 1024,
+                        .output_elements = 1024},
+                       {.op = "send",
+                        .communicator = "",
+                        .data_type = "",
+                        .group = {},
+                        .peer = 1}};
+  trace.synchronizations = {{.kind = SynchronizationKind::kStreamWait,
+                             .stream = 7,
+                             .waited_stream = 20,
+                             .waited_correlation = 13}};
+  trace.dependencies = {{.rank = 0, .before = 1, .after = 2},
+                        {.rank = 0, .before = 1, .after = 3},
+                        {.rank = 1, .before = -5, .after = 2}};
+  trace.modules = {{"jit_step", "HloModule jit_step\n"}, {"", ""}};
+  trace.import_text = "{\"schema\": \"reprise.import/1\"}";
+  for (Event& event : trace.events) {
+    if (event.kind == EventKind::kCollective) {
+      event.detail = static_cast<int32_t>(event.rank);
+      event.sequence = event.step;
+    } else if (event.unit == 2) {
+      event.kind = EventKind::kSynchronization;
+      event.detail = 0;
+      event.external_id = 40 + event.step;
+      event.graph_node = 3;
+      event.attributes = 2;
+    }
+  }
+}
+
 }  // namespace
 
 Trace small_trace() {
@@ -80,9 +117,28 @@ Trace small_trace() {
   return trace;
 }
 
+Trace detailed_trace() {
+  Trace trace = small_trace();
+  trace.ranks[1].clock_domain = "epoch";
+  for (const size_t stream : {1, 3}) {
+    const uint32_t rank = trace.streams[stream].rank;
+    trace.streams[stream] = {.rank = rank,
+                             .name = "stream 7",
+                             .kind = StreamKind::kDeviceStream,
+                             .process = 100 + rank,
+                             .device = 1,
+                             .number = 7};
+  }
+  add_details(trace);
+  return trace;
+}
+
 Trace random_trace(uint64_t seed, size_t events, uint32_t ranks) {
   std::mt19937_64 random(seed);
   const auto below = [&](uint64_t limit) { return random() % limit; };
+  const auto below_signed = [&](uint64_t limit) {
+    return static_cast<int64_t>(below(limit));
+  };
   Trace trace;
   trace.program_text.assign(below(5000), 'p');
   for (size_t i = 0; i < 1 + below(50); ++i) {
@@ -92,6 +148,17 @@ Trace random_trace(uint64_t seed, size_t events, uint32_t ranks) {
     trace.strings.push_back(text);
   }
   for (uint32_t rank = 0; rank < ranks; ++rank) add_rank(trace, rank);
+  for (int32_t i = 0; i < 5; ++i) {
+    trace.collectives.push_back({.op = "all-gather",
+                                 .communicator = "",
+                                 .data_type = "s64",
+                                 .group = {0, 4, ~uint32_t{0}},
+                                 .group_size = below_signed(9),
+                                 .peer = i});
+    trace.synchronizations.push_back(
+        {.kind = static_cast<SynchronizationKind>(i), .stream = -i});
+    trace.dependencies.push_back({.before = i, .after = below_signed(100)});
+  }
   constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
   constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
   for (size_t i = 0; i < events; ++i) {
@@ -105,7 +172,7 @@ Trace random_trace(uint64_t seed, size_t events, uint32_t ranks) {
     Event event{
         .rank = rank,
         .stream = rank * 2 + static_cast<uint32_t>(below(2)),
-        .kind = static_cast<EventKind>(below(5)),
+        .kind = static_cast<EventKind>(below(12)),
         .step = wild ? std::numeric_limits<int32_t>::min()
                      : static_cast<int32_t>(below(9)),
         .unit = wild ? std::numeric_limits<int32_t>::max()
@@ -120,6 +187,17 @@ Trace random_trace(uint64_t seed, size_t events, uint32_t ranks) {
         wild ? kHigh : event.start_ns + static_cast<int64_t>(below(10'000));
     event.enqueue_ns =
         wild ? any() : event.start_ns - static_cast<int64_t>(below(10'000));
+    if (below(2) == 0) event.external_id = wild ? any() : below_signed(1000);
+    if (below(9) == 0) event.graph_node = wild ? any() : below_signed(1000);
+    if (below(3) == 0) event.sequence = wild ? any() : below_signed(1000);
+    if (below(2) == 0) {
+      event.detail =
+          static_cast<int32_t>(below(event.kind == EventKind::kSynchronization
+                                         ? trace.synchronizations.size()
+                                         : trace.collectives.size()));
+    }
+    if (below(4) == 0)
+      event.attributes = static_cast<int32_t>(index_of(event.name));
     trace.events.push_back(event);
   }
   sort_events(trace);

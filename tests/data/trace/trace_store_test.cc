@@ -3,11 +3,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <random>
 #include <string>
+#include <tuple>
 
 #include "data/file.h"
+#include "data/trace/event_order.h"
 #include "data/trace/trace.h"
 #include "tests/data/trace/random_trace.h"
 
@@ -64,7 +68,7 @@ class TraceStore : public ::testing::Test {
 };
 
 TEST_F(TraceStore, GivesBackEveryFieldOfASmallTrace) {
-  const Trace trace = testing::small_trace();
+  const Trace trace = testing::detailed_trace();
   const Result<Trace> back = read_bytes(written(trace));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, trace);
@@ -100,7 +104,7 @@ TEST_F(TraceStore, WritesTheSameBytesForTheSameTrace) {
 }
 
 TEST_F(TraceStore, EveryFlippedByteIsRefusedOrHarmless) {
-  Trace trace = testing::small_trace();
+  const Trace trace = testing::detailed_trace();
   const std::string bytes = written(trace);
   size_t refused = 0;
   for (size_t at = 0; at < bytes.size(); ++at) {
@@ -139,9 +143,36 @@ TEST_F(TraceStore, RefusesANewerSchemaSayingBothVersions) {
   ASSERT_FALSE(back);
   EXPECT_EQ(back.error().kind, ErrorKind::kUnsupported);
   EXPECT_NE(back.error().message.find(
-                "trace schema 7; this build reads up to schema 1"),
+                "trace schema 7; this build reads up to schema 2"),
             std::string::npos)
       << back.error().message;
+}
+
+TEST_F(TraceStore, ReadsSchema1WithTheNewFieldsAtTheirDefaults) {
+  // The small trace, as the last version of schema 1 wrote it.
+  const Result<Trace> back = read_trace(std::string(REPRISE_SOURCE_DIR) +
+                                        "/tests/fuzz/corpus/trace/small");
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(*back, testing::small_trace());
+}
+
+TEST_F(TraceStore, SortsEventsOfAnyOrderAndKeepsTheOrderOfEquals) {
+  // Three segments of events that lie in no order, over three ranks; equal
+  // keys stay as they stood.
+  std::mt19937_64 random(5);
+  Trace trace = testing::random_trace(11, 150'000, 3);
+  std::shuffle(trace.events.begin(), trace.events.end(), random);
+  for (size_t i = 0; i < trace.events.size(); i += 3)
+    trace.events[i].start_ns = trace.events[i].end_ns = 7;
+  Trace sorted = trace;
+  std::stable_sort(sorted.events.begin(), sorted.events.end(),
+                   [](const Event& a, const Event& b) {
+                     return std::tie(a.rank, a.start_ns, a.stream) <
+                            std::tie(b.rank, b.start_ns, b.stream);
+                   });
+  sort_events(trace.events);
+  EXPECT_EQ(trace.events, sorted.events);
+  EXPECT_TRUE(event_order(sorted.events).empty());
 }
 
 TEST_F(TraceStore, RefusesOtherFiles) {
@@ -164,10 +195,10 @@ TEST_F(TraceStore, RefusesForeignSchemaAndEditedRows) {
       {"UPDATE step SET end_ns = end_ns + 1 WHERE id = 0",
        "table step: checksum over 4 rows"},
       {"DELETE FROM event_column WHERE name = 'unit'",
-       "segment 0, column unit is missing"},
+       "segment 0: column unit is missing"},
       {"UPDATE event_column SET data = x'00' WHERE name = 'kind'",
-       "segment 0, column kind: checksum over 1 bytes"},
-      {"DELETE FROM event_column", "0 events found"},
+       "segment 0: column kind checksum over 1 bytes differs"},
+      {"DELETE FROM event_column", "0 records found, table segment"},
       {"UPDATE rank SET host = 3 WHERE id = 1", "table rank: checksum"},
       {"CREATE VIEW v AS SELECT 1", "table sqlite_schema: unexpected entries"},
       {"DROP TABLE step; CREATE VIEW step AS SELECT 1",
@@ -199,6 +230,27 @@ TEST_F(TraceStore, RefusesToWriteATraceThatContradictsItself) {
   bad.events[0].end_ns = bad.events[0].start_ns - 1;
   EXPECT_EQ(write_trace(bad, path("bad.trace")).error().kind,
             ErrorKind::kInvalid);
+  const auto refuses = [&](auto spoil) {
+    Trace spoilt = testing::detailed_trace();
+    spoil(spoilt);
+    EXPECT_EQ(write_trace(spoilt, path("bad.trace")).error().kind,
+              ErrorKind::kInvalid);
+  };
+  // Two collectives, one synchronization, three strings.
+  refuses([](Trace& t) { t.events[0].detail = 2; });
+  refuses([](Trace& t) { t.events[0].detail = -2; });
+  refuses([](Trace& t) {
+    t.events[0].kind = EventKind::kSynchronization;
+    t.events[0].detail = 1;
+  });
+  refuses([](Trace& t) { t.events[0].attributes = 3; });
+  refuses([](Trace& t) { t.streams[0].kind = static_cast<StreamKind>(4); });
+  refuses([](Trace& t) { t.collectives[0].group = {1, 0}; });
+  refuses([](Trace& t) { t.collectives[0].group = {1, 1}; });
+  refuses([](Trace& t) { std::swap(t.dependencies[0], t.dependencies[1]); });
+  refuses([](Trace& t) {
+    t.synchronizations[0].kind = static_cast<SynchronizationKind>(5);
+  });
   EXPECT_EQ(files(), 0U);
 }
 

@@ -1,0 +1,181 @@
+#include "data/trace/column_codec.h"
+
+#include <algorithm>
+
+namespace reprise {
+namespace {
+
+constexpr size_t kVarintBytes = 10;  // Of 64 bits, 7 a byte.
+
+constexpr uint64_t zigzag(int64_t value) {
+  return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
+}
+constexpr int64_t unzigzag(uint64_t code) {
+  return static_cast<int64_t>(code >> 1 ^ (~(code & 1) + 1));
+}
+/// Differences and sums modulo 2^64: any pair of values survives the round
+/// trip.
+constexpr int64_t minus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) -
+                              static_cast<uint64_t>(b));
+}
+constexpr int64_t plus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) +
+                              static_cast<uint64_t>(b));
+}
+
+/// Writes at `out`, which has room, and returns the place behind.
+char* put_varint(char* out, uint64_t value) {
+  while (value >= 0x80) {
+    *out++ = static_cast<char>(value | 0x80);
+    value >>= 7;
+  }
+  *out++ = static_cast<char>(value);
+  return out;
+}
+
+/// Takes one varint off the front; false when it is cut short or over 64 bits.
+inline bool take_varint(std::string_view& bytes, uint64_t& value) {
+  if (!bytes.empty() && static_cast<uint8_t>(bytes.front()) < 0x80) {
+    value = static_cast<uint8_t>(bytes.front());
+    bytes.remove_prefix(1);
+    return true;
+  }
+  value = 0;
+  size_t used = 0;
+  for (unsigned shift = 0; shift < 64 && used < bytes.size(); shift += 7) {
+    const auto byte = static_cast<uint8_t>(bytes[used++]);
+    if (shift == 63 && byte > 1) return false;
+    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      bytes.remove_prefix(used);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void ColumnEncoder::start(ColumnEncoding otherwise, bool may_run) {
+  encoding_ = may_run ? ColumnEncoding::kRuns : otherwise;
+  otherwise_ = otherwise;
+  count_ = 0;
+  previous_ = 0;
+  runs_.clear();
+  bytes_.clear();
+}
+
+void ColumnEncoder::put(std::span<const int64_t> values) {
+  if (encoding_ == ColumnEncoding::kRuns) {
+    put_runs(values);
+  } else {
+    put_values(values);
+  }
+}
+
+void ColumnEncoder::put_runs(std::span<const int64_t> values) {
+  // A run takes about four bytes, a value one or two.
+  constexpr uint64_t kValuesPerRun = 4, kFreeRuns = 64;
+  for (size_t i = 0; i < values.size();) {
+    const int64_t value = values[i];
+    size_t end = i + 1;
+    while (end < values.size() && values[end] == value) ++end;
+    if (runs_.empty() || runs_.back().value != value)
+      runs_.push_back({value, 0});
+    runs_.back().count += end - i;
+    i = end;
+  }
+  count_ += values.size();
+  if (runs_.size() > kFreeRuns + count_ / kValuesPerRun) leave_runs();
+}
+
+void ColumnEncoder::leave_runs() {
+  encoding_ = otherwise_;
+  std::vector<int64_t> values;
+  values.reserve(count_);
+  for (const Run& run : runs_)
+    values.insert(values.end(), run.count, run.value);
+  runs_.clear();
+  put_values(values);
+}
+
+void ColumnEncoder::put_values(std::span<const int64_t> values) {
+  const size_t before = bytes_.size();
+  bytes_.resize(before + values.size() * kVarintBytes);
+  char* out = bytes_.data() + before;
+  if (encoding_ == ColumnEncoding::kDelta) {
+    int64_t previous = previous_;
+    for (const int64_t value : values) {
+      out = put_varint(out, zigzag(minus(value, previous)));
+      previous = value;
+    }
+    previous_ = previous;
+  } else {
+    for (const int64_t value : values) out = put_varint(out, zigzag(value));
+  }
+  bytes_.resize(static_cast<size_t>(out - bytes_.data()));
+}
+
+std::string_view ColumnEncoder::finish() {
+  if (encoding_ == ColumnEncoding::kRuns) {
+    bytes_.resize(runs_.size() * 2 * kVarintBytes);
+    char* out = bytes_.data();
+    for (const Run& run : runs_) {
+      out = put_varint(out, zigzag(run.value));
+      out = put_varint(out, run.count);
+    }
+    bytes_.resize(static_cast<size_t>(out - bytes_.data()));
+  }
+  return bytes_;
+}
+
+size_t ColumnDecoder::take(std::span<int64_t> values) {
+  return encoding_ == ColumnEncoding::kRuns ? take_runs(values)
+                                            : take_values(values);
+}
+
+size_t ColumnDecoder::take_runs(std::span<int64_t> values) {
+  size_t taken = 0;
+  while (taken < values.size()) {
+    if (run_left_ == 0) {
+      uint64_t code = 0;
+      if (!take_varint(bytes_, code) || !take_varint(bytes_, run_left_) ||
+          run_left_ == 0) {
+        break;
+      }
+      previous_ = unzigzag(code);
+    }
+    const size_t count = std::min<uint64_t>(run_left_, values.size() - taken);
+    std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(taken), count,
+                previous_);
+    run_left_ -= count;
+    taken += count;
+  }
+  return taken;
+}
+
+size_t ColumnDecoder::take_values(std::span<int64_t> values) {
+  const bool is_delta = encoding_ == ColumnEncoding::kDelta;
+  std::string_view bytes = bytes_;
+  int64_t previous = previous_;
+  size_t taken = 0;
+  for (; taken < values.size(); ++taken) {
+    uint64_t code = 0;
+    if (!take_varint(bytes, code)) break;
+    const int64_t value = plus(previous, unzigzag(code));
+    values[taken] = value;
+    if (is_delta) previous = value;
+  }
+  bytes_ = bytes;
+  previous_ = previous;
+  return taken;
+}
+
+size_t count_values(std::string_view bytes) {
+  return static_cast<size_t>(
+      std::count_if(bytes.begin(), bytes.end(),
+                    [](char byte) { return (byte & 0x80) == 0; }));
+}
+
+}  // namespace reprise

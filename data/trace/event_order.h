@@ -1,0 +1,20 @@
+// The order of Trace::events: (rank, start_ns, stream), stable.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Returns the places of the events in order; empty when they already are.
+/// Requires: fewer than 2^32 events. Cost: linear (a radix sort of 16 bytes an
+/// event).
+std::vector<uint32_t> event_order(std::span<const Event> events);
+
+/// Sorts in place; beside the events it takes 32 bytes for each of them.
+void sort_events(std::span<Event> events);
+
+}  // namespace reprise

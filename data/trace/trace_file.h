@@ -1,0 +1,55 @@
+// A trace file while it is written, segment by segment (data/trace/format.md).
+// It lies under a temporary name until it is complete.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/result.h"
+#include "data/trace/columns.h"
+#include "data/trace/sqlite.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Not thread-safe. All errors are kIo and name the path.
+class TraceFileWriter {
+ public:
+  /// Writes to `path.tmp.PID`; into memory first when `path` is a device or a
+  /// pipe, or no file can be made there.
+  static Result<TraceFileWriter> create(const std::string& path);
+  TraceFileWriter(TraceFileWriter&& other) noexcept;
+  TraceFileWriter& operator=(TraceFileWriter&&) = delete;
+  /// Removes what is not finished.
+  ~TraceFileWriter();
+
+  /// Adds a segment of `count` events, `columns` as event_columns() says.
+  Status add_events(std::span<const ColumnBytes> columns, size_t count);
+
+  /// Writes all but the events of `trace`, flushes the file to disk and renames
+  /// it.
+  Status finish(const Trace& trace);
+
+ private:
+  explicit TraceFileWriter(std::string path) : path_(std::move(path)) {}
+  Status prepare_statements();
+  template <typename Record>
+  Status add_segment(sqlite3_stmt* insert,
+                     std::span<const ColumnSpec<Record>> specs,
+                     std::span<const ColumnBytes> columns, size_t count,
+                     std::vector<int64_t>& counts);
+  Status add_dependencies(const std::vector<EventDependency>& dependencies);
+  Status write_tables(const Trace& trace);
+  tl::unexpected<Error> failed(const Error& error) const;
+
+  std::string path_;
+  std::string temporary_;  ///< Empty: in memory.
+  Database database_;
+  Statement insert_event_, insert_dependency_, insert_checksum_;
+  std::vector<int64_t> event_counts_, dependency_counts_;
+};
+
+}  // namespace reprise
