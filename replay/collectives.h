@@ -4,8 +4,11 @@
 // Model. A member is a kCollective event (on a device stream where there is
 // one, else on a host thread). Calls of one communicator are matched by their
 // recorded sequence, else by order; without a communicator, by (operation,
-// group size, bytes, order). A collective's transfer begins when its last
-// member arrives; a member that came earlier waited (NCCL kernels spin).
+// group size, bytes, order). Where ranks recorded different numbers of calls
+// (sampled or cut traces), order says nothing: only recorded sequences, steps
+// that agree and calls that are one of a kind are matched, the rest is counted.
+// A collective's transfer begins when its last member arrives; a member that
+// came earlier waited (NCCL kernels spin).
 #pragma once
 
 #include <cstdint>
@@ -23,11 +26,17 @@ struct CollectiveMember {
 };
 
 struct MatchedCollective {
-  std::string op;            ///< As CollectiveInfo::op; "" unknown.
+  std::string op;  ///< As CollectiveInfo::op; "" unknown; "send": with its
+                   ///< receive.
   std::string communicator;  ///< "" unknown.
   int64_t sequence = -1;     ///< In its communicator: recorded, else counted.
-  int64_t bytes = 0;  ///< Payload by the convention of nccl-tests' "size".
+  /// Payload by the convention of nccl-tests' "size": the larger of what goes
+  /// into a rank and what comes out of it (all-gather: the gathered whole;
+  /// reduce-scatter: what is reduced; all-to-all: all that one rank sends), of
+  /// the rank where that is most. 0 unknown.
+  int64_t bytes = 0;
   std::vector<uint32_t> group;    ///< Global ranks, ascending.
+  int64_t group_size = -1;        ///< May exceed `group` where that is unknown.
   std::vector<uint32_t> missing;  ///< Of the group, without an event here.
   std::vector<CollectiveMember> members;  ///< By rank; never empty.
 };
@@ -44,7 +53,8 @@ struct CollectiveMatching {
 /// events what they lack. Groups of one rank and missing ranks are legal.
 CollectiveMatching match_collectives(const Trace& trace);
 
-/// Wait and transfer of one collective, on aligned clocks (to_rank0_ns).
+/// Wait and transfer of one collective, on aligned clocks (to_rank0_ns). Where
+/// members are missing, waits are at least and transfers at most this.
 struct CollectiveTimes {
   std::vector<int64_t> wait_ns;  ///< [member] before the last one arrived.
   int64_t arrival_ns = 0;        ///< Rank 0's time of the last arrival.

@@ -1,0 +1,48 @@
+// Which host ranges describe which device collective: the ranges around the
+// call that launched it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// The signature that the event refers to, or nullptr.
+const CollectiveInfo* info_of(const Trace& trace, const Event& event);
+
+/// Size of the call in bytes by nccl-tests' convention: the larger of what goes
+/// in and what comes out of this rank; 0 when unknown.
+int64_t recorded_bytes(const CollectiveInfo& info);
+
+/// The same from the dimensions of the operator's arguments, as the event's
+/// attributes state them: at least the input, the whole where both are stated.
+int64_t dimension_bytes(const Trace& trace, const Event& event);
+
+class CollectiveDescriptions {
+ public:
+  /// `device`: indices of the device's collectives in trace.events, ascending.
+  CollectiveDescriptions(const Trace& trace, std::span<const uint32_t> device);
+
+  /// Ranges that describe device[i], innermost first; indices of events.
+  std::span<const uint32_t> of(size_t i) const;
+  /// Start of the launching call, of the event itself where that is unknown.
+  int64_t launch_ns(size_t i) const { return launch_ns_[i]; }
+  bool used(uint32_t event) const;
+
+ private:
+  void find_launches(std::span<const uint32_t> device);
+  void tie_by_containment();
+  void tie_by_external_id(std::span<const uint32_t> device);
+  void tie_by_order(std::span<const uint32_t> device);
+
+  const Trace& trace_;
+  std::vector<int64_t> launch_ns_;
+  std::vector<uint32_t> launch_stream_;        // [i], or kNone.
+  std::vector<std::vector<uint32_t>> ranges_;  // [i], innermost first.
+  std::vector<bool> used_;                     // [event]
+};
+
+}  // namespace reprise
