@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ struct FileReport {
   std::vector<std::string> missing;
   /// Not empty: nothing was read, and why, politely, with what to do.
   std::string refused;
+  /// The ranks of the trace that it is part of; the caller's.
+  std::vector<uint32_t> ranks;
 };
 
 class TraceReader {
@@ -53,5 +56,39 @@ class TraceReader {
 
 /// All readers, in the order in which they are asked.
 const std::vector<const TraceReader*>& trace_readers();
+
+/// A directory and all regular files below it.
+struct DirectoryListing {
+  std::string path;                ///< As given or found.
+  std::vector<std::string> files;  ///< Relative to `path`, "host0/0/dag.gml";
+                                   ///< sorted; no hidden ones.
+};
+
+/// What one part of a directory gave: an entry of the report, and events.
+struct DirectoryPart {
+  FileReport report;
+  std::optional<TraceSpool> spool;
+};
+
+/// A reader of directories whose files only make sense together (dPRO's,
+/// BytePS's, a profile of several hosts).
+class DirectoryReader {
+ public:
+  virtual ~DirectoryReader() = default;
+  /// As TraceReader::kind.
+  virtual std::string_view kind() const = 0;
+  /// Whether the directory itself is the root of such a set. Asked from the
+  /// outermost directory inwards; what one reader takes no other sees.
+  virtual bool recognizes(const DirectoryListing& directory) const = 0;
+  /// Reads all of it, one part or more in a fixed order; `spool_directory` is
+  /// for TraceSpool. Reports carry whole paths, and `bytes`.
+  /// Errors: as TraceReader::read.
+  virtual Status read(const DirectoryListing& directory,
+                      const std::string& spool_directory,
+                      std::vector<DirectoryPart>& parts) const = 0;
+};
+
+/// All readers of directories, in the order in which they are asked.
+const std::vector<const DirectoryReader*>& directory_readers();
 
 }  // namespace reprise

@@ -8,4 +8,9 @@ const std::vector<const TraceReader*>& trace_readers() {
   return readers;
 }
 
+const std::vector<const DirectoryReader*>& directory_readers() {
+  static const std::vector<const DirectoryReader*> readers = {};
+  return readers;
+}
+
 }  // namespace reprise
