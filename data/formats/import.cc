@@ -202,7 +202,7 @@ class UnitImport {
   }
 
   const TraceReader* reader_of(const InputFile& input) const {
-    for (const TraceReader* reader : trace_readers()) {
+    for (const TraceReader* reader : options_.readers) {
       const bool fits = options_.kind.empty() ? reader->recognizes(input)
                                               : reader->kind() == options_.kind;
       if (fits) return reader;
@@ -288,7 +288,8 @@ std::string listed(const std::vector<std::string>& lines) {
 }
 
 /// Fails when nothing was read, or with --strict when anything was lost.
-Status check_losses(std::span<const FileReport> files, bool strict) {
+Status check_losses(std::span<const FileReport> files,
+                    const ImportOptions& options) {
   constexpr size_t kShown = 3;
   std::vector<FileReport> lost, refused;
   for (const FileReport& file : files) {
@@ -309,9 +310,9 @@ Status check_losses(std::span<const FileReport> files, bool strict) {
     return fail(ErrorKind::kUnsupported,
                 "nothing to import: {} (kinds that are read: {})",
                 listed(import_remarks(lost, kShown)),
-                fmt::join(import_kinds(), ", "));
+                fmt::join(import_kinds(options), ", "));
   }
-  if (strict && !lost.empty()) {
+  if (options.strict && !lost.empty()) {
     return fail(ErrorKind::kUnsupported, "--strict, and something was lost: {}",
                 listed(import_remarks(lost, kShown)));
   }
@@ -335,19 +336,29 @@ Status number_ranks(std::vector<DirectoryPart>& parts,
   return {};
 }
 
+std::vector<const DirectoryReader*> readers_of_kind(
+    const ImportOptions& options) {
+  std::vector<const DirectoryReader*> readers;
+  for (const DirectoryReader* reader : options.directory_readers) {
+    if (options.kind.empty() || reader->kind() == options.kind)
+      readers.push_back(reader);
+  }
+  return readers;
+}
+
 }  // namespace
 
 Result<ImportResult> import_files(std::span<const std::string> paths,
                                   const ImportOptions& options,
                                   const ImportWatcher& watcher) {
-  const std::vector<std::string> kinds = import_kinds();
+  const std::vector<std::string> kinds = import_kinds(options);
   if (!options.kind.empty() &&
       std::find(kinds.begin(), kinds.end(), options.kind) == kinds.end()) {
     return fail(ErrorKind::kInvalid, "no kind '{}'; there are: {}",
                 options.kind, fmt::join(kinds, ", "));
   }
   const Result<std::vector<ImportUnit>> units =
-      find_units(paths, options.kind, options.output);
+      find_units(paths, readers_of_kind(options), options.output);
   if (!units) return pass(units.error());
   std::vector<std::vector<DirectoryPart>> read =
       read_units(*units, options, watcher);
@@ -360,7 +371,7 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
   }
   std::vector<FileReport> reports;
   for (const DirectoryPart& part : parts) reports.push_back(part.report);
-  if (Status good = check_losses(reports, options.strict); !good)
+  if (Status good = check_losses(reports, options); !good)
     return pass(good.error());
   if (Status known = number_ranks(parts, options); !known)
     return pass(known.error());
@@ -376,12 +387,12 @@ Status write_import(ImportResult& result, const std::string& path) {
   return write_spools(result.spools, import_text(result.files), path);
 }
 
-std::vector<std::string> import_kinds() {
+std::vector<std::string> import_kinds(const ImportOptions& options) {
   std::vector<std::string> kinds;
-  for (const DirectoryReader* reader : directory_readers()) {
+  for (const DirectoryReader* reader : options.directory_readers) {
     kinds.emplace_back(reader->kind());
   }
-  for (const TraceReader* reader : trace_readers()) {
+  for (const TraceReader* reader : options.readers) {
     if (std::find(kinds.begin(), kinds.end(), reader->kind()) == kinds.end())
       kinds.emplace_back(reader->kind());
   }

@@ -27,6 +27,10 @@ struct ImportOptions {
   /// Input -> its rank (of several ranks the first one's). An input is named
   /// by its path or the end of it, such as its file name.
   std::map<std::string, uint32_t> ranks;
+  /// Who is asked, in this order.
+  std::vector<const TraceReader*> readers = trace_readers();
+  std::vector<const DirectoryReader*> directory_readers =
+      reprise::directory_readers();
   /// Set from anywhere, it ends the import soon, as an error.
   const std::atomic<bool>* cancelled = nullptr;
 };
@@ -61,6 +65,6 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
 Status write_import(ImportResult& result, const std::string& path);
 
 /// The words for `ImportOptions::kind`, in the order of the readers.
-std::vector<std::string> import_kinds();
+std::vector<std::string> import_kinds(const ImportOptions& options = {});
 
 }  // namespace reprise

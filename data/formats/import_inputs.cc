@@ -123,8 +123,7 @@ class UnitSearch {
   }
 
   const DirectoryReader* reader_of(const DirectoryListing& directory) const {
-    for (const DirectoryReader* reader : directory_readers()) {
-      if (!kind_.empty() && reader->kind() != kind_) continue;
+    for (const DirectoryReader* reader : readers_) {
       if (reader->recognizes(directory)) return reader;
     }
     return nullptr;
@@ -146,7 +145,7 @@ class UnitSearch {
     units_.push_back({path, size_of(path), nullptr, {}});
   }
 
-  const std::string& kind_;
+  std::span<const DirectoryReader* const> readers_;
   fs::path output_;
   std::set<fs::path> seen_;
   std::vector<ImportUnit> units_;
@@ -171,10 +170,11 @@ bool natural_less(std::string_view a, std::string_view b) {
   return whole_a < whole_b;
 }
 
-Result<std::vector<ImportUnit>> find_units(std::span<const std::string> paths,
-                                           const std::string& kind,
-                                           const std::string& output) {
-  UnitSearch search(kind, output);
+Result<std::vector<ImportUnit>> find_units(
+    std::span<const std::string> paths,
+    std::span<const DirectoryReader* const> readers,
+    const std::string& output) {
+  UnitSearch search(readers, output);
   for (const std::string& path : paths) {
     if (Status added = search.add(path); !added) return pass(added.error());
   }

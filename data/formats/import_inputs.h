@@ -22,11 +22,10 @@ struct ImportUnit {
 
 /// Returns the units in the order of `paths`, a directory's sorted (numbers in
 /// names count as numbers); a file that comes twice is read once, hidden files
-/// and `output` are passed over. With `kind`, only directory readers of that
-/// kind are asked. Errors: kIo (a path that is not there).
-Result<std::vector<ImportUnit>> find_units(std::span<const std::string> paths,
-                                           const std::string& kind,
-                                           const std::string& output);
+/// and `output` are passed over. Errors: kIo (a path that is not there).
+Result<std::vector<ImportUnit>> find_units(
+    std::span<const std::string> paths,
+    std::span<const DirectoryReader* const> readers, const std::string& output);
 
 /// Order of names with their numbers as numbers: "rank2" before "rank10".
 bool natural_less(std::string_view a, std::string_view b);
