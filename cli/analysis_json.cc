@@ -1,0 +1,243 @@
+// The parts of an analysis that programs read: JSON and CSV.
+#include <array>
+#include <utility>
+
+#include "cli/analysis_output.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json idle_json(const IdleCauses& idle) {
+  Json json = {
+      {"host_bound_ns", idle.host_bound_ns()},
+      {"host_bound_after_synchronization_ns", idle[IdleCause::kSynchronized]},
+      {"waiting_on_collective_ns", idle[IdleCause::kCollective]},
+      {"waiting_on_kernel_ns", idle[IdleCause::kKernel]},
+      {"launch_latency_ns", idle[IdleCause::kLaunch]},
+      {"unknown_ns", idle[IdleCause::kUnknown]}};
+  return json;
+}
+
+void add_window(const Breakdown& window, Json& json) {
+  json["window_start_ns"] = window.window_start_ns;
+  json["window_ns"] = window.window_ns;
+  json["compute_ns"] = window.compute_ns;
+  json["communication_ns"] = window.communication_ns;
+  json["memory_ns"] = window.memory_ns;
+  json["overlapped_ns"] = window.overlapped_ns;
+  json["exposed_ns"] = window.exposed_ns;
+  json["idle_ns"] = window.idle_ns;
+  json["exclusive"] = {{"compute_ns", window.exclusive.compute_ns},
+                       {"exposed_ns", window.exclusive.exposed_ns},
+                       {"memory_ns", window.exclusive.memory_ns},
+                       {"idle_ns", window.exclusive.idle_ns}};
+}
+
+Json step_json(const StepAnalysis& step) {
+  Json json = {{"name", step.name},
+               {"step", step.mark.step},
+               {"duration_ns", step.mark.end_ns - step.mark.start_ns},
+               {"iteration_ns", nullptr}};
+  if (step.iteration_ns >= 0) json["iteration_ns"] = step.iteration_ns;
+  add_window(step.host, json);
+  json["idle"] = idle_json(step.idle);
+  Json launched = Json::object();
+  add_window(step.launched, launched);
+  json["launched"] = std::move(launched);
+  return json;
+}
+
+Json launches_json(const LaunchStatistics& launches) {
+  const Distribution& delay = launches.delay_ns;
+  return {
+      {"launches", launches.launches},
+      {"device_work", launches.works},
+      {"without_launch", launches.without_launch},
+      {"most_per_launch", launches.most_per_launch},
+      {"delay_ns",
+       {{"min", delay.least},
+        {"median", delay.median},
+        {"mean", delay.mean},
+        {"p95", delay.p95},
+        {"max", delay.most}}},
+      {"started_before_launch", launches.started_early},
+      {"tiny",
+       {{"below_ns", kTinyKernelNs},
+        {"count", launches.tiny},
+        {"time_ns", launches.tiny_ns},
+        {"of_time_ns", launches.total_ns}}},
+      {"queue_depth",
+       {{"mean", launches.mean_queue_depth}, {"max", launches.deepest_queue}}}};
+}
+
+Json rank_json(const Trace& trace, const RankAnalysis& rank) {
+  Json json = {{"rank", rank.rank}, {"host_only", rank.host_only}};
+  add_window(rank.window, json);
+  json["idle"] = idle_json(rank.idle);
+  json["steps"] = Json::array();
+  for (const StepAnalysis& step : rank.steps) {
+    json["steps"].push_back(step_json(step));
+  }
+  json["streams"] = Json::array();
+  for (const StreamIdle& stream : rank.streams) {
+    json["streams"].push_back({{"stream", trace.streams[stream.stream].name},
+                               {"device_work", stream.events},
+                               {"busy_ns", stream.busy_ns},
+                               {"idle_ns", stream.idle.total_ns()},
+                               {"idle", idle_json(stream.idle)}});
+  }
+  json["launches"] = launches_json(rank.launches);
+  return json;
+}
+
+Json collective_json(const Analysis& analysis, uint32_t place) {
+  const MatchedCollective& collective = analysis.matching.collectives[place];
+  const CollectiveTimes& times = analysis.times[place];
+  Json ranks = Json::array();
+  for (const CollectiveMember& member : collective.members) {
+    ranks.push_back(member.rank);
+  }
+  return {{"id", collective_id(place)},
+          {"op", collective.op},
+          {"communicator", collective.communicator},
+          {"sequence", collective.sequence},
+          {"group", collective.group},
+          {"missing", collective.missing},
+          {"bytes", collective.bytes},
+          {"ranks", std::move(ranks)},
+          {"arrival_ns", times.arrival_ns},
+          {"wait_ns", times.wait_ns},
+          {"transfer_ns", times.transfer_ns},
+          {"bus_bandwidth_bytes_per_s", times.bus_bandwidth_bytes_per_s}};
+}
+
+Json kernel_json(const Trace& trace, const KernelStatistics& kernel) {
+  constexpr std::array<const char*, 3> kWork = {"compute", "communication",
+                                                "memory"};
+  return {{"name", trace.text(kernel.name)},
+          {"kind", kWork[static_cast<size_t>(kernel.work)]},
+          {"count", kernel.count},
+          {"total_ns", kernel.total_ns},
+          {"median_ns", kernel.median_ns},
+          {"p95_ns", kernel.p95_ns},
+          {"max_ns", kernel.longest_ns}};
+}
+
+void add_path(const Trace& trace, const CriticalPath& path, Json& json) {
+  json["critical_path"] = Json::array();
+  for (const TracePathEntry& entry : path.entries) {
+    json["critical_path"].push_back(
+        {{"kind", name_of(entry.kind)},
+         {"name", trace.text(trace.events[entry.event].name)},
+         {"rank", entry.rank},
+         {"start_ns", entry.start_ns},
+         {"duration_ns", entry.duration_ns}});
+  }
+  Json summary = {{"step", nullptr}, {"length_ns", path.length_ns}};
+  if (path.step) summary["step"] = *path.step;
+  summary["by_kind_ns"] = Json::object();
+  for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
+    summary["by_kind_ns"]
+           [std::string(name_of(static_cast<TracePathKind>(kind)))] =
+               path.by_kind_ns[kind];
+  }
+  json["critical_path_summary"] = std::move(summary);
+}
+
+void add_row(const RankAnalysis& rank, const std::string& step,
+             const char* window_name, const Breakdown& window,
+             const IdleCauses* idle, Table& table) {
+  std::vector<std::string> row = {std::to_string(rank.rank), step, window_name};
+  for (const int64_t value :
+       {window.window_start_ns, window.window_ns, window.compute_ns,
+        window.communication_ns, window.memory_ns, window.overlapped_ns,
+        window.exposed_ns, window.idle_ns, window.exclusive.compute_ns,
+        window.exclusive.exposed_ns, window.exclusive.memory_ns,
+        window.exclusive.idle_ns}) {
+    row.push_back(std::to_string(value));
+  }
+  for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+    row.push_back(idle == nullptr ? ""
+                                  : std::to_string(idle->by_cause_ns[cause]));
+  }
+  table.rows.push_back(std::move(row));
+}
+
+}  // namespace
+
+std::string collective_id(size_t place_in_matching) {
+  return "c" + std::to_string(place_in_matching);
+}
+
+nlohmann::ordered_json analysis_json(const Trace& trace,
+                                     const Analysis& analysis) {
+  Json json = {{"schema", "reprise.analyze/1"}, {"step_time_ns", nullptr}};
+  if (analysis.step_ns) json["step_time_ns"] = *analysis.step_ns;
+  json["ranks"] = Json::array();
+  for (const RankAnalysis& rank : analysis.ranks) {
+    json["ranks"].push_back(rank_json(trace, rank));
+  }
+  json["collectives"] = Json::array();
+  for (const uint32_t place : analysis.collectives) {
+    json["collectives"].push_back(collective_json(analysis, place));
+  }
+  json["stragglers"] = Json::array();
+  for (const Straggler& late : analysis.stragglers) {
+    json["stragglers"].push_back({{"rank", late.rank},
+                                  {"late_ns", late.late_ns},
+                                  {"collectives", late.collectives},
+                                  {"last", late.last},
+                                  {"imposed_ns", late.imposed_ns},
+                                  {"waited_ns", late.waited_ns}});
+  }
+  json["kernels"] = Json::array();
+  for (const KernelStatistics& kernel : analysis.kernels) {
+    json["kernels"].push_back(kernel_json(trace, kernel));
+  }
+  add_path(trace, analysis.critical_path, json);
+  json["clocks"] = Json::array();
+  for (const ClockAlignment& clock : analysis.clocks) {
+    json["clocks"].push_back({{"rank", clock.rank},
+                              {"offset_ns", clock.offset_ns},
+                              {"drift_ppm", clock.drift_ppm},
+                              {"residual_ns", clock.residual_ns}});
+  }
+  json["remarks"] = analysis.remarks;
+  return json;
+}
+
+Table analysis_rows(const Analysis& analysis) {
+  Table table;
+  table.headings = {"rank",
+                    "step",
+                    "window",
+                    "window_start_ns",
+                    "window_ns",
+                    "compute_ns",
+                    "communication_ns",
+                    "memory_ns",
+                    "overlapped_ns",
+                    "exposed_ns",
+                    "idle_ns",
+                    "exclusive_compute_ns",
+                    "exclusive_exposed_ns",
+                    "exclusive_memory_ns",
+                    "exclusive_idle_ns"};
+  for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+    table.headings.push_back(
+        fmt::format("idle_{}_ns", name_of(static_cast<IdleCause>(cause))));
+  }
+  for (const RankAnalysis& rank : analysis.ranks) {
+    add_row(rank, "", "whole", rank.window, &rank.idle, table);
+    for (const StepAnalysis& step : rank.steps) {
+      const std::string number = std::to_string(step.mark.step);
+      add_row(rank, number, "step_cpu", step.host, &step.idle, table);
+      add_row(rank, number, "step_launched", step.launched, nullptr, table);
+    }
+  }
+  return table;
+}
+
+}  // namespace reprise

@@ -1,0 +1,362 @@
+#include "cli/analysis_output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+constexpr size_t kNameWidth = 48;
+
+std::string time_text(int64_t time_ns) {
+  return duration_text(static_cast<double>(time_ns));
+}
+
+/// "18 %", "0.4 %", "-" of nothing.
+std::string share_text(int64_t part, int64_t whole) {
+  if (whole <= 0) return "-";
+  const double percent =
+      100 * static_cast<double>(part) / static_cast<double>(whole);
+  return fmt::format("{:.{}f} %", percent,
+                     percent > 0 && percent < 9.95 ? 1 : 0);
+}
+
+/// Sums over windows: of a rank's steps, or of ranks.
+struct Sum {
+  int64_t windows = 0, window_ns = 0, communication_ns = 0, overlapped_ns = 0;
+  Breakdown::Exclusive parts;
+  IdleCauses idle;
+
+  void add(const Breakdown& window, const IdleCauses& causes) {
+    ++windows;
+    window_ns = saturating_add(window_ns, window.window_ns);
+    communication_ns =
+        saturating_add(communication_ns, window.communication_ns);
+    overlapped_ns = saturating_add(overlapped_ns, window.overlapped_ns);
+    parts.compute_ns =
+        saturating_add(parts.compute_ns, window.exclusive.compute_ns);
+    parts.exposed_ns =
+        saturating_add(parts.exposed_ns, window.exclusive.exposed_ns);
+    parts.memory_ns =
+        saturating_add(parts.memory_ns, window.exclusive.memory_ns);
+    parts.idle_ns = saturating_add(parts.idle_ns, window.exclusive.idle_ns);
+    for (size_t i = 0; i < kIdleCauses; ++i) {
+      idle.by_cause_ns[i] =
+          saturating_add(idle.by_cause_ns[i], causes.by_cause_ns[i]);
+    }
+  }
+  void add(const RankAnalysis& rank) {
+    for (const StepAnalysis& step : rank.steps) add(step.host, step.idle);
+    if (rank.steps.empty()) add(rank.window, rank.idle);
+  }
+};
+
+std::string headline(const Analysis& analysis) {
+  Sum sum;
+  int64_t longest_ns = 0;
+  bool host_only = true;
+  for (const RankAnalysis& rank : analysis.ranks) {
+    sum.add(rank);
+    longest_ns = std::max(longest_ns, rank.window.window_ns);
+    host_only = host_only && rank.host_only;
+  }
+  std::string text =
+      fmt::format("{} {}: {} {}, {} exposed communication, {} idle",
+                  analysis.step_ns ? "step" : "span",
+                  time_text(analysis.step_ns.value_or(longest_ns)),
+                  share_text(sum.parts.compute_ns, sum.window_ns),
+                  host_only ? "operators" : "compute",
+                  share_text(sum.parts.exposed_ns, sum.window_ns),
+                  share_text(sum.parts.idle_ns, sum.window_ns));
+  if (!host_only && sum.parts.idle_ns > 0) {
+    text +=
+        fmt::format(", of it {} host-bound",
+                    share_text(sum.idle.host_bound_ns(), sum.parts.idle_ns));
+  }
+  if (!analysis.stragglers.empty() && analysis.stragglers[0].last > 0) {
+    const Straggler& late = analysis.stragglers[0];
+    text += fmt::format("; rank {} is late in {} of {} collectives", late.rank,
+                        late.last, late.collectives);
+  }
+  return text + "\n";
+}
+
+void add_breakdown_row(const std::string& name, const std::string& steps,
+                       const Sum& sum, Table& table) {
+  const int64_t whole = sum.window_ns;
+  const auto of_window = [&](int64_t part) { return share_text(part, whole); };
+  table.rows.push_back(
+      {name, steps, time_text(whole / std::max(sum.windows, int64_t{1})),
+       of_window(sum.parts.compute_ns), of_window(sum.parts.exposed_ns),
+       of_window(sum.parts.memory_ns), of_window(sum.parts.idle_ns),
+       of_window(sum.idle[IdleCause::kHost]),
+       of_window(sum.idle[IdleCause::kSynchronized]),
+       of_window(sum.idle[IdleCause::kCollective] +
+                 sum.idle[IdleCause::kKernel]),
+       of_window(sum.idle[IdleCause::kLaunch]),
+       of_window(sum.idle[IdleCause::kUnknown]),
+       share_text(sum.overlapped_ns, sum.communication_ns)});
+}
+
+/// A row a rank; of a single rank, a row a step.
+Table breakdown_table(const Analysis& analysis, size_t top) {
+  Table table;
+  const bool by_step =
+      analysis.ranks.size() == 1 && analysis.ranks[0].steps.size() > 1;
+  table.headings = {by_step ? "step" : "rank",
+                    by_step ? "" : "steps",
+                    "window",
+                    "compute",
+                    "exposed",
+                    "copies",
+                    "idle",
+                    "= host",
+                    "+ sync",
+                    "+ streams",
+                    "+ launch",
+                    "+ unknown",
+                    "hidden"};
+  if (by_step) {
+    for (const StepAnalysis& step : analysis.ranks[0].steps) {
+      Sum sum;
+      sum.add(step.host, step.idle);
+      add_breakdown_row(std::to_string(step.mark.step), "", sum, table);
+    }
+  } else {
+    for (const RankAnalysis& rank : analysis.ranks) {
+      Sum sum;
+      sum.add(rank);
+      add_breakdown_row(
+          std::to_string(rank.rank),
+          rank.steps.empty() ? "-" : std::to_string(rank.steps.size()), sum,
+          table);
+    }
+  }
+  const size_t shown = std::max(top, size_t{8});
+  if (table.rows.size() > shown) {
+    const size_t left = table.rows.size() - shown;
+    table.rows.resize(shown);
+    table.rows.push_back(std::vector<std::string>(table.headings.size()));
+    table.rows.back()[0] = fmt::format("… {} more", left);
+  }
+  return table;
+}
+
+/// Collectives of one operation and size.
+struct CollectiveGroup {
+  const MatchedCollective* one = nullptr;
+  std::vector<int64_t> transfer_ns, wait_ns;
+  std::vector<double> bandwidth;
+  int64_t total_ns = 0;
+};
+
+size_t ranks_of(const MatchedCollective& collective) {
+  return std::max(
+      {collective.group.size(), collective.members.size(),
+       static_cast<size_t>(std::max(collective.group_size, int64_t{0}))});
+}
+
+std::vector<CollectiveGroup> grouped(const Analysis& analysis) {
+  std::map<std::tuple<std::string, size_t, int64_t>, CollectiveGroup> groups;
+  for (const uint32_t place : analysis.collectives) {
+    const MatchedCollective& collective = analysis.matching.collectives[place];
+    const CollectiveTimes& times = analysis.times[place];
+    CollectiveGroup& group =
+        groups[{collective.op, ranks_of(collective), collective.bytes}];
+    group.one = &collective;
+    group.transfer_ns.push_back(times.transfer_ns);
+    group.bandwidth.push_back(times.bus_bandwidth_bytes_per_s);
+    group.total_ns = saturating_add(group.total_ns, times.transfer_ns);
+    group.wait_ns.insert(group.wait_ns.end(), times.wait_ns.begin(),
+                         times.wait_ns.end());
+  }
+  std::vector<CollectiveGroup> result;
+  for (auto& [key, group] : groups) result.push_back(std::move(group));
+  std::stable_sort(result.begin(), result.end(),
+                   [](const CollectiveGroup& a, const CollectiveGroup& b) {
+                     return a.total_ns > b.total_ns;
+                   });
+  return result;
+}
+
+Table collectives_table(const Analysis& analysis, size_t top) {
+  Table table;
+  table.headings = {"collective", "ranks",         "count",
+                    "bytes",      "mean wait",     "max wait",
+                    "transfer",   "all transfers", "bus bandwidth"};
+  for (CollectiveGroup& group : grouped(analysis)) {
+    if (table.rows.size() == top) break;
+    const Distribution wait = distribution_of(group.wait_ns);
+    const auto middle =
+        group.bandwidth.begin() +
+        static_cast<std::ptrdiff_t>((group.bandwidth.size() - 1) / 2);
+    std::nth_element(group.bandwidth.begin(), middle, group.bandwidth.end());
+    table.rows.push_back({group.one->op.empty() ? "unknown" : group.one->op,
+                          std::to_string(ranks_of(*group.one)),
+                          std::to_string(group.transfer_ns.size()),
+                          group.one->bytes > 0 ? bytes_text(static_cast<double>(
+                                                     group.one->bytes))
+                                               : "-",
+                          duration_text(wait.mean), time_text(wait.most),
+                          time_text(distribution_of(group.transfer_ns).median),
+                          time_text(group.total_ns),
+                          *middle > 0 ? bytes_text(*middle) + "/s" : "-"});
+  }
+  return table;
+}
+
+Table stragglers_table(const Analysis& analysis, size_t top) {
+  Table table;
+  table.headings = {"late rank", "last in", "late by", "others waited",
+                    "waited itself"};
+  for (const Straggler& late : analysis.stragglers) {
+    if (table.rows.size() == top || late.last == 0) break;
+    table.rows.push_back({std::to_string(late.rank),
+                          fmt::format("{} of {}", late.last, late.collectives),
+                          time_text(late.late_ns), time_text(late.imposed_ns),
+                          time_text(late.waited_ns)});
+  }
+  return table;
+}
+
+Table kernels_table(const Trace& trace, const Analysis& analysis, size_t top) {
+  Table table;
+  table.headings = {"top kernels", "count", "total", "share", "median", "p95"};
+  const int64_t all_ns = std::accumulate(
+      analysis.kernels.begin(), analysis.kernels.end(), int64_t{0},
+      [](int64_t sum, const KernelStatistics& kernel) {
+        return saturating_add(sum, kernel.total_ns);
+      });
+  for (const KernelStatistics& kernel : analysis.kernels) {
+    if (table.rows.size() == top) break;
+    table.rows.push_back(
+        {short_kernel_name(trace.text(kernel.name), kNameWidth),
+         std::to_string(kernel.count), time_text(kernel.total_ns),
+         share_text(kernel.total_ns, all_ns), time_text(kernel.median_ns),
+         time_text(kernel.p95_ns)});
+  }
+  return table;
+}
+
+std::string launches_text(const Analysis& analysis) {
+  LaunchStatistics sum;
+  std::vector<int64_t> medians;
+  for (const RankAnalysis& rank : analysis.ranks) {
+    const LaunchStatistics& one = rank.launches;
+    sum.launches += one.launches;
+    sum.works += one.works;
+    sum.without_launch += one.without_launch;
+    sum.most_per_launch = std::max(sum.most_per_launch, one.most_per_launch);
+    sum.tiny += one.tiny;
+    sum.tiny_ns = saturating_add(sum.tiny_ns, one.tiny_ns);
+    sum.total_ns = saturating_add(sum.total_ns, one.total_ns);
+    sum.delay_ns.p95 = std::max(sum.delay_ns.p95, one.delay_ns.p95);
+    sum.deepest_queue = std::max(sum.deepest_queue, one.deepest_queue);
+    if (one.launches > 0) medians.push_back(one.delay_ns.median);
+  }
+  if (sum.launches == 0) return "";
+  std::string text = fmt::format("launches: {} for {} pieces of device work",
+                                 sum.launches, sum.works);
+  if (sum.most_per_launch > 1) {
+    text += fmt::format(" (up to {} each)", sum.most_per_launch);
+  }
+  if (sum.without_launch > 0) {
+    text += fmt::format(", {} without one", sum.without_launch);
+  }
+  return text +
+         fmt::format(
+             "; delay {} (p95 {}), at most {} queued; {} of the work is below "
+             "{} and takes {} of its time\n",
+             time_text(distribution_of(medians).median),
+             time_text(sum.delay_ns.p95), sum.deepest_queue,
+             share_text(sum.tiny, sum.works), time_text(kTinyKernelNs),
+             share_text(sum.tiny_ns, sum.total_ns));
+}
+
+/// What the path is made of, and the names that it spends most on.
+std::string path_text(const Trace& trace, const CriticalPath& path,
+                      size_t top) {
+  if (path.entries.empty()) return "";
+  std::string text = fmt::format(
+      "critical path{}: {}",
+      path.step ? fmt::format(" of step {}", *path.step) : std::string(),
+      time_text(path.length_ns));
+  std::vector<std::pair<int64_t, size_t>> kinds;
+  for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
+    if (path.by_kind_ns[kind] > 0) {
+      kinds.emplace_back(-path.by_kind_ns[kind], kind);
+    }
+  }
+  std::sort(kinds.begin(), kinds.end());
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    text += fmt::format("{} {} {}", i == 0 ? " =" : " +",
+                        share_text(-kinds[i].first, path.length_ns),
+                        name_of(static_cast<TracePathKind>(kinds[i].second)));
+  }
+  std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
+  for (const TracePathEntry& entry : path.entries) {
+    int64_t& sum =
+        names[{std::string(name_of(entry.kind)),
+               short_kernel_name(trace.text(trace.events[entry.event].name),
+                                 kNameWidth),
+               entry.rank}];
+    sum = saturating_add(sum, entry.duration_ns);
+  }
+  std::vector<std::pair<int64_t, std::string>> longest;
+  for (const auto& [key, time_ns] : names) {
+    const auto& [kind, name, rank] = key;
+    longest.emplace_back(-time_ns,
+                         fmt::format("{} {} (rank {})", kind, name, rank));
+  }
+  std::sort(longest.begin(), longest.end());
+  text += "\n";
+  for (size_t i = 0; i < std::min(longest.size(), std::min(top, size_t{3}));
+       ++i) {
+    text += fmt::format("  {:>8}  {}\n", time_text(-longest[i].first),
+                        longest[i].second);
+  }
+  return text;
+}
+
+std::string clocks_text(const Analysis& analysis) {
+  if (analysis.clocks.size() < 2) return "";
+  const ClockAlignment* farthest = &analysis.clocks[0];
+  int64_t residual_ns = 0;
+  for (const ClockAlignment& clock : analysis.clocks) {
+    if (std::fabs(static_cast<double>(clock.offset_ns)) >
+        std::fabs(static_cast<double>(farthest->offset_ns))) {
+      farthest = &clock;
+    }
+    residual_ns = std::max(residual_ns, clock.residual_ns);
+  }
+  return fmt::format(
+      "clocks: aligned to within {}; the farthest is rank {}'s, {} off, drift "
+      "{:.1f} ppm\n",
+      time_text(residual_ns), farthest->rank, time_text(farthest->offset_ns),
+      farthest->drift_ppm);
+}
+
+}  // namespace
+
+std::string analysis_text(const Trace& trace, const Analysis& analysis,
+                          size_t top) {
+  std::string text = headline(analysis);
+  const auto add = [&](const Table& table) {
+    if (!table.rows.empty()) text += "\n" + table_text(table);
+  };
+  add(breakdown_table(analysis, top));
+  add(collectives_table(analysis, top));
+  add(stragglers_table(analysis, std::min(top, size_t{3})));
+  add(kernels_table(trace, analysis, top));
+  text += "\n" + launches_text(analysis) +
+          path_text(trace, analysis.critical_path, top) + clocks_text(analysis);
+  return text;
+}
+
+}  // namespace reprise

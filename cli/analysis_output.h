@@ -1,0 +1,28 @@
+// What `reprise analyze` prints: a screen for people, reprise.analyze/1 and
+// rows of CSV for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/output.h"
+#include "data/trace/trace.h"
+#include "replay/analysis.h"
+
+namespace reprise {
+
+/// The answer in its first line, then small tables of at most `top` rows.
+std::string analysis_text(const Trace& trace, const Analysis& analysis,
+                          size_t top);
+
+/// Everything, whole names (design: reprise.analyze/1).
+nlohmann::ordered_json analysis_json(const Trace& trace,
+                                     const Analysis& analysis);
+
+/// A row for each rank and for each of its steps, in both windows.
+Table analysis_rows(const Analysis& analysis);
+
+/// "c12": a collective's name in the analysis and in plans for the trace.
+std::string collective_id(size_t place_in_matching);
+
+}  // namespace reprise

@@ -1,0 +1,92 @@
+// reprise analyze: where the time of a recorded run went, who is late, and
+// what the critical path across ranks is.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "cli/analysis_output.h"
+#include "cli/analysis_timeline.h"
+#include "cli/command.h"
+#include "replay/analysis.h"
+
+namespace reprise {
+namespace {
+
+class AnalyzeCommand : public Command {
+ public:
+  std::string name() const override { return "analyze"; }
+  std::string summary() const override {
+    return "Say where the time of a recorded run went, and who is late";
+  }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("trace", path_, "trace of `reprise train` or `import`")
+        ->required();
+    app.add_option("--step", step_, "only this step");
+    app.add_option("--top", top_, "rows of each table (default 6)")
+        ->check(CLI::Range(1, 1000));
+    app.add_option("--chrome", chrome_path_,
+                   "write the aligned timeline with the critical path here "
+                   "(.json, .json.gz)");
+    app.add_flag("--force", force_, "replace an existing timeline");
+    add_format_flag(app, format_);
+  }
+
+  Result<int> run() override {
+    if (!chrome_path_.empty()) {
+      const Status writable = check_output(chrome_path_, force_);
+      if (!writable) return pass(writable.error());
+    }
+    Result<Trace> trace = read_trace(path_);
+    if (!trace) return pass(trace.error());
+    AnalysisOptions options;
+    options.step = step_;
+    // Only CSV has no place for it.
+    options.critical_path = format_ != Format::kCsv || !chrome_path_.empty();
+    const Result<Analysis> analysis = analyze(*trace, options);
+    if (!analysis) return pass(analysis.error(), path_);
+    if (!chrome_path_.empty()) {
+      const Status written = write_chrome(
+          analysis_timeline(*trace, *analysis, step_), chrome_path_);
+      if (!written) return pass(written.error());
+      fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
+                 chrome_path_);
+    }
+    print(*trace, *analysis);
+    for (const std::string& warning : trace->warnings) {
+      fmt::print(stderr, "reprise analyze: warning: {}\n", warning);
+    }
+    for (const std::string& remark : analysis->remarks) {
+      fmt::print(stderr, "reprise analyze: {}\n", remark);
+    }
+    return kExitOk;
+  }
+
+ private:
+  void print(const Trace& trace, const Analysis& analysis) const {
+    if (format_ == Format::kTable) {
+      const std::string text = analysis_text(trace, analysis, top_);
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      return;
+    }
+    const bool json = format_ == Format::kJson;
+    print_output(
+        format_, json ? Table{} : analysis_rows(analysis),
+        json ? analysis_json(trace, analysis) : nlohmann::ordered_json{});
+  }
+
+  std::string path_, chrome_path_;
+  std::optional<int32_t> step_;
+  size_t top_ = 6;
+  bool force_ = false;
+  Format format_ = Format::kTable;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_analyze_command() {
+  return std::make_unique<AnalyzeCommand>();
+}
+
+}  // namespace reprise

@@ -1,0 +1,59 @@
+// What changed between two recorded runs, in time per step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+enum class DiffKey : uint8_t {
+  kOp,          ///< Names of device work without templates and numbers.
+  kKind,        ///< compute, exposed communication, memory, idle: sums to a
+                ///< step.
+  kCollective,  ///< Operation, size and ranks; wait and transfer apart.
+  kPhase,       ///< forward, backward, optimizer, data, communication, other.
+};
+
+/// Of one key in one run: medians over its steps of the mean over ranks.
+struct StepCost {
+  int64_t time_ns = 0;
+  double count = 0;
+};
+
+struct DiffEntry {
+  std::string key;
+  StepCost before, after;
+  int64_t change_ns() const { return after.time_ns - before.time_ns; }
+  /// after/before - 1; infinite where it appeared.
+  double change() const;
+};
+
+struct RunSteps {
+  int64_t step_ns = 0;  ///< Median over steps of the longest over ranks.
+  int64_t steps = 0;    ///< 0: the trace marks none and counts as one.
+  int64_t ranks = 0;
+};
+
+struct TraceDiff {
+  RunSteps before, after;
+  std::vector<DiffEntry> entries;  ///< Largest change first, then by key.
+  /// Of the step.
+  double step_change() const;
+};
+
+/// Compares steps that are no warm-up; a trace without steps is one. Aligns the
+/// clocks of both. Errors: kUnsupported when one has no timed work.
+Result<TraceDiff> diff_traces(Trace& before, Trace& after, DiffKey by);
+
+/// What got slower by more than `ratio`: "step", and keys that take at least
+/// 1 % of a step in either run.
+std::vector<std::string> slower_than(const TraceDiff& diff, double ratio);
+
+/// "void f<4>(int)" -> "f", "fusion.12" -> "fusion".
+std::string normalized_op_name(std::string_view name);
+
+}  // namespace reprise
