@@ -42,7 +42,9 @@ int64_t size_of(const std::string& path) {
 
 class UnitSearch {
  public:
-  UnitSearch(const std::string& kind, const std::string& output) : kind_(kind) {
+  UnitSearch(std::span<const DirectoryReader* const> readers,
+             const std::string& output)
+      : readers_(readers) {
     if (!output.empty()) output_ = canonical(output);
   }
 
