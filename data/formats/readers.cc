@@ -1,10 +1,13 @@
 // Each reader adds its line here: the more certain its magic, the earlier.
+#include "data/formats/nsys_reader.h"
 #include "data/formats/reader.h"
 
 namespace reprise {
 
 const std::vector<const TraceReader*>& trace_readers() {
-  static const std::vector<const TraceReader*> readers = {};
+  static const std::vector<const TraceReader*> readers = {
+      &nsys_reader(),
+  };
   return readers;
 }
 
