@@ -3,224 +3,323 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <optional>
 
-#include "costmodel/recorded_steps.h"
+#include "replay/clock_bounds.h"
+#include "replay/clock_meetings.h"
 
 namespace reprise {
 namespace {
 
-constexpr double kMostDrift = 1e-3;  // 1000 ppm: any oscillator is within.
+constexpr size_t kNobody = std::numeric_limits<size_t>::max();
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
-// At time `at` (after the reference, on the rank's clock) the correction lies
-// in [low, high]; either may be infinite.
-struct Bound {
-  double at = 0, low = -INFINITY, high = INFINITY;
-};
-
-struct Range {
-  double low = -INFINITY, high = INFINITY;
-  double room() const { return high - low; }
-};
-
-// Offsets at the reference that meet all bounds under a drift.
-Range offsets_under(const std::vector<Bound>& bounds, double drift) {
-  Range range;
-  for (const Bound& bound : bounds) {
-    range.low = std::max(range.low, bound.low - drift * bound.at);
-    range.high = std::min(range.high, bound.high - drift * bound.at);
-  }
-  return range;
+double difference(int64_t a, int64_t b) {
+  return static_cast<double>(static_cast<__int128>(a) - b);
 }
 
-// Maximizes a concave function of the drift.
-template <typename Value>
-double best_drift(Value value, double low, double high) {
-  constexpr int kRounds = 80;
-  for (int round = 0; round < kRounds; ++round) {
-    const double left = low + (high - low) / 3, right = high - (high - low) / 3;
-    if (value(left) < value(right)) {
-      low = left;
-    } else {
-      high = right;
+int64_t sum(int64_t base, double rest) {
+  constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
+  const double bounded = std::clamp(rest, -9e18, 9e18);
+  return static_cast<int64_t>(std::clamp(
+      static_cast<__int128>(base) + std::llround(bounded), -kMost, kMost));
+}
+
+class Aligner {
+ public:
+  Aligner(Trace& trace, const CollectiveMatching& matching)
+      : trace_(trace),
+        meetings_(trace, matching),
+        ranks_(trace.ranks.size()),
+        imported_(!trace.import_text.empty()) {}
+
+  std::vector<ClockAlignment> align() {
+    std::vector<size_t> order(ranks_.size());
+    for (size_t place = 0; place < order.size(); ++place) order[place] = place;
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return trace_.ranks[a].rank < trace_.ranks[b].rank;
+    });
+    place_all(order);
+    repair(order);
+    find_residuals(order);
+    return results(order);
+  }
+
+ private:
+  struct Rank {
+    bool placed = false, kept = false;
+    bool tied = false;        // To the lowest rank, however indirectly.
+    size_t shares = kNobody;  // Whose clock it has, by host.
+    int64_t unsure_ns = kUnknown;
+    int64_t collectives = 0;
+  };
+
+  // Rank by rank, each against all that are placed; a rank without a shared
+  // collective waits until nothing else can be placed.
+  void place_all(const std::vector<size_t>& order) {
+    std::vector<size_t> waiting = order;
+    while (!waiting.empty()) {
+      const size_t before = waiting.size();
+      std::erase_if(waiting, [&](size_t place) {
+        if (!meetings_.meets_known(place)) return false;
+        fit(place);
+        settle(place);
+        return true;
+      });
+      if (waiting.size() < before) continue;
+      start_from(waiting.front(), waiting.size() == order.size());
+      settle(waiting.front());
+      waiting.erase(waiting.begin());
     }
   }
-  return (low + high) / 2;
-}
 
-// Half the distance between the highest and the lowest line through all bounds,
-// at the worse end of the record.
-double uncertainty(const std::vector<Bound>& bounds, double drift) {
-  double worst = 0;
-  for (const double at : {bounds.front().at, bounds.back().at}) {
-    const auto highest = [&](double d) {
-      const Range range = offsets_under(bounds, d);
-      return range.room() < 0 ? range.room() * 1e6 : range.high + d * at;
-    };
-    const auto lowest = [&](double d) {
-      const Range range = offsets_under(bounds, d);
-      return range.room() < 0 ? range.room() * 1e6 : -(range.low + d * at);
-    };
-    // Where a drift leaves no room, the search is led back to where one does.
-    double high = -INFINITY, low = INFINITY;
-    for (const auto& [from, to] :
-         {std::pair(-kMostDrift, drift), std::pair(drift, kMostDrift)}) {
-      const double up = best_drift(highest, from, to);
-      const double down = best_drift(lowest, from, to);
-      if (offsets_under(bounds, up).room() >= 0) {
-        high = std::max(high, highest(up));
+  void settle(size_t place) {
+    ranks_[place].placed = true;
+    meetings_.know(trace_.ranks[place], place, 0);
+  }
+
+  // Nothing bounds this one: it keeps its clock, or has that of its host.
+  void start_from(size_t place, bool lowest) {
+    Rank& rank = ranks_[place];
+    rank.kept = true;
+    rank.tied = lowest;
+    if (lowest) {
+      rank.unsure_ns = 0;
+      return;
+    }
+    if (is_measured(place)) {
+      rank.tied = true;
+      rank.unsure_ns = trace_.ranks[place].clock_residual_ns;
+      return;
+    }
+    const size_t peer = peer_on_host(place);
+    if (peer != kNobody) share_clock(place, peer);
+  }
+
+  // Our trainer measures its clocks; so did whoever states an offset.
+  bool is_measured(size_t place) const {
+    const RankInfo& info = trace_.ranks[place];
+    return (info.clock_domain == "monotonic" && !imported_) ||
+           info.clock_residual_ns > 0 || info.clock_offset_ns != 0 ||
+           info.clock_drift_ppm != 0;
+  }
+
+  size_t peer_on_host(size_t place) const {
+    const RankInfo& info = trace_.ranks[place];
+    if (info.host.empty() ||
+        (info.clock_domain != "epoch" && info.clock_domain != "monotonic")) {
+      return kNobody;
+    }
+    for (size_t peer = 0; peer < ranks_.size(); ++peer) {
+      if (peer != place && ranks_[peer].placed &&
+          trace_.ranks[peer].host == info.host &&
+          trace_.ranks[peer].clock_domain == info.clock_domain) {
+        return peer;
       }
-      if (offsets_under(bounds, down).room() >= 0) {
-        low = std::min(low, -lowest(down));
+    }
+    return kNobody;
+  }
+
+  void share_clock(size_t place, size_t peer) {
+    RankInfo& info = trace_.ranks[place];
+    const RankInfo& shared = trace_.ranks[peer];
+    info.clock_offset_ns = shared.clock_offset_ns;
+    info.clock_drift_ppm = shared.clock_drift_ppm;
+    info.clock_reference_ns = shared.clock_reference_ns;
+    ranks_[place].shares = peer;
+    ranks_[place].tied = ranks_[peer].tied;
+    ranks_[place].kept = true;
+  }
+
+  // The clock's line since the place's reference, minus `offset_ns`.
+  ClockLine line_of(const RankInfo& info, size_t place,
+                    int64_t offset_ns) const {
+    const double drift = info.clock_drift_ppm * 1e-6;
+    const double since =
+        difference(meetings_.reference_ns(place), info.clock_reference_ns);
+    return {difference(info.clock_offset_ns, offset_ns) + drift * since, drift};
+  }
+
+  void set_line(size_t place, int64_t offset_ns, const ClockLine& line) {
+    RankInfo& info = trace_.ranks[place];
+    info.clock_offset_ns = sum(offset_ns, line.offset);
+    info.clock_drift_ppm = line.drift * 1e6;
+    info.clock_reference_ns = meetings_.reference_ns(place);
+    info.clock_residual_ns = 0;
+    ranks_[place].kept = false;
+  }
+
+  void fit(size_t place) {
+    Rank& rank = ranks_[place];
+    const RankInfo& info = trace_.ranks[place];
+    const int64_t rough_ns = meetings_.rough_offset_ns(place);
+    const auto bounds = meetings_.bounds_of(place, rough_ns, 0);
+    const ClockRegion region(bounds.low, bounds.high);
+    rank.collectives = bounds.meetings;
+    rank.tied = true;
+    const bool measured = is_measured(place);
+    const ClockLine own = line_of(info, place, rough_ns);
+    if (measured && region.contains(own)) {
+      rank.kept = true;
+      rank.unsure_ns = info.clock_residual_ns;
+      return;
+    }
+    const size_t peer = measured ? kNobody : peer_on_host(place);
+    if (peer != kNobody &&
+        region.contains(line_of(trace_.ranks[peer], place, rough_ns))) {
+      share_clock(place, peer);
+      return;
+    }
+    if (measured) {
+      // A measurement that says how good it is may be nudged.
+      const auto range = region.offsets_under(own.drift);
+      const double allowed = 2 * static_cast<double>(info.clock_residual_ns);
+      if (range.room() >= 0 && region.violation(own) <= allowed) {
+        set_line(place, rough_ns,
+                 {std::clamp(own.offset, range.low, range.high), own.drift});
+        return;
       }
     }
-    if (high >= low) worst = std::max(worst, (high - low) / 2);
+    set_line(place, rough_ns,
+             estimate(place, rough_ns, bounds, region, own.drift));
   }
-  return worst;
-}
 
-ClockAlignment fit_line(const RankInfo& measured, int64_t reference_ns,
-                        std::vector<Bound> bounds) {
-  std::sort(bounds.begin(), bounds.end(),
-            [](const Bound& a, const Bound& b) { return a.at < b.at; });
-  const double drift = measured.clock_drift_ppm * 1e-6;
-  const double since_measured =
-      static_cast<double>(reference_ns - measured.clock_reference_ns);
-  const double offset =
-      static_cast<double>(measured.clock_offset_ns) + drift * since_measured;
-  ClockAlignment result{.rank = measured.rank,
-                        .offset_ns = std::llround(offset),
-                        .drift_ppm = measured.clock_drift_ppm,
-                        .residual_ns = measured.clock_residual_ns,
-                        .measured_kept = true,
-                        .collectives = static_cast<int64_t>(bounds.size() / 2)};
-  const Range range = offsets_under(bounds, drift);
-  if (range.low <= offset && offset <= range.high) return result;
-  result.measured_kept = false;
-  // A measurement that says how good it is may be nudged; else the widest line.
-  double chosen = drift;
-  double nearest =
-      std::clamp(offset, range.low, std::max(range.low, range.high));
-  const double allowed = 2 * static_cast<double>(measured.clock_residual_ns);
-  if (range.room() < 0 || std::abs(nearest - offset) > allowed) {
-    chosen =
-        best_drift([&](double d) { return offsets_under(bounds, d).room(); },
-                   -kMostDrift, kMostDrift);
-    const Range widest = offsets_under(bounds, chosen);
-    nearest = (widest.low + widest.high) / 2;
-  }
-  const double room = offsets_under(bounds, chosen).room();
-  const double residual = room < 0 ? -room / 2 : uncertainty(bounds, chosen);
-  result.offset_ns = std::llround(nearest);
-  result.drift_ppm = chosen * 1e6;
-  result.residual_ns = std::llround(std::ceil(residual)) + 1;
-  return result;
-}
-
-// One collective on all ranks that recorded it.
-using Meeting = std::map<uint32_t, const Event*>;  // By rank.
-
-std::vector<Meeting> find_meetings(const Trace& trace) {
-  std::map<std::pair<int32_t, int32_t>, Meeting> by_step_and_unit;
-  for (const Event& event : trace.events) {
-    if (event.kind != EventKind::kCollective || event.unit < 0) continue;
-    by_step_and_unit[{event.step, event.unit}].insert({event.rank, &event});
-  }
-  std::vector<Meeting> meetings;
-  for (auto& [key, meeting] : by_step_and_unit) {
-    if (meeting.size() > 1) meetings.push_back(std::move(meeting));
-  }
-  return meetings;
-}
-
-// Bounds of `rank` from the meetings with ranks that are aligned already.
-std::vector<Bound> bounds_of(const std::map<uint32_t, RankInfo*>& aligned,
-                             const std::vector<Meeting>& meetings,
-                             uint32_t rank, int64_t reference_ns) {
-  std::vector<Bound> bounds;
-  for (const Meeting& meeting : meetings) {
-    const auto own = meeting.find(rank);
-    if (own == meeting.end()) continue;
-    const Event& event = *own->second;
-    Bound at_end{.at = static_cast<double>(event.end_ns - reference_ns)};
-    Bound at_start{.at = static_cast<double>(event.start_ns - reference_ns)};
-    bool bounded = false;
-    for (const auto& [other, seen] : meeting) {
-      const auto peer = aligned.find(other);
-      if (peer == aligned.end() || other == rank) continue;
-      const int64_t start_ns = on_first_clock(*peer->second, seen->start_ns);
-      const int64_t end_ns = on_first_clock(*peer->second, seen->end_ns);
-      at_end.low =
-          std::max(at_end.low, static_cast<double>(start_ns - event.end_ns));
-      at_start.high =
-          std::min(at_start.high, static_cast<double>(end_ns - event.start_ns));
-      bounded = true;
+  ClockLine estimate(size_t place, int64_t rough_ns,
+                     const ClockMeetings::Bounds& bounds,
+                     const ClockRegion& region, double usual_drift) const {
+    if (!region.is_bounded()) return region.nearest({0, usual_drift});
+    if (bounds.on_devices && !bounds.ends.empty()) {
+      const ClockLine line = middle_line(thinned(bounds.ends), usual_drift);
+      return region.is_feasible() ? region.nearest(line) : line;
     }
-    if (!bounded) continue;
-    bounds.push_back(at_end);
-    bounds.push_back(at_start);
+    for (const double share : {1.0, 0.8, 0.6, 0.4, 0.2}) {
+      const auto drawn_in = meetings_.bounds_of(place, rough_ns, share);
+      const ClockRegion inner(drawn_in.low, drawn_in.high);
+      if (inner.is_feasible()) return inner.widest(usual_drift);
+    }
+    return region.widest(usual_drift);
   }
-  return bounds;
-}
 
-std::optional<int64_t> first_meeting_ns(const std::vector<Meeting>& meetings,
-                                        uint32_t rank) {
-  std::optional<int64_t> first;
-  for (const Meeting& meeting : meetings) {
-    const auto own = meeting.find(rank);
-    if (own == meeting.end()) continue;
-    const int64_t start_ns = own->second->start_ns;
-    if (!first || start_ns < *first) first = start_ns;
+  static std::vector<ClockPoint> thinned(std::vector<ClockPoint> points) {
+    constexpr size_t kEnough = 4096;
+    if (points.size() <= kEnough) return points;
+    for (size_t i = 0; i < kEnough; ++i) {
+      points[i] = points[i * points.size() / kEnough];
+    }
+    points.resize(kEnough);
+    return points;
   }
-  return first;
-}
+
+  void know_all(const std::vector<size_t>& order) {
+    meetings_.clear();
+    for (const size_t place : order) {
+      meetings_.know(trace_.ranks[place], place, 0);
+    }
+  }
+
+  // A rank that was placed early may contradict one that came later: those are
+  // moved to where they contradict the others least.
+  void repair(const std::vector<size_t>& order) {
+    constexpr int kSweeps = 4;
+    constexpr double kRounding = 2;  // Nanoseconds of both sides.
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      bool moved = false;
+      know_all(order);
+      for (const size_t place : order) {
+        if (ranks_[place].kept) continue;
+        const RankInfo& info = trace_.ranks[place];
+        const int64_t offset_ns = info.clock_offset_ns;
+        const auto bounds = meetings_.bounds_of(place, offset_ns, 0);
+        const ClockRegion region(bounds.low, bounds.high);
+        const ClockLine line = line_of(info, place, offset_ns);
+        if (region.violation(line) <= kRounding) continue;
+        set_line(place, offset_ns,
+                 region.is_feasible() ? region.nearest(line)
+                                      : region.widest(line.drift));
+        moved = true;
+        know_all(order);
+      }
+      if (!moved) return;
+    }
+  }
+
+  // What bounds leave open, given what the peers' bounds leave open: starts
+  // with nobody's but the lowest rank's and the measured ones, and only
+  // shrinks.
+  void find_residuals(const std::vector<size_t>& order) {
+    for (size_t sweep = 0; sweep < order.size() + 3; ++sweep) {
+      bool shrunk = false;
+      meetings_.clear();
+      for (const size_t place : order) {
+        if (ranks_[place].unsure_ns == kUnknown) continue;
+        meetings_.know(trace_.ranks[place], place, ranks_[place].unsure_ns);
+      }
+      for (const size_t place : order) {
+        Rank& rank = ranks_[place];
+        if (!rank.tied) continue;
+        const int64_t residual_ns = open_ns(place);
+        if (residual_ns >= rank.unsure_ns) continue;
+        // A thousandth less is not worth another sweep.
+        shrunk |= rank.unsure_ns == kUnknown ||
+                  residual_ns < rank.unsure_ns - rank.unsure_ns / 1000;
+        rank.unsure_ns = residual_ns;
+      }
+      if (!shrunk) return;
+    }
+  }
+
+  int64_t open_ns(size_t place) const {
+    const Rank& rank = ranks_[place];
+    if (rank.kept) {
+      return rank.shares == kNobody ? rank.unsure_ns
+                                    : ranks_[rank.shares].unsure_ns;
+    }
+    const RankInfo& info = trace_.ranks[place];
+    const auto bounds = meetings_.bounds_of(place, info.clock_offset_ns, 0);
+    const ClockRegion region(bounds.low, bounds.high);
+    const ClockLine line = line_of(info, place, info.clock_offset_ns);
+    if (!region.is_bounded()) return kUnknown;
+    double open = region.violation(line);
+    if (region.is_feasible()) {
+      const auto [first, last] = meetings_.span_of(place);
+      open = std::max(
+          {open, region.furthest(line, first), region.furthest(line, last)});
+    }
+    return sum(1, std::ceil(open));
+  }
+
+  std::vector<ClockAlignment> results(const std::vector<size_t>& order) {
+    std::vector<ClockAlignment> all;
+    for (const size_t place : order) {
+      RankInfo& info = trace_.ranks[place];
+      const Rank& rank = ranks_[place];
+      const bool first = all.empty();
+      const bool known = rank.tied && rank.unsure_ns != kUnknown;
+      if (known && !first) info.clock_residual_ns = rank.unsure_ns;
+      all.push_back({.rank = info.rank,
+                     .offset_ns = info.clock_offset_ns,
+                     .drift_ppm = info.clock_drift_ppm,
+                     .residual_ns = known ? info.clock_residual_ns : -1,
+                     .measured_kept = rank.kept,
+                     .collectives = rank.collectives});
+    }
+    return all;
+  }
+
+  Trace& trace_;
+  ClockMeetings meetings_;
+  std::vector<Rank> ranks_;  // [place]
+  bool imported_ = false;
+};
 
 }  // namespace
 
+std::vector<ClockAlignment> align_clocks(Trace& trace,
+                                         const CollectiveMatching& matching) {
+  return Aligner(trace, matching).align();
+}
+
 std::vector<ClockAlignment> align_clocks(Trace& trace) {
-  const std::vector<Meeting> meetings = find_meetings(trace);
-  std::map<uint32_t, RankInfo*> waiting, aligned;
-  for (RankInfo& info : trace.ranks) waiting[info.rank] = &info;
-  std::vector<ClockAlignment> result;
-  const auto keep = [&](RankInfo& info) {
-    result.push_back({.rank = info.rank,
-                      .offset_ns = info.clock_offset_ns,
-                      .drift_ppm = info.clock_drift_ppm,
-                      .residual_ns = info.clock_residual_ns,
-                      .measured_kept = true});
-    aligned[info.rank] = &info;
-  };
-  // Rank by rank, each against all that are aligned; a rank without a shared
-  // collective waits until nothing else can be aligned.
-  while (!waiting.empty()) {
-    bool progressed = false;
-    for (auto at = waiting.begin(); at != waiting.end();) {
-      RankInfo& info = *at->second;
-      const auto reference = first_meeting_ns(meetings, info.rank);
-      std::vector<Bound> bounds;
-      if (reference && !aligned.empty()) {
-        bounds = bounds_of(aligned, meetings, info.rank, *reference);
-      }
-      if (bounds.empty()) {
-        ++at;
-        continue;
-      }
-      const ClockAlignment line = fit_line(info, *reference, bounds);
-      info.clock_offset_ns = line.offset_ns;
-      info.clock_drift_ppm = line.drift_ppm;
-      info.clock_reference_ns = *reference;
-      info.clock_residual_ns = line.residual_ns;
-      aligned[info.rank] = &info;
-      result.push_back(line);
-      at = waiting.erase(at);
-      progressed = true;
-    }
-    if (progressed || waiting.empty()) continue;
-    keep(*waiting.begin()->second);
-    waiting.erase(waiting.begin());
-  }
-  return result;
+  return align_clocks(trace, match_collectives(trace));
 }
 
 }  // namespace reprise

@@ -286,6 +286,7 @@ class Matcher {
     // Groups are the only thing here that a small file can blow up.
     constexpr size_t kMostRanks = size_t{1} << 25;
     if (channel_->pair) {
+      collective.sender = static_cast<int32_t>(channel_->from);
       collective.group = {std::min(channel_->from, channel_->to)};
       if (channel_->from != channel_->to) {
         collective.group.push_back(std::max(channel_->from, channel_->to));

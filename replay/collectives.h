@@ -39,6 +39,7 @@ struct MatchedCollective {
   int64_t group_size = -1;        ///< May exceed `group` where that is unknown.
   std::vector<uint32_t> missing;  ///< Of the group, without an event here.
   std::vector<CollectiveMember> members;  ///< By rank; never empty.
+  int32_t sender = -1;  ///< Rank that sends, of a send with its receive.
 };
 
 struct CollectiveMatching {

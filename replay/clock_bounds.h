@@ -1,0 +1,70 @@
+// Lines between bounds: what collectives tell of one clock against others.
+//
+// Model. The correction of a clock is a line x(t) = offset + drift t, in
+// nanoseconds since the rank's reference. Each bound holds at one time: x(at)
+// is not below a low point and not above a high one. Only the convex hulls of
+// the points matter, so every question costs the hull, not the record.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace reprise {
+
+/// No oscillator is further off than 1000 ppm (quartz: 100 ppm).
+constexpr double kMostDrift = 1e-3;
+
+struct ClockPoint {
+  double at = 0, value = 0;
+};
+
+struct ClockLine {
+  double offset = 0, drift = 0;
+  double value(double at) const { return offset + drift * at; }
+};
+
+class ClockRegion {
+ public:
+  /// The line may not pass below any of `low` or above any of `high`.
+  ClockRegion(std::vector<ClockPoint> low, std::vector<ClockPoint> high);
+
+  /// Offsets that meet all bounds under a drift; low > high: none does.
+  struct Range {
+    double low, high;
+    double room() const { return high - low; }
+  };
+  Range offsets_under(double drift) const;
+  bool contains(const ClockLine& line) const;
+  /// By how much the line breaks the worst bound; 0 when it meets all.
+  double violation(const ClockLine& line) const;
+
+  /// Bounded from both sides, and some line meets all bounds.
+  bool is_bounded() const { return !low_.empty() && !high_.empty(); }
+  bool is_feasible() const { return !is_bounded() || widest_room_ >= 0; }
+
+  /// In the middle of the most room that a drift leaves (or of the least
+  /// conflict). Among drifts that leave nearly as much, the one nearest to
+  /// `usual_drift`. Requires: bounded.
+  ClockLine widest(double usual_drift) const;
+  /// The line nearest to `wanted`: its drift, then its offset, as far as the
+  /// bounds allow. Requires: feasible.
+  ClockLine nearest(const ClockLine& wanted) const;
+  /// How far a line within the bounds can be from `line` at time `at`.
+  /// Requires: bounded and feasible.
+  double furthest(const ClockLine& line, double at) const;
+
+ private:
+  double room(double drift) const { return offsets_under(drift).room(); }
+
+  std::vector<ClockPoint> low_, high_;  // Hulls, by time.
+  double widest_drift_ = 0, widest_room_ = 0;
+  double least_drift_ = -kMostDrift, most_drift_ = kMostDrift;  // Feasible.
+};
+
+/// The line with the least sum of absolute distances to the points. A drift
+/// that the scatter of the points could have made by itself counts as
+/// `usual_drift`. Requires: not empty. Cost: O(points) times about 100.
+ClockLine middle_line(const std::vector<ClockPoint>& points,
+                      double usual_drift);
+
+}  // namespace reprise
