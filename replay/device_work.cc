@@ -28,6 +28,16 @@ std::optional<WorkClass> class_of(EventKind kind) {
   }
 }
 
+int32_t step_at(const std::vector<StepMark>& steps, int64_t time_ns) {
+  const auto after = std::partition_point(
+      steps.begin(), steps.end(),
+      [&](const StepMark& m) { return m.start_ns <= time_ns; });
+  if (after == steps.begin()) return -1;
+  const auto mark = after - 1;
+  return time_ns < mark->end_ns ? static_cast<int32_t>(mark - steps.begin())
+                                : -1;
+}
+
 class Collector {
  public:
   Collector(const Trace& trace, uint32_t rank) : trace_(trace) {
@@ -186,19 +196,8 @@ class Collector {
                      });
     for (DeviceEvent& event : work_.events) {
       const int64_t at = work_.host_only ? event.start_ns : event.launch_ns;
-      if (at != DeviceEvent::kNoLaunch) event.step = step_at(at);
+      if (at != DeviceEvent::kNoLaunch) event.step = step_at(work_.steps, at);
     }
-  }
-
-  int32_t step_at(int64_t time_ns) const {
-    const auto after = std::partition_point(
-        work_.steps.begin(), work_.steps.end(),
-        [&](const StepMark& mark) { return mark.start_ns <= time_ns; });
-    if (after == work_.steps.begin()) return -1;
-    const auto mark = after - 1;
-    return time_ns < mark->end_ns
-               ? static_cast<int32_t>(mark - work_.steps.begin())
-               : -1;
   }
 
   const Trace& trace_;
@@ -219,6 +218,13 @@ std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank) {
       [&](const Event& event) { return event.rank == rank; });
   return {static_cast<size_t>(first - trace.events.begin()),
           static_cast<size_t>(last - trace.events.begin())};
+}
+
+int32_t step_of(const RankWork& work, const DeviceEvent& event) {
+  if (event.step >= 0 || event.launch_ns != DeviceEvent::kNoLaunch) {
+    return event.step;
+  }
+  return step_at(work.steps, event.start_ns);
 }
 
 RankWork device_work(const Trace& trace, uint32_t rank) {

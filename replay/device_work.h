@@ -51,6 +51,10 @@ struct RankWork {
 /// The rank's events: [first, second) in Trace::events.
 std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank);
 
+/// Place in work.steps of the step that launched the event; where no launch
+/// was recorded, of the step in which it started; -1: of none.
+int32_t step_of(const RankWork& work, const DeviceEvent& event);
+
 /// Cost: O(n log n) for the launches, else linear in the rank's events.
 RankWork device_work(const Trace& trace, uint32_t rank);
 

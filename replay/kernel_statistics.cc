@@ -131,15 +131,8 @@ void count_launches(std::vector<uint32_t> calls, LaunchStatistics& result) {
 
 bool WorkScope::holds(const RankWork& work, const DeviceEvent& event) const {
   if (!step) return true;
-  if (event.step >= 0) {
-    return work.steps[static_cast<size_t>(event.step)].step == step;
-  }
-  if (event.launch_ns != DeviceEvent::kNoLaunch) return false;
-  return std::any_of(
-      work.steps.begin(), work.steps.end(), [&](const StepMark& mark) {
-        return mark.step == step && event.start_ns >= mark.start_ns &&
-               event.start_ns < mark.end_ns;
-      });
+  const int32_t place = step_of(work, event);
+  return place >= 0 && work.steps[static_cast<size_t>(place)].step == *step;
 }
 
 std::vector<KernelStatistics> kernel_statistics(const Trace& trace,
