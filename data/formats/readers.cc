@@ -1,4 +1,5 @@
 // Each reader adds its line here: the more certain its magic, the earlier.
+#include "data/formats/kineto_reader.h"
 #include "data/formats/nsys_reader.h"
 #include "data/formats/reader.h"
 
@@ -7,6 +8,7 @@ namespace reprise {
 const std::vector<const TraceReader*>& trace_readers() {
   static const std::vector<const TraceReader*> readers = {
       &nsys_reader(),
+      &kineto_reader(),
   };
   return readers;
 }

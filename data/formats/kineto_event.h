@@ -1,0 +1,56 @@
+// One event of a Kineto or Chrome JSON trace, as its text: what the reader
+// needs of it, found but not yet interpreted. Two ways lead here, a fast one
+// for blocks of well-formed events and a tolerant one for a single event; on
+// good text they agree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+namespace reprise {
+
+/// Values as they stand in the file, strings with their quotes; empty where
+/// the event has none.
+struct KinetoEvent {
+  char phase = 0;  ///< 0: none.
+  std::string_view category, name, process, thread, start, duration;
+  // Of "args".
+  std::string_view external_id, correlation, device, stream, bytes, graph_node;
+  /// From the event's '{' on, other events may follow.
+  std::string_view text;
+};
+
+/// Reads one event; returns its defects (JsonDefect). Where it is broken
+/// beyond them, fields are missing.
+uint8_t read_kineto_event(std::string_view text, KinetoEvent& event);
+
+/// Reads the events of a block, an array that JsonEventStream cut.
+class KinetoBlock {
+ public:
+  static constexpr size_t kAllRead = static_cast<size_t>(-1);
+
+  KinetoBlock();
+  ~KinetoBlock();
+
+  /// Calls `take(const KinetoEvent&)` for each event that is read for certain.
+  /// Returns kAllRead, or the offset of the first event that must be read
+  /// another way. `block` needs 64 readable bytes behind it.
+  template <typename Take>
+  size_t read(std::string_view block, Take&& take) {
+    begin(block);
+    while (const KinetoEvent* event = next()) take(*event);
+    return rest_;
+  }
+
+ private:
+  struct Parser;
+  void begin(std::string_view block);
+  const KinetoEvent* next();
+
+  std::unique_ptr<Parser> parser_;
+  size_t rest_ = 0;
+};
+
+}  // namespace reprise

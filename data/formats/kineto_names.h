@@ -1,0 +1,67 @@
+// Names and categories of Kineto events: each distinct one is looked at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/trace/trace_spool.h"
+
+namespace reprise {
+
+/// What an event's category says that it is, in the words of every dialect.
+enum class KinetoCategory : uint8_t {
+  kNone,  ///< No category, or one that no dialect of PyTorch has.
+  kHostOp,
+  kRuntime,
+  kKernel,
+  kCopy,
+  kMemset,
+  kSynchronization,
+  kAnnotation,
+  kPythonFunction,
+  kOverhead,
+  kDeviceAnnotation,  ///< A device-side copy of a host's annotation.
+  kProfilerSpan,
+  kMtia,  ///< Work of an accelerator whose traces have no kernels.
+};
+
+/// `category` with its quotes, as in the file.
+KinetoCategory kineto_category(std::string_view category);
+
+/// What a name says.
+struct KinetoName {
+  StringId id{};
+  bool communicates = false;     ///< A kernel of NCCL or RCCL.
+  bool host_collective = false;  ///< A collective that runs on a host thread.
+  /// Stands for a collective call: its arguments may tell more.
+  bool describes_collective = false;
+  bool keeps_arguments = false;  ///< Of the autograd engine or c10d.
+  bool hip = false;              ///< A call of the ROCm runtime.
+  int32_t step = -1;             ///< N of "ProfilerStep#N".
+  std::string_view op;           ///< CollectiveInfo::op, if the name tells.
+};
+
+class KinetoNames {
+ public:
+  explicit KinetoNames(TraceSpool& spool);
+  /// `raw` as in the file, quotes included. Valid until the next call.
+  const KinetoName& of(std::string_view raw);
+
+ private:
+  struct Known {
+    uint64_t hash = 0;
+    std::string raw;
+    KinetoName name;
+  };
+  KinetoName look_at(std::string_view raw);
+  void grow();
+
+  TraceSpool& spool_;
+  std::vector<uint32_t> slots_;  ///< Index in known_ + 1; 0: free.
+  std::vector<Known> known_;
+  size_t known_bytes_ = 0;
+};
+
+}  // namespace reprise
