@@ -181,20 +181,23 @@ void add_points(const LinkModel& link,
   };
   constexpr double kSameSize = 1.1, kTrust = 8, kPreempted = 4;
   std::map<double, Cluster> by_size;
-  double error = 0, weight = 0;
-  predict_all(
-      link, samples, [&](const TransferSample& sample, double predicted_ns) {
-        Cluster& cluster = by_size[sample.bytes];
-        cluster.bytes += sample.bytes;
-        // A preempted rank is no property of the link.
-        cluster.measured_ns +=
-            std::min(sample.duration_ns, kPreempted * sample.typical_ns);
-        cluster.predicted_ns += predicted_ns;
-        cluster.count += 1;
-        error += std::abs(sample.duration_ns - predicted_ns);
-        weight += sample.duration_ns;
-      });
+  double error = 0, weight = 0, preempted_ns = 0;
+  predict_all(link, samples,
+              [&](const TransferSample& sample, double predicted_ns) {
+                Cluster& cluster = by_size[sample.bytes];
+                cluster.bytes += sample.bytes;
+                // A thread that waits for its core is no property of the link,
+                // nor of the bytes: it comes with every transfer alike.
+                const double most_ns = kPreempted * sample.typical_ns;
+                cluster.measured_ns += std::min(sample.duration_ns, most_ns);
+                preempted_ns += std::max(0.0, sample.duration_ns - most_ns);
+                cluster.predicted_ns += predicted_ns;
+                cluster.count += 1;
+                error += std::abs(sample.duration_ns - predicted_ns);
+                weight += sample.duration_ns;
+              });
   price.residual = error / weight;
+  preempted_ns /= static_cast<double>(samples.size());
   std::vector<Cluster> merged;
   for (const auto& [bytes, cluster] : by_size) {
     if (bytes <= 0) continue;
@@ -214,8 +217,10 @@ void add_points(const LinkModel& link,
     const double ratio =
         std::pow(cluster.measured_ns / cluster.predicted_ns, trust);
     price.points.emplace_back(
-        bytes, (link.latency_ns + bytes * link.wire_ns_per_byte) * ratio);
+        bytes, preempted_ns +
+                   (link.latency_ns + bytes * link.wire_ns_per_byte) * ratio);
   }
+  price.latency_ns += preempted_ns;
 }
 
 // The median of each size.

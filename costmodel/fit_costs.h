@@ -22,7 +22,8 @@ namespace reprise {
 ///   Contention: from what ran both beside the other stream and without it in
 ///   this trace or in solo measurements; else from measurements of context
 ///   kBesideContext; else default_contention.
-///   Gaps: dispatch and wake-ups as medians; what exceeds them is unexplained.
+///   Gaps: dispatch as a median, and what exceeds it is unexplained; wake-ups
+///   as means.
 /// Requires: `recorded` is the schedule that the trace ran; clocks aligned
 /// (RankInfo holds offsets good enough to order arrivals).
 /// Errors: kInvalid when the trace does not fit the schedule or has no step.
