@@ -253,6 +253,7 @@ void Executor::wait_for_communication(uint32_t count, UnitId unit,
 
 void Executor::communicate_forever() {
   flush_denormals();
+  prefer_prompt_turns();
   for (uint32_t served = 0;; ++served) {
     wait_until(requested_, served + 1);
     if (stopping_.load(std::memory_order_relaxed)) return;

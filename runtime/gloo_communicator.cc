@@ -12,6 +12,7 @@
 #include "data/hlo/module.h"
 #include "runtime/communicator.h"
 #include "runtime/pair_exchange.h"
+#include "runtime/thread_setup.h"
 
 namespace reprise {
 namespace {
@@ -110,9 +111,11 @@ class GlooCommunicator : public Communicator {
     const auto timeout =
         std::chrono::milliseconds(static_cast<int64_t>(timeout_s * 1000));
     std::string mine;
+    prefer_prompt_turns();  // Of the thread that the device starts.
     try {
       mine =
           context_->open(gloo::transport::tcp::CreateDevice(address), timeout);
+      accept_usual_turns();
     } catch (const std::exception& error) {
       return fail(ErrorKind::kDevice,
                   "cannot listen on '{}': {}; set REPRISE_INTERFACE",

@@ -15,4 +15,13 @@ void prepare_compute_thread();
 /// refuses.
 void pin_this_thread(int core);
 
+/// Asks the scheduler for short, prompt turns for this thread and those that it
+/// starts from now on: a communication thread that wakes beside a compute
+/// thread runs at once, not after that one's slice (1.4 to 3 ms under EEVDF).
+/// Needs no privilege; without effect on kernels before 6.12.
+/// Source: sched_setattr(2), sched_runtime of SCHED_OTHER.
+void prefer_prompt_turns();
+/// Goes back to the scheduler's default.
+void accept_usual_turns();
+
 }  // namespace reprise
