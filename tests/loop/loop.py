@@ -40,9 +40,11 @@ class Program:
         self.directory = pathlib.Path(directory) / name
         self.directory.mkdir(parents=True, exist_ok=True)
         self.trace = self.directory / "none.trace"
+        self.costs = self.directory / "costs.json"
         self.say = say
         self.plans = {}
         self.predicted = {}
+        self.errors = {}
         self.rounds = {}
         self.hashes = {}
 
@@ -54,7 +56,9 @@ class Program:
 
     def replay(self, plan=None, chrome=None, validate=None):
         arguments = ["replay", self.trace]
-        for flag, value in (("--plan", plan), ("--chrome", chrome), ("--validate", validate)):
+        costs = self.costs if self.costs.exists() else None
+        for flag, value in (("--plan", plan), ("--chrome", chrome), ("--validate", validate),
+                            ("--costs", costs)):
             arguments += [flag, value] if value else []
         return reprise(*arguments, *(["--force"] if chrome else []))
 
@@ -63,24 +67,38 @@ class Program:
         self.say(f"{self.name}: optimize")
         self.plans["plan"] = self.directory / "plan.json"
         result = reprise("optimize", self.trace, "-o", self.plans["plan"], "--force",
-                         "--time-limit", f"{time_limit}s")
+                         "--time-limit", f"{time_limit}s", "--costs", self.costs)
         for name in BASELINES:
             self.plans[name] = self.directory / f"{name}.json"
             reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force")
-        for name, plan in self.plans.items():
-            self.predicted[name] = self.replay(plan=plan)["step_time_ns"]["predicted"]
+        self.predict()
         return result
 
-    def measure(self, steps, warmup, rounds, names=None):
-        """Runs every configuration once a round, in an order that turns with the round."""
+    def predict(self):
+        """Predicts every plan from the recorded run (again after another `record`)."""
+        for name, plan in self.plans.items():
+            self.predicted[name] = self.replay(plan=plan)["step_time_ns"]["predicted"]
+
+    def measure(self, steps, warmup, rounds, names=None, record_steps=0):
+        """Runs every configuration once a round, in an order that turns with the round.
+
+        With `record_steps`, each round first records a run of `none` and predicts the runs that
+        follow from it: prediction and measurement are a pair, minutes of drift apart at most.
+        """
         names = list(names or BASELINES + ["plan"])
         for index in range(rounds):
+            if record_steps:
+                self.record(record_steps, warmup)
+                self.predict()
             turn = names[index % len(names):] + names[:index % len(names)]
             for name in turn:
                 self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
                 run = reprise("train", "-n", self.ranks, self.hlo, "--plan", self.plans[name],
                               "--steps", steps, "--warmup", warmup)
-                self.rounds.setdefault(name, []).append(run["step_time_ns"]["all"])
+                steps_ns = run["step_time_ns"]["all"]
+                self.rounds.setdefault(name, []).append(steps_ns)
+                error = self.predicted[name] / statistics.median(steps_ns) - 1
+                self.errors.setdefault(name, []).append(error)
                 self.hashes.setdefault(name, set()).add(run["state_hash"])
         return self.rounds
 
@@ -93,11 +111,15 @@ class Program:
         pairs = zip(self.rounds[over], self.rounds[name])
         return statistics.median(statistics.median(a) / statistics.median(b) for a, b in pairs)
 
-    def row(self, name):
+    def row(self, name, paired=False):
+        """One line of the table; `paired`: the error is the median over rounds of each pair's."""
         measured = self.measured(name)
+        error = self.predicted[name] / measured - 1
+        if paired:
+            error = statistics.median(self.errors[name])
         return {"program": self.name, "configuration": name, "ranks": self.ranks,
                 "predicted_ns": self.predicted[name], "measured_ns": round(measured),
-                "error": self.predicted[name] / measured - 1,
+                "error": error,
                 "speedup": self.speedup(name, "none")}
 
 
