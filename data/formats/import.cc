@@ -15,12 +15,15 @@
 #include "data/formats/import_inputs.h"
 #include "data/formats/import_ranks.h"
 #include "data/formats/import_report.h"
+#include "data/formats/pytorch_et_join.h"
 
 namespace reprise {
 namespace {
 
 // An archive of a million members that are no traces is told by its first.
 constexpr size_t kMostRefusedMembers = 1000;
+// PyTorch's two records of one run.
+constexpr std::string_view kTimedKind = "kineto", kUntimedKind = "pytorch-et";
 
 /// Tells the watcher how far all threads are.
 class Progress {
@@ -336,6 +339,17 @@ Status number_ranks(std::vector<DirectoryPart>& parts,
   return {};
 }
 
+/// Says at the first execution trace how many of its nodes found their op.
+void note_join(const ExecutionTraceJoin& join, ImportResult& result) {
+  if (join.ranks == 0 || join.joined == join.nodes) return;
+  const auto file =
+      std::find_if(result.files.begin(), result.files.end(),
+                   [](const FileReport& f) { return f.kind == kUntimedKind; });
+  file->missing.push_back(fmt::format(
+      "{} of {} nodes found no op in the Kineto traces of the same ranks",
+      join.nodes - join.joined, join.nodes));
+}
+
 std::vector<const DirectoryReader*> readers_of_kind(
     const ImportOptions& options) {
   std::vector<const DirectoryReader*> readers;
@@ -384,7 +398,21 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
 }
 
 Status write_import(ImportResult& result, const std::string& path) {
-  return write_spools(result.spools, import_text(result.files), path);
+  const auto joins = [&](std::string_view kind) {
+    return std::any_of(result.files.begin(), result.files.end(),
+                       [&](const FileReport& f) {
+                         return f.kind == kind && !f.ranks.empty();
+                       });
+  };
+  if (!joins(kTimedKind) || !joins(kUntimedKind)) {
+    return write_spools(result.spools, import_text(result.files), path);
+  }
+  // What ran when and what it was given are joined op by op, in memory.
+  Result<Trace> trace = gather_spools(result.spools);
+  if (!trace) return pass(trace.error());
+  note_join(join_execution_traces(*trace), result);
+  trace->import_text = import_text(result.files);
+  return write_trace(*trace, path);
 }
 
 std::vector<std::string> import_kinds(const ImportOptions& options) {
