@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <regex>
 
 namespace reprise {
@@ -10,10 +11,8 @@ namespace {
 constexpr size_t kLongestPattern = 256;
 
 tl::unexpected<Error> misunderstood(std::string_view text) {
-  return fail(ErrorKind::kInvalid,
-              "--what-if '{}': expected bandwidth=2x, latency=0.5x, "
-              "latency=50us, op:REGEX=0.5x or rank:N=1.2x",
-              text);
+  return fail(ErrorKind::kInvalid, "--what-if '{}': expected one of {}", text,
+              kWhatIfForms);
 }
 
 // A positive number and its suffix.
@@ -42,9 +41,14 @@ double unit_of(std::string_view suffix) {
 Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
   WhatIf what_if;
   if (target == "bandwidth") return what_if;
-  if (target == "latency") {
-    what_if.kind = WhatIfKind::kLatency;
+  if (target == "latency" || target == "launch") {
+    what_if.kind =
+        target == "launch" ? WhatIfKind::kLaunch : WhatIfKind::kLatency;
     return what_if;
+  }
+  if (target == "ranks") {
+    return fail(ErrorKind::kUnsupported,
+                "--what-if '{}': the number of ranks cannot be changed", text);
   }
   if (target.substr(0, 3) == "op:" && target.size() > 3 &&
       target.size() < kLongestPattern) {
@@ -100,9 +104,37 @@ Status scale_ops(const WhatIf& what_if, const Module* module,
               what_if.pattern);
 }
 
+// The forms without a quantity.
+std::optional<WhatIf> parse_whole(std::string_view text) {
+  WhatIf what_if;
+  if (text == "straggler=none") {
+    what_if.kind = WhatIfKind::kStraggler;
+  } else if (text == "overlap=ideal") {
+    what_if.kind = WhatIfKind::kOverlap;
+  } else if (text == "launch=0" || text == "launch=0x") {
+    what_if.kind = WhatIfKind::kLaunch;
+    what_if.factor = 0;
+  } else {
+    return std::nullopt;
+  }
+  return what_if;
+}
+
+double median(std::vector<double> values) {
+  const auto middle =
+      values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 }  // namespace
 
+const char* const kWhatIfForms =
+    "bandwidth=2x, latency=0.5x, latency=50us, op:REGEX=0.5x, rank:N=1.2x, "
+    "launch=0, straggler=none, overlap=ideal";
+
 Result<WhatIf> parse_what_if(std::string_view text) {
+  if (const auto whole = parse_whole(text)) return *whole;
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) return misunderstood(text);
   Result<WhatIf> what_if = parse_target(text.substr(0, equals), text);
@@ -153,6 +185,17 @@ Status apply_what_if(const WhatIf& what_if, const Module* module,
       }
       priced.rank_factor[what_if.rank] *= what_if.factor;
       break;
+    case WhatIfKind::kLaunch:
+      priced.dispatch_ns *= what_if.factor;
+      break;
+    case WhatIfKind::kStraggler:
+      std::fill(priced.rank_factor.begin(), priced.rank_factor.end(),
+                median(priced.rank_factor));
+      break;
+    case WhatIfKind::kOverlap:
+      return fail(ErrorKind::kUnsupported,
+                  "--what-if overlap=ideal is for imported traces; for a "
+                  "program, `reprise optimize` seeks the order");
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:
       break;
