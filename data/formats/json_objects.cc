@@ -8,6 +8,8 @@ namespace {
 constexpr size_t kBufferBytes = 1 << 20;
 constexpr size_t kLargestRest = 1 << 20;
 constexpr size_t kLongestKey = 64;
+/// So many records of one line each at the start: all are.
+constexpr int kTelling = 2;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -176,8 +178,11 @@ bool JsonObjects::scan_record() {
   if (!record_too_large_) record_.append(buffer_, begin, at_ - begin);
   if (!complete) return false;
   state_ = State::kOutside;
-  if (first_record_) lines_ = arrays_.empty() && !record_has_break_;
-  first_record_ = false;
+  if (arrays_.empty() && one_line_records_ < kTelling) {
+    one_line_records_ =
+        record_has_break_ ? kTelling + 1 : one_line_records_ + 1;
+    lines_ = one_line_records_ == kTelling;
+  }
   if (record_too_large_) {
     ++oversized_;
     return false;

@@ -38,8 +38,8 @@ class JsonObjects {
 
   /// Counts what was lost so far as dropped: records larger than the limit;
   /// records that do not end in their line (a string never may, and none may
-  /// where the first was one line), after which reading goes on at the next
-  /// line that opens an object; a record within which the text ended.
+  /// where the first two were one line), after which reading goes on at the
+  /// next line that opens an object; a record within which the text ended.
   void report_losses(FileReport& report) const;
 
  private:
@@ -66,7 +66,7 @@ class JsonObjects {
   bool in_string_ = false, escaped_ = false;
   bool line_is_blank_ = true;  // Of the line so far, while resyncing.
   bool record_has_break_ = false, lines_ = false;
-  bool first_record_ = true;
+  int one_line_records_ = 0;
 
   int64_t depth_ = 0;   // Outside records.
   std::string string_;  // The last string at depth 1, while it may be a key.

@@ -31,8 +31,9 @@ struct ReadInput {
 inline ReadInput read_input(const TraceReader& reader, std::string bytes,
                             std::string name = "input") {
   constexpr size_t kHead = 64 << 10;
-  InputFile input{.name = std::move(name),
-                  .head = bytes.substr(0, std::min(kHead, bytes.size()))};
+  InputFile input;
+  input.name = std::move(name);
+  input.head = bytes.substr(0, std::min(kHead, bytes.size()));
   const std::unique_ptr<ByteSource> source = memory_source(std::move(bytes));
   input.source = source.get();
   ReadInput result;
