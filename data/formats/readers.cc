@@ -1,6 +1,9 @@
 // Each reader adds its line here: the more certain its magic, the earlier.
+#include "data/formats/chakra_reader.h"
 #include "data/formats/kineto_reader.h"
+#include "data/formats/nccl_tests_reader.h"
 #include "data/formats/nsys_reader.h"
+#include "data/formats/pytorch_et_reader.h"
 #include "data/formats/reader.h"
 
 namespace reprise {
@@ -8,6 +11,9 @@ namespace reprise {
 const std::vector<const TraceReader*>& trace_readers() {
   static const std::vector<const TraceReader*> readers = {
       &nsys_reader(),
+      &chakra_reader(),
+      &pytorch_et_reader(),
+      &nccl_tests_reader(),
       &kineto_reader(),
   };
   return readers;
