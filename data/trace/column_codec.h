@@ -36,13 +36,16 @@ class ColumnEncoder {
   void put_runs(std::span<const int64_t> values);
   void put_values(std::span<const int64_t> values);
   void leave_runs();
+  /// The end of the bytes, with room for `values` more varints.
+  char* end_with_room(size_t values);
 
   ColumnEncoding encoding_ = ColumnEncoding::kPlain;
   ColumnEncoding otherwise_ = ColumnEncoding::kPlain;
   uint64_t count_ = 0;    ///< Values so far.
   int64_t previous_ = 0;  ///< Last value, of kDelta.
   std::vector<Run> runs_;
-  std::string bytes_;
+  std::vector<char> bytes_;  ///< Room, used up to size_.
+  size_t size_ = 0;
 };
 
 /// Decodes what ColumnEncoder wrote, from bytes that nobody vouches for.

@@ -6,8 +6,8 @@
 namespace reprise {
 namespace {
 
-/// Records are taken through all columns in blocks that fit the cache.
-constexpr size_t kBlockRecords = 512;
+/// Records are taken through all columns in blocks that fit the first cache.
+constexpr size_t kBlockRecords = 128;
 
 constexpr int64_t minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) -

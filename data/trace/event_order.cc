@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -12,21 +14,43 @@ namespace reprise {
 namespace {
 
 struct Entry {
-  uint64_t start = 0;  ///< From the earliest on.
-  uint32_t stream = 0;
+  uint64_t key = 0;  ///< Rank, start and stream, as far as they differ.
   uint32_t place = 0;
 };
 
 constexpr unsigned kDigitBits = 11;
 constexpr size_t kDigits = size_t{1} << kDigitBits;
 
-/// Sorts by one digit of `key`, stable, from `entries` into `sorted`.
-template <typename Key>
+auto key_of(const Event& event) {
+  return std::tie(event.rank, event.start_ns, event.stream);
+}
+bool is_before(const Event& a, const Event& b) { return key_of(a) < key_of(b); }
+
+/// The values of one field.
+template <typename Field>
+struct Range {
+  Field least = std::numeric_limits<Field>::max();
+  Field most = std::numeric_limits<Field>::min();
+
+  void add(Field value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  /// How far a value lies above the least one, and the bits that takes.
+  uint64_t above(Field value) const {
+    return static_cast<uint64_t>(value) - static_cast<uint64_t>(least);
+  }
+  unsigned bits() const {
+    return static_cast<unsigned>(std::bit_width(above(most)));
+  }
+};
+
+/// Sorts by the digit at `shift`, stable, from `entries` into `sorted`.
 void sort_by_digit(const std::vector<Entry>& entries,
-                   std::vector<Entry>& sorted, unsigned shift, Key key) {
+                   std::vector<Entry>& sorted, unsigned shift) {
   std::array<uint32_t, kDigits> next{};
   const auto digit = [&](const Entry& entry) {
-    return static_cast<size_t>(key(entry) >> shift) & (kDigits - 1);
+    return static_cast<size_t>(entry.key >> shift) & (kDigits - 1);
   };
   for (const Entry& entry : entries) ++next[digit(entry)];
   uint32_t sum = 0;
@@ -34,54 +58,43 @@ void sort_by_digit(const std::vector<Entry>& entries,
   for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
 }
 
-/// Sorts by a whole key, lowest digit first; digits in which no two keys differ
-/// (`varying` has no bit there) are passed over.
-template <typename Key>
-void sort_by(std::vector<Entry>& entries, std::vector<Entry>& spare,
-             uint64_t varying, Key key) {
-  for (unsigned shift = 0; shift < 64 && varying >> shift != 0;
-       shift += kDigitBits) {
-    if ((varying >> shift & (kDigits - 1)) == 0) continue;
-    sort_by_digit(entries, spare, shift, key);
-    entries.swap(spare);
-  }
-}
-
-bool is_in_order(std::span<const Event> events) {
-  const auto key = [](const Event& e) {
-    return std::tie(e.rank, e.start_ns, e.stream);
-  };
-  return std::is_sorted(
-      events.begin(), events.end(),
-      [&](const Event& a, const Event& b) { return key(a) < key(b); });
+/// For keys of more than 64 bits, which only wild times have.
+std::vector<uint32_t> order_by_comparing(std::span<const Event> events) {
+  std::vector<uint32_t> order(events.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return is_before(events[a], events[b]);
+  });
+  return order;
 }
 
 }  // namespace
 
 std::vector<uint32_t> event_order(std::span<const Event> events) {
-  if (is_in_order(events)) return {};
+  if (std::is_sorted(events.begin(), events.end(), is_before)) return {};
   REPRISE_CHECK(events.size() <= std::numeric_limits<uint32_t>::max());
-  const auto first = std::min_element(
-      events.begin(), events.end(),
-      [](const Event& a, const Event& b) { return a.start_ns < b.start_ns; });
-  const auto earliest = static_cast<uint64_t>(first->start_ns);
+  Range<uint32_t> ranks, streams;
+  Range<int64_t> starts;
+  for (const Event& event : events) {
+    ranks.add(event.rank);
+    starts.add(event.start_ns);
+    streams.add(event.stream);
+  }
+  const unsigned start_bits = starts.bits(), stream_bits = streams.bits();
+  const unsigned bits = ranks.bits() + start_bits + stream_bits;
+  if (bits > 64) return order_by_comparing(events);
   std::vector<Entry> entries(events.size()), spare(events.size());
-  uint64_t starts = 0, streams = 0, ranks = 0;  // Bits in which keys differ.
   for (uint32_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
-    entries[i] = {static_cast<uint64_t>(event.start_ns) - earliest,
-                  event.stream, i};
-    starts |= entries[i].start;
-    streams |= event.stream ^ events[0].stream;
-    ranks |= event.rank ^ events[0].rank;
+    // A shift by 64 is not defined; a field of 64 bits stands alone.
+    uint64_t key = start_bits < 64 ? ranks.above(event.rank) << start_bits : 0;
+    key |= starts.above(event.start_ns);
+    entries[i] = {key << stream_bits | streams.above(event.stream), i};
   }
-  sort_by(entries, spare, streams,
-          [](const Entry& entry) { return uint64_t{entry.stream}; });
-  sort_by(entries, spare, starts,
-          [](const Entry& entry) { return entry.start; });
-  sort_by(entries, spare, ranks, [&](const Entry& entry) {
-    return uint64_t{events[entry.place].rank};
-  });
+  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
+    sort_by_digit(entries, spare, shift);
+    entries.swap(spare);
+  }
   std::vector<uint32_t> order;
   order.reserve(entries.size());
   for (const Entry& entry : entries) order.push_back(entry.place);

@@ -24,6 +24,7 @@ class ValueTable {
     return static_cast<int32_t>(id);
   }
   const std::vector<Value>& values() const { return values_; }
+  int32_t size() const { return static_cast<int32_t>(keys_.size()); }
 
  private:
   StringTable keys_;
@@ -51,7 +52,7 @@ struct TraceSpool::State {
   std::vector<Event> events;  ///< Less than a segment.
   SegmentEncoder<Event> encoder;
   SegmentStore segments;
-  int64_t event_count = 0;
+  int64_t flushed_events = 0;
   std::vector<StepMark> steps;
   std::vector<EventDependency> dependencies;
   std::vector<Measurement> measurements;

@@ -16,6 +16,7 @@ class StringTable {
 
   /// Returns the number of `text`, a new one for a new text.
   uint32_t intern(std::string_view text);
+  uint32_t size() const { return static_cast<uint32_t>(texts_.size()); }
   const std::string& text(uint32_t id) const { return texts_[id]; }
   const std::vector<std::string>& texts() const { return texts_; }
   /// Hands the texts over; the table is of no use afterwards.

@@ -17,6 +17,10 @@ int64_t within(int64_t time_ns, int64_t latest_ns) {
   return std::clamp(time_ns, -latest_ns, latest_ns);
 }
 
+bool is_wild(int64_t time_ns) {
+  return time_ns < -kLatestNs || time_ns > kLatestNs;
+}
+
 void append_integer(std::string& key, int64_t value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
@@ -50,6 +54,7 @@ void TraceSpool::State::flush() {
   if (events.empty()) return;
   const std::vector<uint32_t> order = event_order(events);
   segments.append(encoder.encode(events, order), events.size());
+  flushed_events += std::ssize(events);
   events.clear();
 }
 
@@ -107,18 +112,20 @@ void TraceSpool::add(const Event& event) {
   State& state = *state_;
   REPRISE_CHECK(event.stream < state.stream_ranks.size() &&
                 event.rank == state.stream_ranks[event.stream]);
-  const auto strings = static_cast<int64_t>(state.strings.texts().size());
-  REPRISE_CHECK(index_of(event.name) < strings && event.attributes < strings);
-  const size_t details = event.kind == EventKind::kSynchronization
-                             ? state.synchronizations.values().size()
-                             : state.collectives.values().size();
-  REPRISE_CHECK(event.detail < static_cast<int64_t>(details));
+  REPRISE_CHECK(index_of(event.name) < state.strings.size() &&
+                event.attributes < int64_t{state.strings.size()});
+  REPRISE_CHECK(event.detail < (event.kind == EventKind::kSynchronization
+                                    ? state.synchronizations.size()
+                                    : state.collectives.size()));
   REPRISE_CHECK(event.start_ns <= event.end_ns);
-  Event& added = state.events.emplace_back(event);
-  added.enqueue_ns = within(event.enqueue_ns, kLatestNs);
-  added.start_ns = within(event.start_ns, kLatestNs);
-  added.end_ns = within(event.end_ns, kLatestNs);
-  ++state.event_count;
+  state.events.push_back(event);
+  if (is_wild(event.enqueue_ns) || is_wild(event.start_ns) ||
+      is_wild(event.end_ns)) {
+    Event& added = state.events.back();
+    added.enqueue_ns = within(event.enqueue_ns, kLatestNs);
+    added.start_ns = within(event.start_ns, kLatestNs);
+    added.end_ns = within(event.end_ns, kLatestNs);
+  }
   if (state.events.size() == kSegmentRecords) state.flush();
 }
 
@@ -151,6 +158,8 @@ void TraceSpool::set_environment(std::string name, std::string value) {
   state_->environment[std::move(name)] = std::move(value);
 }
 
-int64_t TraceSpool::event_count() const { return state_->event_count; }
+int64_t TraceSpool::event_count() const {
+  return state_->flushed_events + std::ssize(state_->events);
+}
 
 }  // namespace reprise
