@@ -6,7 +6,7 @@
 namespace reprise {
 namespace {
 
-constexpr int kMostDigits = 18;  ///< That any uint64 holds with room to spare.
+constexpr int kMostDigits = 19;  ///< That any uint64 holds.
 
 constexpr auto kPowersOfTen = [] {
   std::array<uint64_t, kMostDigits + 1> powers{};

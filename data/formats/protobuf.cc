@@ -103,6 +103,50 @@ std::string ProtoCursor::damage() const {
   return damaged() ? fmt::format("byte {}: {}", at_, damage_) : std::string();
 }
 
+ProtoMessage::ProtoMessage(std::string_view message) {
+  ProtoCursor cursor(message);
+  while (const ProtoField* field = cursor.next()) fields_.push_back(*field);
+  damaged_ = cursor.damaged();
+}
+
+const ProtoField* ProtoMessage::find(uint32_t number) const {
+  for (auto field = fields_.rbegin(); field != fields_.rend(); ++field) {
+    if (field->number == number) return &*field;
+  }
+  return nullptr;
+}
+
+int64_t ProtoMessage::integer(uint32_t number, int64_t fallback) const {
+  const ProtoField* field = find(number);
+  return field == nullptr ? fallback : field->as_int64();
+}
+
+double ProtoMessage::real(uint32_t number) const {
+  const ProtoField* field = find(number);
+  return field == nullptr ? 0 : field->as_double();
+}
+
+std::string_view ProtoMessage::bytes(uint32_t number) const {
+  const ProtoField* field = find(number);
+  return field == nullptr ? std::string_view() : field->bytes;
+}
+
+std::vector<int64_t> ProtoMessage::integers(uint32_t number) const {
+  std::vector<int64_t> values;
+  for (const ProtoField& field : fields_) {
+    if (field.number == number) append_integers(field, values);
+  }
+  return values;
+}
+
+std::vector<std::string_view> ProtoMessage::all_bytes(uint32_t number) const {
+  std::vector<std::string_view> values;
+  for (const ProtoField& field : fields_) {
+    if (field.number == number) values.push_back(field.bytes);
+  }
+  return values;
+}
+
 bool append_integers(const ProtoField& field, std::vector<int64_t>& values) {
   if (field.type != WireType::kBytes) {
     values.push_back(field.as_int64());

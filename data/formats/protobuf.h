@@ -71,6 +71,32 @@ class ProtoCursor {
   std::string_view damage_;
 };
 
+/// All fields of one message, for messages of many kinds of fields, each asked
+/// for by its number. Of a field that occurs several times the last counts,
+/// unless all are asked for.
+class ProtoMessage {
+ public:
+  ProtoMessage() = default;
+  explicit ProtoMessage(std::string_view message);
+
+  bool damaged() const { return damaged_; }
+  bool has(uint32_t number) const { return find(number) != nullptr; }
+  int64_t integer(uint32_t number, int64_t fallback = 0) const;
+  bool flag(uint32_t number) const { return integer(number) != 0; }
+  double real(uint32_t number) const;
+  std::string_view bytes(uint32_t number) const;
+  /// Of a repeated integer field, packed or not.
+  std::vector<int64_t> integers(uint32_t number) const;
+  /// Of a repeated string or message.
+  std::vector<std::string_view> all_bytes(uint32_t number) const;
+
+ private:
+  const ProtoField* find(uint32_t number) const;
+
+  std::vector<ProtoField> fields_;
+  bool damaged_ = false;
+};
+
 /// Reads one varint at `at` and moves `at` behind it; empty when the bytes end
 /// within it or it is longer than ten bytes (`at` stays).
 std::optional<uint64_t> read_varint(std::string_view bytes, size_t& at);
