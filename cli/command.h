@@ -37,6 +37,8 @@ std::unique_ptr<Command> make_hlo_command();
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_import_command();
 std::unique_ptr<Command> make_info_command();
+std::unique_ptr<Command> make_analyze_command();
+std::unique_ptr<Command> make_diff_command();
 std::unique_ptr<Command> make_replay_command();
 std::unique_ptr<Command> make_calibrate_command();
 std::unique_ptr<Command> make_optimize_command();

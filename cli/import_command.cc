@@ -132,6 +132,21 @@ std::string shortened(const std::string& path, size_t width) {
   return "…" + path.substr(from);
 }
 
+/// The kinds in lines that fit a help page.
+std::string kinds_footer() {
+  constexpr size_t kWidth = 80;
+  std::string text = "Kinds, found by content:", line = text;
+  for (const std::string& kind : import_kinds()) {
+    if (line.size() + 1 + kind.size() > kWidth) {
+      text += "\n ";
+      line = " ";
+    }
+    text += " " + kind;
+    line += " " + kind;
+  }
+  return text;
+}
+
 /// A row a file; people see no more than `limit` of them.
 Table table_of(std::span<const FileReport> files, size_t limit,
                size_t name_width) {
@@ -175,8 +190,7 @@ class ImportCommand : public Command {
 
   void add_flags(CLI::App& app) override {
     app.add_option("inputs", inputs_,
-                   "files, archives or directories; found by content, kinds: " +
-                       fmt::format("{}", fmt::join(import_kinds(), ", ")))
+                   "files, archives (tar, zip) or directories; gz and xz too")
         ->required()
         ->type_name("FILE");
     app.add_option("-o,--output", output_, "trace to write")->required();
@@ -195,6 +209,7 @@ class ImportCommand : public Command {
         ->type_name("N")
         ->check(CLI::Range(1, 1024).description(""));
     add_format_flag(app, format_);
+    app.footer(kinds_footer());
   }
 
   Result<int> run() override {
@@ -250,7 +265,7 @@ class ImportCommand : public Command {
   }
 
   void print(const ImportResult& result, double seconds) const {
-    constexpr size_t kMostRows = 24, kMostRemarks = 20, kNameWidth = 48;
+    constexpr size_t kMostRows = 24, kMostRemarks = 20, kNameWidth = 40;
     const bool people = format_ == Format::kTable;
     print_output(
         format_,

@@ -84,6 +84,8 @@ int run(int argc, char** argv) {
   commands.push_back(make_train_command());
   commands.push_back(make_import_command());
   commands.push_back(make_info_command());
+  commands.push_back(make_analyze_command());
+  commands.push_back(make_diff_command());
   commands.push_back(make_replay_command());
   commands.push_back(make_calibrate_command());
   commands.push_back(make_optimize_command());
