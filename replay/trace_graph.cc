@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -202,8 +203,22 @@ std::vector<TraceGraph::Span> rank_spans(const GraphDraft& draft) {
   return spans;
 }
 
-// Every stream of an untimed rank runs its work one by one, in order of the
-// earliest start that dependencies allow.
+// Work that a row of an untimed rank runs one by one: sends, receives and
+// everything else, each on its own. A send that held up the receive beside it
+// would wait for its own end around a ring of ranks.
+constexpr size_t kLanes = 3;
+
+size_t lane_of(const GraphDraft& draft, const DraftNode& node) {
+  if (node.collective < 0) return 0;
+  const size_t place = static_cast<size_t>(node.collective);
+  const int32_t sender = draft.matching.collectives[place].sender;
+  if (sender < 0) return 0;
+  const uint32_t rank = draft.trace.ranks[node.rank].rank;
+  return rank == static_cast<uint32_t>(sender) ? 1 : 2;
+}
+
+// A row's nodes follow each other in order of the earliest start that
+// dependencies allow.
 void schedule_untimed(GraphDraft& draft, const Meetings& meetings,
                       const std::vector<TraceGraph::Span>& ranks) {
   std::vector<uint32_t> places;
@@ -219,8 +234,14 @@ void schedule_untimed(GraphDraft& draft, const Meetings& meetings,
         return std::pair(times.start_ns[places[a]], places[a]) <
                std::pair(times.start_ns[places[b]], places[b]);
       });
-      for (size_t at = 1; at < nodes.size(); ++at) {
-        draft.add_edge(nodes[at - 1], nodes[at], TraceEdgeKind::kStream);
+      std::array<uint32_t, kLanes> last;
+      last.fill(kNoNode);
+      for (const uint32_t node : nodes) {
+        uint32_t& before = last[lane_of(draft, draft.nodes[node])];
+        if (before != kNoNode) {
+          draft.add_edge(before, node, TraceEdgeKind::kStream);
+        }
+        before = node;
       }
     }
   }

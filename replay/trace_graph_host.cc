@@ -74,7 +74,6 @@ class ThreadWalk {
     uint32_t event = 0;
     int64_t end_ns = 0;
     bool annotation = false;  // Its own time is no node but a gap.
-    bool step_mark = false;   // Its end is a node: the step's.
     bool forced = false;      // Has a node, even an empty one.
   };
 
@@ -95,13 +94,15 @@ class ThreadWalk {
       return;
     }
     note_call(index, event, start_ns, end_ns);
-    const CallClass call = draft_.call(event);
+    if (draft_.call(event) == CallClass::kStepMark) {
+      marks_.push_back({.event = index, .end_ns = end_ns});
+      return;
+    }
     const bool annotation = event.kind == EventKind::kAnnotation;
     open_.push_back(
         {.event = index,
          .end_ns = end_ns,
          .annotation = annotation,
-         .step_mark = annotation && call == CallClass::kStepMark,
          .forced = !annotation &&
                    (event.kind == EventKind::kRuntime || keep_empty())});
   }
@@ -158,16 +159,44 @@ class ThreadWalk {
   }
 
   void close_until(int64_t time_ns) {
-    while (!open_.empty() && open_.back().end_ns <= time_ns) {
-      const Open last = open_.back();
-      open_.pop_back();
-      own_time(last, last.end_ns);
-      cursor_ns_ = std::max(cursor_ns_, last.end_ns);
-      finish_wait(last);
-      const bool bare = last.forced && draft_.last_node[last.event] == kNoNode;
-      const bool ends_step = last.step_mark;
-      if (bare || ends_step) add_node(last.event, cursor_ns_, cursor_ns_);
+    while (true) {
+      const bool closes = !open_.empty() && open_.back().end_ns <= time_ns;
+      const auto mark = first_mark();
+      if (mark != marks_.end() && mark->end_ns <= time_ns &&
+          !(closes && open_.back().end_ns <= mark->end_ns)) {
+        end_step(*mark);
+        marks_.erase(mark);
+      } else if (closes) {
+        close_last();
+      } else {
+        return;
+      }
     }
+  }
+
+  void close_last() {
+    const Open last = open_.back();
+    open_.pop_back();
+    own_time(last, last.end_ns);
+    cursor_ns_ = std::max(cursor_ns_, last.end_ns);
+    finish_wait(last);
+    const bool bare = last.forced && draft_.last_node[last.event] == kNoNode;
+    if (bare) add_node(last.event, cursor_ns_, cursor_ns_);
+  }
+
+  // Of the steps that are open, the one that ends first. Steps follow each
+  // other, so there are few.
+  std::vector<Open>::iterator first_mark() {
+    return std::min_element(
+        marks_.begin(), marks_.end(),
+        [](const Open& a, const Open& b) { return a.end_ns < b.end_ns; });
+  }
+
+  // A step's end is a node, wherever the ranges around it end.
+  void end_step(const Open& mark) {
+    if (!open_.empty()) own_time(open_.back(), mark.end_ns);
+    cursor_ns_ = std::max(cursor_ns_, mark.end_ns);
+    add_node(mark.event, cursor_ns_, cursor_ns_);
   }
 
   void own_time(const Open& open, int64_t until_ns) {
@@ -184,9 +213,8 @@ class ThreadWalk {
   // A range about as wide as a step says nothing of what runs in it.
   bool names_time(const Open& open) const {
     const Event& event = draft_.trace.events[open.event];
-    return !open.step_mark &&
-           draft_.at(rank_, event.end_ns) - draft_.at(rank_, event.start_ns) <
-               window_.widest_range_ns;
+    return draft_.at(rank_, event.end_ns) - draft_.at(rank_, event.start_ns) <
+           window_.widest_range_ns;
   }
 
   // The call's last stretch, if it lies in the window, ends its wait.
@@ -216,7 +244,8 @@ class ThreadWalk {
         end_ns < window_.start_ns ||
         (start_ns < window_.start_ns && end_ns == window_.start_ns);
     const int64_t named_ns = std::exchange(named_ns_, 0);
-    const bool mark = draft_.trace.events[index].kind == EventKind::kAnnotation;
+    const bool mark =
+        draft_.call(draft_.trace.events[index]) == CallClass::kStepMark;
     if (before || start_ns > window_.end_ns) return kNoNode;
     if (start_ns == window_.end_ns && !mark) return kNoNode;
     const uint32_t node = static_cast<uint32_t>(draft_.nodes.size());
@@ -240,6 +269,7 @@ class ThreadWalk {
   uint32_t stream_, rank_;
   RankDraft& window_;
   std::vector<Open> open_;
+  std::vector<Open> marks_;  // Open steps, beside the nesting.
   std::vector<HostWait> waiting_;
   int64_t cursor_ns_ = std::numeric_limits<int64_t>::min();
   int64_t whole_until_ = std::numeric_limits<int64_t>::min();

@@ -12,6 +12,9 @@ int64_t within(int64_t time_ns, int64_t limit) {
   return std::clamp(time_ns, -limit, limit);
 }
 
+// Clocks that are known no better than this tell nothing about waiting.
+constexpr int64_t kWorstResidual = 1'000'000;
+
 // The members of a collective that are here, one a rank, by number.
 std::vector<uint32_t> members_here(const GraphDraft& draft,
                                    const MatchedCollective& collective) {
@@ -105,10 +108,11 @@ class Packer {
       const DraftNode& other = draft_.nodes[member];
       if (other.start_ns <= arrival_ns) continue;
       arrival_ns = other.start_ns;
-      tolerance_ns =
-          kClockTolerance +
-          within(draft_.trace.ranks[node.rank].clock_residual_ns, kLongest) +
-          within(draft_.trace.ranks[other.rank].clock_residual_ns, kLongest);
+      tolerance_ns = kClockTolerance +
+                     within(draft_.trace.ranks[node.rank].clock_residual_ns,
+                            kWorstResidual) +
+                     within(draft_.trace.ranks[other.rank].clock_residual_ns,
+                            kWorstResidual);
     }
     if (node.end_ns < arrival_ns - tolerance_ns) {
       ++draft_.tally.early_leavers;
