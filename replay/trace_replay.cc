@@ -20,15 +20,34 @@ int64_t ready_time(const TraceGraph& graph, const TraceTimes& times,
   return ready_ns;
 }
 
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+
+// [rank place] The node that ends last, the lower one of two; and over all
+// ranks, as the last entry. kNone: there is no node.
+std::vector<uint32_t> last_nodes(const TraceGraph& graph,
+                                 const TraceTimes& times) {
+  std::vector<uint32_t> last(graph.ranks.size() + 1, kNone);
+  const auto take = [&](uint32_t& known, uint32_t node) {
+    if (known == kNone || times.end_ns[node] > times.end_ns[known]) {
+      known = node;
+    }
+  };
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    take(last[graph.rank[node]], node);
+    take(last.back(), node);
+  }
+  return last;
+}
+
 // Walks from the last node back through what each node waited for.
 class PathWalk {
  public:
   PathWalk(const Trace& trace, const TraceGraph& graph, const TraceTimes& times)
       : trace_(trace), graph_(graph), times_(times) {}
 
-  std::vector<TracePathEntry> run() {
-    if (graph_.size() == 0) return {};
-    uint32_t node = last_node();
+  // Ends at `node`; kNone: an empty path.
+  std::vector<TracePathEntry> run(uint32_t node) {
+    if (node == kNone) return {};
     cursor_ns_ = times_.end_ns[node];
     bool at_end = true;  // Reached at its end, not at its start.
     while (node != kNone) {
@@ -48,20 +67,12 @@ class PathWalk {
   }
 
  private:
-  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-
   struct Cause {
     uint32_t node = kNone;
     int64_t time_ns = 0;  // Of its end or start.
     bool from_start = false;
     TraceEdgeKind kind = TraceEdgeKind::kThread;
   };
-
-  uint32_t last_node() const {
-    const auto last =
-        std::max_element(times_.end_ns.begin(), times_.end_ns.end());
-    return static_cast<uint32_t>(last - times_.end_ns.begin());
-  }
 
   // The node's own time; of a member that waited, its transfer, from where the
   // path goes on with the last to arrive.
@@ -148,6 +159,18 @@ class PathWalk {
   int64_t cursor_ns_ = 0;
 };
 
+// Gaps that no range names are taken out.
+int64_t span_without_gaps(TraceGraph graph) {
+  graph.gap_ns = graph.named_ns;
+  const TraceTimes times = evaluate(graph);
+  int64_t longest_ns = 0;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    const int64_t start_ns = graph.ranks[graph.rank[node]].start_ns;
+    longest_ns = std::max(longest_ns, times.end_ns[node] - start_ns);
+  }
+  return longest_ns;
+}
+
 double unexplained_share(const std::vector<TracePathEntry>& path) {
   double whole = 0, gaps = 0;
   for (const TracePathEntry& entry : path) {
@@ -183,7 +206,8 @@ void measure_ranks(const TraceGraph& recorded, const TraceGraph& graph,
 
 // The predicted start of a step that follows none: as late or early as its
 // first node.
-void measure_steps(const TraceGraph& graph, TraceReplay& replay) {
+void measure_steps(const TraceGraph& recorded, const TraceGraph& graph,
+                   TraceReplay& replay) {
   const size_t count = graph.steps.size();
   std::vector<int64_t> end_ns(count), start_ns(count, kEndOfTime);
   for (size_t step = 0; step < count; ++step) {
@@ -202,18 +226,18 @@ void measure_steps(const TraceGraph& graph, TraceReplay& replay) {
     const bool follows = step > 0 && graph.steps[step - 1].rank == mark.rank &&
                          end_ns[step - 1] != -kEndOfTime;
     int64_t measured_from_ns = mark.start_ns;
-    int64_t predicted_from_ns =
-        step == 0 || graph.steps[step - 1].rank != mark.rank
-            ? graph.ranks[mark.rank].start_ns +
-                  (mark.start_ns - graph.ranks[mark.rank].start_ns)
-            : start_ns[step];
+    int64_t predicted_from_ns = start_ns[step];
+    if (step == 0 || graph.steps[step - 1].rank != mark.rank) {
+      predicted_from_ns = mark.start_ns + graph.ranks[mark.rank].start_ns -
+                          recorded.ranks[mark.rank].start_ns;
+    }
     if (follows) {
       measured_from_ns = graph.steps[step - 1].end_ns;
       predicted_from_ns = end_ns[step - 1];
     }
     replay.steps.push_back({mark.rank, mark.step,
                             end_ns[step] - predicted_from_ns,
-                            mark.end_ns - measured_from_ns});
+                            mark.end_ns - measured_from_ns, predicted_from_ns});
   }
 }
 
@@ -265,7 +289,7 @@ TraceTimes evaluate(const TraceGraph& graph) {
 std::vector<TracePathEntry> critical_path(const Trace& trace,
                                           const TraceGraph& graph,
                                           const TraceTimes& times) {
-  return PathWalk(trace, graph, times).run();
+  return PathWalk(trace, graph, times).run(last_nodes(graph, times).back());
 }
 
 Result<TraceReplay> replay_trace(const Trace& trace, const TraceGraph& graph,
@@ -279,12 +303,19 @@ Result<TraceReplay> replay_trace(const Trace& trace, const TraceGraph& graph,
   const TraceGraph& chosen = what_ifs.empty() ? graph : edited;
   TraceTimes times = evaluate(chosen);
   TraceReplay replay;
-  replay.critical_path = critical_path(trace, chosen, times);
+  std::vector<uint32_t> last = last_nodes(chosen, times);
+  replay.critical_path = PathWalk(trace, chosen, times).run(last.back());
   replay.unexplained_share = unexplained_share(replay.critical_path);
+  last.pop_back();
+  for (const uint32_t node : last) {
+    replay.rank_unexplained_share.push_back(
+        unexplained_share(PathWalk(trace, chosen, times).run(node)));
+  }
+  replay.without_gaps_ns = span_without_gaps(chosen);
   replay.start_ns = std::move(times.start_ns);
   replay.end_ns = std::move(times.end_ns);
   measure_ranks(graph, chosen, replay);
-  measure_steps(chosen, replay);
+  measure_steps(graph, chosen, replay);
   return replay;
 }
 

@@ -48,17 +48,22 @@ struct ReplayedStep {
   uint32_t rank = 0;  ///< Place in Trace::ranks.
   int32_t step = 0;
   int64_t predicted_ns = 0, measured_ns = 0;
+  int64_t start_ns = 0;  ///< Predicted, on rank 0's clock.
 };
 
 /// A replayed window (a step or the whole trace) on all ranks.
 struct TraceReplay {
   int64_t predicted_ns = 0, measured_ns = 0;  ///< Maximum over ranks.
   std::vector<int64_t> rank_predicted_ns, rank_measured_ns;  ///< [rank place]
+  /// [rank place] Share of the path to the rank's end that is replayed gap.
+  std::vector<double> rank_unexplained_share;
   std::vector<ReplayedStep> steps;            ///< By (rank, step).
   std::vector<int64_t> start_ns, end_ns;      ///< [graph node], predicted.
   std::vector<TracePathEntry> critical_path;  ///< In time order.
   /// Share of the critical path that is replayed gap.
   double unexplained_share = 0;
+  /// predicted_ns if no gap were replayed but those within named ranges.
+  int64_t without_gaps_ns = 0;
 };
 
 /// Times of all nodes, on rank 0's clock.

@@ -123,19 +123,20 @@ Status scale_one_rank(const WhatIf& what_if, const Trace& trace,
               what_if.rank, trace.ranks.size());
 }
 
-double median(std::vector<double> values) {
-  const auto middle =
-      values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 bool is_host(const Trace& trace, const TraceGraph& graph, size_t node) {
   const uint32_t stream = event_of(trace, graph, node).stream;
   return trace.streams[stream].kind != StreamKind::kDeviceStream;
 }
 
-// Host time and device time of each rank come to the median rank's in total,
+// The lower one of two in the middle: of two ranks, one is the straggler.
+double lower_median(std::vector<double> values) {
+  const auto middle =
+      values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// No rank needs more host time or device time in total than the median rank,
 // and all begin with the median rank.
 Status level_ranks(const Trace& trace, TraceGraph& graph) {
   std::vector<double> host_ns(graph.ranks.size(), 0);
@@ -157,17 +158,18 @@ Status level_ranks(const Trace& trace, TraceGraph& graph) {
     return fail(ErrorKind::kInvalid,
                 "--what-if straggler=none: the trace has one rank");
   }
-  const double host = median(hosts), device = median(devices);
+  const double host = lower_median(hosts), device = lower_median(devices);
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] >= 0) continue;
     const uint32_t rank = graph.rank[node];
     const bool on_host = is_host(trace, graph, node);
     const double own_ns = (on_host ? host_ns : device_ns)[rank];
-    const double factor = own_ns > 0 ? (on_host ? host : device) / own_ns : 1;
+    const double most_ns = on_host ? host : device;
+    const double factor = own_ns > most_ns ? most_ns / own_ns : 1;
     graph.duration_ns[node] = scaled(graph.duration_ns[node], factor);
     if (on_host) scale_gap(node, factor, graph);
   }
-  const int64_t start_ns = static_cast<int64_t>(median(starts));
+  const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
   for (TraceGraph::Span& rank : graph.ranks) {
     if (rank.end_ns < rank.start_ns) continue;
     rank.end_ns += start_ns - rank.start_ns;

@@ -19,7 +19,7 @@ enum class WhatIfKind : uint8_t {
   kRank,       ///< "rank:1=1.2x": compute time of one rank (of an imported
                ///< trace: all that it does itself, on the host too).
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.
-  kStraggler,  ///< "straggler=none": every rank as fast as the median one.
+  kStraggler,  ///< "straggler=none": no rank slower than the median one.
   kOverlap,    ///< "overlap=ideal": nothing but collectives waits for one.
 };
 
