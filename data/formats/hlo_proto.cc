@@ -344,9 +344,9 @@ Status ModuleText::write_instruction(const ProtoMessage& proto, bool is_root) {
   const HloProtoNames names{
       [&](int64_t id) { return name_in(names_, id); },
       [&](int64_t id) { return name_in(computation_names_, id); }};
-  if (const Status written = append_attributes(
-          proto, names, type == types_.end() ? 0 : type->second, out_);
-      !written) {
+  const HloProtoInstruction instruction{
+      proto, names, type == types_.end() ? 0 : type->second};
+  if (const Status written = append_attributes(instruction, out_); !written) {
     return written;
   }
   out_ += "\n";
@@ -354,14 +354,14 @@ Status ModuleText::write_instruction(const ProtoMessage& proto, bool is_root) {
 }
 
 Status ModuleText::write_operands(const ProtoMessage& proto) {
-  bool first = true;
+  size_t place = 0;
   for (const int64_t id : proto.integers(36)) {
     const auto name = names_.find(id);
     if (name == names_.end()) {
       return fail(ErrorKind::kParse, "operand {} is not in its computation",
                   id);
     }
-    if (!std::exchange(first, false)) out_ += ", ";
+    out_ += separator(place++);
     out_ += "%" + name->second;
   }
   return {};

@@ -76,15 +76,10 @@ std::string double_text(double value) {
   });
 }
 
-/// Of a type whose significands have `bits` bits: reading back is rounding to
-/// them.
-std::string narrow_text(double value, int bits, int few, int many) {
-  return decimal_text(value, few, many, [bits](const char* text) {
-    int exponent = 0;
-    const double fraction = std::frexp(std::strtod(text, nullptr), &exponent);
-    return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)),
-                      exponent - bits);
-  });
+/// Of a type of 16 bits: the digits that surely tell it, always.
+std::string narrow_text(double value, int digits) {
+  if (auto special = special_text(value)) return *special;
+  return fmt::format("{:.{}g}", value, digits);
 }
 
 /// The values of a literal, wherever its type keeps them, in order.
@@ -192,9 +187,9 @@ class Values {
       case kS16:
         return std::to_string(read<int16_t>(i));
       case kF16:
-        return narrow_text(from_half(read<uint16_t>(i)), 11, 3, 5);
+        return narrow_text(from_half(read<uint16_t>(i)), 5);
       case kBF16:
-        return narrow_text(from_bfloat(read<uint16_t>(i)), 8, 2, 4);
+        return narrow_text(from_bfloat(read<uint16_t>(i)), 4);
       case kF32:
         return float_text(read<float>(i));
       default:

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
-#include "data/formats/protobuf.h"
+#include "data/formats/hlo_proto_values.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -38,16 +37,9 @@ std::string sharding_text(std::string_view proto);
 /// `{a="b",c="d"}` of FrontendAttributes, by key; empty without any.
 std::string frontend_attributes_text(std::string_view proto);
 
-/// Names of what an instruction refers to by id; empty if there is none.
-struct HloProtoNames {
-  std::function<std::string_view(int64_t)> instruction;
-  std::function<std::string_view(int64_t)> computation;
-};
-
-/// Appends all of an instruction's `, name=value`, in XLA's order.
-/// `operand_type` is the first operand's element type, as ShapeProto counts.
-Status append_attributes(const ProtoMessage& instruction,
-                         const HloProtoNames& names, int64_t operand_type,
+/// Appends all of an instruction's `, name=value`, in XLA's order. Errors:
+/// kParse, kUnsupported.
+Status append_attributes(const HloProtoInstruction& instruction,
                          std::string& out);
 
 }  // namespace reprise
