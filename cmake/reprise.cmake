@@ -5,10 +5,12 @@ add_library(reprise_flags INTERFACE)
 target_include_directories(reprise_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
   $<$<BOOL:${REPRISE_DEV}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined -fno-omit-frame-pointer>
-  $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>)
+  $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
+  $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all>)
 target_link_options(reprise_flags INTERFACE
   $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined>
-  $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>)
+  $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
+  $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=address,undefined>)
 
 # reprise_library(name SOURCES a.cc b.cc DEPS other_library ...)
 # A static library; without SOURCES, a header-only one.
