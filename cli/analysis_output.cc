@@ -6,8 +6,12 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "replay/kernel_name.h"
 
 namespace reprise {
 namespace {
@@ -57,24 +61,45 @@ struct Sum {
   }
 };
 
+/// "step 219 ms (210 to 425 ms)", "span 5.98 ms".
+std::string time_of(const Analysis& analysis) {
+  if (!analysis.step_ns) {
+    int64_t longest_ns = 0;
+    for (const RankAnalysis& rank : analysis.ranks) {
+      longest_ns = std::max(longest_ns, rank.window.window_ns);
+    }
+    return "span " + time_text(longest_ns);
+  }
+  const std::string text = "step " + time_text(*analysis.step_ns);
+  if (!analysis.typical || analysis.typical->steps < 2) return text;
+  return fmt::format("{} (median of {}, {} to {})", text,
+                     analysis.typical->steps,
+                     time_text(analysis.typical->least_ns),
+                     time_text(analysis.typical->most_ns));
+}
+
 std::string headline(const Analysis& analysis) {
   Sum sum;
-  int64_t longest_ns = 0;
   bool host_only = true;
   for (const RankAnalysis& rank : analysis.ranks) {
     sum.add(rank);
-    longest_ns = std::max(longest_ns, rank.window.window_ns);
     host_only = host_only && rank.host_only;
   }
-  std::string text =
-      fmt::format("{} {}: {} {}, {} exposed communication, {} idle",
-                  analysis.step_ns ? "step" : "span",
-                  time_text(analysis.step_ns.value_or(longest_ns)),
-                  share_text(sum.parts.compute_ns, sum.window_ns),
-                  host_only ? "operators" : "compute",
-                  share_text(sum.parts.exposed_ns, sum.window_ns),
-                  share_text(sum.parts.idle_ns, sum.window_ns));
-  if (!host_only && sum.parts.idle_ns > 0) {
+  const auto of_window = [&](int64_t part) {
+    return share_text(part, sum.window_ns);
+  };
+  std::string text = fmt::format("{}: {} {}", time_of(analysis),
+                                 of_window(sum.parts.compute_ns),
+                                 host_only ? "operators" : "compute");
+  if (sum.communication_ns > 0) {
+    text += fmt::format(", {} exposed communication",
+                        of_window(sum.parts.exposed_ns));
+  }
+  if (sum.parts.memory_ns > sum.window_ns / 100) {
+    text += fmt::format(", {} copies", of_window(sum.parts.memory_ns));
+  }
+  text += fmt::format(", {} idle", of_window(sum.parts.idle_ns));
+  if (!host_only && sum.parts.idle_ns > sum.window_ns / 100) {
     text +=
         fmt::format(", of it {} host-bound",
                     share_text(sum.idle.host_bound_ns(), sum.parts.idle_ns));
@@ -87,6 +112,24 @@ std::string headline(const Analysis& analysis) {
   return text + "\n";
 }
 
+/// Columns of which no row says anything, except those that are always there.
+void drop_empty_columns(Table& table) {
+  static const std::set<std::string> kOptional = {
+      "exposed",   "hidden",   "copies",    "+ sync",
+      "+ streams", "+ launch", "+ unknown", ""};
+  for (size_t column = table.headings.size(); column-- > 1;) {
+    const bool empty =
+        std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
+          return row[column] == "0 %" || row[column] == "-" ||
+                 row[column].empty();
+        });
+    if (!empty || !kOptional.contains(table.headings[column])) continue;
+    const auto at = static_cast<std::ptrdiff_t>(column);
+    table.headings.erase(table.headings.begin() + at);
+    for (auto& row : table.rows) row.erase(row.begin() + at);
+  }
+}
+
 void add_breakdown_row(const std::string& name, const std::string& steps,
                        const Sum& sum, Table& table) {
   const int64_t whole = sum.window_ns;
@@ -94,14 +137,14 @@ void add_breakdown_row(const std::string& name, const std::string& steps,
   table.rows.push_back(
       {name, steps, time_text(whole / std::max(sum.windows, int64_t{1})),
        of_window(sum.parts.compute_ns), of_window(sum.parts.exposed_ns),
+       share_text(sum.overlapped_ns, sum.communication_ns),
        of_window(sum.parts.memory_ns), of_window(sum.parts.idle_ns),
        of_window(sum.idle[IdleCause::kHost]),
        of_window(sum.idle[IdleCause::kSynchronized]),
        of_window(sum.idle[IdleCause::kCollective] +
                  sum.idle[IdleCause::kKernel]),
        of_window(sum.idle[IdleCause::kLaunch]),
-       of_window(sum.idle[IdleCause::kUnknown]),
-       share_text(sum.overlapped_ns, sum.communication_ns)});
+       of_window(sum.idle[IdleCause::kUnknown])});
 }
 
 /// A row a rank; of a single rank, a row a step.
@@ -114,14 +157,14 @@ Table breakdown_table(const Analysis& analysis, size_t top) {
                     "window",
                     "compute",
                     "exposed",
+                    "hidden",
                     "copies",
                     "idle",
                     "= host",
                     "+ sync",
                     "+ streams",
                     "+ launch",
-                    "+ unknown",
-                    "hidden"};
+                    "+ unknown"};
   if (by_step) {
     for (const StepAnalysis& step : analysis.ranks[0].steps) {
       Sum sum;
@@ -143,8 +186,9 @@ Table breakdown_table(const Analysis& analysis, size_t top) {
     const size_t left = table.rows.size() - shown;
     table.rows.resize(shown);
     table.rows.push_back(std::vector<std::string>(table.headings.size()));
-    table.rows.back()[0] = fmt::format("… {} more", left);
+    table.rows.back()[0] = fmt::format("+ {}", left);
   }
+  drop_empty_columns(table);
   return table;
 }
 
@@ -173,6 +217,8 @@ std::vector<CollectiveGroup> grouped(const Analysis& analysis) {
     group.transfer_ns.push_back(times.transfer_ns);
     group.bandwidth.push_back(times.bus_bandwidth_bytes_per_s);
     group.total_ns = saturating_add(group.total_ns, times.transfer_ns);
+    // Of one rank alone, nobody knows for whom it waited.
+    if (collective.members.size() < 2) continue;
     group.wait_ns.insert(group.wait_ns.end(), times.wait_ns.begin(),
                          times.wait_ns.end());
   }
@@ -187,23 +233,28 @@ std::vector<CollectiveGroup> grouped(const Analysis& analysis) {
 
 Table collectives_table(const Analysis& analysis, size_t top) {
   Table table;
-  table.headings = {"collective", "ranks",         "count",
-                    "bytes",      "mean wait",     "max wait",
-                    "transfer",   "all transfers", "bus bandwidth"};
+  table.headings = {"collective", "ranks",     "count",
+                    "bytes",      "mean wait", "max wait",
+                    "transfer",   "in all",    "bus bandwidth"};
   for (CollectiveGroup& group : grouped(analysis)) {
     if (table.rows.size() == top) break;
+    const size_t ranks = ranks_of(*group.one);
+    const bool known =
+        ranks > 1 || group.one->group_size > 0 || !group.one->group.empty();
+    const bool waits = !group.wait_ns.empty();
     const Distribution wait = distribution_of(group.wait_ns);
     const auto middle =
         group.bandwidth.begin() +
         static_cast<std::ptrdiff_t>((group.bandwidth.size() - 1) / 2);
     std::nth_element(group.bandwidth.begin(), middle, group.bandwidth.end());
     table.rows.push_back({group.one->op.empty() ? "unknown" : group.one->op,
-                          std::to_string(ranks_of(*group.one)),
+                          known ? std::to_string(ranks) : "-",
                           std::to_string(group.transfer_ns.size()),
                           group.one->bytes > 0 ? bytes_text(static_cast<double>(
                                                      group.one->bytes))
                                                : "-",
-                          duration_text(wait.mean), time_text(wait.most),
+                          waits ? duration_text(wait.mean) : "-",
+                          waits ? time_text(wait.most) : "-",
                           time_text(distribution_of(group.transfer_ns).median),
                           time_text(group.total_ns),
                           *middle > 0 ? bytes_text(*middle) + "/s" : "-"});
@@ -233,13 +284,16 @@ Table kernels_table(const Trace& trace, const Analysis& analysis, size_t top) {
       [](int64_t sum, const KernelStatistics& kernel) {
         return saturating_add(sum, kernel.total_ns);
       });
+  std::vector<std::string_view> names;
   for (const KernelStatistics& kernel : analysis.kernels) {
-    if (table.rows.size() == top) break;
+    if (names.size() < top) names.push_back(trace.text(kernel.name));
+  }
+  for (std::string& name : distinct_kernel_names(names, kNameWidth)) {
+    const KernelStatistics& kernel = analysis.kernels[table.rows.size()];
     table.rows.push_back(
-        {short_kernel_name(trace.text(kernel.name), kNameWidth),
-         std::to_string(kernel.count), time_text(kernel.total_ns),
-         share_text(kernel.total_ns, all_ns), time_text(kernel.median_ns),
-         time_text(kernel.p95_ns)});
+        {std::move(name), std::to_string(kernel.count),
+         time_text(kernel.total_ns), share_text(kernel.total_ns, all_ns),
+         time_text(kernel.median_ns), time_text(kernel.p95_ns)});
   }
   return table;
 }
@@ -261,22 +315,29 @@ std::string launches_text(const Analysis& analysis) {
     if (one.launches > 0) medians.push_back(one.delay_ns.median);
   }
   if (sum.launches == 0) return "";
-  std::string text = fmt::format("launches: {} for {} pieces of device work",
+  std::string text = fmt::format("launches: {} for {} kernels and copies",
                                  sum.launches, sum.works);
   if (sum.most_per_launch > 1) {
-    text += fmt::format(" (up to {} each)", sum.most_per_launch);
+    text += fmt::format(", up to {} each", sum.most_per_launch);
   }
   if (sum.without_launch > 0) {
     text += fmt::format(", {} without one", sum.without_launch);
   }
-  return text +
-         fmt::format(
-             "; delay {} (p95 {}), at most {} queued; {} of the work is below "
-             "{} and takes {} of its time\n",
-             time_text(distribution_of(medians).median),
-             time_text(sum.delay_ns.p95), sum.deepest_queue,
-             share_text(sum.tiny, sum.works), time_text(kTinyKernelNs),
-             share_text(sum.tiny_ns, sum.total_ns));
+  return text + fmt::format(
+                    "; they start {} later (p95 {}), at most {} queued\n"
+                    "          {} of them last below {} and take {} of the "
+                    "time\n",
+                    time_text(distribution_of(medians).median),
+                    time_text(sum.delay_ns.p95), sum.deepest_queue,
+                    share_text(sum.tiny, sum.works), time_text(kTinyKernelNs),
+                    share_text(sum.tiny_ns, sum.total_ns));
+}
+
+/// For people, who have not read what the kinds are called.
+std::string_view words_for(TracePathKind kind) {
+  if (kind == TracePathKind::kHost) return "host ops";
+  if (kind == TracePathKind::kRange) return "host between ops";
+  return name_of(kind);
 }
 
 /// What the path is made of, and the names that it spends most on.
@@ -297,12 +358,12 @@ std::string path_text(const Trace& trace, const CriticalPath& path,
   for (size_t i = 0; i < kinds.size(); ++i) {
     text += fmt::format("{} {} {}", i == 0 ? " =" : " +",
                         share_text(-kinds[i].first, path.length_ns),
-                        name_of(static_cast<TracePathKind>(kinds[i].second)));
+                        words_for(static_cast<TracePathKind>(kinds[i].second)));
   }
   std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
   for (const TracePathEntry& entry : path.entries) {
     int64_t& sum =
-        names[{std::string(name_of(entry.kind)),
+        names[{std::string(words_for(entry.kind)),
                short_kernel_name(trace.text(trace.events[entry.event].name),
                                  kNameWidth),
                entry.rank}];
@@ -334,6 +395,9 @@ std::string clocks_text(const Analysis& analysis) {
       farthest = &clock;
     }
     residual_ns = std::max(residual_ns, clock.residual_ns);
+  }
+  if (residual_ns == 0 && farthest->offset_ns == 0) {
+    return "clocks: the ranks' clocks are one\n";
   }
   return fmt::format(
       "clocks: aligned to within {}; the farthest is rank {}'s, {} off, drift "

@@ -13,6 +13,17 @@
 namespace reprise {
 namespace {
 
+constexpr const char* kLegend =
+    "Shares of a window count each instant once: compute, else exposed\n"
+    "communication, else copies, else idle. `hidden` is the communication "
+    "that\n"
+    "ran beside compute. A device is idle because of\n"
+    "  host     what came next was launched too late\n"
+    "  sync     so, after the host itself had waited for the device\n"
+    "  streams  what came next waited for another stream\n"
+    "  launch   it was launched in time: latency\n"
+    "  unknown  its launch was not recorded";
+
 class AnalyzeCommand : public Command {
  public:
   std::string name() const override { return "analyze"; }
@@ -31,6 +42,7 @@ class AnalyzeCommand : public Command {
                    "(.json, .json.gz)");
     app.add_flag("--force", force_, "replace an existing timeline");
     add_format_flag(app, format_);
+    app.footer(kLegend);
   }
 
   Result<int> run() override {
@@ -54,6 +66,7 @@ class AnalyzeCommand : public Command {
                  chrome_path_);
     }
     print(*trace, *analysis);
+    std::fflush(stdout);
     for (const std::string& warning : trace->warnings) {
       fmt::print(stderr, "reprise analyze: warning: {}\n", warning);
     }

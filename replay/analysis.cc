@@ -162,10 +162,23 @@ std::optional<int32_t> choose_step(const Trace& trace,
     }
     return options.step;
   }
-  const std::optional<TypicalStep> typical = typical_step(trace);
-  if (!typical) return std::nullopt;
-  analysis.step_ns = typical->median_ns;
-  return typical->step;
+  analysis.typical = typical_step(trace);
+  if (!analysis.typical) return std::nullopt;
+  analysis.step_ns = analysis.typical->median_ns;
+  return analysis.typical->step;
+}
+
+void add_incomplete_remark(Analysis& analysis) {
+  const auto lacks_members = [&](uint32_t place) {
+    return !analysis.matching.collectives[place].missing.empty();
+  };
+  const auto incomplete = std::count_if(
+      analysis.collectives.begin(), analysis.collectives.end(), lacks_members);
+  if (incomplete == 0) return;
+  analysis.remarks.push_back(fmt::format(
+      "Ranks that took part in {} of {} collectives are not in the trace: "
+      "waits are at least, transfers at most, what is said.",
+      incomplete, analysis.collectives.size()));
 }
 
 void add_remarks(const Trace& trace, Analysis& analysis) {
@@ -189,6 +202,7 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
     analysis.remarks.push_back(
         fmt::format("Rank {} has no times and is left out.", untimed));
   }
+  add_incomplete_remark(analysis);
 }
 
 }  // namespace
@@ -214,12 +228,14 @@ std::optional<TypicalStep> typical_step(const Trace& trace) {
   }
   if (complete.empty()) return std::nullopt;
   std::sort(complete.begin(), complete.end());
-  const auto& middle = complete[(complete.size() - 1) / 2];
-  const auto& upper = complete[complete.size() / 2];
-  return TypicalStep{
-      .step = middle.second,
-      .step_ns = middle.first,
-      .median_ns = middle.first + (upper.first - middle.first) / 2};
+  const int64_t lower_ns = complete[(complete.size() - 1) / 2].first;
+  const auto& [step_ns, step] = complete[complete.size() / 2];
+  return TypicalStep{.step = step,
+                     .step_ns = step_ns,
+                     .steps = complete.size(),
+                     .least_ns = complete.front().first,
+                     .median_ns = lower_ns + (step_ns - lower_ns) / 2,
+                     .most_ns = complete.back().first};
 }
 
 std::vector<ClockAlignment> align_if_tied(Trace& trace) {

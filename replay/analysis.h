@@ -51,11 +51,21 @@ struct CriticalPath {
   int64_t length_ns = 0;
 };
 
+/// The step that all ranks have whose time (the longest over ranks) is nearest
+/// to the median, of two the longer one; warm-up left out.
+struct TypicalStep {
+  int32_t step = 0;
+  int64_t step_ns = 0;                               ///< Its own.
+  size_t steps = 0;                                  ///< That all ranks have.
+  int64_t least_ns = 0, median_ns = 0, most_ns = 0;  ///< Over all of them.
+};
+
 struct Analysis {
   std::vector<RankAnalysis> ranks;
   /// Median over the steps that all ranks have, each the longest over ranks;
   /// of a chosen step, that step. None without steps.
   std::optional<int64_t> step_ns;
+  std::optional<TypicalStep> typical;  ///< None for a chosen step.
   CollectiveMatching matching;
   std::vector<CollectiveTimes> times;  ///< [place in the matching]
   std::vector<uint32_t> collectives;   ///< Places that the window holds.
@@ -82,13 +92,6 @@ std::vector<ClockAlignment> align_if_tied(Trace& trace);
 /// when the step does not exist (with those that do).
 Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options = {});
 
-/// The step that all ranks have whose time (the longest over ranks) is nearest
-/// to the median; warm-up left out.
-struct TypicalStep {
-  int32_t step = 0;
-  int64_t step_ns = 0;    ///< Its own.
-  int64_t median_ns = 0;  ///< Over all steps.
-};
 std::optional<TypicalStep> typical_step(const Trace& trace);
 
 }  // namespace reprise

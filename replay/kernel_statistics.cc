@@ -48,32 +48,6 @@ DurationsByName durations_by_name(const Trace& trace,
   return result;
 }
 
-// Within brackets of one kind: "<4, f(x)>" or "(int, char)". Walks back from
-// the closing bracket at `close`; npos when it is never opened.
-size_t opening_of(std::string_view text, size_t close) {
-  int64_t depth = 0;
-  for (size_t i = close + 1; i-- > 0;) {
-    const char c = text[i];
-    const bool arrow = c == '>' && i > 0 && text[i - 1] == '-';
-    if ((c == '>' && !arrow) || c == ')') ++depth;
-    if (c == '<' || c == '(') {
-      if (--depth == 0) return i;
-    }
-  }
-  return std::string_view::npos;
-}
-
-std::string_view without_brackets(std::string_view text, char close) {
-  while (!text.empty() && text.back() == close) {
-    const size_t open = opening_of(text, text.size() - 1);
-    // "Memcpy HtoD (Pageable -> Device)" is words, not code.
-    if (open == std::string_view::npos || open == 0) break;
-    if (text[open - 1] == ' ') break;
-    text = text.substr(0, open);
-  }
-  return text;
-}
-
 /// Work between its launch and its start.
 class Queue {
  public:
@@ -166,32 +140,6 @@ std::vector<KernelStatistics> kernel_statistics(const Trace& trace,
               return std::tie(b.total_ns, trace.text(a.name)) <
                      std::tie(a.total_ns, trace.text(b.name));
             });
-  return result;
-}
-
-std::string short_kernel_name(std::string_view name, size_t width) {
-  std::string_view text = name;
-  if (text.starts_with("void ")) text.remove_prefix(5);
-  const std::string_view whole = text;
-  // "f(int) const", "f(int) [clone .1]": only what ends in a bracket is code.
-  text = without_brackets(without_brackets(text, ')'), '>');
-  // The last component, where the rest are namespaces or classes; a plain
-  // "aten::add" is no code and stays.
-  int64_t depth = 0;
-  for (size_t i = text.size() == name.size() ? 0 : text.size(); i-- > 1;) {
-    if (text[i] == '>' || text[i] == ')') ++depth;
-    if (text[i] == '<' || text[i] == '(') --depth;
-    if (depth == 0 && text[i] == ':' && text[i - 1] == ':') {
-      text = text.substr(i + 1);
-      break;
-    }
-  }
-  std::string result(text.empty() ? whole : text);
-  if (width >= 8 && result.size() > width) {
-    const size_t front = (width - 1) / 2, back = width - 1 - front;
-    result =
-        result.substr(0, front) + "~" + result.substr(result.size() - back);
-  }
   return result;
 }
 

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/trace/trace.h"
@@ -33,12 +31,6 @@ struct KernelStatistics {
 std::vector<KernelStatistics> kernel_statistics(const Trace& trace,
                                                 std::span<const RankWork> ranks,
                                                 const WorkScope& scope);
-
-/// A kernel's name for people: without return type, template arguments,
-/// parameters and outer namespaces, cut to `width` characters (0: never) in
-/// the middle. "void at::native::vectorized_elementwise_kernel<4, …>(int)"
-/// gives "vectorized_elementwise_kernel".
-std::string short_kernel_name(std::string_view name, size_t width = 0);
 
 /// Percentiles are of sorted values at place (n - 1) * p, rounded down.
 struct Distribution {

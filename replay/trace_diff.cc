@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "replay/analysis.h"
+#include "replay/kernel_name.h"
 #include "replay/phases.h"
 
 namespace reprise {

@@ -52,25 +52,6 @@ TEST(KernelStatistics, AStepHoldsWhatItLaunched) {
   EXPECT_EQ(trace.text(second[0].name), "lost");
 }
 
-TEST(ShortKernelName, DropsWhatPeopleSkip) {
-  EXPECT_EQ(short_kernel_name(
-                "void at::native::(anonymous namespace)::vectorized_kernel<4, "
-                "at::native::Add<float>, at::detail::Array<char*, 3> >(int, "
-                "at::native::Add<float>)"),
-            "vectorized_kernel");
-  EXPECT_EQ(short_kernel_name("ncclDevKernel_AllReduce_Sum_f16_RING_LL("
-                              "ncclDevComm*, unsigned long)"),
-            "ncclDevKernel_AllReduce_Sum_f16_RING_LL");
-  EXPECT_EQ(short_kernel_name("Memcpy HtoD (Pageable -> Device)"),
-            "Memcpy HtoD (Pageable -> Device)");
-  EXPECT_EQ(short_kernel_name("volta_sgemm_128x64_nn"),
-            "volta_sgemm_128x64_nn");
-  EXPECT_EQ(short_kernel_name("aten::add_"), "aten::add_");
-  EXPECT_EQ(short_kernel_name("abcdefghijkl", 8), "abc~ijkl");
-  for (const char* odd : {"", ")", ">", "()", "<>", "::", "a::", ")(", "void "})
-    short_kernel_name(odd);
-}
-
 TEST(LaunchStatistics, CountsDelaysTinyWorkAndTheQueue) {
   AnalysisTrace builder;
   const uint32_t host = builder.host_thread(0);
