@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "data/file.h"
+#include "data/formats/hlo_proto.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_graph.h"
 #include "data/hlo/module_summary.h"
@@ -136,7 +137,8 @@ class HloCommand : public Command {
   }
 
   void add_flags(CLI::App& app) override {
-    app.add_option("file", file_, "HLO text, of any dialect that XLA dumps")
+    app.add_option("file", file_,
+                   "HLO text of any dialect that XLA dumps, or an HLO proto")
         ->required();
     app.add_flag("--table", table_,
                  "one row an instruction of the entry or of --computation");
@@ -162,7 +164,7 @@ class HloCommand : public Command {
       fmt::print(stderr, "reprise hlo: {}\n", wrong);
       return kExitUsage;
     }
-    const auto module = parse_hlo_file(file_);
+    const auto module = read_hlo_file(file_);
     if (!module) return pass(module.error());
     if (dot_ || svg_) return draw(*module);
     if (manifest_) {
