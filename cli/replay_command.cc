@@ -1,5 +1,5 @@
 // reprise replay: predicts the step time of a recorded program, under its own
-// plan or another, and compares it with a measurement.
+// plan or another, or of an imported trace, and compares it with a measurement.
 #include <fmt/format.h>
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/predicted_timeline.h"
 #include "cli/program.h"
+#include "cli/replay_imported.h"
 #include "costmodel/cost_database.h"
 #include "replay/replay.h"
 #include "replay/run_model.h"
@@ -154,19 +155,19 @@ class ReplayCommand : public Command {
  public:
   std::string name() const override { return "replay"; }
   std::string summary() const override {
-    return "Predict the step time of a recorded program, under any plan";
+    return "Predict the step time of a recorded run, under changes";
   }
 
   void add_flags(CLI::App& app) override {
-    app.add_option("trace", trace_path_, "trace of `reprise train`")
+    app.add_option("trace", trace_path_, "trace of `reprise train` or `import`")
         ->required();
     app.add_option("--plan", plan_path_,
                    "plan to predict (default: the recorded one)");
     app.add_option("--what-if", what_ifs_,
-                   "bandwidth=2x, latency=50us, op:REGEX=0.5x, rank:1=1.2x "
-                   "(repeatable)")
+                   fmt::format("{} (repeatable)", kWhatIfForms))
         ->expected(1)
         ->take_all();
+    app.add_option("--step", step_, "only this step (of an imported trace)");
     app.add_option("--validate", validate_path_,
                    "trace whose measured step the prediction is held against");
     app.add_option("--costs", costs_path_,
@@ -185,24 +186,53 @@ class ReplayCommand : public Command {
     }
     Result<Trace> trace = read_trace(trace_path_);
     if (!trace) return pass(trace.error());
+    if (trace->program_text.empty()) return run_imported(*trace);
+    if (step_) {
+      return fail(ErrorKind::kInvalid,
+                  "--step is for imported traces; {} embeds its program, of "
+                  "which every step is the same",
+                  trace_path_);
+    }
+    return run_program(*trace);
+  }
+
+ private:
+  Result<int> run_imported(Trace& trace) const {
+    const std::string& given = plan_path_.empty() ? costs_path_ : plan_path_;
+    if (!given.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "{} {}: {} embeds no program to apply it to; an imported "
+                  "trace is replayed with --what-if alone",
+                  plan_path_.empty() ? "--costs" : "--plan", given,
+                  trace_path_);
+    }
+    return replay_imported(trace, {.path = trace_path_,
+                                   .validate_path = validate_path_,
+                                   .chrome_path = chrome_path_,
+                                   .what_ifs = what_ifs_,
+                                   .step = step_,
+                                   .format = format_});
+  }
+
+  Result<int> run_program(Trace& trace) const {
     const Result<LoweredProgram> recorded =
-        lowered_program_of(*trace, trace_path_, "");
+        lowered_program_of(trace, trace_path_, "");
     if (!recorded) return pass(recorded.error());
-    align_clocks(*trace);
+    align_clocks(trace);
     std::optional<LoweredProgram> other;
     if (!plan_path_.empty()) {
       Result<LoweredProgram> lowered =
-          lowered_program_of(*trace, trace_path_, plan_path_);
+          lowered_program_of(trace, trace_path_, plan_path_);
       if (!lowered) return pass(lowered.error());
       other = *std::move(lowered);
     }
     const LoweredProgram& program = other ? *other : *recorded;
     const Result<Prediction> prediction =
-        predict(*trace, recorded->schedule, program);
+        predict(trace, recorded->schedule, program);
     if (!prediction) return pass(prediction.error());
     if (!chrome_path_.empty()) {
       const Status written = write_chrome(
-          comparison_timeline(*trace, program.schedule, prediction->replay),
+          comparison_timeline(trace, program.schedule, prediction->replay),
           chrome_path_);
       if (!written) return pass(written.error());
     }
@@ -212,7 +242,6 @@ class ReplayCommand : public Command {
     return kExitOk;
   }
 
- private:
   Result<std::vector<Measurement>> known_costs(const Trace& trace) const {
     if (costs_path_.empty()) return std::vector<Measurement>{};
     const Result<CostDatabase> database = CostDatabase::load(costs_path_);
@@ -256,6 +285,7 @@ class ReplayCommand : public Command {
 
   std::string trace_path_, plan_path_, validate_path_, costs_path_;
   std::string chrome_path_;
+  std::optional<int32_t> step_;
   std::vector<std::string> what_ifs_;
   bool force_ = false;
   Format format_ = Format::kTable;

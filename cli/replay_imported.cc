@@ -1,0 +1,231 @@
+#include "cli/replay_imported.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cli/command.h"
+#include "replay/analysis.h"
+#include "replay/collectives.h"
+#include "replay/run_model.h"
+
+namespace reprise {
+namespace {
+
+int64_t median(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  const int64_t low = values[(values.size() - 1) / 2];
+  return low + (values[values.size() / 2] - low) / 2;
+}
+
+std::set<std::pair<uint32_t, int32_t>> warmup_steps(const Trace& trace) {
+  std::set<std::pair<uint32_t, int32_t>> warmup;
+  for (const StepMark& mark : trace.steps) {
+    if (mark.warmup) warmup.emplace(mark.rank, mark.step);
+  }
+  return warmup;
+}
+
+// Steps that as many ranks have as any step, the longest rank of each.
+std::vector<ReplayedStepTime> steps_over_ranks(const Trace& trace,
+                                               const TraceReplay& replay) {
+  const auto warmup = warmup_steps(trace);
+  std::map<int32_t, std::pair<size_t, ReplayedStepTime>> steps;
+  size_t most = 0;
+  for (const ReplayedStep& one : replay.steps) {
+    if (warmup.contains({trace.ranks[one.rank].rank, one.step})) continue;
+    auto& [ranks, step] = steps[one.step];
+    most = std::max(most, ++ranks);
+    step.step = one.step;
+    step.predicted_ns = std::max(step.predicted_ns, one.predicted_ns);
+    step.measured_ns = std::max(step.measured_ns, one.measured_ns);
+  }
+  std::vector<ReplayedStepTime> complete;
+  for (const auto& [number, step] : steps) {
+    if (step.first == most) complete.push_back(step.second);
+  }
+  return complete;
+}
+
+int64_t predicted_time(const Trace& trace, const TraceReplay& replay) {
+  std::vector<int64_t> times;
+  for (const ReplayedStepTime& step : steps_over_ranks(trace, replay)) {
+    times.push_back(step.predicted_ns);
+  }
+  return times.empty() ? replay.predicted_ns : median(std::move(times));
+}
+
+int64_t measured_time(const Trace& trace, const TraceReplay& replay) {
+  std::vector<int64_t> times;
+  for (const ReplayedStepTime& step : steps_over_ranks(trace, replay)) {
+    times.push_back(step.measured_ns);
+  }
+  return times.empty() ? replay.measured_ns : median(std::move(times));
+}
+
+struct Recording {
+  std::vector<ClockAlignment> clocks;
+  CollectiveMatching matching;
+  TraceGraph graph;
+};
+
+Result<Recording> graph_of(Trace& trace, const std::optional<int32_t>& step) {
+  Recording recording;
+  recording.clocks = align_if_tied(trace);
+  recording.matching = match_collectives(trace);
+  TraceWindow window;
+  if (step) window.step = *step;
+  Result<TraceGraph> graph =
+      build_trace_graph(trace, recording.matching, window);
+  if (!graph) return pass(graph.error());
+  recording.graph = *std::move(graph);
+  return recording;
+}
+
+/// What another trace measured: of our trainer its step time, else the same
+/// that a replay of it is held against.
+Result<int64_t> measured_in(const std::string& path,
+                            const std::optional<int32_t>& step) {
+  Result<Trace> trace = read_trace(path);
+  if (!trace) return pass(trace.error());
+  if (!trace->program_text.empty()) {
+    Result<int64_t> measured = measured_step_time(*trace);
+    if (!measured) return pass(measured.error(), path);
+    return measured;
+  }
+  const Result<Recording> recording = graph_of(*trace, step);
+  if (!recording) return pass(recording.error(), path);
+  if (!recording->graph.timed) {
+    return fail(ErrorKind::kInvalid,
+                "{}: it has no times that a prediction could be held against",
+                path);
+  }
+  const Result<TraceReplay> replay = replay_trace(*trace, recording->graph);
+  if (!replay) return pass(replay.error(), path);
+  return measured_time(*trace, *replay);
+}
+
+Result<std::vector<WhatIf>> parse_all(const std::vector<std::string>& texts) {
+  std::vector<WhatIf> what_ifs;
+  for (const std::string& text : texts) {
+    Result<WhatIf> what_if = parse_what_if(text);
+    if (!what_if) return pass(what_if.error());
+    what_ifs.push_back(*std::move(what_if));
+  }
+  return what_ifs;
+}
+
+/// Each rank's device within its predicted span.
+void break_down_ranks(ImportedReplay& result) {
+  const Trace& predicted = result.timeline.predicted;
+  for (size_t place = 0; place < predicted.ranks.size(); ++place) {
+    const RankWork work = device_work(predicted, predicted.ranks[place].rank);
+    int64_t end_ns = std::numeric_limits<int64_t>::min();
+    const auto [first, last] =
+        events_of_rank(predicted, predicted.ranks[place].rank);
+    for (size_t event = first; event < last; ++event) {
+      end_ns = std::max(end_ns, predicted.events[event].end_ns);
+    }
+    const int64_t start_ns = end_ns - result.replay.rank_predicted_ns[place];
+    result.ranks.push_back(
+        first == last ? Breakdown{}
+                      : DeviceUnions(work.events).within(start_ns, end_ns));
+  }
+}
+
+// Collectives that nobody timed count as instant, and that must be said.
+void note_untimed_collectives(ImportedReplay& result) {
+  const TraceGraph& graph = result.graph;
+  if (graph.timed) return;
+  int64_t instant = 0;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    instant += graph.collective[node] >= 0 && graph.duration_ns[node] == 0;
+  }
+  if (instant == 0) return;
+  result.notes.push_back(fmt::format(
+      "{} collective calls have no recorded duration and take no time here.",
+      instant));
+}
+
+Result<ImportedReplay> run_replay(Trace& trace,
+                                  const ImportedReplayOptions& options) {
+  const Result<std::vector<WhatIf>> what_ifs = parse_all(options.what_ifs);
+  if (!what_ifs) return pass(what_ifs.error());
+  Result<Recording> recording = graph_of(trace, options.step);
+  if (!recording) return pass(recording.error(), options.path);
+  ImportedReplay result;
+  result.clocks = std::move(recording->clocks);
+  result.graph = std::move(recording->graph);
+  result.what_ifs = options.what_ifs;
+  Result<TraceReplay> recorded = replay_trace(trace, result.graph);
+  if (!recorded) return pass(recorded.error());
+  result.recorded = *std::move(recorded);
+  result.replay = result.recorded;
+  if (!what_ifs->empty()) {
+    Result<TraceReplay> edited = replay_trace(trace, result.graph, *what_ifs);
+    if (!edited) return pass(edited.error());
+    result.replay = *std::move(edited);
+  }
+  result.steps = steps_over_ranks(trace, result.replay);
+  result.predicted_ns = predicted_time(trace, result.replay);
+  result.recorded_ns = predicted_time(trace, result.recorded);
+  result.measured_ns = measured_time(trace, result.recorded);
+  result.timeline = replay_timeline(trace, result.graph, result.replay);
+  break_down_ranks(result);
+  result.notes = recording->matching.notes;
+  result.notes.insert(result.notes.end(), result.graph.notes.begin(),
+                      result.graph.notes.end());
+  note_untimed_collectives(result);
+  return result;
+}
+
+void print(const Trace& trace, const ImportedReplay& result,
+           const ImportedReplayOptions& options) {
+  if (options.format == Format::kTable) {
+    const std::string text = imported_replay_text(trace, result);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  const bool json = options.format == Format::kJson;
+  print_output(options.format,
+               json ? Table{} : imported_replay_rows(trace, result),
+               json ? imported_replay_json(trace, result, options.step)
+                    : nlohmann::ordered_json{});
+}
+
+}  // namespace
+
+Result<int> replay_imported(Trace& trace,
+                            const ImportedReplayOptions& options) {
+  Result<ImportedReplay> result = run_replay(trace, options);
+  if (!result) return pass(result.error());
+  if (!options.validate_path.empty()) {
+    const Result<int64_t> measured =
+        measured_in(options.validate_path, options.step);
+    if (!measured) return pass(measured.error());
+    result->reference_ns = *measured;
+  } else if (result->graph.timed && options.what_ifs.empty()) {
+    result->reference_ns = result->measured_ns;
+  }
+  if (!options.chrome_path.empty()) {
+    const Status written = write_chrome(
+        imported_replay_timeline(trace, *result), options.chrome_path);
+    if (!written) return pass(written.error());
+    fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
+               options.chrome_path);
+  }
+  print(trace, *result, options);
+  for (const std::string& warning : trace.warnings) {
+    fmt::print(stderr, "reprise replay: warning: {}\n", warning);
+  }
+  for (const std::string& note : result->notes) {
+    fmt::print(stderr, "reprise replay: {}\n", note);
+  }
+  return kExitOk;
+}
+
+}  // namespace reprise
