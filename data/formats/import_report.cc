@@ -27,6 +27,7 @@ Json file_json(const FileReport& file) {
                {"collectives", file.collectives},
                {"steps", file.steps},
                {"ranks", file.ranks},
+               {"ignored", counts_json(file.ignored)},
                {"dropped", counts_json(file.dropped)},
                {"repaired", counts_json(file.repaired)},
                {"missing", file.missing}};

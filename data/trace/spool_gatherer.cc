@@ -81,7 +81,11 @@ void complete(RankInfo& rank, const RankInfo& other) {
   if (rank.host.empty()) rank.host = other.host;
   if (rank.process == 0) rank.process = other.process;
   if (rank.device.empty()) rank.device = other.device;
-  if (rank.clock_domain.empty()) rank.clock_domain = other.clock_domain;
+  // "none" is the word of a record without times: any that has some wins.
+  if (rank.clock_domain == "none" ||
+      (rank.clock_domain.empty() && other.clock_domain != "none")) {
+    rank.clock_domain = other.clock_domain;
+  }
 }
 
 /// All values of a column; its bytes are our own, and their checksum held.

@@ -173,6 +173,61 @@ class Import(unittest.TestCase):
         self.trace.unlink()
         self.refused(path, "--strict", words=["cut.json.gz"])
 
+    def test_a_record_without_times_takes_none_away(self):
+        nodes = [{"name": name, "id": i, "rf_id": i, "parent": 1, "fw_parent": 0, "seq_id": -1, "scope": 0, "tid": 1,
+                  "fw_tid": 0, "op_schema": "", "inputs": [], "input_shapes": [], "input_types": [], "outputs": [],
+                  "output_shapes": [], "output_types": []}
+                 for i, name in enumerate(("[pytorch|profiler|execution_graph|process]", "aten::add"), 1)]
+        untimed = self.write("a.json", json.dumps({"schema": "1.0.1", "pid": 7, "time": "2023-07-12 11:11:11",
+                                                   "start_ts": 1, "nodes": nodes, "finish_ts": 2}))
+        timed = self.write("b.json", kineto())
+        for inputs in ((untimed, timed), (timed, untimed)):
+            report = self.imported(*inputs)
+            self.assertEqual({file["kind"] for file in report["files"]}, {"kineto", "pytorch-et"})
+            done = reprise("analyze", self.trace, "--format", "json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            # 10 kernels of 20 us.
+            (rank,) = json.loads(done.stdout)["ranks"]
+            self.assertEqual(rank["compute_ns"], 200_000)
+
+    def test_the_report_tells_of_every_record(self):
+        trace = json.loads(kineto())
+        trace["traceEvents"] += [
+            {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 7, "tid": 7, "ts": 1005},
+            {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
+            {"ph": "X", "cat": "kernel", "name": "late", "pid": 0, "tid": 7, "ts": 5, "dur": -2},
+            {"ph": "X", "cat": "kernel", "name": "never", "pid": 0, "tid": 7, "ts": "N/A", "dur": 2}]
+        path = self.write("a.json", json.dumps(trace))
+        report = self.imported(path)
+        self.assertEqual(list(report), ["schema", "files", "seconds"])
+        (file,) = report["files"]
+        self.assertEqual(list(file), ["path", "kind", "dialect", "bytes", "events", "kernels", "collectives", "steps",
+                                      "ranks", "ignored", "dropped", "repaired", "missing"])
+        self.assertEqual((file["path"], file["bytes"]), (str(path), path.stat().st_size))
+        self.assertEqual(file["ignored"], {"flow arrow": 1, "metadata row": 1})
+        self.assertEqual(file["dropped"], {"end before start": 1, "no usable time": 1})
+        self.assertEqual(file["events"] + 2 + 2, len(trace["traceEvents"]))
+        # What was dropped is said to people too, and fails strictly.
+        done = reprise("import", path, "-o", self.trace, "--force")
+        self.assertIn("1 dropped: end before start", done.stderr)
+        self.trace.unlink()
+        self.refused(path, "--strict", words=["--strict", "end before start"])
+
+    def test_a_report_for_people_fits_a_screen(self):
+        for rank in range(60):
+            self.write(f"run/rank{rank}.json", kineto(rank=rank))
+            self.write(f"run/note{rank}.txt", f"note {rank}")
+        done = reprise("import", self.path / "run", "-o", self.trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = (done.stdout + done.stderr).splitlines()
+        self.assertLessEqual(len(lines), 50)
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 132)
+        self.assertIn("96 more", done.stdout)
+        self.assertIn("more remarks", done.stderr)
+        # A machine gets everything.
+        report = self.imported(self.path / "run")
+        self.assertEqual(len(report["files"]), 120)
+
     def test_archives(self):
         with tarfile.open(self.path / "run.tar.gz", "w:gz") as archive:
             for rank in range(3):
