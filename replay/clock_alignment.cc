@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "replay/clock_bounds.h"
+#include "replay/clock_causality.h"
 #include "replay/clock_meetings.h"
 
 namespace reprise {
@@ -39,7 +40,7 @@ class Aligner {
       return trace_.ranks[a].rank < trace_.ranks[b].rank;
     });
     place_all(order);
-    repair(order);
+    repair();
     find_residuals(order);
     return results(order);
   }
@@ -111,6 +112,7 @@ class Aligner {
     }
     for (size_t peer = 0; peer < ranks_.size(); ++peer) {
       if (peer != place && ranks_[peer].placed &&
+          ranks_[peer].shares == kNobody &&
           trace_.ranks[peer].host == info.host &&
           trace_.ranks[peer].clock_domain == info.clock_domain) {
         return peer;
@@ -127,7 +129,7 @@ class Aligner {
     info.clock_reference_ns = shared.clock_reference_ns;
     ranks_[place].shares = peer;
     ranks_[place].tied = ranks_[peer].tied;
-    ranks_[place].kept = true;
+    ranks_[place].kept = ranks_[peer].kept;
   }
 
   // The clock's line since the place's reference, minus `offset_ns`.
@@ -209,37 +211,16 @@ class Aligner {
     return points;
   }
 
-  void know_all(const std::vector<size_t>& order) {
-    meetings_.clear();
-    for (const size_t place : order) {
-      meetings_.know(trace_.ranks[place], place, 0);
+  // A rank that was placed early may contradict one that came later.
+  void repair() {
+    std::vector<size_t> clock_of;
+    std::vector<bool> movable;
+    for (size_t place = 0; place < ranks_.size(); ++place) {
+      const size_t shares = ranks_[place].shares;
+      clock_of.push_back(shares == kNobody ? place : shares);
+      movable.push_back(!ranks_[place].kept);
     }
-  }
-
-  // A rank that was placed early may contradict one that came later: those are
-  // moved to where they contradict the others least.
-  void repair(const std::vector<size_t>& order) {
-    constexpr int kSweeps = 4;
-    constexpr double kRounding = 2;  // Nanoseconds of both sides.
-    for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      bool moved = false;
-      know_all(order);
-      for (const size_t place : order) {
-        if (ranks_[place].kept) continue;
-        const RankInfo& info = trace_.ranks[place];
-        const int64_t offset_ns = info.clock_offset_ns;
-        const auto bounds = meetings_.bounds_of(place, offset_ns, 0);
-        const ClockRegion region(bounds.low, bounds.high);
-        const ClockLine line = line_of(info, place, offset_ns);
-        if (region.violation(line) <= kRounding) continue;
-        set_line(place, offset_ns,
-                 region.is_feasible() ? region.nearest(line)
-                                      : region.widest(line.drift));
-        moved = true;
-        know_all(order);
-      }
-      if (!moved) return;
-    }
+    make_causal(meetings_, clock_of, movable, trace_.ranks);
   }
 
   // What bounds leave open, given what the peers' bounds leave open: starts
@@ -269,22 +250,32 @@ class Aligner {
 
   int64_t open_ns(size_t place) const {
     const Rank& rank = ranks_[place];
-    if (rank.kept) {
-      return rank.shares == kNobody ? rank.unsure_ns
-                                    : ranks_[rank.shares].unsure_ns;
-    }
+    if (rank.shares != kNobody) return ranks_[rank.shares].unsure_ns;
+    if (rank.kept) return rank.unsure_ns;
     const RankInfo& info = trace_.ranks[place];
-    const auto bounds = meetings_.bounds_of(place, info.clock_offset_ns, 0);
-    const ClockRegion region(bounds.low, bounds.high);
-    const ClockLine line = line_of(info, place, info.clock_offset_ns);
+    auto bounds = meetings_.bounds_of(place, info.clock_offset_ns, 0);
+    const ClockRegion causal(bounds.low, bounds.high);
+    const auto ends = meetings_.end_bounds_of(place, info.clock_offset_ns);
+    bounds.low.insert(bounds.low.end(), ends.low.begin(), ends.low.end());
+    bounds.high.insert(bounds.high.end(), ends.high.begin(), ends.high.end());
+    const ClockRegion narrow(std::move(bounds.low), std::move(bounds.high));
+    const bool use = narrow.is_bounded() && narrow.is_feasible();
+    const ClockRegion& region = use ? narrow : causal;
     if (!region.is_bounded()) return kUnknown;
+    const ClockLine line = line_of(info, place, info.clock_offset_ns);
+    const auto [first, last] = meetings_.span_of(place);
     double open = region.violation(line);
     if (region.is_feasible()) {
-      const auto [first, last] = meetings_.span_of(place);
       open = std::max(
           {open, region.furthest(line, first), region.furthest(line, last)});
+    } else {
+      // The clocks are no lines, but within `open` of some.
+      const ClockRegion relaxed = region.relaxed(open);
+      open +=
+          std::max(relaxed.furthest(line, first), relaxed.furthest(line, last));
     }
-    return sum(1, std::ceil(open));
+    constexpr int64_t kRounding = 4;  // Of the four times in a bound.
+    return sum(kRounding, std::ceil(open));
   }
 
   std::vector<ClockAlignment> results(const std::vector<size_t>& order) {

@@ -13,6 +13,8 @@
 //     nearest to the middle of the peers' ends;
 //   - else the line with the most room, with the bounds drawn in as far as they
 //     allow by the least recorded duration of each kind of collective.
+// Then all are moved, as little as it takes, to where they are causal together
+// (clock_causality.h).
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,10 @@ struct ClockAlignment {
   double drift_ppm = 0;
   /// The true time lies within this of the aligned one, from the rank's first
   /// event to its last, as far as the bounds (or the measurement that was kept)
-  /// tell; what peers are unsure of is in it. -1: nothing ties the rank to the
-  /// lowest one.
+  /// tell; what peers are unsure of is in it. On devices, whose kernels watch
+  /// each other, ends within a collective's shortest stay of each other count
+  /// as a bound too (of 8 V100: ends differ by less than a third of it). -1:
+  /// nothing ties the rank to the lowest one.
   int64_t residual_ns = 0;
   bool measured_kept = false;  ///< The clock is as it was in the trace.
   int64_t collectives = 0;     ///< Used as bounds.

@@ -127,6 +127,13 @@ ClockLine ClockRegion::nearest(const ClockLine& wanted) const {
   return {std::clamp(wanted.offset, range.low, range.high), drift};
 }
 
+ClockRegion ClockRegion::relaxed(double by) const {
+  std::vector<ClockPoint> low = low_, high = high_;
+  for (ClockPoint& point : low) point.value -= by;
+  for (ClockPoint& point : high) point.value += by;
+  return {std::move(low), std::move(high)};
+}
+
 double ClockRegion::furthest(const ClockLine& line, double at) const {
   const auto highest = [&](double drift) {
     return offsets_under(drift).high + drift * at;
@@ -159,11 +166,17 @@ ClockLine middle_line(const std::vector<ClockPoint>& points,
   const auto [first, last] = std::minmax_element(
       points.begin(), points.end(),
       [](const ClockPoint& a, const ClockPoint& b) { return a.at < b.at; });
-  // A slope through n points of this scatter is that sure, three times over.
-  const double moved = std::abs(drift - usual_drift) * (last->at - first->at);
-  const double sure = 3 * std::sqrt(12.0) * scatter(drift) /
-                      std::sqrt(static_cast<double>(points.size()));
-  const double chosen = moved > sure ? drift : usual_drift;
+  const double span = last->at - first->at;
+  if (span <= 0) return {offset_under(usual_drift), usual_drift};
+  // Standard errors: of a slope through n points with this scatter (1.25 turns
+  // mean distance into deviation), and of what clocks differ by: quartz is
+  // within 50 ppm.
+  constexpr double kUsualError = 5e-5;
+  const double error = 1.25 * std::sqrt(12.0) * scatter(drift) /
+                       (span * std::sqrt(static_cast<double>(points.size())));
+  const double trust =
+      kUsualError * kUsualError / (kUsualError * kUsualError + error * error);
+  const double chosen = usual_drift + trust * (drift - usual_drift);
   return {offset_under(chosen), chosen};
 }
 

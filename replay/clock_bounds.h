@@ -52,6 +52,8 @@ class ClockRegion {
   /// How far a line within the bounds can be from `line` at time `at`.
   /// Requires: bounded and feasible.
   double furthest(const ClockLine& line, double at) const;
+  /// The region with all bounds moved out by so much.
+  ClockRegion relaxed(double by) const;
 
  private:
   double room(double drift) const { return offsets_under(drift).room(); }
@@ -61,9 +63,9 @@ class ClockRegion {
   double least_drift_ = -kMostDrift, most_drift_ = kMostDrift;  // Feasible.
 };
 
-/// The line with the least sum of absolute distances to the points. A drift
-/// that the scatter of the points could have made by itself counts as
-/// `usual_drift`. Requires: not empty. Cost: O(points) times about 100.
+/// The line with the least sum of absolute distances to the points, its drift
+/// weighed against `usual_drift` by how sure the scatter leaves it. Requires:
+/// not empty. Cost: O(points) times about 100.
 ClockLine middle_line(const std::vector<ClockPoint>& points,
                       double usual_drift);
 

@@ -69,12 +69,7 @@ ClockMeetings::ClockMeetings(const Trace& trace,
                                        collective.group_size},
                                       std::numeric_limits<int64_t>::max())
                          .first->second;
-    for (size_t i = parts_.size(); i-- > 0;) {
-      const Part& part = parts_[i];
-      if (part.meeting + 1 < meetings_.size()) break;
-      value = std::min(
-          value, clamped(static_cast<__int128>(part.end_ns) - part.start_ns));
-    }
+    value = std::min(value, meetings_.back().stay_ns);
     least_of.push_back(&value);
   }
   for (size_t i = 0; i < meetings_.size(); ++i) {
@@ -89,6 +84,7 @@ bool ClockMeetings::add_meeting(const Trace& trace,
   if (!pair && !ours && !joins_all_ranks(collective.op)) return false;
   std::vector<Part> parts;
   bool on_device = true;
+  int64_t stay_ns = std::numeric_limits<int64_t>::max();
   for (const CollectiveMember& member : collective.members) {
     const size_t place = place_of(trace, member.rank);
     if (place >= parts_of_.size()) continue;
@@ -97,6 +93,8 @@ bool ClockMeetings::add_meeting(const Trace& trace,
     const bool sends = static_cast<int64_t>(member.rank) == collective.sender;
     on_device &= event.stream < trace.streams.size() &&
                  trace.streams[event.stream].kind == StreamKind::kDeviceStream;
+    stay_ns = std::min(
+        stay_ns, clamped(static_cast<__int128>(event.end_ns) - event.start_ns));
     parts.push_back({.meeting = meetings_.size(),
                      .place = place,
                      .start_ns = event.start_ns,
@@ -109,14 +107,20 @@ bool ClockMeetings::add_meeting(const Trace& trace,
     parts_of_[part.place].push_back(parts_.size());
     parts_.push_back(part);
   }
-  meetings_.push_back(
-      {.on_device = on_device, .start = {}, .negative_end = {}});
+  meetings_.push_back({.first_part = parts_.size() - parts.size(),
+                       .part_count = parts.size(),
+                       .stay_ns = stay_ns,
+                       .on_device = on_device,
+                       .joins = !pair,
+                       .start = {},
+                       .end = {},
+                       .negative_end = {}});
   return true;
 }
 
 void ClockMeetings::clear() {
   for (Meeting& meeting : meetings_) {
-    meeting.start = meeting.negative_end = {};
+    meeting.start = meeting.end = meeting.negative_end = {};
     meeting.ends_sum_ns = 0;
     meeting.ends = 0;
   }
@@ -133,6 +137,7 @@ void ClockMeetings::know(const RankInfo& clock, size_t place,
       return clamped(static_cast<__int128>(time_ns) - unsure_ns);
     };
     if (part.gives) meeting.start.add(later(start_ns), place);
+    meeting.end.add(later(end_ns), place);
     if (part.takes)
       meeting.negative_end.add(later(clamped(-__int128{end_ns})), place);
     if (meeting.ends++ == 0) meeting.first_end_ns = end_ns;
@@ -159,6 +164,15 @@ std::pair<double, double> ClockMeetings::span_of(size_t place) const {
   const int64_t reference = reference_ns(place);
   return {difference(first_event_ns_[place], reference),
           difference(last_event_ns_[place], reference)};
+}
+
+std::pair<int64_t, int64_t> ClockMeetings::met_between(size_t place) const {
+  const int64_t first_ns = reference_ns(place);
+  int64_t last_ns = first_ns;
+  for (const size_t i : parts_of_[place]) {
+    last_ns = std::max(last_ns, parts_[i].end_ns);
+  }
+  return {first_ns, last_ns};
 }
 
 int64_t ClockMeetings::rough_offset_ns(size_t place) const {
@@ -205,6 +219,74 @@ ClockMeetings::Bounds ClockMeetings::bounds_of(size_t place, int64_t offset_ns,
     bounds.ends.push_back({at_end, mean});
   }
   return bounds;
+}
+
+ClockMeetings::Bounds ClockMeetings::end_bounds_of(size_t place,
+                                                   int64_t offset_ns) const {
+  // Older profilers print whole microseconds, of starts and of durations.
+  constexpr double kResolutionNs = 2000;
+  Bounds bounds;
+  const int64_t reference = reference_ns(place);
+  for (const size_t i : parts_of_[place]) {
+    const Part& part = parts_[i];
+    const Meeting& meeting = meetings_[part.meeting];
+    const int64_t end_ns = meeting.end.without(place);
+    const int64_t negative_end_ns = meeting.negative_end.without(place);
+    if (!meeting.on_device || !meeting.joins || end_ns == Greatest::kNone) {
+      continue;
+    }
+    const double apart = static_cast<double>(meeting.stay_ns) + kResolutionNs;
+    const double at = difference(part.end_ns, reference);
+    const __int128 high =
+        -(static_cast<__int128>(negative_end_ns) + part.end_ns + offset_ns);
+    bounds.low.push_back(
+        {at, difference(end_ns, part.end_ns, offset_ns) - apart});
+    bounds.high.push_back({at, static_cast<double>(high) + apart});
+    ++bounds.meetings;
+  }
+  return bounds;
+}
+
+std::vector<ClockMeetings::Breach> ClockMeetings::breaches(
+    const std::vector<RankInfo>& ranks, size_t most) const {
+  std::vector<Breach> found;
+  std::vector<int64_t> starts_ns;
+  for (const Meeting& meeting : meetings_) {
+    const size_t nobody = meeting.part_count;
+    const Part* parts = &parts_[meeting.first_part];
+    starts_ns.clear();
+    for (size_t i = 0; i < nobody; ++i) {
+      starts_ns.push_back(
+          to_rank0_ns(ranks[parts[i].place], parts[i].start_ns));
+    }
+    const auto last_but = [&](size_t except) {
+      size_t last = nobody;
+      for (size_t i = 0; i < nobody; ++i) {
+        if (!parts[i].gives || i == except) continue;
+        if (last == nobody || starts_ns[i] > starts_ns[last]) last = i;
+      }
+      return last;
+    };
+    const size_t last = last_but(nobody), last_but_one = last_but(last);
+    for (size_t i = 0; i < nobody; ++i) {
+      const size_t comes = i == last ? last_but_one : last;
+      if (!parts[i].takes || comes == nobody) continue;
+      const int64_t end_ns =
+          to_rank0_ns(ranks[parts[i].place], parts[i].end_ns);
+      if (end_ns >= starts_ns[comes]) continue;
+      found.push_back({.leaves = parts[i].place,
+                       .comes = parts[comes].place,
+                       .left_ns = parts[i].end_ns,
+                       .came_ns = parts[comes].start_ns,
+                       .early_ns = clamped(
+                           static_cast<__int128>(starts_ns[comes]) - end_ns)});
+    }
+  }
+  std::stable_sort(
+      found.begin(), found.end(),
+      [](const Breach& a, const Breach& b) { return a.early_ns > b.early_ns; });
+  if (found.size() > most) found.resize(most);
+  return found;
 }
 
 }  // namespace reprise
