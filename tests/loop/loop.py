@@ -11,6 +11,9 @@ import statistics
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import disturbance  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 REPRISE = pathlib.Path(os.environ.get("REPRISE", ROOT / "build/release/bin/reprise"))
 BASELINES = ["none", "ddp", "horovod", "xla", "ddp+fusion", "horovod+fusion"]
@@ -44,9 +47,11 @@ class Program:
         self.say = say
         self.plans = {}
         self.predicted = {}
+        self.predictions = {}
         self.errors = {}
         self.rounds = {}
         self.hashes = {}
+        self.disturbed = 0
 
     def record(self, steps, warmup):
         """Trains under the identity plan with the recorder on."""
@@ -79,28 +84,41 @@ class Program:
         for name, plan in self.plans.items():
             self.predicted[name] = self.replay(plan=plan)["step_time_ns"]["predicted"]
 
-    def measure(self, steps, warmup, rounds, names=None, record_steps=0):
+    def measure(self, steps, warmup, rounds, names=None, record_steps=0, quiet=None):
         """Runs every configuration once a round, in an order that turns with the round.
 
         With `record_steps`, each round first records a run of `none` and predicts the runs that
         follow from it: prediction and measurement are a pair, minutes of drift apart at most.
+        With `quiet`, a round of which the hypervisor stole more than that share is run up to
+        `rounds` times in all; `disturbed` counts them.
         """
         names = list(names or BASELINES + ["plan"])
         for index in range(rounds):
-            if record_steps:
-                self.record(record_steps, warmup)
-                self.predict()
-            turn = names[index % len(names):] + names[:index % len(names)]
-            for name in turn:
-                self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
-                run = reprise("train", "-n", self.ranks, self.hlo, "--plan", self.plans[name],
-                              "--steps", steps, "--warmup", warmup)
-                steps_ns = run["step_time_ns"]["all"]
-                self.rounds.setdefault(name, []).append(steps_ns)
-                error = self.predicted[name] / statistics.median(steps_ns) - 1
-                self.errors.setdefault(name, []).append(error)
-                self.hashes.setdefault(name, set()).add(run["state_hash"])
+            while True:
+                watch = disturbance.Watch()
+                if record_steps:
+                    self.record(record_steps, warmup)
+                    self.predict()
+                turn = names[index % len(names):] + names[:index % len(names)]
+                runs = {}
+                for name in turn:
+                    self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
+                    runs[name] = reprise("train", "-n", self.ranks, self.hlo, "--plan",
+                                         self.plans[name], "--steps", steps, "--warmup", warmup)
+                if quiet is None or watch.share() <= quiet or self.disturbed >= rounds:
+                    break
+                self.disturbed += 1
+            for name, run in runs.items():
+                self._keep(name, run)
         return self.rounds
+
+    def _keep(self, name, run):
+        steps_ns = run["step_time_ns"]["all"]
+        self.rounds.setdefault(name, []).append(steps_ns)
+        self.predictions.setdefault(name, []).append(self.predicted[name])
+        error = self.predicted[name] / statistics.median(steps_ns) - 1
+        self.errors.setdefault(name, []).append(error)
+        self.hashes.setdefault(name, set()).add(run["state_hash"])
 
     def measured(self, name):
         """Median over all timed steps of all rounds, in nanoseconds."""
@@ -114,11 +132,10 @@ class Program:
     def row(self, name, paired=False):
         """One line of the table; `paired`: the error is the median over rounds of each pair's."""
         measured = self.measured(name)
-        error = self.predicted[name] / measured - 1
-        if paired:
-            error = statistics.median(self.errors[name])
+        predicted = round(statistics.median(self.predictions[name]))
+        error = statistics.median(self.errors[name]) if paired else predicted / measured - 1
         return {"program": self.name, "configuration": name, "ranks": self.ranks,
-                "predicted_ns": self.predicted[name], "measured_ns": round(measured),
+                "predicted_ns": predicted, "measured_ns": round(measured),
                 "error": error,
                 "speedup": self.speedup(name, "none")}
 
