@@ -5,8 +5,8 @@ In every round a recorded run of `none` prices everything; a later run of it mus
 its prediction, the baselines and the plan within 8 %; unexplained gaps at most 10 %. Configurations
 run in turn; an error and a ratio are medians over rounds, with 95 % bootstrap intervals, and "not
 slower" means that the interval reaches 1. Plans are searched once, before. A round of which a
-hypervisor stole more than 1 % is run again. Exit 1 when a figure is missed. Takes minutes: rounds x configurations x steps. Run it on a machine that
-does nothing else.
+hypervisor stole more than 1 % is run again. Exit 1 when a figure is missed. Takes minutes: rounds x
+configurations x steps. Run it on a machine that does nothing else.
 """
 
 import argparse

@@ -89,8 +89,8 @@ class Program:
 
         With `record_steps`, each round first records a run of `none` and predicts the runs that
         follow from it: prediction and measurement are a pair, minutes of drift apart at most.
-        With `quiet`, a round of which the hypervisor stole more than that share is run up to
-        `rounds` times in all; `disturbed` counts them.
+        With `quiet`, a round of which the hypervisor stole more than that share is run
+        again, up to `rounds` times in all; `disturbed` counts them.
         """
         names = list(names or BASELINES + ["plan"])
         for index in range(rounds):
