@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""`reprise analyze` and `reprise diff` on a step that can be counted by hand, and what they refuse."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+
+ALL_REDUCE = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2,
+              "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+
+
+def kineto(rank, gemm_us, steps=(1,), extra=(), synchronize=False):
+    """Steps of 1 ms. In each, from its start: gemm at 20 us on stream 7, launched at 10; an all-reduce on stream 20
+    from the gemm's end to 520 us; relu from 610 to 710 us, launched at 600. The host may await the device from 30 us on."""
+    events = []
+
+    def add(cat, name, tid, start, end, **args):
+        events.append({"ph": "X", "cat": cat, "name": name, "pid": 0 if cat == "kernel" else 9, "tid": tid, "ts": start,
+                       "dur": end - start, "args": args})
+
+    for step in steps:
+        at, call = 1000 * step, 100 * step
+        add("user_annotation", f"ProfilerStep#{step}", 9, at, at + 1000)
+        if synchronize:
+            add("cuda_runtime", "cudaDeviceSynchronize", 9, at + 30, at + 522, correlation=call + 50)
+        work = [("void ns::gemm<float>(int)", 7, 10, 20, 20 + gemm_us, {}),
+                ("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 20, 15, 20 + gemm_us, 520, ALL_REDUCE),
+                ("relu", 7, 600, 610, 710, {}), *extra]
+        for i, (name, stream, launch, start, end, args) in enumerate(work):
+            add("cuda_runtime", "cudaLaunchKernel", 9, at + launch, at + launch + 3, correlation=call + i)
+            add("kernel", name, stream, at + start, at + end, correlation=call + i, device=0, stream=stream, **args)
+    return {"schemaVersion": 1, "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+            "traceEvents": events}
+
+
+class AnalyzeCase(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+
+    def reprise(self, *arguments, status=0):
+        result = subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def imported(self, name, traces):
+        """A trace made of one Kineto file a rank."""
+        files = []
+        for i, trace in enumerate(traces):
+            files.append(self.path / f"{name}.{i}.json")
+            files[-1].write_text(json.dumps(trace))
+        run = self.path / f"{name}.trace"
+        self.reprise("import", *files, "-o", run)
+        return run
+
+    def two_ranks(self, name="run", gemm_us=(200, 400), **options):
+        return self.imported(name, [kineto(rank, gemm, **options) for rank, gemm in enumerate(gemm_us)])
+
+
+class Analyze(AnalyzeCase):
+    def analysis(self, run, *arguments):
+        return json.loads(self.reprise("analyze", run, "--format", "json", *arguments).stdout)
+
+    def test_first_line_says_where_the_step_goes(self):
+        # Of 2 x 1000 us: compute 200 + 100 and 400 + 100, exposed 300 and 100, the rest idle. Rank 1 comes 200 us
+        # later to the all-reduce.
+        text = self.reprise("analyze", self.two_ranks()).stdout
+        self.assertRegex(text.splitlines()[0],
+                         r"^step 1\.00 ms: 40 % compute, 20 % exposed communication, 40 % idle, of it \d+ % "
+                         r"host-bound; rank 1 is late in 1 of 1 collectives$")
+
+    def test_table_fits_a_screen(self):
+        lines = self.reprise("analyze", self.two_ranks()).stdout.splitlines()
+        self.assertLess(len(lines), 45)
+        self.assertLess(max(map(len, lines)), 140)
+
+    def test_windows_of_ranks_and_steps(self):
+        analysis = self.analysis(self.two_ranks())
+        self.assertEqual(analysis["schema"], "reprise.analyze/1")
+        # Device work spans 20 to 710 us; all of it is launched in the step.
+        for rank, compute, exposed in ((0, 300, 300), (1, 500, 100)):
+            whole = analysis["ranks"][rank]
+            self.assertEqual(whole["rank"], rank)
+            step = whole["steps"][0]
+            self.assertEqual((step["name"], step["duration_ns"]), ("ProfilerStep#1", 1_000_000))
+            for window, length in ((whole, 690), (step, 1000), (step["launched"], 690)):
+                expected = {"window_ns": length, "compute_ns": compute, "communication_ns": exposed, "memory_ns": 0,
+                            "overlapped_ns": 0, "exposed_ns": exposed, "idle_ns": length - compute - exposed}
+                self.assertEqual({key: window[key] for key in expected},
+                                 {key: 1000 * value for key, value in expected.items()})
+                self.assertEqual(sum(window["exclusive"].values()), window["window_ns"])
+
+    def test_idle_by_cause(self):
+        # 520 to 610 us: relu is launched at 600, after the gap began. In the step also before the gemm and after relu.
+        for rank in self.analysis(self.two_ranks())["ranks"]:
+            self.assertEqual(rank["idle"]["host_bound_ns"], 90_000)
+            self.assertEqual(sum(rank["idle"].values()), 90_000)
+            self.assertGreaterEqual(rank["steps"][0]["idle"]["host_bound_ns"], 90_000 + 290_000)
+
+    def test_collectives_and_stragglers(self):
+        analysis = self.analysis(self.two_ranks())
+        (collective,) = analysis["collectives"]
+        # Ring: 2 (n - 1) / n of 4000 bytes in 100 us.
+        expected = {"op": "all-reduce", "group": [0, 1], "bytes": 4000, "ranks": [0, 1], "wait_ns": [200_000, 0],
+                    "transfer_ns": 100_000, "bus_bandwidth_bytes_per_s": 4e7, "missing": []}
+        self.assertEqual({key: collective[key] for key in expected}, expected)
+        late = analysis["stragglers"][0]
+        self.assertEqual((late["rank"], late["late_ns"], late["collectives"], late["last"]), (1, 200_000, 1, 1))
+        self.assertEqual([clock["rank"] for clock in analysis["clocks"]], [0, 1])
+
+    def test_kernels_and_launches(self):
+        analysis = self.analysis(self.two_ranks())
+        kernels = {kernel["name"]: kernel for kernel in analysis["kernels"]}
+        gemm = kernels["void ns::gemm<float>(int)"]
+        self.assertEqual((gemm["count"], gemm["total_ns"], gemm["median_ns"]), (2, 600_000, 200_000))
+        launches = analysis["ranks"][0]["launches"]
+        # Delays: gemm 10, all-reduce 205, relu 10 us.
+        self.assertEqual((launches["launches"], launches["delay_ns"]["median"], launches["delay_ns"]["max"]),
+                         (3, 10_000, 205_000))
+
+    def test_critical_path_covers_the_step_without_gaps(self):
+        analysis = self.analysis(self.two_ranks())
+        path = analysis["critical_path"]
+        for entry, following in zip(path, path[1:]):
+            self.assertEqual(entry["start_ns"] + entry["duration_ns"], following["start_ns"])
+        summary = analysis["critical_path_summary"]
+        self.assertEqual(sum(summary["by_kind_ns"].values()), summary["length_ns"])
+        # Nothing awaits the device: launches and what lies between them make the step.
+        self.assertEqual(summary["length_ns"], 1_000_000)
+        self.assertEqual(summary["by_kind_ns"]["kernel"], 0)
+
+    def test_critical_path_crosses_ranks_where_a_host_awaits_the_device(self):
+        # Rank 0's all-reduce waits for rank 1's gemm: 400 us of it, then 100 us of transfer.
+        analysis = self.analysis(self.two_ranks(synchronize=True))
+        by_kind = analysis["critical_path_summary"]["by_kind_ns"]
+        self.assertEqual((by_kind["kernel"], by_kind["collective"]), (400_000, 100_000))
+        self.assertIn(("void ns::gemm<float>(int)", 1),
+                      [(entry["name"], entry["rank"]) for entry in analysis["critical_path"]])
+
+    def test_one_step_of_several(self):
+        run = self.two_ranks(steps=(1, 2, 3))
+        analysis = self.analysis(run, "--step", 2)
+        self.assertEqual([[step["step"] for step in rank["steps"]] for rank in analysis["ranks"]], [[2], [2]])
+        self.assertEqual(len(analysis["collectives"]), 1)
+        self.assertEqual(analysis["step_time_ns"], 1_000_000)
+        refused = self.reprise("analyze", run, "--step", 9, status=3)
+        self.assertIn("the trace has steps 1 to 3", refused.stderr)
+
+    def test_csv_has_a_row_a_window(self):
+        rows = list(csv.DictReader(io.StringIO(
+            self.reprise("analyze", self.two_ranks(steps=(1, 2)), "--format", "csv").stdout)))
+        self.assertEqual([(row["rank"], row["step"], row["window"]) for row in rows[:5]],
+                         [("0", "", "whole"), ("0", "1", "step_cpu"), ("0", "1", "step_launched"),
+                          ("0", "2", "step_cpu"), ("0", "2", "step_launched")])
+        self.assertEqual(len(rows), 10)
+        self.assertEqual(rows[6]["exposed_ns"], "100000")
+
+    def test_top_cuts_tables(self):
+        run = self.two_ranks(extra=[(f"tiny_{i}", 7, 700, 720 + i, 721 + i, {}) for i in range(9)])
+        self.assertEqual(self.reprise("analyze", run, "--top", 2).stdout.count("tiny_"), 0)
+        self.assertEqual(self.reprise("analyze", run, "--top", 12).stdout.count("tiny_"), 9)
+
+    def test_ranks_that_are_not_recorded_leave_waits_open(self):
+        result = self.reprise("analyze", self.imported("alone", [kineto(0, 200)]))
+        row = next(line for line in result.stdout.splitlines() if line.startswith("all-reduce"))
+        self.assertEqual(row.split()[1:7], ["2", "1", "4.0", "kB", "-", "-"])
+        self.assertIn("Ranks that took part in 1 of 1 collectives are not in the trace", result.stderr)
+
+    def test_timeline_has_all_ranks_and_the_path(self):
+        run = self.two_ranks(steps=(1, 2))
+        out = self.path / "timeline.json"
+        for arguments, gemms in (((), 4), (("--step", 2, "--force"), 2)):
+            self.reprise("analyze", run, "--chrome", out, *arguments)
+            events = json.loads(out.read_text())["traceEvents"]
+            names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+            self.assertEqual([name.split(" of ")[0] for name in names], ["rank 0", "rank 1", "critical path"])
+            on_ranks = [event for event in events if event["ph"] == "X" and event.get("cat") != "critical-path"]
+            self.assertEqual(sum("gemm" in event["name"] for event in on_ranks), gemms)
+            self.assertTrue(any(event["ph"] == "s" for event in events))
+        self.assertIn("--force", self.reprise("analyze", run, "--chrome", out, status=3).stderr)
+
+    def test_same_bytes_every_time(self):
+        run = self.two_ranks(steps=(1, 2))
+        for format_ in ("table", "json", "csv"):
+            first, second = (self.reprise("analyze", run, "--format", format_).stdout for _ in range(2))
+            self.assertEqual(first, second)
+
+    def test_a_trace_without_times_is_refused_politely(self):
+        nodes = {"schema": "1.1.0-chakra.0.0.4", "pid": 1, "time": "2024-01-01 00:00:00", "start_ts": 1, "nodes": [
+            {"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1, "attrs": [
+                {"name": "rf_id", "type": "uint64", "value": 0}, {"name": "tid", "type": "uint64", "value": 1}]},
+            {"id": 2, "name": "aten::add", "ctrl_deps": 1, "inputs": {"values": [], "shapes": [], "types": []},
+             "outputs": {"values": [], "shapes": [], "types": []}, "attrs": [
+                 {"name": "rf_id", "type": "uint64", "value": 1}, {"name": "tid", "type": "uint64", "value": 1}]}]}
+        (self.path / "et.json").write_text(json.dumps(nodes))
+        self.reprise("import", self.path / "et.json", "-o", self.path / "et.trace", "--rank", f"{self.path}/et.json=0")
+        self.assertIn("no times", self.reprise("analyze", self.path / "et.trace", status=3).stderr)
+
+
+class Diff(AnalyzeCase):
+    def diff(self, *arguments, status=0):
+        return json.loads(self.reprise("diff", *arguments, "--format", "json", status=status).stdout)
+
+    def test_a_trace_does_not_differ_from_itself(self):
+        run = self.two_ranks(steps=(1, 2))
+        for by in ("op", "kind", "collective", "phase"):
+            diff = self.diff(run, run, "--by", by, "--fail-above", "0%")
+            self.assertEqual(diff["schema"], "reprise.diff/1")
+            self.assertEqual(diff["step_time_ns"]["change"], 0)
+            self.assertTrue(all(entry["change_ns"] == 0 for entry in diff["entries"]))
+
+    def test_largest_change_first(self):
+        # Gemms grow from 200 + 400 to 300 + 450 us a step, and a softmax of 40 us comes with each.
+        before = self.two_ranks("before")
+        after = self.two_ranks("after", (300, 450), extra=[("softmax", 7, 720, 730, 770, {})])
+        entries = self.diff(before, after)["entries"]
+        by_key = {entry["key"]: entry for entry in entries}
+        self.assertEqual(by_key["softmax"]["status"], "appeared")
+        self.assertEqual(by_key["relu"]["change_ns"], 0)
+        self.assertGreater(by_key["gemm"]["change_ns"], 0)
+        changes = [abs(entry["change_ns"]) for entry in entries]
+        self.assertEqual(changes, sorted(changes, reverse=True))
+
+    def test_fail_above(self):
+        before, after = self.two_ranks("before"), self.two_ranks("after", (210, 420))
+        self.assertEqual(self.diff(before, after, "--fail-above", "2%", status=1)["slower"], ["gemm"])
+        self.assertEqual(self.diff(before, after, "--fail-above", "0.06")["slower"], [])
+        self.assertIn("expected a share", self.reprise("diff", before, after, "--fail-above", "much", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
