@@ -66,7 +66,9 @@ uint64_t hash_of(std::string_view text) {
     mix(word);
   }
   word = 0;
-  std::memcpy(&word, text.data() + at, text.size() - at);
+  if (at < text.size()) {
+    std::memcpy(&word, text.data() + at, text.size() - at);
+  }
   mix(word);
   return hash;
 }
