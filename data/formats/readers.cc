@@ -1,5 +1,9 @@
 // Each reader adds its line here: the more certain its magic, the earlier.
+#include "data/formats/byteps_reader.h"
+#include "data/formats/bytescheduler_reader.h"
 #include "data/formats/chakra_reader.h"
+#include "data/formats/dpro_reader.h"
+#include "data/formats/horovod_reader.h"
 #include "data/formats/kineto_reader.h"
 #include "data/formats/nccl_tests_reader.h"
 #include "data/formats/nsys_reader.h"
@@ -14,13 +18,18 @@ const std::vector<const TraceReader*>& trace_readers() {
       &chakra_reader(),
       &pytorch_et_reader(),
       &nccl_tests_reader(),
+      &horovod_reader(),
+      &bytescheduler_reader(),
+      &byteps_reader(),
       &kineto_reader(),
   };
   return readers;
 }
 
 const std::vector<const DirectoryReader*>& directory_readers() {
-  static const std::vector<const DirectoryReader*> readers = {};
+  static const std::vector<const DirectoryReader*> readers = {
+      &dpro_reader(),
+  };
   return readers;
 }
 

@@ -1,0 +1,142 @@
+#include "data/formats/horovod_events.h"
+
+#include "data/formats/decimal.h"
+#include "data/formats/json_events.h"
+#include "data/formats/json_scan.h"
+
+namespace reprise {
+namespace {
+
+void count_defects(uint8_t defects, FileReport& report) {
+  if (defects & kUnescapedQuote) ++report.repaired["unescaped quote"];
+  if (defects & kControlCharacter) ++report.repaired["control character"];
+  if (defects & kStrayComma) ++report.repaired["stray comma"];
+  if (defects & kBareWord) ++report.repaired["value that is no JSON"];
+}
+
+/// Blocks stop reading an event where its phase is neither X nor M.
+void take_from_block(const KinetoEvent& event, const TimelineVisitor& take) {
+  if (event.phase == 'X' || event.phase == 'M') return take(event);
+  KinetoEvent whole;
+  read_kineto_event(event.text, whole);
+  take(whole);
+}
+
+}  // namespace
+
+Result<bool> read_timeline(ByteSource& source, FileReport& report,
+                           const TimelineVisitor& take) {
+  JsonEventStream stream(source);
+  KinetoBlock block;
+  for (;;) {
+    const Result<JsonEventStream::Piece> piece = stream.next();
+    if (!piece) return pass(piece.error());
+    if (*piece == JsonEventStream::Piece::kEnd) break;
+    if (*piece == JsonEventStream::Piece::kBlock) {
+      const size_t rest = block.read(
+          stream.text(),
+          [&](const KinetoEvent& event) { take_from_block(event, take); });
+      if (rest != KinetoBlock::kAllRead) stream.split_block(rest);
+    } else if (*piece == JsonEventStream::Piece::kEvent) {
+      KinetoEvent event;
+      count_defects(read_kineto_event(stream.text(), event), report);
+      take(event);
+    }
+  }
+  report.bytes += stream.bytes_read();
+  for (const auto& [reason, count] : stream.dropped()) {
+    report.dropped[reason] += count;
+  }
+  for (const auto& [reason, count] : stream.repaired()) {
+    report.repaired[reason] += count;
+  }
+  return stream.has_events();
+}
+
+std::string_view timeline_argument(const KinetoEvent& event,
+                                   std::string_view key) {
+  JsonScanner members(event.text);
+  while (members.next()) {
+    if (members.key() != "args") continue;
+    JsonScanner arguments(members.value());
+    while (arguments.next()) {
+      if (arguments.key() == key) return arguments.value();
+    }
+  }
+  return {};
+}
+
+std::string_view unquoted(std::string_view value) {
+  const bool quoted =
+      value.size() >= 2 && value.front() == '"' && value.back() == '"';
+  return quoted ? value.substr(1, value.size() - 2) : value;
+}
+
+bool starts_as_json(std::string_view head) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (head.starts_with(kByteOrderMark)) {
+    head.remove_prefix(kByteOrderMark.size());
+  }
+  const size_t first = skip_json_space(head, 0);
+  return first < head.size() && (head[first] == '[' || head[first] == '{');
+}
+
+bool read_span(const KinetoEvent& event, FileReport& report,
+               TimelineSpan& span) {
+  const auto start = parse_microseconds(event.start);
+  const auto duration = parse_microseconds(event.duration);
+  if (!start || !duration || *start > kLargestTimeNs - *duration) {
+    ++report.dropped[start ? "no usable duration" : "no usable time"];
+    return false;
+  }
+  if (*duration < 0) {
+    ++report.dropped["end before start"];
+    return false;
+  }
+  span = {*start, *start + *duration};
+  return true;
+}
+
+void count_ignored(const KinetoEvent& event, FileReport& report) {
+  switch (event.phase) {
+    case 'M':
+      ++report.ignored["metadata row"];
+      return;
+    case 'i':
+    case 'I':
+      ++report.ignored["instant event"];
+      return;
+    case 's':
+    case 't':
+    case 'f':
+      ++report.ignored["flow arrow"];
+      return;
+    case 'C':
+      ++report.ignored["counter"];
+      return;
+    default:
+      ++report.dropped["event without a known phase"];
+  }
+}
+
+int64_t elements_of_shape(std::string_view shape) {
+  if (shape.size() < 2) return -1;
+  shape = shape.substr(1, shape.size() - 2);
+  int64_t elements = 1;
+  while (!shape.empty()) {
+    const size_t comma = std::min(shape.find(','), shape.size());
+    std::string_view one = shape.substr(0, comma);
+    shape.remove_prefix(std::min(comma + 1, shape.size()));
+    const size_t first = one.find_first_not_of(' ');
+    if (first == one.npos) continue;
+    one = one.substr(first, one.find_last_not_of(' ') - first + 1);
+    const auto size = parse_integer(one);
+    if (!size || *size < 0 ||
+        __builtin_mul_overflow(elements, *size, &elements)) {
+      return -1;
+    }
+  }
+  return elements;
+}
+
+}  // namespace reprise
