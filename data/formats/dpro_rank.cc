@@ -37,11 +37,28 @@ DproRank::DproRank(TraceSpool& spool, FileReport& report, uint32_t rank,
       tensors_(tensors) {}
 
 void DproRank::add(DproOperations& operations,
-                   const DproCommunication& communication) {
+                   const DproCommunication& communication,
+                   const std::vector<DproExchange>& exchanges,
+                   int64_t next_id) {
+  next_id_ = next_id;
   add_operations(operations);
   add_reductions(communication, operations.steps());
+  add_exchanges(exchanges);
   add_steps(operations.steps());
+  std::stable_sort(
+      members_.begin(), members_.end(), [](const Member& a, const Member& b) {
+        return std::tie(a.step, a.tensor) < std::tie(b.step, b.tensor);
+      });
   add_dependencies(operations);
+}
+
+void DproRank::add_exchanges(const std::vector<DproExchange>& exchanges) {
+  for (const DproExchange& exchange : exchanges) {
+    for (const uint32_t tensor : exchange.tensors) {
+      members_.push_back(
+          {exchange.step, tensor, {exchange.first, exchange.last}});
+    }
+  }
 }
 
 void DproRank::add_operations(const DproOperations& operations) {
@@ -203,10 +220,6 @@ void DproRank::add_reductions(const DproCommunication& communication,
       members_.push_back({reduction.step, tensor, ends});
     }
   }
-  std::stable_sort(
-      members_.begin(), members_.end(), [](const Member& a, const Member& b) {
-        return std::tie(a.step, a.tensor) < std::tie(b.step, b.tensor);
-      });
 }
 
 void DproRank::add_steps(const std::vector<DproStep>& steps) {

@@ -11,6 +11,7 @@
 #include "data/formats/dpro_communication.h"
 #include "data/formats/dpro_graph.h"
 #include "data/formats/dpro_operations.h"
+#include "data/formats/dpro_servers.h"
 #include "data/formats/dpro_tensors.h"
 
 namespace reprise {
@@ -22,8 +23,11 @@ class DproRank {
            uint32_t world_size, const DproGraph& graph,
            const DproTensors& tensors);
 
-  /// Adds everything; `operations` and `communication` are finished.
-  void add(DproOperations& operations, const DproCommunication& communication);
+  /// Adds everything; `operations` and `communication` are finished, and the
+  /// events of `exchanges` are there, with ids below `next_id`.
+  void add(DproOperations& operations, const DproCommunication& communication,
+           const std::vector<DproExchange>& exchanges = {},
+           int64_t next_id = 0);
 
  private:
   /// First and last event of something; -1: not there.
@@ -34,6 +38,7 @@ class DproRank {
   void add_operations(const DproOperations& operations);
   void add_reductions(const DproCommunication& communication,
                       std::vector<DproStep>& steps);
+  void add_exchanges(const std::vector<DproExchange>& exchanges);
   void add_reduction(const DproReduction& reduction,
                      const DproCommunication::Group& group, Ends& ends);
   void add_stage(const DproReduction& reduction, DproStage stage,

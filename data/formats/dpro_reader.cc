@@ -8,6 +8,7 @@
 
 #include "data/formats/decimal.h"
 #include "data/formats/dpro_rank.h"
+#include "data/formats/dpro_servers.h"
 #include "data/formats/json_scan.h"
 
 namespace reprise {
@@ -16,12 +17,16 @@ namespace {
 /// Graphs and metadata are held whole.
 constexpr int64_t kLargestWhole = int64_t{1} << 28;
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
+/// Of BytePS, beside the hosts.
+constexpr const char *kMessages = "comm_timeline.json",
+                     *kServers = "server_timeline.json";
 constexpr std::string_view kTrace = "trace.json.gz", kPlainTrace = "trace.json";
 
 struct RankPlace {
   std::string folder;  ///< Within the listing: "host0/0/", "" for itself.
   std::string host;
   int32_t device = 0;
+  bool first_of_host = true;
 };
 
 size_t depth_of(std::string_view folder) {
@@ -62,7 +67,9 @@ class Layout {
       if (!places.empty() && places.back().folder == folder) continue;
       is_dpro |= has_marks(folder);
       if (depth_of(folder) > kDeepest) return {};
-      places.push_back(place_of(folder));
+      RankPlace place = place_of(folder);
+      place.first_of_host = places.empty() || places.back().host != place.host;
+      places.push_back(std::move(place));
       if (depth_of(folder) != depth_of(places[0].folder)) return {};
     }
     return is_dpro ? places : std::vector<RankPlace>{};
@@ -84,7 +91,7 @@ class Layout {
     const auto device = parse_integer(part_of_path(whole, 0));
     const bool fits = device && *device >= 0 && *device <= INT16_MAX;
     return {folder, part_of_path(whole, 1),
-            fits ? static_cast<int32_t>(*device) : 0};
+            fits ? static_cast<int32_t>(*device) : 0, true};
   }
 
   const DirectoryListing& listing_;
@@ -131,9 +138,12 @@ class RankImport {
     read("comm_detail.json",
          [&](ByteSource& source) { return communication.read_chunks(source); });
     communication.finish();
+    int64_t next_id = 0;
+    const std::vector<DproExchange> exchanges =
+        exchange(operations, local, world_size, next_id);
     DproRank(spool, part_.report, local, world_size, shared.graph,
              shared.tensors)
-        .add(operations, communication);
+        .add(operations, communication, exchanges, next_id);
     describe(operations, communication, over_servers, spool.rank(local));
     return {};
   }
@@ -147,14 +157,17 @@ class RankImport {
   /// A file that is damaged loses what is bad; that is counted.
   template <typename Read>
   void read(const std::string& file, Read&& use) {
-    if (!layout_.has(place_.folder + file)) return;
+    if (layout_.has(place_.folder + file)) read_at(path_of(file), use);
+  }
+
+  template <typename Read>
+  void read_at(const std::string& path, Read&& use) {
     const Status done = visit_inputs(
-        path_of(file),
-        [&](InputFile& input) -> Status { return use(*input.source); });
+        path, [&](InputFile& input) -> Status { return use(*input.source); });
     if (done) return;
     ++part_.report.dropped["unreadable file"];
     part_.report.missing.push_back(
-        file + " could not be read whole: " + done.error().message);
+        path + " could not be read whole: " + done.error().message);
   }
 
   std::string whole(const std::string& file) {
@@ -167,6 +180,19 @@ class RankImport {
       return {};
     });
     return text;
+  }
+
+  /// Messages of the host to servers, which its first GPU sends.
+  std::vector<DproExchange> exchange(const DproOperations& operations,
+                                     uint32_t rank, uint32_t world_size,
+                                     int64_t& next_id) {
+    const auto worker = number_at_end(place_.host);
+    if (!place_.first_of_host || !worker || !layout_.has(kMessages)) return {};
+    DproMessages messages(*part_.spool, part_.report, rank, *worker, world_size,
+                          operations, next_id);
+    read_at(listing_.path + "/" + kMessages,
+            [&](ByteSource& source) { return messages.read(source); });
+    return messages.finish();
   }
 
   void learn(Shared& shared) {
@@ -252,7 +278,7 @@ class DproReader final : public DirectoryReader {
     const Layout layout(directory);
     const std::vector<RankPlace> places = layout.ranks();
     const auto world_size = static_cast<uint32_t>(places.size());
-    const bool over_servers = layout.has("comm_timeline.json");
+    const bool over_servers = layout.has(kMessages);
     Shared shared;
     for (uint32_t rank = 0; rank < world_size; ++rank) {
       DirectoryPart part;
@@ -266,7 +292,35 @@ class DproReader final : public DirectoryReader {
       if (!part.report.refused.empty()) part.spool.reset();
       parts.push_back(std::move(part));
     }
+    if (layout.has(kServers)) {
+      read_servers(directory.path + "/" + kServers, spool_directory, world_size,
+                   parts);
+    }
     return {};
+  }
+
+ private:
+  static void read_servers(const std::string& path,
+                           const std::string& spool_directory,
+                           uint32_t first_server,
+                           std::vector<DirectoryPart>& parts) {
+    DirectoryPart part;
+    part.spool.emplace(spool_directory);
+    part.report.path = path;
+    part.report.dialect = "byteps servers";
+    const Status read = visit_inputs(path, [&](InputFile& input) -> Status {
+      return read_dpro_servers(*input.source, first_server, *part.spool,
+                               part.report);
+    });
+    if (!read) {
+      ++part.report.dropped["unreadable file"];
+      part.report.missing.push_back(read.error().message);
+    }
+    if (part.spool->event_count() == 0) {
+      part.report.refused = "no event in it is one that a trace keeps";
+      part.spool.reset();
+    }
+    parts.push_back(std::move(part));
   }
 };
 
