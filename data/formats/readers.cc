@@ -5,6 +5,8 @@
 #include "data/formats/dpro_reader.h"
 #include "data/formats/horovod_reader.h"
 #include "data/formats/kineto_reader.h"
+#include "data/formats/nccl_inspector_reader.h"
+#include "data/formats/nccl_profiler_reader.h"
 #include "data/formats/nccl_tests_reader.h"
 #include "data/formats/nsys_reader.h"
 #include "data/formats/pytorch_et_reader.h"
@@ -17,6 +19,8 @@ const std::vector<const TraceReader*>& trace_readers() {
       &nsys_reader(),
       &chakra_reader(),
       &pytorch_et_reader(),
+      &nccl_profiler_reader(),
+      &nccl_inspector_reader(),
       &nccl_tests_reader(),
       &horovod_reader(),
       &bytescheduler_reader(),
