@@ -72,6 +72,7 @@ void set_clock(const ClockReading& first, const ClockReading& last,
                RankInfo& rank) {
   const int64_t elapsed = std::max<int64_t>(last.at_ns - first.at_ns, 1);
   rank.clock_offset_ns = first.offset_ns;
+  rank.clock_reference_ns = first.at_ns;
   rank.clock_drift_ppm = 1e6 *
                          static_cast<double>(last.offset_ns - first.offset_ns) /
                          static_cast<double>(elapsed);
