@@ -163,8 +163,7 @@ class ReplayCommand : public Command {
         ->required();
     app.add_option("--plan", plan_path_,
                    "plan to predict (default: the recorded one)");
-    app.add_option("--what-if", what_ifs_,
-                   fmt::format("{} (repeatable)", kWhatIfForms))
+    app.add_option("--what-if", what_ifs_, "change something (repeatable)")
         ->expected(1)
         ->take_all();
     app.add_option("--step", step_, "only this step (of an imported trace)");
@@ -177,6 +176,7 @@ class ReplayCommand : public Command {
                    ".json.gz)");
     app.add_flag("--force", force_, "replace an existing timeline");
     add_format_flag(app, format_);
+    app.footer(fmt::format("What-ifs: {}", kWhatIfForms));
   }
 
   Result<int> run() override {

@@ -11,6 +11,7 @@
 
 #include "cli/replay_imported.h"
 #include "replay/analysis.h"
+#include "replay/kernel_name.h"
 
 namespace reprise {
 namespace {
@@ -117,6 +118,13 @@ Table steps_table(const ImportedReplay& replay) {
   return table;
 }
 
+/// For people, who have not read what the kinds are called.
+std::string_view words_for(TracePathKind kind) {
+  if (kind == TracePathKind::kHost) return "host ops";
+  if (kind == TracePathKind::kRange) return "host between ops";
+  return name_of(kind);
+}
+
 using KindTimes = std::array<int64_t, kTracePathKinds>;
 
 KindTimes time_by_kind(const TraceReplay& replay) {
@@ -125,6 +133,33 @@ KindTimes time_by_kind(const TraceReplay& replay) {
     times[static_cast<size_t>(entry.kind)] += entry.duration_ns;
   }
   return times;
+}
+
+/// What the path spends most on, by kind, name and rank.
+std::string path_names_text(const Trace& trace, const TraceReplay& replay) {
+  using Name = std::tuple<TracePathKind, std::string, uint32_t>;
+  std::map<Name, int64_t> names;
+  for (const TracePathEntry& entry : replay.critical_path) {
+    names[{entry.kind, trace.text(trace.events[entry.event].name),
+           entry.rank}] += entry.duration_ns;
+  }
+  std::vector<std::pair<int64_t, Name>> top;
+  for (const auto& [name, time_ns] : names) top.emplace_back(-time_ns, name);
+  std::sort(top.begin(), top.end());
+  top.resize(std::min(top.size(), kTopNames));
+  std::string text;
+  for (const auto& [time_ns, named] : top) {
+    const auto& [kind, name, rank] = named;
+    const bool kernel =
+        kind == TracePathKind::kKernel || kind == TracePathKind::kCollective;
+    text += fmt::format("{:>10}  {} {}{} (rank {})\n", time_text(-time_ns),
+                        words_for(kind),
+                        kind == TracePathKind::kUnexplained ? "before " : "",
+                        kernel ? short_kernel_name(name, kNameWidth)
+                               : name.substr(0, kNameWidth),
+                        rank);
+  }
+  return text;
 }
 
 std::string path_text(const Trace& trace, const TraceReplay& replay) {
@@ -141,26 +176,9 @@ std::string path_text(const Trace& trace, const TraceReplay& replay) {
   for (const auto& [time_ns, kind] : kinds) {
     text += fmt::format("{} {} {}", kind == kinds[0].second ? "" : " +",
                         share_text(ratio(-time_ns, whole_ns)),
-                        name_of(static_cast<TracePathKind>(kind)));
+                        words_for(static_cast<TracePathKind>(kind)));
   }
-  using Name = std::tuple<std::string, std::string, uint32_t>;
-  std::map<Name, int64_t> names;
-  for (const TracePathEntry& entry : replay.critical_path) {
-    names[{std::string(name_of(entry.kind)),
-           trace.text(trace.events[entry.event].name), entry.rank}] +=
-        entry.duration_ns;
-  }
-  std::vector<std::pair<int64_t, Name>> top;
-  for (const auto& [name, time_ns] : names) top.emplace_back(-time_ns, name);
-  std::sort(top.begin(), top.end());
-  text += "\n";
-  for (size_t i = 0; i < std::min(kTopNames, top.size()); ++i) {
-    const auto& [kind, name, rank] = top[i].second;
-    text += fmt::format("{:>10}  {} {}{} (rank {})\n", time_text(-top[i].first),
-                        kind, kind == "unexplained" ? "before " : "",
-                        name.substr(0, kNameWidth), rank);
-  }
-  return text;
+  return text + "\n" + path_names_text(trace, replay);
 }
 
 Json path_json(const Trace& trace, const TraceReplay& replay) {

@@ -78,6 +78,19 @@ void find_widest_ranges(GraphDraft& draft) {
   }
 }
 
+tl::unexpected<Error> no_such_step(const GraphDraft& draft) {
+  const std::vector<StepMark>& steps = draft.trace.steps;
+  if (steps.empty()) {
+    return fail(ErrorKind::kInvalid, "step {}: the trace marks no steps",
+                draft.window.step);
+  }
+  const auto [first, last] = std::minmax_element(
+      steps.begin(), steps.end(),
+      [](const StepMark& a, const StepMark& b) { return a.step < b.step; });
+  return fail(ErrorKind::kInvalid, "step {}: the trace has steps {} to {}",
+              draft.window.step, first->step, last->step);
+}
+
 // The window of each rank, and the steps in it.
 Status find_windows(GraphDraft& draft) {
   for (const StepMark& mark : draft.trace.steps) {
@@ -93,8 +106,7 @@ Status find_windows(GraphDraft& draft) {
       });
   if (draft.window.all()) return {};
   if (draft.steps.empty()) {
-    return fail(ErrorKind::kInvalid, "no rank of the trace has a step {}",
-                draft.window.step);
+    return no_such_step(draft);
   }
   for (RankDraft& rank : draft.ranks) rank.start_ns = rank.end_ns = kLatest;
   for (const TraceGraph::Span& step : draft.steps) {
@@ -218,9 +230,9 @@ size_t lane_of(const GraphDraft& draft, const DraftNode& node) {
 }
 
 // A row's nodes follow each other in order of the earliest start that
-// dependencies allow.
-void schedule_untimed(GraphDraft& draft, const Meetings& meetings,
-                      const std::vector<TraceGraph::Span>& ranks) {
+// dependencies allow. Returns how many cycles of those were opened.
+int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
+                         const std::vector<TraceGraph::Span>& ranks) {
   std::vector<uint32_t> places;
   const TraceGraph free = pack_graph(draft, meetings, ranks, places);
   const TraceTimes times = evaluate(free);
@@ -245,6 +257,7 @@ void schedule_untimed(GraphDraft& draft, const Meetings& meetings,
       }
     }
   }
+  return free.cycles_repaired;
 }
 
 // Ranks without times cannot be set beside ranks with them.
@@ -352,9 +365,10 @@ TraceGraph finish(GraphDraft& draft) {
     }
   }
   const Meetings meetings = find_meetings(draft);
-  if (!timed) schedule_untimed(draft, meetings, ranks);
+  const int64_t repaired = timed ? 0 : schedule_untimed(draft, meetings, ranks);
   std::vector<uint32_t> places;
   TraceGraph graph = pack_graph(draft, meetings, std::move(ranks), places);
+  graph.cycles_repaired += repaired;
   graph.timed = timed;
   price_transfers(draft.matching, graph);
   graph.notes = notes_of(draft.tally, graph.cycles_repaired);

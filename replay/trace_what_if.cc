@@ -23,6 +23,11 @@ const Event& event_of(const Trace& trace, const TraceGraph& graph,
   return trace.events[graph.event[node]];
 }
 
+bool is_host(const Trace& trace, const TraceGraph& graph, size_t node) {
+  const uint32_t stream = event_of(trace, graph, node).stream;
+  return trace.streams[stream].kind != StreamKind::kDeviceStream;
+}
+
 // A transfer is latency, waiting for ranks that are not here, and the wire.
 int64_t edited_transfer(const WhatIf& what_if, int64_t duration_ns,
                         const TraceGraph::Transfer& transfer) {
@@ -123,9 +128,25 @@ Status scale_one_rank(const WhatIf& what_if, const Trace& trace,
               what_if.rank, trace.ranks.size());
 }
 
-bool is_host(const Trace& trace, const TraceGraph& graph, size_t node) {
-  const uint32_t stream = event_of(trace, graph, node).stream;
-  return trace.streams[stream].kind != StreamKind::kDeviceStream;
+// All device work but collectives; or all host work and the named time around
+// it, while gaps that nothing explains stay.
+Status scale_side(const WhatIf& what_if, const Trace& trace,
+                  TraceGraph& graph) {
+  const bool host = what_if.kind == WhatIfKind::kHost;
+  bool any = false;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0 || is_host(trace, graph, node) != host) {
+      continue;
+    }
+    any = true;
+    graph.duration_ns[node] = scaled(graph.duration_ns[node], what_if.factor);
+    const int64_t named_ns = graph.named_ns[node];
+    graph.named_ns[node] = scaled(named_ns, what_if.factor);
+    graph.gap_ns[node] += graph.named_ns[node] - named_ns;
+  }
+  if (any) return {};
+  return fail(ErrorKind::kInvalid, "--what-if {}: the trace has no {} work",
+              host ? "host" : "device", host ? "host" : "device");
 }
 
 // The lower one of two in the middle: of two ranks, one is the straggler.
@@ -231,6 +252,9 @@ Status apply_what_if(const WhatIf& what_if, const Trace& trace,
       return scale_events(what_if, trace, graph);
     case WhatIfKind::kRank:
       return scale_one_rank(what_if, trace, graph);
+    case WhatIfKind::kDevice:
+    case WhatIfKind::kHost:
+      return scale_side(what_if, trace, graph);
     case WhatIfKind::kLaunch:
       return scale_launches(what_if, trace, graph);
     case WhatIfKind::kStraggler:

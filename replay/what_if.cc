@@ -46,6 +46,10 @@ Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
         target == "launch" ? WhatIfKind::kLaunch : WhatIfKind::kLatency;
     return what_if;
   }
+  if (target == "device" || target == "host") {
+    what_if.kind = target == "host" ? WhatIfKind::kHost : WhatIfKind::kDevice;
+    return what_if;
+  }
   if (target == "ranks") {
     return fail(ErrorKind::kUnsupported,
                 "--what-if '{}': the number of ranks cannot be changed", text);
@@ -131,7 +135,7 @@ double median(std::vector<double> values) {
 
 const char* const kWhatIfForms =
     "bandwidth=2x, latency=0.5x, latency=50us, op:REGEX=0.5x, rank:N=1.2x, "
-    "launch=0, straggler=none, overlap=ideal";
+    "device=0.5x, host=0.5x, launch=0, straggler=none, overlap=ideal";
 
 Result<WhatIf> parse_what_if(std::string_view text) {
   if (const auto whole = parse_whole(text)) return *whole;
@@ -196,6 +200,11 @@ Status apply_what_if(const WhatIf& what_if, const Module* module,
       return fail(ErrorKind::kUnsupported,
                   "--what-if overlap=ideal is for imported traces; for a "
                   "program, `reprise optimize` seeks the order");
+    case WhatIfKind::kDevice:
+    case WhatIfKind::kHost:
+      return fail(ErrorKind::kUnsupported,
+                  "--what-if device and host are for imported traces; for a "
+                  "program, op:.=0.5x changes all of its ops");
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:
       break;

@@ -18,6 +18,8 @@ enum class WhatIfKind : uint8_t {
   kOp,         ///< "op:REGEX=0.5x": time of units with a matching op or name.
   kRank,       ///< "rank:1=1.2x": compute time of one rank (of an imported
                ///< trace: all that it does itself, on the host too).
+  kDevice,     ///< "device=0.5x": all device work but collectives.
+  kHost,       ///< "host=0.5x": what host threads do, and their named ranges.
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.
   kStraggler,  ///< "straggler=none": no rank slower than the median one.
   kOverlap,    ///< "overlap=ideal": nothing but collectives waits for one.
@@ -44,7 +46,7 @@ void apply_what_if(const WhatIf& what_if, CostModel& costs);
 /// names the ops of a unit.
 /// Errors: kInvalid when nothing matches, or the rank does not exist;
 /// kUnsupported for kOverlap, which a schedule's dependencies leave no room
-/// for.
+/// for, and for kDevice and kHost, which it does not tell apart.
 Status apply_what_if(const WhatIf& what_if, const Module* module,
                      PricedSchedule& priced);
 
