@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "data/formats/bytescheduler_reader.h"
+#include "data/formats/import.h"
+#include "tests/testing/read_input.h"
+
+namespace reprise {
+namespace {
+
+// The second tensor overtakes the first; one communication is left open.
+constexpr const char* kTimeline =
+    R"([{"ph": "M", "args": {"name": "w0"}, "pid": 0, "name": "process_name"}, )"
+    R"({"ph": "B", "pid": 0, "ts": 1, "name": "INITCOMMUNICATION"}, )"
+    R"({"ph": "E", "pid": 0, "ts": 5, "name": "INITCOMMUNICATION"}, )"
+    R"({"ph": "M", "args": {"name": "w1"}, "pid": 1, "name": "process_name"}, )"
+    R"({"ph": "B", "pid": 0, "ts": 10, "name": "PUSH_PULLQUEUE"}, )"
+    R"({"ph": "B", "pid": 1, "ts": 11, "name": "PUSH_PULLQUEUE"}, )"
+    R"({"ph": "B", "pid": 0, "ts": 12, "name": "PUSH_PULLCOMMUNICATION"}, )"
+    R"({"ph": "E", "pid": 1, "ts": 13, "name": "PUSH_PULLQUEUE"}, )"
+    R"({"ph": "B", "pid": 1, "ts": 13, "name": "PUSH_PULLCOMMUNICATION"}, )"
+    R"({"ph": "E", "pid": 0, "ts": 14, "name": "PUSH_PULLQUEUE"}, )"
+    R"({"ph": "E", "pid": 1, "ts": 20, "name": "PUSH_PULLCOMMUNICATION"}, )";
+
+TEST(ByteScheduler, MatchesOverlappingBeginsAndEndsByName) {
+  ReadInput input = read_input(bytescheduler_reader(), kTimeline);
+  ASSERT_TRUE(input.recognized);
+  ASSERT_TRUE(input.status);
+  const Trace trace = input.gather();
+  // INIT, two queues (10 to 14 and 11 to 13) and one communication.
+  ASSERT_EQ(trace.events.size(), 4U);
+  EXPECT_EQ(trace.events[0].kind, EventKind::kOther);
+  EXPECT_EQ(trace.events[1].end_ns - trace.events[1].start_ns, 4'000);
+  EXPECT_EQ(trace.events[2].end_ns - trace.events[2].start_ns, 2'000);
+  const Event& communication = trace.events[3];
+  EXPECT_EQ(communication.kind, EventKind::kCollective);
+  EXPECT_EQ(communication.start_ns, 13'000);
+  EXPECT_EQ(communication.end_ns, 20'000);
+  EXPECT_EQ(trace.streams[communication.stream].name, "w1");
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(communication.detail)].op,
+            "all-reduce");
+  EXPECT_EQ(input.report.dropped.at("begin without an end"), 1);
+}
+
+TEST(ByteScheduler, ReadsARealTimelineWhole) {
+  const std::string path = REPRISE_SOURCE_DIR
+      "/../shared/traces/bytescheduler/mxnet_vgg16/timeline_worker.json";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
+  ReadInput input =
+      read_input(bytescheduler_reader(), bytes_of_member(path, ""));
+  ASSERT_TRUE(input.recognized);
+  const Trace trace = input.gather();
+  // 2302 events in the file (MANIFEST.tsv): rows of metadata, and begins and
+  // ends that each make half an event, or are left open.
+  int64_t halves = 2 * std::ssize(trace.events);
+  for (const auto& [reason, count] : input.report.dropped) halves += count;
+  EXPECT_EQ(halves + input.report.ignored.at("metadata row"), 2302);
+  EXPECT_GT(input.report.collectives, 500);
+}
+
+}  // namespace
+}  // namespace reprise
