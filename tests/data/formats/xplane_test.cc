@@ -1,0 +1,389 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/file.h"
+#include "data/formats/import.h"
+#include "data/formats/xplane_reader.h"
+#include "tests/testing/proto_writer.h"
+#include "tests/testing/read_input.h"
+
+namespace reprise {
+namespace {
+
+const std::string kShared =
+    std::string(REPRISE_SOURCE_DIR) + "/../shared/traces/xplane/";
+const std::string kCorpus =
+    std::string(REPRISE_SOURCE_DIR) + "/tests/fuzz/corpus/xplane/";
+
+/// An XPlane whose events' names and statistics' names count from 1.
+class Plane {
+ public:
+  explicit Plane(std::string_view name) { proto_.bytes(2, name); }
+
+  uint64_t event(std::string_view name, std::string_view display = {}) {
+    ProtoWriter metadata;
+    ++events_;
+    metadata.varint(1, events_).bytes(2, name);
+    if (!display.empty()) metadata.bytes(4, display);
+    proto_.message(4, ProtoWriter().varint(1, events_).message(2, metadata));
+    return events_;
+  }
+  uint64_t stat(std::string_view name) {
+    ++stats_;
+    const ProtoWriter metadata = ProtoWriter().varint(1, stats_).bytes(2, name);
+    proto_.message(5, ProtoWriter().varint(1, stats_).message(2, metadata));
+    return stats_;
+  }
+  void line(std::string_view name, uint64_t timestamp_ns,
+            const std::vector<ProtoWriter>& events, uint64_t id = 1) {
+    ProtoWriter writer;
+    writer.varint(1, id).bytes(2, name).varint(3, timestamp_ns);
+    for (const ProtoWriter& one : events) writer.message(4, one);
+    proto_.message(3, writer);
+  }
+  const ProtoWriter& proto() const { return proto_; }
+
+ private:
+  ProtoWriter proto_;
+  uint64_t events_ = 0, stats_ = 0;
+};
+
+ProtoWriter event(uint64_t metadata, uint64_t offset_ps, uint64_t duration_ps) {
+  return ProtoWriter()
+      .varint(1, metadata)
+      .varint(2, offset_ps)
+      .varint(3, duration_ps);
+}
+
+ProtoWriter number(uint64_t stat, uint64_t value) {
+  return ProtoWriter().varint(1, stat).varint(4, value);
+}
+
+ProtoWriter reference(uint64_t stat, uint64_t to) {
+  return ProtoWriter().varint(1, stat).varint(7, to);
+}
+
+std::string space(const std::vector<Plane>& planes) {
+  ProtoWriter writer;
+  for (const Plane& plane : planes) writer.message(1, plane.proto());
+  return writer.bytes(4, "host0").text();
+}
+
+int64_t count_kind(const Trace& trace, EventKind kind) {
+  return std::count_if(trace.events.begin(), trace.events.end(),
+                       [&](const Event& event) { return event.kind == kind; });
+}
+
+int64_t sum_of_kind(const Trace& trace, EventKind kind) {
+  int64_t sum = 0;
+  for (const Event& one : trace.events) {
+    if (one.kind == kind) sum += one.end_ns - one.start_ns;
+  }
+  return sum;
+}
+
+const Event* find_event(const Trace& trace, std::string_view name) {
+  for (const Event& one : trace.events) {
+    if (trace.text(one.name) == name) return &one;
+  }
+  return nullptr;
+}
+
+/// A stream at 1,000 ns: a kernel from 5,000 ps for 2,500 ps runs from 1,005 to
+/// 1,007 ns, each rounded down.
+TEST(Xplane, RoundsPicosecondsDown) {
+  Plane gpu("/device:GPU:0");
+  const uint64_t kernel = gpu.event("fusion");
+  gpu.line("Stream #16(Compute)", 1000,
+           {event(kernel, 5000, 2500), event(kernel, 7999, 2)}, 16);
+  ReadInput input = read_input(xplane_reader(), space({gpu}));
+  ASSERT_TRUE(input.recognized);
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  ASSERT_EQ(trace.events.size(), 2U);
+  EXPECT_EQ(trace.events[0].start_ns, 1005);
+  EXPECT_EQ(trace.events[0].end_ns, 1007);
+  EXPECT_EQ(trace.events[1].start_ns, 1007);
+  EXPECT_EQ(trace.events[1].end_ns, 1008);
+  EXPECT_EQ(trace.ranks[0].host, "host0");
+  EXPECT_EQ(trace.ranks[0].device, "GPU:0");
+  EXPECT_EQ(trace.ranks[0].clock_domain, "capture");
+  ASSERT_EQ(trace.streams.size(), 1U);
+  EXPECT_EQ(trace.streams[0].number, 16);
+  EXPECT_EQ(trace.streams[0].device, 0);
+}
+
+/// Two GPUs with kernels are two ranks; calls go to the rank whose device did
+/// their work, what has none to the first.
+TEST(Xplane, EachDeviceWithKernelsIsARank) {
+  ReadInput input = read_input(
+      xplane_reader(), read_file(kCorpus + "two_gpus.xplane.pb").value());
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  ASSERT_EQ(trace.ranks.size(), 2U);
+  EXPECT_EQ(trace.ranks[1].device, "NVIDIA GPU:1");
+  // A fusion, an all-reduce and a copy each; the module's span; and on the host
+  // two launches and PjRtExecute.
+  EXPECT_EQ(count_kind(trace, EventKind::kCompute), 2);
+  EXPECT_EQ(count_kind(trace, EventKind::kCollective), 2);
+  EXPECT_EQ(count_kind(trace, EventKind::kCopy), 2);
+  EXPECT_EQ(count_kind(trace, EventKind::kAnnotation), 2);
+  EXPECT_EQ(count_kind(trace, EventKind::kRuntime), 2);
+  EXPECT_EQ(count_kind(trace, EventKind::kHostOp), 1);
+  for (const Event& one : trace.events) {
+    if (one.kind != EventKind::kRuntime) continue;
+    EXPECT_EQ(one.rank, one.correlation == 7 ? 0U : 1U);
+  }
+  EXPECT_EQ(input.report.kernels, 4);
+  EXPECT_EQ(input.report.collectives, 2);
+  EXPECT_EQ(input.report.steps, 2);
+  ASSERT_EQ(trace.steps.size(), 2U);
+  EXPECT_EQ(trace.steps[0].step, 4);
+  EXPECT_EQ(trace.steps[0].end_ns - trace.steps[0].start_ns, 7);
+  EXPECT_EQ(input.report.ignored.at("event of a derived line"), 2);
+  EXPECT_EQ(input.report.ignored.at("call of a Python function"), 1);
+  EXPECT_EQ(input.report.ignored.at("instant on a host thread"), 1);
+  // The profile's start is known, so times count from the epoch.
+  EXPECT_EQ(trace.ranks[0].clock_domain, "epoch");
+  EXPECT_EQ(find_event(trace, "fusion")->start_ns,
+            1757516928109201518 + 1000 + 5);
+  EXPECT_EQ(find_event(trace, "MemcpyH2D")->bytes, 64);
+}
+
+/// The program says what the kernel's name does not: %w all-reduces f32[4]
+/// in groups of two.
+TEST(Xplane, KeepsProgramsAndDescribesTheirCollectives) {
+  Plane metadata("/host:metadata");
+  const std::string proto =
+      read_file(std::string(REPRISE_SOURCE_DIR) +
+                "/tests/fuzz/corpus/hlo_proto/step.hlo.pb")
+          .value();
+  ProtoWriter entry;
+  entry.varint(1, 3).message(
+      2, ProtoWriter()
+             .bytes(2, "jit_step(3)")
+             .message(5, ProtoWriter().varint(1, 1).bytes(6, proto)));
+  ProtoWriter plane;
+  plane.bytes(2, "/host:metadata").message(4, entry);
+  Plane gpu("/device:GPU:0");
+  const uint64_t kernel =
+      gpu.event("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)");
+  const uint64_t op = gpu.stat("hlo_op"), module = gpu.stat("hlo_module");
+  const uint64_t program = gpu.stat("program_id");
+  const uint64_t w = gpu.stat("w"), step = gpu.stat("jit_step");
+  gpu.line("Stream #2", 10,
+           {event(kernel, 0, 4000)
+                .message(4, reference(op, w))
+                .message(4, reference(module, step))
+                .message(4, number(program, 3))});
+  ReadInput input = read_input(
+      xplane_reader(),
+      ProtoWriter().message(1, plane).message(1, gpu.proto()).text());
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  ASSERT_EQ(trace.modules.size(), 1U);
+  EXPECT_TRUE(
+      trace.modules.at("jit_step(3)").starts_with("HloModule jit_step"));
+  ASSERT_EQ(trace.events.size(), 1U);
+  EXPECT_EQ(trace.events[0].kind, EventKind::kCollective);
+  EXPECT_EQ(trace.events[0].bytes, 16);
+  const CollectiveInfo& info =
+      trace.collectives.at(static_cast<size_t>(trace.events[0].detail));
+  EXPECT_EQ(info.op, "all-reduce");
+  EXPECT_EQ(info.data_type, "f32");
+  EXPECT_EQ(info.group_size, 2);
+  EXPECT_EQ(info.input_elements, 4);
+  EXPECT_EQ(
+      trace.text(StringId{static_cast<uint32_t>(trace.events[0].attributes)}),
+      R"({"hlo_op":"w","hlo_module":"jit_step","program_id":3})");
+}
+
+/// A TPU has no streams: its XLA Ops are what ran, and a loop's span is that
+/// of the operations inside.
+TEST(Xplane, OperationsOfATpuAreItsWork) {
+  ReadInput input =
+      read_input(xplane_reader(), read_file(kCorpus + "tpu.xplane.pb").value());
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  EXPECT_EQ(find_event(trace, "while.3")->kind, EventKind::kAnnotation);
+  EXPECT_EQ(find_event(trace, "fusion.1")->kind, EventKind::kCompute);
+  const Event* gather = find_event(trace, "all-gather-start.2");
+  ASSERT_NE(gather, nullptr);
+  EXPECT_EQ(gather->kind, EventKind::kCollective);
+  EXPECT_EQ(trace.collectives.at(static_cast<size_t>(gather->detail)).op,
+            "all-gather");
+  // Its times count from the epoch by themselves.
+  EXPECT_EQ(trace.ranks[0].clock_domain, "epoch");
+  EXPECT_EQ(trace.events[0].start_ns, 1757516928109201518);
+}
+
+TEST(Xplane, StepsOfTheHostCountWhereDevicesHaveNone) {
+  Plane gpu("/device:GPU:0");
+  gpu.line("Stream #1(Kernel)", 10, {event(gpu.event("k"), 0, 1000)});
+  Plane host("/host:CPU");
+  const uint64_t train = host.event("train");
+  const uint64_t step = host.stat("step_num");
+  host.line("python", 10,
+            {event(train, 0, 5000).message(4, number(step, 11)),
+             event(train, 5000, 5000).message(4, number(step, 12))});
+  ReadInput input = read_input(xplane_reader(), space({gpu, host}));
+  const Trace trace = input.gather();
+  ASSERT_EQ(trace.steps.size(), 2U);
+  EXPECT_EQ(trace.steps[0].step, 11);
+  EXPECT_EQ(trace.steps[1].start_ns, 15);
+  EXPECT_EQ(trace.steps[1].end_ns, 20);
+}
+
+TEST(Xplane, CountsWhatItCannotPlace) {
+  Plane gpu("/device:GPU:0");
+  const uint64_t kernel = gpu.event("k");
+  gpu.line("Stream #1(Kernel)", 10,
+           {event(kernel, 0, 1000), event(kernel, 0, ~uint64_t{0}),
+            event(kernel, uint64_t{1} << 62, uint64_t{1} << 62),
+            ProtoWriter().varint(1, kernel).varint(5, 12),
+            ProtoWriter().varint(1, kernel).raw_varint(7)});
+  ReadInput input = read_input(xplane_reader(), space({gpu}));
+  ASSERT_TRUE(input.status.has_value());
+  EXPECT_EQ(input.gather().events.size(), 1U);
+  EXPECT_EQ(input.report.dropped.at("time out of range"), 2);
+  EXPECT_EQ(input.report.dropped.at("damaged event"), 1);
+  EXPECT_EQ(input.report.ignored.at("count without a time"), 1);
+}
+
+TEST(Xplane, ACutFileGivesThePlanesBefore) {
+  Plane gpu("/device:GPU:0");
+  gpu.line("Stream #1(Kernel)", 10, {event(gpu.event("k"), 0, 1000)});
+  const std::string whole = space({gpu, gpu});
+  ReadInput input =
+      read_input(xplane_reader(), whole.substr(0, whole.size() - 20));
+  ASSERT_TRUE(input.status.has_value());
+  EXPECT_EQ(input.gather().events.size(), 1U);
+  EXPECT_EQ(input.report.dropped.at("rest of a damaged file"), 1);
+}
+
+TEST(Xplane, RefusesWhatHoldsNothing) {
+  ReadInput input =
+      read_input(xplane_reader(), space({Plane("/device:GPU:0")}));
+  EXPECT_EQ(input.report.refused,
+            "a profile without events: neither a device nor a host did "
+            "anything");
+  EXPECT_FALSE(read_input(xplane_reader(), "HloModule m").recognized);
+  EXPECT_FALSE(read_input(xplane_reader(), "").recognized);
+}
+
+/// Bytes above 127 as U+FFFD, as an editor or `decode(errors="replace")`
+/// leaves them.
+TEST(Xplane, TellsAConversionToTextFromOtherDamage) {
+  for (const std::string& path :
+       {kCorpus + "mangled.xplane.pb",
+        kShared + "corrupt_utf8_mangled_tpu/tpu_inference_2.xplane.pb"}) {
+    const auto bytes = read_file(path);
+    if (!bytes) GTEST_SKIP() << "no recorded traces beside the checkout";
+    ReadInput input = read_input(xplane_reader(), *bytes);
+    EXPECT_TRUE(input.recognized) << path;
+    EXPECT_NE(input.report.refused.find("UTF-8 text conversion"),
+              std::string::npos)
+        << path;
+  }
+}
+
+struct Expected {
+  std::string file;
+  int64_t records, device_work, kernels;
+  uint32_t ranks;
+  int64_t steps;
+  size_t modules;
+  int64_t kernel_ns, copy_ns;
+};
+
+/// Records and device work are those of MANIFEST.tsv; sums of the streams'
+/// kernels and copies were taken from the messages by an independent decoder,
+/// end and start rounded down to ns.
+TEST(Xplane, RecordedProfilesGiveTheirCounts) {
+  const std::vector<Expected> all = {
+      {"jax08_gemm_mi300/tw003.xplane.pb", 3782, 54, 54, 1, 0, 16, 3475484, 0},
+      {"jax_mi300_legacy/chi-mi300x-013.ord.vultr.cpe.ice.amd.com.xplane.pb",
+       6024, 78, 25, 1, 0, 8, 3586493, 889028},
+      {"tf_gpu_multi_worker_v100/34.83.195.179_6003.xplane.pb", 23128, 1556,
+       1330, 2, 2, 0, 29690748, 471357}};
+  for (const Expected& expected : all) {
+    const auto bytes = read_file(kShared + expected.file);
+    if (!bytes) GTEST_SKIP() << "no recorded traces beside the checkout";
+    ReadInput input = read_input(xplane_reader(), *bytes, expected.file);
+    ASSERT_TRUE(input.recognized) << expected.file;
+    ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+    const Trace trace = input.gather();
+    int64_t records = input.spool.event_count() + input.report.steps;
+    for (const auto& [what, count] : input.report.ignored) {
+      if (what.find("plane") == std::string::npos) records += count;
+    }
+    EXPECT_TRUE(input.report.dropped.empty()) << expected.file;
+    EXPECT_EQ(records, expected.records) << expected.file;
+    const int64_t copies = count_kind(trace, EventKind::kCopy);
+    EXPECT_EQ(count_kind(trace, EventKind::kCompute) + copies,
+              expected.device_work)
+        << expected.file;
+    EXPECT_EQ(input.report.kernels, expected.kernels) << expected.file;
+    EXPECT_EQ(trace.ranks.size(), expected.ranks) << expected.file;
+    EXPECT_EQ(input.report.steps, expected.steps) << expected.file;
+    EXPECT_EQ(trace.modules.size(), expected.modules) << expected.file;
+    EXPECT_EQ(sum_of_kind(trace, EventKind::kCompute), expected.kernel_ns)
+        << expected.file;
+    EXPECT_EQ(sum_of_kind(trace, EventKind::kCopy), expected.copy_ns)
+        << expected.file;
+  }
+}
+
+/// An independent decoder found a call of the host for the correlation of every
+/// piece of device work in all three files.
+TEST(Xplane, LaunchesOfRecordedProfilesStandOnTheRankOfTheirWork) {
+  for (const char* file :
+       {"jax08_gemm_mi300/tw003.xplane.pb",
+        "jax_mi300_legacy/chi-mi300x-013.ord.vultr.cpe.ice.amd.com.xplane.pb",
+        "tf_gpu_multi_worker_v100/34.83.195.179_6003.xplane.pb"}) {
+    const auto bytes = read_file(kShared + file);
+    if (!bytes) GTEST_SKIP() << "no recorded traces beside the checkout";
+    ReadInput input = read_input(xplane_reader(), *bytes, file);
+    const Trace trace = input.gather();
+    std::set<std::pair<uint32_t, int64_t>> calls;
+    for (const Event& one : trace.events) {
+      if (one.kind == EventKind::kRuntime) {
+        calls.emplace(one.rank, one.correlation);
+      }
+    }
+    for (const Event& one : trace.events) {
+      if (one.kind != EventKind::kCompute && one.kind != EventKind::kCopy) {
+        continue;
+      }
+      EXPECT_TRUE(calls.contains({one.rank, one.correlation}))
+          << file << " " << trace.text(one.name);
+    }
+  }
+}
+
+TEST(Xplane, AnImportedProfileKeepsItsPrograms) {
+  const std::string file = kShared + "jax08_gemm_mi300/tw003.xplane.pb";
+  if (!read_file(file))
+    GTEST_SKIP() << "no recorded traces beside the checkout";
+  const std::vector<std::string> paths = {file};
+  auto result = import_files(paths, {});
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const std::string path = ::testing::TempDir() + "/xplane_test.trace";
+  ASSERT_TRUE(write_import(*result, path).has_value());
+  const auto trace = read_trace(path);
+  std::remove(path.c_str());
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->modules.size(), 16U);
+  EXPECT_TRUE(trace->modules.contains("jit_dot(21)"));
+  ASSERT_EQ(trace->ranks.size(), 1U);
+  EXPECT_EQ(trace->ranks[0].rank, 0U);
+}
+
+}  // namespace
+}  // namespace reprise
