@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -215,45 +214,29 @@ std::vector<TraceGraph::Span> rank_spans(const GraphDraft& draft) {
   return spans;
 }
 
-// Work that a row of an untimed rank runs one by one: sends, receives and
-// everything else, each on its own. A send that held up the receive beside it
-// would wait for its own end around a ring of ranks.
-constexpr size_t kLanes = 3;
-
-size_t lane_of(const GraphDraft& draft, const DraftNode& node) {
-  if (node.collective < 0) return 0;
-  const size_t place = static_cast<size_t>(node.collective);
-  const int32_t sender = draft.matching.collectives[place].sender;
-  if (sender < 0) return 0;
-  const uint32_t rank = draft.trace.ranks[node.rank].rank;
-  return rank == static_cast<uint32_t>(sender) ? 1 : 2;
-}
-
 // A row's nodes follow each other in order of the earliest start that
-// dependencies allow. Returns how many cycles of those were opened.
+// dependencies allow; of a meeting, when all its members have come, so that no
+// two rows hold each other up. Returns how many cycles of dependencies were
+// opened.
 int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
                          const std::vector<TraceGraph::Span>& ranks) {
   std::vector<uint32_t> places;
   const TraceGraph free = pack_graph(draft, meetings, ranks, places);
   const TraceTimes times = evaluate(free);
+  const auto turn = [&](uint32_t node) {
+    const uint32_t place = places[node];
+    return std::pair(times.end_ns[place] - free.duration_ns[place], place);
+  };
   for (const RankDraft& rank : draft.ranks) {
     for (const StreamNodes& row : rank.flat) {
       std::vector<uint32_t> nodes;
       for (uint32_t node = row.first; node < row.last; ++node) {
         nodes.push_back(node);
       }
-      std::sort(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) {
-        return std::pair(times.start_ns[places[a]], places[a]) <
-               std::pair(times.start_ns[places[b]], places[b]);
-      });
-      std::array<uint32_t, kLanes> last;
-      last.fill(kNoNode);
-      for (const uint32_t node : nodes) {
-        uint32_t& before = last[lane_of(draft, draft.nodes[node])];
-        if (before != kNoNode) {
-          draft.add_edge(before, node, TraceEdgeKind::kStream);
-        }
-        before = node;
+      std::sort(nodes.begin(), nodes.end(),
+                [&](uint32_t a, uint32_t b) { return turn(a) < turn(b); });
+      for (size_t at = 1; at < nodes.size(); ++at) {
+        draft.add_edge(nodes[at - 1], nodes[at], TraceEdgeKind::kStream);
       }
     }
   }
@@ -364,6 +347,7 @@ TraceGraph finish(GraphDraft& draft) {
       ranks.push_back({.rank = place});
     }
   }
+  if (!timed) add_messages(draft);
   const Meetings meetings = find_meetings(draft);
   const int64_t repaired = timed ? 0 : schedule_untimed(draft, meetings, ranks);
   std::vector<uint32_t> places;

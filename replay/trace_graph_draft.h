@@ -204,6 +204,10 @@ int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge);
 std::vector<int64_t> ready_times(const GraphDraft& draft,
                                  const std::vector<TraceGraph::Span>& ranks);
 
+/// Edges from sends to their receives, of untimed ranks: they do not meet, as
+/// nothing says that a send waited for its receiver.
+void add_messages(GraphDraft& draft);
+
 /// Nodes that meet: [node] number of its meeting, or kNoNode.
 struct Meetings {
   std::vector<uint32_t> of_node;

