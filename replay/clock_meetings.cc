@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "replay/collective_name.h"
 
@@ -247,41 +248,42 @@ ClockMeetings::Bounds ClockMeetings::end_bounds_of(size_t place,
   return bounds;
 }
 
+// Adds each part's breach with the last of the others to come.
+void ClockMeetings::add_breaches(const Meeting& meeting,
+                                 const std::vector<RankInfo>& ranks,
+                                 std::vector<Breach>& found) const {
+  const Part* const parts = &parts_[meeting.first_part];
+  const size_t nobody = meeting.part_count;
+  Greatest start;
+  size_t last = nobody, last_but_one = nobody;
+  for (size_t i = 0; i < nobody; ++i) {
+    if (!parts[i].gives) continue;
+    const Greatest before = start;
+    start.add(to_rank0_ns(ranks[parts[i].place], parts[i].start_ns), i);
+    if (start.first > before.first) {
+      last_but_one = std::exchange(last, i);
+    } else if (start.second > before.second) {
+      last_but_one = i;
+    }
+  }
+  for (size_t i = 0; i < nobody; ++i) {
+    const size_t comes = i == last ? last_but_one : last;
+    if (!parts[i].takes || comes == nobody) continue;
+    const int64_t end_ns = to_rank0_ns(ranks[parts[i].place], parts[i].end_ns);
+    const __int128 early_ns = static_cast<__int128>(start.without(i)) - end_ns;
+    if (early_ns <= 0) continue;
+    found.push_back({.leaves = parts[i].place,
+                     .comes = parts[comes].place,
+                     .left_ns = parts[i].end_ns,
+                     .came_ns = parts[comes].start_ns,
+                     .early_ns = clamped(early_ns)});
+  }
+}
+
 std::vector<ClockMeetings::Breach> ClockMeetings::breaches(
     const std::vector<RankInfo>& ranks, size_t most) const {
   std::vector<Breach> found;
-  std::vector<int64_t> starts_ns;
-  for (const Meeting& meeting : meetings_) {
-    const size_t nobody = meeting.part_count;
-    const Part* parts = &parts_[meeting.first_part];
-    starts_ns.clear();
-    for (size_t i = 0; i < nobody; ++i) {
-      starts_ns.push_back(
-          to_rank0_ns(ranks[parts[i].place], parts[i].start_ns));
-    }
-    const auto last_but = [&](size_t except) {
-      size_t last = nobody;
-      for (size_t i = 0; i < nobody; ++i) {
-        if (!parts[i].gives || i == except) continue;
-        if (last == nobody || starts_ns[i] > starts_ns[last]) last = i;
-      }
-      return last;
-    };
-    const size_t last = last_but(nobody), last_but_one = last_but(last);
-    for (size_t i = 0; i < nobody; ++i) {
-      const size_t comes = i == last ? last_but_one : last;
-      if (!parts[i].takes || comes == nobody) continue;
-      const int64_t end_ns =
-          to_rank0_ns(ranks[parts[i].place], parts[i].end_ns);
-      if (end_ns >= starts_ns[comes]) continue;
-      found.push_back({.leaves = parts[i].place,
-                       .comes = parts[comes].place,
-                       .left_ns = parts[i].end_ns,
-                       .came_ns = parts[comes].start_ns,
-                       .early_ns = clamped(
-                           static_cast<__int128>(starts_ns[comes]) - end_ns)});
-    }
-  }
+  for (const Meeting& meeting : meetings_) add_breaches(meeting, ranks, found);
   std::stable_sort(
       found.begin(), found.end(),
       [](const Breach& a, const Breach& b) { return a.early_ns > b.early_ns; });

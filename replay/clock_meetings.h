@@ -93,6 +93,8 @@ class ClockMeetings {
   };
 
   bool add_meeting(const Trace& trace, const MatchedCollective& collective);
+  void add_breaches(const Meeting& meeting, const std::vector<RankInfo>& ranks,
+                    std::vector<Breach>& found) const;
 
   std::vector<Meeting> meetings_;
   std::vector<Part> parts_;
