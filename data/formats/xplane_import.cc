@@ -13,6 +13,9 @@ namespace {
 constexpr std::string_view kDevicePrefix = "/device:";
 /// Threads beyond so many share one row: a file of garbage has millions.
 constexpr size_t kMostThreads = 1 << 16;
+/// A host has a few devices, and its profiler says little.
+constexpr size_t kMostDevices = 4096;
+constexpr size_t kMostSentences = 8;
 /// In 2001; times of a profile that count from its start are far below.
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
@@ -86,6 +89,7 @@ void XplaneImport::find_planes() {
         add_plane(field->bytes);
         break;
       case 2:
+        if (report_.missing.size() >= kMostSentences) break;
         report_.missing.push_back(
             fmt::format("XLA's profiler reports: {}", field->as_string()));
         break;
@@ -105,7 +109,9 @@ void XplaneImport::find_planes() {
 
 void XplaneImport::add_plane(std::string_view bytes) {
   const std::string_view name = xplane_name(bytes);
-  if (name.starts_with(kDevicePrefix)) {
+  if (name.starts_with(kDevicePrefix) && devices_.size() >= kMostDevices) {
+    ++report_.dropped["plane of one device too many"];
+  } else if (name.starts_with(kDevicePrefix)) {
     Device device{.bytes = bytes, .name = name.substr(kDevicePrefix.size())};
     look_at(device);
     devices_.push_back(device);
