@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -90,12 +92,32 @@ Json json_of(const Trace& trace, const std::string& path,
                {"planned", !trace.plan_text.empty()},
                {"environment", trace.environment},
                {"events", trace.events.size()},
-               {"measurements", trace.measurements.size()}};
+               {"measurements", trace.measurements.size()},
+               {"modules", Json::array()}};
+  for (const auto& [name, text] : trace.modules) {
+    json["modules"].push_back(name);
+  }
   json["ranks"] = Json::array();
   for (const RankSummary& rank : ranks)
     json["ranks"].push_back(rank_json(rank));
   json["warnings"] = trace.warnings;
   return json;
+}
+
+/// "2 HLO modules: jit_a, jit_b"; of many the first ones.
+std::string modules_text(const Trace& trace) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> names;
+  for (const auto& [name, text] : trace.modules) {
+    if (names.size() == kShown) {
+      names.emplace_back("…");
+      break;
+    }
+    names.push_back(name);
+  }
+  const size_t count = trace.modules.size();
+  return fmt::format("{} HLO module{}: {}", count, count == 1 ? "" : "s",
+                     fmt::join(names, ", "));
 }
 
 Table table_of(const std::vector<RankSummary>& ranks) {
@@ -136,6 +158,7 @@ class InfoCommand : public Command {
       fmt::print("program {}, {} events, {}\n", program_name(*trace),
                  trace->events.size(),
                  trace->plan_text.empty() ? "no plan" : "with its plan");
+      if (!trace->modules.empty()) fmt::print("{}\n", modules_text(*trace));
     }
     print_output(format_, table_of(ranks), json_of(*trace, path_, ranks));
     for (const std::string& warning : trace->warnings) {
