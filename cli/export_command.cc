@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "cli/export_ddp.h"
 #include "cli/output.h"
 #include "data/file.h"
 #include "data/trace/chrome_export.h"
@@ -17,15 +18,17 @@ class ExportCommand : public Command {
  public:
   std::string name() const override { return "export"; }
   std::string summary() const override {
-    return "Write a trace as a Chrome timeline or as rows of CSV";
+    return "Write a trace as a Chrome timeline or as rows of CSV, a plan as "
+           "arguments of PyTorch's DDP";
   }
 
   void add_flags(CLI::App& app) override {
-    app.add_option("trace", path_, "trace file")->required();
-    app.add_option("--as", kind_, "chrome (.json, .json.gz) or csv")
+    app.add_option("trace", path_, "trace file; a plan for ddp")->required();
+    app.add_option("--as", kind_,
+                   "chrome (.json, .json.gz), csv, or ddp (a directory)")
         ->required()
-        ->check(CLI::IsMember({"chrome", "csv"}));
-    app.add_option("-o,--output", output_, "file to write, - for stdout")
+        ->check(CLI::IsMember({"chrome", "csv", "ddp"}));
+    app.add_option("-o,--output", output_, "what to write, - for stdout")
         ->required();
     app.add_flag("--force", force_, "replace an existing file");
   }
@@ -33,6 +36,11 @@ class ExportCommand : public Command {
   Result<int> run() override {
     if (Status writable = check_output(output_, force_); !writable) {
       return pass(writable.error());
+    }
+    if (kind_ == "ddp") {
+      const Status done = export_ddp(path_, output_, force_);
+      if (!done) return pass(done.error());
+      return kExitOk;
     }
     Result<Trace> trace = read_trace(path_);
     if (!trace) return pass(trace.error());

@@ -12,6 +12,7 @@
 
 #include "cli/calibration_run.h"
 #include "cli/command.h"
+#include "cli/optimize_imported.h"
 #include "cli/output.h"
 #include "cli/program.h"
 #include "costmodel/cost_database.h"
@@ -78,7 +79,9 @@ class OptimizeCommand : public Command {
 
   void add_flags(CLI::App& app) override {
     app.add_option("trace", trace_path_,
-                   "trace of `reprise train` (which keeps measurements)")
+                   "trace of `reprise train` (which keeps measurements), or "
+                   "an imported one of PyTorch DDP, for its buckets; then "
+                   "`reprise export PLAN --as ddp`")
         ->required();
     app.add_option("-o,--output", plan_path_, "write the plan here")
         ->required();
@@ -99,7 +102,8 @@ class OptimizeCommand : public Command {
                    "largest arena of a plan, bytes")
         ->check(CLI::PositiveNumber);
     app.add_option("--costs", costs_path_,
-                   "cost database to read prices from and add measurements to");
+                   "cost database to read prices from and add measurements "
+                   "to; of an imported trace: imported nccl-tests tables");
     app.add_flag("--no-measure", no_measure_,
                  "price units that never ran by roofline; start no ranks");
     app.add_option("--seed", options_.seed, "of the search (default 0)");
@@ -121,6 +125,7 @@ class OptimizeCommand : public Command {
     if (!writable) return pass(writable.error());
     Result<Trace> trace = read_trace(trace_path_);
     if (!trace) return pass(trace.error());
+    if (trace->program_text.empty()) return optimize_buckets(*std::move(trace));
     trace_ = *std::move(trace);
     Result<LoweredProgram> program =
         lowered_program_of(trace_, trace_path_, "");
@@ -154,6 +159,28 @@ class OptimizeCommand : public Command {
       options_.order = asked("order");
     }
     return {};
+  }
+
+  /// Of an imported trace.
+  Result<int> optimize_buckets(Trace trace) const {
+    const bool only_buckets =
+        std::all_of(only_.begin(), only_.end(),
+                    [](const std::string& each) { return each == "buckets"; });
+    if (!only_buckets || !baseline_.empty()) {
+      fmt::print(stderr,
+                 "reprise optimize: {} embeds no program: only its buckets can "
+                 "be chosen (--only buckets)\n",
+                 trace_path_);
+      return kExitUsage;
+    }
+    const Status done = optimize_imported(
+        std::move(trace), {.trace_path = trace_path_,
+                           .plan_path = plan_path_,
+                           .costs_path = costs_path_,
+                           .explain = explain_,
+                           .format = format_});
+    if (!done) return pass(done.error());
+    return kExitOk;
   }
 
   Status load_known() {

@@ -180,6 +180,35 @@ void read_groups(ObjectReader& root, Plan* plan, std::string* error) {
   }
 }
 
+constexpr int64_t kMaximumBytes = int64_t{1} << 50;
+
+TracePlan read_trace_plan(ObjectReader& root, std::string* error) {
+  TracePlan plan;
+  plan.fingerprint = root.text("trace_fingerprint");
+  if (const Json* gradients = root.array("gradients")) {
+    for (const Json& item : *gradients) {
+      ObjectReader reader(item, fmt::format("{}.gradients[{}]", root.place(),
+                                            plan.gradients.size()));
+      reader.allow({"name", "type", "shape", "bytes"});
+      PlannedGradient gradient;
+      gradient.name = reader.text("name");
+      gradient.type = reader.text("type");
+      gradient.shape = reader.text("shape");
+      gradient.bytes = reader.integer("bytes", 0, kMaximumBytes);
+      plan.gradients.push_back(std::move(gradient));
+      if (error->empty()) *error = reader.error();
+    }
+  }
+  if (root.has("single_cap")) {
+    ObjectReader cap(root.at("single_cap"), root.place() + ".single_cap");
+    cap.allow({"bytes", "step_time_ns"});
+    plan.single_cap_bytes = cap.integer("bytes", 1, kMaximumBytes);
+    plan.single_cap_step_time_ns = cap.integer("step_time_ns", 0, INT64_MAX);
+    if (error->empty()) *error = cap.error();
+  }
+  return plan;
+}
+
 /// Fills `plan` from a JSON document; the first complaint, or nothing.
 std::string read_plan(const Json& json, Plan* plan) {
   ObjectReader root(json, "plan");
@@ -189,9 +218,14 @@ std::string read_plan(const Json& json, Plan* plan) {
     root.complain(
         fmt::format("schema is '{}', expected '{}'", schema, kSchema));
   }
-  root.allow({"schema", "program_fingerprint", "device", "ranks", "fusion",
-              "buckets", "order", "predicted", "search", "made_by"});
-  plan->program_fingerprint = root.text("program_fingerprint");
+  root.allow({"schema", "program_fingerprint", "trace_fingerprint", "gradients",
+              "single_cap", "device", "ranks", "fusion", "buckets", "order",
+              "predicted", "search", "made_by"});
+  if (root.has("trace_fingerprint") && !root.has("program_fingerprint")) {
+    plan->trace = read_trace_plan(root, &error);
+  } else {
+    plan->program_fingerprint = root.text("program_fingerprint");
+  }
   if (root.has("device")) plan->device = root.text("device");
   plan->ranks = root.integer("ranks", 1, kMaximumRanks);
   read_groups(root, plan, &error);
@@ -219,6 +253,26 @@ std::string compact(const Json& json) {
 std::string lines(const std::vector<std::string>& items) {
   if (items.empty()) return "[]";
   return fmt::format("[\n  {}\n ]", fmt::join(items, ",\n  "));
+}
+
+std::string print_subject(const Plan& plan) {
+  if (!plan.trace) {
+    return fmt::format(" \"program_fingerprint\": {},\n",
+                       compact(plan.program_fingerprint));
+  }
+  std::vector<std::string> gradients;
+  for (const PlannedGradient& each : plan.trace->gradients) {
+    gradients.push_back(compact(Json{{"name", each.name},
+                                     {"type", each.type},
+                                     {"shape", each.shape},
+                                     {"bytes", each.bytes}}));
+  }
+  return fmt::format(
+      " \"trace_fingerprint\": {},\n \"gradients\": {},\n \"single_cap\": "
+      "{},\n",
+      compact(plan.trace->fingerprint), lines(gradients),
+      compact(Json{{"bytes", plan.trace->single_cap_bytes},
+                   {"step_time_ns", plan.trace->single_cap_step_time_ns}}));
 }
 
 std::string print_prediction(const PlanPrediction& prediction) {
@@ -277,10 +331,8 @@ std::string print_plan(const Plan& plan) {
   }
   for (const std::string& unit : plan.order) order.push_back(compact(unit));
   std::string text = fmt::format(
-      "{{\"schema\": \"{}\",\n \"program_fingerprint\": {},\n \"device\": "
-      "{},\n \"ranks\": {},\n",
-      kSchema, compact(plan.program_fingerprint), compact(plan.device),
-      plan.ranks);
+      "{{\"schema\": \"{}\",\n{} \"device\": {},\n \"ranks\": {},\n", kSchema,
+      print_subject(plan), compact(plan.device), plan.ranks);
   text += fmt::format(" \"fusion\": {},\n \"buckets\": {},\n \"order\": {},\n",
                       lines(groups), lines(buckets), lines(order));
   if (plan.predicted)

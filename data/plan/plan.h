@@ -42,8 +42,29 @@ struct PlanPrediction {
   bool operator==(const PlanPrediction&) const = default;
 };
 
+/// A gradient of an imported trace, which has no program to name it.
+struct PlannedGradient {
+  std::string name;  ///< "gradient.0", by ready order.
+  std::string type;  ///< As recorded: "float".
+  std::string shape;
+  int64_t bytes = 0;
+  bool operator==(const PlannedGradient&) const = default;
+};
+
+/// What a plan of an imported trace has instead of a program. Its buckets name
+/// these gradients as their collectives.
+struct TracePlan {
+  std::string fingerprint;                 ///< "sha256:…" of the trace file.
+  std::vector<PlannedGradient> gradients;  ///< In ready order.
+  /// The best cap for all buckets alike, and what it is predicted to give.
+  int64_t single_cap_bytes = 0;
+  int64_t single_cap_step_time_ns = 0;
+  bool operator==(const TracePlan&) const = default;
+};
+
 struct Plan {
-  std::string program_fingerprint;
+  std::string program_fingerprint;  ///< Empty: a plan of an imported trace.
+  std::optional<TracePlan> trace = std::nullopt;
   std::string device = "cpu";
   int64_t ranks = 1;
   std::vector<FusionGroup> fusion;

@@ -36,6 +36,30 @@ TEST(Plan, PrintsWhatItParses) {
   EXPECT_EQ(print_plan(*parsed), text);
 }
 
+TEST(Plan, OfAnImportedTracePrintsWhatItParses) {
+  Plan plan;
+  plan.trace = TracePlan{.fingerprint = "sha256:11",
+                         .gradients = {{.name = "gradient.0",
+                                        .type = "float",
+                                        .shape = "512x320",
+                                        .bytes = 655360},
+                                       {.name = "gradient.1",
+                                        .type = "c10::Half",
+                                        .shape = "7",
+                                        .bytes = 14}},
+                         .single_cap_bytes = 1 << 20,
+                         .single_cap_step_time_ns = 150};
+  plan.ranks = 2;
+  plan.buckets = {{.unit = "b0", .collectives = {"gradient.0"}},
+                  {.unit = "b1", .collectives = {"gradient.1"}}};
+  const std::string text = print_plan(plan);
+  EXPECT_EQ(text.find("program_fingerprint"), std::string::npos);
+  const Result<Plan> parsed = parse_plan(text);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(*parsed, plan);
+  EXPECT_EQ(print_plan(*parsed), text);
+}
+
 TEST(Plan, NeedsNoOptionalKey) {
   const Result<Plan> plan = parse_plan(
       R"({"schema": "reprise.plan/1", "program_fingerprint": "sha256:1", "ranks": 1,
@@ -85,6 +109,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadPlan{
             R"({"schema": "reprise.plan/1", "program_fingerprint": "x", "ranks": 1e30})",
             ErrorKind::kInvalid, "key 'ranks'"},
+        BadPlan{R"({"schema": "reprise.plan/1", "trace_fingerprint": "x",
+                    "gradients": [{"name": "g", "type": "float", "shape": "",
+                                   "bytes": -1}]})",
+                ErrorKind::kInvalid, "plan.gradients[0]: key 'bytes'"},
         BadPlan{HEAD R"("fusion": 3, "buckets": []})", ErrorKind::kInvalid,
                 "key 'fusion'"},
         BadPlan{HEAD R"("fusion": [{"unit": "f0"}], "buckets": []})",

@@ -1,0 +1,217 @@
+#include "cli/optimize_imported.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "data/file.h"
+#include "data/sha256.h"
+#include "optimizer/ddp_plan.h"
+#include "optimizer/ddp_recording.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Points = std::vector<std::pair<double, double>>;
+
+/// Size of an all-reduce among `ranks`, from "collective:all-reduce:2:4096:f32"
+/// (data/formats/nccl_names.h); 0 of any other key.
+double point_bytes(const std::string& key, size_t ranks) {
+  const std::string start = fmt::format("collective:all-reduce:{}:", ranks);
+  if (!key.starts_with(start)) return 0;
+  const std::string size = key.substr(start.size());
+  return std::strtod(size.c_str(), nullptr);
+}
+
+Result<Points> known_points(const std::string& path, size_t ranks) {
+  Points points;
+  if (path.empty()) return points;
+  const Result<Trace> costs = read_trace(path);
+  if (!costs) {
+    return pass(costs.error(),
+                "--costs of an imported trace is a trace imported from "
+                "nccl-tests' output");
+  }
+  for (const Measurement& each : costs->measurements) {
+    const double bytes = point_bytes(each.key, ranks);
+    if (bytes <= 0 || each.median_ns <= 0 || each.context != "nccl-tests") {
+      continue;
+    }
+    if (!points.empty() && points.back().first >= bytes) continue;
+    points.emplace_back(bytes, static_cast<double>(each.median_ns));
+  }
+  if (points.empty()) {
+    return fail(ErrorKind::kInvalid,
+                "{}: no times of all-reduces among {} ranks", path, ranks);
+  }
+  return points;
+}
+
+class Report {
+ public:
+  Report(const DdpRecording& recording, const DdpModel& model,
+         const DdpSearch& search)
+      : recording_(recording), model_(model), search_(search) {
+    recorded_ = simulate_buckets(model, recording.buckets).step_ns;
+  }
+
+  double gap() const {
+    const double bound_ns = search_.lower_bound_ns;
+    return bound_ns > 0 ? (search_.plan.step_ns - bound_ns) / bound_ns : 0;
+  }
+
+  void explain() const {
+    fmt::print(stderr,
+               "{} gradients, {}; compute {:.3f}x slower beside transfers, "
+               "transfers {:.3f}x slower beside compute\n"
+               "all-reduce: {} + {}/s ({:.1f} % residual), up to {} at a time\n"
+               "recorded buckets: {} recorded, {} predicted\n",
+               model_.gradients.size(), bytes_text(total_bytes()),
+               model_.compute_slowdown, model_.collective_slowdown,
+               duration_text(model_.price.latency_ns),
+               bytes_text(model_.price.bandwidth_bytes_per_s),
+               100 * model_.price.residual, model_.workers,
+               duration_text(static_cast<double>(recording_.step_time_ns)),
+               duration_text(recorded_));
+  }
+
+  Table table() const {
+    Table table;
+    table.headings = {"configuration", "buckets", "predicted",
+                      "plan is faster by"};
+    for (const DdpSetting& each : search_.baselines) add_row(each, table);
+    DdpSetting single = search_.single_cap;
+    single.name = "best cap: " + single.name;
+    add_row(single, table);
+    add_row(search_.plan, table);
+    table.rows.push_back({"lower bound", "",
+                          duration_text(search_.lower_bound_ns),
+                          fmt::format("gap {:.1f} %", 100 * gap())});
+    return table;
+  }
+
+  Json json(double seconds) const {
+    Json baselines = Json::object();
+    for (const DdpSetting& each : search_.baselines) {
+      baselines[each.name] = std::llround(each.step_ns);
+    }
+    Json buckets = Json::array();
+    for (const int64_t bytes :
+         caps_of(model_.gradients, search_.plan.buckets)) {
+      buckets.push_back(bytes);
+    }
+    return {{"schema", "reprise.optimize/1"},
+            {"predicted",
+             {{"step_time_ns", std::llround(search_.plan.step_ns)},
+              {"baselines", std::move(baselines)},
+              {"lower_bound_ns", std::llround(search_.lower_bound_ns)},
+              {"gap", gap()}}},
+            {"recorded",
+             {{"step_time_ns", recording_.step_time_ns},
+              {"predicted_step_time_ns", std::llround(recorded_)},
+              {"steps", recording_.steps.size()}}},
+            {"buckets_bytes", std::move(buckets)},
+            {"single_cap",
+             {{"bytes", search_.single_cap.caps_bytes.front()},
+              {"step_time_ns", std::llround(search_.single_cap.step_ns)}}},
+            {"price",
+             {{"latency_ns", std::llround(model_.price.latency_ns)},
+              {"bandwidth_bytes_per_s", model_.price.bandwidth_bytes_per_s},
+              {"residual", model_.price.residual},
+              {"compute_slowdown", model_.compute_slowdown},
+              {"collective_slowdown", model_.collective_slowdown},
+              {"concurrent", model_.workers}}},
+            {"search",
+             {{"seconds", seconds}, {"evaluations", search_.evaluations}}},
+            {"log", recording_.notes}};
+  }
+
+ private:
+  double total_bytes() const {
+    double bytes = 0;
+    for (const DdpGradient& each : model_.gradients) {
+      bytes += static_cast<double>(each.bytes);
+    }
+    return bytes;
+  }
+
+  void add_row(const DdpSetting& setting, Table& table) const {
+    table.rows.push_back(
+        {setting.name, std::to_string(setting.buckets.size()),
+         duration_text(setting.step_ns),
+         fmt::format("{:.2f}x", setting.step_ns / search_.plan.step_ns)});
+  }
+
+  const DdpRecording& recording_;
+  const DdpModel& model_;
+  const DdpSearch& search_;
+  double recorded_ = 0;
+};
+
+Plan plan_of(const DdpModel& model, const DdpSearch& search, size_t ranks,
+             double gap) {
+  Plan plan;
+  plan.trace.emplace();
+  plan.ranks = static_cast<int64_t>(ranks);
+  for (const DdpGradient& each : model.gradients) {
+    plan.trace->gradients.push_back({.name = each.name,
+                                     .type = each.type,
+                                     .shape = each.shape,
+                                     .bytes = each.bytes});
+  }
+  plan.trace->single_cap_bytes = search.single_cap.caps_bytes.front();
+  plan.trace->single_cap_step_time_ns = std::llround(search.single_cap.step_ns);
+  for (const DdpBucket& bucket : search.plan.buckets) {
+    Bucket planned{.unit = fmt::format("b{}", plan.buckets.size()),
+                   .collectives = {}};
+    for (const uint32_t gradient : bucket.gradients) {
+      planned.collectives.push_back(model.gradients[gradient].name);
+    }
+    plan.buckets.push_back(std::move(planned));
+  }
+  plan.predicted.emplace();
+  plan.predicted->step_time_ns = std::llround(search.plan.step_ns);
+  plan.predicted->lower_bound_ns = std::llround(search.lower_bound_ns);
+  plan.predicted->gap = gap;
+  for (const DdpSetting& each : search.baselines) {
+    plan.predicted->baselines[each.name] = std::llround(each.step_ns);
+  }
+  plan.evaluations = search.evaluations;
+  plan.made_by = "reprise " REPRISE_VERSION;
+  return plan;
+}
+
+}  // namespace
+
+Status optimize_imported(Trace trace, const ImportedSearch& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  if (!recording) return pass(recording.error(), options.trace_path);
+  const Result<Points> points =
+      known_points(options.costs_path, recording->ranks);
+  if (!points) return pass(points.error());
+  const DdpModel model = ddp_model(*recording, *points);
+  const DdpSearch search = search_buckets(model);
+  const Report report(*recording, model, search);
+  Plan plan = plan_of(model, search, recording->ranks, report.gap());
+  const auto device = trace.ranks.front().device;
+  plan.device = device.empty() ? "cpu" : device;
+  const Result<std::string> bytes = read_file(options.trace_path);
+  if (!bytes) return pass(bytes.error());
+  plan.trace->fingerprint = "sha256:" + sha256_hex(*bytes);
+  const Status written =
+      write_file_atomically(options.plan_path, print_plan(plan));
+  if (!written) return written;
+  for (const std::string& note : recording->notes) {
+    fmt::print(stderr, "reprise optimize: {}\n", note);
+  }
+  if (options.explain) report.explain();
+  const std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - start;
+  print_output(options.format, report.table(), report.json(seconds.count()));
+  return {};
+}
+
+}  // namespace reprise
