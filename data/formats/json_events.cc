@@ -225,8 +225,14 @@ Result<bool> JsonEventStream::next_events() {
     return false;
   }
   if (c == ']') {
+    const Result<bool> stray = events_go_on();
+    if (!stray) return pass(stray.error());
     if (after_comma_) ++repaired_["stray comma"];
     ++begin_;
+    if (*stray) {
+      ++repaired_["stray bracket"];
+      return false;
+    }
     mode_ = bare_array_ ? Mode::kDone : Mode::kMembers;
     return false;
   }
@@ -240,6 +246,16 @@ Result<bool> JsonEventStream::next_events() {
     return pass(filled.error());
   }
   return take_block() ? Result<bool>(true) : take_event();
+}
+
+/// Whether a comma and an event follow the bracket that starts rest().
+Result<bool> JsonEventStream::events_go_on() {
+  const Result<size_t> comma = text_after(1);
+  if (!comma) return pass(comma.error());
+  if (*comma == kNoEnd || rest()[*comma] != ',') return false;
+  const Result<size_t> event = text_after(*comma + 1);
+  if (!event) return pass(event.error());
+  return *event != kNoEnd && rest()[*event] == '{';
 }
 
 bool JsonEventStream::take_block() {

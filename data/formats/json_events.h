@@ -75,6 +75,7 @@ class JsonEventStream {
   Result<bool> next_member();
   Result<bool> take_member(size_t value);
   Result<bool> next_events();
+  Result<bool> events_go_on();
   bool take_block();
   Result<bool> take_event();
   void deliver_event(size_t size);

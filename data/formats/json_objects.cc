@@ -33,7 +33,7 @@ Result<const std::string*> JsonObjects::next() {
       const Result<bool> more = fill();
       if (!more) return pass(more.error());
       if (!*more) {
-        truncated_ |= state_ == State::kRecord;
+        truncated_ |= state_ == State::kRecord || in_string_;
         return nullptr;
       }
     }
@@ -44,6 +44,7 @@ Result<const std::string*> JsonObjects::next() {
 void JsonObjects::report_losses(FileReport& report) const {
   if (oversized_ > 0) report.dropped["record over 16 MB"] += oversized_;
   if (broken_ > 0) report.dropped["record cut by a line break"] += broken_;
+  if (stray_ > 0) report.repaired["stray quote or bracket"] += stray_;
   if (truncated_) ++report.dropped["truncated"];
 }
 
@@ -64,7 +65,20 @@ bool JsonObjects::scan() {
 /// Whether an object that opens here is a record.
 bool JsonObjects::opens_record() const {
   if (arrays_.empty()) return depth_ <= 1;
-  return in_array_ ? depth_ == 2 : false;
+  return in_array_ && depth_ == 2;
+}
+
+/// An object where only a member or nothing may be: a bracket too many stood
+/// before it, and the array goes on.
+bool JsonObjects::resumes_array() {
+  if (arrays_.empty() || !had_array_ || in_array_ || last_ != ',' ||
+      depth_ > 1) {
+    return false;
+  }
+  ++stray_;
+  in_array_ = true;
+  depth_ = 2;
+  return true;
 }
 
 void JsonObjects::open_record() {
@@ -97,11 +111,16 @@ bool JsonObjects::scan_outside(char c) {
     } else if (c == '"') {
       in_string_ = false;
       return false;
+    } else if (c == '\n') {  // No string has a line break: the quote is stray.
+      in_string_ = false;
+      ++stray_;
+      return false;
     }
     if (string_.size() < kLongestKey) string_ += c;
     return false;
   }
-  if (c == '{' && opens_record()) return true;
+  if (c == '{' && (opens_record() || resumes_array())) return true;
+  if (!is_blank(c) && c != '\n') last_ = c;
   switch (c) {
     case '"':
       in_string_ = true;
@@ -118,6 +137,7 @@ bool JsonObjects::scan_outside(char c) {
     case '[':
       in_array_ |= depth_ == 1 && std::find(arrays_.begin(), arrays_.end(),
                                             key_) != arrays_.end();
+      had_array_ |= in_array_;
       keep_rest(c);
       ++depth_;
       return false;

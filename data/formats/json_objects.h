@@ -40,6 +40,8 @@ class JsonObjects {
   /// records that do not end in their line (a string never may, and none may
   /// where the first two were one line), after which reading goes on at the
   /// next line that opens an object; a record within which the text ended.
+  /// Quotes and brackets too many between records are passed over and counted
+  /// as repaired.
   void report_losses(FileReport& report) const;
 
  private:
@@ -52,6 +54,7 @@ class JsonObjects {
   void break_record();
   void keep_rest(char c);
   bool opens_record() const;
+  bool resumes_array();
   void open_record();
 
   ByteSource& source_;
@@ -71,10 +74,11 @@ class JsonObjects {
   int64_t depth_ = 0;   // Outside records.
   std::string string_;  // The last string at depth 1, while it may be a key.
   std::string key_;     // The member at depth 1 that is being read.
-  bool in_array_ = false;
+  bool in_array_ = false, had_array_ = false;
+  char last_ = 0;  // Not blank, outside strings.
   std::string rest_;
 
-  int64_t oversized_ = 0, broken_ = 0;
+  int64_t oversized_ = 0, broken_ = 0, stray_ = 0;
   bool truncated_ = false;
 };
 

@@ -369,6 +369,8 @@ void take_groups(const EtNode& node, EtGroups& groups) {
       }
     }
     std::sort(group.ranks.begin(), group.ranks.end());
+    group.ranks.erase(std::unique(group.ranks.begin(), group.ranks.end()),
+                      group.ranks.end());
     groups[name] = std::move(group);
   }
 }

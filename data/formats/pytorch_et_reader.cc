@@ -19,6 +19,8 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kUserScope = 7;
+/// A few bytes can name a group of thousands; past this they are not kept.
+constexpr size_t kMostMembers = size_t{1} << 24;
 
 /// A graph's own root and one node a thread.
 bool is_pseudo_node(std::string_view name) {
@@ -75,6 +77,8 @@ class EtImport {
   std::map<std::pair<bool, int64_t>, uint32_t> streams_;
   EtGroups groups_;
   std::map<std::string, size_t> pointers_;  // Groups known by their address.
+  size_t members_ = 0;                      // Of all groups of distinct calls.
+  int32_t last_collective_ = -1;
   std::set<int64_t> default_ranks_, other_ranks_;
   int64_t timed_ = 0;
 };
@@ -128,7 +132,12 @@ void EtImport::describe(const EtNode& node, Event& event) {
   std::optional<EtCollective> call = collective_of(node, groups_);
   if (!call) return;
   call->info.communicator = communicator(call->info.communicator);
+  if (members_ > kMostMembers) call->info.group.clear();
   event.detail = spool_.add_collective(call->info);
+  if (event.detail > last_collective_) {
+    last_collective_ = event.detail;
+    members_ += call->info.group.size();
+  }
   event.bytes = call->bytes;
   event.sequence = call->sequence;
   ++report_.collectives;
