@@ -95,6 +95,24 @@ void JsonObjects::keep_rest(char c) {
   if (depth_ > 0 || c == '{' || c == '}') rest_ += c;
 }
 
+/// One byte of a string outside records.
+void JsonObjects::scan_string(char c) {
+  keep_rest(c);
+  if (escaped_) {
+    escaped_ = false;
+  } else if (c == '\\') {
+    escaped_ = true;
+  } else if (c == '"') {
+    in_string_ = false;
+    return;
+  } else if (c == '\n') {  // No string has a line break: the quote is stray.
+    in_string_ = false;
+    ++stray_;
+    return;
+  }
+  if (string_.size() < kLongestKey) string_ += c;
+}
+
 /// One byte outside records; true if a record opens at it.
 bool JsonObjects::scan_outside(char c) {
   if (state_ == State::kResync) {
@@ -103,20 +121,7 @@ bool JsonObjects::scan_outside(char c) {
     return false;
   }
   if (in_string_) {
-    keep_rest(c);
-    if (escaped_) {
-      escaped_ = false;
-    } else if (c == '\\') {
-      escaped_ = true;
-    } else if (c == '"') {
-      in_string_ = false;
-      return false;
-    } else if (c == '\n') {  // No string has a line break: the quote is stray.
-      in_string_ = false;
-      ++stray_;
-      return false;
-    }
-    if (string_.size() < kLongestKey) string_ += c;
+    scan_string(c);
     return false;
   }
   if (c == '{' && (opens_record() || resumes_array())) return true;

@@ -49,6 +49,7 @@ class JsonObjects {
 
   Result<bool> fill();
   bool scan();
+  void scan_string(char c);
   bool scan_outside(char c);
   bool scan_record();
   void break_record();
