@@ -85,9 +85,34 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
   return number;
 }
 
+/// Plain digits with up to three behind a point, as profilers print times; -1
+/// for any other text.
+int64_t parse_plain_microseconds(std::string_view text) {
+  constexpr size_t kMostPlainDigits = 16;  // 64 bits hold their nanoseconds.
+  uint64_t value = 0;
+  size_t at = 0;
+  for (; at < text.size() && is_digit(text[at]); ++at) {
+    value = value * 10 + static_cast<uint64_t>(text[at] - '0');
+  }
+  if (at == 0 || at > kMostPlainDigits) return -1;
+  size_t decimals = 0;
+  if (at < text.size() && text[at] == '.') {
+    for (++at; at < text.size() && is_digit(text[at]) && decimals < 3; ++at) {
+      value = value * 10 + static_cast<uint64_t>(text[at] - '0');
+      ++decimals;
+    }
+  }
+  if (at != text.size()) return -1;
+  value *= kPowersOfTen[3 - decimals];
+  return value <= kLargestTimeNs ? static_cast<int64_t>(value) : -1;
+}
+
 }  // namespace
 
 std::optional<int64_t> parse_microseconds(std::string_view text) {
+  if (const int64_t time = parse_plain_microseconds(text); time >= 0) {
+    return time;
+  }
   const std::optional<Decimal> number = parse_decimal(unquoted(text));
   if (!number) return std::nullopt;
   const int exponent = number->exponent + 3;  // Nanoseconds.

@@ -1,6 +1,8 @@
 #include "data/formats/json_scan.h"
 
 #include <array>
+#include <bit>
+#include <cstring>
 #include <optional>
 
 namespace reprise {
@@ -37,9 +39,37 @@ Quote judge_quote(std::string_view text, size_t at, bool complete) {
   return ends ? Quote::kEnds : Quote::kInside;
 }
 
+/// Each byte of the result the same.
+constexpr uint64_t all_bytes(uint8_t byte) {
+  return uint64_t{0x0101010101010101} * byte;
+}
+
+/// Bit 7 of each byte below `limit` (<= 0x80); above the first such byte others
+/// may be marked too.
+constexpr uint64_t bytes_below(uint64_t bytes, uint8_t limit) {
+  return (bytes - all_bytes(limit)) & ~bytes & all_bytes(0x80);
+}
+
+/// Passes over bytes that are neither quote, backslash nor control character,
+/// eight at a time; what it returns need not be such a byte near the end.
+size_t skip_plain_text(std::string_view text, size_t at) {
+  uint64_t bytes = 0;
+  for (; at + sizeof bytes <= text.size(); at += sizeof bytes) {
+    std::memcpy(&bytes, text.data() + at, sizeof bytes);
+    const uint64_t found = bytes_below(bytes, 0x20) |
+                           bytes_below(bytes ^ all_bytes('"'), 1) |
+                           bytes_below(bytes ^ all_bytes('\\'), 1);
+    if (found != 0) {
+      return at + static_cast<size_t>(std::countr_zero(found)) / 8;
+    }
+  }
+  return at;
+}
+
 size_t end_of_string(std::string_view text, size_t at, bool complete,
                      uint8_t& defects) {
-  for (++at; at < text.size(); ++at) {
+  for (at = skip_plain_text(text, at + 1); at < text.size();
+       at = skip_plain_text(text, at + 1)) {
     const char c = text[at];
     if (c == '\\') {
       ++at;
@@ -207,15 +237,6 @@ size_t utf8_length(std::string_view text, size_t at) {
 }
 
 }  // namespace
-
-bool is_json_space(char c) {
-  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-size_t skip_json_space(std::string_view text, size_t at) {
-  while (at < text.size() && is_json_space(text[at])) ++at;
-  return at;
-}
 
 size_t end_of_json_value(std::string_view text, size_t at, bool complete,
                          uint8_t& defects) {

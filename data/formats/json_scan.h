@@ -22,8 +22,14 @@ enum JsonDefect : uint8_t {
 
 constexpr size_t kNoEnd = std::string_view::npos;
 
-bool is_json_space(char c);
-size_t skip_json_space(std::string_view text, size_t at);
+inline bool is_json_space(char c) {
+  return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+inline size_t skip_json_space(std::string_view text, size_t at) {
+  while (at < text.size() && is_json_space(text[at])) ++at;
+  return at;
+}
 
 /// Returns the place after the value (of any kind) that starts at `at`, or
 /// kNoEnd if `text` ends before. `complete` says that nothing follows `text`.
