@@ -52,12 +52,20 @@ TEST(ByteScheduler, ReadsARealTimelineWhole) {
       read_input(bytescheduler_reader(), bytes_of_member(path, ""));
   ASSERT_TRUE(input.recognized);
   const Trace trace = input.gather();
-  // 2302 events in the file (MANIFEST.tsv): rows of metadata, and begins and
-  // ends that each make half an event, or are left open.
-  int64_t halves = 2 * std::ssize(trace.events);
-  for (const auto& [reason, count] : input.report.dropped) halves += count;
-  EXPECT_EQ(halves + input.report.ignored.at("metadata row"), 2302);
-  EXPECT_GT(input.report.collectives, 500);
+  // Counted by a few lines of Python: 330 rows of metadata and 986 pairs, of
+  // which 326 are PUSH_PULLCOMMUNICATION (10,228,689 us in all) and 165
+  // PULLCOMMUNICATION.
+  EXPECT_EQ(input.report.ignored.at("metadata row"), 330);
+  EXPECT_TRUE(input.report.dropped.empty());
+  EXPECT_EQ(trace.events.size(), 986U);
+  EXPECT_EQ(input.report.collectives, 326 + 165);
+  int64_t push_pull_ns = 0;
+  for (const Event& event : trace.events) {
+    if (trace.text(event.name) == "PUSH_PULLCOMMUNICATION") {
+      push_pull_ns += event.end_ns - event.start_ns;
+    }
+  }
+  EXPECT_EQ(push_pull_ns, 10'228'689'000);
 }
 
 }  // namespace
