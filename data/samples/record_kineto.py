@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Recorded kineto/rank0.json.gz and rank1.json.gz: three steps of PyTorch DDP (Gloo) on two CPU processes. Rank 1 has twice
-the batch, so it is late. Needs torch; run by hand: record_kineto.py"""
+"""Recorded kineto/rank0.json.gz and rank1.json.gz: three steps of PyTorch DDP (Gloo) on two CPU processes.
+
+Rank 1 has eight times the batch, so it is late. Needs torch; run by hand: record_kineto.py
+"""
 
 import gzip
 import json
@@ -23,7 +25,7 @@ def work(rank, store):
     layers = [layer for _ in range(4) for layer in (nn.Linear(512, 512), nn.GELU())]
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers, nn.Linear(512, 10)), bucket_cap_mb=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batch = 128 * (1 + rank)
+    batch = 64 * (1 + 7 * rank)
     images, labels = torch.randn(batch, 512), torch.randint(0, 10, (batch,))
 
     def save(profiler):
