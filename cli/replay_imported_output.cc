@@ -66,12 +66,11 @@ std::string headline(const ImportedReplay& replay) {
   if (!replay.graph.timed) {
     return text + " from durations and dependencies; no times were recorded\n";
   }
-  return text +
-         fmt::format("; {} of it gaps that nothing explains, without them {}\n",
-                     share_text(replay.replay.unexplained_share),
-                     percent_text(ratio(replay.replay.without_gaps_ns,
-                                        replay.replay.predicted_ns) -
-                                  1));
+  return text + fmt::format("; {} of it unexplained gaps ({} without them)\n",
+                            share_text(replay.replay.unexplained_share),
+                            percent_text(ratio(replay.replay.without_gaps_ns,
+                                               replay.replay.predicted_ns) -
+                                         1));
 }
 
 void shorten(Table& table) {
