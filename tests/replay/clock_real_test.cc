@@ -46,7 +46,6 @@ TEST(ClocksOfDlrm, ComeBackWithinTheirResidual) {
       // make 10 us. Ends differ by 1 to 7 us, printed in whole microseconds.
       EXPECT_LE(clocks[place].residual_ns, 25'000) << seed << ' ' << place;
       EXPECT_LE(error_ns, 5'000) << seed << ' ' << place;
-             clocks[place].residual_ns);
     }
     EXPECT_LE(worst_acausality_ns(trace), 2) << seed;
   }
