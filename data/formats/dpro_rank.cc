@@ -18,6 +18,14 @@ constexpr size_t kMostDependencies = size_t{1} << 22;
 /// Of a long group, the first so many tensors are named.
 constexpr size_t kMostNames = 64;
 
+int64_t end_of(const DproReduction& reduction) {
+  int64_t end_ns = INT64_MIN;
+  for (const TimelineSpan& span : reduction.stages) {
+    end_ns = std::max(end_ns, span.end_ns);
+  }
+  return end_ns;
+}
+
 std::vector<uint32_t> all_ranks(uint32_t world_size) {
   std::vector<uint32_t> ranks(world_size);
   for (uint32_t rank = 0; rank < world_size; ++rank) ranks[rank] = rank;
@@ -204,11 +212,21 @@ void DproRank::add_reduction(const DproReduction& reduction,
 
 void DproRank::add_reductions(const DproCommunication& communication,
                               std::vector<DproStep>& steps) {
+  int64_t last = -1, last_end_ns = 0;
   for (const DproReduction& reduction : communication.reductions()) {
     const DproCommunication::Group& group =
         communication.groups()[reduction.group];
     Ends ends;
     add_reduction(reduction, group, ends);
+    // Horovod's thread does one after the other: what began when the last one
+    // had ended, waited for it.
+    if (last >= 0 && ends.first >= 0 && reduction.start_ns() >= last_end_ns) {
+      spool_.add_dependency({rank_, last, ends.first});
+    }
+    if (ends.last >= 0) {
+      last = ends.last;
+      last_end_ns = end_of(reduction);
+    }
     if (reduction.step >= 0) {
       DproStep& step = steps[static_cast<size_t>(reduction.step)];
       for (const TimelineSpan& span : reduction.stages) {
