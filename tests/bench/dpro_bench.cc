@@ -164,6 +164,7 @@ struct Round {
   double read_s = 0, gather_s = 0, replay_s = 0;
   size_t events = 0, nodes = 0;
   int64_t predicted_ns = 0, measured_ns = 0;
+  double unexplained_share = 0;
   double total_s() const { return read_s + gather_s + replay_s; }
 };
 
@@ -190,6 +191,7 @@ Result<Round> run(const std::string& directory) {
   round.nodes = graph->size();
   round.predicted_ns = replay->predicted_ns;
   round.measured_ns = replay->measured_ns;
+  round.unexplained_share = replay->unexplained_share;
   return round;
 }
 
@@ -206,10 +208,11 @@ int report(const std::string& directory) {
   fmt::print(
       "{} events, {} nodes: {:.3f} s of CPU = import {:.3f} + gather {:.3f} + "
       "replay {:.3f} (least of {} rounds); predicted {:.3f} ms, recorded "
-      "{:.3f} ms\n",
+      "{:.3f} ms, {:.1f} % of it unexplained\n",
       best.events, best.nodes, best.total_s(), best.read_s, best.gather_s,
       best.replay_s, kRounds, static_cast<double>(best.predicted_ns) * 1e-6,
-      static_cast<double>(best.measured_ns) * 1e-6);
+      static_cast<double>(best.measured_ns) * 1e-6,
+      best.unexplained_share * 100);
   return best.predicted_ns > 0 ? 0 : 1;
 }
 
