@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "replay/clock_bounds.h"
 #include "replay/clock_projection.h"
@@ -66,9 +67,7 @@ class CausalClocks {
     double before_drift = 0;
     size_t variable = 0;
 
-    int64_t middle_ns() const {
-      return first_ns + static_cast<int64_t>(difference(last_ns, first_ns) / 2);
-    }
+    int64_t middle_ns() const { return std::midpoint(first_ns, last_ns); }
     double half_ns() const {
       constexpr double kShortest = 1e6;  // Turning shorter ones says nothing.
       return std::max(difference(last_ns, first_ns) / 2, kShortest);
@@ -148,9 +147,11 @@ class CausalClocks {
       const double at_reference =
           offset +
           drift * difference(before.clock_reference_ns, clock.middle_ns());
-      ranks[place].clock_offset_ns =
-          before.clock_offset_ns +
-          std::llround(std::clamp(at_reference, -4e18, 4e18));
+      constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
+      ranks[place].clock_offset_ns = static_cast<int64_t>(
+          std::clamp(static_cast<__int128>(before.clock_offset_ns) +
+                         std::llround(std::clamp(at_reference, -4e18, 4e18)),
+                     -kMost, kMost));
       ranks[place].clock_drift_ppm = before.clock_drift_ppm + drift * 1e6;
     }
   }
