@@ -84,6 +84,7 @@ char phase_of(std::string_view value) {
 }
 
 void read_arguments(std::string_view text, KinetoEvent& event) {
+  if (!text.starts_with('{')) return;  // An array's elements have no keys.
   if (!text.starts_with('{')) return;  // An array has no keys.
   JsonScanner arguments(text);
   while (arguments.next()) {
