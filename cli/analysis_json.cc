@@ -1,8 +1,14 @@
 // The parts of an analysis that programs read: JSON and CSV.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "cli/analysis_output.h"
+#include "data/trace/json_text.h"
 
 namespace reprise {
 namespace {
@@ -92,25 +98,35 @@ Json rank_json(const Trace& trace, const RankAnalysis& rank) {
   return json;
 }
 
-Json collective_json(const Analysis& analysis, uint32_t place) {
+/// A collective as text: there are many, and nlohmann-json would take longer
+/// for them than the analysis.
+std::string collective_text(const Analysis& analysis, uint32_t place) {
   const MatchedCollective& collective = analysis.matching.collectives[place];
   const CollectiveTimes& times = analysis.times[place];
-  Json ranks = Json::array();
+  std::vector<uint32_t> ranks;
   for (const CollectiveMember& member : collective.members) {
     ranks.push_back(member.rank);
   }
-  return {{"id", collective_id(place)},
-          {"op", collective.op},
-          {"communicator", collective.communicator},
-          {"sequence", collective.sequence},
-          {"group", collective.group},
-          {"missing", collective.missing},
-          {"bytes", collective.bytes},
-          {"ranks", std::move(ranks)},
-          {"arrival_ns", times.arrival_ns},
-          {"wait_ns", times.wait_ns},
-          {"transfer_ns", times.transfer_ns},
-          {"bus_bandwidth_bytes_per_s", times.bus_bandwidth_bytes_per_s}};
+  return fmt::format(
+      R"({{"id": "{}", "op": {}, "communicator": {}, "sequence": {}, )"
+      R"("group": [{}], "missing": [{}], "bytes": {}, "ranks": [{}], )"
+      R"("arrival_ns": {}, "wait_ns": [{}], "transfer_ns": {}, )"
+      R"("bus_bandwidth_bytes_per_s": {}}})",
+      collective_id(place), json_quoted(collective.op),
+      json_quoted(collective.communicator), collective.sequence,
+      fmt::join(collective.group, ", "), fmt::join(collective.missing, ", "),
+      collective.bytes, fmt::join(ranks, ", "), times.arrival_ns,
+      fmt::join(times.wait_ns, ", "), times.transfer_ns,
+      json_number(times.bus_bandwidth_bytes_per_s));
+}
+
+std::string path_entry_text(const Trace& trace, const TracePathEntry& entry) {
+  return fmt::format(
+      R"({{"kind": "{}", "name": {}, "rank": {}, "start_ns": {}, )"
+      R"("duration_ns": {}}})",
+      name_of(entry.kind),
+      json_quoted(trace.text(trace.events[entry.event].name)), entry.rank,
+      entry.start_ns, entry.duration_ns);
 }
 
 Json kernel_json(const Trace& trace, const KernelStatistics& kernel) {
@@ -125,16 +141,7 @@ Json kernel_json(const Trace& trace, const KernelStatistics& kernel) {
           {"max_ns", kernel.longest_ns}};
 }
 
-void add_path(const Trace& trace, const CriticalPath& path, Json& json) {
-  json["critical_path"] = Json::array();
-  for (const TracePathEntry& entry : path.entries) {
-    json["critical_path"].push_back(
-        {{"kind", name_of(entry.kind)},
-         {"name", trace.text(trace.events[entry.event].name)},
-         {"rank", entry.rank},
-         {"start_ns", entry.start_ns},
-         {"duration_ns", entry.duration_ns}});
-  }
+Json path_summary(const CriticalPath& path) {
   Json summary = {{"step", nullptr}, {"length_ns", path.length_ns}};
   if (path.step) summary["step"] = *path.step;
   summary["by_kind_ns"] = Json::object();
@@ -143,8 +150,57 @@ void add_path(const Trace& trace, const CriticalPath& path, Json& json) {
            [std::string(name_of(static_cast<TracePathKind>(kind)))] =
                path.by_kind_ns[kind];
   }
-  json["critical_path_summary"] = std::move(summary);
+  return summary;
 }
+
+Json straggler_json(const Straggler& late) {
+  return {{"rank", late.rank},
+          {"late_ns", late.late_ns},
+          {"collectives", late.collectives},
+          {"last", late.last},
+          {"imposed_ns", late.imposed_ns},
+          {"waited_ns", late.waited_ns}};
+}
+
+Json clock_json(const ClockAlignment& clock) {
+  return {{"rank", clock.rank},
+          {"offset_ns", clock.offset_ns},
+          {"drift_ppm", clock.drift_ppm},
+          {"residual_ns", clock.residual_ns}};
+}
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// An object as text, a line for each key and for each row of an array.
+class ObjectText {
+ public:
+  void add(std::string_view key, const Json& value) {
+    add_key(key);
+    text_ += text_of(value);
+  }
+  template <typename Values, typename ToText>
+  void add_rows(std::string_view key, const Values& values,
+                const ToText& to_text) {
+    add_key(key);
+    text_ += "[";
+    std::string_view before = "\n    ";
+    for (const auto& value : values) {
+      text_ += before;
+      text_ += to_text(value);
+      before = ",\n    ";
+    }
+    text_ += values.empty() ? "]" : "\n  ]";
+  }
+  std::string finish() && { return std::move(text_) + "\n}\n"; }
+
+ private:
+  void add_key(std::string_view key) {
+    text_ += fmt::format("{}\n  \"{}\": ", text_.empty() ? "{" : ",", key);
+  }
+  std::string text_;
+};
 
 void add_row(const RankAnalysis& rank, const std::string& step,
              const char* window_name, const Breakdown& window,
@@ -171,41 +227,34 @@ std::string collective_id(size_t place_in_matching) {
   return "c" + std::to_string(place_in_matching);
 }
 
-nlohmann::ordered_json analysis_json(const Trace& trace,
-                                     const Analysis& analysis) {
-  Json json = {{"schema", "reprise.analyze/1"}, {"step_time_ns", nullptr}};
-  if (analysis.step_ns) json["step_time_ns"] = *analysis.step_ns;
-  json["ranks"] = Json::array();
-  for (const RankAnalysis& rank : analysis.ranks) {
-    json["ranks"].push_back(rank_json(trace, rank));
-  }
-  json["collectives"] = Json::array();
-  for (const uint32_t place : analysis.collectives) {
-    json["collectives"].push_back(collective_json(analysis, place));
-  }
-  json["stragglers"] = Json::array();
-  for (const Straggler& late : analysis.stragglers) {
-    json["stragglers"].push_back({{"rank", late.rank},
-                                  {"late_ns", late.late_ns},
-                                  {"collectives", late.collectives},
-                                  {"last", late.last},
-                                  {"imposed_ns", late.imposed_ns},
-                                  {"waited_ns", late.waited_ns}});
-  }
-  json["kernels"] = Json::array();
-  for (const KernelStatistics& kernel : analysis.kernels) {
-    json["kernels"].push_back(kernel_json(trace, kernel));
-  }
-  add_path(trace, analysis.critical_path, json);
-  json["clocks"] = Json::array();
-  for (const ClockAlignment& clock : analysis.clocks) {
-    json["clocks"].push_back({{"rank", clock.rank},
-                              {"offset_ns", clock.offset_ns},
-                              {"drift_ppm", clock.drift_ppm},
-                              {"residual_ns", clock.residual_ns}});
-  }
-  json["remarks"] = analysis.remarks;
-  return json;
+std::string analysis_json(const Trace& trace, const Analysis& analysis) {
+  ObjectText text;
+  text.add("schema", "reprise.analyze/1");
+  text.add("step_time_ns",
+           analysis.step_ns ? Json(*analysis.step_ns) : Json(nullptr));
+  text.add_rows("ranks", analysis.ranks, [&](const RankAnalysis& rank) {
+    return text_of(rank_json(trace, rank));
+  });
+  text.add_rows("collectives", analysis.collectives, [&](uint32_t place) {
+    return collective_text(analysis, place);
+  });
+  text.add_rows("stragglers", analysis.stragglers, [](const Straggler& late) {
+    return text_of(straggler_json(late));
+  });
+  text.add_rows("kernels", analysis.kernels,
+                [&](const KernelStatistics& kernel) {
+                  return text_of(kernel_json(trace, kernel));
+                });
+  text.add_rows("critical_path", analysis.critical_path.entries,
+                [&](const TracePathEntry& entry) {
+                  return path_entry_text(trace, entry);
+                });
+  text.add("critical_path_summary", path_summary(analysis.critical_path));
+  text.add_rows("clocks", analysis.clocks, [](const ClockAlignment& clock) {
+    return text_of(clock_json(clock));
+  });
+  text.add("remarks", analysis.remarks);
+  return std::move(text).finish();
 }
 
 Table analysis_rows(const Analysis& analysis) {

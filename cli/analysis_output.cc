@@ -239,8 +239,7 @@ Table collectives_table(const Analysis& analysis, size_t top) {
   for (CollectiveGroup& group : grouped(analysis)) {
     if (table.rows.size() == top) break;
     const size_t ranks = ranks_of(*group.one);
-    const bool known =
-        ranks > 1 || group.one->group_size > 0 || !group.one->group.empty();
+    const bool known = ranks > 1 || !group.one->communicator.empty();
     const bool waits = !group.wait_ns.empty();
     const Distribution wait = distribution_of(group.wait_ns);
     const auto middle =
@@ -278,7 +277,15 @@ Table stragglers_table(const Analysis& analysis, size_t top) {
 
 Table kernels_table(const Trace& trace, const Analysis& analysis, size_t top) {
   Table table;
-  table.headings = {"top kernels", "count", "total", "share", "median", "p95"};
+  const bool host_only =
+      std::all_of(analysis.ranks.begin(), analysis.ranks.end(),
+                  [](const RankAnalysis& rank) { return rank.host_only; });
+  table.headings = {host_only ? "top operators" : "top kernels",
+                    "count",
+                    "total",
+                    "share",
+                    "median",
+                    "p95"};
   const int64_t all_ns = std::accumulate(
       analysis.kernels.begin(), analysis.kernels.end(), int64_t{0},
       [](int64_t sum, const KernelStatistics& kernel) {
@@ -397,7 +404,7 @@ std::string clocks_text(const Analysis& analysis) {
     residual_ns = std::max(residual_ns, clock.residual_ns);
   }
   if (residual_ns == 0 && farthest->offset_ns == 0) {
-    return "clocks: the ranks' clocks are one\n";
+    return "clocks: all ranks share one\n";
   }
   return fmt::format(
       "clocks: aligned to within {}; the farthest is rank {}'s, {} off, drift "

@@ -2,7 +2,6 @@
 // rows of CSV for programs.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "cli/output.h"
@@ -15,9 +14,8 @@ namespace reprise {
 std::string analysis_text(const Trace& trace, const Analysis& analysis,
                           size_t top);
 
-/// Everything, whole names (design: reprise.analyze/1).
-nlohmann::ordered_json analysis_json(const Trace& trace,
-                                     const Analysis& analysis);
+/// Everything, whole names (design: reprise.analyze/1), a row a line.
+std::string analysis_json(const Trace& trace, const Analysis& analysis);
 
 /// A row for each rank and for each of its steps, in both windows.
 Table analysis_rows(const Analysis& analysis);

@@ -78,15 +78,11 @@ class AnalyzeCommand : public Command {
 
  private:
   void print(const Trace& trace, const Analysis& analysis) const {
-    if (format_ == Format::kTable) {
-      const std::string text = analysis_text(trace, analysis, top_);
-      std::fwrite(text.data(), 1, text.size(), stdout);
-      return;
-    }
-    const bool json = format_ == Format::kJson;
-    print_output(
-        format_, json ? Table{} : analysis_rows(analysis),
-        json ? analysis_json(trace, analysis) : nlohmann::ordered_json{});
+    const std::string text =
+        format_ == Format::kTable  ? analysis_text(trace, analysis, top_)
+        : format_ == Format::kJson ? analysis_json(trace, analysis)
+                                   : table_csv(analysis_rows(analysis));
+    std::fwrite(text.data(), 1, text.size(), stdout);
   }
 
   std::string path_, chrome_path_;
