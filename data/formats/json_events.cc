@@ -258,6 +258,34 @@ Result<bool> JsonEventStream::events_go_on() {
   return *event != kNoEnd && rest()[*event] == '{';
 }
 
+/// Whether the ']' there ends the events, by what follows it: another may
+/// stand in what is left of a broken one.
+Result<bool> JsonEventStream::closes_events(size_t bracket) {
+  const Result<size_t> next = text_after(bracket + 1);
+  if (!next) return pass(next.error());
+  if (*next == kNoEnd) return true;
+  const char c = rest()[*next];
+  if (bare_array_) return c != ',' && c != '{' && c != ']' && c != '}';
+  if (c != ',' && c != '}') return false;
+  const Result<size_t> after = text_after(*next + 1);
+  if (!after) return pass(after.error());
+  return *after == kNoEnd || (c == ',' && rest()[*after] == '"');
+}
+
+/// Passes over what cannot be an event, to where one or the end may be.
+Status JsonEventStream::skip_stray_text() {
+  for (size_t at = 1;; ++at) {
+    at = std::min(rest().find_first_of("{]", at), rest().size());
+    const Result<bool> closes =
+        at < rest().size() && rest()[at] == ']' ? closes_events(at) : false;
+    if (!closes) return pass(closes.error());
+    if (*closes || at == rest().size() || rest()[at] == '{') {
+      begin_ += at;
+      return {};
+    }
+  }
+}
+
 bool JsonEventStream::take_block() {
   if (!options_.blocks || border_.empty() || begin_ < singles_until_) {
     return false;
