@@ -38,8 +38,8 @@ KINETO = {
     "hta_small/mixed_files/rank_not_found.json.gz": ([0], NO_DEVICE),
 }
 
-# The rest: file -> kind, ranks, events, kernels, collectives, exit of `analyze`. Events are the manifest's nodes or
-# rows; where that counts otherwise, the reason stands beside.
+# The rest: file -> kinds, ranks, events, kernels, collectives, exit of `analyze`. Events are the manifest's nodes or
+# rows; where that counts otherwise, the reason stands beside, or None where the reader's own test derives it.
 OTHERS = {
     **{f"chakra/astrasim_custom_ring_8npu/custom_allreduce.{rank}.et": ("chakra", [rank], 35, 7, 28, 3)
        for rank in range(8)},
@@ -66,6 +66,17 @@ OTHERS = {
     "nsys_sqlite/nsys-ai/mfu_2gpu_before.sqlite": ("nsys-sqlite", [0, 1], 32255, 4010, 66, 0),
     "nsys_sqlite/nsys-ai/mock.sqlite": ("nsys-sqlite", [0], 44, 2, 0, 0),
     "nsys_sqlite/no_kernel_table_2025.5/report1.sqlite": ("nsys-sqlite", [0], 63, 0, 0, 0),
+    # Kernels without copies, which the manifest counts with them; of eight device planes these have work.
+    "xplane/jax08_gemm_mi300/tw003.xplane.pb": ("xplane", [0], None, 54, None, 0),
+    "xplane/jax_mi300_legacy/chi-mi300x-013.ord.vultr.cpe.ice.amd.com.xplane.pb": ("xplane", [0], None, 25, None, 0),
+    "xplane/tf_gpu_multi_worker_v100/34.83.195.179_6003.xplane.pb": ("xplane", [0, 1], None, 1330, None, 0),
+    # Ranges of the host and the programs: no device work, as that is in Parquet.
+    "nsys_jax/maxtext_fsdp4_h100/maxtext_fsdp4_test_data.zip":
+        ("hlo-proto nsys-jax-csv", [0], 31550, 0, 0, None),
+    # 4 calls, 1 group, 4 launches, 4 kernels.
+    "nccl_profiler/phaz_jsonl/trace_-_2762285_collectives_all_reduces_single_node_-_Copy.jsonl":
+        ("nccl-profiler", range(4), 13, 4, 4, 0),
+    "bytescheduler/mxnet_vgg16/timeline_worker.json": ("bytescheduler", [0], None, 0, None, None),
 }
 
 # Refused with these words.
@@ -73,13 +84,7 @@ REFUSED = {
     "MANIFEST.tsv": "no trace: text that starts",
     # Two files of one rank, whichever it is.
     "chakra/mlcommons_json/json_trace.tar.gz": "say so by --rank",
-    "xplane/corrupt_utf8_mangled_tpu/tpu_inference_2.xplane.pb": "nothing to import",
-    "xplane/tf_gpu_multi_worker_v100/34.83.195.179_6003.xplane.pb": "nothing to import",
-    "xplane/jax_mi300_legacy/chi-mi300x-013.ord.vultr.cpe.ice.amd.com.xplane.pb": "nothing to import",
-    "xplane/jax08_gemm_mi300/tw003.xplane.pb": "nothing to import",
-    "nsys_jax/maxtext_fsdp4_h100/maxtext_fsdp4_test_data.zip": "nothing to import",
-    "nccl_profiler/phaz_jsonl/trace_-_2762285_collectives_all_reduces_single_node_-_Copy.jsonl": "nothing to import",
-    "bytescheduler/mxnet_vgg16/timeline_worker.json": "nothing to import",
+    "xplane/corrupt_utf8_mangled_tpu/tpu_inference_2.xplane.pb": "UTF-8 text conversion",
 }
 
 # Several inputs as one trace: arguments -> kinds, ranks, exit of `analyze`.
@@ -169,8 +174,11 @@ class SharedTraces(unittest.TestCase):
         self.assertEqual(content["events"], events)
         self.assertEqual(content["warnings"], [])
         analysis = reprise("analyze", self.trace, "--format", "json")
-        self.assertEqual(analysis.returncode, analyze_exit, analysis.stderr)
-        if analyze_exit != 0:
+        if analyze_exit is None:  # No device work: an answer, or polite words.
+            self.assertIn(analysis.returncode, (0, 3), analysis.stderr)
+        else:
+            self.assertEqual(analysis.returncode, analyze_exit, analysis.stderr)
+        if analysis.returncode != 0:
             self.assertIn(UNTIMED, analysis.stderr)
             return None
         found = json.loads(analysis.stdout)
@@ -209,14 +217,15 @@ class SharedTraces(unittest.TestCase):
                 self.assertEqual([rank["host_only"] for rank in found["ranks"]], [not device_work] * len(ranks))
 
     def test_every_other_file(self):
-        for name, (kind, ranks, events, kernels, collectives, analyze_exit) in OTHERS.items():
+        for name, (kinds, ranks, events, kernels, collectives, analyze_exit) in OTHERS.items():
             with self.subTest(name):
                 files, _ = self.imported(name)
-                self.assertEqual({file["kind"] for file in files}, {kind})
-                self.assertEqual(sorted(sum((file["ranks"] for file in files), [])), list(ranks))
-                self.assertEqual([sum(file[key] for file in files) for key in ("events", "kernels", "collectives")],
-                                 [events, kernels, collectives])
-                self.check_trace(ranks, events, analyze_exit)
+                self.assertEqual({file["kind"] for file in files}, set(kinds.split()))
+                self.assertEqual(sorted({rank for file in files for rank in file["ranks"]}), list(ranks))
+                for key, expected in (("events", events), ("kernels", kernels), ("collectives", collectives)):
+                    if expected is not None:
+                        self.assertEqual(sum(file[key] for file in files), expected, key)
+                self.check_trace(ranks, sum(file["events"] for file in files), analyze_exit)
 
     def test_what_is_no_trace_is_refused(self):
         for inputs, words in {**{(name,): words for name, words in REFUSED.items()}, **REFUSED_SETS}.items():
