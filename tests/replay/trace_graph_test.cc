@@ -52,7 +52,8 @@ struct Built {
         if (std::count(sources.begin(), sources.end(), edge.from) == 0) {
           continue;
         }
-        kinds += (kinds.empty() ? "" : " ") + std::string(name_of(edge.kind));
+        if (!kinds.empty()) kinds += ' ';
+        kinds += name_of(edge.kind);
         if (edge.from_start) kinds += "*";
       }
     }
