@@ -18,8 +18,7 @@ class ExportCommand : public Command {
  public:
   std::string name() const override { return "export"; }
   std::string summary() const override {
-    return "Write a trace as a Chrome timeline or as rows of CSV, a plan as "
-           "arguments of PyTorch's DDP";
+    return "Write a trace as a timeline or as rows, a plan as DDP arguments";
   }
 
   void add_flags(CLI::App& app) override {

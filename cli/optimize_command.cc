@@ -79,9 +79,7 @@ class OptimizeCommand : public Command {
 
   void add_flags(CLI::App& app) override {
     app.add_option("trace", trace_path_,
-                   "trace of `reprise train` (which keeps measurements), or "
-                   "an imported one of PyTorch DDP, for its buckets; then "
-                   "`reprise export PLAN --as ddp`")
+                   "of `reprise train`, or an import of PyTorch DDP")
         ->required();
     app.add_option("-o,--output", plan_path_, "write the plan here")
         ->required();
@@ -102,8 +100,7 @@ class OptimizeCommand : public Command {
                    "largest arena of a plan, bytes")
         ->check(CLI::PositiveNumber);
     app.add_option("--costs", costs_path_,
-                   "cost database to read prices from and add measurements "
-                   "to; of an imported trace: imported nccl-tests tables");
+                   "cost database to use and add to; or imported nccl-tests");
     app.add_flag("--no-measure", no_measure_,
                  "price units that never ran by roofline; start no ranks");
     app.add_option("--seed", options_.seed, "of the search (default 0)");

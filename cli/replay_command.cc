@@ -176,7 +176,9 @@ class ReplayCommand : public Command {
                    ".json.gz)");
     app.add_flag("--force", force_, "replace an existing timeline");
     add_format_flag(app, format_);
-    app.footer(fmt::format("What-ifs: {}", kWhatIfForms));
+    std::string forms = kWhatIfForms;
+    forms.insert(forms.find("device="), "\n          ");
+    app.footer("What-ifs: " + forms);
   }
 
   Result<int> run() override {

@@ -110,6 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"schema": "reprise.plan/1", "program_fingerprint": "x", "ranks": 1e30})",
             ErrorKind::kInvalid, "key 'ranks'"},
         BadPlan{R"({"schema": "reprise.plan/1", "trace_fingerprint": "x",
+                    "ranks": 2, "fusion": [], "buckets": [],
                     "gradients": [{"name": "g", "type": "float", "shape": "",
                                    "bytes": -1}]})",
                 ErrorKind::kInvalid, "plan.gradients[0]: key 'bytes'"},
