@@ -15,6 +15,12 @@ namespace {
 bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
 
 Status check(const Trace& trace, const AnalysisOptions& options) {
+  if (trace.events.empty() && !trace.measurements.empty()) {
+    return fail(ErrorKind::kUnsupported,
+                "the trace holds {} cost points but no times, so there is no "
+                "timeline to analyse; `reprise optimize --costs` takes it",
+                trace.measurements.size());
+  }
   if (std::none_of(trace.ranks.begin(), trace.ranks.end(), is_timed)) {
     return fail(ErrorKind::kUnsupported,
                 "the trace holds durations and dependencies of {} events but "

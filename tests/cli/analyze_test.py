@@ -205,6 +205,16 @@ class Analyze(AnalyzeCase):
         self.reprise("import", self.path / "et.json", "-o", self.path / "et.trace", "--rank", f"{self.path}/et.json=0")
         self.assertIn("no times", self.reprise("analyze", self.path / "et.trace", status=3).stderr)
 
+    def test_cost_points_are_no_timeline(self):
+        (self.path / "points.log").write_text(
+            "# nThread 1 nGpus 8 minBytes 8 maxBytes 8\n"
+            "#                                     out-of-place           in-place\n"
+            "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+            "  1048576 262144 float sum -1 100.0 10.49 18.35 0 101.0 10.38 18.17 0\n")
+        self.reprise("import", self.path / "points.log", "-o", self.path / "points.trace")
+        refused = self.reprise("analyze", self.path / "points.trace", status=3).stderr
+        self.assertIn("2 cost points but no times", refused)
+
 
 class Diff(AnalyzeCase):
     def diff(self, *arguments, status=0):
