@@ -8,7 +8,8 @@ packages=(g++ cmake ninja-build ccache pkg-config git ca-certificates python3
   libisal-dev liblzma-dev libfmt-dev libcli11-dev libexpected-dev libdnnl-dev libgloo-dev libssl-dev
   libopenmpi-dev openmpi-bin libgtest-dev libbenchmark-dev iproute2 util-linux)
 if [ "${1:-}" = test ]; then
-  packages+=(chromium chromium-driver python3-selenium valgrind clang clang-format)
+  packages+=(chromium chromium-driver python3-selenium valgrind xz-utils
+    clang clang-format)
 fi
 
 missing=()
