@@ -231,7 +231,9 @@ void NcclTestsParser::take(std::string_view line) {
     }
     return;
   }
-  if (torn_.empty() || !fills_number_column(words[0])) return;
+  if (torn_.empty() || words.empty() || !fills_number_column(words[0])) {
+    return;
+  }
   const std::string whole = torn_ + " " + std::string(line);
   torn_.clear();
   if (take_row(words_of(whole))) {
