@@ -170,12 +170,12 @@ class OptimizeCommand : public Command {
                  trace_path_);
       return kExitUsage;
     }
-    const Status done = optimize_imported(
-        std::move(trace), {.trace_path = trace_path_,
-                           .plan_path = plan_path_,
-                           .costs_path = costs_path_,
-                           .explain = explain_,
-                           .format = format_});
+    const Status done =
+        optimize_imported(std::move(trace), {.trace_path = trace_path_,
+                                             .plan_path = plan_path_,
+                                             .costs_path = costs_path_,
+                                             .explain = explain_,
+                                             .format = format_});
     if (!done) return pass(done.error());
     return kExitOk;
   }

@@ -3,8 +3,8 @@
 #include "data/formats/bytescheduler_reader.h"
 #include "data/formats/chakra_reader.h"
 #include "data/formats/dpro_reader.h"
-#include "data/formats/horovod_reader.h"
 #include "data/formats/hlo_proto_reader.h"
+#include "data/formats/horovod_reader.h"
 #include "data/formats/kineto_reader.h"
 #include "data/formats/nccl_inspector_reader.h"
 #include "data/formats/nccl_profiler_reader.h"
@@ -19,18 +19,10 @@ namespace reprise {
 
 const std::vector<const TraceReader*>& trace_readers() {
   static const std::vector<const TraceReader*> readers = {
-      &nsys_reader(),
-      &xplane_reader(),
-      &hlo_proto_reader(),
-      &nsys_jax_reader(),
-      &chakra_reader(),
-      &pytorch_et_reader(),
-      &nccl_profiler_reader(),
-      &nccl_inspector_reader(),
-      &nccl_tests_reader(),
-      &horovod_reader(),
-      &bytescheduler_reader(),
-      &byteps_reader(),
+      &nsys_reader(),          &xplane_reader(),         &hlo_proto_reader(),
+      &nsys_jax_reader(),      &chakra_reader(),         &pytorch_et_reader(),
+      &nccl_profiler_reader(), &nccl_inspector_reader(), &nccl_tests_reader(),
+      &horovod_reader(),       &bytescheduler_reader(),  &byteps_reader(),
       &kineto_reader(),
   };
   return readers;
