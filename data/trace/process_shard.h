@@ -1,0 +1,95 @@
+// A process shard: what one process recorded of itself, by the injection
+// library, the NCCL plugin or the NCCL interposer. Append-only and checksummed
+// segment by segment, so that a killed process loses at most its last segment.
+// Here is its layout, shared by the writer (profiler/process_recorder.h) and
+// the reader (data/formats/process_shard_reader.h); data/trace/format.md has
+// the words. Little-endian; structs are written as they lie.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace reprise {
+
+inline constexpr std::string_view kProcessShardMagic = "RPRPROCS";
+inline constexpr uint32_t kProcessShardVersion = 1;
+
+/// The file starts with this, then segments follow.
+struct ProcessShardStart {
+  char magic[8];  ///< kProcessShardMagic.
+  uint32_t version = kProcessShardVersion;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(ProcessShardStart) == 16);
+
+enum class ProcessSegment : uint32_t {
+  kHeader = 1,   ///< JSON: host, process, parent, boot_id, rank, ranks,
+                 ///< local_rank (-1 unknown), program, arguments[], source,
+                 ///< start_ns, epoch_offset_ns (CLOCK_REALTIME - MONOTONIC).
+  kStrings = 2,  ///< u32 first id, u32 count, then count times (u32 length,
+                 ///< bytes). Id 0 is "" and never written. Before first use.
+  kRecords = 3,  ///< ProcessRecord, one after the other.
+  kNotes = 4,    ///< JSON object of strings: "cupti": "version 130001", …
+  kEnd = 5,      ///< JSON: end_ns, lost{reason: count}.
+};
+
+struct ProcessSegmentHeader {
+  uint32_t magic = 0x47455350;  ///< "PSEG"
+  ProcessSegment kind{};
+  uint32_t payload_bytes = 0;
+  uint32_t payload_crc = 0;
+  uint32_t header_crc = 0;  ///< CRC-32 of the four fields above.
+};
+static_assert(sizeof(ProcessSegmentHeader) == 20);
+
+/// What a record is. Where no clock is named, times are CLOCK_MONOTONIC, ns.
+enum class RecordKind : uint8_t {
+  kKernel = 1,       ///< On a device stream.
+  kCopy,             ///< Device-side memory copy.
+  kMemset,           ///< Device-side memory set.
+  kCall,             ///< Driver or runtime call on a host thread.
+  kGraphLaunch,      ///< As kCall, of a graph: its correlation is that of all
+                     ///< its nodes' records.
+  kSynchronization,  ///< As SynchronizationInfo; `info` says which.
+  kRange,            ///< NVTX push/pop or start/end range, on a host thread.
+  kMark,             ///< NVTX mark, on a host thread.
+  kOverhead,         ///< Of the profiler.
+  kExternal,         ///< Ties `correlation` to `external_id`; no times.
+  kGraphNode,        ///< `graph_node` was created under `external_id`, or is a
+                     ///< clone of node `sequence` (then external_id is -1).
+  kCollective,       ///< NCCL collective or point-to-point: host enqueue.
+  kNetworkStep,      ///< One proxy step of a collective: bytes on the wire.
+  kDeviceTimer,      ///< A channel of an NCCL kernel in ns of the GPU's global
+                     ///< timer, another clock than all others.
+  kStep,             ///< A training step: `sequence` is its number, `flags` 1
+                     ///< if it is warm-up.
+};
+inline constexpr RecordKind kLastRecordKind = RecordKind::kStep;
+
+/// One record; -1 (or 0 for string ids) where a field says nothing.
+struct ProcessRecord {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  int64_t correlation = -1;  ///< Launch to device work. NCCL: own id of a call,
+                             ///< the same in its steps and timers.
+  int64_t external_id = -1;  ///< Unit or op it belongs to.
+  int64_t graph_node = -1;
+  int64_t bytes = 0;      ///< Payload of this rank.
+  int64_t stream = -1;    ///< Device stream's id; host thread's system id.
+  int64_t sequence = -1;  ///< Collective: place in its communicator.
+                          ///< Synchronization: id of the event waited for.
+  uint32_t name = 0;      ///< String.
+  uint32_t info = 0;      ///< String: a JSON object with what no field holds.
+                          ///< Collective: op, communicator, data_type, count,
+                          ///< rank, ranks, root or peer, algorithm, protocol,
+                          ///< channels, … Synchronization: kind
+                          ///< ("event", "stream-wait", "stream", "device"),
+                          ///< waited_stream, waited_correlation. Copy: kind.
+  int32_t device = -1;    ///< Ordinal of the device; -1: a host thread.
+  RecordKind kind{};
+  uint8_t reserved = 0;
+  uint16_t flags = 0;
+};
+static_assert(sizeof(ProcessRecord) == 80);
+
+}  // namespace reprise
