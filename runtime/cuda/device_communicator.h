@@ -1,0 +1,70 @@
+// The seam behind which collectives on device memory run: NCCL, or copies to
+// the host and Gloo where several ranks share a device. Needs no header of the
+// toolkit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+
+struct CUstream_st;  // The driver's; CUstream is a pointer to it.
+
+namespace reprise {
+
+/// Bytes of device memory; `base` is a CUdeviceptr.
+struct DeviceSpan {
+  uint64_t base = 0;
+  size_t size_bytes = 0;
+};
+
+/// Collectives among all ranks, in stream order, in place. Every rank enqueues
+/// the same sequence; results are bit-identical on all of them.
+///
+/// Threads: `attach`, `check` and `enqueue` belong to one thread at a time, and
+/// to one where the device's context is current; `poll` and `abort` may be
+/// called by another one meanwhile.
+class DeviceCommunicator {
+ public:
+  virtual ~DeviceCommunicator() = default;
+
+  /// Names the device memory in which every later collective lies, and the
+  /// bytes of the largest of them. Collective. Errors: kDevice.
+  virtual Status attach(DeviceSpan memory, size_t largest_bytes) = 0;
+
+  /// Refuses, before the first step, what `enqueue` cannot do. Errors:
+  /// kUnsupported.
+  virtual Status check(const CollectiveSpec& spec) const = 0;
+
+  /// True when `enqueue` waits for `stream`, goes through host memory and
+  /// returns with the result's copy enqueued: then a step cannot be captured
+  /// as a graph, and `enqueue` is best called from a thread of its own.
+  virtual bool is_host_staged() const = 0;
+
+  /// True when there is nothing to do: one rank, or each rank alone.
+  virtual bool is_immediate() const { return false; }
+
+  /// Enqueues one collective in place at device address `data`. Under capture
+  /// of `stream` it becomes part of the graph (not when host-staged). Errors:
+  /// kDevice when a rank was lost or kept silent, naming it where that is
+  /// known. After an error no further call succeeds.
+  virtual Status enqueue(const CollectiveSpec& spec, uint64_t data,
+                         CUstream_st* stream) = 0;
+
+  /// Asks, without waiting, whether something enqueued has failed since (a peer
+  /// was lost): to be called while waiting for a stream, every few
+  /// milliseconds. Errors: kDevice.
+  virtual Status poll() { return {}; }
+
+  /// Ends what is enqueued and never finishes, as after an error or a timeout
+  /// of the caller's: streams then run dry with undefined results. Returns
+  /// within seconds.
+  virtual void abort() {}
+};
+
+/// Does nothing: one rank, or each rank alone (calibration).
+std::unique_ptr<DeviceCommunicator> make_solo_device_communicator();
+
+}  // namespace reprise
