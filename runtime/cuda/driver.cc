@@ -1,0 +1,225 @@
+#include "runtime/cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+constexpr size_t kSmallestAllocation = 256;
+
+// A symbol as cuda.h spells it, or without its version suffix where the driver
+// is older than the suffix; their types are the same for all that we call.
+void* find_symbol(void* library, std::string name) {
+  void* symbol = ::dlsym(library, name.c_str());
+  const size_t suffix = name.rfind("_v2");
+  if (symbol != nullptr || suffix == std::string::npos) return symbol;
+  name.resize(suffix);
+  // Only this one: other unversioned names have other types.
+  return name == "cuEventElapsedTime" ? ::dlsym(library, name.c_str())
+                                      : nullptr;
+}
+
+Status find_functions(void* library, Driver& driver) {
+  std::string missing;
+#define REPRISE_DRIVER_TEXT(name) #name
+#define REPRISE_DRIVER_FIND(member, symbol)                  \
+  driver.member = reinterpret_cast<decltype(driver.member)>( \
+      find_symbol(library, REPRISE_DRIVER_TEXT(symbol)));    \
+  if (driver.member == nullptr && missing.empty())           \
+    missing = REPRISE_DRIVER_TEXT(symbol);
+  REPRISE_DRIVER_FUNCTIONS(REPRISE_DRIVER_FIND)
+#undef REPRISE_DRIVER_FIND
+#undef REPRISE_DRIVER_TEXT
+  if (missing.empty()) return {};
+  return fail(ErrorKind::kDevice,
+              "the NVIDIA driver lacks {}: it is older than CUDA 12", missing);
+}
+
+Result<Driver> load_once() {
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return fail(ErrorKind::kDevice,
+                "no NVIDIA driver (libcuda.so.1 cannot be opened); use "
+                "--device cpu, or see `reprise doctor`");
+  }
+  Driver driver;
+  Status status = find_functions(library, driver);
+  if (status) status = driver.check(driver.init(0), "cuInit");
+  if (status) {
+    status = driver.check(driver.driver_get_version(&driver.version),
+                          "cuDriverGetVersion");
+  }
+  if (!status) return pass(status.error());
+  return driver;
+}
+
+}  // namespace
+
+Result<const Driver*> Driver::load() {
+  static const Result<Driver> driver = load_once();
+  if (!driver) return pass(driver.error());
+  return &*driver;
+}
+
+Status Driver::check(CUresult result, std::string_view call) const {
+  if (result == CUDA_SUCCESS) return {};
+  const char* name = nullptr;
+  const char* words = nullptr;
+  get_error_name(result, &name);
+  get_error_string(result, &words);
+  return fail(ErrorKind::kDevice, "{}: {} ({}), {}", call,
+              name == nullptr ? "unknown error" : name,
+              static_cast<int>(result), words == nullptr ? "" : words);
+}
+
+Result<int> device_count() {
+  const Result<const Driver*> driver = Driver::load();
+  if (!driver) return pass(driver.error());
+  int count = 0;
+  const Status counted =
+      (*driver)->check((*driver)->device_get_count(&count), "cuDeviceGetCount");
+  if (!counted) return pass(counted.error());
+  if (count == 0)
+    return fail(ErrorKind::kDevice, "the NVIDIA driver sees no device");
+  return count;
+}
+
+Result<std::shared_ptr<const DeviceContext>> DeviceContext::open(int index) {
+  const Result<const Driver*> loaded = Driver::load();
+  if (!loaded) return pass(loaded.error());
+  const Driver& driver = **loaded;
+  std::shared_ptr<DeviceContext> made(new DeviceContext(driver, index));
+  Status status =
+      driver.check(driver.device_get(&made->device_, index), "cuDeviceGet");
+  std::array<char, 256> name{};
+  if (status) {
+    status = driver.check(
+        driver.device_get_name(name.data(), static_cast<int>(name.size()) - 1,
+                               made->device_),
+        "cuDeviceGetName");
+  }
+  made->name_ = name.data();
+  CUuuid uuid{};
+  if (status) {
+    status = driver.check(driver.device_get_uuid(&uuid, made->device_),
+                          "cuDeviceGetUuid");
+  }
+  made->uuid_.assign(std::begin(uuid.bytes), std::end(uuid.bytes));
+  const auto attribute = [&](CUdevice_attribute which, int* value) {
+    if (!status) return;
+    status =
+        driver.check(driver.device_get_attribute(value, which, made->device_),
+                     "cuDeviceGetAttribute");
+  };
+  int major = 0, minor = 0;
+  attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major);
+  attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor);
+  attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &made->multiprocessors_);
+  made->architecture_ = 10 * major + minor;
+  if (status) {
+    status = driver.check(driver.context_retain(&made->context_, made->device_),
+                          "cuDevicePrimaryCtxRetain");
+  }
+  if (status) status = made->make_current();
+  if (!status) return pass(status.error());
+  return std::shared_ptr<const DeviceContext>(std::move(made));
+}
+
+DeviceContext::~DeviceContext() {
+  if (context_ != nullptr) driver_.context_release(device_);
+}
+
+Status DeviceContext::make_current() const {
+  return driver_.check(driver_.context_set_current(context_),
+                       "cuCtxSetCurrent");
+}
+
+Result<DeviceStream> make_stream(const Driver& driver, bool urgent) {
+  int least = 0, greatest = 0;
+  Status status = driver.check(driver.stream_priority_range(&least, &greatest),
+                               "cuCtxGetStreamPriorityRange");
+  CUstream stream = nullptr;
+  if (status) {
+    status = driver.check(driver.stream_create(&stream, CU_STREAM_NON_BLOCKING,
+                                               urgent ? greatest : least),
+                          "cuStreamCreateWithPriority");
+  }
+  if (!status) return pass(status.error());
+  return DeviceStream(stream, {driver.stream_destroy});
+}
+
+Result<DeviceEvent> make_event(const Driver& driver, bool timed) {
+  CUevent event = nullptr;
+  const Status status =
+      driver.check(driver.event_create(&event, timed ? CU_EVENT_DEFAULT
+                                                     : CU_EVENT_DISABLE_TIMING),
+                   "cuEventCreate");
+  if (!status) return pass(status.error());
+  return DeviceEvent(event, {driver.event_destroy});
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver,
+                                            size_t size_bytes) {
+  DeviceMemory memory;
+  const Status status = driver.check(
+      driver.memory_allocate(&memory.address_,
+                             std::max(size_bytes, kSmallestAllocation)),
+      "cuMemAlloc");
+  if (!status) return pass(status.error(), fmt::format("{} bytes", size_bytes));
+  memory.driver_ = &driver;
+  memory.size_bytes_ = size_bytes;
+  return memory;
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : driver_(std::exchange(other.driver_, nullptr)),
+      address_(std::exchange(other.address_, 0)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(address_, other.address_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (driver_ != nullptr) driver_->memory_free(address_);
+}
+
+Result<PinnedMemory> PinnedMemory::allocate(const Driver& driver,
+                                            size_t size_bytes) {
+  void* data = nullptr;
+  const Status status = driver.check(
+      driver.host_allocate(&data, std::max(size_bytes, kSmallestAllocation),
+                           CU_MEMHOSTALLOC_PORTABLE),
+      "cuMemHostAlloc");
+  if (!status) return pass(status.error(), fmt::format("{} bytes", size_bytes));
+  PinnedMemory memory;
+  memory.driver_ = &driver;
+  memory.data_ = static_cast<std::byte*>(data);
+  memory.size_bytes_ = size_bytes;
+  return memory;
+}
+
+PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
+    : driver_(std::exchange(other.driver_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+
+PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
+  std::swap(driver_, other.driver_);
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+PinnedMemory::~PinnedMemory() {
+  if (driver_ != nullptr) driver_->host_free(data_);
+}
+
+}  // namespace reprise
