@@ -1,0 +1,77 @@
+// Kernels to GPU machine code: CUDA C++ (runtime/kernels/print_cuda.h) compiled
+// by NVRTC in batches and kept in the private content-addressed cache. Needs
+// NVRTC (opened when used, never linked), no driver and no GPU.
+//
+// A kernel of the IR is one or more launches, because what a sequential nest
+// may assume (all of an earlier loop is done) only the end of a launch
+// guarantees to a grid. Results have the bits of the CPU's generated code where
+// IEEE 754 decides them: f32 with denormals flushed to zero, as the CPU runtime
+// computes, no contraction, correctly rounded division and square root.
+// Exceptions are NaN payloads and f64 transcendentals, which are the device
+// library's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/kernel/kernel.h"
+#include "data/result.h"
+
+namespace reprise {
+
+/// One launch: `entry` of the kernel's image on a grid of one dimension.
+///
+/// Parameters of every entry, in order: the address of each of
+/// Kernel::arguments, then the address of the workspace (any value when the
+/// kernel needs none). All are device pointers of 8 bytes. Shared memory is
+/// static: launch with 0 dynamic bytes.
+struct CubinLaunch {
+  std::string entry;
+  uint32_t grid_blocks = 1;
+  uint32_t block_threads = 1;
+};
+
+/// How to run one kernel.
+struct CubinKernel {
+  size_t image = 0;  ///< Index in Cubins::images.
+  std::vector<CubinLaunch>
+      launches;  ///< One after the other on one stream; never empty.
+  int64_t workspace_bytes = 0;  ///< Of its own while its launches run, aligned
+                                ///< to 256; 0 for most kernels.
+};
+
+/// What ptxas says of one entry.
+struct CubinResources {
+  std::string entry;
+  int64_t registers = 0;
+  int64_t stack_bytes = 0;  ///< A thread's arrays, and spills.
+  int64_t spill_store_bytes = 0, spill_load_bytes = 0;
+};
+
+struct Cubins {
+  std::vector<std::string> images;        ///< For cuLibraryLoadData or
+                                          ///< cuModuleLoadData; each once.
+  std::vector<CubinKernel> kernels;       ///< In order of the kernels given.
+  int compiled = 0;                       ///< Kernels that no cache held.
+  std::vector<CubinResources> resources;  ///< Of the kernels compiled now.
+};
+
+struct CubinOptions {
+  std::string cache_directory;  ///< Empty: $XDG_CACHE_HOME/reprise or
+                                ///< ~/.cache/reprise.
+  std::string nvrtc_library;  ///< Empty: libnvrtc.so.13, .12, … as the loader
+                              ///< finds them, then in $CUDA_HOME.
+  int jobs = 2;               ///< Compilations at once.
+};
+
+/// Compiles what the cache lacks. `architecture` is 10 × major + minor of the
+/// device's compute capability: 80, 90, 100.
+/// Errors: kDevice when NVRTC is missing, does not know the architecture or
+/// refuses a kernel (named by its outputs), or the cache cannot be used.
+Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
+                              const CubinOptions& options = {});
+
+}  // namespace reprise
