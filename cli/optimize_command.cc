@@ -215,7 +215,8 @@ class OptimizeCommand : public Command {
   /// A solo run, with its times brought to the machine speed of the first one,
   /// told by the library calls that every plan shares.
   Result<std::vector<Measurement>> solo_run(const LoweredProgram& program) {
-    const Result<Trace> trace = run_recorded(program, true, kMeasuredSteps);
+    const Result<Trace> trace =
+        run_recorded(program, true, steps_within(kSoloRun));
     if (!trace) return pass(trace.error());
     Result<std::vector<Measurement>> solo =
         measurements_of(*trace, program.schedule);
@@ -255,8 +256,8 @@ class OptimizeCommand : public Command {
     const auto solo = solo_run(*overlapped);
     if (!solo) return pass(solo.error());
     keep(*solo);
-    const auto contention = measure_contention(trace_, program_, *overlapped,
-                                               *solo, kMeasuredSteps);
+    const auto contention = measure_contention(
+        trace_, program_, *overlapped, *solo, steps_within(kOverlappedRun));
     if (!contention) return pass(contention.error());
     keep(*contention);
     return {};
@@ -368,7 +369,25 @@ class OptimizeCommand : public Command {
     print_output(format_, table, json);
   }
 
-  static constexpr CalibrationSteps kMeasuredSteps{.steps = 7, .warmup = 2};
+  /// Steps of a measuring run that lasts about `length`, at the recorded pace.
+  CalibrationSteps steps_within(std::chrono::nanoseconds length) const {
+    constexpr int64_t kWarmup = 2, kFewest = 5, kMost = 60;
+    int64_t time_ns = 0, count = 0;
+    for (const StepMark& mark : trace_.steps) {
+      if (mark.warmup) continue;
+      time_ns += mark.end_ns - mark.start_ns;
+      count += 1;
+    }
+    const int64_t step_ns =
+        std::max<int64_t>(1, time_ns / std::max<int64_t>(1, count));
+    return {
+        .steps = kWarmup + std::clamp(length.count() / step_ns, kFewest, kMost),
+        .warmup = kWarmup};
+  }
+
+  /// Slow-downs vary more than prices: which thread gets the core is chance.
+  static constexpr std::chrono::milliseconds kSoloRun{1500},
+      kOverlappedRun{3500};
 
   std::string trace_path_, plan_path_, baseline_, time_limit_, costs_path_;
   std::vector<std::string> only_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "costmodel/fit_collectives.h"
+#include "costmodel/fit_contention.h"
 #include "costmodel/fit_units.h"
 #include "costmodel/recorded_steps.h"
 
@@ -19,6 +21,33 @@ Measurement factor(const std::string& key, double value, size_t samples) {
           .context = kBesideContext,
           .median_ns = std::llround(value * kMillion),
           .samples = static_cast<int64_t>(samples)};
+}
+
+/// Slow-down of transfers of the sizes that both runs have, by totals: the
+/// transfers of `base` that stood beside nothing tell the time alone.
+std::optional<double> transfer_slowdown(
+    const std::vector<TransferSample>& base,
+    const std::vector<TransferSample>& overlapped, double expected) {
+  struct Sum {
+    double total_ns = 0, count = 0;
+  };
+  constexpr double kApart = 0.05;  // Share beside compute that still is alone.
+  std::map<double, Sum> alone;     // By bytes.
+  for (const TransferSample& sample : base) {
+    if (sample.beside > kApart) continue;
+    alone[sample.bytes].total_ns += sample.duration_ns;
+    alone[sample.bytes].count += 1;
+  }
+  std::map<std::string, ContentionKey> keys;
+  for (const TransferSample& sample : overlapped) {
+    const auto found = alone.find(sample.bytes);
+    if (found == alone.end()) continue;
+    ContentionKey& key = keys[std::to_string(sample.bytes)];
+    key.alone_ns = found->second.total_ns / found->second.count;
+    key.samples.push_back({.duration_ns = sample.duration_ns,
+                           .beside_ns = sample.beside * sample.duration_ns});
+  }
+  return fit_slowdown(keys, expected);
 }
 
 }  // namespace
@@ -98,6 +127,7 @@ Result<std::vector<Measurement>> contention_measurements(
   TransfersByKey transfers = collect_transfers(base_steps, recorded.schedule);
   for (auto& [key, samples] : collect_transfers(steps, overlapped.schedule)) {
     std::vector<TransferSample>& all = transfers[key];
+    const std::vector<TransferSample> alone = all;
     const int32_t shift = all.empty() ? 0 : all.back().step + 1;
     for (TransferSample sample : samples) {
       sample.step += shift;
@@ -106,7 +136,14 @@ Result<std::vector<Measurement>> contention_measurements(
     const CollectiveFit fit = fit_collective(all);
     bandwidth = std::max(bandwidth, fit.price.bandwidth_bytes_per_s);
     if (!fit.slowdown_fitted || !result.empty()) continue;
-    result.push_back(factor("collective", fit.slowdown, all.size()));
+    double slowdown = fit.slowdown;
+    // Only burst credit makes transfers of one size differ when alone.
+    if (fit.price.burst_bytes <= 0) {
+      const double expected =
+          default_contention(fit.price.bandwidth_bytes_per_s).collective;
+      slowdown = transfer_slowdown(alone, samples, expected).value_or(slowdown);
+    }
+    result.push_back(factor("collective", slowdown, all.size()));
   }
   const ComputeSlowdowns found = fit_compute_slowdowns(
       steps, overlapped.schedule, solo, default_contention(bandwidth));
