@@ -60,11 +60,20 @@ enum class RecordKind : uint8_t {
   kCollective,       ///< NCCL collective or point-to-point: host enqueue.
   kNetworkStep,      ///< One proxy step of a collective: bytes on the wire.
   kDeviceTimer,      ///< A channel of an NCCL kernel in ns of the GPU's global
-                     ///< timer, another clock than all others.
+                     ///< timer, another clock than all others; -1 where that
+                     ///< is missing. `sequence` is when the host saw its end.
   kStep,             ///< A training step: `sequence` is its number, `flags` 1
                      ///< if it is warm-up.
 };
 inline constexpr RecordKind kLastRecordKind = RecordKind::kStep;
+
+/// `flags` of a kNetworkStep. Only transfers have bytes; operations and waits
+/// lie around and within them.
+enum NetworkStepPart : uint16_t {
+  kNetworkTransfer = 0,   ///< One step, `sequence` its number.
+  kNetworkOperation = 1,  ///< All steps of one channel and direction.
+  kNetworkWait = 2,       ///< Part of a step: its name says for what.
+};
 
 /// One record; -1 (or 0 for string ids) where a field says nothing.
 struct ProcessRecord {
