@@ -44,12 +44,12 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "write rank 0's final state tensors here, f32, in order");
   app.add_flag("--verify", flags.train.verify,
                "compare the final state with the reference results");
-  app.add_flag("--solo", flags.train.solo, "skip all communication");
-  app.add_flag("--interpret", flags.train.interpret,
+  app.add_flag("--solo", flags.train.device.solo, "skip all communication");
+  app.add_flag("--interpret", flags.train.device.interpret,
                "interpret kernels instead of compiling them");
-  app.add_option("--cache", flags.train.cache_directory,
+  app.add_option("--cache", flags.train.device.cache_directory,
                  "directory of compiled kernels (default: the user's cache)");
-  app.add_option("--timeout", flags.train.timeout_s,
+  app.add_option("--timeout", flags.train.device.timeout_s,
                  "seconds to wait for a silent rank (default 30)")
       ->check(CLI::PositiveNumber);
   app.add_option("--device", flags.device, "cpu")
@@ -73,7 +73,7 @@ Result<LoweredProgram> load(const Flags& flags, const ProcessGroup& group) {
     return fail(ErrorKind::kDevice, "this build runs on --device cpu only");
   }
   int64_t ranks = group.size();
-  if (flags.train.solo) {
+  if (flags.train.device.solo) {
     const Result<Manifest> manifest = load_manifest_for(flags.program);
     if (!manifest) return pass(manifest.error());
     ranks = manifest->ranks;
@@ -113,12 +113,13 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
       agree(group, program ? Status() : Status(pass(program.error())));
   if (!agreed) return pass(agreed.error());
   TrainOptions options = flags.train;
-  options.pin = !flags.no_pin;
+  options.device.pin = !flags.no_pin;
   options.keep_state = !flags.dump_path.empty();
   const TrainingProgram training{.module = program->module,
                                  .manifest = program->manifest,
                                  .schedule = program->schedule};
-  const Result<TrainResult> result = train(training, options, group);
+  const std::unique_ptr<TrainingDevice> device = make_cpu_device();
+  const Result<TrainResult> result = train(training, options, *device, group);
   if (!result) return pass(result.error());
   if (group.rank() != 0) {
     return !result->verification || result->verification->passed()
@@ -135,7 +136,7 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
 
 int run(const Flags& flags) {
   Result<std::unique_ptr<ProcessGroup>> group =
-      make_process_group(flags.train.timeout_s);
+      make_process_group(flags.train.device.timeout_s);
   if (!group) {
     say(group.error().message);
     return exit_code(group.error().kind);

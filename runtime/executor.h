@@ -18,6 +18,7 @@
 #include "runtime/arena.h"
 #include "runtime/communicator.h"
 #include "runtime/dot.h"
+#include "runtime/step_executor.h"
 #include "runtime/stream_waits.h"
 
 namespace reprise {
@@ -34,10 +35,9 @@ struct KernelCode {
   int64_t extent = 1;  ///< Of the outermost loop.
 };
 
-/// One rank's copy of a schedule, ready to run. A step is a walk over a vector;
-/// nothing is allocated in it. All public calls belong to one thread, whose
-/// steps run with denormals flushed to zero.
-class Executor {
+/// The CPU's executor. A step is a walk over a vector; nothing is allocated in
+/// it. Steps run with denormals flushed to zero.
+class Executor final : public StepExecutor {
  public:
   struct Options {
     int pin_core = -1;  ///< Core of the compute thread; -1 leaves it free.
@@ -51,7 +51,7 @@ class Executor {
       const Module& inlined, const Schedule& schedule,
       std::span<const KernelCode> kernels, Communicator& communicator,
       Recorder* recorder, const Options& options);
-  ~Executor();
+  ~Executor() override;
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -59,9 +59,17 @@ class Executor {
   std::span<std::byte> parameter(int64_t number) const;
   std::span<std::byte> output(int64_t number) const;
 
-  /// Runs every unit once and returns when both streams are done. Errors:
-  /// kDevice from the communicator; the executor is of no use after one.
-  Status run_step(int32_t step);
+  std::span<std::byte> edit_parameter(int64_t number) override {
+    return parameter(number);
+  }
+  Status commit_parameter(int64_t) override { return {}; }
+  Result<std::span<const std::byte>> read_parameter(int64_t number) override {
+    return parameter(number);
+  }
+  Result<std::span<const std::byte>> read_output(int64_t number) override {
+    return output(number);
+  }
+  Status run_step(int32_t step) override;
 
  private:
   struct Thunk;

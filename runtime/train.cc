@@ -6,7 +6,6 @@
 
 #include "profiler/recorder.h"
 #include "runtime/clock_offset.h"
-#include "runtime/core_choice.h"
 
 namespace reprise {
 namespace {
@@ -86,8 +85,8 @@ Error name_lost_ranks(Error error, ProcessGroup& group) {
 class Session {
  public:
   Session(const TrainingProgram& program, const TrainOptions& options,
-          ProcessGroup& group)
-      : program_(program), options_(options), group_(group) {}
+          TrainingDevice& device, ProcessGroup& group)
+      : program_(program), options_(options), device_(device), group_(group) {}
 
   Result<TrainResult> run() {
     Status status = set_up();
@@ -102,20 +101,13 @@ class Session {
     Status status = check_steps();
     if (status) status = compare_schedules(program_.schedule, group_);
     if (!status) return status;
-    Result<LoadedKernels> kernels =
-        load_kernels(program_.schedule,
-                     {.interpret = options_.interpret,
-                      .cache_directory = options_.cache_directory},
-                     group_);
-    if (!kernels) return pass(kernels.error());
-    kernels_ = std::move(*kernels);
-    if (!kernels_.note.empty()) result_.notes.push_back(kernels_.note);
-    const Result<int> core = choose_core(group_);
-    if (!core) return pass(core.error());
-    if (options_.pin) core_ = *core;
     status = agree(group_, make_recorder());
-    if (status) status = agree(group_, make_communicator());
-    if (status) status = agree(group_, make_run());
+    if (!status) return status;
+    Result<BoundDevice> bound =
+        device_.bind(program_.module, program_.schedule, options_.device,
+                     recorder_.get(), group_);
+    if (!bound) return pass(bound.error());
+    status = agree(group_, make_run(std::move(*bound)));
     if (!status) return status;
     const Result<ClockReading> clock = read_clock(group_);
     if (!clock) return pass(clock.error());
@@ -151,22 +143,11 @@ class Session {
     return {};
   }
 
-  Status make_communicator() {
-    if (options_.solo || group_.size() == 1) {
-      communicator_ = make_solo_communicator();
-      return {};
-    }
-    Result<std::unique_ptr<Communicator>> made =
-        make_gloo_communicator(group_, options_.timeout_s);
-    if (!made) return pass(made.error());
-    communicator_ = std::move(*made);
-    return {};
-  }
-
-  Status make_run() {
+  Status make_run(BoundDevice bound) {
+    result_.notes = std::move(bound.notes);
+    result_.device_facts = std::move(bound.facts);
     Result<std::unique_ptr<TrainingRun>> run = TrainingRun::create(
-        program_, kernels_.code, *communicator_, recorder_.get(), group_.rank(),
-        {.pin_core = core_});
+        program_, std::move(bound.executor), recorder_.get(), group_.rank());
     if (!run) return pass(run.error());
     run_ = std::move(*run);
     return {};
@@ -182,6 +163,7 @@ class Session {
       durations_.push_back(outcome->end_ns - outcome->start_ns);
       losses_.push_back(outcome->loss);
       if (outcome->correct) corrects_.push_back(*outcome->correct);
+      if (outcome->device_ns) device_durations_.push_back(*outcome->device_ns);
     }
     return {};
   }
@@ -199,16 +181,27 @@ class Session {
     result_.ranks = program_.schedule.ranks;
     result_.steps = options_.steps;
     result_.warmup = options_.warmup;
-    result_.solo = options_.solo;
-    const std::vector<std::string> digests = run_->state_digests();
-    result_.state_hash = state_hash(digests);
-    if (options_.keep_state) result_.final_state = run_->state_bytes();
-    Status status = combine_steps();
-    if (status && !options_.solo)
+    result_.solo = options_.device.solo;
+    std::vector<std::string> digests;
+    Status status = agree(group_, read_state(digests));
+    if (status) status = combine_steps();
+    if (status && !options_.device.solo)
       status = compare_states(digests, program_.manifest, group_);
     if (status && options_.verify) status = agree(group_, check_results());
     if (!status) return pass(status.error());
     return std::move(result_);
+  }
+
+  Status read_state(std::vector<std::string>& digests) {
+    Result<std::vector<std::string>> read = run_->state_digests();
+    if (!read) return pass(read.error());
+    digests = std::move(*read);
+    result_.state_hash = state_hash(digests);
+    if (!options_.keep_state) return {};
+    Result<std::string> bytes = run_->state_bytes();
+    if (!bytes) return pass(bytes.error());
+    result_.final_state = std::move(*bytes);
+    return {};
   }
 
   Status combine_steps() {
@@ -218,18 +211,27 @@ class Session {
     if (!losses) return pass(losses.error());
     const auto corrects = gather_values(group_, corrects_);
     if (!corrects) return pass(corrects.error());
+    const auto device_durations = gather_values(group_, device_durations_);
+    if (!device_durations) return pass(device_durations.error());
     const double ranks = static_cast<double>(group_.size());
     const double rows = static_cast<double>(run_->batch_rows()) * ranks;
     for (size_t step = 0; step < durations_.size(); ++step) {
-      int64_t slowest = 0;
+      int64_t slowest = 0, device_slowest = 0;
       double loss = 0, correct = 0;
       for (size_t rank = 0; rank < losses->size(); ++rank) {
         slowest = std::max(slowest, (*durations)[rank][step]);
         loss += (*losses)[rank][step];
         if (!corrects_.empty()) correct += (*corrects)[rank][step];
+        if (!device_durations_.empty()) {
+          device_slowest =
+              std::max(device_slowest, (*device_durations)[rank][step]);
+        }
       }
-      if (static_cast<int64_t>(step) >= options_.warmup)
+      if (static_cast<int64_t>(step) >= options_.warmup) {
         result_.step_ns.push_back(slowest);
+        if (!device_durations_.empty())
+          result_.device_step_ns.push_back(device_slowest);
+      }
       result_.loss.push_back(loss / ranks);
       if (!corrects_.empty()) result_.accuracy.push_back(correct / rows);
     }
@@ -247,41 +249,22 @@ class Session {
 
   const TrainingProgram& program_;
   const TrainOptions& options_;
+  TrainingDevice& device_;
   ProcessGroup& group_;
-  LoadedKernels kernels_;
   std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<TrainingRun> run_;
-  int core_ = -1;
   ClockReading first_clock_;
-  std::vector<int64_t> durations_;
+  std::vector<int64_t> durations_, device_durations_;
   std::vector<double> losses_, corrects_;
   TrainResult result_;
 };
 
 }  // namespace
 
-Status agree(ProcessGroup& group, const Status& mine) {
-  std::string message;
-  if (!mine) {
-    message = static_cast<char>('0' + static_cast<int>(mine.error().kind)) +
-              mine.error().message;
-  }
-  const Result<std::vector<std::string>> all = group.all_gather(message);
-  if (!all) return pass(all.error());
-  for (size_t rank = 0; rank < all->size(); ++rank) {
-    const std::string& text = (*all)[rank];
-    if (text.empty()) continue;
-    const ErrorKind kind = static_cast<ErrorKind>(text[0] - '0');
-    if (rank == 0) return fail(kind, "{}", text.substr(1));
-    return fail(kind, "rank {}: {}", rank, text.substr(1));
-  }
-  return {};
-}
-
 Result<TrainResult> train(const TrainingProgram& program,
-                          const TrainOptions& options, ProcessGroup& group) {
-  return Session(program, options, group).run();
+                          const TrainOptions& options, TrainingDevice& device,
+                          ProcessGroup& group) {
+  return Session(program, options, device, group).run();
 }
 
 }  // namespace reprise

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "data/result.h"
-#include "runtime/kernel_loader.h"
 #include "runtime/process_group.h"
+#include "runtime/training_device.h"
 #include "runtime/training_run.h"
 #include "runtime/verification.h"
 
@@ -18,13 +19,9 @@ struct TrainOptions {
   int64_t steps = 20;
   int64_t warmup = 2;  ///< The first of `steps` that are not timed.
   bool verify = false;
-  bool solo = false;  ///< Collectives do nothing; each rank runs alone.
-  bool interpret = false;
-  bool pin = true;  ///< One core to each rank's compute thread, if enough.
   std::string shard_directory;  ///< Record into `rank.R.shard` here if set.
-  std::string cache_directory;  ///< Of compiled kernels; empty: the user's.
   bool keep_state = false;      ///< Fill TrainResult::final_state.
-  double timeout_s = 30;        ///< Longest wait for a silent peer.
+  DeviceOptions device;
 };
 
 /// What rank 0 knows at the end.
@@ -33,12 +30,15 @@ struct TrainResult {
   int64_t steps = 0, warmup = 0;
   bool solo = false;
   std::vector<int64_t> step_ns;  ///< Timed steps, maximum over ranks.
+  /// The same by the devices' own clocks; empty where they have none.
+  std::vector<int64_t> device_step_ns;
   std::vector<double> loss;      ///< Every step, mean over ranks.
   std::vector<double> accuracy;  ///< Every step, over ranks; may be empty.
   std::string state_hash;
   std::optional<Verification> verification;  ///< On rank 0.
   std::string final_state;  ///< Bytes of all state tensors, if asked for.
-  std::vector<std::string> notes;  ///< Such as "no compiler: interpreting".
+  std::vector<std::string> notes;  ///< BoundDevice::notes of rank 0.
+  std::map<std::string, std::string> device_facts;  ///< BoundDevice::facts.
 };
 
 /// Trains on every rank of the group. Collective; every rank gets the result
@@ -48,9 +48,7 @@ struct TrainResult {
 /// with different states, naming rank and tensor; those of TrainingRun and
 /// verify.
 Result<TrainResult> train(const TrainingProgram& program,
-                          const TrainOptions& options, ProcessGroup& group);
-
-/// Passes on the first rank's error on all ranks, or success. Collective.
-Status agree(ProcessGroup& group, const Status& mine);
+                          const TrainOptions& options, TrainingDevice& device,
+                          ProcessGroup& group);
 
 }  // namespace reprise

@@ -51,11 +51,14 @@ std::string print_train_result(const TrainResult& result,
   json["program_fingerprint"] = subject.fingerprint;
   json["ranks"] = result.ranks;
   json["device"] = subject.device;
+  for (const auto& [key, value] : result.device_facts) json[key] = value;
   json["plan"] = subject.plan;
   json["solo"] = result.solo;
   json["steps"] = result.steps;
   json["warmup"] = result.warmup;
   json["step_time_ns"] = step_times(result.step_ns);
+  if (!result.device_step_ns.empty())
+    json["device_step_time_ns"] = step_times(result.device_step_ns);
   json["loss"] = result.loss;
   if (!result.accuracy.empty()) json["accuracy"] = result.accuracy;
   json["state_hash"] = result.state_hash;

@@ -27,10 +27,10 @@ std::string_view characters(std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
-    const TrainingProgram& program, std::span<const KernelCode> kernels,
-    Communicator& communicator, Recorder* recorder, int64_t rank,
-    const Executor::Options& options) {
+    const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
+    Recorder* recorder, int64_t rank) {
   std::unique_ptr<TrainingRun> run(new TrainingRun(program, recorder, rank));
+  run->executor_ = std::move(executor);
   run->parameters_ = parameters_of(program.module);
   if (program.manifest.dataset) {
     Result<BatchSource> source = BatchSource::open(*program.manifest.dataset);
@@ -48,11 +48,6 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
         run->parameters_[static_cast<size_t>(parameter.index)]->shape);
     if (!fits) return pass(fits.error());
   }
-  Result<std::unique_ptr<Executor>> executor =
-      Executor::create(program.module, program.schedule, kernels, communicator,
-                       recorder, options);
-  if (!executor) return pass(executor.error());
-  run->executor_ = std::move(*executor);
   const Status filled = run->fill_state();
   if (!filled) return pass(filled.error());
   return run;
@@ -67,27 +62,34 @@ Status TrainingRun::fill_state() {
       return fail(ErrorKind::kUnsupported, "state '{}' is {}, not f32",
                   parameter.name, shape_text(shape, false));
     }
-    const std::span<std::byte> bytes = executor_->parameter(parameter.index);
+    const std::span<std::byte> bytes =
+        executor_->edit_parameter(parameter.index);
     fill_initial(parameter, {reinterpret_cast<float*>(bytes.data()),
                              bytes.size() / sizeof(float)});
+    const Status written = executor_->commit_parameter(parameter.index);
+    if (!written) return pass(written.error(), parameter.name);
   }
   return {};
 }
 
-void TrainingRun::feed(int32_t step) {
+Status TrainingRun::feed(int32_t step) {
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
     if (parameter.role != ParameterRole::kBatch) continue;
     source_->fill(parameter.field,
                   parameters_[static_cast<size_t>(parameter.index)]->shape,
                   static_cast<uint64_t>(step), static_cast<uint64_t>(rank_),
-                  executor_->parameter(parameter.index).data());
+                  executor_->edit_parameter(parameter.index).data());
+    const Status written = executor_->commit_parameter(parameter.index);
+    if (!written) return pass(written.error(), parameter.name);
   }
+  return {};
 }
 
 Result<StepOutcome> TrainingRun::step(int32_t step, bool warmup) {
   StepOutcome outcome;
   outcome.start_ns = Recorder::now_ns();
-  feed(step);
+  const Status fed = feed(step);
+  if (!fed) return pass(fed.error());
   if (recorder_ != nullptr) {
     recorder_->record(0, EventKind::kFeed, -1, step, outcome.start_ns,
                       outcome.start_ns, Recorder::now_ns(), -1);
@@ -95,6 +97,8 @@ Result<StepOutcome> TrainingRun::step(int32_t step, bool warmup) {
   const Status ran = executor_->run_step(step);
   if (!ran) return pass(ran.error());
   outcome.end_ns = Recorder::now_ns();
+  outcome.device_ns = executor_->device_step_ns();
+  executor_->mark_step(step, warmup, outcome.start_ns, outcome.end_ns);
   if (recorder_ != nullptr) {
     recorder_->mark_step(step, warmup, outcome.start_ns, outcome.end_ns);
     // A failed flush comes back from Recorder::finish; until then the ranks
@@ -103,51 +107,64 @@ Result<StepOutcome> TrainingRun::step(int32_t step, bool warmup) {
     static_cast<void>(flushed);
   }
   for (const ManifestOutput& output : program_.manifest.outputs) {
+    if (output.role != OutputRole::kLoss && output.role != OutputRole::kCorrect)
+      continue;
+    const Result<double> value = scalar_output(output.index);
+    if (!value) return pass(value.error());
     if (output.role == OutputRole::kLoss)
-      outcome.loss = scalar_output(output.index);
-    if (output.role == OutputRole::kCorrect)
-      outcome.correct = scalar_output(output.index);
+      outcome.loss = *value;
+    else
+      outcome.correct = *value;
   }
   return outcome;
 }
 
-double TrainingRun::scalar_output(int64_t output) const {
-  const std::span<const std::byte> bytes = executor_->output(output);
+Result<double> TrainingRun::scalar_output(int64_t output) const {
+  const Result<std::span<const std::byte>> bytes =
+      executor_->read_output(output);
+  if (!bytes) return pass(bytes.error());
   const Computation& entry = program_.module.entry_computation();
   const Shape& root = entry.at(entry.root).shape;
   const Shape& shape =
       root.is_tuple() ? root.elements[static_cast<size_t>(output)] : root;
   if (shape.type == PrimitiveType::kS32) {
     int32_t value = 0;
-    std::memcpy(&value, bytes.data(), sizeof value);
+    std::memcpy(&value, bytes->data(), sizeof value);
     return value;
   }
   float value = 0;
-  std::memcpy(&value, bytes.data(), sizeof value);
+  std::memcpy(&value, bytes->data(), sizeof value);
   return value;
 }
 
-std::span<const float> TrainingRun::state(int64_t parameter) const {
-  const std::span<const std::byte> bytes = executor_->parameter(parameter);
-  return {reinterpret_cast<const float*>(bytes.data()),
-          bytes.size() / sizeof(float)};
+Result<std::span<const float>> TrainingRun::state(int64_t parameter) const {
+  const Result<std::span<const std::byte>> bytes =
+      executor_->read_parameter(parameter);
+  if (!bytes) return pass(bytes.error());
+  return std::span(reinterpret_cast<const float*>(bytes->data()),
+                   bytes->size() / sizeof(float));
 }
 
-std::vector<std::string> TrainingRun::state_digests() const {
+Result<std::vector<std::string>> TrainingRun::state_digests() const {
   std::vector<std::string> digests;
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
     if (parameter.role != ParameterRole::kState) continue;
-    digests.push_back(
-        sha256_hex(characters(executor_->parameter(parameter.index))));
+    const Result<std::span<const std::byte>> bytes =
+        executor_->read_parameter(parameter.index);
+    if (!bytes) return pass(bytes.error(), parameter.name);
+    digests.push_back(sha256_hex(characters(*bytes)));
   }
   return digests;
 }
 
-std::string TrainingRun::state_bytes() const {
+Result<std::string> TrainingRun::state_bytes() const {
   std::string all;
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
-    if (parameter.role == ParameterRole::kState)
-      all += characters(executor_->parameter(parameter.index));
+    if (parameter.role != ParameterRole::kState) continue;
+    const Result<std::span<const std::byte>> bytes =
+        executor_->read_parameter(parameter.index);
+    if (!bytes) return pass(bytes.error(), parameter.name);
+    all += characters(*bytes);
   }
   return all;
 }

@@ -1,8 +1,7 @@
-// One rank's training: state and batches around an executor.
+// One rank's training: state and batches around a step executor.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,7 +13,8 @@
 #include "data/manifest/manifest.h"
 #include "data/result.h"
 #include "data/schedule/schedule.h"
-#include "runtime/executor.h"
+#include "profiler/recorder.h"
+#include "runtime/step_executor.h"
 
 namespace reprise {
 
@@ -29,26 +29,27 @@ struct StepOutcome {
   int64_t start_ns = 0, end_ns = 0;
   double loss = 0;                ///< Of this rank's batch; NaN without a loss.
   std::optional<double> correct;  ///< Rows classified right.
+  std::optional<int64_t> device_ns;  ///< Of the step, by the device's clock.
 };
 
 class TrainingRun {
  public:
-  /// Fills the state with its initial values. Errors: those of Executor and
-  /// BatchSource; kUnsupported for state that is not f32.
+  /// Fills the executor's state with its initial values. Errors: those of
+  /// BatchSource; kUnsupported for state that is not f32; kDevice.
   static Result<std::unique_ptr<TrainingRun>> create(
-      const TrainingProgram& program, std::span<const KernelCode> kernels,
-      Communicator& communicator, Recorder* recorder, int64_t rank,
-      const Executor::Options& options);
+      const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
+      Recorder* recorder, int64_t rank);
 
   /// Feeds the batch of `step` and runs it.
   Result<StepOutcome> step(int32_t step, bool warmup);
 
-  /// Present values of a state parameter.
-  std::span<const float> state(int64_t parameter) const;
+  /// Present values of a state parameter, valid until the next call. Errors
+  /// here and below: kDevice.
+  Result<std::span<const float>> state(int64_t parameter) const;
   /// SHA-256 of each state tensor's bytes, in order of parameters.
-  std::vector<std::string> state_digests() const;
+  Result<std::vector<std::string>> state_digests() const;
   /// Bytes of all state tensors, in order of parameters.
-  std::string state_bytes() const;
+  Result<std::string> state_bytes() const;
   /// Rows of this rank's batch; 0 without a batch.
   int64_t batch_rows() const;
 
@@ -56,15 +57,15 @@ class TrainingRun {
   TrainingRun(const TrainingProgram& program, Recorder* recorder, int64_t rank)
       : program_(program), recorder_(recorder), rank_(rank) {}
   Status fill_state();
-  void feed(int32_t step);
-  double scalar_output(int64_t output) const;
+  Status feed(int32_t step);
+  Result<double> scalar_output(int64_t output) const;
 
   TrainingProgram program_;
   Recorder* recorder_ = nullptr;
   int64_t rank_ = 0;
   std::optional<BatchSource> source_;
   std::vector<const Instruction*> parameters_;  ///< By number.
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<StepExecutor> executor_;
 };
 
 /// Combines digests of the state's tensors into the run's `state_hash`.

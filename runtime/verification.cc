@@ -62,11 +62,12 @@ Result<Verification> verify(const Manifest& manifest, const TrainingRun& run,
       return fail(ErrorKind::kInvalid, "{}: no parameter {} in the manifest",
                   manifest.reference_file, tensor.index);
     }
-    const std::span<const float> final = run.state(tensor.index);
-    std::vector<float> initial(final.size());
+    const Result<std::span<const float>> final = run.state(tensor.index);
+    if (!final) return pass(final.error(), tensor.name);
+    std::vector<float> initial(final->size());
     fill_initial(*parameter, initial);
     const Result<double> error =
-        relative_error_of_change(tensor, initial, final);
+        relative_error_of_change(tensor, initial, *final);
     if (!error) return pass(error.error(), tensor.name);
     result.tensors.push_back({.name = tensor.name,
                               .parameter = tensor.index,

@@ -29,7 +29,8 @@ TEST_P(PlanIdentity, AnyValidPlanGivesTheBitsOfTheIdentityPlan) {
   const auto losses = train_steps(**identity, c.steps);
   ASSERT_TRUE(losses) << losses.error().message;
   EXPECT_LT(losses->back(), losses->front());
-  const std::vector<std::string> expected = (*identity)->run->state_digests();
+  const std::vector<std::string> expected =
+      (*identity)->run->state_digests().value();
 
   for (uint64_t seed = 1; seed <= c.plans; ++seed) {
     const Plan plan = random_valid_plan(program->module, seed, 1);
@@ -38,7 +39,8 @@ TEST_P(PlanIdentity, AnyValidPlanGivesTheBitsOfTheIdentityPlan) {
     const auto planned_losses = train_steps(**planned, c.steps);
     ASSERT_TRUE(planned_losses) << planned_losses.error().message;
     EXPECT_EQ(*planned_losses, *losses) << "seed " << seed;
-    const std::vector<std::string> digests = (*planned)->run->state_digests();
+    const std::vector<std::string> digests =
+        (*planned)->run->state_digests().value();
     for (size_t i = 0; i < expected.size(); ++i) {
       ASSERT_EQ(digests[i], expected[i])
           << "seed " << seed << ", " << program->manifest.parameters[i].name;
@@ -67,7 +69,7 @@ std::vector<std::vector<std::string>> digests_of_two_ranks(
     ASSERT_TRUE(run) << run.error().message;
     const auto losses = train_steps(**run, steps);
     ASSERT_TRUE(losses) << losses.error().message;
-    digests[static_cast<size_t>(rank)] = (*run)->run->state_digests();
+    digests[static_cast<size_t>(rank)] = (*run)->run->state_digests().value();
     ASSERT_TRUE((*group)->barrier());
   };
   std::thread other(train, 1);
@@ -104,8 +106,8 @@ TEST(PlanIdentity, InterpretedKernelsGiveTheBitsOfCompiledOnes) {
   ASSERT_TRUE(interpreted) << interpreted.error().message;
   ASSERT_TRUE(train_steps(**compiled, 1));
   ASSERT_TRUE(train_steps(**interpreted, 1));
-  EXPECT_EQ((*interpreted)->run->state_digests(),
-            (*compiled)->run->state_digests());
+  EXPECT_EQ((*interpreted)->run->state_digests().value(),
+            (*compiled)->run->state_digests().value());
 }
 
 }  // namespace

@@ -44,8 +44,12 @@ Result<std::unique_ptr<TestRun>> make_test_run(
   const TrainingProgram training{.module = program.module,
                                  .manifest = program.manifest,
                                  .schedule = made->schedule};
-  Result<std::unique_ptr<TrainingRun>> run = TrainingRun::create(
-      training, made->kernels.code, *made->communicator, nullptr, rank, {});
+  Result<std::unique_ptr<Executor>> executor =
+      Executor::create(program.module, made->schedule, made->kernels.code,
+                       *made->communicator, nullptr, {});
+  if (!executor) return pass(executor.error());
+  Result<std::unique_ptr<TrainingRun>> run =
+      TrainingRun::create(training, std::move(*executor), nullptr, rank);
   if (!run) return pass(run.error());
   made->run = std::move(*run);
   return made;

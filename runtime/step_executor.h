@@ -1,0 +1,44 @@
+// The seam between a training run and what executes its schedule: host memory
+// walked by a thread, or a device's memory and streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "data/result.h"
+
+namespace reprise {
+
+/// One rank's copy of a schedule, ready to run. All calls belong to one thread.
+class StepExecutor {
+ public:
+  virtual ~StepExecutor() = default;
+
+  /// Host memory for a parameter's whole new value: write all of it, then call
+  /// `commit_parameter` before anything else. On the CPU it is the parameter
+  /// itself.
+  virtual std::span<std::byte> edit_parameter(int64_t number) = 0;
+  /// Makes the edited value the parameter's, from the next step on. Errors:
+  /// kDevice.
+  virtual Status commit_parameter(int64_t number) = 0;
+
+  /// Present value, valid until the next call. Errors: kDevice.
+  virtual Result<std::span<const std::byte>> read_parameter(int64_t number) = 0;
+  /// Of the last step.
+  virtual Result<std::span<const std::byte>> read_output(int64_t number) = 0;
+
+  /// Runs every unit once and returns when all streams are done. Errors:
+  /// kDevice; the executor is of no use after one.
+  virtual Status run_step(int32_t step) = 0;
+
+  /// Hears of a step that has ended, for recorders of its own.
+  /// Units: CLOCK_MONOTONIC, as Recorder::now_ns.
+  virtual void mark_step(int32_t /*step*/, bool /*warmup*/,
+                         int64_t /*start_ns*/, int64_t /*end_ns*/) {}
+  /// How long the last step took by the device's own clock, where it has one.
+  virtual std::optional<int64_t> device_step_ns() const { return {}; }
+};
+
+}  // namespace reprise
