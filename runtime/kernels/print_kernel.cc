@@ -5,71 +5,10 @@
 
 #include "data/kernel/group.h"
 #include "runtime/kernels/prelude_text.h"
+#include "runtime/kernels/print_expression.h"
 
 namespace reprise {
 namespace {
-
-/// How a type is spelled in memory and as a local.
-struct TypeNames {
-  const char* memory;
-  const char* local;
-  const char* load;    ///< Function around a load, or "".
-  const char* store;   ///< Function or cast around a stored local, or "".
-  const char* suffix;  ///< Of rk_to_….
-};
-
-TypeNames names_of(PrimitiveType type) {
-  switch (type) {
-    case PrimitiveType::kPred:
-      return {"unsigned char", "bool", "(bool)", "(unsigned char)", "pred"};
-    case PrimitiveType::kS8:
-      return {"signed char", "signed char", "", "", "s8"};
-    case PrimitiveType::kS16:
-      return {"short", "short", "", "", "s16"};
-    case PrimitiveType::kS32:
-      return {"int", "int", "", "", "s32"};
-    case PrimitiveType::kS64:
-      return {"rk_s64", "rk_s64", "", "", "s64"};
-    case PrimitiveType::kU8:
-      return {"unsigned char", "unsigned char", "", "", "u8"};
-    case PrimitiveType::kU16:
-      return {"unsigned short", "unsigned short", "", "", "u16"};
-    case PrimitiveType::kU32:
-      return {"unsigned", "unsigned", "", "", "u32"};
-    case PrimitiveType::kU64:
-      return {"rk_u64", "rk_u64", "", "", "u64"};
-    case PrimitiveType::kBF16:
-      return {"unsigned short", "float", "rk_load_bf16", "rk_store_bf16",
-              "f32"};
-    case PrimitiveType::kF16:
-      return {"unsigned short", "float", "rk_load_f16", "rk_store_f16", "f32"};
-    case PrimitiveType::kF64:
-      return {"double", "double", "", "", "f64"};
-    default:
-      return {"float", "float", "", "", "f32"};
-  }
-}
-
-std::string function_name(Opcode opcode) {
-  std::string name = "rk_" + std::string(opcode_name(opcode));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-std::string literal_text(PrimitiveType type, uint64_t bits) {
-  switch (type) {
-    case PrimitiveType::kF32:
-      return fmt::format("rk_float_of({:#x}u)", bits);
-    case PrimitiveType::kF64:
-      return fmt::format("rk_double_of({:#x}ull)", bits);
-    case PrimitiveType::kBF16:
-    case PrimitiveType::kF16:
-      return fmt::format("{}((unsigned short){:#x})", names_of(type).load,
-                         bits);
-    default:
-      return fmt::format("({}){:#x}ull", names_of(type).local, bits);
-  }
-}
 
 /// Elements narrower than a lane of f32 stop g++ from vectorizing loops of
 /// kLanes iterations well, so lane loops read and write them through wide
@@ -82,38 +21,16 @@ const char* wide_name(PrimitiveType type) {
                                                                      : "int";
 }
 
-const char* comparison_text(const char* direction) {
-  const std::string_view text(direction, 2);
-  if (text == "EQ") return "==";
-  if (text == "NE") return "!=";
-  if (text == "LT") return "<";
-  if (text == "LE") return "<=";
-  return text == "GT" ? ">" : ">=";
-}
-
-bool contains_value(const IndexTable& indices, int32_t expression) {
-  for (const IndexTerm& term : indices.at(expression).terms) {
-    const IndexAtom& atom = indices.atom(term.atom);
-    if (atom.kind == IndexAtom::Kind::kValue) return true;
-    if (atom.kind != IndexAtom::Kind::kLoop &&
-        contains_value(indices, atom.operand))
-      return true;
-  }
-  return false;
-}
-
 class Printer {
  public:
   Printer(const Kernel& kernel, std::string_view name)
-      : kernel_(kernel), name_(name) {}
+      : kernel_(kernel),
+        name_(name),
+        text_of_(kernel),
+        index_type_(text_of_.index_type()) {}
   std::string print();
 
  private:
-  std::string index(int32_t expression) const;
-  std::string atom(const IndexAtom& atom) const;
-  std::string apply(const KernelValue& value) const;
-  std::string rounded(PrimitiveType type, std::string text) const;
-  std::string load(const KernelValue& value) const;
   std::string value(const KernelValue& value, int32_t id) const;
   void line(const std::string& text);
   void block(const std::vector<KernelStatement>& statements);
@@ -123,13 +40,13 @@ class Printer {
   void lane_loop(const KernelStatement& loop);
   void wide_copies(const KernelStatement& loop, bool before);
   void total(const KernelValue& value, int32_t id);
-  bool fits_int() const;
 
   const Kernel& kernel_;
   std::string_view name_;
+  ExpressionPrinter text_of_;
+  const char* index_type_;
   std::string text_;
   size_t depth_ = 1;
-  const char* index_type_ = "int";
   int32_t wide_loop_ =
       -1;  ///< Lane loop whose narrow accesses go through wide copies.
   bool split_ = false;  ///< The next loop is the one a caller may split.
@@ -141,111 +58,22 @@ void Printer::line(const std::string& text) {
   text_ += '\n';
 }
 
-bool Printer::fits_int() const {
-  constexpr int64_t kLimit = int64_t{1} << 30;
-  for (const IndexExpression& expression : kernel_.indices.expressions()) {
-    if (expression.low < -kLimit || expression.high > kLimit) return false;
-    int64_t size = std::abs(expression.constant);
-    for (const IndexTerm& term : expression.terms) {
-      const IndexAtom& inner = kernel_.indices.atom(term.atom);
-      size += std::abs(term.coefficient) *
-              std::max(std::abs(inner.low), std::abs(inner.high));
-    }
-    if (size > kLimit) return false;
-  }
-  for (const KernelLoop& loop : kernel_.loops) {
-    if (loop.extent > kLimit) return false;
-  }
-  return true;
-}
-
-std::string Printer::atom(const IndexAtom& atom) const {
-  switch (atom.kind) {
-    case IndexAtom::Kind::kLoop:
-      return fmt::format("i{}", atom.operand);
-    case IndexAtom::Kind::kValue:
-      return fmt::format("({})rk_clamp<rk_s64>({}, (rk_s64)v{}, {})",
-                         index_type_, atom.low, atom.operand, atom.high);
-    case IndexAtom::Kind::kFloorDiv:
-      return fmt::format("({}) / {}", index(atom.operand), atom.divisor);
-    case IndexAtom::Kind::kMod:
-      return fmt::format("({}) % {}", index(atom.operand), atom.divisor);
-    case IndexAtom::Kind::kClamp:
-      return fmt::format("rk_clamp<{}>({}, {}, {})", index_type_, atom.low,
-                         index(atom.operand), atom.high);
-  }
-  return {};
-}
-
-std::string Printer::index(int32_t expression) const {
-  const IndexExpression& sum = kernel_.indices.at(expression);
-  std::string text = fmt::format("{}", sum.constant);
-  for (const IndexTerm& term : sum.terms) {
-    text += fmt::format(" + {} * ({})", term.coefficient,
-                        atom(kernel_.indices.atom(term.atom)));
-  }
-  return text;
-}
-
-std::string Printer::rounded(PrimitiveType type, std::string text) const {
-  if (type == PrimitiveType::kBF16) return "rk_round_bf16(" + text + ")";
-  if (type == PrimitiveType::kF16) return "rk_round_f16(" + text + ")";
-  return text;
-}
-
-std::string Printer::apply(const KernelValue& value) const {
-  const auto operand = [&value](int i) {
-    return fmt::format("v{}", value.operands[i]);
-  };
-  const TypeNames names = names_of(value.type);
-  switch (value.opcode) {
-    case Opcode::kCompare:
-      return fmt::format("{} {} {}", operand(0),
-                         comparison_text(value.comparison), operand(1));
-    case Opcode::kSelect:
-      return fmt::format("{} ? {} : {}", operand(0), operand(1), operand(2));
-    case Opcode::kConvert:
-      return rounded(value.type,
-                     fmt::format("rk_to_{}({})", names.suffix, operand(0)));
-    case Opcode::kBitcastConvert: {
-      const PrimitiveType from =
-          kernel_.values[static_cast<size_t>(value.operands[0])].type;
-      const TypeNames source = names_of(from);
-      const std::string bits = fmt::format("{}({})", source.store, operand(0));
-      return fmt::format("{}(__builtin_bit_cast({}, ({}){}))", names.load,
-                         names.memory, source.memory, bits);
-    }
-    default:
-      break;
-  }
-  std::string text = function_name(value.opcode) + "(";
-  for (int i = 0; i < 3 && value.operands[i] >= 0; ++i) {
-    text += (i > 0 ? ", " : "") + operand(i);
-  }
-  return rounded(value.type, text + ")");
-}
-
-std::string Printer::load(const KernelValue& value) const {
-  return fmt::format("{}(a{}[{}])", names_of(value.type).load, value.source,
-                     index(value.index));
-}
-
 std::string Printer::value(const KernelValue& value, int32_t id) const {
   const TypeNames names = names_of(value.type);
   switch (value.kind) {
     case KernelValue::Kind::kLiteral:
       return literal_text(value.type, value.literal);
     case KernelValue::Kind::kLoad:
-      if (wide_loop_ < 0 || !is_narrow(value.type)) return load(value);
+      if (wide_loop_ < 0 || !is_narrow(value.type)) return text_of_.load(value);
       return fmt::format("({})w{}[i{}]", names.local, id, wide_loop_);
     case KernelValue::Kind::kScratch:
       return fmt::format("({})s{}[{}]", names.local, value.source,
-                         index(value.index));
+                         text_of_.index(value.index));
     case KernelValue::Kind::kIndex:
       return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix,
-                                             index(value.index)));
+                                             text_of_.index(value.index)));
     default:
-      return apply(value);
+      return text_of_.apply(value);
   }
 }
 
@@ -270,7 +98,7 @@ void Printer::store(const KernelStatement& store) {
       kernel_.arguments[static_cast<size_t>(store.target)];
   const TypeNames names = names_of(argument.type);
   const std::string place =
-      fmt::format("a{}[{}]", store.target, index(store.index));
+      fmt::format("a{}[{}]", store.target, text_of_.index(store.index));
   std::string stored = fmt::format("v{}", store.value);
   if (store.combine != Opcode::kParameter) {
     stored =
@@ -330,7 +158,7 @@ void Printer::statement(const KernelStatement& statement) {
       break;
     case KernelStatement::Kind::kScratchStore:
       line(fmt::format("s{}[{}] = v{};", statement.target,
-                       index(statement.index), statement.value));
+                       text_of_.index(statement.index), statement.value));
       break;
   }
 }
@@ -357,8 +185,8 @@ void Printer::wide_copies(const KernelStatement& loop, bool before) {
       // A pred's byte is copied as it is: only its use asks whether it is zero.
       const std::string source =
           let.type == PrimitiveType::kPred
-              ? fmt::format("a{}[{}]", let.source, index(let.index))
-              : load(let);
+              ? fmt::format("a{}[{}]", let.source, text_of_.index(let.index))
+              : text_of_.load(let);
       line(each +
            fmt::format("w{}[i{}] = {};", inner.value, loop.target, source));
     } else if (inner.kind == KernelStatement::Kind::kStore) {
@@ -372,7 +200,7 @@ void Printer::wide_copies(const KernelStatement& loop, bool before) {
       }
       line("#pragma omp simd");
       line(each + fmt::format("a{}[{}] = {}(o{}[i{}]);", inner.target,
-                              index(inner.index), names_of(type).store,
+                              text_of_.index(inner.index), names_of(type).store,
                               inner.target, loop.target));
     }
   }
@@ -455,7 +283,6 @@ void Printer::loop(const KernelStatement& loop) {
 }
 
 std::string Printer::print() {
-  if (!fits_int()) index_type_ = "rk_s64";
   text_ = fmt::format(
       "extern \"C\" void {}(void* const* args, long long begin, long long end) "
       "{{\n",
