@@ -25,7 +25,9 @@ static_assert(sizeof(ProcessShardStart) == 16);
 enum class ProcessSegment : uint32_t {
   kHeader = 1,   ///< JSON: host, process, parent, boot_id, rank, ranks,
                  ///< local_rank (-1 unknown), program, arguments[], source,
-                 ///< start_ns, epoch_offset_ns (CLOCK_REALTIME - MONOTONIC).
+                 ///< image (1; 2 and more: the process ran another program
+                 ///< by exec; HOST.PID.SOURCE.2.shard), start_ns,
+                 ///< epoch_offset_ns (CLOCK_REALTIME - MONOTONIC).
   kStrings = 2,  ///< u32 first id, u32 count, then count times (u32 length,
                  ///< bytes). Id 0 is "" and never written. Before first use.
   kRecords = 3,  ///< ProcessRecord, one after the other.

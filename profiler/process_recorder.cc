@@ -1,0 +1,346 @@
+#include "profiler/process_recorder.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "data/trace/json_text.h"
+#include "profiler/name_table.h"
+#include "profiler/process_shard_file.h"
+#include "profiler/record_ring.h"
+
+namespace reprise {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+/// Records of one segment: 320 KiB, written at once.
+constexpr size_t kBatch = 4096;
+/// How long the end of a process may wait for a drain that hangs.
+constexpr auto kPatience = 2s;
+/// Recorders of one library that live at once.
+constexpr size_t kMaximumRecorders = 16;
+
+thread_local int64_t cached_thread_id = 0;
+
+timespec from_now(clockid_t clock, int64_t delay_ns) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  const int64_t ns = time.tv_nsec + delay_ns;
+  time.tv_sec += ns / 1'000'000'000;
+  time.tv_nsec = ns % 1'000'000'000;
+  return time;
+}
+
+std::string json_of(const std::map<std::string, std::string>& texts) {
+  std::string json = "{";
+  for (const auto& [name, text] : texts) {
+    if (json.size() > 1) json += ',';
+    json += json_quoted(name) + ":" + json_quoted(text);
+  }
+  return json + "}";
+}
+
+}  // namespace
+
+struct ProcessRecorder::State {
+  explicit State(const Options& chosen)
+      : options(chosen), ring(std::max(chosen.capacity, 2U)) {}
+
+  void run_writer();
+  void drain();
+  void drain_ring();
+  void write_notes();
+  std::string end_json();
+  bool stop_writer();
+  bool is_drainer() const {
+    return drainer.load(std::memory_order_relaxed) == thread_id();
+  }
+
+  /// False in the child of a fork, and of a clone that told nobody.
+  bool is_own_process() {
+    if (::getpid() == process) return true;
+    is_forked.store(true);
+    is_recording.store(false);
+    return false;
+  }
+
+  Options options;
+  ProcessRecorder* owner = nullptr;
+  const pid_t process = ::getpid();
+  RecordRing ring;
+  NameTable names;
+  std::atomic<bool> is_recording{true};
+  std::atomic<bool> is_forked{false};  ///< This is the child: no writer here.
+  std::atomic<uint64_t> ring_full{0};
+
+  std::atomic<bool> has_writer{false};
+  std::atomic<bool> is_stopping{false};
+  std::atomic<bool> is_finishing{false};
+  pthread_t writer{};
+  bool is_joinable = false;
+  sem_t wakeups{};
+
+  std::timed_mutex drain_mutex;  ///< Of the file, the ring's end and `batch`.
+  std::atomic<int64_t> drainer{-1};  ///< Thread that holds it.
+  ProcessShardFile file;
+  std::vector<ProcessRecord> batch;
+  std::string payload;
+
+  std::timed_mutex words_mutex;  ///< Of what follows.
+  std::map<std::string, uint64_t, std::less<>> lost;
+  std::map<std::string, std::string> notes;  ///< Not yet written.
+};
+
+namespace {
+
+/// For the child of a fork; the pointers are never dereferenced elsewhere.
+template <typename State>
+struct Registry {
+  std::array<std::atomic<State*>, kMaximumRecorders> states{};
+
+  bool add(State* state) {
+    for (auto& place : states) {
+      State* none = nullptr;
+      if (place.compare_exchange_strong(none, state)) return true;
+    }
+    return false;
+  }
+  void remove(State* state) {
+    for (auto& place : states) {
+      State* held = state;
+      place.compare_exchange_strong(held, nullptr);
+    }
+  }
+};
+
+template <typename State>
+Registry<State>& registry() {
+  static constinit Registry<State> instance;
+  return instance;
+}
+
+/// Only stores and closes: between fork and exec nothing else is safe.
+template <typename State>
+void after_fork_in_child() {
+  cached_thread_id = 0;
+  for (auto& place : registry<State>().states) {
+    State* state = place.exchange(nullptr);
+    if (state == nullptr) continue;
+    state->is_recording.store(false);
+    state->is_forked.store(true);
+    state->file.close();
+  }
+}
+
+}  // namespace
+
+int64_t ProcessRecorder::thread_id() {
+  if (cached_thread_id == 0) cached_thread_id = ::gettid();
+  return cached_thread_id;
+}
+
+ProcessRecorder::ProcessRecorder(std::unique_ptr<State> state)
+    : state_(std::move(state)) {
+  state_->owner = this;
+}
+
+std::unique_ptr<ProcessRecorder> ProcessRecorder::start(
+    const Options& options) try {
+  if (options.directory.empty() || options.capacity == 0) return nullptr;
+  auto state = std::make_unique<State>(options);
+  if (!state->ring.is_valid() || !state->names.is_valid() ||
+      ::sem_init(&state->wakeups, 0, 0) != 0) {
+    return nullptr;
+  }
+  static const bool handles_fork =
+      ::pthread_atfork(nullptr, nullptr, after_fork_in_child<State>) == 0;
+  if (!handles_fork || !registry<State>().add(state.get())) return nullptr;
+  if (!state->file.open(options.directory, options.source)) {
+    registry<State>().remove(state.get());
+    return nullptr;
+  }
+  return std::unique_ptr<ProcessRecorder>(
+      new ProcessRecorder(std::move(state)));
+} catch (...) {
+  return nullptr;
+}
+
+ProcessRecorder::~ProcessRecorder() {
+  if (!state_) return;
+  finish();
+  registry<State>().remove(state_.get());
+  // A fork may have caught a lock, and a writer that did not end still works
+  // on the state: either keeps it for ever.
+  if (state_->is_forked || state_->is_joinable) {
+    [[maybe_unused]] const State* kept = state_.release();
+  }
+}
+
+bool ProcessRecorder::is_recording() const {
+  return state_->is_recording.load(std::memory_order_relaxed);
+}
+
+uint32_t ProcessRecorder::string_id(std::string_view text) try {
+  return is_recording() ? state_->names.id(text) : 0;
+} catch (...) {
+  return 0;
+}
+
+bool ProcessRecorder::record(const ProcessRecord& record) {
+  if (!is_recording()) return false;
+  if (!state_->has_writer.load(std::memory_order_relaxed)) start_writer();
+  uint64_t pushed = 0;
+  while ((pushed = state_->ring.push(record)) == 0) {
+    if (!state_->is_drainer()) {
+      state_->ring_full.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    state_->drain_ring();
+  }
+  if (pushed % (state_->ring.capacity() / 2) == 0) wake();
+  return true;
+}
+
+void ProcessRecorder::count_lost(std::string_view reason, uint64_t count) try {
+  if (!is_recording() || count == 0) return;
+  const std::lock_guard lock(state_->words_mutex);
+  const auto known = state_->lost.find(reason);
+  if (known != state_->lost.end()) {
+    known->second += count;
+  } else {
+    state_->lost.emplace(reason, count);
+  }
+} catch (...) {
+}
+
+void ProcessRecorder::note(std::string_view name, std::string_view text) try {
+  if (!is_recording()) return;
+  const std::lock_guard lock(state_->words_mutex);
+  state_->notes.insert_or_assign(std::string(name), std::string(text));
+} catch (...) {
+}
+
+void ProcessRecorder::start_writer() {
+  if (!is_recording() || state_->has_writer.exchange(true)) return;
+  // The host's signals are for the host's threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto run = [](void* state) -> void* {
+    static_cast<State*>(state)->run_writer();
+    return nullptr;
+  };
+  // Without a thread, what fits in the ring is still written at the end.
+  state_->is_joinable =
+      ::pthread_create(&state_->writer, nullptr, run, state_.get()) == 0;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void ProcessRecorder::wake() { ::sem_post(&state_->wakeups); }
+
+void ProcessRecorder::State::run_writer() try {
+  ::pthread_setname_np(::pthread_self(), "reprise-writer");
+  while (!is_stopping.load()) {
+    const timespec until = from_now(CLOCK_MONOTONIC, options.drain_period_ns);
+    ::sem_clockwait(&wakeups, CLOCK_MONOTONIC, &until);
+    const std::lock_guard lock(drain_mutex);
+    if (is_recording.load()) drain();
+  }
+} catch (...) {
+  is_recording.store(false);
+}
+
+/// Requires: drain_mutex.
+void ProcessRecorder::State::drain() {
+  struct Mark {
+    std::atomic<int64_t>& drainer;
+    ~Mark() { drainer.store(-1, std::memory_order_relaxed); }
+  } const mark{drainer};
+  drainer.store(thread_id(), std::memory_order_relaxed);
+  if (options.collect != nullptr) {
+    options.collect(options.collect_context, *owner);
+  }
+  drain_ring();
+  write_notes();
+}
+
+void ProcessRecorder::State::drain_ring() {
+  batch.resize(kBatch);
+  while (const size_t count = ring.pop(batch)) {
+    // What the records name was in the table before they were pushed.
+    names.take_new(&payload);
+    if (!payload.empty()) file.append(ProcessSegment::kStrings, payload);
+    file.append(ProcessSegment::kRecords,
+                {reinterpret_cast<const char*>(batch.data()),
+                 count * sizeof(ProcessRecord)});
+  }
+}
+
+void ProcessRecorder::State::write_notes() {
+  std::map<std::string, std::string> fresh;
+  {
+    const std::unique_lock lock(words_mutex, kPatience);
+    if (lock.owns_lock()) fresh.swap(notes);
+  }
+  if (!fresh.empty()) file.append(ProcessSegment::kNotes, json_of(fresh));
+}
+
+void ProcessRecorder::flush() try {
+  if (!is_recording() || !state_->is_own_process()) return;
+  const std::lock_guard lock(state_->drain_mutex);
+  if (is_recording()) state_->drain();
+} catch (...) {
+}
+
+/// True when no writer is left.
+bool ProcessRecorder::State::stop_writer() {
+  is_stopping.store(true);
+  has_writer.store(true);  // None starts any more.
+  if (!is_joinable) return true;
+  ::sem_post(&wakeups);
+  const timespec until =
+      from_now(CLOCK_MONOTONIC, std::chrono::nanoseconds(kPatience).count());
+  if (::pthread_clockjoin_np(writer, nullptr, CLOCK_MONOTONIC, &until) != 0) {
+    return false;
+  }
+  is_joinable = false;
+  return true;
+}
+
+std::string ProcessRecorder::State::end_json() {
+  std::string json = "{\"end_ns\":" + std::to_string(now_ns()) + ",\"lost\":{";
+  const std::unique_lock lock(words_mutex, kPatience);
+  if (!lock.owns_lock()) return json + "}}";
+  if (const uint64_t count = ring_full.load(); count > 0) {
+    lost["ring full"] += count;
+  }
+  for (const auto& [reason, count] : lost) {
+    if (json.back() != '{') json += ',';
+    json += json_quoted(reason) + ":" + std::to_string(count);
+  }
+  return json + "}}";
+}
+
+void ProcessRecorder::finish() try {
+  if (!is_recording() || !state_->is_own_process()) return;
+  if (state_->is_finishing.exchange(true) || !state_->stop_writer()) return;
+  const std::unique_lock lock(state_->drain_mutex, kPatience);
+  if (!lock.owns_lock()) return;
+  state_->drain();
+  state_->is_recording.store(false);
+  state_->file.append(ProcessSegment::kEnd, state_->end_json());
+  state_->file.close();
+} catch (...) {
+}
+
+}  // namespace reprise
