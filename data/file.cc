@@ -1,11 +1,13 @@
 #include "data/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace reprise {
 namespace {
@@ -79,6 +81,36 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
     return pass(written.error(), path + ": cannot write");
   }
   return {};
+}
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat info {};
+  if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
+    const int reason = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
+                std::strerror(reason));
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  void* const start =
+      size == 0 ? nullptr
+                : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  const int reason = errno;
+  ::close(descriptor);
+  if (start == MAP_FAILED) {
+    return fail(ErrorKind::kIo, "{}: cannot map: {}", path,
+                std::strerror(reason));
+  }
+  return MappedFile({static_cast<const char*>(start), size});
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile::~MappedFile() {
+  if (bytes_.empty()) return;
+  ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
 }
 
 }  // namespace reprise

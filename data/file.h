@@ -16,4 +16,21 @@ Result<std::string> read_file(const std::string& path);
 /// untouched. Errors: kIo with the system's reason.
 Status write_file_atomically(const std::string& path, std::string_view bytes);
 
+/// A whole file as bytes that the system reads when they are touched and may
+/// drop again: memory is bounded whatever the file's size. The file must not be
+/// cut while it is mapped.
+class MappedFile {
+ public:
+  /// Errors: kIo with the system's reason.
+  static Result<MappedFile> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&&) = delete;
+  std::string_view bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
+  std::string_view bytes_;
+};
+
 }  // namespace reprise

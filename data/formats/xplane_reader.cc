@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "data/file.h"
 #include "data/formats/xplane_import.h"
 #include "data/formats/xplane_proto.h"
 
 namespace reprise {
 namespace {
 
-/// Protocol Buffers know no larger message.
-constexpr int64_t kLargestBytes = int64_t{2} << 30;
 /// U+FFFD in UTF-8: what a text conversion leaves of a byte that is no text.
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
@@ -52,17 +51,21 @@ class XplaneReader : public TraceReader {
 
   Status read(InputFile& input, TraceSpool& spool,
               FileReport& report) const override {
-    const auto bytes = read_all(*input.source, kLargestBytes);
-    if (!bytes) return pass(bytes.error(), input.name);
+    // A plane's names stand behind its events, so the file is gone through
+    // more than once.
+    Result<LocalFile> local = LocalFile::of(input);
+    if (!local) return pass(local.error());
+    const Result<MappedFile> file = MappedFile::open(local->path());
+    if (!file) return pass(file.error(), input.name);
     if (went_through_text(input.head)) {
       report.refused = fmt::format(
           "damaged: the profile was passed through a UTF-8 text conversion, "
           "which replaced {} bytes by U+FFFD, so that lengths and times are "
           "lost; copy the original file as binary",
-          count_replacements(*bytes));
+          count_replacements(file->bytes()));
       return {};
     }
-    const Status read = XplaneImport(*bytes, spool, report).run();
+    const Status read = XplaneImport(file->bytes(), spool, report).run();
     if (!read) return pass(read.error(), input.name);
     return {};
   }
