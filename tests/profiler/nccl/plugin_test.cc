@@ -1,0 +1,582 @@
+// The real plugin, loaded and called as NCCL does, in processes of its own; the
+// shard that each leaves is held against the script that was played.
+#include "tests/profiler/fake_nccl/plugin.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "profiler/nccl/event_writer.h"
+#include "tests/profiler/nccl/nccl_host.h"
+
+namespace reprise {
+namespace {
+
+using fake_nccl::ProfilerPlugin;
+using nlohmann::json;
+
+constexpr const char* kFull =
+    "nccl: more events at once than there is room for";
+constexpr const char* kNoEnd = "nccl: events without an end";
+constexpr const char* kNoTimer =
+    "nccl: no device timer at a channel's start or end";
+
+NcclDescriptorV5 descriptor(NcclEventType type, void* parent = nullptr) {
+  NcclDescriptorV5 made;
+  std::memset(&made, 0, sizeof made);
+  made.type = type;
+  made.parent = parent;
+  return made;
+}
+
+/// When the plugin was called: a record's time lies between.
+struct Bracket {
+  int64_t before = 0, after = 0;
+  template <typename Call>
+  auto around(Call&& call) {
+    before = ProcessRecorder::now_ns();
+    struct Close {
+      int64_t& at;
+      ~Close() { at = ProcessRecorder::now_ns(); }
+    } const close{after};
+    return call();
+  }
+  bool holds(int64_t time) const { return before <= time && time <= after; }
+};
+struct Span {
+  Bracket start, stop;
+  bool holds(const ProcessRecord& record) const {
+    return start.holds(record.start_ns) && stop.holds(record.end_ns);
+  }
+};
+
+constexpr size_t kThreads = 4, kCalls = 250, kSteps = 3;
+constexpr uint64_t kDeviceEpoch = 1'700'000'000'000'000'000;
+
+/// One scripted call: its host thread starts it, a proxy thread plays the rest.
+struct Call {
+  int64_t thread, proxy_thread;
+  Span api, group, call, operation;
+  std::array<Span, kSteps> steps;
+  std::array<std::array<Bracket, 3>, kSteps> waits;
+  std::array<Bracket, 2> channel_ends;
+  void* handle;
+};
+using Script = std::array<std::array<Call, kCalls>, kThreads>;
+
+bool is_send(size_t i) { return i % 5 == 4; }
+uint64_t count_of(size_t thread, size_t i) {
+  return 1 + thread * kCalls + i;  // No two calls have the same.
+}
+uint64_t device_start(size_t i, size_t channel) {
+  return kDeviceEpoch + i * 1000 + channel;
+}
+/// Every seventh call's second channel has no end, as NCCL sometimes loses it.
+uint64_t device_end(size_t i, size_t channel) {
+  return channel == 1 && i % 7 == 6 ? 0 : device_start(i, channel) + 500;
+}
+
+class Player {
+ public:
+  Player(ProfilerPlugin& plugin, Script& script)
+      : plugin_(plugin), script_(script) {
+    for (size_t thread = 0; thread < kThreads; ++thread) {
+      contexts_[thread] = plugin.open(0xabc0 + thread, "grad \"sum\"", 2, 8,
+                                      static_cast<int>(thread));
+    }
+  }
+
+  void play_host(size_t thread, size_t i) {
+    Call& call = script_[thread][i];
+    call.thread = ProcessRecorder::thread_id();
+    void* context = contexts_[thread];
+    void* api = call.api.start.around([&] { return start_api(thread, i); });
+    call.api.stop.around([&] { plugin_.stop(api); });
+    void* group = call.group.start.around(
+        [&] { return plugin_.start(context, descriptor(kNcclGroup)); });
+    call.handle = call.call.start.around(
+        [&] { return start_call(thread, i, api, group); });
+    call.call.stop.around([&] { plugin_.stop(call.handle); });
+    call.group.stop.around([&] { plugin_.stop(group); });
+  }
+
+  void play_proxy(size_t thread, size_t i) {
+    Call& call = script_[thread][i];
+    call.proxy_thread = ProcessRecorder::thread_id();
+    auto start = descriptor(kNcclProxyOperation, call.handle);
+    start.proxy_operation = {
+        ::getpid(), static_cast<uint8_t>(i % 3), 5, kSteps, 4096, i % 2 == 0};
+    void* operation = call.operation.start.around(
+        [&] { return plugin_.start(contexts_[thread], start); });
+    plugin_.record_state(operation, kNcclOperationInProgress);
+    for (size_t step = 0; step < kSteps; ++step) {
+      play_step(thread, i, step, operation);
+    }
+    call.operation.stop.around([&] { plugin_.stop(operation); });
+    for (size_t channel = 0; channel < 2; ++channel) {
+      play_channel(thread, i, channel);
+    }
+  }
+
+ private:
+  void* start_api(size_t thread, size_t i) {
+    if (is_send(i)) {
+      auto start = descriptor(kNcclPointToPointApi);
+      start.point_to_point_api = {"Send", count_of(thread, i), "ncclFloat32",
+                                  reinterpret_cast<void*>(0x77), false};
+      return plugin_.start(contexts_[thread], start);
+    }
+    auto start = descriptor(kNcclCollectiveApi);
+    start.collective_api = {
+        "AllReduce", count_of(thread, i),           "ncclBfloat16",
+        0,           reinterpret_cast<void*>(0x77), true};
+    return plugin_.start(contexts_[thread], start);
+  }
+
+  void* start_call(size_t thread, size_t i, void* api, void* group) {
+    if (is_send(i)) {
+      auto start = descriptor(kNcclPointToPoint, api);
+      start.point_to_point.function = "Send";
+      start.point_to_point.data_type = "ncclFloat32";
+      start.point_to_point.count = count_of(thread, i);
+      start.point_to_point.peer = 6;
+      start.point_to_point.channels = 2;
+      start.point_to_point.group = group;
+      return plugin_.start(contexts_[thread], start);
+    }
+    auto start = descriptor(kNcclCollective, api);
+    start.collective.sequence = i;
+    start.collective.function = "AllReduce";
+    start.collective.count = count_of(thread, i);
+    start.collective.data_type = "ncclBfloat16";
+    start.collective.channels = 2;
+    start.collective.warps = 16;
+    start.collective.algorithm = "NVLS_TREE";
+    start.collective.protocol = "SIMPLE";
+    start.collective.group = group;
+    return plugin_.start(contexts_[thread], start);
+  }
+
+  void play_step(size_t thread, size_t i, size_t step, void* operation) {
+    Call& call = script_[thread][i];
+    auto start = descriptor(kNcclProxyStep, operation);
+    start.proxy_step = static_cast<int>(step);
+    void* handle = call.steps[step].start.around(
+        [&] { return plugin_.start(contexts_[thread], start); });
+    const bool sends = i % 2 == 0;
+    const std::array<int, 3> states =
+        sends ? std::array<int, 3>{kNcclStepSendGpuWait, kNcclStepSendPeerWait,
+                                   kNcclStepSendWait}
+              : std::array<int, 3>{kNcclStepReceiveWait,
+                                   kNcclStepReceiveFlushWait,
+                                   kNcclStepReceiveGpuWait};
+    for (size_t wait = 0; wait < 3; ++wait) {
+      // The size is known from the last state on, as NCCL's is.
+      call.waits[step][wait].around([&] {
+        plugin_.record_state(handle, states[wait],
+                             wait == 2 ? 1000 * (step + 1) : 0);
+      });
+    }
+    call.steps[step].stop.around([&] { plugin_.stop(handle); });
+  }
+
+  void play_channel(size_t thread, size_t i, size_t channel) {
+    auto start = descriptor(kNcclKernelChannel, script_[thread][i].handle);
+    start.kernel_channel = {static_cast<uint8_t>(channel),
+                            device_start(i, channel)};
+    void* handle = plugin_.start(contexts_[thread], start);
+    plugin_.record_state(handle, kNcclKernelChannelStop,
+                         device_end(i, channel));
+    script_[thread][i].channel_ends[channel].around(
+        [&] { plugin_.stop(handle); });
+  }
+
+  ProfilerPlugin& plugin_;
+  Script& script_;
+  std::array<void*, kThreads> contexts_{};
+};
+
+int play_script(Script* script) {
+  ProfilerPlugin* plugin = ProfilerPlugin::loaded();
+  if (plugin == nullptr) return 1;
+  Player player(*plugin, *script);
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::atomic<size_t> ready{0};
+      std::thread proxy([&] {
+        for (size_t i = 0; i < kCalls; ++i) {
+          while (ready <= i) std::this_thread::yield();
+          player.play_proxy(thread, i);
+        }
+      });
+      for (size_t i = 0; i < kCalls; ++i) {
+        player.play_host(thread, i);
+        ready = i + 1;
+      }
+      proxy.join();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return 0;  // Without finalize, as many host programs end.
+}
+
+/// The records of a shard by the call that they belong to.
+class CallsOfShard {
+ public:
+  explicit CallsOfShard(const ProcessShardContents& shard) : shard_(shard) {
+    for (const ProcessRecord& record : shard.records) {
+      if (record.kind == RecordKind::kRange) {
+        ranges_[record.correlation] = record;
+      } else if (record.kind == RecordKind::kCollective) {
+        calls_[{shard.info(record)["rank"], record.bytes}] = record;
+      } else {
+        parts_[record.correlation].push_back(record);
+      }
+    }
+  }
+
+  const ProcessRecord& call(size_t thread, int64_t bytes) const {
+    return calls_.at({static_cast<int>(thread), bytes});
+  }
+  const ProcessRecord& range(int64_t id) const { return ranges_.at(id); }
+  std::vector<ProcessRecord> parts(int64_t id, RecordKind kind,
+                                   uint16_t flags = 0) const {
+    std::vector<ProcessRecord> found;
+    for (const ProcessRecord& part : parts_.at(id)) {
+      if (part.kind == kind && part.flags == flags) found.push_back(part);
+    }
+    return found;
+  }
+  size_t calls() const { return calls_.size(); }
+  size_t ranges() const { return ranges_.size(); }
+
+ private:
+  const ProcessShardContents& shard_;
+  std::map<std::pair<int, int64_t>, ProcessRecord> calls_;
+  std::map<int64_t, ProcessRecord> ranges_;
+  std::map<int64_t, std::vector<ProcessRecord>> parts_;
+};
+
+class NcclPlugin : public testing::TestWithParam<int> {
+ protected:
+  int play(const std::function<int()>& host) {
+    return run_host(
+        directory_.path(),
+        {{"FAKE_NCCL_PROFILER_VERSION", std::to_string(GetParam())}}, host);
+  }
+  ProcessShardContents shard() const { return only_shard(directory_.path()); }
+  bool has_api() const { return GetParam() == 5; }
+
+  void expect_call(const CallsOfShard& calls, const Call& script, size_t thread,
+                   size_t i) const;
+  void expect_ranges(const CallsOfShard& calls, const ProcessRecord& record,
+                     const Call& script, size_t i) const;
+  void expect_steps(const CallsOfShard& calls, int64_t id, const Call& script,
+                    size_t i) const;
+  void expect_channels(const CallsOfShard& calls, int64_t id,
+                       const Call& script, size_t i) const;
+
+  ScratchDirectory directory_;
+  ProcessShardContents shard_;
+};
+
+void NcclPlugin::expect_ranges(const CallsOfShard& calls,
+                               const ProcessRecord& record, const Call& script,
+                               size_t i) const {
+  const ProcessRecord& group = calls.range(record.graph_node);
+  EXPECT_EQ(shard_.name(group), "NCCL group");
+  EXPECT_TRUE(script.group.holds(group));
+  if (!has_api()) {
+    EXPECT_EQ(record.external_id, -1);
+    return;
+  }
+  const ProcessRecord& api = calls.range(record.external_id);
+  EXPECT_EQ(api.external_id, record.external_id);
+  EXPECT_EQ(shard_.name(api), is_send(i) ? "ncclSend" : "ncclAllReduce");
+  EXPECT_TRUE(script.api.holds(api));
+  EXPECT_EQ(api.stream, script.thread);
+  EXPECT_EQ(api.bytes, record.bytes);
+  const json info = shard_.info(api);
+  EXPECT_EQ(info["stream_address"], "0x77");
+  EXPECT_EQ(info.value("graph_captured", 0), is_send(i) ? 0 : 1);
+}
+
+void NcclPlugin::expect_steps(const CallsOfShard& calls, int64_t id,
+                              const Call& script, size_t i) const {
+  const bool sends = i % 2 == 0;
+  const auto operations =
+      calls.parts(id, RecordKind::kNetworkStep, kNetworkOperation);
+  ASSERT_EQ(operations.size(), 1U);
+  EXPECT_TRUE(script.operation.holds(operations[0]));
+  EXPECT_EQ(operations[0].bytes, 0);
+  const json info = shard_.info(operations[0]);
+  EXPECT_EQ(info["direction"], sends ? "send" : "receive");
+  EXPECT_EQ(info["channel"], i % 3);
+  EXPECT_EQ(info["peer"], 5);
+  EXPECT_EQ(info["steps"], kSteps);
+  EXPECT_EQ(info["chunk_bytes"], 4096);
+  EXPECT_FALSE(info.contains("parent_process"));
+
+  const auto steps = calls.parts(id, RecordKind::kNetworkStep);
+  const auto waits = calls.parts(id, RecordKind::kNetworkStep, kNetworkWait);
+  ASSERT_EQ(steps.size(), kSteps);
+  ASSERT_EQ(waits.size(), kSteps * 3);
+  for (size_t step = 0; step < kSteps; ++step) {
+    EXPECT_TRUE(script.steps[step].holds(steps[step]));
+    EXPECT_EQ(steps[step].sequence, step);
+    EXPECT_EQ(steps[step].bytes, 1000 * (step + 1));
+    EXPECT_EQ(steps[step].stream, script.proxy_thread);
+    EXPECT_EQ(shard_.info(steps[step])["channel"], i % 3);
+    for (size_t wait = 0; wait < 3; ++wait) {
+      const ProcessRecord& record = waits[step * 3 + wait];
+      EXPECT_TRUE(script.waits[step][wait].holds(record.start_ns));
+      EXPECT_EQ(record.bytes, 0);
+      const int64_t end =
+          wait == 2 ? steps[step].end_ns : waits[step * 3 + wait + 1].start_ns;
+      EXPECT_EQ(record.end_ns, end);
+    }
+    EXPECT_EQ(
+        shard_.name(waits[step * 3 + 1]),
+        sends ? "send: wait for the peer" : "receive: wait for the flush");
+  }
+}
+
+void NcclPlugin::expect_channels(const CallsOfShard& calls, int64_t id,
+                                 const Call& script, size_t i) const {
+  const auto channels = calls.parts(id, RecordKind::kDeviceTimer);
+  ASSERT_EQ(channels.size(), 2U);
+  for (size_t channel = 0; channel < 2; ++channel) {
+    const ProcessRecord& record = channels[channel];
+    const uint64_t end = device_end(i, channel);
+    EXPECT_EQ(record.start_ns, device_start(i, channel));
+    EXPECT_EQ(record.end_ns, end == 0 ? -1 : static_cast<int64_t>(end));
+    EXPECT_TRUE(script.channel_ends[channel].holds(record.sequence));
+    EXPECT_EQ(shard_.info(record)["channel"], channel);
+  }
+}
+
+void NcclPlugin::expect_call(const CallsOfShard& calls, const Call& script,
+                             size_t thread, size_t i) const {
+  const auto count = static_cast<int64_t>(count_of(thread, i));
+  const int64_t bytes = count * (is_send(i) ? 4 : 2);  // f32, bf16.
+  const ProcessRecord& record = calls.call(thread, bytes);
+  EXPECT_EQ(shard_.name(record), is_send(i) ? "Send" : "AllReduce");
+  EXPECT_TRUE(script.call.holds(record));
+  EXPECT_EQ(record.stream, script.thread);
+  EXPECT_EQ(record.sequence, is_send(i) ? -1 : static_cast<int64_t>(i));
+  EXPECT_GE(record.correlation, kFirstNcclId);
+  json expected = {{"communicator", "0xabc" + std::to_string(thread)},
+                   {"communicator_name", "grad \"sum\""},
+                   {"rank", thread},
+                   {"ranks", 8},
+                   {"nodes", 2},
+                   {"channels", 2}};
+  if (is_send(i)) {
+    expected.update(
+        {{"op", "Send"}, {"data_type", "ncclFloat32"}, {"peer", 6}});
+  } else {
+    expected.update({{"op", "AllReduce"},
+                     {"data_type", "ncclBfloat16"},
+                     {"count", count},
+                     {"root", 0},
+                     {"algorithm", "NVLS_TREE"},
+                     {"protocol", "SIMPLE"},
+                     {"warps", 16}});
+  }
+  EXPECT_EQ(shard_.info(record), expected);
+  expect_ranges(calls, record, script, i);
+  expect_steps(calls, record.correlation, script, i);
+  expect_channels(calls, record.correlation, script, i);
+}
+
+TEST_P(NcclPlugin, LeavesAShardThatEqualsTheScript) {
+  Script* script = shared_with_child<Script>();
+  ASSERT_EQ(play([&] { return play_script(script); }), 0);
+  shard_ = shard();
+  EXPECT_EQ(shard_.header["source"], "nccl");
+  // Of each call: itself, its group, one operation, 3 steps with 3 waits each
+  // and 2 channels are 17 records; its API call is one more in version 5.
+  constexpr size_t kTotal = kThreads * kCalls;
+  EXPECT_EQ(shard_.records.size(), kTotal * (has_api() ? 18 : 17));
+  const CallsOfShard calls(shard_);
+  EXPECT_EQ(calls.calls(), kTotal);
+  EXPECT_EQ(calls.ranges(), kTotal * (has_api() ? 2 : 1));
+  for (size_t thread = 0; thread < kThreads; ++thread) {
+    for (size_t i = 0; i < kCalls; ++i) {
+      expect_call(calls, (*script)[thread][i], thread, i);
+      if (HasFailure()) return;
+    }
+  }
+  // i = 6, 13, … 244: ⌊250 / 7⌋ = 35 of each thread.
+  EXPECT_EQ(shard_.end["lost"], json({{kNoTimer, 35 * kThreads}}));
+}
+
+TEST_P(NcclPlugin, GivesNoHandleWhenItIsFullAndCountsThat) {
+  constexpr size_t kMore = 100;
+  size_t* given = shared_with_child<size_t>();
+  ASSERT_EQ(
+      play([&] {
+        ProfilerPlugin* plugin = ProfilerPlugin::loaded();
+        void* context = plugin->open(1, nullptr, 1, 2, 0);
+        std::vector<void*> handles;
+        for (size_t i = 0; i < NcclEventPool::kPlaces + kMore; ++i) {
+          handles.push_back(plugin->start(context, descriptor(kNcclGroup)));
+          *given += handles.back() != nullptr;
+        }
+        // The last one has no handle; NCCL uses it all the same.
+        void* call =
+            plugin->start(context, descriptor(kNcclCollective, nullptr));
+        plugin->record_state(call, kNcclStepSendWait, 5);
+        for (void* handle : handles) plugin->stop(handle);
+        plugin->stop(call);
+        return 0;
+      }),
+      0);
+  EXPECT_EQ(*given, NcclEventPool::kPlaces);
+  const ProcessShardContents left = shard();
+  EXPECT_EQ(left.records.size(), NcclEventPool::kPlaces);
+  EXPECT_EQ(left.end["lost"], json({{kFull, kMore + 1}}));
+}
+
+TEST_P(NcclPlugin, SaysWhoseEventAForeignParentIs) {
+  ASSERT_EQ(play([] {
+              ProfilerPlugin* plugin = ProfilerPlugin::loaded();
+              void* context = plugin->open(0xf00, "", 1, 2, 1);
+              // Event 77 of another process; ours in that place is another.
+              void* own = plugin->start(context, descriptor(kNcclGroup));
+              const auto place = reinterpret_cast<uint64_t>(own) &
+                                 (NcclEventPool::kPlaces - 1);
+              auto start = descriptor(
+                  kNcclProxyOperation,
+                  reinterpret_cast<void*>(
+                      uint64_t{77} << NcclEventPool::kPlaceBits | place));
+              start.proxy_operation = {::getpid() + 1, 3, 0, 1, 64, 0};
+              void* operation = plugin->start(context, start);
+              void* step =
+                  plugin->start(context, descriptor(kNcclProxyStep, operation));
+              plugin->record_state(step, kNcclStepReceiveWait, 64);
+              for (void* handle : {step, operation, own}) plugin->stop(handle);
+              return 0;
+            }),
+            0);
+  const ProcessShardContents left = shard();
+  const auto steps = left.of(RecordKind::kNetworkStep);
+  ASSERT_EQ(steps.size(), 3U);  // Step, its wait, the operation.
+  for (const ProcessRecord& record : steps) {
+    EXPECT_EQ(record.correlation, -1);
+    EXPECT_EQ(record.external_id, kFirstNcclId + 77);
+    EXPECT_EQ(left.info(record)["parent_process"],
+              left.header["process"].get<int>() + 1);
+  }
+  EXPECT_EQ(steps[0].bytes, 64);
+}
+
+TEST_P(NcclPlugin, TakesWhatNcclGetsWrong) {
+  ASSERT_EQ(play([] {
+              ProfilerPlugin* plugin = ProfilerPlugin::loaded();
+              void* context = plugin->open(2, "x", 1, 1, 0);
+              void* group = plugin->start(context, descriptor(kNcclGroup));
+              plugin->stop(group);
+              plugin->stop(group);  // Twice, as of a stale API event.
+              plugin->record_state(group, kNcclKernelChannelStop, 9);
+              plugin->stop(nullptr);
+              // A proxy operation and its step whose parents got no handle.
+              auto start = descriptor(kNcclProxyOperation);
+              start.proxy_operation.process = ::getpid();
+              void* operation = plugin->start(context, start);
+              void* step = plugin->start(context, descriptor(kNcclProxyStep));
+              plugin->stop(step);
+              plugin->stop(operation);
+              // Of these two, no context and an event that never ends.
+              const bool none =
+                  plugin->start(nullptr, descriptor(kNcclGroup)) == nullptr;
+              plugin->start(context, descriptor(kNcclGroup));
+              plugin->close(context);
+              return none ? 0 : 1;
+            }),
+            0);
+  const ProcessShardContents left = shard();
+  EXPECT_EQ(left.of(RecordKind::kRange).size(), 1U);
+  const auto steps = left.of(RecordKind::kNetworkStep);
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].correlation, -1);
+  EXPECT_EQ(steps[1].correlation, -1);
+  EXPECT_EQ(left.end["lost"], json({{kNoEnd, 1}}));
+}
+
+TEST_P(NcclPlugin, DoesNothingUnlessItIsAskedTo) {
+  const ScratchDirectory elsewhere;
+  const auto host = [] {
+    ProfilerPlugin* plugin = ProfilerPlugin::loaded();
+    void* context = plugin->open(3, "", 1, 1, 0);
+    return plugin->mask() == 0 && context == nullptr ? 0 : 1;
+  };
+  EXPECT_EQ(run_host("", {}, host), 0);
+  EXPECT_EQ(run_host(elsewhere.path() / "missing", {}, host), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path()));
+  // Loaded and left alone, it leaves nothing either.
+  EXPECT_EQ(run_host(elsewhere.path(), {},
+                     [] { return ProfilerPlugin::loaded() ? 0 : 1; }),
+            0);
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path()));
+}
+
+TEST_P(NcclPlugin, KeepsOneShardWhenItIsClosedAndOpenedAgain) {
+  ASSERT_EQ(
+      play([] {
+        for (uint64_t communicator : {4, 5}) {
+          void* library =
+              ::dlopen(std::getenv("NCCL_PROFILER_PLUGIN"), RTLD_NOW);
+          auto* table =
+              static_cast<NcclProfilerV5*>(::dlsym(library, "ncclProfiler_v5"));
+          void *context, *handle;
+          int mask = 0;
+          table->init(&context, communicator, &mask, "", 1, 1, 0, nullptr);
+          auto start = descriptor(kNcclCollective);
+          table->start_event(context, &handle, &start);
+          table->stop_event(handle);
+          table->finalize(context);
+          ::dlclose(library);
+        }
+        return 0;
+      }),
+      0);
+  EXPECT_EQ(shard().of(RecordKind::kCollective).size(), 2U);
+}
+
+TEST_P(NcclPlugin, HasWrittenWhatAKilledProcessRecorded) {
+  const auto path = directory_.path();
+  const int status = play([path] {
+    ProfilerPlugin* plugin = ProfilerPlugin::loaded();
+    void* context = plugin->open(6, "", 1, 1, 0);
+    plugin->stop(plugin->start(context, descriptor(kNcclGroup)));
+    // The plugin's own writer brings it to the file.
+    for (int i = 0; i < 2000; ++i) {
+      ::usleep(5000);
+      if (!only_shard(path).records.empty()) break;
+    }
+    return ::kill(::getpid(), SIGKILL);
+  });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_EQ(shard().records.size(), 1U);
+  EXPECT_TRUE(shard().end.is_null());
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, NcclPlugin, testing::Values(5, 4),
+                         [](const auto& version) {
+                           return std::string(version.param == 5 ? "V5" : "V4");
+                         });
+
+}  // namespace
+}  // namespace reprise
