@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
 #include "data/formats/nsys_import.h"
+#include "data/formats/nvtx_ranges.h"
 
 namespace reprise {
 namespace {
@@ -31,37 +31,6 @@ enum Column : size_t {
   kBinary
 };
 
-/// "aten::mm, seq = 5, op_id = 17, sizes = [[2, 3]]" taken apart.
-struct TorchRange {
-  std::string_view name;
-  int64_t id = -1;
-  std::string_view sizes;
-};
-
-/// The number behind `key`; -1 if there is none.
-int64_t number_behind(std::string_view text, std::string_view key) {
-  const size_t at = text.find(key);
-  if (at == std::string_view::npos) return -1;
-  const std::string_view rest = text.substr(at + key.size());
-  int64_t value = -1;
-  std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  return value;
-}
-
-std::optional<TorchRange> torch_range(std::string_view text) {
-  constexpr std::string_view kId = ", op_id = ";
-  constexpr std::string_view kSequence = ", seq = ";
-  constexpr std::string_view kSizes = ", sizes = ";
-  TorchRange range{text, number_behind(text, kId), {}};
-  if (range.id < 0) return std::nullopt;
-  range.name = text.substr(0, std::min(text.find(kId), text.find(kSequence)));
-  const size_t sizes = text.find(kSizes);
-  if (sizes != std::string_view::npos) {
-    range.sizes = text.substr(sizes + kSizes.size());
-  }
-  return range;
-}
-
 /// A call of NCCL on its way to the spool: a group's calls describe its end.
 struct NcclCall {
   NsysProcess process;
@@ -73,40 +42,11 @@ struct NcclCall {
   auto key() const { return std::tuple(global_tid, event.start_ns); }
 };
 
-/// A range that may number a step.
-struct StepRange {
+/// A candidate, and whose it is.
+struct ProcessRange {
   NsysProcess process;
-  std::string pattern;  ///< "ProfilerStep#" of "ProfilerStep#3".
-  int64_t number, start_ns, end_ns;
+  StepRange range;
 };
-
-/// "ProfilerStep#3", "step 3", "Iteration: 3", "train_step_3" …: letters and
-/// separators, the word step or iter in them, then only digits.
-std::optional<StepRange> step_range(std::string_view name) {
-  constexpr size_t kLongest = 48;
-  const size_t digits = name.find_last_not_of("0123456789");
-  if (digits == std::string_view::npos || digits + 1 >= name.size() ||
-      name.size() > kLongest || name.size() - digits - 1 > 9) {
-    return std::nullopt;
-  }
-  const std::string_view pattern = name.substr(0, digits + 1);
-  std::string lower;
-  for (const char c : pattern) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (letter) lower += static_cast<char>(c | 0x20);
-    if (!letter && std::string_view(" _#:=-[").find(c) == std::string::npos) {
-      return std::nullopt;
-    }
-  }
-  if (!lower.ends_with("step") && !lower.ends_with("iter") &&
-      !lower.ends_with("iteration") && !lower.ends_with("batch")) {
-    return std::nullopt;
-  }
-  StepRange range{0, std::string(pattern), 0, 0, 0};
-  std::from_chars(name.data() + digits + 1, name.data() + name.size(),
-                  range.number);
-  return range;
-}
 
 class Annotations {
  public:
@@ -124,14 +64,13 @@ class Annotations {
   CollectiveInfo info_of(const NcclCall& call) const;
   void learn_communicators();
   void add_steps();
-  void add_steps_of(NsysProcess process,
-                    const std::vector<const StepRange*>& ranges);
+  void add_steps_of(NsysProcess process, const std::vector<StepRange>& ranges);
   void say_what_is_missing();
 
   NsysImport& import_;
   std::map<int64_t, std::string> texts_;  ///< StringIds, those used.
   std::vector<NcclCall> nccl_calls_;
-  std::vector<StepRange> steps_;
+  std::vector<ProcessRange> steps_;
   std::map<uint64_t, int64_t> communicator_size_;  ///< In ranks.
 };
 
@@ -222,10 +161,9 @@ void Annotations::read_row(const NsysRows& rows) {
     event.detail = import_.spool.add_collective(info);
   }
   if (auto step = step_range(name); step && type != kMark) {
-    step->process = process_of(tid);
     step->start_ns = event.start_ns;
     step->end_ns = event.end_ns;
-    steps_.push_back(std::move(*step));
+    steps_.push_back({process_of(tid), std::move(*step)});
   }
   event.name = import_.spool.intern(name);
   import_.add(event);
@@ -332,41 +270,23 @@ void Annotations::add_nccl_calls() {
 }
 
 void Annotations::add_steps() {
-  // By process and pattern; the pattern with most ranges numbers the steps.
-  std::map<NsysProcess, std::map<std::string, std::vector<const StepRange*>>>
-      found;
-  for (const StepRange& range : steps_) {
-    found[range.process][range.pattern].push_back(&range);
+  std::map<NsysProcess, std::vector<StepRange>> found;
+  for (ProcessRange& step : steps_) {
+    found[step.process].push_back(std::move(step.range));
   }
-  for (auto& [process, patterns] : found) {
-    std::vector<const StepRange*>* best = nullptr;
-    for (auto& [pattern, ranges] : patterns) {
-      if (best == nullptr || ranges.size() > best->size()) best = &ranges;
-    }
-    std::stable_sort(best->begin(), best->end(),
-                     [](const StepRange* a, const StepRange* b) {
-                       return a->start_ns < b->start_ns;
-                     });
-    // One number alone may be anything but the profiler's own.
-    bool in_sequence =
-        best->size() > 1 || best->front()->pattern == "ProfilerStep#";
-    for (size_t i = 1; i < best->size(); ++i) {
-      in_sequence = in_sequence &&
-                    (*best)[i]->number > (*best)[i - 1]->number &&
-                    (*best)[i]->start_ns >= (*best)[i - 1]->end_ns;
-    }
-    if (in_sequence) add_steps_of(process, *best);
+  for (const auto& [process, ranges] : found) {
+    add_steps_of(process, steps_among(ranges));
   }
 }
 
 void Annotations::add_steps_of(NsysProcess process,
-                               const std::vector<const StepRange*>& ranges) {
+                               const std::vector<StepRange>& ranges) {
   for (const uint32_t rank : import_.ranks.ranks_of(process)) {
-    for (const StepRange* range : ranges) {
+    for (const StepRange& range : ranges) {
       import_.spool.add_step({.rank = rank,
-                              .step = static_cast<int32_t>(range->number),
-                              .start_ns = range->start_ns,
-                              .end_ns = range->end_ns,
+                              .step = static_cast<int32_t>(range.number),
+                              .start_ns = range.start_ns,
+                              .end_ns = range.end_ns,
                               .warmup = false});
       ++import_.report.steps;
     }
