@@ -28,6 +28,8 @@ struct DeviceSpan {
 /// called by another one meanwhile.
 class DeviceCommunicator {
  public:
+  /// Requires: graphs that hold its work are gone, and streams with its work
+  /// are idle or `abort` was called.
   virtual ~DeviceCommunicator() = default;
 
   /// Names the device memory in which every later collective lies, and the

@@ -1,0 +1,26 @@
+// Collectives by NCCL, one rank per device.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "data/result.h"
+#include "runtime/cuda/device_communicator.h"
+#include "runtime/process_group.h"
+
+namespace reprise {
+
+/// Connects all ranks; collective. `make_current` makes the device's context
+/// current on the thread that calls it: connecting has a thread of its own, so
+/// that a silent peer costs `timeout_s` and no more.
+///
+/// Graphs that hold its work must be destroyed before the communicator, and
+/// streams must be idle or `abort` have been called. Several communicators of
+/// one process must not be enqueued to from several threads (NCCL may then
+/// deadlock). Errors: kDevice: no NCCL, a device that two ranks share (before
+/// NCCL 2.30), a rank that does not come.
+Result<std::unique_ptr<DeviceCommunicator>> make_nccl_communicator(
+    ProcessGroup& group, std::function<Status()> make_current,
+    double timeout_s);
+
+}  // namespace reprise
