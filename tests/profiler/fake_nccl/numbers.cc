@@ -44,6 +44,7 @@ Half narrowed(float value, Half) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const float size = std::fabs(value);
   if (std::isnan(value)) return {static_cast<uint16_t>(sign | 0x7e00)};
+  if (size == 0) return {sign};
   if (size >= 65520) return {static_cast<uint16_t>(sign | 0x7c00)};
   int exponent = 0;
   std::frexp(size, &exponent);  // size = m · 2^exponent, m in [0.5, 1).

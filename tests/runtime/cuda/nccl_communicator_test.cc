@@ -1,0 +1,265 @@
+// Ranks are threads; NCCL is the fake one, which adds in host memory: a wrong
+// count, type or operation gives a wrong result.
+#include "runtime/cuda/nccl_communicator.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "runtime/cuda/nccl_library.h"
+
+namespace reprise {
+namespace {
+
+using Body = std::function<void(int rank, ProcessGroup&)>;
+
+// Runs `body` on `ranks` threads.
+void run_ranks(int ranks, const Body& body) {
+  std::string path =
+      std::filesystem::temp_directory_path() / "nccl_ranks_XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group = make_file_process_group(path + "/r", rank, ranks, 20);
+      ASSERT_TRUE(group) << group.error().message;
+      body(rank, **group);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::filesystem::remove_all(path);
+}
+
+Status no_context() { return {}; }
+
+std::unique_ptr<DeviceCommunicator> connected(ProcessGroup& group) {
+  auto made = make_nccl_communicator(group, no_context, 20);
+  EXPECT_TRUE(made) << made.error().message;
+  return made ? std::move(*made) : nullptr;
+}
+
+CollectiveSpec all_reduce(PrimitiveType type, size_t elements, int ranks) {
+  CollectiveSpec spec;
+  spec.type = type;
+  spec.elements = static_cast<int64_t>(elements);
+  spec.bytes = spec.elements * primitive_type_bits(type) / 8;
+  spec.groups.emplace_back();
+  for (int rank = 0; rank < ranks; ++rank) spec.groups[0].push_back(rank);
+  return spec;
+}
+
+// Small whole numbers: their sums and products over three ranks are at most
+// 5³ = 125, which bf16's 8 bits of mantissa hold exactly. No zeros: a product
+// with one has a sign that whole numbers lack.
+int operand(int rank, size_t i) {
+  const auto number =
+      static_cast<int>((i * 7 + static_cast<size_t>(rank) * 3) % 10) - 5;
+  return number < 0 ? number : number + 1;
+}
+
+int expected(ReduceOperation operation, int ranks, size_t i) {
+  int result = operand(0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int next = operand(rank, i);
+    if (operation == ReduceOperation::kSum) result += next;
+    if (operation == ReduceOperation::kProduct) result *= next;
+    if (operation == ReduceOperation::kMax) result = std::max(result, next);
+    if (operation == ReduceOperation::kMin) result = std::min(result, next);
+  }
+  return result;
+}
+
+// 16-bit floats of whole numbers below 256, by their bits.
+uint16_t as_bf16(int value) {
+  return static_cast<uint16_t>(
+      std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
+}
+uint16_t as_f16(int value) {
+  // f32 bits 23…30 are the exponent plus 127, f16 bits 10…14 that plus 15; of
+  // the mantissa the upper 10 bits, the others being zero here.
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  if (value == 0) return 0;
+  return static_cast<uint16_t>(bits >> 16 & 0x8000) |
+         static_cast<uint16_t>(((bits >> 23 & 255) - 112) << 10) |
+         static_cast<uint16_t>(bits >> 13 & 1023);
+}
+
+void store(PrimitiveType type, int value, std::byte* at) {
+  const auto put = [&](auto number) {
+    std::memcpy(at, &number, sizeof number);
+  };
+  switch (type) {
+    case PrimitiveType::kF32:
+      return put(static_cast<float>(value));
+    case PrimitiveType::kF64:
+      return put(static_cast<double>(value));
+    case PrimitiveType::kBF16:
+      return put(as_bf16(value));
+    case PrimitiveType::kF16:
+      return put(as_f16(value));
+    case PrimitiveType::kS64:
+      return put(static_cast<int64_t>(value));
+    default:
+      return put(static_cast<int32_t>(value));
+  }
+}
+
+struct Case {
+  PrimitiveType type;
+  ReduceOperation operation;
+  int ranks;
+};
+
+class NcclAllReduce : public testing::TestWithParam<Case> {};
+
+TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
+  const auto [type, operation, ranks] = GetParam();
+  const size_t element = static_cast<size_t>(primitive_type_bits(type) / 8);
+  run_ranks(ranks, [&](int rank, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    for (const size_t elements : {1, 1000, 100'003}) {
+      CollectiveSpec spec = all_reduce(type, elements, ranks);
+      spec.operation = operation;
+      ASSERT_TRUE(communicator->check(spec));
+      // One element more than is asked for, which must stay as it is.
+      std::vector<std::byte> data((elements + 1) * element), wanted = data;
+      for (size_t i = 0; i <= elements; ++i) {
+        store(type, operand(rank, i), data.data() + i * element);
+        store(type,
+              i < elements ? expected(operation, ranks, i) : operand(rank, i),
+              wanted.data() + i * element);
+      }
+      const Status done = communicator->enqueue(
+          spec, reinterpret_cast<uint64_t>(data.data()), nullptr);
+      ASSERT_TRUE(done) << done.error().message;
+      ASSERT_TRUE(communicator->poll());
+      EXPECT_EQ(data, wanted) << elements;
+    }
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, NcclAllReduce,
+    testing::Values(Case{PrimitiveType::kF32, ReduceOperation::kSum, 2},
+                    Case{PrimitiveType::kF32, ReduceOperation::kSum, 3},
+                    Case{PrimitiveType::kF64, ReduceOperation::kMin, 2},
+                    Case{PrimitiveType::kBF16, ReduceOperation::kSum, 3},
+                    Case{PrimitiveType::kBF16, ReduceOperation::kProduct, 3},
+                    Case{PrimitiveType::kF16, ReduceOperation::kSum, 2},
+                    Case{PrimitiveType::kF16, ReduceOperation::kMax, 3},
+                    Case{PrimitiveType::kS32, ReduceOperation::kProduct, 2},
+                    Case{PrimitiveType::kS64, ReduceOperation::kSum, 3}),
+    [](const auto& one) {
+      return fmt::format(
+          "{}Operation{}Among{}", primitive_type_name(one.param.type),
+          static_cast<int>(one.param.operation), one.param.ranks);
+    });
+
+TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
+  run_ranks(2, [](int, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    EXPECT_FALSE(communicator->is_host_staged());
+    CollectiveSpec spec = all_reduce(PrimitiveType::kPred, 8, 2);
+    const Status type = communicator->check(spec);
+    ASSERT_FALSE(type);
+    EXPECT_EQ(type.error().kind, ErrorKind::kUnsupported);
+    EXPECT_NE(type.error().message.find("pred"), std::string::npos);
+    spec = all_reduce(PrimitiveType::kF32, 8, 2);
+    spec.kind = CollectiveKind::kAllGather;
+    EXPECT_FALSE(communicator->check(spec));
+    spec = all_reduce(PrimitiveType::kF32, 8, 2);
+    spec.groups = {{0}, {1}};
+    EXPECT_FALSE(communicator->check(spec));
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
+// What rank 1 does in this test, rank 0 learns at its next call.
+TEST(NcclCommunicator, NamesThePeerThatIsLost) {
+  run_ranks(2, [](int rank, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    std::vector<float> data(64);
+    const auto address = reinterpret_cast<uint64_t>(data.data());
+    const CollectiveSpec spec = all_reduce(PrimitiveType::kF32, 64, 2);
+    if (rank == 1) communicator->abort();
+    ASSERT_TRUE(group.barrier());
+    const Status polled = communicator->poll();
+    const Status enqueued = communicator->enqueue(spec, address, nullptr);
+    ASSERT_FALSE(polled);
+    ASSERT_FALSE(enqueued);
+    EXPECT_EQ(enqueued.error().kind, ErrorKind::kDevice);
+    const std::string wanted =
+        rank == 1 ? "rank 1: NCCL was aborted" : "rank 1 may be lost";
+    EXPECT_NE(polled.error().message.find(wanted), std::string::npos)
+        << polled.error().message;
+    communicator->abort();
+    communicator->abort();  // Once is enough, twice does no harm.
+  });
+}
+
+TEST(NcclCommunicator, EndsWithinItsTimeWhenAPeerNeverConnects) {
+  run_ranks(2, [](int rank, ProcessGroup& group) {
+    if (rank == 1) {  // Takes part in the exchange of the id, then stays away.
+      ASSERT_TRUE(group.all_gather(std::string(128, 'x')));
+      return;
+    }
+    const auto made = make_nccl_communicator(group, no_context, 0.2);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().kind, ErrorKind::kDevice);
+    EXPECT_NE(made.error().message.find("within 0.2 s"), std::string::npos)
+        << made.error().message;
+  });
+}
+
+TEST(NcclCommunicator, SaysWhichRankHasNoNccl) {
+  run_ranks(2, [](int rank, ProcessGroup& group) {
+    if (rank == 1) {
+      ASSERT_TRUE(group.all_gather(""));
+      return;
+    }
+    const auto made = make_nccl_communicator(group, no_context, 20);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().message, "rank 1 has no NCCL");
+  });
+}
+
+TEST(NcclCommunicator, ConnectsOnlyWhereTheDeviceIsCurrent) {
+  run_ranks(1, [](int, ProcessGroup& group) {
+    const auto made = make_nccl_communicator(
+        group, [] { return fail(ErrorKind::kDevice, "context is gone"); }, 20);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().message, "context is gone");
+  });
+}
+
+TEST(SoloDeviceCommunicator, DoesNothing) {
+  auto communicator = make_solo_device_communicator();
+  EXPECT_TRUE(communicator->is_immediate());
+  EXPECT_FALSE(communicator->is_host_staged());
+  float value = 3;
+  EXPECT_TRUE(communicator->enqueue(all_reduce(PrimitiveType::kF32, 1, 2),
+                                    reinterpret_cast<uint64_t>(&value),
+                                    nullptr));
+  EXPECT_EQ(value, 3);
+}
+
+}  // namespace
+}  // namespace reprise
+
+int main(int count, char** arguments) {
+  testing::InitGoogleTest(&count, arguments);
+  // What is loaded is found again by its name, whatever the search path says.
+  if (::dlopen(REPRISE_FAKE_NCCL, RTLD_NOW | RTLD_GLOBAL) == nullptr) return 1;
+  return RUN_ALL_TESTS();
+}
