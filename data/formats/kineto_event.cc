@@ -2,17 +2,23 @@
 
 #include <simdjson.h>
 
-#include <string_view>
+#include <array>
 
 #include "data/formats/json_scan.h"
 
 namespace reprise {
 namespace {
 
-namespace ondemand = simdjson::ondemand;
-
-/// Of keys that simdjson hands over without their length; blocks are padded.
+/// Of keys whose end nobody has looked for; blocks are padded.
 constexpr size_t kLongestKey = 16;
+
+/// How much deeper a character leads.
+constexpr auto kDepth = [] {
+  std::array<int8_t, 256> table{};
+  table['{'] = table['['] = 1;
+  table['}'] = table[']'] = -1;
+  return table;
+}();
 
 /// The member of the event that `key` names; null for those that nobody needs.
 /// `key` goes up to its closing quote or beyond.
@@ -84,7 +90,6 @@ char phase_of(std::string_view value) {
 }
 
 void read_arguments(std::string_view text, KinetoEvent& event) {
-  if (!text.starts_with('{')) return;  // An array's elements have no keys.
   if (!text.starts_with('{')) return;  // An array has no keys.
   JsonScanner arguments(text);
   while (arguments.next()) {
@@ -93,22 +98,6 @@ void read_arguments(std::string_view text, KinetoEvent& event) {
       event.*field = arguments.value();
     }
   }
-}
-
-simdjson::error_code read_arguments(ondemand::value value, KinetoEvent& event) {
-  ondemand::object arguments;
-  if (value.get_object().get(arguments) != simdjson::SUCCESS) {
-    return simdjson::SUCCESS;  // No object: nothing that anybody needs.
-  }
-  const bool one = is_host_operator(event.category);
-  for (simdjson::simdjson_result<ondemand::field> member : arguments) {
-    if (member.error() != simdjson::SUCCESS) return member.error();
-    const auto field = argument_field({member.key().raw(), kLongestKey});
-    if (field == nullptr || !(event.*field).empty()) continue;
-    event.*field = trimmed(member.value_unsafe().value().raw_json_token());
-    if (one && field == &KinetoEvent::external_id) break;
-  }
-  return simdjson::SUCCESS;
 }
 
 }  // namespace
@@ -130,115 +119,156 @@ uint8_t read_kineto_event(std::string_view text, KinetoEvent& event) {
   return members.defects();
 }
 
-/// Holds an event back until the next one has begun: only then is it known to
-/// have ended where it should.
-struct KinetoBlock::Parser {
-  ondemand::parser parser;
-  ondemand::document document;
-  ondemand::array events;
-  ondemand::array_iterator at, end;
-  std::string_view block;
-  bool done = false, broken = false;
-  KinetoEvent slots[2];
-  KinetoEvent* pending = nullptr;
+namespace {
 
-  bool begin(std::string_view text);
-  void read_event(KinetoEvent& event);
-  bool read_member(ondemand::field& member, KinetoEvent& event);
-  bool ended_well();
-  size_t offset_of(const KinetoEvent& event) const {
-    return static_cast<size_t>(event.text.data() - block.data());
+/// Walks over the places that simdjson's first stage finds: brackets, colons,
+/// commas, and where strings and other values start. The rest is not looked at
+/// unless somebody wants it.
+struct Walk {
+  const char* text = nullptr;
+  const uint32_t *at = nullptr, *end = nullptr;  ///< *end: the text's size.
+
+  char here() const { return text[*at]; }
+  bool ended_well() const { return here() == ']' && at + 1 == end; }
+  /// The string or other simple value that starts here.
+  std::string_view value() const {
+    return trimmed({text + *at, size_t{at[1]} - *at});
+  }
+
+  /// Takes a key and its colon; empty if there is none. It goes on up to its
+  /// closing quote or beyond.
+  std::string_view take_key() {
+    if (here() != '"' || text[at[1]] != ':') return {};
+    const std::string_view key(text + *at + 1, kLongestKey);
+    at += 2;
+    return key;
+  }
+
+  /// Goes past the end of the object or array that this is in.
+  bool leave() {
+    int64_t depth = 1;
+    for (; depth > 0 && at < end; ++at) {
+      depth += kDepth[static_cast<unsigned char>(here())];
+    }
+    return depth == 0;
+  }
+
+  bool skip_value() {
+    const char c = here();
+    if (c == '}' || c == ']' || c == ',' || c == ':' || at == end) return false;
+    ++at;
+    return (c != '{' && c != '[') || leave();
+  }
+
+  /// Goes into an object; `more` says whether it has members.
+  void enter(bool& more) {
+    ++at;
+    more = here() != '}';
+    if (!more) ++at;
+  }
+
+  /// After a member: goes past the comma, or the end of the object.
+  bool next_of(bool& more) {
+    more = here() == ',';
+    if (!more && here() != '}') return false;
+    ++at;
+    return true;
   }
 };
 
-bool KinetoBlock::Parser::begin(std::string_view text) {
-  block = text;
-  pending = nullptr;
-  broken = false;
-  done = parser.iterate(text.data(), text.size(),
-                        text.size() + simdjson::SIMDJSON_PADDING)
-                 .get(document) != simdjson::SUCCESS ||
-         document.get_array().get(events) != simdjson::SUCCESS ||
-         events.begin().get(at) != simdjson::SUCCESS ||
-         events.end().get(end) != simdjson::SUCCESS;
-  return !done;
-}
-
-/// False when the rest of the event is not wanted, or broken.
-bool KinetoBlock::Parser::read_member(ondemand::field& member,
-                                      KinetoEvent& event) {
-  const std::string_view key(member.key().raw(), kLongestKey);
-  if (key.starts_with("ph\"")) {
-    event.phase = phase_of(trimmed(member.value().raw_json_token()));
-    return is_wanted(event.phase);
-  }
-  if (key.starts_with("args\"")) {
-    broken = read_arguments(member.value(), event) != simdjson::SUCCESS;
-    return !broken;
-  }
-  if (const auto field = event_field(key); field != nullptr) {
-    event.*field = trimmed(member.value().raw_json_token());
+// False, here and below, when the event must be read another way.
+bool read_arguments(Walk& walk, KinetoEvent& event) {
+  if (walk.here() != '{') return walk.skip_value();  // Of no use to anybody.
+  const bool one = is_host_operator(event.category);
+  bool more = false;
+  for (walk.enter(more); more;) {
+    const std::string_view key = walk.take_key();
+    if (key.empty()) return false;
+    const auto field = argument_field(key);
+    if (field != nullptr && (event.*field).empty()) {
+      event.*field = walk.value();
+      if (one && field == &KinetoEvent::external_id) return walk.leave();
+    }
+    if (!walk.skip_value() || !walk.next_of(more)) return false;
   }
   return true;
 }
 
-/// Sets `broken`; event.text is empty if not even its start is certain.
-void KinetoBlock::Parser::read_event(KinetoEvent& event) {
-  event = KinetoEvent{};
-  broken = true;
-  ondemand::value element;
-  const char* place = nullptr;
-  if ((*at).get(element) != simdjson::SUCCESS ||
-      element.current_location().get(place) != simdjson::SUCCESS) {
-    return;
+bool read_member(Walk& walk, std::string_view key, KinetoEvent& event) {
+  if (key.starts_with("args\"")) return read_arguments(walk, event);
+  if (key.starts_with("ph\"")) {
+    event.phase = phase_of(walk.value());
+  } else if (const auto field = event_field(key); field != nullptr) {
+    event.*field = walk.value();
   }
-  event.text = block.substr(static_cast<size_t>(place - block.data()));
-  ondemand::object members;
-  if (element.get_object().get(members) != simdjson::SUCCESS) return;
-  broken = false;
-  for (simdjson::simdjson_result<ondemand::field> member : members) {
-    ondemand::field field;
-    broken = std::move(member).get(field) != simdjson::SUCCESS;
-    if (broken || !read_member(field, event)) return;
-  }
+  return walk.skip_value();
 }
 
-bool KinetoBlock::Parser::ended_well() {
-  const char* place = nullptr;
-  return document.current_location().get(place) == simdjson::OUT_OF_BOUNDS;
+bool read_members(Walk& walk, KinetoEvent& event) {
+  if (walk.here() != '{') return false;
+  bool more = false;
+  for (walk.enter(more); more;) {
+    const std::string_view key = walk.take_key();
+    if (key.empty() || !read_member(walk, key, event)) return false;
+    if (event.phase != 0 && !is_wanted(event.phase)) return walk.leave();
+    if (!walk.next_of(more)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct KinetoBlock::Parser {
+  std::unique_ptr<simdjson::internal::dom_parser_implementation> finder;
+  Walk walk;
+  KinetoEvent event;
+
+  bool find_places(std::string_view block);
+  bool read_event();
+};
+
+bool KinetoBlock::Parser::find_places(std::string_view block) {
+  if (finder == nullptr || finder->capacity() < block.size()) {
+    constexpr size_t kNesting = 1;  // Of the second stage, which never runs.
+    const simdjson::error_code made =
+        simdjson::get_active_implementation()->create_dom_parser_implementation(
+            block.size(), kNesting, finder);
+    if (made != simdjson::SUCCESS) return false;
+  }
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(block.data());
+  if (finder->stage1(bytes, block.size(), simdjson::stage1_mode::regular) !=
+      simdjson::SUCCESS) {
+    return false;
+  }
+  const uint32_t* const places = finder->structural_indexes.get();
+  walk = {block.data(), places, places + finder->n_structural_indexes};
+  return walk.here() == '[';
+}
+
+bool KinetoBlock::Parser::read_event() {
+  Walk at = walk;  // In registers.
+  event = KinetoEvent{};
+  event.text = {at.text + *at.at, size_t{*at.end} - *at.at};
+  const bool good = read_members(at, event);
+  walk = at;
+  // What follows proves that the event ended where it should.
+  return good &&
+         ((at.here() == ',' && at.text[at.at[1]] == '{') || at.ended_well());
 }
 
 KinetoBlock::KinetoBlock() : parser_(std::make_unique<Parser>()) {}
 KinetoBlock::~KinetoBlock() = default;
 
 void KinetoBlock::begin(std::string_view block) {
-  rest_ = parser_->begin(block) ? kAllRead : 1;
+  rest_ = parser_->find_places(block) ? kAllRead : 1;
 }
 
 const KinetoEvent* KinetoBlock::next() {
   Parser& parser = *parser_;
-  while (!parser.done) {
-    const KinetoEvent* const before = parser.pending;
-    if (!(parser.at != parser.end)) {
-      parser.done = true;
-      if (parser.ended_well()) return before;
-      rest_ = before == nullptr ? 1 : parser.offset_of(*before);
-      return nullptr;
-    }
-    KinetoEvent& fresh = parser.slots[before == &parser.slots[0]];
-    parser.read_event(fresh);
-    parser.pending = &fresh;
-    if (parser.broken) {
-      parser.done = true;
-      const bool begun = !fresh.text.empty();
-      rest_ = begun               ? parser.offset_of(fresh)
-              : before == nullptr ? 1
-                                  : parser.offset_of(*before);
-      return begun ? before : nullptr;
-    }
-    ++parser.at;
-    if (before != nullptr) return before;
-  }
+  if (rest_ != kAllRead || parser.walk.ended_well()) return nullptr;
+  ++parser.walk.at;  // The bracket before the first event, or a comma.
+  if (parser.read_event()) return &parser.event;
+  rest_ = static_cast<size_t>(parser.event.text.data() - parser.walk.text);
   return nullptr;
 }
 

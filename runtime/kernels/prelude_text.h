@@ -6,5 +6,7 @@
 namespace reprise {
 
 extern const std::string_view kPreludeText;
+/// The text of print_cuda_prelude.inc.
+extern const std::string_view kCudaPreludeText;
 
 }  // namespace reprise

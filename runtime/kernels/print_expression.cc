@@ -186,11 +186,10 @@ std::string ExpressionPrinter::load(const KernelValue& value) const {
                      index(value.index));
 }
 
-std::string ExpressionPrinter::combined(Opcode combine, PrimitiveType type,
-                                        const std::string& old,
-                                        int32_t value) const {
-  return rounded(type, fmt::format("{}({}, {})", function_name(combine), old,
-                                   name(value)));
+std::string combined(Opcode combine, PrimitiveType type, const std::string& old,
+                     const std::string& added) {
+  return rounded(type,
+                 fmt::format("{}({}, {})", function_name(combine), old, added));
 }
 
 }  // namespace reprise

@@ -32,6 +32,10 @@ std::string literal_text(PrimitiveType type, uint64_t bits);
 /// kernel.h asks.
 std::string rounded(PrimitiveType type, std::string text);
 
+/// A reduction's next value: texts of what it has and of what comes in.
+std::string combined(Opcode combine, PrimitiveType type, const std::string& old,
+                     const std::string& added);
+
 /// True if a runtime value is part of the expression.
 bool contains_value(const IndexTable& indices, int32_t expression);
 
@@ -46,10 +50,6 @@ class ExpressionPrinter {
   std::string index(int32_t expression) const;
   std::string apply(const KernelValue& value) const;
   std::string load(const KernelValue& value) const;
-  /// The new value of `old`, a local of that type, and of value `v`.
-  std::string combined(Opcode combine, PrimitiveType type,
-                       const std::string& old, int32_t value) const;
-
   /// "int" where every index of the kernel fits, else "rk_s64".
   const char* index_type() const { return index_type_; }
 

@@ -1,0 +1,203 @@
+#include "runtime/kernels/print_cuda.h"
+
+#include <set>
+
+#include "data/kernel/group.h"
+#include "runtime/kernels/prelude_text.h"
+#include "runtime/kernels/print_cuda_stage.h"
+#include "runtime/kernels/print_cuda_stages.h"
+
+namespace reprise {
+namespace {
+
+using Kind = KernelStatement::Kind;
+
+/// Arguments that statements load from or store to.
+void add_used(const Kernel& kernel, const std::vector<KernelStatement>& block,
+              std::set<int32_t>& used) {
+  for (const KernelStatement& statement : block) {
+    if (statement.kind == Kind::kStore) used.insert(statement.target);
+    if (statement.kind == Kind::kLet) {
+      const KernelValue& value =
+          kernel.values[static_cast<size_t>(statement.value)];
+      if (value.kind == KernelValue::Kind::kLoad) used.insert(value.source);
+    }
+    add_used(kernel, statement.body, used);
+  }
+}
+
+}  // namespace
+
+const char* count_type(int64_t count) {
+  return count < (int64_t{1} << 30) ? "int" : "rk_s64";
+}
+
+StageWriter::StageWriter(const CudaStage& stage, size_t arguments,
+                         const std::vector<int64_t>& workspace_offsets)
+    : stage_(stage),
+      arguments_(arguments),
+      workspace_offsets_(workspace_offsets),
+      expressions_(stage.kernel) {}
+
+void StageWriter::line(std::string_view text) {
+  text_.append(2 * depth_, ' ');
+  text_ += text;
+  text_ += '\n';
+}
+
+void StageWriter::open(std::string_view text) {
+  line(fmt::format("{}{}", text, text.empty() ? "{" : " {"));
+  ++depth_;
+}
+
+void StageWriter::close() {
+  --depth_;
+  line("}");
+}
+
+void StageWriter::arguments() {
+  std::set<int32_t> used;
+  add_used(kernel(), kernel().body, used);
+  for (const int32_t id : used) {
+    const size_t a = static_cast<size_t>(id);
+    const KernelArgument& argument = kernel().arguments[a];
+    const char* memory = names_of(argument.type).memory;
+    if (a >= arguments_) {
+      line(fmt::format("{0}* a{1} = ({0}*)((char*)p{2} + {3});", memory, a,
+                       arguments_, workspace_offsets_[a - arguments_]));
+    } else {
+      const char* constant = argument.is_output ? "" : "const ";
+      line(fmt::format("{0}{1}* a{2} = ({0}{1}*)p{2};", constant, memory, a));
+    }
+  }
+}
+
+void StageWriter::decode(const std::vector<int32_t>& loops,
+                         const std::string& position) {
+  int64_t below = 1;
+  for (size_t i = loops.size(); i-- > 0;) {
+    const int64_t extent = kernel().loops[static_cast<size_t>(loops[i])].extent;
+    std::string text = position;
+    if (below > 1) text += fmt::format(" / {}", below);
+    if (i > 0) text = fmt::format("({}) % {}", text, extent);
+    line(fmt::format("const {0} i{1} = ({0})({2});", index_type(), loops[i],
+                     text));
+    below *= extent;
+  }
+}
+
+std::string StageWriter::value_text(const KernelValue& value) const {
+  const TypeNames names = names_of(value.type);
+  switch (value.kind) {
+    case KernelValue::Kind::kLiteral:
+      return literal_text(value.type, value.literal);
+    case KernelValue::Kind::kLoad:
+      return expressions_.load(value);
+    case KernelValue::Kind::kScratch:
+      return scratch_place.empty()
+                 ? fmt::format("s{}[{}]", value.source,
+                               expressions_.index(value.index))
+                 : fmt::format("RK_OWN(s{})[{}]", value.source, scratch_place);
+    case KernelValue::Kind::kIndex:
+      return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix,
+                                             expressions_.index(value.index)));
+    default:
+      return expressions_.apply(value);
+  }
+}
+
+void StageWriter::let(int32_t value) {
+  const KernelValue& node = kernel().values[static_cast<size_t>(value)];
+  const char* local = names_of(node.type).local;
+  if (!expressions_.wide_values[static_cast<size_t>(value)]) {
+    line(fmt::format("const {} v{} = {};", local, value, value_text(node)));
+    return;
+  }
+  line(fmt::format("{} v{}[WIDTH];", local, value));
+  line(fmt::format("RK_EACH(WIDTH) {} = {};", expressions_.name(value),
+                   value_text(node)));
+}
+
+std::string StageWriter::place_of(const KernelStatement& store) const {
+  return fmt::format("a{}[{}]", store.target, expressions_.index(store.index));
+}
+
+std::string StageWriter::stored(const KernelStatement& store,
+                                const std::string& place) {
+  const PrimitiveType type =
+      kernel().arguments[static_cast<size_t>(store.target)].type;
+  const TypeNames names = names_of(type);
+  std::string text = expressions_.name(store.value);
+  if (store.combine != Opcode::kParameter) {
+    text = combined(store.combine, type,
+                    fmt::format("({}){}({})", names.local, names.load, place),
+                    text);
+  }
+  return fmt::format("{}({})", names.store, text);
+}
+
+void StageWriter::store(const KernelStatement& store) {
+  const std::string place = place_of(store);
+  const std::string guard =
+      store.guard < 0 ? ""
+                      : fmt::format("if ({}) ", expressions_.name(store.guard));
+  line(fmt::format("{}{} = {};", guard, place, stored(store, place)));
+}
+
+std::string StageWriter::identity(int32_t accumulator) const {
+  const KernelAccumulator& lanes =
+      kernel().accumulators[static_cast<size_t>(accumulator)];
+  return literal_text(lanes.type, identity_bits(lanes.combine, lanes.type));
+}
+
+const char* StageWriter::local_of(int32_t accumulator) const {
+  return names_of(kernel().accumulators[static_cast<size_t>(accumulator)].type)
+      .local;
+}
+
+PrintedCudaKernel print_cuda_kernel(const Kernel& kernel,
+                                    std::string_view name) {
+  const CudaPlan plan = plan_cuda_stages(kernel);
+  PrintedCudaKernel printed;
+  printed.workspace_bytes = plan.workspace_bytes;
+  std::string parameters;
+  for (size_t i = 0; i <= kernel.arguments.size(); ++i)
+    parameters += fmt::format("{}void* p{}", i > 0 ? ", " : "", i);
+  for (const CudaStage& stage : plan.stages) {
+    StageWriter writer(stage, kernel.arguments.size(), plan.workspace_offsets);
+    const std::string entry =
+        fmt::format("{}_{}", name, printed.launches.size());
+    PrintedLaunch launch;
+    switch (stage.mapping) {
+      case StageMapping::kMap:
+        launch = print_map(writer, parameters, entry);
+        break;
+      case StageMapping::kRows:
+        launch = print_rows(writer, parameters, entry);
+        break;
+      case StageMapping::kBlocks:
+        launch = print_blocks(writer, parameters, entry);
+        break;
+      case StageMapping::kOrdered:
+        launch = print_ordered(writer, parameters, entry);
+        break;
+      case StageMapping::kTiled:
+        launch = print_tiled(writer, parameters, entry);
+        break;
+      case StageMapping::kSerial:
+        launch = print_serial(writer, parameters, entry);
+        break;
+    }
+    writer.line(fmt::format("RK_ENTRY({})", entry));
+    launch.entry = entry;
+    printed.text += writer.take();
+    printed.launches.push_back(std::move(launch));
+  }
+  return printed;
+}
+
+std::string cuda_prelude() {
+  return std::string(kCudaPreludeText) + std::string(kPreludeText);
+}
+
+}  // namespace reprise

@@ -1,0 +1,242 @@
+// Nests without reductions by lanes: a thread for each parallel iteration.
+#include <algorithm>
+
+#include "runtime/kernels/print_cuda_stage.h"
+
+namespace reprise {
+namespace {
+
+using Block = std::vector<KernelStatement>;
+using Kind = KernelStatement::Kind;
+
+/// From this many iterations on a thread takes several: at fewer, a device of
+/// 130 multiprocessors of 2048 threads would not be full. Source: H100 data
+/// sheet; to be measured.
+constexpr int64_t kFourEach = int64_t{1} << 20;
+constexpr int64_t kTwoEach = int64_t{1} << 19;
+/// Values a thread may hold several times over without running out of
+/// registers.
+constexpr int kMaxWideValues = 24;
+/// More blocks than this are walked by a stride.
+constexpr int64_t kMaxBlocks = int64_t{1} << 20;
+
+/// Statements by whether they stand in a loop, loops taken apart.
+void flatten(const Block& block, bool inside, Block& uniform, Block& inner) {
+  for (const KernelStatement& statement : block) {
+    if (statement.kind == Kind::kLoop) {
+      flatten(statement.body, true, uniform, inner);
+    } else {
+      (inside || statement.kind != Kind::kLet ? inner : uniform)
+          .push_back(statement);
+    }
+  }
+}
+
+int64_t threads_for(int64_t iterations) {
+  if (iterations >= 65536) return 256;
+  return iterations >= 16384 ? 128 : 64;
+}
+
+int width_of(int64_t iterations, const Block& inner) {
+  int lets = 0;
+  bool stored = false;
+  for (const KernelStatement& statement : inner) {
+    lets += statement.kind == Kind::kLet ? 1 : 0;
+    // Loads of later elements must not pass stores of earlier ones.
+    if (statement.kind == Kind::kLet && stored) return 1;
+    stored = stored || statement.kind == Kind::kStore;
+  }
+  if (lets > kMaxWideValues || iterations < kTwoEach) return 1;
+  return iterations >= kFourEach ? 4 : 2;
+}
+
+void print_wide(StageWriter& writer, const Block& inner, int64_t total,
+                int64_t threads) {
+  const std::vector<int32_t>& loops = writer.stage().parallel;
+  const char* count = count_type(total);
+  writer.line(fmt::format("{} n[WIDTH];", count));
+  writer.line(fmt::format(
+      "RK_EACH(WIDTH) n[u] = first + t + u * {0} < {1} ? first + t + u * {0} "
+      ": {2};",
+      threads, total, total - 1));
+  int64_t below = 1;
+  for (size_t i = loops.size(); i-- > 0;) {
+    const int64_t extent =
+        writer.kernel().loops[static_cast<size_t>(loops[i])].extent;
+    writer.line(fmt::format("{} i{}[WIDTH];", writer.index_type(), loops[i]));
+    const std::string whole = fmt::format("n[u] / {}", below);
+    writer.line(fmt::format(
+        "RK_EACH(WIDTH) i{}[u] = ({})({});", loops[i], writer.index_type(),
+        i > 0 ? fmt::format("{} % {}", whole, extent) : whole));
+    below *= extent;
+  }
+  for (const KernelStatement& statement : inner) {
+    if (statement.kind == Kind::kLet) {
+      writer.let(statement.value);
+      continue;
+    }
+    const std::string place = writer.place_of(statement);
+    const std::string guard =
+        statement.guard < 0
+            ? ""
+            : " && " + writer.expressions().name(statement.guard);
+    writer.line(fmt::format(
+        "RK_EACH(WIDTH) if (first + t + u * {} < {}{}) {} = {};", threads,
+        total, guard, place, writer.stored(statement, place)));
+  }
+}
+
+void print_narrow(StageWriter& writer, const Block& inner, int64_t total) {
+  writer.open(fmt::format("if (first + t < {})", total));
+  writer.line(fmt::format("const {} n = first + t;", count_type(total)));
+  writer.decode(writer.stage().parallel, "n");
+  for (const KernelStatement& statement : inner) {
+    if (statement.kind == Kind::kLet) {
+      writer.let(statement.value);
+    } else {
+      writer.store(statement);
+    }
+  }
+  writer.close();
+}
+
+}  // namespace
+
+PrintedLaunch print_map(StageWriter& writer, const std::string& head,
+                        const std::string& name) {
+  const Kernel& kernel = writer.kernel();
+  Block uniform, inner;
+  flatten(kernel.body, false, uniform, inner);
+  const int64_t total = iterations_of(kernel, writer.stage().parallel);
+  const int64_t threads = threads_for(total);
+  const int width = width_of(total, inner);
+  const int64_t each = threads * width;
+  PrintedLaunch launch;
+  launch.block_threads = static_cast<uint32_t>(threads);
+  launch.grid_blocks =
+      static_cast<uint32_t>(std::min((total + each - 1) / each, kMaxBlocks));
+  if (total == 1) launch.block_threads = 1;
+  writer.open(
+      fmt::format("RK_KERNEL({}, {}, {})", name, launch.block_threads, head));
+  writer.arguments();
+  for (const KernelStatement& statement : uniform) writer.let(statement.value);
+  const char* count = count_type(total);
+  writer.open(
+      fmt::format("for ({0} first = ({0})RK_BLOCK * {1}; first < {2}; "
+                  "first += ({0})RK_BLOCKS * {1})",
+                  count, each, total));
+  writer.open(fmt::format("RK_THREADS({})", launch.block_threads));
+  if (width > 1) {
+    writer.line(fmt::format("constexpr int WIDTH = {};", width));
+    ExpressionPrinter& wide = writer.expressions();
+    for (const int32_t loop : writer.stage().parallel)
+      wide.wide_loops[static_cast<size_t>(loop)] = true;
+    for (const KernelStatement& statement : inner) {
+      if (statement.kind == Kind::kLet)
+        wide.wide_values[static_cast<size_t>(statement.value)] = true;
+    }
+    print_wide(writer, inner, total, threads);
+  } else {
+    print_narrow(writer, inner, total);
+  }
+  writer.close();
+  writer.close();
+  writer.close();
+  return launch;
+}
+
+namespace {
+
+void print_statements(StageWriter& writer, const Block& block);
+
+void print_lane_statement(StageWriter& writer,
+                          const KernelStatement& statement) {
+  const KernelAccumulator& accumulator =
+      writer.kernel().accumulators[static_cast<size_t>(statement.target)];
+  const std::string place = fmt::format("r{}[i{} % {}]", statement.target,
+                                        accumulator.lane_loop, kLanes);
+  writer.line(
+      fmt::format("{} = {};", place,
+                  combined(accumulator.combine, accumulator.type, place,
+                           writer.expressions().name(statement.value))));
+}
+
+void print_serial_total(StageWriter& writer, int32_t value) {
+  const KernelValue& node = writer.kernel().values[static_cast<size_t>(value)];
+  const KernelAccumulator& accumulator =
+      writer.kernel().accumulators[static_cast<size_t>(node.source)];
+  const std::string own = fmt::format("r{}[l]", node.source);
+  writer.line(fmt::format(
+      "for (int w = {}; w > 0; w /= 2) for (int l = 0; l < w; ++l) {} = {};",
+      kLanes / 2, own,
+      combined(accumulator.combine, node.type, own,
+               fmt::format("r{}[l + w]", node.source))));
+  writer.line(fmt::format("const {} v{} = r{}[0];", names_of(node.type).local,
+                          value, node.source));
+}
+
+void print_statement(StageWriter& writer, const KernelStatement& statement) {
+  const Kernel& kernel = writer.kernel();
+  switch (statement.kind) {
+    case Kind::kLet:
+      if (kernel.values[static_cast<size_t>(statement.value)].kind ==
+          KernelValue::Kind::kTotal) {
+        print_serial_total(writer, statement.value);
+      } else {
+        writer.let(statement.value);
+      }
+      break;
+    case Kind::kLoop:
+      writer.open(fmt::format(
+          "for ({0} i{1} = 0; i{1} < {2}; ++i{1})", writer.index_type(),
+          statement.target,
+          kernel.loops[static_cast<size_t>(statement.target)].extent));
+      print_statements(writer, statement.body);
+      writer.close();
+      break;
+    case Kind::kReset:
+      writer.line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};",
+                              kLanes, statement.target,
+                              writer.identity(statement.target)));
+      break;
+    case Kind::kAccumulate:
+      print_lane_statement(writer, statement);
+      break;
+    case Kind::kStore:
+      writer.store(statement);
+      break;
+    case Kind::kScratchStore:
+      writer.line(fmt::format("s{}[{}] = v{};", statement.target,
+                              writer.expressions().index(statement.index),
+                              statement.value));
+      break;
+  }
+}
+
+void print_statements(StageWriter& writer, const Block& block) {
+  for (const KernelStatement& statement : block)
+    print_statement(writer, statement);
+}
+
+}  // namespace
+
+PrintedLaunch print_serial(StageWriter& writer, const std::string& head,
+                           const std::string& name) {
+  const Kernel& kernel = writer.kernel();
+  writer.open(fmt::format("RK_KERNEL({}, 1, {})", name, head));
+  writer.arguments();
+  for (size_t i = 0; i < kernel.scratches.size(); ++i) {
+    const KernelScratch& scratch = kernel.scratches[i];
+    writer.line(fmt::format("{} s{}[{}];", names_of(scratch.type).local, i,
+                            scratch.elements));
+  }
+  for (size_t i = 0; i < kernel.accumulators.size(); ++i) {
+    writer.line(fmt::format(
+        "{} r{}[{}];", names_of(kernel.accumulators[i].type).local, i, kLanes));
+  }
+  print_statements(writer, kernel.body);
+  writer.close();
+  return {};
+}
+
+}  // namespace reprise
