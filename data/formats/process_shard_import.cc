@@ -152,6 +152,22 @@ int32_t ProcessShardImport::text_attribute(uint32_t id) {
   return static_cast<int32_t>(index_of(string_of(id, "{}")));
 }
 
+/// Of a graph's node: the range in which it was created, and PyTorch's operator
+/// where that is one.
+void ProcessShardImport::set_origin(const ProcessRecord& record, Event& event) {
+  const uint32_t range = shard_.survey.range_of(record.graph_node);
+  const std::string_view name = shard_.contents.text(range);
+  if (range == 0 || name.empty()) return;
+  const auto torch = torch_range(name);
+  if (torch && event.external_id < 0) event.external_id = torch->id;
+  std::string attributes(shard_.contents.text(record.info));
+  const bool is_object = attributes.size() > 2 && attributes.ends_with('}');
+  attributes.erase(is_object ? attributes.size() - 1 : 0);
+  attributes += fmt::format("{}\"created_in\":{}}}", is_object ? "," : "{",
+                            json_quoted(torch ? torch->name : name));
+  event.attributes = static_cast<int32_t>(index_of(spool_.intern(attributes)));
+}
+
 bool ProcessShardImport::start_event(const ProcessRecord& record,
                                      Event& event) {
   if (record.end_ns < record.start_ns) {
@@ -222,6 +238,7 @@ void ProcessShardImport::add_device_work(const ProcessRecord& record,
   event.external_id = external_of(record);
   event.graph_node = std::max<int64_t>(-1, record.graph_node);
   event.attributes = text_attribute(record.info);
+  if (record.graph_node >= 0) set_origin(record, event);
   if (kind == EventKind::kCompute) {
     const KernelName& name = kernel_name(record.name);
     if (name.is_collective) {
@@ -345,15 +362,13 @@ void ProcessShardImport::add_synchronization(const ProcessRecord& record) {
       correlation_of(member(info, "waited_correlation"));
   event.kind = EventKind::kSynchronization;
   event.name = string_of(record.name, name_of_kind(waited.kind));
-  if (record.device >= 0) {
-    waited.stream = std::max<int64_t>(-1, record.stream);
-    event.rank = rank_.local_of_device(record.device);
-    event.stream =
-        rank_.device_stream(event.rank, process_, record.device, waited.stream);
-  } else {
-    event.rank = rank_.first_local();
-    event.stream = rank_.host_stream(event.rank, process_, record.stream);
-  }
+  // CUPTI names the context, of which it need not have told the device.
+  const int32_t device =
+      record.device < 0 ? rank_.first_device() : record.device;
+  waited.stream = std::max<int64_t>(-1, record.stream);
+  event.rank = rank_.local_of_device(device);
+  event.stream =
+      rank_.device_stream(event.rank, process_, device, waited.stream);
   event.detail = spool_.add_synchronization(waited);
   add(event);
 }

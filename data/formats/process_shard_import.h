@@ -64,6 +64,7 @@ class ProcessShardImport {
   int64_t external_of(const ProcessRecord& record) const;
   StringId string_of(uint32_t id, std::string_view fallback);
   int32_t text_attribute(uint32_t id);
+  void set_origin(const ProcessRecord& record, Event& event);
   const RangeName& range_name(const ProcessRecord& record);
   const KernelName& kernel_name(uint32_t id);
 

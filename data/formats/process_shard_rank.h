@@ -21,6 +21,9 @@ class RankImport {
              const RecordedProcess& main);
 
   uint32_t local_of_device(int32_t device) const;
+  int32_t first_device() const {
+    return rank_.devices.empty() ? -1 : rank_.devices.front();
+  }
   uint32_t first_local() const { return first_local_; }
   uint32_t local_count() const { return local_count_; }
   uint32_t host_stream(uint32_t local, const RecordedProcess& process,

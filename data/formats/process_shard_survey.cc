@@ -108,10 +108,15 @@ void Survey::take_kernel(const ProcessRecord& record) {
 
 void Survey::take_graph_node(const ProcessRecord& record) {
   if (record.graph_node < 0) return;
+  if (record.sequence >= 0) {
+    result_.original_of_node[record.graph_node] = record.sequence;
+    return;
+  }
   if (record.external_id >= 0) {
     result_.external_of_node[record.graph_node] = record.external_id;
-  } else if (record.sequence >= 0) {
-    result_.original_of_node[record.graph_node] = record.sequence;
+  }
+  if (record.name != 0) {
+    result_.range_of_node[record.graph_node] = record.name;
   }
 }
 
@@ -191,7 +196,7 @@ void Survey::take(const ProcessRecord& record) {
       break;
     case RecordKind::kNetworkStep: {
       NcclCall& call = part(record.correlation);
-      if (record.flags != 0) break;  // What a step waited for.
+      if (record.flags != kNetworkTransfer) break;
       if (record.start_ns <= record.end_ns) {
         call.network.extend(record.start_ns, record.end_ns);
       }
@@ -265,15 +270,23 @@ void Survey::join_parts() {
 
 }  // namespace
 
-int64_t ShardSurvey::external_of(int64_t graph_node) const {
+int64_t ShardSurvey::original_of(int64_t graph_node) const {
   for (int depth = 0; depth < kMostClones; ++depth) {
-    const auto found = external_of_node.find(graph_node);
-    if (found != external_of_node.end()) return found->second;
     const auto original = original_of_node.find(graph_node);
     if (original == original_of_node.end()) break;
     graph_node = original->second;
   }
-  return -1;
+  return graph_node;
+}
+
+int64_t ShardSurvey::external_of(int64_t graph_node) const {
+  const auto found = external_of_node.find(original_of(graph_node));
+  return found == external_of_node.end() ? -1 : found->second;
+}
+
+uint32_t ShardSurvey::range_of(int64_t graph_node) const {
+  const auto found = range_of_node.find(original_of(graph_node));
+  return found == range_of_node.end() ? 0 : found->second;
 }
 
 NcclCallInfo parse_nccl_call(std::string_view info, std::string_view name) {

@@ -68,7 +68,8 @@ struct ShardSurvey {
   int64_t largest_correlation = -1;
   std::unordered_map<int64_t, int64_t> external_of_correlation;
   std::unordered_map<int64_t, int64_t> external_of_node, original_of_node;
-  std::vector<NcclCall> nccl_calls;      ///< By (start, id).
+  std::unordered_map<int64_t, uint32_t> range_of_node;  ///< String.
+  std::vector<NcclCall> nccl_calls;                     ///< By (start, id).
   std::vector<NcclKernel> nccl_kernels;  ///< By (launch or start, correlation).
   /// Communicator -> this process's rank in it and its size.
   std::map<std::string, std::pair<int64_t, int64_t>> communicators;
@@ -87,9 +88,13 @@ struct ShardSurvey {
   static uint64_t info_key(uint32_t info, uint32_t name) {
     return uint64_t{info} << 32 | name;
   }
-  /// The unit or op that created a node of a graph; -1 unknown. A clone leads
-  /// to its original.
+  /// What created a node of a graph: a unit or op (-1 unknown), within an NVTX
+  /// range (string of the shard, 0 unknown). A clone leads to its original.
   int64_t external_of(int64_t graph_node) const;
+  uint32_t range_of(int64_t graph_node) const;
+
+ private:
+  int64_t original_of(int64_t graph_node) const;
 };
 
 /// Errors: kIo.

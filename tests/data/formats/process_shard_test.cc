@@ -157,7 +157,9 @@ TEST(ProcessShard, LaunchesAndDeviceWorkKeepTheirTies) {
 // and 500 a clone of that. 9 is nobody's.
 TEST(ProcessShard, NodesOfGraphsLeadToWhatMadeThem) {
   ShardBuilder shard(header({}));
-  shard.add({.external_id = 3, .graph_node = 5, .kind = Kind::kGraphNode})
+  shard
+      .add({.external_id = 3, .graph_node = 5, .kind = Kind::kGraphNode},
+           "forward")
       .add({.graph_node = 50, .sequence = 5, .kind = Kind::kGraphNode})
       .add({.graph_node = 500, .sequence = 50, .kind = Kind::kGraphNode})
       .add({.graph_node = 9, .sequence = 9, .kind = Kind::kGraphNode})
@@ -197,6 +199,8 @@ TEST(ProcessShard, NodesOfGraphsLeadToWhatMadeThem) {
   const Trace trace = read.gather();
   EXPECT_EQ(find(trace, "a")->external_id, 3);
   EXPECT_EQ(find(trace, "a")->graph_node, 500);
+  EXPECT_EQ(trace.strings[static_cast<size_t>(find(trace, "a")->attributes)],
+            R"({"created_in":"forward"})");
   EXPECT_EQ(find(trace, "b")->external_id, -1);
   EXPECT_EQ(find(trace, "c")->external_id, 8);
   const Event* launch = find(trace, "cudaGraphLaunch", EventKind::kRuntime);
@@ -235,7 +239,7 @@ TEST(ProcessShard, WaitsSayForWhom) {
   const Event* device =
       find(trace, "Context Sync", EventKind::kSynchronization);
   ASSERT_NE(device, nullptr);
-  EXPECT_EQ(stream_of(trace, *device).kind, StreamKind::kHostThread);
+  EXPECT_EQ(stream_of(trace, *device).kind, StreamKind::kDeviceStream);
 }
 
 TEST(ProcessShard, RangesAreAnnotationsOperatorsAndSteps) {
