@@ -9,12 +9,12 @@ namespace {
 
 class CpuDevice : public TrainingDevice {
  public:
-  Result<BoundDevice> bind(const Module& inlined, const Schedule& schedule,
+  Result<BoundDevice> bind(const TrainingProgram& program,
                            const DeviceOptions& options, Recorder* recorder,
                            ProcessGroup& group) override {
     BoundDevice bound;
     Result<LoadedKernels> kernels =
-        load_kernels(schedule,
+        load_kernels(program.schedule,
                      {.interpret = options.interpret,
                       .cache_directory = options.cache_directory},
                      group);
@@ -25,9 +25,9 @@ class CpuDevice : public TrainingDevice {
     if (!core) return pass(core.error());
     Status status = agree(group, connect(options, group));
     if (!status) return pass(status.error());
-    Result<std::unique_ptr<Executor>> executor =
-        Executor::create(inlined, schedule, kernels_.code, *communicator_,
-                         recorder, {.pin_core = options.pin ? *core : -1});
+    Result<std::unique_ptr<Executor>> executor = Executor::create(
+        program.module, program.schedule, kernels_.code, *communicator_,
+        recorder, {.pin_core = options.pin ? *core : -1});
     status = agree(group, executor ? Status() : Status(pass(executor.error())));
     if (!status) return pass(status.error());
     bound.executor = std::move(*executor);

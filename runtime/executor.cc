@@ -1,7 +1,6 @@
 #include "runtime/executor.h"
 
 #include <cstring>
-#include <limits>
 
 #include "runtime/constants.h"
 #include "runtime/thread_setup.h"
@@ -11,21 +10,6 @@ namespace {
 
 constexpr uint32_t kComputeStream = 0;
 constexpr uint32_t kCommunicationStream = 1;
-/// Above any count that is waited for: ends all waits after a failure.
-constexpr uint32_t kAll = std::numeric_limits<uint32_t>::max();
-
-void tell(std::atomic<uint32_t>& ended, uint32_t count) {
-  ended.store(count, std::memory_order_release);
-  ended.notify_one();
-}
-
-void wait_until(std::atomic<uint32_t>& ended, uint32_t count) {
-  for (;;) {
-    const uint32_t now = ended.load(std::memory_order_acquire);
-    if (now >= count) return;
-    ended.wait(now, std::memory_order_acquire);
-  }
-}
 
 }  // namespace
 
@@ -78,8 +62,7 @@ Result<std::unique_ptr<Executor>> Executor::create(
 Executor::~Executor() {
   if (!communication_thread_.joinable()) return;
   stopping_.store(true, std::memory_order_relaxed);
-  requested_.fetch_add(1, std::memory_order_release);
-  requested_.notify_one();
+  requested_.tell(++requests_);
   communication_thread_.join();
 }
 
@@ -170,8 +153,8 @@ Result<Executor::Thunk> Executor::make_thunk(
 
 Status Executor::run_step(int32_t step) {
   if (failed_.load(std::memory_order_acquire)) return pass(*error_);
-  compute_.ended.store(0, std::memory_order_relaxed);
-  communication_.ended.store(0, std::memory_order_relaxed);
+  compute_.reset();
+  communication_.reset();
   requested_step_ = step;
   ready_ns_ = recorder_ != nullptr ? Recorder::now_ns() : 0;
   immediate_ = 0;
@@ -182,14 +165,13 @@ Status Executor::run_step(int32_t step) {
     if (computed) run_immediate_collectives(collectives, step);
     return computed;
   }
-  requested_.fetch_add(1, std::memory_order_release);
-  requested_.notify_one();
+  requested_.tell(++requests_);
   Status computed = run_compute(step);
   if (!computed) {
-    tell(compute_.ended, kAll);
+    compute_.tell(Progress::kAll);
     return computed;
   }
-  wait_until(communication_.ended, collectives);
+  communication_.wait_until(collectives);
   if (failed_.load(std::memory_order_acquire)) return pass(*error_);
   return {};
 }
@@ -213,7 +195,7 @@ Status Executor::run_compute(int32_t step) {
                         start, start, end, -1);
       told_ns_[i] = end;
     }
-    if (walk.tell[i]) tell(compute_.ended, i + 1);
+    if (walk.tell[i]) compute_.tell(i + 1);
   }
   return {};
 }
@@ -242,9 +224,9 @@ void Executor::wait_for_communication(uint32_t count, UnitId unit,
                                       int32_t step) {
   if (!communication_thread_.joinable())
     return run_immediate_collectives(count, step);
-  if (communication_.ended.load(std::memory_order_acquire) >= count) return;
+  if (communication_.count() >= count) return;
   const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
-  wait_until(communication_.ended, count);
+  communication_.wait_until(count);
   if (recorder_ == nullptr) return;
   recorder_->record(kComputeStream, EventKind::kWait,
                     static_cast<int32_t>(index_of(unit)), step, start, start,
@@ -255,7 +237,7 @@ void Executor::communicate_forever() {
   flush_denormals();
   prefer_prompt_turns();
   for (uint32_t served = 0;; ++served) {
-    wait_until(requested_, served + 1);
+    requested_.wait_until(served + 1);
     if (stopping_.load(std::memory_order_relaxed)) return;
     run_communication(requested_step_);
     if (failed_.load(std::memory_order_relaxed)) return;
@@ -266,13 +248,12 @@ void Executor::run_communication(int32_t step) {
   const StreamWalk& walk = waits_.communication;
   for (uint32_t i = 0; i < walk.units.size(); ++i) {
     if (walk.wait_for[i] != 0) {
-      wait_until(compute_.ended, walk.wait_for[i]);
-      if (compute_.ended.load(std::memory_order_relaxed) == kAll) return;
+      compute_.wait_until(walk.wait_for[i]);
+      if (compute_.count() == Progress::kAll) return;
     }
     if (!run_collective(i, step)) return;
     // The last one is always told: the step ends with it.
-    if (walk.tell[i] || i + 1 == walk.units.size())
-      tell(communication_.ended, i + 1);
+    if (walk.tell[i] || i + 1 == walk.units.size()) communication_.tell(i + 1);
   }
 }
 
@@ -306,7 +287,7 @@ bool Executor::run_collective(uint32_t place, int32_t step) {
 void Executor::fail_communication(Error error) {
   error_ = std::move(error);
   failed_.store(true, std::memory_order_release);
-  tell(communication_.ended, kAll);
+  communication_.tell(Progress::kAll);
 }
 
 }  // namespace reprise

@@ -18,6 +18,7 @@
 #include "runtime/arena.h"
 #include "runtime/communicator.h"
 #include "runtime/dot.h"
+#include "runtime/progress.h"
 #include "runtime/step_executor.h"
 #include "runtime/stream_waits.h"
 
@@ -73,10 +74,6 @@ class Executor final : public StepExecutor {
 
  private:
   struct Thunk;
-  /// Ended units of one stream, for the other to wait on.
-  struct alignas(64) Progress {
-    std::atomic<uint32_t> ended{0};
-  };
 
   Executor(const Schedule& schedule, Communicator& communicator,
            Recorder* recorder, Arena arena);
@@ -106,9 +103,10 @@ class Executor final : public StepExecutor {
   int64_t ready_ns_ = 0;    ///< When the latest collective could have started.
   uint32_t immediate_ = 0;  ///< Collectives run this step without a thread.
 
-  Progress compute_, communication_;
-  std::atomic<uint32_t> requested_{0};  ///< Steps asked of the second thread.
-  int32_t requested_step_ = 0;          ///< Written before `requested_`.
+  Progress compute_, communication_;  ///< Ended units of each stream.
+  Progress requested_;                ///< Steps asked of the second thread.
+  uint32_t requests_ = 0;
+  int32_t requested_step_ = 0;  ///< Written before `requested_`.
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
   std::optional<Error> error_;  ///< Written before `failed_`.

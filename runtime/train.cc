@@ -104,8 +104,7 @@ class Session {
     status = agree(group_, make_recorder());
     if (!status) return status;
     Result<BoundDevice> bound =
-        device_.bind(program_.module, program_.schedule, options_.device,
-                     recorder_.get(), group_);
+        device_.bind(program_, options_.device, recorder_.get(), group_);
     if (!bound) return pass(bound.error());
     status = agree(group_, make_run(std::move(*bound)));
     if (!status) return status;

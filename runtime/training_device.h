@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "data/hlo/module.h"
 #include "data/result.h"
-#include "data/schedule/schedule.h"
 #include "profiler/recorder.h"
 #include "runtime/process_group.h"
 #include "runtime/step_executor.h"
+#include "runtime/training_run.h"
 
 namespace reprise {
 
@@ -39,11 +38,9 @@ class TrainingDevice {
 
   /// Compiles the schedule's kernels, connects the ranks and binds every unit.
   /// Collective: every rank gets an executor or an error. The executor refers
-  /// to this device, the module, the schedule, the recorder (may be null) and
-  /// the group. Errors: kUnsupported naming the first unit that cannot run;
-  /// kDevice.
-  virtual Result<BoundDevice> bind(const Module& inlined,
-                                   const Schedule& schedule,
+  /// to this device, the program, the recorder (may be null) and the group.
+  /// Errors: kUnsupported naming the first unit that cannot run; kDevice.
+  virtual Result<BoundDevice> bind(const TrainingProgram& program,
                                    const DeviceOptions& options,
                                    Recorder* recorder, ProcessGroup& group) = 0;
 };

@@ -105,14 +105,18 @@ class Arena {
   int64_t end_ = 0;
 };
 
+int64_t round_up(int64_t bytes, int64_t alignment) {
+  return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+}
+
 /// Gives parameters and constants their own bytes; returns where temporaries
 /// start.
-int64_t place_persistent(Schedule* schedule) {
+int64_t place_persistent(Schedule* schedule, int64_t alignment) {
   int64_t end = 0;
   for (Buffer& buffer : schedule->buffers) {
     if (buffer.kind == BufferKind::kTemporary) continue;
     buffer.arena_offset = end;
-    end += align_up(std::max<int64_t>(buffer.size_bytes, 1));
+    end += round_up(buffer.size_bytes, alignment);
   }
   return end;
 }
@@ -147,7 +151,8 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule) {
   return live;
 }
 
-void plan_memory(Schedule* schedule) {
+void plan_memory(Schedule* schedule, int64_t alignment_bytes) {
+  REPRISE_CHECK(alignment_bytes % kAlignmentBytes == 0);
   const std::vector<LiveInterval> live = live_intervals(*schedule);
   std::vector<uint32_t> by_begin;
   for (uint32_t b = 0; b < live.size(); ++b) {
@@ -157,11 +162,11 @@ void plan_memory(Schedule* schedule) {
   std::stable_sort(
       by_begin.begin(), by_begin.end(),
       [&](uint32_t a, uint32_t b) { return live[a].begin < live[b].begin; });
-  const int64_t base = place_persistent(schedule);
+  const int64_t base = place_persistent(schedule, alignment_bytes);
   Arena arena;
   std::set<std::pair<int64_t, uint32_t>> by_end;
   const auto padded = [&](uint32_t b) {
-    return align_up(std::max<int64_t>(schedule->buffers[b].size_bytes, 1));
+    return round_up(schedule->buffers[b].size_bytes, alignment_bytes);
   };
   for (uint32_t b : by_begin) {
     while (!by_end.empty() && by_end.begin()->first < live[b].begin) {

@@ -24,7 +24,8 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule);
 /// Sets `arena_offset` of every buffer, `arena_bytes` and
 /// `peak_temporary_bytes` (the extent of the temporaries' part). Parameters and
 /// constants have bytes of their own; temporaries are placed in order of first
-/// use, each in the smallest gap that fits, 64-byte aligned.
-void plan_memory(Schedule* schedule);
+/// use, each in the smallest gap that fits. All offsets are multiples of
+/// `alignment_bytes`, which is a multiple of 64.
+void plan_memory(Schedule* schedule, int64_t alignment_bytes = 64);
 
 }  // namespace reprise

@@ -60,11 +60,11 @@ struct Cubins {
 };
 
 struct CubinOptions {
-  std::string cache_directory;  ///< Empty: $XDG_CACHE_HOME/reprise or
-                                ///< ~/.cache/reprise.
-  std::string nvrtc_library;  ///< Empty: libnvrtc.so.13, .12, … as the loader
-                              ///< finds them, then in $CUDA_HOME.
-  int jobs = 2;               ///< Compilations at once.
+  /// Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
+  std::string cache_directory = {};
+  /// Empty: libnvrtc.so.13, .12, … as the loader finds them, else in CUDA_HOME.
+  std::string nvrtc_library = {};
+  int jobs = 2;  ///< Compilations at once.
 };
 
 /// Compiles what the cache lacks. `architecture` is 10 × major + minor of the

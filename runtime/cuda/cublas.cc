@@ -1,0 +1,340 @@
+#include "runtime/cuda/cublas.h"
+
+#include <cublasLt.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+
+namespace reprise {
+
+#define REPRISE_CUBLAS_FUNCTIONS(X)       \
+  X(cublasLtCreate)                       \
+  X(cublasLtDestroy)                      \
+  X(cublasLtGetVersion)                   \
+  X(cublasLtGetStatusName)                \
+  X(cublasLtMatmulDescCreate)             \
+  X(cublasLtMatmulDescDestroy)            \
+  X(cublasLtMatmulDescSetAttribute)       \
+  X(cublasLtMatrixLayoutCreate)           \
+  X(cublasLtMatrixLayoutDestroy)          \
+  X(cublasLtMatrixLayoutSetAttribute)     \
+  X(cublasLtMatmulPreferenceCreate)       \
+  X(cublasLtMatmulPreferenceDestroy)      \
+  X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatmulAlgoGetHeuristic)       \
+  X(cublasLtMatmul)
+
+struct CublasFunctions {
+#define REPRISE_CUBLAS_MEMBER(name) decltype(&::name) name;
+  REPRISE_CUBLAS_FUNCTIONS(REPRISE_CUBLAS_MEMBER)
+#undef REPRISE_CUBLAS_MEMBER
+};
+
+namespace {
+
+/// What a caller may count on for any operand: buffers and members of buckets
+/// are aligned so. Alignments beyond it are not used, so that a dot takes the
+/// same algorithm wherever a plan puts its result.
+constexpr uint32_t kAlignment = 64;
+
+void* open_library(const std::string& toolkit) {
+  std::vector<std::string> names = {"libcublasLt.so.13", "libcublasLt.so.12"};
+  if (!toolkit.empty()) {
+    for (const char* folder : {"/lib64/", "/lib/"}) {
+      names.push_back(toolkit + folder + "libcublasLt.so.13");
+      names.push_back(toolkit + folder + "libcublasLt.so.12");
+    }
+  }
+  for (const std::string& name : names) {
+    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL))
+      return library;
+  }
+  return nullptr;
+}
+
+Result<std::shared_ptr<const CublasFunctions>> load(
+    const std::string& toolkit) {
+  // Never closed: the library keeps threads and device memory of its own.
+  void* library = open_library(toolkit);
+  if (library == nullptr) {
+    return fail(ErrorKind::kDevice,
+                "libcublasLt.so.13 (or .12) cannot be opened; install "
+                "libcublas of the CUDA toolkit, or add its folder to "
+                "LD_LIBRARY_PATH");
+  }
+  auto functions = std::make_shared<CublasFunctions>();
+#define REPRISE_CUBLAS_FIND(name)                                           \
+  functions->name =                                                         \
+      reinterpret_cast<decltype(functions->name)>(::dlsym(library, #name)); \
+  if (functions->name == nullptr)                                           \
+    return fail(ErrorKind::kDevice, "libcublasLt lacks {}", #name);
+  REPRISE_CUBLAS_FUNCTIONS(REPRISE_CUBLAS_FIND)
+#undef REPRISE_CUBLAS_FIND
+  return functions;
+}
+
+Result<cudaDataType_t> data_type(PrimitiveType type) {
+  switch (type) {
+    case PrimitiveType::kF32:
+      return CUDA_R_32F;
+    case PrimitiveType::kBF16:
+      return CUDA_R_16BF;
+    case PrimitiveType::kF16:
+      return CUDA_R_16F;
+    default:
+      return fail(ErrorKind::kUnsupported, "dot of {} on a GPU",
+                  primitive_type_name(type));
+  }
+}
+
+cublasComputeType_t compute_type(PrimitiveType type, MatrixMath math) {
+  return type == PrimitiveType::kF32 && math == MatrixMath::kTf32
+             ? CUBLAS_COMPUTE_32F_FAST_TF32
+             : CUBLAS_COMPUTE_32F;
+}
+
+uint32_t alignment_of(CUdeviceptr address) {
+  uint32_t alignment = kAlignment;
+  while (address % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
+std::string plan_key(const MatrixProduct& product, uint32_t alignment) {
+  std::string key = fmt::format(
+      "{} {}x{}x{} batches {} aligned {}", primitive_type_name(product.type),
+      product.m, product.n, product.k, product.batches, alignment);
+  for (const ColumnMajor* matrix : {&product.a, &product.b, &product.out}) {
+    key += fmt::format(" {}{}/{}", matrix->transposed ? "T" : "N",
+                       matrix->leading, matrix->batch_stride);
+  }
+  return key;
+}
+
+}  // namespace
+
+/// What cuBLASLt needs to be told for one shape, and what it chose.
+struct CublasPlan {
+  explicit CublasPlan(std::shared_ptr<const CublasFunctions> table)
+      : functions(std::move(table)) {}
+  ~CublasPlan() {
+    for (cublasLtMatrixLayout_t layout : layouts) {
+      if (layout != nullptr) functions->cublasLtMatrixLayoutDestroy(layout);
+    }
+    if (preference != nullptr)
+      functions->cublasLtMatmulPreferenceDestroy(preference);
+    if (operation != nullptr) functions->cublasLtMatmulDescDestroy(operation);
+  }
+  CublasPlan(const CublasPlan&) = delete;
+  CublasPlan& operator=(const CublasPlan&) = delete;
+
+  std::shared_ptr<const CublasFunctions> functions;
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  std::array<cublasLtMatrixLayout_t, 3> layouts{};  ///< a, b, out.
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+namespace {
+
+/// Makes calls until one fails.
+class PlanBuilder {
+ public:
+  PlanBuilder(const CublasFunctions& functions, CublasPlan& plan)
+      : functions_(functions), plan_(plan) {}
+
+  void operation(const MatrixProduct& product, cublasComputeType_t compute) {
+    keep(functions_.cublasLtMatmulDescCreate(&plan_.operation, compute,
+                                             CUDA_R_32F));
+    set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed);
+    set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed);
+  }
+
+  void layout(size_t which, const ColumnMajor& matrix, cudaDataType_t type,
+              int64_t batches) {
+    if (failed()) return;
+    cublasLtMatrixLayout_t& layout = plan_.layouts[which];
+    keep(functions_.cublasLtMatrixLayoutCreate(
+        &layout, type, static_cast<uint64_t>(matrix.rows),
+        static_cast<uint64_t>(matrix.columns), matrix.leading));
+    if (batches == 1) return;
+    const auto count = static_cast<int32_t>(batches);
+    set_layout(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count);
+    set_layout(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+               matrix.batch_stride);
+  }
+
+  void preference(uint64_t workspace_bytes, uint32_t alignment) {
+    if (failed()) return;
+    keep(functions_.cublasLtMatmulPreferenceCreate(&plan_.preference));
+    set_preference(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+    // Parts of a split sum are added in f32, never in a 16-bit output.
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    set_preference(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
+    for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      set_preference(which, alignment);
+    }
+  }
+
+  /// False when no algorithm fits; `status` then says why if it can.
+  bool choose(cublasLtHandle_t handle) {
+    if (failed()) return false;
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    keep(functions_.cublasLtMatmulAlgoGetHeuristic(
+        handle, plan_.operation, plan_.layouts[0], plan_.layouts[1],
+        plan_.layouts[2], plan_.layouts[2], plan_.preference, 1, &found,
+        &count));
+    if (failed() || count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
+      return false;
+    plan_.algorithm = found.algo;
+    return true;
+  }
+
+  bool failed() const { return status_ != CUBLAS_STATUS_SUCCESS; }
+  cublasStatus_t status() const { return status_; }
+
+ private:
+  void keep(cublasStatus_t status) {
+    if (!failed()) status_ = status;
+  }
+  void set_transpose(cublasLtMatmulDescAttributes_t which, bool transposed) {
+    if (failed()) return;
+    const int32_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    keep(functions_.cublasLtMatmulDescSetAttribute(plan_.operation, which,
+                                                   &value, sizeof value));
+  }
+  template <typename T>
+  void set_layout(cublasLtMatrixLayout_t layout,
+                  cublasLtMatrixLayoutAttribute_t which, const T& value) {
+    if (failed()) return;
+    keep(functions_.cublasLtMatrixLayoutSetAttribute(layout, which, &value,
+                                                     sizeof value));
+  }
+  template <typename T>
+  void set_preference(cublasLtMatmulPreferenceAttributes_t which,
+                      const T& value) {
+    if (failed()) return;
+    keep(functions_.cublasLtMatmulPreferenceSetAttribute(
+        plan_.preference, which, &value, sizeof value));
+  }
+
+  const CublasFunctions& functions_;
+  CublasPlan& plan_;
+  cublasStatus_t status_ = CUBLAS_STATUS_SUCCESS;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CublasLibrary>> CublasLibrary::create(
+    const Driver& driver, const Options& options) {
+  Result<std::shared_ptr<const CublasFunctions>> functions =
+      load(options.toolkit);
+  if (!functions) return pass(functions.error());
+  std::unique_ptr<CublasLibrary> library(new CublasLibrary());
+  library->options_ = options;
+  library->functions_ = std::move(*functions);
+  library->version_ = library->functions_->cublasLtGetVersion();
+  cublasLtHandle_t handle = nullptr;
+  const Status created = library->check(
+      library->functions_->cublasLtCreate(&handle), "cublasLtCreate");
+  if (!created) return pass(created.error());
+  library->handle_ = handle;
+  Result<DeviceMemory> workspace =
+      DeviceMemory::allocate(driver, options.workspace_bytes);
+  if (!workspace) return pass(workspace.error(), "workspace of cuBLASLt");
+  library->workspace_ = std::move(*workspace);
+  return library;
+}
+
+CublasLibrary::~CublasLibrary() {
+  plans_.clear();
+  if (handle_ != nullptr)
+    functions_->cublasLtDestroy(static_cast<cublasLtHandle_t>(handle_));
+}
+
+Status CublasLibrary::check(int status, const char* call) const {
+  if (status == CUBLAS_STATUS_SUCCESS) return {};
+  return fail(
+      ErrorKind::kDevice, "{}: {} ({})", call,
+      functions_->cublasLtGetStatusName(static_cast<cublasStatus_t>(status)),
+      status);
+}
+
+Result<std::unique_ptr<CublasPlan>> CublasLibrary::make_plan(
+    const MatrixProduct& product, uint32_t alignment) const {
+  const Result<cudaDataType_t> type = data_type(product.type);
+  if (!type) return pass(type.error());
+  auto plan = std::make_unique<CublasPlan>(functions_);
+  PlanBuilder builder(*functions_, *plan);
+  builder.operation(product, compute_type(product.type, options_.math));
+  builder.layout(0, product.a, *type, product.batches);
+  builder.layout(1, product.b, *type, product.batches);
+  builder.layout(2, product.out, *type, product.batches);
+  builder.preference(options_.workspace_bytes, alignment);
+  if (builder.choose(static_cast<cublasLtHandle_t>(handle_))) return plan;
+  return fail(ErrorKind::kUnsupported, "cuBLASLt refuses a dot of {}: {}",
+              plan_key(product, alignment),
+              builder.failed()
+                  ? functions_->cublasLtGetStatusName(builder.status())
+                  : "no algorithm");
+}
+
+Result<CublasLibrary::Call> CublasLibrary::bind(const DotSpec& spec,
+                                                CUdeviceptr lhs,
+                                                CUdeviceptr rhs,
+                                                CUdeviceptr out) {
+  const Result<MatrixProduct> product = matrix_product(spec);
+  if (!product) return pass(product.error());
+  Call call;
+  call.library_ = this;
+  call.a_ = product->swapped ? rhs : lhs;
+  call.b_ = product->swapped ? lhs : rhs;
+  call.out_ = out;
+  const int64_t bytes = primitive_type_bits(spec.type) / 8;
+  uint32_t alignment = kAlignment;
+  for (const MatrixOffsets& at : product->offsets) {
+    const MatrixOffsets scaled{at.a * bytes, at.b * bytes, at.out * bytes};
+    call.offsets_.push_back(scaled);
+    for (const CUdeviceptr address :
+         {call.a_ + static_cast<CUdeviceptr>(scaled.a),
+          call.b_ + static_cast<CUdeviceptr>(scaled.b),
+          call.out_ + static_cast<CUdeviceptr>(scaled.out)}) {
+      alignment = std::min(alignment, alignment_of(address));
+    }
+  }
+  std::unique_ptr<CublasPlan>& known = plans_[plan_key(*product, alignment)];
+  if (!known) {
+    Result<std::unique_ptr<CublasPlan>> plan = make_plan(*product, alignment);
+    if (!plan) return pass(plan.error());
+    known = std::move(*plan);
+  }
+  call.plan_ = known.get();
+  return call;
+}
+
+Status CublasLibrary::Call::enqueue(CUstream stream) const {
+  const float one = 1, zero = 0;
+  const auto at = [](CUdeviceptr base, int64_t offset) {
+    return reinterpret_cast<void*>(base + static_cast<CUdeviceptr>(offset));
+  };
+  for (const MatrixOffsets& offset : offsets_) {
+    void* out = at(out_, offset.out);
+    const cublasStatus_t status = library_->functions_->cublasLtMatmul(
+        static_cast<cublasLtHandle_t>(library_->handle_), plan_->operation,
+        &one, at(a_, offset.a), plan_->layouts[0], at(b_, offset.b),
+        plan_->layouts[1], &zero, out, plan_->layouts[2], out,
+        plan_->layouts[2], &plan_->algorithm,
+        reinterpret_cast<void*>(library_->workspace_.address()),
+        library_->options_.workspace_bytes,
+        reinterpret_cast<cudaStream_t>(stream));
+    if (status != CUBLAS_STATUS_SUCCESS)
+      return library_->check(status, "cublasLtMatmul");
+  }
+  return {};
+}
+
+}  // namespace reprise

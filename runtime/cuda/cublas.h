@@ -1,0 +1,90 @@
+// Dots by cuBLASLt, opened when used: one algorithm for each distinct shape,
+// chosen once by the library's heuristics and kept, so that every step and
+// every captured graph computes the same bits.
+//
+// A schedule has plain dots only; when it gets units that fuse a bias or an
+// activation into a dot, their epilogue belongs into MatrixProduct and is set
+// where `make_plan` sets the transposes.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "runtime/cuda/cublas_shape.h"
+#include "runtime/cuda/driver.h"
+
+namespace reprise {
+
+enum class MatrixMath : uint8_t {
+  kF32,   ///< f32 operands multiplied in f32; 16-bit ones accumulated in f32.
+  kTf32,  ///< f32 operands may be rounded to 10 bits of mantissa (TF32).
+};
+
+struct CublasFunctions;
+
+/// The library and one stream's workspace. Calls belong to one thread.
+class CublasLibrary {
+ public:
+  struct Options {
+    MatrixMath math = MatrixMath::kF32;
+    /// Bytes that algorithms may use beside their operands. NVIDIA recommends
+    /// 32 MiB on Hopper.
+    /// Source: cuBLAS documentation, cublasSetWorkspace.
+    size_t workspace_bytes = size_t{32} << 20;
+    std::string toolkit{};  ///< Tried after the loader's own places, if set.
+  };
+
+  /// A dot bound to its memory.
+  class Call {
+   public:
+    /// Enqueues the dot. Errors: kDevice.
+    Status enqueue(CUstream stream) const;
+
+   private:
+    friend class CublasLibrary;
+    const CublasLibrary* library_ = nullptr;
+    const struct CublasPlan* plan_ = nullptr;
+    CUdeviceptr a_ = 0, b_ = 0, out_ = 0;
+    std::vector<MatrixOffsets> offsets_;  ///< Bytes.
+  };
+
+  /// Opens libcublasLt. Requires: the device's context is current. Errors:
+  /// kDevice.
+  static Result<std::unique_ptr<CublasLibrary>> create(const Driver& driver,
+                                                       const Options& options);
+  ~CublasLibrary();
+  CublasLibrary(const CublasLibrary&) = delete;
+  CublasLibrary& operator=(const CublasLibrary&) = delete;
+
+  /// Binds a dot to its operands' first elements. The call refers to this
+  /// library. Errors: kUnsupported for types and strides (`matrix_product`)
+  /// that cuBLASLt refuses; kDevice.
+  Result<Call> bind(const DotSpec& spec, CUdeviceptr lhs, CUdeviceptr rhs,
+                    CUdeviceptr out);
+
+  /// As cublasLtGetVersion gives it: 130100.
+  size_t version() const { return version_; }
+
+ private:
+  CublasLibrary() = default;
+  Result<std::unique_ptr<CublasPlan>> make_plan(const MatrixProduct& product,
+                                                uint32_t alignment) const;
+  Status check(int status, const char* call) const;
+
+  Options options_;
+  std::shared_ptr<const CublasFunctions> functions_;
+  void* handle_ = nullptr;
+  size_t version_ = 0;
+  DeviceMemory workspace_;
+  std::map<std::string, std::unique_ptr<CublasPlan>> plans_;
+};
+
+}  // namespace reprise

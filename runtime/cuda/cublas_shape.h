@@ -1,0 +1,46 @@
+// A dot of the schedule as the calls of a column-major matrix library. Pure
+// arithmetic; needs no header of the toolkit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+
+namespace reprise {
+
+/// One matrix of a batch as the library reads it: `rows` × `columns` in columns
+/// `leading` elements apart, possibly meant transposed.
+struct ColumnMajor {
+  int64_t rows = 1, columns = 1;
+  int64_t leading = 1;       ///< Elements; at least `rows`.
+  bool transposed = false;   ///< What is multiplied is the transpose.
+  int64_t batch_stride = 0;  ///< Elements.
+  bool operator==(const ColumnMajor&) const = default;
+};
+
+/// Elements from each operand's first one.
+struct MatrixOffsets {
+  int64_t a = 0, b = 0, out = 0;
+  bool operator==(const MatrixOffsets&) const = default;
+};
+
+/// out = a · b for a strided batch, once at each of `offsets`.
+struct MatrixProduct {
+  PrimitiveType type = PrimitiveType::kF32;
+  int64_t m = 1, n = 1, k = 1, batches = 1;
+  ColumnMajor a, b, out;
+  /// `a` is the dot's rhs and `b` its lhs: the transpose of the product is
+  /// computed, because the output's rows are contiguous.
+  bool swapped = false;
+  std::vector<MatrixOffsets> offsets;
+};
+
+/// Maps any dot whose matrices have one dimension of unit stride (dimensions of
+/// extent 1 count as such). Batch dimensions are merged where all three strides
+/// nest; the largest that remains is the strided batch, the others become
+/// `offsets`. Errors: kUnsupported for other strides.
+Result<MatrixProduct> matrix_product(const DotSpec& spec);
+
+}  // namespace reprise

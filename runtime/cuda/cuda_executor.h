@@ -1,0 +1,139 @@
+// Runs a schedule on a GPU: a compute stream, a communication stream of high
+// priority and a copy stream for the batch, joined by events where the schedule
+// has dependencies. After a first step it is replayed as one CUDA graph, unless
+// collectives go through the host or eager steps were asked for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "profiler/recorder.h"
+#include "runtime/cuda/device_communicator.h"
+#include "runtime/cuda/device_program.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/injected_recorder.h"
+#include "runtime/progress.h"
+#include "runtime/step_executor.h"
+#include "runtime/stream_waits.h"
+
+namespace reprise {
+
+class CudaExecutor final : public StepExecutor {
+ public:
+  struct Options {
+    bool graph = true;           ///< Not with host-staged collectives.
+    double timeout_s = 30;       ///< Longest wait for a step with collectives.
+    std::vector<int64_t> fed{};  ///< Parameters that every step copies anew.
+    Recorder* recorder = nullptr;  ///< Of host-staged collectives.
+  };
+
+  /// Makes streams, events and staging memory, and attaches the communicator
+  /// (collective). `program` is of `schedule`; all references must outlive the
+  /// executor. Errors: kUnsupported naming the first collective that cannot
+  /// run; kDevice.
+  static Result<std::unique_ptr<CudaExecutor>> create(
+      std::shared_ptr<const DeviceContext> context, const Schedule& schedule,
+      std::unique_ptr<DeviceProgram> program, DeviceCommunicator& communicator,
+      const Options& options);
+  ~CudaExecutor() override;
+  CudaExecutor(const CudaExecutor&) = delete;
+  CudaExecutor& operator=(const CudaExecutor&) = delete;
+
+  std::span<std::byte> edit_parameter(int64_t number) override;
+  Status commit_parameter(int64_t number) override;
+  Result<std::span<const std::byte>> read_parameter(int64_t number) override;
+  Result<std::span<const std::byte>> read_output(int64_t number) override;
+  Status run_step(int32_t step) override;
+  void mark_step(int32_t step, bool warmup, int64_t start_ns,
+                 int64_t end_ns) override;
+  std::optional<int64_t> device_step_ns() const override {
+    return device_step_ns_;
+  }
+
+  /// True once steps are replays of a graph.
+  bool replays_graph() const { return executable_ != nullptr; }
+  /// Whether steps will be.
+  bool wants_graph() const { return wants_graph_; }
+
+ private:
+  /// A parameter that every step copies from page-locked memory.
+  struct Feed {
+    int64_t parameter = 0;
+    CUdeviceptr target = 0;
+    PinnedMemory staging;
+    DeviceEvent copied;
+  };
+  /// What the communication thread needs to know of a step.
+  struct Request {
+    int32_t step = 0;
+    bool stopping = false;
+  };
+
+  CudaExecutor(std::shared_ptr<const DeviceContext> context,
+               const Schedule& schedule, std::unique_ptr<DeviceProgram> program,
+               DeviceCommunicator& communicator, const Options& options);
+  Status make_streams();
+  Status make_feeds(const std::vector<int64_t>& fed);
+  Status attach_communicator();
+
+  Status begin_step();
+  Status issue(int32_t step);
+  Status issue_units(int32_t step);
+  Status issue_compute(uint32_t place);
+  Status issue_collective(uint32_t place, int32_t step);
+  Status wait_for_feeds(UnitId unit, CUstream stream);
+  Status join_streams();
+  void communicate_forever();
+  void run_communication(int32_t step);
+  Status wait_for_end(int32_t step);
+  Status capture(int32_t step);
+  Status measure();
+  Status record(const DeviceEvent& event, const DeviceStream& stream);
+  Status wait(const DeviceStream& stream, const DeviceEvent& event);
+  Status give_up(Error error);
+  Result<std::span<const std::byte>> read(const Location& location);
+
+  std::shared_ptr<const DeviceContext> context_;
+  const Driver& driver_;
+  const Schedule& schedule_;
+  std::unique_ptr<DeviceProgram> program_;
+  DeviceCommunicator& communicator_;
+  Recorder* recorder_ = nullptr;
+  InjectedRecorder injected_;
+  double timeout_s_ = 30;
+  bool wants_graph_ = false;
+  bool communicates_ = false;  ///< There are collectives that do something.
+
+  StreamWaits waits_;
+  DeviceStream compute_, communication_, copy_;
+  DeviceEvent started_, ended_;     ///< Timed, around a step.
+  DeviceEvent begun_;               ///< Forks the other streams from compute's.
+  DeviceEvent fed_, communicated_;  ///< Joins them again.
+  /// `[place]` Ends of units that the other stream waits for; else null.
+  std::vector<DeviceEvent> compute_told_, communication_told_;
+  std::vector<Feed> feeds_;
+  std::vector<std::vector<uint32_t>> feeds_before_;  ///< `[unit]`, first uses.
+  std::vector<std::byte> scratch_;  ///< Between the host and other parameters.
+  DeviceGraph graph_;
+  DeviceGraphExecutable executable_;
+  std::optional<int64_t> device_step_ns_;
+  std::optional<Error> error_;
+  int64_t sequence_ = 0;  ///< Collectives run so far.
+
+  // With host-staged collectives a thread of their own enqueues them: units
+  // enqueued so far on each stream, steps asked for.
+  Progress compute_issued_, communication_issued_, requested_;
+  uint32_t requests_ = 0;
+  Request request_;                           ///< Written before `requested_`.
+  std::optional<Error> communication_error_;  ///< Before the last `tell`.
+  std::thread communication_thread_;
+};
+
+}  // namespace reprise

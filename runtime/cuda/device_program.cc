@@ -1,0 +1,185 @@
+#include "runtime/cuda/device_program.h"
+
+#include <algorithm>
+
+#include "data/schedule/memory_plan.h"
+#include "runtime/constants.h"
+
+namespace reprise {
+
+Result<std::unique_ptr<DeviceProgram>> DeviceProgram::create(
+    const DeviceContext& context, const Module& inlined,
+    const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas) {
+  std::unique_ptr<DeviceProgram> program(
+      new DeviceProgram(context.driver(), schedule));
+  Status status = program->allocate(cubins);
+  if (status) status = program->load_modules(cubins);
+  if (status) status = program->write_constants(inlined);
+  if (status) status = program->bind(cubins, cublas);
+  if (!status) return pass(status.error());
+  return program;
+}
+
+Status DeviceProgram::allocate(const Cubins& cubins) {
+  Schedule planned = schedule_;
+  plan_memory(&planned, kDeviceAlignmentBytes);
+  for (const Buffer& buffer : planned.buffers)
+    offsets_.push_back(buffer.arena_offset);
+  const auto bytes = static_cast<size_t>(planned.arena_bytes);
+  Result<DeviceMemory> arena = DeviceMemory::allocate(driver_, bytes);
+  if (!arena) return pass(arena.error(), "arena");
+  arena_ = std::move(*arena);
+  int64_t workspace_bytes = 0;
+  for (const CubinKernel& kernel : cubins.kernels)
+    workspace_bytes = std::max(workspace_bytes, kernel.workspace_bytes);
+  Result<DeviceMemory> workspace =
+      DeviceMemory::allocate(driver_, static_cast<size_t>(workspace_bytes));
+  if (!workspace) return pass(workspace.error(), "workspace of kernels");
+  workspace_ = std::move(*workspace);
+  // As the CPU's arena: what nothing writes, such as padding, is zero.
+  const Status zeroed =
+      driver_.check(driver_.memset_async(arena_.address(), 0, bytes, nullptr),
+                    "cuMemsetD8Async");
+  if (!zeroed) return zeroed;
+  return driver_.check(driver_.stream_synchronize(nullptr),
+                       "cuStreamSynchronize");
+}
+
+Status DeviceProgram::load_modules(const Cubins& cubins) {
+  for (const std::string& image : cubins.images) {
+    CUmodule module = nullptr;
+    const Status loaded = driver_.check(
+        driver_.module_load_data(&module, image.data()), "cuModuleLoadData");
+    if (!loaded) return loaded;
+    modules_.emplace_back(module,
+                          DriverDeleter<CUmod_st>{driver_.module_unload});
+  }
+  return {};
+}
+
+Status DeviceProgram::write_constants(const Module& inlined) {
+  std::vector<std::byte> bytes;
+  for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
+    const Buffer& buffer = schedule_.buffers[i];
+    if (buffer.kind != BufferKind::kConstant) continue;
+    const Instruction& literal =
+        inlined.entry_computation().at(buffer.constant);
+    bytes.resize(static_cast<size_t>(buffer.size_bytes));
+    Status written = write_constant(literal, bytes);
+    if (written) {
+      written = driver_.check(
+          driver_.copy_to_device(
+              arena_.address() + static_cast<CUdeviceptr>(offsets_[i]),
+              bytes.data(), bytes.size()),
+          "cuMemcpyHtoD");
+    }
+    if (!written) return pass(written.error(), literal.name);
+  }
+  return {};
+}
+
+Status DeviceProgram::bind(const Cubins& cubins, CublasLibrary& cublas) {
+  REPRISE_CHECK(cubins.kernels.size() == schedule_.kernels.size());
+  for (const Unit& unit : schedule_.units) {
+    Thunk& thunk = thunks_.emplace_back();
+    thunk.kind = unit.kind;
+    Status bound;
+    if (unit.kind == UnitKind::kKernel) {
+      bound = bind_kernel(unit, cubins, thunk);
+    } else if (unit.kind == UnitKind::kLibrary) {
+      Result<CublasLibrary::Call> dot = cublas.bind(
+          unit.dot, address_of(unit.dot.lhs.location),
+          address_of(unit.dot.rhs.location), address_of(unit.dot.out.location));
+      if (dot)
+        thunk.dot = std::move(*dot);
+      else
+        bound = pass(dot.error());
+    } else if (unit.kind == UnitKind::kCopy) {
+      REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
+      thunk.source = address_of(unit.reads[0]);
+      thunk.target = address_of(unit.writes[0]);
+      thunk.size_bytes = static_cast<size_t>(unit.writes[0].size_bytes);
+    }
+    if (!bound) return pass(bound.error(), unit.name);
+  }
+  // Only now do addresses stay where they are.
+  for (CUdeviceptr& address : addresses_) parameters_.push_back(&address);
+  return {};
+}
+
+Status DeviceProgram::bind_kernel(const Unit& unit, const Cubins& cubins,
+                                  Thunk& thunk) {
+  const CubinKernel& kernel = cubins.kernels[static_cast<size_t>(unit.kernel)];
+  const size_t first_parameter = addresses_.size();
+  for (const auto* locations : {&unit.reads, &unit.writes}) {
+    for (const Location& location : *locations)
+      addresses_.push_back(address_of(location));
+  }
+  // One workspace serves all: kernels run one after the other.
+  addresses_.push_back(workspace_.address());
+  for (const CubinLaunch& launch : kernel.launches) {
+    CUfunction function = nullptr;
+    const Status found = driver_.check(
+        driver_.module_get_function(&function, modules_[kernel.image].get(),
+                                    launch.entry.c_str()),
+        "cuModuleGetFunction");
+    if (!found) return pass(found.error(), launch.entry);
+    thunk.launches.push_back({.function = function,
+                              .grid_blocks = launch.grid_blocks,
+                              .block_threads = launch.block_threads,
+                              .first_parameter = first_parameter});
+  }
+  return {};
+}
+
+Status DeviceProgram::enqueue(UnitId unit, CUstream stream) const {
+  const Thunk& thunk = thunks_[index_of(unit)];
+  Status done;
+  switch (thunk.kind) {
+    case UnitKind::kKernel:
+      for (const Launch& launch : thunk.launches) {
+        // The driver reads the parameters only.
+        void** parameters =
+            const_cast<void**>(parameters_.data()) + launch.first_parameter;
+        done = driver_.check(
+            driver_.launch_kernel(launch.function, launch.grid_blocks, 1, 1,
+                                  launch.block_threads, 1, 1, 0, stream,
+                                  parameters, nullptr),
+            "cuLaunchKernel");
+        if (!done) break;
+      }
+      break;
+    case UnitKind::kLibrary:
+      done = thunk.dot.enqueue(stream);
+      break;
+    case UnitKind::kCopy:
+      done =
+          driver_.check(driver_.copy_on_device_async(thunk.target, thunk.source,
+                                                     thunk.size_bytes, stream),
+                        "cuMemcpyDtoDAsync");
+      break;
+    case UnitKind::kCollective:
+      REPRISE_CHECK(false);
+  }
+  if (!done) return pass(done.error(), schedule_.units[index_of(unit)].name);
+  return {};
+}
+
+CUdeviceptr DeviceProgram::address_of(const Location& location) const {
+  return arena_.address() +
+         static_cast<CUdeviceptr>(offsets_[index_of(location.buffer)] +
+                                  location.offset_bytes);
+}
+
+Location DeviceProgram::parameter(int64_t number) const {
+  const BufferId id = schedule_.parameter_buffers[static_cast<size_t>(number)];
+  return {.buffer = id,
+          .offset_bytes = 0,
+          .size_bytes = schedule_.buffers[index_of(id)].size_bytes};
+}
+
+Location DeviceProgram::output(int64_t number) const {
+  return schedule_.outputs[static_cast<size_t>(number)].location;
+}
+
+}  // namespace reprise

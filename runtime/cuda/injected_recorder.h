@@ -1,0 +1,53 @@
+// What an injected profiler (libreprise_inject.so) wants to hear from the
+// trainer: which unit launches what, and when steps were.
+#pragma once
+
+#include <cstdint>
+
+namespace reprise {
+
+/// The injection library's functions, found among the process's symbols; all
+/// null where it is not loaded, which is the ordinary case.
+class InjectedRecorder {
+ public:
+  static InjectedRecorder find();
+
+  bool is_present() const { return push_unit_ != nullptr; }
+  void push_unit(int64_t unit) const {
+    if (push_unit_ != nullptr) push_unit_(unit);
+  }
+  void pop_unit() const {
+    if (pop_unit_ != nullptr) pop_unit_();
+  }
+  void mark_step(int32_t step, bool warmup, int64_t start_ns,
+                 int64_t end_ns) const {
+    if (mark_step_ != nullptr)
+      mark_step_(step, warmup ? 1 : 0, start_ns, end_ns);
+  }
+  void flush() const {
+    if (flush_ != nullptr) flush_();
+  }
+
+ private:
+  void (*push_unit_)(int64_t) = nullptr;
+  void (*pop_unit_)() = nullptr;
+  void (*mark_step_)(int32_t, int32_t, int64_t, int64_t) = nullptr;
+  void (*flush_)() = nullptr;
+};
+
+/// Names everything that this thread launches meanwhile after one unit.
+class UnitScope {
+ public:
+  UnitScope(const InjectedRecorder& recorder, int64_t unit)
+      : recorder_(recorder) {
+    recorder_.push_unit(unit);
+  }
+  ~UnitScope() { recorder_.pop_unit(); }
+  UnitScope(const UnitScope&) = delete;
+  UnitScope& operator=(const UnitScope&) = delete;
+
+ private:
+  const InjectedRecorder& recorder_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,413 @@
+// The real executor over the fake driver: whatever the order in which the
+// device gets to its work, a step computes what the CPU runtime computes.
+#include "runtime/cuda/cuda_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/cuda/cublas.h"
+#include "tests/runtime/cuda/fake_driver.h"
+#include "tests/runtime/cuda/host_cubins.h"
+#include "tests/runtime/trained_program.h"
+
+namespace reprise {
+namespace {
+
+constexpr uint64_t kSeeds = 6;
+
+/// What a CUDA executor refers to.
+struct Bound {
+  std::shared_ptr<const DeviceContext> context;
+  std::unique_ptr<CublasLibrary> cublas;
+};
+
+Result<std::unique_ptr<CudaExecutor>> make_executor(
+    Bound& bound, const Module& inlined, const Schedule& schedule,
+    const Cubins& cubins, DeviceCommunicator& communicator,
+    const CudaExecutor::Options& options) {
+  auto context = DeviceContext::open(0);
+  if (!context) return pass(context.error());
+  bound.context = *context;
+  auto cublas = CublasLibrary::create(bound.context->driver(),
+                                      {.workspace_bytes = 1 << 20});
+  if (!cublas) return pass(cublas.error());
+  bound.cublas = std::move(*cublas);
+  auto program = DeviceProgram::create(*bound.context, inlined, schedule,
+                                       cubins, *bound.cublas);
+  if (!program) return pass(program.error());
+  return CudaExecutor::create(bound.context, schedule, std::move(*program),
+                              communicator, options);
+}
+
+// Hand-made schedules.
+
+constexpr int64_t kBytes = 64;
+
+// out[0] = in[0] + 1
+void add_one(void* const* arguments, int64_t, int64_t) {
+  *static_cast<float*>(arguments[1]) =
+      *static_cast<const float*>(arguments[0]) + 1;
+}
+
+/// Buffers of one float each, all of them parameters.
+class Builder {
+ public:
+  explicit Builder(int buffers) {
+    for (int i = 0; i < buffers; ++i) {
+      schedule_.buffers.push_back({.kind = BufferKind::kParameter,
+                                   .size_bytes = kBytes,
+                                   .arena_offset = i * kBytes,
+                                   .parameter = i});
+      schedule_.parameter_buffers.push_back(static_cast<BufferId>(i));
+    }
+    schedule_.arena_bytes = buffers * kBytes;
+    schedule_.kernels.resize(1);
+    schedule_.kernels[0].arguments.resize(2);
+  }
+
+  Builder& kernel(int from, int to) {
+    Unit& unit = add("kernel", UnitKind::kKernel, from, to);
+    unit.kernel = 0;
+    return *this;
+  }
+  Builder& copy(int from, int to) {
+    add("copy", UnitKind::kCopy, from, to);
+    return *this;
+  }
+  Builder& all_reduce(int buffer) {
+    Unit& unit = add("all-reduce", UnitKind::kCollective, buffer, buffer);
+    unit.stream = Stream::kCommunication;
+    unit.collective.elements = 1;
+    unit.collective.bytes = 4;
+    unit.collective.location = location(buffer);
+    return *this;
+  }
+  Builder& after(uint32_t before) {
+    schedule_.dependencies.push_back(
+        {static_cast<UnitId>(before),
+         static_cast<UnitId>(schedule_.units.size() - 1)});
+    return *this;
+  }
+  const Schedule& schedule() const { return schedule_; }
+  Cubins cubins() const {
+    const KernelCode code{.function = add_one};
+    return host_cubins(schedule_.kernels, {&code, 1});
+  }
+
+ private:
+  static Location location(int buffer) {
+    return {static_cast<BufferId>(buffer), 0, kBytes};
+  }
+  Unit& add(const char* name, UnitKind kind, int from, int to) {
+    Unit& unit = schedule_.units.emplace_back();
+    unit.name = name;
+    unit.kind = kind;
+    unit.reads = {location(from)};
+    unit.writes = {location(to)};
+    return unit;
+  }
+  Schedule schedule_;
+};
+
+/// Doubles its operand on the device, or through the host, or fails.
+class DoublingCommunicator : public DeviceCommunicator {
+ public:
+  explicit DoublingCommunicator(bool staged, int failing_call = -1)
+      : staged_(staged), failing_call_(failing_call) {}
+  Status attach(DeviceSpan, size_t largest_bytes) override {
+    EXPECT_EQ(largest_bytes, 4U);
+    return {};
+  }
+  Status check(const CollectiveSpec&) const override { return {}; }
+  bool is_host_staged() const override { return staged_; }
+  Status enqueue(const CollectiveSpec&, uint64_t data,
+                 CUstream_st* stream) override {
+    if (calls_++ == failing_call_)
+      return fail(ErrorKind::kDevice, "rank 1 was lost");
+    if (!staged_) {
+      const CUresult enqueued = fake_cuda_enqueue(
+          stream, [](void* value) { *static_cast<float*>(value) *= 2; },
+          reinterpret_cast<void*>(data), [](void*) {});
+      EXPECT_EQ(enqueued, CUDA_SUCCESS);
+      return {};
+    }
+    const Result<const Driver*> driver = Driver::load();
+    float value = 0;
+    (*driver)->stream_synchronize(stream);
+    EXPECT_EQ((*driver)->copy_to_host(&value, data, 4), CUDA_SUCCESS);
+    value *= 2;
+    EXPECT_EQ((*driver)->copy_to_device(data, &value, 4), CUDA_SUCCESS);
+    return {};
+  }
+  Status poll() override {
+    ++polls_;
+    return {};
+  }
+  void abort() override { aborted_ = true; }
+  bool aborted() const { return aborted_; }
+
+ private:
+  bool staged_ = false, aborted_ = false;
+  int failing_call_ = -1, calls_ = 0, polls_ = 0;
+};
+
+float value_of(CudaExecutor& executor, int parameter) {
+  const auto bytes = executor.read_parameter(parameter);
+  EXPECT_TRUE(bytes) << bytes.error().message;
+  float value = 0;
+  std::memcpy(&value, bytes->data(), sizeof value);
+  return value;
+}
+
+void feed(CudaExecutor& executor, int parameter, float value) {
+  std::memcpy(executor.edit_parameter(parameter).data(), &value, sizeof value);
+  ASSERT_TRUE(executor.commit_parameter(parameter));
+}
+
+class CudaExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override { fake_cuda_clear(); }
+  void TearDown() override {
+    EXPECT_STREQ(fake_cuda_report(), "");
+    EXPECT_EQ(fake_cuda_live_objects(), 0);
+  }
+};
+
+struct Mode {
+  bool graph, staged;
+};
+constexpr Mode kModes[] = {{true, false}, {false, false}, {true, true}};
+
+// 0 is the state, 4 the batch. 1 = batch + 1, reduced in place; 2 is what the
+// communication stream leaves to compute; 3 what overlaps with it.
+Builder crossing_schedule() {
+  Builder builder(6);
+  builder
+      .kernel(0, 5)  // 0: 5 = state + 1
+      .kernel(4, 1)  // 1: 1 = batch + 1
+      .all_reduce(1)
+      .after(1)      // 2: 1 = 2 (batch + 1)
+      .kernel(5, 3)  // 3: 3 = state + 2
+      .all_reduce(3)
+      .after(3)  // 4: 3 = 2 (state + 2)
+      .copy(1, 2)
+      .after(2)  // 5
+      .kernel(3, 0)
+      .after(4);  // 6: state = 2 (state + 2) + 1
+  return builder;
+}
+
+TEST_F(CudaExecutorTest, JoinsStreamsWhereDependenciesCrossThem) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  for (const Mode& mode : kModes) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      fake_cuda_seed(seed);
+      Bound bound;
+      DoublingCommunicator communicator(mode.staged);
+      const auto executor =
+          make_executor(bound, module, builder.schedule(), builder.cubins(),
+                        communicator, {.graph = mode.graph, .fed = {4}});
+      ASSERT_TRUE(executor) << executor.error().message;
+      EXPECT_EQ((*executor)->wants_graph(), mode.graph && !mode.staged);
+      feed(**executor, 0, 0);
+      float state = 0;
+      for (int step = 0; step < 5; ++step) {
+        const auto batch = static_cast<float>(10 * step);
+        feed(**executor, 4, batch);
+        const Status ran = (*executor)->run_step(step);
+        ASSERT_TRUE(ran) << ran.error().message;
+        state = 2 * (state + 2) + 1;
+        ASSERT_EQ(value_of(**executor, 0), state) << "seed " << seed;
+        ASSERT_EQ(value_of(**executor, 2), 2 * (batch + 1)) << "seed " << seed;
+        EXPECT_GT((*executor)->device_step_ns().value_or(0), 0);
+      }
+      EXPECT_EQ((*executor)->replays_graph(), (*executor)->wants_graph());
+    }
+  }
+}
+
+TEST_F(CudaExecutorTest, ReplaysOneGraphForEachStepAfterTheFirst) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  Bound bound;
+  DoublingCommunicator communicator(false);
+  const auto executor =
+      make_executor(bound, module, builder.schedule(), builder.cubins(),
+                    communicator, {.fed = {4}});
+  ASSERT_TRUE(executor) << executor.error().message;
+  const uint64_t graphs = fake_cuda_calls("cuGraphLaunch");
+  ASSERT_TRUE((*executor)->run_step(0));
+  const uint64_t kernels = fake_cuda_calls("cuLaunchKernel");
+  for (int step = 1; step < 4; ++step) ASSERT_TRUE((*executor)->run_step(step));
+  EXPECT_EQ(fake_cuda_calls("cuGraphLaunch") - graphs, 3U);
+  EXPECT_EQ(fake_cuda_calls("cuLaunchKernel"), kernels);
+}
+
+// Without the dependency of unit 5 on unit 2, some order must give a wrong
+// answer: the test above can fail.
+TEST_F(CudaExecutorTest, AMissingDependencyGivesAWrongAnswerForSomeSeed) {
+  Builder builder(3);
+  builder.kernel(0, 1).all_reduce(1).after(0).copy(1, 2);
+  const Module module;
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    fake_cuda_seed(seed);
+    Bound bound;
+    DoublingCommunicator communicator(false);
+    const auto executor = make_executor(bound, module, builder.schedule(),
+                                        builder.cubins(), communicator, {});
+    ASSERT_TRUE(executor) << executor.error().message;
+    feed(**executor, 0, 1);
+    ASSERT_TRUE((*executor)->run_step(0));
+    if (value_of(**executor, 2) != 4) ++wrong;
+  }
+  EXPECT_GT(wrong, 0);
+}
+
+TEST_F(CudaExecutorTest, EndsWithTheErrorOfALostRank) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  for (const bool staged : {false, true}) {
+    Bound bound;
+    DoublingCommunicator communicator(staged, 3);
+    const auto executor =
+        make_executor(bound, module, builder.schedule(), builder.cubins(),
+                      communicator, {.graph = false, .fed = {4}});
+    ASSERT_TRUE(executor) << executor.error().message;
+    ASSERT_TRUE((*executor)->run_step(0));
+    const Status failed = (*executor)->run_step(1);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().kind, ErrorKind::kDevice);
+    EXPECT_EQ(failed.error().message, "step 1, all-reduce: rank 1 was lost");
+    EXPECT_TRUE(communicator.aborted());
+    EXPECT_FALSE((*executor)->run_step(2));
+    EXPECT_FALSE((*executor)->read_parameter(0));
+  }
+}
+
+TEST_F(CudaExecutorTest, ErrorsOfTheDriverNameTheUnit) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  for (const bool staged : {false, true}) {
+    fake_cuda_clear();
+    Bound bound;
+    DoublingCommunicator communicator(staged);
+    const auto executor =
+        make_executor(bound, module, builder.schedule(), builder.cubins(),
+                      communicator, {.fed = {4}});
+    ASSERT_TRUE(executor) << executor.error().message;
+    fake_cuda_fail("cuLaunchKernel", 2, CUDA_ERROR_LAUNCH_FAILED);
+    const Status failed = (*executor)->run_step(0);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().message,
+              "kernel: cuLaunchKernel: FAKE_ERROR_719 (719), an error of the "
+              "fake driver");
+  }
+}
+
+TEST_F(CudaExecutorTest, GivesEverythingBackWhenMemoryRunsOut) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  for (const char* function :
+       {"cuMemAlloc", "cuMemHostAlloc", "cuStreamCreateWithPriority",
+        "cuEventCreate", "cuModuleLoadData", "cuModuleGetFunction"}) {
+    fake_cuda_clear();
+    fake_cuda_fail(function, 0, CUDA_ERROR_OUT_OF_MEMORY);
+    Bound bound;
+    DoublingCommunicator communicator(false);
+    const auto executor =
+        make_executor(bound, module, builder.schedule(), builder.cubins(),
+                      communicator, {.fed = {4}});
+    ASSERT_FALSE(executor) << function;
+    EXPECT_EQ(executor.error().kind, ErrorKind::kDevice);
+  }
+}
+
+// Programs.
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<std::string> digests;
+};
+
+// Trains on the fake device with the CPU runtime's code for each kernel.
+Result<Trained> train_on_device(const TestProgram& program, const Plan& plan,
+                                bool graph, int32_t steps, int64_t rank,
+                                DeviceCommunicator& communicator) {
+  // The schedule and its kernels are those of the CPU's run.
+  Result<std::unique_ptr<TestRun>> host = make_test_run(program, plan);
+  if (!host) return pass(host.error());
+  const Schedule& schedule = (*host)->schedule;
+  CudaExecutor::Options options{.graph = graph};
+  for (const ManifestParameter& parameter : program.manifest.parameters) {
+    if (parameter.role == ParameterRole::kBatch)
+      options.fed.push_back(parameter.index);
+  }
+  Bound bound;
+  auto executor =
+      make_executor(bound, program.module, schedule,
+                    host_cubins(schedule.kernels, (*host)->kernels.code),
+                    communicator, options);
+  if (!executor) return pass(executor.error());
+  const TrainingProgram training{.module = program.module,
+                                 .manifest = program.manifest,
+                                 .schedule = schedule};
+  auto run = TrainingRun::create(training, std::move(*executor), nullptr, rank);
+  if (!run) return pass(run.error());
+  Trained trained;
+  for (int32_t step = 0; step < steps; ++step) {
+    const auto outcome = (*run)->step(step, false);
+    if (!outcome) return pass(outcome.error());
+    trained.losses.push_back(outcome->loss);
+  }
+  auto digests = (*run)->state_digests();
+  if (!digests) return pass(digests.error());
+  trained.digests = std::move(*digests);
+  return trained;
+}
+
+struct Case {
+  const char* program;
+  int32_t steps;
+  uint64_t seeds;
+};
+
+class DeviceTraining : public testing::TestWithParam<Case> {};
+
+// Kernels are the CPU's code and dots its library, so the bits are the same.
+TEST_P(DeviceTraining, GivesTheBitsOfTheCpu) {
+  const Case& c = GetParam();
+  const Result<TestProgram> program = load_test_program(c.program);
+  ASSERT_TRUE(program) << program.error().message;
+  const Plan plan = identity_plan(program->module, 1);
+  const auto host = make_test_run(*program, plan);
+  ASSERT_TRUE(host) << host.error().message;
+  const auto losses = train_steps(**host, c.steps);
+  ASSERT_TRUE(losses) << losses.error().message;
+  const auto expected = (*host)->run->state_digests();
+  for (uint64_t seed = 0; seed < c.seeds; ++seed) {
+    fake_cuda_clear();
+    fake_cuda_seed(seed);
+    const auto communicator = make_solo_device_communicator();
+    const auto trained = train_on_device(*program, plan, seed % 2 == 0, c.steps,
+                                         0, *communicator);
+    ASSERT_TRUE(trained) << trained.error().message;
+    EXPECT_EQ(trained->losses, *losses) << "seed " << seed;
+    EXPECT_EQ(trained->digests, *expected) << "seed " << seed;
+    EXPECT_STREQ(fake_cuda_report(), "");
+    EXPECT_EQ(fake_cuda_live_objects(), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, DeviceTraining,
+                         testing::Values(Case{"mlp.1", 3, 4},
+                                         Case{"gpt.1", 2, 2}));
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,311 @@
+// A cuBLASLt for tests (libcublasLt.so.13): real arithmetic, enqueued on the
+// fake driver's streams like a kernel. Products are computed by oneDNN, as the
+// CPU runtime's are, so that whole training steps can be compared bit for bit;
+// cublas_test.cc holds it against the definition.
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <set>
+
+#include "runtime/dot.h"
+#include "tests/runtime/cuda/fake_driver.h"
+
+namespace {
+
+using reprise::MatrixView;
+using reprise::PrimitiveType;
+
+struct Layout {
+  cudaDataType type = CUDA_R_32F;
+  int64_t rows = 0, columns = 0, leading = 0;
+  int32_t batches = 1;
+  int64_t batch_stride = 0;
+};
+struct Operation {
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+};
+struct Preference {
+  uint64_t workspace_bytes = 0;
+  uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
+  uint32_t alignment = 256;  ///< The default of the real one.
+};
+/// What an algorithm was chosen for; it serves nothing else.
+struct Algorithm {
+  uint64_t shape;
+  uint64_t workspace_bytes;
+  uint32_t alignment;
+};
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
+
+std::set<const void*>& live_handles() {
+  static auto* handles = new std::set<const void*>();
+  return *handles;
+}
+
+template <typename Made, typename Handle>
+cublasStatus_t make(Handle* handle, const Made& value) {
+  auto* made = new Made(value);  // NOLINT: freed by drop, as in C.
+  live_handles().insert(made);
+  *handle = reinterpret_cast<Handle>(made);
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <typename Made, typename Handle>
+cublasStatus_t drop(Handle handle) {
+  auto* made = reinterpret_cast<Made*>(handle);
+  if (live_handles().erase(made) == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  delete made;  // NOLINT
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T>
+cublasStatus_t set(T& value, const void* from, size_t bytes) {
+  if (bytes != sizeof value) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&value, from, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+const Layout& layout_of(cublasLtMatrixLayout_t handle) {
+  return *reinterpret_cast<const Layout*>(handle);
+}
+const Operation& operation_of(cublasLtMatmulDesc_t handle) {
+  return *reinterpret_cast<const Operation*>(handle);
+}
+
+int64_t bytes_of_type(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
+PrimitiveType primitive_type(cudaDataType type) {
+  return type == CUDA_R_32F    ? PrimitiveType::kF32
+         : type == CUDA_R_16BF ? PrimitiveType::kBF16
+                               : PrimitiveType::kF16;
+}
+
+// Any mix of the words that must be the same when an algorithm is used.
+uint64_t shape_of(const Operation& operation, const Layout& a, const Layout& b,
+                  const Layout& out) {
+  uint64_t hash = 1469598103934665603U;
+  const auto add = [&](int64_t word) {
+    hash = (hash ^ static_cast<uint64_t>(word)) * 1099511628211U;
+  };
+  add(operation.compute);
+  add(operation.transpose_a);
+  add(operation.transpose_b);
+  for (const Layout* layout : {&a, &b, &out}) {
+    for (const int64_t word :
+         {static_cast<int64_t>(layout->type), layout->rows, layout->columns,
+          layout->leading, static_cast<int64_t>(layout->batches),
+          layout->batch_stride}) {
+      add(word);
+    }
+  }
+  return hash;
+}
+
+// The matrix that is multiplied: rows and columns after the transpose.
+MatrixView view_of(const Layout& layout, bool transposed) {
+  MatrixView view;
+  if (layout.batches > 1) {
+    view.dimensions.push_back(layout.batches);
+    view.strides.push_back(layout.batch_stride);
+  }
+  const int64_t dimensions[] = {layout.rows, layout.columns};
+  const int64_t strides[] = {1, layout.leading};
+  for (const size_t i : {transposed ? 1U : 0U, transposed ? 0U : 1U}) {
+    view.dimensions.push_back(dimensions[i]);
+    view.strides.push_back(strides[i]);
+  }
+  return view;
+}
+
+bool fits(const Operation& operation, const Layout& a, const Layout& b,
+          const Layout& out) {
+  const bool ta = operation.transpose_a == CUBLAS_OP_T,
+             tb = operation.transpose_b == CUBLAS_OP_T;
+  const int64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
+  const int64_t n = tb ? b.rows : b.columns, l = tb ? b.columns : b.rows;
+  return m == out.rows && n == out.columns && k == l && a.type == b.type &&
+         a.type == out.type && a.batches == b.batches &&
+         a.batches == out.batches;
+}
+
+/// A product on its way through a stream.
+struct Product {
+  reprise::DotSpec spec;
+  std::byte *a = nullptr, *b = nullptr, *out = nullptr;
+};
+
+void multiply(void* data) {
+  static auto* library = new reprise::DotLibrary();
+  const auto& product = *static_cast<const Product*>(data);
+  const auto call =
+      library->bind(product.spec, product.a, product.b, product.out);
+  if (!call || !call->run()) std::abort();
+}
+
+bool in_memory(const Layout& layout, const void* data, uint32_t alignment) {
+  const auto address = reinterpret_cast<uint64_t>(data);
+  if (address % alignment != 0) return false;
+  const int64_t elements = (layout.batches - 1) * layout.batch_stride +
+                           (layout.columns - 1) * layout.leading + layout.rows;
+  return fake_cuda_is_device_memory(
+             address,
+             static_cast<uint64_t>(elements * bytes_of_type(layout.type))) != 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130000; }
+
+const char* cublasLtGetStatusName(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                               : "CUBLAS_STATUS_OTHER";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  return make(handle, int{0});
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  return drop<int>(handle);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* handle,
+                                        cublasComputeType_t compute,
+                                        cudaDataType_t scale) {
+  if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  return make(handle, Operation{.compute = compute});
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
+  return drop<Operation>(handle);
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(
+    cublasLtMatmulDesc_t handle, cublasLtMatmulDescAttributes_t attribute,
+    const void* from, size_t bytes) {
+  auto& operation = *reinterpret_cast<Operation*>(handle);
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSA)
+    return set(operation.transpose_a, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
+    return set(operation.transpose_b, from, bytes);
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* handle,
+                                          cudaDataType type, uint64_t rows,
+                                          uint64_t columns, int64_t leading) {
+  if (leading < static_cast<int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  return make(handle, Layout{.type = type,
+                             .rows = static_cast<int64_t>(rows),
+                             .columns = static_cast<int64_t>(columns),
+                             .leading = leading});
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
+  return drop<Layout>(handle);
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(
+    cublasLtMatrixLayout_t handle, cublasLtMatrixLayoutAttribute_t attribute,
+    const void* from, size_t bytes) {
+  auto& layout = *reinterpret_cast<Layout*>(handle);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+    return set(layout.batches, from, bytes);
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
+    return set(layout.batch_stride, from, bytes);
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(
+    cublasLtMatmulPreference_t* handle) {
+  return make(handle, Preference{});
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(
+    cublasLtMatmulPreference_t handle) {
+  return drop<Preference>(handle);
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t handle,
+    cublasLtMatmulPreferenceAttributes_t attribute, const void* from,
+    size_t bytes) {
+  auto& preference = *reinterpret_cast<Preference*>(handle);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return set(preference.workspace_bytes, from, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return set(preference.reduction_schemes, from, bytes);
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      return set(preference.alignment, from, bytes);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t out, cublasLtMatmulPreference_t preference,
+    int wanted, cublasLtMatmulHeuristicResult_t results[], int* found) {
+  *found = 0;
+  if (wanted < 1) return CUBLAS_STATUS_INVALID_VALUE;
+  const Layout &la = layout_of(a), &lb = layout_of(b), &lout = layout_of(out);
+  if (!fits(operation_of(operation), la, lb, lout))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const auto& wish = *reinterpret_cast<const Preference*>(preference);
+  const Algorithm chosen{
+      .shape = shape_of(operation_of(operation), la, lb, lout),
+      .workspace_bytes = wish.workspace_bytes / 2,
+      .alignment = wish.alignment};
+  results[0] = {};
+  std::memcpy(&results[0].algo, &chosen, sizeof chosen);
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  results[0].workspaceSize = chosen.workspace_bytes;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha,
+    const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+    cublasLtMatrixLayout_t b_layout, const void* beta, const void*,
+    cublasLtMatrixLayout_t, void* out, cublasLtMatrixLayout_t out_layout,
+    const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+    size_t workspace_bytes, cudaStream_t stream) {
+  const Layout &la = layout_of(a_layout), &lb = layout_of(b_layout),
+               &lout = layout_of(out_layout);
+  const Operation& what = operation_of(operation);
+  float one = 0, zero = 1;
+  std::memcpy(&one, alpha, sizeof one);
+  std::memcpy(&zero, beta, sizeof zero);
+  Algorithm chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (!live_handles().contains(handle) || one != 1 || zero != 0 ||
+      chosen.shape != shape_of(what, la, lb, lout) ||
+      workspace_bytes < chosen.workspace_bytes ||
+      fake_cuda_is_device_memory(reinterpret_cast<uint64_t>(workspace),
+                                 workspace_bytes) == 0 ||
+      !in_memory(la, a, chosen.alignment) ||
+      !in_memory(lb, b, chosen.alignment) ||
+      !in_memory(lout, out, chosen.alignment)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  auto product = std::make_unique<Product>();
+  product->spec = {.type = primitive_type(la.type),
+                   .lhs = view_of(la, what.transpose_a == CUBLAS_OP_T),
+                   .rhs = view_of(lb, what.transpose_b == CUBLAS_OP_T),
+                   .out = view_of(lout, false)};
+  const auto address = [](const void* data) {
+    return static_cast<std::byte*>(const_cast<void*>(data));
+  };
+  product->a = address(a);
+  product->b = address(b);
+  product->out = address(out);
+  const CUresult enqueued = fake_cuda_enqueue(
+      reinterpret_cast<CUstream>(stream), multiply, product.release(),
+      [](void* data) { delete static_cast<Product*>(data); });  // NOLINT
+  return enqueued == CUDA_SUCCESS ? CUBLAS_STATUS_SUCCESS
+                                  : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+}  // extern "C"

@@ -1,0 +1,145 @@
+// What is behind the fake driver: memory, streams, events, graphs, and the
+// scheduler that runs enqueued work late and in an adversarial order. One lock
+// for all; every member function expects it held.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fake {
+
+using Work = std::function<void()>;
+using Ready = std::function<bool()>;
+
+struct Node {
+  Work work;
+  Ready ready;  ///< Empty: at once.
+  std::set<size_t> dependencies;
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+  bool capturing = false;
+  bool invalid = false;  ///< Something was called that capture forbids.
+};
+
+struct EventState {
+  uint64_t recorded = 0;         ///< Times recorded so far.
+  uint64_t completed = 0;        ///< The latest recording that was reached.
+  int64_t time_ns = 0;           ///< When.
+  std::shared_ptr<Graph> graph;  ///< Recorded under capture,
+  std::set<size_t> tail;         ///< after these nodes.
+};
+
+/// A launched graph, partly run.
+struct Running {
+  std::shared_ptr<const Graph> graph;
+  std::set<size_t> done;
+};
+
+struct Operation {
+  Work work;                            ///< Runs it,
+  Ready ready;                          ///< once this holds; or
+  std::shared_ptr<EventState> records;  ///< completes `generation`; or
+  std::shared_ptr<EventState> waits;    ///< waits for it; or
+  std::shared_ptr<Running> launch;      ///< runs all nodes.
+  uint64_t generation = 0;
+};
+
+struct Stream {
+  std::deque<Operation> queue;
+  std::shared_ptr<Graph> capture;  ///< Set while captured.
+  bool is_origin = false;
+  std::set<size_t> tail;
+};
+
+struct Allocation {
+  uint64_t bytes = 0;
+  void* mapping = nullptr;
+  uint64_t mapping_bytes = 0;
+  bool on_device = true;
+  bool live = true;
+};
+
+class Device {
+ public:
+  static Device& get();
+  std::recursive_mutex mutex;
+
+  // Memory.
+  uint64_t allocate(uint64_t bytes, bool on_device);
+  bool release(uint64_t address, bool on_device);
+  /// Live memory of that kind covers the range; reports otherwise.
+  bool covers(uint64_t address, uint64_t bytes, bool on_device,
+              const char* what);
+
+  // Objects by handle. `kind` names what a handle must be.
+  void* add(const std::string& kind);
+  bool remove(void* handle, const std::string& kind);
+  bool is_live(void* handle, const std::string& kind);
+
+  Stream* stream(CUstream handle);  ///< Null and a report if there is none.
+  std::shared_ptr<EventState> event(CUevent handle);
+  void make_stream(void* handle);
+  void make_event(void* handle);
+
+  /// Appends work, or a node where the stream is captured.
+  void enqueue(Stream& stream, Work work, Ready ready = {});
+  void record(Stream& stream, const std::shared_ptr<EventState>& event);
+  CUresult wait(Stream& stream, const std::shared_ptr<EventState>& event);
+  void launch(Stream& stream, const std::shared_ptr<const Graph>& graph);
+  CUresult end_capture(Stream& origin, std::shared_ptr<Graph>* graph);
+  void invalidate_captures();
+  bool is_capturing() const;
+
+  /// Runs operations in a seeded order until `done`, letting other threads in
+  /// while all wait for another rank. False, with a report, when nothing can
+  /// run any more.
+  bool run_until(const std::function<bool()>& done);
+  /// Runs at most `count` operations.
+  void run_some(uint64_t count);
+  bool is_idle() const;
+
+  void report(const std::string& line);
+  int live_objects() const;
+
+  std::mt19937_64 random{0};
+  std::string misuse;
+  CUresult sticky = CUDA_SUCCESS;  ///< An error that no later call survives.
+  std::map<std::string, uint64_t> calls;
+  std::map<std::string, std::pair<uint64_t, CUresult>> failures;
+  std::map<void*, std::shared_ptr<Graph>> graphs;
+  std::map<void*, std::shared_ptr<const Graph>> executables;
+  std::map<void*, void*> modules;  ///< Handle -> library, or null.
+  int retained_contexts = 0;
+
+ private:
+  bool advance();
+  bool can_run(const Stream& stream) const;
+  bool waits_for_a_rank() const;
+  void run_one(Stream& stream);
+  std::vector<size_t> ready_nodes(const Running& running) const;
+  void run_node(Running& running);
+  void shuffle();
+
+  std::map<uint64_t, Allocation> memory_;       ///< By address.
+  std::map<void*, std::string> objects_;        ///< Live ones.
+  std::vector<std::unique_ptr<char>> handles_;  ///< Never given out twice.
+  std::map<void*, std::unique_ptr<Stream>> streams_;
+  std::map<void*, std::shared_ptr<EventState>> events_;
+  std::vector<Stream*> order_;  ///< Preference among streams, reshuffled.
+  int64_t clock_ns_ = 0;        ///< One microsecond for each operation.
+  bool newest_first_ = false;   ///< Preference among nodes of a graph.
+};
+
+}  // namespace fake
