@@ -36,7 +36,8 @@ class KinetoBlock {
 
   /// Calls `take(const KinetoEvent&)` for each event that is read for certain.
   /// Returns kAllRead, or the offset of the first event that must be read
-  /// another way. `block` needs 64 readable bytes behind it.
+  /// another way. `block` needs 64 readable bytes behind it,
+  /// the first of them zero.
   template <typename Take>
   size_t read(std::string_view block, Take&& take) {
     begin(block);

@@ -52,24 +52,34 @@ constexpr CategoryName kCategories[] = {
     {"mtia_workloadd", KinetoCategory::kMtia},
 };
 
-uint64_t hash_of(std::string_view text) {
-  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
-  uint64_t hash = text.size() * kOdd;
-  const auto mix = [&](uint64_t word) {
-    hash = (hash ^ word) * kOdd;
-    hash ^= hash >> 29;
-  };
-  size_t at = 0;
+uint64_t word_at(const char* place) {
   uint64_t word = 0;
-  for (; at + sizeof word <= text.size(); at += sizeof word) {
-    std::memcpy(&word, text.data() + at, sizeof word);
-    mix(word);
+  std::memcpy(&word, place, sizeof word);
+  return word;
+}
+
+/// Sixteen bytes at a time; the last ones may be taken twice.
+uint64_t hash_of(std::string_view text) {
+  __extension__ using Product = unsigned __int128;
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
+  constexpr size_t kWord = sizeof(uint64_t);
+  uint64_t hash = text.size() * kOdd;
+  const auto mix = [&](uint64_t low, uint64_t high) {
+    const Product product = Product{hash ^ low} * (kOdd ^ high);
+    hash =
+        static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+  };
+  const char* const end = text.data() + text.size();
+  for (; text.size() > 2 * kWord; text.remove_prefix(2 * kWord)) {
+    mix(word_at(text.data()), word_at(text.data() + kWord));
   }
-  word = 0;
-  if (at < text.size()) {
-    std::memcpy(&word, text.data() + at, text.size() - at);
+  if (text.size() >= kWord) {
+    mix(word_at(text.data()), word_at(end - kWord));
+  } else {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data(), text.size());
+    mix(word, 0);
   }
-  mix(word);
   return hash;
 }
 

@@ -9,6 +9,11 @@
 namespace reprise {
 namespace {
 
+/// Events that are sorted and encoded together: few enough for the second
+/// cache.
+constexpr size_t kSpoolSegmentRecords = size_t{1} << 13;
+static_assert(kSpoolSegmentRecords <= kSegmentRecords);
+
 /// 73 years: a base and a time together stay far from 64 bits.
 constexpr int64_t kLatestBaseNs = int64_t{1} << 61;
 constexpr int64_t kLatestNs = int64_t{1} << 62;
@@ -126,7 +131,7 @@ void TraceSpool::add(const Event& event) {
     added.start_ns = within(event.start_ns, kLatestNs);
     added.end_ns = within(event.end_ns, kLatestNs);
   }
-  if (state.events.size() == kSegmentRecords) state.flush();
+  if (state.events.size() == kSpoolSegmentRecords) state.flush();
 }
 
 void TraceSpool::add_step(const StepMark& step) {
