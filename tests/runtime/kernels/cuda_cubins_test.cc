@@ -1,0 +1,80 @@
+// NVRTC compiles every kernel of every shipped program for the GPUs of three
+// generations, and none of them spills registers. Needs NVRTC, no GPU.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "runtime/cuda/cubins.h"
+#include "runtime/cuda/nvrtc.h"
+#include "tests/runtime/kernels/cuda_program_kernels.h"
+
+namespace reprise {
+namespace {
+
+class CubinsOfPrograms : public testing::TestWithParam<int> {};
+
+TEST_P(CubinsOfPrograms, EveryKernelOfEveryProgramCompilesWithoutSpills) {
+  static const std::vector<Kernel> kernels = program_kernels();
+  ASSERT_GT(kernels.size(), 200u);
+  // An empty cache: what a cache holds has no log.
+  std::string directory =
+      std::filesystem::temp_directory_path() / "reprise_cubins_XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const Result<Cubins> cubins =
+      compile_cubins(kernels, GetParam(), {.cache_directory = directory});
+  ASSERT_TRUE(cubins) << cubins.error().message;
+  size_t launches = 0;
+  std::set<std::string> entries;
+  for (const CubinKernel& kernel : cubins->kernels) {
+    ASSERT_FALSE(kernel.launches.empty());
+    for (const CubinLaunch& launch : kernel.launches) {
+      EXPECT_NE(cubins->images[kernel.image].find(launch.entry),
+                std::string::npos);
+      EXPECT_LE(launch.block_threads, 1024u);
+      entries.insert(launch.entry);
+    }
+    launches += kernel.launches.size();
+  }
+  for (const std::string& image : cubins->images)
+    EXPECT_EQ(image.substr(0, 4),
+              "\x7f"
+              "ELF");
+  // ptxas speaks of each entry once.
+  EXPECT_EQ(cubins->resources.size(), entries.size());
+  int64_t most = 0;
+  for (const CubinResources& entry : cubins->resources) {
+    EXPECT_EQ(entry.spill_store_bytes, 0) << entry.entry;
+    EXPECT_EQ(entry.spill_load_bytes, 0) << entry.entry;
+    EXPECT_GT(entry.registers, 0) << entry.entry;
+    most = std::max(most, entry.registers);
+  }
+  RecordProperty("kernels", cubins->compiled);
+  RecordProperty("launches", static_cast<int>(launches));
+  RecordProperty("most_registers", static_cast<int>(most));
+  // Again: all from the cache, the same images.
+  const Result<Cubins> again =
+      compile_cubins(kernels, GetParam(), {.cache_directory = directory});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->compiled, 0);
+  EXPECT_EQ(again->images, cubins->images);
+  std::filesystem::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, CubinsOfPrograms,
+                         testing::Values(80, 90, 100));
+
+}  // namespace
+}  // namespace reprise
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (const auto nvrtc = reprise::Nvrtc::open(""); !nvrtc) {
+    std::printf("skipped: %s\n", nvrtc.error().message.c_str());
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,54 @@
+#include "tests/runtime/kernels/cuda_program_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/file.h"
+#include "data/hlo/hlo.h"
+#include "data/schedule/schedule.h"
+#include "optimizer/optimize.h"
+#include "tests/optimizer/synthetic_costs.h"
+#include "tests/testing/random_plan.h"
+
+namespace reprise {
+
+std::vector<Kernel> program_kernels() {
+  std::vector<Kernel> kernels;
+  std::set<std::string> seen;
+  const auto add = [&](const Module& module, const Plan& plan) {
+    const Result<Schedule> schedule = lower_schedule(module, plan);
+    ASSERT_TRUE(schedule) << schedule.error().message;
+    for (const Kernel& kernel : schedule->kernels) {
+      if (seen.insert(kernel_key(kernel)).second) kernels.push_back(kernel);
+    }
+  };
+  for (const auto& [name, ranks] : {std::pair{"mlp.1", 1},
+                                    {"mlp.2", 2},
+                                    {"mlp.4", 4},
+                                    {"gpt.1", 1},
+                                    {"gpt.2", 2},
+                                    {"gpt.4", 4}}) {
+    const std::string path =
+        std::string(REPRISE_SOURCE_DIR) + "/data/programs/" + name + ".hlo";
+    const Result<std::string> text = read_file(path);
+    EXPECT_TRUE(text) << path;
+    if (!text) continue;
+    const Result<Module> parsed = parse_hlo(*text, path);
+    EXPECT_TRUE(parsed) << parsed.error().message;
+    const Result<Module> module = inline_calls(*parsed);
+    EXPECT_TRUE(module) << module.error().message;
+    if (!module) continue;
+    add(*module, identity_plan(*module, ranks));
+    add(*module, random_valid_plan(*module, 1, ranks));
+    for (const char* baseline : {"xla", "ddp+fusion"}) {
+      const Result<Plan> plan =
+          baseline_plan(baseline, *module, ranks, synthetic_costs());
+      EXPECT_TRUE(plan) << plan.error().message;
+      if (plan) add(*module, *plan);
+    }
+  }
+  return kernels;
+}
+
+}  // namespace reprise

@@ -1,0 +1,97 @@
+// Every kernel of every shipped program, printed for a GPU, computes bit for
+// bit what the interpreter computes, whichever order threads run in.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "runtime/kernels/interpreter.h"
+#include "runtime/kernels/print_cuda_stages.h"
+#include "tests/runtime/kernels/cuda_program_kernels.h"
+#include "tests/runtime/kernels/cuda_twin.h"
+
+namespace reprise {
+namespace {
+
+using Bytes = std::vector<char>;
+
+/// Floats around 0, whole numbers from -1 to 60 (rows of a table of 62, and
+/// what misses it), preds.
+Bytes random_bytes(const KernelArgument& argument, std::mt19937_64& generator) {
+  Bytes bytes(static_cast<size_t>(argument.elements *
+                                  primitive_type_bits(argument.type) / 8));
+  if (argument.is_output) {
+    bytes.assign(bytes.size(), 0x7f);
+  } else if (argument.type == PrimitiveType::kF32) {
+    std::normal_distribution<float> normal;
+    for (size_t i = 0; i < bytes.size(); i += 4) {
+      const float value = normal(generator);
+      std::memcpy(&bytes[i], &value, 4);
+    }
+  } else if (argument.type == PrimitiveType::kS32) {
+    for (size_t i = 0; i < bytes.size(); i += 4) {
+      const int32_t value = static_cast<int32_t>(generator() % 62) - 1;
+      std::memcpy(&bytes[i], &value, 4);
+    }
+  } else if (argument.type == PrimitiveType::kPred) {
+    for (char& byte : bytes) byte = static_cast<char>(generator() & 1);
+  } else {
+    for (char& byte : bytes) byte = static_cast<char>(generator() % 64);
+  }
+  return bytes;
+}
+
+std::vector<void*> pointers_to(std::vector<Bytes>& memory) {
+  std::vector<void*> pointers;
+  for (Bytes& bytes : memory) pointers.push_back(bytes.data());
+  return pointers;
+}
+
+void expect_same(const std::vector<Kernel>& kernels, const CudaTwins& twins) {
+  std::mt19937_64 generator(5);
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    std::vector<Bytes> want;
+    for (const KernelArgument& argument : kernels[k].arguments)
+      want.push_back(random_bytes(argument, generator));
+    std::vector<Bytes> got = want;
+    interpret_kernel(kernels[k], pointers_to(want).data(), 0,
+                     outer_extent(kernels[k]));
+    twins.run(k, pointers_to(got));
+    for (size_t a = 0; a < want.size(); ++a) {
+      // No argument of these kernels yields a NaN: bytes compare.
+      ASSERT_EQ(want[a], got[a]) << "argument " << a << "\n"
+                                 << kernel_text(kernels[k]);
+    }
+  }
+}
+
+TEST(CudaPrograms, TwinsOfEveryKernelComputeWhatTheInterpreterComputes) {
+  const std::vector<Kernel> kernels = program_kernels();
+  ASSERT_GT(kernels.size(), 200u);
+  std::map<StageMapping, int> mappings;
+  size_t launches = 0;
+  for (const Kernel& kernel : kernels) {
+    const CudaPlan plan = plan_cuda_stages(kernel);
+    launches += plan.stages.size();
+    for (const CudaStage& stage : plan.stages) ++mappings[stage.mapping];
+  }
+  for (const auto& [mapping, count] : mappings)
+    RecordProperty("mapping" + std::to_string(static_cast<int>(mapping)),
+                   count);
+  RecordProperty("kernels", static_cast<int>(kernels.size()));
+  RecordProperty("launches", static_cast<int>(launches));
+  // The programs' reductions need every mapping but the last resort.
+  EXPECT_GT(mappings[StageMapping::kMap], 100);
+  EXPECT_GT(mappings[StageMapping::kRows], 0);
+  EXPECT_GT(mappings[StageMapping::kBlocks], 0);
+  EXPECT_GT(mappings[StageMapping::kOrdered], 0);
+  EXPECT_GT(mappings[StageMapping::kTiled], 0);
+  EXPECT_EQ(mappings[StageMapping::kSerial], 0);
+  const Result<CudaTwins> twins = CudaTwins::make(kernels);
+  ASSERT_TRUE(twins) << twins.error().message;
+  expect_same(kernels, *twins);
+}
+
+}  // namespace
+}  // namespace reprise
