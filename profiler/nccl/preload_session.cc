@@ -88,17 +88,21 @@ bool PreloadSession::yield() {
 }
 
 ProcessRecorder* PreloadSession::recorder() {
-  if (role_.load(std::memory_order_acquire) == Role::kUndecided) {
-    const std::lock_guard lock(start_mutex_);
-    Role role = Role::kUndecided;
-    if (role_.compare_exchange_strong(role, Role::kRecords)) {
-      ProcessRecorder::Options options;
-      options.directory = directory_;
-      options.source = "nccl";
-      recorder_.store(ProcessRecorder::start(options).release());
-    }
-  }
+  const Role role = role_.load(std::memory_order_acquire);
+  if (role == Role::kUndecided || role == Role::kStarts) start();
   return recorder_.load(std::memory_order_acquire);
+}
+
+// The first calls of several threads wait for the one that starts.
+void PreloadSession::start() {
+  const std::lock_guard lock(start_mutex_);
+  Role role = Role::kUndecided;
+  if (!role_.compare_exchange_strong(role, Role::kStarts)) return;
+  ProcessRecorder::Options options;
+  options.directory = directory_;
+  options.source = "nccl";
+  recorder_.store(ProcessRecorder::start(options).release());
+  role_.store(Role::kRecords, std::memory_order_release);
 }
 
 // A communicator made where we could not see it has a name of its own: its

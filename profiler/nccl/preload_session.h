@@ -59,11 +59,12 @@ class PreloadSession {
   explicit PreloadSession(const char* directory) : directory_(directory) {}
   /// Null when the plugin records, or nothing can be.
   ProcessRecorder* recorder();
+  void start();
   PreloadCommunicator* communicator_of(void* handle);
   uint32_t info_of(const PreloadCall& call, PreloadCommunicator* communicator,
                    ProcessRecorder& recorder);
 
-  enum class Role { kUndecided, kRecords, kYielded };
+  enum class Role { kUndecided, kStarts, kRecords, kYielded };
   const std::string directory_;
   std::atomic<Role> role_{Role::kUndecided};
   std::mutex start_mutex_;

@@ -1,7 +1,7 @@
 // A libnccl.so.2 for tests: NCCL's entry points with real arithmetic between
-// threads or processes of one host. Device memory is the caller's memory. A
-// stream is the driver's: where one is loaded (a fake one too), work goes to
-// its queue by cuLaunchHostFunc; without one it is done at once.
+// threads or processes of one host. Device memory is host memory. Where the
+// fake driver is loaded, work goes to its streams and graphs; without it, it is
+// done at once.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/profiler/fake_nccl/numbers.h"
 #include "tests/profiler/fake_nccl/plugin.h"
 #include "tests/profiler/fake_nccl/work.h"
 
@@ -84,29 +85,46 @@ void run(const std::vector<Work>& works) {
   }
 }
 
-using HostFunction = void (*)(void*);
-using LaunchHostFunction = int (*)(void*, HostFunction, void*);
+using Task = std::vector<Work>;
+void run_task(void* task) { run(*static_cast<Task*>(task)); }
+void destroy_task(void* task) { delete static_cast<Task*>(task); }
 
-LaunchHostFunction driver_queue() {
+template <typename Function>
+Function* driver_function(const char* name) {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   return driver == nullptr ? nullptr
-                           : reinterpret_cast<LaunchHostFunction>(
-                                 ::dlsym(driver, "cuLaunchHostFunc"));
+                           : reinterpret_cast<Function*>(::dlsym(driver, name));
 }
 
-/// Work in a stream's queue may run again (a graph), so it is never freed.
-int enqueue(std::vector<Work> works) {
-  const LaunchHostFunction launch = driver_queue();
-  if (launch == nullptr) {
+/// The fake driver knows its memory.
+bool are_on_device(const Task& works) {
+  using Knows = int(uint64_t, uint64_t);
+  const auto knows = driver_function<Knows>("fake_cuda_is_device_memory");
+  if (knows == nullptr) return true;
+  for (const Work& work : works) {
+    const size_t bytes = work.count * element_bytes(work.data_type);
+    for (const void* at : {work.send, static_cast<const void*>(work.receive)}) {
+      if (at != nullptr && !knows(reinterpret_cast<uint64_t>(at), bytes)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// As a kernel would be; under capture a node of the graph, which may run many
+/// times.
+int enqueue(Task works) {
+  using Enqueue = int(void*, void (*)(void*), void*, void (*)(void*));
+  const auto enqueue_kernel = driver_function<Enqueue>("fake_cuda_enqueue");
+  if (!are_on_device(works)) return kInvalidArgument;
+  if (enqueue_kernel == nullptr) {
     run(works);
     return 0;
   }
   void* stream = works[0].stream;
-  auto* kept = new std::vector<Work>(std::move(works));
-  return launch(
-      stream,
-      [](void* queued) { run(*static_cast<std::vector<Work>*>(queued)); },
-      kept);
+  auto* task = new Task(std::move(works));
+  return enqueue_kernel(stream, run_task, task, destroy_task);
 }
 
 /// All calls of a group, each communicator's in a thread of its own where there
