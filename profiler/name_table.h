@@ -14,8 +14,8 @@ namespace reprise {
 class NameTable {
  public:
   static constexpr size_t kMaximumTextBytes = 4096;
-  static constexpr uint32_t kMaximumNames = 1 << 17;
-  static constexpr size_t kMaximumBytes = size_t{1} << 26;  ///< Of all texts.
+  static constexpr uint32_t kMaximumNames = 1 << 20;
+  static constexpr size_t kMaximumBytes = size_t{1} << 27;  ///< Of all texts.
 
   /// is_valid() is false without memory.
   NameTable();

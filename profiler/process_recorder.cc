@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -27,6 +28,7 @@ using std::chrono_literals::operator""s;
 constexpr size_t kBatch = 4096;
 /// How long the end of a process may wait for a drain that hangs.
 constexpr auto kPatience = 2s;
+constexpr int64_t kQuickPatienceNs = 200'000'000;
 /// Recorders of one library that live at once.
 constexpr size_t kMaximumRecorders = 16;
 
@@ -61,7 +63,8 @@ struct ProcessRecorder::State {
   void drain_ring();
   void write_notes();
   std::string end_json();
-  bool stop_writer();
+  void write_end(std::string_view json);
+  bool stop_writer(int64_t patience_ns);
   bool is_drainer() const {
     return drainer.load(std::memory_order_relaxed) == thread_id();
   }
@@ -82,10 +85,12 @@ struct ProcessRecorder::State {
   std::atomic<bool> is_recording{true};
   std::atomic<bool> is_forked{false};  ///< This is the child: no writer here.
   std::atomic<uint64_t> ring_full{0};
+  std::atomic<uint64_t> names_full{0};
 
   std::atomic<bool> has_writer{false};
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> is_finishing{false};
+  std::atomic<bool> writer_ends{false};  ///< The writer writes the end.
   pthread_t writer{};
   bool is_joinable = false;
   sem_t wakeups{};
@@ -191,7 +196,10 @@ bool ProcessRecorder::is_recording() const {
 }
 
 uint32_t ProcessRecorder::string_id(std::string_view text) try {
-  return is_recording() ? state_->names.id(text) : 0;
+  if (!is_recording() || text.empty()) return 0;
+  const uint32_t id = state_->names.id(text);
+  if (id == 0) state_->names_full.fetch_add(1, std::memory_order_relaxed);
+  return id;
 } catch (...) {
   return 0;
 }
@@ -250,12 +258,16 @@ void ProcessRecorder::wake() { ::sem_post(&state_->wakeups); }
 
 void ProcessRecorder::State::run_writer() try {
   ::pthread_setname_np(::pthread_self(), "reprise-writer");
-  while (!is_stopping.load()) {
+  for (bool is_last = false; !is_last;) {
     const timespec until = from_now(CLOCK_MONOTONIC, options.drain_period_ns);
     ::sem_clockwait(&wakeups, CLOCK_MONOTONIC, &until);
+    is_last = is_stopping.load();
     const std::lock_guard lock(drain_mutex);
     if (is_recording.load()) drain();
   }
+  if (!writer_ends.load()) return;
+  const std::lock_guard lock(drain_mutex);
+  write_end(end_json());
 } catch (...) {
   is_recording.store(false);
 }
@@ -303,13 +315,12 @@ void ProcessRecorder::flush() try {
 }
 
 /// True when no writer is left.
-bool ProcessRecorder::State::stop_writer() {
+bool ProcessRecorder::State::stop_writer(int64_t patience_ns) {
   is_stopping.store(true);
   has_writer.store(true);  // None starts any more.
   if (!is_joinable) return true;
   ::sem_post(&wakeups);
-  const timespec until =
-      from_now(CLOCK_MONOTONIC, std::chrono::nanoseconds(kPatience).count());
+  const timespec until = from_now(CLOCK_MONOTONIC, patience_ns);
   if (::pthread_clockjoin_np(writer, nullptr, CLOCK_MONOTONIC, &until) != 0) {
     return false;
   }
@@ -324,6 +335,9 @@ std::string ProcessRecorder::State::end_json() {
   if (const uint64_t count = ring_full.load(); count > 0) {
     lost["ring full"] += count;
   }
+  if (const uint64_t count = names_full.load(); count > 0) {
+    lost["name without room"] += count;
+  }
   for (const auto& [reason, count] : lost) {
     if (json.back() != '{') json += ',';
     json += json_quoted(reason) + ":" + std::to_string(count);
@@ -331,16 +345,43 @@ std::string ProcessRecorder::State::end_json() {
   return json + "}}";
 }
 
+void ProcessRecorder::State::write_end(std::string_view json) {
+  is_recording.store(false);
+  file.append(ProcessSegment::kEnd, json);
+  file.close();
+}
+
 void ProcessRecorder::finish() try {
   if (!is_recording() || !state_->is_own_process()) return;
-  if (state_->is_finishing.exchange(true) || !state_->stop_writer()) return;
+  constexpr int64_t kPatienceNs = std::chrono::nanoseconds(kPatience).count();
+  if (state_->is_finishing.exchange(true) ||
+      !state_->stop_writer(kPatienceNs)) {
+    return;
+  }
   const std::unique_lock lock(state_->drain_mutex, kPatience);
   if (!lock.owns_lock()) return;
   state_->drain();
-  state_->is_recording.store(false);
-  state_->file.append(ProcessSegment::kEnd, state_->end_json());
-  state_->file.close();
+  state_->write_end(state_->end_json());
 } catch (...) {
+}
+
+void ProcessRecorder::finish_quickly() {
+  // A vfork's child shares this memory: it may not even mark it.
+  if (!is_recording() || ::getpid() != state_->process) return;
+  if (state_->is_finishing.exchange(true)) return;
+  if (state_->is_joinable) {
+    state_->writer_ends.store(true);
+    state_->stop_writer(kQuickPatienceNs);
+    return;
+  }
+  // Nothing was recorded, so nothing was lost, and nothing is allocated here.
+  if (!state_->drain_mutex.try_lock()) return;
+  std::array<char, 64> json{};
+  const int size =
+      std::snprintf(json.data(), json.size(), "{\"end_ns\":%lld,\"lost\":{}}",
+                    static_cast<long long>(now_ns()));
+  state_->write_end({json.data(), static_cast<size_t>(size)});
+  state_->drain_mutex.unlock();
 }
 
 }  // namespace reprise

@@ -72,6 +72,10 @@ class ProcessRecorder {
   void flush();
   /// Flushes, writes the end segment and closes. Later calls do nothing.
   void finish();
+  /// As finish, in a process that ends at once (_exit): may be called in a
+  /// signal handler and in the child of a vfork, where it touches nothing, and
+  /// waits for the writer 200 ms at most.
+  void finish_quickly();
   /// False after `finish` and in the child of a fork.
   bool is_recording() const;
 

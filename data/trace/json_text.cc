@@ -1,9 +1,7 @@
 #include "data/trace/json_text.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
-#include <iterator>
+#include <cstddef>
+#include <cstdint>
 
 namespace reprise {
 namespace {
@@ -42,18 +40,16 @@ std::string json_quoted(std::string_view text) {
       quoted += '\\';
       quoted += front;
     } else if (static_cast<uint8_t>(front) < 0x20 || front == 0x7f) {
-      fmt::format_to(std::back_inserter(quoted), "\\u{:04x}",
-                     static_cast<unsigned>(front));
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      quoted += "\\u00";
+      quoted += kDigits[static_cast<uint8_t>(front) >> 4];
+      quoted += kDigits[static_cast<uint8_t>(front) & 0x0f];
     } else {
       quoted += text.substr(0, count);
     }
     text.remove_prefix(count == 0 ? 1 : count);
   }
   return quoted + '"';
-}
-
-std::string json_number(double value) {
-  return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
 }  // namespace reprise

@@ -1,0 +1,44 @@
+// The buffers that CUPTI fills with activity records, and their way to the
+// writer: CUPTI's threads and the application's ask for empty ones and return
+// full ones without a lock; one thread takes the full ones and gives them back
+// empty and zeroed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::cupti {
+
+class ActivityBuffers {
+ public:
+  /// About 4,800 kernels; CUPTI holds one or more for each thread.
+  static constexpr size_t kBufferBytes = size_t{1} << 20;
+  /// Beyond them CUPTI drops records, and counts that.
+  static constexpr uint32_t kMaximumBuffers = 256;
+
+  /// A full buffer; `next` is the one completed after it.
+  struct Full {
+    uint8_t* bytes = nullptr;
+    size_t valid_bytes = 0;
+    Full* next = nullptr;
+  };
+
+  /// An empty, zeroed buffer of kBufferBytes, 8-byte aligned; null when all
+  /// are in use.
+  uint8_t* request();
+  /// Hands over a buffer that `request` gave.
+  void complete(uint8_t* buffer, size_t valid_bytes);
+  /// Takes all full buffers, the one completed first in front.
+  Full* take_full();
+  /// Gives back a buffer of `take_full`.
+  void recycle(Full* full);
+
+ private:
+  std::atomic<Full*> full_{nullptr};  ///< The last completed one in front.
+  std::array<std::atomic<uint8_t*>, kMaximumBuffers> empty_{};
+  std::atomic<uint32_t> made_{0};
+};
+
+}  // namespace reprise::cupti

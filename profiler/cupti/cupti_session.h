@@ -1,0 +1,84 @@
+// CUPTI's side of the injection library: subscribes, hands full buffers to the
+// decoder, names the nodes of graphs, and switches recording on and off. One
+// per process, for its whole life: CUPTI is never finalized, since tearing it
+// down under CUDA graphs crashes drivers before 12.6.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "profiler/cupti/activity_buffers.h"
+#include "profiler/cupti/cupti_library.h"
+#include "profiler/cupti/record_decoder.h"
+#include "profiler/process_recorder.h"
+
+namespace reprise::cupti {
+
+class Session {
+ public:
+  /// What the session asks of the rest of the library, from any thread.
+  struct Hooks {
+    ProcessRecorder* (*recorder)();  ///< Null when nothing is recorded.
+    int64_t (*active_unit)();        ///< Of the calling thread; -1 without.
+    uint32_t (*active_range)();      ///< Name of its innermost NVTX range.
+    void (*profiler_range)(bool starts);  ///< cudaProfilerStart, …Stop.
+    bool wants_profiler_range = false;
+  };
+
+  /// Finds CUPTI and subscribes. Null, with the reason as the shard's note
+  /// "cupti", when there is none, no driver, or another tool holds it.
+  /// Requires: at most one call in the life of a process.
+  static Session* start(const Hooks& hooks);
+
+  /// Switches the recorded kinds; nothing is torn down.
+  void set_enabled(bool is_enabled);
+  /// Decodes what CUPTI has completed. Requires: one caller at a time.
+  void collect(ProcessRecorder& recorder);
+  /// Asks CUPTI for what it holds; `is_last` also for what is not complete.
+  void flush(bool is_last);
+  void push_unit(int64_t unit);
+  void pop_unit();
+
+ private:
+  explicit Session(const Hooks& hooks, Library library)
+      : hooks_(hooks), library_(std::move(library)) {}
+  bool subscribe(ProcessRecorder& recorder);
+  void set_up_activity(ProcessRecorder& recorder);
+  void set_up_callbacks();
+  std::string describe(Result result) const;
+  void switch_kinds(bool is_enabled, std::string* refused);
+  void switch_calls(bool is_enabled);
+
+  static void on_callback(void* user, uint32_t domain, uint32_t id,
+                          const void* data);
+  static void on_request(uint8_t** buffer, size_t* size, size_t* most_records);
+  static void on_complete(void* context, uint32_t stream, uint8_t* buffer,
+                          size_t size, size_t valid_size);
+  void on_graph_node(bool is_clone, const GraphData& graph);
+  void on_context(void* context);
+  void on_api(bool is_runtime, uint32_t id, const ApiCallback& call);
+
+  /// Contexts seen; more of them than this go without a device.
+  static constexpr size_t kMaximumContexts = 64;
+
+  Hooks hooks_;
+  Library library_;
+  uint32_t version_ = 0;
+  void* subscriber_ = nullptr;
+  ActivityBuffers buffers_;
+  std::unique_ptr<RecordDecoder> decoder_;
+  std::atomic<uint64_t> dropped_{0};
+  std::atomic<bool> is_last_{false};
+  std::atomic<bool> wants_flush_{false};
+  /// Context << 32 | device + 1; 0 is empty.
+  std::array<std::atomic<uint64_t>, kMaximumContexts> contexts_{};
+  std::mutex switch_mutex_;
+  bool is_enabled_ = false;  ///< Under switch_mutex_.
+  bool has_switched_ = false;
+};
+
+}  // namespace reprise::cupti

@@ -1,0 +1,104 @@
+// CUPTI's C interface as far as it is used, declared anew: the library must
+// build without NVIDIA's toolkit and find CUPTI at run time. Values and layouts
+// are those of cupti_activity.h, cupti_activity_deprecated.h,
+// cupti_callbacks.h and cupti_result.h of CUDA 12.0 to 13.0; a test holds them
+// against these headers where they are installed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::cupti {
+
+using Result = int32_t;  ///< CUptiResult.
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kMultipleSubscribers = 39;
+inline constexpr Result kUnknownError = 999;  ///< No driver, among others.
+
+enum ActivityKind : uint32_t {
+  kMemcpy = 1,
+  kMemset = 2,
+  kDriver = 4,
+  kRuntime = 5,
+  kConcurrentKernel = 10,
+  kOverhead = 17,
+  kMemcpyPeer = 22,
+  kCudaEvent = 36,
+  kSynchronization = 38,
+  kExternalCorrelation = 39,
+};
+
+enum CallbackDomain : uint32_t {
+  kDriverApi = 1,
+  kRuntimeApi = 2,
+  kResource = 3,
+};
+
+enum ResourceCallback : uint32_t {
+  kContextCreated = 1,
+  kGraphNodeCreated = 13,
+  kGraphNodeCloned = 20,
+};
+
+inline constexpr uint32_t kApiEnter = 0;
+inline constexpr uint32_t kApiExit = 1;
+inline constexpr uint32_t kFlushForced = 1;
+inline constexpr uint32_t kSystemThreadIds = 1;
+inline constexpr uint32_t kCustomCorrelation = 3;  ///< KIND_CUSTOM0.
+inline constexpr uint32_t kNoId = 0xffffffffU;     ///< Of a stream, an event.
+inline constexpr uint32_t kThreadObject = 2;
+inline constexpr uint32_t kZeroedOutBuffers = 5;  ///< Attribute, uint8_t.
+
+/// First version whose synchronization and event records carry a
+/// cudaEventSyncId: 26, of CUDA 12.8.
+inline constexpr uint32_t kEventSyncIdVersion = 26;
+/// Oldest version whose records these are: 19, of CUDA 12.0.
+inline constexpr uint32_t kOldestVersion = 19;
+/// Version whose overhead records are known to own memory: CUDA 13.0.
+inline constexpr uint32_t kOverheadDataVersion = 130000;
+
+/// CUpti_SubscriberParams.
+struct SubscriberParams {
+  size_t struct_size;
+  const char* name;
+  char* old_name;
+  size_t old_name_size;
+};
+static_assert(sizeof(SubscriberParams) == 32);
+
+/// The start of CUpti_CallbackData.
+struct ApiCallback {
+  uint32_t site;  ///< kApiEnter, kApiExit.
+};
+
+/// CUpti_ResourceData.
+struct ResourceData {
+  void* context;
+  void* handle;
+  void* descriptor;  ///< Of a graph's node: GraphData.
+};
+static_assert(sizeof(ResourceData) == 24);
+
+/// CUpti_GraphData.
+struct GraphData {
+  void* graph;
+  void* original_graph;
+  void* node;
+  void* original_node;
+  uint32_t node_type;
+  void* dependency;
+  void* graph_exec;
+};
+static_assert(sizeof(GraphData) == 56);
+
+extern "C" {
+using Callback = void (*)(void* user, uint32_t domain, uint32_t id,
+                          const void* data);
+using RequestBuffer = void (*)(uint8_t** buffer, size_t* size,
+                               size_t* most_records);
+using CompleteBuffer = void (*)(void* context, uint32_t stream, uint8_t* buffer,
+                                size_t size, size_t valid_size);
+using Timestamp = uint64_t (*)();
+}
+
+}  // namespace reprise::cupti

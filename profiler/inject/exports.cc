@@ -1,0 +1,58 @@
+// What the injection library shows to others: the driver's and NVTX's entry
+// points, and what our trainer calls on a GPU. exports.map hides the rest.
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "profiler/inject/injection.h"
+#include "profiler/nvtx/nvtx_callbacks.h"
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+/// Called by the driver in cuInit (CUDA_INJECTION64_PATH). 1: all is well.
+int InitializeInjection() {
+  try {
+    reprise::inject::start_cuda();
+  } catch (...) {
+    // Without device records; the host goes on.
+  }
+  return 1;
+}
+
+/// Called by each NVTX instance at its first range (NVTX_INJECTION64_PATH). 0:
+/// NVTX is off, its calls cost nothing.
+int InitializeInjectionNvtx2(reprise::nvtx::GetExportTable get_export_table) {
+  if (reprise::inject::recorder() == nullptr) return 0;
+  return reprise::nvtx::install(get_export_table) ? 1 : 0;
+}
+
+/// Work that this thread launches until the matching pop belongs to `unit`;
+/// under graph capture, so do the nodes that it creates.
+void reprise_push_unit(int64_t unit) { reprise::inject::push_unit(unit); }
+void reprise_pop_unit(void) { reprise::inject::pop_unit(); }
+
+/// A training step has ended. Times of CLOCK_MONOTONIC in ns.
+void reprise_mark_step(int32_t step, int32_t warmup, int64_t start_ns,
+                       int64_t end_ns) {
+  reprise::inject::mark_step(step, warmup != 0, start_ns, end_ns);
+}
+
+/// Hands everything recorded so far to the file. Call it when the device is
+/// idle.
+void reprise_flush(void) { reprise::inject::flush(); }
+
+/// In front of libc's, for programs that end without their exit handlers: many
+/// shells do, and workers that Python forks.
+[[noreturn]] void _exit(int status) {
+  reprise::inject::finish_quickly();
+  while (true) ::syscall(SYS_exit_group, status);
+}
+[[noreturn]] void _Exit(int status) noexcept {
+  reprise::inject::finish_quickly();
+  while (true) ::syscall(SYS_exit_group, status);
+}
+}
+#pragma GCC visibility pop

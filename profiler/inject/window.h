@@ -1,0 +1,58 @@
+// Which part of a run is recorded: all of it, steps A to B - 1, or what lies
+// between cudaProfilerStart and cudaProfilerStop. Threads: any.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace reprise::inject {
+
+/// The number of a range that marks a training step: "ProfilerStep#3",
+/// "step 3", "Iteration: 3"; with `chosen` not empty, of the ranges that start
+/// with it instead: "epoch 3" and "epoch" (0 then) for "epoch".
+std::optional<int64_t> step_number(std::string_view range,
+                                   std::string_view chosen);
+
+class Window {
+ public:
+  enum class Mode { kAll, kSteps, kProfilerApi };
+
+  /// From REPRISE_PROFILE_WINDOW ("api"), REPRISE_PROFILE_STEPS ("A:B", an
+  /// empty side is open) and REPRISE_PROFILE_RANGE; kAll where they are unset
+  /// or say nothing that can be read.
+  void read_environment();
+
+  Mode mode() const { return mode_; }
+  bool is_open() const { return is_open_.load(std::memory_order_relaxed); }
+  /// Steps are told apart by NVTX ranges only until somebody marks them.
+  bool takes_ranges() const {
+    return mode_ == Mode::kSteps && !has_marks_.load(std::memory_order_relaxed);
+  }
+  const std::string& chosen_range() const { return chosen_range_; }
+
+  /// Each returns true when the window has opened or closed by it.
+  bool begin_step(int64_t step);  ///< An NVTX range of this number starts.
+  bool end_step(int64_t step);    ///< … has ended.
+  bool mark_step(int64_t step);   ///< The program says: this step has ended.
+  bool profiler_range(bool starts);
+
+  /// The number of a range of `name`, counted where it has none of its own;
+  /// none when it marks no step.
+  std::optional<int64_t> number_of(std::string_view name);
+
+ private:
+  bool set_open(bool is_open);
+  bool holds(int64_t step) const { return step >= first_ && step < end_; }
+
+  Mode mode_ = Mode::kAll;
+  int64_t first_ = 0, end_ = 0;
+  std::string chosen_range_;
+  std::atomic<int64_t> unnumbered_{0};  ///< Ranges of the chosen name.
+  std::atomic<bool> has_marks_{false};
+  std::atomic<bool> is_open_{true};
+};
+
+}  // namespace reprise::inject

@@ -1,0 +1,136 @@
+// A host program for the injection library: does what the driver does
+// (InitializeInjection) over the fake CUPTI, then plays the scenario that its
+// first argument names. Ends with status 7, or 8 when the library misused
+// CUPTI.
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/profiler/inject/fake_cupti_script.h"
+
+namespace {
+
+using reprise::fake::Activity;
+using reprise::fake::Round;
+
+void* cupti = nullptr;
+void* injection = nullptr;
+
+template <typename Function>
+Function* in_cupti(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(cupti, name));
+}
+template <typename Function>
+Function* in_injection(const char* name) {
+  auto* function = reinterpret_cast<Function*>(::dlsym(injection, name));
+  if (function == nullptr) std::abort();
+  return function;
+}
+
+void play_records() {
+  in_cupti<void(uint32_t, uint32_t)>("fake_cupti_context")(1, 0);
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < reprise::fake::kThreads; ++thread) {
+    threads.emplace_back([=] {
+      for (uint32_t round = 0; round < reprise::fake::kRounds; ++round) {
+        for (const Activity& activity : Round(thread, round).records()) {
+          put(&activity);
+        }
+      }
+      in_cupti<void()>("fake_cupti_complete_all")();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  in_cupti<void(uint64_t)>("fake_cupti_drop")(11);
+  const Activity last = Round(reprise::fake::kThreads, 0).kernel(0, 0);
+  put(&last);
+}
+
+void play_units() {
+  auto* push = in_injection<void(int64_t)>("reprise_push_unit");
+  auto* pop = in_injection<void()>("reprise_pop_unit");
+  auto* launch = in_cupti<decltype(fake_cupti_launch)>("fake_cupti_launch");
+  auto* node = in_cupti<void(uint64_t, uint64_t)>("fake_cupti_graph_node");
+  pop();  // Without a push: nothing.
+  const Round round(0, 0);
+  const auto launch_kernel = [&](uint32_t number) {
+    const Activity kernel = round.kernel(100 + number, number);
+    launch(&kernel);
+  };
+  push(42);
+  launch_kernel(1);
+  push(43);
+  launch_kernel(2);
+  node(100, 0);
+  pop();
+  node(101, 0);
+  launch_kernel(3);
+  pop();
+  launch_kernel(4);
+  node(102, 0);
+  node(200, 100);  // Instantiation clones the nodes.
+  node(201, 101);
+  in_injection<void()>("reprise_flush")();
+}
+
+void play_steps() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  auto* mark = in_injection<void(int32_t, int32_t, int64_t, int64_t)>(
+      "reprise_mark_step");
+  for (uint32_t step = 0; step < 6; ++step) {
+    const Activity kernel = Round(0, step).kernel(0, 0);
+    put(&kernel);
+    mark(static_cast<int32_t>(step), step < 3 ? 1 : 0, 10 + step, 20 + step);
+  }
+}
+
+void play_profiler_range() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  auto* call = in_cupti<void(uint32_t)>("fake_cupti_runtime_call");
+  for (uint32_t round = 0; round < 5; ++round) {
+    if (round == 1) call(171);  // cudaProfilerStart.
+    const Activity kernel = Round(0, round).kernel(0, 0);
+    put(&kernel);
+    if (round == 3) call(172);  // cudaProfilerStop.
+  }
+}
+
+/// Records, flushes, and is killed.
+void play_killed() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  for (uint32_t round = 0; round < 100; ++round) {
+    const Activity kernel = Round(0, round).kernel(0, 0);
+    put(&kernel);
+  }
+  in_injection<void()>("reprise_flush")();
+  ::kill(::getpid(), SIGKILL);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string scenario = count > 1 ? arguments[1] : "";
+  if (const char* path = std::getenv("FAKE_CUPTI_PATH")) {
+    cupti = ::dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (cupti == nullptr) return 9;
+  }
+  const char* library = std::getenv("CUDA_INJECTION64_PATH");
+  injection = library == nullptr ? nullptr : ::dlopen(library, RTLD_NOW);
+  if (injection == nullptr) return 9;
+  if (in_injection<int()>("InitializeInjection")() != 1) return 8;
+  if (in_injection<int()>("InitializeInjection")() != 1) return 8;
+  if (scenario == "records") play_records();
+  if (scenario == "units") play_units();
+  if (scenario == "steps") play_steps();
+  if (scenario == "profiler-range") play_profiler_range();
+  if (scenario == "killed") play_killed();
+  const bool is_misused =
+      cupti != nullptr && in_cupti<uint32_t()>("fake_cupti_misuses")() > 0;
+  return is_misused ? 8 : 7;
+}
