@@ -20,8 +20,14 @@ constexpr int kPoison = 0xFF;
 /// For another rank, before it counts as a deadlock.
 constexpr std::chrono::seconds kLongestWait(20);
 
-bool is_subset(const std::set<size_t>& some, const std::set<size_t>& all) {
-  return std::includes(all.begin(), all.end(), some.begin(), some.end());
+// The nodes that could run now.
+std::vector<size_t> ready_nodes(const Running& running) {
+  std::vector<size_t> ready;
+  for (const size_t node : running.open) {
+    const Ready& may_run = running.graph->nodes[node].ready;
+    if (!may_run || may_run()) ready.push_back(node);
+  }
+  return ready;
 }
 
 // As on the device, and in the CPU runtime's threads.
@@ -47,6 +53,16 @@ std::set<size_t> closure(const Graph& graph, const std::set<size_t>& nodes) {
 }
 
 }  // namespace
+
+Running::Running(std::shared_ptr<const Graph> launched)
+    : graph(std::move(launched)), after(graph->nodes.size()) {
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    const std::set<size_t>& before = graph->nodes[i].dependencies;
+    unmet.push_back(before.size());
+    if (before.empty()) open.insert(i);
+    for (const size_t node : before) after[node].push_back(i);
+  }
+}
 
 Device& Device::get() {
   static Device* device = new Device();  // Lives as long as the process.
@@ -203,8 +219,7 @@ CUresult Device::wait(Stream& stream,
 
 void Device::launch(Stream& stream, const std::shared_ptr<const Graph>& graph) {
   Operation operation;
-  operation.launch = std::make_shared<Running>();
-  operation.launch->graph = graph;
+  operation.launch = std::make_shared<Running>(graph);
   stream.queue.push_back(std::move(operation));
 }
 
@@ -256,25 +271,12 @@ bool Device::waits_for_a_rank() const {
   });
 }
 
-std::vector<size_t> Device::ready_nodes(const Running& running) const {
-  std::vector<size_t> ready;
-  for (size_t i = 0; i < running.graph->nodes.size(); ++i) {
-    const Node& node = running.graph->nodes[i];
-    if (!running.done.contains(i) &&
-        is_subset(node.dependencies, running.done) &&
-        (!node.ready || node.ready())) {
-      ready.push_back(i);
-    }
-  }
-  return ready;
-}
-
 void Device::run_one(Stream& stream) {
   clock_ns_ += 1000;
   Operation& head = stream.queue.front();
   if (head.launch) {
     run_node(*head.launch);
-    if (head.launch->done.size() < head.launch->graph->nodes.size()) return;
+    if (!head.launch->open.empty()) return;
   } else if (head.records) {
     head.records->completed = head.generation;
     head.records->time_ns = clock_ns_;
@@ -291,7 +293,10 @@ void Device::run_node(Running& running) {
   size_t chosen = newest_first_ ? ready.back() : ready.front();
   if (random() % 4 == 0) chosen = ready[random() % ready.size()];
   run(running.graph->nodes[chosen].work);
-  running.done.insert(chosen);
+  running.open.erase(chosen);
+  for (const size_t node : running.after[chosen]) {
+    if (--running.unmet[node] == 0) running.open.insert(node);
+  }
 }
 
 void Device::shuffle() {

@@ -43,8 +43,11 @@ struct EventState {
 
 /// A launched graph, partly run.
 struct Running {
+  explicit Running(std::shared_ptr<const Graph> launched);
   std::shared_ptr<const Graph> graph;
-  std::set<size_t> done;
+  std::vector<size_t> unmet;  ///< `[node]` dependencies not yet run.
+  std::set<size_t> open;      ///< Nodes without any, not yet run.
+  std::vector<std::vector<size_t>> after;  ///< `[node]` who depends on it.
 };
 
 struct Operation {
@@ -128,7 +131,6 @@ class Device {
   bool can_run(const Stream& stream) const;
   bool waits_for_a_rank() const;
   void run_one(Stream& stream);
-  std::vector<size_t> ready_nodes(const Running& running) const;
   void run_node(Running& running);
   void shuffle();
 
