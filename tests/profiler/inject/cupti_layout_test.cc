@@ -1,0 +1,205 @@
+// Where NVIDIA's headers are installed: our layouts and numbers are theirs.
+#include <cupti.h>
+#include <cupti_activity_deprecated.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "profiler/cupti/cupti_calls.h"
+#include "profiler/cupti/cupti_records.h"
+#include "profiler/cupti/cupti_types.h"
+
+namespace reprise::cupti {
+namespace {
+
+// EXPECT that a field of ours lies where that of a struct of theirs does, and
+// is as big.
+#define SAME(Ours, ours, Theirs, theirs)                    \
+  EXPECT_EQ(offsetof(Ours, ours), offsetof(Theirs, theirs)) \
+      << #Theirs "::" #theirs;                              \
+  EXPECT_EQ(sizeof(static_cast<Ours*>(nullptr)->ours),      \
+            sizeof(static_cast<Theirs*>(nullptr)->theirs))  \
+      << #Theirs "::" #theirs
+
+#define SAME_WORK(Ours, Theirs)                   \
+  SAME(Ours, kind, Theirs, kind);                 \
+  SAME(Ours, start, Theirs, start);               \
+  SAME(Ours, end, Theirs, end);                   \
+  SAME(Ours, device, Theirs, deviceId);           \
+  SAME(Ours, context, Theirs, contextId);         \
+  SAME(Ours, stream, Theirs, streamId);           \
+  SAME(Ours, correlation, Theirs, correlationId); \
+  SAME(Ours, graph_node, Theirs, graphNodeId)
+
+#define SAME_KERNEL(Theirs)                                              \
+  SAME_WORK(KernelRecord, Theirs);                                       \
+  SAME(KernelRecord, registers, Theirs, registersPerThread);             \
+  SAME(KernelRecord, grid[0], Theirs, gridX);                            \
+  SAME(KernelRecord, grid[2], Theirs, gridZ);                            \
+  SAME(KernelRecord, block[0], Theirs, blockX);                          \
+  SAME(KernelRecord, block[2], Theirs, blockZ);                          \
+  SAME(KernelRecord, static_shared_bytes, Theirs, staticSharedMemory);   \
+  SAME(KernelRecord, dynamic_shared_bytes, Theirs, dynamicSharedMemory); \
+  SAME(KernelRecord, name, Theirs, name)
+
+#define SAME_COPY(Ours, Theirs)             \
+  SAME_WORK(Ours, Theirs);                  \
+  SAME(Ours, copy_kind, Theirs, copyKind);  \
+  SAME(Ours, source_kind, Theirs, srcKind); \
+  SAME(Ours, target_kind, Theirs, dstKind); \
+  SAME(Ours, bytes, Theirs, bytes)
+
+TEST(CuptiLayout, OfDeviceWork) {
+  SAME_KERNEL(CUpti_ActivityKernel9);
+  SAME_KERNEL(CUpti_ActivityKernel10);
+  SAME_COPY(CopyRecord, CUpti_ActivityMemcpy5);
+  SAME_COPY(CopyRecord, CUpti_ActivityMemcpy6);
+  SAME_COPY(PeerCopyRecord, CUpti_ActivityMemcpyPtoP3);
+  SAME_COPY(PeerCopyRecord, CUpti_ActivityMemcpyPtoP4);
+  SAME(PeerCopyRecord, source_device, CUpti_ActivityMemcpyPtoP4, srcDeviceId);
+  SAME(PeerCopyRecord, target_device, CUpti_ActivityMemcpyPtoP4, dstDeviceId);
+  SAME_WORK(MemsetRecord, CUpti_ActivityMemset4);
+  SAME(MemsetRecord, bytes, CUpti_ActivityMemset4, bytes);
+}
+
+#define SAME_WAIT(Theirs)                                          \
+  SAME(SynchronizationRecord, type, Theirs, type);                 \
+  SAME(SynchronizationRecord, start, Theirs, start);               \
+  SAME(SynchronizationRecord, end, Theirs, end);                   \
+  SAME(SynchronizationRecord, correlation, Theirs, correlationId); \
+  SAME(SynchronizationRecord, context, Theirs, contextId);         \
+  SAME(SynchronizationRecord, stream, Theirs, streamId);           \
+  SAME(SynchronizationRecord, event, Theirs, cudaEventId)
+
+#define SAME_EVENT(Theirs)                               \
+  SAME(EventRecord, correlation, Theirs, correlationId); \
+  SAME(EventRecord, context, Theirs, contextId);         \
+  SAME(EventRecord, stream, Theirs, streamId);           \
+  SAME(EventRecord, event, Theirs, eventId)
+
+TEST(CuptiLayout, OfWaitsAndEvents) {
+  SAME_WAIT(CUpti_ActivitySynchronization);
+  SAME_WAIT(CUpti_ActivitySynchronization2);
+  SAME(SynchronizationRecord, sync_id, CUpti_ActivitySynchronization2,
+       cudaEventSyncId);
+  SAME_EVENT(CUpti_ActivityCudaEvent);
+  SAME_EVENT(CUpti_ActivityCudaEvent2);
+  SAME(EventRecord, sync_id, CUpti_ActivityCudaEvent2, cudaEventSyncId);
+}
+
+#define SAME_OVERHEAD(Theirs)                                \
+  SAME(OverheadRecord, overhead_kind, Theirs, overheadKind); \
+  SAME(OverheadRecord, object_kind, Theirs, objectKind);     \
+  SAME(OverheadRecord, object, Theirs, objectId);            \
+  SAME(OverheadRecord, start, Theirs, start);                \
+  SAME(OverheadRecord, end, Theirs, end)
+
+TEST(CuptiLayout, OfTheHostsSide) {
+  SAME(ApiRecord, callback, CUpti_ActivityAPI, cbid);
+  SAME(ApiRecord, start, CUpti_ActivityAPI, start);
+  SAME(ApiRecord, end, CUpti_ActivityAPI, end);
+  SAME(ApiRecord, thread, CUpti_ActivityAPI, threadId);
+  SAME(ApiRecord, correlation, CUpti_ActivityAPI, correlationId);
+  using TheirExternal = CUpti_ActivityExternalCorrelation;
+  SAME(ExternalRecord, external_kind, TheirExternal, externalKind);
+  SAME(ExternalRecord, external_id, TheirExternal, externalId);
+  SAME(ExternalRecord, correlation, TheirExternal, correlationId);
+  SAME_OVERHEAD(CUpti_ActivityOverhead);
+  SAME_OVERHEAD(CUpti_ActivityOverhead2);
+  SAME_OVERHEAD(CUpti_ActivityOverhead3);
+  SAME(OverheadRecord, data, CUpti_ActivityOverhead3, overheadData);
+  // Of a thread, the second number is its id.
+  EXPECT_EQ(offsetof(CUpti_ActivityObjectKindId, pt.threadId), 4U);
+}
+
+TEST(CuptiLayout, OfCallbacks) {
+  SAME(ApiCallback, site, CUpti_CallbackData, callbackSite);
+  SAME(ResourceData, context, CUpti_ResourceData, context);
+  SAME(ResourceData, descriptor, CUpti_ResourceData, resourceDescriptor);
+  SAME(GraphData, node, CUpti_GraphData, node);
+  SAME(GraphData, original_node, CUpti_GraphData, originalNode);
+  SAME(SubscriberParams, struct_size, CUpti_SubscriberParams, structSize);
+  SAME(SubscriberParams, name, CUpti_SubscriberParams, subscriberName);
+  SAME(SubscriberParams, old_name, CUpti_SubscriberParams, oldSubscriberName);
+  SAME(SubscriberParams, old_name_size, CUpti_SubscriberParams,
+       oldSubscriberSize);
+  EXPECT_EQ(sizeof(SubscriberParams), CUpti_SubscriberParams_STRUCT_SIZE);
+}
+
+TEST(CuptiLayout, Numbers) {
+  EXPECT_EQ(kMemcpy, CUPTI_ACTIVITY_KIND_MEMCPY);
+  EXPECT_EQ(kMemset, CUPTI_ACTIVITY_KIND_MEMSET);
+  EXPECT_EQ(kDriver, CUPTI_ACTIVITY_KIND_DRIVER);
+  EXPECT_EQ(kRuntime, CUPTI_ACTIVITY_KIND_RUNTIME);
+  EXPECT_EQ(kConcurrentKernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  EXPECT_EQ(kOverhead, CUPTI_ACTIVITY_KIND_OVERHEAD);
+  EXPECT_EQ(kMemcpyPeer, CUPTI_ACTIVITY_KIND_MEMCPY2);
+  EXPECT_EQ(kCudaEvent, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
+  EXPECT_EQ(kSynchronization, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+  EXPECT_EQ(kExternalCorrelation, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+  EXPECT_EQ(kDriverApi, CUPTI_CB_DOMAIN_DRIVER_API);
+  EXPECT_EQ(kRuntimeApi, CUPTI_CB_DOMAIN_RUNTIME_API);
+  EXPECT_EQ(kResource, CUPTI_CB_DOMAIN_RESOURCE);
+  EXPECT_EQ(kContextCreated, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+  EXPECT_EQ(kGraphNodeCreated, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+  EXPECT_EQ(kGraphNodeCloned, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+  EXPECT_EQ(kApiEnter, CUPTI_API_ENTER);
+  EXPECT_EQ(kApiExit, CUPTI_API_EXIT);
+  EXPECT_EQ(kFlushForced, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  EXPECT_EQ(kSystemThreadIds, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  EXPECT_EQ(kCustomCorrelation, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
+  EXPECT_EQ(kNoId, CUPTI_SYNCHRONIZATION_INVALID_VALUE);
+  EXPECT_EQ(kThreadObject, CUPTI_ACTIVITY_OBJECT_THREAD);
+  EXPECT_EQ(kZeroedOutBuffers, CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
+  EXPECT_EQ(kMultipleSubscribers,
+            CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+  EXPECT_EQ(kUnknownError, CUPTI_ERROR_UNKNOWN);
+}
+
+TEST(CuptiLayout, Calls) {
+  EXPECT_TRUE(
+      is_recorded_call(true, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000));
+  EXPECT_TRUE(is_recorded_call(
+      true, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernelExC_v11060));
+  EXPECT_TRUE(
+      is_recorded_call(true, CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020));
+  EXPECT_TRUE(
+      is_recorded_call(true, CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020));
+  EXPECT_TRUE(is_recorded_call(
+      true, CUPTI_RUNTIME_TRACE_CBID_cudaStreamWaitEvent_v3020));
+  EXPECT_TRUE(is_recorded_call(
+      true, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceSynchronize_v3020));
+  EXPECT_TRUE(is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel));
+  EXPECT_TRUE(
+      is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx));
+  EXPECT_TRUE(
+      is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2));
+  EXPECT_TRUE(is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuEventRecord));
+  EXPECT_TRUE(
+      is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent));
+  EXPECT_TRUE(
+      is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize));
+  EXPECT_FALSE(
+      is_recorded_call(true, CUPTI_RUNTIME_TRACE_CBID_cudaMalloc_v3020));
+  EXPECT_FALSE(
+      is_recorded_call(true, CUPTI_RUNTIME_TRACE_CBID_cudaEventQuery_v3020));
+  EXPECT_FALSE(is_recorded_call(false, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc));
+  EXPECT_TRUE(
+      is_graph_launch(true, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000));
+  EXPECT_TRUE(is_graph_launch(
+      true, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000));
+  EXPECT_TRUE(is_graph_launch(false, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch));
+  EXPECT_TRUE(
+      is_graph_launch(false, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz));
+  EXPECT_TRUE(is_profiler_start(
+      true, CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000));
+  EXPECT_TRUE(
+      is_profiler_stop(true, CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000));
+  EXPECT_TRUE(
+      is_profiler_start(false, CUPTI_DRIVER_TRACE_CBID_cuProfilerStart));
+  EXPECT_TRUE(is_profiler_stop(false, CUPTI_DRIVER_TRACE_CBID_cuProfilerStop));
+}
+
+}  // namespace
+}  // namespace reprise::cupti
