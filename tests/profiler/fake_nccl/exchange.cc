@@ -27,12 +27,12 @@ namespace {
 
 constexpr size_t kRoomBytes = 4096;
 
+}  // namespace
+
 double patience_s() {
   const char* text = std::getenv("FAKE_NCCL_PATIENCE_S");
   return text == nullptr ? 20 : std::atof(text);
 }
-
-}  // namespace
 
 size_t Exchange::size_bytes() const {
   const auto ranks = static_cast<size_t>(ranks_);
@@ -89,14 +89,22 @@ bool Exchange::wait_for(const std::function<bool()>& done) {
   return !is_aborted();
 }
 
-bool Exchange::barrier() {
+uint32_t Exchange::arrive() {
   const uint32_t round = room_->round;
   if (++room_->arrived == ranks_) {
     room_->arrived = 0;
     ++room_->round;
-    return !is_aborted();
   }
-  return wait_for([&] { return room_->round != round; });
+  return round;
+}
+
+bool Exchange::all_arrived(uint32_t round) const {
+  return room_->round != round;
+}
+
+bool Exchange::barrier() {
+  const uint32_t round = arrive();
+  return wait_for([&] { return all_arrived(round); });
 }
 
 bool Exchange::try_send(int to, const void* data, size_t size_bytes) {

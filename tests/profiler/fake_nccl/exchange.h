@@ -11,8 +11,11 @@
 
 namespace fake_nccl {
 
+/// How long to wait for a peer: FAKE_NCCL_PATIENCE_S, 20 by default.
+double patience_s();
+
 /// One rank's place in the room. Calls return false when a peer has aborted or
-/// has not come within the patience (FAKE_NCCL_PATIENCE_S, default 20).
+/// has not come in time.
 class Exchange {
  public:
   static constexpr size_t kAreaBytes = 1 << 18;
@@ -30,6 +33,9 @@ class Exchange {
 
   /// Returns when all ranks have come.
   bool barrier();
+  /// The same in two parts: comes, and asks whether all have.
+  uint32_t arrive();
+  bool all_arrived(uint32_t round) const;
   /// This rank's memory that all can read between two barriers.
   std::byte* area(int of_rank);
 

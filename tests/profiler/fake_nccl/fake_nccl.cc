@@ -21,7 +21,7 @@
 namespace fake_nccl {
 namespace {
 
-constexpr int kSystemError = 2, kInvalidArgument = 4, kRemoteError = 6;
+constexpr int kSystemError = 2, kInvalidArgument = 4;
 
 struct UniqueId {
   char name[128];
@@ -79,15 +79,7 @@ int open_all(const std::vector<std::function<int()>>& openings) {
   return result;
 }
 
-void run(const std::vector<Work>& works) {
-  if (!perform(works)) {
-    works[0].communicator->asynchronous_error = kRemoteError;
-  }
-}
-
 using Task = std::vector<Work>;
-void run_task(void* task) { run(*static_cast<Task*>(task)); }
-void destroy_task(void* task) { delete static_cast<Task*>(task); }
 
 template <typename Function>
 Function* driver_function(const char* name) {
@@ -113,18 +105,27 @@ bool are_on_device(const Task& works) {
 }
 
 /// As a kernel would be; under capture a node of the graph, which may run many
-/// times.
+/// times. It ends when all ranks have come, without holding up the driver.
 int enqueue(Task works) {
-  using Enqueue = int(void*, void (*)(void*), void*, void (*)(void*));
-  const auto enqueue_kernel = driver_function<Enqueue>("fake_cuda_enqueue");
+  using Ready = int(void*);
+  using Run = void(void*);
+  using Enqueue = int(void*, Ready*, Run*, void*, Run*);
+  const auto enqueue_kernel =
+      driver_function<Enqueue>("fake_cuda_enqueue_when");
   if (!are_on_device(works)) return kInvalidArgument;
   if (enqueue_kernel == nullptr) {
-    run(works);
+    Performance(std::move(works)).finish();
     return 0;
   }
   void* stream = works[0].stream;
-  auto* task = new Task(std::move(works));
-  return enqueue_kernel(stream, run_task, task, destroy_task);
+  auto* task = new Performance(std::move(works));
+  return enqueue_kernel(
+      stream,
+      [](void* one) -> int {
+        return static_cast<Performance*>(one)->advance();
+      },
+      [](void* one) { static_cast<Performance*>(one)->restart(); }, task,
+      [](void* one) { delete static_cast<Performance*>(one); });
 }
 
 /// All calls of a group, each communicator's in a thread of its own where there

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "tests/profiler/fake_nccl/numbers.h"
 #include "tests/profiler/fake_nccl/plugin.h"
@@ -20,14 +21,20 @@ bool is_point_to_point(const Work& work) {
   return work.function == Function::kSend || work.function == Function::kRecv;
 }
 
-/// Elements of the operand that a collective reads: all ranks' parts of it.
-size_t operand_count(const Work& work, int ranks) {
-  const bool in_parts = work.function == Function::kReduceScatter ||
-                        work.function == Function::kAlltoAll;
-  return in_parts ? work.count * static_cast<size_t>(ranks) : work.count;
+/// Whether every rank cuts its operand into one part for each rank.
+bool is_in_parts(const Work& work) {
+  return work.function == Function::kReduceScatter ||
+         work.function == Function::kAlltoAll;
 }
 
-/// Part `begin`, `count` of what all ranks have put into their areas, reduced.
+/// Elements, of each part, that go through an area at once.
+size_t slice_count(const Work& work) {
+  const auto parts = static_cast<size_t>(
+      is_in_parts(work) ? work.communicator->exchange->ranks() : 1);
+  return Exchange::kAreaBytes / element_bytes(work.data_type) / parts;
+}
+
+/// Elements `begin`, `count` of what all ranks have in their areas, reduced.
 void reduce_areas(Exchange& exchange, const Work& work, std::byte* into,
                   size_t begin, size_t count) {
   const size_t size = element_bytes(work.data_type);
@@ -37,116 +44,6 @@ void reduce_areas(Exchange& exchange, const Work& work, std::byte* into,
            exchange.area(rank) + begin * size, count);
   }
   finish(work.data_type, work.operation, into, count, exchange.ranks());
-}
-
-/// Writes this rank's result of a slice of `count` elements at `at`, of which
-/// each rank has its own in its area.
-void read_slice(Exchange& exchange, const Work& work, size_t at, size_t count) {
-  const size_t size = element_bytes(work.data_type);
-  auto* into = static_cast<std::byte*>(work.receive);
-  switch (work.function) {
-    case Function::kReduce:
-      if (exchange.rank() != work.peer) return;
-      [[fallthrough]];
-    case Function::kAllReduce:
-      return reduce_areas(exchange, work, into + at * size, 0, count);
-    case Function::kBroadcast:
-      std::memcpy(into + at * size, exchange.area(work.peer), count * size);
-      return;
-    case Function::kAllGather:
-      for (int rank = 0; rank < exchange.ranks(); ++rank) {
-        const size_t place = static_cast<size_t>(rank) * work.count + at;
-        std::memcpy(into + place * size, exchange.area(rank), count * size);
-      }
-      return;
-    default:
-      return;
-  }
-}
-
-/// Collectives whose operand every rank cuts into one part for each: slice by
-/// slice of a part.
-bool perform_in_parts(const Work& work) {
-  Exchange& exchange = *work.communicator->exchange;
-  const size_t size = element_bytes(work.data_type);
-  const auto ranks = static_cast<size_t>(exchange.ranks());
-  const auto own = static_cast<size_t>(exchange.rank());
-  const size_t slice = Exchange::kAreaBytes / size / ranks;
-  const auto* from = static_cast<const std::byte*>(work.send);
-  auto* into = static_cast<std::byte*>(work.receive);
-  for (size_t at = 0; at < work.count; at += slice) {
-    const size_t count = std::min(slice, work.count - at);
-    for (size_t part = 0; part < ranks; ++part) {
-      std::memcpy(exchange.area(exchange.rank()) + part * count * size,
-                  from + (part * work.count + at) * size, count * size);
-    }
-    if (!exchange.barrier()) return false;
-    if (work.function == Function::kReduceScatter) {
-      reduce_areas(exchange, work, into + at * size, own * count, count);
-    } else {
-      for (size_t rank = 0; rank < ranks; ++rank) {
-        std::memcpy(into + (rank * work.count + at) * size,
-                    exchange.area(static_cast<int>(rank)) + own * count * size,
-                    count * size);
-      }
-    }
-    if (!exchange.barrier()) return false;
-  }
-  return true;
-}
-
-bool perform_collective(const Work& work) {
-  Exchange& exchange = *work.communicator->exchange;
-  if (operand_count(work, 2) != work.count) return perform_in_parts(work);
-  const size_t size = element_bytes(work.data_type);
-  const size_t slice = Exchange::kAreaBytes / size;
-  const auto* from = static_cast<const std::byte*>(work.send);
-  for (size_t at = 0; at < work.count; at += slice) {
-    const size_t count = std::min(slice, work.count - at);
-    if (from != nullptr) {
-      std::memcpy(exchange.area(exchange.rank()), from + at * size,
-                  count * size);
-    }
-    if (!exchange.barrier()) return false;
-    read_slice(exchange, work, at, count);
-    if (!exchange.barrier()) return false;
-  }
-  return true;
-}
-
-/// Sends and receives of a group go on side by side.
-bool perform_messages(const std::vector<Work>& all) {
-  struct Progress {
-    const Work* work;
-    size_t done_bytes = 0, size_bytes;
-  };
-  std::vector<Progress> open;
-  for (const Work& work : all) {
-    if (!is_point_to_point(work)) continue;
-    open.push_back({&work, 0, work.count * element_bytes(work.data_type)});
-  }
-  if (open.empty()) return true;
-  Exchange& exchange = *open[0].work->communicator->exchange;
-  return exchange.wait_for([&] {
-    std::erase_if(open, [&](Progress& one) {
-      const size_t part =
-          std::min(Exchange::kMessageBytes, one.size_bytes - one.done_bytes);
-      const Work& work = *one.work;
-      const bool moved =
-          work.function == Function::kSend
-              ? exchange.try_send(
-                    work.peer,
-                    static_cast<const std::byte*>(work.send) + one.done_bytes,
-                    part)
-              : exchange.try_receive(
-                    work.peer,
-                    static_cast<std::byte*>(work.receive) + one.done_bytes,
-                    part);
-      if (moved) one.done_bytes += part;
-      return one.done_bytes == one.size_bytes;
-    });
-    return open.empty();
-  });
 }
 
 void* start_call(ProfilerPlugin& plugin, const Work& work, void* group) {
@@ -210,11 +107,126 @@ const char* word(Function function) {
   return kWords[static_cast<size_t>(function)];
 }
 
-bool perform(const std::vector<Work>& group) {
-  for (const Work& work : group) {
-    if (!is_point_to_point(work) && !perform_collective(work)) return false;
+void Performance::write_slice(const Work& work) {
+  if (work.send == nullptr) return;
+  Exchange& exchange = *work.communicator->exchange;
+  const size_t size = element_bytes(work.data_type);
+  const size_t count = std::min(slice_count(work), work.count - at_);
+  const int parts = is_in_parts(work) ? exchange.ranks() : 1;
+  const auto* from = static_cast<const std::byte*>(work.send) + at_ * size;
+  std::byte* into = exchange.area(exchange.rank());
+  for (int part = 0; part < parts; ++part) {
+    std::memcpy(into, from, count * size);
+    from += work.count * size;
+    into += count * size;
   }
-  return perform_messages(group);
+}
+
+void Performance::read_slice(const Work& work) {
+  Exchange& exchange = *work.communicator->exchange;
+  const size_t size = element_bytes(work.data_type);
+  const size_t count = std::min(slice_count(work), work.count - at_);
+  const size_t own = static_cast<size_t>(exchange.rank()) * count;
+  auto* into = static_cast<std::byte*>(work.receive) + at_ * size;
+  switch (work.function) {
+    case Function::kReduce:
+      if (exchange.rank() != work.peer) return;
+      return reduce_areas(exchange, work, into, 0, count);
+    case Function::kAllReduce:
+      return reduce_areas(exchange, work, into, 0, count);
+    case Function::kReduceScatter:
+      return reduce_areas(exchange, work, into, own, count);
+    case Function::kBroadcast:
+      std::memcpy(into, exchange.area(work.peer), count * size);
+      return;
+    case Function::kAllGather:
+    case Function::kAlltoAll:
+      for (int rank = 0; rank < exchange.ranks(); ++rank) {
+        const size_t begin = work.function == Function::kAlltoAll ? own : 0;
+        std::memcpy(into, exchange.area(rank) + begin * size, count * size);
+        into += work.count * size;
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+/// True when the collective is done.
+bool Performance::advance_collective() {
+  const Work& work = group_[current_];
+  Exchange& exchange = *work.communicator->exchange;
+  for (;;) {
+    if (phase_ == 0) {
+      if (at_ >= work.count) return true;
+      write_slice(work);
+      round_ = exchange.arrive();
+      phase_ = 1;
+    }
+    if (!exchange.all_arrived(round_)) return false;
+    if (phase_ == 1) {
+      read_slice(work);
+      round_ = exchange.arrive();
+      phase_ = 2;
+      if (!exchange.all_arrived(round_)) return false;
+    }
+    at_ += slice_count(work);
+    phase_ = 0;
+  }
+}
+
+/// Sends and receives go on side by side.
+bool Performance::advance_messages() {
+  if (!std::exchange(has_messages_, true)) {
+    for (const Work& work : group_) {
+      if (!is_point_to_point(work)) continue;
+      messages_.push_back(
+          {&work, 0, work.count * element_bytes(work.data_type)});
+    }
+  }
+  std::erase_if(messages_, [](Message& one) {
+    const Work& work = *one.work;
+    Exchange& exchange = *work.communicator->exchange;
+    const size_t part =
+        std::min(Exchange::kMessageBytes, one.size_bytes - one.done_bytes);
+    const auto* from = static_cast<const std::byte*>(work.send);
+    auto* into = static_cast<std::byte*>(work.receive);
+    const bool moved =
+        work.function == Function::kSend
+            ? exchange.try_send(work.peer, from + one.done_bytes, part)
+            : exchange.try_receive(work.peer, into + one.done_bytes, part);
+    if (moved) one.done_bytes += part;
+    return one.done_bytes == one.size_bytes;
+  });
+  return messages_.empty();
+}
+
+bool Performance::is_late() {
+  const auto now = std::chrono::steady_clock::now();
+  if (begin_ == std::chrono::steady_clock::time_point{}) begin_ = now;
+  return now - begin_ > std::chrono::duration<double>(patience_s());
+}
+
+bool Performance::advance() {
+  ncclComm& communicator = *group_[0].communicator;
+  if (communicator.exchange->is_aborted() || is_late()) {
+    communicator.asynchronous_error = kRemoteError;
+    return true;
+  }
+  while (current_ < group_.size()) {
+    if (!is_point_to_point(group_[current_]) && !advance_collective()) {
+      return false;
+    }
+    ++current_;
+    at_ = 0;
+  }
+  return advance_messages();
+}
+
+void Performance::finish() {
+  while (!advance()) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 void announce_call(Work& work, void* group_api) {

@@ -2,8 +2,11 @@
 // of it, and the exchange that does it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tests/profiler/fake_nccl/exchange.h"
@@ -19,6 +22,8 @@ struct ncclComm {
 };
 
 namespace fake_nccl {
+
+inline constexpr int kRemoteError = 6;  ///< Of ncclResult_t.
 
 enum class Function {
   kAllReduce,
@@ -45,8 +50,41 @@ struct Work {
   void* api = nullptr;  ///< The plugin's handle.
 };
 
-/// Does all calls of one communicator's group, now. False when a peer is lost.
-bool perform(const std::vector<Work>& group);
+/// All calls of one communicator's group, done in steps that wait for nobody.
+class Performance {
+ public:
+  explicit Performance(std::vector<Work> group) : group_(std::move(group)) {}
+
+  /// Does what can be done now. True at the end, or when a peer is lost, which
+  /// becomes the communicator's asynchronous error.
+  bool advance();
+  /// Waits for the end.
+  void finish();
+  /// To be done again, as a graph's node is.
+  void restart() { *this = Performance(std::move(group_)); }
+
+ private:
+  /// A send's or receive's bytes that are done.
+  struct Message {
+    const Work* work;
+    size_t done_bytes = 0, size_bytes = 0;
+  };
+  bool advance_collective();
+  bool advance_messages();
+  void write_slice(const Work& work);
+  void read_slice(const Work& work);
+  bool is_late();
+
+  std::vector<Work> group_;
+  size_t current_ = 0;  ///< Place of the collective that is done now,
+  size_t at_ = 0;       ///< and the elements of it that are.
+  /// 0: to write a slice, 1: wait to read it, 2: wait for all to have read.
+  int phase_ = 0;
+  uint32_t round_ = 0;
+  bool has_messages_ = false;
+  std::vector<Message> messages_;
+  std::chrono::steady_clock::time_point begin_{};
+};
 
 /// What the plugin hears when the host program makes a call, and when the group
 /// with it is launched.
