@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 namespace reprise {
 
@@ -38,30 +39,33 @@ namespace {
 /// same algorithm wherever a plan puts its result.
 constexpr uint32_t kAlignment = 64;
 
-void* open_library(const std::string& toolkit) {
-  std::vector<std::string> names = {"libcublasLt.so.13", "libcublasLt.so.12"};
-  if (!toolkit.empty()) {
-    for (const char* folder : {"/lib64/", "/lib/"}) {
-      names.push_back(toolkit + folder + "libcublasLt.so.13");
-      names.push_back(toolkit + folder + "libcublasLt.so.12");
-    }
+void* open_library() {
+  const std::vector<std::string> names = {"libcublasLt.so.13",
+                                          "libcublasLt.so.12"};
+  std::vector<std::string> places = names;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    const char* home = std::getenv(variable);
+    if (home == nullptr) continue;
+    for (const std::string& name : names)
+      places.push_back(std::string(home) + "/lib64/" + name);
   }
-  for (const std::string& name : names) {
-    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL))
+  for (const std::string& name : names)
+    places.push_back("/usr/local/cuda/lib64/" + name);
+  for (const std::string& place : places) {
+    if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL))
       return library;
   }
   return nullptr;
 }
 
-Result<std::shared_ptr<const CublasFunctions>> load(
-    const std::string& toolkit) {
+Result<std::shared_ptr<const CublasFunctions>> load() {
   // Never closed: the library keeps threads and device memory of its own.
-  void* library = open_library(toolkit);
+  void* library = open_library();
   if (library == nullptr) {
     return fail(ErrorKind::kDevice,
-                "libcublasLt.so.13 (or .12) cannot be opened; install "
-                "libcublas of the CUDA toolkit, or add its folder to "
-                "LD_LIBRARY_PATH");
+                "no cuBLASLt to multiply matrices: libcublasLt.so.13 (or .12) "
+                "cannot be opened (install CUDA's libcublas, or set CUDA_HOME "
+                "or LD_LIBRARY_PATH)");
   }
   auto functions = std::make_shared<CublasFunctions>();
 #define REPRISE_CUBLAS_FIND(name)                                           \
@@ -231,8 +235,7 @@ class PlanBuilder {
 
 Result<std::unique_ptr<CublasLibrary>> CublasLibrary::create(
     const Driver& driver, const Options& options) {
-  Result<std::shared_ptr<const CublasFunctions>> functions =
-      load(options.toolkit);
+  Result<std::shared_ptr<const CublasFunctions>> functions = load();
   if (!functions) return pass(functions.error());
   std::unique_ptr<CublasLibrary> library(new CublasLibrary());
   library->options_ = options;

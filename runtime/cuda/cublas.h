@@ -23,11 +23,6 @@
 
 namespace reprise {
 
-enum class MatrixMath : uint8_t {
-  kF32,   ///< f32 operands multiplied in f32; 16-bit ones accumulated in f32.
-  kTf32,  ///< f32 operands may be rounded to 10 bits of mantissa (TF32).
-};
-
 struct CublasFunctions;
 
 /// The library and one stream's workspace. Calls belong to one thread.
@@ -39,7 +34,6 @@ class CublasLibrary {
     /// 32 MiB on Hopper.
     /// Source: cuBLAS documentation, cublasSetWorkspace.
     size_t workspace_bytes = size_t{32} << 20;
-    std::string toolkit{};  ///< Tried after the loader's own places, if set.
   };
 
   /// A dot bound to its memory.
@@ -56,8 +50,8 @@ class CublasLibrary {
     std::vector<MatrixOffsets> offsets_;  ///< Bytes.
   };
 
-  /// Opens libcublasLt. Requires: the device's context is current. Errors:
-  /// kDevice.
+  /// Opens libcublasLt where the loader finds it, else in CUDA_HOME. Requires:
+  /// the device's context is current. Errors: kDevice.
   static Result<std::unique_ptr<CublasLibrary>> create(const Driver& driver,
                                                        const Options& options);
   ~CublasLibrary();

@@ -10,6 +10,11 @@
 
 namespace reprise {
 
+enum class MatrixMath : uint8_t {
+  kF32,   ///< f32 operands multiplied in f32; 16-bit ones accumulated in f32.
+  kTf32,  ///< f32 operands may be rounded to 10 bits of mantissa (TF32).
+};
+
 /// One matrix of a batch as the library reads it: `rows` × `columns` in columns
 /// `leading` elements apart, possibly meant transposed.
 struct ColumnMajor {

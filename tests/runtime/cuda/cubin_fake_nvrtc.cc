@@ -1,7 +1,8 @@
 // An NVRTC for tests without one: compiles the text as host C++, as which it
 // also reads (runtime/kernels/print_cuda_prelude.inc), with g++. The "cubin" is
 // a shared library; each entry of it is `void ENTRY(void* const* parameters,
-// unsigned grid_blocks)`, the parameters themselves, not their addresses.
+// unsigned grid_blocks)`, the parameters themselves, not their addresses;
+// `const int parameters_of_ENTRY` says how many.
 //
 // REPRISE_TWIN_DESCENDING=1 in the environment runs threads and blocks from the
 // last to the first: no result may change. REPRISE_TWIN_REFUSES=TEXT makes
@@ -54,13 +55,29 @@ int run(const std::vector<std::string>& arguments, const std::string& output) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+// A count beside each entry; the text spells them RK_ENTRY(NAME).
+std::string parameter_counts(const std::string& text) {
+  std::string counts =
+      "template <typename... A> constexpr int rk_count(void (*)(A...)) {"
+      " return sizeof...(A); }\n";
+  const std::string mark = "\nRK_ENTRY(";
+  for (size_t at = text.find(mark); at != std::string::npos;
+       at = text.find(mark, at + 1)) {
+    const size_t start = at + mark.size();
+    const std::string name = text.substr(start, text.find(')', start) - start);
+    counts += "extern \"C\" const int parameters_of_" + name + " = rk_count(" +
+              name + "_block);\n";
+  }
+  return counts;
+}
+
 bool compile(Program& program) {
   char directory[] = "/tmp/reprise_twin_XXXXXX";
   if (::mkdtemp(directory) == nullptr) return false;
   const std::string base = directory;
   const std::string source = base + "/kernels.cc", library = base + "/twin.so",
                     log = base + "/log";
-  std::ofstream(source) << program.text;
+  std::ofstream(source) << program.text << parameter_counts(program.text);
   std::vector<std::string> arguments{"g++",
                                      "-std=c++17",
                                      "-O1",

@@ -456,9 +456,11 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* image) {
       return CUDA_ERROR_INVALID_IMAGE;
     library = ::dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(),
                        RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) device.report(::dlerror());
-    ::close(file);
-    if (library == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+    // The file stays open: the loader knows libraries by their path.
+    if (library == nullptr) {
+      device.report(::dlerror());
+      return CUDA_ERROR_INVALID_IMAGE;
+    }
   } else if (std::strncmp(static_cast<const char*>(image), "host functions",
                           14) != 0) {
     return CUDA_ERROR_INVALID_IMAGE;

@@ -1,0 +1,176 @@
+#include "runtime/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "runtime/communicator.h"
+#include "runtime/cuda/cubins.h"
+#include "runtime/cuda/cuda_executor.h"
+#include "runtime/cuda/device_program.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/host_staged_communicator.h"
+#include "runtime/cuda/nccl_communicator.h"
+
+namespace reprise {
+namespace {
+
+template <typename T>
+Status status_of(const Result<T>& result) {
+  return result ? Status() : Status(pass(result.error()));
+}
+
+/// Makes one rank's executor, stage by stage; every stage that can fail on one
+/// rank alone is agreed upon.
+class CudaDevice : public TrainingDevice {
+ public:
+  explicit CudaDevice(const CudaOptions& options) : options_(options) {}
+
+  Result<BoundDevice> bind(const TrainingProgram& program,
+                           const DeviceOptions& device, Recorder* recorder,
+                           ProcessGroup& group) override {
+    Status status = agree(group, check(device));
+    if (status) status = agree(group, open_device(group));
+    if (status) status = compile(program.schedule, device, group);
+    if (status) status = agree(group, open_cublas());
+    if (status) status = connect(device, group);
+    if (!status) return pass(status.error());
+    Result<std::unique_ptr<CudaExecutor>> executor =
+        make_executor(program, device, recorder);
+    status = agree(group, status_of(executor));
+    if (!status) return pass(status.error());
+    BoundDevice bound;
+    bound.facts = facts(**executor);
+    bound.notes = std::move(notes_);
+    bound.executor = std::move(*executor);
+    return bound;
+  }
+
+ private:
+  static Status check(const DeviceOptions& device) {
+    if (!device.interpret) return {};
+    return fail(ErrorKind::kInvalid,
+                "kernels are interpreted on --device cpu only");
+  }
+
+  Status open_device(const ProcessGroup& group) {
+    const Result<int> count = device_count();
+    if (!count) return pass(count.error());
+    auto context = DeviceContext::open(group.local_rank() % *count);
+    if (!context) return pass(context.error());
+    context_ = std::move(*context);
+    return {};
+  }
+
+  // The first rank of each host compiles, the others then find its cubins.
+  Status compile(const Schedule& schedule, const DeviceOptions& device,
+                 ProcessGroup& group) {
+    for (const bool first_on_host : {true, false}) {
+      Status mine;
+      if ((group.local_rank() == 0) == first_on_host) {
+        Result<Cubins> cubins =
+            compile_cubins(schedule.kernels, context_->architecture(),
+                           {.cache_directory = device.cache_directory});
+        mine = status_of(cubins);
+        if (cubins) cubins_ = std::move(*cubins);
+      }
+      const Status agreed = agree(group, mine);
+      if (!agreed) return agreed;
+    }
+    return {};
+  }
+
+  Status open_cublas() {
+    Result<std::unique_ptr<CublasLibrary>> cublas =
+        CublasLibrary::create(context_->driver(), {.math = options_.math});
+    if (!cublas) return pass(cublas.error());
+    cublas_ = std::move(*cublas);
+    return {};
+  }
+
+  Status connect(const DeviceOptions& device, ProcessGroup& group) {
+    collectives_ = "none";
+    if (device.solo || group.size() == 1) {
+      communicator_ = make_solo_device_communicator();
+      return {};
+    }
+    const Result<std::vector<std::string>> devices =
+        group.all_gather(context_->uuid());
+    if (!devices) return pass(devices.error());
+    const bool shared =
+        std::set(devices->begin(), devices->end()).size() < devices->size();
+    using Collectives = CudaOptions::Collectives;
+    const bool staged =
+        options_.collectives == Collectives::kGloo ||
+        (options_.collectives == Collectives::kAutomatic && shared);
+    collectives_ = staged ? "gloo" : "nccl";
+    if (staged) {
+      notes_.push_back(
+          shared ? "ranks share a device: collectives go through the host, and "
+                   "times say nothing of several devices"
+                 : "collectives go through the host");
+    }
+    Result<std::unique_ptr<DeviceCommunicator>> made =
+        staged ? connect_through_host(device, group)
+               : make_nccl_communicator(
+                     group, [this] { return context_->make_current(); },
+                     device.timeout_s);
+    const Status agreed = agree(group, status_of(made));
+    if (!agreed) return agreed;
+    communicator_ = std::move(*made);
+    return {};
+  }
+
+  Result<std::unique_ptr<DeviceCommunicator>> connect_through_host(
+      const DeviceOptions& device, ProcessGroup& group) const {
+    Result<std::unique_ptr<Communicator>> host =
+        make_gloo_communicator(group, device.timeout_s);
+    if (!host) return pass(host.error());
+    return make_host_staged_communicator(context_->driver(), std::move(*host));
+  }
+
+  Result<std::unique_ptr<CudaExecutor>> make_executor(
+      const TrainingProgram& program, const DeviceOptions& device,
+      Recorder* recorder) {
+    Result<std::unique_ptr<DeviceProgram>> bound = DeviceProgram::create(
+        *context_, program.module, program.schedule, cubins_, *cublas_);
+    if (!bound) return pass(bound.error());
+    CudaExecutor::Options options{.graph = options_.graph,
+                                  .timeout_s = device.timeout_s,
+                                  .recorder = recorder};
+    for (const ManifestParameter& parameter : program.manifest.parameters) {
+      if (parameter.role == ParameterRole::kBatch)
+        options.fed.push_back(parameter.index);
+    }
+    return CudaExecutor::create(context_, program.schedule, std::move(*bound),
+                                *communicator_, options);
+  }
+
+  std::map<std::string, std::string> facts(const CudaExecutor& executor) const {
+    const int version = context_->driver().version;
+    return {{"device_name", context_->name()},
+            {"driver_version",
+             fmt::format("{}.{}", version / 1000, version % 1000 / 10)},
+            {"steps_run_as", executor.wants_graph() ? "graph" : "eager"},
+            {"math", options_.math == MatrixMath::kTf32 ? "tf32" : "f32"},
+            {"collectives", collectives_}};
+  }
+
+  CudaOptions options_;
+  std::shared_ptr<const DeviceContext> context_;
+  Cubins cubins_;
+  std::unique_ptr<CublasLibrary> cublas_;
+  std::unique_ptr<DeviceCommunicator> communicator_;
+  std::string collectives_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingDevice> make_cuda_device(const CudaOptions& options) {
+  return std::make_unique<CudaDevice>(options);
+}
+
+Status check_cuda() { return status_of(device_count()); }
+
+}  // namespace reprise
