@@ -287,6 +287,7 @@ void ProcessRecorder::State::drain() {
 }
 
 void ProcessRecorder::State::drain_ring() {
+  if (ring.is_empty()) return;
   batch.resize(kBatch);
   while (const size_t count = ring.pop(batch)) {
     // What the records name was in the table before they were pushed.

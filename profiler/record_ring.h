@@ -63,6 +63,12 @@ class RecordRing {
     }
   }
 
+  /// Whether `pop` would take nothing. Requires: as `pop`.
+  bool is_empty() const {
+    const Slot& slot = slots_[tail_ & (capacity_ - 1)];
+    return slot.turn.load(std::memory_order_acquire) !=
+           2 * (tail_ >> lap_shift_) + 1;
+  }
   /// Takes the oldest records, as many as fit; returns how many.
   /// Requires: one caller at a time.
   size_t pop(std::span<ProcessRecord> records) {
