@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <set>
 
 #include "data/file.h"
@@ -49,6 +51,31 @@ std::vector<Kernel> program_kernels() {
     }
   }
   return kernels;
+}
+
+std::vector<char> random_argument(const KernelArgument& argument,
+                                  std::mt19937_64& generator) {
+  std::vector<char> bytes(static_cast<size_t>(
+      argument.elements * primitive_type_bits(argument.type) / 8));
+  if (argument.is_output) {
+    bytes.assign(bytes.size(), 0x7f);
+  } else if (argument.type == PrimitiveType::kF32) {
+    std::normal_distribution<float> normal;
+    for (size_t i = 0; i < bytes.size(); i += 4) {
+      const float value = normal(generator);
+      std::memcpy(&bytes[i], &value, 4);
+    }
+  } else if (argument.type == PrimitiveType::kS32) {
+    for (size_t i = 0; i < bytes.size(); i += 4) {
+      const int32_t value = static_cast<int32_t>(generator() % 62) - 1;
+      std::memcpy(&bytes[i], &value, 4);
+    }
+  } else if (argument.type == PrimitiveType::kPred) {
+    for (char& byte : bytes) byte = static_cast<char>(generator() & 1);
+  } else {
+    for (char& byte : bytes) byte = static_cast<char>(generator() % 64);
+  }
+  return bytes;
 }
 
 }  // namespace reprise

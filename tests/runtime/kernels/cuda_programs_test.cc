@@ -16,32 +16,6 @@ namespace {
 
 using Bytes = std::vector<char>;
 
-/// Floats around 0, whole numbers from -1 to 60 (rows of a table of 62, and
-/// what misses it), preds.
-Bytes random_bytes(const KernelArgument& argument, std::mt19937_64& generator) {
-  Bytes bytes(static_cast<size_t>(argument.elements *
-                                  primitive_type_bits(argument.type) / 8));
-  if (argument.is_output) {
-    bytes.assign(bytes.size(), 0x7f);
-  } else if (argument.type == PrimitiveType::kF32) {
-    std::normal_distribution<float> normal;
-    for (size_t i = 0; i < bytes.size(); i += 4) {
-      const float value = normal(generator);
-      std::memcpy(&bytes[i], &value, 4);
-    }
-  } else if (argument.type == PrimitiveType::kS32) {
-    for (size_t i = 0; i < bytes.size(); i += 4) {
-      const int32_t value = static_cast<int32_t>(generator() % 62) - 1;
-      std::memcpy(&bytes[i], &value, 4);
-    }
-  } else if (argument.type == PrimitiveType::kPred) {
-    for (char& byte : bytes) byte = static_cast<char>(generator() & 1);
-  } else {
-    for (char& byte : bytes) byte = static_cast<char>(generator() % 64);
-  }
-  return bytes;
-}
-
 std::vector<void*> pointers_to(std::vector<Bytes>& memory) {
   std::vector<void*> pointers;
   for (Bytes& bytes : memory) pointers.push_back(bytes.data());
@@ -53,7 +27,7 @@ void expect_same(const std::vector<Kernel>& kernels, const CudaTwins& twins) {
   for (size_t k = 0; k < kernels.size(); ++k) {
     std::vector<Bytes> want;
     for (const KernelArgument& argument : kernels[k].arguments)
-      want.push_back(random_bytes(argument, generator));
+      want.push_back(random_argument(argument, generator));
     std::vector<Bytes> got = want;
     interpret_kernel(kernels[k], pointers_to(want).data(), 0,
                      outer_extent(kernels[k]));

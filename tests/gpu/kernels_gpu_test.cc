@@ -1,0 +1,140 @@
+// On a GPU, every kernel of every shipped program computes bit for bit what the
+// interpreter computes. NVRTC compiles for the device at hand.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "runtime/cuda/cubins.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/kernels/interpreter.h"
+#include "runtime/thread_setup.h"
+#include "tests/runtime/kernels/cuda_program_kernels.h"
+
+namespace reprise {
+namespace {
+
+using Bytes = std::vector<char>;
+
+class KernelsOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto opened = DeviceContext::open(0);
+    ASSERT_TRUE(opened) << opened.error().message;
+    context_ = *opened;
+    auto stream = make_stream(driver(), false);
+    ASSERT_TRUE(stream) << stream.error().message;
+    stream_ = std::move(*stream);
+  }
+  const Driver& driver() const { return context_->driver(); }
+
+  Result<DeviceMemory> upload(const Bytes& bytes) {
+    Result<DeviceMemory> memory =
+        DeviceMemory::allocate(driver(), bytes.size());
+    if (!memory || bytes.empty()) return memory;
+    const Status copied = driver().check(
+        driver().copy_to_device(memory->address(), bytes.data(), bytes.size()),
+        "cuMemcpyHtoD");
+    if (!copied) return pass(copied.error());
+    return memory;
+  }
+
+  /// Runs the launches of a kernel in order on one stream.
+  Status launch(const CubinKernel& shape, CUmodule module,
+                std::vector<CUdeviceptr>& addresses) {
+    std::vector<void*> parameters;
+    for (CUdeviceptr& address : addresses) parameters.push_back(&address);
+    for (const CubinLaunch& one : shape.launches) {
+      CUfunction function = nullptr;
+      Status done = driver().check(
+          driver().module_get_function(&function, module, one.entry.c_str()),
+          "cuModuleGetFunction");
+      if (!done) return done;
+      done = driver().check(
+          driver().launch_kernel(function, one.grid_blocks, 1, 1,
+                                 one.block_threads, 1, 1, 0, stream_.get(),
+                                 parameters.data(), nullptr),
+          one.entry);
+      if (!done) return done;
+    }
+    return driver().check(driver().stream_synchronize(stream_.get()),
+                          "cuStreamSynchronize");
+  }
+
+  /// Outputs of a kernel on the device.
+  void run(const CubinKernel& shape, CUmodule module,
+           std::vector<Bytes>& memory) {
+    std::vector<DeviceMemory> device;
+    std::vector<CUdeviceptr> addresses;
+    const Bytes workspace(static_cast<size_t>(shape.workspace_bytes), 0x7f);
+    for (size_t i = 0; i <= memory.size(); ++i) {
+      Result<DeviceMemory> one =
+          upload(i < memory.size() ? memory[i] : workspace);
+      ASSERT_TRUE(one) << one.error().message;
+      addresses.push_back(one->address());
+      device.push_back(std::move(*one));
+    }
+    const Status launched = launch(shape, module, addresses);
+    ASSERT_TRUE(launched) << launched.error().message;
+    for (size_t i = 0; i < memory.size(); ++i) {
+      const Status copied =
+          driver().check(driver().copy_to_host(memory[i].data(), addresses[i],
+                                               memory[i].size()),
+                         "cuMemcpyDtoH");
+      ASSERT_TRUE(copied) << copied.error().message;
+    }
+  }
+
+  std::shared_ptr<const DeviceContext> context_;
+  DeviceStream stream_;
+};
+
+TEST_F(KernelsOnGpu, ComputeTheBitsOfTheInterpreter) {
+  // As the threads of the CPU runtime compute, and the cubins.
+  flush_denormals();
+  const std::vector<Kernel> kernels = program_kernels();
+  const Result<Cubins> cubins =
+      compile_cubins(kernels, context_->architecture(), {});
+  ASSERT_TRUE(cubins) << cubins.error().message;
+  std::vector<DeviceModule> modules;
+  for (const std::string& image : cubins->images) {
+    CUmodule module = nullptr;
+    const Status loaded = driver().check(
+        driver().module_load_data(&module, image.data()), "cuModuleLoadData");
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    modules.emplace_back(module,
+                         DriverDeleter<CUmod_st>{driver().module_unload});
+  }
+  std::mt19937_64 generator(5);
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    std::vector<Bytes> want;
+    for (const KernelArgument& argument : kernels[k].arguments)
+      want.push_back(random_argument(argument, generator));
+    std::vector<Bytes> got = want;
+    std::vector<void*> pointers;
+    for (Bytes& bytes : want) pointers.push_back(bytes.data());
+    interpret_kernel(kernels[k], pointers.data(), 0, outer_extent(kernels[k]));
+    run(cubins->kernels[k], modules[cubins->kernels[k].image].get(), got);
+    if (HasFatalFailure()) return;
+    for (size_t a = 0; a < want.size(); ++a) {
+      EXPECT_EQ(want[a], got[a]) << "argument " << a << "\n"
+                                 << kernel_text(kernels[k]);
+    }
+  }
+  RecordProperty("kernels", static_cast<int>(kernels.size()));
+  RecordProperty("device", context_->name());
+}
+
+}  // namespace
+}  // namespace reprise
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (const auto driver = reprise::Driver::load(); !driver) {
+    std::printf("skipped: %s\n", driver.error().message.c_str());
+    const char* required = std::getenv("REPRISE_REQUIRE_GPU");
+    return required != nullptr && required[0] == '1' ? 1 : 77;
+  }
+  return RUN_ALL_TESTS();
+}
