@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <thread>
 
 namespace fake_nccl {
@@ -26,6 +28,33 @@ struct Exchange::Message {
 namespace {
 
 constexpr size_t kRoomBytes = 4096;
+
+/// Names of rooms that wait for a rank; gone at the end of the process, if
+/// nobody came.
+class WaitingRooms {
+ public:
+  ~WaitingRooms() {
+    for (const std::string& path : paths_) ::unlink(path.c_str());
+  }
+  void add(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    paths_.insert(path);
+  }
+  void remove(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    ::unlink(path.c_str());
+    paths_.erase(path);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> paths_;
+};
+
+WaitingRooms& waiting_rooms() {
+  static WaitingRooms rooms;
+  return rooms;
+}
 
 }  // namespace
 
@@ -56,11 +85,12 @@ std::unique_ptr<Exchange> Exchange::enter(const std::string& name, int rank,
                                           int ranks) {
   std::unique_ptr<Exchange> made(new Exchange(rank, ranks));
   if (!made->map(name)) return nullptr;
+  waiting_rooms().add(made->path_);
   ++made->room_->entered;
   const bool complete =
       made->wait_for([&] { return made->room_->entered >= ranks; });
   // Nobody comes any more: the name may go.
-  ::unlink(made->path_.c_str());
+  waiting_rooms().remove(made->path_);
   return complete ? std::move(made) : nullptr;
 }
 

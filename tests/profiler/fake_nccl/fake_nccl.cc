@@ -3,7 +3,7 @@
 // fake driver is loaded, work goes to its streams and graphs; without it, it is
 // done at once.
 #include <dlfcn.h>
-#include <unistd.h>
+#include <sys/random.h>
 
 #include <atomic>
 #include <cstdio>
@@ -191,10 +191,13 @@ int ncclGetVersion(int* version) {
 }
 
 int ncclGetUniqueId(UniqueId* id) {
-  static std::atomic<int> made{0};
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    return fake_nccl::kSystemError;
+  }
   std::memset(id, 0, sizeof *id);
-  std::snprintf(id->name, sizeof id->name, "fake_nccl.%d.%d", ::getpid(),
-                made++);
+  std::snprintf(id->name, sizeof id->name, "fake_nccl.%016llx",
+                static_cast<unsigned long long>(number));
   return 0;
 }
 

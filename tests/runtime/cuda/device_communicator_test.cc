@@ -31,6 +31,8 @@ struct Rank {
   DeviceMemory memory;
   PinnedMemory operands, results;  ///< Read late and written late.
   DeviceStream stream, other;
+  /// Closed when all ranks are done: earlier, a peer would miss us.
+  std::unique_ptr<DeviceCommunicator> communicator;
 
   const Driver& driver() const { return context->driver(); }
   static std::span<float> floats(const PinnedMemory& memory) {
@@ -149,7 +151,7 @@ class DeviceAllReduce : public testing::TestWithParam<std::tuple<Make, int>> {};
 TEST_P(DeviceAllReduce, ComesAfterWhatIsOnItsStreamAndBeforeWhatFollows) {
   const auto [make, ranks] = GetParam();
   run_ranks(ranks, [make = make, ranks = ranks](Rank& rank) {
-    auto communicator = make(rank);
+    const auto& communicator = rank.communicator = make(rank);
     ASSERT_TRUE(communicator->attach(rank.span(), kElements * 4));
     const struct {
       size_t begin, end;
@@ -171,7 +173,7 @@ TEST_P(DeviceAllReduce, ComesAfterWhatIsOnItsStreamAndBeforeWhatFollows) {
 TEST_P(DeviceAllReduce, MayFollowAnotherWithoutWaiting) {
   const auto [make, ranks] = GetParam();
   run_ranks(ranks, [make = make, ranks = ranks](Rank& rank) {
-    auto communicator = make(rank);
+    const auto& communicator = rank.communicator = make(rank);
     ASSERT_TRUE(communicator->attach(rank.span(), kElements * 4));
     fill(rank);
     rank.upload(rank.stream);
@@ -198,21 +200,32 @@ INSTANTIATE_TEST_SUITE_P(
                          std::get<1>(one.param));
     });
 
+CUgraph captured_sum(const Rank& rank, int ranks) {
+  const Driver& driver = rank.driver();
+  CUgraph graph = nullptr;
+  EXPECT_EQ(driver.stream_begin_capture(rank.stream.get(),
+                                        CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+            CUDA_SUCCESS);
+  EXPECT_TRUE(rank.communicator->enqueue(
+      sum_of(kElements, ranks), rank.memory.address(), rank.stream.get()));
+  EXPECT_EQ(driver.stream_end_capture(rank.stream.get(), &graph), CUDA_SUCCESS);
+  return graph;
+}
+
 TEST(NcclCommunicator, IsPartOfACapturedGraph) {
   constexpr int kRanks = 2, kLaunches = 3;
   run_ranks(kRanks, [](Rank& rank) {
-    auto communicator = make_nccl(rank);
+    rank.communicator = make_nccl(rank);
     const Driver& driver = rank.driver();
     fill(rank);
     rank.upload(rank.stream);
-    ASSERT_EQ(driver.stream_begin_capture(rank.stream.get(),
-                                          CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-              CUDA_SUCCESS);
-    ASSERT_TRUE(communicator->enqueue(
-        sum_of(kElements, kRanks), rank.memory.address(), rank.stream.get()));
+    // In one process, only one may capture and none do much else meanwhile.
     CUgraph graph = nullptr;
-    ASSERT_EQ(driver.stream_end_capture(rank.stream.get(), &graph),
-              CUDA_SUCCESS);
+    for (int turn = 0; turn < kRanks; ++turn) {
+      ASSERT_TRUE(rank.group->barrier());
+      if (turn == rank.number) graph = captured_sum(rank, kRanks);
+    }
+    ASSERT_TRUE(rank.group->barrier());
     const DeviceGraph owned(graph, {driver.graph_destroy});
     CUgraphExec executable = nullptr;
     ASSERT_EQ(driver.graph_instantiate(&executable, graph, 0), CUDA_SUCCESS);
@@ -229,7 +242,7 @@ TEST(NcclCommunicator, IsPartOfACapturedGraph) {
 
 TEST(NcclCommunicator, SaysWhatNcclSaysOfACallItRefuses) {
   run_ranks(1, [](Rank& rank) {
-    auto communicator = make_nccl(rank);
+    const auto& communicator = rank.communicator = make_nccl(rank);
     float elsewhere = 0;
     const Status refused = communicator->enqueue(
         sum_of(1, 1), reinterpret_cast<uint64_t>(&elsewhere),
@@ -244,7 +257,7 @@ TEST(NcclCommunicator, SaysWhatNcclSaysOfACallItRefuses) {
 
 TEST(HostStagedCommunicator, RefusesWhatItsHostRefuses) {
   run_ranks(2, [](Rank& rank) {
-    auto communicator = make_staged(rank);
+    const auto& communicator = rank.communicator = make_staged(rank);
     EXPECT_TRUE(communicator->is_host_staged());
     CollectiveSpec spec = sum_of(8, 2);
     EXPECT_TRUE(communicator->check(spec));
@@ -260,7 +273,7 @@ TEST(HostStagedCommunicator, RefusesWhatItsHostRefuses) {
 TEST(HostStagedCommunicator, KeepsResultsOfTwoStreamsApart) {
   constexpr size_t kHalf = kElements / 2;
   run_ranks(2, [](Rank& rank) {
-    auto communicator = make_staged(rank);
+    const auto& communicator = rank.communicator = make_staged(rank);
     ASSERT_TRUE(communicator->attach(rank.span(), kHalf * 4));
     fill(rank);
     rank.upload(rank.stream);
@@ -277,15 +290,13 @@ TEST(HostStagedCommunicator, KeepsResultsOfTwoStreamsApart) {
 
 TEST(HostStagedCommunicator, PassesOnThatAPeerIsLost) {
   run_ranks(2, [](Rank& rank) {
-    {
-      auto communicator = make_staged(rank);
-      ASSERT_TRUE(communicator->attach(rank.span(), kElements * 4));
-      if (rank.number == 1) return;  // Its connections close.
-      const Status lost = communicator->enqueue(
-          sum_of(64, 2), rank.memory.address(), rank.stream.get());
-      ASSERT_FALSE(lost);
-      EXPECT_NE(lost.error().message.find("rank 1"), std::string::npos);
-    }
+    const auto& communicator = rank.communicator = make_staged(rank);
+    ASSERT_TRUE(communicator->attach(rank.span(), kElements * 4));
+    if (rank.number == 1) return rank.communicator.reset();
+    const Status lost = communicator->enqueue(
+        sum_of(64, 2), rank.memory.address(), rank.stream.get());
+    ASSERT_FALSE(lost);
+    EXPECT_NE(lost.error().message.find("rank 1"), std::string::npos);
   });
 }
 

@@ -192,6 +192,7 @@ TEST(NcclCommunicator, NamesThePeerThatIsLost) {
     std::vector<float> data(64);
     const auto address = reinterpret_cast<uint64_t>(data.data());
     const CollectiveSpec spec = all_reduce(PrimitiveType::kF32, 64, 2);
+    ASSERT_TRUE(group.barrier());  // Both are connected.
     if (rank == 1) communicator->abort();
     ASSERT_TRUE(group.barrier());
     const Status polled = communicator->poll();
