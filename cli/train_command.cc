@@ -1,6 +1,8 @@
 // reprise train: runs a program on N ranks and records it.
+#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "cli/command.h"
@@ -9,6 +11,37 @@
 
 namespace reprise {
 namespace {
+
+/// The trainer's flags of a GPU, passed on to it.
+struct GpuFlags {
+  std::string collectives, math;
+  bool no_graph = false;
+
+  std::vector<std::string> words() const {
+    std::vector<std::string> words;
+    if (!collectives.empty())
+      words.insert(words.end(), {"--collectives", collectives});
+    if (!math.empty()) words.insert(words.end(), {"--math", math});
+    if (no_graph) words.push_back("--no-graph");
+    return words;
+  }
+};
+
+// Every rank refuses this too; refused here it is said once and without
+// mpirun's words. Ranks sent to other hosts may find a driver there.
+Status check_driver(const TrainRequest& request) {
+  const bool elsewhere = !request.mpi_arguments.empty() ||
+                         std::getenv("REPRISE_MPI_ARGS") != nullptr;
+  if (request.device != "cuda" || elsewhere) return {};
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr) {
+    return fail(ErrorKind::kDevice,
+                "--device cuda needs the NVIDIA driver (libcuda.so.1 cannot be "
+                "opened); use --device cpu, or see `reprise doctor`");
+  }
+  ::dlclose(driver);
+  return {};
+}
 
 class TrainCommand : public Command {
  public:
@@ -33,6 +66,15 @@ class TrainCommand : public Command {
         ->check(CLI::NonNegativeNumber);
     app.add_option("--device", request_.device, "cpu (default) or cuda")
         ->check(CLI::IsMember({"cpu", "cuda"}));
+    app.add_option("--collectives", gpu_.collectives,
+                   "what moves data between GPUs: auto (default), nccl, or "
+                   "gloo, through the host")
+        ->check(CLI::IsMember({"auto", "nccl", "gloo"}));
+    app.add_option("--math", gpu_.math,
+                   "dots of f32 on a GPU: f32 (default) or tf32")
+        ->check(CLI::IsMember({"f32", "tf32"}));
+    app.add_flag("--no-graph", gpu_.no_graph,
+                 "launch every unit of a step on a GPU, not one CUDA graph");
     app.add_flag("--verify", request_.verify,
                  "compare the final state with the reference results");
     app.add_flag("--solo", request_.solo,
@@ -58,6 +100,15 @@ class TrainCommand : public Command {
           request_.warmup, request_.steps);
       return kExitUsage;
     }
+    const Status driver = check_driver(request_);
+    if (!driver) return pass(driver.error());
+    if (!trace_path_.empty() && request_.device == "cuda") {
+      return fail(ErrorKind::kUnsupported,
+                  "--trace records units on the CPU only; on GPUs, CUPTI does: "
+                  "reprise profile -o {} -- reprise train --device cuda …",
+                  trace_path_);
+    }
+    request_.trainer_arguments = gpu_.words();
     if (!trace_path_.empty()) {
       const Status writable = check_output(trace_path_, force_);
       if (!writable) return pass(writable.error());
@@ -112,6 +163,7 @@ class TrainCommand : public Command {
   }
 
   TrainRequest request_;
+  GpuFlags gpu_;
   std::string trace_path_;
   bool force_ = false;
   Format format_ = Format::kTable;

@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/trainer_device.h"
 #include "data/file.h"
 #include "runtime/process_group.h"
 #include "runtime/train.h"
@@ -21,7 +22,7 @@ namespace {
 
 struct Flags {
   std::string program, plan, result_path, dump_path;
-  std::string device = "cpu";
+  TrainerDeviceFlags device;
   TrainOptions train;
   bool no_pin = false;
 };
@@ -52,8 +53,7 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--timeout", flags.train.device.timeout_s,
                  "seconds to wait for a silent rank (default 30)")
       ->check(CLI::PositiveNumber);
-  app.add_option("--device", flags.device, "cpu")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  add_device_flags(app, flags.device);
   app.add_flag("--no-pin", flags.no_pin,
                "do not bind each rank's compute thread to a core");
 }
@@ -69,9 +69,6 @@ void say(const std::string& message) {
 }
 
 Result<LoweredProgram> load(const Flags& flags, const ProcessGroup& group) {
-  if (flags.device != "cpu") {
-    return fail(ErrorKind::kDevice, "this build runs on --device cpu only");
-  }
   int64_t ranks = group.size();
   if (flags.train.device.solo) {
     const Result<Manifest> manifest = load_manifest_for(flags.program);
@@ -88,7 +85,7 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
   const std::string json = print_train_result(
       result, {.program = flags.program,
                .fingerprint = program.schedule.program_fingerprint,
-               .device = flags.device,
+               .device = flags.device.device,
                .plan = flags.plan.empty() ? "identity" : flags.plan});
   if (flags.result_path.empty()) {
     fmt::print("{}", json);
@@ -108,9 +105,13 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
 }
 
 Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
+  const Result<std::unique_ptr<TrainingDevice>> device =
+      make_training_device(flags.device);
+  Status agreed =
+      agree(group, device ? Status() : Status(pass(device.error())));
+  if (!agreed) return pass(agreed.error());
   const Result<LoweredProgram> program = load(flags, group);
-  const Status agreed =
-      agree(group, program ? Status() : Status(pass(program.error())));
+  agreed = agree(group, program ? Status() : Status(pass(program.error())));
   if (!agreed) return pass(agreed.error());
   TrainOptions options = flags.train;
   options.device.pin = !flags.no_pin;
@@ -118,8 +119,7 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
   const TrainingProgram training{.module = program->module,
                                  .manifest = program->manifest,
                                  .schedule = program->schedule};
-  const std::unique_ptr<TrainingDevice> device = make_cpu_device();
-  const Result<TrainResult> result = train(training, options, *device, group);
+  const Result<TrainResult> result = train(training, options, **device, group);
   if (!result) return pass(result.error());
   if (group.rank() != 0) {
     return !result->verification || result->verification->passed()

@@ -36,7 +36,7 @@ class CudaDevice : public TrainingDevice {
     if (status) status = connect(device, group);
     if (!status) return pass(status.error());
     Result<std::unique_ptr<CudaExecutor>> executor =
-        make_executor(program, device, recorder);
+        make_executor(program, device, recorder, group);
     status = agree(group, status_of(executor));
     if (!status) return pass(status.error());
     BoundDevice bound;
@@ -131,13 +131,15 @@ class CudaDevice : public TrainingDevice {
 
   Result<std::unique_ptr<CudaExecutor>> make_executor(
       const TrainingProgram& program, const DeviceOptions& device,
-      Recorder* recorder) {
+      Recorder* recorder, const ProcessGroup& group) {
     Result<std::unique_ptr<DeviceProgram>> bound = DeviceProgram::create(
         *context_, program.module, program.schedule, cubins_, *cublas_);
     if (!bound) return pass(bound.error());
     CudaExecutor::Options options{.graph = options_.graph,
                                   .timeout_s = device.timeout_s,
                                   .recorder = recorder};
+    if (group.size() == 2)
+      options.peers = fmt::format("rank {}", 1 - group.rank());
     for (const ManifestParameter& parameter : program.manifest.parameters) {
       if (parameter.role == ParameterRole::kBatch)
         options.fed.push_back(parameter.index);

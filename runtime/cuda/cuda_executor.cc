@@ -30,6 +30,7 @@ CudaExecutor::CudaExecutor(std::shared_ptr<const DeviceContext> context,
       recorder_(options.recorder),
       injected_(InjectedRecorder::find()),
       timeout_s_(options.timeout_s),
+      peers_(options.peers),
       waits_(make_stream_waits(schedule)) {
   communicates_ =
       !waits_.communication.units.empty() && !communicator.is_immediate();
@@ -413,9 +414,9 @@ Status CudaExecutor::wait_for_end(int32_t step) {
       next_poll_ns = now_ns + kPollPeriodNs;
       if (static_cast<double>(now_ns - begin_ns) * 1e-9 > timeout_s_) {
         return fail(ErrorKind::kDevice,
-                    "step {}: the device has not ended it after {} s; a rank "
-                    "is silent, or --timeout is too short",
-                    step, timeout_s_);
+                    "step {}: the device has not ended it after {} s; {} is "
+                    "silent, or --timeout is too short",
+                    step, timeout_s_, peers_);
       }
     }
     std::this_thread::yield();

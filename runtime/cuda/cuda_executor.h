@@ -32,6 +32,7 @@ class CudaExecutor final : public StepExecutor {
     double timeout_s = 30;       ///< Longest wait for a step with collectives.
     std::vector<int64_t> fed{};  ///< Parameters that every step copies anew.
     Recorder* recorder = nullptr;  ///< Of host-staged collectives.
+    std::string peers = "a rank";  ///< Who may be silent, for messages.
   };
 
   /// Makes streams, events and staging memory, and attaches the communicator
@@ -108,6 +109,7 @@ class CudaExecutor final : public StepExecutor {
   Recorder* recorder_ = nullptr;
   InjectedRecorder injected_;
   double timeout_s_ = 30;
+  std::string peers_;
   bool wants_graph_ = false;
   bool communicates_ = false;  ///< There are collectives that do something.
 

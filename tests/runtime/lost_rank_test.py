@@ -27,7 +27,7 @@ def rank_1_process():
     return None
 
 
-failure, mpirun, trainer, program, cache = sys.argv[1:]
+failure, mpirun, trainer, program, cache, *flags = sys.argv[1:]
 mark = f"REPRISE_LOST_RANK_TEST={os.getpid()}"
 MARK = mark.encode()
 name, value = mark.split("=")
@@ -35,7 +35,8 @@ environment = {**os.environ, name: value, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 run = subprocess.Popen(
     [mpirun, "--oversubscribe", "--bind-to", "none", "-n", "2", "-x", name,
-     trainer, program, "--cache", cache, "--steps", "1000000", "--timeout", "3"],
+     trainer, program, "--cache", cache, "--steps", "1000000", "--timeout", "3",
+     *flags],
     env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 pid = None
 for _ in range(100):

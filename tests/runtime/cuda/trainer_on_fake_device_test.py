@@ -1,0 +1,89 @@
+"""reprise-train --device cuda on the fake driver, NVRTC, cuBLASLt and NCCL: the
+whole trainer, printed CUDA code included, ends with the state of the CPU's run,
+whatever the order of the device's work, and gives everything back."""
+import json
+import os
+import subprocess
+import sys
+
+mpirun, trainer, programs, cache, *libraries = sys.argv[1:]
+
+
+def train(program, *flags, ranks=1, **environment):
+    """Status, result and words of a run."""
+    command = [trainer, f"{programs}/{program}.hlo", "--cache", cache,
+               "--steps", "3", "--warmup", "1", *flags]
+    if ranks > 1:
+        command = [mpirun, "--oversubscribe", "--bind-to", "none",
+                   "-n", str(ranks), *command]
+    run = subprocess.run(
+        command, capture_output=True, text=True, timeout=200,
+        env={**os.environ, "LD_LIBRARY_PATH": ":".join(libraries),
+             "FAKE_CUDA_STRICT": "1", "OMP_NUM_THREADS": "1",
+             "OMPI_ALLOW_RUN_AS_ROOT": "1",
+             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment})
+    result = json.loads(run.stdout) if run.returncode == 0 else None
+    return run.returncode, result, run.stderr
+
+
+def expect(found, wanted, what):
+    assert found == wanted, f"{what}: {found}, not {wanted}"
+
+
+def compare(program, expected, mode, *flags, ranks=1, **environment):
+    """The run ends with the state `expected`; `mode` is what it must say."""
+    what = f"{program} {' '.join(flags)} {environment}"
+    status, result, words = train(program, "--device", "cuda", *flags,
+                                  ranks=ranks, **environment)
+    expect(status, 0, f"{what}: {words}")
+    said = {key: result[key] for key in mode}
+    expect(said, mode, what)
+    expect(result["device"], "cuda", what)
+    expect(result["device_name"], "Fake device 0", what)
+    expect(result["driver_version"], "13.0", what)
+    expect(len(result["device_step_time_ns"]["all"]), 2, what)
+    assert min(result["device_step_time_ns"]["all"]) > 0, what
+    expect(result["state_hash"], expected, what)
+    print("ok", what)
+
+
+def one_rank():
+    _, host, _ = train("mlp.1")
+    graph = {"steps_run_as": "graph", "collectives": "none", "math": "f32"}
+    for seed in "12":
+        compare("mlp.1", host["state_hash"], graph, FAKE_CUDA_SEED=seed)
+    compare("mlp.1", host["state_hash"],
+            {"steps_run_as": "eager", "math": "tf32"}, "--no-graph", "--math",
+            "tf32")
+
+
+def two_ranks():
+    _, host, _ = train("mlp.2", ranks=2)
+    staged = {"steps_run_as": "eager", "collectives": "gloo"}
+    compare("mlp.2", host["state_hash"], staged, ranks=2, FAKE_CUDA_SEED="1")
+    two = {"FAKE_CUDA_DEVICES": "2"}
+    compare("mlp.2", host["state_hash"],
+            {"steps_run_as": "graph", "collectives": "nccl"}, ranks=2,
+            FAKE_CUDA_SEED="2", **two)
+    compare("mlp.2", host["state_hash"],
+            {"steps_run_as": "eager", "collectives": "nccl"}, "--no-graph",
+            ranks=2, FAKE_CUDA_SEED="3", **two)
+    compare("mlp.2", host["state_hash"], staged, "--collectives", "gloo",
+            ranks=2, **two)
+
+
+def refusals():
+    for environment, flags, code, word in [
+            ({"LD_LIBRARY_PATH": ""}, [], 4, "no NVIDIA driver"),
+            ({"FAKE_CUDA_DEVICES": "0"}, [], 4, "sees no device"),
+            ({}, ["--interpret"], 3, "--device cpu only")]:
+        status, _, words = train("mlp.1", "--device", "cuda", *flags,
+                                 **environment)
+        expect(status, code, words)
+        assert word in words, words
+        print("ok", words.strip())
+
+
+one_rank()
+two_ranks()
+refusals()
