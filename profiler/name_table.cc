@@ -14,7 +14,7 @@ constexpr size_t kSlotBytes = kSlots * sizeof(uint64_t);
 /// Zeroed pages that cost nothing until they are touched.
 void* reserve(size_t bytes) {
   void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return pages == MAP_FAILED ? nullptr : pages;
 }
 

@@ -1,6 +1,7 @@
 #include "profiler/process_recorder.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
@@ -26,6 +27,9 @@ using std::chrono_literals::operator""s;
 
 /// Records of one segment: 320 KiB, written at once.
 constexpr size_t kBatch = 4096;
+constexpr int kPushAttempts = 1000;
+/// Deep enough for the demangling of long names.
+constexpr size_t kWriterStackBytes = size_t{1} << 20;
 /// How long the end of a process may wait for a drain that hangs.
 constexpr auto kPatience = 2s;
 constexpr int64_t kQuickPatienceNs = 200'000'000;
@@ -61,6 +65,7 @@ struct ProcessRecorder::State {
   void run_writer();
   void drain();
   void drain_ring();
+  uint64_t push_drained(const ProcessRecord& record);
   void write_notes();
   std::string end_json();
   void write_end(std::string_view json);
@@ -92,7 +97,7 @@ struct ProcessRecorder::State {
   std::atomic<bool> is_finishing{false};
   std::atomic<bool> writer_ends{false};  ///< The writer writes the end.
   pthread_t writer{};
-  bool is_joinable = false;
+  std::atomic<bool> is_joinable{false};
   sem_t wakeups{};
 
   std::timed_mutex drain_mutex;  ///< Of the file, the ring's end and `batch`.
@@ -207,13 +212,12 @@ uint32_t ProcessRecorder::string_id(std::string_view text) try {
 bool ProcessRecorder::record(const ProcessRecord& record) {
   if (!is_recording()) return false;
   if (!state_->has_writer.load(std::memory_order_relaxed)) start_writer();
-  uint64_t pushed = 0;
-  while ((pushed = state_->ring.push(record)) == 0) {
-    if (!state_->is_drainer()) {
-      state_->ring_full.fetch_add(1, std::memory_order_relaxed);
-      return false;
-    }
-    state_->drain_ring();
+  uint64_t pushed = state_->ring.push(record);
+  if (pushed == 0 && state_->is_drainer())
+    pushed = state_->push_drained(record);
+  if (pushed == 0) {
+    state_->ring_full.fetch_add(1, std::memory_order_relaxed);
+    return false;
   }
   if (pushed % (state_->ring.capacity() / 2) == 0) wake();
   return true;
@@ -248,9 +252,13 @@ void ProcessRecorder::start_writer() {
     static_cast<State*>(state)->run_writer();
     return nullptr;
   };
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, kWriterStackBytes);
   // Without a thread, what fits in the ring is still written at the end.
   state_->is_joinable =
-      ::pthread_create(&state_->writer, nullptr, run, state_.get()) == 0;
+      ::pthread_create(&state_->writer, &attributes, run, state_.get()) == 0;
+  ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -297,6 +305,16 @@ void ProcessRecorder::State::drain_ring() {
                 {reinterpret_cast<const char*>(batch.data()),
                  count * sizeof(ProcessRecord)});
   }
+}
+
+/// For the thread that drains, when the ring is full. Requires: drain_mutex.
+uint64_t ProcessRecorder::State::push_drained(const ProcessRecord& record) {
+  for (int attempt = 0; attempt < kPushAttempts; ++attempt) {
+    drain_ring();
+    if (const uint64_t pushed = ring.push(record); pushed != 0) return pushed;
+    ::sched_yield();  // A thread was stopped while it filled the oldest slot.
+  }
+  return 0;
 }
 
 void ProcessRecorder::State::write_notes() {

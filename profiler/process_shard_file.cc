@@ -1,6 +1,7 @@
 #include "profiler/process_shard_file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -32,6 +33,13 @@ int moved_up(int descriptor) {
   if (high < 0) return descriptor;
   ::close(descriptor);
   return high;
+}
+
+/// A write beyond the limit would send the host a signal that ends it.
+bool has_size_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+         limit.rlim_cur != RLIM_INFINITY;
 }
 
 bool write_all(int file, std::string_view head, std::string_view body) {
@@ -71,6 +79,7 @@ bool ProcessShardFile::create(const std::string& base) {
 
 bool ProcessShardFile::open(const std::string& directory,
                             const std::string& source) {
+  if (has_size_limit()) return false;
   const std::string base = directory + "/" + shard_host_name() + "." +
                            std::to_string(::getpid()) + "." + source;
   if (!create(base)) return false;
@@ -100,7 +109,7 @@ bool ProcessShardFile::reopen() {
 }
 
 bool ProcessShardFile::append(ProcessSegment kind, std::string_view payload) {
-  if (descriptor_ < 0) return false;
+  if (descriptor_ < 0 || has_size_limit()) return false;
   if (!holds_file() && !reopen()) return false;
   ProcessSegmentHeader header{
       .kind = kind,

@@ -24,9 +24,10 @@ class ProcessShardFile {
 
   /// Makes DIRECTORY/HOST.PID.SOURCE.shard and writes its header; where that
   /// exists (a program run by exec has its caller's pid)
-  /// HOST.PID.SOURCE.2.shard and so on. False when that fails.
+  /// HOST.PID.SOURCE.2.shard and so on. False when that fails, and in a
+  /// process whose files are limited in size.
   bool open(const std::string& directory, const std::string& source);
-  /// False when it failed now or before.
+  /// False when it failed now or before, or the host has limited its files.
   bool append(ProcessSegment kind, std::string_view payload);
   /// Async-signal-safe, as the child of a fork needs it.
   void close();

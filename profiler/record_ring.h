@@ -26,9 +26,10 @@ class RecordRing {
   explicit RecordRing(uint32_t capacity)
       : capacity_(std::bit_ceil(uint64_t{capacity})),
         lap_shift_(std::countr_zero(capacity_)) {
-    void* pages = ::mmap(nullptr, capacity_ * sizeof(Slot),
-                         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                         -1, 0);  // Zeroed: every slot is free for lap 0.
+    void* pages =
+        ::mmap(nullptr, capacity_ * sizeof(Slot), PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+               0);  // Zeroed: every slot is free for lap 0.
     slots_ = pages == MAP_FAILED ? nullptr : static_cast<Slot*>(pages);
   }
   ~RecordRing() {

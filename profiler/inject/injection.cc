@@ -53,9 +53,13 @@ void after_fork_in_child() {
   this_thread().ranges.clear();
 }
 
-void finish() {
+void finish() try {
   ProcessRecorder* recorder = injection->recorder.load();
-  if (recorder != nullptr) recorder->finish();
+  if (recorder == nullptr) return;
+  const std::string window = injection->window.describe();
+  if (!window.empty()) recorder->note("window", window);
+  recorder->finish();
+} catch (...) {
 }
 
 /// Runs before the driver's own end: it was registered after that.

@@ -66,6 +66,7 @@ void Window::read_environment() {
   if (variable("REPRISE_PROFILE_WINDOW") == "api") {
     mode_ = Mode::kProfilerApi;
     is_open_.store(false);
+    has_opened_.store(false);
     return;
   }
   const std::string steps = variable("REPRISE_PROFILE_STEPS");
@@ -79,10 +80,25 @@ void Window::read_environment() {
   mode_ = Mode::kSteps;
   first_ = *first;
   end_ = *end;
+  steps_ = steps;
   is_open_.store(holds(0));
+  has_opened_.store(holds(0));
+}
+
+std::string Window::describe() const {
+  if (mode_ == Mode::kAll) return {};
+  std::string text = mode_ == Mode::kSteps ? "steps " : "cudaProfilerStart";
+  text += steps_;
+  if (!has_opened_.load()) {
+    text += mode_ == Mode::kSteps
+                ? ": never came, no step mark or range was in them"
+                : ": never called";
+  }
+  return text;
 }
 
 bool Window::set_open(bool is_open) {
+  if (is_open) has_opened_.store(true);
   return is_open_.exchange(is_open) != is_open;
 }
 

@@ -31,7 +31,8 @@ class Window {
   bool takes_ranges() const {
     return mode_ == Mode::kSteps && !has_marks_.load(std::memory_order_relaxed);
   }
-  const std::string& chosen_range() const { return chosen_range_; }
+  /// "steps 2:4", and that it never opened if so; empty without limits.
+  std::string describe() const;
 
   /// Each returns true when the window has opened or closed by it.
   bool begin_step(int64_t step);  ///< An NVTX range of this number starts.
@@ -49,10 +50,12 @@ class Window {
 
   Mode mode_ = Mode::kAll;
   int64_t first_ = 0, end_ = 0;
+  std::string steps_;  ///< As given.
   std::string chosen_range_;
   std::atomic<int64_t> unnumbered_{0};  ///< Ranges of the chosen name.
   std::atomic<bool> has_marks_{false};
   std::atomic<bool> is_open_{true};
+  std::atomic<bool> has_opened_{true};
 };
 
 }  // namespace reprise::inject

@@ -1,5 +1,6 @@
 // NVTX ranges of programs under the real injection library, without CUPTI.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "tests/profiler/inject/host_process.h"
 
@@ -91,6 +92,21 @@ TEST_P(InjectNvtx, AForkedWorkerHasAShardOfItsOwn) {
   }
   EXPECT_EQ(ended, (std::map<std::vector<std::string>, bool>{
                        {{"of the parent"}, true}, {{"of the child"}, true}}));
+}
+
+TEST_P(InjectNvtx, AKilledProgramLeavesWhatTheWriterHasAppended) {
+  EXPECT_EQ(play("killed"), SIGKILL);
+  const ProcessShardContents shard = host_.only_shard();
+  EXPECT_EQ(shard.of(RecordKind::kRange).size(), 10U);
+  EXPECT_TRUE(shard.end.is_null());
+}
+
+TEST_P(InjectNvtx, AWindowThatNeverOpenedIsSaid) {
+  ASSERT_EQ(play("ranges", {{"REPRISE_PROFILE_STEPS", "2:4"}}), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  EXPECT_TRUE(shard.records.empty());
+  EXPECT_EQ(shard.notes.at("window"),
+            "steps 2:4: never came, no step mark or range was in them");
 }
 
 TEST_P(InjectNvtx, WithoutADirectoryNvtxIsOff) {

@@ -88,6 +88,14 @@ TEST_F(InjectProcess, ADirectoryThatIsGoneDisturbsNobody) {
             exited(7));
 }
 
+TEST_F(InjectProcess, AProgramWithALimitOnItsFilesKeepsIt) {
+  // A write beyond the limit would end the shell by SIGXFSZ.
+  EXPECT_EQ(host_.run_injected({"/bin/sh", "-c",
+                                "ulimit -f 0; LD_PRELOAD=" REPRISE_INJECT
+                                " /bin/sh -c 'exit 5'; exit $?"}),
+            exited(5));
+}
+
 TEST_F(InjectProcess, WithoutADirectoryNothingHappens) {
   EXPECT_EQ(
       host_.run({"/bin/sh", "-c", "exit 7"}, {{"LD_PRELOAD", REPRISE_INJECT}}),

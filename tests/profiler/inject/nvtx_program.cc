@@ -2,11 +2,13 @@
 // installed (REPRISE_HAS_NVTX3), else through an instance of our own.
 // nvtx_program SCENARIO.
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -165,6 +167,27 @@ void play_fork() {
   if (status != 0) std::exit(9);
 }
 
+/// Killed once the writer has appended what was recorded: waits for no time,
+/// but for the file to grow.
+void play_killed() {
+  const auto shard_bytes = [] {
+    uintmax_t bytes = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::getenv("REPRISE_PROFILE_DIRECTORY"))) {
+      bytes += entry.file_size();
+    }
+    return bytes;
+  };
+  const uintmax_t before = shard_bytes();
+  for (int i = 0; i < 10; ++i) {
+    nvtxRangePushA("short");
+    nvtxRangePop();
+  }
+  // 80 bytes a record.
+  while (shard_bytes() < before + 10 * 80) ::usleep(1'000);
+  ::kill(::getpid(), SIGKILL);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -174,5 +197,6 @@ int main(int count, char** arguments) {
   if (scenario == "steps") play_steps();
   if (scenario == "named") play_named();
   if (scenario == "fork") play_fork();
+  if (scenario == "killed") play_killed();
   return 7;
 }

@@ -62,6 +62,18 @@ TEST_F(WindowTest, OpensBeforeItsFirstStepAndClosesAfterItsLast) {
   EXPECT_FALSE(window_.is_open());
 }
 
+TEST_F(WindowTest, SaysWhetherItOpened) {
+  read("1:3");
+  EXPECT_EQ(window_.describe(),
+            "steps 1:3: never came, no step mark or range was in them");
+  window_.mark_step(0);
+  EXPECT_EQ(window_.describe(), "steps 1:3");
+  Window other;
+  ::setenv("REPRISE_PROFILE_STEPS", "", 1);
+  other.read_environment();
+  EXPECT_EQ(other.describe(), "");
+}
+
 TEST_F(WindowTest, HasOpenSides) {
   read(":2");
   EXPECT_TRUE(window_.is_open());
