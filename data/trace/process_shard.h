@@ -60,6 +60,9 @@ enum class RecordKind : uint8_t {
   kGraphNode,        ///< `graph_node` was created under `external_id`, or is a
                      ///< clone of node `sequence` (then external_id is -1).
   kCollective,       ///< NCCL collective or point-to-point: host enqueue.
+                     ///< `graph_node` is the correlation of the group (kRange)
+                     ///< that one kernel ran, `external_id` that of the host
+                     ///< program's call (kRange), where these were recorded.
   kNetworkStep,      ///< One proxy step of a collective: bytes on the wire.
   kDeviceTimer,      ///< A channel of an NCCL kernel in ns of the GPU's global
                      ///< timer, another clock than all others; -1 where that

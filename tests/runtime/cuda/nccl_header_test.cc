@@ -1,0 +1,65 @@
+// Our own declarations of NCCL against its header, where there is one.
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "runtime/cuda/nccl_library.h"
+
+namespace reprise {
+namespace {
+
+static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
+static_assert(kNcclOk == ncclSuccess && kNcclWorking == ncclInProgress);
+// The interposer reads the name there, and knows a config by its magic.
+static_assert(NCCL_VERSION_CODE < 22700 ||
+              offsetof(ncclConfig_t, commName) == 48);
+static_assert(offsetof(ncclConfig_t, magic) == 8);
+static_assert(offsetof(ncclConfig_t, version) == 12);
+
+/// A type as the binary interface sees it: enums are ints.
+template <typename T>
+using Plain =
+    std::conditional_t<std::is_enum_v<T>, int,
+                       std::conditional_t<std::is_pointer_v<T>, void*, T>>;
+
+/// Whether two functions take and give the same in registers and on the stack.
+template <typename Ours, typename Theirs>
+struct IsCalledAlike : std::false_type {};
+template <typename A, typename... As, typename B, typename... Bs>
+struct IsCalledAlike<A (*)(As...), B (*)(Bs...)>
+    : std::bool_constant<sizeof...(As) == sizeof...(Bs) &&
+                         std::is_same_v<Plain<A>, Plain<B>> &&
+                         ((std::is_same_v<Plain<As>, Plain<Bs>> ||
+                           (std::is_same_v<As, NcclUniqueId> &&
+                            std::is_same_v<Bs, ncclUniqueId>)) &&
+                          ...)> {};
+
+#define REPRISE_NCCL_CHECK(member, symbol, ...)              \
+  static_assert(IsCalledAlike<decltype(NcclLibrary::member), \
+                              decltype(&::symbol)>::value,   \
+                #symbol);
+REPRISE_NCCL_FUNCTIONS(REPRISE_NCCL_CHECK)
+#undef REPRISE_NCCL_CHECK
+
+TEST(NcclHeader, HasOurTypesAndOperations) {
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kS8), ncclInt8);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kU8), ncclUint8);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kS32), ncclInt32);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kU32), ncclUint32);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kS64), ncclInt64);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kU64), ncclUint64);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kF16), ncclFloat16);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kF32), ncclFloat32);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kF64), ncclFloat64);
+  EXPECT_EQ(nccl_data_type(PrimitiveType::kBF16), ncclBfloat16);
+  EXPECT_FALSE(nccl_data_type(PrimitiveType::kS16));
+  EXPECT_EQ(nccl_operation(ReduceOperation::kSum), ncclSum);
+  EXPECT_EQ(nccl_operation(ReduceOperation::kProduct), ncclProd);
+  EXPECT_EQ(nccl_operation(ReduceOperation::kMax), ncclMax);
+  EXPECT_EQ(nccl_operation(ReduceOperation::kMin), ncclMin);
+}
+
+}  // namespace
+}  // namespace reprise
