@@ -1,0 +1,141 @@
+"""The machine and our binaries on it: where they are, how they are started, what they answer.
+
+Standard library only: the machine that runs this may have nothing but Python.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Failure(RuntimeError):
+    """A part that could not be done, in words for the results file."""
+
+
+def libraries_of_nvidia():
+    """Directories of a toolkit's and of Python wheels' libraries (NVRTC, cuBLASLt, CUPTI, NCCL)."""
+    home = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
+    found = [home / "lib64", home / "extras/CUPTI/lib64"]
+    for entry in sys.path:
+        found += sorted(pathlib.Path(entry).glob("nvidia/*/lib")) if entry else []
+    return [str(directory) for directory in found if directory.is_dir()]
+
+
+def interval(values, samples=2000):
+    """Median with its 95 % bootstrap interval (fixed seed)."""
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values)))
+                     for _ in range(samples))
+    return {"median": statistics.median(values), "low": medians[samples // 40],
+            "high": medians[-samples // 40 - 1], "values": values}
+
+
+class Machine:
+    """Starts our binaries: those of a bundle, or of a build directory."""
+
+    def __init__(self, root, programs, dry_run):
+        self.bin = root / "bin"
+        self.programs = programs
+        self.dry_run = dry_run
+        self.device = "cpu" if dry_run else "cuda"
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="reprise_gpu_"))
+        self.own_path = os.environ.get("LD_LIBRARY_PATH", "")
+        self.environment = dict(os.environ)
+        places = [str(root / "lib/bundled"), *libraries_of_nvidia(), self.own_path]
+        self.environment["LD_LIBRARY_PATH"] = ":".join(place for place in places if place)
+
+    def run(self, command, environment=None, timeout=600, accept=(0,)):
+        """Output of a command; Failure with the end of what it said when its status is another."""
+        try:
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                                  timeout=timeout, env={**self.environment, **(environment or {})})
+        except (OSError, subprocess.TimeoutExpired) as problem:
+            raise Failure(f"{command[0]}: {problem}") from problem
+        if done.returncode not in accept:
+            said = (done.stderr.strip() or done.stdout.strip())[-1500:]
+            raise Failure(f"{' '.join(map(str, command))}: exit {done.returncode}\n{said}")
+        return done.stdout
+
+    def reprise(self, *arguments, accept=(0,)):
+        return json.loads(self.run([self.bin / "reprise", *arguments, "--format", "json"],
+                                   accept=accept))
+
+    def program(self, name):
+        return self.programs / f"{name}.hlo"
+
+    def train_command(self, name, steps, *flags, device=None):
+        return [self.bin / "reprise-train", self.program(name), "--device", device or self.device,
+                "--steps", steps, "--warmup", min(3, steps - 1), *flags]
+
+    def train(self, name, steps, *flags, device=None):
+        """Result of one rank alone. A state that does not verify is a result too."""
+        result = self.directory / "result.json"
+        result.unlink(missing_ok=True)
+        self.run([*self.train_command(name, steps, *flags, device=device), "--result", result],
+                 accept=(0, 1))
+        if not result.exists():
+            raise Failure(f"{name}: no result of training")
+        return json.loads(result.read_text())
+
+    def train_ranks(self, name, ranks, steps, *flags):
+        """Result of several ranks on this machine, which meet at a file."""
+        meeting = self.directory / f"meeting.{name}.{random.getrandbits(32):x}"
+        result = self.directory / "ranks.json"
+        result.unlink(missing_ok=True)
+        started = []
+        for rank in range(ranks):
+            where = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
+                     "REPRISE_RENDEZVOUS": str(meeting)}
+            command = self.train_command(name, steps, *flags, "--result", result)
+            started.append(subprocess.Popen([str(word) for word in command],
+                                            env={**self.environment, **where},
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                            text=True))
+        said = [process.communicate(timeout=600)[1] for process in started]
+        if any(process.returncode not in (0, 1) for process in started) or not result.exists():
+            raise Failure(f"{name} on {ranks} ranks: "
+                          + "; ".join(text.strip()[-300:] for text in said))
+        return json.loads(result.read_text())
+
+    def profile(self, trace, command, environment=None):
+        """Runs a command under `reprise profile`; returns its output."""
+        return self.run([self.bin / "reprise", "profile", "--force", "-o", trace, "--",
+                         *command], environment)
+
+    def script(self, name, *arguments):
+        """A Python script as a command that does not see our own libraries."""
+        return ["env", f"LD_LIBRARY_PATH={self.own_path}", sys.executable, HERE / name, *arguments]
+
+
+def facts(machine):
+    """What figures depend on: date, machine, GPU, driver, versions, commit."""
+    known = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+             "processor": platform.processor() or platform.machine(), "cores": os.cpu_count(),
+             "python": platform.python_version(), "dry_run": machine.dry_run}
+    commit = machine.bin.parent / "COMMIT"
+    try:
+        known["commit"] = (commit.read_text() if commit.exists() else machine.run(
+            ["git", "-C", HERE, "describe", "--always", "--dirty"])).strip()
+        query = machine.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
+                             "--format=csv,noheader"])
+        known["gpu"], known["driver"], known["memory"] = [
+            field.strip() for field in query.splitlines()[0].split(",")]
+    except (Failure, ValueError) as problem:
+        known.setdefault("gpu", None)
+        known["missing"] = str(problem).splitlines()[0]
+    for module in ("torch", "jax"):
+        try:
+            known[module] = machine.run(
+                machine.script("versions.py", module)).strip()
+        except Failure:
+            known[module] = None
+    return known

@@ -1,0 +1,108 @@
+"""Everything that only a GPU can show: correctness, profiles, replay error, fusion, graphs, overhead, XLA.
+
+    tests/gpu/run.sh [--root DIR] [--output DIR] [--only PART,…] [--rounds N] [--dry-run] [--quick]
+
+Writes results.json and summary.md. A part that fails is recorded and the rest goes on; the exit status is then 1, as
+when a goal is missed. With --dry-run everything runs on the CPU, to try the parts, and nothing is judged.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import machine as machines  # noqa: E402
+import parts  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path, help="a bundle or a build directory")
+    parser.add_argument("--output", type=pathlib.Path, help="default: $OUT, or results/ here")
+    parser.add_argument("--only", help="parts, with commas: " + ", ".join(parts.PARTS))
+    parser.add_argument("--rounds", type=int, default=20, help="pairs of a comparison")
+    parser.add_argument("--steps", type=int, default=50, help="steps of a timed run")
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU, nothing judged")
+    parser.add_argument("--quick", action="store_true", help="the small program, few steps")
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else list(parts.PARTS)
+    for name in chosen:
+        if name not in parts.PARTS:
+            parser.error(f"no part {name}; there are {', '.join(parts.PARTS)}")
+    if options.quick:
+        options.rounds, options.steps = min(options.rounds, 2), min(options.steps, 3)
+    return options, chosen
+
+
+def run_part(name, machine, options):
+    """One part's record; never raises."""
+    start = time.monotonic()
+    record = {"part": name, "purpose": parts.PARTS[name].__doc__}
+    try:
+        record["values"], goals = parts.PARTS[name](machine, options)
+        record["goals"] = [dict(zip(("name", "value", "goal", "met"), goal)) for goal in goals]
+    except machines.Failure as problem:
+        record["failure"] = str(problem)
+    except Exception:  # A mistake of a part must not cost the others.
+        record["failure"] = traceback.format_exc(limit=4)
+    record["seconds"] = round(time.monotonic() - start, 1)
+    return record
+
+
+def verdict(goal, dry_run):
+    if dry_run or goal["met"] is None:
+        return "not judged"
+    return "met" if goal["met"] else "MISSED"
+
+
+def summary(results):
+    known = results["facts"]
+    lines = [f"# {known.get('gpu') or 'No GPU'}, driver {known.get('driver') or 'none'}", "",
+             f"{known['date']}, commit {known.get('commit')}, {known['cores']} cores, torch "
+             f"{known['torch']}, jax {known['jax']}", ""]
+    if known["dry_run"]:
+        lines += ["A dry run on the CPU: no figure here says anything about a GPU.", ""]
+    lines += ["| part | what | value | goal | |", "|---|---|---|---|---|"]
+    for record in results["parts"]:
+        for goal in record.get("goals", []):
+            value = goal["value"]
+            text = f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+            lines.append(f"| {record['part']} | {goal['name']} | {text} | {goal['goal']} | "
+                         f"{verdict(goal, known['dry_run'])} |")
+        if "failure" in record:
+            first = record["failure"].strip().splitlines()
+            lines.append(f"| {record['part']} | failed: {first[0][:160]} | | | FAILED |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    options, chosen = arguments()
+    root = options.root or HERE.parent.parent / "build/release"
+    bundled = root / "programs"
+    machine = machines.Machine(
+        root.resolve(), bundled if bundled.is_dir() else HERE.parent.parent / "data/programs",
+        options.dry_run)
+    output = options.output or pathlib.Path(os.environ.get("OUT") or HERE / "results")
+    output.mkdir(parents=True, exist_ok=True)
+    results = {"schema": "reprise.gpu/1", "facts": machines.facts(machine), "parts": []}
+    for name in chosen:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        results["parts"].append(run_part(name, machine, options))
+        # After each part: a run that is cut short leaves what it found.
+        (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        (output / "summary.md").write_text(summary(results))
+    print(summary(results))
+    failed = any("failure" in record for record in results["parts"])
+    missed = any(goal["met"] is False for record in results["parts"]
+                 for goal in record.get("goals", []))
+    return 1 if failed or (missed and not options.dry_run) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""A training script that knows nothing of Reprise: a transformer in PyTorch on made-up tokens.
+
+    python3 torch_train.py [--steps N] [--width N] [--layers N] [--cpu]
+
+Steps are NVTX ranges "step N", as torch.cuda.nvtx makes them. Prints step times, each from its start until the device
+is done, as JSON.
+"""
+
+import argparse
+import contextlib
+import json
+import statistics
+import time
+
+import torch
+
+
+class Block(torch.nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.first, self.second = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.attention = torch.nn.MultiheadAttention(width, heads, batch_first=True)
+        self.mlp = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(),
+                                       torch.nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        y = self.first(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.mlp(self.second(x))
+
+
+def make_model(options):
+    return torch.nn.Sequential(torch.nn.Embedding(options.vocabulary, options.width),
+                               *[Block(options.width, 8) for _ in range(options.layers)],
+                               torch.nn.Linear(options.width, options.vocabulary))
+
+
+@contextlib.contextmanager
+def named(text, on_gpu):
+    if on_gpu:
+        torch.cuda.nvtx.range_push(text)
+    yield
+    if on_gpu:
+        torch.cuda.nvtx.range_pop()
+
+
+def train(options, device):
+    torch.manual_seed(0)
+    on_gpu = device.type == "cuda"
+    model = make_model(options).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    tokens = torch.randint(options.vocabulary, (options.batch, options.sequence + 1),
+                           device=device)
+    times, losses = [], []
+    for step in range(options.warmup + options.steps):
+        start = time.perf_counter_ns()
+        with named(f"step {step}", on_gpu):
+            optimizer.zero_grad(set_to_none=True)
+            logits = model(tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+            loss.backward()
+            optimizer.step()
+            if on_gpu:
+                torch.cuda.synchronize()
+        if step >= options.warmup:
+            times.append(time.perf_counter_ns() - start)
+            losses.append(loss.item())
+    return times, losses
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--sequence", type=int, default=512)
+    parser.add_argument("--vocabulary", type=int, default=8192)
+    parser.add_argument("--cpu", action="store_true")
+    options = parser.parse_args()
+    device = torch.device("cpu" if options.cpu else "cuda")
+    times, losses = train(options, device)
+    print(json.dumps({"schema": "reprise.gpu.script/1", "framework": f"torch {torch.__version__}",
+                      "device": device.type, "loss": losses,
+                      "step_time_ns": {"median": statistics.median(times), "all": times}}))
+
+
+if __name__ == "__main__":
+    main()
