@@ -10,7 +10,9 @@ bundle=${2:?usage: bundle.sh BUILD_DIRECTORY BUNDLE}
 limit_kib=61440
 
 rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/lib/bundled" "$bundle/programs" "$bundle/tests/gpu"
+mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/programs" "$bundle/tests/gpu"
+libraries=$(mktemp -d)
+trap 'rm -rf "$libraries"' EXIT
 for name in reprise reprise-train kernels_gpu_test; do
   if [ ! -x "$build/bin/$name" ]; then
     echo "bundle.sh: no $build/bin/$name; build it first" >&2
@@ -33,8 +35,9 @@ for name in "$bundle"/bin/*; do
   fi
   ldd "$name" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 done | sort -u | grep -Ev "$own" | while read -r library; do
-  cp -L "$library" "$bundle/lib/bundled/"
+  cp -L "$library" "$libraries/"
 done
+tar -C "$libraries" -czf "$bundle/lib/bundled.tar.gz" .
 
 for program in "$root"/data/programs/*.hlo; do
   base=${program%.hlo}

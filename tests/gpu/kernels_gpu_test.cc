@@ -33,9 +33,8 @@ class KernelsOnGpu : public testing::Test {
     Result<DeviceMemory> memory =
         DeviceMemory::allocate(driver(), bytes.size());
     if (!memory || bytes.empty()) return memory;
-    const Status copied = driver().check(
-        driver().copy_to_device(memory->address(), bytes.data(), bytes.size()),
-        "cuMemcpyHtoD");
+    const Status copied = write_device(driver(), memory->address(),
+                                       std::as_bytes(std::span(bytes)));
     if (!copied) return pass(copied.error());
     return memory;
   }

@@ -12,6 +12,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -19,6 +20,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 class Failure(RuntimeError):
     """A part that could not be done, in words for the results file."""
+
+
+class Skipped(Failure):
+    """A part that a dry run cannot try."""
 
 
 def libraries_of_nvidia():
@@ -50,8 +55,17 @@ class Machine:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="reprise_gpu_"))
         self.own_path = os.environ.get("LD_LIBRARY_PATH", "")
         self.environment = dict(os.environ)
-        places = [str(root / "lib/bundled"), *libraries_of_nvidia(), self.own_path]
+        places = [self.unpack(root / "lib/bundled.tar.gz"), *libraries_of_nvidia(), self.own_path]
         self.environment["LD_LIBRARY_PATH"] = ":".join(place for place in places if place)
+
+    def unpack(self, archive):
+        """Directory of a bundle's libraries; "" for a build directory, which needs none."""
+        if not archive.exists():
+            return ""
+        target = self.directory / "lib"
+        with tarfile.open(archive) as packed:
+            packed.extractall(target)
+        return str(target)
 
     def run(self, command, environment=None, timeout=600, accept=(0,)):
         """Output of a command; Failure with the end of what it said when its status is another."""
@@ -76,12 +90,16 @@ class Machine:
         return [self.bin / "reprise-train", self.program(name), "--device", device or self.device,
                 "--steps", steps, "--warmup", min(3, steps - 1), *flags]
 
-    def train(self, name, steps, *flags, device=None):
-        """Result of one rank alone. A state that does not verify is a result too."""
+    def train(self, name, steps, *flags, device=None, trace=None):
+        """Result of one rank alone, profiled into `trace` if given. A state that does not verify
+        is a result too."""
         result = self.directory / "result.json"
         result.unlink(missing_ok=True)
-        self.run([*self.train_command(name, steps, *flags, device=device), "--result", result],
-                 accept=(0, 1))
+        command = [*self.train_command(name, steps, *flags, device=device), "--result", result]
+        if trace:
+            self.profile(trace, command)
+        else:
+            self.run(command, accept=(0, 1))
         if not result.exists():
             raise Failure(f"{name}: no result of training")
         return json.loads(result.read_text())

@@ -7,7 +7,7 @@ import array
 import json
 import statistics
 
-from machine import Failure, interval
+from machine import Failure, Skipped, interval
 
 PROGRAMS = ["mlp.1", "gpt.1"]
 STATE_LIMIT = 1e-3  # Of a tensor's norm: rounding of dots in another order, over a few steps.
@@ -65,7 +65,7 @@ def worst_difference(machine, name, left, right):
 def correctness(machine, options):
     """JAX's losses and final states, and the CPU runtime's state after a few steps."""
     values, goals = {}, []
-    for name in PROGRAMS:
+    for name in PROGRAMS[:1 if options.quick else None]:
         steps = 20 if not options.quick else 3
         verified = machine.train(name, steps, *(["--verify"] if steps == 20 else []))
         values[name] = {"loss": verified["loss"], "verification": verified.get("verification")}
@@ -109,17 +109,22 @@ def several_ranks(machine, options):
 def kernels(machine, options):
     """Every program's kernels against the interpreter, bit for bit."""
     if machine.dry_run:
-        raise Failure("needs a GPU")
+        raise Skipped("needs a GPU")
     said = machine.run([machine.bin / "kernels_gpu_test"],
                        {"REPRISE_PROGRAMS": str(machine.programs), "REPRISE_REQUIRE_GPU": "1"})
     return {"output": said[-400:]}, [("kernels against the interpreter", 0, "same bits", True)]
 
 
-def trace_of(machine, name, steps=20):
-    trace = machine.directory / f"{name}.trace"
+def modes(machine):
+    """How a step is launched: flags of the trainer by name."""
+    return {"eager": []} if machine.dry_run else {"eager": ["--no-graph"], "graph": []}
+
+
+def trace_of(machine, name, mode="eager", steps=20):
+    """A trace of the trainer under the profiler, made once."""
+    trace = machine.directory / f"{name}.{mode}.trace"
     if not trace.exists():
-        machine.profile(trace, machine.train_command(name, steps, *(
-            [] if machine.dry_run else ["--no-graph"])))
+        machine.train(name, steps, *modes(machine)[mode], trace=trace)
     return trace
 
 
@@ -127,15 +132,16 @@ def replay_error(machine, options):
     """A trace of the trainer predicts a later run without the profiler."""
     values, goals = {}, []
     for name in PROGRAMS[:1 if options.quick else None]:
-        trace = trace_of(machine, name)
-        replay = machine.reprise("replay", trace)
-        later = machine.train(name, 20, *([] if machine.dry_run else ["--no-graph"]))
-        predicted = replay["step_time_ns"]["predicted"]
-        error = predicted / median_ns(later) - 1
-        values[name] = {"predicted_ns": predicted, "later_ns": median_ns(later), "error": error,
-                        "sources": replay["sources"]}
-        goals.append((f"{name}: replay against a later run", error, "within 2 %",
-                      abs(error) <= 0.02))
+        for mode, flags in modes(machine).items():
+            replay = machine.reprise("replay", trace_of(machine, name, mode))
+            later = machine.train(name, 20, *flags)
+            predicted = replay["step_time_ns"]["predicted"]
+            error = predicted / median_ns(later) - 1
+            values[f"{name} {mode}"] = {
+                "predicted_ns": predicted, "later_ns": median_ns(later), "error": error,
+                "sources": replay["sources"]}
+            goals.append((f"{name}, {mode}: replay against a later run", error, "within 2 %",
+                          abs(error) <= 0.02))
     return values, goals
 
 
@@ -150,7 +156,7 @@ def graph_and_fusion(machine, options):
             plans[label] = machine.directory / f"{name}.{label}.json"
             machine.reprise("optimize", trace, "-o", plans[label], "--force", *flags)
         steps = options.steps
-        eager = [] if machine.dry_run else ["--no-graph"]
+        eager = modes(machine)["eager"]
         runs = {"unfused": lambda: machine.train(name, steps),
                 "unfused_eager": lambda: machine.train(name, steps, *eager),
                 "xla_fusion": lambda: machine.train(name, steps, "--plan", plans["xla"]),
@@ -205,30 +211,33 @@ def scripts(machine, options):
 def overhead(machine, options):
     """Step time with the profiler over step time without, on steps of more than 10 ms."""
     values, goals = {}, []
+    trace = machine.directory / "overhead.trace"
 
-    def script(profiled):
+    def script(which, profiled):
         command = script_of(machine, which)
-        if profiled:
-            said = machine.profile(machine.directory / "overhead.trace", command)
-        else:
-            said = machine.run(command)
+        said = machine.profile(trace, command) if profiled else machine.run(command)
         return json.loads(said.splitlines()[-1])
 
-    for which in SCRIPTS:
+    def trainer(mode, profiled):
+        return machine.train(PROGRAMS[0], options.steps, *modes(machine)[mode],
+                             trace=trace if profiled else None)
+
+    subjects = {f"{which} script": (script, which) for which in SCRIPTS}
+    subjects.update({f"{PROGRAMS[0]}, {mode}": (trainer, mode) for mode in modes(machine)})
+    for subject, (run, which) in subjects.items():
         try:
-            medians = alternate(options.rounds, profiled=lambda: script(True),
-                                bare=lambda: script(False))
+            medians = alternate(options.rounds, profiled=lambda: run(which, True),
+                                bare=lambda: run(which, False))
         except Failure as problem:
-            values[which] = str(problem)
+            values[subject] = str(problem)
+            goals.append((f"profiler on {subject}", None, "measured", False))
             continue
         cost = ratio(medians, "profiled", "bare")
         step_ms = statistics.median(medians["bare"]) / 1e6
-        values[which] = {"ratio": cost, "step_ms": step_ms}
-        goals.append((f"profiler on the {which} script, step {step_ms:.1f} ms",
-                      cost["median"] - 1, "≤ 1 % on steps over 10 ms",
+        values[subject] = {"ratio": cost, "step_ms": step_ms}
+        goals.append((f"profiler on {subject}, step {step_ms:.1f} ms", cost["median"] - 1,
+                      "≤ 1 % on steps over 10 ms",
                       cost["median"] <= 1.01 if step_ms > 10 else None))
-    if not goals:
-        raise Failure("; ".join(map(str, values.values())))
     return values, goals
 
 

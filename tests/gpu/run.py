@@ -47,6 +47,8 @@ def run_part(name, machine, options):
     try:
         record["values"], goals = parts.PARTS[name](machine, options)
         record["goals"] = [dict(zip(("name", "value", "goal", "met"), goal)) for goal in goals]
+    except machines.Skipped as reason:
+        record["skipped"] = str(reason)
     except machines.Failure as problem:
         record["failure"] = str(problem)
     except Exception:  # A mistake of a part must not cost the others.
