@@ -155,10 +155,8 @@ Status CudaExecutor::commit_parameter(int64_t number) {
   for (const Feed& feed : feeds_) {
     if (feed.parameter == number) return {};  // The step copies it.
   }
-  return driver_.check(
-      driver_.copy_to_device(program_->address_of(program_->parameter(number)),
-                             scratch_.data(), scratch_.size()),
-      "cuMemcpyHtoD");
+  return write_device(
+      driver_, program_->address_of(program_->parameter(number)), scratch_);
 }
 
 Result<std::span<const std::byte>> CudaExecutor::read(

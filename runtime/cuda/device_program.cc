@@ -67,11 +67,9 @@ Status DeviceProgram::write_constants(const Module& inlined) {
     bytes.resize(static_cast<size_t>(buffer.size_bytes));
     Status written = write_constant(literal, bytes);
     if (written) {
-      written = driver_.check(
-          driver_.copy_to_device(
-              arena_.address() + static_cast<CUdeviceptr>(offsets_[i]),
-              bytes.data(), bytes.size()),
-          "cuMemcpyHtoD");
+      written = write_device(
+          driver_, arena_.address() + static_cast<CUdeviceptr>(offsets_[i]),
+          bytes);
     }
     if (!written) return pass(written.error(), literal.name);
   }

@@ -191,6 +191,15 @@ DeviceMemory::~DeviceMemory() {
   if (driver_ != nullptr) driver_->memory_free(address_);
 }
 
+Status write_device(const Driver& driver, CUdeviceptr to,
+                    std::span<const std::byte> bytes) {
+  const Status copied = driver.check(
+      driver.copy_to_device(to, bytes.data(), bytes.size()), "cuMemcpyHtoD");
+  if (!copied) return copied;
+  return driver.check(driver.stream_synchronize(nullptr),
+                      "cuStreamSynchronize");
+}
+
 Result<PinnedMemory> PinnedMemory::allocate(const Driver& driver,
                                             size_t size_bytes) {
   void* data = nullptr;

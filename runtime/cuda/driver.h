@@ -165,6 +165,13 @@ class DeviceMemory {
   size_t size_bytes_ = 0;
 };
 
+/// Copies host memory of any kind to the device and returns when it is there,
+/// for every stream. cuMemcpyHtoD alone returns when it has been read, and
+/// streams that do not wait for the default one may then be too early.
+/// Source: CUDA driver API, "API synchronization behavior". Errors: kDevice.
+Status write_device(const Driver& driver, CUdeviceptr to,
+                    std::span<const std::byte> bytes);
+
 /// Page-locked host memory, which the device copies from and to by itself.
 class PinnedMemory {
  public:

@@ -151,8 +151,8 @@ std::vector<std::byte> Cublas::run(const DotSpec& spec, const Operand& lhs,
   const auto a = DeviceMemory::allocate(driver, lhs.bytes.size()),
              b = DeviceMemory::allocate(driver, rhs.bytes.size()),
              out = DeviceMemory::allocate(driver, out_bytes);
-  driver.copy_to_device(a->address(), lhs.bytes.data(), lhs.bytes.size());
-  driver.copy_to_device(b->address(), rhs.bytes.data(), rhs.bytes.size());
+  EXPECT_TRUE(write_device(driver, a->address(), lhs.bytes));
+  EXPECT_TRUE(write_device(driver, b->address(), rhs.bytes));
   const auto call =
       (*library)->bind(spec, a->address(), b->address(), out->address());
   EXPECT_TRUE(call) << call.error().message;

@@ -141,7 +141,8 @@ class DoublingCommunicator : public DeviceCommunicator {
     (*driver)->stream_synchronize(stream);
     EXPECT_EQ((*driver)->copy_to_host(&value, data, 4), CUDA_SUCCESS);
     value *= 2;
-    EXPECT_EQ((*driver)->copy_to_device(data, &value, 4), CUDA_SUCCESS);
+    EXPECT_TRUE(
+        write_device(**driver, data, std::as_bytes(std::span(&value, 1))));
     return {};
   }
   Status poll() override {

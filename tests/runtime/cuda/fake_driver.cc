@@ -272,16 +272,27 @@ CUresult CUDAAPI cuMemFreeHost(void* address) {
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-// These two wait for the default stream only.
+// Returns when pageable memory has been read, which may be before it has
+// arrived; the default stream knows. Source: CUDA driver API, "API
+// synchronization behavior".
 CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   ENTER(enter_uncaptured, "cuMemcpyHtoD");
   if (!device.covers(to, bytes, true, "cuMemcpyHtoD")) return device.sticky;
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  const auto* first = static_cast<const char*>(from);
+  const std::string read(first, first + bytes);
+  device.enqueue(*device.stream(nullptr), [=] {
+    if (Device::get().covers(to, bytes, true, "cuMemcpyHtoD"))
+      std::memcpy(reinterpret_cast<void*>(to), read.data(), bytes);
+  });
   return CUDA_SUCCESS;
 }
 
+// Waits for the default stream, and for no other.
 CUresult CUDAAPI cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
   ENTER(enter_uncaptured, "cuMemcpyDtoH");
+  const fake::Stream* queue = device.stream(nullptr);
+  if (!device.run_until([&] { return queue->queue.empty(); }))
+    return CUDA_ERROR_LAUNCH_TIMEOUT;
   if (!device.covers(from, bytes, true, "cuMemcpyDtoH")) return device.sticky;
   std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   return CUDA_SUCCESS;
