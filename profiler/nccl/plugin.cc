@@ -169,7 +169,7 @@ int init(void** context, int* mask, int wanted, const char* name,
   *context = nullptr;
   *mask = 0;
   NcclSession* session = NcclSession::instance();
-  if (session == nullptr) return kNcclSuccess;
+  if (session == nullptr || !session->is_recording()) return kNcclSuccess;
   *context = session->open(
       {communicator, name == nullptr ? "" : name, rank, ranks, nodes});
   if (*context != nullptr) *mask = wanted;

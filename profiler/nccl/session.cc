@@ -20,15 +20,6 @@ bool interposer_yields() {
   return yield == nullptr || yield() != 0;
 }
 
-// NCCL closes the library with its last communicator, and may open it again:
-// the one shard of this process then goes on.
-void stay_loaded() {
-  Dl_info self{};
-  if (::dladdr(reinterpret_cast<const void*>(&stay_loaded), &self) != 0) {
-    ::dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  }
-}
-
 std::atomic<NcclSession*> made_session{nullptr};
 
 }  // namespace
@@ -60,7 +51,6 @@ bool NcclSession::start(const char* directory) {
   options.collect_context = this;
   recorder_ = ProcessRecorder::start(options);
   if (!recorder_) return false;
-  stay_loaded();
   recorder_->start_writer();
   return true;
 }
@@ -82,7 +72,7 @@ void NcclSession::close() { recorder_->wake(); }
 
 NcclEvent* NcclSession::begin(void* context, NcclEventType type, void* parent,
                               void** handle) {
-  if (!recorder_->is_recording()) return nullptr;
+  if (!is_recording()) return nullptr;
   NcclEvent* event = pool_.begin(handle);
   if (event == nullptr) {
     turned_away_.fetch_add(1, std::memory_order_relaxed);

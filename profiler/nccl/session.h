@@ -27,6 +27,9 @@ class NcclSession {
   /// The session if `instance` has made it, else null.
   static NcclSession* existing();
 
+  /// False in the child of a fork, and once the shard is closed.
+  bool is_recording() const { return recorder_->is_recording(); }
+
   /// Registers a communicator; the result is NCCL's context for it. Null
   /// without memory.
   void* open(NcclCommunicatorInfo communicator);
