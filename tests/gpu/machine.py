@@ -47,15 +47,15 @@ def interval(values, samples=2000):
 class Machine:
     """Starts our binaries: those of a bundle, or of a build directory."""
 
-    def __init__(self, root, programs, dry_run):
+    def __init__(self, root, programs, dry_run, device=None):
         self.bin = root / "bin"
         self.programs = programs
         self.dry_run = dry_run
-        self.device = "cpu" if dry_run else "cuda"
+        self.device = device or ("cpu" if dry_run else "cuda")
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="reprise_gpu_"))
         self.own_path = os.environ.get("LD_LIBRARY_PATH", "")
         self.environment = dict(os.environ)
-        places = [self.unpack(root / "lib/bundled.tar.gz"), *libraries_of_nvidia(), self.own_path]
+        places = [self.own_path, self.unpack(root / "lib/bundled.tar.gz"), *libraries_of_nvidia()]
         self.environment["LD_LIBRARY_PATH"] = ":".join(place for place in places if place)
 
     def unpack(self, archive):

@@ -108,7 +108,7 @@ def several_ranks(machine, options):
 
 def kernels(machine, options):
     """Every program's kernels against the interpreter, bit for bit."""
-    if machine.dry_run:
+    if machine.device == "cpu":
         raise Skipped("needs a GPU")
     said = machine.run([machine.bin / "kernels_gpu_test"],
                        {"REPRISE_PROGRAMS": str(machine.programs), "REPRISE_REQUIRE_GPU": "1"})
@@ -117,7 +117,7 @@ def kernels(machine, options):
 
 def modes(machine):
     """How a step is launched: flags of the trainer by name."""
-    return {"eager": []} if machine.dry_run else {"eager": ["--no-graph"], "graph": []}
+    return {"eager": []} if machine.device == "cpu" else {"eager": ["--no-graph"], "graph": []}
 
 
 def trace_of(machine, name, mode="eager", steps=20):

@@ -3,7 +3,8 @@
     tests/gpu/run.sh [--root DIR] [--output DIR] [--only PART,…] [--rounds N] [--dry-run] [--quick]
 
 Writes results.json and summary.md. A part that fails is recorded and the rest goes on; the exit status is then 1, as
-when a goal is missed. With --dry-run everything runs on the CPU, to try the parts, and nothing is judged.
+when a goal is missed. With --dry-run everything runs on the CPU (with --device cuda: on what stands in for a GPU), to
+try the parts, and nothing is judged.
 """
 
 import argparse
@@ -29,6 +30,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=20, help="pairs of a comparison")
     parser.add_argument("--steps", type=int, default=50, help="steps of a timed run")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, nothing judged")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="of a dry run")
     parser.add_argument("--quick", action="store_true", help="the small program, few steps")
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else list(parts.PARTS)
@@ -69,7 +71,7 @@ def summary(results):
              f"{known['date']}, commit {known.get('commit')}, {known['cores']} cores, torch "
              f"{known['torch']}, jax {known['jax']}", ""]
     if known["dry_run"]:
-        lines += ["A dry run on the CPU: no figure here says anything about a GPU.", ""]
+        lines += ["A dry run: no figure here says anything about a GPU.", ""]
     lines += ["| part | what | value | goal | |", "|---|---|---|---|---|"]
     for record in results["parts"]:
         for goal in record.get("goals", []):
@@ -89,7 +91,7 @@ def main():
     bundled = root / "programs"
     machine = machines.Machine(
         root.resolve(), bundled if bundled.is_dir() else HERE.parent.parent / "data/programs",
-        options.dry_run)
+        options.dry_run, options.device)
     output = options.output or pathlib.Path(os.environ.get("OUT") or HERE / "results")
     output.mkdir(parents=True, exist_ok=True)
     results = {"schema": "reprise.gpu/1", "facts": machines.facts(machine), "parts": []}
