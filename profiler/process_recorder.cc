@@ -38,6 +38,11 @@ constexpr size_t kMaximumRecorders = 16;
 
 thread_local int64_t cached_thread_id = 0;
 
+/// On the clock whose waits ThreadSanitizer knows.
+std::chrono::system_clock::time_point patience_end() {
+  return std::chrono::system_clock::now() + kPatience;
+}
+
 timespec from_now(clockid_t clock, int64_t delay_ns) {
   timespec time{};
   ::clock_gettime(clock, &time);
@@ -320,7 +325,7 @@ uint64_t ProcessRecorder::State::push_drained(const ProcessRecord& record) {
 void ProcessRecorder::State::write_notes() {
   std::map<std::string, std::string> fresh;
   {
-    const std::unique_lock lock(words_mutex, kPatience);
+    const std::unique_lock lock(words_mutex, patience_end());
     if (lock.owns_lock()) fresh.swap(notes);
   }
   if (!fresh.empty()) file.append(ProcessSegment::kNotes, json_of(fresh));
@@ -339,17 +344,15 @@ bool ProcessRecorder::State::stop_writer(int64_t patience_ns) {
   has_writer.store(true);  // None starts any more.
   if (!is_joinable) return true;
   ::sem_post(&wakeups);
-  const timespec until = from_now(CLOCK_MONOTONIC, patience_ns);
-  if (::pthread_clockjoin_np(writer, nullptr, CLOCK_MONOTONIC, &until) != 0) {
-    return false;
-  }
+  const timespec until = from_now(CLOCK_REALTIME, patience_ns);
+  if (::pthread_timedjoin_np(writer, nullptr, &until) != 0) return false;
   is_joinable = false;
   return true;
 }
 
 std::string ProcessRecorder::State::end_json() {
   std::string json = "{\"end_ns\":" + std::to_string(now_ns()) + ",\"lost\":{";
-  const std::unique_lock lock(words_mutex, kPatience);
+  const std::unique_lock lock(words_mutex, patience_end());
   if (!lock.owns_lock()) return json + "}}";
   if (const uint64_t count = ring_full.load(); count > 0) {
     lost["ring full"] += count;
@@ -377,7 +380,7 @@ void ProcessRecorder::finish() try {
       !state_->stop_writer(kPatienceNs)) {
     return;
   }
-  const std::unique_lock lock(state_->drain_mutex, kPatience);
+  const std::unique_lock lock(state_->drain_mutex, patience_end());
   if (!lock.owns_lock()) return;
   state_->drain();
   state_->write_end(state_->end_json());
