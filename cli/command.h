@@ -35,6 +35,7 @@ class Command {
 /// The verbs, in the order of the loop; each lives in `<verb>_command.cc`.
 std::unique_ptr<Command> make_hlo_command();
 std::unique_ptr<Command> make_train_command();
+std::unique_ptr<Command> make_profile_command();
 std::unique_ptr<Command> make_import_command();
 std::unique_ptr<Command> make_info_command();
 std::unique_ptr<Command> make_analyze_command();

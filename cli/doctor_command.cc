@@ -1,86 +1,19 @@
 // reprise doctor: what this machine has and lacks for each job, with the fix.
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <thread>
 
 #include "cli/command.h"
+#include "cli/doctor_checks.h"
 #include "cli/output.h"
-#include "cli/process.h"
 
 namespace reprise {
 namespace {
 
-struct Check {
-  std::string name;
-  std::string purpose;  ///< "train", "profile" or "view"; what needs it.
-  bool ok = false;
-  std::string found;
-  std::string fix;
-};
-
-Check program_check(const std::string& program, const std::string& purpose,
-                    const std::string& fix) {
-  const std::string path = find_program(program);
-  return {program, purpose, !path.empty(), path.empty() ? "not found" : path,
-          fix};
-}
-
-// The driver is opened, never linked: a machine without one is ordinary.
-Check driver_check() {
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr) {
-    return {"NVIDIA driver", "profile", false, "libcuda.so.1 not found",
-            "install the NVIDIA driver; CPU training needs none"};
-  }
-  const auto initialize =
-      reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const int status = initialize == nullptr ? -1 : initialize(0);
-  dlclose(driver);
-  return {"NVIDIA driver", "profile", status == 0,
-          status == 0 ? "cuInit succeeded"
-                      : fmt::format("cuInit failed with {}", status),
-          "check nvidia-smi and the container's GPU access"};
-}
-
-Check cache_check() {
-  const char* base = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string directory = base != nullptr ? base
-                                : home != nullptr
-                                    ? std::string(home) + "/.cache"
-                                    : "";
-  std::string nearest = directory;
-  while (!nearest.empty() && !std::filesystem::exists(nearest)) {
-    nearest = std::filesystem::path(nearest).parent_path().string();
-  }
-  const bool writable =
-      !nearest.empty() && ::access(nearest.c_str(), W_OK) == 0;
-  return {"compile cache", "train", writable,
-          directory.empty() ? "HOME is not set" : directory,
-          "set XDG_CACHE_HOME to a directory of yours"};
-}
-
 std::vector<Check> all_checks() {
-  const unsigned cores = std::thread::hardware_concurrency();
-  const std::string trainer = executable_directory() + "/reprise-train";
-  const bool built = std::filesystem::exists(trainer);
-  return {
-      program_check("g++", "train",
-                    "apt install g++ (kernels are interpreted without it)"),
-      program_check("mpirun", "train", "apt install openmpi-bin"),
-      {"reprise-train", "train", built, built ? trainer : "not found",
-       "build the target reprise-train beside reprise"},
-      cache_check(),
-      {"cores", "train", cores >= 2, std::to_string(cores),
-       "two ranks on one core measure each other, not the program"},
-      driver_check(),
-      program_check(
-          "chromium", "view",
-          "apt install chromium, or open https://ui.perfetto.dev anywhere")};
+  std::vector<Check> checks;
+  for (const auto& some : {machine_checks(), cuda_checks(), tracing_checks()}) {
+    checks.insert(checks.end(), some.begin(), some.end());
+  }
+  return checks;
 }
 
 class DoctorCommand : public Command {
@@ -95,6 +28,9 @@ class DoctorCommand : public Command {
            "--for", purpose_,
            "train, profile or view: exit 4 when that job lacks something")
         ->check(CLI::IsMember({"train", "profile", "view"}));
+    app.add_option("--device", device_,
+                   "with --for train: cpu (default) or cuda")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     add_format_flag(app, format_);
   }
 
@@ -104,14 +40,17 @@ class DoctorCommand : public Command {
                                    {"checks", nlohmann::ordered_json::array()}};
     bool lacking = false;
     for (const Check& check : all_checks()) {
-      const bool asked = check.purpose == purpose_;
-      lacking |= asked && !check.ok;
-      const std::string state = check.ok ? "ok" : asked ? "FAIL" : "missing";
-      table.rows.push_back({check.name, check.purpose, state, check.found,
-                            check.ok ? "" : check.fix});
+      const bool asked = (check.purposes & purposes()) != 0;
+      const bool fails = !check.ok && asked && check.needed;
+      lacking |= fails;
+      const std::string state = check.ok ? "ok" : fails ? "FAIL" : "missing";
+      const std::string words = words_of(check.purposes);
+      table.rows.push_back(
+          {check.name, words, state, check.found, check.ok ? "" : check.fix});
       json["checks"].push_back({{"name", check.name},
-                                {"for", check.purpose},
+                                {"for", words},
                                 {"ok", check.ok},
+                                {"needed", check.needed},
                                 {"found", check.found},
                                 {"fix", check.ok ? "" : check.fix}});
     }
@@ -120,7 +59,14 @@ class DoctorCommand : public Command {
   }
 
  private:
-  std::string purpose_;
+  unsigned purposes() const {
+    if (purpose_ == "train") return device_ == "cuda" ? kForCuda : kForTrain;
+    if (purpose_ == "profile") return kForProfile;
+    if (purpose_ == "view") return kForView;
+    return 0;
+  }
+
+  std::string purpose_, device_ = "cpu";
   Format format_ = Format::kTable;
 };
 

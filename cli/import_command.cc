@@ -15,6 +15,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/profile_gather.h"
 #include "data/formats/import.h"
 #include "data/formats/import_report.h"
 
@@ -216,6 +217,9 @@ class ImportCommand : public Command {
     if (Status ready = prepare(); !ready) return pass(ready.error());
     const auto start = std::chrono::steady_clock::now();
     const InterruptGuard guard;
+    if (inputs_.size() == 1 && holds_trainer(inputs_.front())) {
+      return import_trainer(start);
+    }
     Result<ImportResult> result = read();
     if (interrupted != 0) {
       fmt::print(stderr, "reprise import: interrupted, nothing written\n");
@@ -255,6 +259,19 @@ class ImportCommand : public Command {
     options_.output = output_;
     options_.cancelled = &cancelled;
     return {};
+  }
+
+  /// What `reprise profile` left of our own trainer.
+  Result<int> import_trainer(std::chrono::steady_clock::time_point start) {
+    InterruptGuard::writes(output_);
+    Result<GatheredProfile> gathered = gather_profile(inputs_.front(), output_);
+    if (!gathered) return pass(gathered.error());
+    ImportResult result;
+    result.files = std::move(gathered->files);
+    const std::chrono::duration<double> seconds =
+        std::chrono::steady_clock::now() - start;
+    print(result, seconds.count());
+    return kExitOk;
   }
 
   Result<ImportResult> read() const {

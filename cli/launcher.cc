@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <iterator>
 #include <sstream>
-#include <thread>
+#include <utility>
 
 #include "cli/process.h"
+#include "cli/profile_environment.h"
+#include "cli/profile_gather.h"
 #include "cli/program.h"
+#include "cli/trainer_context.h"
 #include "data/file.h"
 #include "profiler/gather.h"
 
@@ -26,6 +29,11 @@ std::vector<std::string> words_of_environment(const char* name) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
+}
+
+// When units ran on a GPU, its kernels tell: such a run is profiled.
+bool records_device(const TrainRequest& request) {
+  return request.record && request.device == "cuda";
 }
 
 // mpirun's words: slots are cores, so oversubscribe; binding is the trainer's
@@ -69,7 +77,7 @@ std::vector<std::string> trainer_arguments(const TrainRequest& request,
   if (request.verify) arguments.push_back("--verify");
   if (request.solo) arguments.push_back("--solo");
   if (request.interpret) arguments.push_back("--interpret");
-  if (request.record)
+  if (request.record && !records_device(request))
     arguments.insert(arguments.end(), {"--shard-directory", directory});
   arguments.insert(arguments.end(), request.trainer_arguments.begin(),
                    request.trainer_arguments.end());
@@ -92,34 +100,17 @@ Status check_environment(const TrainRequest& request) {
   return {};
 }
 
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0)
-      return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
 // Joins the ranks' shards with what they ran.
 Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
-  GatherContext context;
-  context.program_text = lowered.program_text;
-  context.manifest_text = lowered.manifest_text;
-  context.plan_text = print_plan(lowered.plan);
-  context.environment = {
-      {"cpu", cpu_model()},
-      {"cores", std::to_string(std::thread::hardware_concurrency())},
-      {"device", request.device},
-      {"program_path", std::filesystem::absolute(request.program).string()},
-      {"solo", request.solo ? "1" : "0"}};
-  for (const Unit& unit : lowered.schedule.units) {
-    const bool collective = unit.kind == UnitKind::kCollective;
-    context.units.push_back(
-        {unit.name, collective ? EventKind::kCollective : EventKind::kCompute,
-         collective ? unit.collective.bytes : 0});
+  if (records_device(request)) {
+    const Result<ProfileFiles> files = find_profile_files(directory);
+    if (!files) return pass(files.error());
+    std::vector<FileReport> reports;
+    return gather_trainer(*files, directory, {}, reports);
   }
+  const GatherContext context =
+      gather_context(lowered, request.program, request.device, request.solo);
   std::vector<std::string> shards;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() == ".shard")
@@ -150,9 +141,16 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
     arguments.push_back(std::move(word));
   }
   // Open MPI refuses root unless told twice; containers run as root.
-  const Result<int> status =
-      run_process(arguments, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+  std::vector<std::pair<std::string, std::string>> environment = {
+      {"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  if (records_device(request)) {
+    Result<ProfileEnvironment> profile =
+        profile_environment({.directory = directory->path()}, arguments);
+    if (!profile) return pass(profile.error());
+    std::move(profile->variables.begin(), profile->variables.end(),
+              std::back_inserter(environment));
+  }
+  const Result<int> status = run_process(arguments, environment);
   if (!status) return pass(status.error());
   TrainOutcome outcome;
   outcome.exit_status = *status;

@@ -82,6 +82,7 @@ int run_verb(Command& command) {
 int run(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_train_command());
+  commands.push_back(make_profile_command());
   commands.push_back(make_import_command());
   commands.push_back(make_info_command());
   commands.push_back(make_analyze_command());

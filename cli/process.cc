@@ -16,37 +16,80 @@
 namespace reprise {
 namespace {
 
-constexpr std::array<int, 3> kForwarded = {SIGINT, SIGTERM, SIGHUP};
+constexpr std::array<int, 6> kForwarded = {SIGINT,  SIGTERM, SIGHUP,
+                                           SIGQUIT, SIGUSR1, SIGUSR2};
 
 std::atomic<pid_t> child_to_signal{0};
 
-void forward_signal(int signal) {
+// What a terminal sends (Ctrl-C), it sends to the child as well: twice would
+// mean something else to it.
+void forward_signal(int signal, siginfo_t* sender, void*) {
   const pid_t child = child_to_signal.load();
-  if (child > 0) ::kill(child, signal);
+  if (child > 0 && sender->si_code != SI_KERNEL) ::kill(child, signal);
 }
 
-// Forwards signals to one child for as long as it lives.
+// Forwards signals to one child for as long as it lives. Those that come before
+// there is one wait for `start`.
 class SignalForwarding {
  public:
   SignalForwarding() {
+    sigset_t forwarded;
+    sigemptyset(&forwarded);
+    for (const int signal : kForwarded) sigaddset(&forwarded, signal);
+    ::pthread_sigmask(SIG_BLOCK, &forwarded, &unblocked_);
     struct sigaction action {};
-    action.sa_handler = forward_signal;
+    action.sa_sigaction = forward_signal;
+    action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < kForwarded.size(); ++i) {
-      ::sigaction(kForwarded[i], &action, &previous_[i]);
+      ::sigaction(kForwarded[i], nullptr, &previous_[i]);
+      // What nohup or a shell had ignored stays so, for the child too.
+      if (previous_[i].sa_handler == SIG_IGN) continue;
+      ::sigaction(kForwarded[i], &action, nullptr);
     }
   }
   ~SignalForwarding() {
+    start(0);
     for (size_t i = 0; i < kForwarded.size(); ++i) {
       ::sigaction(kForwarded[i], &previous_[i], nullptr);
     }
-    child_to_signal = 0;
   }
+  void start(pid_t child) {
+    child_to_signal = child;
+    ::pthread_sigmask(SIG_SETMASK, &unblocked_, nullptr);
+  }
+  /// What this process had not blocked.
+  const sigset_t& unblocked() const { return unblocked_; }
   SignalForwarding(const SignalForwarding&) = delete;
   SignalForwarding& operator=(const SignalForwarding&) = delete;
 
  private:
   std::array<struct sigaction, kForwarded.size()> previous_{};
+  sigset_t unblocked_{};
+};
+
+// A child starts with the signals that this process was started with: our own
+// choices (main ignores SIGXFSZ) are not for it.
+class SpawnAttributes {
+ public:
+  explicit SpawnAttributes(const sigset_t& mask) {
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGXFSZ);
+    ::posix_spawnattr_init(&attributes_);
+    ::posix_spawnattr_setsigmask(&attributes_, &mask);
+    ::posix_spawnattr_setsigdefault(&attributes_, &defaults);
+    ::posix_spawnattr_setflags(
+        &attributes_,
+        static_cast<short>(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  }
+  ~SpawnAttributes() { ::posix_spawnattr_destroy(&attributes_); }
+  SpawnAttributes(const SpawnAttributes&) = delete;
+  SpawnAttributes& operator=(const SpawnAttributes&) = delete;
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_{};
 };
 
 std::vector<std::string> merged_environment(
@@ -77,16 +120,17 @@ Result<int> run_process(
     const std::vector<std::pair<std::string, std::string>>& environment) {
   std::vector<std::string> argument_texts = arguments;
   std::vector<std::string> environment_texts = merged_environment(environment);
-  const SignalForwarding forwarding;
+  SignalForwarding forwarding;
+  const SpawnAttributes attributes(forwarding.unblocked());
   pid_t child = 0;
-  const int error = ::posix_spawnp(&child, arguments[0].c_str(), nullptr,
-                                   nullptr, pointers(argument_texts).data(),
-                                   pointers(environment_texts).data());
+  const int error = ::posix_spawnp(
+      &child, arguments[0].c_str(), nullptr, attributes.get(),
+      pointers(argument_texts).data(), pointers(environment_texts).data());
   if (error != 0) {
     return fail(ErrorKind::kDevice, "cannot start {}: {}", arguments[0],
                 std::strerror(error));
   }
-  child_to_signal = child;
+  forwarding.start(child);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) {

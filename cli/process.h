@@ -9,8 +9,9 @@
 
 namespace reprise {
 
-/// Runs `arguments` to its end; SIGINT, SIGTERM and SIGHUP that reach this
-/// process meanwhile are passed on to it. Returns its exit status, 128+N when a
+/// Runs `arguments` to its end; SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
+/// SIGUSR2 that somebody sends to this process meanwhile are passed on to it
+/// (those of a terminal it gets itself). Returns its exit status, 128+N when a
 /// signal ended it. Errors: kDevice when it cannot be started.
 Result<int> run_process(
     const std::vector<std::string>& arguments,

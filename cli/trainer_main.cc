@@ -5,12 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
 
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/trainer_context.h"
 #include "cli/trainer_device.h"
 #include "data/file.h"
 #include "runtime/process_group.h"
@@ -104,6 +106,26 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
   return kExitAnswerIsNo;
 }
 
+// Under `reprise profile` every rank records its units too, and rank 0 says
+// what they are. A run is never the worse for it: without the directory, or
+// when it cannot be written, nothing is recorded.
+void record_for_profile(const Flags& flags, const LoweredProgram& program,
+                        const ProcessGroup& group, TrainOptions& options) {
+  const char* directory = std::getenv("REPRISE_PROFILE_DIRECTORY");
+  if (directory == nullptr || !options.shard_directory.empty() ||
+      ::access(directory, W_OK | X_OK) != 0) {
+    return;
+  }
+  options.shard_directory = directory;
+  if (group.rank() != 0) return;
+  const GatherContext context = gather_context(
+      program, flags.program, flags.device.device, flags.train.device.solo);
+  const Status written =
+      write_file_atomically(options.shard_directory + "/trainer.json",
+                            print_trainer_context(context));
+  if (!written) say(written.error().message);
+}
+
 Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
   const Result<std::unique_ptr<TrainingDevice>> device =
       make_training_device(flags.device);
@@ -116,6 +138,7 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
   TrainOptions options = flags.train;
   options.device.pin = !flags.no_pin;
   options.keep_state = !flags.dump_path.empty();
+  record_for_profile(flags, *program, group, options);
   const TrainingProgram training{.module = program->module,
                                  .manifest = program->manifest,
                                  .schedule = program->schedule};

@@ -332,8 +332,10 @@ void ProcessShardImport::add_range(const ProcessRecord& record) {
   Event event;
   if (!start_event(record, event)) return;
   const RangeName& range = range_name(record);
+  const bool nests = record.kind == RecordKind::kMark || record.flags == 0;
   event.rank = rank_.first_local();
-  event.stream = rank_.host_stream(event.rank, process_, record.stream);
+  event.stream = nests ? rank_.host_stream(event.rank, process_, record.stream)
+                       : rank_.range_stream(event.rank, process_);
   event.kind = range.kind;
   event.name = range.name;
   event.correlation = -1;

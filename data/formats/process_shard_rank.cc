@@ -71,6 +71,19 @@ uint32_t RankImport::device_stream(uint32_t local,
                                 .number = number});
 }
 
+uint32_t RankImport::range_stream(uint32_t local,
+                                  const RecordedProcess& process) {
+  const int64_t pid = process.identity.process;
+  const auto [place, is_new] = ranges_.try_emplace({local, pid}, 0);
+  if (is_new) {
+    place->second = spool_.add_stream({.rank = local,
+                                       .name = "start/end ranges",
+                                       .kind = StreamKind::kTensor,
+                                       .process = std::max<int64_t>(0, pid)});
+  }
+  return place->second;
+}
+
 uint32_t RankImport::communication_stream(uint32_t local) {
   const auto [place, is_new] = communication_.try_emplace(local, 0);
   if (is_new) {

@@ -30,6 +30,8 @@ class RankImport {
                        int64_t thread);
   uint32_t device_stream(uint32_t local, const RecordedProcess& process,
                          int32_t device, int64_t number);
+  /// Ranges that one thread starts and any ends: they need not nest.
+  uint32_t range_stream(uint32_t local, const RecordedProcess& process);
   /// NCCL's work whose kernel is not known.
   uint32_t communication_stream(uint32_t local);
 
@@ -52,6 +54,7 @@ class RankImport {
   int64_t main_process_ = 0, correlation_base_ = 0;
   std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> threads_;
   std::map<std::tuple<uint32_t, int64_t, int32_t, int64_t>, uint32_t> streams_;
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> ranges_;
   std::map<uint32_t, uint32_t> communication_;
   std::map<int64_t, StepMark> marks_;  ///< By number.
   std::vector<StepRange> step_ranges_;

@@ -8,7 +8,7 @@ import sys
 import unittest
 
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", "build/release/bin"))
-VERBS = ["train", "import", "info", "replay", "calibrate", "optimize", "export", "hlo", "doctor"]
+VERBS = ["train", "profile", "import", "info", "replay", "calibrate", "optimize", "export", "hlo", "doctor"]
 
 
 def reprise(*arguments):

@@ -257,7 +257,13 @@ TEST(ProcessShard, RangesAreAnnotationsOperatorsAndSteps) {
       .add({.start_ns = 30, .end_ns = 30, .stream = 101, .kind = Kind::kMark},
            "epoch 3")
       .add({.start_ns = 31, .end_ns = 33, .stream = 101, .kind = Kind::kRange},
-           "ncclAllReduce");
+           "ncclAllReduce")
+      .add({.start_ns = 5,
+            .end_ns = 150,
+            .stream = 101,
+            .kind = Kind::kRange,
+            .flags = 1},
+           "across steps");
   shard.end();
   ReadInput read = read_input(process_shard_reader(), shard.bytes());
   const Trace trace = read.gather();
@@ -271,6 +277,9 @@ TEST(ProcessShard, RangesAreAnnotationsOperatorsAndSteps) {
   EXPECT_EQ(trace.strings[static_cast<size_t>(op->attributes)],
             R"({"sizes":"[[2, 3]]"})");
   EXPECT_NE(find(trace, "epoch 3", EventKind::kAnnotation), nullptr);
+  const Event* across = find(trace, "across steps", EventKind::kAnnotation);
+  ASSERT_NE(across, nullptr);  // Where it need not nest.
+  EXPECT_EQ(stream_of(trace, *across).kind, StreamKind::kTensor);
   const Event* call = find(trace, "ncclAllReduce", EventKind::kHostOp);
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(trace.collectives[static_cast<size_t>(call->detail)].op,

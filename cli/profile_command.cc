@@ -1,0 +1,192 @@
+// reprise profile: runs any command and records all its processes.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/process.h"
+#include "cli/profile_environment.h"
+#include "cli/profile_gather.h"
+#include "data/formats/import_report.h"
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As shells, env and timeout have it for a command that cannot be started.
+constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
+
+void say(const std::string& message) {
+  fmt::print(stderr, "reprise profile: {}\n", message);
+  std::fflush(stderr);
+}
+
+/// The directory of a run's shards. Gone at the end unless it is to stay.
+class ShardDirectory {
+ public:
+  ShardDirectory() = default;
+  ShardDirectory(const ShardDirectory&) = delete;
+  ShardDirectory& operator=(const ShardDirectory&) = delete;
+  ~ShardDirectory() {
+    std::error_code ignored;
+    if (!path_.empty() && !stays_) fs::remove_all(path_, ignored);
+  }
+
+  /// Errors: kIo; kInvalid for a directory that holds something.
+  Status make(const std::string& path) {
+    std::error_code error;
+    const fs::path absolute = fs::absolute(path, error);
+    if (::mkdir(absolute.c_str(), 0700) != 0 &&
+        (errno != EEXIST || !fs::is_directory(absolute, error))) {
+      return fail(ErrorKind::kIo, "{}: cannot make a directory for shards: {}",
+                  path, std::strerror(errno));
+    }
+    if (!fs::is_empty(absolute, error)) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: shards need a directory of their own, and this one is "
+                  "not empty",
+                  path);
+    }
+    path_ = absolute.lexically_normal().string();
+    return {};
+  }
+  void stay() { stays_ = true; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool stays_ = false;
+};
+
+class ProfileCommand : public Command {
+ public:
+  std::string name() const override { return "profile"; }
+  std::string summary() const override {
+    return "Run any command and record a trace of its processes";
+  }
+
+  void add_flags(CLI::App& app) override {
+    app.add_option("-o,--output", output_, "trace to write")
+        ->required()
+        ->type_name("FILE");
+    app.add_option("--steps", steps_, "A:B: record steps A to B - 1 alone")
+        ->type_name("A:B");
+    app.add_option("--keep-shards", keep_directory_,
+                   "leave what each process recorded in this new directory")
+        ->type_name("DIR");
+    app.add_flag("--nccl-preload", nccl_preload_,
+                 "record NCCL older than 2.27, by interposing its calls");
+    app.add_flag("--force", force_, "replace an existing trace");
+    app.add_option("command", command_, "what to run, after --")
+        ->required()
+        ->type_name("CMD");
+    app.footer(
+        "The command's exit status is passed through (128+N on a signal, 127 "
+        "when\nthere is no such command, 126 when it cannot be run).");
+  }
+
+  Result<int> run() override {
+    if (!steps_.empty() && !parse_step_window(steps_)) {
+      say(fmt::format("--steps {}: expected A:B with A before B, as in 3:7",
+                      steps_));
+      return kExitUsage;
+    }
+    Status writable = check_output(output_, force_);
+    if (!writable) return pass(writable.error());
+    if (const int missing = check_command(); missing != 0) return missing;
+    ShardDirectory shards;
+    Status made =
+        shards.make(keep_directory_.empty()
+                        ? fmt::format("{}.shards.{}", output_, ::getpid())
+                        : keep_directory_);
+    if (!made) return pass(made.error());
+    if (!keep_directory_.empty()) shards.stay();
+    const Result<ProfileEnvironment> environment =
+        profile_environment({.directory = shards.path(),
+                             .steps = steps_,
+                             .nccl_preload = nccl_preload_},
+                            command_);
+    if (!environment) return pass(environment.error());
+    for (const std::string& note : environment->notes) say(note);
+    const Result<int> status = run_process(command_, environment->variables);
+    if (!status) {
+      say(status.error().message);
+      return kExitNotExecutable;
+    }
+    return finish(*status, shards);
+  }
+
+ private:
+  /// 0 when the command can be started.
+  int check_command() const {
+    const std::string& program = command_.front();
+    const bool is_path = program.find('/') != std::string::npos;
+    const std::string path = is_path ? program : find_program(program);
+    std::error_code error;
+    if (path.empty() || !fs::exists(path, error)) {
+      say(fmt::format("{}: no such command", program));
+      return kExitNotFound;
+    }
+    if (fs::is_directory(path, error) || ::access(path.c_str(), X_OK) != 0) {
+      say(fmt::format("{}: cannot be run: {}", program,
+                      fs::is_directory(path, error) ? "it is a directory"
+                                                    : "permission denied"));
+      return kExitNotExecutable;
+    }
+    return 0;
+  }
+
+  /// The command's own failure goes before one of gathering.
+  Result<int> finish(int status, ShardDirectory& shards) const {
+    const Result<ProfileFiles> files = find_profile_files(shards.path());
+    if (files && files->processes.empty() && files->trainers.empty()) {
+      say("nothing was recorded and nothing written: no process of the command "
+          "loaded the recorder (statically linked, setuid, or started with a "
+          "cleared environment)");
+      return status;
+    }
+    const StepWindow window = parse_step_window(steps_).value_or(StepWindow());
+    const Result<GatheredProfile> gathered =
+        gather_profile(shards.path(), output_, window);
+    if (!gathered) {
+      shards.stay();
+      say(
+          fmt::format("the shards are kept in {} (`reprise import` gathers "
+                      "them)",
+                      shards.path()));
+      if (status == 0) return pass(gathered.error());
+      say(gathered.error().message);
+      return status;
+    }
+    constexpr size_t kMostRemarks = 10;
+    for (const std::string& remark :
+         import_remarks(gathered->files, kMostRemarks)) {
+      fmt::print(stderr, "  {}\n", remark);
+    }
+    say(fmt::format("wrote {} (rank {}, {} events)", output_,
+                    rank_list(gathered->ranks), gathered->events));
+    if (!keep_directory_.empty()) {
+      say(fmt::format("shards kept in {}", shards.path()));
+    }
+    return status;
+  }
+
+  std::string output_, steps_, keep_directory_;
+  std::vector<std::string> command_;
+  bool nccl_preload_ = false, force_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile_command() {
+  return std::make_unique<ProfileCommand>();
+}
+
+}  // namespace reprise

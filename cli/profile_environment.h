@@ -1,0 +1,35 @@
+// What every process of a profiled command finds in its environment, so that
+// the libraries beside this program are loaded into it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/result.h"
+
+namespace reprise {
+
+struct ProfileSetup {
+  std::string directory;   ///< Of shards; absolute.
+  std::string steps = {};  ///< "A:B", or "" for all.
+  bool nccl_preload = false;
+};
+
+struct ProfileEnvironment {
+  /// To be set for the command.
+  std::vector<std::pair<std::string, std::string>> variables;
+  /// What of the user's own had to give way, in whole sentences.
+  std::vector<std::string> notes;
+};
+
+/// libreprise_inject.so and the like: beside this program's directory, in lib.
+std::string profile_library(const std::string& name);
+
+/// For a command started as `arguments`: Open MPI's mpirun passes these on to
+/// the ranks of other hosts by a variable of its own.
+/// Errors: kDevice when a library is missing.
+Result<ProfileEnvironment> profile_environment(
+    const ProfileSetup& setup, const std::vector<std::string>& arguments);
+
+}  // namespace reprise

@@ -1,0 +1,62 @@
+// From the shards that the processes of a job left in a directory to one trace:
+// of strangers as `reprise import` reads them, of our trainer with its program,
+// plan and units.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/formats/reader.h"
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Steps from `first` to before `end`.
+struct StepWindow {
+  int64_t first = 0, end = INT64_MAX;
+};
+/// "3:7", "3:", ":7". Empty for anything else, and for an empty window.
+std::optional<StepWindow> parse_step_window(const std::string& text);
+
+/// What there is to gather.
+struct ProfileFiles {
+  std::vector<std::string> processes;  ///< Process shards.
+  std::vector<std::string> trainers;   ///< Shards of reprise-train's ranks.
+  std::string trainer_context;         ///< Path of trainer.json, "" without.
+};
+/// In the directory and all below it (of several hosts, say), sorted.
+/// Errors: kIo.
+Result<ProfileFiles> find_profile_files(const std::string& directory);
+
+/// Whether there is a trainer.json in the directory or below it.
+bool holds_trainer(const std::string& directory);
+
+/// What was gathered, for people.
+struct GatheredProfile {
+  std::vector<FileReport> files;  ///< One a rank, then of other processes.
+  std::vector<uint32_t> ranks;
+  int64_t events = 0;
+  bool of_trainer = false;
+};
+
+/// Writes the trace of a directory of shards to `output`; with several hosts
+/// their clocks are aligned by what the ranks did together. `window` bounds the
+/// steps of a trainer (the libraries keep to it themselves). Errors: kIo;
+/// kUnsupported when there is no shard that can be read; those of
+/// `gather_trainer` and write_trace.
+Result<GatheredProfile> gather_profile(const std::string& directory,
+                                       const std::string& output,
+                                       const StepWindow& window = {});
+
+/// The trace of a profiled trainer, as `reprise train --trace` has it, units
+/// with the times of the device where their kernels were recorded. Errors: kIo;
+/// kParse; kInvalid, as gather_shards; kUnsupported without trainer.json.
+Result<Trace> gather_trainer(const ProfileFiles& files,
+                             const std::string& directory,
+                             const StepWindow& window,
+                             std::vector<FileReport>& reports);
+
+}  // namespace reprise
