@@ -9,6 +9,7 @@ namespace {
 
 class CpuDevice : public TrainingDevice {
  public:
+  std::string kind() const override { return "cpu"; }
   Result<BoundDevice> bind(const TrainingProgram& program,
                            const DeviceOptions& options, Recorder* recorder,
                            ProcessGroup& group) override {

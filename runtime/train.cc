@@ -136,7 +136,8 @@ class Session {
         {.rank = static_cast<uint32_t>(group_.rank()),
          .shard_path = fmt::format("{}/rank.{}.shard", options_.shard_directory,
                                    group_.rank()),
-         .events_per_stream = std::max<size_t>(a_step, 1 << 12)});
+         .events_per_stream = std::max<size_t>(a_step, 1 << 12),
+         .device = device_.kind()});
     if (!recorder) return pass(recorder.error());
     recorder_ = std::move(*recorder);
     return {};

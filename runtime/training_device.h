@@ -36,6 +36,9 @@ class TrainingDevice {
  public:
   virtual ~TrainingDevice() = default;
 
+  /// "cpu" or "cuda", as traces name it.
+  virtual std::string kind() const = 0;
+
   /// Compiles the schedule's kernels, connects the ranks and binds every unit.
   /// Collective: every rank gets an executor or an error. The executor refers
   /// to this device, the program, the recorder (may be null) and the group.

@@ -26,6 +26,7 @@ class CudaDevice : public TrainingDevice {
  public:
   explicit CudaDevice(const CudaOptions& options) : options_(options) {}
 
+  std::string kind() const override { return "cuda"; }
   Result<BoundDevice> bind(const TrainingProgram& program,
                            const DeviceOptions& device, Recorder* recorder,
                            ProcessGroup& group) override {

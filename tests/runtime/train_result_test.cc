@@ -33,6 +33,23 @@ TEST(TrainResult, SumsUpTimedStepsOnly) {
   EXPECT_FALSE(json.contains("verification"));
 }
 
+TEST(TrainResult, StatesTheDeviceWhereThereIsOne) {
+  TrainResult result;
+  result.step_ns = {30};
+  result.loss = {1};
+  result.device_step_ns = {20};
+  result.device_facts = {{"device_name", "GPU"}, {"math", "tf32"}};
+  const auto json = nlohmann::json::parse(
+      print_train_result(result, {.program = "p.hlo",
+                                  .fingerprint = "sha256:1",
+                                  .device = "cuda",
+                                  .plan = "identity"}));
+  EXPECT_EQ(json["device"], "cuda");
+  EXPECT_EQ(json["device_name"], "GPU");
+  EXPECT_EQ(json["math"], "tf32");
+  EXPECT_EQ(json["device_step_time_ns"]["median"], 20);
+}
+
 TEST(Verification, CountsNotANumberAsTheWorst) {
   Verification verification;
   verification.tensors = {

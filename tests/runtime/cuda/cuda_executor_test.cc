@@ -4,11 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <thread>
 
 #include "runtime/cuda/cublas.h"
 #include "tests/runtime/cuda/fake_driver.h"
@@ -145,16 +141,39 @@ class DoublingCommunicator : public DeviceCommunicator {
         write_device(**driver, data, std::as_bytes(std::span(&value, 1))));
     return {};
   }
-  Status poll() override {
-    ++polls_;
-    return {};
-  }
   void abort() override { aborted_ = true; }
   bool aborted() const { return aborted_; }
 
  private:
   bool staged_ = false, aborted_ = false;
-  int failing_call_ = -1, calls_ = 0, polls_ = 0;
+  int failing_call_ = -1, calls_ = 0;
+};
+
+/// Its work never ends by itself, as when a peer is gone; the communicator
+/// knows of it or not.
+class StuckCommunicator : public DeviceCommunicator {
+ public:
+  explicit StuckCommunicator(bool knows) : knows_(knows) {}
+  Status attach(DeviceSpan, size_t) override { return {}; }
+  Status check(const CollectiveSpec&) const override { return {}; }
+  bool is_host_staged() const override { return false; }
+  Status enqueue(const CollectiveSpec&, uint64_t,
+                 CUstream_st* stream) override {
+    const CUresult enqueued = fake_cuda_enqueue_when(
+        stream, [](void* released) { return *static_cast<int*>(released); },
+        [](void*) {}, &released_, [](void*) {});
+    EXPECT_EQ(enqueued, CUDA_SUCCESS);
+    return {};
+  }
+  Status poll() override {
+    if (!knows_) return {};
+    return fail(ErrorKind::kDevice, "rank 1 was lost");
+  }
+  void abort() override { released_ = 1; }
+
+ private:
+  bool knows_ = false;
+  int released_ = 0;
 };
 
 float value_of(CudaExecutor& executor, int parameter) {
@@ -289,6 +308,45 @@ TEST_F(CudaExecutorTest, EndsWithTheErrorOfALostRank) {
     EXPECT_TRUE(communicator.aborted());
     EXPECT_FALSE((*executor)->run_step(2));
     EXPECT_FALSE((*executor)->read_parameter(0));
+  }
+}
+
+TEST_F(CudaExecutorTest, ASilentPeerEndsTheStep) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  for (const bool knows : {true, false}) {
+    Bound bound;
+    StuckCommunicator communicator(knows);
+    const auto executor = make_executor(
+        bound, module, builder.schedule(), builder.cubins(), communicator,
+        {.timeout_s = 0.01, .fed = {4}, .peers = "rank 1"});
+    ASSERT_TRUE(executor) << executor.error().message;
+    const Status failed = (*executor)->run_step(0);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().message,
+              knows ? "step 0: rank 1 was lost"
+                    : "step 0: the device has not ended it after 0.01 s; rank "
+                      "1 is silent, or --timeout is too short");
+  }
+}
+
+TEST_F(CudaExecutorTest, SaysHowToDoWithoutAGraphThatCannotBeMade) {
+  const Builder builder = crossing_schedule();
+  const Module module;
+  for (const char* function : {"cuStreamEndCapture", "cuGraphInstantiate"}) {
+    fake_cuda_clear();
+    Bound bound;
+    DoublingCommunicator communicator(false);
+    const auto executor =
+        make_executor(bound, module, builder.schedule(), builder.cubins(),
+                      communicator, {.fed = {4}});
+    ASSERT_TRUE(executor) << executor.error().message;
+    fake_cuda_fail(function, 0, CUDA_ERROR_NOT_SUPPORTED);
+    const Status failed = (*executor)->run_step(0);
+    ASSERT_FALSE(failed);
+    EXPECT_NE(failed.error().message.find("--no-graph does without"),
+              std::string::npos)
+        << failed.error().message;
   }
 }
 
