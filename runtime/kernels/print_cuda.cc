@@ -1,9 +1,11 @@
 #include "runtime/kernels/print_cuda.h"
 
 #include <set>
+#include <utility>
 
 #include "data/kernel/group.h"
 #include "runtime/kernels/prelude_text.h"
+#include "runtime/kernels/print_cuda_facts.h"
 #include "runtime/kernels/print_cuda_stage.h"
 #include "runtime/kernels/print_cuda_stages.h"
 
@@ -155,6 +157,75 @@ const char* StageWriter::local_of(int32_t accumulator) const {
       .local;
 }
 
+namespace {
+
+/// Stages of one launch: at most so many.
+constexpr size_t kMostTogether = 8;
+
+std::set<int32_t> arguments_of(const CudaStage& stage, bool outputs) {
+  std::set<int32_t> all, stored;
+  add_used(stage.kernel, stage.kernel.body, all);
+  const KernelFacts facts(stage.kernel, stage.kernel, stage.kernel.body);
+  for (const StorePlace& place : facts.stores())
+    stored.insert(place.statement->target);
+  return outputs ? stored : all;
+}
+
+/// True if nothing that one of them stores is, or may be in the memory of,
+/// what the other uses.
+bool are_independent(const Kernel& kernel, const CudaStage& a,
+                     const CudaStage& b) {
+  const size_t arguments = kernel.arguments.size();
+  for (const auto& [storing, using_] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    for (const int32_t stored : arguments_of(*storing, true)) {
+      for (const int32_t used : arguments_of(*using_, false)) {
+        if (stored == used) return false;
+        const size_t to = static_cast<size_t>(stored);
+        const size_t from = static_cast<size_t>(used);
+        if (to < arguments && from < arguments &&
+            in_place_safe(kernel, from, to)) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+/// How many stages from `first` on may share a launch.
+size_t stages_together(const Kernel& kernel, const CudaPlan& plan,
+                       size_t first) {
+  size_t end = first + 1;
+  if (plan.stages[first].mapping != StageMapping::kMap) return 1;
+  while (end < plan.stages.size() && end - first < kMostTogether &&
+         plan.stages[end].mapping == StageMapping::kMap) {
+    for (size_t i = first; i < end; ++i) {
+      if (!are_independent(kernel, plan.stages[i], plan.stages[end]))
+        return end - first;
+    }
+    ++end;
+  }
+  return end - first;
+}
+
+PrintedLaunch print_alone(StageWriter& writer, const std::string& head,
+                          const std::string& name) {
+  switch (writer.stage().mapping) {
+    case StageMapping::kRows:
+      return print_rows(writer, head, name);
+    case StageMapping::kBlocks:
+      return print_blocks(writer, head, name);
+    case StageMapping::kOrdered:
+      return print_ordered(writer, head, name);
+    case StageMapping::kTiled:
+      return print_tiled(writer, head, name);
+    default:
+      return print_serial(writer, head, name);
+  }
+}
+
+}  // namespace
+
 PrintedCudaKernel print_cuda_kernel(const Kernel& kernel,
                                     std::string_view name) {
   const CudaPlan plan = plan_cuda_stages(kernel);
@@ -163,35 +234,26 @@ PrintedCudaKernel print_cuda_kernel(const Kernel& kernel,
   std::string parameters;
   for (size_t i = 0; i <= kernel.arguments.size(); ++i)
     parameters += fmt::format("{}void* p{}", i > 0 ? ", " : "", i);
-  for (const CudaStage& stage : plan.stages) {
-    StageWriter writer(stage, kernel.arguments.size(), plan.workspace_offsets);
+  for (size_t first = 0; first < plan.stages.size();) {
+    const size_t count = stages_together(kernel, plan, first);
+    std::vector<StageWriter> writers;
+    for (size_t i = first; i < first + count; ++i) {
+      writers.emplace_back(plan.stages[i], kernel.arguments.size(),
+                           plan.workspace_offsets);
+    }
     const std::string entry =
         fmt::format("{}_{}", name, printed.launches.size());
     PrintedLaunch launch;
-    switch (stage.mapping) {
-      case StageMapping::kMap:
-        launch = print_map(writer, parameters, entry);
-        break;
-      case StageMapping::kRows:
-        launch = print_rows(writer, parameters, entry);
-        break;
-      case StageMapping::kBlocks:
-        launch = print_blocks(writer, parameters, entry);
-        break;
-      case StageMapping::kOrdered:
-        launch = print_ordered(writer, parameters, entry);
-        break;
-      case StageMapping::kTiled:
-        launch = print_tiled(writer, parameters, entry);
-        break;
-      case StageMapping::kSerial:
-        launch = print_serial(writer, parameters, entry);
-        break;
+    if (plan.stages[first].mapping == StageMapping::kMap) {
+      launch = print_maps(writers, parameters, entry, printed.text);
+    } else {
+      launch = print_alone(writers[0], parameters, entry);
+      printed.text += writers[0].take();
     }
-    writer.line(fmt::format("RK_ENTRY({})", entry));
+    printed.text += fmt::format("RK_ENTRY({})\n", entry);
     launch.entry = entry;
-    printed.text += writer.take();
     printed.launches.push_back(std::move(launch));
+    first += count;
   }
   return printed;
 }

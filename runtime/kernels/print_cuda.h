@@ -5,7 +5,8 @@
 // compiles is what tests run.
 //
 // Parallelism. An elementwise nest takes a thread for each element, of several
-// elements where there are plenty, so that many loads are in flight. A
+// elements where there are plenty, so that many loads are in flight;
+// elementwise nests that do not need each other share a launch. A
 // reduction by lanes takes kLanes threads a row; long rows, unless very many, a
 // block: it computes elements in parallel into shared memory, kLanes of its
 // threads take them in order. A reduction by columns walks its rows in order by

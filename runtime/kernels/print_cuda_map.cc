@@ -100,48 +100,88 @@ void print_narrow(StageWriter& writer, const Block& inner, int64_t total) {
   writer.close();
 }
 
-}  // namespace
+/// One stage's part of a launch.
+class MapPrinter {
+ public:
+  explicit MapPrinter(StageWriter& writer) : writer_(writer) {
+    flatten(writer.kernel().body, false, uniform_, inner_);
+    total_ = iterations_of(writer.kernel(), writer.stage().parallel);
+    width_ = width_of(total_, inner_);
+  }
 
-PrintedLaunch print_map(StageWriter& writer, const std::string& head,
-                        const std::string& name) {
-  const Kernel& kernel = writer.kernel();
-  Block uniform, inner;
-  flatten(kernel.body, false, uniform, inner);
-  const int64_t total = iterations_of(kernel, writer.stage().parallel);
-  const int64_t threads = threads_for(total);
-  const int width = width_of(total, inner);
-  const int64_t each = threads * width;
-  PrintedLaunch launch;
-  launch.block_threads = static_cast<uint32_t>(threads);
-  launch.grid_blocks =
-      static_cast<uint32_t>(std::min((total + each - 1) / each, kMaxBlocks));
-  if (total == 1) launch.block_threads = 1;
-  writer.open(
-      fmt::format("RK_KERNEL({}, {}, {})", name, launch.block_threads, head));
-  writer.arguments();
-  for (const KernelStatement& statement : uniform) writer.let(statement.value);
-  const char* count = count_type(total);
-  writer.open(
-      fmt::format("for ({0} first = ({0})RK_BLOCK * {1}; first < {2}; "
-                  "first += ({0})RK_BLOCKS * {1})",
-                  count, each, total));
-  writer.open(fmt::format("RK_THREADS({})", launch.block_threads));
-  if (width > 1) {
-    writer.line(fmt::format("constexpr int WIDTH = {};", width));
-    ExpressionPrinter& wide = writer.expressions();
-    for (const int32_t loop : writer.stage().parallel)
+  int64_t threads() const { return total_ == 1 ? 1 : threads_for(total_); }
+  int64_t blocks(int64_t threads) const {
+    const int64_t each = threads * width_;
+    return std::min((total_ + each - 1) / each, kMaxBlocks);
+  }
+
+  /// In blocks from `first_block` on.
+  void print(int64_t threads, int64_t first_block) {
+    writer_.arguments();
+    for (const KernelStatement& statement : uniform_)
+      writer_.let(statement.value);
+    const char* count = count_type(total_);
+    const int64_t each = threads * width_;
+    writer_.open(
+        fmt::format("for ({0} first = ({0})(RK_BLOCK - {1}) * {2}; first < "
+                    "{3}; first += ({0}){4})",
+                    count, first_block, each, total_, blocks(threads) * each));
+    writer_.open(fmt::format("RK_THREADS({})", threads));
+    if (width_ > 1) {
+      writer_.line(fmt::format("constexpr int WIDTH = {};", width_));
+      widen();
+      print_wide(writer_, inner_, total_, threads);
+    } else {
+      print_narrow(writer_, inner_, total_);
+    }
+    writer_.close();
+    writer_.close();
+  }
+
+ private:
+  void widen() {
+    ExpressionPrinter& wide = writer_.expressions();
+    for (const int32_t loop : writer_.stage().parallel)
       wide.wide_loops[static_cast<size_t>(loop)] = true;
-    for (const KernelStatement& statement : inner) {
+    for (const KernelStatement& statement : inner_) {
       if (statement.kind == Kind::kLet)
         wide.wide_values[static_cast<size_t>(statement.value)] = true;
     }
-    print_wide(writer, inner, total, threads);
-  } else {
-    print_narrow(writer, inner, total);
   }
-  writer.close();
-  writer.close();
-  writer.close();
+
+  StageWriter& writer_;
+  Block uniform_, inner_;
+  int64_t total_ = 1;
+  int width_ = 1;
+};
+
+}  // namespace
+
+PrintedLaunch print_maps(std::vector<StageWriter>& writers,
+                         const std::string& head, const std::string& name,
+                         std::string& text) {
+  int64_t threads = 1, blocks = 0;
+  std::vector<MapPrinter> printers;
+  for (StageWriter& writer : writers) {
+    printers.emplace_back(writer);
+    threads = std::max(threads, printers.back().threads());
+  }
+  text += fmt::format("RK_KERNEL({}, {}, {}) {{\n", name, threads, head);
+  for (size_t i = 0; i < writers.size(); ++i) {
+    const int64_t own = printers[i].blocks(threads);
+    if (writers.size() > 1) {
+      text += fmt::format("if (RK_BLOCK >= {} && RK_BLOCK < {}) {{\n", blocks,
+                          blocks + own);
+    }
+    printers[i].print(threads, blocks);
+    text += writers[i].take();
+    if (writers.size() > 1) text += "}\n";
+    blocks += own;
+  }
+  text += "}\n";
+  PrintedLaunch launch;
+  launch.block_threads = static_cast<uint32_t>(threads);
+  launch.grid_blocks = static_cast<uint32_t>(blocks);
   return launch;
 }
 

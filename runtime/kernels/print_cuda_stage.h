@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/kernels/print_cuda.h"
 #include "runtime/kernels/print_cuda_stages.h"
@@ -60,9 +61,13 @@ class StageWriter {
 /// Iterations in a type that holds them all.
 const char* count_type(int64_t count);
 
+/// Appends one function for several kMap stages that may run at once, each in
+/// blocks of its own.
+PrintedLaunch print_maps(std::vector<StageWriter>& writers,
+                         const std::string& head, const std::string& name,
+                         std::string& text);
+
 /// Each prints the whole function `name` and returns its launch.
-PrintedLaunch print_map(StageWriter& writer, const std::string& head,
-                        const std::string& name);
 PrintedLaunch print_rows(StageWriter& writer, const std::string& head,
                          const std::string& name);
 PrintedLaunch print_blocks(StageWriter& writer, const std::string& head,
