@@ -46,11 +46,11 @@ void reprise_flush(void) { reprise::inject::flush(); }
 
 /// In front of libc's, for programs that end without their exit handlers: many
 /// shells do, and workers that Python forks.
-[[noreturn]] void _exit(int status) {
+void _exit(int status) {
   reprise::inject::finish_quickly();
   while (true) ::syscall(SYS_exit_group, status);
 }
-[[noreturn]] void _Exit(int status) noexcept {
+void _Exit(int status) noexcept {
   reprise::inject::finish_quickly();
   while (true) ::syscall(SYS_exit_group, status);
 }

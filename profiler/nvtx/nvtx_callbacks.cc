@@ -34,7 +34,7 @@ std::string utf8(const wchar_t* text) {
   std::string bytes;
   const auto add = [&](uint32_t byte) { bytes += static_cast<char>(byte); };
   for (; text != nullptr && *text != 0; ++text) {
-    const auto point = static_cast<uint32_t>(*text);
+    const uint32_t point{static_cast<char32_t>(*text)};
     if (point < 0x80) {
       add(point);
     } else if (point < 0x800) {
