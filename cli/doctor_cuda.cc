@@ -200,15 +200,15 @@ Check nccl_check() {
   const int major = number / 10000, minor = number / 100 % 100;
   check.found =
       fmt::format("{}.{}.{} ({})", major, minor, number % 100, library.path());
-  // Our plugin has the tables of 2.28 (version 5) and 2.26 (version 4).
-  const bool has_plugin = number >= 22600;
+  // Our plugin has the tables of 2.28 (version 5) and 2.27 (version 4).
+  const bool has_plugin = number >= 22700;
   check.ok = has_plugin;
   check.found += !has_plugin       ? ", no plugin table of ours"
                  : number >= 22800 ? ", plugin table 5"
                                    : ", plugin table 4";
   if (!has_plugin) {
     check.fix =
-        "older than 2.26: record its calls with `reprise profile "
+        "older than 2.27: record its calls with `reprise profile "
         "--nccl-preload`, or update it";
   }
   return check;

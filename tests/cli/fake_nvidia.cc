@@ -1,0 +1,41 @@
+// NVIDIA's libraries as the doctor asks them: one library under the names of
+// all, whose answers are numbers in the environment.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+namespace {
+
+int number(const char* variable, int fallback) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? fallback : std::atoi(text);
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuInit(unsigned) { return number("FAKE_CU_INIT", 0); }
+int cuDriverGetVersion(int* version) {
+  *version = number("FAKE_CU_VERSION", 13000);
+  return 0;
+}
+int cuDeviceGetCount(int* count) {
+  *count = number("FAKE_CU_DEVICES", 2);
+  return 0;
+}
+int nvrtcVersion(int* major, int* minor) {
+  *major = number("FAKE_NVRTC_MAJOR", 13);
+  *minor = 0;
+  return 0;
+}
+size_t cublasLtGetVersion() { return 130100; }
+int cuptiGetVersion(uint32_t* version) {
+  *version = static_cast<uint32_t>(number("FAKE_CUPTI_VERSION", 130001));
+  return 0;
+}
+int ncclGetVersion(int* version) {
+  *version = number("FAKE_NCCL_VERSION", 22809);
+  return 0;
+}
+}
