@@ -85,7 +85,7 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
   return number;
 }
 
-/// Plain digits with up to three behind a point, as profilers print times; -1
+/// Plain digits with a point among them or none, as profilers print times; -1
 /// for any other text.
 int64_t parse_plain_microseconds(std::string_view text) {
   constexpr size_t kMostPlainDigits = 16;  // 64 bits hold their nanoseconds.
@@ -102,8 +102,11 @@ int64_t parse_plain_microseconds(std::string_view text) {
       ++decimals;
     }
   }
+  // Less than a nanosecond: its first digit decides.
+  const bool up = at < text.size() && text[at] >= '5';
+  while (decimals == 3 && at < text.size() && is_digit(text[at])) ++at;
   if (at != text.size()) return -1;
-  value *= kPowersOfTen[3 - decimals];
+  value = value * kPowersOfTen[3 - decimals] + up;
   return value <= kLargestTimeNs ? static_cast<int64_t>(value) : -1;
 }
 

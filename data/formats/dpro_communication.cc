@@ -249,17 +249,13 @@ void DproCommunication::place_chunk(const KinetoEvent& event, bool sends,
   constexpr std::array<std::string_view, 4> kKeys = {"loopId", "channelId",
                                                      "chunkId", "sliceId"};
   std::array<uint16_t, 4> values{};
-  JsonScanner members(event.text);
-  while (members.next()) {
-    if (members.key() != "args") continue;
-    JsonScanner arguments(members.value());
-    while (arguments.next()) {
-      const auto key = std::find(kKeys.begin(), kKeys.end(), arguments.key());
-      if (key == kKeys.end()) continue;
-      const int64_t value = parse_integer(arguments.value()).value_or(0);
-      values[static_cast<size_t>(key - kKeys.begin())] =
-          static_cast<uint16_t>(std::clamp<int64_t>(value, 0, UINT16_MAX));
-    }
+  JsonScanner arguments(event.arguments);
+  while (arguments.next()) {
+    const auto key = std::find(kKeys.begin(), kKeys.end(), arguments.key());
+    if (key == kKeys.end()) continue;
+    const int64_t value = parse_integer(arguments.value()).value_or(0);
+    values[static_cast<size_t>(key - kKeys.begin())] =
+        static_cast<uint16_t>(std::clamp<int64_t>(value, 0, UINT16_MAX));
   }
   const auto [loop, channel, number, slice] = values;
   const uint64_t place = uint64_t{loop} << 48 | uint64_t{channel} << 32 |

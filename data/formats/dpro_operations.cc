@@ -21,15 +21,11 @@ struct Arguments {
 
 Arguments arguments_of(const KinetoEvent& event) {
   Arguments found;
-  JsonScanner members(event.text);
-  while (members.next()) {
-    if (members.key() != "args") continue;
-    JsonScanner arguments(members.value());
-    while (arguments.next()) {
-      const std::string_view key = arguments.key();
-      if (key == "long_name") found.long_name = arguments.value();
-      if (key == "group_id" || key == "step") found.group = arguments.value();
-    }
+  JsonScanner arguments(event.arguments);
+  while (arguments.next()) {
+    const std::string_view key = arguments.key();
+    if (key == "long_name") found.long_name = arguments.value();
+    if (key == "group_id" || key == "step") found.group = arguments.value();
   }
   return found;
 }

@@ -14,14 +14,6 @@ void count_defects(uint8_t defects, FileReport& report) {
   if (defects & kBareWord) ++report.repaired["value that is no JSON"];
 }
 
-/// Blocks stop reading an event where its phase is neither X nor M.
-void take_from_block(const KinetoEvent& event, const TimelineVisitor& take) {
-  if (event.phase == 'X' || event.phase == 'M') return take(event);
-  KinetoEvent whole;
-  read_kineto_event(event.text, whole);
-  take(whole);
-}
-
 }  // namespace
 
 Result<bool> read_timeline(ByteSource& source, FileReport& report,
@@ -33,9 +25,7 @@ Result<bool> read_timeline(ByteSource& source, FileReport& report,
     if (!piece) return pass(piece.error());
     if (*piece == JsonEventStream::Piece::kEnd) break;
     if (*piece == JsonEventStream::Piece::kBlock) {
-      const size_t rest = block.read(
-          stream.text(),
-          [&](const KinetoEvent& event) { take_from_block(event, take); });
+      const size_t rest = block.read(stream.text(), take);
       if (rest != KinetoBlock::kAllRead) stream.split_block(rest);
     } else if (*piece == JsonEventStream::Piece::kEvent) {
       KinetoEvent event;
@@ -55,13 +45,9 @@ Result<bool> read_timeline(ByteSource& source, FileReport& report,
 
 std::string_view timeline_argument(const KinetoEvent& event,
                                    std::string_view key) {
-  JsonScanner members(event.text);
-  while (members.next()) {
-    if (members.key() != "args") continue;
-    JsonScanner arguments(members.value());
-    while (arguments.next()) {
-      if (arguments.key() == key) return arguments.value();
-    }
+  JsonScanner arguments(event.arguments);
+  while (arguments.next()) {
+    if (arguments.key() == key) return arguments.value();
   }
   return {};
 }

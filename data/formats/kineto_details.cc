@@ -190,18 +190,13 @@ void append_member(std::string& object, std::string_view name,
 
 }  // namespace
 
-KinetoDetails kineto_details(std::string_view event) {
+KinetoDetails kineto_details(std::string_view arguments) {
   KinetoDetails details;
-  JsonScanner members(event);
+  JsonScanner members(arguments);
   while (members.next()) {
-    if (members.key() != "args") continue;
-    JsonScanner arguments(members.value());
-    while (arguments.next()) {
-      for (const ArgumentName& one : kArguments) {
-        if (one.name == arguments.key()) details.*one.field = arguments.value();
-      }
+    for (const ArgumentName& one : kArguments) {
+      if (one.name == members.key()) details.*one.field = members.value();
     }
-    break;
   }
   return details;
 }

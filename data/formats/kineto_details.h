@@ -27,8 +27,8 @@ struct KinetoDetails {
   std::string_view sync_kind, stream, waited_stream, waited_correlation;
 };
 
-/// Reads the arguments of the event whose text starts with `event`.
-KinetoDetails kineto_details(std::string_view event);
+/// Reads KinetoEvent::arguments.
+KinetoDetails kineto_details(std::string_view arguments);
 
 /// The process groups of a job: who is in them.
 class KinetoGroups {

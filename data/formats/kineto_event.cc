@@ -82,8 +82,10 @@ bool is_host_operator(std::string_view category) {
   return category == "\"cpu_op\"" || category == "\"Operator\"";
 }
 
-/// Whether the phase is of events that are taken ("X") or that name threads.
-bool is_wanted(char phase) { return phase == 'X' || phase == 'M'; }
+/// Arrows and counters: nobody needs more of them than their number.
+bool is_only_counted(char phase) {
+  return phase == 's' || phase == 't' || phase == 'f' || phase == 'C';
+}
 
 char phase_of(std::string_view value) {
   return value.size() == 3 && value[0] == '"' ? value[1] : '\0';
@@ -104,12 +106,12 @@ void read_arguments(std::string_view text, KinetoEvent& event) {
 
 uint8_t read_kineto_event(std::string_view text, KinetoEvent& event) {
   event = KinetoEvent{};
-  event.text = text;
   JsonScanner members(text);
   while (members.next()) {
     if (members.key() == "ph") {
       event.phase = phase_of(members.value());
     } else if (members.key() == "args") {
+      if (event.arguments.empty()) event.arguments = members.value();
       read_arguments(members.value(), event);
     } else if (const auto field = event_field(with_quote(members.key()));
                field != nullptr) {
@@ -129,6 +131,7 @@ struct Walk {
   const uint32_t *at = nullptr, *end = nullptr;  ///< *end: the text's size.
 
   char here() const { return text[*at]; }
+  std::string_view rest() const { return {text + *at, size_t{*end} - *at}; }
   bool ended_well() const { return here() == ']' && at + 1 == end; }
   /// The string or other simple value that starts here.
   std::string_view value() const {
@@ -178,6 +181,7 @@ struct Walk {
 
 // False, here and below, when the event must be read another way.
 bool read_arguments(Walk& walk, KinetoEvent& event) {
+  if (event.arguments.empty()) event.arguments = walk.rest();
   if (walk.here() != '{') return walk.skip_value();  // Of no use to anybody.
   const bool one = is_host_operator(event.category);
   bool more = false;
@@ -210,7 +214,7 @@ bool read_members(Walk& walk, KinetoEvent& event) {
   for (walk.enter(more); more;) {
     const std::string_view key = walk.take_key();
     if (key.empty() || !read_member(walk, key, event)) return false;
-    if (event.phase != 0 && !is_wanted(event.phase)) return walk.leave();
+    if (is_only_counted(event.phase)) return walk.leave();
     if (!walk.next_of(more)) return false;
   }
   return true;
@@ -248,7 +252,6 @@ bool KinetoBlock::Parser::find_places(std::string_view block) {
 bool KinetoBlock::Parser::read_event() {
   Walk at = walk;  // In registers.
   event = KinetoEvent{};
-  event.text = {at.text + *at.at, size_t{*at.end} - *at.at};
   const bool good = read_members(at, event);
   walk = at;
   // What follows proves that the event ended where it should.
@@ -267,8 +270,9 @@ const KinetoEvent* KinetoBlock::next() {
   Parser& parser = *parser_;
   if (rest_ != kAllRead || parser.walk.ended_well()) return nullptr;
   ++parser.walk.at;  // The bracket before the first event, or a comma.
+  const uint32_t start = *parser.walk.at;
   if (parser.read_event()) return &parser.event;
-  rest_ = static_cast<size_t>(parser.event.text.data() - parser.walk.text);
+  rest_ = start;
   return nullptr;
 }
 

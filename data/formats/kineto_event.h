@@ -18,8 +18,8 @@ struct KinetoEvent {
   std::string_view category, name, process, thread, start, duration;
   // Of "args".
   std::string_view external_id, correlation, device, stream, bytes, graph_node;
-  /// From the event's '{' on, other events may follow.
-  std::string_view text;
+  /// "args" from where it starts; what follows it may stand behind.
+  std::string_view arguments;
 };
 
 /// Reads one event; returns its defects (JsonDefect). Where it is broken

@@ -187,14 +187,14 @@ void KinetoImport::add_synchronization(const KinetoEvent& source,
     event.external_id = id_of(source.external_id);
   }
   event.detail = spool_.add_synchronization(
-      kineto_synchronization(kineto_details(source.text)));
+      kineto_synchronization(kineto_details(source.arguments)));
   push(event);
 }
 
 /// Adds what the arguments of a telling event say.
 void KinetoImport::describe(const KinetoEvent& source, const KinetoName& name,
                             Event& event) {
-  const KinetoDetails details = kineto_details(source.text);
+  const KinetoDetails details = kineto_details(source.arguments);
   if (name.keeps_arguments) {
     const std::string attributes = kineto_attributes(details);
     if (!attributes.empty()) {
@@ -228,12 +228,10 @@ void KinetoImport::note_host_op(const KinetoEvent& event) {
   ++noted_;
   upper_case_ |= event.category == "\"Operator\"";
   fraction_ |= event.start.find('.') != event.start.npos;
-  JsonScanner members(event.text);
-  while (members.next()) {
-    if (members.key() != "args") continue;
-    event_index_ |= members.value().find("\"Ev Idx\"") != kNoEnd;
-    profiler_index_ |=
-        members.value().find("\"Profiler Event Index\"") != kNoEnd;
+  JsonScanner arguments(event.arguments);
+  while (arguments.next()) {
+    event_index_ |= arguments.key() == "Ev Idx";
+    profiler_index_ |= arguments.key() == "Profiler Event Index";
   }
 }
 

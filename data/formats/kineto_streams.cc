@@ -95,15 +95,10 @@ uint32_t KinetoStreams::find_device(DeviceKey key) {
 }
 
 void KinetoStreams::name_thread(const KinetoEvent& row) {
-  JsonScanner members(row.text);
+  JsonScanner arguments(row.arguments);
   std::string name;
-  while (members.next()) {
-    if (members.key() != "args") continue;
-    JsonScanner arguments(members.value());
-    while (arguments.next()) {
-      if (arguments.key() == "name") name = json_unescaped(arguments.value());
-    }
-    break;
+  while (arguments.next()) {
+    if (arguments.key() == "name") name = json_unescaped(arguments.value());
   }
   while (!name.empty() && name.back() == ' ') name.pop_back();
   ThreadKey key{id_text(row.process), id_text(row.thread)};

@@ -20,6 +20,12 @@ TEST(Decimal, HalfANanosecondIsRoundedAwayFromZero) {
   EXPECT_EQ(parse_microseconds("0.0004999"), 0);
   EXPECT_EQ(parse_microseconds("0.0005"), 1);
   EXPECT_EQ(parse_microseconds("-0.0005"), -1);
+  EXPECT_EQ(parse_microseconds("7.1234"), 7123);
+  EXPECT_EQ(parse_microseconds("7.9995"), 8000);
+  // 16 digits before the point: the one that decides is the 20th.
+  EXPECT_EQ(parse_microseconds("1712195495505583.1236"), 1712195495505583124);
+  EXPECT_FALSE(parse_microseconds("1.23x"));
+  EXPECT_FALSE(parse_microseconds("1.2345x"));
   // As Python prints 0.1 + 0.2.
   EXPECT_EQ(parse_microseconds("0.30000000000000004"), 300);
 }
