@@ -383,6 +383,8 @@ void ProcessRecorder::finish() try {
   const std::unique_lock lock(state_->drain_mutex, patience_end());
   if (!lock.owns_lock()) return;
   state_->drain();
+  state_->is_recording.store(false);
+  state_->drain_ring();  // What came meanwhile.
   state_->write_end(state_->end_json());
 } catch (...) {
 }

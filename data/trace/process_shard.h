@@ -53,12 +53,15 @@ enum class RecordKind : uint8_t {
   kGraphLaunch,      ///< As kCall, of a graph: its correlation is that of all
                      ///< its nodes' records.
   kSynchronization,  ///< As SynchronizationInfo; `info` says which.
-  kRange,            ///< NVTX push/pop or start/end range, on a host thread.
+  kRange,            ///< NVTX range, on a host thread; flags 1: a start/end
+                     ///< range, which need not nest.
   kMark,             ///< NVTX mark, on a host thread.
   kOverhead,         ///< Of the profiler.
   kExternal,         ///< Ties `correlation` to `external_id`; no times.
-  kGraphNode,        ///< `graph_node` was created under `external_id`, or is a
-                     ///< clone of node `sequence` (then external_id is -1).
+  kGraphNode,        ///< `graph_node` was created under `external_id` and
+                     ///< under the NVTX range `name`, or is a clone of node
+                     ///< `sequence` (then external_id is -1). Of a node with
+                     ///< both records the clone's counts.
   kCollective,       ///< NCCL collective or point-to-point: host enqueue.
                      ///< `graph_node` is the correlation of the group (kRange)
                      ///< that one kernel ran, `external_id` that of the host

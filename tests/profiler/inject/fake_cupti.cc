@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 // FAKE_CUPTI_VERSION: what cuptiGetVersion says. Offsets and sizes are those
@@ -385,6 +386,8 @@ int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name) {
 int cuptiActivityEnable(uint32_t kind) {
   const std::lock_guard lock(mutex);
   expect(callback != nullptr && complete_buffer != nullptr);
+  const char* refused = std::getenv("FAKE_CUPTI_REFUSE_KIND");
+  if (refused != nullptr && std::to_string(kind) == refused) return 27;
   kinds.insert(kind);
   return 0;
 }
@@ -424,6 +427,7 @@ int cuptiActivityRegisterCallbacks(RequestBuffer request,
 }
 
 int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)()) {
+  if (std::getenv("FAKE_CUPTI_NO_CLOCK") != nullptr) return 27;
   expect(!has_clock && clock() > 0);
   has_clock = true;
   return 0;

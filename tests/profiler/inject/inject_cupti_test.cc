@@ -254,6 +254,64 @@ TEST_P(InjectCupti, AKilledProgramLeavesWhatWasFlushed) {
   EXPECT_TRUE(shard.end.is_null());
 }
 
+TEST_P(InjectCupti, WithoutOurClockTimesAreShifted) {
+  ASSERT_EQ(play("steps", {{"FAKE_CUPTI_NO_CLOCK", "1"}}), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  const std::string note = shard.notes.at("cupti clock");
+  const std::string before = "its own, shifted by ";
+  ASSERT_TRUE(note.starts_with(before)) << note;
+  const int64_t shift = std::stoll(note.substr(before.size()));
+  EXPECT_GT(shift, 0);  // The fake's clock says 1.
+  const auto kernels = shard.of(RecordKind::kKernel);
+  ASSERT_EQ(kernels.size(), 6U);
+  EXPECT_EQ(kernels[0].start_ns,
+            static_cast<int64_t>(Round(0, 0).time) + shift);
+  EXPECT_EQ(kernels[0].end_ns, kernels[0].start_ns + 5);
+}
+
+TEST_P(InjectCupti, AKindThatIsRefusedIsSaid) {
+  // Without kind 36, events, waits do not know whom they wait for.
+  ASSERT_EQ(play("records", {{"FAKE_CUPTI_REFUSE_KIND", "36"}}), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  EXPECT_EQ(shard.notes.at("cupti refused"),
+            "kind 36: CUPTI_ERROR_OF_THE_FAKE (27); ");
+  const auto waits = shard.of(RecordKind::kSynchronization);
+  EXPECT_EQ(waits.size(), size_t{2 * fake::kThreads * fake::kRounds});
+  for (const ProcessRecord& wait : waits) {
+    EXPECT_FALSE(shard.info(wait).contains("waited_stream"));
+  }
+}
+
+TEST_P(InjectCupti, ALibraryOfTheToolkitIsFound) {
+  const auto home = host_.directory() / "toolkit";
+  const auto library =
+      home / "lib64" / std::filesystem::path(GetParam().library).filename();
+  std::filesystem::create_directories(library.parent_path());
+  std::filesystem::copy_file(GetParam().library, library);
+  ASSERT_EQ(
+      host_.run_injected({FAKE_CUDA_PROGRAM}, {{"CUDA_HOME", home.string()}}),
+      kStatus7);
+  EXPECT_EQ(host_.only_shard().notes.at("cupti"),
+            GetParam().note + library.string());
+}
+
+TEST_P(InjectCupti, ALibraryBesideTheProgramsWheelsIsFound) {
+  // As Python's packages lie: the program has loaded the runtime's.
+  const auto wheels = host_.directory() / "site-packages" / "nvidia";
+  const auto runtime = wheels / "cuda_runtime" / "lib" / "libcudart.so.12";
+  const auto library = wheels / "cuda_cupti" / "lib" /
+                       std::filesystem::path(GetParam().library).filename();
+  for (const auto& path : {runtime, library}) {
+    std::filesystem::create_directories(path.parent_path());
+    std::filesystem::copy_file(GetParam().library, path);
+  }
+  ASSERT_EQ(host_.run_injected({FAKE_CUDA_PROGRAM},
+                               {{"FAKE_CUPTI_PATH", runtime.string()}}),
+            kStatus7);
+  EXPECT_EQ(host_.only_shard().notes.at("cupti"),
+            GetParam().note + library.string());
+}
+
 TEST_P(InjectCupti, ALibraryThatIsNamedIsFound) {
   // Not loaded by the program: REPRISE_CUPTI leads to it.
   ASSERT_EQ(host_.run_injected({FAKE_CUDA_PROGRAM},
