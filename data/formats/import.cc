@@ -273,16 +273,19 @@ std::vector<std::vector<DirectoryPart>> read_units(
   Progress progress(watcher, units);
   std::vector<std::vector<DirectoryPart>> read(units.size());
   std::atomic<size_t> next = 0;
+  const auto work = [&](int) {
+    for (size_t i = next++; i < order.size(); i = next++) {
+      const size_t unit = order[i];
+      read[unit] = UnitImport(units[unit], unit, options, progress).run();
+    }
+  };
   const int threads = thread_count(options, units.size());
-  tbb::task_arena arena(threads);
-  arena.execute([&] {
-    tbb::parallel_for(0, threads, [&](int) {
-      for (size_t i = next++; i < order.size(); i = next++) {
-        const size_t unit = order[i];
-        read[unit] = UnitImport(units[unit], unit, options, progress).run();
-      }
-    });
-  });
+  if (threads == 1) {
+    work(0);  // Threads would cost more to make than a small file to read.
+  } else {
+    tbb::task_arena arena(threads);
+    arena.execute([&] { tbb::parallel_for(0, threads, work); });
+  }
   return read;
 }
 

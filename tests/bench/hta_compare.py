@@ -27,9 +27,8 @@ import tarfile
 import tempfile
 
 
-def cpu_seconds():
-    return sum(usage.ru_utime + usage.ru_stime for usage in
-               map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+def cpu_seconds(whose=(resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)):
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, whose))
 
 
 def run_hta(files):
@@ -89,11 +88,11 @@ def hta(python, files):
 
 
 def reprise(binary, files, trace):
-    start = cpu_seconds()
+    start = cpu_seconds((resource.RUSAGE_CHILDREN,))
     ranks = [f"--rank={file}={rank}" for rank, file in files.items()]
     subprocess.run([binary, "import", *files.values(), "-o", trace, "--force", *ranks], check=True, capture_output=True)
     text = subprocess.run([binary, "analyze", trace, "--format", "csv"], check=True, capture_output=True, text=True)
-    seconds = cpu_seconds() - start
+    seconds = cpu_seconds((resource.RUSAGE_CHILDREN,)) - start
     figures = {}
     for row in csv.DictReader(io.StringIO(text.stdout)):
         if row["window"] != "whole":
