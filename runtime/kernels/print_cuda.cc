@@ -34,12 +34,22 @@ const char* count_type(int64_t count) {
   return count < (int64_t{1} << 30) ? "int" : "rk_s64";
 }
 
-StageWriter::StageWriter(const CudaStage& stage, size_t arguments,
+StageWriter::StageWriter(const CudaStage& stage, const Kernel& original,
                          const std::vector<int64_t>& workspace_offsets)
     : stage_(stage),
-      arguments_(arguments),
+      arguments_(original.arguments.size()),
       workspace_offsets_(workspace_offsets),
-      expressions_(stage.kernel) {}
+      expressions_(stage.kernel) {
+  for (size_t input = 0; input < arguments_; ++input) {
+    // Of single bytes, constant loads made ptxas 13.0 spill.
+    const KernelArgument& argument = original.arguments[input];
+    bool constant =
+        !argument.is_output && primitive_type_bits(argument.type) > 8;
+    for (size_t output = 0; constant && output < arguments_; ++output)
+      constant = !in_place_safe(original, input, output);
+    constant_.push_back(constant);
+  }
+}
 
 void StageWriter::line(std::string_view text) {
   text_.append(2 * depth_, ' ');
@@ -94,7 +104,12 @@ std::string StageWriter::value_text(const KernelValue& value) const {
     case KernelValue::Kind::kLiteral:
       return literal_text(value.type, value.literal);
     case KernelValue::Kind::kLoad:
-      return expressions_.load(value);
+      if (static_cast<size_t>(value.source) >= arguments_ ||
+          !constant_[static_cast<size_t>(value.source)]) {
+        return expressions_.load(value);
+      }
+      return fmt::format("{}(RK_LOAD(a{}, {}))", names.load, value.source,
+                         expressions_.index(value.index));
     case KernelValue::Kind::kScratch:
       return scratch_place.empty()
                  ? fmt::format("s{}[{}]", value.source,
@@ -238,8 +253,7 @@ PrintedCudaKernel print_cuda_kernel(const Kernel& kernel,
     const size_t count = stages_together(kernel, plan, first);
     std::vector<StageWriter> writers;
     for (size_t i = first; i < first + count; ++i) {
-      writers.emplace_back(plan.stages[i], kernel.arguments.size(),
-                           plan.workspace_offsets);
+      writers.emplace_back(plan.stages[i], kernel, plan.workspace_offsets);
     }
     const std::string entry =
         fmt::format("{}_{}", name, printed.launches.size());

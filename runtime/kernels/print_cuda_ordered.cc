@@ -127,9 +127,10 @@ PrintedLaunch OrderedPrinter::print_ordered(const std::string& head,
   writer_.decode(writer_.stage().parallel, "p");
   for (size_t i = 0; i < registers_.size(); ++i) start(i);
   for (const int32_t loop : writer_.stage().sequential) {
-    writer_.open(fmt::format("for ({0} i{1} = 0; i{1} < {2}; ++i{1})",
-                             writer_.index_type(), loop,
-                             kernel_.loops[static_cast<size_t>(loop)].extent));
+    writer_.open(
+        fmt::format("RK_UNROLL_4 for ({0} i{1} = 0; i{1} < {2}; ++i{1})",
+                    writer_.index_type(), loop,
+                    kernel_.loops[static_cast<size_t>(loop)].extent));
   }
   inner(false);
   for (size_t i = 0; i < writer_.stage().sequential.size(); ++i)
@@ -175,7 +176,9 @@ void OrderedPrinter::tile_regions(int64_t columns, int64_t tile) {
   writer_.open(fmt::format("RK_THREADS({})", kTileThreads));
   for (size_t i = 0; i < registers_.size(); ++i) {
     writer_.line(fmt::format(
-        "if (t / {0} == {1}) for (int s = 0; s < (int)(end - tile); ++s) {2}",
+        "if (t / {0} == {1}) RK_UNROLL_8 for (int s = 0; s < (int)(end - "
+        "tile); "
+        "++s) {2}",
         columns, static_cast<int64_t>(i) % rows,
         next(i, fmt::format("g{}[s * {} + t % {}]", i, columns, columns))));
   }

@@ -350,8 +350,8 @@ void RowPrinter::block_phase(const KernelStatement& loop) {
   sync();
   if (!accumulated.empty()) {
     writer_.open(fmt::format("RK_THREADS({}) if (t < {})", threads_, kLanes));
-    writer_.open(
-        fmt::format("for ({} c = t; c < end - tile; c += {})", count, kLanes));
+    writer_.open(fmt::format(
+        "RK_UNROLL_8 for ({} c = t; c < end - tile; c += {})", count, kLanes));
     for (const int32_t id : accumulated) {
       const KernelAccumulator& accumulator =
           kernel_.accumulators[static_cast<size_t>(id)];

@@ -14,7 +14,8 @@ namespace reprise {
 /// What the mappings share: lines, loops by number, element statements.
 class StageWriter {
  public:
-  StageWriter(const CudaStage& stage, size_t arguments,
+  /// `stage` is of `original`, whose arguments these are.
+  StageWriter(const CudaStage& stage, const Kernel& original,
               const std::vector<int64_t>& workspace_offsets);
 
   const Kernel& kernel() const { return stage_.kernel; }
@@ -52,6 +53,7 @@ class StageWriter {
 
   const CudaStage& stage_;
   size_t arguments_;
+  std::vector<bool> constant_;  ///< Arguments that the launch cannot change.
   const std::vector<int64_t>& workspace_offsets_;
   ExpressionPrinter expressions_;
   std::string text_;

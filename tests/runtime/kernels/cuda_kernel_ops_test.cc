@@ -2,6 +2,9 @@
 // cut into launches and mapped to threads.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/cuda/nvrtc.h"
@@ -49,6 +52,7 @@ struct Fused {
   std::vector<const char*> outputs;
   std::vector<StageMapping> stages;
   bool workspace = false;
+  size_t launches = 0;  ///< If not one a stage.
 };
 
 using enum StageMapping;
@@ -160,6 +164,19 @@ const Fused kFused[] = {
   ROOT r = f32[64,100] add(x, b))",
      {"e", "r"},
      {kMap, kMap}},
+    // Elementwise ops over different shapes, which share a launch.
+    {"siblings",
+     R"(
+  x = f32[30] parameter(0)
+  y = f32[7,100] parameter(1)
+  z = f32[33000] parameter(2)
+  a = f32[30] tanh(x)
+  b = f32[7,100] negate(y)
+  ROOT c = f32[33000] add(z, z))",
+     {"a", "b", "c"},
+     {kMap, kMap, kMap},
+     false,
+     1},
     {"colliding_rows",
      R"(
   x = f32[50,300] parameter(0)
@@ -248,6 +265,8 @@ TEST_P(CudaFused, IsCutAndMappedAndAgrees) {
   EXPECT_EQ(plan.workspace_bytes > 0, GetParam().workspace);
   const Result<CudaTwins> twins = CudaTwins::make({&kernel, 1});
   ASSERT_TRUE(twins) << twins.error().message;
+  EXPECT_EQ(twins->cubins().kernels[0].launches.size(),
+            GetParam().launches > 0 ? GetParam().launches : stages.size());
   expect_cuda_agrees(module, kernel, run_one_by_one(module, 3), *twins, 0);
 }
 
@@ -274,12 +293,24 @@ TEST(CudaKernels, AllOfTheseCompileWhereNvrtcIs) {
     ASSERT_TRUE(kernel) << kernel.error().message;
     kernels.push_back(std::move(*kernel));
   }
-  const Result<Cubins> cubins = compile_cubins(
-      kernels, 90, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
+  // An empty cache: what a cache holds has no log.
+  std::string directory =
+      std::filesystem::temp_directory_path() / "reprise_cubins_XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const Result<Cubins> cubins =
+      compile_cubins(kernels, 90, {.cache_directory = directory});
+  std::filesystem::remove_all(directory);
   ASSERT_TRUE(cubins) << cubins.error().message;
-  for (const CubinResources& entry : cubins->resources)
-    EXPECT_EQ(entry.spill_store_bytes + entry.spill_load_bytes, 0)
-        << entry.entry;
+  ASSERT_GT(cubins->resources.size(), 100u);
+  for (const CubinResources& entry : cubins->resources) {
+    if (entry.spill_store_bytes + entry.spill_load_bytes == 0) continue;
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      if (cubins->kernels[k].launches[0].entry == entry.entry)
+        ADD_FAILURE() << entry.entry << " spills, " << entry.registers
+                      << " registers\n"
+                      << kernel_text(kernels[k]);
+    }
+  }
 }
 
 TEST(CudaKernels, ARefusedKernelIsNamed) {
