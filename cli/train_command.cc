@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/launcher.h"
 #include "cli/output.h"
+#include "cli/process.h"
 
 namespace reprise {
 namespace {
@@ -102,12 +103,7 @@ class TrainCommand : public Command {
     }
     const Status driver = check_driver(request_);
     if (!driver) return pass(driver.error());
-    if (!trace_path_.empty() && request_.device == "cuda") {
-      return fail(ErrorKind::kUnsupported,
-                  "--trace records units on the CPU only; on GPUs, CUPTI does: "
-                  "reprise profile -o {} -- reprise train --device cuda …",
-                  trace_path_);
-    }
+    if (!trace_path_.empty() && request_.device == "cuda") return profile();
     request_.trainer_arguments = gpu_.words();
     if (!trace_path_.empty()) {
       const Status writable = check_output(trace_path_, force_);
@@ -129,6 +125,31 @@ class TrainCommand : public Command {
   }
 
  private:
+  // On a GPU the trainer only launches; when units ran, CUPTI knows.
+  Result<int> profile() const {
+    const std::string self = executable_directory() + "/reprise";
+    std::vector<std::string> words = {self, "profile", "-o", trace_path_};
+    if (force_) words.push_back("--force");
+    words.insert(
+        words.end(),
+        {"--", self, "train", request_.program, "--ranks",
+         std::to_string(request_.ranks), "--steps",
+         std::to_string(request_.steps), "--warmup",
+         std::to_string(request_.warmup), "--device", request_.device,
+         "--timeout", fmt::format("{}", request_.timeout_s), "--format",
+         format_ == Format::kTable  ? "table"
+         : format_ == Format::kJson ? "json"
+                                    : "csv"});
+    if (!request_.plan.empty())
+      words.insert(words.end(), {"--plan", request_.plan});
+    if (request_.verify) words.push_back("--verify");
+    if (request_.solo) words.push_back("--solo");
+    for (const std::string& word : gpu_.words()) words.push_back(word);
+    for (const std::string& word : request_.mpi_arguments)
+      words.push_back("--mpi-arg=" + word);
+    return run_process(words);
+  }
+
   void print_result(const nlohmann::ordered_json& json) const {
     const auto& time = json.at("step_time_ns");
     const auto& loss = json.at("loss");

@@ -295,7 +295,9 @@ Status CudaExecutor::issue_compute(uint32_t place) {
       count != 0 && communicates_) {
     if (communication_thread_.joinable()) {
       communication_issued_.wait_until(count);
-      if (communication_error_) return pass(*communication_error_);
+      // Only then is the error written for good.
+      if (communication_issued_.count() == Progress::kAll)
+        return pass(*communication_error_);
     }
     status = wait(compute_, communication_told_[count - 1]);
   }

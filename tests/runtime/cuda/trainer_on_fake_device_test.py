@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 mpirun, trainer, programs, cache, *libraries = sys.argv[1:]
 
@@ -24,6 +25,17 @@ def train(program, *flags, ranks=1, **environment):
              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment})
     result = json.loads(run.stdout) if run.returncode == 0 else None
     return run.returncode, result, run.stderr
+
+
+def reprise(*words, **environment):
+    """Status, output and words of the command line."""
+    run = subprocess.run(
+        [os.path.join(os.path.dirname(trainer), "reprise"), *words],
+        capture_output=True, text=True, timeout=200,
+        env={**os.environ, "LD_LIBRARY_PATH": ":".join(libraries),
+             "FAKE_CUDA_STRICT": "1", "OMP_NUM_THREADS": "1",
+             "XDG_CACHE_HOME": os.path.dirname(cache), **environment})
+    return run.returncode, run.stdout, run.stderr
 
 
 def expect(found, wanted, what):
@@ -84,6 +96,27 @@ def refusals():
         print("ok", words.strip())
 
 
+def traces():
+    """reprise train --trace on a GPU is reprise profile."""
+    program = f"{programs}/mlp.1.hlo"
+    with tempfile.TemporaryDirectory() as directory:
+        trace = f"{directory}/run.trace"
+        status, output, words = reprise(
+            "train", program, "--device", "cuda", "--steps", "3", "--trace",
+            trace, "--no-graph", "--format", "json")
+        expect(status, 0, words)
+        expect(json.loads(output)["steps_run_as"], "eager", "train --trace")
+        status, output, words = reprise("info", trace, "--format", "json")
+        expect(status, 0, words)
+        expect(json.loads(output)["ranks"][0]["device"], "cuda", output)
+    status, _, words = reprise("train", program, "--device", "cuda",
+                               LD_LIBRARY_PATH="")
+    expect(status, 4, words)
+    assert "NVIDIA driver" in words, words
+    print("ok", words.strip())
+
+
 one_rank()
 two_ranks()
 refusals()
+traces()
