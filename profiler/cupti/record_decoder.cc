@@ -15,6 +15,9 @@ namespace {
 
 /// Waits that are kept for an event; beyond, they go without it.
 constexpr size_t kMaximumWaits = size_t{1} << 14;
+/// How long a thread's last driver call waits for a runtime call around it:
+/// CUPTI hands over a thread's records every 100 ms.
+constexpr int64_t kHoldNs = 1'000'000'000;
 constexpr size_t kMaximumKernelInfos = size_t{1} << 16;
 
 /// By CUpti_ActivityMemcpyKind.
@@ -102,7 +105,6 @@ void RecordDecoder::decode(uint8_t* buffer, size_t valid_bytes,
          record != nullptr) {
     decode_one(record, recorder);
   }
-  emit_held_calls(recorder);
 }
 
 void RecordDecoder::decode_one(const void* record, ProcessRecorder& recorder) {
@@ -255,13 +257,14 @@ void RecordDecoder::add_call(const ApiRecord& call, ProcessRecorder& recorder) {
   // runtime's, comes first. Of the two, the one that the program made stays.
   const auto held = held_calls_.find(call.thread);
   if (held != held_calls_.end()) {
-    if (!is_runtime || held->second.correlation != call.correlation) {
-      add_call_record(held->second, recorder);
+    if (!is_runtime || held->second.call.correlation != call.correlation) {
+      add_call_record(held->second.call, recorder);
     }
     held_calls_.erase(held);
   }
   if (!is_runtime) {
-    held_calls_[call.thread] = call;
+    held_calls_[call.thread] = {.call = call,
+                                .since_ns = ProcessRecorder::now_ns()};
   } else {
     add_call_record(call, recorder);
   }
@@ -282,11 +285,13 @@ void RecordDecoder::add_call_record(const ApiRecord& call,
   emit(record, call.start, call.end, recorder);
 }
 
-void RecordDecoder::emit_held_calls(ProcessRecorder& recorder) {
-  for (const auto& [thread, call] : held_calls_) {
-    add_call_record(call, recorder);
-  }
-  held_calls_.clear();
+void RecordDecoder::emit_held_calls(bool is_last, ProcessRecorder& recorder) {
+  const int64_t before_ns = ProcessRecorder::now_ns() - kHoldNs;
+  std::erase_if(held_calls_, [&](const auto& held) {
+    if (!is_last && held.second.since_ns > before_ns) return false;
+    add_call_record(held.second.call, recorder);
+    return true;
+  });
 }
 
 void RecordDecoder::add_external(const ExternalRecord& external,
@@ -369,6 +374,7 @@ void RecordDecoder::add_overhead(const OverheadRecord& overhead,
 }
 
 void RecordDecoder::end_batch(bool is_last, ProcessRecorder& recorder) {
+  emit_held_calls(is_last, recorder);
   const auto is_done = [&](const Wait& wait) {
     if (!is_last && events_.find(wait.event_key) == nullptr) return false;
     emit_wait(wait, recorder);

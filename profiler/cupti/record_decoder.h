@@ -50,8 +50,9 @@ class RecordDecoder {
 
   /// Decodes the records of one buffer.
   void decode(uint8_t* buffer, size_t valid_bytes, ProcessRecorder& recorder);
-  /// Ends a batch of buffers. Waits whose event is not known yet are kept for
-  /// the next batch, unless this is the last one.
+  /// Ends a batch of buffers. Waits whose event is not known yet, and driver
+  /// calls that a runtime call may have made, are kept for the next batch,
+  /// unless this is the last one.
   void end_batch(bool is_last, ProcessRecorder& recorder);
   /// Says on which device a context is, from any batch before.
   void set_context_device(uint32_t context, uint32_t device);
@@ -87,7 +88,7 @@ class RecordDecoder {
   void emit(ProcessRecord record, uint64_t start, uint64_t end,
             ProcessRecorder& recorder);
   void emit_wait(const Wait& wait, ProcessRecorder& recorder);
-  void emit_held_calls(ProcessRecorder& recorder);
+  void emit_held_calls(bool is_last, ProcessRecorder& recorder);
   /// Fields of work on a device stream.
   template <typename Work>
   ProcessRecord device_record(RecordKind kind, const Work& work);
@@ -105,9 +106,13 @@ class RecordDecoder {
   RecentMap<int64_t> external_of_correlation_;
   RecentMap<RecordedEvent> events_;
   std::vector<Wait> waits_;  ///< For an event not seen yet.
+  struct HeldCall {
+    ApiRecord call;
+    int64_t since_ns = 0;
+  };
   /// By thread, its last driver call: a runtime call of the same correlation
-  /// may follow, which made it.
-  std::map<uint32_t, ApiRecord> held_calls_;
+  /// may follow, which made it, in the same buffer or the thread's next.
+  std::map<uint32_t, HeldCall> held_calls_;
 };
 
 }  // namespace reprise::cupti

@@ -101,6 +101,19 @@ void play_profiler_range() {
   }
 }
 
+/// The driver's call, and in the next buffer the runtime's that made it.
+void play_split_call() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  const Round round(0, 0);
+  const Activity inner = round.call(10, 0, 307, /*is_runtime=*/false);
+  const Activity outer = round.call(9, 0, 211);
+  const Activity alone = round.call(30, 1, 307, /*is_runtime=*/false);
+  put(&inner);
+  in_cupti<void()>("fake_cupti_complete_all")();
+  put(&outer);
+  put(&alone);
+}
+
 /// Records, flushes, and is killed.
 void play_killed() {
   auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
@@ -129,6 +142,7 @@ int main(int count, char** arguments) {
   if (scenario == "units") play_units();
   if (scenario == "steps") play_steps();
   if (scenario == "profiler-range") play_profiler_range();
+  if (scenario == "split-call") play_split_call();
   if (scenario == "killed") play_killed();
   const bool is_misused =
       cupti != nullptr && in_cupti<uint32_t()>("fake_cupti_misuses")() > 0;

@@ -176,6 +176,17 @@ TEST_P(InjectCupti, TheShardIsWhatWasPlayed) {
                                                   {"no timestamp", kRounds}}));
 }
 
+TEST_P(InjectCupti, ACallOverTwoBuffersIsOne) {
+  ASSERT_EQ(play("split-call"), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  std::vector<std::string> calls;
+  for (const ProcessRecord& call : shard.of(RecordKind::kCall)) {
+    calls.push_back(shard.name(call));
+  }
+  EXPECT_EQ(calls,
+            (std::vector<std::string>{"cudaLaunchKernel", "cuLaunchKernel"}));
+}
+
 TEST_P(InjectCupti, UnitsNameTheirKernelsAndTheNodesOfGraphs) {
   ASSERT_EQ(play("units"), kStatus7);
   const ProcessShardContents shard = host_.only_shard();
