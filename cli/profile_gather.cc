@@ -126,11 +126,21 @@ Result<Trace> device_trace(const std::string& directory,
   return gather_spools(read->spools);
 }
 
+/// By the names of the shards: their directory is gone when the trace is read.
+void shorten_paths(const std::string& directory,
+                   std::vector<FileReport>& reports) {
+  const std::string prefix = directory + "/";
+  for (FileReport& report : reports) {
+    if (report.path.starts_with(prefix)) report.path.erase(0, prefix.size());
+  }
+}
+
 Result<GatheredProfile> gather_strangers(const std::string& directory,
                                          const std::string& output) {
   Result<ImportResult> read = import_files(std::vector<std::string>{directory},
                                            import_options(directory));
   if (!read) return pass(read.error());
+  shorten_paths(directory, read->files);
   GatheredProfile gathered;
   bool is_one_clock = true;
   for (TraceSpool& spool : read->spools) {

@@ -44,6 +44,12 @@ std::string timer_sentence(const GpuTimer& timer) {
                       : fmt::format("{} us", residual_ns / 1000 + 1));
 }
 
+/// "version 130001, PATH" is no more than that; "…: held by nsys" is a loss.
+bool tells_a_loss(const std::string& name, const std::string& text) {
+  if (name != "cupti") return name.starts_with("cupti ");
+  return !text.starts_with("version") || text.find(": ") != std::string::npos;
+}
+
 /// A set of shards on its way to spools.
 class ShardSet {
  public:
@@ -182,6 +188,13 @@ Status ShardSet::read_process(const RecordedProcess& process,
     if (Status read = import.run(); !read) return read;
   }
   describe_process(process, spool);
+  for (const size_t place : process.shards) {
+    for (const auto& [name, text] : shards_[place].contents.notes()) {
+      if (!tells_a_loss(name, text)) continue;
+      report.missing.push_back(
+          fmt::format("{}: {}: {}", process.name(), name, text));
+    }
+  }
   if (nccl.timer().is_known()) {
     report.missing.push_back(timer_sentence(nccl.timer()));
   }
@@ -195,6 +208,10 @@ Status ShardSet::read_rank(size_t rank, TraceSpool& spool,
   const RecordedProcess& main = ranked_.processes[recorded.process];
   report.path = shards_[main.shards.front()].path;
   if (rank == 0) report.missing = ranked_.notes;
+  if (rank == 0 && !has_records_) {
+    report.missing.emplace_back(
+        "No process used CUDA, NVTX or NCCL: only when they ran is known.");
+  }
   RankImport target(spool, recorded, main);
   std::set<std::string> sources;
   const std::vector<const RecordedProcess*> processes = processes_of(rank);

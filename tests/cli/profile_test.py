@@ -262,6 +262,45 @@ class Strangers(Profile):
         self.assertIn("NVTX_INJECTION64_PATH=/opt/other.so gives way", done.stderr)
 
 
+@unittest.skipUnless("FAKE_CUDA_PROGRAM" in os.environ, "no fake CUPTI in this build")
+class Device(Profile):
+    """A program over a fake CUPTI (tests/profiler/inject); it ends with 7."""
+
+    def play(self, scenario, *flags, **variables):
+        environment = {"FAKE_CUPTI_PATH": os.environ.get("FAKE_CUPTI", ""), **variables}
+        return self.profile(os.environ["FAKE_CUDA_PROGRAM"], scenario, flags=flags, env=environment)
+
+    def test_all_that_cupti_records_is_in_the_trace(self):
+        done = self.play("records")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        rank = self.info()["ranks"][0]
+        # Of each of 4 x 500 rounds: 4 kernels, 2 copies, 1 memset, 8 calls, 2 waits, 1 overhead; and one kernel.
+        expected = {"compute": 8001, "copy": 4000, "memset": 2000, "runtime": 16000, "synchronization": 4000,
+                    "overhead": 2000}
+        self.assertEqual({kind: count for kind, count in rank["events"].items() if count}, expected)
+        for loss in ("11 dropped: not recorded: cupti dropped", "2000 dropped: not recorded: incomplete",
+                     "2000 dropped: not recorded: no timestamp"):
+            self.assertIn(loss, done.stderr)
+        self.assertEqual(self.left_behind(), [])
+        self.answers("analyze", self.trace)
+        self.answers("replay", self.trace)
+
+    def test_a_window_of_steps(self):
+        self.assertEqual(self.play("steps", "--steps", "2:4").returncode, 7)
+        rank = self.info()["ranks"][0]
+        self.assertEqual((rank["events"]["compute"], rank["steps"], rank["warmup_steps"]), (2, 1, 1))
+
+    def test_a_killed_process_keeps_its_kernels(self):
+        done = self.play("killed")
+        self.assertEqual(done.returncode, 137, done.stderr)
+        self.assertEqual(self.info()["ranks"][0]["events"]["compute"], 100)
+
+    def test_what_holds_cupti_is_told(self):
+        done = self.play("records", FAKE_CUPTI_REFUSE="39")
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.assertRegex(done.stderr, "cupti: version 130001, .*: held by ")
+
+
 class Trainer(Profile):
     def train(self, ranks, *flags, trainer=()):
         launcher = [] if ranks == 1 else ["mpirun", "--oversubscribe", "-n", str(ranks)]
