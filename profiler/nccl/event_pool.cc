@@ -1,5 +1,6 @@
 #include "profiler/nccl/event_pool.h"
 
+#include <bit>
 #include <new>
 
 namespace reprise {
@@ -45,7 +46,7 @@ NcclEvent* NcclEventPool::begin(void** handle) {
   places_[place].event = NcclEvent{};
   places_[place].event.id = id;
   places_[place].live_id.store(id, std::memory_order_release);
-  *handle = reinterpret_cast<void*>(id << kPlaceBits | place);
+  *handle = std::bit_cast<void*>(id << kPlaceBits | place);
   return &places_[place].event;
 }
 

@@ -1,11 +1,12 @@
 #include "runtime/cuda/nccl_communicator.h"
 
-#include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "runtime/cuda/nccl_library.h"
 
@@ -101,7 +102,7 @@ Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t data,
   if (communicator == nullptr) {
     return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
   }
-  void* address = reinterpret_cast<void*>(data);
+  auto* address = std::bit_cast<void*>(data);
   const int result =
       nccl_.all_reduce(address, address, static_cast<size_t>(spec.elements),
                        *nccl_data_type(spec.type),
@@ -138,7 +139,7 @@ struct Connected {
 
 Result<ncclComm*> connect(const NcclLibrary& nccl, const NcclUniqueId& id,
                           int rank, int ranks,
-                          std::function<Status()> make_current,
+                          const std::function<Status()>& make_current,
                           double timeout_s) {
   const auto connected =
       run_within<Connected>(timeout_s, [&nccl, id, rank, ranks, make_current] {
@@ -192,14 +193,13 @@ Result<NcclUniqueId> share_id(const Result<const NcclLibrary*>& nccl,
 }  // namespace
 
 Result<std::unique_ptr<DeviceCommunicator>> make_nccl_communicator(
-    ProcessGroup& group, std::function<Status()> make_current,
+    ProcessGroup& group, const std::function<Status()>& make_current,
     double timeout_s) {
   const Result<const NcclLibrary*> nccl = NcclLibrary::load();
   const Result<NcclUniqueId> id = share_id(nccl, group);
   if (!id) return pass(id.error());
   const Result<ncclComm*> connected =
-      connect(**nccl, *id, group.rank(), group.size(), std::move(make_current),
-              timeout_s);
+      connect(**nccl, *id, group.rank(), group.size(), make_current, timeout_s);
   if (!connected) return pass(connected.error());
   return std::make_unique<NcclCommunicator>(**nccl, *connected, group.rank(),
                                             group.size());

@@ -20,7 +20,7 @@ namespace reprise {
 /// deadlock). Errors: kDevice: no NCCL, a device that two ranks share (before
 /// NCCL 2.30), a rank that does not come.
 Result<std::unique_ptr<DeviceCommunicator>> make_nccl_communicator(
-    ProcessGroup& group, std::function<Status()> make_current,
+    ProcessGroup& group, const std::function<Status()>& make_current,
     double timeout_s);
 
 }  // namespace reprise

@@ -233,7 +233,7 @@ int play_script(Script* script) {
 /// The records of a shard by the call that they belong to.
 class CallsOfShard {
  public:
-  explicit CallsOfShard(const ProcessShardContents& shard) : shard_(shard) {
+  explicit CallsOfShard(const ProcessShardContents& shard) {
     for (const ProcessRecord& record : shard.records) {
       if (record.kind == RecordKind::kRange) {
         ranges_[record.correlation] = record;
@@ -261,7 +261,6 @@ class CallsOfShard {
   size_t ranges() const { return ranges_.size(); }
 
  private:
-  const ProcessShardContents& shard_;
   std::map<std::pair<int, int64_t>, ProcessRecord> calls_;
   std::map<int64_t, ProcessRecord> ranges_;
   std::map<int64_t, std::vector<ProcessRecord>> parts_;
@@ -534,7 +533,7 @@ TEST_P(NcclPlugin, DoesNothingUnlessItIsAskedTo) {
 TEST_P(NcclPlugin, KeepsOneShardWhenItIsClosedAndOpenedAgain) {
   ASSERT_EQ(
       play([] {
-        for (uint64_t communicator : {4, 5}) {
+        for (const uint64_t communicator : {uint64_t{4}, uint64_t{5}}) {
           void* library =
               ::dlopen(std::getenv("NCCL_PROFILER_PLUGIN"), RTLD_NOW);
           auto* table =

@@ -64,7 +64,7 @@ void open_rank(Rank& rank) {
 
 // Runs `body` on `ranks` threads, for several interleavings.
 void run_ranks(int ranks, const std::function<void(Rank&)>& body) {
-  for (const uint64_t seed : {1, 2, 3}) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
     fake_cuda_seed(seed);
     std::string path =
         std::filesystem::temp_directory_path() / "device_ranks_XXXXXX";

@@ -120,21 +120,22 @@ struct Case {
 class NcclAllReduce : public testing::TestWithParam<Case> {};
 
 TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
-  const auto [type, operation, ranks] = GetParam();
-  const size_t element = static_cast<size_t>(primitive_type_bits(type) / 8);
-  run_ranks(ranks, [&](int rank, ProcessGroup& group) {
+  const Case one = GetParam();
+  const size_t element = static_cast<size_t>(primitive_type_bits(one.type) / 8);
+  run_ranks(one.ranks, [&](int rank, ProcessGroup& group) {
     auto communicator = connected(group);
     ASSERT_TRUE(communicator);
-    for (const size_t elements : {1, 1000, 100'003}) {
-      CollectiveSpec spec = all_reduce(type, elements, ranks);
-      spec.operation = operation;
+    for (const size_t elements : {size_t{1}, size_t{1000}, size_t{100'003}}) {
+      CollectiveSpec spec = all_reduce(one.type, elements, one.ranks);
+      spec.operation = one.operation;
       ASSERT_TRUE(communicator->check(spec));
       // One element more than is asked for, which must stay as it is.
       std::vector<std::byte> data((elements + 1) * element), wanted = data;
       for (size_t i = 0; i <= elements; ++i) {
-        store(type, operand(rank, i), data.data() + i * element);
-        store(type,
-              i < elements ? expected(operation, ranks, i) : operand(rank, i),
+        store(one.type, operand(rank, i), data.data() + i * element);
+        store(one.type,
+              i < elements ? expected(one.operation, one.ranks, i)
+                           : operand(rank, i),
               wanted.data() + i * element);
       }
       const Status done = communicator->enqueue(
@@ -158,10 +159,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{PrimitiveType::kF16, ReduceOperation::kMax, 3},
                     Case{PrimitiveType::kS32, ReduceOperation::kProduct, 2},
                     Case{PrimitiveType::kS64, ReduceOperation::kSum, 3}),
-    [](const auto& one) {
+    [](const auto& each) {
       return fmt::format(
-          "{}Operation{}Among{}", primitive_type_name(one.param.type),
-          static_cast<int>(one.param.operation), one.param.ranks);
+          "{}Operation{}Among{}", primitive_type_name(each.param.type),
+          static_cast<int>(each.param.operation), each.param.ranks);
     });
 
 TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
