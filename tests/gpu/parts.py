@@ -5,6 +5,8 @@ A goal is (name, value, goal in words, met or not); None for met when there is n
 
 import array
 import json
+import re
+import shutil
 import statistics
 
 from machine import Failure, Skipped, interval
@@ -32,7 +34,6 @@ def ratio(medians, over, under):
 
 def state_sizes(machine, name):
     """Elements of each state tensor, in order, with its name."""
-    import re
     text = machine.program(name).read_text()
     manifest = json.loads(machine.program(name).with_suffix(".json").read_text())
     shapes = {}
@@ -120,6 +121,26 @@ def modes(machine):
     return {"eager": []} if machine.device == "cpu" else {"eager": ["--no-graph"], "graph": []}
 
 
+def races(machine, options):
+    """Kernels under compute-sanitizer: memory, races in shared memory, barriers."""
+    checker = shutil.which("compute-sanitizer")
+    if machine.device == "cpu" or not checker:
+        raise Skipped("needs a GPU and compute-sanitizer")
+    every = "40" if options.quick else "8"
+    values, goals = {}, []
+    for tool in ("memcheck", "racecheck", "synccheck"):
+        try:
+            said = machine.run([checker, "--tool", tool, "--error-exitcode", "9",
+                                machine.bin / "kernels_gpu_test"],
+                               {"REPRISE_PROGRAMS": str(machine.programs),
+                                "REPRISE_REQUIRE_GPU": "1", "REPRISE_EVERY_KERNEL": every})
+            values[tool], clean = said[-300:], True
+        except Failure as problem:
+            values[tool], clean = str(problem), False
+        goals.append((f"{tool} on every {every}th kernel", int(not clean), "clean", clean))
+    return values, goals
+
+
 def trace_of(machine, name, mode="eager", steps=20):
     """A trace of the trainer under the profiler, made once."""
     trace = machine.directory / f"{name}.{mode}.trace"
@@ -145,16 +166,22 @@ def replay_error(machine, options):
     return values, goals
 
 
+PLANS = {"xla": ["--baseline", "xla"], "planned": ["--no-measure", "--time-limit", "5s"]}
+
+
+def plan_of(machine, name, label):
+    """A plan for the trace of the trainer, made once."""
+    plan = machine.directory / f"{name}.{label}.json"
+    if not plan.exists():
+        machine.reprise("optimize", trace_of(machine, name), "-o", plan, *PLANS[label])
+    return plan
+
+
 def graph_and_fusion(machine, options):
     """Graph on and off; the program's ops one by one, XLA's fusion, our plan."""
     values, goals = {}, []
     for name in PROGRAMS[:1 if options.quick else None]:
-        trace = trace_of(machine, name)
-        plans = {}
-        for label, flags in (("xla", ["--baseline", "xla"]),
-                             ("planned", ["--no-measure", "--time-limit", "5s"])):
-            plans[label] = machine.directory / f"{name}.{label}.json"
-            machine.reprise("optimize", trace, "-o", plans[label], "--force", *flags)
+        plans = {label: plan_of(machine, name, label) for label in PLANS}
         steps = options.steps
         eager = modes(machine)["eager"]
         runs = {"unfused": lambda: machine.train(name, steps),
@@ -222,11 +249,12 @@ def overhead(machine, options):
         return machine.train(PROGRAMS[0], options.steps, *modes(machine)[mode],
                              trace=trace if profiled else None)
 
-    subjects = {f"{which} script": (script, which) for which in SCRIPTS}
-    subjects.update({f"{PROGRAMS[0]}, {mode}": (trainer, mode) for mode in modes(machine)})
-    for subject, (run, which) in subjects.items():
+    subjects = {f"{which} script": (script, which, options.script_rounds) for which in SCRIPTS}
+    subjects.update({f"{PROGRAMS[0]}, {mode}": (trainer, mode, options.rounds)
+                     for mode in modes(machine)})
+    for subject, (run, which, rounds) in subjects.items():
         try:
-            medians = alternate(options.rounds, profiled=lambda: run(which, True),
+            medians = alternate(rounds, profiled=lambda: run(which, True),
                                 bare=lambda: run(which, False))
         except Failure as problem:
             values[subject] = str(problem)
@@ -246,14 +274,13 @@ def against_xla(machine, options):
     values, goals = {}, []
     steps = str(options.steps)
     for name in PROGRAMS[:1 if options.quick else None]:
-        plan = machine.directory / f"{name}.planned.json"
-        flags = ["--plan", plan] if plan.exists() else []
+        flags = ["--plan", plan_of(machine, name, "planned")]
         medians = alternate(
-            options.rounds, ours=lambda: machine.train(name, options.steps, *flags),
+            options.script_rounds, ours=lambda: machine.train(name, options.steps, *flags),
             xla=lambda: json.loads(machine.run(machine.script(
                 "jax_hlo.py", machine.program(name), "--steps", steps)).splitlines()[-1]))
         faster = ratio(medians, "xla", "ours")
-        values[name] = {"xla_over_ours": faster, "planned": bool(flags),
+        values[name] = {"xla_over_ours": faster,
                         "step_time_ns": {k: statistics.median(v) for k, v in medians.items()}}
         goals.append((f"{name}: XLA's step time over ours", faster["median"], "≥ 1",
                       faster["high"] >= 1))
@@ -267,7 +294,7 @@ def doctor(machine, options):
     return found, []
 
 
-PARTS = {"doctor": doctor, "kernels": kernels, "correctness": correctness,
+PARTS = {"doctor": doctor, "kernels": kernels, "races": races, "correctness": correctness,
          "several_ranks": several_ranks, "replay_error": replay_error,
          "graph_and_fusion": graph_and_fusion, "scripts": scripts, "against_xla": against_xla,
          "overhead": overhead}

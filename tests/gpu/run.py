@@ -2,9 +2,10 @@
 
     tests/gpu/run.sh [--root DIR] [--output DIR] [--only PART,…] [--rounds N] [--dry-run] [--quick]
 
-Writes results.json and summary.md. A part that fails is recorded and the rest goes on; the exit status is then 1, as
-when a goal is missed. With --dry-run everything runs on the CPU (with --device cuda: on what stands in for a GPU), to
-try the parts, and nothing is judged.
+Writes results.json and summary.md; parts that an earlier run on this machine wrote there stay, so that --only may
+spread the work over several runs. A part that fails is recorded and the rest goes on; the exit status is then 1, as when
+a goal is missed. With --dry-run everything runs on the CPU (with --device cuda: on what stands in for a GPU), to try the
+parts, and nothing is judged.
 """
 
 import argparse
@@ -28,6 +29,8 @@ def arguments():
     parser.add_argument("--output", type=pathlib.Path, help="default: $OUT, or results/ here")
     parser.add_argument("--only", help="parts, with commas: " + ", ".join(parts.PARTS))
     parser.add_argument("--rounds", type=int, default=20, help="pairs of a comparison")
+    parser.add_argument("--script-rounds", type=int, default=6,
+                        help="the same where a Python script starts anew each time")
     parser.add_argument("--steps", type=int, default=50, help="steps of a timed run")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, nothing judged")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="of a dry run")
@@ -39,6 +42,7 @@ def arguments():
             parser.error(f"no part {name}; there are {', '.join(parts.PARTS)}")
     if options.quick:
         options.rounds, options.steps = min(options.rounds, 2), min(options.steps, 3)
+        options.script_rounds = min(options.script_rounds, 2)
     return options, chosen
 
 
@@ -57,6 +61,17 @@ def run_part(name, machine, options):
         record["failure"] = traceback.format_exc(limit=4)
     record["seconds"] = round(time.monotonic() - start, 1)
     return record
+
+
+def earlier_parts(path, known, chosen):
+    """What an earlier run on the same machine and commit found of the parts not run now."""
+    try:
+        before = json.loads(path.read_text())
+        same = all(before["facts"].get(key) == known.get(key)
+                   for key in ("gpu", "driver", "commit", "dry_run"))
+        return [record for record in before["parts"] if same and record["part"] not in chosen]
+    except (OSError, ValueError, KeyError):
+        return []
 
 
 def verdict(goal, dry_run):
@@ -82,6 +97,8 @@ def summary(results):
         if "failure" in record:
             first = record["failure"].strip().splitlines()
             lines.append(f"| {record['part']} | failed: {first[0][:160]} | | | FAILED |")
+        if "skipped" in record:
+            lines.append(f"| {record['part']} | {record['skipped']} | | | skipped |")
     return "\n".join(lines) + "\n"
 
 
@@ -94,7 +111,9 @@ def main():
         options.dry_run, options.device)
     output = options.output or pathlib.Path(os.environ.get("OUT") or HERE / "results")
     output.mkdir(parents=True, exist_ok=True)
-    results = {"schema": "reprise.gpu/1", "facts": machines.facts(machine), "parts": []}
+    known = machines.facts(machine)
+    results = {"schema": "reprise.gpu/1", "facts": known,
+               "parts": earlier_parts(output / "results.json", known, chosen)}
     for name in chosen:
         print(f"{name} …", file=sys.stderr, flush=True)
         results["parts"].append(run_part(name, machine, options))
