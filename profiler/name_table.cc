@@ -11,11 +11,14 @@ namespace {
 constexpr size_t kSlots = size_t{NameTable::kMaximumNames} * 2;
 constexpr size_t kSlotBytes = kSlots * sizeof(uint64_t);
 
-/// Zeroed pages that cost nothing until they are touched.
+/// Zeroed pages that cost nothing until they are touched, and then 4 KiB each:
+/// a huge page would be zeroed whole, on a thread of the host.
 void* reserve(size_t bytes) {
   void* pages = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return pages == MAP_FAILED ? nullptr : pages;
+  if (pages == MAP_FAILED) return nullptr;
+  ::madvise(pages, bytes, MADV_NOHUGEPAGE);
+  return pages;
 }
 
 void append_u32(std::string* bytes, uint32_t value) {

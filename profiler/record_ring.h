@@ -30,7 +30,10 @@ class RecordRing {
         ::mmap(nullptr, capacity_ * sizeof(Slot), PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
                0);  // Zeroed: every slot is free for lap 0.
-    slots_ = pages == MAP_FAILED ? nullptr : static_cast<Slot*>(pages);
+    if (pages == MAP_FAILED) return;
+    // A huge page would be zeroed whole, on a thread of the host.
+    ::madvise(pages, capacity_ * sizeof(Slot), MADV_NOHUGEPAGE);
+    slots_ = static_cast<Slot*>(pages);
   }
   ~RecordRing() {
     if (slots_ != nullptr) ::munmap(slots_, capacity_ * sizeof(Slot));
