@@ -11,6 +11,7 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/host_staged_communicator.h"
 #include "runtime/cuda/nccl_communicator.h"
+#include "runtime/cuda/packed_dots.h"
 
 namespace reprise {
 namespace {
@@ -70,7 +71,7 @@ class CudaDevice : public TrainingDevice {
       Status mine;
       if ((group.local_rank() == 0) == first_on_host) {
         Result<Cubins> cubins =
-            compile_cubins(schedule.kernels, context_->architecture(),
+            compile_cubins(device_kernels(schedule), context_->architecture(),
                            {.cache_directory = device.cache_directory});
         mine = status_of(cubins);
         if (cubins) cubins_ = std::move(*cubins);

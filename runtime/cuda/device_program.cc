@@ -36,6 +36,10 @@ Status DeviceProgram::allocate(const Cubins& cubins) {
       DeviceMemory::allocate(driver_, static_cast<size_t>(workspace_bytes));
   if (!workspace) return pass(workspace.error(), "workspace of kernels");
   workspace_ = std::move(*workspace);
+  Result<DeviceMemory> scratch = DeviceMemory::allocate(
+      driver_, static_cast<size_t>(packed_.scratch_bytes));
+  if (!scratch) return pass(scratch.error(), "scratch of dots");
+  scratch_ = std::move(*scratch);
   // As the CPU's arena: what nothing writes, such as padding, is zero.
   const Status zeroed =
       driver_.check(driver_.memset_async(arena_.address(), 0, bytes, nullptr),
@@ -77,21 +81,23 @@ Status DeviceProgram::write_constants(const Module& inlined) {
 }
 
 Status DeviceProgram::bind(const Cubins& cubins, CublasLibrary& cublas) {
-  REPRISE_CHECK(cubins.kernels.size() == schedule_.kernels.size());
-  for (const Unit& unit : schedule_.units) {
+  REPRISE_CHECK(cubins.kernels.size() ==
+                schedule_.kernels.size() + packed_.kernels.size());
+  for (size_t i = 0; i < schedule_.units.size(); ++i) {
+    const Unit& unit = schedule_.units[i];
     Thunk& thunk = thunks_.emplace_back();
     thunk.kind = unit.kind;
     Status bound;
     if (unit.kind == UnitKind::kKernel) {
-      bound = bind_kernel(unit, cubins, thunk);
+      std::vector<CUdeviceptr> arguments;
+      for (const auto* locations : {&unit.reads, &unit.writes}) {
+        for (const Location& location : *locations)
+          arguments.push_back(address_of(location));
+      }
+      bound = bind_kernel(cubins.kernels[static_cast<size_t>(unit.kernel)],
+                          arguments, thunk);
     } else if (unit.kind == UnitKind::kLibrary) {
-      Result<CublasLibrary::Call> dot = cublas.bind(
-          unit.dot, address_of(unit.dot.lhs.location),
-          address_of(unit.dot.rhs.location), address_of(unit.dot.out.location));
-      if (dot)
-        thunk.dot = std::move(*dot);
-      else
-        bound = pass(dot.error());
+      bound = bind_dot(static_cast<UnitId>(i), cubins, cublas, thunk);
     } else if (unit.kind == UnitKind::kCopy) {
       REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
       thunk.source = address_of(unit.reads[0]);
@@ -105,14 +111,39 @@ Status DeviceProgram::bind(const Cubins& cubins, CublasLibrary& cublas) {
   return {};
 }
 
-Status DeviceProgram::bind_kernel(const Unit& unit, const Cubins& cubins,
-                                  Thunk& thunk) {
-  const CubinKernel& kernel = cubins.kernels[static_cast<size_t>(unit.kernel)];
-  const size_t first_parameter = addresses_.size();
-  for (const auto* locations : {&unit.reads, &unit.writes}) {
-    for (const Location& location : *locations)
-      addresses_.push_back(address_of(location));
+Status DeviceProgram::bind_dot(UnitId id, const Cubins& cubins,
+                               CublasLibrary& cublas, Thunk& thunk) {
+  DotSpec spec = schedule_.units[index_of(id)].dot;
+  CUdeviceptr lhs = address_of(spec.lhs.location),
+              rhs = address_of(spec.rhs.location);
+  const auto found = packed_.operands.find(id);
+  if (found != packed_.operands.end()) {
+    for (const PackedOperand& operand : found->second) {
+      CUdeviceptr& address = operand.is_rhs ? rhs : lhs;
+      MatrixView& view = operand.is_rhs ? spec.rhs : spec.lhs;
+      const CUdeviceptr dense =
+          scratch_.address() + static_cast<CUdeviceptr>(operand.scratch_offset);
+      const size_t kernel =
+          schedule_.kernels.size() + static_cast<size_t>(operand.kernel);
+      const Status bound =
+          bind_kernel(cubins.kernels[kernel], {address, dense}, thunk);
+      if (!bound) return bound;
+      address = dense;
+      view = dense_view(view);
+    }
   }
+  Result<CublasLibrary::Call> dot =
+      cublas.bind(spec, lhs, rhs, address_of(spec.out.location));
+  if (!dot) return pass(dot.error());
+  thunk.dot = std::move(*dot);
+  return {};
+}
+
+Status DeviceProgram::bind_kernel(const CubinKernel& kernel,
+                                  const std::vector<CUdeviceptr>& arguments,
+                                  Thunk& thunk) {
+  const size_t first_parameter = addresses_.size();
+  addresses_.insert(addresses_.end(), arguments.begin(), arguments.end());
   // One workspace serves all: kernels run one after the other.
   addresses_.push_back(workspace_.address());
   for (const CubinLaunch& launch : kernel.launches) {
@@ -133,22 +164,22 @@ Status DeviceProgram::bind_kernel(const Unit& unit, const Cubins& cubins,
 Status DeviceProgram::enqueue(UnitId unit, CUstream stream) const {
   const Thunk& thunk = thunks_[index_of(unit)];
   Status done;
+  for (const Launch& launch : thunk.launches) {
+    if (!done) break;
+    // The driver reads the parameters only.
+    void** parameters =
+        const_cast<void**>(parameters_.data()) + launch.first_parameter;
+    done =
+        driver_.check(driver_.launch_kernel(launch.function, launch.grid_blocks,
+                                            1, 1, launch.block_threads, 1, 1, 0,
+                                            stream, parameters, nullptr),
+                      "cuLaunchKernel");
+  }
   switch (thunk.kind) {
     case UnitKind::kKernel:
-      for (const Launch& launch : thunk.launches) {
-        // The driver reads the parameters only.
-        void** parameters =
-            const_cast<void**>(parameters_.data()) + launch.first_parameter;
-        done = driver_.check(
-            driver_.launch_kernel(launch.function, launch.grid_blocks, 1, 1,
-                                  launch.block_threads, 1, 1, 0, stream,
-                                  parameters, nullptr),
-            "cuLaunchKernel");
-        if (!done) break;
-      }
       break;
     case UnitKind::kLibrary:
-      done = thunk.dot.enqueue(stream);
+      if (done) done = thunk.dot.enqueue(stream);
       break;
     case UnitKind::kCopy:
       done =

@@ -13,6 +13,7 @@
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/device_communicator.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/cuda/packed_dots.h"
 
 namespace reprise {
 
@@ -24,9 +25,9 @@ constexpr int64_t kDeviceAlignmentBytes = 256;
 /// nothing.
 class DeviceProgram {
  public:
-  /// `cubins` are of Schedule::kernels. The context is current; all references
-  /// must outlive the program. Errors: kUnsupported naming the first unit that
-  /// cannot run; kDevice.
+  /// `cubins` are of `device_kernels(schedule)`. The context is current; all
+  /// references must outlive the program. Errors: kUnsupported naming the first
+  /// unit that cannot run; kDevice.
   static Result<std::unique_ptr<DeviceProgram>> create(
       const DeviceContext& context, const Module& inlined,
       const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas);
@@ -51,24 +52,28 @@ class DeviceProgram {
   };
   struct Thunk {
     UnitKind kind = UnitKind::kKernel;
-    std::vector<Launch> launches;
+    std::vector<Launch> launches;  ///< Of a dot, what is packed before it.
     CublasLibrary::Call dot;
     CUdeviceptr target = 0, source = 0;  ///< kCopy.
     size_t size_bytes = 0;
   };
 
   DeviceProgram(const Driver& driver, const Schedule& schedule)
-      : driver_(driver), schedule_(schedule) {}
+      : driver_(driver), schedule_(schedule), packed_(pack_dots(schedule)) {}
   Status allocate(const Cubins& cubins);
   Status load_modules(const Cubins& cubins);
   Status write_constants(const Module& inlined);
   Status bind(const Cubins& cubins, CublasLibrary& cublas);
-  Status bind_kernel(const Unit& unit, const Cubins& cubins, Thunk& thunk);
+  Status bind_kernel(const CubinKernel& kernel,
+                     const std::vector<CUdeviceptr>& arguments, Thunk& thunk);
+  Status bind_dot(UnitId id, const Cubins& cubins, CublasLibrary& cublas,
+                  Thunk& thunk);
 
   const Driver& driver_;
   const Schedule& schedule_;
   std::vector<int64_t> offsets_;  ///< `[buffer]` in the arena.
-  DeviceMemory arena_, workspace_;
+  PackedDots packed_;
+  DeviceMemory arena_, workspace_, scratch_;
   std::vector<DeviceModule> modules_;   ///< `[image]`
   std::vector<Thunk> thunks_;           ///< `[unit]`; empty for collectives.
   std::vector<CUdeviceptr> addresses_;  ///< Parameters of all launches,

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 
+#include "data/hlo/hlo.h"
 #include "runtime/cuda/cublas.h"
+#include "runtime/cuda/packed_dots.h"
+#include "runtime/kernels/compiler.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/host_cubins.h"
 #include "tests/runtime/trained_program.h"
@@ -385,6 +389,63 @@ TEST_F(CudaExecutorTest, GivesEverythingBackWhenMemoryRunsOut) {
                       communicator, {.fed = {4}});
     ASSERT_FALSE(executor) << function;
     EXPECT_EQ(executor.error().kind, ErrorKind::kDevice);
+  }
+}
+
+// The batch dimension of `a` is innermost, so no matrix library can read its
+// matrices in place. Small integers: sums are exact in any order.
+TEST_F(CudaExecutorTest, PacksMatricesWithoutAUnitStride) {
+  const auto module = parse_hlo(R"(HloModule m
+ENTRY main {
+  a = f32[4,3,2] parameter(0)
+  b = f32[2,3,5] parameter(1)
+  ROOT d = f32[2,4,5] dot(a, b), lhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}
+})");
+  ASSERT_TRUE(module) << module.error().message;
+  const auto schedule = lower_schedule(*module, identity_plan(*module, 1));
+  ASSERT_TRUE(schedule) << schedule.error().message;
+  const std::vector<Kernel> kernels = device_kernels(*schedule);
+  ASSERT_EQ(kernels.size(), schedule->kernels.size() + 1);
+  const auto compiled = compile_kernels(
+      kernels,
+      {.cache_directory = std::string(REPRISE_BINARY_DIR) + "/kernel_cache"});
+  ASSERT_TRUE(compiled) << compiled.error().message;
+  std::vector<KernelCode> code;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    code.push_back({.function = compiled->functions[i],
+                    .kernel = &kernels[i],
+                    .extent = outer_extent(kernels[i])});
+  }
+  Bound bound;
+  const auto communicator = make_solo_device_communicator();
+  const auto executor = make_executor(
+      bound, *module, *schedule, host_cubins(kernels, code), *communicator, {});
+  ASSERT_TRUE(executor) << executor.error().message;
+  std::vector<float> a(24), b(30);
+  std::iota(a.begin(), a.end(), 1.0F);
+  std::iota(b.begin(), b.end(), -7.0F);
+  const std::vector<float>* operands[] = {&a, &b};
+  for (const int64_t i : {0, 1}) {
+    std::memcpy((*executor)->edit_parameter(i).data(), operands[i]->data(),
+                operands[i]->size() * sizeof(float));
+    ASSERT_TRUE((*executor)->commit_parameter(i));
+  }
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE((*executor)->run_step(step));
+  const auto bytes = (*executor)->read_output(0);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  std::vector<float> out(40);
+  std::memcpy(out.data(), bytes->data(), bytes->size());
+  for (size_t batch = 0; batch < 2; ++batch) {
+    for (size_t row = 0; row < 4; ++row) {
+      for (size_t column = 0; column < 5; ++column) {
+        float expected = 0;
+        for (size_t k = 0; k < 3; ++k) {
+          expected +=
+              a[(row * 3 + k) * 2 + batch] * b[(batch * 3 + k) * 5 + column];
+        }
+        EXPECT_EQ(out[(batch * 4 + row) * 5 + column], expected);
+      }
+    }
   }
 }
 
