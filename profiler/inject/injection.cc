@@ -69,6 +69,7 @@ void finish_cuda() {
   session->flush(/*is_last=*/true);
   ProcessRecorder* recorder = injection->recorder.load();
   if (recorder != nullptr) recorder->flush();
+  injection->session.store(nullptr);  // CUPTI's own end comes next.
 }
 
 void apply_window() {

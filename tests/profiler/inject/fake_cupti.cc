@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <mutex>
 #include <set>
 #include <string>
@@ -33,7 +34,7 @@ std::mutex mutex;  // Of all that follows.
 std::set<uint32_t> kinds;
 std::set<std::pair<bool, uint32_t>> calls;          // (is runtime, id)
 std::set<std::pair<uint32_t, uint32_t>> callbacks;  // (domain, id)
-std::vector<Buffer*> buffers;                       // One for each thread.
+std::list<Buffer> buffers;                          // One for each thread.
 RequestBuffer request_buffer = nullptr;
 CompleteBuffer complete_buffer = nullptr;
 Callback callback = nullptr;
@@ -41,8 +42,7 @@ void* callback_user = nullptr;
 bool has_clock = false;
 uint64_t dropped = 0;
 std::atomic<uint32_t> misuses{0};
-thread_local Buffer thread_buffer;
-thread_local bool is_registered = false;
+thread_local Buffer* thread_buffer = nullptr;  // In `buffers`, for good.
 thread_local std::vector<uint64_t> external_ids;
 
 void expect(bool holds) {
@@ -212,13 +212,12 @@ void complete(Buffer* buffer, std::unique_lock<std::mutex>* lock) {
 
 /// False when the library has no buffer: the record is dropped.
 bool make_room(size_t size, std::unique_lock<std::mutex>* lock) {
-  if (!is_registered) buffers.push_back(&thread_buffer);
-  is_registered = true;
-  if (thread_buffer.bytes != nullptr &&
-      thread_buffer.used + size > thread_buffer.size) {
-    complete(&thread_buffer, lock);
+  if (thread_buffer == nullptr) thread_buffer = &buffers.emplace_back();
+  if (thread_buffer->bytes != nullptr &&
+      thread_buffer->used + size > thread_buffer->size) {
+    complete(thread_buffer, lock);
   }
-  if (thread_buffer.bytes != nullptr) return true;
+  if (thread_buffer->bytes != nullptr) return true;
   size_t most_records = 0;
   lock->unlock();
   Buffer fresh;
@@ -228,7 +227,7 @@ bool make_room(size_t size, std::unique_lock<std::mutex>* lock) {
   expect(reinterpret_cast<uintptr_t>(fresh.bytes) % 8 == 0);
   expect(std::all_of(fresh.bytes, fresh.bytes + fresh.size,
                      [](uint8_t byte) { return byte == 0; }));
-  thread_buffer = fresh;
+  *thread_buffer = fresh;
   return true;
 }
 
@@ -257,9 +256,9 @@ void fake_cupti_put(const Activity* activity) {
     ++dropped;
     return;
   }
-  std::memcpy(thread_buffer.bytes + thread_buffer.used, bytes.data(),
+  std::memcpy(thread_buffer->bytes + thread_buffer->used, bytes.data(),
               bytes.size());
-  thread_buffer.used += bytes.size();
+  thread_buffer->used += bytes.size();
 }
 
 void fake_cupti_launch(const Activity* kernel) {
@@ -306,7 +305,7 @@ void fake_cupti_runtime_call(uint32_t id) {
 
 void fake_cupti_complete_all() {
   std::unique_lock lock(mutex);
-  for (Buffer* buffer : buffers) complete(buffer, &lock);
+  for (Buffer& buffer : buffers) complete(&buffer, &lock);
 }
 
 uint32_t fake_cupti_misuses() { return misuses.load(); }
