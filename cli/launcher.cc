@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iterator>
 #include <sstream>
-#include <utility>
 
 #include "cli/process.h"
 #include "cli/profile_environment.h"
-#include "cli/profile_gather.h"
 #include "cli/program.h"
 #include "cli/trainer_context.h"
 #include "data/file.h"
@@ -31,11 +28,6 @@ std::vector<std::string> words_of_environment(const char* name) {
   return words;
 }
 
-// When units ran on a GPU, its kernels tell: such a run is profiled.
-bool records_device(const TrainRequest& request) {
-  return request.record && request.device == "cuda";
-}
-
 // mpirun's words: slots are cores, so oversubscribe; binding is the trainer's
 // own business.
 std::vector<std::string> mpirun_arguments(const TrainRequest& request,
@@ -46,6 +38,13 @@ std::vector<std::string> mpirun_arguments(const TrainRequest& request,
       // Its session directory in /tmp is shared by name: another user's would
       // be in the way.
       "--mca", "orte_tmpdir_base", directory};
+  // Under `reprise profile`: ranks on other hosts are to be recorded too.
+  if (std::getenv(kProfileDirectory) != nullptr) {
+    for (const char* name : kProfileVariables) {
+      if (std::getenv(name) != nullptr)
+        arguments.insert(arguments.end(), {"-x", name});
+    }
+  }
   for (const std::string& word : words_of_environment("REPRISE_MPI_ARGS"))
     arguments.push_back(word);
   for (const std::string& word : request.mpi_arguments)
@@ -77,7 +76,7 @@ std::vector<std::string> trainer_arguments(const TrainRequest& request,
   if (request.verify) arguments.push_back("--verify");
   if (request.solo) arguments.push_back("--solo");
   if (request.interpret) arguments.push_back("--interpret");
-  if (request.record && !records_device(request))
+  if (request.record)
     arguments.insert(arguments.end(), {"--shard-directory", directory});
   arguments.insert(arguments.end(), request.trainer_arguments.begin(),
                    request.trainer_arguments.end());
@@ -103,12 +102,6 @@ Status check_environment(const TrainRequest& request) {
 // Joins the ranks' shards with what they ran.
 Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
-  if (records_device(request)) {
-    const Result<ProfileFiles> files = find_profile_files(directory);
-    if (!files) return pass(files.error());
-    std::vector<FileReport> reports;
-    return gather_trainer(*files, directory, {}, reports);
-  }
   const GatherContext context =
       gather_context(lowered, request.program, request.device, request.solo);
   std::vector<std::string> shards;
@@ -141,16 +134,9 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
     arguments.push_back(std::move(word));
   }
   // Open MPI refuses root unless told twice; containers run as root.
-  std::vector<std::pair<std::string, std::string>> environment = {
-      {"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
-  if (records_device(request)) {
-    Result<ProfileEnvironment> profile =
-        profile_environment({.directory = directory->path()}, arguments);
-    if (!profile) return pass(profile.error());
-    std::move(profile->variables.begin(), profile->variables.end(),
-              std::back_inserter(environment));
-  }
-  const Result<int> status = run_process(arguments, environment);
+  const Result<int> status =
+      run_process(arguments, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
   if (!status) return pass(status.error());
   TrainOutcome outcome;
   outcome.exit_status = *status;

@@ -166,8 +166,11 @@ class ProfileCommand : public Command {
       return status;
     }
     constexpr size_t kMostRemarks = 10;
-    for (const std::string& remark :
-         import_remarks(gathered->files, kMostRemarks)) {
+    std::vector<std::string> remarks =
+        import_remarks(gathered->files, kMostRemarks);
+    remarks.insert(remarks.end(), gathered->warnings.begin(),
+                   gathered->warnings.end());
+    for (const std::string& remark : remarks) {
       fmt::print(stderr, "  {}\n", remark);
     }
     say(fmt::format("wrote {} (rank {}, {} events)", output_,

@@ -39,7 +39,7 @@ class Builder {
 
   Result<ProfileEnvironment> build() {
     if (Status found = find_libraries(); !found) return pass(found.error());
-    set("REPRISE_PROFILE_DIRECTORY", setup_.directory);
+    set(kProfileDirectory, setup_.directory);
     if (!setup_.steps.empty()) set("REPRISE_PROFILE_STEPS", setup_.steps);
     replace("CUDA_INJECTION64_PATH", inject_);
     replace("NVTX_INJECTION64_PATH", inject_);

@@ -2,6 +2,7 @@
 // the libraries beside this program are loaded into it.
 #pragma once
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,13 @@
 #include "data/result.h"
 
 namespace reprise {
+
+/// Where processes leave their shards; without it no library does anything.
+inline constexpr const char* kProfileDirectory = "REPRISE_PROFILE_DIRECTORY";
+/// All that a process may find set.
+inline constexpr std::array kProfileVariables = {
+    kProfileDirectory,       "REPRISE_PROFILE_STEPS", "CUDA_INJECTION64_PATH",
+    "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN",  "LD_PRELOAD"};
 
 struct ProfileSetup {
   std::string directory;   ///< Of shards; absolute.

@@ -110,6 +110,23 @@ void warn_of_losses(const std::vector<FileReport>& reports, Trace& trace) {
   }
 }
 
+bool has_device_work(const Trace& trace) {
+  return std::any_of(
+      trace.events.begin(), trace.events.end(), [&](const Event& event) {
+        return trace.streams[event.stream].kind == StreamKind::kDeviceStream;
+      });
+}
+
+void warn_of_blindness(const std::vector<FileReport>& reports, Trace& trace) {
+  trace.warnings.emplace_back(
+      "no work on a GPU was recorded: when its units ran is unknown");
+  for (const FileReport& report : reports) {
+    if (report.ranks.empty()) continue;
+    trace.warnings.insert(trace.warnings.end(), report.missing.begin(),
+                          report.missing.end());
+  }
+}
+
 /// The process shards of a trainer's directory, on the clocks that the trainer
 /// has measured itself; empty when there is nothing in them.
 Result<Trace> device_trace(const std::string& directory,
@@ -215,8 +232,7 @@ Result<ProfileFiles> find_profile_files(const std::string& directory) {
 
 Result<Trace> gather_trainer(const ProfileFiles& files,
                              const std::string& directory,
-                             const StepWindow& window,
-                             std::vector<FileReport>& reports) {
+                             const StepWindow& window) {
   if (files.trainer_context.empty()) {
     return fail(ErrorKind::kUnsupported,
                 "{}: shards of reprise-train without its trainer.json, which "
@@ -231,10 +247,16 @@ Result<Trace> gather_trainer(const ProfileFiles& files,
   Result<Trace> trace = gather_shards(files.trainers, *context);
   if (!trace) return pass(trace.error());
   if (!files.processes.empty()) {
+    std::vector<FileReport> reports;
     const Result<Trace> device = device_trace(directory, reports);
     if (!device) return pass(device.error());
     attribute_device_work(context->units, *device, *trace);
     warn_of_losses(reports, *trace);
+    if (context->environment.contains("device") &&
+        context->environment.at("device") == "cuda" &&
+        !has_device_work(*device)) {
+      warn_of_blindness(reports, *trace);
+    }
   }
   keep_window(window, *trace);
   return trace;
@@ -252,16 +274,13 @@ Result<GatheredProfile> gather_profile(const std::string& directory,
   if (files->trainers.empty()) return gather_strangers(directory, output);
   GatheredProfile gathered;
   gathered.of_trainer = true;
-  Result<Trace> trace =
-      gather_trainer(*files, directory, window, gathered.files);
+  Result<Trace> trace = gather_trainer(*files, directory, window);
   if (!trace) return pass(trace.error());
-  std::vector<FileReport> reports = trainer_reports(files->trainers, *trace);
-  for (FileReport& report : gathered.files) {
-    if (report.ranks.empty()) reports.push_back(std::move(report));
-  }
-  gathered.files = std::move(reports);
+  gathered.files = trainer_reports(files->trainers, *trace);
+  shorten_paths(directory, gathered.files);
   gathered.ranks = ranks_of(*trace);
   gathered.events = std::ssize(trace->events);
+  gathered.warnings = trace->warnings;
   Status written = write_trace(*trace, output);
   if (!written) return pass(written.error());
   return gathered;

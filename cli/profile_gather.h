@@ -36,10 +36,12 @@ bool holds_trainer(const std::string& directory);
 
 /// What was gathered, for people.
 struct GatheredProfile {
-  std::vector<FileReport> files;  ///< One a rank, then of other processes.
+  /// One a rank; of strangers, then of other processes.
+  std::vector<FileReport> files;
   std::vector<uint32_t> ranks;
   int64_t events = 0;
   bool of_trainer = false;
+  std::vector<std::string> warnings;  ///< Of a trainer's trace.
 };
 
 /// Writes the trace of a directory of shards to `output`; with several hosts
@@ -56,7 +58,6 @@ Result<GatheredProfile> gather_profile(const std::string& directory,
 /// kParse; kInvalid, as gather_shards; kUnsupported without trainer.json.
 Result<Trace> gather_trainer(const ProfileFiles& files,
                              const std::string& directory,
-                             const StepWindow& window,
-                             std::vector<FileReport>& reports);
+                             const StepWindow& window);
 
 }  // namespace reprise
