@@ -8,7 +8,8 @@ or a tar of one file a rank; the same bytes go to both. Per trace: CPU time (use
 over the runs) of HTA's parsing, temporal breakdown and overlap, alone and with starting Python and importing HTA, and
 of the whole of `reprise import` and `reprise analyze --format csv`, which prints the breakdown by rank and step; the
 ratios; and the largest difference between the figures of both. Exit 1 when a figure differs by more than HTA's
-rounding: it keeps whole microseconds, so a trace with fractions of them may be off by one for each kernel.
+rounding: where times have fractions of microseconds it rounds starts up and ends down, so it may lose two of them for
+each kernel. A trace that HTA fails on is passed over.
 """
 
 import argparse
@@ -31,6 +32,10 @@ def cpu_seconds(whose=(resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)):
     return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, whose))
 
 
+# HTA takes whatever has a stream for device work, synchronizations and some operators too.
+DEVICE_WORK = {"kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"}
+
+
 def run_hta(files):
     """In a process of its own: prints seconds, without and with its start, and the figures of each rank."""
     import logging
@@ -38,9 +43,12 @@ def run_hta(files):
     from hta.common.trace import Trace
     from hta.trace_analysis import TraceAnalysis
 
-    def analyse():
+    def analyse(device_work_only=False):
         analysis = TraceAnalysis(trace_files=dict(files), trace_dir="", include_last_profiler_step=True)
         analyse.traces = analysis.t.traces
+        for frame in analyse.traces.values() if device_work_only else ():
+            category = frame["cat"].map(lambda symbol: analysis.t.symbol_table.sym_table[symbol])
+            frame.loc[~category.isin(DEVICE_WORK), "stream"] = -1
         return analysis.get_temporal_breakdown(visualize=False), analysis.get_comm_comp_overlap(visualize=False)
 
     start = cpu_seconds()
@@ -48,7 +56,7 @@ def run_hta(files):
     seconds = cpu_seconds() - start, cpu_seconds()
     # HTA leaves kernels out that have no launch record or follow the last step; the figures are of all kernels.
     Trace._filter_irrelevant_gpu_kernels = lambda *arguments, **named: None
-    breakdown, overlap = analyse()
+    breakdown, overlap = analyse(device_work_only=True)
     hidden = dict(zip(overlap["rank"], overlap["comp_comm_overlap_pctg"]))
     ranks = {int(row["rank"]): {"window_us": float(row["kernel_time(us)"]), "idle_us": float(row["idle_time(us)"]),
                                 "compute_us": float(row["compute_time(us)"]),
@@ -59,7 +67,8 @@ def run_hta(files):
 
 
 def rank_of(text, otherwise):
-    return int(json.loads(text).get("distributedInfo", {}).get("rank", otherwise))
+    trace = json.loads(text)
+    return int(trace.get("distributedInfo", {}).get("rank", otherwise)) if isinstance(trace, dict) else otherwise
 
 
 def files_of(path, folder):
@@ -80,10 +89,16 @@ def files_of(path, folder):
     return dict(sorted(files.items()))
 
 
+class HtaFailed(Exception):
+    pass
+
+
 def hta(python, files):
     pairs = json.dumps([[rank, str(file)] for rank, file in files.items()])
-    output = subprocess.run([python, __file__, "--child", pairs], check=True, capture_output=True, text=True).stdout
-    answer = json.loads(output.strip().splitlines()[-1])
+    child = subprocess.run([python, __file__, "--child", pairs], capture_output=True, text=True)
+    if child.returncode != 0:
+        raise HtaFailed(child.stderr.strip().splitlines()[-1])
+    answer = json.loads(child.stdout.strip().splitlines()[-1])
     return answer["seconds"], {int(rank): figures for rank, figures in answer["ranks"].items()}, answer["kernels"]
 
 
@@ -124,10 +139,15 @@ def compare(options, path):
         files = files_of(path, folder)
         their_seconds, our_seconds = [], []
         for _ in range(options.runs):
-            seconds, theirs, kernels = hta(options.hta_python, files)
+            try:
+                seconds, theirs, kernels = hta(options.hta_python, files)
+            except HtaFailed as failed:
+                print(f"{path.name}: HTA fails: {failed}", flush=True)
+                return True
             their_seconds.append(seconds)
             seconds, ours = reprise(options.reprise, files, folder / "run.trace")
             our_seconds.append(seconds)
+        fractions = any(has_fractions(file) for file in files.values())
     if not theirs:
         print(f"{path.name}: HTA found no rank")
         return False
@@ -135,9 +155,10 @@ def compare(options, path):
     our = statistics.median(our_seconds)
     times_us, overlap = differences(theirs, ours)
     print(f"{path.name}: {len(files)} ranks, HTA {alone:.2f} s ({whole:.2f} s with its start), reprise {our:.3f} s: "
-          f"{alone / our:.0f} ({whole / our:.0f}) times faster; figures differ by at most {times_us:.3f} us and {overlap:.3f} points of overlap", flush=True)
-    if any(has_fractions(file) for file in files.values()):
-        return times_us <= kernels
+          f"{alone / our:.0f} ({whole / our:.0f}) times faster; figures differ by at most {times_us:.3f} us and "
+          f"{overlap:.3f} points of overlap", flush=True)
+    if fractions:
+        return times_us <= 2 * kernels
     return times_us == 0 and overlap <= 0.01  # It rounds percents to hundredths.
 
 
