@@ -11,38 +11,14 @@
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/packed_dots.h"
 #include "runtime/kernels/compiler.h"
+#include "tests/runtime/cuda/device_training.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/host_cubins.h"
-#include "tests/runtime/trained_program.h"
 
 namespace reprise {
 namespace {
 
 constexpr uint64_t kSeeds = 6;
-
-/// What a CUDA executor refers to.
-struct Bound {
-  std::shared_ptr<const DeviceContext> context;
-  std::unique_ptr<CublasLibrary> cublas;
-};
-
-Result<std::unique_ptr<CudaExecutor>> make_executor(
-    Bound& bound, const Module& inlined, const Schedule& schedule,
-    const Cubins& cubins, DeviceCommunicator& communicator,
-    const CudaExecutor::Options& options) {
-  auto context = DeviceContext::open(0);
-  if (!context) return pass(context.error());
-  bound.context = *context;
-  auto cublas = CublasLibrary::create(bound.context->driver(),
-                                      {.workspace_bytes = 1 << 20});
-  if (!cublas) return pass(cublas.error());
-  bound.cublas = std::move(*cublas);
-  auto program = DeviceProgram::create(*bound.context, inlined, schedule,
-                                       cubins, *bound.cublas);
-  if (!program) return pass(program.error());
-  return CudaExecutor::create(bound.context, schedule, std::move(*program),
-                              communicator, options);
-}
 
 // Hand-made schedules.
 
@@ -448,86 +424,6 @@ ENTRY main {
     }
   }
 }
-
-// Programs.
-
-struct Trained {
-  std::vector<double> losses;
-  std::vector<std::string> digests;
-};
-
-// Trains on the fake device with the CPU runtime's code for each kernel.
-Result<Trained> train_on_device(const TestProgram& program, const Plan& plan,
-                                bool graph, int32_t steps, int64_t rank,
-                                DeviceCommunicator& communicator) {
-  // The schedule and its kernels are those of the CPU's run.
-  Result<std::unique_ptr<TestRun>> host = make_test_run(program, plan);
-  if (!host) return pass(host.error());
-  const Schedule& schedule = (*host)->schedule;
-  CudaExecutor::Options options{.graph = graph};
-  for (const ManifestParameter& parameter : program.manifest.parameters) {
-    if (parameter.role == ParameterRole::kBatch)
-      options.fed.push_back(parameter.index);
-  }
-  Bound bound;
-  auto executor =
-      make_executor(bound, program.module, schedule,
-                    host_cubins(schedule.kernels, (*host)->kernels.code),
-                    communicator, options);
-  if (!executor) return pass(executor.error());
-  const TrainingProgram training{.module = program.module,
-                                 .manifest = program.manifest,
-                                 .schedule = schedule};
-  auto run = TrainingRun::create(training, std::move(*executor), nullptr, rank);
-  if (!run) return pass(run.error());
-  Trained trained;
-  for (int32_t step = 0; step < steps; ++step) {
-    const auto outcome = (*run)->step(step, false);
-    if (!outcome) return pass(outcome.error());
-    trained.losses.push_back(outcome->loss);
-  }
-  auto digests = (*run)->state_digests();
-  if (!digests) return pass(digests.error());
-  trained.digests = std::move(*digests);
-  return trained;
-}
-
-struct Case {
-  const char* program;
-  int32_t steps;
-  uint64_t seeds;
-};
-
-class DeviceTraining : public testing::TestWithParam<Case> {};
-
-// Kernels are the CPU's code and dots its library, so the bits are the same.
-TEST_P(DeviceTraining, GivesTheBitsOfTheCpu) {
-  const Case& c = GetParam();
-  const Result<TestProgram> program = load_test_program(c.program);
-  ASSERT_TRUE(program) << program.error().message;
-  const Plan plan = identity_plan(program->module, 1);
-  const auto host = make_test_run(*program, plan);
-  ASSERT_TRUE(host) << host.error().message;
-  const auto losses = train_steps(**host, c.steps);
-  ASSERT_TRUE(losses) << losses.error().message;
-  const auto expected = (*host)->run->state_digests();
-  for (uint64_t seed = 0; seed < c.seeds; ++seed) {
-    fake_cuda_clear();
-    fake_cuda_seed(seed);
-    const auto communicator = make_solo_device_communicator();
-    const auto trained = train_on_device(*program, plan, seed % 2 == 0, c.steps,
-                                         0, *communicator);
-    ASSERT_TRUE(trained) << trained.error().message;
-    EXPECT_EQ(trained->losses, *losses) << "seed " << seed;
-    EXPECT_EQ(trained->digests, *expected) << "seed " << seed;
-    EXPECT_STREQ(fake_cuda_report(), "");
-    EXPECT_EQ(fake_cuda_live_objects(), 0);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Programs, DeviceTraining,
-                         testing::Values(Case{"mlp.1", 3, 4},
-                                         Case{"gpt.1", 2, 2}));
 
 }  // namespace
 }  // namespace reprise

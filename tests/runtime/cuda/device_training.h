@@ -1,0 +1,39 @@
+// Executors and whole training runs on the fake device, in this process.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/plan/plan.h"
+#include "data/result.h"
+#include "runtime/cuda/cublas.h"
+#include "runtime/cuda/cuda_executor.h"
+#include "tests/runtime/trained_program.h"
+
+namespace reprise {
+
+/// What a CUDA executor refers to.
+struct Bound {
+  std::shared_ptr<const DeviceContext> context;
+  std::unique_ptr<CublasLibrary> cublas;
+};
+
+/// Binds a schedule to the fake device; fills `bound`, which must outlive the
+/// executor.
+Result<std::unique_ptr<CudaExecutor>> make_executor(
+    Bound& bound, const Module& inlined, const Schedule& schedule,
+    const Cubins& cubins, DeviceCommunicator& communicator,
+    const CudaExecutor::Options& options);
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<std::string> digests;
+};
+
+/// Trains one rank with the CPU runtime's code for each kernel.
+Result<Trained> train_on_device(const TestProgram& program, const Plan& plan,
+                                bool graph, int32_t steps, int64_t rank,
+                                DeviceCommunicator& communicator);
+
+}  // namespace reprise
