@@ -38,6 +38,10 @@ void run(const Work& work) {
   _mm_setcsr(before);
 }
 
+bool is_of_this_thread(const std::shared_ptr<Graph>& capture) {
+  return capture && capture->thread == std::this_thread::get_id();
+}
+
 /// The nodes given and all that they depend on.
 std::set<size_t> closure(const Graph& graph, const std::set<size_t>& nodes) {
   std::set<size_t> seen;
@@ -243,13 +247,13 @@ CUresult Device::end_capture(Stream& origin, std::shared_ptr<Graph>* graph) {
 
 bool Device::is_capturing() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const auto& entry) {
-    return entry.second->capture != nullptr;
+    return is_of_this_thread(entry.second->capture);
   });
 }
 
 void Device::invalidate_captures() {
   for (auto& [handle, stream] : streams_) {
-    if (stream->capture) stream->capture->invalid = true;
+    if (is_of_this_thread(stream->capture)) stream->capture->invalid = true;
   }
 }
 

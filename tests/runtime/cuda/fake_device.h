@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fake {
@@ -30,6 +31,8 @@ struct Node {
 struct Graph {
   std::vector<Node> nodes;
   bool capturing = false;
+  std::thread::id
+      thread;            ///< That captures: what it must not call, others may.
   bool invalid = false;  ///< Something was called that capture forbids.
 };
 
@@ -102,6 +105,7 @@ class Device {
   CUresult wait(Stream& stream, const std::shared_ptr<EventState>& event);
   void launch(Stream& stream, const std::shared_ptr<const Graph>& graph);
   CUresult end_capture(Stream& origin, std::shared_ptr<Graph>* graph);
+  /// Of the calling thread (CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).
   void invalidate_captures();
   bool is_capturing() const;
 
