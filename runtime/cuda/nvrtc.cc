@@ -120,6 +120,7 @@ Result<NvrtcImage> Nvrtc::compile(
     return fail(ErrorKind::kDevice, "NVRTC: {}", t.error_text(code));
   }
   std::vector<const char*> list;
+  list.reserve(options.size());
   for (const std::string& option : options) list.push_back(option.c_str());
   NvrtcImage image;
   const int compiled =

@@ -180,7 +180,9 @@ void OrderedPrinter::tile_regions(int64_t columns, int64_t tile) {
         "tile); "
         "++s) {2}",
         columns, static_cast<int64_t>(i) % rows,
-        next(i, fmt::format("g{}[s * {} + t % {}]", i, columns, columns))));
+        next(i, fmt::format("({})g{}[s * {} + t % {}]",
+                            names_of(registers_[i].type).local, i, columns,
+                            columns))));
   }
   writer_.close();
   writer_.line("RK_SYNC();");

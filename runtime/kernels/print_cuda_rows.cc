@@ -115,7 +115,8 @@ void RowPrinter::declare_shared(const Block& block) {
             })->body;
   }
   measure(measure, *rows);
-  writer_.line(fmt::format("RK_SHARED(double, shared, {});", (bytes + 7) / 8));
+  writer_.line(
+      fmt::format("RK_SHARED_BYTES(shared, {});", (bytes + 7) / 8 * 8));
 }
 
 void RowPrinter::declare_scratches() {
@@ -332,7 +333,7 @@ void RowPrinter::block_phase(const KernelStatement& loop) {
                            columns_, tile));
   int64_t offset = 0;
   for (const int32_t id : accumulated) {
-    writer_.line(fmt::format("{0}* g{1} = ({0}*)((char*)shared + {2});",
+    writer_.line(fmt::format("RK_PART({}, g{}, shared, {});",
                              writer_.local_of(id), id, offset));
     offset += tile * element_bytes(kernel_, id);
   }
@@ -356,9 +357,10 @@ void RowPrinter::block_phase(const KernelStatement& loop) {
       const KernelAccumulator& accumulator =
           kernel_.accumulators[static_cast<size_t>(id)];
       const std::string own = fmt::format("RK_OWN(r{})", id);
-      writer_.line(fmt::format("{} = {};", own,
-                               combined(accumulator.combine, accumulator.type,
-                                        own, fmt::format("g{}[c]", id))));
+      writer_.line(fmt::format(
+          "{} = {};", own,
+          combined(accumulator.combine, accumulator.type, own,
+                   fmt::format("({})g{}[c]", writer_.local_of(id), id))));
     }
     writer_.close();
     writer_.close();

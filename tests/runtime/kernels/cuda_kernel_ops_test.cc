@@ -1,5 +1,6 @@
 // Printed for a GPU: every op and type, and nests that need each way of being
 // cut into launches and mapped to threads.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/cuda/nvrtc.h"
+#include "runtime/kernels/print_cuda.h"
 #include "runtime/kernels/print_cuda_stages.h"
 #include "tests/runtime/kernels/cuda_check.h"
 #include "tests/runtime/kernels/cuda_twin.h"
@@ -328,6 +330,37 @@ TEST(CudaKernels, ARefusedKernelIsNamed) {
   EXPECT_NE(twins.error().message.find("instruction 1 (f32[3])"),
             std::string::npos)
       << twins.error().message;
+}
+
+/// Runs a kernel in which each thread reads what another put in shared memory.
+std::vector<int> exchange(const std::string& barrier) {
+  const Result<Nvrtc> nvrtc = Nvrtc::open(REPRISE_FAKE_NVRTC);
+  EXPECT_TRUE(nvrtc) << nvrtc.error().message;
+  const bool checks = std::getenv("REPRISE_TWIN_CHECKS") != nullptr;
+  ::setenv("REPRISE_TWIN_CHECKS", "1", 1);
+  const Result<NvrtcImage> image = nvrtc->compile(
+      cuda_prelude() +
+          "RK_KERNEL(k, 32, void* p0) { int* a = (int*)p0;\n"
+          "RK_SHARED(int, g, 32);\n"
+          "RK_THREADS(32) { g[t] = t; }\n" +
+          barrier + "RK_THREADS(32) { a[t] = g[31 - t]; } }\nRK_ENTRY(k)\n",
+      {});
+  if (!checks) ::unsetenv("REPRISE_TWIN_CHECKS");
+  EXPECT_TRUE(image) << image.error().message;
+  const auto library = load_twin(image->cubin);
+  EXPECT_TRUE(library) << library.error().message;
+  auto* entry = reinterpret_cast<void (*)(void* const*, unsigned)>(
+      ::dlsym(library->get(), "k"));
+  std::vector<int> values(32, -1);
+  void* parameters[] = {values.data()};
+  entry(parameters, 1);
+  return values;
+}
+
+TEST(CudaTwinDeathTest, TheCheckOfRacesSeesAMissingBarrier) {
+  EXPECT_EQ(exchange("RK_SYNC();\n")[5], 26);
+  EXPECT_DEATH(exchange(""), "race in shared memory: read of what another");
+  EXPECT_DEATH(exchange("RK_THREADS(32) RK_SYNC();\n"), "a barrier that not");
 }
 
 TEST(CudaKernels, AMissingNvrtcAndAnUnknownDeviceAreSaid) {

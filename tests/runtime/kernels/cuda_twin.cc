@@ -6,22 +6,17 @@
 #include <fstream>
 
 namespace reprise {
-namespace {
-
-/// Loads a shared library from its bytes.
-Result<std::shared_ptr<void>> load(const std::string& bytes) {
+Result<std::shared_ptr<void>> load_twin(const std::string& image) {
   char path[] = "/tmp/reprise_twin_XXXXXX";
   const int file = ::mkstemp(path);
   if (file < 0) return fail(ErrorKind::kIo, "no temporary file");
   ::close(file);
-  std::ofstream(path, std::ios::binary) << bytes;
+  std::ofstream(path, std::ios::binary) << image;
   void* handle = ::dlopen(path, RTLD_NOW | RTLD_LOCAL);
   ::unlink(path);
   if (handle == nullptr) return fail(ErrorKind::kDevice, "{}", ::dlerror());
   return std::shared_ptr<void>(handle, [](void* open) { ::dlclose(open); });
 }
-
-}  // namespace
 
 Result<CudaTwins> CudaTwins::make(std::span<const Kernel> kernels) {
   CudaTwins twins;
@@ -32,7 +27,7 @@ Result<CudaTwins> CudaTwins::make(std::span<const Kernel> kernels) {
   if (!cubins) return pass(cubins.error());
   twins.cubins_ = std::move(*cubins);
   for (const std::string& image : twins.cubins_.images) {
-    Result<std::shared_ptr<void>> library = load(image);
+    Result<std::shared_ptr<void>> library = load_twin(image);
     if (!library) return pass(library.error());
     twins.libraries_.push_back(std::move(*library));
   }

@@ -13,6 +13,9 @@
 
 namespace reprise {
 
+/// Loads an image of the fake NVRTC; a handle for dlsym.
+Result<std::shared_ptr<void>> load_twin(const std::string& image);
+
 class CudaTwins {
  public:
   /// Compiles with the fake NVRTC (tests/runtime/cuda/cubin_fake_nvrtc.cc).
