@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -32,6 +33,11 @@ class StepExecutor {
   /// Runs every unit once and returns when all streams are done. Errors:
   /// kDevice; the executor is of no use after one.
   virtual Status run_step(int32_t step) = 0;
+
+  /// `work` is called once in every step, when a device has all of it to do and
+  /// this thread has nothing; never where the thread computes itself. It must
+  /// not call the executor.
+  virtual void set_meanwhile(std::function<void()> /*work*/) {}
 
   /// Hears of a step that has ended, for recorders of its own.
   /// Units: CLOCK_MONOTONIC, as Recorder::now_ns.

@@ -32,6 +32,9 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
   std::unique_ptr<TrainingRun> run(new TrainingRun(program, recorder, rank));
   run->executor_ = std::move(executor);
   run->parameters_ = parameters_of(program.module);
+  run->batch_bytes_.resize(run->parameters_.size());
+  run->executor_->set_meanwhile(
+      [raw = run.get()] { raw->prepare_batch(raw->step_ + 1); });
   if (program.manifest.dataset) {
     Result<BatchSource> source = BatchSource::open(*program.manifest.dataset);
     if (!source) return pass(source.error());
@@ -72,13 +75,38 @@ Status TrainingRun::fill_state() {
   return {};
 }
 
-Status TrainingRun::feed(int32_t step) {
+void TrainingRun::fill_batch(const ManifestParameter& parameter, int32_t step,
+                             std::byte* to) {
+  source_->fill(parameter.field,
+                parameters_[static_cast<size_t>(parameter.index)]->shape,
+                static_cast<uint64_t>(step), static_cast<uint64_t>(rank_), to);
+}
+
+// Beside a device that runs the step before. Not straight into the executor's
+// memory: the device may still be reading it.
+void TrainingRun::prepare_batch(int32_t step) {
+  prepared_.resize(parameters_.size());
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
     if (parameter.role != ParameterRole::kBatch) continue;
-    source_->fill(parameter.field,
-                  parameters_[static_cast<size_t>(parameter.index)]->shape,
-                  static_cast<uint64_t>(step), static_cast<uint64_t>(rank_),
-                  executor_->edit_parameter(parameter.index).data());
+    const auto number = static_cast<size_t>(parameter.index);
+    prepared_[number].resize(batch_bytes_[number]);
+    fill_batch(parameter, step, prepared_[number].data());
+  }
+  prepared_step_ = step;
+}
+
+Status TrainingRun::feed(int32_t step) {
+  step_ = step;
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    if (parameter.role != ParameterRole::kBatch) continue;
+    const std::span<std::byte> to = executor_->edit_parameter(parameter.index);
+    const auto number = static_cast<size_t>(parameter.index);
+    batch_bytes_[number] = to.size();
+    if (prepared_step_ == step) {
+      std::memcpy(to.data(), prepared_[number].data(), to.size());
+    } else {
+      fill_batch(parameter, step, to.data());
+    }
     const Status written = executor_->commit_parameter(parameter.index);
     if (!written) return pass(written.error(), parameter.name);
   }

@@ -58,6 +58,9 @@ class TrainingRun {
       : program_(program), recorder_(recorder), rank_(rank) {}
   Status fill_state();
   Status feed(int32_t step);
+  void fill_batch(const ManifestParameter& parameter, int32_t step,
+                  std::byte* to);
+  void prepare_batch(int32_t step);
   Result<double> scalar_output(int64_t output) const;
 
   TrainingProgram program_;
@@ -66,6 +69,10 @@ class TrainingRun {
   std::optional<BatchSource> source_;
   std::vector<const Instruction*> parameters_;  ///< By number.
   std::unique_ptr<StepExecutor> executor_;
+  std::vector<size_t> batch_bytes_;  ///< By parameter; 0 for state.
+  int32_t step_ = 0;                 ///< The present one.
+  int32_t prepared_step_ = -1;  ///< Whose batch lies in `prepared_`, or -1.
+  std::vector<std::vector<std::byte>> prepared_;  ///< By parameter.
 };
 
 /// Combines digests of the state's tensors into the run's `state_hash`.

@@ -210,6 +210,7 @@ Status CudaExecutor::run_step(int32_t step) {
     status = issue(step);
   }
   if (status) status = record(ended_, compute_);
+  if (status && meanwhile_) meanwhile_();
   if (status) status = wait_for_end(step);
   if (status) status = measure();
   if (status && wants_graph_ && executable_ == nullptr) status = capture(step);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,6 +53,9 @@ class CudaExecutor final : public StepExecutor {
   Result<std::span<const std::byte>> read_parameter(int64_t number) override;
   Result<std::span<const std::byte>> read_output(int64_t number) override;
   Status run_step(int32_t step) override;
+  void set_meanwhile(std::function<void()> work) override {
+    meanwhile_ = std::move(work);
+  }
   void mark_step(int32_t step, bool warmup, int64_t start_ns,
                  int64_t end_ns) override;
   std::optional<int64_t> device_step_ns() const override {
@@ -125,6 +129,7 @@ class CudaExecutor final : public StepExecutor {
   std::vector<std::byte> scratch_;  ///< Between the host and other parameters.
   DeviceGraph graph_;
   DeviceGraphExecutable executable_;
+  std::function<void()> meanwhile_;
   std::optional<int64_t> device_step_ns_;
   std::optional<Error> error_;
   int64_t sequence_ = 0;  ///< Collectives run so far.

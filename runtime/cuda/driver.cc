@@ -71,9 +71,12 @@ Status Driver::check(CUresult result, std::string_view call) const {
   const char* words = nullptr;
   get_error_name(result, &name);
   get_error_string(result, &words);
-  return fail(ErrorKind::kDevice, "{}: {} ({}), {}", call,
-              name == nullptr ? "unknown error" : name,
-              static_cast<int>(result), words == nullptr ? "" : words);
+  if (name == nullptr || words == nullptr) {
+    return fail(ErrorKind::kDevice, "{}: error {} of the NVIDIA driver", call,
+                static_cast<int>(result));
+  }
+  return fail(ErrorKind::kDevice, "{}: {} ({}), {}", call, name,
+              static_cast<int>(result), words);
 }
 
 Result<int> device_count() {
