@@ -2,8 +2,8 @@
 
 Time stolen from a virtual machine (/proc/stat, proc(5)) stretches some runs of a round and not
 others, and so does a neighbour on the other thread of a core, whom no counter shows: fixed work,
-timed on all cores at once between the runs, tells. A round with much of either says nothing about
-a plan.
+timed on all cores at once before and after a run, tells. A run with much of either says nothing
+about a plan.
 """
 
 import os
@@ -51,22 +51,37 @@ def pace(repeats=25):
     return slowest
 
 
-class Watch:
-    """Starts when made."""
+class Calm:
+    """Runs things again of which others disturbed too much; counts them.
 
-    def __init__(self):
-        self.started, self.stolen = time.monotonic(), _stolen_seconds()
-        self.paces = []
+    A run counts when less than `quiet` of its time was stolen and the pace of the machine, before
+    it and after it, was at most `steady` below the best seen so far. `patience` is how often a run
+    may be made again before it counts all the same. None asks for nothing.
+    """
 
-    def share(self):
-        """The stolen part of all cores' time since the start, from 0 to 1."""
-        wall = time.monotonic() - self.started
-        return (_stolen_seconds() - self.stolen) / (wall * os.cpu_count())
+    def __init__(self, quiet=None, steady=None, patience=8):
+        self.quiet, self.steady, self.patience = quiet, steady, patience
+        self.disturbed, self.given_up = 0, 0
+        self.best = pace() if steady is not None else 0.0
 
-    def sample(self):
-        """Times fixed work; takes a tenth of a second or two."""
-        self.paces.append(pace())
+    def _is_steady(self):
+        if self.steady is None:
+            return True
+        now = pace()
+        self.best = min(self.best, now)
+        return now <= self.best * (1 + self.steady)
 
-    def unsteadiness(self):
-        """How much slower than at its fastest the machine was at its slowest sample."""
-        return max(self.paces) / min(self.paces) - 1 if self.paces else 0.0
+    def run(self, action):
+        """The result of the first undisturbed `action()`."""
+        for _ in range(self.patience):
+            calm = self._is_steady()
+            started, stolen = time.monotonic(), _stolen_seconds()
+            result = action()
+            wall = time.monotonic() - started
+            share = (_stolen_seconds() - stolen) / (wall * os.cpu_count())
+            calm = self._is_steady() and calm and (self.quiet is None or share <= self.quiet)
+            if calm:
+                return result
+            self.disturbed += 1
+        self.given_up += 1
+        return result

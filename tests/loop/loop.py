@@ -51,7 +51,6 @@ class Program:
         self.errors = {}
         self.rounds = {}
         self.hashes = {}
-        self.disturbed = 0
 
     def record(self, steps, warmup):
         """Trains under the identity plan with the recorder on."""
@@ -84,42 +83,24 @@ class Program:
         for name, plan in self.plans.items():
             self.predicted[name] = self.replay(plan=plan)["step_time_ns"]["predicted"]
 
-    def measure(self, steps, warmup, rounds, names=None, record_steps=0, quiet=None,
-                steady=None):
+    def measure(self, steps, warmup, rounds, names=None, record_steps=0, calm=None):
         """Runs every configuration once a round, in an order that turns with the round.
 
         With `record_steps`, each round first records a run of `none` and predicts the runs that
         follow from it: prediction and measurement are a pair, minutes of drift apart at most.
-        With `quiet`, a round of which the hypervisor stole more than that share is run
-        again, and with `steady` one during which the machine's pace changed by more than that
-        share, up to twice `rounds` times in all; `disturbed` counts them.
+        `calm` makes disturbed runs again.
         """
         names = list(names or BASELINES + ["plan"])
+        calm = calm or disturbance.Calm()
         for index in range(rounds):
-            while True:
-                watch = disturbance.Watch()
-                if steady is not None:
-                    watch.sample()
-                if record_steps:
-                    self.record(record_steps, warmup)
-                    self.predict()
-                turn = names[index % len(names):] + names[:index % len(names)]
-                runs = {}
-                for name in turn:
-                    self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
-                    if steady is not None:
-                        watch.sample()
-                    runs[name] = reprise("train", "-n", self.ranks, self.hlo, "--plan",
-                                         self.plans[name], "--steps", steps, "--warmup", warmup)
-                if steady is not None:
-                    watch.sample()
-                calm = ((quiet is None or watch.share() <= quiet) and
-                        (steady is None or watch.unsteadiness() <= steady))
-                if calm or self.disturbed >= 2 * rounds:
-                    break
-                self.disturbed += 1
-            for name, run in runs.items():
-                self._keep(name, run)
+            if record_steps:
+                calm.run(lambda: self.record(record_steps, warmup))
+                self.predict()
+            for name in names[index % len(names):] + names[:index % len(names)]:
+                self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
+                self._keep(name, calm.run(lambda: reprise(
+                    "train", "-n", self.ranks, self.hlo, "--plan", self.plans[name],
+                    "--steps", steps, "--warmup", warmup)))
         return self.rounds
 
     def _keep(self, name, run):
