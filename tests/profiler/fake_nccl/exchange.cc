@@ -60,7 +60,7 @@ WaitingRooms& waiting_rooms() {
 
 double patience_s() {
   const char* text = std::getenv("FAKE_NCCL_PATIENCE_S");
-  return text == nullptr ? 20 : std::atof(text);
+  return text == nullptr ? 60 : std::atof(text);
 }
 
 size_t Exchange::size_bytes() const {

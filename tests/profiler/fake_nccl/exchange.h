@@ -11,7 +11,7 @@
 
 namespace fake_nccl {
 
-/// How long to wait for a peer: FAKE_NCCL_PATIENCE_S, 20 by default.
+/// How long to wait for a peer: FAKE_NCCL_PATIENCE_S, 60 by default.
 double patience_s();
 
 /// One rank's place in the room. Calls return false when a peer has aborted or

@@ -72,7 +72,7 @@ void run_ranks(int ranks, const std::function<void(Rank&)>& body) {
     std::vector<std::thread> threads;
     for (int number = 0; number < ranks; ++number) {
       threads.emplace_back([&, number] {
-        auto group = make_file_process_group(path + "/r", number, ranks, 20);
+        auto group = make_file_process_group(path + "/r", number, ranks, 100);
         ASSERT_TRUE(group) << group.error().message;
         Rank rank;
         rank.number = number;
@@ -131,7 +131,7 @@ void expect_sums(const Rank& rank, int ranks, size_t begin, size_t end,
 }
 
 std::unique_ptr<DeviceCommunicator> make_staged(const Rank& rank) {
-  auto host = make_gloo_communicator(*rank.group, 20);
+  auto host = make_gloo_communicator(*rank.group, 100);
   EXPECT_TRUE(host) << host.error().message;
   return make_host_staged_communicator(rank.driver(), std::move(*host));
 }
@@ -139,7 +139,7 @@ std::unique_ptr<DeviceCommunicator> make_staged(const Rank& rank) {
 std::unique_ptr<DeviceCommunicator> make_nccl(const Rank& rank) {
   auto made = make_nccl_communicator(
       *rank.group, [context = rank.context] { return context->make_current(); },
-      20);
+      100);
   EXPECT_TRUE(made) << made.error().message;
   return std::move(*made);
 }

@@ -28,7 +28,7 @@ void run_ranks(int ranks, const Body& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto group = make_file_process_group(path + "/r", rank, ranks, 20);
+      auto group = make_file_process_group(path + "/r", rank, ranks, 100);
       ASSERT_TRUE(group) << group.error().message;
       body(rank, **group);
     });
@@ -40,7 +40,7 @@ void run_ranks(int ranks, const Body& body) {
 Status no_context() { return {}; }
 
 std::unique_ptr<DeviceCommunicator> connected(ProcessGroup& group) {
-  auto made = make_nccl_communicator(group, no_context, 20);
+  auto made = make_nccl_communicator(group, no_context, 100);
   EXPECT_TRUE(made) << made.error().message;
   return made ? std::move(*made) : nullptr;
 }
@@ -230,7 +230,7 @@ TEST(NcclCommunicator, SaysWhichRankHasNoNccl) {
       ASSERT_TRUE(group.all_gather(""));
       return;
     }
-    const auto made = make_nccl_communicator(group, no_context, 20);
+    const auto made = make_nccl_communicator(group, no_context, 100);
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().message, "rank 1 has no NCCL");
   });
