@@ -162,19 +162,14 @@ Status read_json(InputFile& input, ChakraGraph& graph, ChakraMetadata& metadata,
   if (is_generated_json(input.head)) arrays = {"workload_graph"};
   JsonObjects objects(*input.source, std::move(arrays));
   ChakraNode node;
-  while (true) {
-    const Result<const std::string*> object = objects.next();
-    if (!object) return pass(object.error());
-    if (*object == nullptr) break;
+  return objects.read(report, [&](std::string_view object) {
     bool is_metadata = false;
-    if (!read_chakra_json(**object, node, metadata, is_metadata)) {
+    if (!read_chakra_json(object, node, metadata, is_metadata)) {
       ++report.dropped["object that is no node"];
     } else if (!is_metadata) {
       graph.add(node);
     }
-  }
-  objects.report_losses(report);
-  return {};
+  });
 }
 
 class ChakraReader final : public TraceReader {

@@ -26,6 +26,18 @@ Result<bool> JsonObjects::fill() {
   return size_ > 0;
 }
 
+Status JsonObjects::read(FileReport& report, const Take& take) {
+  while (true) {
+    const Result<const std::string*> record = next();
+    if (!record) return pass(record.error());
+    if (*record == nullptr) break;
+    take(**record);
+  }
+  report_losses(report);
+  return {};
+}
+
+/// The next record, valid until the next call; null at the end.
 Result<const std::string*> JsonObjects::next() {
   record_.clear();
   while (true) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,25 +29,24 @@ class JsonObjects {
   explicit JsonObjects(ByteSource& source,
                        std::vector<std::string> arrays = {});
 
-  /// The next record, valid until the next call; null at the end. Errors: those
-  /// of the source.
-  Result<const std::string*> next();
+  using Take = std::function<void(std::string_view record)>;
+  /// Hands over all records and counts what was lost as dropped: records larger
+  /// than the limit; records that do not end in their line (a string never may,
+  /// and none may where the first two were one line), after which reading goes
+  /// on at the next line that opens an object; a record within which the text
+  /// ended. Quotes and brackets too many between records are passed over and
+  /// counted as repaired. Errors: those of the source.
+  Status read(FileReport& report, const Take& take);
 
   /// The document without its records, as far as it was read (1 MB at most):
   /// "{"schema": "1.0.1", "nodes": [], "pid": 1}".
   const std::string& rest() const { return rest_; }
 
-  /// Counts what was lost so far as dropped: records larger than the limit;
-  /// records that do not end in their line (a string never may, and none may
-  /// where the first two were one line), after which reading goes on at the
-  /// next line that opens an object; a record within which the text ended.
-  /// Quotes and brackets too many between records are passed over and counted
-  /// as repaired.
-  void report_losses(FileReport& report) const;
-
  private:
   enum class State { kOutside, kRecord, kResync };
 
+  Result<const std::string*> next();
+  void report_losses(FileReport& report) const;
   Result<bool> fill();
   bool scan();
   void scan_string(char c);

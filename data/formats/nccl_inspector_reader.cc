@@ -274,13 +274,9 @@ class NcclInspectorReader final : public TraceReader {
               FileReport& report) const override {
     JsonObjects records(*input.source);
     InspectorImport import(spool, report);
-    while (true) {
-      const Result<const std::string*> record = records.next();
-      if (!record) return pass(record.error());
-      if (*record == nullptr) break;
-      import.take(**record);
-    }
-    records.report_losses(report);
+    const Status read = records.read(
+        report, [&](std::string_view record) { import.take(record); });
+    if (!read) return read;
     import.finish();
     if (spool.event_count() == 0) {
       report.refused = "an Inspector log without a readable call";

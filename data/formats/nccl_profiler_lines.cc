@@ -263,13 +263,9 @@ Status read_nccl_profiler_lines(InputFile& input, TraceSpool& spool,
   report.dialect = "lines";
   JsonObjects records(*input.source);
   LinesImport import(spool, report);
-  while (true) {
-    const Result<const std::string*> record = records.next();
-    if (!record) return pass(record.error());
-    if (*record == nullptr) break;
-    import.take(**record);
-  }
-  records.report_losses(report);
+  const Status read = records.read(
+      report, [&](std::string_view record) { import.take(record); });
+  if (!read) return read;
   import.finish();
   return {};
 }

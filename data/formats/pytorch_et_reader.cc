@@ -250,17 +250,14 @@ class PytorchEtReader final : public TraceReader {
     JsonObjects records(*input.source, {"nodes"});
     EtImport import(spool, report);
     EtNode node;
-    while (true) {
-      const Result<const std::string*> record = records.next();
-      if (!record) return pass(record.error());
-      if (*record == nullptr) break;
-      if (read_et_node(**record, node)) {
+    const Status read = records.read(report, [&](std::string_view record) {
+      if (read_et_node(record, node)) {
         import.add(node);
       } else {
         ++report.dropped["node without an id"];
       }
-    }
-    records.report_losses(report);
+    });
+    if (!read) return read;
     import.finish(records.rest());
     if (report.events == 0) {
       return fail(ErrorKind::kParse,
