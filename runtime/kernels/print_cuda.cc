@@ -232,6 +232,8 @@ PrintedLaunch print_alone(StageWriter& writer, const std::string& head,
       return print_blocks(writer, head, name);
     case StageMapping::kOrdered:
       return print_ordered(writer, head, name);
+    case StageMapping::kOwned:
+      return print_owned(writer, head, name);
     case StageMapping::kTiled:
       return print_tiled(writer, head, name);
     default:

@@ -13,8 +13,9 @@
 // contract; blocks compute tiles of rows in parallel and one thread a column
 // adds them up. Limits: the additions themselves stay in sequence, so a column
 // of n rows takes at least n dependent additions, a row of n elements n / 16;
-// scattered additions with colliding targets run one after the other, in
-// parallel only over the loops that keep targets apart.
+// scattered additions into few elements are taken by a thread for each
+// element, which looks at every update; into many elements they run one after
+// the other, in parallel only over the loops that keep targets apart.
 #pragma once
 
 #include <cstdint>

@@ -76,6 +76,8 @@ PrintedLaunch print_blocks(StageWriter& writer, const std::string& head,
                            const std::string& name);
 PrintedLaunch print_ordered(StageWriter& writer, const std::string& head,
                             const std::string& name);
+PrintedLaunch print_owned(StageWriter& writer, const std::string& head,
+                          const std::string& name);
 PrintedLaunch print_tiled(StageWriter& writer, const std::string& head,
                           const std::string& name);
 PrintedLaunch print_serial(StageWriter& writer, const std::string& head,

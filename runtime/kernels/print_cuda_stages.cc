@@ -23,6 +23,11 @@ constexpr int64_t kLongRow = 2048;
 /// that fill a device need no help either.
 constexpr int64_t kShortWalk = 32;
 constexpr int64_t kWideWalk = 65536;
+/// Up to so many elements times updates, every element looks at every update:
+/// some tens of microseconds on a device of 10^13 simple operations a second,
+/// against a walk of each update through memory. Source: reckoned; to be
+/// measured.
+constexpr int64_t kMostLooks = int64_t{1} << 28;
 /// Accumulations that share a block's memory.
 constexpr size_t kMostTogether = 8;
 constexpr int64_t kAlignment = 256;
@@ -59,6 +64,7 @@ class Planner {
   bool is_direct(const StatementNest& nest, const KernelFacts& facts,
                  const StorePlace& place) const;
   bool maps_by_rows(CudaStage& stage, const StatementNest& nest) const;
+  bool maps_by_owner(CudaStage& stage, const KernelFacts& facts) const;
   void map_loops(CudaStage& stage, const StatementNest& nest) const;
   void add_stage(Kernel kernel, Block body);
   void fold_initial_values();
@@ -278,6 +284,55 @@ bool Planner::maps_by_rows(CudaStage& stage, const StatementNest& nest) const {
   return scratches_are_at(stage.kernel, stage.kernel.body, place);
 }
 
+int64_t loop_coefficient(const Kernel& kernel, int32_t index, int32_t loop) {
+  for (const IndexTerm& term : kernel.indices.at(index).terms) {
+    const IndexAtom& atom = kernel.indices.atom(term.atom);
+    if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop)
+      return term.coefficient;
+  }
+  return 0;
+}
+
+/// True if the parallel loops count the elements of each slab of the output,
+/// and everything else in the store's index picks the slab. Puts the loops in
+/// the order of the elements.
+bool picks_slabs(CudaStage& stage, const KernelStatement& store) {
+  const Kernel& kernel = stage.kernel;
+  std::vector<int32_t>& loops = stage.parallel;
+  std::stable_sort(loops.begin(), loops.end(), [&](int32_t a, int32_t b) {
+    return loop_coefficient(kernel, store.index, a) >
+           loop_coefficient(kernel, store.index, b);
+  });
+  int64_t slab = 1;
+  for (size_t i = loops.size(); i-- > 0;) {
+    if (loop_coefficient(kernel, store.index, loops[i]) != slab) return false;
+    slab *= loop_extent(kernel, loops[i]);
+  }
+  const IndexExpression& index = kernel.indices.at(store.index);
+  for (const IndexTerm& term : index.terms) {
+    const IndexAtom& atom = kernel.indices.atom(term.atom);
+    const bool counts =
+        atom.kind == IndexAtom::Kind::kLoop &&
+        std::find(loops.begin(), loops.end(), atom.operand) != loops.end();
+    if (!counts && term.coefficient % slab != 0) return false;
+  }
+  return index.constant % slab == 0;
+}
+
+/// True if the one store of the stage scatters over so few elements that each
+/// element may look for its own updates.
+bool Planner::maps_by_owner(CudaStage& stage, const KernelFacts& facts) const {
+  const std::vector<StorePlace>& stores = facts.stores();
+  if (stores.size() != 1 || !stage.accumulators.empty()) return false;
+  const KernelStatement& store = *stores[0].statement;
+  const int64_t elements =
+      stage.kernel.arguments[static_cast<size_t>(store.target)].elements;
+  const int64_t walk = iterations_of(stage.kernel, stage.sequential);
+  if (elements > kMostLooks / walk || !picks_slabs(stage, store)) return false;
+  stage.accumulators.push_back({store.target, {}});
+  return true;
+}
+
 void Planner::map_loops(CudaStage& stage, const StatementNest& nest) const {
   const KernelFacts facts(original_, stage.kernel, stage.kernel.body);
   LoopSet ordered;
@@ -310,6 +365,9 @@ void Planner::map_loops(CudaStage& stage, const StatementNest& nest) const {
   if (tiled && iterations_of(stage.kernel, stage.sequential) >= kShortWalk &&
       iterations_of(stage.kernel, stage.parallel) < kWideWalk) {
     stage.mapping = StageMapping::kTiled;
+  } else if (stage.mapping == StageMapping::kOrdered &&
+             maps_by_owner(stage, facts)) {
+    stage.mapping = StageMapping::kOwned;
   }
 }
 
@@ -378,7 +436,10 @@ void Planner::fold_initial_values() {
         original_.arguments[static_cast<size_t>(target)].elements;
     for (size_t k = i + 1; k < plan_.stages.size(); ++k) {
       CudaStage& stage = plan_.stages[k];
-      if (iterations_of(stage.kernel, stage.parallel) != elements) continue;
+      if (stage.mapping != StageMapping::kOwned &&
+          iterations_of(stage.kernel, stage.parallel) != elements) {
+        continue;
+      }
       const auto found = std::find_if(
           stage.accumulators.begin(), stage.accumulators.end(),
           [target](const StageAccumulator& a) { return a.target == target; });

@@ -28,6 +28,8 @@ enum class StageMapping : uint8_t {
             ///< threads take their elements from shared memory.
   kOrdered,  ///< A thread for each iteration of the parallel loops, which walks
              ///< the sequential ones.
+  kOwned,    ///< A thread for each element of the one output, which walks the
+             ///< sequential loops and takes what is for its element.
   kTiled,    ///< As kOrdered, but a block computes the values of a tile of
              ///< sequential iterations, then accumulates them in order.
   kSerial,   ///< One thread for everything.
@@ -47,7 +49,7 @@ struct CudaStage {
   StageMapping mapping = StageMapping::kSerial;
   std::vector<int32_t> parallel, sequential;  ///< Loops, outermost first.
   std::vector<int32_t> columns;  ///< kRows, kBlocks: loops below a row.
-  std::vector<StageAccumulator> accumulators;  ///< kOrdered, kTiled.
+  std::vector<StageAccumulator> accumulators;  ///< kOrdered, kTiled, kOwned.
 };
 
 struct CudaPlan {

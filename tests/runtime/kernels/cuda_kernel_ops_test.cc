@@ -186,6 +186,33 @@ const Fused kFused[] = {
   u = f32[200,300] parameter(2)
   ROOT r = f32[50,300] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add)",
      {"r"},
+     {kMap, kOwned}},
+    // Into a literal, past the end too, and with a window: two loops of S.
+    {"colliding_windows",
+     R"(
+  zero = f32[] constant(0)
+  x = f32[20,30] broadcast(zero), dimensions={}
+  i = s32[2,70] parameter(0)
+  u = f32[70,2,3] parameter(1)
+  ROOT r = f32[20,30] scatter(x, i, u), update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={1,0}, index_vector_dim=0, to_apply=add)",
+     {"r"},
+     {kOwned}},
+    {"colliding_scalars",
+     R"(
+  x = bf16[17] parameter(0)
+  i = s32[300,1] parameter(1)
+  u = bf16[300] parameter(2)
+  ROOT r = bf16[17] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=addb)",
+     {"r"},
+     {kMap, kOwned}},
+    // Too many elements for each to look at every update.
+    {"colliding_rows_of_many",
+     R"(
+  x = f32[3000,300] parameter(0)
+  i = s32[400,1] parameter(1)
+  u = f32[400,300] parameter(2)
+  ROOT r = f32[3000,300] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add)",
+     {"r"},
      {kMap, kOrdered}},
     {"a_long_sum",
      R"(

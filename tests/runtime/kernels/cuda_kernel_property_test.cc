@@ -74,7 +74,8 @@ TEST(CudaKernelProperty, TwinsComputeWhatTheInterpreterComputes) {
   // A cut that made everything serial would pass the checks above.
   EXPECT_GT(mappings[StageMapping::kMap], graphs);
   EXPECT_GT(mappings[StageMapping::kRows], graphs / 8);
-  EXPECT_GT(mappings[StageMapping::kOrdered] + mappings[StageMapping::kTiled],
+  EXPECT_GT(mappings[StageMapping::kOrdered] + mappings[StageMapping::kOwned] +
+                mappings[StageMapping::kTiled],
             graphs / 8);
   EXPECT_EQ(mappings[StageMapping::kSerial], 0);
   EXPECT_GT(in_place, graphs / 8);

@@ -59,7 +59,7 @@ TEST(CudaPrograms, TwinsOfEveryKernelComputeWhatTheInterpreterComputes) {
   EXPECT_GT(mappings[StageMapping::kMap], 100);
   EXPECT_GT(mappings[StageMapping::kRows], 0);
   EXPECT_GT(mappings[StageMapping::kBlocks], 0);
-  EXPECT_GT(mappings[StageMapping::kOrdered], 0);
+  EXPECT_GT(mappings[StageMapping::kOwned], 0);
   EXPECT_GT(mappings[StageMapping::kTiled], 0);
   EXPECT_EQ(mappings[StageMapping::kSerial], 0);
   const Result<CudaTwins> twins = CudaTwins::make(kernels);
