@@ -37,7 +37,7 @@ class StepExecutor {
   /// `work` is called once in every step, when a device has all of it to do and
   /// this thread has nothing; never where the thread computes itself. It must
   /// not call the executor.
-  virtual void set_meanwhile(std::function<void()> /*work*/) {}
+  virtual void set_meanwhile(const std::function<void()>& /*work*/) {}
 
   /// Hears of a step that has ended, for recorders of its own.
   /// Units: CLOCK_MONOTONIC, as Recorder::now_ns.

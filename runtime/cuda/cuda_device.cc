@@ -76,7 +76,7 @@ class CudaDevice : public TrainingDevice {
         mine = status_of(cubins);
         if (cubins) cubins_ = std::move(*cubins);
       }
-      const Status agreed = agree(group, mine);
+      Status agreed = agree(group, mine);
       if (!agreed) return agreed;
     }
     return {};
@@ -117,7 +117,7 @@ class CudaDevice : public TrainingDevice {
                : make_nccl_communicator(
                      group, [this] { return context_->make_current(); },
                      device.timeout_s);
-    const Status agreed = agree(group, status_of(made));
+    Status agreed = agree(group, status_of(made));
     if (!agreed) return agreed;
     communicator_ = std::move(*made);
     return {};

@@ -318,7 +318,7 @@ Status CudaExecutor::issue_compute(uint32_t place) {
 
 Status CudaExecutor::wait_for_feeds(UnitId unit, CUstream stream) {
   for (const uint32_t feed : feeds_before_[index_of(unit)]) {
-    const Status waits = driver_.check(
+    Status waits = driver_.check(
         driver_.stream_wait_event(stream, feeds_[feed].copied.get(),
                                   CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");
@@ -426,7 +426,7 @@ Status CudaExecutor::wait_for_end(int32_t step) {
 
 Status CudaExecutor::measure() {
   float milliseconds = 0;
-  const Status read = driver_.check(
+  Status read = driver_.check(
       driver_.event_elapsed_time(&milliseconds, started_.get(), ended_.get()),
       "cuEventElapsedTime");
   if (!read) return read;

@@ -53,8 +53,8 @@ class CudaExecutor final : public StepExecutor {
   Result<std::span<const std::byte>> read_parameter(int64_t number) override;
   Result<std::span<const std::byte>> read_output(int64_t number) override;
   Status run_step(int32_t step) override;
-  void set_meanwhile(std::function<void()> work) override {
-    meanwhile_ = std::move(work);
+  void set_meanwhile(const std::function<void()>& work) override {
+    meanwhile_ = work;
   }
   void mark_step(int32_t step, bool warmup, int64_t start_ns,
                  int64_t end_ns) override;

@@ -41,7 +41,7 @@ Status DeviceProgram::allocate(const Cubins& cubins) {
   if (!scratch) return pass(scratch.error(), "scratch of dots");
   scratch_ = std::move(*scratch);
   // As the CPU's arena: what nothing writes, such as padding, is zero.
-  const Status zeroed =
+  Status zeroed =
       driver_.check(driver_.memset_async(arena_.address(), 0, bytes, nullptr),
                     "cuMemsetD8Async");
   if (!zeroed) return zeroed;
@@ -52,7 +52,7 @@ Status DeviceProgram::allocate(const Cubins& cubins) {
 Status DeviceProgram::load_modules(const Cubins& cubins) {
   for (const std::string& image : cubins.images) {
     CUmodule module = nullptr;
-    const Status loaded = driver_.check(
+    Status loaded = driver_.check(
         driver_.module_load_data(&module, image.data()), "cuModuleLoadData");
     if (!loaded) return loaded;
     modules_.emplace_back(module,
@@ -84,30 +84,41 @@ Status DeviceProgram::bind(const Cubins& cubins, CublasLibrary& cublas) {
   REPRISE_CHECK(cubins.kernels.size() ==
                 schedule_.kernels.size() + packed_.kernels.size());
   for (size_t i = 0; i < schedule_.units.size(); ++i) {
-    const Unit& unit = schedule_.units[i];
-    Thunk& thunk = thunks_.emplace_back();
-    thunk.kind = unit.kind;
-    Status bound;
-    if (unit.kind == UnitKind::kKernel) {
+    thunks_.emplace_back();
+    const Status bound = bind_unit(static_cast<UnitId>(i), cubins, cublas);
+    if (!bound) return pass(bound.error(), schedule_.units[i].name);
+  }
+  // Only now do addresses stay where they are.
+  for (CUdeviceptr& address : addresses_) parameters_.push_back(&address);
+  return {};
+}
+
+Status DeviceProgram::bind_unit(UnitId id, const Cubins& cubins,
+                                CublasLibrary& cublas) {
+  const Unit& unit = schedule_.units[index_of(id)];
+  Thunk& thunk = thunks_[index_of(id)];
+  thunk.kind = unit.kind;
+  switch (unit.kind) {
+    case UnitKind::kKernel: {
       std::vector<CUdeviceptr> arguments;
       for (const auto* locations : {&unit.reads, &unit.writes}) {
         for (const Location& location : *locations)
           arguments.push_back(address_of(location));
       }
-      bound = bind_kernel(cubins.kernels[static_cast<size_t>(unit.kernel)],
-                          arguments, thunk);
-    } else if (unit.kind == UnitKind::kLibrary) {
-      bound = bind_dot(static_cast<UnitId>(i), cubins, cublas, thunk);
-    } else if (unit.kind == UnitKind::kCopy) {
+      return bind_kernel(cubins.kernels[static_cast<size_t>(unit.kernel)],
+                         arguments, thunk);
+    }
+    case UnitKind::kLibrary:
+      return bind_dot(id, cubins, cublas, thunk);
+    case UnitKind::kCopy:
       REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
       thunk.source = address_of(unit.reads[0]);
       thunk.target = address_of(unit.writes[0]);
       thunk.size_bytes = static_cast<size_t>(unit.writes[0].size_bytes);
-    }
-    if (!bound) return pass(bound.error(), unit.name);
+      return {};
+    case UnitKind::kCollective:
+      return {};  // The communicator's.
   }
-  // Only now do addresses stay where they are.
-  for (CUdeviceptr& address : addresses_) parameters_.push_back(&address);
   return {};
 }
 
@@ -125,7 +136,7 @@ Status DeviceProgram::bind_dot(UnitId id, const Cubins& cubins,
           scratch_.address() + static_cast<CUdeviceptr>(operand.scratch_offset);
       const size_t kernel =
           schedule_.kernels.size() + static_cast<size_t>(operand.kernel);
-      const Status bound =
+      Status bound =
           bind_kernel(cubins.kernels[kernel], {address, dense}, thunk);
       if (!bound) return bound;
       address = dense;

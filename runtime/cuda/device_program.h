@@ -64,6 +64,7 @@ class DeviceProgram {
   Status load_modules(const Cubins& cubins);
   Status write_constants(const Module& inlined);
   Status bind(const Cubins& cubins, CublasLibrary& cublas);
+  Status bind_unit(UnitId id, const Cubins& cubins, CublasLibrary& cublas);
   Status bind_kernel(const CubinKernel& kernel,
                      const std::vector<CUdeviceptr>& arguments, Thunk& thunk);
   Status bind_dot(UnitId id, const Cubins& cubins, CublasLibrary& cublas,

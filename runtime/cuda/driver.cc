@@ -23,17 +23,20 @@ void* find_symbol(void* library, std::string name) {
                                       : nullptr;
 }
 
+// Keeps the name of the first function that is missing.
+template <typename Function>
+void find_function(void* library, const char* name, Function& function,
+                   std::string& missing) {
+  function = reinterpret_cast<Function>(find_symbol(library, name));
+  if (function == nullptr && missing.empty()) missing = name;
+}
+
 Status find_functions(void* library, Driver& driver) {
   std::string missing;
-#define REPRISE_DRIVER_TEXT(name) #name
-#define REPRISE_DRIVER_FIND(member, symbol)                  \
-  driver.member = reinterpret_cast<decltype(driver.member)>( \
-      find_symbol(library, REPRISE_DRIVER_TEXT(symbol)));    \
-  if (driver.member == nullptr && missing.empty())           \
-    missing = REPRISE_DRIVER_TEXT(symbol);
+#define REPRISE_DRIVER_FIND(member, symbol) \
+  find_function(library, #symbol, driver.member, missing);
   REPRISE_DRIVER_FUNCTIONS(REPRISE_DRIVER_FIND)
 #undef REPRISE_DRIVER_FIND
-#undef REPRISE_DRIVER_TEXT
   if (missing.empty()) return {};
   return fail(ErrorKind::kDevice,
               "the NVIDIA driver lacks {}: it is older than CUDA 12", missing);
@@ -196,7 +199,7 @@ DeviceMemory::~DeviceMemory() {
 
 Status write_device(const Driver& driver, CUdeviceptr to,
                     std::span<const std::byte> bytes) {
-  const Status copied = driver.check(
+  Status copied = driver.check(
       driver.copy_to_device(to, bytes.data(), bytes.size()), "cuMemcpyHtoD");
   if (!copied) return copied;
   return driver.check(driver.stream_synchronize(nullptr),

@@ -73,6 +73,7 @@ namespace reprise {
 
 /// The driver's functions, found once per process.
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration.
 #define REPRISE_DRIVER_MEMBER(member, symbol) decltype(&::symbol) member;
   REPRISE_DRIVER_FUNCTIONS(REPRISE_DRIVER_MEMBER)
 #undef REPRISE_DRIVER_MEMBER
