@@ -21,7 +21,7 @@ class Library {
  public:
   /// The first of the names that opens: as the loader finds it, else below the
   /// toolkit (CUDA_HOME, CUDA_PATH or /usr/local/cuda).
-  explicit Library(std::initializer_list<const char*> names) {
+  Library(std::initializer_list<const char*> names) {
     for (const char* name : names) {
       if (open(name)) return;
     }

@@ -99,15 +99,18 @@ std::vector<std::string> merged_environment(
     const std::string text = *entry;
     bool replaced = false;
     for (const auto& [name, value] : extra)
-      replaced |= text.rfind(name + "=", 0) == 0;
+      replaced |= text.substr(0, text.find('=')) == name;
     if (!replaced) merged.push_back(text);
   }
-  for (const auto& [name, value] : extra) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : extra) {
+    merged.emplace_back(name).append("=").append(value);
+  }
   return merged;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (std::string& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -146,7 +149,7 @@ std::string find_program(const std::string& name) {
   std::string rest = path == nullptr ? "/usr/bin:/bin" : path;
   while (!rest.empty()) {
     const size_t colon = rest.find(':');
-    const std::string candidate = rest.substr(0, colon) + "/" + name;
+    std::string candidate = rest.substr(0, colon) + "/" + name;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     rest = colon == std::string::npos ? "" : rest.substr(colon + 1);
   }

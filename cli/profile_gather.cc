@@ -83,6 +83,7 @@ std::vector<FileReport> trainer_reports(const std::vector<std::string>& paths,
   }
   for (const StepMark& mark : trace.steps) ++reports[mark.rank].steps;
   std::vector<FileReport> all;
+  all.reserve(reports.size());
   for (auto& [rank, report] : reports) all.push_back(std::move(report));
   return all;
 }

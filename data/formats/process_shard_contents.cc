@@ -67,8 +67,8 @@ Result<ProcessShardContents> ProcessShardContents::open(
 }
 
 std::string_view ProcessShardContents::text(uint32_t id) const {
-  return id < strings_.size() ? std::string_view(strings_[id])
-                              : std::string_view();
+  if (id >= strings_.size()) return {};
+  return strings_[id];
 }
 
 bool ProcessShardContents::read_at(int64_t offset, std::span<char> into) const {

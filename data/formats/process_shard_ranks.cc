@@ -96,8 +96,9 @@ void Ranking::find_processes() {
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key = [&](size_t i) {
     const ProcessIdentity& identity = shards_[i].contents.identity();
+    const std::string_view source = identity.source;
     return std::tuple(boot_of(identity), identity.start_ns, identity.process,
-                      std::string_view(identity.source), i);
+                      source, i);
   };
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return key(a) < key(b); });

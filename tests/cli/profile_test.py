@@ -127,7 +127,7 @@ class Command(Profile):
             with self.subTest(number):
                 command = ("import signal, sys, time\n"
                            f"signal.signal({int(number)}, lambda *_: sys.exit(40 + {int(number)}))\n"
-                           "print('ready', flush=True)\ntime.sleep(60)")
+                           "print('ready', flush=True)\nwhile True:\n    time.sleep(0.02)")
                 child = subprocess.Popen([BIN / "reprise", "profile", "-o", self.trace, "--force", "--",
                                           sys.executable, "-c", command], stdout=subprocess.PIPE,
                                          stderr=subprocess.DEVNULL, start_new_session=True)
