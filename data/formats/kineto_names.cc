@@ -77,7 +77,7 @@ uint64_t hash_of(std::string_view text) {
     mix(word_at(text.data()), word_at(end - kWord));
   } else {
     uint64_t word = 0;
-    std::memcpy(&word, text.data(), text.size());
+    if (!text.empty()) std::memcpy(&word, text.data(), text.size());
     mix(word, 0);
   }
   return hash;
