@@ -68,8 +68,7 @@ class TrainCommand : public Command {
     app.add_option("--device", request_.device, "cpu (default) or cuda")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     app.add_option("--collectives", gpu_.collectives,
-                   "what moves data between GPUs: auto (default), nccl, or "
-                   "gloo, through the host")
+                   "between GPUs: auto (default), nccl, or gloo (by the host)")
         ->check(CLI::IsMember({"auto", "nccl", "gloo"}));
     app.add_option("--math", gpu_.math,
                    "dots of f32 on a GPU: f32 (default) or tf32")
