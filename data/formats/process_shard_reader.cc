@@ -68,7 +68,8 @@ class ShardSet {
   std::vector<const RecordedProcess*> processes_of(size_t rank) const;
   Status read_process(const RecordedProcess& process, RankImport& target,
                       TraceSpool& spool, FileReport& report) const;
-  void describe_shard(const SurveyedShard& shard, FileReport& report) const;
+  void describe_shard(const RecordedProcess& process,
+                      const SurveyedShard& shard, FileReport& report) const;
   void describe_process(const RecordedProcess& process,
                         TraceSpool& spool) const;
   void add_life(const RecordedProcess& process, RankImport& target,
@@ -111,7 +112,8 @@ std::vector<const RecordedProcess*> ShardSet::processes_of(size_t rank) const {
   return processes;
 }
 
-void ShardSet::describe_shard(const SurveyedShard& shard,
+void ShardSet::describe_shard(const RecordedProcess& process,
+                              const SurveyedShard& shard,
                               FileReport& report) const {
   const ProcessShardContents& contents = shard.contents;
   report.bytes += contents.bytes();
@@ -121,7 +123,9 @@ void ShardSet::describe_shard(const SurveyedShard& shard,
   for (const auto& [what, count] : contents.lost()) {
     report.dropped["not recorded: " + what] += count;
   }
-  if (contents.has_end()) return;
+  // An exec ends an image, and its shard, wherever it stands.
+  const bool replaced = contents.identity().image < process.identity.image;
+  if (contents.has_end() || replaced) return;
   report.missing.push_back(fmt::format(
       "{}: the process ended without closing its shard (killed?); what it "
       "recorded last is missing.",
@@ -182,7 +186,7 @@ Status ShardSet::read_process(const RecordedProcess& process,
                               FileReport& report) const {
   const NcclPairing nccl(shards_, process);
   for (const size_t place : process.shards) {
-    describe_shard(shards_[place], report);
+    describe_shard(process, shards_[place], report);
     ProcessShardImport import(shards_, place, process, nccl, *members_, target,
                               spool, report);
     if (Status read = import.run(); !read) return read;
@@ -238,7 +242,7 @@ std::vector<FileReport> ShardSet::strangers() const {
     FileReport& report = reports.emplace_back();
     report.path = shards_[process.shards.front()].path;
     for (const size_t shard : process.shards) {
-      describe_shard(shards_[shard], report);
+      describe_shard(process, shards_[shard], report);
     }
     if (process.records > 0) {
       report.dropped["record of a process that is no rank's"] +=

@@ -227,6 +227,11 @@ class Strangers(Profile):
         self.assertIn("without closing its shard", done.stderr)
         self.assertEqual(self.info()["ranks"][0]["steps"], 3)
 
+    def test_an_image_that_exec_replaced_was_not_killed(self):
+        done = self.profile("sh", "-c", f"exec {sys.executable} -c pass")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("without closing its shard", done.stderr)
+
     def test_ranks_of_a_launcher_are_ranks(self):
         script = self.path / "script.py"
         script.write_text(MARKS)
