@@ -59,7 +59,7 @@ class Calm:
     may be made again before it counts all the same. None asks for nothing.
     """
 
-    def __init__(self, quiet=None, steady=None, patience=8):
+    def __init__(self, quiet=None, steady=None, patience=3):
         self.quiet, self.steady, self.patience = quiet, steady, patience
         self.disturbed, self.given_up = 0, 0
         self.best = pace() if steady is not None else 0.0
