@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/formats/nsys_import.h"
+#include "data/formats/synchronization_name.h"
 
 namespace reprise {
 namespace {
@@ -219,22 +220,6 @@ SynchronizationKind kind_of(int64_t type) {
   }
 }
 
-std::string_view name_of_kind(SynchronizationKind kind) {
-  switch (kind) {
-    case SynchronizationKind::kEvent:
-      return "Event Sync";
-    case SynchronizationKind::kStreamWait:
-      return "Stream Wait Event";
-    case SynchronizationKind::kStream:
-      return "Stream Sync";
-    case SynchronizationKind::kDevice:
-      return "Context Sync";
-    case SynchronizationKind::kUnknown:
-      break;
-  }
-  return "Sync";
-}
-
 enum SyncColumn : size_t {
   kSyncPid = 2,
   kSyncContext,
@@ -284,7 +269,7 @@ class Synchronizations {
     event.rank = *rank;
     event.stream = import_.ranks.device_stream(*rank, *device, info.stream);
     event.kind = EventKind::kSynchronization;
-    event.name = import_.spool.intern(name_of_kind(info.kind));
+    event.name = import_.spool.intern(synchronization_name(info.kind));
     const int64_t correlation = rows.integer_or(kSyncCorrelation, -1);
     event.correlation = std::max<int64_t>(-1, correlation);
     event.detail = import_.spool.add_synchronization(info);

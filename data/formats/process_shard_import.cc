@@ -8,6 +8,7 @@
 
 #include "data/formats/import_ranks.h"
 #include "data/formats/nsys_nccl.h"
+#include "data/formats/synchronization_name.h"
 #include "data/trace/json_text.h"
 
 namespace reprise {
@@ -21,22 +22,6 @@ SynchronizationKind synchronization_kind(std::string_view word) {
   if (word == "stream") return SynchronizationKind::kStream;
   if (word == "device") return SynchronizationKind::kDevice;
   return SynchronizationKind::kUnknown;
-}
-
-std::string_view name_of_kind(SynchronizationKind kind) {
-  switch (kind) {
-    case SynchronizationKind::kEvent:
-      return "Event Sync";
-    case SynchronizationKind::kStreamWait:
-      return "Stream Wait Event";
-    case SynchronizationKind::kStream:
-      return "Stream Sync";
-    case SynchronizationKind::kDevice:
-      return "Context Sync";
-    case SynchronizationKind::kUnknown:
-      break;
-  }
-  return "Sync";
 }
 
 int64_t member(const json& object, const char* key) {
@@ -363,7 +348,7 @@ void ProcessShardImport::add_synchronization(const ProcessRecord& record) {
   waited.waited_correlation =
       correlation_of(member(info, "waited_correlation"));
   event.kind = EventKind::kSynchronization;
-  event.name = string_of(record.name, name_of_kind(waited.kind));
+  event.name = string_of(record.name, synchronization_name(waited.kind));
   // CUPTI names the context, of which it need not have told the device.
   const int32_t device =
       record.device < 0 ? rank_.first_device() : record.device;
