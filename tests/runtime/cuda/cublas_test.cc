@@ -8,40 +8,15 @@
 
 #include "runtime/cuda/cublas_shape.h"
 #include "tests/runtime/cuda/fake_driver.h"
+#include "tests/testing/matrix_view.h"
 
 namespace reprise {
 namespace {
-
-// Row-major strides of `dimensions` after they are laid out in the order
-// `memory` (outermost first).
-MatrixView view(const std::vector<int64_t>& dimensions,
-                const std::vector<size_t>& memory) {
-  MatrixView result;
-  result.dimensions = dimensions;
-  result.strides.resize(dimensions.size());
-  int64_t stride = 1;
-  for (size_t i = memory.size(); i-- > 0;) {
-    result.strides[memory[i]] = stride;
-    stride *= dimensions[memory[i]];
-  }
-  return result;
-}
 
 int64_t elements_of(const MatrixView& view) {
   int64_t elements = 1;
   for (const int64_t dimension : view.dimensions) elements *= dimension;
   return elements;
-}
-
-int64_t offset(const MatrixView& view, int64_t batch, int64_t row,
-               int64_t column) {
-  const size_t n = view.dimensions.size();
-  int64_t at = row * view.strides[n - 2] + column * view.strides[n - 1];
-  for (size_t i = n - 2; i-- > 0;) {
-    at += batch % view.dimensions[i] * view.strides[i];
-    batch /= view.dimensions[i];
-  }
-  return at;
 }
 
 // A 2 x 3 row-major result of row-major operands: its transpose is the
