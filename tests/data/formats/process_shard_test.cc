@@ -241,6 +241,28 @@ TEST(ProcessShard, MarkedStepsGoBeforeNamedOnes) {
 
 constexpr const char* kKernelName = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
+// A process that launched one kernel of NCCL.
+ShardBuilder launched_kernel(const Who& who, int64_t call_ns, int64_t start_ns,
+                             int64_t end_ns) {
+  ShardBuilder process(header(who));
+  process
+      .add({.start_ns = call_ns,
+            .end_ns = call_ns + 100,
+            .correlation = 5,
+            .stream = 1,
+            .kind = Kind::kCall},
+           "cudaLaunchKernelExC")
+      .add({.start_ns = start_ns,
+            .end_ns = end_ns,
+            .correlation = 5,
+            .stream = 20,
+            .device = 0,
+            .kind = Kind::kKernel},
+           kKernelName);
+  process.end();
+  return process;
+}
+
 /// One rank with CUPTI's shard and the plugin's: the launch at 1000, the
 /// kernel at 2000..3000, the plugin's record right after the launch.
 void add_nccl_rank(const Shards& shards, int rank) {
@@ -338,22 +360,7 @@ TEST(ProcessShard, KernelsOfNcclAreDescribedByItsPlugin) {
 TEST(ProcessShard, DeviceTimersAreAlignedByKernels) {
   const Shards shards;
   Who who;
-  ShardBuilder process(header(who));
-  process
-      .add({.start_ns = 1000,
-            .end_ns = 1100,
-            .correlation = 5,
-            .stream = 1,
-            .kind = Kind::kCall},
-           "cudaLaunchKernelExC")
-      .add({.start_ns = 2000,
-            .end_ns = 3000,
-            .correlation = 5,
-            .stream = 20,
-            .device = 0,
-            .kind = Kind::kKernel},
-           kKernelName);
-  process.end();
+  ShardBuilder process = launched_kernel(who, 1000, 2000, 3000);
   who.source = "nccl";
   ShardBuilder nccl(header(who));
   nccl.add({.start_ns = 1110,
@@ -497,22 +504,7 @@ TEST(ProcessShard, GroupsOfMessagesToAllAreAnAllToAll) {
 TEST(ProcessShard, AKernelBelongsToTheNearestCall) {
   const Shards shards;
   Who who;
-  ShardBuilder process(header(who));
-  process
-      .add({.start_ns = 2000,
-            .end_ns = 2100,
-            .correlation = 5,
-            .stream = 1,
-            .kind = Kind::kCall},
-           "cudaLaunchKernelExC")
-      .add({.start_ns = 3000,
-            .end_ns = 3100,
-            .correlation = 5,
-            .stream = 20,
-            .device = 0,
-            .kind = Kind::kKernel},
-           kKernelName);
-  process.end();
+  ShardBuilder process = launched_kernel(who, 2000, 3000, 3100);
   who.source = "nccl";
   ShardBuilder nccl(header(who));
   for (int64_t i = 0; i < 2; ++i) {
