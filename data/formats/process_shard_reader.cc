@@ -44,6 +44,28 @@ std::string timer_sentence(const GpuTimer& timer) {
                       : fmt::format("{} us", residual_ns / 1000 + 1));
 }
 
+/// Of processes that recorded nothing. Python alone may start a dozen shells.
+std::string silence_sentence(
+    const std::vector<const RecordedProcess*>& processes) {
+  if (processes.size() == 1) {
+    return fmt::format(
+        "{} is no rank and belongs to none alone: a launcher or a shell.",
+        processes.front()->name());
+  }
+  std::set<std::string> programs;
+  for (const RecordedProcess* process : processes) {
+    programs.insert(base_name(process->identity.program));
+  }
+  constexpr size_t kMostNamed = 5;
+  const bool is_more = programs.size() > kMostNamed;
+  if (is_more)
+    programs.erase(std::next(programs.begin(), kMostNamed), programs.end());
+  return fmt::format(
+      "{} processes that recorded nothing ({}{}) are no rank and belong to "
+      "none alone: launchers or shells.",
+      processes.size(), fmt::join(programs, ", "), is_more ? ", …" : "");
+}
+
 /// "version 130001, PATH" is no more than that; "…: held by nsys" is a loss.
 bool tells_a_loss(const std::string& name, const std::string& text) {
   if (name != "cupti") return name.starts_with("cupti ");
@@ -126,10 +148,11 @@ void ShardSet::describe_shard(const RecordedProcess& process,
   // An exec ends an image, and its shard, wherever it stands.
   const bool replaced = contents.identity().image < process.identity.image;
   if (contents.has_end() || replaced) return;
+  const std::string name = base_name(shard.path);
   report.missing.push_back(fmt::format(
-      "{}: the process ended without closing its shard (killed?); what it "
-      "recorded last is missing.",
-      base_name(shard.path)));
+      "{}the process ended without closing its shard (killed, or replaced by "
+      "a program that is not recorded); what it recorded last is missing.",
+      name == base_name(report.path) ? "" : name + ": "));
 }
 
 /// Command lines and notes, as the environment of the run.
@@ -237,6 +260,7 @@ Status ShardSet::read_rank(size_t rank, TraceSpool& spool,
 
 std::vector<FileReport> ShardSet::strangers() const {
   std::vector<FileReport> reports;
+  std::vector<const RecordedProcess*> silent;
   for (const RecordedProcess& process : ranked_.processes) {
     if (process.rank >= 0) continue;
     FileReport& report = reports.emplace_back();
@@ -248,9 +272,16 @@ std::vector<FileReport> ShardSet::strangers() const {
       report.dropped["record of a process that is no rank's"] +=
           process.records;
     }
+    if (process.records == 0) {
+      silent.push_back(&process);
+      continue;
+    }
     report.missing.push_back(fmt::format(
         "{} is no rank and belongs to none alone: a launcher or a shell.",
         process.name()));
+  }
+  if (!silent.empty()) {
+    reports.front().missing.push_back(silence_sentence(silent));
   }
   return reports;
 }
@@ -286,6 +317,11 @@ bool is_trainer_file(const std::string& path) {
          first_bytes(path) == kTrainerMagic;
 }
 
+/// Not even its first bytes were written.
+bool is_cut_shard(const std::string& path) {
+  return first_bytes(path).size() < kProcessShardMagic.size();
+}
+
 class ProcessShardsReader final : public DirectoryReader {
  public:
   std::string_view kind() const override { return kKind; }
@@ -298,7 +334,9 @@ class ProcessShardsReader final : public DirectoryReader {
         return false;
       }
       const bool is_process = is_process_shard(path);
-      if (!is_process && !is_trainer_file(path)) return false;
+      if (!is_process && !is_trainer_file(path) && !is_cut_shard(path)) {
+        return false;
+      }
       any |= is_process;
     }
     return any;
@@ -311,11 +349,13 @@ class ProcessShardsReader final : public DirectoryReader {
     std::vector<FileReport> refused;
     for (const std::string& file : directory.files) {
       const std::string path = directory.path + "/" + file;
-      if (!is_process_shard(path)) continue;
+      if (is_trainer_file(path)) continue;
       if (Status added = set.add(path); !added) {
         FileReport& report = refused.emplace_back();
         report.path = path;
-        report.refused = added.error().message;
+        report.refused = is_cut_shard(path)
+                             ? "it is empty: its process could not write it"
+                             : added.error().message;
       }
     }
     set.rank();

@@ -264,5 +264,63 @@ TEST(ProcessShard, ADirectoryWithOtherFilesFallsApart) {
   EXPECT_EQ(trace.ranks[0].rank, 3u);
 }
 
+TEST(ProcessShard, ShellsThatRecordedNothingAreOneSentence) {
+  const Shards shards;
+  // What a wrapper of python starts before python: a dozen of these.
+  const std::vector<std::string> programs = {"/bin/bash", "/bin/bash",
+                                             "/usr/bin/readlink"};
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const auto process = static_cast<int64_t>(10 + i);
+    shards.add(fmt::format("h0.{}.process.shard", process),
+               kernel_shard({.program = programs[i], .process = process}, 0));
+  }
+  shards.add("h0.30.process.shard",
+             kernel_shard({.process = 30, .rank = 0, .ranks = 1}));
+  auto result = shards.import();
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(missing_of(*result),
+            "3 processes that recorded nothing (bash, readlink) are no rank "
+            "and belong to none alone: launchers or shells.\n");
+}
+
+TEST(ProcessShard, AShardThatCouldNotBeWrittenIsRefusedAndTheRestRead) {
+  const Shards shards;
+  shards.add("h0.30.process.shard",
+             kernel_shard({.process = 30, .rank = 0, .ranks = 1}, 3));
+  shards.add("h0.31.process.shard", "");
+  shards.add("h0.32.process.shard", "RPR");
+  auto result = shards.import();
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_EQ(result->files.size(), 3u);
+  EXPECT_EQ(result->files[1].refused,
+            "it is empty: its process could not write it");
+  EXPECT_EQ(result->files[2].refused, result->files[1].refused);
+  EXPECT_EQ(gather(*result).events.size(), 3u);
+}
+
+TEST(ProcessShard, AnUnclosedShardIsNamedOnlyWhereARankHasSeveral) {
+  for (const bool is_alone : {true, false}) {
+    const Shards shards;
+    const Who who{.process = 30, .rank = 0, .ranks = 1};
+    ShardBuilder unclosed(header(who));
+    unclosed.add(
+        {.start_ns = 1, .end_ns = 2, .stream = 7, .kind = Kind::kKernel}, "k");
+    shards.add("h0.30.process.shard", unclosed.bytes());
+    if (!is_alone) {
+      shards.add("h0.29.process.shard",
+                 kernel_shard({.process = 29, .rank = 0, .ranks = 1}, 3));
+    }
+    auto result = shards.import();
+    ASSERT_TRUE(result) << result.error().message;
+    const std::string missing = missing_of(*result);
+    EXPECT_EQ(missing.find("the process ended without closing") == 0, is_alone)
+        << missing;
+    EXPECT_EQ(missing.find("h0.30.process.shard: the process ended") ==
+                  std::string::npos,
+              is_alone)
+        << missing;
+  }
+}
+
 }  // namespace
 }  // namespace reprise
