@@ -1,6 +1,6 @@
 """Times XLA on one of our programs: JAX compiles the same HLO text and runs it step after step.
 
-    python3 jax_hlo.py PROGRAM.hlo [--steps N] [--warmup N]
+    python3 jax_hlo.py PROGRAM.hlo [--steps N] [--warmup N] [--device cuda|cpu]
 
 State comes back in as JAX gives it out: results that alias a parameter (`input_output_alias`) replace it, as in training;
 the batch stays the same. Prints {"schema": "reprise.gpu.jax_hlo/1", "platform", "device", "step_time_ns": {...}}. One
@@ -130,7 +130,10 @@ def main():
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args()
+    import jax
+    jax.config.update("jax_platforms", options.device)
     print(json.dumps(run(options.program, options.steps, options.warmup)))
 
 

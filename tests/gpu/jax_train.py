@@ -1,10 +1,10 @@
 """A training script in JAX: a multi-layer perceptron with Adam on made-up data, one jitted step.
 
-    python3 jax_train.py [--steps N] [--width N] [--layers N]
+    python3 jax_train.py [--steps N] [--width N] [--layers N] [--device cuda|cpu]
 
 JAX makes no NVTX ranges, so the script says where its steps are by `reprise_mark_step`, where the profiler is loaded
 into the process; without it nothing changes. Prints step times, each from its call until its results are ready, as
-JSON.
+JSON. --device cpu is there to try this script, and what records it, on a machine without a GPU.
 """
 
 import argparse
@@ -77,7 +77,9 @@ def main():
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args()
+    jax.config.update("jax_platforms", options.device)
     times, losses = train(options)
     print(json.dumps({"schema": "reprise.gpu.script/1", "framework": f"jax {jax.__version__}",
                       "device": jax.devices()[0].platform, "loss": losses,

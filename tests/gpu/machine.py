@@ -9,11 +9,13 @@ import os
 import pathlib
 import platform
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -23,7 +25,11 @@ class Failure(RuntimeError):
 
 
 class Skipped(Failure):
-    """A part that a dry run cannot try."""
+    """What this machine cannot try, and why."""
+
+
+class OutOfTime(Failure):
+    """A command that its part has no time left for."""
 
 
 def libraries_of_nvidia():
@@ -53,6 +59,8 @@ class Machine:
         self.dry_run = dry_run
         self.device = device or ("cpu" if dry_run else "cuda")
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="reprise_gpu_"))
+        self.deadline = float("inf")
+        self.frameworks = {}  # As facts() finds them.
         self.own_path = os.environ.get("LD_LIBRARY_PATH", "")
         self.environment = dict(os.environ)
         places = [self.own_path, self.unpack(root / "lib/bundled.tar.gz"), *libraries_of_nvidia()]
@@ -67,17 +75,29 @@ class Machine:
             packed.extractall(target)
         return str(target)
 
-    def run(self, command, environment=None, timeout=600, accept=(0,)):
+    def start_part(self, seconds):
+        self.deadline = time.monotonic() + seconds
+
+    def remaining(self):
+        """Seconds until the part has to be through."""
+        return self.deadline - time.monotonic()
+
+    def run(self, command, environment=None, accept=(0,), limit=600):
         """Output of a command; Failure with the end of what it said when its status is another."""
+        started = self.start(command, environment)
+        [(output, said)] = finish([started], min(limit, self.remaining()))
+        if started.returncode not in accept:
+            said = (said.strip() or output.strip())[-1500:]
+            raise Failure(f"{' '.join(map(str, command))}: exit {started.returncode}\n{said}")
+        return output
+
+    def start(self, command, environment=None):
         try:
-            done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
-                                  timeout=timeout, env={**self.environment, **(environment or {})})
-        except (OSError, subprocess.TimeoutExpired) as problem:
+            return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                    env={**self.environment, **(environment or {})})
+        except OSError as problem:
             raise Failure(f"{command[0]}: {problem}") from problem
-        if done.returncode not in accept:
-            said = (done.stderr.strip() or done.stdout.strip())[-1500:]
-            raise Failure(f"{' '.join(map(str, command))}: exit {done.returncode}\n{said}")
-        return done.stdout
 
     def reprise(self, *arguments, accept=(0,)):
         return json.loads(self.run([self.bin / "reprise", *arguments, "--format", "json"],
@@ -114,11 +134,8 @@ class Machine:
             where = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
                      "REPRISE_RENDEZVOUS": str(meeting)}
             command = self.train_command(name, steps, *flags, "--result", result)
-            started.append(subprocess.Popen([str(word) for word in command],
-                                            env={**self.environment, **where},
-                                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                            text=True))
-        said = [process.communicate(timeout=600)[1] for process in started]
+            started.append(self.start(command, where))
+        said = [text for _, text in finish(started, self.remaining())]
         if any(process.returncode not in (0, 1) for process in started) or not result.exists():
             raise Failure(f"{name} on {ranks} ranks: "
                           + "; ".join(text.strip()[-300:] for text in said))
@@ -128,6 +145,14 @@ class Machine:
         """Runs a command under `reprise profile`; returns its output."""
         return self.run([self.bin / "reprise", "profile", "--force", "-o", trace, "--",
                          *command], environment)
+
+    def needs(self, framework):
+        """Skipped where there is no such framework, or one that would run on the CPU instead."""
+        found = self.frameworks.get(framework)
+        if not found:
+            raise Skipped(f"not measured: no {framework}")
+        if found["device"] != "cuda" and self.device == "cuda":
+            raise Skipped(f"not measured: {framework} {found['version']} sees no GPU")
 
     def script(self, name, *arguments):
         """A Python script as a command that does not see our own libraries."""
@@ -143,17 +168,48 @@ def facts(machine):
     try:
         known["commit"] = (commit.read_text() if commit.exists() else machine.run(
             ["git", "-C", HERE, "describe", "--always", "--dirty"])).strip()
+    except Failure as problem:
+        known["commit"] = None
+        known["no_commit"] = str(problem).splitlines()[0]
+    known["gpu"] = known["driver"] = known["memory"] = None
+    try:
         query = machine.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
-                             "--format=csv,noheader"])
+                             "--format=csv,noheader"], limit=60)
         known["gpu"], known["driver"], known["memory"] = [
             field.strip() for field in query.splitlines()[0].split(",")]
-    except (Failure, ValueError) as problem:
-        known.setdefault("gpu", None)
-        known["missing"] = str(problem).splitlines()[0]
-    for module in ("torch", "jax"):
-        try:
-            known[module] = machine.run(
-                machine.script("versions.py", module)).strip()
-        except Failure:
-            known[module] = None
+    except (Failure, ValueError, IndexError) as problem:
+        known["no_gpu"] = (str(problem).splitlines() or ["nvidia-smi said nothing"])[0]
+    for framework in ("torch", "jax"):
+        found = framework_of(machine, framework)
+        machine.frameworks[framework] = found
+        known[framework] = f"{found['version']} ({found['device']})" if found else None
     return known
+
+
+def framework_of(machine, name):
+    """Its version and device; None where it cannot be imported."""
+    try:
+        found = json.loads(machine.run(machine.script("versions.py", name),
+                                       limit=120).splitlines()[-1])
+        return {"version": str(found["version"]), "device": str(found["device"])}
+    except (Failure, ValueError, KeyError, IndexError):
+        return None
+
+
+def finish(processes, seconds):
+    """What each said, on stdout and on stderr. Those that do not end in time are ended, with all
+    that they started: a pipe is open as long as one of these lives."""
+    end = time.monotonic() + seconds
+    try:
+        return [process.communicate(timeout=max(1, end - time.monotonic()))
+                for process in processes]
+    except BaseException as problem:
+        for process in processes:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.communicate()
+        if not isinstance(problem, subprocess.TimeoutExpired):
+            raise
+        raise OutOfTime(f"{problem.cmd[0]}: no end after {seconds:.0f} s") from problem

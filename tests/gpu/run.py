@@ -3,9 +3,10 @@
     tests/gpu/run.sh [--root DIR] [--output DIR] [--only PART,…] [--rounds N] [--dry-run] [--quick]
 
 Writes results.json and summary.md; parts that an earlier run on this machine wrote there stay, so that --only may
-spread the work over several runs. A part that fails is recorded and the rest goes on; the exit status is then 1, as when
-a goal is missed. With --dry-run everything runs on the CPU (with --device cuda: on what stands in for a GPU), to try the
-parts, and nothing is judged.
+spread the work over several runs: each part ends within --part-seconds, with fewer rounds where it must. A part that
+fails is recorded and the rest goes on; the exit status is then 1, as when a goal is missed. What a machine cannot show
+("not measured: no torch") is neither. With --dry-run everything runs on the CPU (with --device cuda: on what stands in
+for a GPU), to try the parts, and nothing is judged.
 """
 
 import argparse
@@ -32,6 +33,7 @@ def arguments():
     parser.add_argument("--script-rounds", type=int, default=6,
                         help="the same where a Python script starts anew each time")
     parser.add_argument("--steps", type=int, default=50, help="steps of a timed run")
+    parser.add_argument("--part-seconds", type=int, default=540, help="time of one part")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, nothing judged")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="of a dry run")
     parser.add_argument("--quick", action="store_true", help="the small program, few steps")
@@ -49,6 +51,7 @@ def arguments():
 def run_part(name, machine, options):
     """One part's record; never raises."""
     start = time.monotonic()
+    machine.start_part(options.part_seconds)
     record = {"part": name, "purpose": parts.PARTS[name].__doc__}
     try:
         record["values"], goals = parts.PARTS[name](machine, options)

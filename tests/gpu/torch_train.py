@@ -1,9 +1,10 @@
 """A training script that knows nothing of Reprise: a transformer in PyTorch on made-up tokens.
 
-    python3 torch_train.py [--steps N] [--width N] [--layers N] [--cpu]
+    python3 torch_train.py [--steps N] [--width N] [--layers N] [--operators] [--device cuda|cpu]
 
-Steps are NVTX ranges "step N", as torch.cuda.nvtx makes them. Prints step times, each from its start until the device
-is done, as JSON.
+Steps are NVTX ranges "step N", as torch.cuda.nvtx makes them; with --operators PyTorch names each of its operators by
+NVTX too, as torch.autograd.profiler.emit_nvtx does. Prints step times, each from its start until the device is done, as
+JSON. --device cpu is there to try this script, and what records it, on a machine without a GPU.
 """
 
 import argparse
@@ -36,12 +37,29 @@ def make_model(options):
 
 
 @contextlib.contextmanager
-def named(text, on_gpu):
-    if on_gpu:
-        torch.cuda.nvtx.range_push(text)
+def named(text):
+    """An NVTX range, where this build of PyTorch has NVTX: those for CPUs alone have none."""
+    if not hasattr(torch._C, "_nvtx"):
+        yield
+        return
+    torch.cuda.nvtx.range_push(text)
     yield
-    if on_gpu:
-        torch.cuda.nvtx.range_pop()
+    torch.cuda.nvtx.range_pop()
+
+
+@contextlib.contextmanager
+def named_operators(device):
+    """emit_nvtx, which asks for a GPU; without one, what it does besides."""
+    if device.type == "cuda":
+        with torch.autograd.profiler.emit_nvtx(record_shapes=True):
+            yield
+        return
+    from torch.autograd.profiler import (ProfilerConfig, ProfilerState, _disable_profiler,
+                                         _enable_profiler)
+    _enable_profiler(ProfilerConfig(ProfilerState.NVTX, True, False, False, False, False,
+                                    torch._C._profiler._ExperimentalConfig()), set())
+    yield
+    _disable_profiler()
 
 
 def train(options, device):
@@ -54,7 +72,7 @@ def train(options, device):
     times, losses = [], []
     for step in range(options.warmup + options.steps):
         start = time.perf_counter_ns()
-        with named(f"step {step}", on_gpu):
+        with named(f"step {step}"):
             optimizer.zero_grad(set_to_none=True)
             logits = model(tokens[:, :-1])
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
@@ -77,10 +95,12 @@ def main():
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--sequence", type=int, default=512)
     parser.add_argument("--vocabulary", type=int, default=8192)
-    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--operators", action="store_true")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args()
-    device = torch.device("cpu" if options.cpu else "cuda")
-    times, losses = train(options, device)
+    device = torch.device(options.device)
+    with named_operators(device) if options.operators else contextlib.nullcontext():
+        times, losses = train(options, device)
     print(json.dumps({"schema": "reprise.gpu.script/1", "framework": f"torch {torch.__version__}",
                       "device": device.type, "loss": losses,
                       "step_time_ns": {"median": statistics.median(times), "all": times}}))
