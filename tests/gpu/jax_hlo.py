@@ -19,7 +19,8 @@ def xla_function(path):
     """A function of jaxlib's bindings, which move between releases: "hlo_module_from_text"."""
     import importlib
     for place in ("jax._src.lib.xla_client", "jax._src.lib.xla_client._xla", "jax._src.lib._jax",
-                  "jaxlib._jax", "jaxlib.xla_extension", "jaxlib.xla_client"):
+                  "jax._src.lib.hlo", "jaxlib._hlo", "jaxlib._jax", "jaxlib._xla",
+                  "jaxlib.xla_extension", "jaxlib.xla_client"):
         names = place.split(".")
         for cut in range(len(names), 0, -1):
             try:
