@@ -81,6 +81,10 @@ class CalibrateCommand : public Command {
       if (!contention) return pass(contention.error());
       measurements->insert(measurements->end(), contention->begin(),
                            contention->end());
+      const Result<std::vector<Measurement>> sizes =
+          measure_large_transfers(*trace, *program, steps_of_run());
+      if (!sizes) return pass(sizes.error());
+      measurements->insert(measurements->end(), sizes->begin(), sizes->end());
     }
     const Status kept = keep(trace, *solo, *measurements);
     if (!kept) return pass(kept.error());

@@ -5,6 +5,7 @@
 #include "cli/launcher.h"
 #include "cli/process.h"
 #include "costmodel/calibration.h"
+#include "costmodel/large_transfers.h"
 #include "replay/clock_alignment.h"
 
 namespace reprise {
@@ -65,6 +66,28 @@ Result<std::vector<Measurement>> measure_contention(
     each.median_ns = std::clamp(each.median_ns, kMillionths, 2 * kMillionths);
   }
   return measured;
+}
+
+Result<std::vector<Measurement>> measure_large_transfers(
+    const Trace& trace, const LoweredProgram& program,
+    const CalibrationSteps& steps) {
+  LoweredProgram probed = program;
+  probed.plan.buckets = probing_buckets(program.schedule);
+  if (probed.plan.buckets.empty()) return std::vector<Measurement>();
+  probed.plan.order.clear();
+  Result<Schedule> bucketed = lower_under(program, probed.plan);
+  if (!bucketed) return pass(bucketed.error(), "buckets of growing sizes");
+  probed.plan.order = apart_order(*bucketed);
+  Result<Schedule> ordered = lower_under(program, probed.plan);
+  if (!ordered) return pass(ordered.error(), "buckets of growing sizes");
+  probed.schedule = *std::move(ordered);
+  Result<Trace> run = run_recorded(probed, false, steps);
+  if (!run) return pass(run.error());
+  Trace aligned = trace;
+  align_clocks(aligned);
+  align_clocks(*run);
+  return size_measurements({aligned, program.schedule},
+                           {*run, probed.schedule});
 }
 
 }  // namespace reprise

@@ -32,4 +32,10 @@ Result<std::vector<Measurement>> measure_contention(
     const LoweredProgram& overlapped, const std::vector<Measurement>& solo,
     const CalibrationSteps& steps);
 
+/// Measures what buckets larger than the collectives of `program` cost, which
+/// `trace` recorded, from a run of its own. Nothing when `program` has buckets.
+Result<std::vector<Measurement>> measure_large_transfers(
+    const Trace& trace, const LoweredProgram& program,
+    const CalibrationSteps& steps);
+
 }  // namespace reprise

@@ -83,9 +83,9 @@ Result<std::vector<Measurement>> measurements_of(const Trace& solo,
   return measurements;
 }
 
-std::vector<std::string> overlapped_order(const Schedule& schedule) {
+std::vector<bool> waits_for_collective(const Schedule& schedule) {
   const size_t count = schedule.units.size();
-  std::vector<bool> waits(count, false);  // For a collective, transitively.
+  std::vector<bool> waits(count, false);  // Transitively.
   std::vector<std::vector<uint32_t>> needs(count);
   for (const Dependency& edge : schedule.dependencies) {
     if (edge.steps > 0) continue;
@@ -97,9 +97,14 @@ std::vector<std::string> overlapped_order(const Schedule& schedule) {
                     schedule.units[before].kind == UnitKind::kCollective;
     }
   }
+  return waits;
+}
+
+std::vector<std::string> overlapped_order(const Schedule& schedule) {
+  const std::vector<bool> waits = waits_for_collective(schedule);
   std::vector<std::string> order;
   for (const bool late : {false, true}) {
-    for (size_t unit = 0; unit < count; ++unit) {
+    for (size_t unit = 0; unit < schedule.units.size(); ++unit) {
       const Unit& candidate = schedule.units[unit];
       // Copies are placed by lowering.
       if (waits[unit] == late && candidate.kind != UnitKind::kCopy) {

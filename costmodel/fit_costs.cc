@@ -7,6 +7,7 @@
 #include "costmodel/fit_collectives.h"
 #include "costmodel/fit_gaps.h"
 #include "costmodel/fit_units.h"
+#include "costmodel/large_transfers.h"
 #include "costmodel/recorded_steps.h"
 
 namespace reprise {
@@ -32,6 +33,7 @@ void fit_collectives(const std::vector<RecordedStep>& steps,
     const CollectiveFit fit =
         fit_collective(samples, known.collective, is_measured);
     costs.collectives[key] = fit.price;
+    add_measured_sizes(measurements, key, costs.collectives[key]);
     if (samples.size() <= most) continue;
     most = samples.size();
     costs.contention = known;

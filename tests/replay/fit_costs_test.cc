@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "costmodel/large_transfers.h"
 #include "replay/replay.h"
 #include "tests/replay/synthetic_run.h"
 
@@ -88,6 +93,110 @@ TEST_P(FitCosts, PredictsOverlapFromASerialRunAndCalibration) {
     EXPECT_NEAR(step_time(plan, found) / step_time(plan, truth), 1, 0.03)
         << bucket;
   }
+}
+
+// A link whose larger buckets leave the caches: half as much again from 2 MB.
+CostModel costs_that_bend(const Schedule& schedule) {
+  CostModel costs = true_costs(schedule, 0);
+  CollectivePrice& link = costs.collectives.begin()->second;
+  for (const double bytes : {1.0, 1.1e6, 2.2e6, 12e6}) {
+    const double bend = bytes > 2e6 ? 1.5 : 1;
+    link.points.emplace_back(
+        bytes,
+        bend * (link.latency_ns + bytes / link.bandwidth_bytes_per_s * 1e9));
+  }
+  return costs;
+}
+
+TEST(LargeTransfers, AreLearntFromARunWithBuckets) {
+  const Schedule recorded = training_schedule({});
+  const CostModel truth = costs_that_bend(recorded);
+  Trace trace = run_trace(recorded, truth, {.noise = 0.05, .seed = 8});
+  const Schedule probed = training_schedule({.bucket_bytes = 4 << 20});
+  const Trace run = run_trace(probed, truth, {.noise = 0.05, .seed = 9});
+  const auto large = [&] {
+    return fit(recorded, trace).collectives.begin()->second.price_ns(4.5e6) /
+           truth.collectives.begin()->second.price_ns(4.5e6);
+  };
+  EXPECT_LT(large(), 0.85);  // As the small ones tell it.
+  const auto sizes = size_measurements({trace, recorded}, {run, probed});
+  ASSERT_TRUE(sizes.has_value());
+  trace.measurements = *sizes;
+  EXPECT_NEAR(large(), 1, 0.06);
+}
+
+TEST(LargeTransfers, KeepTheFormulaOfALinkWithCredit) {
+  CollectivePrice price{.latency_ns = 100,
+                        .bandwidth_bytes_per_s = 1e9,
+                        .points = {{1000, 1100}},
+                        .burst_bytes = 500};
+  const std::vector<Measurement> measured = {{.key = "size/all-reduce/9000",
+                                              .unit = "",
+                                              .context = kSizeContext,
+                                              .median_ns = 2'000'000},
+                                             {.key = "size/other/9000",
+                                              .unit = "",
+                                              .context = kSizeContext,
+                                              .median_ns = 3'000'000}};
+  add_measured_sizes(measured, "all-reduce", price);
+  EXPECT_EQ(price.points.size(), 1u);
+  price.burst_bytes = 0;
+  add_measured_sizes(measured, "all-reduce", price);
+  ASSERT_EQ(price.points.size(), 2u);
+  EXPECT_EQ(price.price_ns(9000), 2 * (1100 + 8000));
+}
+
+TEST(LargeTransfers, ProbeWithBucketsOfGrowingSizesThatHoldEveryGradient) {
+  const Schedule schedule = training_schedule({});
+  const std::vector<Bucket> buckets = probing_buckets(schedule);
+  std::map<std::string, int64_t> bytes;
+  for (const Unit& unit : schedule.units) {
+    if (unit.kind == UnitKind::kCollective) {
+      bytes[unit.name] = unit.collective.bytes;
+    }
+  }
+  int64_t total = 0, last = 0;
+  std::set<std::string> seen;
+  for (const Bucket& bucket : buckets) {
+    int64_t size = 0;
+    for (const std::string& name : bucket.collectives) {
+      EXPECT_TRUE(seen.insert(name).second) << name;
+      size += bytes.at(name);
+    }
+    EXPECT_GT(size, last);
+    total += last = size;
+  }
+  EXPECT_GE(buckets.size(), 3u);
+  EXPECT_GT(last, total / 2);
+  EXPECT_EQ(seen.size(), bytes.size());
+  Schedule bucketed = schedule;
+  for (Unit& unit : bucketed.units) unit.collective.bucket = 0;
+  EXPECT_TRUE(probing_buckets(bucketed).empty());
+}
+
+TEST(ApartOrder, RunsCollectivesAfterTheComputeThatNeedsNone) {
+  const Schedule serial = training_schedule({.layers = 1, .serial = true});
+  std::map<std::string, size_t> place;
+  for (const std::string& name : apart_order(serial)) {
+    place.emplace(name, place.size());
+  }
+  const std::vector<bool> waits = waits_for_collective(serial);
+  ASSERT_EQ(place.size(), serial.units.size());
+  size_t last_free = 0, first_collective = place.size(), last_collective = 0,
+         first_late = place.size();
+  for (size_t unit = 0; unit < serial.units.size(); ++unit) {
+    const size_t at = place.at(serial.units[unit].name);
+    if (serial.units[unit].kind == UnitKind::kCollective) {
+      first_collective = std::min(first_collective, at);
+      last_collective = std::max(last_collective, at);
+    } else if (waits[unit]) {
+      first_late = std::min(first_late, at);
+    } else {
+      last_free = std::max(last_free, at);
+    }
+  }
+  EXPECT_LT(last_free, first_collective);
+  EXPECT_LT(last_collective, first_late);
 }
 
 TEST(OverlappedOrder, PutsWhatWaitsForCollectivesLast) {
