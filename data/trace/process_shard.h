@@ -83,6 +83,10 @@ enum NetworkStepPart : uint16_t {
   kNetworkWait = 2,       ///< Part of a step: its name says for what.
 };
 
+/// Of `flags` of a kCollective or a kRange of NCCL's: made outside the window
+/// that is recorded, and kept only to tell what replays of a graph run.
+inline constexpr uint16_t kOutsideWindow = 1 << 15;
+
 /// One record; -1 (or 0 for string ids) where a field says nothing.
 struct ProcessRecord {
   int64_t start_ns = 0;

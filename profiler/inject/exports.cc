@@ -40,6 +40,12 @@ void reprise_mark_step(int32_t step, int32_t warmup, int64_t start_ns,
   reprise::inject::mark_step(step, warmup != 0, start_ns, end_ns);
 }
 
+/// Whether work that starts now is recorded: the libraries that record NCCL
+/// keep to one window with this one.
+int reprise_is_window_open(void) {
+  return reprise::inject::is_window_open() ? 1 : 0;
+}
+
 /// Hands everything recorded so far to the file. Call it when the device is
 /// idle.
 void reprise_flush(void) { reprise::inject::flush(); }

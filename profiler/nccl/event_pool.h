@@ -47,6 +47,8 @@ struct NcclEvent {
   int32_t steps = 0, chunk_bytes = 0;
   int32_t process = 0;  ///< Of a parent in another process; 0: this one.
   bool is_send = false, is_captured = false;
+  bool is_outside_window = false;  ///< When it began.
+  bool has_kept_calls = false;     ///< A group of which calls are recorded.
   uint64_t device_start_ns = 0, device_end_ns = 0;
   int64_t transferred_bytes = 0;
   std::array<NcclWait, 4> waits{};

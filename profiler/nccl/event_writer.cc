@@ -55,6 +55,7 @@ void write_call(const NcclEvent& event, ProcessRecorder& recorder) {
   record.sequence = event.sequence;
   record.external_id = nccl_record_id(event.api);
   record.graph_node = nccl_record_id(event.group);
+  record.flags = event.is_outside_window ? kOutsideWindow : 0;
   recorder.record(record);
 }
 
@@ -79,6 +80,7 @@ void write_range(const NcclEvent& event, ProcessRecorder& recorder) {
   record.info = recorder.string_id(info.take());
   record.bytes = bytes_of(event);
   record.external_id = nccl_record_id(event.api);
+  record.flags = event.is_outside_window ? kOutsideWindow : 0;
   recorder.record(record);
 }
 

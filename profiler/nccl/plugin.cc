@@ -46,8 +46,10 @@ void fill_api(const Call& call, NcclEvent* event) {
 
 // Version 4 knows no calls of the host program: there the parent is the group.
 template <typename Descriptor, typename Call>
-void fill_parents(const Descriptor& start, const Call& call, NcclEvent* event) {
+void fill_parents(const Descriptor& start, const Call& call,
+                  NcclSession& session, NcclEvent* event) {
   if constexpr (std::is_same_v<Descriptor, NcclDescriptorV5>) {
+    if (event->is_outside_window) session.keep_group(call.group);
     event->api = NcclEventPool::id_of(start.parent);
     event->group = NcclEventPool::id_of(call.group);
   } else {
@@ -56,10 +58,11 @@ void fill_parents(const Descriptor& start, const Call& call, NcclEvent* event) {
 }
 
 template <typename Descriptor>
-void fill_collective(const Descriptor& start, NcclEvent* event) {
+void fill_collective(const Descriptor& start, NcclSession& session,
+                     NcclEvent* event) {
   const auto& call = start.collective;
   fill_call(call, event);
-  fill_parents(start, call, event);
+  fill_parents(start, call, session, event);
   copy(call.algorithm, event->algorithm);
   copy(call.protocol, event->protocol);
   event->sequence = static_cast<int64_t>(call.sequence);
@@ -69,10 +72,11 @@ void fill_collective(const Descriptor& start, NcclEvent* event) {
 }
 
 template <typename Descriptor>
-void fill_point_to_point(const Descriptor& start, NcclEvent* event) {
+void fill_point_to_point(const Descriptor& start, NcclSession& session,
+                         NcclEvent* event) {
   const auto& call = start.point_to_point;
   fill_call(call, event);
-  fill_parents(start, call, event);
+  fill_parents(start, call, session, event);
   event->peer = call.peer;
   event->channels = call.channels;
 }
@@ -100,9 +104,9 @@ template <typename Descriptor>
 void fill(const Descriptor& start, NcclSession& session, NcclEvent* event) {
   switch (event->type) {
     case kNcclCollective:
-      return fill_collective(start, event);
+      return fill_collective(start, session, event);
     case kNcclPointToPoint:
-      return fill_point_to_point(start, event);
+      return fill_point_to_point(start, session, event);
     case kNcclProxyOperation:
       return fill_operation(start.proxy_operation, start.parent, event);
     case kNcclProxyStep:
@@ -128,6 +132,21 @@ void fill(const Descriptor& start, NcclSession& session, NcclEvent* event) {
   }
 }
 
+/// Version 4 does not say it.
+template <typename Descriptor>
+bool is_captured(const Descriptor& start) {
+  if constexpr (std::is_same_v<Descriptor, NcclDescriptorV5>) {
+    if (start.type == kNcclGroupApi) return start.group_api.graph_captured;
+    if (start.type == kNcclCollectiveApi) {
+      return start.collective_api.graph_captured;
+    }
+    if (start.type == kNcclPointToPointApi) {
+      return start.point_to_point_api.graph_captured;
+    }
+  }
+  return false;
+}
+
 template <typename Descriptor>
 int start_event(void* context, void** handle, Descriptor* start) {
   if (handle == nullptr) return kNcclSuccess;
@@ -137,8 +156,9 @@ int start_event(void* context, void** handle, Descriptor* start) {
   }
   NcclSession& session = *NcclSession::existing();
   void* made = nullptr;
-  NcclEvent* event = session.begin(
-      context, static_cast<NcclEventType>(start->type), start->parent, &made);
+  NcclEvent* event =
+      session.begin(context, static_cast<NcclEventType>(start->type),
+                    start->parent, is_captured(*start), &made);
   if (event == nullptr) return kNcclSuccess;
   fill(*start, session, event);
   *handle = made;

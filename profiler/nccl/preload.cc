@@ -79,10 +79,15 @@ int around(Run&& run, Then&& then) {
 
 template <typename Run>
 int recorded(const PreloadCall& call, Run&& run) {
-  return around(run,
-                [&](PreloadSession& session, int64_t start_ns, int64_t end_ns) {
-                  session.record(call, start_ns, end_ns);
-                });
+  bool in_window = true;
+  return around(
+      [&] {
+        in_window = PreloadSession::is_window_open();
+        return run();
+      },
+      [&](PreloadSession& session, int64_t start_ns, int64_t end_ns) {
+        session.record(call, in_window, start_ns, end_ns);
+      });
 }
 
 /// A communicator whose handle NCCL writes when the group ends.

@@ -15,6 +15,7 @@ struct GroupOfThread {
   int depth = 0;
   uint64_t id = 0;
   int64_t start_ns = 0;
+  bool is_outside_window = false, has_kept_calls = false;
 };
 thread_local GroupOfThread group_of_thread;
 
@@ -60,6 +61,20 @@ int asked(const char* function, void* communicator) {
   const auto ask = reinterpret_cast<Ask>(next_nccl_function(function));
   int value = -1;
   return ask != nullptr && ask(communicator, &value) == 0 ? value : -1;
+}
+
+/// Whether a graph captures what the stream is given. NCCL asks the same.
+bool is_captured(void* stream) {
+  using Ask = int (*)(void*, int*);
+  static const auto ask = []() -> Ask {
+    void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return driver == nullptr
+               ? nullptr
+               : reinterpret_cast<Ask>(::dlsym(driver, "cuStreamIsCapturing"));
+  }();
+  constexpr int kActive = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE
+  int status = 0;
+  return ask != nullptr && ask(stream, &status) == 0 && status == kActive;
 }
 
 }  // namespace
@@ -139,11 +154,23 @@ uint32_t PreloadSession::info_of(const PreloadCall& call,
   return recorder.string_id(info.take());
 }
 
-void PreloadSession::record(const PreloadCall& call, int64_t start_ns,
-                            int64_t end_ns) try {
+bool PreloadSession::is_window_open() {
+  PreloadSession* session = instance();
+  return session == nullptr || session->window_.is_open();
+}
+
+void PreloadSession::record(const PreloadCall& call, bool in_window,
+                            int64_t start_ns, int64_t end_ns) try {
   ProcessRecorder* to = recorder();
   if (to == nullptr || !to->is_recording()) return;
   PreloadCommunicator* communicator = communicator_of(call.communicator);
+  // The same on all ranks, so each call counts.
+  int64_t sequence = -1;
+  if (communicator != nullptr && !call.is_point_to_point) {
+    sequence = communicator->collectives.fetch_add(1);
+  }
+  if (!in_window && !is_captured(call.stream)) return;
+  group_of_thread.has_kept_calls = true;
   ProcessRecord record;
   record.kind = RecordKind::kCollective;
   record.start_ns = start_ns;
@@ -152,9 +179,8 @@ void PreloadSession::record(const PreloadCall& call, int64_t start_ns,
   record.graph_node = in_group() ? nccl_record_id(group_of_thread.id) : -1;
   record.bytes = bytes_of(call);
   record.stream = ProcessRecorder::thread_id();
-  if (communicator != nullptr && !call.is_point_to_point) {
-    record.sequence = communicator->collectives.fetch_add(1);
-  }
+  record.sequence = sequence;
+  record.flags = in_window ? 0 : kOutsideWindow;
   record.name = to->string_id(call.op);
   record.info = info_of(call, communicator, *to);
   to->record(record);
@@ -167,14 +193,20 @@ void PreloadSession::begin_group(int64_t start_ns) {
   if (group_of_thread.depth++ > 0) return;
   group_of_thread.id = ++last_id_;
   group_of_thread.start_ns = start_ns;
+  group_of_thread.is_outside_window = !window_.is_open();
+  group_of_thread.has_kept_calls = false;
 }
 
 bool PreloadSession::end_group(int64_t end_ns) try {
   if (group_of_thread.depth == 0 || --group_of_thread.depth > 0) return false;
   // Only what is within makes a shard: communicators are made in groups too.
   ProcessRecorder* to = recorder_.load(std::memory_order_acquire);
-  if (to == nullptr) return true;
+  const GroupOfThread& group = group_of_thread;
+  if (to == nullptr || (group.is_outside_window && !group.has_kept_calls)) {
+    return true;
+  }
   ProcessRecord record;
+  record.flags = group.is_outside_window ? kOutsideWindow : 0;
   record.kind = RecordKind::kRange;
   record.start_ns = group_of_thread.start_ns;
   record.end_ns = end_ns;

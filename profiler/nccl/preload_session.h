@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "profiler/nccl/preload_communicators.h"
+#include "profiler/nccl/recorded_window.h"
 #include "profiler/process_recorder.h"
 
 namespace reprise {
@@ -43,8 +44,13 @@ class PreloadSession {
   bool yield();
 
   PreloadCommunicators& communicators() { return communicators_; }
-  /// Records an accepted call that took from `start_ns` to `end_ns`.
-  void record(const PreloadCall& call, int64_t start_ns, int64_t end_ns);
+  /// Whether calls are to be recorded now; true without a session.
+  static bool is_window_open();
+  /// Counts an accepted call that took from `start_ns` to `end_ns`, and records
+  /// it if it began within the window, or if a graph captured it: replays
+  /// within the window run it.
+  void record(const PreloadCall& call, bool in_window, int64_t start_ns,
+              int64_t end_ns);
 
   /// ncclGroupStart and ncclGroupEnd of the calling thread, which nest.
   void begin_group(int64_t start_ns);
@@ -56,7 +62,9 @@ class PreloadSession {
   static void finish();
 
  private:
-  explicit PreloadSession(const char* directory) : directory_(directory) {}
+  explicit PreloadSession(const char* directory) : directory_(directory) {
+    window_.find();
+  }
   /// Null when the plugin records, or nothing can be.
   ProcessRecorder* recorder();
   void start();
@@ -66,6 +74,7 @@ class PreloadSession {
 
   enum class Role { kUndecided, kStarts, kRecords, kYielded };
   const std::string directory_;
+  RecordedWindow window_;
   std::atomic<Role> role_{Role::kUndecided};
   std::mutex start_mutex_;
   std::atomic<ProcessRecorder*> recorder_{nullptr};

@@ -22,6 +22,25 @@ bool interposer_yields() {
 
 std::atomic<NcclSession*> made_session{nullptr};
 
+/// Numbers of the captured calls of the host program that this thread made,
+/// and perhaps of others between them.
+struct CapturedCalls {
+  uint64_t first = 0, last = 0;
+  bool may_hold(uint64_t id) const {
+    return id != 0 && first <= id && id <= last;
+  }
+  void add(uint64_t id) {
+    if (first == 0) first = id;
+    last = id;
+  }
+};
+thread_local CapturedCalls captured_here;
+
+bool is_host_call(NcclEventType type) {
+  return type == kNcclGroupApi || type == kNcclCollectiveApi ||
+         type == kNcclPointToPointApi;
+}
+
 }  // namespace
 
 NcclSession* NcclSession::existing() {
@@ -49,6 +68,7 @@ bool NcclSession::start(const char* directory) {
     static_cast<NcclSession*>(session)->collect(recorder);
   };
   options.collect_context = this;
+  window_.find();
   recorder_ = ProcessRecorder::start(options);
   if (!recorder_) return false;
   recorder_->start_writer();
@@ -56,8 +76,11 @@ bool NcclSession::start(const char* directory) {
 }
 
 void NcclSession::collect(ProcessRecorder& recorder) {
-  pool_.drain(
-      [&](const NcclEvent& event) { write_nccl_event(event, recorder); });
+  pool_.drain([&](const NcclEvent& event) {
+    const bool is_idle = event.type == kNcclGroup && !event.has_kept_calls;
+    if (event.is_outside_window && is_idle) return;
+    write_nccl_event(event, recorder);
+  });
   recorder.count_lost("nccl: more events at once than there is room for",
                       turned_away_.exchange(0, std::memory_order_relaxed));
 }
@@ -70,21 +93,66 @@ void* NcclSession::open(NcclCommunicatorInfo communicator) {
 
 void NcclSession::close() { recorder_->wake(); }
 
+/// Outside the window. A replay's calls have captured parents too, but another
+/// thread than the capturing one hears of them.
+bool NcclSession::admits(NcclEventType type, uint64_t parent,
+                         bool is_captured) const {
+  switch (type) {
+    case kNcclGroup:
+      return true;  // Until it is known whose.
+    case kNcclGroupApi:
+    case kNcclCollectiveApi:
+    case kNcclPointToPointApi:
+      return is_captured;
+    case kNcclCollective:
+    case kNcclPointToPoint:
+      return captured_here.may_hold(parent);
+    case kNcclProxyStep:
+      return parent != 0;
+    default: {
+      const uint64_t first = first_in_window_.load(std::memory_order_relaxed);
+      return first != 0 && first <= parent &&
+             parent <= last_in_window_.load(std::memory_order_relaxed);
+    }
+  }
+}
+
+void NcclSession::note_in_window(uint64_t id) {
+  uint64_t none = 0;
+  first_in_window_.compare_exchange_strong(none, id, std::memory_order_relaxed);
+  uint64_t last = last_in_window_.load(std::memory_order_relaxed);
+  while (last < id && !last_in_window_.compare_exchange_weak(
+                          last, id, std::memory_order_relaxed)) {
+  }
+}
+
 NcclEvent* NcclSession::begin(void* context, NcclEventType type, void* parent,
-                              void** handle) {
+                              bool is_captured, void** handle) {
   if (!is_recording()) return nullptr;
+  const bool is_outside = window_.has_limits() && !window_.is_open();
+  if (is_outside && !admits(type, NcclEventPool::id_of(parent), is_captured)) {
+    return nullptr;
+  }
   NcclEvent* event = pool_.begin(handle);
   if (event == nullptr) {
     turned_away_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
   if (event->id % kWakeEvery == 0) recorder_->wake();
+  if (window_.has_limits() && !is_outside) note_in_window(event->id);
+  if (is_captured && is_host_call(type)) captured_here.add(event->id);
+  event->is_outside_window = is_outside;
   event->type = type;
   event->communicator = static_cast<const NcclCommunicatorInfo*>(context);
   event->parent = reinterpret_cast<uint64_t>(parent);
   event->thread = ProcessRecorder::thread_id();
   event->start_ns = ProcessRecorder::now_ns();
   return event;
+}
+
+void NcclSession::keep_group(void* group) {
+  NcclEvent* event = pool_.find(group);
+  if (event != nullptr) event->has_kept_calls = true;
 }
 
 void NcclSession::inherit(void* parent, NcclEvent* event) {
