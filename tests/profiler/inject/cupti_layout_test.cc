@@ -9,6 +9,7 @@
 #include "profiler/cupti/cupti_calls.h"
 #include "profiler/cupti/cupti_records.h"
 #include "profiler/cupti/cupti_types.h"
+#include "tests/profiler/inject/fake_cupti_calls.h"
 
 namespace reprise::cupti {
 namespace {
@@ -199,6 +200,16 @@ TEST(CuptiLayout, Calls) {
   EXPECT_TRUE(
       is_profiler_start(false, CUPTI_DRIVER_TRACE_CBID_cuProfilerStart));
   EXPECT_TRUE(is_profiler_stop(false, CUPTI_DRIVER_TRACE_CBID_cuProfilerStop));
+}
+
+// What the fake driver's calls are reported as.
+TEST(CuptiLayout, OfTheFakesCalls) {
+#define SAME_DRIVER_CALL(name, id) \
+  EXPECT_EQ(CUPTI_DRIVER_TRACE_CBID_##name, id) << #name;
+#define SAME_RUNTIME_CALL(name, id) \
+  EXPECT_EQ(CUPTI_RUNTIME_TRACE_CBID_##name, id) << #name;
+  FAKE_CUPTI_DRIVER_CALLS(SAME_DRIVER_CALL)
+  FAKE_CUPTI_RUNTIME_CALLS(SAME_RUNTIME_CALL)
 }
 
 }  // namespace

@@ -1,25 +1,31 @@
 #include "tests/profiler/inject/fake_cupti.h"
 
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <list>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-// FAKE_CUPTI_VERSION: what cuptiGetVersion says. Offsets and sizes are those
-// of the headers of CUDA 13.0 (cupti_layout_test.cc compares them), written
-// down apart from the library's own.
+#include "tests/profiler/inject/fake_cupti_calls.h"
+#include "tests/profiler/inject/fake_cupti_records.h"
+#include "tests/profiler/inject/fake_tracer.h"
+
 namespace {
 
 using reprise::fake::Activity;
-
-constexpr uint32_t kVersion = FAKE_CUPTI_VERSION;
-constexpr bool kIs12_8 = kVersion >= 26;
-constexpr bool kIs13 = kVersion >= 130000;
+using reprise::fake::kCuptiVersion;
+using reprise::fake::raw_record;
+using reprise::fake::record_size;
 
 using RequestBuffer = void (*)(uint8_t**, size_t*, size_t*);
 using CompleteBuffer = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
@@ -34,12 +40,14 @@ std::mutex mutex;  // Of all that follows.
 std::set<uint32_t> kinds;
 std::set<std::pair<bool, uint32_t>> calls;          // (is runtime, id)
 std::set<std::pair<uint32_t, uint32_t>> callbacks;  // (domain, id)
-std::list<Buffer> buffers;                          // One for each thread.
+/// The device's, then one for each thread: kernels come before what says whose
+/// they are.
+std::list<Buffer> buffers(1);
 RequestBuffer request_buffer = nullptr;
 CompleteBuffer complete_buffer = nullptr;
 Callback callback = nullptr;
 void* callback_user = nullptr;
-bool has_clock = false;
+uint64_t (*clock_now)() = nullptr;
 uint64_t dropped = 0;
 std::atomic<uint32_t> misuses{0};
 thread_local Buffer* thread_buffer = nullptr;  // In `buffers`, for good.
@@ -49,149 +57,26 @@ void expect(bool holds) {
   if (!holds) ++misuses;
 }
 
-size_t size_of(uint32_t kind) {
-  switch (kind) {
-    case 10:
-      return kIs13 ? 216 : 208;
-    case 1:
-    case 22:
-      return kIs12_8 ? 96 : 88;
-    case 2:
-      return 88;
-    case 4:
-    case 5:
-      return 40;
-    case 39:
-      return 24;
-    case 38:
-      return kIs12_8 ? 56 : 40;
-    case 36:
-      return kIs12_8 ? 56 : 24;
-    case 17:
-      return kIs13 ? 56 : 48;
-    default:
-      return 0;
-  }
-}
-
-/// A record with every byte that is not written at a telling value.
-struct Raw {
-  explicit Raw(const Activity& activity)
-      : bytes(size_of(activity.kind), uint8_t{0xcd}) {
-    set(0, activity.kind);
-  }
-  template <typename T>
-  void set(size_t offset, T value) {
-    if (offset + sizeof value > bytes.size()) std::abort();
-    std::memcpy(bytes.data() + offset, &value, sizeof value);
-  }
-  std::vector<uint8_t> bytes;
+struct KnownCall {
+  bool is_runtime;
+  uint32_t id;
+  const char* text;
 };
+#define KNOWN_DRIVER_CALL(name, id) {false, id, #name},
+#define KNOWN_RUNTIME_CALL(name, id) {true, id, #name},
+constexpr KnownCall kKnownCalls[] = {
+    FAKE_CUPTI_DRIVER_CALLS(KNOWN_DRIVER_CALL)  //
+    FAKE_CUPTI_RUNTIME_CALLS(KNOWN_RUNTIME_CALL)};
 
-void set_kernel(const Activity& a, Raw* raw) {
-  raw->set<uint16_t>(6, 32);  // Registers.
-  raw->set(16, a.start);
-  raw->set(24, a.end);
-  raw->set(40, a.device);
-  raw->set(44, a.context);
-  raw->set(48, a.stream);
-  const int32_t sizes[] = {a.grid, 1, 1, a.block, 1, 1, 1024, 4096};
-  for (size_t i = 0; i < 8; ++i) raw->set(52 + 4 * i, sizes[i]);
-  raw->set(92, a.correlation);
-  raw->set(104, a.name);
-  raw->set(144, a.graph_node);
-}
-
-void set_copy(const Activity& a, Raw* raw) {
-  raw->set(4, static_cast<uint8_t>(a.type));
-  raw->set<uint8_t>(5, 2);  // From pinned memory
-  raw->set<uint8_t>(6, 3);  // to the device's.
-  raw->set(8, a.bytes);
-  raw->set(16, a.start);
-  raw->set(24, a.end);
-  raw->set(32, a.device);
-  raw->set(36, a.context);
-  raw->set(40, a.stream);
-  if (a.kind == 22) {
-    raw->set<uint32_t>(44, 0);  // From device 0
-    raw->set<uint32_t>(52, 1);  // to device 1.
-    raw->set(60, a.correlation);
-    raw->set(72, a.graph_node);
-  } else {
-    raw->set(44, a.correlation);
-    raw->set(64, a.graph_node);
+/// Of a name without CUPTI's version; null when the call is never recorded.
+const KnownCall* find_call(std::string_view name, bool is_runtime) {
+  for (const KnownCall& known : kKnownCalls) {
+    const std::string_view text = known.text;
+    if (known.is_runtime != is_runtime || !text.starts_with(name)) continue;
+    const std::string_view version = text.substr(name.size());
+    if (version.empty() || version.starts_with("_v")) return &known;
   }
-}
-
-void set_call(const Activity& a, Raw* raw) {
-  raw->set(4, a.callback);
-  raw->set(8, a.start);
-  raw->set(16, a.end);
-  raw->set(28, a.thread);
-  raw->set(32, a.correlation);
-}
-
-void set_synchronization(const Activity& a, Raw* raw) {
-  raw->set(4, a.type);
-  raw->set(8, a.start);
-  raw->set(16, a.end);
-  raw->set(24, a.correlation);
-  raw->set(28, a.context);
-  raw->set(32, a.stream);
-  raw->set(36, a.event);
-  if (kIs12_8) raw->set(40, a.sync_id);
-}
-
-void set_event(const Activity& a, Raw* raw) {
-  raw->set(4, a.correlation);
-  raw->set(8, a.context);
-  raw->set(12, a.stream);
-  raw->set(16, a.event);
-  if (kIs12_8) raw->set(48, a.sync_id);
-}
-
-void set_overhead(const Activity& a, Raw* raw) {
-  raw->set(4, a.type);
-  raw->set<uint32_t>(8, 2);  // Of a thread.
-  raw->set(16, a.thread);
-  raw->set(24, a.start);
-  raw->set(32, a.end);
-  if (kIs13) raw->set(48, std::malloc(12));  // The client's to free.
-}
-
-std::vector<uint8_t> raw_record(const Activity& a) {
-  Raw raw(a);
-  switch (a.kind) {
-    case 10:
-      set_kernel(a, &raw);
-      break;
-    case 1:
-    case 2:
-    case 22:
-      set_copy(a, &raw);
-      break;
-    case 4:
-    case 5:
-      set_call(a, &raw);
-      break;
-    case 38:
-      set_synchronization(a, &raw);
-      break;
-    case 36:
-      set_event(a, &raw);
-      break;
-    case 17:
-      set_overhead(a, &raw);
-      break;
-    case 39:
-      raw.set(4, uint32_t{a.type});
-      raw.set(8, a.external);
-      raw.set(16, a.correlation);
-      break;
-    default:
-      std::abort();
-  }
-  return raw.bytes;
+  return nullptr;
 }
 
 bool is_enabled(const Activity& a) {
@@ -211,13 +96,12 @@ void complete(Buffer* buffer, std::unique_lock<std::mutex>* lock) {
 }
 
 /// False when the library has no buffer: the record is dropped.
-bool make_room(size_t size, std::unique_lock<std::mutex>* lock) {
-  if (thread_buffer == nullptr) thread_buffer = &buffers.emplace_back();
-  if (thread_buffer->bytes != nullptr &&
-      thread_buffer->used + size > thread_buffer->size) {
-    complete(thread_buffer, lock);
+bool make_room(size_t size, Buffer* buffer,
+               std::unique_lock<std::mutex>* lock) {
+  if (buffer->bytes != nullptr && buffer->used + size > buffer->size) {
+    complete(buffer, lock);
   }
-  if (thread_buffer->bytes != nullptr) return true;
+  if (buffer->bytes != nullptr) return true;
   size_t most_records = 0;
   lock->unlock();
   Buffer fresh;
@@ -227,8 +111,33 @@ bool make_room(size_t size, std::unique_lock<std::mutex>* lock) {
   expect(reinterpret_cast<uintptr_t>(fresh.bytes) % 8 == 0);
   expect(std::all_of(fresh.bytes, fresh.bytes + fresh.size,
                      [](uint8_t byte) { return byte == 0; }));
-  *thread_buffer = fresh;
+  *buffer = fresh;
   return true;
+}
+
+void put(const Activity& activity, bool of_device) {
+  std::unique_lock lock(mutex);
+  if (complete_buffer == nullptr || !is_enabled(activity)) return;
+  if (thread_buffer == nullptr) thread_buffer = &buffers.emplace_back();
+  Buffer* buffer = of_device ? &buffers.front() : thread_buffer;
+  const std::vector<uint8_t> bytes = raw_record(activity);
+  if (!make_room(bytes.size(), buffer, &lock)) {
+    ++dropped;
+    return;
+  }
+  std::memcpy(buffer->bytes + buffer->used, bytes.data(), bytes.size());
+  buffer->used += bytes.size();
+}
+
+/// What the thread has pushed last, for a call.
+void put_external(uint32_t correlation) {
+  if (external_ids.empty()) return;
+  Activity external;
+  external.kind = reprise::fake::kExternal;
+  external.type = 3;
+  external.external = external_ids.back();
+  external.correlation = correlation;
+  put(external, /*of_device=*/false);
 }
 
 void call_back(uint32_t domain, uint32_t id, const void* data) {
@@ -237,6 +146,56 @@ void call_back(uint32_t domain, uint32_t id, const void* data) {
     if (!callbacks.contains({domain, id})) return;
   }
   callback(callback_user, domain, id, data);
+}
+
+// The fake driver's device, where that is in the process.
+
+uint64_t now() {
+  if (clock_now != nullptr) return clock_now();
+  return static_cast<uint64_t>(
+      std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+/// An activity record of the call, and before it, as CUPTI's header has it,
+/// one of the external id: no record of the call, none of the id.
+void trace_call(const char* name, bool is_runtime, uint32_t correlation,
+                uint64_t start) {
+  const KnownCall* known = find_call(name, is_runtime);
+  if (known == nullptr) return;
+  Activity call;
+  call.kind =
+      is_runtime ? reprise::fake::kRuntimeCall : reprise::fake::kDriverCall;
+  call.callback = known->id;
+  call.correlation = correlation;
+  call.thread = static_cast<uint32_t>(::syscall(SYS_gettid));
+  call.start = start;
+  call.end = now();
+  {
+    const std::lock_guard lock(mutex);
+    if (!is_enabled(call)) return;
+  }
+  put_external(correlation);
+  put(call, /*of_device=*/false);
+}
+
+void trace_device(const Activity* activity) {
+  put(*activity, /*of_device=*/true);
+}
+
+/// As the real one does by the driver's private tables.
+void attach_to_driver() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return;
+  using Trace = void(const reprise::fake::Tracer*);
+  auto* trace = reinterpret_cast<Trace*>(::dlsym(driver, "fake_cuda_trace"));
+  static constexpr reprise::fake::Tracer kTracer = {
+      .now = now,
+      .call = trace_call,
+      .host = fake_cupti_put,
+      .device = trace_device,
+      .graph_node = fake_cupti_graph_node,
+      .context = fake_cupti_context};
+  if (trace != nullptr) trace(&kTracer);
 }
 
 void* handle(uint64_t number) { return reinterpret_cast<void*>(number << 8); }
@@ -249,27 +208,11 @@ uint64_t number_of(void* handle) {
 extern "C" {
 
 void fake_cupti_put(const Activity* activity) {
-  std::unique_lock lock(mutex);
-  if (complete_buffer == nullptr || !is_enabled(*activity)) return;
-  const std::vector<uint8_t> bytes = raw_record(*activity);
-  if (!make_room(bytes.size(), &lock)) {
-    ++dropped;
-    return;
-  }
-  std::memcpy(thread_buffer->bytes + thread_buffer->used, bytes.data(),
-              bytes.size());
-  thread_buffer->used += bytes.size();
+  put(*activity, /*of_device=*/false);
 }
 
 void fake_cupti_launch(const Activity* kernel) {
-  if (!external_ids.empty()) {
-    Activity external;
-    external.kind = 39;
-    external.type = 3;
-    external.external = external_ids.back();
-    external.correlation = kernel->correlation;
-    fake_cupti_put(&external);
-  }
+  put_external(kernel->correlation);
   fake_cupti_put(kernel);
 }
 
@@ -313,7 +256,7 @@ uint32_t fake_cupti_misuses() { return misuses.load(); }
 // What the library finds by dlsym. Results: 0, or CUptiResult.
 
 int cuptiGetVersion(uint32_t* version) {
-  *version = kVersion;
+  *version = kCuptiVersion;
   return 0;
 }
 
@@ -330,6 +273,7 @@ int cuptiSubscribe(void** subscriber, Callback function, void* user) {
   callback = function;
   callback_user = user;
   *subscriber = &callback;
+  attach_to_driver();
   return 0;
 }
 
@@ -360,22 +304,8 @@ int cuptiEnableCallback(uint32_t enable, void* subscriber, uint32_t domain,
 }
 
 int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name) {
-  struct Name {
-    uint32_t domain, id;
-    const char* text;
-  };
-  constexpr Name kNames[] = {{2, 211, "cudaLaunchKernel_v7000"},
-                             {2, 214, "cudaLaunchKernel_ptsz_v7000"},
-                             {2, 41, "cudaMemcpyAsync_v3020"},
-                             {2, 51, "cudaMemsetAsync_v3020"},
-                             {2, 135, "cudaEventRecord_v3020"},
-                             {2, 147, "cudaStreamWaitEvent_v3020"},
-                             {2, 131, "cudaStreamSynchronize_v3020"},
-                             {2, 311, "cudaGraphLaunch_v10000"},
-                             {1, 307, "cuLaunchKernel"},
-                             {1, 281, "cuMemcpyDtoDAsync_v2"}};
-  for (const Name& known : kNames) {
-    if (known.domain != domain || known.id != id) continue;
+  for (const KnownCall& known : kKnownCalls) {
+    if ((known.is_runtime ? 2 : 1) != domain || known.id != id) continue;
     *name = known.text;
     return 0;
   }
@@ -427,8 +357,8 @@ int cuptiActivityRegisterCallbacks(RequestBuffer request,
 
 int cuptiActivityRegisterTimestampCallback(uint64_t (*clock)()) {
   if (std::getenv("FAKE_CUPTI_NO_CLOCK") != nullptr) return 27;
-  expect(!has_clock && clock() > 0);
-  has_clock = true;
+  expect(clock_now == nullptr && clock() > 0);
+  clock_now = clock;
   return 0;
 }
 
@@ -444,7 +374,7 @@ int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, void** record) {
   } else {
     uint32_t kind = 0;
     std::memcpy(&kind, next, sizeof kind);
-    next += size_of(kind);
+    next += record_size(kind);
   }
   if (next >= buffer + valid) return 12;  // CUPTI_ERROR_MAX_LIMIT_REACHED.
   *record = next;

@@ -8,6 +8,31 @@
 
 namespace reprise::fake {
 
+// Of CUpti_ActivityKind, CUpti_ActivityMemcpyKind and
+// CUpti_ActivitySynchronizationType, as far as the fakes name them.
+enum Kind : uint32_t {
+  kCopy = 1,
+  kMemset = 2,
+  kDriverCall = 4,
+  kRuntimeCall = 5,
+  kKernel = 10,
+  kEvent = 36,
+  kSynchronization = 38,
+  kExternal = 39,
+};
+enum CopyKind : uint32_t {
+  kHostToDevice = 1,
+  kDeviceToHost = 2,
+  kDeviceToDevice = 8,
+};
+enum WaitKind : uint32_t {
+  kEventWait = 1,
+  kStreamWaitsEvent = 2,
+  kStreamWait = 3,
+  kContextWait = 4,
+};
+inline constexpr uint32_t kNoId = 0xffffffffU;  ///< Of a stream, an event.
+
 /// One activity record in no version's layout.
 struct Activity {
   uint32_t kind = 0;  ///< CUpti_ActivityKind.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace fake {
 namespace {
@@ -17,6 +18,9 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAlignment = 256;
 /// NaN in every floating-point type, -1 in every integer.
 constexpr int kPoison = 0xFF;
+/// What tools see a graph's other branches run on: their streams' numbers under
+/// capture, and this.
+constexpr uint32_t kGraphStreams = 1000;
 /// For another rank, before it counts as a deadlock.
 constexpr std::chrono::seconds kLongestWait(20);
 
@@ -58,8 +62,12 @@ std::set<size_t> closure(const Graph& graph, const std::set<size_t>& nodes) {
 
 }  // namespace
 
-Running::Running(std::shared_ptr<const Graph> launched)
-    : graph(std::move(launched)), after(graph->nodes.size()) {
+Running::Running(std::shared_ptr<const Graph> launched, uint32_t of_call,
+                 uint32_t on_stream)
+    : graph(std::move(launched)),
+      correlation(of_call),
+      stream(on_stream),
+      after(graph->nodes.size()) {
   for (size_t i = 0; i < graph->nodes.size(); ++i) {
     const std::set<size_t>& before = graph->nodes[i].dependencies;
     unmet.push_back(before.size());
@@ -152,14 +160,17 @@ bool Device::remove(void* handle, const std::string& kind) {
   return true;
 }
 
+// CUPTI's numbers: 7 for the default stream, 13 and more for others.
 void Device::make_stream(void* handle) {
   streams_[handle] = std::make_unique<Stream>();
+  streams_[handle]->number = handle == nullptr ? 7 : 13 + streams_made_++;
   order_.push_back(streams_[handle].get());
   shuffle();
 }
 
 void Device::make_event(void* handle) {
   events_[handle] = std::make_shared<EventState>();
+  events_[handle]->number = ++events_made_;
 }
 
 // The default stream is one like the others, made when first used.
@@ -175,16 +186,24 @@ std::shared_ptr<EventState> Device::event(CUevent handle) {
   return is_live(handle, "event") ? events_[handle] : nullptr;
 }
 
-void Device::enqueue(Stream& stream, Work work, Ready ready) {
+void Device::enqueue(Stream& stream, Activity activity, Work work,
+                     Ready ready) {
+  activity.stream = stream.number;
   if (stream.capture) {
     Graph& graph = *stream.capture;
-    graph.nodes.push_back({std::move(work), std::move(ready), stream.tail});
+    graph.nodes.push_back({.work = std::move(work),
+                           .ready = std::move(ready),
+                           .dependencies = stream.tail,
+                           .activity = activity,
+                           .id = ++nodes_made_});
     stream.tail = {graph.nodes.size() - 1};
+    if (tracer != nullptr) tracer->graph_node(nodes_made_, 0);
     return;
   }
   Operation operation;
   operation.work = std::move(work);
   operation.ready = std::move(ready);
+  operation.activity = activity;
   stream.queue.push_back(std::move(operation));
 }
 
@@ -195,6 +214,7 @@ void Device::record(Stream& stream, const std::shared_ptr<EventState>& event) {
     return;
   }
   event->graph = nullptr;
+  event->sync_id = ++recordings;
   Operation operation;
   operation.records = event;
   operation.generation = ++event->recorded;
@@ -221,10 +241,26 @@ CUresult Device::wait(Stream& stream,
   return CUDA_SUCCESS;
 }
 
-void Device::launch(Stream& stream, const std::shared_ptr<const Graph>& graph) {
+void Device::launch(Stream& stream, const std::shared_ptr<const Graph>& graph,
+                    uint32_t correlation) {
   Operation operation;
-  operation.launch = std::make_shared<Running>(graph);
+  operation.launch =
+      std::make_shared<Running>(graph, correlation, stream.number);
   stream.queue.push_back(std::move(operation));
+}
+
+// Tools hear of its nodes twice: that they are made, and of which they are
+// clones. Source: the sample cuda_graphs_trace of CUPTI, which leaves out the
+// former.
+std::shared_ptr<const Graph> Device::instantiate(const Graph& graph) {
+  auto made = std::make_shared<Graph>(graph);
+  for (Node& node : made->nodes) {
+    const uint64_t original = std::exchange(node.id, ++nodes_made_);
+    if (tracer == nullptr) continue;
+    tracer->graph_node(node.id, 0);
+    tracer->graph_node(node.id, original);
+  }
+  return made;
 }
 
 CUresult Device::end_capture(Stream& origin, std::shared_ptr<Graph>* graph) {
@@ -286,9 +322,17 @@ void Device::run_one(Stream& stream) {
     head.records->time_ns = clock_ns_;
   } else if (head.work) {
     const Work work = std::move(head.work);
-    run(work);
+    perform(work, head.activity);
   }
   stream.queue.pop_front();
+}
+
+void Device::perform(const Work& work, Activity activity) {
+  if (tracer == nullptr || activity.kind == 0) return run(work);
+  activity.start = tracer->now();
+  run(work);
+  activity.end = tracer->now();
+  tracer->device(&activity);
 }
 
 void Device::run_node(Running& running) {
@@ -296,10 +340,15 @@ void Device::run_node(Running& running) {
   if (ready.empty()) return;
   size_t chosen = newest_first_ ? ready.back() : ready.front();
   if (random() % 4 == 0) chosen = ready[random() % ready.size()];
-  run(running.graph->nodes[chosen].work);
+  const Node& node = running.graph->nodes[chosen];
+  Activity activity = node.activity;
+  activity.correlation = running.correlation;
+  activity.graph_node = node.id;
+  if (activity.stream != running.stream) activity.stream += kGraphStreams;
+  perform(node.work, activity);
   running.open.erase(chosen);
-  for (const size_t node : running.after[chosen]) {
-    if (--running.unmet[node] == 0) running.open.insert(node);
+  for (const size_t next : running.after[chosen]) {
+    if (--running.unmet[next] == 0) running.open.insert(next);
   }
 }
 

@@ -17,7 +17,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/profiler/inject/fake_tracer.h"
+
 namespace fake {
+
+using reprise::fake::Activity;
+using reprise::fake::Tracer;
 
 using Work = std::function<void()>;
 using Ready = std::function<bool()>;
@@ -26,6 +31,8 @@ struct Node {
   Work work;
   Ready ready;  ///< Empty: at once.
   std::set<size_t> dependencies;
+  Activity activity;
+  uint64_t id = 0;  ///< Tools know it by.
 };
 
 struct Graph {
@@ -37,6 +44,8 @@ struct Graph {
 };
 
 struct EventState {
+  uint32_t number = 0;           ///< Tools know it by.
+  uint64_t sync_id = 0;          ///< The latest recording, for tools.
   uint64_t recorded = 0;         ///< Times recorded so far.
   uint64_t completed = 0;        ///< The latest recording that was reached.
   int64_t time_ns = 0;           ///< When.
@@ -46,8 +55,11 @@ struct EventState {
 
 /// A launched graph, partly run.
 struct Running {
-  explicit Running(std::shared_ptr<const Graph> launched);
+  Running(std::shared_ptr<const Graph> launched, uint32_t of_call,
+          uint32_t on_stream);
   std::shared_ptr<const Graph> graph;
+  uint32_t correlation = 0;   ///< Of its launch,
+  uint32_t stream = 0;        ///< and the stream's number.
   std::vector<size_t> unmet;  ///< `[node]` dependencies not yet run.
   std::set<size_t> open;      ///< Nodes without any, not yet run.
   std::vector<std::vector<size_t>> after;  ///< `[node]` who depends on it.
@@ -60,9 +72,11 @@ struct Operation {
   std::shared_ptr<EventState> waits;    ///< waits for it; or
   std::shared_ptr<Running> launch;      ///< runs all nodes.
   uint64_t generation = 0;
+  Activity activity;
 };
 
 struct Stream {
+  uint32_t number = 0;  ///< Tools know it by.
   std::deque<Operation> queue;
   std::shared_ptr<Graph> capture;  ///< Set while captured.
   bool is_origin = false;
@@ -99,11 +113,15 @@ class Device {
   void make_stream(void* handle);
   void make_event(void* handle);
 
-  /// Appends work, or a node where the stream is captured.
-  void enqueue(Stream& stream, Work work, Ready ready = {});
+  /// Appends work, or a node where the stream is captured. `activity`: what
+  /// tools see of it, but for its stream and its times; nothing if of kind 0.
+  void enqueue(Stream& stream, Activity activity, Work work, Ready ready = {});
   void record(Stream& stream, const std::shared_ptr<EventState>& event);
   CUresult wait(Stream& stream, const std::shared_ptr<EventState>& event);
-  void launch(Stream& stream, const std::shared_ptr<const Graph>& graph);
+  void launch(Stream& stream, const std::shared_ptr<const Graph>& graph,
+              uint32_t correlation);
+  /// A copy of the graph with nodes of its own.
+  std::shared_ptr<const Graph> instantiate(const Graph& graph);
   CUresult end_capture(Stream& origin, std::shared_ptr<Graph>* graph);
   /// Of the calling thread (CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).
   void invalidate_captures();
@@ -116,6 +134,8 @@ class Device {
   /// Runs at most `count` operations.
   void run_some(uint64_t count);
   bool is_idle() const;
+  /// Does work now, and shows it to a tool.
+  void perform(const Work& work, Activity activity);
 
   void report(const std::string& line);
   int live_objects() const;
@@ -129,6 +149,9 @@ class Device {
   std::map<void*, std::shared_ptr<const Graph>> executables;
   std::map<void*, void*> modules;  ///< Handle -> library, or null.
   int retained_contexts = 0;
+  const Tracer* tracer = nullptr;  ///< Null: no tool watches.
+  uint32_t correlations = 0;       ///< Calls so far.
+  uint64_t recordings = 0;         ///< Of events so far.
 
  private:
   bool advance();
@@ -146,6 +169,8 @@ class Device {
   std::vector<Stream*> order_;  ///< Preference among streams, reshuffled.
   int64_t clock_ns_ = 0;        ///< One microsecond for each operation.
   bool newest_first_ = false;   ///< Preference among nodes of a graph.
+  uint32_t streams_made_ = 0, events_made_ = 0;
+  uint64_t nodes_made_ = 0;
 };
 
 }  // namespace fake

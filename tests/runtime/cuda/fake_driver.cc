@@ -1,12 +1,14 @@
 // The functions of cuda.h that Reprise calls, over fake_device.h.
 #include "tests/runtime/cuda/fake_driver.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tests/runtime/cuda/fake_device.h"
 #include "tests/runtime/cuda/fake_entry.h"
@@ -25,6 +27,59 @@ int number_of(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
+thread_local const char* next_kernel = nullptr;
+
+/// A kernel that a library launches, by the runtime.
+CUresult enqueue_kernel(CUstream stream, fake::Work work, fake::Ready ready) {
+  const char* name = std::exchange(next_kernel, nullptr);
+  const Lock lock(Device::get().mutex);
+  const fake::TracedCall runtime("cudaLaunchKernelExC", /*is_runtime=*/true);
+  const fake::TracedCall call("cuLaunchKernelEx");
+  const CUresult entered = enter_current("fake_cuda_enqueue");
+  if (entered != CUDA_SUCCESS) return entered;
+  fake::Stream* queue = Device::get().stream(stream);
+  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  fake::Activity kernel = call.activity(reprise::fake::kKernel);
+  kernel.name = name == nullptr ? "kernel_of_a_library" : name;
+  Device::get().enqueue(*queue, kernel, std::move(work), std::move(ready));
+  return CUDA_SUCCESS;
+}
+
+// Of a driver's call that waits.
+CUresult run_until(const std::function<bool()>& done) {
+  Device& device = Device::get();
+  return device.run_until(done) ? device.sticky : CUDA_ERROR_LAUNCH_TIMEOUT;
+}
+
+/// The queue of a stream that may be waited for: of one that is captured may
+/// not.
+CUresult find_to_wait(const char* name, CUstream stream,
+                      const fake::Stream** queue) {
+  *queue = Device::get().stream(stream);
+  if (*queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (!(*queue)->capture) return CUDA_SUCCESS;
+  enter_uncaptured(name);
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/// An event that may be waited for.
+CUresult find_to_wait(CUevent event, std::shared_ptr<fake::EventState>* state) {
+  *state = Device::get().event(event);
+  if (!*state) return CUDA_ERROR_INVALID_HANDLE;
+  return (*state)->graph ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
+
+// Once in a process; its failure is nobody's.
+void load_tool() {
+  const char* path = std::getenv("CUDA_INJECTION64_PATH");
+  void* tool = path == nullptr ? nullptr : ::dlopen(path, RTLD_NOW);
+  if (tool == nullptr) return;
+  using Initialize = int();
+  auto* initialize =
+      reinterpret_cast<Initialize*>(::dlsym(tool, "InitializeInjection"));
+  if (initialize != nullptr) initialize();
+}
+
 }  // namespace
 
 extern "C" {
@@ -34,27 +89,26 @@ void fake_cuda_seed(uint64_t seed) {
   Device::get().random.seed(seed);
 }
 
+void fake_cuda_trace(const reprise::fake::Tracer* tracer) {
+  const Lock lock(Device::get().mutex);
+  Device::get().tracer = tracer;
+}
+
+void fake_cuda_name_kernel(const char* name) { next_kernel = name; }
+
 CUresult fake_cuda_enqueue(CUstream stream, void (*run)(void*), void* data,
                            void (*destroy)(void*)) {
   const std::shared_ptr<void> kept(data, destroy);
-  ENTER(enter_current, "fake_cuda_enqueue");
-  fake::Stream* queue = device.stream(stream);
-  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  device.enqueue(*queue, [run, kept] { run(kept.get()); });
-  return CUDA_SUCCESS;
+  return enqueue_kernel(stream, [run, kept] { run(kept.get()); }, {});
 }
 
 CUresult fake_cuda_enqueue_when(CUstream stream, int (*ready)(void*),
                                 void (*run)(void*), void* data,
                                 void (*destroy)(void*)) {
   const std::shared_ptr<void> kept(data, destroy);
-  ENTER(enter_current, "fake_cuda_enqueue");
-  fake::Stream* queue = device.stream(stream);
-  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  device.enqueue(
-      *queue, [run, kept] { run(kept.get()); },
+  return enqueue_kernel(
+      stream, [run, kept] { run(kept.get()); },
       [ready, kept] { return ready(kept.get()) != 0; });
-  return CUDA_SUCCESS;
 }
 
 int fake_cuda_is_device_memory(uint64_t address, uint64_t bytes) {
@@ -94,6 +148,8 @@ void fake_cuda_fail(const char* function, uint64_t after, CUresult result) {
 // Process and devices.
 
 CUresult CUDAAPI cuInit(unsigned) {
+  static std::once_flag once;
+  std::call_once(once, load_tool);
   ENTER(enter, "cuInit");
   device.random.seed(static_cast<uint64_t>(number_of("FAKE_CUDA_SEED", 0)));
   return CUDA_SUCCESS;
@@ -150,7 +206,9 @@ CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice which) {
   ENTER(enter, "cuDevicePrimaryCtxRetain");
-  ++device.retained_contexts;
+  const auto number = static_cast<uint32_t>(which);
+  if (++device.retained_contexts == 1 && device.tracer != nullptr)
+    device.tracer->context(number + 1, number);
   *context = reinterpret_cast<CUcontext>(static_cast<uint64_t>(which) + 1);
   return CUDA_SUCCESS;
 }
@@ -168,9 +226,9 @@ CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
 
 CUresult CUDAAPI cuCtxSynchronize() {
   ENTER(enter_uncaptured, "cuCtxSynchronize");
-  return device.run_until([&] { return device.is_idle(); })
-             ? device.sticky
-             : CUDA_ERROR_LAUNCH_TIMEOUT;
+  const CUresult done = run_until([&] { return device.is_idle(); });
+  call.waited(reprise::fake::kContextWait, nullptr, nullptr);
+  return done;
 }
 
 CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* least, int* greatest) {
@@ -222,10 +280,12 @@ CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes) {
   if (!device.covers(to, bytes, true, "cuMemcpyHtoD")) return device.sticky;
   const auto* first = static_cast<const char*>(from);
   const std::string read(first, first + bytes);
-  device.enqueue(*device.stream(nullptr), [=] {
-    if (Device::get().covers(to, bytes, true, "cuMemcpyHtoD"))
-      std::memcpy(reinterpret_cast<void*>(to), read.data(), bytes);
-  });
+  device.enqueue(*device.stream(nullptr),
+                 call.copy(reprise::fake::kHostToDevice, bytes), [=] {
+                   if (Device::get().covers(to, bytes, true, "cuMemcpyHtoD"))
+                     std::memcpy(reinterpret_cast<void*>(to), read.data(),
+                                 bytes);
+                 });
   return CUDA_SUCCESS;
 }
 
@@ -236,7 +296,11 @@ CUresult CUDAAPI cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes) {
   if (!device.run_until([&] { return queue->queue.empty(); }))
     return CUDA_ERROR_LAUNCH_TIMEOUT;
   if (!device.covers(from, bytes, true, "cuMemcpyDtoH")) return device.sticky;
-  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  fake::Activity activity = call.copy(reprise::fake::kDeviceToHost, bytes);
+  activity.stream = queue->number;
+  device.perform(
+      [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); },
+      activity);
   return CUDA_SUCCESS;
 }
 
@@ -252,7 +316,10 @@ static CUresult copy(const char* name, uint64_t to, bool to_device,
            Device::get().covers(from, bytes, from_device, name);
   };
   if (!valid()) return device.sticky;
-  device.enqueue(*queue, [=] {
+  const uint32_t direction = !to_device    ? reprise::fake::kDeviceToHost
+                             : from_device ? reprise::fake::kDeviceToDevice
+                                           : reprise::fake::kHostToDevice;
+  device.enqueue(*queue, call.copy(direction, bytes), [=] {
     if (valid()) {
       std::memmove(reinterpret_cast<void*>(to),
                    reinterpret_cast<const void*>(from), bytes);
@@ -284,7 +351,9 @@ CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value,
   fake::Stream* queue = device.stream(stream);
   if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!device.covers(to, bytes, true, "cuMemsetD8Async")) return device.sticky;
-  device.enqueue(*queue, [=] {
+  fake::Activity activity = call.activity(reprise::fake::kMemset);
+  activity.bytes = bytes;
+  device.enqueue(*queue, activity, [=] {
     if (Device::get().covers(to, bytes, true, "cuMemsetD8Async"))
       std::memset(reinterpret_cast<void*>(to), value, bytes);
   });
@@ -309,28 +378,26 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream) {
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream stream) {
   ENTER(enter_current, "cuStreamSynchronize");
-  const fake::Stream* queue = device.stream(stream);
-  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (queue->capture) {
-    enter_uncaptured("cuStreamSynchronize");
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  return device.run_until([&] { return queue->queue.empty(); })
-             ? device.sticky
-             : CUDA_ERROR_LAUNCH_TIMEOUT;
+  const fake::Stream* queue = nullptr;
+  const CUresult found = find_to_wait("cuStreamSynchronize", stream, &queue);
+  if (found != CUDA_SUCCESS) return found;
+  const CUresult done = run_until([&] { return queue->queue.empty(); });
+  call.waited(reprise::fake::kStreamWait, queue, nullptr);
+  return done;
 }
 
+// Tools hear of what has ended, unless they ask for more (CUPTI's
+// cuptiActivityEnableAllSyncRecords).
 CUresult CUDAAPI cuStreamQuery(CUstream stream) {
   ENTER(enter_current, "cuStreamQuery");
-  const fake::Stream* queue = device.stream(stream);
-  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (queue->capture) {
-    enter_uncaptured("cuStreamQuery");
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  const fake::Stream* queue = nullptr;
+  const CUresult found = find_to_wait("cuStreamQuery", stream, &queue);
+  if (found != CUDA_SUCCESS) return found;
   device.run_some(device.random() % 8);
   if (device.sticky != CUDA_SUCCESS) return device.sticky;
-  return queue->queue.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (!queue->queue.empty()) return CUDA_ERROR_NOT_READY;
+  call.waited(reprise::fake::kStreamWait, queue, nullptr);
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
@@ -338,6 +405,8 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   fake::Stream* queue = device.stream(stream);
   const auto state = device.event(event);
   if (queue == nullptr || !state) return CUDA_ERROR_INVALID_HANDLE;
+  const bool runs = !queue->capture && !state->graph;
+  if (runs) call.waited(reprise::fake::kStreamWaitsEvent, queue, state.get());
   return device.wait(*queue, state);
 }
 
@@ -361,28 +430,31 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
   const auto state = device.event(event);
   if (queue == nullptr || !state) return CUDA_ERROR_INVALID_HANDLE;
   device.record(*queue, state);
+  if (!queue->capture) call.recorded(*state, *queue);
   return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent event) {
   ENTER(enter_current, "cuEventQuery");
-  const auto state = device.event(event);
-  if (!state) return CUDA_ERROR_INVALID_HANDLE;
-  if (state->graph) return CUDA_ERROR_CAPTURED_EVENT;
+  std::shared_ptr<fake::EventState> state;
+  const CUresult found = find_to_wait(event, &state);
+  if (found != CUDA_SUCCESS) return found;
   device.run_some(device.random() % 8);
   if (device.sticky != CUDA_SUCCESS) return device.sticky;
-  return state->completed >= state->recorded ? CUDA_SUCCESS
-                                             : CUDA_ERROR_NOT_READY;
+  if (state->completed < state->recorded) return CUDA_ERROR_NOT_READY;
+  call.waited(reprise::fake::kEventWait, nullptr, state.get());
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event) {
   ENTER(enter_current, "cuEventSynchronize");
-  const auto state = device.event(event);
-  if (!state) return CUDA_ERROR_INVALID_HANDLE;
-  if (state->graph) return CUDA_ERROR_CAPTURED_EVENT;
-  return device.run_until([&] { return state->completed >= state->recorded; })
-             ? device.sticky
-             : CUDA_ERROR_LAUNCH_TIMEOUT;
+  std::shared_ptr<fake::EventState> state;
+  const CUresult found = find_to_wait(event, &state);
+  if (found != CUDA_SUCCESS) return found;
+  const CUresult done =
+      run_until([&] { return state->completed >= state->recorded; });
+  call.waited(reprise::fake::kEventWait, nullptr, state.get());
+  return done;
 }
 
 CUresult CUDAAPI cuEventElapsedTime(float* milliseconds, CUevent start,

@@ -3,6 +3,9 @@
 // seed. An event edge that is missing then gives a wrong answer. These are its
 // controls; the driver's own functions are those of cuda.h.
 //
+// As the real driver does, cuInit brings in the tool that CUDA_INJECTION64_PATH
+// names; over the fake CUPTI that tool then sees this device's work.
+//
 // Environment: FAKE_CUDA_SEED, FAKE_CUDA_DEVICES (1), FAKE_CUDA_STRICT=1: a
 // process that leaks an object or misuses one ends with status 99 and says so.
 #pragma once
@@ -11,7 +14,15 @@
 
 #include <cstdint>
 
+#include "tests/profiler/inject/fake_tracer.h"
+
 extern "C" {
+
+/// Shows every call and all work from now on to a tool.
+void fake_cuda_trace(const reprise::fake::Tracer* tracer);
+/// Names the next kernel that this thread enqueues by one of the two functions
+/// below. `name` must stay.
+void fake_cuda_name_kernel(const char* name);
 
 /// Chooses the interleaving of all that is enqueued from now on.
 void fake_cuda_seed(uint64_t seed);

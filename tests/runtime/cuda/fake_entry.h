@@ -15,6 +15,79 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 /// A context is its device's number + 1.
 inline thread_local uint64_t current_context = 0;
 
+/// A call as a tool sees it, with a record when it returns. One within another,
+/// as the driver's within the runtime's, has the same correlation.
+class TracedCall {
+ public:
+  explicit TracedCall(const char* name, bool is_runtime = false)
+      : name_(name), is_runtime_(is_runtime), outer_(innermost_) {
+    Device& device = Device::get();
+    correlation_ =
+        outer_ == nullptr ? ++device.correlations : outer_->correlation_;
+    if (device.tracer != nullptr) start_ = device.tracer->now();
+    innermost_ = this;
+  }
+  ~TracedCall() {
+    innermost_ = outer_;
+    const Tracer* tracer = Device::get().tracer;
+    if (tracer != nullptr)
+      tracer->call(name_, is_runtime_, correlation_, start_);
+  }
+  TracedCall(const TracedCall&) = delete;
+  TracedCall& operator=(const TracedCall&) = delete;
+
+  uint32_t correlation() const { return correlation_; }
+
+  /// What the call does, but for its stream and its end.
+  Activity activity(uint32_t kind) const {
+    Activity made;
+    made.kind = kind;
+    made.context = static_cast<uint32_t>(current_context);
+    made.device = made.context - 1;
+    made.correlation = correlation_;
+    made.start = start_;
+    return made;
+  }
+  Activity copy(uint32_t direction, uint64_t bytes) const {
+    Activity made = activity(reprise::fake::kCopy);
+    made.type = direction;
+    made.bytes = bytes;
+    return made;
+  }
+
+  /// The call has waited, or made a stream wait; null for what it did not wait
+  /// for.
+  void waited(uint32_t how, const Stream* stream,
+              const EventState* event) const {
+    const Tracer* tracer = Device::get().tracer;
+    if (tracer == nullptr) return;
+    Activity wait = activity(reprise::fake::kSynchronization);
+    wait.type = how;
+    wait.stream = stream == nullptr ? reprise::fake::kNoId : stream->number;
+    wait.event = event == nullptr ? reprise::fake::kNoId : event->number;
+    wait.sync_id = event == nullptr ? reprise::fake::kNoId : event->sync_id;
+    wait.end = tracer->now();
+    tracer->host(&wait);
+  }
+  void recorded(const EventState& event, const Stream& stream) const {
+    const Tracer* tracer = Device::get().tracer;
+    if (tracer == nullptr) return;
+    Activity record = activity(reprise::fake::kEvent);
+    record.stream = stream.number;
+    record.event = event.number;
+    record.sync_id = event.sync_id;
+    tracer->host(&record);
+  }
+
+ private:
+  static inline thread_local const TracedCall* innermost_ = nullptr;
+  const char* name_;
+  bool is_runtime_;
+  const TracedCall* outer_;
+  uint32_t correlation_ = 0;
+  uint64_t start_ = 0;
+};
+
 // Counts the call and says how it must fail, if it must.
 inline CUresult enter(const char* name) {
   fake::Device& device = fake::Device::get();
@@ -47,10 +120,12 @@ inline CUresult enter_uncaptured(const char* name) {
 
 }  // namespace fake
 
-// Takes the lock, names it `device`, and returns where the call must fail.
+// Takes the lock, names the device `device` and the call `call`, and returns
+// where that must fail.
 #define ENTER(how, name)                                           \
   const fake::Lock lock(fake::Device::get().mutex);                \
-  fake::Device& device = fake::Device::get();                      \
+  [[maybe_unused]] fake::Device& device = fake::Device::get();     \
+  [[maybe_unused]] const fake::TracedCall call(name);              \
   if (const CUresult entered = how(name); entered != CUDA_SUCCESS) \
     return entered;                                                \
-  static_cast<void>(device)
+  static_cast<void>(0)

@@ -29,6 +29,7 @@ struct Function {
   /// Of a printed launch as host code: addresses and blocks of the grid.
   void (*twin)(void* const*, unsigned) = nullptr;
   const int* twin_parameters = nullptr;
+  std::string name;
 };
 
 std::map<std::pair<void*, std::string>, std::unique_ptr<Function>>&
@@ -88,6 +89,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction* function, CUmodule module,
   if (!device.is_live(module, "module")) return CUDA_ERROR_INVALID_HANDLE;
   auto made = std::make_unique<Function>();
   made->module = module;
+  made->name = name;
   if (void* library = device.modules[module]) {
     void* symbol = ::dlsym(library, name);
     const void* count =
@@ -135,7 +137,11 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,
   std::vector<void*> arguments(count);
   for (size_t i = 0; i < count; ++i)
     std::memcpy(&arguments[i], parameters[i], sizeof arguments[i]);
-  device.enqueue(*queue, [=] {
+  fake::Activity activity = call.activity(reprise::fake::kKernel);
+  activity.name = kernel->name.c_str();
+  activity.grid = static_cast<int32_t>(grid_x);
+  activity.block = static_cast<int32_t>(block_x);
+  device.enqueue(*queue, activity, [=] {
     if (!Device::get().is_live(kernel->module, "module")) return;
     if (kernel->twin != nullptr)
       kernel->twin(arguments.data(), grid_x);
@@ -186,8 +192,7 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* executable,
   ENTER(enter_uncaptured, "cuGraphInstantiate");
   if (!device.is_live(graph, "graph")) return CUDA_ERROR_INVALID_HANDLE;
   void* handle = device.add("graph executable");
-  device.executables[handle] =
-      std::make_shared<const fake::Graph>(*device.graphs[graph]);
+  device.executables[handle] = device.instantiate(*device.graphs[graph]);
   *executable = static_cast<CUgraphExec>(handle);
   return CUDA_SUCCESS;
 }
@@ -204,7 +209,7 @@ CUresult CUDAAPI cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   fake::Stream* queue = device.stream(stream);
   if (queue == nullptr || !device.is_live(executable, "graph executable"))
     return CUDA_ERROR_INVALID_HANDLE;
-  device.launch(*queue, device.executables[executable]);
+  device.launch(*queue, device.executables[executable], call.correlation());
   return CUDA_SUCCESS;
 }
 
