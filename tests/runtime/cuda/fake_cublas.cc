@@ -301,6 +301,7 @@ cublasStatus_t cublasLtMatmul(
   product->a = address(a);
   product->b = address(b);
   product->out = address(out);
+  fake_cuda_name_kernel("matrix_product");
   const CUresult enqueued = fake_cuda_enqueue(
       reinterpret_cast<CUstream>(stream), multiply, product.release(),
       [](void* data) { delete static_cast<Product*>(data); });  // NOLINT
