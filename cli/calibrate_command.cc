@@ -76,15 +76,11 @@ class CalibrateCommand : public Command {
         measurements_of(*solo, run->schedule);
     if (!measurements) return pass(measurements.error());
     if (both) {
-      const Result<std::vector<Measurement>> contention = measure_contention(
-          *trace, *program, *run, *measurements, steps_of_run());
-      if (!contention) return pass(contention.error());
-      measurements->insert(measurements->end(), contention->begin(),
-                           contention->end());
-      const Result<std::vector<Measurement>> sizes =
-          measure_large_transfers(*trace, *program, steps_of_run());
-      if (!sizes) return pass(sizes.error());
-      measurements->insert(measurements->end(), sizes->begin(), sizes->end());
+      const Result<std::vector<Measurement>> link =
+          measure_link(*trace, *program, *run, *measurements, steps_of_run(),
+                       steps_of_run());
+      if (!link) return pass(link.error());
+      measurements->insert(measurements->end(), link->begin(), link->end());
     }
     const Status kept = keep(trace, *solo, *measurements);
     if (!kept) return pass(kept.error());

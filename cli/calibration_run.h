@@ -25,17 +25,15 @@ Result<Trace> run_recorded(const LoweredProgram& program, bool solo,
 /// plan may never do; units then also find caches as other plans leave them.
 Result<LoweredProgram> overlapped_program(const LoweredProgram& program);
 
-/// Measures the slow-downs from a run of `overlapped`, against what `trace`
-/// recorded of `program` and `solo`, a solo run of `overlapped`.
-Result<std::vector<Measurement>> measure_contention(
+/// Measures the link of `program` as `trace` recorded it: what buckets larger
+/// than its collectives cost, and how compute and communication slow each other
+/// down, from a run with buckets after the compute and one with them beside it.
+/// On a link with burst credit, which says more about small transfers than
+/// their size does, and where the program has buckets: slow-downs only, from a
+/// run of `overlapped`. `solo` is measured from a solo run of `overlapped`.
+Result<std::vector<Measurement>> measure_link(
     const Trace& trace, const LoweredProgram& program,
     const LoweredProgram& overlapped, const std::vector<Measurement>& solo,
-    const CalibrationSteps& steps);
-
-/// Measures what buckets larger than the collectives of `program` cost, which
-/// `trace` recorded, from a run of its own. Nothing when `program` has buckets.
-Result<std::vector<Measurement>> measure_large_transfers(
-    const Trace& trace, const LoweredProgram& program,
-    const CalibrationSteps& steps);
+    const CalibrationSteps& apart, const CalibrationSteps& beside);
 
 }  // namespace reprise

@@ -256,14 +256,11 @@ class OptimizeCommand : public Command {
     const auto solo = solo_run(*overlapped);
     if (!solo) return pass(solo.error());
     keep(*solo);
-    const auto contention = measure_contention(
-        trace_, program_, *overlapped, *solo, steps_within(kOverlappedRun));
-    if (!contention) return pass(contention.error());
-    keep(*contention);
-    const auto sizes =
-        measure_large_transfers(trace_, program_, steps_within(kSizesRun));
-    if (!sizes) return pass(sizes.error());
-    keep(*sizes);
+    const auto link =
+        measure_link(trace_, program_, *overlapped, *solo,
+                     steps_within(kApartRun), steps_within(kOverlappedRun));
+    if (!link) return pass(link.error());
+    keep(*link);
     return {};
   }
 
@@ -390,7 +387,7 @@ class OptimizeCommand : public Command {
   }
 
   /// Slow-downs vary more than prices: which thread gets the core is chance.
-  static constexpr std::chrono::milliseconds kSoloRun{1500}, kSizesRun{2500},
+  static constexpr std::chrono::milliseconds kSoloRun{1500}, kApartRun{2500},
       kOverlappedRun{3500};
 
   std::string trace_path_, plan_path_, baseline_, time_limit_, costs_path_;

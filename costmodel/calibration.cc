@@ -117,7 +117,7 @@ std::vector<std::string> overlapped_order(const Schedule& schedule) {
 
 Result<std::vector<Measurement>> contention_measurements(
     const RecordedRun& recorded, const RecordedRun& overlapped,
-    std::span<const Measurement> solo) {
+    std::span<const Measurement> solo, bool may_have_credit) {
   Result<std::vector<RecordedStep>> base =
       recorded_steps(recorded.trace, recorded.schedule);
   if (!base) return pass(base.error());
@@ -143,7 +143,7 @@ Result<std::vector<Measurement>> contention_measurements(
     if (!fit.slowdown_fitted || !result.empty()) continue;
     double slowdown = fit.slowdown;
     // Only burst credit makes transfers of one size differ when alone.
-    if (fit.price.burst_bytes <= 0) {
+    if (!may_have_credit || fit.price.burst_bytes <= 0) {
       const double expected =
           default_contention(fit.price.bandwidth_bytes_per_s).collective;
       slowdown = transfer_slowdown(alone, samples, expected).value_or(slowdown);

@@ -44,10 +44,11 @@ std::vector<std::string> overlapped_order(const Schedule& schedule);
 
 /// Fits slow-downs from a run that overlaps (`overlapped`) against one that may
 /// not (`recorded`) and solo measurements. What cannot be told is left out.
-/// Requires: clocks aligned. Errors: as fit_costs.
+/// Requires: clocks aligned. `may_have_credit`: whether burst credit is looked
+/// for, which few samples cannot tell from noise. Errors: as fit_costs.
 Result<std::vector<Measurement>> contention_measurements(
     const RecordedRun& recorded, const RecordedRun& overlapped,
-    std::span<const Measurement> solo);
+    std::span<const Measurement> solo, bool may_have_credit = true);
 
 /// Contention for a link without any such measurement: each byte on the wire
 /// costs a rank's core about `kCpu_s_per_byte` of TCP and addition, which

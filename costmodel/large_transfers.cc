@@ -92,6 +92,17 @@ std::vector<std::string> apart_order(const Schedule& schedule) {
   return order;
 }
 
+Result<bool> has_burst_credit(const RecordedRun& recorded) {
+  Result<std::vector<RecordedStep>> steps =
+      recorded_steps(recorded.trace, recorded.schedule);
+  if (!steps) return pass(steps.error());
+  const TransfersByKey transfers =
+      collect_transfers(middle_half(*std::move(steps)), recorded.schedule);
+  return std::any_of(transfers.begin(), transfers.end(), [](const auto& entry) {
+    return fit_collective(entry.second).price.burst_bytes > 0;
+  });
+}
+
 Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
                                                    const RecordedRun& probed) {
   Result<std::vector<RecordedStep>> base =
@@ -127,7 +138,7 @@ Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
 
 void add_measured_sizes(std::span<const Measurement> measurements,
                         const std::string& key, CollectivePrice& price) {
-  constexpr double kBeyond = 1.1;
+  constexpr double kBeyond = 1.1, kFar = 16;
   if (price.burst_bytes > 0) return;
   const double from = price.points.empty() ? 0 : price.points.back().first;
   const std::string prefix = prefix_of(key);
@@ -137,6 +148,11 @@ void add_measured_sizes(std::span<const Measurement> measurements,
     if (!bytes || *bytes < kBeyond * from) continue;
     const double ratio = static_cast<double>(each.median_ns) / kMillion;
     points[*bytes] = price.price_ns(*bytes) * ratio;
+  }
+  if (!points.empty()) {
+    const auto [bytes, time_ns] = *points.rbegin();
+    points[kFar * bytes] =
+        price.price_ns(kFar * bytes) * time_ns / price.price_ns(bytes);
   }
   for (const auto& [bytes, time_ns] : points) {
     if (!price.points.empty() && time_ns <= price.points.back().second)

@@ -24,20 +24,25 @@ namespace reprise {
 inline constexpr const char* kSizeContext = "alone, of its size";
 
 /// Buckets of growing sizes over the collectives of a schedule that wait for no
-/// other; the last has most of the bytes. None when the schedule has buckets,
-/// or too few collectives.
+/// other; the last has half of the bytes, so that the others find compute to
+/// run beside. None when the schedule has buckets, or too few collectives.
 std::vector<Bucket> probing_buckets(const Schedule& schedule);
 
 /// Names of the units in an order that runs collectives beside no compute:
 /// compute that waits for no collective, then the collectives, then the rest.
 std::vector<std::string> apart_order(const Schedule& schedule);
 
+/// Whether transfers of a run got burst credit (see CollectivePrice). Requires:
+/// clocks aligned. Errors: as fit_costs.
+Result<bool> has_burst_credit(const RecordedRun& recorded);
+
 /// Prices the buckets of `probed` against the collectives of `recorded`.
 /// Requires: clocks aligned. Errors: as fit_costs.
 Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
                                                    const RecordedRun& probed);
 
-/// Adds the measured sizes of one collective_key beyond the points of `price`.
+/// Adds the measured sizes of one collective_key beyond the points of `price`;
+/// still larger ones cost as much more as the largest measured one did.
 /// A link with burst credit keeps its formula: a size alone met the credit of
 /// an idle link, which comes on top of the price.
 void add_measured_sizes(std::span<const Measurement> measurements,
