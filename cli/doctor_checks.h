@@ -30,9 +30,11 @@ std::string words_of(unsigned purposes);
 /// Programs, cores, cache, browser.
 std::vector<Check> machine_checks();
 /// The driver, its devices, and NVIDIA's libraries, each opened for a moment:
-/// a machine without them is ordinary.
+/// a machine without them is ordinary. Where there is a driver, CUPTI has to
+/// record as it would in a process that is profiled.
 std::vector<Check> cuda_checks();
 /// Our own libraries, what may be traced here, and who else would trace.
-std::vector<Check> tracing_checks();
+/// Devices and what the driver says of itself are looked for below `root`.
+std::vector<Check> tracing_checks(const std::string& root = "");
 
 }  // namespace reprise

@@ -1,6 +1,10 @@
 // reprise doctor: what this machine has and lacks for each job, with the fix.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "cli/command.h"
 #include "cli/doctor_checks.h"
 #include "cli/output.h"
@@ -24,38 +28,43 @@ class DoctorCommand : public Command {
   }
 
   void add_flags(CLI::App& app) override {
-    app.add_option(
-           "--for", purpose_,
-           "train, profile or view: exit 4 when that job lacks something")
+    app.add_option("--for", purpose_,
+                   "train, profile or view: exit 4 where it lacks")
+        ->type_name("JOB")
         ->check(CLI::IsMember({"train", "profile", "view"}));
     app.add_option("--device", device_,
                    "with --for train: cpu (default) or cuda")
+        ->type_name("DEVICE")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     add_format_flag(app, format_);
   }
 
   Result<int> run() override {
-    Table table{{"check", "for", "state", "found", "fix"}, {}, {0, 1, 2, 3, 4}};
+    const std::vector<Check> checks = all_checks();
+    // Fixes are sentences: beneath the table for people, a column for programs.
+    const bool has_fixes_below = format_ == Format::kTable;
+    Table table{{"check", "for", "state", "found"}, {}, {0, 1, 2, 3, 4}};
+    if (!has_fixes_below) table.headings.emplace_back("fix");
     nlohmann::ordered_json json = {{"schema", "reprise.doctor/1"},
                                    {"checks", nlohmann::ordered_json::array()}};
-    bool lacking = false;
-    for (const Check& check : all_checks()) {
-      const bool asked = (check.purposes & purposes()) != 0;
-      const bool fails = !check.ok && asked && check.needed;
-      lacking |= fails;
-      const std::string state = check.ok ? "ok" : fails ? "FAIL" : "missing";
+    for (const Check& check : checks) {
       const std::string words = words_of(check.purposes);
-      table.rows.push_back(
-          {check.name, words, state, check.found, check.ok ? "" : check.fix});
+      const std::string fix = check.ok ? "" : check.fix;
+      table.rows.push_back({check.name, words, state_of(check), check.found});
+      if (!has_fixes_below) table.rows.back().push_back(fix);
       json["checks"].push_back({{"name", check.name},
                                 {"for", words},
                                 {"ok", check.ok},
                                 {"needed", check.needed},
                                 {"found", check.found},
-                                {"fix", check.ok ? "" : check.fix}});
+                                {"fix", fix}});
     }
     print_output(format_, table, json);
-    return lacking ? kExitEnvironment : kExitOk;
+    if (has_fixes_below) print_advice(checks);
+    const bool lacks = std::any_of(
+        checks.begin(), checks.end(),
+        [&](const Check& check) { return fails(check, purposes()); });
+    return lacks ? kExitEnvironment : kExitOk;
   }
 
  private:
@@ -64,6 +73,35 @@ class DoctorCommand : public Command {
     if (purpose_ == "profile") return kForProfile;
     if (purpose_ == "view") return kForView;
     return 0;
+  }
+
+  static bool fails(const Check& check, unsigned purposes) {
+    return !check.ok && check.needed && (check.purposes & purposes) != 0;
+  }
+
+  std::string state_of(const Check& check) const {
+    if (check.ok) return "ok";
+    return fails(check, purposes()) ? "FAIL" : "missing";
+  }
+
+  /// A fix for each lack, and what each job still needs.
+  static void print_advice(const std::vector<Check>& checks) {
+    fmt::print("\n");
+    for (const Check& check : checks) {
+      if (!check.ok) fmt::print("fix {}: {}\n", check.name, check.fix);
+    }
+    for (const unsigned job : {kForTrain, kForCuda, kForProfile, kForView}) {
+      std::vector<std::string> lacks;
+      for (const Check& check : checks) {
+        if (fails(check, job)) lacks.push_back(check.name);
+      }
+      const std::string name =
+          job == kForCuda ? "train --device cuda" : words_of(job);
+      fmt::print("{}: {}\n", name,
+                 lacks.empty()
+                     ? "ready"
+                     : fmt::format("needs {}", fmt::join(lacks, ", ")));
+    }
   }
 
   std::string purpose_, device_ = "cpu";

@@ -1,17 +1,19 @@
-// NVIDIA's part of the doctor. Every library is opened by name, asked for its
-// version and closed: none is linked, none need be there.
+// NVIDIA's part of the doctor. Every library is opened by name and asked for
+// its version, CUPTI with a driver for a moment's work too: none is linked,
+// none need be there.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
+#include <fstream>
 #include <initializer_list>
-#include <memory>
-#include <optional>
+#include <string>
 
 #include "cli/doctor_checks.h"
+#include "profiler/cupti/cupti_types.h"
 
 namespace reprise {
 namespace {
@@ -34,10 +36,12 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
   ~Library() {
-    if (handle_ != nullptr) dlclose(handle_);
+    if (handle_ != nullptr && !stays_) dlclose(handle_);
   }
 
   bool is_open() const { return handle_ != nullptr; }
+  /// Not to be closed: it was put to work.
+  void stay() { stays_ = true; }
   /// Where it was found.
   std::string path() const {
     link_map* map = nullptr;
@@ -67,6 +71,7 @@ class Library {
   }
 
   void* handle_ = nullptr;
+  bool stays_ = false;
 };
 
 /// "13.0" of 13000, as the driver and the runtime count.
@@ -81,6 +86,38 @@ struct Driver {
 };
 
 constexpr unsigned kForDevice = kForCuda | kForProfile;
+
+/// CUresult of cuInit -> what to do. Source: cuda.h.
+std::string fix_of_driver(int status) {
+  switch (status) {
+    case 34:
+      return "the toolkit's stub stands before the driver's libcuda.so.1: take "
+             "its stubs directory out of LD_LIBRARY_PATH";
+    case 100:
+    case 101:
+      return "no GPU is visible: check CUDA_VISIBLE_DEVICES and nvidia-smi";
+    case 46:
+      return "the GPU is another process's alone: see nvidia-smi for it";
+    case 802:
+      return "the machine is not ready: start nvidia-fabricmanager (machines "
+             "with NVSwitch need it)";
+    case 803:
+    case 804:
+      return "libcuda.so.1 and the kernel module are of different drivers: "
+             "reboot after an update, or take cuda-compat's libraries out of "
+             "LD_LIBRARY_PATH";
+    default:
+      return "check nvidia-smi and the container's GPU access";
+  }
+}
+
+/// "driver 580.65, ": of the kernel module; empty where it is not to be seen.
+std::string module_version() {
+  std::ifstream file("/sys/module/nvidia/version");
+  std::string version;
+  std::getline(file, version);
+  return version.empty() ? "" : fmt::format("driver {}, ", version);
+}
 
 Driver driver_check() {
   Driver driver;
@@ -97,19 +134,16 @@ Driver driver_check() {
   if (status != 0) {
     driver.check.found =
         fmt::format("{}: cuInit failed with {}", library.path(), status);
-    driver.check.fix =
-        status == 100
-            ? "no GPU is visible: check CUDA_VISIBLE_DEVICES and nvidia-smi"
-            : "check nvidia-smi and the container's GPU access";
+    driver.check.fix = fix_of_driver(status);
     return driver;
   }
   int devices = 0;
   const auto count = library.find<int(int*)>("cuDeviceGetCount");
   if (count != nullptr) count(&devices);
   driver.check.ok = devices > 0;
-  driver.check.found =
-      fmt::format("CUDA {}, {} device{}", cuda_version(driver.version), devices,
-                  devices == 1 ? "" : "s");
+  driver.check.found = fmt::format("{}CUDA {}, {} device{}", module_version(),
+                                   cuda_version(driver.version), devices,
+                                   devices == 1 ? "" : "s");
   if (devices == 0) {
     driver.check.fix = "no GPU is visible: check CUDA_VISIBLE_DEVICES";
   }
@@ -161,26 +195,108 @@ Check cublas_check(const Driver& driver) {
   return check;
 }
 
+void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
+
+/// What CUPTI answers to who would record kernels, 0 for all is well; `holder`
+/// is the tool that records already, "" where it has no name.
+int record_for_a_moment(const Library& library, std::string& holder) {
+  const auto subscribe =
+      library.find<int(void**, cupti::Callback, void*)>("cuptiSubscribe");
+  const auto subscribe_v2 =
+      library
+          .find<int(void**, cupti::Callback, void*, cupti::SubscriberParams*)>(
+              "cuptiSubscribe_v2");
+  const auto unsubscribe = library.find<int(void*)>("cuptiUnsubscribe");
+  const auto enable = library.find<int(uint32_t)>("cuptiActivityEnable");
+  const auto disable = library.find<int(uint32_t)>("cuptiActivityDisable");
+  if (subscribe == nullptr || unsubscribe == nullptr || enable == nullptr ||
+      disable == nullptr) {
+    return cupti::kUnknownError;
+  }
+  std::array<char, 64> name{};
+  cupti::SubscriberParams params{.struct_size = sizeof(cupti::SubscriberParams),
+                                 .name = "reprise",
+                                 .old_name = name.data(),
+                                 .old_name_size = name.size()};
+  void* subscriber = nullptr;
+  int status =
+      subscribe_v2 == nullptr
+          ? subscribe(&subscriber, ignore_callback, nullptr)
+          : subscribe_v2(&subscriber, ignore_callback, nullptr, &params);
+  name.back() = '\0';
+  holder = name.data();
+  if (status != cupti::kSuccess) return status;
+  status = enable(cupti::kConcurrentKernel);
+  if (status == cupti::kSuccess) disable(cupti::kConcurrentKernel);
+  unsubscribe(subscriber);
+  return status;
+}
+
+/// CUptiResult -> what to do. Source: cupti_result.h.
+std::string fix_of_cupti(int status) {
+  switch (status) {
+    case cupti::kMultipleSubscribers:
+      return "one tool at a time can hold CUPTI: unset what brings the other "
+             "one into every process (CUDA_INJECTION64_PATH, LD_PRELOAD), or "
+             "leave its session";
+    case 35:
+    case 40:
+      return "let users profile: options nvidia "
+             "NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then "
+             "reload the driver (or give the container CAP_SYS_ADMIN)";
+    case 33:
+      return "the virtual GPU's host must allow profiling (vGPU: "
+             "enable_profiling=1)";
+    case 41:
+      return "confidential computing forbids it: turn devtools mode on";
+    case 45:
+      return "allow GPU performance counters in the Windows driver's settings";
+    default:
+      return "update the driver, or install the CUPTI of the driver's CUDA";
+  }
+}
+
+/// Records kernels for a moment, as in every process that is profiled.
+void try_cupti(Library& library, Check& check) {
+  library.stay();
+  std::string holder;
+  const int status = record_for_a_moment(library, holder);
+  if (status == cupti::kSuccess) return;
+  check.ok = false;
+  check.fix = fix_of_cupti(status);
+  if (status == cupti::kMultipleSubscribers) {
+    check.found += ", held by " + (holder.empty() ? "another tool" : holder);
+    return;
+  }
+  const auto describe =
+      library.find<int(int, const char**)>("cuptiGetResultString");
+  const char* words = nullptr;
+  if (describe == nullptr || describe(status, &words) != 0) words = nullptr;
+  check.found += fmt::format(", does not record: {}",
+                             words == nullptr ? std::to_string(status) : words);
+}
+
 Check cupti_check(const Driver& driver) {
   Check check{"CUPTI", kForProfile, false, "libcupti not found",
               "install the CUDA toolkit's CUPTI (apt install cuda-cupti-13-0, "
               "or pip install nvidia-cuda-cupti) and set CUDA_HOME or "
               "LD_LIBRARY_PATH; one that the program brings along (PyTorch's "
               "wheels) is found without"};
-  const Library library({"libcupti.so.13", "libcupti.so.12", "libcupti.so"});
+  Library library({"libcupti.so.13", "libcupti.so.12", "libcupti.so"});
   uint32_t number = 0;
   const auto version = library.find<int(uint32_t*)>("cuptiGetVersion");
   if (version == nullptr || version(&number) != 0) return check;
   check.ok = true;
   check.found = fmt::format("version {} ({})", number, library.path());
-  // 18 and more are of CUDA 12; from 13 on, 130001 is CUDA 13.0's.
-  if (number < 18) {
+  if (number < cupti::kOldestVersion) {
     check.ok = false;
     check.fix = "CUDA 12.0 or later is needed: install its CUPTI";
+    return check;
   }
-  if (number >= 130000) {
-    compare_with_driver(static_cast<int>(number / 10000), driver, check);
-  }
+  // Up to CUDA 12 versions count on by one; 130001 is CUDA 13.0's.
+  compare_with_driver(number < 130000 ? 12 : static_cast<int>(number / 10000),
+                      driver, check);
+  if (check.ok && driver.check.ok) try_cupti(library, check);
   return check;
 }
 

@@ -32,35 +32,47 @@ Check library_check(const char* file, const char* target, bool needed) {
           needed};
 }
 
+/// Of performance counters, which tracing does not read.
+std::string counter_sentence(const std::string& root) {
+  std::ifstream file(root + "/proc/driver/nvidia/params");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.starts_with("RmProfilingAdminOnly: 1")) {
+      return "; performance counters are the administrator's alone "
+             "(RmProfilingAdminOnly), which does not matter: none is read";
+    }
+  }
+  return "";
+}
+
 /// Tracing needs no privilege, unlike performance counters; but the device
 /// must be there and be the user's to open.
-Check permission_check() {
-  Check check{"permission to trace", kForCuda | kForProfile, true, "", ""};
-  const bool in_container =
-      fs::exists("/.dockerenv") || fs::exists("/run/.containerenv");
+Check permission_check(const std::string& root) {
+  Check check{"permission to trace", kForCuda | kForProfile, false, "", ""};
+  const bool in_container = fs::exists(root + "/.dockerenv") ||
+                            fs::exists(root + "/run/.containerenv");
   const std::string where = in_container ? " (in a container)" : "";
-  const char* const kControl = "/dev/nvidiactl";
-  if (!fs::exists(kControl)) {
-    check.ok = false;
+  constexpr const char* kControl = "/dev/nvidiactl";
+  if (!fs::exists(root + kControl)) {
     check.found = fmt::format("no {}{}", kControl, where);
     check.fix = in_container
                     ? "start the container with --gpus all (or the device "
-                      "plugin's resource); a restriction of performance "
-                      "counters does not matter"
+                      "plugin's resource)"
                     : "load the driver's kernel module (modprobe nvidia)";
     return check;
   }
   for (const char* device : {kControl, "/dev/nvidia-uvm"}) {
-    if (::access(device, R_OK | W_OK) == 0) continue;
-    check.ok = false;
-    check.found = fmt::format("{} cannot be opened{}", device, where);
-    check.fix = "join the group of the device (ls -l /dev/nvidia*)";
+    if (::access((root + device).c_str(), R_OK | W_OK) == 0) continue;
+    const bool is_there = fs::exists(root + device);
+    check.found = fmt::format(
+        "{} {}{}", device, is_there ? "cannot be opened" : "is missing", where);
+    check.fix = is_there ? "join the group of the device (ls -l /dev/nvidia*)"
+                         : "load its kernel module (modprobe nvidia_uvm, or "
+                           "nvidia-modprobe -u -c 0) outside the container";
     return check;
   }
-  check.found =
-      "devices can be opened" + where +
-      "; a restriction of performance counters (RmProfilingAdminOnly, "
-      "perf_event_paranoid) does not matter: none is read";
+  check.ok = true;
+  check.found = "devices can be opened" + where + counter_sentence(root);
   return check;
 }
 
@@ -157,11 +169,11 @@ Check tool_check() {
 
 }  // namespace
 
-std::vector<Check> tracing_checks() {
+std::vector<Check> tracing_checks(const std::string& root) {
   return {library_check("libreprise_inject.so", "reprise_inject", true),
           library_check("libnccl-profiler-reprise.so", "nccl_profiler_plugin",
                         true),
-          permission_check(), tool_check()};
+          permission_check(root), tool_check()};
 }
 
 }  // namespace reprise

@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+
+#include "profiler/cupti/cupti_types.h"
 
 namespace {
 
@@ -32,6 +35,27 @@ int nvrtcVersion(int* major, int* minor) {
 size_t cublasLtGetVersion() { return 130100; }
 int cuptiGetVersion(uint32_t* version) {
   *version = static_cast<uint32_t>(number("FAKE_CUPTI_VERSION", 130001));
+  return 0;
+}
+/// As CUPTI refuses a second tool: with the name of the first.
+int cuptiSubscribe_v2(void** subscriber, void*, void*,
+                      reprise::cupti::SubscriberParams* params) {
+  *subscriber = params;
+  const int status = number("FAKE_CUPTI_SUBSCRIBE", 0);
+  if (status == reprise::cupti::kMultipleSubscribers) {
+    std::strncpy(params->old_name, "nsys", params->old_name_size - 1);
+  }
+  return status;
+}
+int cuptiSubscribe(void** subscriber, void*, void*) {
+  *subscriber = subscriber;
+  return number("FAKE_CUPTI_SUBSCRIBE", 0);
+}
+int cuptiUnsubscribe(void*) { return 0; }
+int cuptiActivityEnable(uint32_t) { return number("FAKE_CUPTI_ENABLE", 0); }
+int cuptiActivityDisable(uint32_t) { return 0; }
+int cuptiGetResultString(int status, const char** text) {
+  *text = status == 35 ? "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES" : "CUPTI_ERROR";
   return 0;
 }
 int ncclGetVersion(int* version) {
