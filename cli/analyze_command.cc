@@ -38,7 +38,7 @@ class AnalyzeCommand : public Command {
     app.add_option("--top", top_, "rows of each table (default 6)")
         ->check(CLI::Range(1, 1000));
     app.add_option("--chrome", chrome_path_,
-                   "write the aligned timeline with the critical path here "
+                   "write the aligned timeline with the critical path "
                    "(.json, .json.gz)");
     app.add_flag("--force", force_, "replace an existing timeline");
     add_format_flag(app, format_);

@@ -28,6 +28,8 @@ class Command {
   virtual std::string summary() const = 0;
   /// Binds the verb's flags and positionals to its members.
   virtual void add_flags(CLI::App& app) = 0;
+  /// Whether the first word that is no flag begins another program's command.
+  virtual bool runs_a_command() const { return false; }
   /// Does the work: results on stdout, the rest on stderr.
   virtual Result<int> run() = 0;
 };

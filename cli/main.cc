@@ -1,13 +1,17 @@
 // `reprise`: parses the command line, runs one verb, maps errors to exit codes.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
@@ -37,7 +41,13 @@ class ShortHelp : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0 || option->get_positional()) return "";
     const std::string type = option->get_type_name();
-    return " " + type.substr(0, type.find_first_of(": "));
+    // CLI11 appends a check's description after a colon; one letter there is
+    // a range's end, as in A:B.
+    size_t end = type.find_first_of(": ");
+    const size_t next =
+        std::min(type.find_first_of(": ", end + 1), type.size());
+    if (end < type.size() && type[end] == ':' && next == end + 2) end = next;
+    return " " + type.substr(0, end);
   }
 };
 
@@ -70,13 +80,62 @@ int unknown_verb(const std::string& word,
   return kExitUsage;
 }
 
+// Never throws: stderr may be closed or full.
+void complain(const std::string& message) {
+  std::fputs(message.c_str(), stderr);
+  std::fputc('\n', stderr);
+}
+
 int run_verb(Command& command) {
   const Result<int> result = command.run();
-  if (result) return *result;
-  std::fflush(stdout);
-  fmt::print(stderr, "reprise {}: {}\n", command.name(),
-             result.error().message);
-  return exit_code(result.error().kind);
+  const bool is_written = std::fflush(stdout) == 0;
+  if (!result) {
+    complain(
+        fmt::format("reprise {}: {}", command.name(), result.error().message));
+    return exit_code(result.error().kind);
+  }
+  if (is_written || *result != kExitOk) return *result;
+  complain(fmt::format("reprise {}: cannot write to standard output: {}",
+                       command.name(), std::strerror(errno)));
+  return kExitBadInput;
+}
+
+// A standard stream that this process was started without would be the number
+// of the next file it opens, and messages would land there. A child finds it
+// closed, as without us.
+void hold_standard_streams() {
+  for (int number = 0; number <= 2; ++number) {
+    if (::fcntl(number, F_GETFD) < 0) ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  }
+}
+
+// What follows the first word that is none of the verb's flags is another
+// program's, flags and all, as after "--".
+void mark_command(const CLI::App& verb, std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
+    if (!words[i].starts_with('-')) {
+      words.insert(words.begin() + static_cast<ptrdiff_t>(i), "--");
+      return;
+    }
+    const CLI::Option* flag = verb.get_option_no_throw(words[i]);
+    if (flag != nullptr && flag->get_items_expected_max() > 0)
+      ++i;  // Its value.
+  }
+}
+
+// The command line as CLI11 takes it.
+std::vector<std::string> reversed_words(
+    int argc, char** argv, const CLI::App& app,
+    const std::vector<std::unique_ptr<Command>>& commands) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  for (const auto& command : commands) {
+    if (command->runs_a_command() && !words.empty() &&
+        words[0] == command->name()) {
+      mark_command(*app.get_subcommand(command->name()), words);
+    }
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
 }
 
 int run(int argc, char** argv) {
@@ -114,7 +173,7 @@ int run(int argc, char** argv) {
       });
   if (!known) return unknown_verb(argv[1], commands);
   try {
-    app.parse(argc, argv);
+    app.parse(reversed_words(argc, argv, app, commands));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     const std::string verb =
@@ -134,10 +193,14 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A file size limit becomes a failed write with a message.
   std::signal(SIGXFSZ, SIG_IGN);
+  reprise::hold_standard_streams();
   try {
     return reprise::run(argc, argv);
+  } catch (const std::system_error& error) {  // Of fmt: a full device.
+    reprise::complain(std::string("reprise: ") + error.what());
+    return reprise::kExitBadInput;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "reprise: internal error: {}\n", error.what());
+    reprise::complain(std::string("reprise: internal error: ") + error.what());
     return reprise::kExitInternal;
   }
 }

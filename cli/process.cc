@@ -126,12 +126,24 @@ Result<int> run_process(
   SignalForwarding forwarding;
   const SpawnAttributes attributes(forwarding.unblocked());
   pid_t child = 0;
-  const int error = ::posix_spawnp(
-      &child, arguments[0].c_str(), nullptr, attributes.get(),
-      pointers(argument_texts).data(), pointers(environment_texts).data());
+  const auto spawn = [&] {
+    return ::posix_spawnp(&child, argument_texts[0].c_str(), nullptr,
+                          attributes.get(), pointers(argument_texts).data(),
+                          pointers(environment_texts).data());
+  };
+  int error = spawn();
+  if (error == ENOEXEC) {  // A script without "#!": as execvp and shells do.
+    const bool is_path = arguments[0].find('/') != std::string::npos;
+    argument_texts[0] = is_path ? arguments[0] : find_program(arguments[0]);
+    argument_texts.insert(argument_texts.begin(), "/bin/sh");
+    error = spawn();
+  }
   if (error != 0) {
+    const bool is_there =
+        error == ENOENT && ::access(arguments[0].c_str(), X_OK) == 0;
     return fail(ErrorKind::kDevice, "cannot start {}: {}", arguments[0],
-                std::strerror(error));
+                is_there ? "the interpreter or loader that it names is missing"
+                         : std::strerror(error));
   }
   forwarding.start(child);
   int status = 0;

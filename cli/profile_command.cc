@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -23,9 +25,47 @@ namespace fs = std::filesystem;
 /// As shells, env and timeout have it for a command that cannot be started.
 constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
 
-void say(const std::string& message) {
-  fmt::print(stderr, "reprise profile: {}\n", message);
+/// Below this a disk is full: not even a small trace has room.
+constexpr uintmax_t kLeastRoomBytes = 64 << 10;
+
+/// Never throws, unlike fmt::print: the command's status must get through with
+/// stderr closed or full too.
+void print_line(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stderr);
   std::fflush(stderr);
+}
+
+void say(const std::string& message) {
+  print_line("reprise profile: " + message);
+}
+
+/// What would keep a trace from being written, before the command runs for
+/// hours. Errors: kInvalid, kIo.
+Status check_place(const std::string& output) {
+  if (output == "-") {
+    return fail(ErrorKind::kInvalid,
+                "a trace is a file, not a stream: give -o a file's name");
+  }
+  std::error_code error;
+  if (fs::is_directory(output, error)) {
+    return fail(ErrorKind::kInvalid, "{}: is a directory", output);
+  }
+  const fs::path folder = fs::absolute(output, error).parent_path();
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorKind::kIo, "{}: there is no directory {}", output,
+                folder.string());
+  }
+  if (::access(folder.c_str(), W_OK) != 0) {
+    return fail(ErrorKind::kIo, "{}: cannot write in {}: {}", output,
+                folder.string(), std::strerror(errno));
+  }
+  return {};
+}
+
+bool is_full(const std::string& directory) {
+  std::error_code error;
+  const fs::space_info space = fs::space(directory, error);
+  return !error && space.available < kLeastRoomBytes;
 }
 
 /// The directory of a run's shards. Gone at the end unless it is to stay.
@@ -76,21 +116,22 @@ class ProfileCommand : public Command {
     app.add_option("-o,--output", output_, "trace to write")
         ->required()
         ->type_name("FILE");
-    app.add_option("--steps", steps_, "A:B: record steps A to B - 1 alone")
+    app.add_option("--steps", steps_, "record steps A to B - 1 alone")
         ->type_name("A:B");
     app.add_option("--keep-shards", keep_directory_,
-                   "leave what each process recorded in this new directory")
+                   "leave what each process recorded in a new DIR")
         ->type_name("DIR");
     app.add_flag("--nccl-preload", nccl_preload_,
                  "record NCCL older than 2.27, by interposing its calls");
     app.add_flag("--force", force_, "replace an existing trace");
-    app.add_option("command", command_, "what to run, after --")
+    app.add_option("command", command_, "what to run, with its own flags")
         ->required()
         ->type_name("CMD");
     app.footer(
         "The command's exit status is passed through (128+N on a signal, 127 "
         "when\nthere is no such command, 126 when it cannot be run).");
   }
+  bool runs_a_command() const override { return true; }
 
   Result<int> run() override {
     if (!steps_.empty() && !parse_step_window(steps_)) {
@@ -99,6 +140,7 @@ class ProfileCommand : public Command {
       return kExitUsage;
     }
     Status writable = check_output(output_, force_);
+    if (writable) writable = check_place(output_);
     if (!writable) return pass(writable.error());
     if (const int missing = check_command(); missing != 0) return missing;
     ShardDirectory shards;
@@ -143,18 +185,44 @@ class ProfileCommand : public Command {
     return 0;
   }
 
+  /// What stays unrecorded although the command is through.
+  void tell_of_losses(const ShardDirectory& shards) const {
+    const std::vector<std::string> running =
+        processes_recording_to(shards.path());
+    if (!running.empty()) {
+      constexpr size_t kMostNamed = 5;
+      const size_t named = std::min(running.size(), kMostNamed);
+      say(fmt::format(
+          "{}{} still {}: what comes from here on is lost (let the command "
+          "wait for its processes)",
+          fmt::join(running.begin(),
+                    running.begin() + static_cast<ptrdiff_t>(named), ", "),
+          running.size() > named ? ", …" : "",
+          running.size() == 1 ? "runs" : "run"));
+    }
+    if (is_full(shards.path())) {
+      say(
+          fmt::format("the disk of {} is full: what was recorded last may be "
+                      "missing",
+                      shards.path()));
+    }
+  }
+
   /// The command's own failure goes before one of gathering.
   Result<int> finish(int status, ShardDirectory& shards) const {
+    tell_of_losses(shards);
     const Result<ProfileFiles> files = find_profile_files(shards.path());
     if (files && files->processes.empty() && files->trainers.empty()) {
-      say("nothing was recorded and nothing written: no process of the command "
-          "loaded the recorder (statically linked, setuid, or started with a "
-          "cleared environment)");
+      say(is_full(shards.path())
+              ? "nothing was recorded and nothing written"
+              : "nothing was recorded and nothing written: no process of the "
+                "command loaded the recorder (statically linked, setuid, or "
+                "started with a cleared environment)");
       return status;
     }
     const StepWindow window = parse_step_window(steps_).value_or(StepWindow());
     const Result<GatheredProfile> gathered =
-        gather_profile(shards.path(), output_, window);
+        gather_profile(shards.path(), output_, window, force_);
     if (!gathered) {
       shards.stay();
       say(
@@ -165,20 +233,26 @@ class ProfileCommand : public Command {
       say(gathered.error().message);
       return status;
     }
-    constexpr size_t kMostRemarks = 10;
-    std::vector<std::string> remarks =
-        import_remarks(gathered->files, kMostRemarks);
-    remarks.insert(remarks.end(), gathered->warnings.begin(),
-                   gathered->warnings.end());
-    for (const std::string& remark : remarks) {
-      fmt::print(stderr, "  {}\n", remark);
-    }
-    say(fmt::format("wrote {} (rank {}, {} events)", output_,
-                    rank_list(gathered->ranks), gathered->events));
+    report(*gathered);
     if (!keep_directory_.empty()) {
       say(fmt::format("shards kept in {}", shards.path()));
     }
     return status;
+  }
+
+  void report(const GatheredProfile& gathered) const {
+    constexpr size_t kMostRemarks = 10;
+    std::vector<std::string> remarks =
+        import_remarks(gathered.files, kMostRemarks);
+    remarks.insert(remarks.end(), gathered.warnings.begin(),
+                   gathered.warnings.end());
+    for (const std::string& remark : remarks) print_line("  " + remark);
+    const bool has_gpu =
+        std::any_of(gathered.files.begin(), gathered.files.end(),
+                    [](const FileReport& file) { return file.kernels > 0; });
+    say(fmt::format("wrote {} (rank {}, {} events{})", output_,
+                    rank_list(gathered.ranks), gathered.events,
+                    gathered.of_trainer || has_gpu ? "" : ", none on a GPU"));
   }
 
   std::string output_, steps_, keep_directory_;

@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <string_view>
 
 #include "cli/process.h"
@@ -126,6 +130,13 @@ class Builder {
   ProfileEnvironment result_;
 };
 
+/// A file of /proc, which says nothing of its size beforehand; "" where it
+/// cannot be read.
+std::string process_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 }  // namespace
 
 std::string profile_library(const std::string& name) {
@@ -137,6 +148,31 @@ std::string profile_library(const std::string& name) {
 Result<ProfileEnvironment> profile_environment(
     const ProfileSetup& setup, const std::vector<std::string>& arguments) {
   return Builder(setup, arguments).build();
+}
+
+std::vector<std::string> processes_recording_to(const std::string& directory) {
+  namespace fs = std::filesystem;
+  const std::string entry =
+      std::string(kProfileDirectory) + "=" + directory + '\0';
+  std::map<int64_t, std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator place("/proc", error), end;
+       !error && place != end; place.increment(error)) {
+    const std::string number = place->path().filename().string();
+    if (number.find_first_not_of("0123456789") != std::string::npos) continue;
+    // Of a zombie, it is empty.
+    const std::string environment = process_file(place->path() / "environ");
+    const size_t at = environment.find(entry);
+    if (at == std::string::npos || (at > 0 && environment[at - 1] != '\0')) {
+      continue;
+    }
+    std::string name = process_file(place->path() / "comm");
+    if (name.ends_with('\n')) name.pop_back();
+    found[std::atoll(number.c_str())] = fmt::format("{} ({})", name, number);
+  }
+  std::vector<std::string> processes;
+  for (auto& [number, text] : found) processes.push_back(std::move(text));
+  return processes;
 }
 
 }  // namespace reprise

@@ -40,4 +40,8 @@ std::string profile_library(const std::string& name);
 Result<ProfileEnvironment> profile_environment(
     const ProfileSetup& setup, const std::vector<std::string>& arguments);
 
+/// Processes whose environment has `directory` for their shards, as "NAME
+/// (NUMBER)" in order of their numbers; those of other users are not seen.
+std::vector<std::string> processes_recording_to(const std::string& directory);
+
 }  // namespace reprise

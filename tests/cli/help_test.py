@@ -8,7 +8,8 @@ import sys
 import unittest
 
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", "build/release/bin"))
-VERBS = ["train", "profile", "import", "info", "replay", "calibrate", "optimize", "export", "hlo", "doctor"]
+VERBS = ["train", "profile", "import", "info", "analyze", "diff", "replay", "calibrate", "optimize", "export", "hlo",
+         "doctor"]
 
 
 def reprise(*arguments):
@@ -36,6 +37,17 @@ class Help(unittest.TestCase):
         for verb in VERBS:
             with self.subTest(verb):
                 self.fits(verb)
+
+    def test_a_range_is_shown_as_one(self):
+        self.assertRegex(reprise("profile", "--help").stdout, r"--steps A:B +record steps A to B - 1")
+
+    def test_a_stream_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for verb in (["doctor"], ["doctor", "--format", "json"]):
+                done = subprocess.run([BIN / "reprise", *verb], stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 3, done.stderr)
+                self.assertIn("No space left", done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_doctor_says_what_is_missing_and_fails_only_when_asked(self):
         self.assertEqual(reprise("doctor").returncode, 0)

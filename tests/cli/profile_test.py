@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """`reprise profile`: the command runs as it would alone, and what its processes recorded is one trace."""
 
+import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,7 +121,22 @@ class Command(Profile):
         self.assertEqual(done.returncode, 126)
         self.assertIn("permission denied", done.stderr)
         self.assertEqual(self.profile(self.path).returncode, 126)
+        script.write_text("#!/no/such/interpreter\n")
+        script.chmod(0o755)
+        done = self.profile(script)
+        self.assertEqual(done.returncode, 126)
+        self.assertIn("interpreter", done.stderr)
         self.assertFalse(self.trace.exists())
+
+    def test_a_script_without_a_first_line_is_a_shell_s(self):
+        script = self.path / "script"
+        script.write_text("echo $0 $2; exit 3\n")
+        script.chmod(0o755)
+        done = self.profile(script, "a", "b")
+        self.assertEqual((done.returncode, done.stdout), (3, f"{script} b\n"), done.stderr)
+        environment = {"PATH": f"{self.path}:{os.environ['PATH']}"}
+        done = self.profile("script", "a", "b", flags=["--force"], env=environment)
+        self.assertEqual((done.returncode, done.stdout), (3, f"{script} b\n"), done.stderr)
 
     def test_signals_reach_it(self):
         for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM,
@@ -155,6 +172,32 @@ class Command(Profile):
         done = self.profile("echo", "-o", "--force", "--steps", "--", "-x")
         self.assertEqual(done.stdout, "-o --force --steps -- -x\n", done.stderr)
 
+    def test_its_flags_are_its_own_without_the_two_dashes_too(self):
+        for flags in (["-o", self.trace, "--force"], ["--force", f"--output={self.trace}"]):
+            done = reprise("profile", *flags, "echo", "-n", "--steps", "7", "--help", "-o", "x")
+            self.assertEqual((done.returncode, done.stdout), (0, "--steps 7 --help -o x"), done.stderr)
+        done = reprise("profile", "-o", self.trace, "--force", "--no-such-flag", "true")
+        self.assertEqual(done.returncode, 2)
+
+    def test_it_is_no_verb_of_ours(self):
+        done = self.profile("info", "--help")
+        self.assertEqual(done.returncode, 127, done.stderr)
+
+    def test_closed_and_full_streams_lose_nothing(self):
+        script = self.path / "script.py"
+        script.write_text("import os, sys\nfound = []\nfor number in range(3):\n    try:\n        os.fstat(number)\n"
+                          "        found.append(number)\n    except OSError:\n        pass\n"
+                          "open(sys.argv[1], 'w').write(str(found))\nsys.exit(5)\n")
+        command = f"{BIN}/reprise profile --force -o {self.trace} -- {sys.executable} {script} {self.path}/open "
+        for streams, left in (("2>&-", [0, 1]), ("0<&- 1>&- 2>&-", []), ("2>/dev/full", [0, 1, 2])):
+            with self.subTest(streams):
+                self.trace.unlink(missing_ok=True)
+                done = subprocess.run(["sh", "-c", command + streams], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, timeout=60)
+                self.assertEqual(done.returncode, 5)
+                self.info()
+                self.assertEqual((self.path / "open").read_text(), str(left))
+
     def test_a_failure_of_its_own_goes_before_one_of_ours(self):
         done = self.profile("sh", "-c", f"rm -rf {self.path}/t.trace.shards.*; exit 5")
         self.assertEqual(done.returncode, 5, done.stderr)
@@ -184,8 +227,37 @@ class Refusals(Profile):
         done = self.profile("true", flags=["--keep-shards", self.path / "full"])
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("not empty", done.stderr)
-        done = reprise("profile", "-o", self.path / "no/t.trace", "--", "true")
-        self.assertEqual(done.returncode, 3, done.stderr)
+
+    def test_a_place_that_takes_no_trace_is_refused_before_the_command_runs(self):
+        places = {self.path / "no/t.trace": "there is no directory", "-": "is a file",
+                  self.path: "is a directory"}
+        if os.geteuid() != 0:
+            places["/t.trace"] = "cannot write in /"
+        for place, why in places.items():
+            done = reprise("profile", "--force", "-o", place, "--", "touch", self.path / "ran")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(why, done.stderr)
+        self.assertEqual(self.left_behind(), [])
+
+    def test_a_full_disk_is_told(self):
+        small = self.path / "small"
+        small.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "reprise-test", small]
+        if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+            self.skipTest("cannot mount a small disk")
+        try:
+            (small / "fill").write_bytes(bytes(56 << 10))
+            done = reprise("profile", "-o", small / "t.trace", "--", "sh", "-c", "exit 6")
+            self.assertEqual(done.returncode, 6, done.stderr)
+            self.assertIn("is full", done.stderr)
+            self.assertNotIn("statically linked", done.stderr)
+            with contextlib.suppress(OSError):
+                (small / "more").write_bytes(bytes(8 << 10))
+            done = reprise("profile", "-o", small / "u.trace", "--", "true")
+            self.assertIn("is full", done.stderr)
+            self.assertNotIn("statically linked", done.stderr)
+        finally:
+            subprocess.run(["umount", small], check=True)
 
 
 class Strangers(Profile):
@@ -231,6 +303,39 @@ class Strangers(Profile):
         done = self.profile("sh", "-c", f"exec {sys.executable} -c pass")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("without closing its shard", done.stderr)
+
+    def test_what_still_runs_is_told(self):
+        script = self.path / "script.py"
+        script.write_text("import os, sys, time\nopen(sys.argv[1], 'w').write(str(os.getpid()))\ntime.sleep(60)\n")
+        command = f"{sys.executable} {script} $0 > /dev/null 2>&1 & until [ -s $0 ]; do sleep 0.05; done"
+        done = self.profile("sh", "-c", command, self.path / "number")
+        number = int((self.path / "number").read_text())
+        os.kill(number, signal.SIGKILL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"({number}) still runs: what comes from here on is lost", done.stderr)
+
+    def test_a_statically_linked_program_is_told_as_such(self):
+        program = self.path / "program"
+        source = self.path / "program.c"
+        source.write_text("int main(void) { return 9; }\n")
+        if not shutil.which("gcc") or subprocess.run(["gcc", "-static", source, "-o", program],
+                                                     capture_output=True).returncode:
+            self.skipTest("no static C library")
+        done = self.profile(program)
+        self.assertEqual(done.returncode, 9)
+        self.assertIn("statically linked", done.stderr)
+        self.assertFalse(self.trace.exists())
+        self.assertEqual(self.left_behind(), ["program", "program.c"])
+
+    def test_where_nothing_can_be_analysed_it_says_so(self):
+        done = self.profile("true")
+        self.assertIn("1 events, none on a GPU)", done.stderr)
+        self.assertIn("only when they ran is known", done.stderr)
+        for verb in ("analyze", "replay"):
+            done = reprise(verb, self.trace)
+            self.assertEqual(done.returncode, 3)
+            self.assertRegex(done.stderr, "nothing to analyse|no device or host work")
+        self.answers("export", self.trace, "--as", "chrome", "-o", self.path / "t.json")
 
     def test_ranks_of_a_launcher_are_ranks(self):
         script = self.path / "script.py"
