@@ -62,7 +62,7 @@ class RankUnits {
     for (const Event& event : device_.events) {
       if (event.rank == rank_ && is_device_work(device_, event)) place(event);
     }
-    if (of_event_.empty() && unrecorded_.empty()) return;
+    if (of_event_.empty() && unrecorded_.empty()) return warn();
     move_recorded();
     drop_blind_steps();
     add_unrecorded();
@@ -90,7 +90,11 @@ class RankUnits {
     const std::optional<int32_t> step = step_at(called_ns);
     if (step) seen_steps_.insert(*step);
     if (!is_unit) {
-      ++outside_units_;
+      // Copies of the batch are no unit's, and what was not launched is known
+      // from NCCL alone, beside the kernel that CUPTI saw.
+      const bool is_kernel = work.kind == EventKind::kCompute ||
+                             work.kind == EventKind::kCollective;
+      if (is_kernel && step && work.correlation >= 0) ++outside_units_;
       return;
     }
     const auto unit = static_cast<int32_t>(work.external_id);
@@ -214,8 +218,8 @@ class RankUnits {
     }
     if (outside_units_ > 0) {
       trainer_.warnings.push_back(
-          fmt::format("rank {}: {} kernels and copies belong to no unit", rank_,
-                      outside_units_));
+          fmt::format("rank {}: {} kernels of its steps belong to no unit",
+                      rank_, outside_units_));
     }
   }
 

@@ -141,8 +141,28 @@ TEST(DeviceUnits, StepsWithoutDeviceWorkAreLeftOut) {
   EXPECT_EQ(trace.steps[0].step, 1);
   ASSERT_EQ(trace.warnings.size(), 2u);
   EXPECT_NE(trace.warnings[0].find("1 steps left out"), std::string::npos);
-  EXPECT_NE(trace.warnings[1].find("2 kernels and copies belong to no unit"),
+  EXPECT_NE(trace.warnings[1].find("2 kernels of its steps belong to no unit"),
             std::string::npos);
+}
+
+// The trainer told nobody of its units, or nobody heard it. What copies the
+// batch, what ran before the first step, and what NCCL alone tells of (without
+// a launch) are no loss.
+TEST(DeviceUnits, KernelsWithoutUnitsAreTold) {
+  Trace trace = trainer(), kernels = device();
+  launch(kernels, -1, 1012, 1400, 1450);
+  launch(kernels, -1, 1015, 1500, 1600);
+  kernels.events.back().kind = EventKind::kCopy;
+  launch(kernels, -1, 1020, 1600, 1700);
+  kernels.events.back().kind = EventKind::kCollective;
+  kernels.events.back().correlation = -1;
+  launch(kernels, -1, -500, -400, -300);
+  attribute_device_work(kUnits, kernels, trace);
+  EXPECT_TRUE(trace.events.empty());
+  EXPECT_EQ(trace.steps.size(), 2u);
+  ASSERT_EQ(trace.warnings.size(), 1u);
+  EXPECT_EQ(trace.warnings[0],
+            "rank 0: 1 kernels of its steps belong to no unit");
 }
 
 TEST(DeviceUnits, ACpuTrainerStaysAsItWas) {

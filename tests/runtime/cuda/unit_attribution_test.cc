@@ -2,6 +2,7 @@
 // CUPTI reports: every kernel and copy of every step belongs to the unit that
 // the schedule names, in its order, and none to another.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,6 +48,10 @@ struct ProfiledRun {
   Words profile_flags = {};
   Variables variables = {};
 };
+
+bool is_kernel(const DeviceOperation& operation) {
+  return !operation.name.starts_with("Memcpy");
+}
 
 std::string source(const std::string& program) {
   return fmt::format("{}/data/programs/{}.hlo", REPRISE_SOURCE_DIR, program);
@@ -121,6 +126,9 @@ class UnitAttribution : public testing::Test {
     }
     EXPECT_EQ(trainer->steps.size(),
               static_cast<size_t>((end - first) * run.ranks));
+    const bool is_whole = first == 0 && end == kSteps;
+    EXPECT_EQ(trainer->warnings.empty(), is_whole)
+        << fmt::format("{}", fmt::join(trainer->warnings, "; "));
     return all;
   }
 
@@ -246,6 +254,14 @@ TEST_F(UnitAttribution, WithoutUnitsEveryOperationDiffers) {
           device_, 0, step, graph && step > 0 ? kGraph : kEager, *scheduled);
       EXPECT_EQ(wrong.size(), scheduled->compute.size());
     }
+    const auto trainer = read_trace(trace_path());
+    ASSERT_TRUE(trainer);
+    EXPECT_EQ(
+        trainer->warnings,
+        Words{fmt::format(
+            "rank 0: {} kernels of its steps belong to no unit",
+            kSteps * std::count_if(scheduled->compute.begin(),
+                                   scheduled->compute.end(), is_kernel))});
   }
 }
 
