@@ -7,78 +7,17 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/runtime/schedule_builder.h"
+
 namespace reprise {
 namespace {
 
-constexpr int64_t kBytes = 64;
+constexpr size_t kKernels = 2;
+constexpr int32_t kSleeps = 1;  ///< The second; the first adds one.
 
-// out[0] = in[0] + 1
-void add_one(void* const* arguments, int64_t, int64_t) {
-  *static_cast<float*>(arguments[1]) =
-      *static_cast<const float*>(arguments[0]) + 1;
-}
 void sleep_10_ms(void* const*, int64_t, int64_t) {
   std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
-
-/// Buffers of one float each; units by a little language.
-class Builder {
- public:
-  explicit Builder(int buffers) {
-    for (int i = 0; i < buffers; ++i) {
-      schedule_.buffers.push_back({.kind = BufferKind::kParameter,
-                                   .size_bytes = kBytes,
-                                   .arena_offset = i * kBytes,
-                                   .parameter = i});
-      schedule_.parameter_buffers.push_back(static_cast<BufferId>(i));
-    }
-    schedule_.arena_bytes = buffers * kBytes;
-    schedule_.kernels.resize(2);
-  }
-
-  Builder& kernel(int32_t index, int from, int to) {
-    Unit unit;
-    unit.name = "kernel";
-    unit.reads = {location(from)};
-    unit.writes = {location(to)};
-    unit.kernel = index;
-    schedule_.units.push_back(unit);
-    return *this;
-  }
-  Builder& copy(int from, int to) {
-    Unit unit;
-    unit.name = "copy";
-    unit.kind = UnitKind::kCopy;
-    unit.reads = {location(from)};
-    unit.writes = {location(to)};
-    schedule_.units.push_back(unit);
-    return *this;
-  }
-  Builder& all_reduce(int buffer) {
-    Unit unit;
-    unit.name = "all-reduce";
-    unit.kind = UnitKind::kCollective;
-    unit.stream = Stream::kCommunication;
-    unit.collective.elements = 1;
-    unit.collective.bytes = 4;
-    unit.collective.location = location(buffer);
-    schedule_.units.push_back(unit);
-    return *this;
-  }
-  Builder& after(uint32_t before) {
-    schedule_.dependencies.push_back(
-        {static_cast<UnitId>(before),
-         static_cast<UnitId>(schedule_.units.size() - 1)});
-    return *this;
-  }
-  const Schedule& schedule() const { return schedule_; }
-
- private:
-  static Location location(int buffer) {
-    return {static_cast<BufferId>(buffer), 0, kBytes};
-  }
-  Schedule schedule_;
-};
 
 /// Doubles its operand after a while, or fails in one call.
 class FakeCommunicator : public Communicator {
@@ -117,9 +56,8 @@ float& value(Executor& executor, int parameter) {
 }
 
 TEST(Executor, WaitsWhereADependencyCrossesStreams) {
-  Builder builder(3);
-  builder.kernel(0, 0, 1).all_reduce(1).after(0).copy(1, 2).after(1).kernel(
-      0, 2, 0);
+  ScheduleBuilder builder(3, kKernels);
+  builder.kernel(0, 1).all_reduce(1).after(0).copy(1, 2).after(1).kernel(2, 0);
   FakeCommunicator communicator(std::chrono::milliseconds(0), -1);
   const auto executor = make_executor(builder.schedule(), communicator);
   double expected = 0;
@@ -131,9 +69,10 @@ TEST(Executor, WaitsWhereADependencyCrossesStreams) {
 }
 
 TEST(Executor, ComputesWhileACollectiveRuns) {
-  Builder builder(3);
-  builder.kernel(0, 0, 1).all_reduce(1).after(0);
-  for (int i = 0; i < 5; ++i) builder.kernel(1, 2, 2);  // 50 ms of compute.
+  ScheduleBuilder builder(3, kKernels);
+  builder.kernel(0, 1).all_reduce(1).after(0);
+  for (int i = 0; i < 5; ++i)
+    builder.kernel(2, 2, kSleeps);  // 50 ms of compute.
   builder.copy(1, 2).after(1);
   FakeCommunicator communicator(std::chrono::milliseconds(50), -1);
   const auto executor = make_executor(builder.schedule(), communicator);
@@ -146,8 +85,8 @@ TEST(Executor, ComputesWhileACollectiveRuns) {
 }
 
 TEST(Executor, EndsWithTheErrorOfALostRank) {
-  Builder builder(2);
-  builder.kernel(0, 0, 1).all_reduce(1).after(0).copy(1, 0).after(1);
+  ScheduleBuilder builder(2, kKernels);
+  builder.kernel(0, 1).all_reduce(1).after(0).copy(1, 0).after(1);
   FakeCommunicator communicator(std::chrono::milliseconds(1), 3);
   const auto executor = make_executor(builder.schedule(), communicator);
   for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->run_step(step));
@@ -158,8 +97,8 @@ TEST(Executor, EndsWithTheErrorOfALostRank) {
 }
 
 TEST(Executor, StepEndsOnlyWhenTheLastCollectiveHas) {
-  Builder builder(2);
-  builder.kernel(0, 0, 1).all_reduce(1).after(0);
+  ScheduleBuilder builder(2, kKernels);
+  builder.kernel(0, 1).all_reduce(1).after(0);
   FakeCommunicator communicator(std::chrono::milliseconds(20), -1);
   const auto executor = make_executor(builder.schedule(), communicator);
   ASSERT_TRUE(executor->run_step(0));
@@ -167,9 +106,8 @@ TEST(Executor, StepEndsOnlyWhenTheLastCollectiveHas) {
 }
 
 TEST(Executor, NeedsNoThreadForOneRank) {
-  Builder builder(3);
-  builder.kernel(0, 0, 1).all_reduce(1).after(0).copy(1, 2).after(1).kernel(
-      0, 2, 0);
+  ScheduleBuilder builder(3, kKernels);
+  builder.kernel(0, 1).all_reduce(1).after(0).copy(1, 2).after(1).kernel(2, 0);
   const auto communicator = make_solo_communicator();
   const auto executor = make_executor(builder.schedule(), *communicator);
   for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->run_step(step));
@@ -177,9 +115,9 @@ TEST(Executor, NeedsNoThreadForOneRank) {
 }
 
 TEST(StreamWaits, KeepOnlyWhatOrderDoesNotImply) {
-  Builder builder(3);
-  builder.kernel(0, 0, 1);                  // 0
-  builder.kernel(0, 0, 2);                  // 1
+  ScheduleBuilder builder(3, kKernels);
+  builder.kernel(0, 1);                     // 0
+  builder.kernel(0, 2);                     // 1
   builder.all_reduce(1).after(0);           // 2
   builder.all_reduce(2).after(0).after(1);  // 3
   builder.copy(2, 0).after(3);              // 4

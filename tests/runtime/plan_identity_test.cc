@@ -1,9 +1,5 @@
 // Whatever the plan, training gives the same bits.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <thread>
 
 #include "tests/runtime/trained_program.h"
 #include "tests/testing/random_plan.h"
@@ -52,46 +48,19 @@ INSTANTIATE_TEST_SUITE_P(Programs, PlanIdentity,
                          testing::Values(Case{"mlp.1", 3, 4},
                                          Case{"gpt.1", 2, 2}));
 
-// Digests of the state of both ranks, threads of this process, after training.
-std::vector<std::vector<std::string>> digests_of_two_ranks(
-    const TestProgram& program, const Plan& plan, int32_t steps) {
-  std::string directory =
-      std::filesystem::temp_directory_path() / "reprise_plan_XXXXXX";
-  EXPECT_NE(::mkdtemp(directory.data()), nullptr);
-  std::vector<std::vector<std::string>> digests(2);
-  const auto train = [&](int rank) {
-    const auto group = make_file_process_group(directory + "/r", rank, 2, 30);
-    ASSERT_TRUE(group) << group.error().message;
-    auto communicator = make_gloo_communicator(**group, 30);
-    ASSERT_TRUE(communicator) << communicator.error().message;
-    const auto run =
-        make_test_run(program, plan, false, rank, std::move(*communicator));
-    ASSERT_TRUE(run) << run.error().message;
-    const auto losses = train_steps(**run, steps);
-    ASSERT_TRUE(losses) << losses.error().message;
-    digests[static_cast<size_t>(rank)] = (*run)->run->state_digests().value();
-    ASSERT_TRUE((*group)->barrier());
-  };
-  std::thread other(train, 1);
-  train(0);
-  other.join();
-  std::filesystem::remove_all(directory);
-  return digests;
-}
-
 TEST(PlanIdentity, HoldsBetweenTwoRanksToo) {
   for (const char* name : {"mlp.2", "gpt.2"}) {
     const Result<TestProgram> program = load_test_program(name);
     ASSERT_TRUE(program) << program.error().message;
     const auto expected =
-        digests_of_two_ranks(*program, identity_plan(program->module, 2), 2);
-    ASSERT_FALSE(expected[0].empty());
-    EXPECT_EQ(expected[1], expected[0]);
+        train_two_ranks(*program, identity_plan(program->module, 2), 2);
+    ASSERT_TRUE(expected) << expected.error().message;
+    EXPECT_EQ((*expected)[1], (*expected)[0]);
     for (const uint64_t seed : {1, 2}) {
-      EXPECT_EQ(digests_of_two_ranks(
-                    *program, random_valid_plan(program->module, seed, 2), 2),
-                expected)
-          << name << ", seed " << seed;
+      const auto planned = train_two_ranks(
+          *program, random_valid_plan(program->module, seed, 2), 2);
+      ASSERT_TRUE(planned) << planned.error().message;
+      EXPECT_EQ(*planned, *expected) << name << ", seed " << seed;
     }
   }
 }

@@ -1,10 +1,15 @@
 #include "tests/runtime/trained_program.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <regex>
+#include <thread>
 
 #include "data/file.h"
 #include "data/hlo/hlo.h"
-#include "runtime/process_group.h"
 
 namespace reprise {
 
@@ -63,6 +68,56 @@ Result<std::vector<double>> train_steps(TestRun& run, int32_t steps) {
     losses.push_back(outcome->loss);
   }
   return losses;
+}
+
+void on_two_threads(const std::function<void(int)>& rank) {
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+}
+
+Result<std::vector<std::vector<std::string>>> run_two_ranks(
+    const RankOfTwo& rank) {
+  constexpr double kTimeoutSeconds = 30;
+  std::string directory =
+      std::filesystem::temp_directory_path() / "reprise_ranks_XXXXXX";
+  if (::mkdtemp(directory.data()) == nullptr)
+    return fail(ErrorKind::kIo, "{}: {}", directory, std::strerror(errno));
+  std::vector<Result<std::vector<std::string>>> made(2);
+  on_two_threads([&](int number) {
+    auto& mine = made[static_cast<size_t>(number)];
+    const auto group =
+        make_file_process_group(directory + "/r", number, 2, kTimeoutSeconds);
+    if (!group) {
+      mine = pass(group.error());
+      return;
+    }
+    mine = rank(**group);
+    const Status left = (*group)->barrier();
+    if (mine && !left) mine = pass(left.error());
+  });
+  std::filesystem::remove_all(directory);
+  std::vector<std::vector<std::string>> all;
+  for (auto& one : made) {
+    if (!one) return pass(one.error());
+    all.push_back(std::move(*one));
+  }
+  return all;
+}
+
+Result<std::vector<std::vector<std::string>>> train_two_ranks(
+    const TestProgram& program, const Plan& plan, int32_t steps) {
+  return run_two_ranks(
+      [&](ProcessGroup& group) -> Result<std::vector<std::string>> {
+        auto communicator = make_gloo_communicator(group, 30);
+        if (!communicator) return pass(communicator.error());
+        const auto run = make_test_run(program, plan, false, group.rank(),
+                                       std::move(*communicator));
+        if (!run) return pass(run.error());
+        const auto losses = train_steps(**run, steps);
+        if (!losses) return pass(losses.error());
+        return (*run)->run->state_digests();
+      });
 }
 
 std::vector<std::string> all_reduces(const std::string& hlo) {

@@ -13,6 +13,7 @@
 #include "data/schedule/schedule.h"
 #include "runtime/communicator.h"
 #include "runtime/kernel_loader.h"
+#include "runtime/process_group.h"
 #include "runtime/training_run.h"
 
 namespace reprise {
@@ -45,6 +46,21 @@ Result<std::unique_ptr<TestRun>> make_test_run(
 
 /// Trains from step 0 and returns each step's loss.
 Result<std::vector<double>> train_steps(TestRun& run, int32_t steps);
+
+/// Runs ranks 0 and 1, each on a thread of its own.
+void on_two_threads(const std::function<void(int)>& rank);
+
+/// One rank's work in a group of two.
+using RankOfTwo =
+    std::function<Result<std::vector<std::string>>(ProcessGroup& group)>;
+/// Runs ranks 0 and 1 and gives what each made. Errors: theirs.
+Result<std::vector<std::vector<std::string>>> run_two_ranks(
+    const RankOfTwo& rank);
+
+/// Trains both ranks of a program for two over Gloo, on the CPU: digests of the
+/// state of each.
+Result<std::vector<std::vector<std::string>>> train_two_ranks(
+    const TestProgram& program, const Plan& plan, int32_t steps);
 
 /// Rewrites the text so that the result of the all-reduce `name` is halved.
 std::string halve_all_reduce(const std::string& hlo, const std::string& name);

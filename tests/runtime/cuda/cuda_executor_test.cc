@@ -14,81 +14,17 @@
 #include "tests/runtime/cuda/device_training.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/host_cubins.h"
+#include "tests/runtime/schedule_builder.h"
 
 namespace reprise {
 namespace {
 
 constexpr uint64_t kSeeds = 6;
 
-// Hand-made schedules.
-
-constexpr int64_t kBytes = 64;
-
-// out[0] = in[0] + 1
-void add_one(void* const* arguments, int64_t, int64_t) {
-  *static_cast<float*>(arguments[1]) =
-      *static_cast<const float*>(arguments[0]) + 1;
+Cubins cubins_of(const ScheduleBuilder& builder) {
+  const KernelCode code{.function = add_one};
+  return host_cubins(builder.schedule().kernels, {&code, 1});
 }
-
-/// Buffers of one float each, all of them parameters.
-class Builder {
- public:
-  explicit Builder(int buffers) {
-    for (int i = 0; i < buffers; ++i) {
-      schedule_.buffers.push_back({.kind = BufferKind::kParameter,
-                                   .size_bytes = kBytes,
-                                   .arena_offset = i * kBytes,
-                                   .parameter = i});
-      schedule_.parameter_buffers.push_back(static_cast<BufferId>(i));
-    }
-    schedule_.arena_bytes = buffers * kBytes;
-    schedule_.kernels.resize(1);
-    schedule_.kernels[0].arguments.resize(2);
-  }
-
-  Builder& kernel(int from, int to) {
-    Unit& unit = add("kernel", UnitKind::kKernel, from, to);
-    unit.kernel = 0;
-    return *this;
-  }
-  Builder& copy(int from, int to) {
-    add("copy", UnitKind::kCopy, from, to);
-    return *this;
-  }
-  Builder& all_reduce(int buffer) {
-    Unit& unit = add("all-reduce", UnitKind::kCollective, buffer, buffer);
-    unit.stream = Stream::kCommunication;
-    unit.collective.elements = 1;
-    unit.collective.bytes = 4;
-    unit.collective.location = location(buffer);
-    return *this;
-  }
-  Builder& after(uint32_t before) {
-    schedule_.dependencies.push_back(
-        {static_cast<UnitId>(before),
-         static_cast<UnitId>(schedule_.units.size() - 1)});
-    return *this;
-  }
-  const Schedule& schedule() const { return schedule_; }
-  Cubins cubins() const {
-    const KernelCode code{.function = add_one};
-    return host_cubins(schedule_.kernels, {&code, 1});
-  }
-
- private:
-  static Location location(int buffer) {
-    return {static_cast<BufferId>(buffer), 0, kBytes};
-  }
-  Unit& add(const char* name, UnitKind kind, int from, int to) {
-    Unit& unit = schedule_.units.emplace_back();
-    unit.name = name;
-    unit.kind = kind;
-    unit.reads = {location(from)};
-    unit.writes = {location(to)};
-    return unit;
-  }
-  Schedule schedule_;
-};
 
 /// Doubles its operand on the device, or through the host, or fails.
 class DoublingCommunicator : public DeviceCommunicator {
@@ -185,8 +121,8 @@ constexpr Mode kModes[] = {{true, false}, {false, false}, {true, true}};
 
 // 0 is the state, 4 the batch. 1 = batch + 1, reduced in place; 2 is what the
 // communication stream leaves to compute; 3 what overlaps with it.
-Builder crossing_schedule() {
-  Builder builder(6);
+ScheduleBuilder crossing_schedule() {
+  ScheduleBuilder builder(6);
   builder
       .kernel(0, 5)  // 0: 5 = state + 1
       .kernel(4, 1)  // 1: 1 = batch + 1
@@ -203,7 +139,7 @@ Builder crossing_schedule() {
 }
 
 TEST_F(CudaExecutorTest, JoinsStreamsWhereDependenciesCrossThem) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   for (const Mode& mode : kModes) {
     for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -211,7 +147,7 @@ TEST_F(CudaExecutorTest, JoinsStreamsWhereDependenciesCrossThem) {
       Bound bound;
       DoublingCommunicator communicator(mode.staged);
       const auto executor =
-          make_executor(bound, module, builder.schedule(), builder.cubins(),
+          make_executor(bound, module, builder.schedule(), cubins_of(builder),
                         communicator, {.graph = mode.graph, .fed = {4}});
       ASSERT_TRUE(executor) << executor.error().message;
       EXPECT_EQ((*executor)->wants_graph(), mode.graph && !mode.staged);
@@ -233,12 +169,12 @@ TEST_F(CudaExecutorTest, JoinsStreamsWhereDependenciesCrossThem) {
 }
 
 TEST_F(CudaExecutorTest, ReplaysOneGraphForEachStepAfterTheFirst) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   Bound bound;
   DoublingCommunicator communicator(false);
   const auto executor =
-      make_executor(bound, module, builder.schedule(), builder.cubins(),
+      make_executor(bound, module, builder.schedule(), cubins_of(builder),
                     communicator, {.fed = {4}});
   ASSERT_TRUE(executor) << executor.error().message;
   const uint64_t graphs = fake_cuda_calls("cuGraphLaunch");
@@ -252,7 +188,7 @@ TEST_F(CudaExecutorTest, ReplaysOneGraphForEachStepAfterTheFirst) {
 // Without the dependency of unit 5 on unit 2, some order must give a wrong
 // answer: the test above can fail.
 TEST_F(CudaExecutorTest, AMissingDependencyGivesAWrongAnswerForSomeSeed) {
-  Builder builder(3);
+  ScheduleBuilder builder(3);
   builder.kernel(0, 1).all_reduce(1).after(0).copy(1, 2);
   const Module module;
   int wrong = 0;
@@ -261,7 +197,7 @@ TEST_F(CudaExecutorTest, AMissingDependencyGivesAWrongAnswerForSomeSeed) {
     Bound bound;
     DoublingCommunicator communicator(false);
     const auto executor = make_executor(bound, module, builder.schedule(),
-                                        builder.cubins(), communicator, {});
+                                        cubins_of(builder), communicator, {});
     ASSERT_TRUE(executor) << executor.error().message;
     feed(**executor, 0, 1);
     ASSERT_TRUE((*executor)->run_step(0));
@@ -271,13 +207,13 @@ TEST_F(CudaExecutorTest, AMissingDependencyGivesAWrongAnswerForSomeSeed) {
 }
 
 TEST_F(CudaExecutorTest, EndsWithTheErrorOfALostRank) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   for (const bool staged : {false, true}) {
     Bound bound;
     DoublingCommunicator communicator(staged, 3);
     const auto executor =
-        make_executor(bound, module, builder.schedule(), builder.cubins(),
+        make_executor(bound, module, builder.schedule(), cubins_of(builder),
                       communicator, {.graph = false, .fed = {4}});
     ASSERT_TRUE(executor) << executor.error().message;
     ASSERT_TRUE((*executor)->run_step(0));
@@ -292,13 +228,13 @@ TEST_F(CudaExecutorTest, EndsWithTheErrorOfALostRank) {
 }
 
 TEST_F(CudaExecutorTest, ASilentPeerEndsTheStep) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   for (const bool knows : {true, false}) {
     Bound bound;
     StuckCommunicator communicator(knows);
     const auto executor = make_executor(
-        bound, module, builder.schedule(), builder.cubins(), communicator,
+        bound, module, builder.schedule(), cubins_of(builder), communicator,
         {.timeout_s = 0.01, .fed = {4}, .peers = "rank 1"});
     ASSERT_TRUE(executor) << executor.error().message;
     const Status failed = (*executor)->run_step(0);
@@ -311,14 +247,14 @@ TEST_F(CudaExecutorTest, ASilentPeerEndsTheStep) {
 }
 
 TEST_F(CudaExecutorTest, SaysHowToDoWithoutAGraphThatCannotBeMade) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   for (const char* function : {"cuStreamEndCapture", "cuGraphInstantiate"}) {
     fake_cuda_clear();
     Bound bound;
     DoublingCommunicator communicator(false);
     const auto executor =
-        make_executor(bound, module, builder.schedule(), builder.cubins(),
+        make_executor(bound, module, builder.schedule(), cubins_of(builder),
                       communicator, {.fed = {4}});
     ASSERT_TRUE(executor) << executor.error().message;
     fake_cuda_fail(function, 0, CUDA_ERROR_NOT_SUPPORTED);
@@ -331,14 +267,14 @@ TEST_F(CudaExecutorTest, SaysHowToDoWithoutAGraphThatCannotBeMade) {
 }
 
 TEST_F(CudaExecutorTest, ErrorsOfTheDriverNameTheUnit) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   for (const bool staged : {false, true}) {
     fake_cuda_clear();
     Bound bound;
     DoublingCommunicator communicator(staged);
     const auto executor =
-        make_executor(bound, module, builder.schedule(), builder.cubins(),
+        make_executor(bound, module, builder.schedule(), cubins_of(builder),
                       communicator, {.fed = {4}});
     ASSERT_TRUE(executor) << executor.error().message;
     fake_cuda_fail("cuLaunchKernel", 2, CUDA_ERROR_LAUNCH_FAILED);
@@ -351,7 +287,7 @@ TEST_F(CudaExecutorTest, ErrorsOfTheDriverNameTheUnit) {
 }
 
 TEST_F(CudaExecutorTest, GivesEverythingBackWhenMemoryRunsOut) {
-  const Builder builder = crossing_schedule();
+  const ScheduleBuilder builder = crossing_schedule();
   const Module module;
   for (const char* function :
        {"cuMemAlloc", "cuMemHostAlloc", "cuStreamCreateWithPriority",
@@ -361,7 +297,7 @@ TEST_F(CudaExecutorTest, GivesEverythingBackWhenMemoryRunsOut) {
     Bound bound;
     DoublingCommunicator communicator(false);
     const auto executor =
-        make_executor(bound, module, builder.schedule(), builder.cubins(),
+        make_executor(bound, module, builder.schedule(), cubins_of(builder),
                       communicator, {.fed = {4}});
     ASSERT_FALSE(executor) << function;
     EXPECT_EQ(executor.error().kind, ErrorKind::kDevice);
