@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+
+#include "runtime/dot_epilogue_pass.h"
 
 namespace reprise {
 namespace {
@@ -73,6 +76,7 @@ struct DotCall::Bound {
   std::shared_ptr<const DotLibrary::Primitive> shape;
   std::array<Memory, 3> memories;
   std::array<dnnl_exec_arg_t, 3> arguments;
+  std::optional<DotEpiloguePass> pass;
 };
 
 DotCall::DotCall(std::shared_ptr<const Bound> bound)
@@ -80,10 +84,14 @@ DotCall::DotCall(std::shared_ptr<const Bound> bound)
 DotCall::~DotCall() = default;
 
 bool DotCall::run() const {
-  return dnnl_primitive_execute(bound_->shape->primitive.get(),
-                                shared_engine().stream.get(),
-                                static_cast<int>(bound_->arguments.size()),
-                                bound_->arguments.data()) == dnnl_success;
+  if (dnnl_primitive_execute(bound_->shape->primitive.get(),
+                             shared_engine().stream.get(),
+                             static_cast<int>(bound_->arguments.size()),
+                             bound_->arguments.data()) != dnnl_success) {
+    return false;
+  }
+  if (bound_->pass) bound_->pass->run();
+  return true;
 }
 
 const std::string& DotCall::implementation() const {
@@ -93,47 +101,61 @@ const std::string& DotCall::implementation() const {
 DotLibrary::DotLibrary() = default;
 DotLibrary::~DotLibrary() = default;
 
-Result<DotCall> DotLibrary::bind(const DotSpec& spec, std::byte* lhs,
-                                 std::byte* rhs, std::byte* out) {
-  if (writes_columns(spec.out)) {
-    return bind({.type = spec.type,
-                 .lhs = transposed(spec.rhs),
-                 .rhs = transposed(spec.lhs),
-                 .out = transposed(spec.out)},
-                rhs, lhs, out);
-  }
+Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
+    const DotSpec& spec) {
   const Result<Memory::data_type> type = data_type(spec.type);
   if (!type) return pass(type.error());
   std::shared_ptr<const Primitive>& known = primitives_[shape_key(spec)];
+  if (known) return known;
+  auto made = std::make_shared<Primitive>();
+  const std::array views = {&spec.lhs, &spec.rhs, &spec.out};
+  for (size_t i = 0; i < views.size(); ++i) {
+    made->descriptors[i] =
+        Memory::desc(views[i]->dimensions, *type, views[i]->strides);
+  }
+  const dnnl::matmul::desc operation(made->descriptors[0], made->descriptors[1],
+                                     made->descriptors[2]);
+  const dnnl::matmul::primitive_desc description(operation,
+                                                 shared_engine().engine);
+  made->implementation = description.impl_info_str();
+  made->primitive = dnnl::matmul(description);
+  known = std::move(made);
+  return known;
+}
+
+Result<DotCall> DotLibrary::bind(const DotSpec& spec, const DotMemory& memory) {
+  std::optional<DotEpiloguePass> epilogue;
+  if (!spec.is_plain()) {
+    Result<DotEpiloguePass> made = DotEpiloguePass::make(spec, memory);
+    if (!made) return pass(made.error());
+    epilogue = std::move(*made);
+  }
+  // The product is that of a plain dot.
+  DotSpec product{
+      .type = spec.type, .lhs = spec.lhs, .rhs = spec.rhs, .out = spec.out};
+  std::array<std::byte*, 3> data = {memory.lhs, memory.rhs, memory.out};
+  if (writes_columns(spec.out)) {
+    product.lhs = transposed(spec.rhs);
+    product.rhs = transposed(spec.lhs);
+    product.out = transposed(spec.out);
+    std::swap(data[0], data[1]);
+  }
   try {
-    if (!known) {
-      auto made = std::make_shared<Primitive>();
-      const std::array views = {&spec.lhs, &spec.rhs, &spec.out};
-      for (size_t i = 0; i < views.size(); ++i) {
-        made->descriptors[i] =
-            Memory::desc(views[i]->dimensions, *type, views[i]->strides);
-      }
-      const dnnl::matmul::desc operation(
-          made->descriptors[0], made->descriptors[1], made->descriptors[2]);
-      const dnnl::matmul::primitive_desc description(operation,
-                                                     shared_engine().engine);
-      made->implementation = description.impl_info_str();
-      made->primitive = dnnl::matmul(description);
-      known = std::move(made);
-    }
+    const auto shape = primitive_of(product);
+    if (!shape) return pass(shape.error());
     auto bound = std::make_shared<DotCall::Bound>();
-    bound->shape = known;
-    const std::array<std::byte*, 3> data = {lhs, rhs, out};
+    bound->shape = *shape;
+    bound->pass = std::move(epilogue);
     const std::array roles = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     for (size_t i = 0; i < data.size(); ++i) {
       bound->memories[i] =
-          Memory(known->descriptors[i], shared_engine().engine, data[i]);
+          Memory((*shape)->descriptors[i], shared_engine().engine, data[i]);
       bound->arguments[i] = {roles[i], bound->memories[i].get()};
     }
     return DotCall(std::move(bound));
   } catch (const dnnl::error& error) {
     return fail(ErrorKind::kUnsupported, "oneDNN refuses a dot of {}: {}",
-                shape_key(spec), error.what());
+                shape_key(product), error.what());
   }
 }
 

@@ -72,6 +72,15 @@ std::span<std::byte> Executor::bytes_of(const Location& location) const {
           static_cast<size_t>(location.size_bytes)};
 }
 
+DotMemory Executor::dot_memory(const DotSpec& spec) const {
+  DotMemory memory{.lhs = bytes_of(spec.lhs.location).data(),
+                   .rhs = bytes_of(spec.rhs.location).data(),
+                   .out = bytes_of(spec.out.location).data()};
+  if (spec.bias) memory.bias = bytes_of(*spec.bias).data();
+  if (spec.accumulate) memory.accumulate = bytes_of(*spec.accumulate).data();
+  return memory;
+}
+
 std::span<std::byte> Executor::parameter(int64_t number) const {
   const BufferId id = schedule_.parameter_buffers[static_cast<size_t>(number)];
   const int64_t size = schedule_.buffers[index_of(id)].size_bytes;
@@ -130,10 +139,7 @@ Result<Executor::Thunk> Executor::make_thunk(
     }
     case UnitKind::kLibrary: {
       thunk.kind = Thunk::Kind::kDot;
-      Result<DotCall> dot =
-          dots_.bind(unit.dot, bytes_of(unit.dot.lhs.location).data(),
-                     bytes_of(unit.dot.rhs.location).data(),
-                     bytes_of(unit.dot.out.location).data());
+      Result<DotCall> dot = dots_.bind(unit.dot, dot_memory(unit.dot));
       if (!dot) return pass(dot.error());
       thunk.dot = std::move(*dot);
       return thunk;

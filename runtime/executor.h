@@ -57,6 +57,7 @@ class Executor final : public StepExecutor {
   Executor& operator=(const Executor&) = delete;
 
   std::span<std::byte> bytes_of(const Location& location) const;
+  DotMemory dot_memory(const DotSpec& spec) const;
   std::span<std::byte> parameter(int64_t number) const;
   std::span<std::byte> output(int64_t number) const;
 

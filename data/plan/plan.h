@@ -15,9 +15,10 @@
 
 namespace reprise {
 
-/// Ops that run as one kernel. View ops (reshape, broadcast, constant, …) fold
-/// into every unit that reads them and need not be listed. An op listed in
-/// several groups is recomputed.
+/// Ops that run as one kernel, or a dot and what follows it as one library call
+/// (`match_dot_epilogue` says what may follow). View ops (reshape, broadcast,
+/// constant, …) fold into every unit that reads them and need not be listed. An
+/// op listed in several groups is recomputed, but a dot stands in one.
 struct FusionGroup {
   std::string unit;  ///< "f0".
   std::vector<std::string> ops;
@@ -92,10 +93,11 @@ std::string print_plan(const Plan& plan);
 
 /// Checks a plan against its (inlined) program, naming the group, bucket or
 /// unit and the reason: another program's fingerprint or rank count; unknown op
-/// or collective; a group that is not convex or crosses a collective; a bucket
-/// mixing types, groups or reductions; a bucket whose member depends on another
-/// member; an order that misses, repeats or breaks a dependency. Groups that no
-/// kernel can express are refused later, by `lower_schedule`. Errors: kInvalid.
+/// or collective; a group that is not convex or crosses a collective; a group
+/// of a dot and an op that is no epilogue of it; a bucket mixing types, groups
+/// or reductions; a bucket whose member depends on another member; an order
+/// that misses, repeats or breaks a dependency. Groups that no kernel can
+/// express are refused later, by `lower_schedule`. Errors: kInvalid.
 Status validate_plan(const Plan& plan, const Module& inlined);
 
 }  // namespace reprise

@@ -21,10 +21,11 @@ class Resolver {
   }
 
   Result<UnitGraph> resolve() {
-    for (auto step : {&Resolver::add_groups, &Resolver::add_buckets,
-                      &Resolver::add_single_ops, &Resolver::finish_units,
-                      &Resolver::check_names, &Resolver::add_edges,
-                      &Resolver::check_cycles, &Resolver::read_order}) {
+    for (auto step :
+         {&Resolver::add_groups, &Resolver::add_buckets,
+          &Resolver::add_single_ops, &Resolver::finish_units,
+          &Resolver::check_names, &Resolver::add_edges, &Resolver::check_dots,
+          &Resolver::check_cycles, &Resolver::read_order}) {
       Status status = (this->*step)();
       if (!status) return pass(status.error());
     }
@@ -84,18 +85,25 @@ class Resolver {
                     group.unit);
       }
       PlannedUnit unit{.name = group.unit, .ops = *std::move(ops)};
-      for (InstructionId op : unit.ops) {
-        if (graph_.role_of(op) != OpRole::kDot) continue;
-        unit.role = OpRole::kDot;
-        if (unit.ops.size() > 1 || units_.owner[index_of(op)] != kNoUnit) {
-          return fail(
-              ErrorKind::kInvalid,
-              "group '{}': '{}' is a dot, which runs as a unit of its own",
-              group.unit, name_of(op));
-        }
-      }
+      Status dot = read_epilogue(&unit);
+      if (!dot) return pass(dot.error(), fmt::format("group '{}'", group.unit));
       add_unit(std::move(unit));
     }
+    return {};
+  }
+
+  /// Makes a unit with a dot a library call with its epilogue.
+  Status read_epilogue(PlannedUnit* unit) {
+    const InstructionId dot = dot_among(graph_, unit->ops);
+    if (dot == kNoInstruction) return {};
+    unit->role = OpRole::kDot;
+    Result<DotEpilogue> epilogue = match_dot_epilogue(graph_, unit->ops);
+    if (!epilogue) return pass(epilogue.error());
+    if (units_.owner[index_of(dot)] != kNoUnit) {
+      return fail(ErrorKind::kInvalid,
+                  "'{}' is a dot, which runs in one unit only", name_of(dot));
+    }
+    unit->epilogue = *epilogue;
     return {};
   }
 
@@ -332,7 +340,11 @@ class Resolver {
         Status added = add_single_collective(op);
         if (!added) return added;
       } else if (units_.owner[i] == kNoUnit) {
-        add_unit({.name = name_of(op), .role = graph_.role[i], .ops = {op}});
+        PlannedUnit unit{
+            .name = name_of(op), .role = graph_.role[i], .ops = {op}};
+        Status dot = read_epilogue(&unit);
+        if (!dot) return dot;
+        add_unit(std::move(unit));
       }
     }
     return {};
@@ -374,6 +386,22 @@ class Resolver {
   }
 
   Status add_edges() { return connect_units(graph_, &units_); }
+
+  /// A dot's unit writes one value. (Another group may recompute an op of its
+  /// epilogue, and then reads what comes before it.)
+  Status check_dots() {
+    for (const PlannedUnit& unit : units_.units) {
+      if (unit.role != OpRole::kDot) continue;
+      for (const InstructionId value : unit.outputs) {
+        if (value == unit.epilogue.result) continue;
+        return fail(ErrorKind::kInvalid,
+                    "group '{}': another unit reads '{}', but a library call "
+                    "writes its last result only",
+                    unit.name, name_of(value));
+      }
+    }
+    return {};
+  }
 
   Status check_cycles() {
     std::string reason = explain_cycle(graph_, units_);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/plan/dot_epilogue.h"
 #include "data/plan/op_graph.h"
 #include "data/plan/plan.h"
 #include "data/result.h"
@@ -47,7 +48,8 @@ struct PlannedUnit {
   std::vector<InstructionId> ops = {};  ///< Ascending.
   std::vector<InstructionId> outputs =
       {};  ///< Values other units or the program need, ascending.
-  int32_t collective = -1;  ///< Index in UnitGraph::collectives.
+  DotEpilogue epilogue = {};  ///< kDot: of its dot, which is ops[0].
+  int32_t collective = -1;    ///< Index in UnitGraph::collectives.
   int64_t chunk = 0;
   uint32_t position = 0;  ///< Of its last op in the text.
   std::vector<uint32_t> predecessors =

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "data/hlo/hlo.h"
 #include "data/plan/op_graph.h"
 #include "data/plan/unit_graph.h"
 #include "data/schedule/dependencies.h"
@@ -9,7 +8,6 @@
 #include "data/schedule/placement.h"
 #include "data/schedule/schedule.h"
 #include "data/schedule/schedule_cache.h"
-#include "data/sha256.h"
 
 namespace reprise {
 namespace {
@@ -25,11 +23,6 @@ ReduceOperation reduce_operation(Opcode opcode) {
     default:
       return ReduceOperation::kSum;
   }
-}
-
-std::string matrix_text(const StridedMatrix& matrix) {
-  return fmt::format("[{}]({})", fmt::join(matrix.dimensions, ","),
-                     fmt::join(matrix.strides, ","));
 }
 
 /// Turns placed units into the units of a schedule.
@@ -105,15 +98,6 @@ class Assembler {
     schedule_.units.push_back(std::move(unit));
   }
 
-  const std::string& dot_key(const DotView& view) {
-    std::string text = fmt::format(
-        "{} {} {} {}", primitive_type_name(view.type), matrix_text(view.lhs),
-        matrix_text(view.rhs), matrix_text(view.out));
-    std::string& key = cache_->dot_keys[text];
-    if (key.empty()) key = "dot:" + sha256_hex(text);
-    return key;
-  }
-
   MatrixView matrix_view(const StridedMatrix& matrix) const {
     return {location_of(matrix.value), matrix.dimensions, matrix.strides};
   }
@@ -122,18 +106,29 @@ class Assembler {
     const InstructionId dot = planned.ops[0];
     const DotView& view =
         graph_.dots[static_cast<size_t>(graph_.dot_of[index_of(dot)])];
+    const DotEpilogue& epilogue = planned.epilogue;
     Unit unit = start_unit(planned, UnitKind::kLibrary);
     // The transpose that the dot writes in its place runs here, too.
-    if (view.out.value != dot) unit.ops.push_back(view.out.value);
-    const InstructionCost cost =
-        instruction_cost(*graph_.module, *graph_.entry, dot);
-    unit.key = dot_key(view);
-    unit.flops = cost.flops;
-    unit.bytes = cost.bytes;
-    unit.dot = {view.type, matrix_view(view.lhs), matrix_view(view.rhs),
-                matrix_view(view.out)};
-    unit.reads = {unit.dot.lhs.location, unit.dot.rhs.location};
-    unit.writes = {unit.dot.out.location};
+    if (view.out.value != dot)
+      unit.ops.insert(unit.ops.begin() + 1, view.out.value);
+    DotFigures figures = dot_figures(planned.ops, epilogue, cache_);
+    unit.key = std::move(figures.key);
+    unit.flops = figures.flops;
+    unit.bytes = figures.bytes;
+    DotSpec& spec = unit.dot;
+    spec.type = view.type;
+    spec.lhs = matrix_view(view.lhs);
+    spec.rhs = matrix_view(view.rhs);
+    spec.out = {location_of(epilogue.result), view.out.dimensions,
+                view.out.strides};
+    spec.alpha = epilogue.alpha;
+    spec.activation = epilogue.activation;
+    if (epilogue.bias != kNoInstruction) spec.bias = location_of(epilogue.bias);
+    if (epilogue.accumulate != kNoInstruction)
+      spec.accumulate = location_of(epilogue.accumulate);
+    for (const InstructionId value : dot_inputs(graph_, dot, epilogue))
+      unit.reads.push_back(location_of(value));
+    unit.writes = {spec.out.location};
     schedule_.units.push_back(std::move(unit));
   }
 

@@ -64,7 +64,7 @@ class Placer {
           visit(graph_.value_of[index_of(argument.instruction)]);
       }
     } else if (unit.role == OpRole::kDot) {
-      for (InstructionId value : graph_.inputs[index_of(unit.ops[0])])
+      for (InstructionId value : dot_inputs(graph_, unit.ops[0], unit.epilogue))
         visit(value);
     } else {
       const auto c = static_cast<size_t>(unit.collective);

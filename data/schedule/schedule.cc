@@ -22,6 +22,15 @@ std::string locations_text(const std::vector<Location>& locations) {
 constexpr const char* kKindNames[] = {"kernel", "library", "collective",
                                       "copy"};
 
+std::string kind_text(const Unit& unit) {
+  const std::string name = kKindNames[static_cast<size_t>(unit.kind)];
+  const DotSpec& dot = unit.dot;
+  if (unit.kind != UnitKind::kLibrary || dot.is_plain()) return name;
+  return fmt::format("{} ({})", name,
+                     epilogue_text(dot.alpha, dot.bias.has_value(),
+                                   dot.accumulate.has_value(), dot.activation));
+}
+
 }  // namespace
 
 std::string collective_digest(const Schedule& schedule) {
@@ -44,9 +53,8 @@ std::string print_schedule(const Schedule& schedule) {
     text += fmt::format(
         "{} {} {} {} after {{{}}}: {} -> {}\n", u,
         unit.stream == Stream::kCompute ? "compute" : "communication",
-        unit.name, kKindNames[static_cast<size_t>(unit.kind)],
-        fmt::join(waits[u], " "), locations_text(unit.reads),
-        locations_text(unit.writes));
+        unit.name, kind_text(unit), fmt::join(waits[u], " "),
+        locations_text(unit.reads), locations_text(unit.writes));
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "data/kernel/kernel.h"
 #include "data/kernel/view.h"
 #include "data/manifest/manifest.h"
+#include "data/plan/dot_epilogue.h"
 #include "data/plan/plan.h"
 #include "data/result.h"
 
@@ -26,7 +28,7 @@ constexpr uint32_t index_of(BufferId id) { return static_cast<uint32_t>(id); }
 
 enum class UnitKind : uint8_t {
   kKernel,      ///< A generated kernel.
-  kLibrary,     ///< A dot (oneDNN).
+  kLibrary,     ///< A dot with its epilogue (oneDNN, cuBLASLt).
   kCollective,  ///< A bucket, or a chunk of one.
   kCopy,        ///< Plain bytes from one location to another.
 };
@@ -62,10 +64,23 @@ struct MatrixView {
   std::vector<int64_t> dimensions;  ///< (batch…, rows, columns).
   std::vector<int64_t> strides;     ///< Elements.
 };
-/// out[b, m, n] = sum_k lhs[b, m, k] * rhs[b, k, n].
+/// out[b, m, n] = activation(alpha * sum_k lhs[b, m, k] * rhs[b, k, n]
+///                           + bias[n] + accumulate[b, m, n]),
+/// where every step after the sum is rounded to `type` on its own, in this
+/// order; what is absent is left out.
 struct DotSpec {
   PrimitiveType type = PrimitiveType::kF32;
   MatrixView lhs, rhs, out;
+  float alpha = 1;
+  std::optional<Location> bias = std::nullopt;  ///< Dense, one for each column.
+  std::optional<Location> accumulate =
+      std::nullopt;  ///< In the dimensions and strides of `out`.
+  DotActivation activation = DotActivation::kNone;
+
+  bool is_plain() const {
+    return alpha == 1 && !bias && !accumulate &&
+           activation == DotActivation::kNone;
+  }
 };
 
 enum class CollectiveKind : uint8_t {
@@ -174,7 +189,8 @@ Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan,
 std::string collective_digest(const Schedule& schedule);
 
 /// One line for each unit: place, stream, name, kind, what it waits for, what
-/// it reads and writes. For tests and debugging.
+/// it reads and writes; a dot's epilogue stands with its kind. For tests and
+/// debugging.
 std::string print_schedule(const Schedule& schedule);
 
 }  // namespace reprise

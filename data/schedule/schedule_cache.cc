@@ -1,6 +1,8 @@
 #include "data/schedule/schedule_cache.h"
 
+#include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
+#include "data/sha256.h"
 
 namespace reprise {
 namespace {
@@ -26,6 +28,24 @@ Result<LoweredKernel> lower(const PlannedUnit& unit, const Module& module) {
   lowered.flops = kernel_flops(lowered.kernel);
   lowered.bytes = kernel_bytes(lowered.kernel);
   return lowered;
+}
+
+std::string matrix_text(const StridedMatrix& matrix) {
+  return fmt::format("[{}]({})", fmt::join(matrix.dimensions, ","),
+                     fmt::join(matrix.strides, ","));
+}
+
+std::string dot_text(const DotView& view, const DotEpilogue& epilogue) {
+  std::string text = fmt::format("{} {} {} {}", primitive_type_name(view.type),
+                                 matrix_text(view.lhs), matrix_text(view.rhs),
+                                 matrix_text(view.out));
+  if (!epilogue.is_plain()) {
+    text += ' ';
+    text += epilogue_text(epilogue.alpha, epilogue.bias != kNoInstruction,
+                          epilogue.accumulate != kNoInstruction,
+                          epilogue.activation);
+  }
+  return text;
 }
 
 }  // namespace
@@ -55,6 +75,28 @@ Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
                 unit.name, error.message);
   }
   return pass(error);
+}
+
+DotFigures dot_figures(const std::vector<InstructionId>& ops,
+                       const DotEpilogue& epilogue, ScheduleCache* cache) {
+  const OpGraph& graph = cache->graph;
+  const DotView& view =
+      graph.dots[static_cast<size_t>(graph.dot_of[index_of(ops.front())])];
+  const std::string text = dot_text(view, epilogue);
+  std::string& key = cache->dot_keys[text];
+  if (key.empty()) key = "dot:" + sha256_hex(text);
+  DotFigures figures{.key = key};
+  for (const InstructionId op : ops) {
+    const InstructionCost cost =
+        instruction_cost(*graph.module, *graph.entry, op);
+    figures.flops += cost.flops;
+    if (op == ops.front()) figures.bytes = cost.bytes;
+  }
+  for (const InstructionId value : {epilogue.bias, epilogue.accumulate}) {
+    if (value == kNoInstruction) continue;
+    figures.bytes += static_cast<double>(byte_size(graph.at(value).shape));
+  }
+  return figures;
 }
 
 }  // namespace reprise

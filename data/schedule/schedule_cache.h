@@ -5,8 +5,10 @@
 
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "data/kernel/kernel.h"
+#include "data/plan/dot_epilogue.h"
 #include "data/plan/op_graph.h"
 #include "data/plan/unit_graph.h"
 #include "data/result.h"
@@ -16,6 +18,13 @@ namespace reprise {
 /// A group's kernel with the figures that units carry.
 struct LoweredKernel {
   Kernel kernel;
+  std::string key;
+  double flops = 0;
+  double bytes = 0;
+};
+
+/// What a dot's unit carries beside its locations.
+struct DotFigures {
   std::string key;
   double flops = 0;
   double bytes = 0;
@@ -40,5 +49,11 @@ Status open_cache(const Module& inlined, ScheduleCache* cache);
 /// naming the unit when its ops cannot be one kernel.
 Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
                                          ScheduleCache* cache);
+
+/// Structural key and costs of a dot's unit: the dot's and its epilogue's
+/// flops, every operand and the result moved once. A plain dot has the key that
+/// it has in no group. Requires: `epilogue` is that of `ops`.
+DotFigures dot_figures(const std::vector<InstructionId>& ops,
+                       const DotEpilogue& epilogue, ScheduleCache* cache);
 
 }  // namespace reprise

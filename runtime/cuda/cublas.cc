@@ -98,6 +98,15 @@ cublasComputeType_t compute_type(PrimitiveType type, MatrixMath math) {
              : CUBLAS_COMPUTE_32F;
 }
 
+/// cuBLASLt's names for what follows the product; C and alpha are arguments of
+/// the call.
+cublasLtEpilogue_t epilogue_of(const MatrixProduct& product) {
+  const bool relu = product.activation == DotActivation::kRelu;
+  if (product.has_bias)
+    return relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
 uint32_t alignment_of(CUdeviceptr address) {
   uint32_t alignment = kAlignment;
   while (address % alignment != 0) alignment /= 2;
@@ -112,7 +121,18 @@ std::string plan_key(const MatrixProduct& product, uint32_t alignment) {
     key += fmt::format(" {}{}/{}", matrix->transposed ? "T" : "N",
                        matrix->leading, matrix->batch_stride);
   }
+  key += ' ' + epilogue_text(1, product.has_bias, product.has_accumulate,
+                             product.activation);
   return key;
+}
+
+// The pointer belongs to the call, not to the shape, but cuBLASLt reads it from
+// the shape's descriptor when the call is enqueued.
+cublasStatus_t set_bias(const CublasFunctions& functions,
+                        cublasLtMatmulDesc_t operation, CUdeviceptr address) {
+  const void* bias = reinterpret_cast<const void*>(address);
+  return functions.cublasLtMatmulDescSetAttribute(
+      operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
 }  // namespace
@@ -152,6 +172,17 @@ class PlanBuilder {
                                              CUDA_R_32F));
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed);
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed);
+  }
+
+  /// Requires: an operation. `bias` is that of the first call.
+  void epilogue(const MatrixProduct& product, CUdeviceptr bias) {
+    const cublasLtEpilogue_t epilogue = epilogue_of(product);
+    if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
+    set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (!product.has_bias) return;
+    const int32_t type = CUDA_R_32F;
+    set_operation(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    if (!failed()) keep(set_bias(functions_, plan_.operation, bias));
   }
 
   void layout(size_t which, const ColumnMajor& matrix, cudaDataType_t type,
@@ -206,8 +237,12 @@ class PlanBuilder {
     if (!failed()) status_ = status;
   }
   void set_transpose(cublasLtMatmulDescAttributes_t which, bool transposed) {
-    if (failed()) return;
     const int32_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    set_operation(which, value);
+  }
+  template <typename T>
+  void set_operation(cublasLtMatmulDescAttributes_t which, const T& value) {
+    if (failed()) return;
     keep(functions_.cublasLtMatmulDescSetAttribute(plan_.operation, which,
                                                    &value, sizeof value));
   }
@@ -268,12 +303,13 @@ Status CublasLibrary::check(int status, const char* call) const {
 }
 
 Result<std::unique_ptr<CublasPlan>> CublasLibrary::make_plan(
-    const MatrixProduct& product, uint32_t alignment) const {
+    const MatrixProduct& product, CUdeviceptr bias, uint32_t alignment) const {
   const Result<cudaDataType_t> type = data_type(product.type);
   if (!type) return pass(type.error());
   auto plan = std::make_unique<CublasPlan>(functions_);
   PlanBuilder builder(*functions_, *plan);
   builder.operation(product, compute_type(product.type, options_.math));
+  builder.epilogue(product, bias);
   builder.layout(0, product.a, *type, product.batches);
   builder.layout(1, product.b, *type, product.batches);
   builder.layout(2, product.out, *type, product.batches);
@@ -287,31 +323,35 @@ Result<std::unique_ptr<CublasPlan>> CublasLibrary::make_plan(
 }
 
 Result<CublasLibrary::Call> CublasLibrary::bind(const DotSpec& spec,
-                                                CUdeviceptr lhs,
-                                                CUdeviceptr rhs,
-                                                CUdeviceptr out) {
+                                                const CublasMemory& memory) {
   const Result<MatrixProduct> product = matrix_product(spec);
   if (!product) return pass(product.error());
   Call call;
   call.library_ = this;
-  call.a_ = product->swapped ? rhs : lhs;
-  call.b_ = product->swapped ? lhs : rhs;
-  call.out_ = out;
+  call.a_ = product->swapped ? memory.rhs : memory.lhs;
+  call.b_ = product->swapped ? memory.lhs : memory.rhs;
+  call.out_ = memory.out;
+  call.alpha_ = product->alpha;
+  if (product->has_bias) call.bias_ = memory.bias;
+  if (product->has_accumulate) call.accumulate_ = memory.accumulate;
   const int64_t bytes = primitive_type_bits(spec.type) / 8;
   uint32_t alignment = kAlignment;
   for (const MatrixOffsets& at : product->offsets) {
     const MatrixOffsets scaled{at.a * bytes, at.b * bytes, at.out * bytes};
     call.offsets_.push_back(scaled);
-    for (const CUdeviceptr address :
-         {call.a_ + static_cast<CUdeviceptr>(scaled.a),
-          call.b_ + static_cast<CUdeviceptr>(scaled.b),
-          call.out_ + static_cast<CUdeviceptr>(scaled.out)}) {
-      alignment = std::min(alignment, alignment_of(address));
+    for (const auto& [base, offset] :
+         {std::pair(call.a_, scaled.a), std::pair(call.b_, scaled.b),
+          std::pair(call.out_, scaled.out),
+          std::pair(product->has_accumulate ? call.accumulate_ : call.out_,
+                    scaled.out)}) {
+      alignment = std::min(
+          alignment, alignment_of(base + static_cast<CUdeviceptr>(offset)));
     }
   }
   std::unique_ptr<CublasPlan>& known = plans_[plan_key(*product, alignment)];
   if (!known) {
-    Result<std::unique_ptr<CublasPlan>> plan = make_plan(*product, alignment);
+    Result<std::unique_ptr<CublasPlan>> plan =
+        make_plan(*product, call.bias_, alignment);
     if (!plan) return pass(plan.error());
     known = std::move(*plan);
   }
@@ -320,17 +360,25 @@ Result<CublasLibrary::Call> CublasLibrary::bind(const DotSpec& spec,
 }
 
 Status CublasLibrary::Call::enqueue(CUstream stream) const {
-  const float one = 1, zero = 0;
+  const CublasFunctions& functions = *library_->functions_;
+  const float beta = accumulate_ != 0 ? 1 : 0;
   const auto at = [](CUdeviceptr base, int64_t offset) {
     return reinterpret_cast<void*>(base + static_cast<CUdeviceptr>(offset));
   };
+  if (bias_ != 0) {
+    const Status set =
+        library_->check(set_bias(functions, plan_->operation, bias_),
+                        "cublasLtMatmulDescSetAttribute");
+    if (!set) return set;
+  }
   for (const MatrixOffsets& offset : offsets_) {
     void* out = at(out_, offset.out);
-    const cublasStatus_t status = library_->functions_->cublasLtMatmul(
+    const void* c = accumulate_ != 0 ? at(accumulate_, offset.out) : out;
+    const cublasStatus_t status = functions.cublasLtMatmul(
         static_cast<cublasLtHandle_t>(library_->handle_), plan_->operation,
-        &one, at(a_, offset.a), plan_->layouts[0], at(b_, offset.b),
-        plan_->layouts[1], &zero, out, plan_->layouts[2], out,
-        plan_->layouts[2], &plan_->algorithm,
+        &alpha_, at(a_, offset.a), plan_->layouts[0], at(b_, offset.b),
+        plan_->layouts[1], &beta, c, plan_->layouts[2], out, plan_->layouts[2],
+        &plan_->algorithm,
         reinterpret_cast<void*>(library_->workspace_.address()),
         library_->options_.workspace_bytes,
         reinterpret_cast<cudaStream_t>(stream));

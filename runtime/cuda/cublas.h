@@ -2,9 +2,12 @@
 // chosen once by the library's heuristics and kept, so that every step and
 // every captured graph computes the same bits.
 //
-// A schedule has plain dots only; when it gets units that fuse a bias or an
-// activation into a dot, their epilogue belongs into MatrixProduct and is set
-// where `make_plan` sets the transposes.
+// A unit's epilogue is cuBLASLt's: bias and relu as CUBLASLT_EPILOGUE_BIAS,
+// RELU or RELU_BIAS, an accumulated matrix as C with beta 1, a scale as alpha.
+// Only f32 dots have one, and all of it is f32, the bias too: TF32, where asked
+// for, rounds the operands of the product and nothing after it. cuBLASLt adds C
+// before the bias, where the CPU adds it after, and its relu may turn NaN into
+// 0, where HLO's maximum keeps it.
 #pragma once
 
 #include <cuda.h>
@@ -24,6 +27,12 @@
 namespace reprise {
 
 struct CublasFunctions;
+
+/// First elements of a dot's operands; bias and accumulate as the spec has
+/// them.
+struct CublasMemory {
+  CUdeviceptr lhs = 0, rhs = 0, out = 0, bias = 0, accumulate = 0;
+};
 
 /// The library and one stream's workspace. Calls belong to one thread.
 class CublasLibrary {
@@ -46,7 +55,8 @@ class CublasLibrary {
     friend class CublasLibrary;
     const CublasLibrary* library_ = nullptr;
     const struct CublasPlan* plan_ = nullptr;
-    CUdeviceptr a_ = 0, b_ = 0, out_ = 0;
+    CUdeviceptr a_ = 0, b_ = 0, out_ = 0, bias_ = 0, accumulate_ = 0;
+    float alpha_ = 1;
     std::vector<MatrixOffsets> offsets_;  ///< Bytes.
   };
 
@@ -58,11 +68,10 @@ class CublasLibrary {
   CublasLibrary(const CublasLibrary&) = delete;
   CublasLibrary& operator=(const CublasLibrary&) = delete;
 
-  /// Binds a dot to its operands' first elements. The call refers to this
-  /// library. Errors: kUnsupported for types and strides (`matrix_product`)
-  /// that cuBLASLt refuses; kDevice.
-  Result<Call> bind(const DotSpec& spec, CUdeviceptr lhs, CUdeviceptr rhs,
-                    CUdeviceptr out);
+  /// Binds a dot to its memory. The call refers to this library. Errors:
+  /// kUnsupported for types, strides and epilogues (`matrix_product`) that
+  /// cuBLASLt refuses; kDevice.
+  Result<Call> bind(const DotSpec& spec, const CublasMemory& memory);
 
   /// As cublasLtGetVersion gives it: 130100.
   size_t version() const { return version_; }
@@ -70,6 +79,7 @@ class CublasLibrary {
  private:
   CublasLibrary() = default;
   Result<std::unique_ptr<CublasPlan>> make_plan(const MatrixProduct& product,
+                                                CUdeviceptr bias,
                                                 uint32_t alignment) const;
   Status check(int status, const char* call) const;
 

@@ -98,11 +98,29 @@ std::vector<MatrixOffsets> all_offsets(
   return offsets;
 }
 
+// A library's bias runs along the rows of its column-major result, so along our
+// columns where the transpose is computed.
+Status check_epilogue(const DotSpec& spec, bool swapped) {
+  if (spec.is_plain()) return {};
+  if (spec.type != PrimitiveType::kF32) {
+    return fail(ErrorKind::kUnsupported, "a dot of {} with an epilogue",
+                primitive_type_name(spec.type));
+  }
+  if (spec.bias && !swapped) {
+    return fail(ErrorKind::kUnsupported,
+                "a dot with a bias along columns of stride {}",
+                spec.out.strides.back());
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<MatrixProduct> matrix_product(const DotSpec& spec) {
   const Matrix out = matrix_of(spec.out);
   const bool swap = out.row_stride != 1;
+  const Status runs = check_epilogue(spec, swap);
+  if (!runs) return pass(runs.error());
   std::vector<BatchDimension> batch = batch_dimensions(spec);
   merge(batch);
   if (swap) {
@@ -112,6 +130,10 @@ Result<MatrixProduct> matrix_product(const DotSpec& spec) {
   MatrixProduct product;
   product.type = spec.type;
   product.swapped = swap;
+  product.alpha = spec.alpha;
+  product.has_bias = spec.bias.has_value();
+  product.has_accumulate = spec.accumulate.has_value();
+  product.activation = spec.activation;
   const Matrix lhs = matrix_of(spec.lhs), rhs = matrix_of(spec.rhs);
   const Result<ColumnMajor> a = column_major(swap ? transposed(rhs) : lhs);
   if (!a) return pass(a.error());

@@ -31,7 +31,9 @@ struct MatrixOffsets {
   bool operator==(const MatrixOffsets&) const = default;
 };
 
-/// out = a · b for a strided batch, once at each of `offsets`.
+/// out = activation(alpha · a · b + bias + accumulate) for a strided batch,
+/// once at each of `offsets`. The bias runs along the rows of `out` as the
+/// library sees it, the same in every batch; `accumulate` lies as `out` does.
 struct MatrixProduct {
   PrimitiveType type = PrimitiveType::kF32;
   int64_t m = 1, n = 1, k = 1, batches = 1;
@@ -39,13 +41,18 @@ struct MatrixProduct {
   /// `a` is the dot's rhs and `b` its lhs: the transpose of the product is
   /// computed, because the output's rows are contiguous.
   bool swapped = false;
+  float alpha = 1;
+  bool has_bias = false, has_accumulate = false;
+  DotActivation activation = DotActivation::kNone;
   std::vector<MatrixOffsets> offsets;
 };
 
 /// Maps any dot whose matrices have one dimension of unit stride (dimensions of
 /// extent 1 count as such). Batch dimensions are merged where all three strides
 /// nest; the largest that remains is the strided batch, the others become
-/// `offsets`. Errors: kUnsupported for other strides.
+/// `offsets`. Errors: kUnsupported for other strides, for an epilogue of a type
+/// other than f32, and for a bias along columns that are not contiguous (which
+/// no plan that was lowered has).
 Result<MatrixProduct> matrix_product(const DotSpec& spec);
 
 }  // namespace reprise

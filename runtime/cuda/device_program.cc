@@ -125,12 +125,15 @@ Status DeviceProgram::bind_unit(UnitId id, const Cubins& cubins,
 Status DeviceProgram::bind_dot(UnitId id, const Cubins& cubins,
                                CublasLibrary& cublas, Thunk& thunk) {
   DotSpec spec = schedule_.units[index_of(id)].dot;
-  CUdeviceptr lhs = address_of(spec.lhs.location),
-              rhs = address_of(spec.rhs.location);
+  CublasMemory memory{.lhs = address_of(spec.lhs.location),
+                      .rhs = address_of(spec.rhs.location),
+                      .out = address_of(spec.out.location)};
+  if (spec.bias) memory.bias = address_of(*spec.bias);
+  if (spec.accumulate) memory.accumulate = address_of(*spec.accumulate);
   const auto found = packed_.operands.find(id);
   if (found != packed_.operands.end()) {
     for (const PackedOperand& operand : found->second) {
-      CUdeviceptr& address = operand.is_rhs ? rhs : lhs;
+      CUdeviceptr& address = operand.is_rhs ? memory.rhs : memory.lhs;
       MatrixView& view = operand.is_rhs ? spec.rhs : spec.lhs;
       const CUdeviceptr dense =
           scratch_.address() + static_cast<CUdeviceptr>(operand.scratch_offset);
@@ -143,8 +146,7 @@ Status DeviceProgram::bind_dot(UnitId id, const Cubins& cubins,
       view = dense_view(view);
     }
   }
-  Result<CublasLibrary::Call> dot =
-      cublas.bind(spec, lhs, rhs, address_of(spec.out.location));
+  Result<CublasLibrary::Call> dot = cublas.bind(spec, memory);
   if (!dot) return pass(dot.error());
   thunk.dot = std::move(*dot);
   return {};

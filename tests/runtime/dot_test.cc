@@ -39,9 +39,10 @@ TEST_P(Dot, EqualsTheDefinitionForAnyStrides) {
   for (float& value : lhs) value = uniform(random);
   for (float& value : rhs) value = uniform(random);
   DotLibrary library;
-  const auto call = library.bind(spec, reinterpret_cast<std::byte*>(lhs.data()),
-                                 reinterpret_cast<std::byte*>(rhs.data()),
-                                 reinterpret_cast<std::byte*>(out.data()));
+  const auto call =
+      library.bind(spec, {.lhs = reinterpret_cast<std::byte*>(lhs.data()),
+                          .rhs = reinterpret_cast<std::byte*>(rhs.data()),
+                          .out = reinterpret_cast<std::byte*>(out.data())});
   ASSERT_TRUE(call) << call.error().message;
   ASSERT_TRUE(call->run());
   EXPECT_EQ(call->implementation().find("ref"), std::string::npos)

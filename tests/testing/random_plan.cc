@@ -20,6 +20,7 @@ class PlanMaker {
   }
 
   Plan make(bool with_order) {
+    add_dot_groups();
     add_groups();
     add_buckets();
     if (with_order) add_order();
@@ -39,6 +40,42 @@ class PlanMaker {
       result.insert(result.end(), siblings.begin(), siblings.end());
     }
     return result;
+  }
+
+  /// About half of the dots take in what they can, or some of it.
+  void add_dot_groups() {
+    for (uint32_t i = 0; i < graph_.role.size(); ++i) {
+      const bool is_dot = graph_.role[i] == OpRole::kDot;
+      if (is_dot && below(2) == 0) grow_dot_group(InstructionId{i});
+    }
+  }
+
+  void grow_dot_group(InstructionId dot) {
+    std::vector<InstructionId> ops{dot};
+    do {
+      const auto epilogue = match_dot_epilogue(graph_, ops);
+      const auto& readers = graph_.readers[index_of(epilogue->result)];
+      if (readers.size() != 1 || taken_[index_of(readers[0])] ||
+          graph_.role_of(readers[0]) != OpRole::kKernel) {
+        break;
+      }
+      ops.push_back(readers[0]);
+      if (!match_dot_epilogue(graph_, ops)) {
+        ops.pop_back();
+        break;
+      }
+    } while (below(4) != 0);
+    if (ops.size() == 1) return;
+    FusionGroup group{.unit = fmt::format("f{}", plan_.fusion.size()),
+                      .ops = {}};
+    for (InstructionId op : ops) group.ops.push_back(graph_.at(op).name);
+    plan_.fusion.push_back(std::move(group));
+    if (!plan_units(graph_, plan_)) {
+      plan_.fusion.pop_back();
+      return;
+    }
+    // Not free for a second group: the product never goes to memory.
+    for (InstructionId op : ops) taken_[index_of(op)] = true;
   }
 
   void add_groups() {

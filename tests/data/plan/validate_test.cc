@@ -153,7 +153,7 @@ TEST_F(Validate, RefusesGroupsThatWaitForEachOther) {
 TEST_F(Validate, RefusesDotsAndCollectivesInGroups) {
   plan_.fusion = {{.unit = "f0", .ops = {"c", "d"}}};
   EXPECT_EQ(reason(),
-            "group 'f0': 'd' is a dot, which runs as a unit of its own");
+            "group 'f0': op 'c' is no epilogue of 'd' that a library runs");
   plan_.fusion = {{.unit = "f0", .ops = {"ar1", "c"}}};
   EXPECT_EQ(reason(),
             "group 'f0': 'ar1' is a all-reduce, which no group may hold");

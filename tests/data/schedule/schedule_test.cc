@@ -244,6 +244,87 @@ TEST_F(ScheduleTest, MaterializesViewsThatNeedBytes) {
       BufferKind::kConstant);
 }
 
+TEST_F(ScheduleTest, MakesADotWithItsEpilogueOneLibraryUnit) {
+  load("", R"(
+    x = f32[6,8] parameter(0)
+    w = f32[8,4] parameter(1)
+    b = f32[4] parameter(2)
+    r = f32[24] parameter(3)
+    bs = f32[6,4] broadcast(b), dimensions={1}
+    zero = f32[] constant(0)
+    zeros = f32[6,4] broadcast(zero), dimensions={}
+    rs = f32[6,4] reshape(r)
+    d = f32[6,4] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    p = f32[6,4] add(d, bs)
+    q = f32[6,4] add(p, rs)
+    a = f32[6,4] maximum(q, zeros)
+    ROOT out = f32[6,4] negate(a))");
+  lower();
+  const std::string plain_key = unit("d").key;
+  plan_.fusion = {{.unit = "f0", .ops = {"d"}}};
+  lower();
+  EXPECT_EQ(unit("f0").key, plain_key);  // Prices of the dot alone still hold.
+  plan_.fusion = {{.unit = "f0", .ops = {"d", "p", "q", "a"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"f0", "out"}));
+  const Unit& fused = unit("f0");
+  EXPECT_EQ(fused.kind, UnitKind::kLibrary);
+  EXPECT_EQ(fused.ops.size(), 4U);
+  EXPECT_NE(fused.key, plain_key);
+  EXPECT_EQ(fused.key.find("dot:"), 0U);
+  // 2·6·8·4 of the product and one a step for each of 24 elements.
+  EXPECT_EQ(fused.flops, 384 + 3 * 24);
+  // Each of x, w, b, r and the result once: 48 + 32 + 4 + 24 + 24 floats.
+  EXPECT_EQ(fused.bytes, 4 * 132);
+  const auto parameter = [&](size_t number) {
+    return schedule_.parameter_buffers[number];
+  };
+  ASSERT_EQ(fused.reads.size(), 4U);
+  ASSERT_TRUE(fused.dot.bias);
+  EXPECT_EQ(*fused.dot.bias, (Location{parameter(2), 0, 16}));
+  ASSERT_TRUE(fused.dot.accumulate);
+  EXPECT_EQ(*fused.dot.accumulate, (Location{parameter(3), 0, 96}));
+  EXPECT_EQ(fused.dot.activation, DotActivation::kRelu);
+  EXPECT_EQ(fused.dot.out.location, fused.writes.at(0));
+  EXPECT_EQ(fused.writes[0], unit("out").reads.at(0));
+  EXPECT_EQ(schedule_.peak_temporary_bytes, 2 * 128);  // a and out, 64-aligned.
+  EXPECT_EQ(print_schedule(schedule_).find(
+                "0 compute f0 library (bias+accumulate+relu) after {}: "),
+            0U)
+      << print_schedule(schedule_);
+}
+
+TEST_F(ScheduleTest, CopiesStateThatItsOwnDotAdds) {
+  // w + x·y may not be written over w: the library writes the product first.
+  load(kAlias, R"(
+    w = f32[6,4] parameter(0)
+    x = f32[6,8] parameter(1)
+    y = f32[8,4] parameter(2)
+    d = f32[6,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    v = f32[6,4] add(w, d)
+    ROOT out = (f32[6,4]) tuple(v))");
+  plan_.fusion = {{.unit = "f0", .ops = {"d", "v"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"f0", "update:0"}));
+  EXPECT_NE(unit("f0").writes[0].buffer, schedule_.parameter_buffers[0]);
+}
+
+TEST_F(ScheduleTest, WritesADotWithItsEpilogueIntoItsBucket) {
+  load("", R"(
+    x = f32[6,8] parameter(0)
+    y = f32[8,4] parameter(1)
+    h = f32[] constant(0.5)
+    hs = f32[6,4] broadcast(h), dimensions={}
+    d = f32[6,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    m = f32[6,4] multiply(d, hs)
+    ROOT ar = f32[6,4] all-reduce(m), replica_groups={{0,1}}, to_apply=add_f32)");
+  plan_.fusion = {{.unit = "f0", .ops = {"d", "m"}}};
+  lower();
+  EXPECT_EQ(names(), (Names{"f0", "ar"}));
+  EXPECT_EQ(unit("f0").dot.alpha, 0.5F);
+  EXPECT_EQ(unit("f0").writes[0], unit("ar").collective.location);
+}
+
 TEST_F(ScheduleTest, LeavesDeadCodeOut) {
   load("", R"(
     x = f32[32] parameter(0)

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
 
 #include "runtime/cuda/cublas_shape.h"
@@ -107,36 +109,52 @@ struct Operand {
   std::vector<std::byte> bytes;
 };
 
-class Cublas : public testing::TestWithParam<Case> {
- protected:
-  // Runs the dot on the fake device and gives back the output's bytes.
-  std::vector<std::byte> run(const DotSpec& spec, const Operand& lhs,
-                             const Operand& rhs, size_t out_bytes);
+/// A fake device with operands on it, for dots.
+class Multiplier {
+ public:
+  Multiplier() {
+    auto context = DeviceContext::open(0);
+    EXPECT_TRUE(context) << context.error().message;
+    context_ = std::move(*context);
+    auto library = CublasLibrary::create(driver(), {});
+    EXPECT_TRUE(library) << library.error().message;
+    library_ = std::move(*library);
+    auto stream = make_stream(driver(), false);
+    EXPECT_TRUE(stream) << stream.error().message;
+    stream_ = std::move(*stream);
+  }
+
+  CUdeviceptr place(const std::vector<std::byte>& bytes) {
+    auto memory = DeviceMemory::allocate(driver(), bytes.size());
+    EXPECT_TRUE(memory && write_device(driver(), memory->address(), bytes));
+    placed_.push_back(std::move(*memory));
+    return placed_.back().address();
+  }
+  CublasLibrary::Call bind(const DotSpec& spec, const CublasMemory& memory) {
+    const auto call = library_->bind(spec, memory);
+    EXPECT_TRUE(call) << call.error().message;
+    return *call;
+  }
+  /// The bytes at `out` once the call ran.
+  std::vector<std::byte> run(const CublasLibrary::Call& call, CUdeviceptr out,
+                             size_t out_bytes) {
+    std::vector<std::byte> back(out_bytes);
+    const Status enqueued = call.enqueue(stream_.get());
+    EXPECT_TRUE(enqueued) << enqueued.error().message;
+    driver().stream_synchronize(stream_.get());
+    driver().copy_to_host(back.data(), out, out_bytes);
+    return back;
+  }
+
+ private:
+  const Driver& driver() const { return context_->driver(); }
+  std::shared_ptr<const DeviceContext> context_;
+  std::unique_ptr<CublasLibrary> library_;
+  DeviceStream stream_;
+  std::vector<DeviceMemory> placed_;
 };
 
-std::vector<std::byte> Cublas::run(const DotSpec& spec, const Operand& lhs,
-                                   const Operand& rhs, size_t out_bytes) {
-  std::vector<std::byte> back(out_bytes);
-  const auto context = DeviceContext::open(0);
-  EXPECT_TRUE(context) << context.error().message;
-  const Driver& driver = (*context)->driver();
-  const auto library = CublasLibrary::create(driver, {});
-  EXPECT_TRUE(library) << library.error().message;
-  const auto stream = make_stream(driver, false);
-  const auto a = DeviceMemory::allocate(driver, lhs.bytes.size()),
-             b = DeviceMemory::allocate(driver, rhs.bytes.size()),
-             out = DeviceMemory::allocate(driver, out_bytes);
-  EXPECT_TRUE(write_device(driver, a->address(), lhs.bytes));
-  EXPECT_TRUE(write_device(driver, b->address(), rhs.bytes));
-  const auto call =
-      (*library)->bind(spec, a->address(), b->address(), out->address());
-  EXPECT_TRUE(call) << call.error().message;
-  const Status enqueued = call->enqueue(stream->get());
-  EXPECT_TRUE(enqueued) << enqueued.error().message;
-  driver.stream_synchronize(stream->get());
-  driver.copy_to_host(back.data(), out->address(), out_bytes);
-  return back;
-}
+class Cublas : public testing::TestWithParam<Case> {};
 
 TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
   const Case& c = GetParam();
@@ -156,8 +174,16 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
       rhs(elements_of(spec.rhs), c.type, 2);
   const size_t width = c.type == PrimitiveType::kF32 ? 4 : 2;
   fake_cuda_clear();
-  const std::vector<std::byte> out =
-      run(spec, lhs, rhs, static_cast<size_t>(elements_of(spec.out)) * width);
+  const size_t out_bytes = static_cast<size_t>(elements_of(spec.out)) * width;
+  std::vector<std::byte> out(out_bytes);
+  {
+    Multiplier device;
+    const CUdeviceptr result = device.place(out);
+    out = device.run(device.bind(spec, {.lhs = device.place(lhs.bytes),
+                                        .rhs = device.place(rhs.bytes),
+                                        .out = result}),
+                     result, out_bytes);
+  }
   EXPECT_STREQ(fake_cuda_report(), "");
   EXPECT_EQ(fake_cuda_live_objects(), 0);
   for (int64_t b = 0; b < batches; ++b) {
@@ -212,6 +238,116 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 1, 2},
              PrimitiveType::kBF16}));
 
+struct EpilogueCase {
+  Case dot;
+  bool bias = false, accumulate = false, relu = false;
+  float alpha = 1;
+};
+
+class CublasEpilogue : public testing::TestWithParam<EpilogueCase> {};
+
+TEST_P(CublasEpilogue, EqualsTheDefinition) {
+  const EpilogueCase& e = GetParam();
+  const Case& c = e.dot;
+  const auto with = [&](int64_t rows, int64_t columns) {
+    std::vector<int64_t> dimensions = c.batch;
+    dimensions.push_back(rows);
+    dimensions.push_back(columns);
+    return dimensions;
+  };
+  DotSpec spec{.lhs = view(with(c.m, c.k), c.lhs),
+               .rhs = view(with(c.k, c.n), c.rhs),
+               .out = view(with(c.m, c.n), c.out)};
+  spec.alpha = e.alpha;
+  if (e.bias) spec.bias.emplace();
+  if (e.accumulate) spec.accumulate.emplace();
+  if (e.relu) spec.activation = DotActivation::kRelu;
+  const Operand lhs(elements_of(spec.lhs), c.type, 1),
+      rhs(elements_of(spec.rhs), c.type, 2), bias(c.n, c.type, 3),
+      other(c.n, c.type, 4), addend(elements_of(spec.out), c.type, 5);
+  const auto count = static_cast<size_t>(elements_of(spec.out));
+  const int64_t batches = elements_of(spec.out) / (c.m * c.n);
+  fake_cuda_clear();
+  {
+    Multiplier device;
+    const CUdeviceptr result = device.place(std::vector<std::byte>(4 * count));
+    CublasMemory memory{.lhs = device.place(lhs.bytes),
+                        .rhs = device.place(rhs.bytes),
+                        .out = result,
+                        .bias = device.place(bias.bytes),
+                        .accumulate = device.place(addend.bytes)};
+    const auto call = device.bind(spec, memory);
+    // A call of the same shape with another bias does not change this one's.
+    memory.bias = device.place(other.bytes);
+    device.run(device.bind(spec, memory), result, 4 * count);
+    const auto out = device.run(call, result, 4 * count);
+    for (int64_t b = 0; b < batches; ++b) {
+      for (int64_t i = 0; i < c.m; ++i) {
+        for (int64_t j = 0; j < c.n; ++j) {
+          // Multiples of 1/128 below 2^17 / 128: every f32 step is exact.
+          float expected = 0;
+          for (int64_t l = 0; l < c.k; ++l) {
+            expected +=
+                lhs.values[static_cast<size_t>(offset(spec.lhs, b, i, l))] *
+                rhs.values[static_cast<size_t>(offset(spec.rhs, b, l, j))];
+          }
+          const auto at = static_cast<size_t>(offset(spec.out, b, i, j));
+          expected *= e.alpha;
+          if (e.bias) expected += bias.values[static_cast<size_t>(j)];
+          if (e.accumulate) expected += addend.values[at];
+          if (e.relu) expected = std::max(expected, 0.0F);
+          float value = 0;
+          std::memcpy(&value, &out[4 * at], sizeof value);
+          ASSERT_EQ(value, expected) << b << " " << i << " " << j;
+        }
+      }
+    }
+  }
+  EXPECT_STREQ(fake_cuda_report(), "");
+  EXPECT_EQ(fake_cuda_live_objects(), 0);
+}
+
+const Case kRows{{}, 64, 32, 48, {0, 1}, {0, 1}, {0, 1}};
+const Case kTurned{{}, 64, 32, 48, {1, 0}, {1, 0}, {0, 1}};
+const Case kOneRow{{}, 1, 32, 48, {0, 1}, {0, 1}, {0, 1}};
+const Case kColumns{{}, 64, 32, 48, {0, 1}, {0, 1}, {1, 0}};
+const Case kBatch{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}};
+const Case kLoop{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}};
+INSTANTIATE_TEST_SUITE_P(
+    Epilogues, CublasEpilogue,
+    testing::Values(
+        EpilogueCase{.dot = kRows, .bias = true},
+        EpilogueCase{.dot = kRows, .accumulate = true},
+        EpilogueCase{.dot = kRows, .relu = true},
+        EpilogueCase{.dot = kRows, .alpha = 0.5F},
+        EpilogueCase{.dot = kTurned, .bias = true, .relu = true},
+        EpilogueCase{.dot = kOneRow, .bias = true, .accumulate = true},
+        EpilogueCase{
+            .dot = kColumns, .accumulate = true, .relu = true, .alpha = 0.5F},
+        EpilogueCase{.dot = kBatch, .bias = true, .relu = true},
+        EpilogueCase{.dot = kLoop,
+                     .bias = true,
+                     .accumulate = true,
+                     .relu = true,
+                     .alpha = -0.5F}));
+
+TEST(MatrixProduct, RefusesEpiloguesThatTheLibraryLacks) {
+  DotSpec spec{.lhs = view({8, 4}, {0, 1}),
+               .rhs = view({4, 6}, {0, 1}),
+               .out = view({8, 6}, {1, 0})};
+  spec.bias.emplace();
+  const auto apart = matrix_product(spec);
+  ASSERT_FALSE(apart);
+  EXPECT_EQ(apart.error().kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(apart.error().message,
+            "a dot with a bias along columns of stride 8");
+  spec.out = view({8, 6}, {0, 1});
+  spec.type = PrimitiveType::kBF16;
+  const auto half = matrix_product(spec);
+  ASSERT_FALSE(half);
+  EXPECT_EQ(half.error().message, "a dot of bf16 with an epilogue");
+}
+
 TEST(CublasLibrary, RefusesTypesByName) {
   const auto context = DeviceContext::open(0);
   const auto library = CublasLibrary::create((*context)->driver(), {});
@@ -220,7 +356,7 @@ TEST(CublasLibrary, RefusesTypesByName) {
                                       .lhs = view({2, 2}, {0, 1}),
                                       .rhs = view({2, 2}, {0, 1}),
                                       .out = view({2, 2}, {0, 1})},
-                                     0, 0, 0);
+                                     {});
   ASSERT_FALSE(call);
   EXPECT_EQ(call.error().kind, ErrorKind::kUnsupported);
   EXPECT_EQ(call.error().message, "dot of s32 on a GPU");

@@ -1,7 +1,8 @@
 // A cuBLASLt for tests (libcublasLt.so.13): real arithmetic, enqueued on the
 // fake driver's streams like a kernel. Products are computed by oneDNN, as the
 // CPU runtime's are, so that whole training steps can be compared bit for bit;
-// cublas_test.cc holds it against the definition.
+// cublas_test.cc holds it against the definition. (For the same reason a bias
+// is added before C here; the real one adds it after.)
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ struct Layout {
 struct Operation {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  int32_t bias_type = -1;  ///< The result's.
 };
 struct Preference {
   uint64_t workspace_bytes = 0;
@@ -91,6 +95,8 @@ uint64_t shape_of(const Operation& operation, const Layout& a, const Layout& b,
   add(operation.compute);
   add(operation.transpose_a);
   add(operation.transpose_b);
+  add(operation.epilogue);
+  add(operation.bias_type);
   for (const Layout* layout : {&a, &b, &out}) {
     for (const int64_t word :
          {static_cast<int64_t>(layout->type), layout->rows, layout->columns,
@@ -129,18 +135,49 @@ bool fits(const Operation& operation, const Layout& a, const Layout& b,
          a.batches == out.batches;
 }
 
+bool has_bias(const Operation& operation) {
+  return operation.epilogue == CUBLASLT_EPILOGUE_BIAS ||
+         operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+}
+bool has_relu(const Operation& operation) {
+  return operation.epilogue == CUBLASLT_EPILOGUE_RELU ||
+         operation.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+}
+bool knows(const Operation& operation) {
+  return operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+         has_bias(operation) || has_relu(operation);
+}
+
 /// A product on its way through a stream.
 struct Product {
   reprise::DotSpec spec;
-  std::byte *a = nullptr, *b = nullptr, *out = nullptr;
+  reprise::DotMemory memory;
 };
 
 void multiply(void* data) {
   static auto* library = new reprise::DotLibrary();
   const auto& product = *static_cast<const Product*>(data);
-  const auto call =
-      library->bind(product.spec, product.a, product.b, product.out);
+  const auto call = library->bind(product.spec, product.memory);
   if (!call || !call->run()) std::abort();
+}
+
+// The product with its epilogue. A bias runs along the rows of the result, so
+// with one the transpose is computed.
+Product product_of(const Operation& what, const Layout& a, const Layout& b,
+                   const Layout& out, float alpha, bool accumulates) {
+  const bool ta = what.transpose_a == CUBLAS_OP_T,
+             tb = what.transpose_b == CUBLAS_OP_T, turned = has_bias(what);
+  Product product;
+  reprise::DotSpec& spec = product.spec;
+  spec.type = primitive_type(a.type);
+  spec.lhs = turned ? view_of(b, !tb) : view_of(a, ta);
+  spec.rhs = turned ? view_of(a, !ta) : view_of(b, tb);
+  spec.out = view_of(out, turned);
+  spec.alpha = alpha;
+  if (has_bias(what)) spec.bias.emplace();
+  if (accumulates) spec.accumulate.emplace();
+  if (has_relu(what)) spec.activation = reprise::DotActivation::kRelu;
+  return product;
 }
 
 bool in_memory(const Layout& layout, const void* data, uint32_t alignment) {
@@ -188,6 +225,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(
     return set(operation.transpose_a, from, bytes);
   if (attribute == CUBLASLT_MATMUL_DESC_TRANSB)
     return set(operation.transpose_b, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
+    return set(operation.epilogue, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+    return set(operation.bias, from, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)
+    return set(operation.bias_type, from, bytes);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
@@ -252,6 +295,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   const Layout &la = layout_of(a), &lb = layout_of(b), &lout = layout_of(out);
   if (!fits(operation_of(operation), la, lb, lout))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (!knows(operation_of(operation))) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto& wish = *reinterpret_cast<const Preference*>(preference);
   const Algorithm chosen{
       .shape = shape_of(operation_of(operation), la, lb, lout),
@@ -268,39 +312,43 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
 cublasStatus_t cublasLtMatmul(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha,
     const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
-    cublasLtMatrixLayout_t b_layout, const void* beta, const void*,
-    cublasLtMatrixLayout_t, void* out, cublasLtMatrixLayout_t out_layout,
-    const cublasLtMatmulAlgo_t* algorithm, void* workspace,
-    size_t workspace_bytes, cudaStream_t stream) {
+    cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+    cublasLtMatrixLayout_t c_layout, void* out,
+    cublasLtMatrixLayout_t out_layout, const cublasLtMatmulAlgo_t* algorithm,
+    void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   const Layout &la = layout_of(a_layout), &lb = layout_of(b_layout),
                &lout = layout_of(out_layout);
   const Operation& what = operation_of(operation);
-  float one = 0, zero = 1;
-  std::memcpy(&one, alpha, sizeof one);
-  std::memcpy(&zero, beta, sizeof zero);
+  float scale = 0, kept = 2;
+  std::memcpy(&scale, alpha, sizeof scale);
+  std::memcpy(&kept, beta, sizeof kept);
   Algorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
-  if (!live_handles().contains(handle) || one != 1 || zero != 0 ||
-      chosen.shape != shape_of(what, la, lb, lout) ||
+  const bool accumulates = kept != 0;
+  const Layout bias{.rows = lout.rows, .columns = 1, .leading = lout.rows};
+  if (!live_handles().contains(handle) || (kept != 0 && kept != 1) ||
+      c_layout != out_layout || chosen.shape != shape_of(what, la, lb, lout) ||
       workspace_bytes < chosen.workspace_bytes ||
       fake_cuda_is_device_memory(reinterpret_cast<uint64_t>(workspace),
                                  workspace_bytes) == 0 ||
       !in_memory(la, a, chosen.alignment) ||
       !in_memory(lb, b, chosen.alignment) ||
+      (accumulates && !in_memory(lout, c, chosen.alignment)) ||
+      (has_bias(what) &&
+       (what.bias_type != CUDA_R_32F || !in_memory(bias, what.bias, 4))) ||
       !in_memory(lout, out, chosen.alignment)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  auto product = std::make_unique<Product>();
-  product->spec = {.type = primitive_type(la.type),
-                   .lhs = view_of(la, what.transpose_a == CUBLAS_OP_T),
-                   .rhs = view_of(lb, what.transpose_b == CUBLAS_OP_T),
-                   .out = view_of(lout, false)};
+  auto product = std::make_unique<Product>(
+      product_of(what, la, lb, lout, scale, accumulates));
   const auto address = [](const void* data) {
     return static_cast<std::byte*>(const_cast<void*>(data));
   };
-  product->a = address(a);
-  product->b = address(b);
-  product->out = address(out);
+  product->memory = {.lhs = address(has_bias(what) ? b : a),
+                     .rhs = address(has_bias(what) ? a : b),
+                     .out = address(out),
+                     .bias = address(what.bias),
+                     .accumulate = address(c)};
   fake_cuda_name_kernel("matrix_product");
   const CUresult enqueued = fake_cuda_enqueue(
       reinterpret_cast<CUstream>(stream), multiply, product.release(),
