@@ -62,8 +62,8 @@ Status ProcessShardImport::run() {
   rank_.take_correlations(shard_.survey.largest_correlation);
   if (graph_collectives_ > 0) {
     report_.missing.push_back(fmt::format(
-        "{} collectives ran in CUDA graphs, whose replays NCCL does not tell: "
-        "their sizes and communicators are unknown.",
+        "{} collectives ran in CUDA graphs of which NCCL's calls are not "
+        "known: their sizes and communicators are unknown.",
         graph_collectives_));
   }
   if (calls_alone_ > 0) {
@@ -229,9 +229,10 @@ void ProcessShardImport::add_device_work(const ProcessRecord& record,
     if (name.is_collective) {
       event.kind = EventKind::kCollective;
       event.detail = name.detail;
-      const auto* calls = nccl_.calls_of(place_, record.correlation);
-      if (calls != nullptr) {
-        set_work(describe_calls(shards_, *calls, members_), event);
+      const NcclKernelRun* run =
+          nccl_.run_of(place_, record.correlation, record.graph_node);
+      if (run != nullptr) {
+        set_work(describe_calls(shards_, *run, members_), event);
       } else if (record.graph_node >= 0) {
         ++graph_collectives_;
       }
@@ -314,10 +315,15 @@ const ProcessShardImport::RangeName& ProcessShardImport::range_name(
 }
 
 void ProcessShardImport::add_range(const ProcessRecord& record) {
+  if ((record.flags & kOutsideWindow) != 0) {
+    ++report_.ignored["call outside the window, captured into a graph"];
+    return;
+  }
   Event event;
   if (!start_event(record, event)) return;
   const RangeName& range = range_name(record);
-  const bool nests = record.kind == RecordKind::kMark || record.flags == 0;
+  const bool nests =
+      record.kind == RecordKind::kMark || (record.flags & 1) == 0;
   event.rank = rank_.first_local();
   event.stream = nests ? rank_.host_stream(event.rank, process_, record.stream)
                        : rank_.range_stream(event.rank, process_);
@@ -384,11 +390,15 @@ void ProcessShardImport::add_calls() {
 /// run it, its time on the device by the device's own timer.
 void ProcessShardImport::add_call(NcclCallPlace place) {
   const NcclCall& call = shard_.survey.nccl_calls[place.call];
+  if (call.is_outside_window) {
+    ++report_.ignored["call outside the window, captured into a graph"];
+    return;
+  }
   if (call.end_ns < call.start_ns) {
     ++report_.dropped["end before start"];
     return;
   }
-  const NcclWork work = describe_calls(shards_, {place}, members_);
+  const NcclWork work = describe_calls(shards_, {.calls = {place}}, members_);
   Event event;
   event.rank = rank_.first_local();
   event.stream = rank_.host_stream(event.rank, process_, call.thread);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/formats/nvtx_ranges.h"
-#include "data/formats/process_shard_nccl.h"
+#include "data/formats/process_shard_pairing.h"
 #include "data/formats/process_shard_rank.h"
 #include "data/formats/process_shard_ranks.h"
 #include "data/formats/reader.h"

@@ -1,13 +1,10 @@
-// NCCL's calls, as its profiler plugin or the interposer recorded them, and the
-// kernels that CUPTI recorded: which kernel ran which calls, and where a call
-// without a kernel was on the host's clock.
+// NCCL's calls, as its profiler plugin or the interposer recorded them, in the
+// words of the trace: what a kernel communicated that ran one call or several.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/formats/process_shard_ranks.h"
@@ -19,6 +16,15 @@ namespace reprise {
 struct NcclCallPlace {
   size_t shard = 0, call = 0;
   auto operator<=>(const NcclCallPlace&) const = default;
+};
+
+/// What one kernel of NCCL's ran.
+struct NcclKernelRun {
+  std::vector<NcclCallPlace> calls;
+  /// Which of the recorded launches of a CUDA graph this was; -1: no graph.
+  int64_t replay = -1;
+  /// The calls were recorded once, as the graph captured them.
+  bool is_shared = false;
 };
 
 /// What an event of one kernel, or of one call, says of its communication.
@@ -39,65 +45,10 @@ class CommunicatorMembers {
   std::map<std::string, std::vector<uint32_t>> members_;
 };
 
-/// The GPU's own timer on the host's clock, for one process.
-class GpuTimer {
- public:
-  /// A start on both clocks.
-  void add_pair(int64_t timer_ns, int64_t host_ns) {
-    pairs_.emplace_back(timer_ns, host_ns - timer_ns);
-  }
-  /// At most so much, or at least so much, is host time minus timer.
-  void add_upper_bound(int64_t offset_ns);
-  void add_lower_bound(int64_t offset_ns);
-  /// To be called once all is added.
-  void finish();
-
-  bool is_known() const { return !pairs_.empty() || upper_ns_ || lower_ns_; }
-  bool by_kernels() const { return !pairs_.empty(); }
-  /// By the nearest pair; else by the smallest recorded delay until the host
-  /// saw an end; else by the smallest one until a call began on the device.
-  int64_t host_ns(int64_t timer_ns) const;
-  /// How far apart offsets of neighbouring pairs lie, or the two bounds; -1:
-  /// unknown.
-  int64_t residual_ns() const;
-
- private:
-  std::vector<std::pair<int64_t, int64_t>> pairs_;  ///< Timer, offset.
-  std::optional<int64_t> upper_ns_, lower_ns_;
-};
-
-/// The calls and kernels of one process.
-class NcclPairing {
- public:
-  NcclPairing(const std::vector<SurveyedShard>& shards,
-              const RecordedProcess& process);
-
-  /// Calls that the kernel ran; null: none is known.
-  const std::vector<NcclCallPlace>* calls_of(size_t shard,
-                                             int64_t correlation) const;
-  bool has_kernel(NcclCallPlace call) const { return paired_.contains(call); }
-  const GpuTimer& timer() const { return timer_; }
-  int64_t kernels_without_calls() const { return kernels_without_calls_; }
-
- private:
-  struct Unit;
-  struct Launch;
-  void pair(std::vector<Unit>& units, const std::vector<Launch>& launches);
-  void learn_timer(const RecordedProcess& process);
-  const NcclCall& call_at(NcclCallPlace place) const {
-    return shards_[place.shard].survey.nccl_calls[place.call];
-  }
-
-  const std::vector<SurveyedShard>& shards_;
-  std::map<std::pair<size_t, int64_t>, std::vector<NcclCallPlace>> of_kernel_;
-  std::map<NcclCallPlace, int64_t> paired_;  ///< To its kernel's start.
-  GpuTimer timer_;
-  int64_t kernels_without_calls_ = 0;
-};
-
-/// Calls that ran as one, together.
+/// Calls that ran as one, together. Of replay k of a graph the sequence is
+/// (k + 1) * 2^32 and the captured call's own.
 NcclWork describe_calls(const std::vector<SurveyedShard>& shards,
-                        const std::vector<NcclCallPlace>& calls,
+                        const NcclKernelRun& run,
                         const CommunicatorMembers& members);
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/formats/import_ranks.h"
+#include "data/formats/import_report.h"
 
 namespace reprise {
 namespace {
@@ -47,6 +48,7 @@ class Ranking {
   void find_processes();
   void add_shard(RecordedProcess& process, size_t shard);
   bool rank_by_launcher();
+  void note_absent_ranks(const std::map<int64_t, Processes>& claims);
   bool rank_by_work();
   void rank_by_host();
   bool order_by_communicator(Processes& workers) const;
@@ -154,7 +156,29 @@ bool Ranking::rank_by_launcher() {
           trained, rank, at(main).name()));
     }
   }
+  if (!claims.empty()) note_absent_ranks(claims);
   return !claims.empty();
+}
+
+/// Of the ranks that the launcher counts: those of other hosts, most often.
+void Ranking::note_absent_ranks(const std::map<int64_t, Processes>& claims) {
+  int64_t ranks = 0;
+  for (const auto& [rank, members] : claims) {
+    for (const size_t member : members) {
+      ranks = std::max(ranks, at(member).identity.ranks);
+    }
+  }
+  std::vector<uint32_t> absent;
+  for (int64_t rank = 0; rank < std::min<int64_t>(ranks, kLargestRank);
+       ++rank) {
+    if (!claims.contains(rank)) absent.push_back(static_cast<uint32_t>(rank));
+  }
+  if (absent.empty()) return;
+  result_.notes.push_back(fmt::format(
+      "Of {} ranks, rank {} left no shard here. Where hosts do not share the "
+      "directory of shards, profile on each (--keep-shards), copy what they "
+      "keep below one directory and import that.",
+      ranks, rank_list(absent)));
 }
 
 /// True when all workers have a place of their own in one communicator.

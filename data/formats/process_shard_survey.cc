@@ -53,7 +53,8 @@ bool take_member(std::string_view key, const Json& value, NcclCallInfo& call) {
 
 class Survey {
  public:
-  explicit Survey(const ProcessShardContents& shard) : shard_(shard) {}
+  explicit Survey(const ProcessShardContents& shard)
+      : shard_(shard), is_of_nccl_(shard.identity().source == "nccl") {}
 
   Result<ShardSurvey> run() {
     Status read = shard_.each_segment([this](auto records) {
@@ -71,6 +72,7 @@ class Survey {
   void take_kernel(const ProcessRecord& record);
   void take_graph_node(const ProcessRecord& record);
   void take_call(const ProcessRecord& record);
+  void take_nccl_range(const ProcessRecord& record);
   void take_timer(const ProcessRecord& record);
   Status find_launches();
   void join_parts();
@@ -82,6 +84,7 @@ class Survey {
   }
 
   const ProcessShardContents& shard_;
+  bool is_of_nccl_;
   ShardSurvey result_;
   std::unordered_map<uint32_t, bool> nccl_names_;
   std::unordered_map<int64_t, NcclCall> parts_;  ///< Timers, network; by id.
@@ -101,6 +104,7 @@ void Survey::take_kernel(const ProcessRecord& record) {
                                   .end_ns = record.end_ns,
                                   .stream = record.stream,
                                   .device = record.device,
+                                  .graph_node = record.graph_node,
                                   .name = record.name,
                                   .call_start_ns = record.start_ns,
                                   .call_end_ns = record.start_ns});
@@ -112,6 +116,8 @@ void Survey::take_graph_node(const ProcessRecord& record) {
     result_.original_of_node[record.graph_node] = record.sequence;
     return;
   }
+  result_.created_nodes[record.graph_node] = {record.stream, record.start_ns,
+                                              record.end_ns};
   if (record.external_id >= 0) {
     result_.external_of_node[record.graph_node] = record.external_id;
   }
@@ -122,15 +128,18 @@ void Survey::take_graph_node(const ProcessRecord& record) {
 
 void Survey::take_call(const ProcessRecord& record) {
   ++result_.collectives;
-  result_.nccl_calls.push_back({.id = record.correlation,
-                                .group = record.graph_node,
-                                .thread = record.stream,
-                                .start_ns = record.start_ns,
-                                .end_ns = record.end_ns,
-                                .bytes = std::max<int64_t>(0, record.bytes),
-                                .sequence = record.sequence,
-                                .name = record.name,
-                                .info = record.info});
+  result_.nccl_calls.push_back(
+      {.id = record.correlation,
+       .group = record.graph_node,
+       .api = record.external_id,
+       .thread = record.stream,
+       .start_ns = record.start_ns,
+       .end_ns = record.end_ns,
+       .bytes = std::max<int64_t>(0, record.bytes),
+       .sequence = record.sequence,
+       .is_outside_window = (record.flags & kOutsideWindow) != 0,
+       .name = record.name,
+       .info = record.info});
   const auto [info, is_new] = result_.call_infos.try_emplace(
       ShardSurvey::info_key(record.info, record.name));
   if (!is_new) return;
@@ -139,6 +148,18 @@ void Survey::take_call(const ProcessRecord& record) {
   const NcclCallInfo& call = info->second;
   if (!call.communicator.empty() && call.rank >= 0 && call.rank < call.ranks) {
     result_.communicators[call.communicator] = {call.rank, call.ranks};
+  }
+}
+
+/// Of NCCL's own ranges: groups of calls, and calls that graphs captured.
+void Survey::take_nccl_range(const ProcessRecord& record) {
+  if (!is_of_nccl_ || record.correlation < 0) return;
+  if (shard_.text(record.name) == "ncclGroup") {
+    result_.group_ends[record.correlation] = record.end_ns;
+  } else if (shard_.text(record.info).find("\"graph_captured\":1") !=
+             std::string_view::npos) {
+    result_.captured_apis[record.correlation] = {record.stream, record.start_ns,
+                                                 record.end_ns};
   }
 }
 
@@ -157,12 +178,6 @@ void Survey::take_timer(const ProcessRecord& record) {
 }
 
 void Survey::take(const ProcessRecord& record) {
-  const bool on_host_clock = record.kind != RecordKind::kDeviceTimer &&
-                             record.kind != RecordKind::kExternal &&
-                             record.kind != RecordKind::kGraphNode;
-  if (on_host_clock && record.start_ns <= record.end_ns) {
-    result_.span.extend(record.start_ns, record.end_ns);
-  }
   const bool has_launch = record.kind <= RecordKind::kSynchronization ||
                           record.kind == RecordKind::kExternal;
   if (has_launch) {
@@ -182,6 +197,9 @@ void Survey::take(const ProcessRecord& record) {
       ++result_.calls;
       break;
     case RecordKind::kRange:
+      take_nccl_range(record);
+      ++result_.ranges;
+      break;
     case RecordKind::kMark:
       ++result_.ranges;
       break;
@@ -230,7 +248,9 @@ Status Survey::find_launches() {
   }
   Status read = shard_.each_segment([&](auto records) {
     for (const ProcessRecord& record : records) {
-      if (record.kind != RecordKind::kCall || record.end_ns < record.start_ns) {
+      const bool of_graph = record.kind == RecordKind::kGraphLaunch;
+      if ((record.kind != RecordKind::kCall && !of_graph) ||
+          record.end_ns < record.start_ns) {
         continue;
       }
       const auto [first, last] = wanted.equal_range(record.correlation);
@@ -238,7 +258,7 @@ Status Survey::find_launches() {
         NcclKernel& kernel = result_.nccl_kernels[at->second];
         kernel.call_start_ns = record.start_ns;
         kernel.call_end_ns = record.end_ns;
-        kernel.thread = record.stream;
+        if (!of_graph) kernel.thread = record.stream;
       }
     }
   });

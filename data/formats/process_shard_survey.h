@@ -40,9 +40,11 @@ struct TimeSpan {
 struct NcclCall {
   int64_t id = -1;
   int64_t group = -1;  ///< Launched with others of the same number; -1: alone.
+  int64_t api = -1;    ///< The host program's call that made it.
   int64_t thread = -1;
   int64_t start_ns = 0, end_ns = 0;  ///< On the host.
   int64_t bytes = 0, sequence = -1;
+  bool is_outside_window = false;
   uint32_t name = 0, info = 0;  ///< Strings of the shard.
   TimeSpan timer = {};          ///< Of its channels, on the GPU's own clock.
   /// At least so much is to be taken off the GPU's clock to have the host's.
@@ -57,9 +59,16 @@ struct NcclKernel {
   int64_t start_ns = 0, end_ns = 0;
   int64_t stream = -1;
   int32_t device = -1;
+  int64_t graph_node = -1;                     ///< Of a replayed graph.
   uint32_t name = 0;                           ///< String of the shard.
   int64_t call_start_ns = 0, call_end_ns = 0;  ///< Its launch, if known:
+  int64_t thread = -1;  ///< -1: unknown, or launched as part of a graph.
+};
+
+/// When and where a host thread did something.
+struct HostMoment {
   int64_t thread = -1;
+  int64_t start_ns = 0, end_ns = 0;
 };
 
 struct ShardSurvey {
@@ -71,9 +80,14 @@ struct ShardSurvey {
   std::unordered_map<int64_t, uint32_t> range_of_node;  ///< String.
   std::vector<NcclCall> nccl_calls;                     ///< By (start, id).
   std::vector<NcclKernel> nccl_kernels;  ///< By (launch or start, correlation).
+  /// Nodes of graphs, as they were created (not cloned).
+  std::unordered_map<int64_t, HostMoment> created_nodes;
+  /// Calls of the host program that graphs captured, by correlation, and when
+  /// its groups of calls ended.
+  std::unordered_map<int64_t, HostMoment> captured_apis;
+  std::unordered_map<int64_t, int64_t> group_ends;
   /// Communicator -> this process's rank in it and its size.
   std::map<std::string, std::pair<int64_t, int64_t>> communicators;
-  TimeSpan span;  ///< Of all records on the host's clock.
 
   /// What makes a process a rank's: work of a training, not of a launcher.
   bool has_training_work() const {
@@ -92,8 +106,6 @@ struct ShardSurvey {
   /// range (string of the shard, 0 unknown). A clone leads to its original.
   int64_t external_of(int64_t graph_node) const;
   uint32_t range_of(int64_t graph_node) const;
-
- private:
   int64_t original_of(int64_t graph_node) const;
 };
 

@@ -72,6 +72,20 @@ TEST(ProcessShard, LaunchersShellsAndWorkersAreNoRanks) {
   EXPECT_EQ(trace.events.size(), 7u);  // 2 x 3 kernels and the range.
 }
 
+// Of four ranks two ran where the shards were not kept.
+TEST(ProcessShard, RanksThatLeftNothingAreTold) {
+  const Shards shards;
+  for (const int64_t rank : {0, 2}) {
+    shards.add(fmt::format("h0.{}.process.shard", 30 + rank),
+               kernel_shard({.process = 30 + rank, .rank = rank, .ranks = 4}));
+  }
+  auto result = shards.import();
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_NE(missing_of(*result).find("Of 4 ranks, rank 1,3 left no shard here"),
+            std::string::npos)
+      << missing_of(*result);
+}
+
 TEST(ProcessShard, WithoutNumbersACommunicatorNumbersRanks) {
   const Shards shards;
   for (int rank = 0; rank < 2; ++rank) {
