@@ -8,18 +8,6 @@
 namespace reprise {
 namespace {
 
-std::vector<const Instruction*> parameters_of(const Module& module) {
-  std::vector<const Instruction*> parameters;
-  for (const Instruction& instruction :
-       module.entry_computation().instructions) {
-    if (instruction.opcode != Opcode::kParameter) continue;
-    const size_t number = static_cast<size_t>(instruction.parameter_number);
-    if (parameters.size() <= number) parameters.resize(number + 1);
-    parameters[number] = &instruction;
-  }
-  return parameters;
-}
-
 std::string_view characters(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -31,7 +19,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
     Recorder* recorder, int64_t rank) {
   std::unique_ptr<TrainingRun> run(new TrainingRun(program, recorder, rank));
   run->executor_ = std::move(executor);
-  run->parameters_ = parameters_of(program.module);
+  run->parameters_ = parameters_of(program.module.entry_computation());
   run->batch_bytes_.resize(run->parameters_.size());
   run->executor_->set_meanwhile(
       [raw = run.get()] { raw->prepare_batch(raw->step_ + 1); });

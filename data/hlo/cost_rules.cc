@@ -15,47 +15,9 @@ namespace {
 using Dimensions = std::vector<int64_t>;
 
 /// One operation an output element.
-bool is_elementwise(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAbs:
-    case Opcode::kAdd:
-    case Opcode::kAllReduce:
-    case Opcode::kAllReduceStart:
-    case Opcode::kAnd:
-    case Opcode::kCeil:
-    case Opcode::kClamp:
-    case Opcode::kClz:
-    case Opcode::kCompare:
-    case Opcode::kComplex:
-    case Opcode::kConvert:
-    case Opcode::kDivide:
-    case Opcode::kFloor:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMultiply:
-    case Opcode::kNegate:
-    case Opcode::kNot:
-    case Opcode::kOr:
-    case Opcode::kPopulationCount:
-    case Opcode::kReal:
-    case Opcode::kReducePrecision:
-    case Opcode::kRemainder:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kSelect:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kSign:
-    case Opcode::kStochasticConvert:
-    case Opcode::kSubtract:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
+bool computes_each_element(Opcode opcode) {
+  return opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart ||
+         (elementwise_operands(opcode) > 0 && !is_transcendental(opcode));
 }
 
 /// Neither reads nor writes: names for values that stand elsewhere.
@@ -244,7 +206,7 @@ double window_elements(const Instruction& instruction) {
 /// Flops of opcodes whose count needs no called computation.
 double own_flops(const CostedOperation& op) {
   const Instruction& instruction = op.instruction;
-  if (is_elementwise(instruction.opcode))
+  if (computes_each_element(instruction.opcode))
     return element_total(instruction.shape);
   switch (instruction.opcode) {
     case Opcode::kDot:

@@ -263,15 +263,7 @@ bool HloParser::parse_computation_tail(Computation* computation) {
 
 bool HloParser::check_parameters(const ComputationHeader& header,
                                  const Computation& computation) {
-  std::vector<const Instruction*> parameters;
-  for (const Instruction& instruction : computation.instructions) {
-    if (instruction.opcode == Opcode::kParameter)
-      parameters.push_back(&instruction);
-  }
-  std::sort(parameters.begin(), parameters.end(),
-            [](const Instruction* a, const Instruction* b) {
-              return a->parameter_number < b->parameter_number;
-            });
+  const std::vector<const Instruction*> parameters = parameters_of(computation);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i]->parameter_number == static_cast<int64_t>(i)) continue;
     return lexer_.error(

@@ -81,13 +81,8 @@ void HloPrinter::print_computation(ComputationId id) {
   if (id == module_.entry) out_.append("ENTRY ");
   add("%{}", computation.name);
   if (computation.has_header_types) {
-    std::vector<const Instruction*> parameters;
-    for (const Instruction& instruction : computation.instructions) {
-      if (instruction.opcode != Opcode::kParameter) continue;
-      const auto number = static_cast<size_t>(instruction.parameter_number);
-      if (parameters.size() <= number) parameters.resize(number + 1);
-      parameters[number] = &instruction;
-    }
+    const std::vector<const Instruction*> parameters =
+        parameters_of(computation);
     out_.append(" (");
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (i > 0) out_.append(", ");

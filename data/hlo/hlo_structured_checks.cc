@@ -1,5 +1,4 @@
 // Checks of tuples, control flow and collectives.
-#include <algorithm>
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_checks.h"
@@ -7,19 +6,6 @@
 
 namespace reprise {
 namespace {
-
-std::vector<const Instruction*> parameters_of(const Computation& computation) {
-  std::vector<const Instruction*> parameters;
-  for (const Instruction& instruction : computation.instructions) {
-    if (instruction.opcode == Opcode::kParameter)
-      parameters.push_back(&instruction);
-  }
-  std::sort(parameters.begin(), parameters.end(),
-            [](const Instruction* a, const Instruction* b) {
-              return a->parameter_number < b->parameter_number;
-            });
-  return parameters;
-}
 
 Status check_tuple(const CheckedInstruction& checked) {
   Shape expected;

@@ -19,71 +19,10 @@ struct Arity {
   size_t most = kAny;
 };
 
-bool is_unary_elementwise(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAbs:
-    case Opcode::kCbrt:
-    case Opcode::kCeil:
-    case Opcode::kClz:
-    case Opcode::kConvert:
-    case Opcode::kCosine:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kFloor:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kNegate:
-    case Opcode::kNot:
-    case Opcode::kPopulationCount:
-    case Opcode::kReal:
-    case Opcode::kReducePrecision:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kRsqrt:
-    case Opcode::kSign:
-    case Opcode::kSine:
-    case Opcode::kSqrt:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_binary_elementwise(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAdd:
-    case Opcode::kAnd:
-    case Opcode::kAtan2:
-    case Opcode::kCompare:
-    case Opcode::kComplex:
-    case Opcode::kDivide:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMultiply:
-    case Opcode::kOr:
-    case Opcode::kPower:
-    case Opcode::kRemainder:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kStochasticConvert:
-    case Opcode::kSubtract:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Arity arity_of(Opcode opcode) {
-  if (is_unary_elementwise(opcode)) return {1, 1};
-  if (is_binary_elementwise(opcode)) return {2, 2};
+  if (const int operands = elementwise_operands(opcode); operands > 0) {
+    return {static_cast<size_t>(operands), static_cast<size_t>(operands)};
+  }
   switch (opcode) {
     case Opcode::kConstant:
     case Opcode::kIota:
@@ -111,8 +50,6 @@ Arity arity_of(Opcode opcode) {
     case Opcode::kSetDimensionSize:
     case Opcode::kTriangularSolve:
       return {2, 2};
-    case Opcode::kClamp:
-    case Opcode::kSelect:
     case Opcode::kSelectAndScatter:
       return {3, 3};
     case Opcode::kAllGather:
@@ -174,10 +111,7 @@ bool changes_type(Opcode opcode) {
 
 Status check_elementwise(const CheckedInstruction& checked) {
   const Opcode opcode = checked.instruction.opcode;
-  const bool ternary = opcode == Opcode::kSelect || opcode == Opcode::kClamp;
-  if (!ternary && !is_unary_elementwise(opcode) &&
-      !is_binary_elementwise(opcode))
-    return {};
+  if (elementwise_operands(opcode) == 0) return {};
   for (size_t i = 0; i < checked.operand_count(); ++i) {
     const Shape& operand = checked.operand(i);
     const bool may_be_scalar = (opcode == Opcode::kSelect && i == 0) ||

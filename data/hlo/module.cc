@@ -13,6 +13,19 @@ const Attribute* Instruction::find_attribute(
   return nullptr;
 }
 
+std::vector<const Instruction*> parameters_of(const Computation& computation) {
+  std::vector<const Instruction*> parameters;
+  for (const Instruction& instruction : computation.instructions) {
+    if (instruction.opcode == Opcode::kParameter)
+      parameters.push_back(&instruction);
+  }
+  std::stable_sort(parameters.begin(), parameters.end(),
+                   [](const Instruction* a, const Instruction* b) {
+                     return a->parameter_number < b->parameter_number;
+                   });
+  return parameters;
+}
+
 std::vector<std::vector<InstructionId>> users_of(
     const Computation& computation) {
   std::vector<std::vector<InstructionId>> users(

@@ -181,6 +181,9 @@ struct Module {
   bool operator==(const Module&) const = default;
 };
 
+/// The parameters, by number.
+std::vector<const Instruction*> parameters_of(const Computation& computation);
+
 /// Users of each instruction, `[instruction]` -> ids in ascending order, each
 /// once.
 std::vector<std::vector<InstructionId>> users_of(

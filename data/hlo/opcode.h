@@ -67,4 +67,9 @@ enum class Opcode : uint8_t {
 std::string_view opcode_name(Opcode opcode);
 std::optional<Opcode> opcode_from_name(std::string_view name);
 
+/// How many operands an operation takes that gives each element of its result
+/// from one element of each (of clamp and select, or from a scalar); 0 for any
+/// other.
+int elementwise_operands(Opcode opcode);
+
 }  // namespace reprise

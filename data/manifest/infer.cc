@@ -40,19 +40,6 @@ std::string parameter_name(const Instruction& parameter) {
   return name.empty() || name.starts_with("xla__") ? parameter.name : name;
 }
 
-std::vector<const Instruction*> parameters_of(const Computation& entry) {
-  std::vector<const Instruction*> parameters;
-  for (const Instruction& instruction : entry.instructions) {
-    if (instruction.opcode == Opcode::kParameter)
-      parameters.push_back(&instruction);
-  }
-  std::sort(parameters.begin(), parameters.end(),
-            [](const Instruction* a, const Instruction* b) {
-              return a->parameter_number < b->parameter_number;
-            });
-  return parameters;
-}
-
 /// The most participants of any collective.
 int64_t ranks_of(const Module& module) {
   size_t ranks = 1;
