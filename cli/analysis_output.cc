@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data/integers.h"
 #include "replay/kernel_name.h"
 
 namespace reprise {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/device_work.h"
 
 namespace reprise {

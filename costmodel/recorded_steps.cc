@@ -4,40 +4,12 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
+
+#include "data/trace/intervals.h"
 
 namespace reprise {
 namespace {
-
-using Interval = std::pair<int64_t, int64_t>;
-
-// Sorts and merges in place.
-void unite(std::vector<Interval>& intervals) {
-  std::sort(intervals.begin(), intervals.end());
-  size_t kept = 0;
-  for (const Interval& next : intervals) {
-    if (kept > 0 && next.first <= intervals[kept - 1].second) {
-      intervals[kept - 1].second =
-          std::max(intervals[kept - 1].second, next.second);
-    } else {
-      intervals[kept++] = next;
-    }
-  }
-  intervals.resize(kept);
-}
-
-// Length of [start, end] covered by a sorted disjoint list.
-int64_t covered_ns(const std::vector<Interval>& intervals, int64_t start_ns,
-                   int64_t end_ns) {
-  auto at = std::upper_bound(
-      intervals.begin(), intervals.end(), start_ns,
-      [](int64_t time, const Interval& i) { return time < i.second; });
-  int64_t total = 0;
-  for (; at != intervals.end() && at->first < end_ns; ++at) {
-    total += std::max<int64_t>(
-        0, std::min(at->second, end_ns) - std::max(at->first, start_ns));
-  }
-  return total;
-}
 
 class Builder {
  public:
@@ -176,20 +148,18 @@ class Builder {
                 });
       std::vector<Interval> flying;
       for (const RecordedTransfer& transfer : step.transfers) {
-        flying.emplace_back(
-            transfer.start_ns,
-            std::max(transfer.start_ns, transfer.left_ns[number]));
+        flying.push_back({transfer.start_ns, transfer.left_ns[number]});
       }
-      unite(flying);
+      const IntervalSet in_flight(std::move(flying));
       for (RecordedUnit& unit : rank.compute) {
-        unit.beside_ns = covered_ns(flying, unit.start_ns, unit.end_ns);
-        computing.emplace_back(unit.start_ns, unit.end_ns);
+        unit.beside_ns = in_flight.length_within_ns(unit.start_ns, unit.end_ns);
+        computing.push_back({unit.start_ns, unit.end_ns});
       }
     }
-    unite(computing);
+    const IntervalSet in_compute(std::move(computing));
     for (RecordedTransfer& transfer : step.transfers) {
       transfer.beside_ns =
-          covered_ns(computing, transfer.start_ns, transfer.end_ns);
+          in_compute.length_within_ns(transfer.start_ns, transfer.end_ns);
     }
   }
 

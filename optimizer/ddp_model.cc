@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/trace/intervals.h"
 #include "optimizer/ddp_recording.h"
-#include "replay/intervals.h"
 
 namespace reprise {
 namespace {

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "data/trace/intervals.h"
 #include "data/trace/trace.h"
 #include "replay/device_work.h"
-#include "replay/intervals.h"
 
 namespace reprise {
 

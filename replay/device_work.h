@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/trace/intervals.h"
 #include "data/trace/trace.h"
-#include "replay/intervals.h"
 
 namespace reprise {
 

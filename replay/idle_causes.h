@@ -25,9 +25,9 @@
 #include <string_view>
 #include <vector>
 
+#include "data/trace/intervals.h"
 #include "replay/breakdown.h"
 #include "replay/device_work.h"
-#include "replay/intervals.h"
 
 namespace reprise {
 

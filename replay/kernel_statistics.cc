@@ -4,6 +4,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "data/integers.h"
+
 namespace reprise {
 namespace {
 

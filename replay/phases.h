@@ -7,9 +7,9 @@
 #include <map>
 #include <string_view>
 
+#include "data/trace/intervals.h"
 #include "data/trace/trace.h"
 #include "replay/device_work.h"
-#include "replay/intervals.h"
 
 namespace reprise {
 

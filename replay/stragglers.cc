@@ -5,7 +5,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "replay/intervals.h"
+#include "data/integers.h"
+#include "data/trace/intervals.h"
 
 namespace reprise {
 namespace {

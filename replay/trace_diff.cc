@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data/integers.h"
 #include "replay/analysis.h"
 #include "replay/kernel_name.h"
 #include "replay/phases.h"

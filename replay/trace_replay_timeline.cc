@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/integers.h"
 #include "data/trace/event_order.h"
-#include "replay/intervals.h"
+#include "data/trace/intervals.h"
 #include "replay/trace_graph_draft.h"
 
 namespace reprise {

@@ -5,16 +5,10 @@
 #include <map>
 
 #include "data/hlo/cost_analysis.h"
+#include "data/integers.h"
 
 namespace reprise {
 namespace {
-
-int64_t saturating_add(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum)
-             ? std::numeric_limits<int64_t>::max()
-             : sum;
-}
 
 int64_t saturating_multiply(int64_t a, int64_t b) {
   int64_t product = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/file.h"
+#include "data/integers.h"
 #include "data/trace/gzip.h"
 #include "data/trace/json_text.h"
 
@@ -17,12 +18,6 @@ namespace {
 /// DevTools loses events at 0.
 constexpr int64_t kFirstTimeNs = 1000;
 constexpr std::string_view kFlowCategory = "critical path";
-
-/// Arithmetic modulo 2^64: wild times print wild, but are never undefined.
-int64_t minus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) -
-                              static_cast<uint64_t>(b));
-}
 
 }  // namespace
 
@@ -180,7 +175,8 @@ class ChromeTimeline::Printer {
   }
 
   void print_time(int64_t ns) {
-    print_micros(minus(minus(ns, base_ns_), -kFirstTimeNs));
+    print_micros(
+        wrapping_subtract(wrapping_subtract(ns, base_ns_), -kFirstTimeNs));
   }
 
   void print_slice(uint32_t index) {
@@ -189,7 +185,7 @@ class ChromeTimeline::Printer {
     add(R"({{"ph":"X","pid":{},"tid":{},"ts":)", pid(slice.track), tid(index));
     print_time(slice.start_ns);
     add(R"(,"dur":)");
-    print_micros(minus(slice.end_ns, slice.start_ns));
+    print_micros(wrapping_subtract(slice.end_ns, slice.start_ns));
     add(R"(,"name":{},"cat":{})", timeline_.strings_[index_of(slice.name)],
         timeline_.strings_[index_of(slice.category)]);
     if (!slice.arguments.empty()) print_arguments(slice.arguments);
@@ -237,7 +233,7 @@ class ChromeTimeline::Printer {
 
   void print_notes() {
     add("\n],\"otherData\":{{\"base_time_ns\":\"{}\"",
-        minus(base_ns_, kFirstTimeNs));
+        wrapping_subtract(base_ns_, kFirstTimeNs));
     for (const auto& [key, value] : timeline_.notes_) {
       add(",{}:{}", json_quoted(key), json_quoted(value));
     }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "data/integers.h"
+
 namespace reprise {
 namespace {
 
@@ -14,16 +16,6 @@ constexpr uint64_t zigzag(int64_t value) {
 }
 constexpr int64_t unzigzag(uint64_t code) {
   return static_cast<int64_t>(code >> 1 ^ (~(code & 1) + 1));
-}
-/// Differences and sums modulo 2^64: any pair of values survives the round
-/// trip.
-constexpr int64_t minus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) -
-                              static_cast<uint64_t>(b));
-}
-constexpr int64_t plus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) +
-                              static_cast<uint64_t>(b));
 }
 
 /// Writes at `out`, which has room, and returns the place behind.
@@ -127,7 +119,7 @@ void ColumnEncoder::put_values(std::span<const int64_t> values) {
   if (encoding_ == ColumnEncoding::kDelta) {
     int64_t previous = previous_;
     for (const int64_t value : values) {
-      out = put_varint(out, zigzag(minus(value, previous)));
+      out = put_varint(out, zigzag(wrapping_subtract(value, previous)));
       previous = value;
     }
     previous_ = previous;
@@ -182,7 +174,7 @@ size_t ColumnDecoder::take_values(std::span<int64_t> values) {
   for (; taken < values.size(); ++taken) {
     uint64_t code = 0;
     if (!take_varint(bytes, code)) break;
-    const int64_t value = plus(previous, unzigzag(code));
+    const int64_t value = wrapping_add(previous, unzigzag(code));
     values[taken] = value;
     if (is_delta) previous = value;
   }

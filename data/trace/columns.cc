@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/integers.h"
+
 namespace reprise {
 namespace {
 
 /// Records are taken through all columns in blocks that fit the first cache.
 constexpr size_t kBlockRecords = 128;
-
-constexpr int64_t minus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) -
-                              static_cast<uint64_t>(b));
-}
-constexpr int64_t plus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) +
-                              static_cast<uint64_t>(b));
-}
 
 template <typename Field>
 bool narrow(Field& field, int64_t value) {
@@ -75,16 +68,18 @@ constexpr ColumnSpec<Event> kEventColumns[] = {
     field<&Event::start_ns, Event>("start_ns", kDelta),
     column<Event>(
         "duration_ns", kPlain,
-        [](const Event& e) { return minus(e.end_ns, e.start_ns); },
+        [](const Event& e) { return wrapping_subtract(e.end_ns, e.start_ns); },
         [](Event& e, int64_t value) {
-          e.end_ns = plus(e.start_ns, value);
+          e.end_ns = wrapping_add(e.start_ns, value);
           return true;
         }),
     column<Event>(
         "queued_ns", kPlain,
-        [](const Event& e) { return minus(e.start_ns, e.enqueue_ns); },
+        [](const Event& e) {
+          return wrapping_subtract(e.start_ns, e.enqueue_ns);
+        },
         [](Event& e, int64_t value) {
-          e.enqueue_ns = minus(e.start_ns, value);
+          e.enqueue_ns = wrapping_subtract(e.start_ns, value);
           return true;
         }),
     field<&Event::rank, Event>("rank", kDelta),

@@ -1,4 +1,4 @@
-#include "replay/intervals.h"
+#include "data/trace/intervals.h"
 
 #include <algorithm>
 #include <iterator>

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace reprise {
@@ -22,14 +21,6 @@ constexpr int64_t clamped_time(int64_t time_ns) {
   return time_ns < -kLatestTime  ? -kLatestTime
          : time_ns > kLatestTime ? kLatestTime
                                  : time_ns;
-}
-
-/// a + b, at the limits of int64_t where it would leave them.
-constexpr int64_t saturating_add(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return b < 0 ? std::numeric_limits<int64_t>::min()
-               : std::numeric_limits<int64_t>::max();
 }
 
 class IntervalSet {
