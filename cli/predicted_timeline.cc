@@ -3,39 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "costmodel/recorded_steps.h"
+#include "replay/step_times.h"
 
 namespace reprise {
 namespace {
 
-struct Step {
-  int32_t number = 0;
-  int64_t start_ns = 0;  // On rank 0's clock, the earliest of all ranks.
-};
-
-Step typical_step(const Trace& trace) {
-  std::map<int32_t, std::pair<int64_t, int64_t>> steps;  // time, start
+/// On rank 0's clock, the earliest of all ranks.
+int64_t start_of(const Trace& trace, int32_t step) {
+  std::optional<int64_t> earliest_ns;
   for (const StepMark& mark : trace.steps) {
-    if (mark.warmup || mark.rank >= trace.ranks.size()) continue;
+    if (mark.step != step || mark.rank >= trace.ranks.size()) continue;
     const int64_t start_ns =
         on_first_clock(trace.ranks[mark.rank], mark.start_ns);
-    const auto [at, first] = steps.insert({mark.step, {0, start_ns}});
-    at->second.first = std::max(at->second.first, mark.end_ns - mark.start_ns);
-    at->second.second = std::min(at->second.second, start_ns);
+    earliest_ns = std::min(earliest_ns.value_or(start_ns), start_ns);
   }
-  std::vector<std::pair<int64_t, int32_t>> by_time;
-  for (const auto& [number, step] : steps) {
-    by_time.emplace_back(step.first, number);
-  }
-  if (by_time.empty()) return {};
-  std::sort(by_time.begin(), by_time.end());
-  const int32_t number = by_time[by_time.size() / 2].second;
-  return {number, steps[number].second};
+  return earliest_ns.value_or(0);
 }
 
 // Adds a rank's replay; returns the slice of each unit.
@@ -69,16 +56,16 @@ std::vector<uint32_t> add_rank(ChromeTimeline& timeline,
 ChromeTimeline comparison_timeline(const Trace& trace, const Schedule& schedule,
                                    const Replay& replay) {
   ChromeTimeline timeline;
-  const Step step = typical_step(trace);
+  const int32_t step = typical_step(trace).value_or(TypicalStep{}).step;
   for (uint32_t rank = 0; rank < trace.ranks.size(); ++rank) {
-    add_measured_rank(timeline, trace, rank,
-                      {.suffix = " measured",
-                       .first_step = step.number,
-                       .last_step = step.number});
+    add_measured_rank(
+        timeline, trace, rank,
+        {.suffix = " measured", .first_step = step, .last_step = step});
   }
+  const int64_t start_ns = start_of(trace, step);
   std::vector<std::vector<uint32_t>> slices;
   for (uint32_t rank = 0; rank < replay.times.size(); ++rank) {
-    slices.push_back(add_rank(timeline, schedule, replay, rank, step.start_ns));
+    slices.push_back(add_rank(timeline, schedule, replay, rank, start_ns));
   }
   const PathEntry* previous = nullptr;
   for (const PathEntry& entry : replay.critical_path) {

@@ -12,6 +12,7 @@
 #include "costmodel/cost_database.h"
 #include "replay/replay.h"
 #include "replay/run_model.h"
+#include "replay/step_times.h"
 #include "replay/what_if.h"
 
 namespace reprise {

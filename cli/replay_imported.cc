@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "replay/analysis.h"
 #include "replay/collectives.h"
-#include "replay/run_model.h"
+#include "replay/step_times.h"
 
 namespace reprise {
 namespace {

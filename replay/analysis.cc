@@ -12,8 +12,6 @@
 namespace reprise {
 namespace {
 
-bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
-
 Status check(const Trace& trace, const AnalysisOptions& options) {
   if (trace.events.empty() && !trace.measurements.empty()) {
     return fail(ErrorKind::kUnsupported,
@@ -212,37 +210,6 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
 }
 
 }  // namespace
-
-std::optional<TypicalStep> typical_step(const Trace& trace) {
-  struct Step {
-    size_t ranks = 0;
-    int64_t time_ns = 0;
-  };
-  std::map<int32_t, Step> steps;
-  for (const StepMark& mark : trace.steps) {
-    if (mark.warmup) continue;
-    Step& step = steps[mark.step];
-    ++step.ranks;
-    step.time_ns = std::max(
-        step.time_ns, clamped_time(mark.end_ns) - clamped_time(mark.start_ns));
-  }
-  const auto timed = static_cast<size_t>(
-      std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));
-  std::vector<std::pair<int64_t, int32_t>> complete;
-  for (const auto& [number, step] : steps) {
-    if (step.ranks >= timed) complete.emplace_back(step.time_ns, number);
-  }
-  if (complete.empty()) return std::nullopt;
-  std::sort(complete.begin(), complete.end());
-  const int64_t lower_ns = complete[(complete.size() - 1) / 2].first;
-  const auto& [step_ns, step] = complete[complete.size() / 2];
-  return TypicalStep{.step = step,
-                     .step_ns = step_ns,
-                     .steps = complete.size(),
-                     .least_ns = complete.front().first,
-                     .median_ns = lower_ns + (step_ns - lower_ns) / 2,
-                     .most_ns = complete.back().first};
-}
 
 std::vector<ClockAlignment> align_if_tied(Trace& trace) {
   const auto solo = trace.environment.find("solo");

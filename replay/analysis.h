@@ -16,6 +16,7 @@
 #include "replay/collectives.h"
 #include "replay/idle_causes.h"
 #include "replay/kernel_statistics.h"
+#include "replay/step_times.h"
 #include "replay/stragglers.h"
 #include "replay/trace_replay.h"
 
@@ -51,15 +52,6 @@ struct CriticalPath {
   int64_t length_ns = 0;
 };
 
-/// The step that all ranks have whose time (the longest over ranks) is nearest
-/// to the median, of two the longer one; warm-up left out.
-struct TypicalStep {
-  int32_t step = 0;
-  int64_t step_ns = 0;                               ///< Its own.
-  size_t steps = 0;                                  ///< That all ranks have.
-  int64_t least_ns = 0, median_ns = 0, most_ns = 0;  ///< Over all of them.
-};
-
 struct Analysis {
   std::vector<RankAnalysis> ranks;
   /// Median over the steps that all ranks have, each the longest over ranks;
@@ -91,7 +83,5 @@ std::vector<ClockAlignment> align_if_tied(Trace& trace);
 /// Errors: kUnsupported when no rank has times, or none did any work; kInvalid
 /// when the step does not exist (with those that do).
 Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options = {});
-
-std::optional<TypicalStep> typical_step(const Trace& trace);
 
 }  // namespace reprise

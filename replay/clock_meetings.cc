@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "replay/collective_name.h"
+#include "replay/step_times.h"
 
 namespace reprise {
 namespace {
@@ -89,7 +90,7 @@ bool ClockMeetings::add_meeting(const Trace& trace,
   for (const CollectiveMember& member : collective.members) {
     const size_t place = place_of(trace, member.rank);
     if (place >= parts_of_.size()) continue;
-    if (trace.ranks[place].clock_domain == "none") continue;
+    if (!is_timed(trace.ranks[place])) continue;
     const Event& event = trace.events[member.event];
     const bool sends = static_cast<int64_t>(member.rank) == collective.sender;
     on_device &= event.stream < trace.streams.size() &&

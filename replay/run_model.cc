@@ -1,36 +1,12 @@
 #include "replay/run_model.h"
 
 #include <algorithm>
-#include <map>
 
 #include "costmodel/fit_costs.h"
 #include "replay/replay.h"
+#include "replay/step_times.h"
 
 namespace reprise {
-
-Result<int64_t> measured_step_time(const Trace& trace) {
-  struct Step {
-    size_t ranks = 0;
-    int64_t time_ns = 0;
-  };
-  std::map<int32_t, Step> steps;
-  for (const StepMark& mark : trace.steps) {
-    if (mark.warmup) continue;
-    Step& step = steps[mark.step];
-    ++step.ranks;
-    step.time_ns = std::max(step.time_ns, mark.end_ns - mark.start_ns);
-  }
-  std::vector<int64_t> times;
-  for (const auto& [number, step] : steps) {
-    if (step.ranks == trace.ranks.size()) times.push_back(step.time_ns);
-  }
-  if (times.empty()) {
-    return fail(ErrorKind::kInvalid,
-                "trace: no step after the warm-up is complete on all ranks");
-  }
-  std::sort(times.begin(), times.end());
-  return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-}
 
 Result<RunModel> model_run(Trace trace, const Schedule& recorded,
                            std::span<const Measurement> measurements) {

@@ -28,8 +28,4 @@ struct RunModel {
 Result<RunModel> model_run(Trace trace, const Schedule& recorded,
                            std::span<const Measurement> measurements = {});
 
-/// Median over the timed steps, each the maximum over ranks. Needs no schedule.
-/// Errors: kInvalid when no timed step is complete on all ranks.
-Result<int64_t> measured_step_time(const Trace& trace);
-
 }  // namespace reprise

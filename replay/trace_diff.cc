@@ -187,7 +187,7 @@ Result<Run> costs_of(Trace& trace, DiffKey by) {
   std::vector<RankWork> works;
   Run run;
   for (const RankInfo& rank : trace.ranks) {
-    if (rank.clock_domain == "none") continue;
+    if (!is_timed(rank)) continue;
     RankWork work = device_work(trace, rank.rank);
     if (work.events.empty()) continue;
     const Breakdown whole = DeviceUnions(work.events).whole();

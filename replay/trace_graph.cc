@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "replay/step_times.h"
 #include "replay/trace_graph_draft.h"
 #include "replay/trace_graph_order.h"
 #include "replay/trace_replay.h"
@@ -16,8 +17,6 @@ namespace {
 int64_t within(int64_t time_ns, int64_t limit) {
   return std::clamp(time_ns, -limit, limit);
 }
-
-bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
 
 // Events stream by stream; Trace::events is sorted by start within a rank.
 void sort_into_streams(GraphDraft& draft) {

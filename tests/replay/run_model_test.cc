@@ -98,19 +98,5 @@ TEST(RecordedSteps, KeepsTheMiddleHalfOfTheSteps) {
   EXPECT_EQ(times, (std::vector<int64_t>{5, 2, 4, 3}));
 }
 
-TEST(MeasuredStepTime, TakesTheSlowestRankOfCompleteSteps) {
-  Trace trace;
-  trace.ranks = {{.rank = 0, .host = {}, .device = {}},
-                 {.rank = 1, .host = {}, .device = {}}};
-  trace.steps = {{0, 0, 0, 99, true},
-                 {1, 0, 0, 99, true},
-                 {0, 1, 0, 10, false},
-                 {1, 1, 0, 14, false},
-                 {0, 2, 0, 50, false}};
-  EXPECT_EQ(measured_step_time(trace).value_or(0), 14);
-  trace.steps.clear();
-  EXPECT_FALSE(measured_step_time(trace).has_value());
-}
-
 }  // namespace
 }  // namespace reprise

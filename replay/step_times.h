@@ -1,0 +1,32 @@
+// How long the steps of a trace took. A step's time is that of its slowest
+// rank; only steps count that every rank with times marked, and none of the
+// warm-up.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Whether the rank's events have times, not durations and order alone.
+bool is_timed(const RankInfo& rank);
+
+/// The step whose time is nearest to the median, of two the longer one.
+struct TypicalStep {
+  int32_t step = 0;
+  int64_t step_ns = 0;                               ///< Its own.
+  size_t steps = 0;                                  ///< That count.
+  int64_t least_ns = 0, median_ns = 0, most_ns = 0;  ///< Over all of them.
+};
+
+/// Nothing when no step counts.
+std::optional<TypicalStep> typical_step(const Trace& trace);
+
+/// The median step. Errors: kInvalid when no step counts.
+Result<int64_t> measured_step_time(const Trace& trace);
+
+}  // namespace reprise
