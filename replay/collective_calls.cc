@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "data/trace/collective_words.h"
 #include "replay/collective_description.h"
-#include "replay/collective_name.h"
 
 namespace reprise {
 namespace {
@@ -108,7 +108,7 @@ class CallFinder {
     const CollectiveInfo* info = info_of(trace_, event);
     const std::string_view op = info && !info->op.empty()
                                     ? std::string_view(info->op)
-                                    : collective_op_of(trace_.text(event.name));
+                                    : collective_word(trace_.text(event.name));
     // A call inside a call ("barrier" made of an all-reduce) keeps its own.
     if (!call.op.empty() && !op.empty() && op != call.op) return;
     if (call.op.empty()) call.op = op;

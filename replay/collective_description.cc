@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "data/trace/collective_words.h"
 #include "replay/collective_name.h"
 
 namespace reprise {
@@ -75,15 +76,9 @@ int64_t largest_elements(std::string_view json) {
 }
 
 // Bytes of an element of the first type in `"input_type": ["float", …]`.
-int first_type_bytes(std::string_view json) {
+int64_t first_type_bytes(std::string_view json) {
   constexpr std::string_view kKeys[] = {"\"input_type\"", "\"Input type\"",
                                         "\"input_types\""};
-  constexpr std::pair<std::string_view, int> kTypes[] = {
-      {"float", 4},       {"double", 8},     {"c10::Half", 2},
-      {"half", 2},        {"long", 8},       {"c10::BFloat16", 2},
-      {"long int", 8},    {"int", 4},        {"short", 2},
-      {"short int", 2},   {"bool", 1},       {"unsigned char", 1},
-      {"signed char", 1}, {"c10::BFloat", 2}};
   for (const std::string_view key : kKeys) {
     const size_t at = json.find(key);
     if (at == std::string_view::npos) continue;
@@ -92,10 +87,8 @@ int first_type_bytes(std::string_view json) {
     if (start == std::string_view::npos) return 0;
     rest.remove_prefix(start);
     const std::string_view type = rest.substr(0, rest.find('"'));
-    for (const auto& [name, bytes] : kTypes) {
-      if (type == name) return bytes;
-    }
-    return element_bytes(type);
+    const std::string_view word = hlo_type_word(type);
+    return bytes_of_type(word.empty() ? type : word);
   }
   return 0;
 }
@@ -116,7 +109,7 @@ const CollectiveInfo* info_of(const Trace& trace, const Event& event) {
 int64_t recorded_bytes(const CollectiveInfo& info) {
   const int64_t elements = std::max(info.input_elements, info.output_elements);
   if (elements <= 0 || elements > kMostElements) return 0;
-  return elements * element_bytes(info.data_type);
+  return elements * bytes_of_type(info.data_type);
 }
 
 int64_t dimension_bytes(const Trace& trace, const Event& event) {
@@ -274,7 +267,7 @@ void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
     }
     const std::string_view op = info && !info->op.empty()
                                     ? std::string_view(info->op)
-                                    : collective_op_of(trace_.text(event.name));
+                                    : collective_word(trace_.text(event.name));
     if (!op.empty()) untied[{event.rank, op}].push_back(i);
   }
   if (untied.empty()) return;

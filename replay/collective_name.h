@@ -1,14 +1,10 @@
-// What a recorded name says about a collective: kernels of NCCL and RCCL in all
-// their dialects, framework operators, HLO instructions, profiler ranges.
+// Which recorded names are of collectives, and what an operation implies; the
+// operation's own word is collective_word's.
 #pragma once
 
 #include <string_view>
 
 namespace reprise {
-
-/// The operation's word as in CollectiveInfo::op, or "" when the name does not
-/// tell (RCCL's generic kernel; NCCL's SendRecv, which serves all-to-all too).
-std::string_view collective_op_of(std::string_view name);
 
 /// Whether the name is of something that communicates, operation known or not.
 bool names_collective(std::string_view name);
@@ -27,8 +23,5 @@ bool has_one_size(std::string_view op);
 /// Bytes on the wire per byte of payload and rank over the algorithm's time, as
 /// nccl-tests' bus bandwidth has it; 0 when the operation has no such factor.
 double bus_factor(std::string_view op, double ranks);
-
-/// Bytes of an element of an HLO type, 0 when unknown.
-int element_bytes(std::string_view data_type);
 
 }  // namespace reprise

@@ -28,32 +28,7 @@ std::string summary(const Trace& trace) {
   return text;
 }
 
-TEST(CollectiveName, TellsTheOperationInEveryDialect) {
-  const std::pair<const char*, const char*> kNames[] = {
-      {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "all-reduce"},
-      {"ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*, unsigned long)",
-       "all-reduce"},
-      {"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-       "all-gather"},
-      {"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(…)", "reduce-scatter"},
-      {"ncclAllReduceTreeLLKernel_sum_f32(ncclColl)", "all-reduce"},
-      {"ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclDevComm*)", "broadcast"},
-      {"ncclDevKernel_Reduce_Sum_f32_RING_LL(…)", "reduce"},
-      {"ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_bf16", "all-reduce"},
-      {"void ncclKernel_AllGather(…)", "all-gather"},
-      {"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", ""},
-      {"ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", ""},
-      {"nccl:all_to_all", "all-to-all"},
-      {"nccl:_all_gather_base", "all-gather"},
-      {"c10d::alltoall_base_", "all-to-all"},
-      {"c10d::_reduce_scatter_base_", "reduce-scatter"},
-      {"gloo:all_reduce", "all-reduce"},
-      {"ncclAllReduce", "all-reduce"},
-      {"all-gather-start.17", "all-gather"},
-      {"MPI_Bcast", "broadcast"}};
-  for (const auto& [name, op] : kNames) {
-    EXPECT_EQ(collective_op_of(name), op) << name;
-  }
+TEST(CollectiveName, ALibraryOrAFrameworkGaveIt) {
   EXPECT_TRUE(names_collective("ncclDevKernel_Generic_1(…)"));
   EXPECT_FALSE(names_collective("void reduce_kernel<512, 1>(…)"));
   EXPECT_TRUE(describes_collective("record_param_comms"));

@@ -1,0 +1,80 @@
+#include "data/trace/collective_words.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+TEST(CollectiveWords, TellTheOperationInEveryDialect) {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "all-reduce"},
+      {"ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*, unsigned long)",
+       "all-reduce"},
+      {"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+       "all-gather"},
+      {"ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(…)", "reduce-scatter"},
+      {"ncclAllReduceTreeLLKernel_sum_f32(ncclColl)", "all-reduce"},
+      {"ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclDevComm*)", "broadcast"},
+      {"ncclDevKernel_Reduce_Sum_f32_RING_LL(…)", "reduce"},
+      {"ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_bf16", "all-reduce"},
+      {"void ncclKernel_AllGather(…)", "all-gather"},
+      {"ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", ""},
+      {"ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", ""},
+      {"nccl:all_to_all", "all-to-all"},
+      {"nccl:_all_gather_base", "all-gather"},
+      {"c10d::alltoall_base_", "all-to-all"},
+      {"c10d::_reduce_scatter_base_", "reduce-scatter"},
+      {"gloo:all_reduce", "all-reduce"},
+      {"ncclAllReduce", "all-reduce"},
+      {"all-gather-start.17", "all-gather"},
+      {"MPI_Bcast", "broadcast"}};
+  for (const auto& [name, op] : kNames) {
+    EXPECT_EQ(collective_word(name), op) << name;
+  }
+}
+
+TEST(CollectiveWords, AWordThatDoesNotTellIsAWordAllTheSame) {
+  EXPECT_TRUE(holds_collective_word("ncclKernel_SendRecv_RING_SIMPLE"));
+  EXPECT_FALSE(holds_collective_word("gemm"));
+  // What comes first names the operation, not what stands earlier in the list.
+  EXPECT_EQ(collective_word("Broadcast_then_AllReduce"), "broadcast");
+  // Beyond 256 bytes nothing is looked at.
+  EXPECT_EQ(collective_word(std::string(250, 'x') + "reduce"), "reduce");
+  EXPECT_FALSE(holds_collective_word(std::string(251, 'x') + "reduce"));
+}
+
+TEST(CollectiveWords, TypesOfLibrariesAreTypesOfHlo) {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"ncclFloat32", "f32"},
+      {"float", "f32"},
+      {"Tensor(float)", "f32"},
+      {"half", "f16"},
+      {"c10::Half", "f16"},
+      {"c10::BFloat16", "bf16"},
+      {"long int", "s64"},
+      {"bool", "pred"},
+      {"signed char", "s8"},
+      {"unsigned char", "u8"},
+      {"f8e4m3", "f8e4m3fn"},
+      {"string", ""},
+      {"", ""}};
+  for (const auto& [name, type] : kNames) {
+    EXPECT_EQ(hlo_type_word(name), type) << name;
+  }
+}
+
+TEST(CollectiveWords, OnlyKnownTypesHaveASize) {
+  const std::pair<const char*, int64_t> kTypes[] = {
+      {"pred", 1},  {"s4", 1},    {"f8e5m2", 1}, {"u16", 2},
+      {"bf16", 2},  {"f32", 4},   {"s64", 8},    {"c64", 8},
+      {"c128", 16}, {"token", 0}, {"x32", 0},    {"", 0}};
+  for (const auto& [type, bytes] : kTypes) {
+    EXPECT_EQ(bytes_of_type(type), bytes) << type;
+  }
+}
+
+}  // namespace
+}  // namespace reprise
