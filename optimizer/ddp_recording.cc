@@ -1,49 +1,27 @@
 #include "optimizer/ddp_recording.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "data/trace/intervals.h"
+#include "optimizer/ddp_rank.h"
 #include "replay/clock_alignment.h"
 #include "replay/collective_description.h"
 #include "replay/collectives.h"
-#include "replay/device_work.h"
 
 namespace reprise {
 namespace {
 
-constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 constexpr std::string_view kHowToRecord =
     "record rank by rank with torch.profiler.profile(record_shapes=True, "
     "schedule=...) and profiler.step() after each step, on all ranks";
 
-/// One AccumulateGrad.
-struct Accumulation {
-  uint32_t event = 0;
-  int64_t end_ns = 0;  // Of the rank's own clock.
-};
-
-/// "[[512, 320]]" as "512x320", "" when it is no such list.
-std::string shape_text(const nlohmann::json& dims) {
-  if (!dims.is_array() || dims.empty() || !dims[0].is_array()) return {};
-  std::string text;
-  for (const nlohmann::json& size : dims[0]) {
-    if (!size.is_number_integer()) return {};
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size.get<int64_t>());
-  }
-  return text.empty() ? "scalar" : text;
-}
-
-/// Size of a gradient without dimensions: its type's.
-int64_t scalar_bytes(const std::string& type) {
-  if (type == "double") return 8;
-  return type == "c10::Half" || type == "c10::BFloat16" ? 2 : 4;
-}
+/// Type, shape and bytes of each gradient, in the order of accumulation.
+using Signature = std::vector<std::tuple<std::string, std::string, int64_t>>;
 
 /// The dimensions in an operator's attributes, as recorded: what else they hold
 /// changes from step to step.
@@ -58,114 +36,6 @@ std::string_view dimensions_of(std::string_view attributes) {
   return attributes.substr(at, std::min(end, attributes.size()) - at);
 }
 
-DdpGradient gradient_of(const Trace& trace, const Event& event) {
-  DdpGradient gradient;
-  gradient.bytes = dimension_bytes(trace, event);
-  const nlohmann::json attributes = nlohmann::json::parse(
-      trace.strings[static_cast<size_t>(event.attributes)], nullptr, false);
-  if (!attributes.is_object()) return gradient;
-  const auto dims = attributes.find("input_dims");
-  if (dims != attributes.end()) gradient.shape = shape_text(*dims);
-  const auto types = attributes.find("input_types");
-  if (types != attributes.end() && types->is_array() && !types->empty() &&
-      (*types)[0].is_string()) {
-    gradient.type = (*types)[0].get<std::string>();
-  }
-  if (gradient.shape == "scalar") gradient.bytes = scalar_bytes(gradient.type);
-  return gradient;
-}
-
-/// One step of one rank, times of the rank's own clock.
-struct RankStep {
-  int64_t start_ns = 0, end_ns = 0;  // The host's marks.
-  int64_t work_start_ns = 0;  // Where the step's time counts from: the mark, or
-  int64_t work_end_ns = 0;    // the device's first work to the next step's.
-  std::vector<Accumulation> accumulations;
-};
-
-struct Rank {
-  RankInfo info;
-  RankWork work;
-  std::map<int32_t, RankStep> steps;  // By number.
-  // Device work by launch, with the latest end so far.
-  std::vector<std::pair<int64_t, int64_t>> done_by_launch;
-};
-
-void mark_device_steps(Rank& rank) {
-  std::map<int32_t, int64_t> first;
-  for (const DeviceEvent& event : rank.work.events) {
-    if (event.step < 0) continue;
-    const int32_t step = rank.work.steps[static_cast<size_t>(event.step)].step;
-    const auto [at, fresh] = first.emplace(step, event.start_ns);
-    if (!fresh) at->second = std::min(at->second, event.start_ns);
-    if (event.work == WorkClass::kCommunication) continue;
-    rank.done_by_launch.emplace_back(event.launch_ns, event.end_ns);
-  }
-  std::sort(rank.done_by_launch.begin(), rank.done_by_launch.end());
-  for (size_t i = 1; i < rank.done_by_launch.size(); ++i) {
-    rank.done_by_launch[i].second = std::max(rank.done_by_launch[i].second,
-                                             rank.done_by_launch[i - 1].second);
-  }
-  for (auto step = rank.steps.begin(); step != rank.steps.end();) {
-    const auto begin = first.find(step->first);
-    const auto next = first.find(step->first + 1);
-    if (begin == first.end() || next == first.end()) {
-      step = rank.steps.erase(step);  // The last one: its end is not known.
-      continue;
-    }
-    step->second.work_start_ns = begin->second;
-    step->second.work_end_ns = next->second;
-    ++step;
-  }
-}
-
-/// When what was launched until `time_ns` was done on the rank's device.
-int64_t ready_ns(const Rank& rank, int64_t time_ns) {
-  if (rank.work.host_only) return time_ns;
-  const auto after =
-      std::upper_bound(rank.done_by_launch.begin(), rank.done_by_launch.end(),
-                       std::pair(time_ns, std::numeric_limits<int64_t>::max()));
-  return after == rank.done_by_launch.begin()
-             ? time_ns
-             : std::max(time_ns, std::prev(after)->second);
-}
-
-Rank read_rank(const Trace& trace, const RankInfo& info) {
-  Rank rank;
-  rank.info = info;
-  rank.work = device_work(trace, info.rank);
-  for (const StepMark& mark : rank.work.steps) {
-    if (mark.warmup) continue;
-    RankStep& step = rank.steps[mark.step];
-    step.start_ns = step.work_start_ns = mark.start_ns;
-    step.end_ns = step.work_end_ns = mark.end_ns;
-  }
-  if (!rank.work.host_only) mark_device_steps(rank);
-  const auto [begin, end] = events_of_rank(trace, info.rank);
-  for (size_t i = begin; i < end; ++i) {
-    const Event& event = trace.events[i];
-    if (event.kind != EventKind::kHostOp ||
-        trace.text(event.name) != kAccumulate) {
-      continue;
-    }
-    for (auto& [number, step] : rank.steps) {
-      if (event.start_ns < step.start_ns || event.start_ns >= step.end_ns) {
-        continue;
-      }
-      step.accumulations.push_back(
-          {.event = static_cast<uint32_t>(i), .end_ns = event.end_ns});
-      break;
-    }
-  }
-  for (auto& [number, step] : rank.steps) {
-    std::stable_sort(step.accumulations.begin(), step.accumulations.end(),
-                     [](const Accumulation& a, const Accumulation& b) {
-                       return a.end_ns < b.end_ns;
-                     });
-  }
-  return rank;
-}
-
 class Reading {
  public:
   explicit Reading(Trace& trace) : trace_(trace) {}
@@ -174,7 +44,7 @@ class Reading {
     matching_ = match_collectives(trace_);
     align_clocks(trace_, matching_);
     for (const RankInfo& info : trace_.ranks) {
-      ranks_.push_back(read_rank(trace_, info));
+      ranks_.push_back(read_ddp_rank(trace_, info));
       recording_.host_only |= ranks_.back().work.host_only;
     }
     recording_.ranks = ranks_.size();
@@ -201,9 +71,8 @@ class Reading {
  private:
   Status find_gradients() {
     bool has_steps = false;
-    std::map<std::vector<std::tuple<std::string, std::string, int64_t>>, int>
-        counts;
-    for (const Rank& rank : ranks_) {
+    std::map<Signature, int> counts;
+    for (const DdpRank& rank : ranks_) {
       for (const auto& [number, step] : rank.steps) {
         has_steps = true;
         if (step.accumulations.empty()) continue;
@@ -221,7 +90,7 @@ class Reading {
       return fail(ErrorKind::kInvalid,
                   "the trace holds no gradient (no '{}' operator in a step): "
                   "is it of PyTorch's backward pass, on the host? {}",
-                  kAccumulate, kHowToRecord);
+                  kAccumulateGrad, kHowToRecord);
     }
     for (const auto& [type, shape, bytes] : most->first) {
       if (bytes <= 0) {
@@ -239,10 +108,9 @@ class Reading {
     return {};
   }
 
-  std::vector<std::tuple<std::string, std::string, int64_t>> signature(
-      const RankStep& step) {
-    std::vector<std::tuple<std::string, std::string, int64_t>> all;
-    for (const Accumulation& each : step.accumulations) {
+  Signature signature(const DdpRankStep& step) {
+    Signature all;
+    for (const DdpAccumulation& each : step.accumulations) {
       const Event& event = trace_.events[each.event];
       if (event.attributes < 0) {
         all.emplace_back();
@@ -250,9 +118,9 @@ class Reading {
       }
       auto known = by_attributes_.find(event.attributes);
       if (known == by_attributes_.end()) {
-        known =
-            by_attributes_.emplace(event.attributes, gradient_of(trace_, event))
-                .first;
+        known = by_attributes_
+                    .emplace(event.attributes, ddp_gradient_of(trace_, event))
+                    .first;
       }
       const DdpGradient& gradient = known->second;
       all.emplace_back(gradient.type, gradient.shape, gradient.bytes);
@@ -262,14 +130,14 @@ class Reading {
 
   /// Steps that all ranks have, with the same gradients.
   std::vector<int32_t> common_steps() {
-    std::vector<std::tuple<std::string, std::string, int64_t>> wanted;
+    Signature wanted;
     for (const DdpGradient& each : recording_.gradients) {
       wanted.emplace_back(each.type, each.shape, each.bytes);
     }
     std::vector<int32_t> common;
     for (const auto& [number, first] : ranks_.front().steps) {
       bool everywhere = true;
-      for (const Rank& rank : ranks_) {
+      for (const DdpRank& rank : ranks_) {
         const auto step = rank.steps.find(number);
         everywhere = everywhere && step != rank.steps.end() &&
                      signature(step->second) == wanted;
@@ -283,16 +151,16 @@ class Reading {
     DdpStep step;
     step.step = number;
     step.start_ns = std::numeric_limits<int64_t>::max();
-    for (const Rank& rank : ranks_) {
-      const RankStep& own = rank.steps.at(number);
+    for (const DdpRank& rank : ranks_) {
+      const DdpRankStep& own = rank.steps.at(number);
       step.start_ns =
           std::min(step.start_ns, to_rank0_ns(rank.info, own.work_start_ns));
       step.time_ns =
           std::max(step.time_ns, own.work_end_ns - own.work_start_ns);
       std::vector<int64_t> ready;
-      for (const Accumulation& each : own.accumulations) {
+      for (const DdpAccumulation& each : own.accumulations) {
         const int64_t time_ns =
-            to_rank0_ns(rank.info, ready_ns(rank, each.end_ns));
+            to_rank0_ns(rank.info, rank.ready_ns(each.end_ns));
         ready.push_back(ready.empty() ? time_ns
                                       : std::max(time_ns, ready.back()));
       }
@@ -440,7 +308,7 @@ class Reading {
       }
     }
     const IntervalSet in_flight(std::move(flights)), in_step(windows);
-    for (const Rank& rank : ranks_) {
+    for (const DdpRank& rank : ranks_) {
       for (const DeviceEvent& each : rank.work.events) {
         const int64_t duration_ns = each.end_ns - each.start_ns;
         if (each.work != WorkClass::kCompute || duration_ns <= 0 ||
@@ -489,7 +357,7 @@ class Reading {
 
   Trace& trace_;
   CollectiveMatching matching_;
-  std::vector<Rank> ranks_;
+  std::vector<DdpRank> ranks_;
   std::map<int32_t, DdpGradient> by_attributes_;  // By Event::attributes.
   DdpRecording recording_;
 };
