@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "data/formats/head_text.h"
 #include "data/formats/horovod_events.h"
 #include "data/formats/json_scan.h"
 
@@ -32,12 +33,9 @@ Stage stage_of(std::string_view name) {
 class Timeline {
  public:
   Timeline(TraceSpool& spool, FileReport& report)
-      : spool_(spool), report_(report) {
-    RankInfo rank;
-    rank.rank = kUnknownRank;
-    rank.clock_domain.clear();
-    rank_ = spool.add_rank(std::move(rank));
-  }
+      : spool_(spool),
+        report_(report),
+        rank_(add_timeline_rank(spool, kUnknownRank)) {}
 
   void take(const KinetoEvent& source) {
     if (source.phase != 'X') return count_ignored(source, report_);
@@ -81,7 +79,7 @@ class Timeline {
 
   TraceSpool& spool_;
   FileReport& report_;
-  uint32_t rank_ = 0;
+  const uint32_t rank_;
   std::map<std::pair<std::string, std::string>, uint32_t> streams_;
 };
 
@@ -92,10 +90,8 @@ class BytePsReader final : public TraceReader {
   bool recognizes(const InputFile& input) const override {
     const std::string_view head = input.head;
     return starts_as_json(head) &&
-           (head.find("\"Comm.byteps.") != head.npos ||
-            head.find("\"Comm.BytePSPushPull") != head.npos ||
-            head.find("BytePSPushPull.") != head.npos ||
-            head.find("byteps_push_pull.") != head.npos);
+           (has(head, "\"Comm.byteps.") || has(head, "\"Comm.BytePSPushPull") ||
+            has(head, "BytePSPushPull.") || has(head, "byteps_push_pull."));
   }
 
   Status read(InputFile& input, TraceSpool& spool,
@@ -107,9 +103,7 @@ class BytePsReader final : public TraceReader {
     if (!read) return pass(read.error());
     report.missing.push_back(
         "A BytePS timeline shows communication alone, without sizes.");
-    if (spool.event_count() == 0) {
-      report.refused = "no event in it is one that a trace keeps";
-    }
+    refuse_if_empty(spool, report);
     return {};
   }
 };

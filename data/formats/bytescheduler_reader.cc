@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/formats/decimal.h"
+#include "data/formats/head_text.h"
 #include "data/formats/horovod_events.h"
 #include "data/formats/json_scan.h"
 #include "data/formats/nccl_names.h"
@@ -30,12 +31,9 @@ std::string operation_of(std::string_view name) {
 class Timeline {
  public:
   Timeline(TraceSpool& spool, FileReport& report)
-      : spool_(spool), report_(report) {
-    RankInfo rank;
-    rank.rank = kUnknownRank;
-    rank.clock_domain.clear();
-    rank_ = spool.add_rank(std::move(rank));
-  }
+      : spool_(spool),
+        report_(report),
+        rank_(add_timeline_rank(spool, kUnknownRank)) {}
 
   void take(const KinetoEvent& event) {
     if (event.phase == 'M') {
@@ -131,7 +129,7 @@ class Timeline {
 
   TraceSpool& spool_;
   FileReport& report_;
-  uint32_t rank_ = 0;
+  const uint32_t rank_;
   std::map<std::string, Tensor> tensors_;  // By pid.
   std::string key_;
 };
@@ -143,8 +141,7 @@ class ByteSchedulerReader final : public TraceReader {
   bool recognizes(const InputFile& input) const override {
     const std::string_view head = input.head;
     return starts_as_json(head) &&
-           (head.find("COMMUNICATION\"") != head.npos ||
-            head.find("\"PUSH_PULLQUEUE\"") != head.npos);
+           (has(head, "COMMUNICATION\"") || has(head, "\"PUSH_PULLQUEUE\""));
   }
 
   Status read(InputFile& input, TraceSpool& spool,
@@ -157,9 +154,7 @@ class ByteSchedulerReader final : public TraceReader {
     timeline.finish();
     report.missing.push_back(
         "A ByteScheduler timeline shows communication alone, without sizes.");
-    if (spool.event_count() == 0) {
-      report.refused = "no event in it is one that a trace keeps";
-    }
+    refuse_if_empty(spool, report);
     return {};
   }
 };

@@ -6,6 +6,7 @@
 
 #include "data/formats/chakra_graph.h"
 #include "data/formats/chakra_node.h"
+#include "data/formats/head_text.h"
 #include "data/formats/json_objects.h"
 #include "data/formats/protobuf.h"
 
@@ -119,17 +120,16 @@ bool looks_like_protobuf(std::string_view head) {
 }
 
 bool is_generated_json(std::string_view head) {
-  return head.find("\"workload_graph\"") != std::string_view::npos;
+  return has(head, "\"workload_graph\"");
 }
 
 bool looks_like_json(std::string_view head) {
-  const size_t start = head.find_first_not_of(" \t\r\n");
-  if (start == std::string_view::npos || head[start] != '{') return false;
+  if (!without_blanks(head).starts_with('{')) return false;
   if (is_generated_json(head)) return true;
   for (const std::string_view word :
        {"\"COMP_NODE\"", "\"COMM_COLL_NODE\"", "\"COMM_SEND_NODE\"",
         "\"COMM_RECV_NODE\"", "\"METADATA_NODE\"", "\"MEM_LOAD_NODE\""}) {
-    if (head.find(word) != std::string_view::npos) return true;
+    if (has(head, word)) return true;
   }
   return false;
 }

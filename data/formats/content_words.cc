@@ -11,6 +11,7 @@
 #include "data/formats/archive_stream.h"
 #include "data/formats/archive_tar.h"
 #include "data/formats/archive_zip.h"
+#include "data/formats/head_text.h"
 
 namespace reprise {
 namespace {
@@ -70,12 +71,6 @@ constexpr std::array kEndings = {
 constexpr std::string_view kSqliteMagic = "SQLite format 3";
 constexpr size_t kApplicationIdOffset = 68;
 constexpr std::string_view kReprise = "RPRT";  // data/trace/format.md
-
-std::string_view without_blanks(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  return first == std::string_view::npos ? std::string_view()
-                                         : text.substr(first);
-}
 
 /// The keys of a JSON object's first level, as far as `text` reaches.
 std::vector<std::string> top_level_keys(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "data/formats/decimal.h"
+#include "data/formats/head_text.h"
 
 namespace reprise {
 namespace {
@@ -19,10 +20,6 @@ bool is_named(std::string_view label) {
   return std::any_of(
       kPrefixes.begin(), kPrefixes.end(),
       [&](std::string_view prefix) { return label.starts_with(prefix); });
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
 }
 
 /// "^a/b/_7" -> "a/b": control inputs and copies are the operator itself.

@@ -9,6 +9,7 @@
 #include "data/formats/decimal.h"
 #include "data/formats/dpro_rank.h"
 #include "data/formats/dpro_servers.h"
+#include "data/formats/horovod_events.h"
 #include "data/formats/json_scan.h"
 
 namespace reprise {
@@ -253,9 +254,7 @@ class RankImport {
       report.missing.push_back(
           "No communication is recorded: comm.json holds no tensor.");
     }
-    if (part_.spool->event_count() == 0) {
-      report.refused = "no event in it is one that a trace keeps";
-    }
+    refuse_if_empty(*part_.spool, report);
   }
 
   const DirectoryListing& listing_;
@@ -316,10 +315,8 @@ class DproReader final : public DirectoryReader {
       ++part.report.dropped["unreadable file"];
       part.report.missing.push_back(read.error().message);
     }
-    if (part.spool->event_count() == 0) {
-      part.report.refused = "no event in it is one that a trace keeps";
-      part.spool.reset();
-    }
+    refuse_if_empty(*part.spool, part.report);
+    if (!part.report.refused.empty()) part.spool.reset();
     parts.push_back(std::move(part));
   }
 };

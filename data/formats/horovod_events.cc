@@ -1,6 +1,9 @@
 #include "data/formats/horovod_events.h"
 
+#include <utility>
+
 #include "data/formats/decimal.h"
+#include "data/formats/head_text.h"
 #include "data/formats/json_events.h"
 #include "data/formats/json_scan.h"
 
@@ -58,13 +61,21 @@ std::string_view unquoted(std::string_view value) {
   return quoted ? value.substr(1, value.size() - 2) : value;
 }
 
+uint32_t add_timeline_rank(TraceSpool& spool, uint32_t rank) {
+  RankInfo info;
+  info.rank = rank;
+  info.clock_domain.clear();
+  return spool.add_rank(std::move(info));
+}
+
+void refuse_if_empty(const TraceSpool& spool, FileReport& report) {
+  if (spool.event_count() > 0) return;
+  report.refused = "no event in it is one that a trace keeps";
+}
+
 bool starts_as_json(std::string_view head) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (head.starts_with(kByteOrderMark)) {
-    head.remove_prefix(kByteOrderMark.size());
-  }
-  const size_t first = skip_json_space(head, 0);
-  return first < head.size() && (head[first] == '[' || head[first] == '{');
+  const std::string_view text = without_blanks(without_mark(head));
+  return text.starts_with('[') || text.starts_with('{');
 }
 
 bool read_span(const KinetoEvent& event, FileReport& report,

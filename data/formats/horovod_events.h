@@ -33,6 +33,12 @@ std::string_view timeline_argument(const KinetoEvent& event,
 /// itself; for names that are compared, not shown.
 std::string_view unquoted(std::string_view value);
 
+/// Adds the rank that a timeline is of, its clock unknown.
+uint32_t add_timeline_rank(TraceSpool& spool, uint32_t rank);
+
+/// Refuses a timeline of which nothing was kept.
+void refuse_if_empty(const TraceSpool& spool, FileReport& report);
+
 /// Whether the text begins as an object or an array.
 bool starts_as_json(std::string_view head);
 

@@ -1,14 +1,11 @@
 #include "data/formats/horovod_reader.h"
 
+#include "data/formats/head_text.h"
 #include "data/formats/horovod_events.h"
 #include "data/formats/horovod_tensors.h"
 
 namespace reprise {
 namespace {
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
 
 class HorovodReader final : public TraceReader {
  public:
@@ -28,10 +25,8 @@ class HorovodReader final : public TraceReader {
 
   Status read(InputFile& input, TraceSpool& spool,
               FileReport& report) const override {
-    RankInfo rank;
-    rank.rank = 0;  // No other rank writes a timeline.
-    rank.clock_domain.clear();
-    HorovodTensors tensors(spool, report, spool.add_rank(std::move(rank)));
+    // No other rank writes a timeline.
+    HorovodTensors tensors(spool, report, add_timeline_rank(spool, 0));
     const Result<bool> read =
         read_timeline(*input.source, report,
                       [&](const KinetoEvent& event) { tensors.take(event); });
@@ -46,9 +41,7 @@ class HorovodReader final : public TraceReader {
     report.missing.push_back(
         "A Horovod timeline shows communication alone, of rank 0 alone; "
         "tensors that were fused show the same transfer each.");
-    if (spool.event_count() == 0) {
-      report.refused = "no event in it is one that a trace keeps";
-    }
+    refuse_if_empty(spool, report);
     return {};
   }
 };

@@ -2,16 +2,13 @@
 
 #include <simdjson.h>
 
+#include "data/formats/head_text.h"
 #include "data/formats/json_scan.h"
 #include "data/formats/kineto_event.h"
 #include "data/formats/kineto_import.h"
 
 namespace reprise {
 namespace {
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
 
 bool has_any(std::string_view text,
              std::initializer_list<std::string_view> parts) {
@@ -71,25 +68,18 @@ void take_piece(JsonEventStream& stream, JsonEventStream::Piece piece,
 }  // namespace
 
 bool KinetoReader::recognizes(const InputFile& input) const {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  std::string_view head = input.head;
-  if (head.starts_with(kByteOrderMark)) {
-    head.remove_prefix(kByteOrderMark.size());
-  }
-  const size_t first = skip_json_space(head, 0);
-  if (first == head.size()) return false;
-  const bool events = head[first] == '{'
-                          ? has(head, "\"traceEvents\"")
-                          : head[first] == '[' && has(head, "\"ph\"");
-  if (head[first] == '{' && !events) {
+  const std::string_view head = without_blanks(without_mark(input.head));
+  const bool is_object = head.starts_with('{');
+  const bool events = is_object ? has(head, "\"traceEvents\"")
+                                : head.starts_with('[') && has(head, "\"ph\"");
+  if (is_object && !events) {
     // A long list of groups or devices may stand before the events.
     return has_any(head, {"\"deviceProperties\"", "\"distributedInfo\""}) &&
            has(head, "\"schemaVersion\"");
   }
   if (!events) return false;
   if (is_torch(head)) return !has(head, "NEGOTIATE_");
-  return !is_another_format(head) &&
-         (head[first] == '{' || has(head, "\"dur\""));
+  return !is_another_format(head) && (is_object || has(head, "\"dur\""));
 }
 
 Status KinetoReader::read(InputFile& input, TraceSpool& spool,

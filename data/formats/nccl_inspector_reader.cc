@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/formats/decimal.h"
+#include "data/formats/head_text.h"
 #include "data/formats/import_ranks.h"
 #include "data/formats/json_objects.h"
 #include "data/formats/json_scan.h"
@@ -260,14 +261,10 @@ class NcclInspectorReader final : public TraceReader {
   std::string_view kind() const override { return "nccl-inspector"; }
 
   bool recognizes(const InputFile& input) const override {
-    const std::string_view head = input.head;
-    const size_t start = head.find_first_not_of(" \t\r\n");
-    if (start == std::string_view::npos || head[start] != '{') return false;
-    const auto has = [head](std::string_view word) {
-      return head.find(word) != std::string_view::npos;
-    };
-    return has("\"header\"") && (has("\"coll_perf\"") || has("\"p2p_perf\"") ||
-                                 has("\"inspector_output_format_version\""));
+    const std::string_view head = without_blanks(input.head);
+    return head.starts_with('{') && has(head, "\"header\"") &&
+           (has(head, "\"coll_perf\"") || has(head, "\"p2p_perf\"") ||
+            has(head, "\"inspector_output_format_version\""));
   }
 
   Status read(InputFile& input, TraceSpool& spool,

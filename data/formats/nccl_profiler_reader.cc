@@ -1,13 +1,10 @@
 #include "data/formats/nccl_profiler_reader.h"
 
+#include "data/formats/head_text.h"
 #include "data/formats/nccl_profiler_import.h"
 
 namespace reprise {
 namespace {
-
-bool has(std::string_view text, std::string_view word) {
-  return text.find(word) != std::string_view::npos;
-}
 
 bool is_lines(std::string_view head) {
   return head.starts_with('{') && has(head, "\"type\"") &&
@@ -22,12 +19,6 @@ bool is_events(std::string_view head) {
          (has(head, "\"cat\": \"GROUP") || has(head, "\"cat\": \"COLL") ||
           has(head, "\"cat\": \"P2P") || has(head, "\"cat\": \"PROXY\"")) &&
          !has(head, "\"ph\": \"X\"");
-}
-
-std::string_view without_blanks(std::string_view head) {
-  const size_t start = head.find_first_not_of(" \t\r\n");
-  return start == std::string_view::npos ? std::string_view()
-                                         : head.substr(start);
 }
 
 class NcclProfilerReader final : public TraceReader {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "data/formats/head_text.h"
 #include "data/formats/measured_times.h"
 #include "data/formats/nccl_names.h"
 #include "data/formats/nccl_tests_table.h"
@@ -77,13 +78,10 @@ class NcclTestsReader final : public TraceReader {
   std::string_view kind() const override { return "nccl-tests"; }
 
   bool recognizes(const InputFile& input) const override {
-    const std::string_view head = input.head;
+    const std::string_view head = without_blanks(input.head);
     if (head.find('\0') != std::string_view::npos) return false;
-    const size_t start = head.find_first_not_of(" \t\r\n");
-    if (start == std::string_view::npos || head[start] == '{') return false;
-    return head.find("algbw") != std::string_view::npos &&
-           head.find("busbw") != std::string_view::npos &&
-           head.find("count") != std::string_view::npos;
+    return !head.starts_with('{') && has(head, "algbw") && has(head, "busbw") &&
+           has(head, "count");
   }
 
   Status read(InputFile& input, TraceSpool& spool,

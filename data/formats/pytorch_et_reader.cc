@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data/formats/decimal.h"
+#include "data/formats/head_text.h"
 #include "data/formats/json_objects.h"
 #include "data/formats/json_scan.h"
 #include "data/formats/node_dependencies.h"
@@ -236,13 +237,9 @@ class PytorchEtReader final : public TraceReader {
   std::string_view kind() const override { return "pytorch-et"; }
 
   bool recognizes(const InputFile& input) const override {
-    const std::string_view head = input.head;
-    const size_t start = head.find_first_not_of(" \t\r\n");
-    if (start == std::string_view::npos || head[start] != '{') return false;
-    const auto has = [head](std::string_view word) {
-      return head.find(word) != std::string_view::npos;
-    };
-    return has("\"schema\"") && has("\"nodes\"") && !has("\"traceEvents\"");
+    const std::string_view head = without_blanks(input.head);
+    return head.starts_with('{') && has(head, "\"schema\"") &&
+           has(head, "\"nodes\"") && !has(head, "\"traceEvents\"");
   }
 
   Status read(InputFile& input, TraceSpool& spool,
