@@ -28,17 +28,27 @@ Status write_all(int descriptor, std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> read_file(const std::string& path) {
+Result<OpenFile> open_to_read(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
-                std::strerror(errno));
-  }
-  std::string bytes;
   struct stat info {};
-  if (::fstat(descriptor, &info) == 0 && info.st_size > 0) {
-    bytes.reserve(static_cast<size_t>(info.st_size));
+  if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
+    const int reason = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
+                std::strerror(reason));
   }
+  return OpenFile{
+      .descriptor = descriptor,
+      .size_bytes = info.st_size > 0 ? static_cast<uint64_t>(info.st_size) : 0,
+      .is_directory = S_ISDIR(info.st_mode)};
+}
+
+Result<std::string> read_file(const std::string& path) {
+  const Result<OpenFile> file = open_to_read(path);
+  if (!file) return pass(file.error());
+  const int descriptor = file->descriptor;
+  std::string bytes;
+  if (!file->is_directory) bytes.reserve(file->size_bytes);
   char chunk[1 << 16];
   for (;;) {
     const ssize_t got = ::read(descriptor, chunk, sizeof chunk);
@@ -84,20 +94,14 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
-    const int reason = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
-                std::strerror(reason));
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  void* const start =
-      size == 0 ? nullptr
-                : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  const Result<OpenFile> file = open_to_read(path);
+  if (!file) return pass(file.error());
+  const size_t size = file->size_bytes;
+  void* const start = size == 0 ? nullptr
+                                : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE,
+                                         file->descriptor, 0);
   const int reason = errno;
-  ::close(descriptor);
+  ::close(file->descriptor);
   if (start == MAP_FAILED) {
     return fail(ErrorKind::kIo, "{}: cannot map: {}", path,
                 std::strerror(reason));

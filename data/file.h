@@ -1,12 +1,23 @@
 // Whole files in and out. Outputs appear under their name only when complete.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "data/result.h"
 
 namespace reprise {
+
+/// A file that is open for reading; the caller closes it.
+struct OpenFile {
+  int descriptor = -1;
+  uint64_t size_bytes = 0;  ///< 0 of a pipe or a device.
+  bool is_directory = false;
+};
+
+/// Errors: kIo with the system's reason.
+Result<OpenFile> open_to_read(const std::string& path);
 
 /// Reads a whole file. Errors: kIo with the system's reason.
 Result<std::string> read_file(const std::string& path);

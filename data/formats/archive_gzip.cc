@@ -3,8 +3,6 @@
 #include <isa-l/igzip_lib.h>
 
 #include <algorithm>
-#include <optional>
-#include <vector>
 
 #include "data/formats/archive_stream.h"
 
@@ -27,19 +25,16 @@ std::string_view problem(int code) {
 class InflateSource : public ByteSource {
  public:
   InflateSource(std::unique_ptr<ByteSource> packed, std::string name, bool gzip)
-      : packed_(std::move(packed)),
-        name_(std::move(name)),
-        gzip_(gzip),
-        buffer_(kStreamBufferBytes) {
+      : input_(std::move(packed), std::move(name)), gzip_(gzip) {
     start_member();
   }
 
   Result<size_t> read(std::span<char> into) override {
     size_t done = 0;
-    while (done < into.size() && !finished_ && !error_) {
+    while (done < into.size() && !finished_ && !input_.error()) {
       done += inflate(into.subspan(done));
     }
-    if (done == 0 && error_) return pass(*error_);
+    if (done == 0 && input_.error()) return pass(*input_.error());
     return done;
   }
 
@@ -55,8 +50,8 @@ class InflateSource : public ByteSource {
 
   // One step: some input becomes some output. Returns the output's size.
   size_t inflate(std::span<char> into) {
-    if (state_.avail_in == 0) refill();
-    if (error_) return 0;
+    if (state_.avail_in == 0) take(input_.next());
+    if (input_.error()) return 0;
     const uint32_t input = state_.avail_in;
     const auto room =
         static_cast<uint32_t>(std::min<size_t>(into.size(), size_t{1} << 30));
@@ -66,27 +61,23 @@ class InflateSource : public ByteSource {
     const size_t produced = room - state_.avail_out;
     if (code != ISAL_DECOMP_OK && code != ISAL_END_INPUT &&
         code != ISAL_OUT_OVERFLOW) {
-      set_error(problem(code));
+      input_.fail_with(problem(code));
     } else if (state_.block_state == ISAL_BLOCK_FINISH) {
       finish_member();
     } else if (produced == 0 && state_.avail_in == input) {
       // No progress although the input was refilled: there is no more.
-      set_error(ended_ ? "the file is truncated"
-                       : "the compressed data are damaged");
+      input_.fail_with(input_.ended() ? "the file is truncated"
+                                      : "the compressed data are damaged");
     }
     return produced;
   }
 
-  void refill() {
-    if (ended_) return;
-    const Result<size_t> got = packed_->read(buffer_);
-    if (!got) {
-      error_ = got.error();
-      return;
-    }
-    ended_ = *got == 0;
-    state_.next_in = reinterpret_cast<uint8_t*>(buffer_.data());
-    state_.avail_in = static_cast<uint32_t>(*got);
+  void take(std::span<char> bytes) {
+    state_.next_in = reinterpret_cast<uint8_t*>(bytes.data());
+    state_.avail_in = static_cast<uint32_t>(bytes.size());
+  }
+  std::span<const char> left() const {
+    return {reinterpret_cast<const char*>(state_.next_in), state_.avail_in};
   }
 
   void finish_member() {
@@ -99,28 +90,12 @@ class InflateSource : public ByteSource {
 
   // Whether another member follows; what follows otherwise is garbage.
   bool next_is_member() {
-    if (state_.avail_in < kGzipMagicBytes) {
-      std::copy_n(state_.next_in, state_.avail_in, buffer_.data());
-      const size_t kept = state_.avail_in;
-      const Result<size_t> got =
-          read_fully(*packed_, std::span(buffer_).subspan(kept));
-      if (!got) error_ = got.error();
-      state_.next_in = reinterpret_cast<uint8_t*>(buffer_.data());
-      state_.avail_in = static_cast<uint32_t>(kept + got.value_or(0));
-    }
-    return is_gzip(
-        {reinterpret_cast<const char*>(state_.next_in), state_.avail_in});
+    if (state_.avail_in < kGzipMagicBytes) take(input_.next_behind(left()));
+    return is_gzip({left().data(), left().size()});
   }
 
-  void set_error(std::string_view what) {
-    error_ = Error{ErrorKind::kParse, fmt::format("{}: {}", name_, what)};
-  }
-
-  std::unique_ptr<ByteSource> packed_;
-  std::string name_;
-  bool gzip_, ended_ = false, finished_ = false;
-  std::optional<Error> error_;
-  std::vector<char> buffer_;
+  PackedInput input_;
+  bool gzip_, finished_ = false;
   inflate_state state_{};
 };
 

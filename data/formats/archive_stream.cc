@@ -1,13 +1,13 @@
 #include "data/formats/archive_stream.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "data/file.h"
 #include "data/formats/archive_gzip.h"
 #include "data/formats/archive_xz.h"
 
@@ -44,20 +44,46 @@ class FileSource : public ByteSource {
 
 }  // namespace
 
+PackedInput::PackedInput(std::unique_ptr<ByteSource> packed, std::string name)
+    : packed_(std::move(packed)),
+      name_(std::move(name)),
+      buffer_(kStreamBufferBytes) {}
+
+std::span<char> PackedInput::next() {
+  if (ended_ || error_) return {};
+  const Result<size_t> got = packed_->read(buffer_);
+  if (!got) {
+    error_ = got.error();
+    return {};
+  }
+  ended_ = *got == 0;
+  return std::span(buffer_).first(*got);
+}
+
+std::span<char> PackedInput::next_behind(std::span<const char> left) {
+  if (left.data() != buffer_.data()) {
+    std::copy(left.begin(), left.end(), buffer_.begin());
+  }
+  const Result<size_t> got =
+      read_fully(*packed_, std::span(buffer_).subspan(left.size()));
+  if (!got) error_ = got.error();
+  return std::span(buffer_).first(left.size() + got.value_or(0));
+}
+
+void PackedInput::fail_with(std::string_view what) {
+  error_ = Error{ErrorKind::kParse, fmt::format("{}: {}", name_, what)};
+}
+
 Result<std::unique_ptr<ByteSource>> file_source(
     const std::string& path, std::atomic<int64_t>* position) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
-                std::strerror(errno));
-  }
-  struct stat info {};
-  if (::fstat(descriptor, &info) == 0 && S_ISDIR(info.st_mode)) {
-    ::close(descriptor);
+  const Result<OpenFile> file = open_to_read(path);
+  if (!file) return pass(file.error());
+  if (file->is_directory) {
+    ::close(file->descriptor);
     return fail(ErrorKind::kIo, "{}: is a directory", path);
   }
-  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
-  return std::make_unique<FileSource>(path, descriptor, position);
+  ::posix_fadvise(file->descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+  return std::make_unique<FileSource>(path, file->descriptor, position);
 }
 
 HeadSource::HeadSource(std::unique_ptr<ByteSource> source)

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/formats/byte_source.h"
 
@@ -17,6 +19,31 @@ namespace reprise {
 /// nothing, small enough to stay in the second-level cache.
 /// Source: streamed inflate was twice as fast as inflate into one big buffer.
 constexpr size_t kStreamBufferBytes = size_t{512} << 10;
+
+/// What a decompressor reads: a source by buffers, and the first error that
+/// there was.
+class PackedInput {
+ public:
+  /// `name` is for messages.
+  PackedInput(std::unique_ptr<ByteSource> packed, std::string name);
+
+  /// The next buffer; empty at the end and after an error.
+  std::span<char> next();
+  /// `left`, the end of the last buffer, and what follows it.
+  std::span<char> next_behind(std::span<const char> left);
+  /// Whether `next` found nothing more.
+  bool ended() const { return ended_; }
+  const std::optional<Error>& error() const { return error_; }
+  /// Sets an error kParse: what is wrong with the bytes.
+  void fail_with(std::string_view what);
+
+ private:
+  std::unique_ptr<ByteSource> packed_;
+  std::string name_;
+  std::vector<char> buffer_;
+  bool ended_ = false;
+  std::optional<Error> error_;
+};
 
 /// A regular file or a pipe, opened for reading. `position` (optional) follows
 /// how many bytes were read. Errors: kIo.

@@ -1,8 +1,6 @@
 #include "data/formats/archive_zip.h"
 
-#include <fcntl.h>
 #include <isa-l/crc.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/file.h"
 #include "data/formats/archive_gzip.h"
 #include "data/formats/archive_members.h"
 #include "data/formats/archive_stream.h"
@@ -50,15 +49,9 @@ uint64_t u64(std::string_view bytes, size_t offset) {
 class RandomFile {
  public:
   static Result<RandomFile> open(const std::string& path) {
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat info {};
-    if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
-      const int reason = errno;
-      if (descriptor >= 0) ::close(descriptor);
-      return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
-                  std::strerror(reason));
-    }
-    return RandomFile(path, descriptor, static_cast<uint64_t>(info.st_size));
+    const Result<OpenFile> file = open_to_read(path);
+    if (!file) return pass(file.error());
+    return RandomFile(path, file->descriptor, file->size_bytes);
   }
   ~RandomFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
