@@ -28,11 +28,13 @@ struct ReadInput {
   }
 };
 
+/// `path` is for readers that read what lies on disk there.
 inline ReadInput read_input(const TraceReader& reader, std::string bytes,
-                            std::string name = "input") {
+                            std::string name = "input", std::string path = {}) {
   constexpr size_t kHead = 64 << 10;
   InputFile input;
   input.name = std::move(name);
+  input.path = std::move(path);
   input.head = bytes.substr(0, std::min(kHead, bytes.size()));
   const std::unique_ptr<ByteSource> source = memory_source(std::move(bytes));
   input.source = source.get();
