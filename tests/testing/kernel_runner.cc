@@ -7,6 +7,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/group.h"
+#include "data/kernel/lower_kernel.h"
 #include "data/kernel/view.h"
 #include "runtime/kernels/interpreter.h"
 
@@ -139,6 +140,16 @@ std::vector<InstructionId> kernel_ops(const Module& module) {
       ops.push_back(InstructionId{i});
   }
   return ops;
+}
+
+Memory run_one_by_one(const Module& module, uint64_t seed) {
+  Memory memory = random_inputs(module, seed);
+  for (const InstructionId op : kernel_ops(module)) {
+    const Result<Kernel> kernel = lower_kernel(module, {&op, 1}, {&op, 1});
+    REPRISE_CHECK(kernel.has_value());
+    run_kernel(*kernel, nullptr, memory);
+  }
+  return memory;
 }
 
 int64_t first_difference(const Shape& shape, const std::vector<char>& a,

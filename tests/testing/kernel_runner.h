@@ -30,6 +30,10 @@ std::vector<double> elements_of(const Shape& shape,
 /// Non-view, non-parameter instructions of the entry, in order.
 std::vector<InstructionId> kernel_ops(const Module& module);
 
+/// `random_inputs`, then every op alone by the interpreter. Requires: kernels
+/// can be made of all `kernel_ops`.
+Memory run_one_by_one(const Module& module, uint64_t seed);
+
 /// Bytes equal, or both NaN, for each element. Returns the first difference, -1
 /// when equal.
 int64_t first_difference(const Shape& shape, const std::vector<char>& a,

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "data/hlo/hlo.h"
-#include "data/kernel/lower_kernel.h"
 #include "runtime/kernels/interpreter.h"
 #include "runtime/kernels/print_cuda_stages.h"
 
@@ -90,16 +89,6 @@ void run_stages(const Kernel& kernel, const Arguments& arguments) {
 }
 
 }  // namespace
-
-Memory run_one_by_one(const Module& module, uint64_t seed) {
-  Memory memory = random_inputs(module, seed);
-  for (const InstructionId op : kernel_ops(module)) {
-    const Result<Kernel> kernel = lower_kernel(module, {&op, 1}, {&op, 1});
-    EXPECT_TRUE(kernel) << kernel.error().message;
-    if (kernel) run_kernel(*kernel, nullptr, memory);
-  }
-  return memory;
-}
 
 bool expect_cuda_agrees(const Module& module, const Kernel& kernel,
                         const Memory& want, const CudaTwins& twins,

@@ -11,9 +11,6 @@
 
 namespace reprise {
 
-/// Values of every op, each computed alone by the interpreter.
-Memory run_one_by_one(const Module& module, uint64_t seed);
-
 /// Expects that the stages of a kernel, each run by the interpreter, and its
 /// twin (kernel `place` of `twins`) compute `want`; also with outputs in the
 /// memory of inputs, where any allows that: then returns true.

@@ -19,17 +19,6 @@ int environment(const char* name, int otherwise) {
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-/// Runs every op alone by the interpreter.
-Memory run_one_by_one(const Module& module, uint64_t seed) {
-  Memory memory = random_inputs(module, seed);
-  for (const InstructionId op : kernel_ops(module)) {
-    const Result<Kernel> kernel = lower_kernel(module, {&op, 1}, {&op, 1});
-    EXPECT_TRUE(kernel) << kernel.error().message;
-    if (kernel) run_kernel(*kernel, nullptr, memory);
-  }
-  return memory;
-}
-
 /// Runs a kernel with each output in the memory of an input where that is safe;
 /// true if any.
 bool run_in_place(const Kernel& kernel, KernelFunction function, Memory memory,
