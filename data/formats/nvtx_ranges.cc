@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <map>
 
 namespace reprise {
@@ -17,6 +18,20 @@ int64_t number_behind(std::string_view text, std::string_view key) {
   return value;
 }
 
+/// Numbers that begin anew, as those of an epoch do, go on where they had come
+/// to.
+void continue_numbers(std::vector<StepRange>& ranges) {
+  int64_t shift = 0;
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    const int64_t before = ranges[i - 1].number;
+    const bool is_first = ranges[i].number == ranges.front().number;
+    ranges[i].number += shift;
+    if (!is_first || ranges[i].number > before) continue;
+    shift += before + 1 - ranges[i].number;
+    ranges[i].number = before + 1;
+  }
+}
+
 bool in_sequence(const std::vector<StepRange>& ranges) {
   if (ranges.size() == 1) return ranges.front().pattern == "ProfilerStep#";
   for (size_t i = 1; i < ranges.size(); ++i) {
@@ -25,7 +40,8 @@ bool in_sequence(const std::vector<StepRange>& ranges) {
       return false;
     }
   }
-  return !ranges.empty();
+  constexpr int64_t kMostSteps = std::numeric_limits<int32_t>::max();
+  return !ranges.empty() && ranges.back().number <= kMostSteps;
 }
 
 }  // namespace
@@ -85,6 +101,7 @@ std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates) {
                    [](const StepRange& a, const StepRange& b) {
                      return a.start_ns < b.start_ns;
                    });
+  continue_numbers(steps);
   if (!in_sequence(steps)) steps.clear();
   return steps;
 }

@@ -31,8 +31,9 @@ struct StepRange {
 std::optional<StepRange> step_range(std::string_view name);
 
 /// Of one process's candidates those that do number its steps, by start: the
-/// pattern with most ranges, if its numbers rise and its ranges do not overlap;
-/// one range alone may be anything but the profiler's own.
+/// pattern with most ranges, if its ranges do not overlap and its numbers rise;
+/// where they begin anew at the first, an epoch's, they are counted on. One
+/// range alone may be anything but the profiler's own.
 std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates);
 
 }  // namespace reprise

@@ -336,5 +336,40 @@ TEST(ProcessShard, AnUnclosedShardIsNamedOnlyWhereARankHasSeveral) {
   }
 }
 
+/// Steps of a process whose ranges, of 10 ns every 100 ns, have these numbers.
+std::vector<StepMark> steps_of(const std::vector<int64_t>& numbers) {
+  ShardBuilder shard(header({}));
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto start_ns = static_cast<int64_t>(i * 100);
+    shard.add({.start_ns = start_ns,
+               .end_ns = start_ns + 10,
+               .stream = 1,
+               .kind = Kind::kRange},
+              fmt::format("step {}", numbers[i]));
+  }
+  shard.end();
+  ReadInput read = read_input(process_shard_reader(), shard.bytes());
+  return read.gather().steps;
+}
+
+TEST(ProcessShard, StepsOfALaterEpochCountOn) {
+  // 5 6 7, then 5 6 again, which are the fourth and the fifth: 8 9.
+  const std::vector<StepMark> steps = steps_of({5, 6, 7, 5, 6});
+  ASSERT_EQ(steps.size(), 5u);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].step, static_cast<int32_t>(5 + i));
+    EXPECT_EQ(steps[i].start_ns, static_cast<int64_t>(i * 100));
+  }
+  // Numbers that fall elsewhere are no steps, nor those beyond all counting.
+  EXPECT_TRUE(steps_of({5, 7, 6}).empty());
+  EXPECT_TRUE(steps_of({0, 999999999, 0, 999999999, 0, 999999999}).empty());
+}
+
+TEST(ProcessShard, OneStepAloneIsAStep) {
+  const std::vector<StepMark> steps = steps_of({41});  // As of --steps 41:42.
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].step, 41);
+}
+
 }  // namespace
 }  // namespace reprise
