@@ -264,7 +264,8 @@ class ImportCommand : public Command {
   /// What `reprise profile` left of our own trainer.
   Result<int> import_trainer(std::chrono::steady_clock::time_point start) {
     InterruptGuard::writes(output_);
-    Result<GatheredProfile> gathered = gather_profile(inputs_.front(), output_);
+    Result<GatheredProfile> gathered =
+        gather_profile(inputs_.front(), output_, {}, force_);
     if (!gathered) return pass(gathered.error());
     ImportResult result;
     result.files = std::move(gathered->files);

@@ -222,7 +222,7 @@ class ProfileCommand : public Command {
     }
     const StepWindow window = parse_step_window(steps_).value_or(StepWindow());
     const Result<GatheredProfile> gathered =
-        gather_profile(shards.path(), output_, window);
+        gather_profile(shards.path(), output_, window, force_);
     if (!gathered) {
       shards.stay();
       say(

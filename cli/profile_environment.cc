@@ -10,8 +10,10 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string_view>
 
+#include "cli/nccl_version.h"
 #include "cli/process.h"
 
 namespace reprise {
@@ -43,6 +45,7 @@ class Builder {
 
   Result<ProfileEnvironment> build() {
     if (Status found = find_libraries(); !found) return pass(found.error());
+    if (preload_.empty()) preload_for_old_nccl();
     set(kProfileDirectory, setup_.directory);
     if (!setup_.steps.empty()) set("REPRISE_PROFILE_STEPS", setup_.steps);
     replace("CUDA_INJECTION64_PATH", inject_);
@@ -66,6 +69,22 @@ class Builder {
                   library);
     }
     return {};
+  }
+
+  /// An NCCL that asks for none of the plugin's tables. Where the guess is
+  /// wrong, the interposer leaves the record to the plugin.
+  void preload_for_old_nccl() {
+    const std::optional<FoundNccl> nccl = find_nccl(arguments_);
+    const std::string library = profile_library(kPreload);
+    if (!nccl || nccl->version >= kFirstNcclWithPlugin ||
+        !std::filesystem::exists(library)) {
+      return;
+    }
+    preload_ = library;
+    result_.notes.push_back(fmt::format(
+        "NCCL {} ({}) is older than 2.27 and has no place for the profiler "
+        "plugin: its calls are interposed, as with --nccl-preload.",
+        nccl->text(), nccl->path));
   }
 
   void set(const char* name, const std::string& value) {

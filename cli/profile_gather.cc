@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <map>
-#include <memory>
+#include <set>
 #include <utility>
 
 #include "cli/device_units.h"
@@ -16,6 +15,7 @@
 #include "data/file.h"
 #include "data/formats/import.h"
 #include "data/formats/import_report.h"
+#include "data/formats/process_shard_contents.h"
 #include "data/formats/process_shard_reader.h"
 #include "profiler/gather.h"
 #include "replay/clock_alignment.h"
@@ -24,19 +24,6 @@ namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kTrainerFile = "trainer.json";
-
-bool is_trainer_shard(const std::string& path) {
-  constexpr std::string_view kMagic = "RPRSHARD";
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(
-      std::fopen(path.c_str(), "rbe"), std::fclose);
-  std::array<char, kMagic.size()> bytes{};
-  return file != nullptr &&
-         std::fread(bytes.data(), 1, bytes.size(), file.get()) ==
-             bytes.size() &&
-         std::string_view(bytes.data(), bytes.size()) == kMagic;
-}
 
 /// A whole number from 0; `fallback` for "".
 std::optional<int64_t> side(std::string_view text, int64_t fallback) {
@@ -128,12 +115,63 @@ void warn_of_blindness(const std::vector<FileReport>& reports, Trace& trace) {
   }
 }
 
-/// The process shards of a trainer's directory, on the clocks that the trainer
-/// has measured itself; empty when there is nothing in them.
+/// The shards of some processes alone, of a directory of them.
+class SomeProcessShards : public DirectoryReader {
+ public:
+  /// `files`: paths relative to the directory.
+  explicit SomeProcessShards(std::set<std::string> files)
+      : files_(std::move(files)) {}
+
+  std::string_view kind() const override {
+    return process_shards_reader().kind();
+  }
+  bool recognizes(const DirectoryListing& directory) const override {
+    return process_shards_reader().recognizes(directory);
+  }
+  Status read(const DirectoryListing& directory,
+              const std::string& spool_directory,
+              std::vector<DirectoryPart>& parts) const override {
+    DirectoryListing some = directory;
+    std::erase_if(some.files, [this](const std::string& file) {
+      return !files_.contains(file);
+    });
+    return process_shards_reader().read(some, spool_directory, parts);
+  }
+
+ private:
+  std::set<std::string> files_;
+};
+
+/// Shards of the run's own processes; of all where none is known as one.
+std::set<std::string> shards_of_run(const ProfileFiles& files,
+                                    const std::string& directory,
+                                    const Trace& run) {
+  std::set<std::pair<std::string, int64_t>> processes;
+  for (const RankInfo& rank : run.ranks) {
+    processes.emplace(rank.host, rank.process);
+  }
+  std::set<std::string> all, own;
+  for (const std::string& path : files.processes) {
+    const std::string relative = fs::path(path).lexically_relative(directory);
+    all.insert(relative);
+    const auto contents = ProcessShardContents::open(path);
+    if (contents && processes.contains({contents->identity().host,
+                                        contents->identity().process})) {
+      own.insert(relative);
+    }
+  }
+  return own.empty() ? all : own;
+}
+
+/// Those shards, on the clocks that the trainer has measured itself.
 Result<Trace> device_trace(const std::string& directory,
+                           const std::set<std::string>& shards,
                            std::vector<FileReport>& reports) {
-  Result<ImportResult> read = import_files(std::vector<std::string>{directory},
-                                           import_options(directory));
+  const SomeProcessShards reader(shards);
+  ImportOptions options = import_options(directory);
+  options.directory_readers = {&reader};
+  Result<ImportResult> read =
+      import_files(std::vector<std::string>{directory}, options);
   if (!read) return pass(read.error());
   for (TraceSpool& spool : read->spools) {
     for (uint32_t i = 0; i < spool.rank_count(); ++i) {
@@ -195,61 +233,35 @@ std::optional<StepWindow> parse_step_window(const std::string& text) {
   return StepWindow{*first, *end};
 }
 
-bool holds_trainer(const std::string& directory) {
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(directory, error);
-       !error && entry != fs::recursive_directory_iterator();
-       entry.increment(error)) {
-    if (entry->path().filename() == kTrainerFile) return true;
-  }
-  return false;
+std::string path_of_run(const std::string& output, size_t number) {
+  if (number < 2) return output;
+  const fs::path path = output;
+  fs::path numbered = path.stem();
+  numbered += fmt::format(".{}", number);
+  numbered += path.extension();
+  return (path.parent_path() / numbered).string();
 }
 
-Result<ProfileFiles> find_profile_files(const std::string& directory) {
-  ProfileFiles files;
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(directory, error);
-       !error && entry != fs::recursive_directory_iterator();
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (!entry->is_regular_file(ignored)) continue;
-    const std::string path = entry->path().string();
-    if (entry->path().filename() == kTrainerFile) {
-      files.trainer_context = std::max(files.trainer_context, path);
-    } else if (is_process_shard(path)) {
-      files.processes.push_back(path);
-    } else if (is_trainer_shard(path)) {
-      files.trainers.push_back(path);
-    }
-  }
-  if (error) {
-    return fail(ErrorKind::kIo, "{}: cannot list: {}", directory,
-                error.message());
-  }
-  std::sort(files.processes.begin(), files.processes.end());
-  std::sort(files.trainers.begin(), files.trainers.end());
-  return files;
-}
-
-Result<Trace> gather_trainer(const ProfileFiles& files,
+Result<Trace> gather_trainer(const ProfileFiles& files, const TrainerRun& run,
                              const std::string& directory,
                              const StepWindow& window) {
-  if (files.trainer_context.empty()) {
+  if (run.context.empty()) {
     return fail(ErrorKind::kUnsupported,
                 "{}: shards of reprise-train without its trainer.json, which "
                 "says what ran",
-                directory);
+                run.name.empty() ? directory : directory + "/" + run.name);
   }
-  const Result<std::string> text = read_file(files.trainer_context);
+  const Result<std::string> text = read_file(run.context);
   if (!text) return pass(text.error());
   const Result<GatherContext> context =
-      parse_trainer_context(*text, files.trainer_context);
+      parse_trainer_context(*text, run.context);
   if (!context) return pass(context.error());
-  Result<Trace> trace = gather_shards(files.trainers, *context);
+  Result<Trace> trace = gather_shards(run.shards, *context);
   if (!trace) return pass(trace.error());
   if (!files.processes.empty()) {
     std::vector<FileReport> reports;
-    const Result<Trace> device = device_trace(directory, reports);
+    const Result<Trace> device = device_trace(
+        directory, shards_of_run(files, directory, *trace), reports);
     if (!device) return pass(device.error());
     attribute_device_work(context->units, *device, *trace);
     warn_of_losses(reports, *trace);
@@ -263,28 +275,68 @@ Result<Trace> gather_trainer(const ProfileFiles& files,
   return trace;
 }
 
+namespace {
+
+/// Each run's trace; at the first that cannot be had or written it ends.
+Result<GatheredProfile> gather_runs(const ProfileFiles& files,
+                                    const std::string& directory,
+                                    const std::string& output,
+                                    const StepWindow& window, bool force) {
+  GatheredProfile gathered;
+  gathered.of_trainer = true;
+  const size_t runs = files.trainers.size();
+  for (size_t number = 2; number <= runs && !force; ++number) {
+    const std::string path = path_of_run(output, number);
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) continue;
+    return fail(ErrorKind::kInvalid,
+                "the command trained {} times, and a trace holds one training: "
+                "{} is there already (--force replaces it)",
+                runs, path);
+  }
+  for (size_t number = 1; number <= runs; ++number) {
+    const TrainerRun& run = files.trainers[number - 1];
+    Result<Trace> trace = gather_trainer(files, run, directory, window);
+    if (!trace) return pass(trace.error());
+    const std::string path = path_of_run(output, number);
+    Status written = write_trace(*trace, path);
+    if (!written) return pass(written.error());
+    std::vector<FileReport> reports = trainer_reports(run.shards, *trace);
+    if (number > 1 && !reports.empty()) {
+      reports.front().missing.insert(
+          reports.front().missing.begin(),
+          fmt::format("training {} of {}: its trace is {}", number, runs,
+                      path));
+    }
+    std::move(reports.begin(), reports.end(),
+              std::back_inserter(gathered.files));
+    for (const std::string& warning : trace->warnings) {
+      gathered.warnings.push_back(
+          number == 1 ? warning
+                      : fmt::format("training {}: {}", number, warning));
+    }
+    if (number > 1) continue;
+    gathered.ranks = ranks_of(*trace);
+    gathered.events = std::ssize(trace->events);
+  }
+  shorten_paths(directory, gathered.files);
+  return gathered;
+}
+
+}  // namespace
+
 Result<GatheredProfile> gather_profile(const std::string& directory,
                                        const std::string& output,
-                                       const StepWindow& window) {
+                                       const StepWindow& window, bool force) {
   const Result<ProfileFiles> files = find_profile_files(directory);
   if (!files) return pass(files.error());
   if (files->processes.empty() && files->trainers.empty()) {
     return fail(ErrorKind::kUnsupported, "{}: no process left a shard",
                 directory);
   }
-  if (files->trainers.empty()) return gather_strangers(directory, output);
-  GatheredProfile gathered;
-  gathered.of_trainer = true;
-  Result<Trace> trace = gather_trainer(*files, directory, window);
-  if (!trace) return pass(trace.error());
-  gathered.files = trainer_reports(files->trainers, *trace);
-  shorten_paths(directory, gathered.files);
-  gathered.ranks = ranks_of(*trace);
-  gathered.events = std::ssize(trace->events);
-  gathered.warnings = trace->warnings;
-  Status written = write_trace(*trace, output);
-  if (!written) return pass(written.error());
-  return gathered;
+  return files->trainers.empty()
+             ? gather_strangers(directory, output)
+             : gather_runs(*files, directory, output, window, force);
 }
 
 }  // namespace reprise

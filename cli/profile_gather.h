@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/profile_files.h"
 #include "data/formats/reader.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
@@ -21,42 +22,36 @@ struct StepWindow {
 /// "3:7", "3:", ":7". Empty for anything else, and for an empty window.
 std::optional<StepWindow> parse_step_window(const std::string& text);
 
-/// What there is to gather.
-struct ProfileFiles {
-  std::vector<std::string> processes;  ///< Process shards.
-  std::vector<std::string> trainers;   ///< Shards of reprise-train's ranks.
-  std::string trainer_context;         ///< Path of trainer.json, "" without.
-};
-/// In the directory and all below it (of several hosts, say), sorted.
-/// Errors: kIo.
-Result<ProfileFiles> find_profile_files(const std::string& directory);
-
-/// Whether there is a trainer.json in the directory or below it.
-bool holds_trainer(const std::string& directory);
-
 /// What was gathered, for people.
 struct GatheredProfile {
   /// One a rank; of strangers, then of other processes.
   std::vector<FileReport> files;
-  std::vector<uint32_t> ranks;
-  int64_t events = 0;
+  std::vector<uint32_t> ranks;  ///< Of the first trace, as
+  int64_t events = 0;           ///< its events.
   bool of_trainer = false;
   std::vector<std::string> warnings;  ///< Of a trainer's trace.
 };
 
 /// Writes the trace of a directory of shards to `output`; with several hosts
 /// their clocks are aligned by what the ranks did together. `window` bounds the
-/// steps of a trainer (the libraries keep to it themselves). Errors: kIo;
-/// kUnsupported when there is no shard that can be read; those of
-/// `gather_trainer` and write_trace.
+/// steps of a trainer (the libraries keep to it themselves). A trace holds one
+/// training: of a trainer's later runs each gets its own beside `output`, by
+/// `path_of_run`, and the reports tell. Errors: kIo; kUnsupported when there is
+/// no shard that can be read; kInvalid where a later run's trace is there
+/// already and not to be replaced by `force`; those of `gather_trainer` and
+/// write_trace.
 Result<GatheredProfile> gather_profile(const std::string& directory,
                                        const std::string& output,
-                                       const StepWindow& window = {});
+                                       const StepWindow& window = {},
+                                       bool force = false);
+
+/// Of run `number` from 1: "t.trace", "t.2.trace", "t.3.trace".
+std::string path_of_run(const std::string& output, size_t number);
 
 /// The trace of a profiled trainer, as `reprise train --trace` has it, units
 /// with the times of the device where their kernels were recorded. Errors: kIo;
 /// kParse; kInvalid, as gather_shards; kUnsupported without trainer.json.
-Result<Trace> gather_trainer(const ProfileFiles& files,
+Result<Trace> gather_trainer(const ProfileFiles& files, const TrainerRun& run,
                              const std::string& directory,
                              const StepWindow& window);
 

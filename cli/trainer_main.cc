@@ -12,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/program.h"
+#include "cli/run_directory.h"
 #include "cli/trainer_context.h"
 #include "cli/trainer_device.h"
 #include "data/file.h"
@@ -109,21 +110,23 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
 // Under `reprise profile` every rank records its units too, and rank 0 says
 // what they are. A run is never the worse for it: without the directory, or
 // when it cannot be written, nothing is recorded.
-void record_for_profile(const Flags& flags, const LoweredProgram& program,
-                        const ProcessGroup& group, TrainOptions& options) {
-  const char* directory = std::getenv("REPRISE_PROFILE_DIRECTORY");
-  if (directory == nullptr || !options.shard_directory.empty() ||
-      ::access(directory, W_OK | X_OK) != 0) {
-    return;
-  }
-  options.shard_directory = directory;
-  if (group.rank() != 0) return;
+// Collective: the ranks agree on a directory of this run. Errors: kDevice.
+Status record_for_profile(const Flags& flags, const LoweredProgram& program,
+                          ProcessGroup& group, TrainOptions& options) {
+  if (!options.shard_directory.empty()) return {};
+  const char* base = std::getenv("REPRISE_PROFILE_DIRECTORY");
+  const Result<std::string> directory =
+      make_run_directory(base == nullptr ? "" : base, group);
+  if (!directory) return pass(directory.error());
+  options.shard_directory = *directory;
+  if (directory->empty() || group.rank() != 0) return {};
   const GatherContext context = gather_context(
       program, flags.program, flags.device.device, flags.train.device.solo);
   const Status written =
       write_file_atomically(options.shard_directory + "/trainer.json",
                             print_trainer_context(context));
   if (!written) say(written.error().message);
+  return {};
 }
 
 Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
@@ -138,7 +141,8 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
   TrainOptions options = flags.train;
   options.device.pin = !flags.no_pin;
   options.keep_state = !flags.dump_path.empty();
-  record_for_profile(flags, *program, group, options);
+  const Status recorded = record_for_profile(flags, *program, group, options);
+  if (!recorded) return pass(recorded.error());
   const TrainingProgram training{.module = program->module,
                                  .manifest = program->manifest,
                                  .schedule = program->schedule};

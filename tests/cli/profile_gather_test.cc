@@ -125,6 +125,35 @@ TEST_F(ProfileGather, ShardsOfATrainerNeedItsContext) {
   EXPECT_EQ(broken.error().kind, ErrorKind::kParse);
 }
 
+// Shards of one run are in directories of its name, one a host; those of
+// another run are apart from it, and later.
+TEST_F(ProfileGather, RunsOfATrainerAreToldApart) {
+  add("host0/training.1000.h0.5/rank.0.shard", "RPRSHARD");
+  add("host0/training.1000.h0.5/trainer.json", "{}");
+  add("host1/training.1000.h0.5/rank.1.shard", "RPRSHARD");
+  add("host0/training.2000.h0.4/trainer.json", "{}");
+  add("host0/training.2000.h0.4/rank.0.shard", "RPRSHARD");
+  add("host0/training.3000.h0.7/trainer.json", "{}");  // It never stepped.
+  const auto files = find_profile_files(path_);
+  ASSERT_TRUE(files) << files.error().message;
+  ASSERT_EQ(files->trainers.size(), 2u);
+  const TrainerRun& first = files->trainers[0];
+  EXPECT_EQ(first.name, "training.1000.h0.5");
+  EXPECT_EQ(first.context, path_ + "/host0/training.1000.h0.5/trainer.json");
+  EXPECT_EQ(first.shards,
+            (std::vector<std::string>{
+                path_ + "/host0/training.1000.h0.5/rank.0.shard",
+                path_ + "/host1/training.1000.h0.5/rank.1.shard"}));
+  EXPECT_EQ(files->trainers[1].name, "training.2000.h0.4");
+  EXPECT_EQ(files->trainers[1].shards.size(), 1u);
+}
+
+TEST(PathOfRun, NumbersAllButTheFirst) {
+  EXPECT_EQ(path_of_run("d.x/t.trace", 1), "d.x/t.trace");
+  EXPECT_EQ(path_of_run("d.x/t.trace", 2), "d.x/t.2.trace");
+  EXPECT_EQ(path_of_run("d.x/t", 3), "d.x/t.3");
+}
+
 TEST(StepWindow, HasTwoSidesEitherOfWhichMayBeOpen) {
   EXPECT_EQ(parse_step_window("3:7")->first, 3);
   EXPECT_EQ(parse_step_window("3:7")->end, 7);
