@@ -4,14 +4,9 @@
 import csv
 import io
 import json
-import os
-import pathlib
-import subprocess
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import CommandCase
 
 ALL_REDUCE = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2,
               "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
@@ -41,17 +36,7 @@ def kineto(rank, gemm_us, steps=(1,), extra=(), synchronize=False):
             "traceEvents": events}
 
 
-class AnalyzeCase(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.path = pathlib.Path(directory.name)
-
-    def reprise(self, *arguments, status=0):
-        result = subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, timeout=120)
-        self.assertEqual(result.returncode, status, result.stderr)
-        return result
-
+class AnalyzeCase(CommandCase):
     def imported(self, name, traces):
         """A trace made of one Kineto file a rank."""
         files = []

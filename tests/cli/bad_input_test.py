@@ -11,37 +11,25 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import BIN, ROOT, CommandCase, reprise
+
 PROGRAMS = ROOT / "data/programs"
 MLP = (PROGRAMS / "mlp.2.hlo").read_text()
 MANIFEST = json.loads((PROGRAMS / "mlp.2.json").read_text())
 
 
-def reprise(*arguments, timeout=60):
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=timeout)
-
-
-class BadInput(unittest.TestCase):
+class BadInput(CommandCase):
     @classmethod
     def setUpClass(cls):
         cls.shared = tempfile.TemporaryDirectory()
-        cls.trace = pathlib.Path(cls.shared.name) / "mlp.trace"
+        cls.recorded = pathlib.Path(cls.shared.name) / "mlp.trace"
         done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 4, "--warmup", 1,
-                       "--trace", cls.trace)
+                       "--trace", cls.recorded)
         assert done.returncode == 0, done.stderr
 
     @classmethod
     def tearDownClass(cls):
         cls.shared.cleanup()
-
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.directory.name)
-
-    def tearDown(self):
-        self.directory.cleanup()
 
     def program(self, text, name="bad"):
         """Writes a program with mlp's manifest beside it."""
@@ -93,11 +81,11 @@ class BadInput(unittest.TestCase):
         other.write_text(json.dumps(plan))
         done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--plan", other)
         self.refused(done, "plan.json", "fingerprint")
-        self.refused(reprise("replay", self.trace, "--plan", other), "plan.json", "fingerprint")
+        self.refused(reprise("replay", self.recorded, "--plan", other), "plan.json", "fingerprint")
 
     def ordered_plan(self):
         path = self.path / "ddp.json"
-        done = reprise("optimize", self.trace, "--baseline", "ddp", "-o", path)
+        done = reprise("optimize", self.recorded, "--baseline", "ddp", "-o", path)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(path.read_text())
 
@@ -122,7 +110,7 @@ class BadInput(unittest.TestCase):
 
     def test_trace_cut_in_half_is_refused(self):
         half = self.path / "half.trace"
-        content = self.trace.read_bytes()
+        content = self.recorded.read_bytes()
         half.write_bytes(content[: len(content) // 2])
         for verb in ("info", "replay"):
             self.refused(reprise(verb, half), "half.trace")
@@ -138,14 +126,14 @@ class BadInput(unittest.TestCase):
         self.refused(reprise("train", "-n", "many", PROGRAMS / "mlp.2.hlo"), "--help", codes=(2,))
 
     def test_existing_output_needs_force(self):
-        before = self.trace.read_bytes()
-        self.refused(reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--trace", self.trace), "--force")
-        self.assertEqual(before, self.trace.read_bytes())
+        before = self.recorded.read_bytes()
+        self.refused(reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--trace", self.recorded), "--force")
+        self.assertEqual(before, self.recorded.read_bytes())
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting a small file system needs root")
     def test_full_disk_leaves_nothing_half_written(self):
         script = (f"mount -t tmpfs -o size=16k tmpfs {self.path} && "
-                  f"{BIN}/reprise export {self.trace} --as chrome -o {self.path}/t.json; "
+                  f"{BIN}/reprise export {self.recorded} --as chrome -o {self.path}/t.json; "
                   f"code=$?; ls -A {self.path}; exit $code")
         done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True)
         if "unshare:" in done.stderr:  # In a chroot, for one.

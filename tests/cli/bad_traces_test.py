@@ -5,17 +5,14 @@ import gzip
 import io
 import json
 import lzma
-import os
-import pathlib
 import subprocess
 import sys
 import tarfile
-import tempfile
 import unittest
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import BIN, CommandCase
+
 KERNEL = json.dumps({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2,
                      "args": {"device": 0, "stream": 7}}).encode()
 INSPECTED = json.dumps({"header": {"id": "0x7", "rank": 2, "n_ranks": 8}, "coll_perf": {
@@ -50,21 +47,7 @@ print(code, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 """
 
 
-class BadTraces(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.directory.name)
-        self.trace = self.path / "out.trace"
-
-    def tearDown(self):
-        self.directory.cleanup()
-
-    def write(self, name, content):
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-        return path
-
+class BadTraces(CommandCase):
     def run_import(self, *arguments):
         """Exit status, stderr, CPU seconds and peak memory in MiB."""
         self.trace.unlink(missing_ok=True)

@@ -3,14 +3,12 @@
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import ROOT, CommandCase
+
 SAMPLE = ROOT / "data/samples/kineto"
 # The sample's model (data/samples/record_kineto.py) as float32: every weight and bias once.
 GRADIENT_BYTES = 4 * (4 * (512 * 512 + 512) + 512 * 10 + 10)
@@ -22,17 +20,7 @@ class DistributedDataParallel:
 """
 
 
-class DdpPlan(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.path = pathlib.Path(scratch.name)
-
-    def reprise(self, *arguments, status=0):
-        done = subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, timeout=120)
-        self.assertEqual(done.returncode, status, done.stderr)
-        return done
-
+class DdpPlan(CommandCase):
     def optimized(self):
         run, plan = self.path / "run.trace", self.path / "plan.json"
         self.reprise("import", SAMPLE, "-o", run)

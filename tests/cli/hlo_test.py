@@ -2,22 +2,18 @@
 """`reprise hlo` on a shipped program: what it counts and what it draws."""
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree as xml
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import ROOT, reprise
+
 MLP = ROOT / "data/programs/mlp.2.hlo"
 TEXT = MLP.read_text()
 
 
 def hlo(*arguments):
-    return subprocess.run([BIN / "reprise", "hlo", MLP, *map(str, arguments)], capture_output=True,
-                          text=True)
+    return reprise("hlo", MLP, *arguments)
 
 
 class Hlo(unittest.TestCase):

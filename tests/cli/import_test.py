@@ -5,26 +5,19 @@ import gzip
 import io
 import json
 import os
-import pathlib
 import resource
 import signal
 import subprocess
 import sys
 import tarfile
-import tempfile
 import threading
 import time
 import unittest
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import BIN, ROOT, CommandCase, reprise
+
 TRACES = ROOT.parent / "shared/traces"
-
-
-def reprise(*arguments, **options):
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120, **options)
 
 
 def kineto(rank=None, kernels=10, shift=0):
@@ -43,21 +36,7 @@ def kineto(rank=None, kernels=10, shift=0):
     return json.dumps(trace)
 
 
-class Import(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.directory.name)
-        self.trace = self.path / "out.trace"
-
-    def tearDown(self):
-        self.directory.cleanup()
-
-    def write(self, name, content):
-        path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
+class Import(CommandCase):
     def imported(self, *arguments, **options):
         """Imports to self.trace, and returns the report."""
         done = reprise("import", *arguments, "-o", self.trace, "--force", "--format", "json", **options)

@@ -3,35 +3,18 @@
 
 import json
 import lzma
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import ROOT, CommandCase, reprise
+
 CORPUS = ROOT / "tests/fuzz/corpus"
 TRACES = ROOT.parent / "shared/traces"
 BAD_INPUT = 3
 
 
-def reprise(*arguments):
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=120)
-
-
-class Xla(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.directory.name)
-        self.trace = self.path / "out.trace"
-
-    def tearDown(self):
-        self.directory.cleanup()
-
+class Xla(CommandCase):
     def imported(self, path):
         """The report's files by name, and what info says of the trace."""
         run = reprise("import", path, "-o", self.trace, "--force", "--format", "json")

@@ -4,19 +4,11 @@
 import csv
 import io
 import json
-import os
-import pathlib
-import subprocess
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import ROOT, CommandCase, reprise
+
 TRACES = ROOT.parent / "shared/traces"
-
-
-def reprise(*arguments):
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, timeout=120)
 
 
 def kineto(kernel=100, steps=3, rank=0, late=0):
@@ -42,14 +34,9 @@ def kineto(kernel=100, steps=3, rank=0, late=0):
             "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}}
 
 
-class ReplayImported(unittest.TestCase):
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.directory = pathlib.Path(directory.name)
-
+class ReplayImported(CommandCase):
     def imported(self, name="run", **options):
-        source, trace = self.directory / f"{name}.json", self.directory / f"{name}.trace"
+        source, trace = self.path / f"{name}.json", self.path / f"{name}.trace"
         source.write_text(json.dumps(kineto(**options)))
         result = reprise("import", source, "-o", trace)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -123,7 +110,7 @@ class ReplayImported(unittest.TestCase):
         self.assertEqual([row["predicted_ns"] for row in rows], ["690000"] + ["230000"] * 3)
 
     def test_chrome_shows_both_timelines(self):
-        trace, file = self.imported(), self.directory / "timeline.json"
+        trace, file = self.imported(), self.path / "timeline.json"
         result = reprise("replay", trace, "--what-if", "device=2x", "--chrome", file)
         self.assertEqual(result.returncode, 0, result.stderr)
         events = json.loads(file.read_text())["traceEvents"]
@@ -146,7 +133,7 @@ class ReplayImported(unittest.TestCase):
                                  (["--what-if", "speed=2x"], "device=0.5x"),
                                  (["--what-if", "bandwidth=2x"], "no collectives"),
                                  (["--what-if", "op:conv=2x"], "no event's name"),
-                                 (["--validate", self.directory / "none.trace"], "none.trace")]:
+                                 (["--validate", self.path / "none.trace"], "none.trace")]:
             result = reprise("replay", trace, *arguments)
             self.assertEqual(result.returncode, 3, arguments)
             self.assertIn(words, result.stderr)
@@ -159,7 +146,7 @@ class ReplayImported(unittest.TestCase):
 
     @unittest.skipUnless(TRACES.exists(), "../shared/traces is not beside this tree")
     def test_dlrm_on_eight_ranks(self):
-        trace = self.directory / "dlrm.trace"
+        trace = self.path / "dlrm.trace"
         source = TRACES / "kineto/dlrm_v100_8ranks/dlrm_kineto.tar.gz"
         self.assertEqual(reprise("import", source, "-o", trace).returncode, 0)
         answer = self.replay(trace)
@@ -173,7 +160,7 @@ class ReplayImported(unittest.TestCase):
 
     @unittest.skipUnless(TRACES.exists(), "../shared/traces is not beside this tree")
     def test_untimed_chakra(self):
-        trace = self.directory / "ring.trace"
+        trace = self.path / "ring.trace"
         self.assertEqual(reprise("import", TRACES / "chakra/astrasim_custom_ring_8npu", "-o", trace).returncode, 0)
         answer = self.replay(trace)
         # Seven times 7 us of computing around the ring.

@@ -6,13 +6,11 @@ manifest and truth files state, or refused for the right reason; then `info` and
 import json
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin"))
+from command_case import ROOT, CommandCase, reprise
+
 TRACES = pathlib.Path(os.environ.get("REPRISE_TRACES", ROOT.parent / "shared/traces"))
 
 # What `analyze` says of traces that have no times.
@@ -120,10 +118,6 @@ WINDOW = {"window_us": "window_ns", "compute_us": "compute_ns", "nccl_us": "comm
           "nccl_overlapped_us": "overlapped_ns", "nccl_exposed_us": "exposed_ns", "idle_us": "idle_ns"}
 
 
-def reprise(*arguments):
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, timeout=120)
-
-
 def manifest():
     """Rows by file name."""
     lines = (TRACES / "MANIFEST.tsv").read_text().splitlines()
@@ -135,13 +129,8 @@ def is_kineto(row):
     return "ET schema" not in row["versions"] and (row["file"].startswith("kineto/") or "kineto_2080ti" in row["file"])
 
 
-class SharedTraces(unittest.TestCase):
+class SharedTraces(CommandCase):
     maxDiff = None
-
-    def setUp(self):
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.trace = pathlib.Path(directory.name) / "out.trace"
 
     def run_import(self, inputs):
         arguments = [argument if argument.startswith("--") else TRACES / argument for argument in inputs]
