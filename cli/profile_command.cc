@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -27,6 +29,10 @@ constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
 
 /// Below this a disk is full: not even a small trace has room.
 constexpr uintmax_t kLeastRoomBytes = 64 << 10;
+
+/// Helpers of a process, as Python's, end a moment after it.
+constexpr int kMostGlances = 20;
+constexpr std::chrono::milliseconds kGlancePeriod{20};
 
 /// Never throws, unlike fmt::print: the command's status must get through with
 /// stderr closed or full too.
@@ -187,8 +193,11 @@ class ProfileCommand : public Command {
 
   /// What stays unrecorded although the command is through.
   void tell_of_losses(const ShardDirectory& shards) const {
-    const std::vector<std::string> running =
-        processes_recording_to(shards.path());
+    std::vector<std::string> running = processes_recording_to(shards.path());
+    for (int i = 0; i < kMostGlances && !running.empty(); ++i) {
+      std::this_thread::sleep_for(kGlancePeriod);
+      running = processes_recording_to(shards.path());
+    }
     if (!running.empty()) {
       constexpr size_t kMostNamed = 5;
       const size_t named = std::min(running.size(), kMostNamed);
