@@ -15,6 +15,14 @@ constexpr int64_t saturating_add(int64_t a, int64_t b) {
                : std::numeric_limits<int64_t>::max();
 }
 
+/// a - b, at the limits of int64_t where it would leave them.
+constexpr int64_t saturating_subtract(int64_t a, int64_t b) {
+  int64_t difference = 0;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return b > 0 ? std::numeric_limits<int64_t>::min()
+               : std::numeric_limits<int64_t>::max();
+}
+
 /// a - b and a + b modulo 2^64: adding back what was taken off gives the same
 /// value, for any pair.
 constexpr int64_t wrapping_subtract(int64_t a, int64_t b) {

@@ -8,7 +8,7 @@
 #include "data/formats/import_ranks.h"
 #include "data/formats/nccl_names.h"
 #include "data/formats/nccl_profiler_calls.h"
-#include "data/formats/saturated.h"
+#include "data/integers.h"
 
 namespace reprise {
 namespace {
@@ -126,7 +126,7 @@ void CallSum::add(const NcclCall& call, const NcclCallInfo& info) {
     if (sum.peer != peer) sum.peer = -1;
     sum.input_elements = sum.output_elements = -1;
   }
-  work_.bytes = saturated_sum(work_.bytes, bytes);
+  work_.bytes = saturating_add(work_.bytes, bytes);
   if (is_message(info.op)) add_message(call, info);
 }
 
@@ -134,14 +134,14 @@ void CallSum::add_network(const NcclCall& call) {
   if (call.network.is_set()) {
     network_.extend(call.network.start_ns, call.network.end_ns);
   }
-  network_bytes_ = saturated_sum(network_bytes_, call.network_bytes);
+  network_bytes_ = saturating_add(network_bytes_, call.network_bytes);
   network_steps_ += call.network_steps;
 }
 
 void CallSum::add_message(const NcclCall& call, const NcclCallInfo& info) {
   const bool is_send = info.op == "send";
   ++(is_send ? sends_ : receives_);
-  if (is_send) sent_bytes_ = saturated_sum(sent_bytes_, call.bytes);
+  if (is_send) sent_bytes_ = saturating_add(sent_bytes_, call.bytes);
 }
 
 NcclWork CallSum::finish() {
@@ -159,7 +159,7 @@ NcclWork CallSum::finish() {
     attributes["network_bytes"] = network_bytes_;
     if (network_.is_set()) {
       attributes["network_ns"] =
-          saturated_difference(network_.end_ns, network_.start_ns);
+          saturating_subtract(network_.end_ns, network_.start_ns);
     }
   }
   if (!attributes.empty()) {

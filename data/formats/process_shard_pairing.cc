@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "data/formats/nsys_nccl.h"
-#include "data/formats/saturated.h"
+#include "data/integers.h"
 
 namespace reprise {
 namespace {
@@ -232,8 +232,8 @@ void NcclPairing::pair(std::vector<Unit>& units,
         continue;
       }
       const int64_t apart = std::max(
-          {int64_t{0}, saturated_difference(launch.at.start_ns, unit.at.end_ns),
-           saturated_difference(unit.at.start_ns, launch.at.end_ns)});
+          {int64_t{0}, saturating_subtract(launch.at.start_ns, unit.at.end_ns),
+           saturating_subtract(unit.at.start_ns, launch.at.end_ns)});
       if (apart <= kMostApartNs) candidates.emplace_back(apart, k, i);
     }
   }
@@ -336,10 +336,10 @@ void NcclPairing::learn_timer(const RecordedProcess& process) {
       }
       if (has_own) timer_.add_pair(call.timer.start_ns, kernel->second);
       if (call.timer_ahead_ns) {
-        timer_.add_upper_bound(saturated_difference(0, *call.timer_ahead_ns));
+        timer_.add_upper_bound(saturating_subtract(0, *call.timer_ahead_ns));
       }
       timer_.add_lower_bound(
-          saturated_difference(call.start_ns, call.timer.start_ns));
+          saturating_subtract(call.start_ns, call.timer.start_ns));
     }
   }
   timer_.finish();

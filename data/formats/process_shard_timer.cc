@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "data/formats/saturated.h"
+#include "data/integers.h"
 
 namespace reprise {
 
 void GpuTimer::add_pair(int64_t timer_ns, int64_t host_ns) {
-  pairs_.emplace_back(timer_ns, saturated_difference(host_ns, timer_ns));
+  pairs_.emplace_back(timer_ns, saturating_subtract(host_ns, timer_ns));
 }
 
 void GpuTimer::add_upper_bound(int64_t offset_ns) {
@@ -23,19 +23,19 @@ void GpuTimer::finish() { std::sort(pairs_.begin(), pairs_.end()); }
 
 int64_t GpuTimer::host_ns(int64_t timer_ns) const {
   if (pairs_.empty()) {
-    return saturated_sum(timer_ns,
-                         upper_ns_ ? *upper_ns_ : lower_ns_.value_or(0));
+    return saturating_add(timer_ns,
+                          upper_ns_ ? *upper_ns_ : lower_ns_.value_or(0));
   }
   auto nearest = std::lower_bound(
       pairs_.begin(), pairs_.end(),
       std::pair(timer_ns, std::numeric_limits<int64_t>::min()));
   if (nearest == pairs_.end() ||
       (nearest != pairs_.begin() &&
-       saturated_difference(timer_ns, std::prev(nearest)->first) <
-           saturated_difference(nearest->first, timer_ns))) {
+       saturating_subtract(timer_ns, std::prev(nearest)->first) <
+           saturating_subtract(nearest->first, timer_ns))) {
     --nearest;
   }
-  return saturated_sum(timer_ns, nearest->second);
+  return saturating_add(timer_ns, nearest->second);
 }
 
 int64_t GpuTimer::residual_ns() const {
@@ -43,13 +43,13 @@ int64_t GpuTimer::residual_ns() const {
     int64_t most = 0;
     for (size_t i = 1; i < pairs_.size(); ++i) {
       const int64_t apart =
-          saturated_difference(pairs_[i].second, pairs_[i - 1].second);
-      most = std::max({most, apart, saturated_difference(0, apart)});
+          saturating_subtract(pairs_[i].second, pairs_[i - 1].second);
+      most = std::max({most, apart, saturating_subtract(0, apart)});
     }
     return most;
   }
   if (!upper_ns_ || !lower_ns_) return -1;
-  return std::max<int64_t>(0, saturated_difference(*upper_ns_, *lower_ns_));
+  return std::max<int64_t>(0, saturating_subtract(*upper_ns_, *lower_ns_));
 }
 
 }  // namespace reprise
