@@ -54,8 +54,8 @@ class NcclWindow : public testing::Test {
     EXPECT_EQ(status, 0);
   }
 
-  /// Of each rank.
-  std::vector<Calls> calls() const {
+  /// Of each rank, within the window or, `outside` it, captured into graphs.
+  std::vector<Calls> calls(bool outside = false) const {
     std::vector<Calls> ranks;
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
       const auto shard = ProcessShardContents::open(entry.path());
@@ -64,7 +64,10 @@ class NcclWindow : public testing::Test {
       Calls& calls = ranks.emplace_back();
       const Status read = shard->each_segment([&](auto records) {
         for (const ProcessRecord& record : records) {
-          if (record.kind != RecordKind::kCollective) continue;
+          const bool is_outside = (record.flags & kOutsideWindow) != 0;
+          if (record.kind != RecordKind::kCollective || is_outside != outside) {
+            continue;
+          }
           calls.emplace_back(record.sequence, record.bytes);
         }
       });
@@ -118,6 +121,17 @@ TEST_F(NcclWindow, CutsTheSameCallsOfTheInterposerOnBothRanks) {
   const auto ranks = calls();
   ASSERT_EQ(ranks.size(), 2U);
   for (const auto& rank : ranks) EXPECT_EQ(rank, calls_of_steps(2, 4));
+}
+
+// Replays within the window run what was captured before it.
+TEST_F(NcclWindow, KeepsWhatTheInterposerSeesCaptured) {
+  Environment environment = kInterposer;
+  environment["FAKE_CAPTURE"] = REPRISE_TEST_CAPTURE;
+  run(environment, "2:4");
+  const auto ranks = calls(), captured = calls(/*outside=*/true);
+  ASSERT_EQ(ranks.size(), 2U);
+  for (const auto& rank : ranks) EXPECT_EQ(rank, calls_of_steps(2, 4));
+  for (const auto& rank : captured) EXPECT_EQ(rank, calls_of_steps(0, 1));
 }
 
 TEST_F(NcclWindow, IsOpenWhereNobodyDecides) {
