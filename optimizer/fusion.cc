@@ -24,14 +24,19 @@ constexpr double kLeastGainOfSplit = 0.9;
 constexpr double kMostOfParts = 0.9;
 constexpr double kNanosecondsPerSecond = 1e9;
 
+/// A dot wins an op over a kernel only where it saves more by this factor: on a
+/// CPU its epilogue is a pass over the result, in a kernel the op is free.
+constexpr double kGainOfEpilogue = 0.95;
+
 struct Figures {
   std::string key;
   double flops = 0, bytes = 0;
+  UnitKind kind = UnitKind::kKernel;
 };
 
 Unit unit_of(const Figures& figures) {
   Unit unit;
-  unit.kind = UnitKind::kKernel;
+  unit.kind = figures.kind;
   unit.key = figures.key;
   unit.flops = figures.flops;
   unit.bytes = figures.bytes;
@@ -57,8 +62,9 @@ class FusionTree::Builder {
       take(best);
     }
     for (uint32_t node = 0; node < graph_.nodes().size(); ++node) {
+      const FusionNode& last = graph_.nodes()[node];
       tree_.nodes_[node].is_root =
-          graph_.nodes()[node].alive && graph_.nodes()[node].is_kernel;
+          last.alive && (last.is_kernel || last.is_dot);
     }
     return std::move(tree_);
   }
@@ -84,25 +90,45 @@ class FusionTree::Builder {
     return Figures{(*kernel)->key, (*kernel)->flops, (*kernel)->bytes};
   }
 
+  /// A dot with its epilogue, if that is what the ops are.
+  std::optional<Figures> lower_dot(const std::vector<InstructionId>& ops) {
+    const auto epilogue = match_dot_epilogue(graph_.ops(), ops);
+    if (!epilogue) return std::nullopt;
+    DotFigures dot = dot_figures(ops, *epilogue, &cache_);
+    return Figures{std::move(dot.key), dot.flops, dot.bytes,
+                   UnitKind::kLibrary};
+  }
+
+  /// A dot that may be merged.
+  bool is_dot(uint32_t id) const {
+    return options_.dot_epilogues && graph_.nodes()[id].is_dot;
+  }
+
+  static void fill(const Figures& figures, Node* entry) {
+    entry->key = figures.key;
+    entry->flops = figures.flops;
+    entry->bytes = figures.bytes;
+    entry->kind = figures.kind;
+  }
+
   /// Single ops: their prices, and when each runs if all run in text order.
   Status price_ops() {
     double now = 0;
     for (const FusionNode& node : graph_.nodes()) {
       Node entry;
       entry.ops = node.ops;
-      if (node.is_kernel) {
-        const auto figures = lower(node.ops);
+      const bool dot = node.is_dot && options_.dot_epilogues;
+      if (node.is_kernel || dot) {
+        const auto figures = dot ? lower_dot(node.ops) : lower(node.ops);
         if (!figures) {
           return fail(ErrorKind::kUnsupported, "{}: no kernel can express it",
                       graph_.ops().at(node.ops.front()).name);
         }
-        entry.key = figures->key;
-        entry.flops = figures->flops;
-        entry.bytes = figures->bytes;
+        fill(*figures, &entry);
         entry.estimate_ns = costs_.price(unit_of(*figures)).alone_ns;
       }
       starts_.push_back(now);
-      now += entry.estimate_ns + costs_.dispatch_ns;
+      now += (dot ? 0 : entry.estimate_ns) + costs_.dispatch_ns;
       tree_.nodes_.push_back(std::move(entry));
     }
     total_ns_ = now;
@@ -110,8 +136,9 @@ class FusionTree::Builder {
   }
 
   /// The fused price from the parts' own: less one launch and the traffic
-  /// saved, not below the roofline. Measured prices of fused kernels are left
-  /// to `choose`, so that merges do not depend on what happened to be measured.
+  /// saved, not below the roofline; of a dot, not below its larger part.
+  /// Measured prices of fused kernels are left to `choose`, so that merges do
+  /// not depend on what happened to be measured.
   double fused_price(const Figures& fused, const Node& a, const Node& b) const {
     double estimate = a.estimate_ns + b.estimate_ns - costs_.unit_overhead_ns;
     if (costs_.bytes_per_s > 0) {
@@ -122,6 +149,8 @@ class FusionTree::Builder {
       const double recomputed = std::max(0.0, fused.flops - a.flops - b.flops);
       estimate += recomputed / costs_.flops_per_s * kNanosecondsPerSecond;
     }
+    if (fused.kind == UnitKind::kLibrary)
+      return std::max({estimate, a.estimate_ns, b.estimate_ns});
     const Roofline roofline{.flops_per_s = costs_.flops_per_s,
                             .bytes_per_s = costs_.bytes_per_s,
                             .overhead_ns = costs_.unit_overhead_ns};
@@ -170,6 +199,7 @@ class FusionTree::Builder {
     const auto& right = graph_.nodes()[b].ops;
     std::merge(left.begin(), left.end(), right.begin(), right.end(),
                std::back_inserter(ops));
+    if (is_dot(a) || is_dot(b)) return lower_dot(ops);
     if (ops.size() > kMaxOpsOfGroup) return std::nullopt;
     const std::string key = pattern(a, b, graph_.outputs_of(ops));
     const auto known = patterns_.find(key);
@@ -212,24 +242,27 @@ class FusionTree::Builder {
       return;
     const auto figures = fused(a, b);
     if (!figures) return;
-    const double gain = tree_.nodes_[a].estimate_ns +
-                        tree_.nodes_[b].estimate_ns + costs_.dispatch_ns -
-                        fused_price(*figures, tree_.nodes_[a], tree_.nodes_[b]);
+    double gain = tree_.nodes_[a].estimate_ns + tree_.nodes_[b].estimate_ns +
+                  costs_.dispatch_ns -
+                  fused_price(*figures, tree_.nodes_[a], tree_.nodes_[b]);
+    if (figures->kind == UnitKind::kLibrary) gain *= kGainOfEpilogue;
     if (gain > 0 || options_.producers_only) queue_.push({gain, a, b});
   }
 
   void push_candidates(uint32_t id) {
     const FusionNode& node = graph_.nodes()[id];
-    if (!node.is_kernel) return;
+    if (!node.is_kernel && !is_dot(id)) return;
     const bool is_new = node.ops.size() > 1;
     for (const uint32_t next : node.after) {
       if (graph_.nodes()[next].is_kernel) push(id, next);
     }
     if (is_new) {
       for (const uint32_t before : node.before) {
-        if (graph_.nodes()[before].is_kernel) push(before, id);
+        if (graph_.nodes()[before].is_kernel || is_dot(before))
+          push(before, id);
       }
     }
+    if (is_dot(id)) return;
     if (!options_.siblings || options_.producers_only) return;
     for (const uint32_t other : graph_.siblings(id)) {
       if (!is_new && other < id) continue;  // Pushed by the other one.
@@ -253,9 +286,7 @@ class FusionTree::Builder {
     entry.ops = graph_.nodes()[merged].ops;
     entry.left = a;
     entry.right = b;
-    entry.key = figures->key;
-    entry.flops = figures->flops;
-    entry.bytes = figures->bytes;
+    fill(*figures, &entry);
     entry.estimate_ns = price;
     tree_.nodes_.push_back(std::move(entry));
     starts_.push_back(std::max(starts_[a], starts_[b]));
@@ -286,7 +317,7 @@ std::vector<double> FusionTree::prices(const CostModel& costs,
   for (size_t i = nodes_.size(); i-- > 0;) {    // Wholes before their parts.
     const Node& node = nodes_[i];
     const UnitPrice known =
-        costs.price(unit_of({node.key, node.flops, node.bytes}));
+        costs.price(unit_of({node.key, node.flops, node.bytes, node.kind}));
     price[i] = node.estimate_ns * above[i];
     if (!node.key.empty() && known.source != PriceSource::kModelled) {
       price[i] = known.alone_ns;

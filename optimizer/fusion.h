@@ -1,11 +1,14 @@
 // Operator fusion: greedy merges of producers with consumers and of siblings,
 // each bought only when the fused unit is priced below its parts.
 //
+// A dot may take in the ops after it that a library runs as its epilogue.
+//
 // A merge is legal when the group stays convex (so it crosses no collective),
-// when `lower_kernel` makes it one kernel, and when it delays nothing: groups
-// that wait for different collectives stay apart, and what feeds a collective
-// is not merged with work done much later. Decisions are memoised by structure,
-// so that the same block is lowered once and decided alike everywhere.
+// when `lower_kernel` makes it one kernel (or `match_dot_epilogue` one call),
+// and when it delays nothing: groups that wait for different collectives stay
+// apart, and what feeds a collective is not merged with work done much later.
+// Decisions are memoised by structure, so that the same block is lowered once
+// and decided alike everywhere.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 
 #include "costmodel/cost_model.h"
 #include "data/plan/plan.h"
+#include "data/schedule/schedule.h"
 #include "data/schedule/schedule_cache.h"
 
 namespace reprise {
@@ -23,6 +27,9 @@ struct FusionOptions {
   /// Merges whatever is legal among producers that only their consumer reads,
   /// whatever the price: XLA's producer fusion.
   bool producers_only = false;
+  /// Dots take in epilogues, where that is estimated to save more than what the
+  /// same ops save in a kernel.
+  bool dot_epilogues = false;
 };
 
 /// How `choose` prices a group that was never measured inside one that was.
@@ -54,6 +61,7 @@ class FusionTree {
   struct Node {
     std::vector<InstructionId> ops;
     int64_t left = -1, right = -1;  ///< What it was merged from, or -1.
+    UnitKind kind = UnitKind::kKernel;
     std::string key;
     double flops = 0, bytes = 0;
     double estimate_ns = 0;  ///< Where its key has no measured price.

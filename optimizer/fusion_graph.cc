@@ -44,6 +44,7 @@ void FusionGraph::add_nodes() {
     FusionNode node;
     node.ops = {op};
     node.is_kernel = graph_->role_of(op) == OpRole::kKernel;
+    node.is_dot = graph_->role_of(op) == OpRole::kDot;
     nodes_.push_back(std::move(node));
   }
 }
@@ -119,7 +120,8 @@ uint32_t FusionGraph::merge(uint32_t a, uint32_t b) {
   FusionNode merged;
   std::merge(nodes_[a].ops.begin(), nodes_[a].ops.end(), nodes_[b].ops.begin(),
              nodes_[b].ops.end(), std::back_inserter(merged.ops));
-  merged.is_kernel = true;
+  merged.is_kernel = nodes_[a].is_kernel && nodes_[b].is_kernel;
+  merged.is_dot = nodes_[a].is_dot || nodes_[b].is_dot;
   merged.before = united(nodes_[a].before, nodes_[b].before);
   merged.after = united(nodes_[a].after, nodes_[b].after);
   std::erase_if(merged.before,

@@ -11,11 +11,13 @@
 
 namespace reprise {
 
-/// A group of kernel ops, or one dot or collective that no group may hold.
+/// A group of kernel ops, a dot with its epilogue, or a collective, which no
+/// group may hold.
 struct FusionNode {
   std::vector<InstructionId> ops;  ///< Ascending.
   bool alive = true;
   bool is_kernel = false;
+  bool is_dot = false;  ///< A dot, alone or with what follows it.
   std::vector<uint32_t> before, after;  ///< Neighbouring nodes, ascending.
   std::vector<uint64_t> waits_for;      ///< Bits of collectives it depends on.
   bool feeds_collective = false;

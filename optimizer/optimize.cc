@@ -15,6 +15,18 @@ namespace {
 
 /// Turns of buckets and order, each on what the other found.
 constexpr uint64_t kJointRounds = 3;
+/// Dots take in epilogues only for a step shorter than this share of the one
+/// without: the two are measured in runs that differ by noise.
+constexpr double kLeastOfEpilogues = 0.99;
+/// Most dots have no epilogue, so what splitting leaves unknown is little.
+constexpr int kEpilogueRounds = 2;
+
+int64_t dots_with_epilogue(const Schedule& schedule) {
+  return std::count_if(
+      schedule.units.begin(), schedule.units.end(), [](const Unit& unit) {
+        return unit.kind == UnitKind::kLibrary && !unit.dot.is_plain();
+      });
+}
 
 class Optimizer {
  public:
@@ -36,6 +48,7 @@ class Optimizer {
   void measure_plan(const Plan& plan, const char* what);
   bool has_unknown_prices(const PricedPlan& plan) const;
   Status measure_fusion(const FusionTree& tree);
+  Status try_dot_epilogues();
   Status measure_baselines();
   Status price_baselines();
   Status search();
@@ -90,7 +103,9 @@ void Optimizer::measure_plan(const Plan& plan, const char* what) {
 bool Optimizer::has_unknown_prices(const PricedPlan& plan) const {
   const auto& units = plan.schedule.units;
   return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
-    return unit.kind == UnitKind::kKernel && !costs_.units.contains(unit.key);
+    const bool computes =
+        unit.kind == UnitKind::kKernel || unit.kind == UnitKind::kLibrary;
+    return computes && !costs_.units.contains(unit.key);
   });
 }
 
@@ -118,7 +133,43 @@ Status Optimizer::choose_fusion() {
   fusion_ = tree->choose(costs_);
   if (Status ok = measure_fusion(*tree); !ok) return ok;
   fusion_ = tree->choose(costs_, UnknownPrices::kLikeTheirWhole);
+  if (Status ok = try_dot_epilogues(); !ok) return ok;
   say(fmt::format("fusion: {} groups", fusion_.size()));
+  return {};
+}
+
+/// Takes a fusion in which dots have epilogues where all of its units have
+/// known prices and its step is predicted to be clearly shorter.
+Status Optimizer::try_dot_epilogues() {
+  const auto tree =
+      FusionTree::build(pricer_->cache(), costs_, {.dot_epilogues = true});
+  if (!tree) return pass(tree.error());
+  Plan plan = base_plan();
+  plan.fusion = tree->choose(costs_);
+  auto priced = pricer_->price(plan);
+  if (!priced) return pass(priced.error());
+  if (dots_with_epilogue((*priced)->schedule) == 0) return {};
+  const int rounds = std::min(options_.measure_rounds, kEpilogueRounds);
+  for (int round = 0; measure_ && round < rounds && !out_of_time() &&
+                      has_unknown_prices(**priced);
+       ++round) {
+    measure_plan(plan, "dots with epilogues");
+    plan.fusion = tree->choose(costs_, UnknownPrices::kLikeTheirWhole);
+    priced = pricer_->price(plan);
+    if (!priced) return pass(priced.error());
+  }
+  const auto without = pricer_->price(base_plan());
+  if (!without) return pass(without.error());
+  const int64_t dots = dots_with_epilogue((*priced)->schedule);
+  const bool taken =
+      dots > 0 && !has_unknown_prices(**priced) &&
+      static_cast<double>((*priced)->step_time_ns) <
+          kLeastOfEpilogues * static_cast<double>((*without)->step_time_ns);
+  say(fmt::format("{} dots with epilogues: {:.3f} ms, without {:.3f} ms{}",
+                  dots, static_cast<double>((*priced)->step_time_ns) / 1e6,
+                  static_cast<double>((*without)->step_time_ns) / 1e6,
+                  taken ? "" : ", left alone"));
+  if (taken) fusion_ = plan.fusion;
   return {};
 }
 

@@ -39,7 +39,8 @@ struct OptimizeOptions {
   uint64_t seed = 0;
   int threads = 1;
   int measure_rounds =
-      3;  ///< Calls of Measure for the plan's own fusion, at most.
+      3;  ///< Calls of Measure for the plan's own fusion, at most; up to two
+          ///< of them again for dots with epilogues.
   std::function<bool()> should_stop = {};
 };
 

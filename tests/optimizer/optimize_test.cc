@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <random>
 
 #include "data/hlo/hlo.h"
@@ -142,6 +144,59 @@ TEST(Optimize, UndoesFusionThatMeasuresWorse) {
   EXPECT_TRUE(result->plan.fusion.empty());
 }
 
+int64_t dots_with_epilogue(const Module& module, const Plan& plan) {
+  const auto schedule = lower_schedule(module, plan);
+  EXPECT_TRUE(schedule.has_value()) << schedule.error().message;
+  return std::count_if(
+      schedule->units.begin(), schedule->units.end(), [](const Unit& unit) {
+        return unit.kind == UnitKind::kLibrary && !unit.dot.is_plain();
+      });
+}
+
+/// Measures every unit at its roofline; a dot with an epilogue at `factor`
+/// times that.
+Measure measure_at(const CostModel& costs, const Module& module,
+                   double factor) {
+  const auto learned = std::make_shared<CostModel>(costs);
+  return [=, &module](const Plan& plan) -> Result<CostModel> {
+    const auto schedule = lower_schedule(module, plan);
+    if (!schedule) return pass(schedule.error());
+    for (const Unit& unit : schedule->units) {
+      if (unit.kind == UnitKind::kCollective) continue;
+      const bool fused =
+          unit.kind == UnitKind::kLibrary && !unit.dot.is_plain();
+      Unit unknown = unit;
+      unknown.key.clear();
+      learned->units[unit.key] = {
+          costs.price(unknown).alone_ns * (fused ? factor : 1), 0,
+          PriceSource::kCalibrated};
+    }
+    return *learned;
+  };
+}
+
+/// Dots take in epilogues where their measured prices say so, and nowhere
+/// without one.
+TEST(Optimize, GivesDotsTheEpiloguesThatPay) {
+  const Module module = load_program("gpt.1");
+  const CostModel costs = synthetic_costs();
+  OptimizeOptions options;
+  options.buckets = options.order = false;
+  const Plan identity = identity_plan(module, 1);
+  const auto plan_of = [&](const Measure& measure) {
+    const auto result = optimize(module, identity, costs, options, measure);
+    EXPECT_TRUE(result.has_value()) << result.error().message;
+    return result->plan;
+  };
+  const Plan unmeasured = plan_of(nullptr);
+  EXPECT_EQ(dots_with_epilogue(module, unmeasured), 0);
+  const Plan slow = plan_of(measure_at(costs, module, 10));
+  EXPECT_EQ(dots_with_epilogue(module, slow), 0);
+  const Plan quick = plan_of(measure_at(costs, module, 1));
+  EXPECT_GT(dots_with_epilogue(module, quick), 0);
+  EXPECT_LT(quick.predicted->step_time_ns, slow.predicted->step_time_ns);
+}
+
 TEST(Optimize, StopsWhenAsked) {
   const Module module = load_program("mlp.2");
   OptimizeOptions options;
@@ -243,6 +298,36 @@ TEST(Baselines, HorovodCyclesWaitForTheLastTransfer) {
                                                          {900'000, 1'500'000},
                                                          {1'100'000, 1000}}));
   EXPECT_EQ(borders, (std::vector<size_t>{1, 3, 4}));
+}
+
+/// The GPT's blocks: query, key, value and output of attention and both dots of
+/// the multilayer perceptron are followed by a bias, some by a residual, and
+/// gradients of one value are summed.
+TEST(Fusion, GivesDotsTheirEpiloguesAlikeEveryTime) {
+  const Module module = load_program("gpt.1");
+  ScheduleCache cache;
+  ASSERT_TRUE(open_cache(module, &cache).has_value());
+  const CostModel costs = synthetic_costs();
+  const auto plain = FusionTree::build(cache, costs, {});
+  const auto tree = FusionTree::build(cache, costs, {.dot_epilogues = true});
+  ASSERT_TRUE(plain && tree);
+  Plan plan = identity_plan(module, 1);
+  plan.fusion = plain->choose(costs);
+  EXPECT_EQ(dots_with_epilogue(module, plan), 0);
+  plan.fusion = tree->choose(costs);
+  ScheduleCache other;
+  ASSERT_TRUE(open_cache(module, &other).has_value());
+  const auto again = FusionTree::build(other, costs, {.dot_epilogues = true});
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->choose(costs), plan.fusion);
+  // Keys and values at least: their sum with the bias is read by dots only.
+  EXPECT_GE(dots_with_epilogue(module, plan), 16);
+  const auto schedule = lower_schedule(module, plan, &cache);
+  ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
+  size_t dots = 0;
+  for (const Unit& unit : schedule->units)
+    dots += unit.kind == UnitKind::kLibrary ? 1 : 0;
+  EXPECT_EQ(dots, cache.graph.dots.size());
 }
 
 TEST(Fusion, MakesOneKernelOfEachAdamUpdate) {
