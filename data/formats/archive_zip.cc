@@ -278,6 +278,7 @@ class ZipWalk {
   // Members share no bytes; one that reaches into the next is a bomb's.
   static void mark_overlaps(std::vector<Entry>& entries, uint64_t end) {
     std::vector<Entry*> sorted;
+    sorted.reserve(entries.size());
     for (Entry& entry : entries) sorted.push_back(&entry);
     std::stable_sort(
         sorted.begin(), sorted.end(),
