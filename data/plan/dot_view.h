@@ -43,7 +43,7 @@ bool reshape_strides(const std::vector<int64_t>& dimensions,
                      const std::vector<int64_t>& new_dimensions,
                      std::vector<int64_t>* new_strides);
 
-/// Lowers one dot. `writes_transposed` names the transpose that is the only
+/// Lowers one dot. `only_user_transpose` names the transpose that is the only
 /// user of the dot, if any; it is folded into the output where strides allow
 /// (`out.value` tells). Transposes for which `is_written` holds have storage of
 /// their own: they are values, not views. Errors: kUnsupported naming the dot
