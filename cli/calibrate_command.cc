@@ -112,7 +112,7 @@ class CalibrateCommand : public Command {
       merged.merge("", trace->measurements);
       merged.merge("", measurements);
       trace->measurements = merged.measurements("");
-      const Status written = write_trace(*trace, subject_);
+      Status written = write_trace(*trace, subject_);
       if (!written) return written;
     }
     if (costs_path_.empty()) return {};

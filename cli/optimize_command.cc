@@ -285,7 +285,7 @@ class OptimizeCommand : public Command {
     merged.merge("", trace_.measurements);
     merged.merge("", measured_);
     trace_.measurements = merged.measurements("");
-    const Status written = write_trace(trace_, trace_path_);
+    Status written = write_trace(trace_, trace_path_);
     if (!written || costs_path_.empty()) return written;
     Result<CostDatabase> database = CostDatabase::load(costs_path_);
     if (!database) return pass(database.error());

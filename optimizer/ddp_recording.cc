@@ -251,10 +251,10 @@ class Reading {
         found.emplace_back(*std::move(buckets), std::move(step));
       }
     }
-    for (const auto& [buckets, step] : found) {
+    for (const auto& each : found) {
       alike.push_back(static_cast<size_t>(std::count_if(
           found.begin(), found.end(),
-          [&](const auto& other) { return other.first == buckets; })));
+          [&](const auto& other) { return other.first == each.first; })));
     }
     recording_.steps.clear();
     if (found.empty()) {

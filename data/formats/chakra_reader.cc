@@ -185,9 +185,9 @@ class ChakraReader final : public TraceReader {
     ChakraGraph graph(spool, report);
     ChakraMetadata metadata;
     const bool json = looks_like_json(input.head);
-    const Status status =
-        json ? read_json(input, graph, metadata, report)
-             : read_protobuf(*input.source, graph, metadata, report);
+    Status status = json
+                        ? read_json(input, graph, metadata, report)
+                        : read_protobuf(*input.source, graph, metadata, report);
     graph.finish(metadata);
     if (json) {
       report.dialect = is_generated_json(input.head) ? "json workload_graph"

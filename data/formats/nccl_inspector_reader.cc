@@ -271,7 +271,7 @@ class NcclInspectorReader final : public TraceReader {
               FileReport& report) const override {
     JsonObjects records(*input.source);
     InspectorImport import(spool, report);
-    const Status read = records.read(
+    Status read = records.read(
         report, [&](std::string_view record) { import.take(record); });
     if (!read) return read;
     import.finish();

@@ -247,7 +247,7 @@ class PytorchEtReader final : public TraceReader {
     JsonObjects records(*input.source, {"nodes"});
     EtImport import(spool, report);
     EtNode node;
-    const Status read = records.read(report, [&](std::string_view record) {
+    Status read = records.read(report, [&](std::string_view record) {
       if (read_et_node(record, node)) {
         import.add(node);
       } else {
