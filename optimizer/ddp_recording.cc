@@ -251,6 +251,7 @@ class Reading {
         found.emplace_back(*std::move(buckets), std::move(step));
       }
     }
+    alike.reserve(found.size());
     for (const auto& each : found) {
       alike.push_back(static_cast<size_t>(std::count_if(
           found.begin(), found.end(),
