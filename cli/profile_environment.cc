@@ -190,6 +190,7 @@ std::vector<std::string> processes_recording_to(const std::string& directory) {
     found[std::atoll(number.c_str())] = fmt::format("{} ({})", name, number);
   }
   std::vector<std::string> processes;
+  processes.reserve(found.size());
   for (auto& [number, text] : found) processes.push_back(std::move(text));
   return processes;
 }

@@ -49,6 +49,26 @@ void FusionGraph::add_nodes() {
   }
 }
 
+void FusionGraph::connect_input(uint32_t id, InstructionId value) {
+  FusionNode& node = nodes_[id];
+  const InstructionId producer = graph_->producer[index_of(value)];
+  const uint32_t before =
+      producer == kNoInstruction ? kNone : node_of_[index_of(producer)];
+  if (before == kNone) return;
+  FusionNode& source = nodes_[before];
+  if (graph_->is_output[index_of(value)] || !node.is_kernel) {
+    source.read_outside = true;
+  }
+  if (graph_->role_of(node.ops.front()) == OpRole::kCollective) {
+    source.feeds_collective = true;
+  }
+  insert_sorted(node.before, before);
+  insert_sorted(source.after, id);
+  for (size_t w = 0; w < node.waits_for.size(); ++w) {
+    node.waits_for[w] |= source.waits_for[w];
+  }
+}
+
 void FusionGraph::connect() {
   std::vector<uint32_t> collective_of(graph_->role.size(), kNone);
   uint32_t collectives = 0;
@@ -61,21 +81,7 @@ void FusionGraph::connect() {
     node.waits_for.assign((collectives + 63) / 64, 0);
     const InstructionId op = node.ops.front();
     for (const InstructionId value : graph_->inputs[index_of(op)]) {
-      const InstructionId producer = graph_->producer[index_of(value)];
-      if (graph_->is_output[index_of(value)] && producer != kNoInstruction) {
-        nodes_[node_of_[index_of(producer)]].read_outside = true;
-      }
-      if (producer == kNoInstruction || node_of_[index_of(producer)] == kNone)
-        continue;
-      const uint32_t before = node_of_[index_of(producer)];
-      insert_sorted(node.before, before);
-      insert_sorted(nodes_[before].after, id);
-      if (!node.is_kernel) nodes_[before].read_outside = true;
-      if (graph_->role_of(op) == OpRole::kCollective)
-        nodes_[before].feeds_collective = true;
-      for (size_t w = 0; w < node.waits_for.size(); ++w) {
-        node.waits_for[w] |= nodes_[before].waits_for[w];
-      }
+      connect_input(id, value);
     }
     const uint32_t own = collective_of[index_of(op)];
     if (own != kNone) node.waits_for[own / 64] |= uint64_t{1} << (own % 64);

@@ -47,6 +47,7 @@ class FusionGraph {
  private:
   void add_nodes();
   void connect();
+  void connect_input(uint32_t id, InstructionId value);
   bool reaches(uint32_t from, uint32_t to) const;
 
   const OpGraph* graph_;

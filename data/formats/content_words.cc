@@ -72,30 +72,33 @@ constexpr std::string_view kSqliteMagic = "SQLite format 3";
 constexpr size_t kApplicationIdOffset = 68;
 constexpr std::string_view kReprise = "RPRT";  // data/trace/format.md
 
+/// Where the string that opens at `start` closes, npos when `text` ends before.
+size_t end_of_string(std::string_view text, size_t start) {
+  for (size_t i = start + 1; i < text.size(); ++i) {
+    if (text[i] == '"') return i;
+    if (text[i] == '\\') ++i;
+  }
+  return text.npos;
+}
+
 /// The keys of a JSON object's first level, as far as `text` reaches.
 std::vector<std::string> top_level_keys(std::string_view text) {
   constexpr size_t kMostKeys = 6, kLongestKey = 40;
   std::vector<std::string> keys;
   int64_t depth = 0;
-  bool in_string = false, key_next = false;
-  size_t start = 0;
+  bool key_next = false;
   for (size_t i = 0; i < text.size() && keys.size() < kMostKeys; ++i) {
     const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c != '"') continue;
-      in_string = false;
-      if (depth == 1 && key_next) {
-        keys.push_back(printable_name(
-            text.substr(start, std::min(i - start, kLongestKey))));
-        key_next = false;
-      }
-    } else if (c == '"') {
-      in_string = true;
-      start = i + 1;
+    if (c == '"') {
+      const size_t start = i + 1;
+      i = end_of_string(text, i);
+      if (i == text.npos) break;
+      if (depth != 1 || !key_next) continue;
+      keys.push_back(
+          printable_name(text.substr(start, std::min(i - start, kLongestKey))));
+      key_next = false;
     } else if (c == '{' || c == '[') {
-      ++depth;
-      if (depth == 1) key_next = c == '{';
+      if (++depth == 1) key_next = c == '{';
     } else if (c == '}' || c == ']') {
       if (--depth == 0) break;
     } else if (c == ',' && depth == 1) {
