@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "data/integers.h"
+#include "data/median.h"
 #include "replay/kernel_name.h"
 
 namespace reprise {
@@ -243,10 +244,7 @@ Table collectives_table(const Analysis& analysis, size_t top) {
     const bool known = ranks > 1 || !group.one->communicator.empty();
     const bool waits = !group.wait_ns.empty();
     const Distribution wait = distribution_of(group.wait_ns);
-    const auto middle =
-        group.bandwidth.begin() +
-        static_cast<std::ptrdiff_t>((group.bandwidth.size() - 1) / 2);
-    std::nth_element(group.bandwidth.begin(), middle, group.bandwidth.end());
+    const double bandwidth = lower_median(std::move(group.bandwidth));
     table.rows.push_back({group.one->op.empty() ? "unknown" : group.one->op,
                           known ? std::to_string(ranks) : "-",
                           std::to_string(group.transfer_ns.size()),
@@ -257,7 +255,7 @@ Table collectives_table(const Analysis& analysis, size_t top) {
                           waits ? time_text(wait.most) : "-",
                           time_text(distribution_of(group.transfer_ns).median),
                           time_text(group.total_ns),
-                          *middle > 0 ? bytes_text(*middle) + "/s" : "-"});
+                          bandwidth > 0 ? bytes_text(bandwidth) + "/s" : "-"});
   }
   return table;
 }

@@ -18,6 +18,7 @@
 #include "costmodel/cost_database.h"
 #include "costmodel/fit_costs.h"
 #include "data/file.h"
+#include "data/median.h"
 #include "optimizer/optimize.h"
 #include "replay/run_model.h"
 
@@ -235,10 +236,7 @@ class OptimizeCommand : public Command {
       }
       return solo;
     }
-    std::nth_element(ratios.begin(),
-                     ratios.begin() + static_cast<int64_t>(ratios.size() / 2),
-                     ratios.end());
-    const double scale = ratios[ratios.size() / 2];
+    const double scale = median(std::move(ratios));
     for (Measurement& each : *solo) {
       each.median_ns =
           std::llround(static_cast<double>(each.median_ns) * scale);

@@ -5,18 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "data/median.h"
+
 namespace reprise {
 namespace {
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double mean(const std::vector<double>& values) {
   if (values.empty()) return 0;

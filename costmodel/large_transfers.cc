@@ -11,6 +11,7 @@
 
 #include "costmodel/fit_collectives.h"
 #include "costmodel/recorded_steps.h"
+#include "data/median.h"
 
 namespace reprise {
 namespace {
@@ -33,13 +34,6 @@ std::optional<double> bytes_of(const Measurement& measurement,
     return std::nullopt;
   }
   return static_cast<double>(bytes);
-}
-
-double median(std::vector<double> values) {
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

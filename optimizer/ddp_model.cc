@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/median.h"
 #include "data/trace/intervals.h"
 #include "optimizer/ddp_recording.h"
 
@@ -67,11 +68,7 @@ double barrier_ns(const DdpRecording& recording) {
   for (const DdpStep& step : recording.steps) {
     all.insert(all.end(), step.barrier_ns.begin(), step.barrier_ns.end());
   }
-  if (all.empty()) return 0;
-  std::nth_element(all.begin(),
-                   all.begin() + static_cast<int64_t>(all.size() / 2),
-                   all.end());
-  return static_cast<double>(all[all.size() / 2]);
+  return static_cast<double>(median(std::move(all)));
 }
 
 /// Few sizes hardly tell latency from bandwidth; collectives without payload

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "data/median.h"
+
 namespace reprise {
 namespace {
 
@@ -57,13 +59,6 @@ std::vector<ClockPoint> upper_hull(std::vector<ClockPoint> points) {
 
 void mirror(std::vector<ClockPoint>& points) {
   for (ClockPoint& point : points) point.value = -point.value;
-}
-
-double median(std::vector<double>& values) {
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

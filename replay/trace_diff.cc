@@ -8,21 +8,13 @@
 #include <utility>
 
 #include "data/integers.h"
+#include "data/median.h"
 #include "replay/analysis.h"
 #include "replay/kernel_name.h"
 #include "replay/phases.h"
 
 namespace reprise {
 namespace {
-
-template <typename Value>
-Value median_of(std::vector<Value> values) {
-  if (values.empty()) return {};
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double ratio_of(double before, double after) {
   if (before > 0) return after / before - 1;
@@ -80,8 +72,8 @@ class CostTable {
         counts.push_back(static_cast<double>(cell.count) /
                          static_cast<double>(share));
       }
-      result[text] = {.time_ns = median_of(std::move(times)),
-                      .count = median_of(std::move(counts))};
+      result[text] = {.time_ns = lower_median(std::move(times)),
+                      .count = lower_median(std::move(counts))};
     }
     return result;
   }

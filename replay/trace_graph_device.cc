@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/median.h"
 #include "replay/trace_graph_draft.h"
 
 namespace reprise {
@@ -14,14 +15,6 @@ constexpr int64_t kTypicalSpread = 3;
 constexpr uint32_t kOverlapDepth = 16;
 // A launch recorded so long after its work began belongs to something else.
 constexpr int64_t kWorstLaunchError = 1'000'000;
-
-int64_t median(std::vector<int64_t>& values) {
-  if (values.empty()) return 0;
-  const auto middle =
-      values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 using Correlation = std::pair<int64_t, uint32_t>;  // Number, event.
 

@@ -5,6 +5,7 @@
 #include <regex>
 #include <string>
 
+#include "data/median.h"
 #include "replay/trace_replay.h"
 
 namespace reprise {
@@ -149,14 +150,6 @@ Status scale_side(const WhatIf& what_if, const Trace& trace,
               host ? "host" : "device", host ? "host" : "device");
 }
 
-// The lower one of two in the middle: of two ranks, one is the straggler.
-double lower_median(std::vector<double> values) {
-  const auto middle =
-      values.begin() + static_cast<ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // No rank needs more host time or device time in total than the median rank,
 // and all begin with the median rank.
 Status level_ranks(const Trace& trace, TraceGraph& graph) {
@@ -179,6 +172,7 @@ Status level_ranks(const Trace& trace, TraceGraph& graph) {
     return fail(ErrorKind::kInvalid,
                 "--what-if straggler=none: the trace has one rank");
   }
+  // The lower one: of two ranks, one is the straggler.
   const double host = lower_median(hosts), device = lower_median(devices);
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] >= 0) continue;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <regex>
 
+#include "data/median.h"
+
 namespace reprise {
 namespace {
 
@@ -122,13 +124,6 @@ std::optional<WhatIf> parse_whole(std::string_view text) {
     return std::nullopt;
   }
   return what_if;
-}
-
-double median(std::vector<double> values) {
-  const auto middle =
-      values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

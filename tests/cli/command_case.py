@@ -8,11 +8,16 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).resolve()
+# Open MPI starts ranks as root, as in a container, only when told so twice.
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def reprise(*arguments, **options):
+    """`env` is added to this process's own."""
     options.setdefault("timeout", 120)
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, **options)
+    environment = dict(os.environ, **MPI, **options.pop("env", {}))
+    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, env=environment,
+                          **options)
 
 
 class CommandCase(unittest.TestCase):

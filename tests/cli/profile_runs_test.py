@@ -2,39 +2,23 @@
 """`reprise profile` of commands that train several times, each training a trace, or that bring an old NCCL."""
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).resolve()
+from command_case import BIN, ROOT, CommandCase, reprise
+
 PROGRAM = ROOT / "data/programs/mlp.{}.hlo"
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-
-
-def reprise(*arguments):
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True, timeout=240,
-                          env=dict(os.environ, **MPI))
 
 
 def training(ranks, steps):
     return f"{BIN}/reprise train {str(PROGRAM).format(ranks)} -n {ranks} --steps {steps} --warmup 1"
 
 
-class Runs(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.directory.name)
-        self.trace = self.path / "t.trace"
-
-    def tearDown(self):
-        self.directory.cleanup()
-
+class Runs(CommandCase):
     def profile(self, *trainings, flags=()):
-        return reprise("profile", "-o", self.trace, *flags, "--", "sh", "-c", " && ".join(trainings))
+        return reprise("profile", "-o", self.trace, *flags, "--", "sh", "-c", " && ".join(trainings), timeout=240)
 
     def ranks(self, trace):
         """The steps of each rank, and that the trace is a whole training."""
@@ -53,8 +37,8 @@ class Runs(unittest.TestCase):
         done = self.profile(training(2, 4), training(1, 6), flags=["--keep-shards", self.path / "shards"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.ranks(self.trace), [3, 3])
-        self.assertEqual(self.ranks(self.path / "t.2.trace"), [5])
-        self.assertIn(f"training 2 of 2: its trace is {self.path}/t.2.trace", done.stderr)
+        self.assertEqual(self.ranks(self.path / "out.2.trace"), [5])
+        self.assertIn(f"training 2 of 2: its trace is {self.path}/out.2.trace", done.stderr)
         self.assertIn(f"wrote {self.trace} (rank 0-1, ", done.stderr)
         done = reprise("import", self.path / "shards", "-o", self.path / "again.trace")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -65,21 +49,21 @@ class Runs(unittest.TestCase):
     def test_the_same_training_twice_is_two_traces(self):
         done = self.profile(training(1, 3), training(1, 3))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.left_behind(), ["t.2.trace", "t.trace"])
+        self.assertEqual(self.left_behind(), ["out.2.trace", "out.trace"])
         self.assertEqual(self.ranks(self.trace), [2])
-        self.assertEqual(self.ranks(self.path / "t.2.trace"), [2])
+        self.assertEqual(self.ranks(self.path / "out.2.trace"), [2])
 
     def test_another_s_trace_is_not_replaced(self):
-        (self.path / "t.2.trace").write_text("mine")
+        (self.path / "out.2.trace").write_text("mine")
         done = self.profile(training(1, 3), training(1, 3))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("trained 2 times", done.stderr)
-        self.assertIn("t.2.trace is there already", done.stderr)
-        self.assertEqual((self.path / "t.2.trace").read_text(), "mine")
+        self.assertIn("out.2.trace is there already", done.stderr)
+        self.assertEqual((self.path / "out.2.trace").read_text(), "mine")
         shards, = [entry for entry in self.path.iterdir() if entry.is_dir()]
         done = reprise("import", shards, "-o", self.trace, "--force")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.ranks(self.path / "t.2.trace"), [2])
+        self.assertEqual(self.ranks(self.path / "out.2.trace"), [2])
 
 
 class OldNccl(unittest.TestCase):
@@ -93,7 +77,7 @@ class OldNccl(unittest.TestCase):
             tool.parent.mkdir()
             tool.write_text('#!/bin/sh\necho "$LD_PRELOAD"\n')
             tool.chmod(0o755)
-            done = reprise("profile", "-o", path / "t.trace", "--", tool)
+            done = reprise("profile", "-o", path / "out.trace", "--", tool)
             self.assertEqual(done.returncode, 0, done.stderr)
             return "libreprise-nccl-preload.so" in done.stdout, "is older than 2.27" in done.stderr
 

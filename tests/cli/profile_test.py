@@ -4,18 +4,15 @@
 import contextlib
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).resolve()
+from command_case import BIN, ROOT, CommandCase, reprise
+
 PROGRAM = ROOT / "data/programs/mlp.{}.hlo"
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 # NVTX as a program has it: the tables of its headers, filled by the library that the environment names.
 NVTX = """
@@ -59,22 +56,7 @@ own.reprise_flush()
 """
 
 
-def reprise(*arguments, **options):
-    options.setdefault("timeout", 120)
-    environment = dict(os.environ, **MPI, **options.pop("env", {}))
-    return subprocess.run([BIN / "reprise", *map(str, arguments)], capture_output=True, text=True,
-                          env=environment, **options)
-
-
-class Profile(unittest.TestCase):
-    def setUp(self):
-        self.directory = tempfile.TemporaryDirectory()
-        self.path = pathlib.Path(self.directory.name)
-        self.trace = self.path / "t.trace"
-
-    def tearDown(self):
-        self.directory.cleanup()
-
+class Profile(CommandCase):
     def profile(self, *command, flags=(), **options):
         return reprise("profile", "-o", self.trace, *flags, "--", *command, **options)
 
@@ -199,7 +181,7 @@ class Command(Profile):
                 self.assertEqual((self.path / "open").read_text(), str(left))
 
     def test_a_failure_of_its_own_goes_before_one_of_ours(self):
-        done = self.profile("sh", "-c", f"rm -rf {self.path}/t.trace.shards.*; exit 5")
+        done = self.profile("sh", "-c", f"rm -rf {self.trace}.shards.*; exit 5")
         self.assertEqual(done.returncode, 5, done.stderr)
 
 

@@ -154,6 +154,17 @@ class Multiplier {
   std::vector<DeviceMemory> placed_;
 };
 
+/// Element (i, j) of matrix b of the plain product.
+float product_at(const DotSpec& spec, const Operand& lhs, const Operand& rhs,
+                 int64_t b, int64_t i, int64_t j) {
+  float sum = 0;
+  for (int64_t l = 0; l < spec.lhs.dimensions.back(); ++l) {
+    sum += lhs.values[static_cast<size_t>(offset(spec.lhs, b, i, l))] *
+           rhs.values[static_cast<size_t>(offset(spec.rhs, b, l, j))];
+  }
+  return sum;
+}
+
 class Cublas : public testing::TestWithParam<Case> {};
 
 TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
@@ -191,12 +202,7 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
       for (int64_t j = 0; j < c.n; ++j) {
         // Products of eighths are multiples of 1/64 below 64 · 48: f32 sums are
         // exact.
-        float expected = 0;
-        for (int64_t l = 0; l < c.k; ++l) {
-          expected +=
-              lhs.values[static_cast<size_t>(offset(spec.lhs, b, i, l))] *
-              rhs.values[static_cast<size_t>(offset(spec.rhs, b, l, j))];
-        }
+        const float expected = product_at(spec, lhs, rhs, b, i, j);
         const size_t at = static_cast<size_t>(offset(spec.out, b, i, j));
         if (width == 4) {
           float value = 0;
@@ -285,12 +291,7 @@ TEST_P(CublasEpilogue, EqualsTheDefinition) {
       for (int64_t i = 0; i < c.m; ++i) {
         for (int64_t j = 0; j < c.n; ++j) {
           // Multiples of 1/128 below 2^17 / 128: every f32 step is exact.
-          float expected = 0;
-          for (int64_t l = 0; l < c.k; ++l) {
-            expected +=
-                lhs.values[static_cast<size_t>(offset(spec.lhs, b, i, l))] *
-                rhs.values[static_cast<size_t>(offset(spec.rhs, b, l, j))];
-          }
+          float expected = product_at(spec, lhs, rhs, b, i, j);
           const auto at = static_cast<size_t>(offset(spec.out, b, i, j));
           expected *= e.alpha;
           if (e.bias) expected += bias.values[static_cast<size_t>(j)];
