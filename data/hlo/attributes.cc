@@ -11,7 +11,7 @@ namespace reprise {
 namespace {
 
 /// Most participants of a collective that are listed one by one.
-constexpr int64_t kMaxParticipants = int64_t{1} << 24;
+constexpr int64_t kMaxParticipants = int64_t{1} << 20;
 /// Largest size, stride or padding of a window; keeps products of two in 64
 /// bits.
 constexpr int64_t kMaxWindowValue = int64_t{1} << 30;

@@ -142,6 +142,10 @@ InstructionCost CostAnalysis::evaluate(const Computation& computation,
     case Opcode::kFusion:
       return fusion(computation, instruction);
     case Opcode::kAsyncStart: {
+      const Opcode wrapped = wrapped_opcode(instruction);
+      if (wrapped != Opcode::kAsyncStart) {
+        return evaluate(computation, unwrapped(instruction));
+      }
       InstructionCost cost = called(instruction, "calls");
       if (cost.bytes == 0) cost.bytes = own_bytes(op);
       return cost;

@@ -18,7 +18,7 @@ struct CostedOperation {
     return static_cast<double>(byte_size(operand(i)));
   }
   double output_bytes() const {
-    return static_cast<double>(byte_size(instruction.shape));
+    return static_cast<double>(byte_size(computed_shape(instruction)));
   }
 };
 

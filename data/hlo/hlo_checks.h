@@ -39,8 +39,14 @@ struct CheckedInstruction {
                                           size_t rank) const;
 };
 
-/// Checks of operations that move or combine elements by index; others pass. A
-/// dynamic dimension counts as its bound.
+/// Extents of the dimensions of `shape` that `list` does not name, in order.
+std::vector<int64_t> extents_without(const Shape& shape,
+                                     const std::vector<int64_t>& list);
+
+Status check_gather(const CheckedInstruction& checked);
+Status check_scatter(const CheckedInstruction& checked);
+
+/// Checks of operations that move or combine elements by index; others pass.
 Status check_indexed_operation(const CheckedInstruction& checked);
 
 /// Checks of control flow, tuples and collectives; others pass.

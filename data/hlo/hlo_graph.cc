@@ -34,11 +34,9 @@ constexpr std::array<KindRow, 9> kKinds = {{
 GraphNode make_node(const Instruction& instruction) {
   GraphNode node;
   node.name = instruction.name;
-  node.opcode = instruction.opcode_text.empty()
-                    ? opcode_name(instruction.opcode)
-                    : std::string_view(instruction.opcode_text);
+  node.opcode = written_opcode(instruction);
   node.shape = shape_text(instruction.shape, false);
-  node.kind = node_kind(instruction.opcode);
+  node.kind = node_kind(wrapped_opcode(instruction));
   return node;
 }
 
@@ -163,11 +161,9 @@ class CallerDrawing {
                          byte_size(at(key).shape), false});
     }
     add_inner_edges(computation, shown, &graph_);
-    for (const Key& key : leaving_) {
+    for (const auto& [key, bytes] : leaving_) {
       const auto to = static_cast<uint32_t>(after + position(outgoing_, key));
-      const Instruction& root = computation.at(computation.root);
-      add_edge(&graph_, {first + index_of(computation.root), to,
-                         passed_bytes(root, at(key)), false});
+      add_edge(&graph_, {first + index_of(computation.root), to, bytes, false});
     }
     return std::move(graph_);
   }
@@ -205,7 +201,7 @@ class CallerDrawing {
       }
     }
     for (const auto& [key, parameter] : entering_) incoming_.push_back(key);
-    outgoing_ = leaving_;
+    for (const auto& [key, bytes] : leaving_) outgoing_.push_back(key);
     for (std::vector<Key>* keys : {&incoming_, &outgoing_}) {
       std::sort(keys->begin(), keys->end());
       keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
@@ -215,33 +211,55 @@ class CallerDrawing {
   void collect_caller(ComputationId computation, InstructionId id,
                       const std::vector<InstructionId>& users) {
     const Instruction& caller = module_.at(computation).at(id);
-    std::vector<InstructionId> parameters;
     const Computation& callee = module_.at(callee_);
     for (uint32_t i = 0; i < callee.instructions.size(); ++i) {
-      if (callee.instructions[i].opcode == Opcode::kParameter) {
-        parameters.push_back(InstructionId{i});
+      if (callee.instructions[i].opcode != Opcode::kParameter) continue;
+      for (const size_t k : operands_into(caller, callee.instructions[i])) {
+        entering_.emplace_back(Key{computation, caller.operands[k]},
+                               InstructionId{i});
       }
     }
-    for (const InstructionId parameter : parameters) {
-      const auto number =
-          static_cast<size_t>(callee.at(parameter).parameter_number);
-      const bool paired = parameters.size() == caller.operands.size();
-      for (size_t k = 0; k < caller.operands.size(); ++k) {
-        if (paired && k != number) continue;
-        entering_.emplace_back(Key{computation, caller.operands[k]}, parameter);
-      }
+    // A loop's condition tells the loop alone.
+    const bool is_condition = caller.opcode == Opcode::kWhile &&
+                              called_computation(caller, "body") != callee_;
+    if (is_condition || users.empty()) {
+      const Shape& result =
+          is_condition ? callee.at(callee.root).shape : caller.shape;
+      leaving_.emplace_back(Key{computation, id}, byte_size(result));
+      return;
     }
-    if (users.empty()) leaving_.emplace_back(computation, id);
-    for (const InstructionId user : users)
-      leaving_.emplace_back(computation, user);
+    for (const InstructionId user : users) {
+      leaving_.emplace_back(
+          Key{computation, user},
+          passed_bytes(caller, module_.at(computation).at(user)));
+    }
+  }
+
+  /// Places of the caller's operands whose values reach a parameter: its own
+  /// where each has one, a branch's, or (of a reducer and its like) all.
+  std::vector<size_t> operands_into(const Instruction& caller,
+                                    const Instruction& parameter) const {
+    const size_t count = caller.operands.size();
+    const auto number = static_cast<size_t>(parameter.parameter_number);
+    std::vector<size_t> places;
+    if (caller.opcode == Opcode::kConditional) {
+      const std::vector<ComputationId> branches = called_computations(caller);
+      for (size_t i = 0; i < branches.size() && i + 1 < count; ++i) {
+        if (branches[i] == callee_) places.push_back(i + 1);
+      }
+      return places;
+    }
+    if (parameters_of(module_.at(callee_)).size() == count) return {number};
+    for (size_t k = 0; k < count; ++k) places.push_back(k);
+    return places;
   }
 
   const Module& module_;
   ComputationId callee_;
   std::vector<std::pair<Key, InstructionId>> entering_;
-  std::vector<Key> leaving_;
-  std::vector<Key> incoming_;  ///< Sorted, each once.
-  std::vector<Key> outgoing_;  ///< Sorted, each once.
+  std::vector<std::pair<Key, int64_t>> leaving_;  ///< With its bytes.
+  std::vector<Key> incoming_;                     ///< Sorted, each once.
+  std::vector<Key> outgoing_;                     ///< Sorted, each once.
   HloGraph graph_;
 };
 

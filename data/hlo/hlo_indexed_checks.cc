@@ -21,15 +21,6 @@ bool contains(const Dimensions& list, size_t dimension) {
          list.end();
 }
 
-/// Extents of the dimensions of `shape` that `list` does not name, in order.
-Dimensions extents_without(const Shape& shape, const Dimensions& list) {
-  Dimensions extents;
-  for (size_t d = 0; d < rank_of(shape); ++d) {
-    if (!contains(list, d)) extents.push_back(shape.dimensions[d]);
-  }
-  return extents;
-}
-
 Status check_broadcast(const CheckedInstruction& checked) {
   const Shape& operand = checked.operand(0);
   const auto dimensions =
@@ -51,9 +42,31 @@ Status check_reshape(const CheckedInstruction& checked) {
   if (element_count(checked.operand(0)) == element_count(checked.result()))
     return {};
   return checked.invalid(
-      fmt::format("reshape of {} to {} changes the number of elements",
+      fmt::format("{} of {} to {} changes the number of elements",
+                  opcode_name(checked.instruction.opcode),
                   shape_text(checked.operand(0), false),
                   shape_text(checked.result(), false)));
+}
+
+/// Elements of one width keep the extents; several narrow ones make a wide one
+/// along the last dimension.
+Status check_bitcast_convert(const CheckedInstruction& checked) {
+  const Shape& operand = checked.operand(0);
+  const int from = primitive_type_bits(operand.type);
+  const int to = primitive_type_bits(checked.result().type);
+  Dimensions expected = operand.dimensions;
+  if (from > to) expected.push_back(from / to);
+  if (from < to) {
+    if (expected.empty() || expected.back() != to / from) {
+      return checked.invalid(
+          fmt::format("bitcast-convert of {} to {} needs {} in its last "
+                      "dimension",
+                      shape_text(operand, false),
+                      shape_text(checked.result(), false), to / from));
+    }
+    expected.pop_back();
+  }
+  return checked.expect_extents("result", checked.result(), expected);
 }
 
 Status check_transpose(const CheckedInstruction& checked) {
@@ -143,10 +156,21 @@ Status check_fits_inside(const CheckedInstruction& checked,
 Status check_start_indices(const CheckedInstruction& checked, size_t first) {
   const size_t given = checked.operand_count() - first;
   const size_t rank = rank_of(checked.operand(0));
-  if (given == rank) return {};
-  if (given == 1 && rank_of(checked.operand(first)) == 1) return {};
-  return checked.invalid(
-      fmt::format("{} start indices for an array of rank {}", given, rank));
+  const bool vector = given == 1 && rank_of(checked.operand(first)) == 1;
+  if (vector) {
+    return checked.expect_extents("start index vector", checked.operand(first),
+                                  {static_cast<int64_t>(rank)});
+  }
+  if (given != rank) {
+    return checked.invalid(
+        fmt::format("{} start indices for an array of rank {}", given, rank));
+  }
+  for (size_t i = first; i < checked.operand_count(); ++i) {
+    const auto scalar = checked.expect_extents(fmt::format("operand {}", i),
+                                               checked.operand(i), {});
+    if (!scalar) return scalar;
+  }
+  return {};
 }
 
 Status check_dynamic_slice(const CheckedInstruction& checked) {
@@ -192,7 +216,7 @@ Status check_pad(const CheckedInstruction& checked) {
           shape_text(checked.result(), false), d));
     }
   }
-  return {};
+  return checked.expect_extents("padding value", checked.operand(1), {});
 }
 
 Status check_iota(const CheckedInstruction& checked) {
@@ -256,10 +280,18 @@ Status check_dot(const CheckedInstruction& checked) {
   return checked.expect_extents("result", checked.result(), expected);
 }
 
-/// One result an array: the only one, or elements of a tuple.
-Status check_results(const CheckedInstruction& checked,
-                     const Dimensions& expected) {
+/// Arrays of one size, then their scalar initial values; one result an array:
+/// the only one, or elements of a tuple.
+Status check_reduction(const CheckedInstruction& checked,
+                       const Dimensions& expected) {
   const size_t arrays = checked.operand_count() / 2;
+  for (size_t i = 0; i < checked.operand_count(); ++i) {
+    const Dimensions extents =
+        i < arrays ? checked.operand(0).dimensions : Dimensions();
+    const auto same = checked.expect_extents(fmt::format("operand {}", i),
+                                             checked.operand(i), extents);
+    if (!same) return same;
+  }
   const Shape& result = checked.result();
   if (arrays == 1) return checked.expect_extents("result", result, expected);
   if (!result.is_tuple() || result.elements.size() != arrays) {
@@ -278,8 +310,8 @@ Status check_reduce(const CheckedInstruction& checked) {
   const auto dimensions =
       checked.dimensions("dimensions", rank_of(checked.operand(0)));
   if (!dimensions) return tl::unexpected<Error>(dimensions.error());
-  return check_results(checked,
-                       extents_without(checked.operand(0), *dimensions));
+  return check_reduction(checked,
+                         extents_without(checked.operand(0), *dimensions));
 }
 
 /// Positions of a window of one dimension, or -1 when there are none to be had.
@@ -304,7 +336,7 @@ Status check_reduce_window(const CheckedInstruction& checked) {
   if (!window) return tl::unexpected<Error>(window.error());
   const Shape& operand = checked.operand(0);
   // A window of ones may be left out.
-  if (window->empty()) return {};
+  if (window->empty()) return check_reduction(checked, operand.dimensions);
   if (window->size() != rank_of(operand)) {
     return checked.invalid(fmt::format("window of {} dimensions over {}",
                                        window->size(),
@@ -314,97 +346,7 @@ Status check_reduce_window(const CheckedInstruction& checked) {
   for (size_t d = 0; d < window->size(); ++d) {
     expected.push_back(window_positions((*window)[d], operand.dimensions[d]));
   }
-  return check_results(checked, expected);
-}
-
-/// Dimension lists in range and slice sizes no larger than the operand.
-Status check_gather_lists(const CheckedInstruction& checked,
-                          const GatherDimensions& gather) {
-  const Shape& operand = checked.operand(0);
-  for (const char* name :
-       {"collapsed_slice_dims", "start_index_map", "operand_batching_dims"}) {
-    const auto dimensions = checked.dimensions(name, rank_of(operand));
-    if (!dimensions) return tl::unexpected<Error>(dimensions.error());
-  }
-  const auto offsets =
-      checked.dimensions("offset_dims", rank_of(checked.result()));
-  if (!offsets) return tl::unexpected<Error>(offsets.error());
-  bool fits = gather.slice_sizes.size() == rank_of(operand) &&
-              gather.index_vector_dim >= 0 &&
-              static_cast<size_t>(gather.index_vector_dim) <=
-                  rank_of(checked.operand(1));
-  for (size_t d = 0; fits && d < rank_of(operand); ++d) {
-    fits = gather.slice_sizes[d] >= 0 &&
-           gather.slice_sizes[d] <= operand.dimensions[d];
-  }
-  if (fits) return {};
-  return checked.invalid(fmt::format("slice_sizes={{{}}} of {} do not fit",
-                                     fmt::join(gather.slice_sizes, ","),
-                                     shape_text(operand, false)));
-}
-
-Status check_gather(const CheckedInstruction& checked) {
-  const GatherDimensions gather = gather_dimensions(checked.instruction);
-  const auto lists = check_gather_lists(checked, gather);
-  if (!lists) return lists;
-  Dimensions dropped = gather.collapsed_slice_dims;
-  dropped.insert(dropped.end(), gather.operand_batching_dims.begin(),
-                 gather.operand_batching_dims.end());
-  Shape slice = checked.operand(0);
-  slice.dimensions = gather.slice_sizes;
-  const Dimensions window = extents_without(slice, dropped);
-  const Dimensions batch =
-      extents_without(checked.operand(1), {gather.index_vector_dim});
-  const size_t rank = rank_of(checked.result());
-  if (window.size() != gather.offset_dims.size() ||
-      window.size() + batch.size() != rank) {
-    return checked.invalid(fmt::format("gather of {} cannot give {}",
-                                       shape_text(checked.operand(0), false),
-                                       shape_text(checked.result(), false)));
-  }
-  Dimensions expected;
-  size_t next_window = 0;
-  size_t next_batch = 0;
-  for (size_t d = 0; d < rank; ++d) {
-    const bool is_offset = contains(gather.offset_dims, d);
-    expected.push_back(is_offset ? window[next_window++] : batch[next_batch++]);
-  }
-  return checked.expect_extents("result", checked.result(), expected);
-}
-
-Status check_scatter(const CheckedInstruction& checked) {
-  if (checked.operand_count() != 3) {
-    // The variadic form: arrays, indices, updates. Only its arity is checked.
-    if (checked.operand_count() % 2 == 1 && checked.result().is_tuple())
-      return {};
-    return checked.invalid(
-        "scatter of several arrays needs as many updates and a tuple result");
-  }
-  const Shape& operand = checked.operand(0);
-  for (const char* name :
-       {"inserted_window_dims", "scatter_dims_to_operand_dims",
-        "input_batching_dims"}) {
-    const auto dimensions = checked.dimensions(name, rank_of(operand));
-    if (!dimensions) return tl::unexpected<Error>(dimensions.error());
-  }
-  const ScatterDimensions scatter = scatter_dimensions(checked.instruction);
-  const auto windows =
-      checked.dimensions("update_window_dims", rank_of(checked.operand(2)));
-  if (!windows) return tl::unexpected<Error>(windows.error());
-  const size_t window_rank =
-      rank_of(operand) -
-      std::min(rank_of(operand), scatter.inserted_window_dims.size() +
-                                     scatter.input_batching_dims.size());
-  const Dimensions batch =
-      extents_without(checked.operand(1), {scatter.index_vector_dim});
-  if (windows->size() != window_rank ||
-      extents_without(checked.operand(2), *windows) != batch) {
-    return checked.invalid(fmt::format(
-        "scatter of updates {} by indices {} into {} does not fit",
-        shape_text(checked.operand(2), false),
-        shape_text(checked.operand(1), false), shape_text(operand, false)));
-  }
-  return checked.expect_extents("result", checked.result(), operand.dimensions);
+  return check_reduction(checked, expected);
 }
 
 Status check_convolution(const CheckedInstruction& checked) {
@@ -432,6 +374,8 @@ struct Rule {
 };
 
 constexpr Rule kRules[] = {
+    {Opcode::kBitcast, true, true, check_reshape},
+    {Opcode::kBitcastConvert, false, true, check_bitcast_convert},
     {Opcode::kBroadcast, true, true, check_broadcast},
     {Opcode::kConcatenate, true, true, check_concatenate},
     {Opcode::kConvolution, false, true, check_convolution},
@@ -469,6 +413,15 @@ Status check_arrays(const CheckedInstruction& checked, const Rule& rule) {
 }
 
 }  // namespace
+
+std::vector<int64_t> extents_without(const Shape& shape,
+                                     const std::vector<int64_t>& list) {
+  std::vector<int64_t> extents;
+  for (size_t d = 0; d < shape.dimensions.size(); ++d) {
+    if (!contains(list, d)) extents.push_back(shape.dimensions[d]);
+  }
+  return extents;
+}
 
 Status check_indexed_operation(const CheckedInstruction& checked) {
   for (const Rule& rule : kRules) {

@@ -8,6 +8,8 @@ namespace {
 
 constexpr size_t kMaxNesting = 1000;
 constexpr size_t kMaxQuoted = 40;
+/// Shapes of thousands of arrays say no more than their beginning.
+constexpr size_t kMaxMessage = 600;
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -163,6 +165,11 @@ std::string HloLexer::found() const {
 bool HloLexer::error(ErrorKind kind, size_t position, std::string message) {
   if (failed_) return false;
   failed_ = true;
+  if (message.size() > kMaxMessage) {
+    size_t end = kMaxMessage;
+    while (end > 0 && (message[end] & 0xC0) == 0x80) --end;
+    message.replace(end, std::string::npos, "…");
+  }
   const std::string_view before =
       text_.substr(0, std::min(position, text_.size()));
   const auto lines = std::count(before.begin(), before.end(), '\n');

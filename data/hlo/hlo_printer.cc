@@ -107,9 +107,7 @@ void HloPrinter::print_instruction(const Computation& computation,
   const Instruction& instruction = computation.at(id);
   add("  {}%{} = {} {}(", id == computation.root ? "ROOT " : "",
       instruction.name, shape_text(instruction.shape),
-      instruction.opcode_text.empty()
-          ? opcode_name(instruction.opcode)
-          : std::string_view(instruction.opcode_text));
+      written_opcode(instruction));
   print_operands(computation, instruction);
   out_.push_back(')');
   for (const Attribute& attribute : instruction.attributes) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <unordered_set>
+#include <utility>
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_checks.h"
@@ -37,6 +39,7 @@ Arity arity_of(Opcode opcode) {
     case Opcode::kCopy:
     case Opcode::kGetDimensionSize:
     case Opcode::kGetTupleElement:
+    case Opcode::kOptimizationBarrier:
     case Opcode::kReshape:
     case Opcode::kReverse:
     case Opcode::kSlice:
@@ -143,10 +146,6 @@ Status check_elementwise(const CheckedInstruction& checked) {
   return {};
 }
 
-bool is_static_array(const Shape& shape) {
-  return shape.is_array() && shape.dynamic.empty();
-}
-
 Status check_constant(const CheckedInstruction& checked) {
   if (checked.instruction.opcode != Opcode::kConstant) return {};
   const auto values = literal_values(checked.instruction);
@@ -154,6 +153,21 @@ Status check_constant(const CheckedInstruction& checked) {
     return tl::unexpected<Error>(values.error());
   }
   return {};
+}
+
+/// Its shape is ((operands), result, …); sugar is checked as what it wraps.
+Status check_async_start(const CheckedInstruction& checked) {
+  const Instruction& start = checked.instruction;
+  if (start.opcode != Opcode::kAsyncStart) return {};
+  if (start.shape.elements.size() < 2) {
+    return checked.invalid(
+        fmt::format("{} gives ((operands), result, ...), found {}",
+                    written_opcode(start), shape_text(start.shape, false)));
+  }
+  const Opcode wrapped = wrapped_opcode(start);
+  if (wrapped == Opcode::kAsyncStart) return {};
+  return verify_instruction(checked.module, checked.computation,
+                            unwrapped(start));
 }
 
 Status check_references(const Computation& computation, size_t position,
@@ -229,6 +243,18 @@ Status CheckedInstruction::expect_shape(std::string_view what,
                                         const Shape& found,
                                         const Shape& expected) const {
   if (same_dimensions(found, expected)) return {};
+  if (found.is_tuple() && expected.is_tuple()) {
+    if (found.elements.size() != expected.elements.size()) {
+      return invalid(fmt::format("{} of {} has {} elements, expected {}", what,
+                                 opcode_name(instruction.opcode),
+                                 found.elements.size(),
+                                 expected.elements.size()));
+    }
+    size_t i = 0;
+    while (same_dimensions(found.elements[i], expected.elements[i])) ++i;
+    return expect_shape(fmt::format("element {} of the {}", i, what),
+                        found.elements[i], expected.elements[i]);
+  }
   return invalid(fmt::format(
       "{} of {} is {}, expected {}", what, opcode_name(instruction.opcode),
       shape_text(found, false), shape_text(expected, false)));
@@ -271,41 +297,46 @@ Status verify_instruction(const Module& module, const Computation& computation,
   if (const auto constant = check_constant(checked); !constant) return constant;
   if (const auto structured = check_structured_operation(checked); !structured)
     return structured;
-  bool arrays = is_static_array(instruction.shape);
-  bool dynamic =
-      instruction.shape.is_array() && !instruction.shape.dynamic.empty();
-  for (size_t i = 0; i < checked.operand_count(); ++i) {
-    const Shape& operand = checked.operand(i);
-    arrays = arrays && is_static_array(operand);
-    dynamic = dynamic || (operand.is_array() && !operand.dynamic.empty());
-  }
-  if (dynamic) return {};
   if (const auto elementwise = check_elementwise(checked); !elementwise)
     return elementwise;
-  return arrays ? check_indexed_operation(checked) : Status();
+  if (const auto indexed = check_indexed_operation(checked); !indexed)
+    return indexed;
+  return check_async_start(checked);
 }
 
 Status verify_aliases(const Module& module) {
+  using Place = std::vector<int64_t>;
   const Computation& entry = module.entry_computation();
+  const std::vector<const Instruction*> parameters = parameters_of(entry);
+  std::set<Place> outputs;
+  std::set<std::pair<int64_t, Place>> inputs;
   for (const InputOutputAlias& alias : module.aliases) {
     const Shape* output =
         shape_at(entry.at(entry.root).shape, alias.output_index);
-    const Shape* input = nullptr;
-    for (const Instruction& instruction : entry.instructions) {
-      if (instruction.opcode != Opcode::kParameter) continue;
-      if (instruction.parameter_number != alias.parameter) continue;
-      input = shape_at(instruction.shape, alias.parameter_index);
+    const auto number = static_cast<size_t>(alias.parameter);
+    const Shape* input =
+        alias.parameter >= 0 && number < parameters.size()
+            ? shape_at(parameters[number]->shape, alias.parameter_index)
+            : nullptr;
+    const auto place = [&] {
+      return fmt::format("input_output_alias: output {{{}}} and parameter {}",
+                         fmt::join(alias.output_index, ","), alias.parameter);
+    };
+    if (output == nullptr || input == nullptr) {
+      return fail(ErrorKind::kInvalid, "{}: the {} is not there", place(),
+                  output == nullptr ? "output" : "parameter");
     }
-    if (output != nullptr && input != nullptr &&
-        byte_size(*output) == byte_size(*input))
-      continue;
-    return fail(
-        ErrorKind::kInvalid,
-        "input_output_alias: output {{{}}} ({}) cannot alias parameter {} ({})",
-        fmt::join(alias.output_index, ","),
-        output == nullptr ? "not there" : shape_text(*output, false),
-        alias.parameter,
-        input == nullptr ? "not there" : shape_text(*input, false));
+    if (byte_size(*output) != byte_size(*input)) {
+      return fail(ErrorKind::kInvalid, "{}: {} cannot alias {}", place(),
+                  shape_text(*output, false), shape_text(*input, false));
+    }
+    const bool is_first =
+        outputs.insert(alias.output_index).second &&
+        inputs.emplace(alias.parameter, alias.parameter_index).second;
+    if (!is_first) {
+      return fail(ErrorKind::kInvalid, "{}: one of them is aliased twice",
+                  place());
+    }
   }
   return {};
 }

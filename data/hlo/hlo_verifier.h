@@ -1,5 +1,6 @@
-// Checks instructions against their operands. What XLA allows and Reprise does
-// not interpret (layouts, dynamic sizes, custom calls) passes.
+// Checks instructions against their operands. A dynamic dimension counts as its
+// bound. What XLA allows and Reprise does not interpret (layouts, custom calls)
+// passes.
 #pragma once
 
 #include "data/hlo/module.h"
@@ -17,8 +18,8 @@ bool same_dimensions(const Shape& a, const Shape& b);
 Status verify_instruction(const Module& module, const Computation& computation,
                           const Instruction& instruction);
 
-/// Checks that each alias names an output and a parameter of the entry of one
-/// size.
+/// Checks that aliases pair outputs and parameters of the entry, each once and
+/// of one size.
 Status verify_aliases(const Module& module);
 
 /// Checks every instruction of a module and the invariants of module.h.

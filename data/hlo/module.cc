@@ -13,6 +13,44 @@ const Attribute* Instruction::find_attribute(
   return nullptr;
 }
 
+std::string_view written_opcode(const Instruction& instruction) {
+  return instruction.opcode_text.empty() ? opcode_name(instruction.opcode)
+                                         : instruction.opcode_text;
+}
+
+Opcode wrapped_opcode(const Instruction& instruction) {
+  const std::string_view text = instruction.opcode_text;
+  if (text.empty()) return instruction.opcode;
+  const auto wrapped = opcode_from_name(text.substr(0, text.rfind('-')));
+  // Dumps before 2023 print the wrapping computation beside the sugar.
+  const bool names_wrapper =
+      wrapped != Opcode::kFusion && called_computation(instruction, "calls");
+  return wrapped && !names_wrapper ? *wrapped : instruction.opcode;
+}
+
+const Shape& computed_shape(const Instruction& instruction) {
+  const std::vector<Shape>& elements = instruction.shape.elements;
+  if (elements.size() < 2) return instruction.shape;
+  switch (instruction.opcode) {
+    case Opcode::kAllGatherStart:
+    case Opcode::kAsyncStart:
+    case Opcode::kCollectivePermuteStart:
+      return elements[1];
+    case Opcode::kCopyStart:
+      return elements[0];
+    default:
+      return instruction.shape;
+  }
+}
+
+Instruction unwrapped(const Instruction& start) {
+  Instruction plain = start;
+  plain.opcode = wrapped_opcode(start);
+  plain.opcode_text.clear();
+  plain.shape = computed_shape(start);
+  return plain;
+}
+
 std::vector<const Instruction*> parameters_of(const Computation& computation) {
   std::vector<const Instruction*> parameters;
   for (const Instruction& instruction : computation.instructions) {

@@ -181,6 +181,21 @@ struct Module {
   bool operator==(const Module&) const = default;
 };
 
+/// The opcode as the text spells it.
+std::string_view written_opcode(const Instruction& instruction);
+
+/// What runs: of async sugar (`reduce-scatter-start`), whose attributes are
+/// those of the operation it wraps, that operation; of all others the opcode
+/// itself.
+Opcode wrapped_opcode(const Instruction& instruction);
+
+/// The shape of what an instruction computes: of the start of an async pair,
+/// whose own shape holds the operands too, what its end gives.
+const Shape& computed_shape(const Instruction& instruction);
+
+/// The operation that a start written as async sugar wraps, on its own.
+Instruction unwrapped(const Instruction& start);
+
 /// The parameters, by number.
 std::vector<const Instruction*> parameters_of(const Computation& computation);
 

@@ -31,7 +31,7 @@ std::vector<int64_t> executions_of(const Module& module,
   for (size_t i = module.computations.size(); i-- > 0;) {
     const Computation& computation = module.computations[i];
     for (const Instruction& instruction : computation.instructions) {
-      if (!is_caller(instruction.opcode)) continue;
+      if (!is_caller(wrapped_opcode(instruction))) continue;
       int64_t times = executions[i];
       if (instruction.opcode == Opcode::kWhile) {
         const auto trips = trip_count(module, computation, instruction);
@@ -62,17 +62,25 @@ std::string groups_text(const Instruction& collective) {
   return fmt::format("{} x {}", groups->size(), groups->front().size());
 }
 
+/// A collective, or the start of an asynchronous one.
+bool begins_collective(const Instruction& instruction) {
+  return is_collective(wrapped_opcode(instruction)) &&
+         instruction.opcode != Opcode::kAsyncUpdate &&
+         instruction.opcode != Opcode::kAsyncDone;
+}
+
 CollectiveSummary summarize_collective(const Computation& computation,
                                        const Instruction& instruction) {
   CollectiveSummary summary;
-  summary.opcode = opcode_name(instruction.opcode);
-  summary.type = primitive_type_name(first_array(instruction.shape).type);
+  summary.opcode = written_opcode(instruction);
+  const Shape& result = computed_shape(instruction);
+  summary.type = primitive_type_name(first_array(result).type);
   summary.arrays = static_cast<int64_t>(instruction.operands.size());
   for (const InstructionId operand : instruction.operands) {
     summary.operand_bytes = saturating_add(
         summary.operand_bytes, byte_size(computation.at(operand).shape));
   }
-  summary.result_bytes = byte_size(instruction.shape);
+  summary.result_bytes = byte_size(result);
   summary.groups = groups_text(instruction);
   return summary;
 }
@@ -112,16 +120,13 @@ ModuleSummary summarize(const Module& module) {
         static_cast<int64_t>(computation.instructions.size());
     for (uint32_t j = 0; j < computation.instructions.size(); ++j) {
       const Instruction& instruction = computation.instructions[j];
-      OpcodeSummary& row =
-          opcodes[instruction.opcode_text.empty()
-                      ? opcode_name(instruction.opcode)
-                      : std::string_view(instruction.opcode_text)];
+      OpcodeSummary& row = opcodes[written_opcode(instruction)];
       ++row.count;
-      if (executions[i] > 0 && !is_caller(instruction.opcode)) {
+      if (executions[i] > 0 && !is_caller(wrapped_opcode(instruction))) {
         add(&row.cost, costs.instruction(computation, InstructionId{j}),
             executions[i]);
       }
-      if (!is_collective(instruction.opcode)) continue;
+      if (!begins_collective(instruction)) continue;
       CollectiveSummary collective =
           summarize_collective(computation, instruction);
       collective.name = ComputationId{i} == module.entry
@@ -153,9 +158,7 @@ std::vector<InstructionSummary> summarize_instructions(const Module& module,
     const Instruction& instruction = computation.instructions[i];
     InstructionSummary& row = rows.emplace_back();
     row.name = instruction.name;
-    row.opcode = instruction.opcode_text.empty()
-                     ? opcode_name(instruction.opcode)
-                     : std::string_view(instruction.opcode_text);
+    row.opcode = written_opcode(instruction);
     row.shape = shape_text(instruction.shape, false);
     row.cost = costs.instruction(computation, InstructionId{i});
     row.operands = static_cast<int64_t>(instruction.operands.size());

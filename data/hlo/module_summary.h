@@ -25,7 +25,7 @@ struct CollectiveSummary {
   std::string type;  ///< Of the first array.
   int64_t arrays = 0;
   int64_t operand_bytes = 0;
-  int64_t result_bytes = 0;
+  int64_t result_bytes = 0;  ///< Of a start: of what its end gives.
   std::string groups;  ///< "8 x 16": groups x ranks in each; "all" for `{}`.
   int64_t executions = 0;  ///< A step; trips of loops multiplied where known.
 };

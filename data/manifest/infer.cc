@@ -1,6 +1,7 @@
 #include "data/manifest/infer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -40,13 +41,28 @@ std::string parameter_name(const Instruction& parameter) {
   return name.empty() || name.starts_with("xla__") ? parameter.name : name;
 }
 
-/// The most participants of any collective.
+/// A count of the header, `replica_count=8`; 1 when it has none.
+int64_t header_count(const Module& module, std::string_view name) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  int64_t count = 1;
+  for (const Attribute& attribute : module.attributes) {
+    const auto* raw = std::get_if<RawText>(&attribute.value);
+    if (attribute.name != name || raw == nullptr) continue;
+    std::from_chars(raw->text.data(), raw->text.data() + raw->text.size(),
+                    count);
+  }
+  return std::clamp<int64_t>(count, 1, kMost);
+}
+
+/// The most participants of any collective; `{}` means all of the header.
 int64_t ranks_of(const Module& module) {
+  const int64_t all = header_count(module, "replica_count") *
+                      header_count(module, "num_partitions");
   size_t ranks = 1;
   for (const Computation& computation : module.computations) {
     for (const Instruction& instruction : computation.instructions) {
-      if (!is_collective(instruction.opcode)) continue;
-      const auto groups = replica_groups(instruction, 1);
+      if (!is_collective(wrapped_opcode(instruction))) continue;
+      const auto groups = replica_groups(instruction, all);
       if (!groups) continue;
       for (const std::vector<int64_t>& group : *groups)
         ranks = std::max(ranks, group.size());

@@ -12,10 +12,10 @@ namespace reprise {
 /// Roles by aliasing (an output that aliases a parameter is its next value;
 /// without any aliases, leading outputs shaped like leading parameters are),
 /// floating scalars among the other outputs as the loss, other parameters as
-/// batch; ranks by the replica groups; uniform initial values scaled by
-/// 1/sqrt(fan-in) for matrices, zeros for the rest; `program` is the file's
-/// name. Dataset fields follow one another in a record of placeholder file
-/// `FILL_IN`.
+/// batch; ranks by the replica groups (`{}` by the header); uniform initial
+/// values scaled by 1/sqrt(fan-in) for matrices, zeros for the rest; `program`
+/// is the file's name. Dataset fields follow one another in a record of
+/// placeholder file `FILL_IN`.
 Manifest infer_manifest(const Module& module, const std::string& program);
 
 /// The JSON of a manifest (schema reprise.manifest/1); parse_manifest reads it

@@ -242,8 +242,43 @@ TEST(HloParser, RefusesAliasesThatDoNotFit) {
       "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\nENTRY %e {\n"
       "  %a = f32[4] parameter(0)\n  ROOT %b = f32[2] slice(%a), "
       "slice={[0:2]}\n}\n";
-  EXPECT_NE(error_of(text).message.find("cannot alias parameter 0"),
+  EXPECT_NE(error_of(text).message.find("f32[2] cannot alias f32[4]"),
             std::string::npos);
+}
+
+TEST(HloParser, RefusesASecondAliasOfAnOutputOrParameter) {
+  for (const char* aliases :
+       {"{0}: (0, {}, may-alias), {0}: (1, {}, may-alias)",
+        "{0}: (0, {}, may-alias), {1}: (0, {}, may-alias)"}) {
+    const std::string text = fmt::format(
+        "HloModule m, input_output_alias={{ {} }}\nENTRY %e {{\n"
+        "  %a = f32[4] parameter(0)\n  %b = f32[4] parameter(1)\n"
+        "  ROOT %t = (f32[4], f32[4]) tuple(%a, %b)\n}}\n",
+        aliases);
+    EXPECT_NE(error_of(text).message.find("aliased twice"), std::string::npos);
+  }
+}
+
+TEST(HloParser, KeepsMessagesShort) {
+  std::string elements, wrong;
+  for (int i = 0; i < 2000; ++i) {
+    elements += i == 0 ? "%x" : ", %x";
+    wrong += fmt::format("{}f32[{}]", i == 0 ? "" : ", ", i == 1500 ? 3 : 2);
+  }
+  const std::string body =
+      "  %x = f32[2] parameter(0)\n  ROOT %t = (" + wrong + ") tuple(";
+  const std::string tuple = error_of(entry(body + elements + ")\n")).message;
+  EXPECT_NE(tuple.find("instruction `t`: element 1500 of the result of tuple "
+                       "is f32[3], expected f32[2]"),
+            std::string::npos)
+      << tuple;
+  EXPECT_NE(error_of(entry(body + "%x, %x)\n"))
+                .message.find("has 2000 elements, expected 2"),
+            std::string::npos);
+  const std::string name(5000, 'n');
+  EXPECT_LT(
+      error_of(entry("  ROOT %x = f32[2] " + name + "()\n")).message.size(),
+      1000u);
 }
 
 TEST(HloParser, AcceptsItsOwnPathQualifiedNames) {

@@ -141,6 +141,45 @@ TEST(HloCost, CountsOnlyTapsInsideOfTheImage) {
   EXPECT_EQ(cost.flops, 14);
 }
 
+constexpr const char* kAsync = R"(HloModule m
+%sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY %e {
+  %x = f32[8] parameter(0)
+  %m = f32[4,6] parameter(1)
+  %n = f32[6,5] parameter(2)
+  %s = ((f32[8]), f32[4]) reduce-scatter-start(%x), replica_groups={{0,1}}, dimensions={0}, to_apply=%sum
+  %sd = f32[4] reduce-scatter-done(%s)
+  %g = (f32[8], f32[16]) all-gather-start(%x), replica_groups=[1,2]<=[2], dimensions={0}
+  %gd = f32[16] all-gather-done(%g)
+  %d = ((f32[4,6], f32[6,5]), f32[4,5]) dot-start(%m, %n), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %dd = f32[4,5] dot-done(%d)
+  ROOT %t = (f32[4], f32[16], f32[4,5]) tuple(%sd, %gd, %dd)
+}
+)";
+
+TEST(HloSummary, SeesWhatAsynchronousPairsRun) {
+  const ModuleSummary summary = summarize(parsed(kAsync));
+  ASSERT_EQ(summary.collectives.size(), 2u);
+  const CollectiveSummary& scatter = summary.collectives[0];
+  EXPECT_EQ(scatter.opcode, "reduce-scatter-start");
+  EXPECT_EQ(scatter.type, "f32");
+  EXPECT_EQ(scatter.groups, "1 x 2");
+  EXPECT_EQ(scatter.executions, 1);
+  // A start's own shape holds its operands, too: the end gives 4 floats.
+  EXPECT_EQ(scatter.operand_bytes, 32);
+  EXPECT_EQ(scatter.result_bytes, 16);
+  EXPECT_EQ(summary.collectives[1].operand_bytes, 32);
+  EXPECT_EQ(summary.collectives[1].result_bytes, 64);
+  // The dot: 4x5 outputs of 6 products each, 2 flops a product.
+  EXPECT_EQ(summary.cost.flops, 240);
+  // 8 + 4 floats, 8 + 16, 24 + 30 + 20; a tuple of 3 pointers.
+  EXPECT_EQ(summary.cost.bytes, 4 * (12 + 24 + 74) + 24);
+}
+
 constexpr const char* kLoop = R"(HloModule m
 %body (s: (s32[], f32[8])) -> (s32[], f32[8]) {
   %s = (s32[], f32[8]) parameter(0)
@@ -213,6 +252,73 @@ TEST(HloGraph, ShowsAComputationWithEveryEdgeThatTouchesIt) {
   EXPECT_EQ(touching(true), 4);
   EXPECT_EQ(touching(false), 5);
   for (const GraphEdge& edge : graph->edges) EXPECT_LT(edge.from, edge.to);
+}
+
+/// `from -> to bytes` of the edges that touch a computation from outside.
+std::vector<std::string> touching_edges(const std::string& text,
+                                        const char* computation) {
+  const auto graph = graph_of_computation(parsed(text), computation);
+  EXPECT_TRUE(graph.has_value());
+  std::vector<std::string> edges;
+  for (const GraphEdge& edge : graph->edges) {
+    const GraphNode& from = graph->nodes[edge.from];
+    const GraphNode& to = graph->nodes[edge.to];
+    if (!from.is_outside && !to.is_outside) continue;
+    edges.push_back(fmt::format("{} -> {} {}", from.name, to.name, edge.bytes));
+  }
+  return edges;
+}
+
+TEST(HloGraph, GivesABranchItsOwnOperand) {
+  const std::string text = R"(HloModule m
+%yes {
+  %a = f32[8] parameter(0)
+  ROOT %na = f32[8] negate(%a)
+}
+%no {
+  %b = f32[4] parameter(0)
+  ROOT %nb = f32[8] concatenate(%b, %b), dimensions={0}
+}
+ENTRY %e {
+  %p = pred[] parameter(0)
+  %x = f32[8] parameter(1)
+  %y = f32[4] parameter(2)
+  %c = f32[8] conditional(%p, %x, %y), true_computation=%yes, false_computation=%no
+  ROOT %r = f32[8] abs(%c)
+}
+)";
+  EXPECT_EQ(touching_edges(text, "no"),
+            (std::vector<std::string>{"y -> b 16", "nb -> r 32"}));
+}
+
+TEST(HloGraph, LetsAConditionTellTheLoopAlone) {
+  std::string text = kLoop;
+  text.replace(text.find("ROOT %loop"), 10, "%loop");
+  text.insert(text.rfind('}'),
+              "  ROOT %v1 = f32[8] get-tuple-element(%loop), index=1\n");
+  text.replace(text.find("-> (s32[], f32[8]) {\n  %x"), 18, "-> f32[8]");
+  // The state is an index of 4 bytes and 8 floats.
+  EXPECT_EQ(touching_edges(text, "condition"),
+            (std::vector<std::string>{"init -> t 36", "less -> loop 1"}));
+  EXPECT_EQ(touching_edges(text, "body"),
+            (std::vector<std::string>{"init -> s 36", "r -> v1 32"}));
+}
+
+TEST(HloGraph, CountsWhatAReductionGives) {
+  const std::string text = R"(HloModule m
+%sum {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] add(%a, %b)
+}
+ENTRY %e {
+  %x = f32[8] parameter(0)
+  %r = f32[8] all-reduce(%x), replica_groups={}, to_apply=%sum
+  ROOT %n = f32[8] negate(%r)
+}
+)";
+  EXPECT_EQ(touching_edges(text, "sum"),
+            (std::vector<std::string>{"x -> a 32", "x -> b 32", "c -> n 32"}));
 }
 
 TEST(HloGraph, DrawsEscapedText) {

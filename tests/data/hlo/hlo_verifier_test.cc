@@ -21,6 +21,14 @@ constexpr const char* kPrelude = R"(HloModule m
   ROOT %dadd = f32[8] add(%da, %da)
 }
 
+%four (fa: f32[], fb: f32[], fc: f32[], fd: f32[]) -> (f32[], f32[]) {
+  %fa = f32[] parameter(0)
+  %fb = f32[] parameter(1)
+  %fc = f32[] parameter(2)
+  %fd = f32[] parameter(3)
+  ROOT %ft = (f32[], f32[]) tuple(%fa, %fb)
+}
+
 %less (la: f32[8]) -> pred[] {
   %la = f32[8] parameter(0)
   ROOT %lc = pred[] constant(false)
@@ -129,6 +137,64 @@ constexpr Case kCases[] = {
     {"f32[2] constant({1, 2})", "f32[2] constant({1, two})"},
     {"f32[8] select(%p, %v, %v)", "f32[8] select(%p, %v)"},
     {"f32[8] negate(%v)", "f32[8] negate(f32[9] %v)"},
+    {"f32[24] bitcast(%m)", "f32[25] bitcast(%m)"},
+    {"f32[24] bitcast(%m)", "s32[24] bitcast(%m)"},
+    {"s32[8] bitcast-convert(%v)", "s32[9] bitcast-convert(%v)"},
+    {"u16[8,2] bitcast-convert(%v)", "u16[16] bitcast-convert(%v)"},
+    {"f32[<=8] negate(%v)", "f32[<=9] negate(%v)"},
+    {"f32[8] opt-barrier(%v)", "f32[8] opt-barrier(%v, %v)"},
+    {"f32[8] opt-barrier(%v)", "f32[8] opt-barrier()"},
+    {"f32[4,5] dot(%m, %n), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     "f32[] dot(%t, %t), lhs_contracting_dims={0}, rhs_contracting_dims={0}"},
+    {"f32[4,5] dot(%m, %n), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     "f32[<=4,5] dot(%m, %n), lhs_contracting_dims={7}, "
+     "rhs_contracting_dims={0}"},
+    {"f32[4] reduce(%m, %s), dimensions={1}, to_apply=%sum",
+     "f32[4] reduce(%m, %v), dimensions={1}, to_apply=%sum"},
+    {"(f32[4], f32[4]) reduce(%m, %m, %s, %s), dimensions={1}, "
+     "to_apply=%four",
+     "() reduce(%m, %m, %s, %s), dimensions={1}, to_apply=%four"},
+    {"(f32[4], f32[4]) reduce(%m, %m, %s, %s), dimensions={1}, "
+     "to_apply=%four",
+     "(f32[4], f32[4]) reduce(%m, %n, %s, %s), dimensions={1}, "
+     "to_apply=%four"},
+    {"(f32[8], f32[8]) reduce-window(%v, %v, %s, %s), to_apply=%four",
+     "() reduce-window(%v, %v, %s, %s), to_apply=%four"},
+    {"f32[12] pad(%v, %s), padding=1_3", "f32[12] pad(%v, %v), padding=1_3"},
+    {"f32[2] dynamic-slice(%v, %i), dynamic_slice_sizes={2}",
+     "f32[2] dynamic-slice(%v, %v), dynamic_slice_sizes={2}"},
+    {"f32[3,6] gather(%m, %j), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,6}",
+     "f32[3,6] gather(%m, %j), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0,1}, "
+     "index_vector_dim=1, slice_sizes={1,6}"},
+    {"f32[3,6] gather(%m, %j), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,6}",
+     "f32[3,6] gather(%m, %j), offset_dims={1}, collapsed_slice_dims={0}, "
+     "start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={2,6}"},
+    {"f32[4,6] scatter(%m, %j, %u), update_window_dims={1}, "
+     "inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%sum",
+     "f32[6,5] scatter(%n, %j, %u), update_window_dims={1}, "
+     "inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%sum"},
+    {"f32[4,6] scatter(%m, %j, %u), update_window_dims={1}, "
+     "inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%sum",
+     "f32[4,6] scatter(%m, %j, %u), update_window_dims={1}, "
+     "inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, "
+     "to_apply=%sum"},
+    {"((f32[8]), f32[4]) reduce-scatter-start(%v), dimensions={0}, "
+     "to_apply=%sum",
+     "f32[4] reduce-scatter-start(%v), dimensions={0}, to_apply=%sum"},
+    {"((f32[8]), f32[4]) reduce-scatter-start(%v), dimensions={0}, "
+     "to_apply=%sum",
+     "((f32[8]), f32[5]) reduce-scatter-start(%v), dimensions={0}, "
+     "to_apply=%sum"},
 };
 
 TEST(HloVerifier, TakesTheRightAndRefusesTheWrong) {
@@ -139,7 +205,7 @@ TEST(HloVerifier, TakesTheRightAndRefusesTheWrong) {
     const Status wrong = check(item.wrong);
     ASSERT_FALSE(wrong.has_value()) << item.wrong;
     EXPECT_EQ(wrong.error().kind, ErrorKind::kInvalid) << wrong.error().message;
-    EXPECT_EQ(wrong.error().message.substr(0, 10), "in.hlo:29:")
+    EXPECT_EQ(wrong.error().message.substr(0, 10), "in.hlo:37:")
         << wrong.error().message;
   }
 }

@@ -49,6 +49,13 @@ TEST(InferManifest, TakesRolesFromAliasingAndShapes) {
   EXPECT_EQ(manifest.dataset->record_bytes, 4);  // A row of x.
 }
 
+TEST(InferManifest, CountsRanksOfTheHeaderWhereGroupsNameNone) {
+  std::string text = kStep;
+  text.replace(text.find("{{0,1,2}}"), 9, "{}");
+  text.replace(text.find("step,"), 5, "step, replica_count=4,");
+  EXPECT_EQ(infer_manifest(parsed(text), "step.hlo").ranks, 4);
+}
+
 TEST(InferManifest, WritesWhatTheManifestReaderTakes) {
   const Module module = parsed(kStep);
   const Manifest inferred = infer_manifest(module, "step.hlo");
