@@ -8,8 +8,9 @@ packages=(g++ cmake ninja-build ccache pkg-config git ca-certificates python3
   libisal-dev liblzma-dev libfmt-dev libcli11-dev libexpected-dev libdnnl-dev libgloo-dev libssl-dev
   libopenmpi-dev openmpi-bin libgtest-dev libbenchmark-dev iproute2 util-linux)
 if [ "${1:-}" = test ]; then
-  packages+=(chromium chromium-driver python3-selenium valgrind xz-utils
-    clang clang-format)
+  packages+=(python3-selenium valgrind xz-utils clang clang-format)
+  # Ubuntu has Chromium as a snap only; the browser tests skip without it.
+  grep -qs '^ID=ubuntu' /etc/os-release || packages+=(chromium chromium-driver)
 fi
 
 missing=()
@@ -18,17 +19,16 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
-install="apt-get install -y --no-install-recommends ${missing[*]}"
+install=(apt-get install -y --no-install-recommends "${missing[@]}")
 if [ "$(id -u)" = 0 ]; then
   become=()
 elif sudo -n true 2>/dev/null; then
   become=(sudo -n)
 else
   echo "Missing packages; run this, then start again:" >&2
-  echo "  sudo apt-get update && sudo $install" >&2
+  echo "  sudo apt-get update && sudo ${install[*]}" >&2
   exit 4
 fi
 echo "installing: ${missing[*]}" >&2
-export DEBIAN_FRONTEND=noninteractive
 "${become[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
-"${become[@]}" env DEBIAN_FRONTEND=noninteractive $install >/dev/null
+"${become[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" >/dev/null
