@@ -50,9 +50,12 @@ InstructionCost instruction_cost(const Module& module,
                                  const Computation& computation,
                                  InstructionId id);
 
-/// A constant's elements in row-major order, as doubles (integers up to 2^53
-/// exact; pred 0/1). Errors: kUnsupported for elided or complex literals,
-/// kInvalid when the count is wrong.
+/// A constant's elements in row-major order, as words of its text: `true`,
+/// `-3`, `1e-5`. Errors: kUnsupported for elided or complex literals, kInvalid
+/// when the count is wrong or a word is no number that the type holds.
+Result<std::vector<std::string_view>> literal_words(
+    const Instruction& constant);
+/// The same as doubles: integers up to 2^53 exact, pred 0/1.
 Result<std::vector<double>> literal_values(const Instruction& constant);
 
 /// One collective's replica groups, both text forms resolved; `{}` is one group

@@ -145,8 +145,13 @@ int32_t Trace::trace_elementwise(const Instruction& instruction,
 int32_t Trace::trace_constant(const Instruction& constant, InstructionId id,
                               const IndexMap& map) {
   if (!constant.shape.dimensions.empty()) return load(id, map);
-  return literal(constant.shape.type,
-                 literal_bits(constant.shape.type, constant.literal));
+  const PrimitiveType type = constant.shape.type;
+  const Result<std::vector<std::string_view>> words = literal_words(constant);
+  if (!words) {
+    fail_with(words.error().kind, words.error().message);
+    return literal(type, 0);
+  }
+  return literal(type, literal_bits(type, std::string(words->front())));
 }
 
 int32_t Trace::trace_slice(const Instruction& slice, const IndexMap& map) {

@@ -205,6 +205,23 @@ TEST_F(LowerKernel, RefusesOpsThatTheirTypeDoesNotHave) {
   }
 }
 
+TEST_F(LowerKernel, ReadsScalarsOfEverySpelling) {
+  for (const char* literal : {"5", "s32[] 5", "{5}"}) {
+    const auto module = parse_hlo(
+        fmt::format("HloModule m\nENTRY e {{ x = s32[4] parameter(0)\n"
+                    "k = s32[] constant({})\n"
+                    "b = s32[4] broadcast(k), dimensions={{}}\n"
+                    "ROOT sum = s32[4] add(x, b) }}\n",
+                    literal));
+    ASSERT_TRUE(module) << literal << ": " << module.error().message;
+    const InstructionId root = module->entry_computation().root;
+    const auto kernel = lower_kernel(*module, {&root, 1}, {&root, 1});
+    ASSERT_TRUE(kernel) << literal << ": " << kernel.error().message;
+    EXPECT_NE(kernel_text(*kernel).find("literal 0x5\n"), std::string::npos)
+        << literal << ": " << kernel_text(*kernel);
+  }
+}
+
 TEST_F(LowerKernel, UnrelatedOutputsGetNestsOfTheirOwn) {
   const auto kernel = lower({"rows", "scores"}, {"rows", "scores"});
   ASSERT_TRUE(kernel) << kernel.error().message;
