@@ -1,6 +1,7 @@
 #include "data/plan/op_graph.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "data/hlo/hlo.h"
 
@@ -17,6 +18,13 @@ bool shares_storage(const Instruction& instruction) {
     default:
       return false;
   }
+}
+
+/// Whether the layout, if one is written, is the usual: the last dimension
+/// varies fastest.
+bool is_row_major(const Shape& shape) {
+  return std::is_sorted(shape.minor_to_major.begin(),
+                        shape.minor_to_major.end(), std::greater<>());
 }
 
 /// Builds an OpGraph in passes over the entry computation; see build_op_graph.
@@ -40,9 +48,9 @@ class Builder {
   }
 
   Result<OpGraph> build() {
-    for (auto step :
-         {&Builder::index, &Builder::view_dots, &Builder::bind_outputs,
-          &Builder::bind_aliases, &Builder::demand_ops}) {
+    for (auto step : {&Builder::check_arrays, &Builder::index,
+                      &Builder::view_dots, &Builder::bind_outputs,
+                      &Builder::bind_aliases, &Builder::demand_ops}) {
       Status status = (this->*step)();
       if (!status) return pass(status.error());
     }
@@ -54,6 +62,35 @@ class Builder {
  private:
   InstructionId id_at(size_t i) const {
     return InstructionId{static_cast<uint32_t>(i)};
+  }
+
+  /// Refuses what row-major arrays of known size in one arena cannot be.
+  Status check_arrays() {
+    constexpr int64_t kMostBytes = int64_t{1} << 58;  // Sums of a few fit.
+    int64_t bytes = 0;
+    for (const Instruction& instruction : entry_.instructions) {
+      const Shape& shape = instruction.shape;
+      if (!shape.is_array()) continue;
+      if (!shape.dynamic.empty()) {
+        return fail(ErrorKind::kUnsupported, "{}: {} has no fixed size",
+                    instruction.name, shape_text(shape, false));
+      }
+      if (instruction.opcode == Opcode::kBitcast &&
+          !(is_row_major(shape) &&
+            is_row_major(entry_.at(instruction.operands[0]).shape))) {
+        return fail(ErrorKind::kUnsupported,
+                    "{}: a bitcast of another layout than row-major does not "
+                    "run",
+                    instruction.name);
+      }
+      if (byte_size(shape) > kMostBytes - bytes) {
+        return fail(ErrorKind::kInvalid,
+                    "{}: {}, and the arrays before it, take more than {} bytes",
+                    instruction.name, shape_text(shape, false), kMostBytes);
+      }
+      bytes += byte_size(shape);
+    }
+    return {};
   }
 
   /// Names, parameters and the one get-tuple-element that stands for each
