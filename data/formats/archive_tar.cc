@@ -14,6 +14,8 @@ namespace {
 
 // A name or a pax header that is larger is no honest one.
 constexpr int64_t kLongestHeaderBytes = int64_t{1} << 20;
+// What GNU's base 256 can say; its padding still fits into 64 bits.
+constexpr int64_t kLargestMemberBytes = int64_t{1} << 62;
 
 using Block = std::array<char, kTarBlockBytes>;
 
@@ -83,7 +85,7 @@ bool read_pax(std::string_view text, Extended& extended) {
     if (key == "size") {
       int64_t size = -1;
       std::from_chars(value.data(), value.data() + value.size(), size);
-      if (size < 0) return false;
+      if (size < 0 || size > kLargestMemberBytes) return false;
       extended.size = size;
     }
   }

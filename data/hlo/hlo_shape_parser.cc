@@ -1,5 +1,7 @@
 #include "data/hlo/hlo_shape_parser.h"
 
+#include <algorithm>
+
 namespace reprise {
 namespace {
 
@@ -29,10 +31,10 @@ bool parse_dimension(HloLexer* lexer, Shape* shape) {
   return true;
 }
 
-/// Overflow is checked with zeros counted as ones, so that any order of
-/// multiplying is safe.
+/// Overflow is checked with zeros counted as ones, a token's lack of bits too,
+/// so that any order of multiplying is safe.
 bool check_size(HloLexer* lexer, size_t begin, const Shape& shape) {
-  int64_t count = primitive_type_bits(shape.type);
+  int64_t count = std::max(primitive_type_bits(shape.type), 1);
   bool fits = true;
   for (const int64_t extent : shape.dimensions) {
     if (extent > 0)

@@ -324,6 +324,17 @@ TEST_F(ByteSourceTest, TarSizesAreNotBelieved) {
   bytes.replace(148, 7, std::string(text, 7));
   const auto seen = visit(write("huge.tar", bytes));
   EXPECT_FALSE(status_);
+  // The same in an extended header: 2^63 - 1, which has no padded size.
+  shell("tar -H pax --pax-option=comment:=1234567890123456789012 -cf t.tar a");
+  bytes = read_file(folder_ + "/t.tar").value();
+  const size_t comment = bytes.find("comment=1234567890123456789012");
+  ASSERT_NE(comment, std::string::npos);
+  bytes.replace(comment, 30, "size=9223372036854775807      ");
+  visit(write("huge.tar", bytes));
+  ASSERT_FALSE(status_);
+  EXPECT_NE(status_.error().message.find("extended header is malformed"),
+            std::string::npos)
+      << status_.error().message;
 }
 
 TEST_F(ByteSourceTest, VisitsZipMembers) {
