@@ -11,6 +11,21 @@
 namespace reprise {
 namespace {
 
+/// Sums and differences of a few such times stay within 64 bits: 18 years since
+/// a clock's start, 19 hours for one step or event.
+constexpr int64_t kLatest_ns = int64_t{1} << 59, kLongest_ns = int64_t{1} << 46;
+constexpr double kSteepestDrift_ppm = 1e6;
+
+bool is_time(int64_t time_ns) {
+  return time_ns >= -kLatest_ns && time_ns <= kLatest_ns;
+}
+
+template <typename Span>
+bool is_span(const Span& span) {
+  return is_time(span.start_ns) && is_time(span.end_ns) &&
+         span.end_ns - span.start_ns <= kLongest_ns;
+}
+
 class Builder {
  public:
   Builder(const Trace& trace, const Schedule& recorded)
@@ -18,6 +33,7 @@ class Builder {
 
   Result<std::vector<RecordedStep>> build() {
     if (const Status found = find_ranks(); !found) return pass(found.error());
+    if (const Status sane = check_times(); !sane) return pass(sane.error());
     find_steps();
     if (steps_.empty()) {
       return fail(ErrorKind::kInvalid,
@@ -43,6 +59,32 @@ class Builder {
                     info.rank, infos_.size());
       }
       infos_[info.rank] = info;
+    }
+    return {};
+  }
+
+  Status check_times() const {
+    for (const RankInfo& info : trace_.ranks) {
+      if (is_time(info.clock_offset_ns) && is_time(info.clock_reference_ns) &&
+          std::abs(info.clock_drift_ppm) <= kSteepestDrift_ppm) {
+        continue;
+      }
+      return fail(ErrorKind::kInvalid,
+                  "trace: rank {}: no clock is {} ns and {} ppm off", info.rank,
+                  info.clock_offset_ns, info.clock_drift_ppm);
+    }
+    for (const StepMark& mark : trace_.steps) {
+      if (is_span(mark)) continue;
+      return fail(ErrorKind::kInvalid,
+                  "trace: rank {}: step {} from {} to {} ns is out of range",
+                  mark.rank, mark.step, mark.start_ns, mark.end_ns);
+    }
+    for (const Event& event : trace_.events) {
+      if (is_span(event)) continue;
+      return fail(ErrorKind::kInvalid,
+                  "trace: rank {}: an event of step {} from {} to {} ns is out "
+                  "of range",
+                  event.rank, event.step, event.start_ns, event.end_ns);
     }
     return {};
   }

@@ -48,8 +48,8 @@ int64_t on_first_clock(const RankInfo& rank, int64_t time_ns);
 
 /// Reads the steps of a trace that are no warm-up and that every rank finished.
 /// `recorded` is the schedule that ran.
-/// Errors: kInvalid when the trace names units that the schedule lacks or has
-/// no such step.
+/// Errors: kInvalid when the trace names units that the schedule lacks, has
+/// no such step, or times that no clock shows.
 Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
                                                  const Schedule& recorded);
 

@@ -236,6 +236,29 @@ TEST(OverlappedOrder, PutsWhatWaitsForCollectivesLast) {
 
 INSTANTIATE_TEST_SUITE_P(Burst, FitCosts, ::testing::Values(0, 256e3));
 
+TEST(FitCosts, RefusesTimesThatNoClockShows) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  const CostModel truth = true_costs(schedule, 0);
+  const auto refusal = [&](const auto& damage) {
+    Trace trace = run_trace(schedule, truth, {.steps = 3});
+    damage(trace);
+    const Result<CostModel> costs = fit_costs(trace, schedule, {});
+    return costs ? "" : costs.error().message;
+  };
+  EXPECT_EQ(refusal([](Trace&) {}), "");
+  EXPECT_EQ(
+      refusal([](Trace& trace) { trace.ranks[1].clock_offset_ns = INT64_MAX; }),
+      "trace: rank 1: no clock is 9223372036854775807 ns and 0 ppm off");
+  EXPECT_EQ(refusal([](Trace& trace) {
+              trace.steps[2].start_ns = INT64_MIN;
+            }).find("trace: rank 0: step 1 from -9223372036854775808 to"),
+            0U);
+  EXPECT_NE(refusal([](Trace& trace) {
+              trace.events.back().end_ns = INT64_MAX;
+            }).find("to 9223372036854775807 ns is out of range"),
+            std::string::npos);
+}
+
 TEST(FitCosts, PricesUnknownKeysFromSoloRunsThenRoofline) {
   const Schedule schedule = training_schedule({.layers = 2});
   const CostModel truth = true_costs(schedule, 0);
