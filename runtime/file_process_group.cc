@@ -12,11 +12,37 @@ namespace reprise {
 namespace {
 
 constexpr useconds_t kPollMicroseconds = 1000;
+/// For the others, at the end of a run.
+constexpr std::chrono::seconds kLeaveTime{2};
 
 class FileProcessGroup : public ProcessGroup {
  public:
   FileProcessGroup(std::string path, int rank, int size, double timeout_s)
       : path_(std::move(path)), rank_(rank), size_(size), timeout_(timeout_s) {}
+
+  // The files of the last round go when everybody has read them, so that a
+  // further run may use the path.
+  ~FileProcessGroup() override {
+    if (round_ == 0) return;
+    const auto left = [&](int rank) {
+      return fmt::format("{}.left.{}", path_, rank);
+    };
+    if (rank_ != 0) {
+      static_cast<void>(write_file_atomically(left(rank_), {}));
+      return;
+    }
+    const auto end = std::chrono::steady_clock::now() + kLeaveTime;
+    for (int peer = 1; peer < size_; ++peer) {
+      while (!std::filesystem::exists(left(peer))) {
+        if (std::chrono::steady_clock::now() > end) return;
+        ::usleep(kPollMicroseconds);
+      }
+    }
+    for (int peer = 0; peer < size_; ++peer) {
+      ::unlink(name(round_ - 1, peer).c_str());
+      ::unlink(left(peer).c_str());
+    }
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }

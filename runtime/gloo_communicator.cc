@@ -110,19 +110,27 @@ class GlooCommunicator : public Communicator {
   Status connect(const gloo::transport::tcp::attr& address, double timeout_s) {
     const auto timeout =
         std::chrono::milliseconds(static_cast<int64_t>(timeout_s * 1000));
-    std::string mine;
+    std::string mine;       // Addresses, or after kFailed why there are none.
     prefer_prompt_turns();  // Of the thread that the device starts.
     try {
       mine =
           context_->open(gloo::transport::tcp::CreateDevice(address), timeout);
-      accept_usual_turns();
     } catch (const std::exception& error) {
-      return fail(ErrorKind::kDevice,
-                  "cannot listen on '{}': {}; set REPRISE_INTERFACE",
-                  address.iface + address.hostname, error.what());
+      mine =
+          fmt::format("{}cannot listen on '{}': {}; set REPRISE_INTERFACE",
+                      kFailed, address.iface + address.hostname, error.what());
     }
+    accept_usual_turns();
+    // A rank without an address still takes part: the others wait for it here.
     const Result<std::vector<std::string>> all = group_.all_gather(mine);
     if (!all) return pass(all.error());
+    for (size_t rank = 0; rank < all->size(); ++rank) {
+      const std::string& row = (*all)[rank];
+      if (row.starts_with(kFailed)) {
+        return fail(ErrorKind::kDevice, "rank {} {}", rank,
+                    row.substr(kFailed.size()));
+      }
+    }
     try {
       context_->connect(*all);
     } catch (const std::exception& error) {
@@ -203,6 +211,9 @@ class GlooCommunicator : public Communicator {
     return fail(ErrorKind::kDevice, "rank {}: {} {}: {}", context_->rank, who,
                 silent ? "kept silent" : "was lost", reason);
   }
+
+  /// No address starts so: its first bytes are 0 or an address family.
+  static constexpr std::string_view kFailed = "failed: ";
 
   ProcessGroup& group_;
   std::shared_ptr<MeshContext> context_;

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -126,6 +127,47 @@ TEST(Communicator, FailsOnAllRanksWithinASecondOfALoss) {
               EXPECT_LT(std::chrono::steady_clock::now() - start,
                         std::chrono::seconds(1));
             });
+}
+
+TEST(Communicator, SaysOnAllRanksWhichOneCannotListen) {
+  std::string path = std::filesystem::temp_directory_path() / "reprise_XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const auto message_of = [&](int rank) {
+    const auto group = make_file_process_group(path + "/r", rank, 2, 20);
+    const auto made = make_gloo_communicator(**group, 5);
+    return made ? std::string("connected") : made.error().message;
+  };
+  std::string first;
+  std::thread rank_0([&] { first = message_of(0); });
+  // Rank 0 has its address, by the loopback, once it gives it to rank 1.
+  while (!std::filesystem::exists(path + "/r.0.0"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::setenv("REPRISE_INTERFACE", "absent0", 1);
+  const std::string second = message_of(1);
+  ::unsetenv("REPRISE_INTERFACE");
+  rank_0.join();
+  std::filesystem::remove_all(path);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first.find("rank 1 cannot listen on 'absent0'"), 0u) << first;
+}
+
+TEST(FileProcessGroup, LeavesNoFilesBehind) {
+  std::string path = std::filesystem::temp_directory_path() / "reprise_XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const auto meet = [&](int rank) {
+    const auto group = make_file_process_group(path + "/r", rank, 2, 20);
+    for (int round = 0; round < 3; ++round)
+      ASSERT_EQ((*group)->all_gather(std::to_string(10 * rank + round)),
+                (std::vector<std::string>{std::to_string(round),
+                                          std::to_string(10 + round)}));
+  };
+  for (int run = 0; run < 2; ++run) {
+    std::thread other(meet, 1);
+    meet(0);
+    other.join();
+    EXPECT_TRUE(std::filesystem::is_empty(path)) << run;
+  }
+  std::filesystem::remove_all(path);
 }
 
 TEST(Communicator, RefusesWhatItCannotDoByName) {
