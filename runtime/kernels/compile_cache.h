@@ -5,7 +5,8 @@
 // line
 //
 // Files are written under a temporary name and renamed, the keys last, so
-// readers and several writers never see half of one.
+// readers and several writers never see half of one. What a killed writer left
+// is removed by a later one.
 #pragma once
 
 #include <map>
@@ -26,6 +27,9 @@ class CompileCache {
 
   /// Hash of the library that holds a kernel, or null.
   const std::string* find(const std::string& key) const;
+  /// Removes the libraries of these kernels that are missing or changed, so
+  /// that `find` knows nothing of them.
+  void remove_damaged(const std::vector<std::string>& keys);
   /// Takes a compiled library into the cache and removes `library_file`.
   /// Errors: kDevice.
   Status add(const std::string& library_file,
@@ -38,13 +42,14 @@ class CompileCache {
 
  private:
   void read_keys(const std::string& hash);
+  void remove(const std::string& hash);
 
   std::string directory_;
   std::map<std::string, std::string> libraries_;  ///< Key -> hash.
 };
 
-/// $XDG_CACHE_HOME/reprise, else $HOME/.cache/reprise, else a directory of the
-/// user in /tmp.
+/// $XDG_CACHE_HOME/reprise, else $HOME/.cache/reprise; where that is not the
+/// user's own or cannot be written, a directory of the user in /tmp.
 std::string default_cache_directory();
 
 }  // namespace reprise

@@ -49,9 +49,8 @@ struct Process {
   std::vector<std::string> keys;
 };
 
-/// Starts a program with an argument vector, its output in a file.
-Result<pid_t> spawn(const std::vector<std::string>& arguments,
-                    const std::string& output_file) {
+/// Starts a program with an argument vector, its output into a descriptor.
+Result<pid_t> spawn(const std::vector<std::string>& arguments, int output) {
   std::vector<char*> vector;
   vector.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments)
@@ -61,9 +60,8 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments,
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null",
                                    O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output_file.c_str(),
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   pid_t id = -1;
   const int error =
       ::posix_spawnp(&id, vector[0], &actions, nullptr, vector.data(), environ);
@@ -104,22 +102,34 @@ std::string processor() {
   return found;
 }
 
-Result<std::string> environment_digest(const CompileOptions& options,
-                                       const std::string& directory) {
-  const std::string output =
-      fmt::format("{}/.version.{}", directory, ::getpid());
-  const Result<pid_t> child = spawn({options.compiler, "--version"}, output);
-  if (!child) {
-    ::unlink(output.c_str());
-    return pass(child.error());
+/// What the compiler says of itself. Through a pipe: a cache that cannot be
+/// written may still hold every kernel.
+Result<std::string> compiler_version(const std::string& compiler) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(ErrorKind::kDevice, "no pipe: {}", std::strerror(errno));
+  const Result<pid_t> child = spawn({compiler, "--version"}, ends[1]);
+  ::close(ends[1]);
+  std::string version;
+  char chunk[4096];
+  for (ssize_t got = 1; child && got != 0;) {
+    got = ::read(ends[0], chunk, sizeof chunk);
+    if (got < 0 && errno != EINTR) break;
+    if (got > 0) version.append(chunk, static_cast<size_t>(got));
   }
-  const int status = wait_for(*child);
-  const std::string version = read_and_remove(output);
-  if (status != 0) {
+  ::close(ends[0]);
+  if (!child) return pass(child.error());
+  if (wait_for(*child) != 0) {
     return fail(ErrorKind::kDevice,
-                "{} --version failed; is it a C++ compiler?", options.compiler);
+                "{} --version failed; is it a C++ compiler?", compiler);
   }
-  std::string text = version + processor() + std::string(kernel_prelude());
+  return version;
+}
+
+Result<std::string> environment_digest(const CompileOptions& options) {
+  const Result<std::string> version = compiler_version(options.compiler);
+  if (!version) return pass(version.error());
+  std::string text = *version + processor() + std::string(kernel_prelude());
   for (const char* flag : kFlags) text += flag;
   return sha256_hex(text);
 }
@@ -166,9 +176,16 @@ class Batches {
          {std::string("-o"), process.library, process.source}) {
       arguments.push_back(argument);
     }
-    const Result<pid_t> child = spawn(arguments, process.log);
+    const int log = ::open(process.log.c_str(),
+                           O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const Result<pid_t> child =
+        log >= 0 ? spawn(arguments, log)
+                 : fail(ErrorKind::kDevice, "{}: cannot write: {}", process.log,
+                        std::strerror(errno));
+    if (log >= 0) ::close(log);
     if (!child) {
       ::unlink(process.source.c_str());
+      ::unlink(process.log.c_str());
       return pass(child.error());
     }
     process.id = *child;
@@ -258,17 +275,14 @@ Result<CompiledKernels> compile_kernels(std::span<const Kernel> kernels,
   const std::string directory = options.cache_directory.empty()
                                     ? default_cache_directory()
                                     : options.cache_directory;
-  // The version's output needs a place: the cache's own root.
-  Result<CompileCache> root = CompileCache::open(directory, "versions");
-  if (!root) return pass(root.error());
-  const Result<std::string> digest =
-      environment_digest(options, directory + "/kernels/versions");
+  const Result<std::string> digest = environment_digest(options);
   if (!digest) return pass(digest.error());
   Result<CompileCache> cache = CompileCache::open(directory, *digest);
   if (!cache) return pass(cache.error());
 
   std::vector<std::string> keys;
   for (const Kernel& kernel : kernels) keys.push_back(cache_key(kernel));
+  cache->remove_damaged(keys);
   const Result<int> compiled = compile_missing(kernels, keys, options, *cache);
   if (!compiled) return pass(compiled.error());
 

@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
+#include "runtime/kernels/compile_cache.h"
 #include "tests/testing/kernel_runner.h"
 
 namespace reprise {
@@ -90,15 +92,74 @@ TEST_F(Compiler, KeepsItsCacheToItsUser) {
   EXPECT_NE(open.error().message.find("chmod 700"), std::string::npos);
 }
 
-TEST_F(Compiler, RefusesALibraryThatChanged) {
+TEST_F(Compiler, CompilesAnewWhatChanged) {
+  // What lies in the cache is loaded only as it was compiled, and a cache that
+  // something damaged must not cost a run its compiled kernels.
   const Kernel kernel = kernel_of("a", 7);
   ASSERT_TRUE(compile_kernels({&kernel, 1}, options_));
-  const auto found = libraries();
-  ASSERT_EQ(found.size(), 1u);
-  std::ofstream(found[0], std::ios::app) << "x";
-  const auto changed = compile_kernels({&kernel, 1}, options_);
-  ASSERT_FALSE(changed);
-  EXPECT_NE(changed.error().message.find("content"), std::string::npos);
+  const auto damages = {
+      +[](const fs::path& library) {
+        std::ofstream(library, std::ios::app) << "x";
+      },
+      +[](const fs::path& library) { fs::resize_file(library, 100); },
+      +[](const fs::path& library) { fs::remove(library); }};
+  for (const auto damage : damages) {
+    damage(libraries().at(0));
+    const auto again = compile_kernels({&kernel, 1}, options_);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(again->compiled, 1);
+    float in[7] = {1, 2, 3, 4, 5, 6, 7}, out[7] = {};
+    void* arguments[] = {in, out};
+    again->functions[0](arguments, 0, outer_extent(kernel));
+    EXPECT_EQ(out[6], -7);
+    EXPECT_EQ(compile_kernels({&kernel, 1}, options_)->compiled, 0);
+  }
+}
+
+TEST_F(Compiler, RemovesWhatKilledOnesLeft) {
+  const Kernel kernel = kernel_of("a", 7);
+  ASSERT_TRUE(compile_kernels({&kernel, 1}, options_));
+  const fs::path folder = libraries().at(0).parent_path();
+  const fs::path old = folder / ".1.0.cc", fresh = folder / ".1.1.cc";
+  std::ofstream(old) << "x";
+  std::ofstream(fresh) << "x";
+  fs::last_write_time(old,
+                      fs::file_time_type::clock::now() - std::chrono::hours(2));
+  ASSERT_TRUE(compile_kernels({&kernel, 1}, options_));
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(fresh));  // Somebody may still write it.
+  EXPECT_EQ(libraries().size(), 1u);
+}
+
+TEST_F(Compiler, LeavesNoFilesButLibrariesAndKeys) {
+  const Kernel kernel = kernel_of("a", 7);
+  ASSERT_TRUE(compile_kernels({&kernel, 1}, options_));
+  for (const auto& entry :
+       fs::recursive_directory_iterator(options_.cache_directory)) {
+    if (entry.is_directory()) continue;
+    const std::string extension = entry.path().extension();
+    EXPECT_TRUE(extension == ".so" || extension == ".keys") << entry.path();
+  }
+}
+
+TEST_F(Compiler, TrustsNoDirectoryInWhichOthersMayRename) {
+  const Kernel kernel = kernel_of("a", 7);
+  fs::create_directories(options_.cache_directory);
+  ::chmod(options_.cache_directory.c_str(), 0777);
+  const auto open = compile_kernels({&kernel, 1}, options_);
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().message.find("chmod o-w"), std::string::npos);
+}
+
+TEST(CompileCacheDirectory, IsInTmpWhereTheUsersCannotBeWritten) {
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  const std::string saved = before == nullptr ? "" : before;
+  ::setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
+  const std::string directory = default_cache_directory();
+  before == nullptr ? ::unsetenv("XDG_CACHE_HOME")
+                    : ::setenv("XDG_CACHE_HOME", saved.c_str(), 1);
+  EXPECT_EQ(directory, fmt::format("/tmp/reprise-cache-{}", ::geteuid()));
+  ::rmdir(directory.c_str());  // Unless somebody uses it.
 }
 
 TEST_F(Compiler, SaysWhichCompilerIsMissing) {
