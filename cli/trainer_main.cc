@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -84,7 +85,6 @@ Result<LoweredProgram> load(const Flags& flags, const ProcessGroup& group) {
 // Writes the result and says what did not verify.
 Result<int> report(const TrainResult& result, const LoweredProgram& program,
                    const Flags& flags) {
-  for (const std::string& note : result.notes) say(note);
   const std::string json = print_train_result(
       result, {.program = flags.program,
                .fingerprint = program.schedule.program_fingerprint,
@@ -141,6 +141,7 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
   TrainOptions options = flags.train;
   options.device.pin = !flags.no_pin;
   options.keep_state = !flags.dump_path.empty();
+  options.tell = say;
   const Status recorded = record_for_profile(flags, *program, group, options);
   if (!recorded) return pass(recorded.error());
   const TrainingProgram training{.module = program->module,
@@ -173,8 +174,9 @@ int run(const Flags& flags) {
   const int failure = exit_code(code.error().kind);
   const bool lost = code.error().kind == ErrorKind::kDevice;
   // Errors that every rank has got are said once; of a lost rank, the first
-  // to notice speaks, and rank 0 gets a head start.
-  if (lost && (*group)->rank() != 0) ::usleep(300'000);
+  // to notice speaks and ends the others: every rank waits for those before.
+  if (lost)
+    ::usleep(300'000u * static_cast<unsigned>(std::min((*group)->rank(), 10)));
   if (lost || (*group)->rank() == 0) say(code.error().message);
   if (lost && (*group)->size() > 1) (*group)->abort(failure);
   return failure;

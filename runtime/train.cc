@@ -144,7 +144,9 @@ class Session {
   }
 
   Status make_run(BoundDevice bound) {
-    result_.notes = std::move(bound.notes);
+    if (options_.tell && group_.rank() == 0) {
+      for (const std::string& note : bound.notes) options_.tell(note);
+    }
     result_.device_facts = std::move(bound.facts);
     Result<std::unique_ptr<TrainingRun>> run = TrainingRun::create(
         program_, std::move(bound.executor), recorder_.get(), group_.rank());
@@ -232,10 +234,18 @@ class Session {
         if (!device_durations_.empty())
           result_.device_step_ns.push_back(device_slowest);
       }
-      result_.loss.push_back(loss / ranks);
+      if (has_loss()) result_.loss.push_back(loss / ranks);
       if (!corrects_.empty()) result_.accuracy.push_back(correct / rows);
     }
     return {};
+  }
+
+  bool has_loss() const {
+    const auto& outputs = program_.manifest.outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [](const ManifestOutput& output) {
+                         return output.role == OutputRole::kLoss;
+                       });
   }
 
   Status check_results() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ struct TrainOptions {
   bool verify = false;
   std::string shard_directory;  ///< Record into `rank.R.shard` here if set.
   bool keep_state = false;      ///< Fill TrainResult::final_state.
+  /// Gets, on rank 0 and before the first step, what a user should know of the
+  /// device, such as that kernels are interpreted. May be empty.
+  std::function<void(const std::string& note)> tell;
   DeviceOptions device;
 };
 
@@ -32,12 +36,11 @@ struct TrainResult {
   std::vector<int64_t> step_ns;  ///< Timed steps, maximum over ranks.
   /// The same by the devices' own clocks; empty where they have none.
   std::vector<int64_t> device_step_ns;
-  std::vector<double> loss;      ///< Every step, mean over ranks.
+  std::vector<double> loss;      ///< Every step, mean over ranks; may be empty.
   std::vector<double> accuracy;  ///< Every step, over ranks; may be empty.
   std::string state_hash;
   std::optional<Verification> verification;  ///< On rank 0.
   std::string final_state;  ///< Bytes of all state tensors, if asked for.
-  std::vector<std::string> notes;  ///< BoundDevice::notes of rank 0.
   std::map<std::string, std::string> device_facts;  ///< BoundDevice::facts.
 };
 

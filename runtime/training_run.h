@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,15 +28,17 @@ struct TrainingProgram {
 
 struct StepOutcome {
   int64_t start_ns = 0, end_ns = 0;
-  double loss = 0;                ///< Of this rank's batch; NaN without a loss.
-  std::optional<double> correct;  ///< Rows classified right.
+  /// Of this rank's batch; NaN without a loss.
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  std::optional<double> correct;     ///< Rows classified right.
   std::optional<int64_t> device_ns;  ///< Of the step, by the device's clock.
 };
 
 class TrainingRun {
  public:
   /// Fills the executor's state with its initial values. Errors: those of
-  /// BatchSource; kUnsupported for state that is not f32; kDevice.
+  /// BatchSource; kUnsupported for state that is not f32 or a loss that is not
+  /// one number of f32 or s32; kDevice.
   static Result<std::unique_ptr<TrainingRun>> create(
       const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
       Recorder* recorder, int64_t rank);
@@ -57,6 +60,9 @@ class TrainingRun {
   TrainingRun(const TrainingProgram& program, Recorder* recorder, int64_t rank)
       : program_(program), recorder_(recorder), rank_(rank) {}
   Status fill_state();
+  const Shape& output_shape(int64_t output) const;
+  /// Refuses outputs that scalar_output cannot read. Errors: kUnsupported.
+  Status check_scalars() const;
   Status feed(int32_t step);
   void fill_batch(const ManifestParameter& parameter, int32_t step,
                   std::byte* to);

@@ -33,7 +33,8 @@ struct Verification {
 /// magnifies rounding.
 double verification_limit(const Manifest& manifest);
 
-/// Compares every state tensor and the losses. Errors: kInvalid when the run
+/// Compares every state tensor and the losses, if there are any. Errors:
+/// kInvalid when the run
 /// took another number of steps than the reference, or lacks a reference.
 Result<Verification> verify(const Manifest& manifest, const TrainingRun& run,
                             const std::vector<double>& losses);
