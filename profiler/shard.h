@@ -31,7 +31,7 @@ class ShardWriter {
   Status append_events(uint32_t stream, std::span<const ShardEvent> first,
                        std::span<const ShardEvent> second);
   Status append_steps(std::span<const StepMark> steps);
-  /// Appends the closing segment, syncs and closes.
+  /// Appends the closing segment and closes.
   Status close(const RankInfo& rank, const std::vector<uint64_t>& lost_events);
 
  private:

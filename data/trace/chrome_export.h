@@ -40,9 +40,11 @@ class ChromeTimeline {
   /// Adds an arrow from the end of one slice to the start of another, such as
   /// an edge of the critical path. Requires: both exist.
   void add_flow(uint32_t from, uint32_t to);
-  /// Adds a line to the file's metadata.
+  /// Adds a line to the file's metadata, below those under the same key.
   void add_note(const std::string& key, const std::string& value) {
-    notes_[key] = value;
+    std::string& note = notes_[key];
+    if (!note.empty()) note += '\n';
+    note += value;
   }
 
   /// Returns the JSON text; the same timeline gives the same bytes.

@@ -240,14 +240,31 @@ TEST(JsonText, QuotesWhatJsonForbids) {
 TEST(CsvExport, PrintsOneLineAnEvent) {
   Trace trace = testing::small_trace();
   trace.events.resize(3);
+  trace.strings.push_back(R"({"input_dims":[[2,3]]})");
+  Event& rich = trace.events[1];
+  rich.external_id = 7;
+  rich.graph_node = 8;
+  rich.sequence = 9;
+  rich.detail = 0;
+  rich.attributes = static_cast<int32_t>(trace.strings.size()) - 1;
   EXPECT_EQ(csv_of(trace),
             "rank,host,stream,kind,step,unit,name,enqueue_ns,start_ns,end_ns,"
-            "bytes,correlation\n"
-            "0,host,compute,compute,0,0,dot.1,10000000,10000000,10300000,0,-1\n"
+            "bytes,correlation,external_id,graph_node,sequence,detail,"
+            "attributes\n"
+            "0,host,compute,compute,0,0,dot.1,10000000,10000000,10300000,0,-1,"
+            "-1,-1,-1,-1,\n"
             "0,host,compute,compute,0,2,\"say "
-            "\"\"hi\"\"\n\",10300000,10300000,10650000,0,-1\n"
+            "\"\"hi\"\"\n\",10300000,10300000,10650000,0,-1,"
+            "7,8,9,0,\"{\"\"input_dims\"\":[[2,3]]}\"\n"
             "0,host,communication,collective,0,1,b0,10300000,10310000,10700000,"
-            "4096,0\n");
+            "4096,0,-1,-1,-1,-1,\n");
+}
+
+TEST(ChromeExport, KeepsEveryWarning) {
+  Trace trace = testing::small_trace();
+  trace.warnings = {"rank 0: first", "rank 1: second"};
+  const json file = json::parse(timeline_of(trace).json());
+  EXPECT_EQ(file["otherData"]["warning"], "rank 0: first\nrank 1: second");
 }
 
 }  // namespace
