@@ -61,8 +61,11 @@ uint64_t CanonicalMaps::loops_of(const IndexMap& map) const {
 
 void CanonicalMaps::assign(InstructionId id, const IndexMap& map) {
   if (!maps_.emplace(index_of(id), map).second) return;
-  if (is_view(group_.at(id).opcode) || group_.contains(id))
-    to_operands(id, map);
+  const bool goes_on = is_view(group_.at(id).opcode) || group_.contains(id);
+  if (!goes_on || depth_ >= kMaxDepth) return;
+  ++depth_;
+  to_operands(id, map);
+  --depth_;
 }
 
 void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
@@ -187,8 +190,11 @@ std::optional<IndexMap> CanonicalMaps::from_operands(
 std::optional<IndexMap> CanonicalMaps::derive(InstructionId id) {
   if (const IndexMap* known = find(id)) return *known;
   const Instruction& instruction = group_.at(id);
-  if (!is_view(instruction.opcode)) return std::nullopt;
-  return from_operands(instruction);
+  if (!is_view(instruction.opcode) || depth_ >= kMaxDepth) return std::nullopt;
+  ++depth_;
+  std::optional<IndexMap> map = from_operands(instruction);
+  --depth_;
+  return map;
 }
 
 void CanonicalMaps::propagate() {

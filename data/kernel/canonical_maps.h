@@ -43,6 +43,7 @@ class CanonicalMaps {
   IndexTable& indices_;
   const NestSpace& space_;
   std::unordered_map<uint32_t, IndexMap> maps_;
+  int32_t depth_ = 0;  ///< Recursion; beyond kMaxDepth ops get no maps.
 };
 
 }  // namespace reprise

@@ -229,12 +229,18 @@ int32_t Trace::value(InstructionId id, const IndexMap& map) {
     node = literal(PrimitiveType::kF32, 0);
   } else if (!is_view(instruction.opcode) && !group_.contains(id)) {
     node = load(id, map);
+  } else if (depth_ >= kMaxDepth) {
+    fail_with(ErrorKind::kInfeasible,
+              instruction.name + ": too many ops one after the other");
+    node = literal(PrimitiveType::kF32, 0);
   } else {
     if (!is_view(instruction.opcode) &&
         std::find(computed_.begin(), computed_.end(), id) == computed_.end()) {
       computed_.push_back(id);
     }
+    ++depth_;
     node = trace_op(instruction, id, map);
+    --depth_;
   }
   memo_[index_of(id)].emplace_back(map, node);
   return node;

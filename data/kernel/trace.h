@@ -24,6 +24,11 @@ struct Node {
   std::vector<int32_t> index_values;  ///< Nodes inside its index expression.
 };
 
+/// Most phases of a row: sets of them are bits of a word.
+inline constexpr int32_t kMaxLevel = 63;
+/// Deepest nesting of ops and views that lowering follows, by recursion.
+inline constexpr int32_t kMaxDepth = 2000;
+
 /// The loops of one nest. Row loops stand outside; column loops are those which
 /// lane reductions reduce, repeated once a phase.
 struct NestSpace {
@@ -121,6 +126,7 @@ class Trace {
   std::unordered_map<uint64_t, std::vector<std::pair<IndexMap, int32_t>>> memo_;
   std::unordered_map<uint64_t, std::vector<int32_t>> by_hash_;
   bool dynamic_ = false;  ///< Some expression contains a value.
+  int32_t depth_ = 0;     ///< Calls of `value` under way.
 };
 
 }  // namespace reprise

@@ -396,6 +396,13 @@ int32_t Trace::trace_lanes(const Instruction& reduce, const ReduceSpec& spec,
     return literal(reduce.shape.type, 0);
   }
   const int32_t element = value(reduce.operands[0], *inner);
+  if (nodes_[static_cast<size_t>(element)].level >= kMaxLevel) {
+    fail_with(ErrorKind::kInfeasible,
+              reduce.name +
+                  ": too many reductions of its rows one after the "
+                  "other");
+    return element;
+  }
   const int32_t sum = total(spec.combine, reduce.shape.type, element);
   return apply(spec.combine, reduce.shape.type, value(reduce.operands[1], {}),
                sum);

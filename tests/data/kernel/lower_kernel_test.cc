@@ -222,6 +222,57 @@ TEST_F(LowerKernel, ReadsScalarsOfEverySpelling) {
   }
 }
 
+/// `count` times: a = op(a), or a less the sums of its rows.
+std::string repeated(int count, bool reduces) {
+  std::string text =
+      "HloModule m\nadd { a = f32[] parameter(0)  b = f32[] parameter(1)  "
+      "ROOT r = f32[] add(a, b) }\nENTRY e {\n"
+      "  zero = f32[] constant(0)\n  a0 = f32[4,8] parameter(0)\n";
+  for (int i = 0; i < count; ++i) {
+    if (!reduces) {
+      text += fmt::format("  a{} = f32[4,8] negate(a{})\n", i + 1, i);
+      continue;
+    }
+    text += fmt::format(
+        "  r{0} = f32[4] reduce(a{0}, zero), dimensions={{1}}, to_apply=add\n"
+        "  b{0} = f32[4,8] broadcast(r{0}), dimensions={{0}}\n"
+        "  a{1} = f32[4,8] subtract(a{0}, b{0})\n",
+        i, i + 1);
+  }
+  return text + fmt::format("  ROOT out = f32[4,8] negate(a{})\n}}\n", count);
+}
+
+/// Why all ops of a program are not one kernel, or nothing.
+std::string refusal_of_all(const std::string& text) {
+  const auto module = parse_hlo(text);
+  if (!module) return module.error().message;
+  std::vector<InstructionId> ops;
+  const auto& instructions = module->entry_computation().instructions;
+  for (uint32_t i = 0; i < instructions.size(); ++i) {
+    const Opcode opcode = instructions[i].opcode;
+    if (opcode == Opcode::kReduce || opcode == Opcode::kSubtract ||
+        opcode == Opcode::kNegate)
+      ops.push_back(InstructionId{i});
+  }
+  const auto kernel = lower_kernel(*module, ops, {&ops.back(), 1});
+  if (kernel) return {};
+  EXPECT_EQ(kernel.error().kind, ErrorKind::kInfeasible);
+  return kernel.error().message;
+}
+
+TEST_F(LowerKernel, TakesReductionsOfItsRowsInAsManyPhasesAsAWordHasBits) {
+  EXPECT_EQ(refusal_of_all(repeated(63, true)), "");
+  EXPECT_EQ(refusal_of_all(repeated(64, true)),
+            "r63: too many reductions of its rows one after the other");
+}
+
+TEST_F(LowerKernel, RefusesChainsThatWouldOverflowTheStack) {
+  EXPECT_EQ(refusal_of_all(repeated(1900, false)), "");
+  EXPECT_NE(refusal_of_all(repeated(150000, false))
+                .find("too many ops one after the other"),
+            std::string::npos);
+}
+
 TEST_F(LowerKernel, UnrelatedOutputsGetNestsOfTheirOwn) {
   const auto kernel = lower({"rows", "scores"}, {"rows", "scores"});
   ASSERT_TRUE(kernel) << kernel.error().message;
