@@ -179,6 +179,16 @@ class Resolver {
     return {};
   }
 
+  static bool combines_its_parameters(const Computation& computation) {
+    const std::vector<InstructionId>& operands =
+        computation.at(computation.root).operands;
+    return computation.instructions.size() == 3 && operands.size() == 2 &&
+           operands[0] != operands[1] &&
+           std::all_of(operands.begin(), operands.end(), [&](InstructionId id) {
+             return computation.at(id).opcode == Opcode::kParameter;
+           });
+  }
+
   static Result<Opcode> reduction_of(const Module& module,
                                      const Instruction& collective) {
     const std::optional<ComputationId> body = called_computation(collective);
@@ -190,10 +200,7 @@ class Resolver {
         case Opcode::kMaximum:
         case Opcode::kMinimum:
         case Opcode::kMultiply:
-          if (root.operands.size() == 2 &&
-              computation.instructions.size() == 3) {
-            return root.opcode;
-          }
+          if (combines_its_parameters(computation)) return root.opcode;
           break;
         default:
           break;

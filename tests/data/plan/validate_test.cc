@@ -205,6 +205,19 @@ TEST_F(Validate, RefusesOrdersByUnit) {
   EXPECT_EQ(reason(), "order: 'd' stands before 'c', whose result it reads");
 }
 
+TEST_F(Validate, RefusesAReductionThatDoesNotCombineItsParameters) {
+  std::string text = kProgram;
+  const std::string sum = "ROOT s = f32[] add(p, q)";
+  text.replace(text.find(sum), sum.size(), "ROOT s = f32[] add(p, p)");
+  module_ = *parse_hlo(text);
+  const Result<OpGraph> graph = build_op_graph(module_);
+  ASSERT_TRUE(graph) << graph.error().message;
+  const Result<UnitGraph> units = plan_units(*graph, plan_);
+  ASSERT_FALSE(units);
+  EXPECT_EQ(units.error().message,
+            "ar1: expected a reduction by add, maximum, minimum or multiply");
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");
