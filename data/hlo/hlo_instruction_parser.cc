@@ -51,6 +51,11 @@ std::optional<Opcode> async_sugar(std::string_view name) {
   return std::nullopt;
 }
 
+/// A name that ends with the text may be half of one.
+std::string_view cut_hint(const HloLexer& lexer) {
+  return lexer.at_end() ? "; the text ends here: is it cut short?" : "";
+}
+
 /// One space for each run of white space or comment, none just inside braces or
 /// before commas.
 std::string compact(std::string_view literal) {
@@ -155,8 +160,9 @@ bool HloInstructionParser::parse_opcode(Instruction* instruction) {
     instruction->opcode_text = name;
     return true;
   }
-  return lexer_->error(ErrorKind::kUnsupported, begin,
-                       fmt::format("unknown opcode `{}`", name));
+  return lexer_->error(
+      ErrorKind::kUnsupported, begin,
+      fmt::format("unknown opcode `{}`{}", name, cut_hint(*lexer_)));
 }
 
 bool HloInstructionParser::parse_parameter(Instruction* instruction) {
@@ -217,8 +223,8 @@ bool HloInstructionParser::resolve(InstructionId* id) {
         ErrorKind::kInvalid, begin,
         fmt::format(
             "`{}` is not defined before its use (operands come first; a "
-            "forward use or a cycle is no order)",
-            name));
+            "forward use or a cycle is no order){}",
+            name, cut_hint(*lexer_)));
   }
   *id = found->second;
   return true;
@@ -233,8 +239,8 @@ bool HloInstructionParser::resolve(ComputationId* id) {
   if (found == computations_->end()) {
     return lexer_->error(ErrorKind::kInvalid, begin,
                          fmt::format("computation `{}` is not defined before "
-                                     "its use (callees come first)",
-                                     name));
+                                     "its use (callees come first){}",
+                                     name, cut_hint(*lexer_)));
   }
   *id = found->second;
   return true;

@@ -35,9 +35,12 @@ std::string parameter_name(const Instruction& parameter) {
   constexpr std::string_view kKey = "op_name=\"";
   const size_t begin = raw->text.find(kKey);
   if (begin == std::string::npos) return parameter.name;
-  const size_t end = raw->text.find('"', begin + kKey.size());
-  const std::string name =
-      raw->text.substr(begin + kKey.size(), end - begin - kKey.size());
+  std::string name;
+  for (size_t i = begin + kKey.size(); i < raw->text.size(); ++i) {
+    if (raw->text[i] == '"') break;
+    if (raw->text[i] == '\\' && i + 1 < raw->text.size()) ++i;
+    name.push_back(raw->text[i]);
+  }
   return name.empty() || name.starts_with("xla__") ? parameter.name : name;
 }
 

@@ -185,6 +185,22 @@ TEST(HloParser, RefusesWhatIsTruncatedAnywhere) {
   }
 }
 
+TEST(HloParser, SaysWhereATextIsCutWithinAName) {
+  const std::string whole =
+      entry("  %x = f32[2] parameter(0)\n  ROOT %y = f32[2] negate(%x)\n");
+  for (const char* cut : {" neg", "%x = f32[2] param"}) {
+    const std::string text =
+        whole.substr(0, whole.find(cut) + std::string_view(cut).size());
+    EXPECT_NE(error_of(text).message.find("cut short?"), std::string::npos);
+  }
+  const std::string body = "  %long = f32[2] parameter(0)\n  ROOT %y = f32[2] ";
+  std::string half = entry(body + "negate(%lo");
+  half.resize(half.rfind("%lo") + 3);
+  const std::string message = error_of(half).message;
+  EXPECT_NE(message.find("`lo` is not defined"), std::string::npos) << message;
+  EXPECT_NE(message.find("cut short?"), std::string::npos) << message;
+}
+
 TEST(HloParser, RefusesUnknownOpcodesByName) {
   const Error error = error_of(entry("  ROOT %x = f32[2] frobnicate()\n"));
   EXPECT_EQ(error.kind, ErrorKind::kUnsupported);

@@ -17,7 +17,7 @@ constexpr const char* kStep =
 }
 
 ENTRY %main (x: f32[8,4], w: f32[4,3]) -> (f32[], f32[4,3], s32[]) {
-  %x = f32[8,4] parameter(0), metadata={op_name="batch['x']"}
+  %x = f32[8,4] parameter(0), metadata={op_name="batch[\'x\']"}
   %w = f32[4,3] parameter(1)
   %r = f32[4,3] all-reduce(%w), replica_groups={{0,1,2}}, to_apply=%sum
   %loss = f32[] constant(0)
