@@ -34,6 +34,12 @@ std::string count_text(double count) {
   return fmt::format("{:.3g}{}", count, kUnits[unit]);
 }
 
+/// A step's tuple of a thousand arrays would widen every row of a table.
+std::string shown_shape(const std::string& shape) {
+  constexpr size_t kMost = 60;
+  return shape.size() <= kMost ? shape : shape.substr(0, kMost - 1) + "…";
+}
+
 Json cost_json(const InstructionCost& cost) {
   return {{"flops", cost.flops},
           {"transcendentals", cost.transcendentals},
@@ -239,9 +245,10 @@ class HloCommand : public Command {
                  {"rows", Json::array()}};
     for (const InstructionSummary& row : summarize_instructions(module, id)) {
       table.rows.push_back(
-          {row.name, row.opcode, row.shape, std::to_string(row.operands),
-           std::to_string(row.users), count_text(row.cost.flops),
-           bytes_text(row.cost.bytes)});
+          {row.name, row.opcode,
+           format_ == Format::kTable ? shown_shape(row.shape) : row.shape,
+           std::to_string(row.operands), std::to_string(row.users),
+           count_text(row.cost.flops), bytes_text(row.cost.bytes)});
       Json item = {{"name", row.name},
                    {"opcode", row.opcode},
                    {"shape", row.shape},

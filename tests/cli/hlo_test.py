@@ -33,6 +33,16 @@ class Hlo(unittest.TestCase):
         drawing = xml.fromstring(hlo("--svg", "--around", name, "--hops", 1).stdout)
         self.assertTrue(drawing.tag.endswith("svg"))
 
+    def test_a_wide_tuple_does_not_widen_the_table(self):
+        def table(*flags):
+            return reprise("hlo", ROOT / "data/programs/gpt.2.hlo", "--table", *flags).stdout
+
+        self.assertLess(max(map(len, table().splitlines())), 200)
+        rows = json.loads(table("--format", "json"))["rows"]
+        widest = max((row["shape"] for row in rows), key=len)
+        self.assertGreater(len(widest), 1000)
+        self.assertIn(widest, table("--format", "csv"))
+
     def test_the_manifest_skeleton_covers_every_parameter(self):
         skeleton = json.loads(hlo("--manifest").stdout)
         shipped = json.loads(MLP.with_suffix(".json").read_text())
