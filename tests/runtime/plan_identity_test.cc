@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/runtime/trained_program.h"
+#include "tests/testing/mutated_plan.h"
 #include "tests/testing/random_plan.h"
 
 namespace reprise {
@@ -63,6 +64,28 @@ TEST(PlanIdentity, HoldsBetweenTwoRanksToo) {
       EXPECT_EQ(*planned, *expected) << name << ", seed " << seed;
     }
   }
+}
+
+// Whoever edits a plan by hand gets a reason or the same bits.
+TEST(PlanIdentity, HoldsUnderMeddledPlansThatAreValid) {
+  const Result<TestProgram> program = load_test_program("mlp.1");
+  ASSERT_TRUE(program) << program.error().message;
+  const Plan base = random_valid_plan(program->module, 1, 1);
+  const auto expected = make_test_run(*program, base, true);
+  ASSERT_TRUE(expected) << expected.error().message;
+  ASSERT_TRUE(train_steps(**expected, 1));
+  int valid = 0;
+  for (uint64_t seed = 0; seed < 200 && valid < 5; ++seed) {
+    const Plan plan = mutated_plan(program->module, base, seed);
+    const auto run = make_test_run(*program, plan, true);
+    if (!run || plan == base) continue;
+    ASSERT_TRUE(train_steps(**run, 1));
+    EXPECT_EQ((*run)->run->state_digests().value(),
+              (*expected)->run->state_digests().value())
+        << print_plan(plan);
+    ++valid;
+  }
+  EXPECT_EQ(valid, 5);
 }
 
 TEST(PlanIdentity, InterpretedKernelsGiveTheBitsOfCompiledOnes) {

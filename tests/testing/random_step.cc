@@ -96,8 +96,10 @@ class StepMaker {
     const Value value = values_[static_cast<size_t>(
         std::max(below(static_cast<int64_t>(values_.size())),
                  below(static_cast<int64_t>(values_.size()))))];
-    switch (below(16)) {
+    switch (below(18)) {
       case 0:
+      case 12:
+      case 13:
         return unary(value);
       case 1:
         return compare(value);
@@ -290,18 +292,21 @@ class StepMaker {
     const Value weight =
         parameter(turned ? Dimensions{columns, value.shape[1]}
                          : Dimensions{value.shape[1], columns});
-    Value result = emit({value.shape[0], columns},
-                        fmt::format("dot({}, {}), lhs_contracting_dims={{1}}, "
-                                    "rhs_contracting_dims={{{}}}",
-                                    value.name, weight.name, turned ? 1 : 0));
-    const Dimensions shape = result.shape;
+    const Dimensions shape{value.shape[0], columns};
+    Value result{
+        line(shape, fmt::format("dot({}, {}), lhs_contracting_dims={{1}}, "
+                                "rhs_contracting_dims={{{}}}",
+                                value.name, weight.name, turned ? 1 : 0)),
+        shape};
     const auto step = [&](const char* op, const std::string& other) {
-      result = emit(shape, fmt::format("{}({}, {})", op, result.name, other));
+      result.name =
+          line(shape, fmt::format("{}({}, {})", op, result.name, other));
     };
     if (below(2) == 0) step("multiply", spread(shape, 0.5));
     if (below(2) == 0) step("add", along(shape, parameter({columns}).name, 1));
-    if (below(3) == 0) step("add", partner(result));
+    if (below(3) == 0) step("add", parameter(shape).name);
     if (below(3) == 0) step("maximum", spread(shape, 0));
+    values_.push_back(result);
   }
   /// The rows in two heads, each against itself.
   void batched_dot(const Value& value) {
