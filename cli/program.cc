@@ -36,6 +36,8 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   if (!parsed) return pass(parsed.error());
   const Status fits = validate_manifest(program.manifest, *parsed);
   if (!fits) return pass(fits.error());
+  const Status aliased = alias_state(program.manifest, &*parsed);
+  if (!aliased) return pass(aliased.error());
   Result<Module> inlined = inline_calls(*parsed);
   if (!inlined) return pass(inlined.error(), name);
   program.module = std::move(*inlined);
@@ -54,7 +56,12 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   const Status valid = validate_plan(program.plan, program.module);
   if (!valid) return pass(valid.error(), plan_path.empty() ? name : plan_path);
   Result<Schedule> schedule = lower_schedule(program.module, program.plan);
-  if (!schedule) return pass(schedule.error(), name);
+  if (!schedule) {
+    // The plan's groups may be at fault, or an op of the program.
+    const bool plans = schedule.error().kind == ErrorKind::kInvalid;
+    return pass(schedule.error(),
+                plans && !plan_path.empty() ? plan_path : name);
+  }
   program.schedule = std::move(*schedule);
   return program;
 }

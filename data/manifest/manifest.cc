@@ -219,4 +219,30 @@ Status validate_manifest(const Manifest& manifest, const Module& module) {
   return {};
 }
 
+Status alias_state(const Manifest& manifest, Module* module) {
+  const Computation& entry = module->entry_computation();
+  const bool is_tuple = entry.at(entry.root).shape.is_tuple();
+  for (const ManifestOutput& output : manifest.outputs) {
+    if (output.role != OutputRole::kState) continue;
+    bool known = false;
+    for (const InputOutputAlias& alias : module->aliases) {
+      const int64_t paired =
+          alias.output_index.empty() ? 0 : alias.output_index[0];
+      if ((paired == output.index) != (alias.parameter == output.parameter)) {
+        return fail(ErrorKind::kInvalid,
+                    "manifest of {}: output {} is the next value of parameter "
+                    "{}, but input_output_alias pairs output {} with {}",
+                    manifest.name, output.index, output.parameter, paired,
+                    alias.parameter);
+      }
+      known = known || paired == output.index;
+    }
+    if (known) continue;
+    InputOutputAlias& added = module->aliases.emplace_back();
+    if (is_tuple) added.output_index = {output.index};
+    added.parameter = output.parameter;
+  }
+  return {};
+}
+
 }  // namespace reprise

@@ -68,8 +68,13 @@ Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
                                 const std::string& directory);
 /// Loads `NAME.json` beside `NAME.hlo`.
 Result<Manifest> load_manifest_for(const std::string& hlo_path);
-/// Checks a manifest against its program: every parameter and output covered,
-/// types fit.
+/// Checks a manifest against its program: every parameter is covered, outputs
+/// exist and those of state have their parameter's shape.
 Status validate_manifest(const Manifest& manifest, const Module& module);
+/// Pairs every output that is the next value of a parameter with it in
+/// `input_output_alias`, as if the exporter had donated it: only what is paired
+/// is updated. Errors: kInvalid where the program pairs either with another.
+/// Requires: validate_manifest passed.
+Status alias_state(const Manifest& manifest, Module* module);
 
 }  // namespace reprise

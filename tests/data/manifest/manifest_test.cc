@@ -66,6 +66,25 @@ TEST(Manifest, OfAnotherProgramIsRefusedByName) {
   EXPECT_NE(fits.error().message.find("manifest of mlp"), std::string::npos);
 }
 
+// A step exported without donation names no aliases; the manifest does.
+TEST(Manifest, PairsStateThatTheProgramDoesNotDonate) {
+  const Result<Module> donated = parse_hlo_file(kPrograms + "mlp.2.hlo");
+  const Result<Manifest> manifest = load_manifest_for(kPrograms + "mlp.2.hlo");
+  ASSERT_TRUE(donated && manifest);
+  Module module = *donated;
+  ASSERT_TRUE(alias_state(*manifest, &module));
+  EXPECT_EQ(module, *donated);
+  module.aliases.erase(module.aliases.begin() + 3, module.aliases.end());
+  ASSERT_TRUE(alias_state(*manifest, &module));
+  EXPECT_EQ(module, *donated);
+  std::swap(module.aliases[1].parameter, module.aliases[3].parameter);
+  const Status other = alias_state(*manifest, &module);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message,
+            "manifest of mlp: output 1 is the next value of parameter 1, but "
+            "input_output_alias pairs output 1 with 3");
+}
+
 TEST(Manifest, ErrorsNameFileAndPlace) {
   const Result<Manifest> cut = parse_manifest("{\"schema\": ", "m.json", "");
   ASSERT_FALSE(cut);
