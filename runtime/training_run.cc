@@ -1,6 +1,5 @@
 #include "runtime/training_run.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "data/manifest/initial_values.h"
@@ -40,8 +39,6 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
         run->parameters_[static_cast<size_t>(parameter.index)]->shape);
     if (!fits) return pass(fits.error());
   }
-  const Status readable = run->check_scalars();
-  if (!readable) return pass(readable.error());
   const Status filled = run->fill_state();
   if (!filled) return pass(filled.error());
   return run;
@@ -138,37 +135,15 @@ Result<StepOutcome> TrainingRun::step(int32_t step, bool warmup) {
   return outcome;
 }
 
-const Shape& TrainingRun::output_shape(int64_t output) const {
-  const Computation& entry = program_.module.entry_computation();
-  const Shape& root = entry.at(entry.root).shape;
-  return root.is_tuple() ? root.elements[static_cast<size_t>(output)] : root;
-}
-
-Status TrainingRun::check_scalars() const {
-  for (const ManifestOutput& output : program_.manifest.outputs) {
-    if (output.role != OutputRole::kLoss && output.role != OutputRole::kCorrect)
-      continue;
-    const Shape& shape = output_shape(output.index);
-    const bool is_read =
-        shape.type == PrimitiveType::kF32 || shape.type == PrimitiveType::kS32;
-    const bool is_one =
-        std::all_of(shape.dimensions.begin(), shape.dimensions.end(),
-                    [](int64_t extent) { return extent == 1; });
-    if (is_read && is_one) continue;
-    return fail(ErrorKind::kUnsupported,
-                "output {}, the {}, is {}, not one number of f32 or s32",
-                output.index,
-                output.role == OutputRole::kLoss ? "loss" : "number of hits",
-                shape_text(shape, false));
-  }
-  return {};
-}
-
 Result<double> TrainingRun::scalar_output(int64_t output) const {
   const Result<std::span<const std::byte>> bytes =
       executor_->read_output(output);
   if (!bytes) return pass(bytes.error());
-  if (output_shape(output).type == PrimitiveType::kS32) {
+  const Computation& entry = program_.module.entry_computation();
+  const Shape& root = entry.at(entry.root).shape;
+  const Shape& shape =
+      root.is_tuple() ? root.elements[static_cast<size_t>(output)] : root;
+  if (shape.type == PrimitiveType::kS32) {
     int32_t value = 0;
     std::memcpy(&value, bytes->data(), sizeof value);
     return value;

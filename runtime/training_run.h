@@ -37,8 +37,7 @@ struct StepOutcome {
 class TrainingRun {
  public:
   /// Fills the executor's state with its initial values. Errors: those of
-  /// BatchSource; kUnsupported for state that is not f32 or a loss that is not
-  /// one number of f32 or s32; kDevice.
+  /// BatchSource; kUnsupported for state that is not f32; kDevice.
   static Result<std::unique_ptr<TrainingRun>> create(
       const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
       Recorder* recorder, int64_t rank);
@@ -60,9 +59,6 @@ class TrainingRun {
   TrainingRun(const TrainingProgram& program, Recorder* recorder, int64_t rank)
       : program_(program), recorder_(recorder), rank_(rank) {}
   Status fill_state();
-  const Shape& output_shape(int64_t output) const;
-  /// Refuses outputs that scalar_output cannot read. Errors: kUnsupported.
-  Status check_scalars() const;
   Status feed(int32_t step);
   void fill_batch(const ManifestParameter& parameter, int32_t step,
                   std::byte* to);
