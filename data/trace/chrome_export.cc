@@ -208,17 +208,35 @@ class ChromeTimeline::Printer {
     add("}}");
   }
 
-  /// The arrow starts inside its slice, not at the end, which would no longer
-  /// be enclosed.
+  struct Arrow {
+    int64_t leaves = 0;
+    int64_t arrives = 0;
+  };
+
+  /// Both ends lie inside their slices, not at the end, which would no longer
+  /// be enclosed; and no arrow goes back in time, which viewers drop.
+  static Arrow arrow_between(const Slice& from, const Slice& to) {
+    const int64_t last =
+        from.end_ns > from.start_ns ? from.end_ns - 1 : from.end_ns;
+    // Back to what encloses `from`, or has waited for it elsewhere.
+    if (to.start_ns < from.start_ns && to.end_ns > from.start_ns) {
+      return {std::min(last, to.end_ns - 1),
+              std::min(from.end_ns, to.end_ns - 1)};
+    }
+    // Into what lies in `from`: just before, or the inner one would be meant.
+    const bool is_inner = from.track == to.track &&
+                          to.start_ns > from.start_ns && to.start_ns <= last;
+    return {std::max(from.start_ns,
+                     std::min(last, is_inner ? to.start_ns - 1 : to.start_ns)),
+            to.start_ns};
+  }
+
   void print_flow(size_t index) {
     const Flow& flow = timeline_.flows_[index];
-    const Slice& from = timeline_.slices_[flow.from];
-    const Slice& to = timeline_.slices_[flow.to];
-    const int64_t leaves =
-        from.end_ns > from.start_ns ? from.end_ns - 1 : from.end_ns;
-    print_flow_end("s", index, flow.from,
-                   std::max(from.start_ns, std::min(leaves, to.start_ns)));
-    print_flow_end("f", index, flow.to, to.start_ns);
+    const Arrow arrow =
+        arrow_between(timeline_.slices_[flow.from], timeline_.slices_[flow.to]);
+    print_flow_end("s", index, flow.from, arrow.leaves);
+    print_flow_end("f", index, flow.to, arrow.arrives);
   }
 
   void print_flow_end(const char* phase, size_t index, uint32_t slice,

@@ -164,6 +164,32 @@ TEST(ChromeExport, SplitsOverlapsIntoLanes) {
                        {1, "t"}, {2, "t (overlap)"}, {3, "t (overlap 2)"}}));
 }
 
+TEST(ChromeExport, ArrowsGoForwardInTime) {
+  //            0        10        30        60       100
+  // track 1    |--a------|---b----|--a---------------|    b inside a
+  // track 2              |----c(20)---------|
+  // A path along a, b and a again returns when b ends; one that goes from c to
+  // a goes to what waited for c. Viewers drop arrows that go back.
+  ChromeTimeline timeline;
+  const uint32_t process = timeline.add_process("p");
+  const uint32_t one = timeline.add_track(process, "1");
+  const uint32_t two = timeline.add_track(process, "2");
+  const uint32_t a = timeline.add_slice(one, "a", "x", 0, 100);
+  const uint32_t b = timeline.add_slice(one, "b", "x", 10, 30);
+  const uint32_t c = timeline.add_slice(two, "c", "x", 20, 60);
+  timeline.add_flow(a, b);
+  timeline.add_flow(b, a);
+  timeline.add_flow(c, a);
+  const json file = json::parse(timeline.json());
+  check_rules(file);
+  std::vector<int64_t> times;
+  for (const json& event : file["traceEvents"]) {
+    if (event["ph"] == "s" || event["ph"] == "f")
+      times.push_back(ns_of(event["ts"]) - 1000);
+  }
+  EXPECT_EQ(times, (std::vector<int64_t>{9, 10, 29, 30, 59, 60}));
+}
+
 TEST(ChromeExport, KeepsTheRulesOnRandomTimelines) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
