@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "cli/process.h"
@@ -123,6 +124,7 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   const Result<LoweredProgram> lowered =
       load_lowered_program(request.program, request.plan, request.ranks);
   if (!lowered) return pass(lowered.error());
+  std::optional<HeldSignals> held;  // Let go when the directory is gone.
   const Result<TemporaryDirectory> directory = TemporaryDirectory::create();
   if (!directory) return pass(directory.error());
   const std::string result_path = directory->path() + "/result.json";
@@ -134,15 +136,22 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
     arguments.push_back(std::move(word));
   }
   // Open MPI refuses root unless told twice; containers run as root.
+  int received = 0;
   const Result<int> status =
-      run_process(arguments, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
+      run_process(arguments,
+                  {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
+                  &received);
   if (!status) return pass(status.error());
+  held.emplace();
   TrainOutcome outcome;
-  outcome.exit_status = *status;
+  // mpirun that was interrupted ends with 1, whatever the signal.
+  outcome.exit_status =
+      *status == 1 && received != 0 ? 128 + received : *status;
   if (const Result<std::string> result = read_file(result_path))
     outcome.result_json = *result;
-  if (request.record && outcome.exit_status <= 1) {
+  if (request.record && outcome.exit_status <= 1 &&
+      !outcome.result_json.empty()) {
     Result<Trace> trace = gather(request, *lowered, directory->path());
     if (!trace) return pass(trace.error());
     outcome.trace = std::move(*trace);

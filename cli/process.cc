@@ -20,10 +20,12 @@ constexpr std::array<int, 6> kForwarded = {SIGINT,  SIGTERM, SIGHUP,
                                            SIGQUIT, SIGUSR1, SIGUSR2};
 
 std::atomic<pid_t> child_to_signal{0};
+std::atomic<int> last_signal{0};
 
 // What a terminal sends (Ctrl-C), it sends to the child as well: twice would
 // mean something else to it.
 void forward_signal(int signal, siginfo_t* sender, void*) {
+  last_signal = signal;
   const pid_t child = child_to_signal.load();
   if (child > 0 && sender->si_code != SI_KERNEL) ::kill(child, signal);
 }
@@ -120,9 +122,11 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 Result<int> run_process(
     const std::vector<std::string>& arguments,
-    const std::vector<std::pair<std::string, std::string>>& environment) {
+    const std::vector<std::pair<std::string, std::string>>& environment,
+    int* received) {
   std::vector<std::string> argument_texts = arguments;
   std::vector<std::string> environment_texts = merged_environment(environment);
+  last_signal = 0;
   SignalForwarding forwarding;
   const SpawnAttributes attributes(forwarding.unblocked());
   pid_t child = 0;
@@ -153,7 +157,19 @@ Result<int> run_process(
                   std::strerror(errno));
     }
   }
+  if (received != nullptr) *received = last_signal;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+HeldSignals::HeldSignals() {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, signal);
+  ::pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+
+HeldSignals::~HeldSignals() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 std::string find_program(const std::string& name) {

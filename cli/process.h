@@ -1,6 +1,7 @@
 // Child processes: started from an argument vector, never through a shell.
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +12,26 @@ namespace reprise {
 
 /// Runs `arguments` to its end; SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 /// SIGUSR2 that somebody sends to this process meanwhile are passed on to it
-/// (those of a terminal it gets itself). Returns its exit status, 128+N when a
-/// signal ended it. Errors: kDevice when it cannot be started.
+/// (those of a terminal it gets itself), the last one noted in `received` (else
+/// 0). Returns its exit status, 128+N when a signal ended it. Errors: kDevice
+/// when it cannot be started.
 Result<int> run_process(
     const std::vector<std::string>& arguments,
-    const std::vector<std::pair<std::string, std::string>>& environment = {});
+    const std::vector<std::pair<std::string, std::string>>& environment = {},
+    int* received = nullptr);
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP wait: what is being written gets
+/// whole, or is removed. Threads started meanwhile inherit that.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 /// Full path of a program in PATH, or empty.
 std::string find_program(const std::string& name);

@@ -1,9 +1,13 @@
 // reprise train: runs a program on N ranks and records it.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "cli/command.h"
 #include "cli/launcher.h"
@@ -12,6 +16,14 @@
 
 namespace reprise {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no word for what is not finite: there it is null.
+double number_of(const Json& value) {
+  return value.is_number() ? value.get<double>()
+                           : std::numeric_limits<double>::quiet_NaN();
+}
 
 /// The trainer's flags of a GPU, passed on to it.
 struct GpuFlags {
@@ -44,6 +56,27 @@ Status check_driver(const TrainRequest& request) {
   return {};
 }
 
+// Said before hours of training, not after them. Errors: kIo.
+Status check_place(const std::string& path) {
+  std::error_code ignored;
+  const auto target = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(target))
+    return fail(ErrorKind::kIo, "{}: cannot write: it is a directory", path);
+  if (std::filesystem::is_other(target)) return {};  // Written in place.
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  if (::access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) == 0)
+    return {};
+  return fail(ErrorKind::kIo, "{}: cannot write: {}", path,
+              std::strerror(errno));
+}
+
+// The ranks' own status, but 1 ("the answer is no") comes with a result: alone
+// it is mpirun's, which could not start them and has said why.
+int status_of_no_result(int status) {
+  if (status == kExitOk) return kExitInternal;
+  return status == kExitAnswerIsNo ? kExitEnvironment : status;
+}
+
 class TrainCommand : public Command {
  public:
   std::string name() const override { return "train"; }
@@ -68,13 +101,13 @@ class TrainCommand : public Command {
     app.add_option("--device", request_.device, "cpu (default) or cuda")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     app.add_option("--collectives", gpu_.collectives,
-                   "between GPUs: auto (default), nccl, or gloo (by the host)")
+                   "between GPUs: auto (default), nccl or gloo")
         ->check(CLI::IsMember({"auto", "nccl", "gloo"}));
     app.add_option("--math", gpu_.math,
                    "dots of f32 on a GPU: f32 (default) or tf32")
         ->check(CLI::IsMember({"f32", "tf32"}));
     app.add_flag("--no-graph", gpu_.no_graph,
-                 "launch every unit of a step on a GPU, not one CUDA graph");
+                 "on a GPU, launch every unit, not one CUDA graph");
     app.add_flag("--verify", request_.verify,
                  "compare the final state with the reference results");
     app.add_flag("--solo", request_.solo,
@@ -105,21 +138,25 @@ class TrainCommand : public Command {
     if (!trace_path_.empty() && request_.device == "cuda") return profile();
     request_.trainer_arguments = gpu_.words();
     if (!trace_path_.empty()) {
-      const Status writable = check_output(trace_path_, force_);
+      Status writable = check_output(trace_path_, force_);
+      if (writable) writable = check_place(trace_path_);
       if (!writable) return pass(writable.error());
     }
     request_.record = !trace_path_.empty();
     const Result<TrainOutcome> outcome = run_trainer(request_);
     if (!outcome) return pass(outcome.error());
     if (outcome->result_json.empty())
-      return outcome->exit_status == 0 ? kExitInternal : outcome->exit_status;
+      return status_of_no_result(outcome->exit_status);
     if (request_.record && outcome->exit_status <= 1) {
+      const HeldSignals held;
       const Status written = write_trace(outcome->trace, trace_path_);
       if (!written) return pass(written.error());
+      for (const std::string& warning : outcome->trace.warnings)
+        fmt::print(stderr, "reprise train: {}\n", warning);
       fmt::print(stderr, "wrote {} ({} events, {} ranks)\n", trace_path_,
                  outcome->trace.events.size(), outcome->trace.ranks.size());
     }
-    print_result(nlohmann::ordered_json::parse(outcome->result_json));
+    print_result(Json::parse(outcome->result_json));
     return outcome->exit_status;
   }
 
@@ -149,37 +186,39 @@ class TrainCommand : public Command {
     return run_process(words);
   }
 
-  void print_result(const nlohmann::ordered_json& json) const {
+  void print_result(const Json& json) const {
     const auto& time = json.at("step_time_ns");
     const auto& loss = json.at("loss");
     Table table;
-    table.headings = {"program", "ranks", "steps",      "step (median)",
-                      "min",     "p90",   "first loss", "last loss"};
+    table.headings = {"program",       "ranks", "steps",
+                      "step (median)", "min",   "p90"};
     table.rows.push_back(
         {std::filesystem::path(request_.program).stem().string(),
          std::to_string(request_.ranks), json.at("steps").dump(),
          duration_text(time.at("median")), duration_text(time.at("min")),
-         duration_text(time.at("p90")),
-         fmt::format("{:.4f}", loss.front().get<double>()),
-         fmt::format("{:.4f}", loss.back().get<double>())});
-    if (json.contains("accuracy")) {
-      table.headings.push_back("accuracy");
-      table.rows[0].push_back(
-          fmt::format("{:.1f} %", 100 * json["accuracy"].back().get<double>()));
+         duration_text(time.at("p90"))});
+    const auto add = [&](const char* heading, std::string value) {
+      table.headings.emplace_back(heading);
+      table.rows[0].push_back(std::move(value));
+    };
+    if (!loss.empty()) {
+      add("first loss", fmt::format("{:.4f}", number_of(loss.front())));
+      add("last loss", fmt::format("{:.4f}", number_of(loss.back())));
     }
-    if (json.contains("verification")) add_verification(json, table);
+    if (json.contains("accuracy")) {
+      add("accuracy",
+          fmt::format("{:.1f} %", 100 * number_of(json["accuracy"].back())));
+    }
+    if (json.contains("verification")) {
+      const auto& verification = json["verification"];
+      add("worst tensor error",
+          fmt::format(
+              "{:.1e} ({}, limit {:.0e})",
+              number_of(verification.value("worst_error", Json())),
+              verification.at("passed").get<bool>() ? "passed" : "FAILED",
+              verification.at("limit").get<double>()));
+    }
     print_output(format_, table, json);
-  }
-
-  static void add_verification(const nlohmann::ordered_json& json,
-                               Table& table) {
-    const auto& verification = json["verification"];
-    table.headings.push_back("worst tensor error");
-    table.rows[0].push_back(
-        fmt::format("{:.1e} ({}, limit {:.0e})",
-                    verification.at("worst_error").get<double>(),
-                    verification.at("passed").get<bool>() ? "passed" : "FAILED",
-                    verification.at("limit").get<double>()));
   }
 
   TrainRequest request_;

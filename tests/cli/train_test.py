@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""`reprise train` with programs, places and machines that are not as usual, and when it is interrupted."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+import unittest
+
+from command_case import BIN, MPI, ROOT, CommandCase, reprise
+
+PROGRAMS = ROOT / "data/programs"
+
+
+def state_and_parent(pid):
+    """Of a process; None when it has ended."""
+    try:
+        state, parent = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
+    except OSError:
+        return None
+    return None if state == "Z" else (state, int(parent))
+
+
+def lives(pid):
+    return state_and_parent(pid) is not None
+
+
+def descendants(pid):
+    """Every process below `pid` that still runs."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        found = state_and_parent(entry.name) if entry.name.isdigit() else None
+        if found:
+            parents[int(entry.name)] = found[1]
+    below = {pid}
+    while True:
+        more = {child for child, parent in parents.items() if parent in below} - below
+        if not more:
+            return below - {pid}
+        below |= more
+
+
+class Train(CommandCase):
+    def setUp(self):
+        super().setUp()
+        self.temporary = self.path / "tmp"
+        self.temporary.mkdir()
+
+    def program(self, change, name="changed"):
+        """The MLP of one rank with another manifest."""
+        manifest = json.loads((PROGRAMS / "mlp.1.json").read_text())
+        manifest["dataset"]["file"] = str(ROOT / "data/samples/digits.bin")
+        manifest["program"] = f"{name}.hlo"
+        change(manifest)
+        self.write(f"{name}.json", json.dumps(manifest))
+        return self.write(f"{name}.hlo", (PROGRAMS / "mlp.1.hlo").read_text())
+
+    def train(self, *arguments, **environment):
+        return reprise("train", *arguments, env={"TMPDIR": str(self.temporary), **environment})
+
+    def test_a_program_without_a_loss_has_none_in_its_result(self):
+        path = self.program(lambda m: m["outputs"].pop(8))
+        done = self.train(path, "--steps", 3, "--warmup", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("loss", done.stdout)
+        done = self.train(path, "--steps", 3, "--warmup", 1, "--format", "json")
+        self.assertEqual(json.loads(done.stdout)["loss"], [])
+
+    def test_a_training_that_diverges_is_shown_as_such(self):
+        def diverge(manifest):
+            for parameter in manifest["parameters"]:
+                if parameter.get("init", {}).get("kind") == "uniform":
+                    parameter["init"]["scale"] = 1e38
+        path = self.program(diverge)
+        done = self.train(path, "--steps", 3, "--warmup", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nan", done.stdout)
+        done = self.train(path, "--steps", 3, "--warmup", 1, "--format", "json")
+        self.assertIsNone(json.loads(done.stdout)["loss"][-1])
+
+    def test_a_trace_that_cannot_be_written_is_refused_before_training(self):
+        for place in (self.path / "absent/run.trace", self.path):
+            started = time.monotonic()
+            done = self.train(PROGRAMS / "mlp.1.hlo", "--steps", 100000, "--trace", place)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"{place}: cannot write: ", done.stderr)
+            self.assertLess(time.monotonic() - started, 20)  # Not the 100,000 steps.
+
+    def test_a_launcher_that_fails_is_a_lack_of_the_environment(self):
+        # 1 would mean that the run answered no.
+        done = self.train("-n", 2, PROGRAMS / "mlp.2.hlo", "--mpi-arg=--no-such-flag", "--trace", self.trace)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertFalse(self.trace.exists())
+
+    def test_without_a_compiler_it_says_so_first_and_interprets(self):
+        tools = self.path / "bin"
+        tools.mkdir()
+        (tools / "ssh").symlink_to("/bin/true")  # mpirun wants one, though all ranks are here.
+        (tools / "mpirun.openmpi").symlink_to(shutil.which("mpirun.openmpi") or shutil.which("mpirun"))
+        path = self.program(lambda m: None)
+        with open(self.path / "stderr", "w+", encoding="utf-8") as errors:
+            run = subprocess.Popen([BIN / "reprise", "train", path, "--steps", "100000"], stderr=errors,
+                                   stdout=subprocess.DEVNULL, env=dict(os.environ, **MPI, PATH=str(tools)))
+            said = ""
+            for _ in range(200):
+                time.sleep(0.1)
+                said = (self.path / "stderr").read_text()
+                if "install g++" in said or run.poll() is not None:
+                    break
+            run.send_signal(signal.SIGTERM)
+            run.wait(30)
+        self.assertIn("kernels are interpreted, many times slower: cannot run the compiler g++", said)
+
+    def start(self, **options):
+        """A run of two ranks that would take hours."""
+        return subprocess.Popen([BIN / "reprise", "train", "-n", "2", PROGRAMS / "mlp.2.hlo", "--steps", "1000000",
+                                 "--trace", self.trace], env=dict(os.environ, **MPI, TMPDIR=str(self.temporary)),
+                                stdout=subprocess.DEVNULL, start_new_session=True, **options)
+
+    def leaves_nothing(self, run, strike, number):
+        below = descendants(run.pid)
+        self.assertNotEqual(below, set())
+        strike()
+        self.assertEqual(run.wait(30), 128 + number)
+        self.assertEqual([pid for pid in below if lives(pid)], [])
+        self.assertEqual(os.listdir(self.temporary), [])
+        self.assertEqual([name for name in os.listdir(self.path) if name != "tmp"], [])
+
+    def test_control_c_leaves_nothing(self):
+        for seconds in (0.4, 3):  # Before the ranks meet, and in their steps.
+            with self.subTest(seconds=seconds):
+                ours, theirs = pty.openpty()
+                run = self.start(stderr=subprocess.DEVNULL, stdin=theirs,
+                                 preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                time.sleep(seconds)
+                self.leaves_nothing(run, lambda: os.write(ours, b"\x03"), signal.SIGINT)
+                os.close(ours)
+                os.close(theirs)
+
+    def test_a_terminated_run_leaves_nothing(self):
+        run = self.start(stderr=subprocess.DEVNULL)
+        time.sleep(3)
+        self.leaves_nothing(run, run.terminate, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
