@@ -38,7 +38,8 @@ std::unique_ptr<Communicator> make_solo_communicator();
 /// Connects every pair of ranks by TCP. Binds to the interface
 /// REPRISE_INTERFACE if it is set, else to the loopback when all ranks share a
 /// host, else to the address of this host's name. A peer silent for `timeout_s`
-/// ends the run. Errors: kDevice.
+/// ends the run. The process ignores SIGPIPE from then on, unless it handles
+/// it. Errors: kDevice.
 Result<std::unique_ptr<Communicator>> make_gloo_communicator(
     ProcessGroup& group, double timeout_s);
 

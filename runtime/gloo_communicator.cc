@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 
@@ -220,6 +221,16 @@ class GlooCommunicator : public Communicator {
   std::optional<PairExchange> exchange_;
 };
 
+/// Gloo writes without MSG_NOSIGNAL: a peer that is gone must come back as its
+/// error, not end this process. A handler of the host's stays.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) == 0 &&
+      action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
 std::string host_name() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
@@ -242,6 +253,7 @@ Result<std::unique_ptr<Communicator>> make_gloo_communicator(
   } else {
     address.hostname = host_name();
   }
+  ignore_broken_pipes();
   auto communicator = std::make_unique<GlooCommunicator>(group);
   const Status connected = communicator->connect(address, timeout_s);
   if (!connected) return pass(connected.error());

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -116,6 +117,14 @@ TEST(Communicator, NamesARankThatIsLost) {
                         std::string::npos)
                   << done.error().message;
             });
+}
+
+TEST(Communicator, WritingToALostRankIsNoSignal) {
+  std::signal(SIGPIPE, SIG_DFL);
+  run_ranks(2, 64, 20, [](int, Communicator&, std::span<float>) {});
+  struct sigaction action {};
+  ASSERT_EQ(::sigaction(SIGPIPE, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, SIG_IGN);
 }
 
 TEST(Communicator, FailsOnAllRanksWithinASecondOfALoss) {
