@@ -12,6 +12,11 @@ status=$?
 [[ $status -eq 0 ]] || fail "mpirun on emulated hosts exits $status"
 [[ $(sort <<<"$names" | xargs) == "reprise-host0 reprise-host1" ]] || fail "ranks are on: $names"
 
+copy=$(mktemp -d)
+cp -r "$here" "$copy/a b"
+"$copy/a b/run.sh" bash -c "$mpi true" || fail "no ranks from a folder with a space in its name"
+rm -rf "$copy"
+
 # 4 MiB at 1 Gbit/s take 33.6 ms; 35.4 ms measured, with TCP's and Ethernet's headers. At most one burst (0.5 ms) less.
 took=$("$here/run.sh" bash "$here/transfer.sh" 4194304) || fail "transfer failed"
 awk -v ms="$took" 'BEGIN { exit !(ms > 33) }' || fail "4 MiB arrived in $took ms: the link is not shaped"

@@ -20,7 +20,10 @@ shift $((OPTIND - 1))
 "$here/hosts.sh" check || exit 77
 exec 9>/run/reprise-netns.lock
 flock 9
-hostfile=$(mktemp)
+# mpirun splits the agent's path at spaces: a link without any stands for it.
+scratch=$(mktemp -d)
+hostfile=$scratch/hosts
+ln -s "$here/agent.sh" "$scratch/agent"
 child=
 cleanup() {
   trap - EXIT INT TERM HUP
@@ -29,7 +32,7 @@ cleanup() {
     wait "$child" 2>/dev/null
   fi
   "$here/hosts.sh" down 9>&-
-  rm -f "$hostfile"
+  rm -rf "$scratch"
 }
 trap cleanup EXIT
 trap 'exit 130' INT
@@ -41,7 +44,7 @@ trap 'exit 129' HUP
 for ((i = 0; i < hosts; i++)); do echo "10.78.0.$((10 + i)) slots=1"; done >"$hostfile"
 
 export REPRISE_INTERFACE=eth0
-export REPRISE_MPI_ARGS="--hostfile $hostfile --mca plm_rsh_agent $here/agent.sh --mca pml ob1 --mca btl self,tcp\
+export REPRISE_MPI_ARGS="--hostfile $hostfile --mca plm_rsh_agent $scratch/agent --mca pml ob1 --mca btl self,tcp\
  --mca btl_tcp_if_include 10.78.0.0/24 --mca oob_tcp_if_include 10.78.0.0/24 --mca mpi_yield_when_idle 1"
 "$@" 9>&- &
 child=$!
