@@ -1,4 +1,15 @@
 # Debian packages only; nothing is downloaded at configure time.
+# ccache, where it is installed and may write its cache: presets share what they compile alike.
+find_program(REPRISE_CCACHE ccache)
+if(REPRISE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  file(WRITE ${CMAKE_BINARY_DIR}/ccache_probe.cc "")
+  execute_process(COMMAND ${REPRISE_CCACHE} ${CMAKE_CXX_COMPILER} -c ccache_probe.cc -o ccache_probe.o
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR} RESULT_VARIABLE ccache_failed OUTPUT_QUIET ERROR_QUIET)
+  if(NOT ccache_failed)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${REPRISE_CCACHE})
+  endif()
+endif()
+
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
