@@ -1,10 +1,18 @@
 # One library per folder, one test binary per mirrored test file.
 
+# Warnings are errors with the compilers that this source has been built with; a later one may
+# know more of them.
+set(REPRISE_WERROR OFF)
+if((CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+   OR (CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15))
+  set(REPRISE_WERROR ${REPRISE_DEV})
+endif()
+
 # Flags that every target of the project shares.
 add_library(reprise_flags INTERFACE)
 target_include_directories(reprise_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
-  $<$<BOOL:${REPRISE_DEV}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined -fno-omit-frame-pointer>
+  $<$<BOOL:${REPRISE_WERROR}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined -fno-omit-frame-pointer>
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all>)
 target_link_options(reprise_flags INTERFACE
@@ -26,7 +34,7 @@ function(reprise_library name)
 endfunction()
 
 # reprise_test(name SOURCES a_test.cc DEPS library ... [LABELS unit] [ENVIRONMENT K=V ...])
-# A GoogleTest binary, discovered test by test; REPRISE_SOURCE_DIR names the checkout.
+# A GoogleTest binary as one test; REPRISE_SOURCE_DIR names the checkout, REPRISE_BINARY_DIR the build.
 function(reprise_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABELS)
