@@ -97,6 +97,12 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
     if (!written) return pass(written.error());
   }
   if (!result.verification || result.verification->passed()) return kExitOk;
+  if (!result.verification->loss_passed()) {
+    say(fmt::format(
+        "the loss differs from the reference: relative error {:.3g}, limit "
+        "{:.0e}",
+        result.verification->worst_loss, result.verification->limit));
+  }
   for (const TensorCheck& check : result.verification->tensors) {
     if (check.passed) continue;
     say(fmt::format(

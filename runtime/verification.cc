@@ -8,8 +8,34 @@
 
 namespace reprise {
 
+namespace {
+
+/// What is not compared would pass.
+Status check_complete(const Manifest& manifest, const Reference& reference,
+                      size_t losses) {
+  if (reference.loss.size() < losses) {
+    return fail(ErrorKind::kInvalid, "{}: it holds {} losses, expected {}",
+                manifest.reference_file, reference.loss.size(), losses);
+  }
+  for (const ManifestParameter& parameter : manifest.parameters) {
+    if (parameter.role != ParameterRole::kState) continue;
+    const bool held =
+        std::any_of(reference.state.begin(), reference.state.end(),
+                    [&](const ReferenceTensor& tensor) {
+                      return tensor.index == parameter.index;
+                    });
+    if (held) continue;
+    return fail(ErrorKind::kInvalid, "{}: it holds no '{}'",
+                manifest.reference_file, parameter.name);
+  }
+  return {};
+}
+
+}  // namespace
+
 bool Verification::passed() const {
-  return std::all_of(tensors.begin(), tensors.end(),
+  return loss_passed() &&
+         std::all_of(tensors.begin(), tensors.end(),
                      [](const TensorCheck& check) { return check.passed; });
 }
 
@@ -48,12 +74,16 @@ Result<Verification> verify(const Manifest& manifest, const TrainingRun& run,
                 manifest.reference_file, reference->steps, losses.size(),
                 reference->steps);
   }
+  const Status complete = check_complete(manifest, *reference, losses.size());
+  if (!complete) return pass(complete.error());
   Verification result;
   result.limit = verification_limit(manifest);
-  for (size_t i = 0; i < losses.size() && i < reference->loss.size(); ++i) {
+  for (size_t i = 0; i < losses.size(); ++i) {
     const double expected = reference->loss[i];
-    result.worst_loss = std::max(
-        result.worst_loss, std::abs(losses[i] - expected) / std::abs(expected));
+    const double error = std::abs(losses[i] - expected) / std::abs(expected);
+    if (std::isnan(error) || error > result.worst_loss)
+      result.worst_loss = error;
+    if (std::isnan(error)) break;
   }
   for (const ReferenceTensor& tensor : reference->state) {
     const auto parameter = std::find_if(

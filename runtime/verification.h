@@ -21,10 +21,11 @@ struct TensorCheck {
 
 struct Verification {
   double limit = 0;       ///< On every relative error.
-  double worst_loss = 0;  ///< Largest relative error of a step's loss.
+  double worst_loss = 0;  ///< Largest relative error of a step's loss, or NaN.
   std::vector<TensorCheck> tensors;
 
-  bool passed() const;
+  bool loss_passed() const { return worst_loss <= limit; }
+  bool passed() const;               ///< The losses and every tensor.
   const TensorCheck* worst() const;  ///< Null without tensors.
 };
 
@@ -34,8 +35,8 @@ struct Verification {
 double verification_limit(const Manifest& manifest);
 
 /// Compares every state tensor and the losses, if there are any. Errors:
-/// kInvalid when the run
-/// took another number of steps than the reference, or lacks a reference.
+/// kInvalid when the run took another number of steps than the reference, or
+/// lacks a reference or one of a tensor or loss.
 Result<Verification> verify(const Manifest& manifest, const TrainingRun& run,
                             const std::vector<double>& losses);
 

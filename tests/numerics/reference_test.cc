@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "data/file.h"
@@ -51,6 +52,30 @@ TEST(Reference, NoticesTheHalvedGradientOfEachTensorOfTheMlp) {
     });
     EXPECT_FALSE(result.passed()) << name;
   }
+}
+
+// What is not compared must not pass.
+TEST(Reference, NoticesALossThatDiffersAndATensorThatItLacks) {
+  const Result<TestProgram> program = load_test_program("mlp.1");
+  ASSERT_TRUE(program) << program.error().message;
+  Manifest manifest = program->manifest;
+  const auto run = make_test_run(*program, identity_plan(program->module, 1));
+  ASSERT_TRUE(run) << run.error().message;
+  std::vector<double> losses =
+      *train_steps(**run, static_cast<int32_t>(manifest.reference_steps));
+  EXPECT_TRUE(verify(manifest, *(*run)->run, losses)->passed());
+  for (const double wrong : {losses[3] * 1.001, std::nan("")}) {
+    std::vector<double> others = losses;
+    others[3] = wrong;
+    EXPECT_FALSE(verify(manifest, *(*run)->run, others)->passed()) << wrong;
+  }
+  ManifestParameter& extra = manifest.parameters.emplace_back();
+  extra.index = 99;
+  extra.name = "extra";
+  const Result<Verification> lacking = verify(manifest, *(*run)->run, losses);
+  ASSERT_FALSE(lacking);
+  EXPECT_NE(lacking.error().message.find("it holds no 'extra'"),
+            std::string::npos);
 }
 
 // Adam divides a gradient's scale out again, so parameters hardly move; the
