@@ -17,6 +17,7 @@ using Dimensions = std::vector<int64_t>;
 /// One operation an output element.
 bool computes_each_element(Opcode opcode) {
   return opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart ||
+         opcode == Opcode::kBitcastConvert ||
          (elementwise_operands(opcode) > 0 && !is_transcendental(opcode));
 }
 

@@ -129,6 +129,9 @@ TEST(HloCost, CountsDotsReductionsAndTranscendentals) {
   cost = cost_of("  m = f32[4,6] parameter(0)\n  ROOT t = f32[4,6] tanh(m)\n");
   EXPECT_EQ(cost.flops, 0);
   EXPECT_EQ(cost.transcendentals, 24);
+  cost = cost_of(
+      "  m = f32[4,6] parameter(0)\n  ROOT t = s32[4,6] bitcast-convert(m)\n");
+  EXPECT_EQ(cost.flops, 24);
 }
 
 TEST(HloCost, CountsOnlyTapsInsideOfTheImage) {
