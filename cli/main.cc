@@ -66,6 +66,13 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return row.back();
 }
 
+// CLI11 writes out the largest double, 309 digits, where a range has no end.
+std::string without_endless_range(std::string message) {
+  const size_t end = message.find(" to 17976931348623157");
+  if (end != std::string::npos) message.replace(end, std::string::npos, " up");
+  return message;
+}
+
 // A first word that is no verb: name the nearest one.
 int unknown_verb(const std::string& word,
                  const std::vector<std::unique_ptr<Command>>& commands) {
@@ -181,7 +188,7 @@ int run(int argc, char** argv) {
             ? ""
             : " " + app.get_subcommands().front()->get_name();
     fmt::print(stderr, "reprise{}: {}; see reprise{} --help\n", verb,
-               error.what(), verb);
+               without_endless_range(error.what()), verb);
     return kExitUsage;
   }
   return run_verb(*chosen);

@@ -124,6 +124,19 @@ class BadInput(CommandCase):
     def test_usage_errors_exit_2(self):
         self.refused(reprise("repaly"), "replay", codes=(2,))
         self.refused(reprise("train", "-n", "many", PROGRAMS / "mlp.2.hlo"), "--help", codes=(2,))
+        endless = reprise("train", "-n", "-1", PROGRAMS / "mlp.2.hlo")
+        self.refused(endless, "-1", "--ranks", codes=(2,))
+        self.assertLess(len(endless.stderr), 120)
+
+    def test_an_absent_dataset_is_named_before_ranks_start(self):
+        path = self.program(MLP)
+        manifest = json.loads((self.path / "bad.json").read_text())
+        manifest["dataset"]["file"] = "FILL_IN"
+        (self.path / "bad.json").write_text(json.dumps(manifest))
+        for command in (["train", "-n", 2, path], ["calibrate", path, "--costs", self.path / "costs.json"]):
+            done = reprise(*command)
+            self.refused(done, "the dataset of", "bad.json", "FILL_IN")
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_existing_output_needs_force(self):
         before = self.recorded.read_bytes()
