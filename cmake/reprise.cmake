@@ -12,7 +12,8 @@ endif()
 add_library(reprise_flags INTERFACE)
 target_include_directories(reprise_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
-  $<$<BOOL:${REPRISE_WERROR}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined -fno-omit-frame-pointer>
+  $<$<BOOL:${REPRISE_WERROR}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-O1 -fsanitize=address,undefined
+    -fno-sanitize-recover=all -fno-omit-frame-pointer>
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all>)
 target_link_options(reprise_flags INTERFACE
