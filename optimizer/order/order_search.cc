@@ -15,8 +15,9 @@ namespace {
 
 constexpr uint64_t kChains = 4;
 constexpr uint64_t kEvaluationsOfRound = 4000;  ///< For each chain.
-/// Rounds of local search without progress after which windows begin.
-constexpr int kStallsBeforeWindows = 3;
+/// Rounds of local search on priorities without progress after which chains
+/// refine.
+constexpr int kStallsBeforeRefining = 3;
 /// Rounds a chain may lag behind the best before it goes on from it.
 constexpr int kRoundsBeforeAdoption = 6;
 
@@ -68,7 +69,7 @@ class Search {
       std::chrono::steady_clock::now();
   std::vector<OrderSolution> first_;
   std::vector<OrderChain> chains_;
-  bool windows_on_ = false;
+  bool refining_ = false;  ///< Local search on priorities has stalled.
   int stalled_ = 0;
 };
 
@@ -88,10 +89,10 @@ bool Search::out_of_time() const {
 }
 
 /// Even chains refine what they have, odd ones come down from a kick; both end
-/// in exact windows.
+/// in exact windows where those are asked for.
 void Search::round(size_t index) {
   OrderChain& chain = chains_[index];
-  if (!windows_on_) {
+  if (!refining_) {
     chain.search_priorities(kEvaluationsOfRound);
     return;
   }
@@ -101,7 +102,8 @@ void Search::round(size_t index) {
     chain.kick();
     chain.search_priorities(kEvaluationsOfRound);
   }
-  chain.improve_windows(options_.window_ops, kEvaluationsOfRound);
+  if (options_.windows)
+    chain.improve_windows(options_.window_ops, kEvaluationsOfRound);
 }
 
 void Search::reduce(OrderSearchResult& result) {
@@ -119,9 +121,8 @@ void Search::reduce(OrderSearchResult& result) {
   }
   stalled_ = improved ? 0 : stalled_ + 1;
   const bool half_spent = result.evaluations >= options_.evaluations / 2;
-  if (options_.windows && !windows_on_ &&
-      (stalled_ >= kStallsBeforeWindows || half_spent)) {
-    windows_on_ = true;
+  if (!refining_ && (stalled_ >= kStallsBeforeRefining || half_spent)) {
+    refining_ = true;
     stalled_ = 0;
   }
   if (stalled_ > 0 && stalled_ % kRoundsBeforeAdoption == 0) {
@@ -133,8 +134,7 @@ void Search::reduce(OrderSearchResult& result) {
 }
 
 bool Search::is_done(const OrderSearchResult& result) const {
-  const bool converged = !options_.windows && stalled_ >= kStallsBeforeWindows;
-  return result.best.makespan <= result.lower_bound || converged ||
+  return result.best.makespan <= result.lower_bound ||
          result.evaluations >= options_.evaluations || out_of_time();
 }
 

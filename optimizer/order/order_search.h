@@ -24,7 +24,7 @@ struct OrderSearchOptions {
   std::function<bool()> should_stop = {};  ///< Asked between rounds.
   uint64_t seed = 0;
   int threads = 1;
-  bool windows = true;  ///< Exact windows by GLPK.
+  bool windows = true;  ///< Exact windows by GLPK; all else stays as it is.
   uint32_t window_ops = 16;
 };
 
