@@ -84,17 +84,18 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
   if (!manifest_text) return pass(manifest_text.error());
   loaded.manifest_text = standalone_manifest(
       *manifest_text, std::filesystem::absolute(beside).parent_path());
-  if (loaded.manifest.dataset) {
-    const auto dataset = MappedFile::open(loaded.manifest.dataset->file);
-    if (!dataset)
-      return pass(dataset.error(), "the dataset of " + beside.string());
-  }
   if (loaded.manifest.ranks != ranks) {
     return fail(ErrorKind::kInvalid,
                 "{}: exported for {} ranks, asked to run on {}", program,
                 loaded.manifest.ranks, ranks);
   }
-  return lower_texts(std::move(loaded), program, plan, "", ranks);
+  Result<LoweredProgram> lowered =
+      lower_texts(std::move(loaded), program, plan, "", ranks);
+  if (!lowered || !lowered->manifest.dataset) return lowered;
+  const auto dataset = MappedFile::open(lowered->manifest.dataset->file);
+  if (!dataset)
+    return pass(dataset.error(), "the dataset of " + beside.string());
+  return lowered;
 }
 
 Result<LoweredProgram> lowered_program_of(const Trace& trace,
