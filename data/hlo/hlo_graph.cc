@@ -40,10 +40,10 @@ GraphNode make_node(const Instruction& instruction) {
   return node;
 }
 
-/// A get-tuple-element passes on one element only.
+/// A get-tuple-element passes on one element only, a start its result.
 int64_t passed_bytes(const Instruction& from, const Instruction& to) {
-  return byte_size(to.opcode == Opcode::kGetTupleElement ? to.shape
-                                                         : from.shape);
+  return byte_size(
+      to.opcode == Opcode::kGetTupleElement ? to.shape : computed_shape(from));
 }
 
 std::vector<InstructionId> control_predecessors(

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "data/hlo/hlo_graph.h"
 
@@ -22,7 +23,7 @@ constexpr int kLegendEntries = static_cast<int>(NodeKind::kCustom) + 1;
 /// With more, long edges are drawn straight through.
 constexpr size_t kMaxBends = 20000;
 constexpr size_t kMaxCharacters = 44;
-constexpr int kSweeps = 8;
+constexpr int kSweeps = 4;
 
 std::string escape_xml(std::string_view text) {
   std::string out;
@@ -88,7 +89,9 @@ class Layout {
   void assign_layers();
   void add_bends();
   void order_layers();
-  void sweep(bool down);
+  void rank_layer(const std::vector<size_t>& layer);
+  void order_layer(const std::vector<std::vector<size_t>>& neighbours,
+                   std::vector<size_t>* layer);
   void place();
   double item_width(size_t item) const;
 
@@ -145,39 +148,45 @@ void Layout::add_bends() {
   boxes_.resize(layer_.size());
 }
 
-void Layout::order_layers() {
-  rank_.assign(layer_.size(), 0);
-  const auto rank_layer = [this](const std::vector<size_t>& layer) {
-    for (size_t i = 0; i < layer.size(); ++i) {
-      rank_[layer[i]] =
-          (static_cast<double>(i) + 0.5) / static_cast<double>(layer.size());
-    }
-  };
-  for (const auto& layer : layers_) rank_layer(layer);
-  for (int i = 0; i < kSweeps; ++i) {
-    sweep(i % 2 == 0);
-    for (const auto& layer : layers_) rank_layer(layer);
+void Layout::rank_layer(const std::vector<size_t>& layer) {
+  for (size_t i = 0; i < layer.size(); ++i) {
+    rank_[layer[i]] =
+        (static_cast<double>(i) + 0.5) / static_cast<double>(layer.size());
   }
 }
 
-/// Sorts every layer by the mean rank of its operands (down) or users (up).
-void Layout::sweep(bool down) {
-  std::vector<double> sum(layer_.size(), 0);
-  std::vector<double> degree(layer_.size(), 0);
+void Layout::order_layers() {
+  rank_.assign(layer_.size(), 0);
+  for (const auto& layer : layers_) rank_layer(layer);
+  std::vector<std::vector<size_t>> operands(layer_.size());
+  std::vector<std::vector<size_t>> users(layer_.size());
   for (const std::vector<size_t>& path : paths_) {
     for (size_t i = 0; i + 1 < path.size(); ++i) {
-      const size_t item = path[down ? i + 1 : i];
-      sum[item] += rank_[path[down ? i : i + 1]];
-      degree[item] += 1;
+      users[path[i]].push_back(path[i + 1]);
+      operands[path[i + 1]].push_back(path[i]);
     }
   }
-  for (auto& layer : layers_) {
-    std::stable_sort(layer.begin(), layer.end(), [&](size_t a, size_t b) {
-      const double mean_a = degree[a] > 0 ? sum[a] / degree[a] : rank_[a];
-      const double mean_b = degree[b] > 0 ? sum[b] / degree[b] : rank_[b];
-      return mean_a < mean_b;
-    });
+  for (int i = 0; i < kSweeps; ++i) {
+    for (auto& layer : layers_) order_layer(operands, &layer);
+    for (size_t l = layers_.size(); l-- > 0;) order_layer(users, &layers_[l]);
   }
+}
+
+/// Sorts a layer by the mean rank of its operands or users, as they stand now.
+void Layout::order_layer(const std::vector<std::vector<size_t>>& neighbours,
+                         std::vector<size_t>* layer) {
+  std::vector<std::pair<double, size_t>> keyed;
+  for (const size_t item : *layer) {
+    double sum = 0;
+    for (const size_t neighbour : neighbours[item]) sum += rank_[neighbour];
+    const auto degree = static_cast<double>(neighbours[item].size());
+    keyed.emplace_back(degree > 0 ? sum / degree : rank_[item], item);
+  }
+  std::stable_sort(
+      keyed.begin(), keyed.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < keyed.size(); ++i) (*layer)[i] = keyed[i].second;
+  rank_layer(*layer);
 }
 
 double Layout::item_width(size_t item) const {
@@ -239,7 +248,10 @@ std::string node_svg(const GraphNode& node, const Box& box) {
 }
 
 /// One curve a layer; straight down through the layers that an edge passes.
-std::string edge_svg(const GraphEdge& edge, const std::vector<Box>& path) {
+/// Bytes of every other edge into a node (`is_odd`) stand higher, clear of
+/// their neighbours'.
+std::string edge_svg(const GraphEdge& edge, const std::vector<Box>& path,
+                     bool is_odd) {
   std::string out =
       fmt::format("<path d=\"M{:.1f},{:.1f}", path.front().center(),
                   path.front().y + kNodeHeight);
@@ -259,7 +271,7 @@ std::string edge_svg(const GraphEdge& edge, const std::vector<Box>& path) {
     // parted.
     const Box& from = path[path.size() - 2];
     const Box& to = path.back();
-    const double t = 0.6;
+    const double t = is_odd ? 0.4 : 0.65;
     const double y1 = from.y + kNodeHeight;
     const double x = from.center() + (to.center() - from.center()) *
                                          (3 * t * t - 2 * t * t * t);
@@ -311,8 +323,10 @@ std::string graph_svg(const HloGraph& graph) {
       "style=\"fill:#777;stroke:none;marker-end:none\"/></marker></defs>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
   out += legend_svg(graph);
+  std::vector<size_t> arrived(graph.nodes.size(), 0);
   for (size_t i = 0; i < graph.edges.size(); ++i) {
-    out += edge_svg(graph.edges[i], layout.path(i));
+    const bool is_odd = arrived[graph.edges[i].to]++ % 2 == 1;
+    out += edge_svg(graph.edges[i], layout.path(i), is_odd);
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     out += node_svg(graph.nodes[i], layout.node(i));

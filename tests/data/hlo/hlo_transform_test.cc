@@ -183,6 +183,40 @@ TEST(HloSummary, SeesWhatAsynchronousPairsRun) {
   EXPECT_EQ(summary.cost.bytes, 4 * (12 + 24 + 74) + 24);
 }
 
+TEST(HloGraph, PassesWhatAStartGives) {
+  const auto graph = graph_around(parsed(kAsync), "gd", 1);
+  ASSERT_TRUE(graph.has_value());
+  ASSERT_EQ(graph->edges.size(), 2u);  // From the start; to the tuple.
+  EXPECT_EQ(graph->edges[0].bytes, 64);
+}
+
+/// Left edge of the box of a node, by its title.
+double left_of(const std::string& svg, const std::string& name) {
+  const size_t node = svg.find("<title>" + name + " = ");
+  EXPECT_NE(node, std::string::npos) << name;
+  const size_t x = svg.find("x=\"", node);
+  return std::stod(svg.substr(x + 3));
+}
+
+TEST(HloGraph, UncrossesEdges) {
+  // As the text stands, a left of b and c(b) left of d(a), two edges cross.
+  const auto graph = graph_around(parsed(R"(HloModule m
+ENTRY e {
+  a = f32[1] parameter(0)
+  b = f32[1] parameter(1)
+  c = f32[1] negate(b)
+  d = f32[1] negate(a)
+  x = f32[1] abs(d)
+  ROOT t = f32[1] add(c, x)
+}
+)"),
+                                  "t", 5);
+  ASSERT_TRUE(graph.has_value());
+  const std::string svg = graph_svg(*graph);
+  EXPECT_EQ(left_of(svg, "a") < left_of(svg, "b"),
+            left_of(svg, "d") < left_of(svg, "c"));
+}
+
 constexpr const char* kLoop = R"(HloModule m
 %body (s: (s32[], f32[8])) -> (s32[], f32[8]) {
   %s = (s32[], f32[8]) parameter(0)
