@@ -51,7 +51,8 @@ double interpolate(const std::pair<double, double>& low,
 
 std::string collective_key(const CollectiveSpec& collective) {
   return fmt::format("{}/{}/{}", kind_name(collective.kind),
-                     static_cast<int>(collective.type), group_size(collective));
+                     primitive_type_name(collective.type),
+                     group_size(collective));
 }
 
 double contention_of(const Contention& contention, const Unit& unit) {

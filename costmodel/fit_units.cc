@@ -127,6 +127,7 @@ Roofline fit_roofline(const std::vector<RooflineSample>& samples) {
     }
     return error / weight;
   };
+  // Where the search begins: the order of a core with AVX and its memory.
   constexpr double kFlops = 3e10, kBandwidth = 8e9, kOverhead_ns = 200;
   PatternSearch search([&](const std::vector<double>& parameters) {
     return error_of(roofline_of(parameters));

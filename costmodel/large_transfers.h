@@ -18,7 +18,7 @@
 
 namespace reprise {
 
-/// Context of measured sizes: `key` is "size/all-reduce/11/2/BYTES" (a
+/// Context of measured sizes: `key` is "size/all-reduce/f32/2/BYTES" (a
 /// collective_key and a size), `median_ns` how many millionths of the price
 /// that the recorded run alone gives it takes.
 inline constexpr const char* kSizeContext = "alone, of its size";

@@ -15,7 +15,7 @@ inline CostModel synthetic_costs() {
   CollectivePrice link;
   link.latency_ns = 200e3;
   link.bandwidth_bytes_per_s = 0.12e9;
-  costs.collectives["all-reduce/0/2"] = link;
+  costs.collectives["all-reduce/f32/2"] = link;
   return costs;
 }
 
