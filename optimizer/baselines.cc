@@ -1,6 +1,7 @@
 #include "optimizer/baselines.h"
 
 #include <algorithm>
+#include <set>
 
 #include "optimizer/fusion.h"
 #include "optimizer/order/list_schedule.h"
@@ -55,17 +56,27 @@ Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
   return pricer.reorder(**combined, schedule_by_critical_path(*graph).sequence);
 }
 
-/// Runs of gradients, cut where `closes` says so or where the key changes.
+/// Consecutive gradients of one key that are in one bucket so far.
+struct Run {
+  int64_t bytes = 0;
+  size_t members = 0;
+};
+
+/// Runs of gradients, cut after gradient `i` where `closes(run, i)` says so or
+/// where the key changes.
 template <typename Closes>
 std::vector<size_t> borders_where(const BucketProgram& program, Closes closes) {
+  const std::vector<ReadyGradient>& gradients = program.gradients;
   std::vector<size_t> borders;
-  for (size_t i = 0; i < program.gradients.size(); ++i) {
-    const bool last = i + 1 == program.gradients.size();
-    const bool cut = closes(program.gradients[i]);
-    if (last || cut ||
-        program.gradients[i + 1].key != program.gradients[i].key) {
-      borders.push_back(i + 1);
-    }
+  Run run;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    run.bytes += gradients[i].bytes;
+    run.members += 1;
+    const bool ends =
+        i + 1 == gradients.size() || gradients[i + 1].key != gradients[i].key;
+    if (!closes(run, i) && !ends) continue;
+    borders.push_back(i + 1);
+    run = {};
   }
   return borders;
 }
@@ -79,12 +90,12 @@ const std::vector<std::string>& baseline_names() {
 }
 
 std::vector<size_t> ddp_borders(const BucketProgram& program) {
-  int64_t cap = kDdpFirstCapBytes, bytes = 0;
-  return borders_where(program, [&](const ReadyGradient& gradient) {
-    bytes += gradient.bytes;
-    if (bytes < cap) return false;
-    bytes = 0;
-    cap = kDdpCapBytes;
+  std::set<uint32_t> begun;  // Keys that have filled their first bucket.
+  return borders_where(program, [&](const Run& run, size_t i) {
+    const uint32_t key = program.gradients[i].key;
+    const int64_t cap = begun.contains(key) ? kDdpCapBytes : kDdpFirstCapBytes;
+    if (run.bytes < cap) return false;
+    begun.insert(key);
     return true;
   });
 }
@@ -120,19 +131,10 @@ std::vector<size_t> horovod_borders(const BucketProgram& program) {
 }
 
 std::vector<size_t> xla_borders(const BucketProgram& program) {
-  int64_t bytes = 0;
-  size_t members = 0;
-  const auto& gradients = program.gradients;
-  size_t place = 0;
-  return borders_where(program, [&](const ReadyGradient& gradient) {
-    bytes += gradient.bytes;
-    ++members;
-    ++place;
-    const int64_t next = place < gradients.size() ? gradients[place].bytes : 0;
-    if (bytes + next <= kXlaCapBytes && members < kXlaMaxMembers) return false;
-    bytes = 0;
-    members = 0;
-    return true;
+  const std::vector<ReadyGradient>& gradients = program.gradients;
+  return borders_where(program, [&](const Run& run, size_t i) {
+    const int64_t next = i + 1 < gradients.size() ? gradients[i + 1].bytes : 0;
+    return run.bytes + next > kXlaCapBytes || run.members >= kXlaMaxMembers;
   });
 }
 

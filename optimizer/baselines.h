@@ -2,18 +2,26 @@
 // other, so that every plan is compared with them on every run.
 //
 // In each, a collective is enqueued when its operands are ready.
-//   none     one collective a gradient, every op its own unit, program order.
-//   ddp      PyTorch's rule on gradients in ready order: a bucket closes when
-//   its
-//            size reaches the cap, 1 MiB first, then 25 MiB; eager ops, updates
-//            last.
-//   horovod  what is ready at each 1 ms cycle is fused, up to 128 MiB; frozen;
-//   eager ops. xla      the 30 MiB combiner's greedy rule, producer fusion,
-//   list scheduling. ddp+fusion, horovod+fusion: with operator fusion given by
-//   the caller.
+//
+// - none: one collective a gradient, every op its own unit, program order.
+// - ddp: PyTorch's rule on gradients in ready order. A bucket of one type
+//   closes when its size reaches the cap, 1 MiB for the first, then 25 MiB;
+//   eager ops, updates last. Types that take turns share no bucket here; in
+//   PyTorch each type goes on filling its own.
+// - horovod: what is ready at each 1 ms cycle is fused, up to 128 MiB, and a
+//   cycle lasts until its transfers have ended; simulated on the timeline and
+//   frozen; eager ops, updates last.
+// - xla: the combiner's greedy rule, at most 30 MiB + 7 B and 256 operands;
+//   producers fused into the one consumer that they have, list scheduling by
+//   critical path.
+// - ddp+fusion, horovod+fusion: with operator fusion given by the caller.
+//
 // Sources: PyTorch torch/csrc/distributed/c10d/reducer.hpp
-// (kDefaultFirstBucketBytes, 25 MiB), Horovod HOROVOD_CYCLE_TIME and
-// HOROVOD_FUSION_THRESHOLD, XLA collective combiner thresholds.
+// (kDefaultFirstBucketBytes, kDefaultBucketBytesCap) and reducer.cpp
+// (compute_bucket_assignment_by_size); Horovod horovod/common/operations.cc
+// (BackgroundThreadLoop: SetTensorFusionThresholdBytes, SetCycleTimeMs); XLA
+// xla/service/collective_utils.h (kDefaultAllReduceCombineThreshold) and
+// AllReduceCombiner's count of 256.
 #pragma once
 
 #include <string>

@@ -13,8 +13,8 @@ namespace {
 /// What feeds a collective may be delayed by merging with later work by this
 /// share of all compute.
 constexpr double kLongestDelay = 0.02;
-/// More arguments than this make a kernel that the compiler no longer
-/// vectorizes well.
+/// A group of more ops than this has so many arguments that the compiler no
+/// longer vectorizes its kernel well.
 constexpr size_t kMaxOpsOfGroup = 120;
 /// A merge is undone when its parts cost less than this share of it: prices of
 /// parts and whole come from different runs, and the smaller of two noisy sums

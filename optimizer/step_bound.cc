@@ -9,6 +9,7 @@
 namespace reprise {
 namespace {
 
+constexpr double kNanosecondsPerSecond = 1e9;
 /// Sizes sampled below the first measured point, per doubling.
 constexpr double kSamplesPerDoubling = 8;
 
@@ -61,9 +62,18 @@ RelaxedDurations relax(const PricedPlan& single, const CostModel& costs) {
     durations.at_floor[u] = bytes * best_rate(*price, total, [&](double size) {
                               return price->floor_ns(size) / size;
                             });
-    durations.sustained[u] = bytes * best_rate(*price, total, [&](double size) {
-                               return price->price_ns(size) / size;
-                             });
+    // While a price above the wire's own time passes, the link earns credit
+    // that the next transfer spends: in the long run bytes pass at the rate of
+    // the wire, if that is faster.
+    const double wire_ns_per_byte =
+        price->bandwidth_bytes_per_s > 0
+            ? kNanosecondsPerSecond / price->bandwidth_bytes_per_s
+            : 0;
+    const double price_ns_per_byte = best_rate(*price, total, [&](double size) {
+      return price->price_ns(size) / size;
+    });
+    durations.sustained[u] =
+        bytes * std::min(price_ns_per_byte, wire_ns_per_byte);
   }
   return durations;
 }
