@@ -12,7 +12,6 @@
 #include "cli/program.h"
 #include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
-#include "replay/clock_alignment.h"
 
 namespace reprise {
 namespace {
@@ -61,6 +60,8 @@ class CalibrateCommand : public Command {
     if (!is_program) {
       Result<Trace> read = read_trace(subject_);
       if (!read) return pass(read.error());
+      const Status measurable = check_measurable(*read, subject_);
+      if (!measurable) return pass(measurable.error());
       trace = *std::move(read);
     }
     const Result<LoweredProgram> program = load(trace);
@@ -93,8 +94,6 @@ class CalibrateCommand : public Command {
 
   Result<LoweredProgram> load(const std::optional<Trace>& trace) const {
     if (trace) return lowered_program_of(*trace, subject_, plan_path_);
-    const std::filesystem::path beside =
-        std::filesystem::path(subject_).replace_extension(".json");
     int64_t ranks = ranks_;
     if (ranks == 0) {
       const Result<Manifest> manifest = load_manifest_for(subject_);

@@ -49,6 +49,14 @@ Result<Trace> run_aligned(const LoweredProgram& program,
 
 }  // namespace
 
+Status check_measurable(const Trace& trace, const std::string& path) {
+  const auto found = trace.environment.find("device");
+  if (found == trace.environment.end() || found->second == "cpu") return {};
+  return fail(ErrorKind::kUnsupported,
+              "{}: recorded on {}, and units are measured on the CPU only",
+              path, found->second);
+}
+
 Result<Trace> run_recorded(const LoweredProgram& program, bool solo,
                            const CalibrationSteps& steps) {
   Result<TemporaryDirectory> directory = TemporaryDirectory::create();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cli/program.h"
@@ -15,6 +16,10 @@ struct CalibrationSteps {
   int64_t steps = 8;
   int64_t warmup = 2;
 };
+
+/// Whether measuring runs can stand for the run that `trace` recorded: they
+/// compute on the CPU. Errors: kUnsupported naming `path` and the device.
+Status check_measurable(const Trace& trace, const std::string& path);
 
 /// Runs the program under its plan on all its ranks, recorded; solo: without
 /// communication. Errors: kDevice when the ranks cannot be started or fail.

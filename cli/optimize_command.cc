@@ -84,10 +84,13 @@ class OptimizeCommand : public Command {
         ->required();
     app.add_option("-o,--output", plan_path_, "write the plan here")
         ->required();
-    app.add_option("--baseline", baseline_,
-                   "a baseline instead: none, ddp[+fusion], "
-                   "horovod[+fusion], xla")
-        ->check(CLI::IsMember(baseline_names()));
+    auto* baseline = app.add_option("--baseline", baseline_,
+                                    "a baseline instead: none, ddp[+fusion], "
+                                    "horovod[+fusion], xla")
+                         ->check(CLI::IsMember(baseline_names()));
+    app.add_option("--plan", fusion_path_,
+                   "plan whose fusion a baseline with +fusion has")
+        ->needs(baseline);
     app.add_option("--only", only_, "families of moves: fusion,buckets,order")
         ->delimiter(',')
         ->check(CLI::IsMember({"fusion", "buckets", "order"}));
@@ -292,8 +295,16 @@ class OptimizeCommand : public Command {
   }
 
   Result<int> write_baseline(const CostModel& costs) {
-    const Result<Plan> plan =
-        baseline_plan(baseline_, program_.module, program_.plan.ranks, costs);
+    std::optional<std::vector<FusionGroup>> fusion;
+    if (!fusion_path_.empty()) {
+      const Result<Plan> other = load_plan(fusion_path_);
+      if (!other) return pass(other.error());
+      const Status valid = validate_plan(*other, program_.module);
+      if (!valid) return pass(valid.error(), fusion_path_);
+      fusion = other->fusion;
+    }
+    const Result<Plan> plan = baseline_plan(baseline_, program_.module,
+                                            program_.plan.ranks, costs, fusion);
     if (!plan) return pass(plan.error());
     const Status written = write_plan(*plan);
     if (!written) return pass(written.error());
@@ -313,21 +324,29 @@ class OptimizeCommand : public Command {
     return write_file_atomically(plan_path_, print_plan(plan));
   }
 
+  /// Nothing where the user forbids it or the run was not on the CPU.
+  Measure measure_units() {
+    if (no_measure_) return {};
+    const Status measurable = check_measurable(trace_, trace_path_);
+    if (measurable) return [this](const Plan& plan) { return measure(plan); };
+    fmt::print(stderr,
+               "reprise optimize: {}: those that never ran are priced by "
+               "roofline\n",
+               measurable.error().message);
+    return {};
+  }
+
   Result<int> search(const CostModel& costs) {
     const InterruptGuard guard;
     options_.should_stop = [] { return interrupted != 0; };
-    Measure measure_units;
-    if (!no_measure_) {
-      measure_units = [this](const Plan& plan) { return measure(plan); };
-    }
     const Result<OptimizeResult> result = optimize(
-        program_.module, program_.plan, costs, options_, measure_units);
+        program_.module, program_.plan, costs, options_, measure_units());
     if (!result) return pass(result.error());
     const Status written = write_plan(result->plan);
     if (!written) return pass(written.error());
+    print(*result);
     const Status kept = keep_measurements();
     if (!kept) return pass(kept.error());
-    print(*result);
     return interrupted != 0 ? 128 + static_cast<int>(interrupted)
                             : static_cast<int>(kExitOk);
   }
@@ -388,7 +407,8 @@ class OptimizeCommand : public Command {
   static constexpr std::chrono::milliseconds kSoloRun{1500}, kApartRun{2500},
       kOverlappedRun{3500};
 
-  std::string trace_path_, plan_path_, baseline_, time_limit_, costs_path_;
+  std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,
+      costs_path_;
   std::vector<std::string> only_;
   int64_t evaluations_ = 0;
   bool no_measure_ = false, explain_ = false, force_ = false;

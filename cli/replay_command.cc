@@ -2,7 +2,11 @@
 // plan or another, or of an imported trace, and compares it with a measurement.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -152,6 +156,49 @@ void print_sources(const Replay& replay) {
              100 * replay.modelled_share, 100 * replay.unexplained_share);
 }
 
+/// What the critical path is made of, and its longest units.
+void print_path(const Replay& replay, const Schedule& schedule) {
+  constexpr size_t kLongest = 3;
+  const auto part_of = [&](const PathEntry& entry) -> const char* {
+    switch (entry.kind) {
+      case PathKind::kDispatch:
+        return "dispatch and wake-ups";
+      case PathKind::kFeed:
+        return "feed";
+      case PathKind::kOverhead:
+        return "step end";
+      case PathKind::kUnit:
+        break;
+    }
+    const Unit& unit = schedule.units[index_of(entry.unit)];
+    return unit.stream == Stream::kCompute ? "compute" : "collectives";
+  };
+  std::map<std::string, int64_t> parts;
+  std::vector<std::pair<int64_t, std::string>>
+      units;  // Negative: longest first.
+  for (const PathEntry& entry : replay.critical_path) {
+    parts[part_of(entry)] += entry.duration_ns;
+    if (entry.kind != PathKind::kUnit) continue;
+    units.emplace_back(-entry.duration_ns,
+                       schedule.units[index_of(entry.unit)].name);
+  }
+  std::sort(units.begin(), units.end());
+  if (units.size() > kLongest) units.resize(kLongest);
+  std::vector<std::string> shares, longest;
+  for (const auto& [part, time_ns] : parts) {
+    shares.push_back(fmt::format("{:.1f} % {}",
+                                 100 * static_cast<double>(time_ns) /
+                                     static_cast<double>(replay.step_time_ns),
+                                 part));
+  }
+  for (const auto& [negative_ns, name] : units) {
+    longest.push_back(
+        fmt::format("{} {}", name, nanoseconds_text(-negative_ns)));
+  }
+  fmt::print(stderr, "critical path: {}; longest: {}\n",
+             fmt::join(shares, ", "), fmt::join(longest, ", "));
+}
+
 class ReplayCommand : public Command {
  public:
   std::string name() const override { return "replay"; }
@@ -241,7 +288,10 @@ class ReplayCommand : public Command {
     }
     print_output(format_, table_of(*prediction),
                  json_of(*prediction, program.schedule));
-    if (format_ == Format::kTable) print_sources(prediction->replay);
+    if (format_ == Format::kTable) {
+      print_path(prediction->replay, program.schedule);
+      print_sources(prediction->replay);
+    }
     return kExitOk;
   }
 

@@ -42,6 +42,9 @@ class Optimizer {
 
  private:
   bool out_of_time() const;
+  bool has_all_moves() const {
+    return options_.fusion && options_.buckets && options_.order;
+  }
   void say(std::string line) { result_.log.push_back(std::move(line)); }
   Plan base_plan() const;
   Status choose_fusion();
@@ -50,7 +53,9 @@ class Optimizer {
   Status measure_fusion(const FusionTree& tree);
   Status try_dot_epilogues();
   Status measure_baselines();
+  Status add_rival(PricedPlanPtr rival);
   Status price_baselines();
+  Status price_recorded();
   Status search();
   Status take_turns(const Plan& start);
   Status finish();
@@ -67,7 +72,8 @@ class Optimizer {
   std::unique_ptr<PlanPricer> pricer_;
   std::vector<FusionGroup> fusion_;
   std::map<std::string, int64_t> baselines_;
-  PricedPlanPtr baseline_;  ///< The fastest that fits.
+  /// The fastest of those that fit: the baselines, the recorded plan.
+  PricedPlanPtr rival_;
   std::unique_ptr<PlanSearch> search_;
   OptimizeResult result_;
 };
@@ -187,8 +193,18 @@ Status Optimizer::measure_baselines() {
   return {};
 }
 
+Status Optimizer::add_rival(PricedPlanPtr rival) {
+  if (!search_->fits(*rival)) return {};
+  if (rival_ == nullptr || rival->step_time_ns < rival_->step_time_ns) {
+    auto again = pricer_->price(rival->plan);
+    if (!again) return pass(again.error());
+    rival_ = *std::move(again);
+  }
+  search_->offer(std::move(rival));
+  return {};
+}
+
 Status Optimizer::price_baselines() {
-  const bool all_moves = options_.fusion && options_.buckets && options_.order;
   for (const std::string& name : baseline_names()) {
     auto baseline = make_baseline(*pricer_, recorded_.ranks, name, fusion_);
     if (!baseline) return pass(baseline.error(), "baseline " + name);
@@ -196,15 +212,23 @@ Status Optimizer::price_baselines() {
     baselines_[name] = time_ns;
     say(fmt::format("baseline {}: {:.3f} ms", name,
                     static_cast<double>(time_ns) / 1e6));
-    if (!all_moves || !search_->fits(**baseline)) continue;
-    if (baseline_ == nullptr || time_ns < baseline_->step_time_ns) {
-      auto again = pricer_->price((*baseline)->plan);
-      if (!again) return pass(again.error());
-      baseline_ = *std::move(again);
-    }
-    search_->offer(std::move(*baseline));
+    if (!has_all_moves()) continue;
+    if (Status ok = add_rival(*std::move(baseline)); !ok) return ok;
   }
   return {};
+}
+
+/// What was recorded may lie outside of what the search reaches.
+Status Optimizer::price_recorded() {
+  if (has_all_moves() && recorded_.fusion.empty() &&
+      recorded_.buckets.empty() && recorded_.order.empty()) {
+    return {};  // It is the baseline `none`.
+  }
+  auto recorded = pricer_->price(recorded_);
+  if (!recorded) return pass(recorded.error());
+  say(fmt::format("recorded plan: {:.3f} ms",
+                  static_cast<double>((*recorded)->step_time_ns) / 1e6));
+  return add_rival(*std::move(recorded));
 }
 
 Status Optimizer::search() {
@@ -251,10 +275,10 @@ Status Optimizer::finish() {
     return fail(ErrorKind::kInfeasible, "no plan fits into {} bytes",
                 options_.memory_limit_bytes);
   }
-  // The score may prefer robustness, but never to a baseline's gain.
-  const bool beaten = baseline_ != nullptr &&
-                      baseline_->step_time_ns < search_->best().step_time_ns;
-  const PricedPlan& best = beaten ? *baseline_ : search_->best();
+  // The score may prefer robustness, but never to a rival's gain.
+  const bool beaten =
+      rival_ != nullptr && rival_->step_time_ns < search_->best().step_time_ns;
+  const PricedPlan& best = beaten ? *rival_ : search_->best();
   const auto bound = step_lower_bound(*pricer_, best);
   if (!bound) return pass(bound.error());
   for (const std::string& line : search_->log()) say(line);
@@ -289,6 +313,7 @@ Result<OptimizeResult> Optimizer::run() {
   if (Status ok = choose_fusion(); !ok) return pass(ok.error());
   if (Status ok = measure_baselines(); !ok) return pass(ok.error());
   if (Status ok = price_baselines(); !ok) return pass(ok.error());
+  if (Status ok = price_recorded(); !ok) return pass(ok.error());
   if (Status ok = search(); !ok) return pass(ok.error());
   if (Status ok = finish(); !ok) return pass(ok.error());
   result_.seconds =
@@ -306,17 +331,19 @@ Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
   return Optimizer(inlined, recorded, costs, options, measure).run();
 }
 
-Result<Plan> baseline_plan(std::string_view name, const Module& inlined,
-                           int64_t ranks, const CostModel& costs) {
+Result<Plan> baseline_plan(
+    std::string_view name, const Module& inlined, int64_t ranks,
+    const CostModel& costs,
+    const std::optional<std::vector<FusionGroup>>& fusion) {
   auto pricer = PlanPricer::make(inlined, costs);
   if (!pricer) return pass(pricer.error());
-  std::vector<FusionGroup> fusion;
-  if (name.find("+fusion") != std::string_view::npos) {
+  std::vector<FusionGroup> groups = fusion.value_or(std::vector<FusionGroup>());
+  if (!fusion && name.find("+fusion") != std::string_view::npos) {
     const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
     if (!tree) return pass(tree.error());
-    fusion = tree->choose(costs, UnknownPrices::kLikeTheirWhole);
+    groups = tree->choose(costs, UnknownPrices::kLikeTheirWhole);
   }
-  auto baseline = make_baseline(**pricer, ranks, name, fusion);
+  auto baseline = make_baseline(**pricer, ranks, name, groups);
   if (!baseline) return pass(baseline.error());
   Plan plan = (*baseline)->plan;
   plan.predicted.emplace();

@@ -1,5 +1,6 @@
 // The joint search over plans: operator fusion, tensor fusion and order, scored
-// by replay, certified by a bound, never predicted worse than a baseline.
+// by replay, certified by a bound, never predicted worse than the recorded plan
+// or, with all families of moves, than a baseline (if those fit into memory).
 //
 // For a fixed number of evaluations and a fixed cost model the plan is the same
 // bytes for a seed and any number of threads. A time limit or a stop ends the
@@ -28,7 +29,9 @@ using Measure = std::function<Result<CostModel>(const Plan&)>;
 
 struct OptimizeOptions {
   bool fusion = true, buckets = true,
-       order = true;  ///< Families of moves; others stay recorded.
+       order = true;  ///< Families of moves; others stay recorded, but where
+                      ///< buckets change without moves of order, compute runs
+                      ///< eagerly, updates last, as that of `ddp` does.
   std::optional<std::chrono::nanoseconds> time_limit =
       {};  ///< Of the search; measuring does not count.
   uint64_t evaluations =
@@ -60,10 +63,13 @@ Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
 
 /// A baseline as a plan (optimizer/baselines.h names them), with its predicted
 /// step time.
-/// `+fusion` ones use the fusion that `optimize` would choose under these
-/// costs.
-Result<Plan> baseline_plan(std::string_view name, const Module& inlined,
-                           int64_t ranks, const CostModel& costs);
+/// `+fusion` ones have the groups of `fusion`, so that no gain from fusion is
+/// taken for one from communication; without it, those that these costs alone
+/// suggest, which are not quite what `optimize` ends with after measuring.
+Result<Plan> baseline_plan(
+    std::string_view name, const Module& inlined, int64_t ranks,
+    const CostModel& costs,
+    const std::optional<std::vector<FusionGroup>>& fusion = {});
 const std::vector<std::string>& baseline_names();
 
 }  // namespace reprise

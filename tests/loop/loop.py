@@ -74,7 +74,8 @@ class Program:
                          "--time-limit", f"{time_limit}s", "--costs", self.costs)
         for name in BASELINES:
             self.plans[name] = self.directory / f"{name}.json"
-            reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force")
+            fusion = ["--plan", self.plans["plan"]] if name.endswith("+fusion") else []
+            reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force", *fusion)
         self.predict()
         return result
 

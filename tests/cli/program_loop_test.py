@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""`replay`, `calibrate` and `optimize` of what `train` recorded: contracts, plans, interruption, odd programs."""
+
+import json
+import pathlib
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import zlib
+
+from command_case import BIN, ROOT, CommandCase, reprise
+
+PROGRAMS = ROOT / "data/programs"
+
+
+def record(trace, program, ranks, *arguments):
+    done = reprise("train", "-n", ranks, PROGRAMS / program, "--steps", 8, "--warmup", 2, "--trace", trace, *arguments)
+    assert done.returncode == 0, done.stderr
+    return trace
+
+
+class ProgramLoop(CommandCase):
+    @classmethod
+    def setUpClass(cls):
+        shared = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(shared.cleanup)
+        cls.recorded = record(pathlib.Path(shared.name) / "mlp.trace", "mlp.2.hlo", 2)
+
+    def setUp(self):
+        super().setUp()
+        self.trace = pathlib.Path(shutil.copy(self.recorded, self.path))
+        self.plan = self.path / "plan.json"
+
+    def answer(self, *arguments):
+        return json.loads(self.reprise(*arguments, "--format", "json").stdout)
+
+    def replay(self, *arguments, trace=None):
+        return self.answer("replay", trace or self.trace, *arguments)
+
+    def optimize(self, *arguments, trace=None, plan=None):
+        """A small search that starts no ranks; its answer and its plan."""
+        path = plan or self.plan
+        answer = self.answer("optimize", trace or self.trace, "-o", path, "--no-measure", *arguments)
+        return answer, json.loads(path.read_text())
+
+    def test_replay_keeps_its_contract(self):
+        answer = self.replay()
+        self.assertEqual(answer["schema"], "reprise.replay/1")
+        predicted, measured = answer["step_time_ns"]["predicted"], answer["step_time_ns"]["measured"]
+        self.assertAlmostEqual(answer["error"], predicted / measured - 1, places=12)
+        self.assertEqual(len(answer["ranks"]), 2)
+        for rank in answer["ranks"]:
+            self.assertEqual(rank["compute_ns"] + rank["exposed_ns"] + rank["idle_ns"], predicted)
+            self.assertLessEqual(rank["exposed_ns"], rank["communication_ns"])
+        self.assertAlmostEqual(sum(answer["sources"].values()), 1, places=9)
+        self.assertEqual(set(answer["sources"]), {"measured", "calibrated", "modelled", "unexplained"})
+        reached = 0
+        for entry in answer["critical_path"]:
+            self.assertEqual(entry["start_ns"], reached)
+            self.assertIn(entry["rank"], (0, 1))
+            reached += entry["duration_ns"]
+        self.assertEqual(reached, predicted)
+        self.assertTrue({"dispatch", "feed"} < {entry["unit"] for entry in answer["critical_path"]})
+
+    def test_replay_tells_people_the_same(self):
+        done = self.reprise("replay", self.trace)
+        self.assertEqual(done.stdout.split()[:4], ["rank", "compute", "communication", "exposed"])
+        self.assertRegex(done.stderr, r"critical path: .*[0-9.]+ % compute.*; longest: \S+ [0-9.]+ [mu]s")
+        self.assertRegex(done.stderr, r"[0-9.]+ % unexplained gaps")
+
+    def test_another_plan_is_predicted_from_the_same_trace(self):
+        self.reprise("optimize", self.trace, "--baseline", "ddp", "-o", self.plan)
+        answer = self.replay("--plan", self.plan)
+        self.assertEqual(answer["step_time_ns"]["measured"], None)
+        self.assertEqual(answer["error"], None)
+        plan = json.loads(self.plan.read_text())
+        self.assertEqual(answer["step_time_ns"]["predicted"], plan["predicted"]["step_time_ns"])
+        buckets = {bucket["unit"] for bucket in plan["buckets"]}
+        self.assertTrue(buckets & {entry["unit"] for entry in answer["critical_path"]})
+
+    def test_optimize_keeps_its_contract(self):
+        answer, plan = self.optimize("--evaluations", 20)
+        self.assertEqual(answer["schema"], "reprise.optimize/1")
+        self.assertEqual(set(answer), {"schema", "predicted", "search", "log"})
+        self.assertEqual(set(answer["search"]), {"seconds", "evaluations"})
+        predicted = answer["predicted"]
+        self.assertEqual(predicted, plan["predicted"])
+        self.assertEqual(set(predicted["baselines"]),
+                         {"none", "ddp", "horovod", "xla", "ddp+fusion", "horovod+fusion"})
+        step, bound = predicted["step_time_ns"], predicted["lower_bound_ns"]
+        self.assertLessEqual(bound, step)
+        self.assertAlmostEqual(predicted["gap"], (step - bound) / bound, places=6)
+        for name, baseline in predicted["baselines"].items():
+            self.assertLessEqual(step, baseline, name)
+        self.assertEqual(self.replay("--plan", self.plan)["step_time_ns"]["predicted"], step)
+
+    def test_a_seed_gives_the_same_bytes_for_any_number_of_threads(self):
+        plans = []
+        for threads in (1, 2, 4):
+            path = self.path / f"{threads}.json"
+            self.optimize("--evaluations", 20, "--seed", 3, "--threads", threads, plan=path)
+            plans.append(path.read_bytes())
+        self.assertEqual(plans[0], plans[1])
+        self.assertEqual(plans[0], plans[2])
+
+    def test_baselines_with_fusion_have_that_of_the_plan(self):
+        _, plan = self.optimize("--evaluations", 1)
+        plan["fusion"] = plan["fusion"][::2]
+        plan["order"] = []
+        self.plan.write_text(json.dumps(plan))
+        _, fused = self.optimize("--baseline", "ddp+fusion", "--plan", self.plan, plan=self.path / "ddp.json")
+        self.assertEqual([group["ops"] for group in fused["fusion"]], [group["ops"] for group in plan["fusion"]])
+
+    def test_an_interrupt_ends_the_search_with_a_plan(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            command = [BIN / "reprise", "optimize", self.trace, "-o", self.plan, "--no-measure", "--force",
+                       "--time-limit", "100s", "--seed", "1"]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            time.sleep(1)  # Past its start, within its search: the limit is far.
+            if child.poll() is None:
+                child.send_signal(number)
+            _, errors = child.communicate(timeout=60)
+            self.assertIn(child.returncode, (0, 128 + number), errors)
+            self.replay("--plan", self.plan)
+
+    def test_a_time_limit_leaves_a_plan(self):
+        answer, _ = self.optimize("--time-limit", "100ms")
+        self.assertLess(answer["search"]["seconds"], 60)
+        self.replay("--plan", self.plan)
+
+    def test_a_trace_under_another_plan_is_replayed_and_improved(self):
+        self.optimize("--evaluations", 20)
+        other = record(self.path / "plan.trace", "mlp.2.hlo", 2, "--plan", self.plan)
+        recorded = self.replay(trace=other)
+        self.assertLess(abs(recorded["error"]), 0.25)
+        answer, _ = self.optimize("--evaluations", 1, trace=other, plan=self.path / "again.json")
+        self.assertLessEqual(answer["predicted"]["step_time_ns"], recorded["step_time_ns"]["predicted"])
+
+    def test_one_rank(self):
+        alone = record(self.path / "one.trace", "mlp.1.hlo", 1)
+        answer, plan = self.optimize("--evaluations", 5, trace=alone)
+        self.assertEqual(plan["ranks"], 1)
+        self.assertLessEqual(answer["predicted"]["step_time_ns"], answer["predicted"]["baselines"]["none"])
+        self.assertEqual(len(self.replay("--plan", self.plan, trace=alone)["ranks"]), 1)
+
+    def test_no_plan_fits_into_too_little_memory(self):
+        done = self.reprise("optimize", self.trace, "-o", self.plan, "--no-measure", "--memory-limit", 1000, status=1)
+        self.assertIn("1000 bytes", done.stderr)
+        self.assertFalse(self.plan.exists())
+
+    def test_calibration_prices_the_units_of_a_plan(self):
+        self.optimize("--evaluations", 1, "--only", "fusion")
+        before = self.replay("--plan", self.plan)["sources"]
+        self.assertGreater(before["modelled"], 0)
+        costs = self.path / "costs.json"
+        answer = self.answer("calibrate", self.trace, "--plan", self.plan, "--costs", costs, "--steps", 5)
+        self.assertEqual(answer["schema"], "reprise.calibrate/1")
+        self.assertTrue(all(each["samples"] > 0 and each["context"] == "solo" for each in answer["measurements"]))
+        after = self.replay("--plan", self.plan)["sources"]
+        self.assertEqual(after["modelled"], 0)
+        self.assertGreater(after["calibrated"], 0)
+        # The database alone tells as much.
+        fresh = pathlib.Path(shutil.copy(self.recorded, self.path / "fresh.trace"))
+        self.assertEqual(self.replay("--plan", self.plan, "--costs", costs, trace=fresh)["sources"], after)
+
+    def test_units_of_another_device_are_not_measured_on_this_one(self):
+        connection = sqlite3.connect(self.trace)
+        changed = connection.execute("UPDATE environment SET value = 'cuda' WHERE name = 'device'")
+        self.assertEqual(changed.rowcount, 1)
+        crc = 0  # data/trace/format.md, `checksum.crc`.
+        for row in connection.execute("SELECT name, value FROM environment ORDER BY name"):
+            for text in (value.encode() for value in row):
+                crc = zlib.crc32(b"t" + struct.pack("<q", len(text)) + text, crc)
+        connection.execute("UPDATE checksum SET crc = ? WHERE name = 'environment'", (crc,))
+        connection.commit()
+        connection.close()
+        done = self.reprise("calibrate", self.trace, status=3)
+        self.assertIn("recorded on cuda", done.stderr)
+        done = self.reprise("optimize", self.trace, "-o", self.plan, "--evaluations", 1)
+        self.assertIn("recorded on cuda", done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
