@@ -227,6 +227,7 @@ Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
 int64_t median_step_time(const std::vector<RecordedStep>& steps) {
   REPRISE_CHECK(!steps.empty());
   std::vector<int64_t> times;
+  times.reserve(steps.size());
   for (const RecordedStep& step : steps) times.push_back(step.time_ns);
   std::sort(times.begin(), times.end());
   return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
@@ -235,6 +236,7 @@ int64_t median_step_time(const std::vector<RecordedStep>& steps) {
 std::vector<RecordedStep> middle_half(std::vector<RecordedStep> steps) {
   if (steps.size() < 4) return steps;
   std::vector<std::pair<int64_t, int32_t>> times;
+  times.reserve(steps.size());
   for (const RecordedStep& step : steps) {
     times.emplace_back(step.time_ns, step.step);
   }

@@ -48,7 +48,7 @@ std::optional<int64_t> number(std::string_view bytes) {
 
 bool checksum_matches(std::string_view block) {
   // The sum of all bytes with the checksum's own eight read as blanks.
-  int64_t sum = 8 * ' ';
+  int64_t sum = int64_t{8} * ' ';
   for (size_t i = 0; i < kTarBlockBytes; ++i) {
     if (i < 148 || i >= 156) sum += static_cast<unsigned char>(block[i]);
   }

@@ -166,14 +166,13 @@ class Builder {
   InstructionId resolve(InstructionId id, bool through_maps) const {
     while (!written_[index_of(id)]) {
       const Instruction& instruction = entry_.at(id);
-      if (shares_storage(instruction)) {
+      if (shares_storage(instruction) ||
+          (through_maps && instruction.opcode == Opcode::kBroadcast)) {
         id = instruction.operands[0];
       } else if (instruction.opcode == Opcode::kGetTupleElement) {
         const InstructionId next = through_element(id);
         if (next == id) return id;
         id = next;
-      } else if (through_maps && instruction.opcode == Opcode::kBroadcast) {
-        id = instruction.operands[0];
       } else if (through_maps && (instruction.opcode == Opcode::kConstant ||
                                   instruction.opcode == Opcode::kIota)) {
         return kNoInstruction;
