@@ -100,6 +100,19 @@ Status check_environment(const TrainRequest& request) {
   return {};
 }
 
+// With less, mpirun's ranks fail in a dozen ways or wait for ever. Errors: kIo.
+Status check_room(const std::string& directory) {
+  constexpr uintmax_t kSessionBytes = 16'000'000;  // 8.3 MB for two ranks.
+  std::error_code error;
+  const std::filesystem::space_info space =
+      std::filesystem::space(directory, error);
+  if (error || space.available >= kSessionBytes) return {};
+  return fail(ErrorKind::kIo,
+              "{}: {} bytes are free, mpirun needs {} for its session; set "
+              "TMPDIR to another place",
+              directory, space.available, kSessionBytes);
+}
+
 // Joins the ranks' shards with what they ran.
 Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
@@ -127,6 +140,8 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   std::optional<HeldSignals> held;  // Let go when the directory is gone.
   const Result<TemporaryDirectory> directory = TemporaryDirectory::create();
   if (!directory) return pass(directory.error());
+  const Status room = check_room(directory->path());
+  if (!room) return pass(room.error());
   const std::string result_path = directory->path() + "/result.json";
 
   std::vector<std::string> arguments =

@@ -118,6 +118,18 @@ class Train(CommandCase):
             run.wait(30)
         self.assertIn("kernels are interpreted, many times slower: cannot run the compiler g++", said)
 
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small file system needs root")
+    def test_a_full_place_for_temporary_files_is_told(self):
+        script = (f"mount -t tmpfs -o size=1m tmpfs {self.temporary} && "
+                  f"{BIN}/reprise train -n 2 {PROGRAMS}/mlp.2.hlo; code=$?; ls -A {self.temporary}; exit $code")
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True,
+                              env=dict(os.environ, **MPI, TMPDIR=str(self.temporary)))
+        if "unshare:" in done.stderr:  # In a chroot, for one.
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("set TMPDIR", done.stderr)
+        self.assertEqual(done.stdout.strip(), "")
+
     def start(self, **options):
         """A run of two ranks that would take hours."""
         return subprocess.Popen([BIN / "reprise", "train", "-n", "2", PROGRAMS / "mlp.2.hlo", "--steps", "1000000",
