@@ -1,6 +1,7 @@
 // The joint search over plans: operator fusion, tensor fusion and order, scored
 // by replay, certified by a bound, never predicted worse than the recorded plan
-// or, with all families of moves, than a baseline (if those fit into memory).
+// or, with all families of moves, than a baseline (if those fit into memory);
+// one of those is the plan where search gains too little to tell from noise.
 //
 // For a fixed number of evaluations and a fixed cost model the plan is the same
 // bytes for a seed and any number of threads. A time limit or a stop ends the
