@@ -141,6 +141,9 @@ class Train(CommandCase):
         self.assertNotEqual(below, set())
         strike()
         self.assertEqual(run.wait(30), 128 + number)
+        end = time.monotonic() + 20  # What mpirun has killed may still be on its way out.
+        while any(map(lives, below)) and time.monotonic() < end:
+            time.sleep(0.05)
         self.assertEqual([pid for pid in below if lives(pid)], [])
         self.assertEqual(os.listdir(self.temporary), [])
         self.assertEqual([name for name in os.listdir(self.path) if name != "tmp"], [])
@@ -148,7 +151,10 @@ class Train(CommandCase):
     def test_control_c_leaves_nothing(self):
         for seconds in (0.4, 3):  # Before the ranks meet, and in their steps.
             with self.subTest(seconds=seconds):
-                ours, theirs = pty.openpty()
+                try:
+                    ours, theirs = pty.openpty()
+                except OSError as error:  # In a chroot without /dev/pts, for one.
+                    self.skipTest(f"no terminal to type Ctrl-C on: {error}")
                 run = self.start(stderr=subprocess.DEVNULL, stdin=theirs,
                                  preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
                 time.sleep(seconds)
