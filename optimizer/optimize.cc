@@ -20,9 +20,10 @@ constexpr uint64_t kJointRounds = 3;
 /// 1.5 % shorter ran 2.5 % longer; GPT, two ranks on one host).
 constexpr double kLeastOfEpilogues = 0.97;
 /// A plan found by search must be predicted faster than its rivals by this
-/// factor: being the least of hundreds of predictions, its own errs low, by 2 %
-/// more than the baselines' (tests/loop/accept.py, 20 rounds on four shapes).
-constexpr double kLeastSpeedup = 1.02;
+/// factor: being the least of hundreds of predictions, its own errs low. Over
+/// 20 rounds on each of four shapes (tests/loop/accept.py) predicted gains of
+/// 9, 5, 3 and 1 % over horovod+fusion ran as 6, 2, 1 and -5 %.
+constexpr double kLeastSpeedup = 1.03;
 /// Most dots have no epilogue, so what splitting leaves unknown is little.
 constexpr int kEpilogueRounds = 2;
 

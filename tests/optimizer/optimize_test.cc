@@ -128,7 +128,7 @@ TEST(Optimize, IsNeverSlowerThanTheRecordedPlan) {
   }
 }
 
-/// What search gains below 2 % is left alone, and said: started from what it
+/// What search gains below 3 % is left alone, and said: started from what it
 /// found, a search keeps that plan, whatever the seed.
 TEST(Optimize, KeepsTheRecordedPlanWhereItGainsTooLittle) {
   const Module module = load_program("mlp.2");
@@ -138,7 +138,7 @@ TEST(Optimize, KeepsTheRecordedPlanWhereItGainsTooLittle) {
   int64_t fastest_ns = std::numeric_limits<int64_t>::max();
   for (const auto& [name, time_ns] : found->plan.predicted->baselines)
     fastest_ns = std::min(fastest_ns, time_ns);
-  EXPECT_LE(1.02 * static_cast<double>(found->plan.predicted->step_time_ns),
+  EXPECT_LE(1.03 * static_cast<double>(found->plan.predicted->step_time_ns),
             static_cast<double>(fastest_ns));
   OptimizeOptions options = small_search();
   options.seed = 3;
