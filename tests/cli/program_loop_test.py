@@ -110,7 +110,8 @@ class ProgramLoop(CommandCase):
         self.assertEqual(plans[0], plans[2])
 
     def test_baselines_with_fusion_have_that_of_the_plan(self):
-        _, plan = self.optimize("--evaluations", 1)
+        _, plan = self.optimize("--baseline", "xla")
+        self.assertGreater(len(plan["fusion"]), 1)
         plan["fusion"] = plan["fusion"][::2]
         plan["order"] = []
         self.plan.write_text(json.dumps(plan))
@@ -155,7 +156,8 @@ class ProgramLoop(CommandCase):
         self.assertFalse(self.plan.exists())
 
     def test_calibration_prices_the_units_of_a_plan(self):
-        self.optimize("--evaluations", 1, "--only", "fusion")
+        # Not what search finds: where it gains less than 3 %, its plan is the recorded one, without a new unit.
+        self.optimize("--baseline", "xla")
         before = self.replay("--plan", self.plan)["sources"]
         self.assertGreater(before["modelled"], 0)
         costs = self.path / "costs.json"
