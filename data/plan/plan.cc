@@ -292,7 +292,7 @@ Plan identity_plan(const Module& module, int64_t ranks) {
   Plan plan;
   plan.program_fingerprint = fingerprint(module);
   plan.ranks = ranks;
-  plan.made_by = "reprise 0.1.0";
+  plan.made_by = "reprise " REPRISE_VERSION;
   return plan;
 }
 
