@@ -28,7 +28,7 @@ class AnalyzeCommand : public Command {
  public:
   std::string name() const override { return "analyze"; }
   std::string summary() const override {
-    return "Say where the time of a recorded run went, and who is late";
+    return "Say where the time of a recorded run went";
   }
 
   void add_flags(CLI::App& app) override {
@@ -38,8 +38,7 @@ class AnalyzeCommand : public Command {
     app.add_option("--top", top_, "rows of each table (default 6)")
         ->check(CLI::Range(1, 1000));
     app.add_option("--chrome", chrome_path_,
-                   "write the aligned timeline with the critical path "
-                   "(.json, .json.gz)");
+                   "write the aligned timeline here (.json, .json.gz)");
     app.add_flag("--force", force_, "replace an existing timeline");
     add_format_flag(app, format_);
     app.footer(kLegend);

@@ -27,12 +27,10 @@ class CalibrateCommand : public Command {
 
   void add_flags(CLI::App& app) override {
     app.add_option("program", subject_,
-                   "trace of `reprise train`, which keeps them, "
-                   "or PROGRAM.hlo")
+                   "trace of `reprise train`, which keeps them, or X.hlo")
         ->required();
     app.add_option("--plan", plan_path_,
-                   "plan whose units are measured (default: recorded one, or "
-                   "identity)");
+                   "plan with the units (default: recorded, or identity)");
     app.add_option("--costs", costs_path_,
                    "cost database to add the measurements to");
     app.add_option("--steps", steps_, "steps to run (default 8)")
@@ -56,6 +54,12 @@ class CalibrateCommand : public Command {
     }
     const bool is_program =
         std::filesystem::path(subject_).extension() == ".hlo";
+    if (!is_program && ranks_ != 0) {
+      fmt::print(stderr,
+                 "reprise calibrate: a trace says its ranks itself: leave "
+                 "out -n\n");
+      return kExitUsage;
+    }
     std::optional<Trace> trace;
     if (!is_program) {
       Result<Trace> read = read_trace(subject_);

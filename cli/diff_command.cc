@@ -106,8 +106,7 @@ class DiffCommand : public Command {
     app.add_option("--by", by_, "op, kind, collective or phase (default op)")
         ->check(CLI::IsMember({"op", "kind", "collective", "phase"}));
     app.add_option("--fail-above", fail_above_,
-                   "exit 1 when the step, or what takes 1 % of it, got slower "
-                   "by more: 2%");
+                   "exit 1 when the step, or 1 % of it, slowed by more: 2%");
     app.add_option("--top", top_, "rows of the table (default 15)")
         ->check(CLI::Range(1, 1000000));
     add_format_flag(app, format_);

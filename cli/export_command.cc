@@ -18,7 +18,7 @@ class ExportCommand : public Command {
  public:
   std::string name() const override { return "export"; }
   std::string summary() const override {
-    return "Write a trace as a timeline or as rows, a plan as DDP arguments";
+    return "Write a trace as a timeline or rows, a plan for DDP";
   }
 
   void add_flags(CLI::App& app) override {

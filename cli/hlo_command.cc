@@ -139,7 +139,7 @@ class HloCommand : public Command {
  public:
   std::string name() const override { return "hlo"; }
   std::string summary() const override {
-    return "Show what an HLO module holds: opcodes, costs, collectives, graphs";
+    return "Show what an HLO module holds, or draw it";
   }
 
   void add_flags(CLI::App& app) override {
@@ -156,9 +156,8 @@ class HloCommand : public Command {
                    "instruction in the middle of the graph");
     app.add_option("--hops", hops_, "edges from it, either way (default 2)")
         ->check(CLI::NonNegativeNumber);
-    app.add_option(
-        "--computation", computation_,
-        "fused or called computation, with every edge that touches it");
+    app.add_option("--computation", computation_,
+                   "a fused or called one, every edge that touches it");
     app.add_option("-o,--output", output_,
                    "file for the graph or manifest (default stdout)");
     app.add_flag("--force", force_, "replace an existing output");

@@ -34,10 +34,11 @@ int exit_code(ErrorKind kind) {
   return kExitInternal;
 }
 
-// Options as "--flag TYPE", one line each: a help page fits one screen.
+// Options as "--flag TYPE", one line each: a help page fits one screen
+// of 24 lines of 80 columns.
 class ShortHelp : public CLI::Formatter {
  public:
-  ShortHelp() { column_width(30); }
+  ShortHelp() { column_width(24); }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0 || option->get_positional()) return "";
     const std::string type = option->get_type_name();
@@ -161,7 +162,7 @@ int run(int argc, char** argv) {
   commands.push_back(make_doctor_command());
 
   CLI::App app(
-      "Makes distributed training faster from its own traces: "
+      "Makes distributed training faster from its own traces:\n"
       "profile, replay, optimize, rerun.",
       "reprise");
   app.formatter(std::make_shared<ShortHelp>());

@@ -85,8 +85,8 @@ class OptimizeCommand : public Command {
     app.add_option("-o,--output", plan_path_, "write the plan here")
         ->required();
     auto* baseline = app.add_option("--baseline", baseline_,
-                                    "a baseline instead: none, ddp[+fusion], "
-                                    "horovod[+fusion], xla")
+                                    "a baseline: none, xla, ddp[+fusion], "
+                                    "horovod[+fusion]")
                          ->check(CLI::IsMember(baseline_names()));
     app.add_option("--plan", fusion_path_,
                    "plan whose fusion a baseline with +fusion has")

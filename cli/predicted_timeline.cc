@@ -45,7 +45,7 @@ std::vector<uint32_t> add_rank(ChromeTimeline& timeline,
     }
     slices.push_back(timeline.add_slice(
         collective ? communication : compute, described.name,
-        collective ? "collective" : "compute", origin_ns + time.start_ns,
+        collective ? "communication" : "compute", origin_ns + time.start_ns,
         origin_ns + time.end_ns, std::move(arguments)));
   }
   return slices;

@@ -220,8 +220,7 @@ class ReplayCommand : public Command {
     app.add_option("--costs", costs_path_,
                    "cost database of `reprise calibrate`");
     app.add_option("--chrome", chrome_path_,
-                   "write measured and predicted timelines here (.json, "
-                   ".json.gz)");
+                   "write both timelines here (.json, .json.gz)");
     app.add_flag("--force", force_, "replace an existing timeline");
     add_format_flag(app, format_);
     std::string forms = kWhatIfForms;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every help page fits one screen (24 lines of 100 columns) and exits 0."""
+"""Every help page fits one screen (24 lines of 80 columns) and exits 0."""
 
 import os
 import pathlib
@@ -23,7 +23,7 @@ class Help(unittest.TestCase):
         lines = done.stdout.strip().splitlines()
         self.assertLessEqual(len(lines), 24, "\n".join(lines))
         for line in lines:
-            self.assertLessEqual(len(line), 100, line)
+            self.assertLessEqual(len(line), 80, line)
 
     def test_the_whole_fits_a_screen(self):
         self.fits()
