@@ -1,10 +1,13 @@
 #include "data/file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -71,8 +74,10 @@ Status write_file_atomically(const std::string& path, std::string_view bytes) {
   // A device or a pipe cannot be replaced by a rename: write into it.
   const bool in_place =
       ::stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode);
+  // Of its own even where threads write one path: ranks that fill one cache.
+  static std::atomic<uint64_t> files{0};
   const std::string temporary =
-      in_place ? path : path + ".tmp." + std::to_string(::getpid());
+      in_place ? path : fmt::format("{}.tmp.{}.{}", path, ::getpid(), files++);
   const int descriptor =
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {

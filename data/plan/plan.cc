@@ -301,8 +301,9 @@ Result<Plan> parse_plan(std::string_view json, std::string_view file) {
   try {
     document = Json::parse(json);
   } catch (const Json::parse_error& error) {
-    return fail(ErrorKind::kParse, "{}:byte {}: not JSON: {}", file, error.byte,
-                error.what());
+    return fail(ErrorKind::kParse,
+                "{}:byte {}: not a plan of `reprise optimize`: {}", file,
+                error.byte, error.what());
   } catch (const Json::exception& error) {  // A number beyond any double.
     return fail(ErrorKind::kParse, "{}: not JSON: {}", file, error.what());
   }

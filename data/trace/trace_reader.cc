@@ -53,7 +53,9 @@ Result<int32_t> check_header(std::string_view bytes, uint64_t file_bytes) {
   const uint64_t whole_bytes =
       (page_bytes == 1 ? 65536 : page_bytes) * word_at(bytes, kPageCountAt);
   if (file_bytes < whole_bytes) {
-    return fail(ErrorKind::kParse, "cut short: {} bytes, its header says {}",
+    return fail(ErrorKind::kParse,
+                "cut short: {} bytes, its header says {}: copy or record it "
+                "again",
                 file_bytes, whole_bytes);
   }
   return static_cast<int32_t>(version);

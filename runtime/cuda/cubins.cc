@@ -220,7 +220,12 @@ Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
       sha256_hex(environment));
   if (!cache) return pass(cache.error());
   std::vector<Job> jobs;
-  for (const Kernel& kernel : kernels) jobs.push_back(make_job(kernel));
+  std::vector<std::string> keys;
+  for (const Kernel& kernel : kernels) {
+    jobs.push_back(make_job(kernel));
+    keys.push_back(jobs.back().key);
+  }
+  cache->remove_damaged(keys);
   const size_t threads = static_cast<size_t>(std::max(options.jobs, 1));
   std::vector<Batch> batches = make_batches(jobs, *cache, threads);
   compile_all(*nvrtc, flags, batches, threads);

@@ -44,8 +44,7 @@ def run_program(program, options):
 def summary_lines(program):
     fusion = program.speedup("ddp+fusion", "ddp")
     communication = program.speedup("plan", "ddp+fusion")
-    hashes = set().union(*program.hashes.values())
-    same = "bit-identical" if len(hashes) == 1 else f"DIFFERENT ({len(hashes)} hashes)"
+    same = "bit-identical" if program.same_states() else "DIFFERENT"
     return (f"{program.name}: plan over ddp {program.speedup('plan', 'ddp'):.2f}x = fusion "
             f"{fusion:.2f}x (ddp to ddp+fusion), communication {communication:.2f}x "
             f"(ddp+fusion to plan); final state of all configurations {same}")
@@ -73,6 +72,9 @@ def main():
     print("timelines, measured beside predicted (open in https://ui.perfetto.dev or DevTools):")
     for timeline in timelines:
         print(f"  {timeline}")
+    different = [program.name for program in programs if not program.same_states()]
+    if different:
+        raise loop.LoopError(f"{', '.join(different)}: configurations of one step ended in different states")
 
 
 if __name__ == "__main__":

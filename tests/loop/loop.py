@@ -112,6 +112,10 @@ class Program:
         self.errors.setdefault(name, []).append(error)
         self.hashes.setdefault(name, set()).add(run["state_hash"])
 
+    def same_states(self):
+        """Whether every run of every configuration ended in the same bits."""
+        return len(set().union(*self.hashes.values())) == 1
+
     def measured(self, name):
         """Median over all timed steps of all rounds, in nanoseconds."""
         return statistics.median(step for steps in self.rounds[name] for step in steps)

@@ -67,6 +67,27 @@ TEST_P(CubinsOfPrograms, EveryKernelOfEveryProgramCompilesWithoutSpills) {
 INSTANTIATE_TEST_SUITE_P(Architectures, CubinsOfPrograms,
                          testing::Values(80, 90, 100));
 
+TEST(Cubins, DamagedOnesAreCompiledAnew) {
+  std::vector<Kernel> kernels = program_kernels();
+  kernels.resize(3);
+  std::string directory =
+      std::filesystem::temp_directory_path() / "reprise_cubins_XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const CubinOptions options{.cache_directory = directory};
+  const Result<Cubins> whole = compile_cubins(kernels, 90, options);
+  ASSERT_TRUE(whole) << whole.error().message;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(directory)) {
+    if (entry.path().extension() == ".so")
+      std::filesystem::resize_file(entry.path(), 100);
+  }
+  const Result<Cubins> again = compile_cubins(kernels, 90, options);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->compiled, whole->compiled);
+  EXPECT_EQ(again->images, whole->images);
+  std::filesystem::remove_all(directory);
+}
+
 }  // namespace
 }  // namespace reprise
 
