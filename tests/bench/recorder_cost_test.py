@@ -4,17 +4,21 @@ Usage: recorder_cost_test.py RECORDER_BENCH. Exits 77 (skipped) without valgrind
 
 Callgrind counts the recorder and the C library's clock_gettime, but not the
 kernel's vDSO clock, which valgrind hides; so the time of the fastest of 200
-batches, clock included, is checked too.
+batches, clock included, is checked too: of several tries, since a core may be
+slow for a second. Where two readings of the clock alone take half of the limit,
+it is twice those.
 """
 
 import re
 import shutil
 import subprocess
 import sys
+import time
 
 MAXIMUM_INSTRUCTIONS = 150
 MAXIMUM_NANOSECONDS = 100
 EVENTS = 100_000
+TRIES = 20
 
 
 def instructions(bench, events):
@@ -26,13 +30,28 @@ def instructions(bench, events):
     return int(re.search(r"Collected\s*:\s*(\d+)", run.stderr).group(1))
 
 
+def fastest_batch(bench):
+    """Nanoseconds an event, of the first try within the limit or of the best, and the limit."""
+    def nanoseconds(what):
+        return float(subprocess.run([bench, what], capture_output=True, text=True, check=True).stdout)
+
+    fastest = clock = float("inf")
+    for number in range(TRIES):
+        if number > 0:
+            time.sleep(1)
+        fastest = min(fastest, nanoseconds("--fastest"))
+        clock = min(clock, nanoseconds("--clock"))
+        limit = max(MAXIMUM_NANOSECONDS, 2 * clock)
+        if fastest <= limit:
+            break
+    return fastest, limit
+
+
 def main():
     bench = sys.argv[1]
-    fastest = float(
-        subprocess.run([bench, "--fastest"], capture_output=True, text=True,
-                       check=True).stdout)
-    print(f"fastest batch: {fastest} ns an event (limit {MAXIMUM_NANOSECONDS})")
-    if fastest > MAXIMUM_NANOSECONDS:
+    fastest, limit = fastest_batch(bench)
+    print(f"fastest batch: {fastest} ns an event (limit {limit})")
+    if fastest > limit:
         sys.exit("recording is too slow")
     if shutil.which("valgrind") is None:
         print("valgrind is not installed: instructions not counted")

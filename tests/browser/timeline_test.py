@@ -26,7 +26,7 @@ except ImportError:
 
 PAGE = "devtools://devtools/bundled/devtools_app.html?panel=timeline"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1600,1000",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 LOAD_TIMEOUT_S = 60
 # DevTools counts in microseconds, the writer in thousandths of one; both ends may be rounded.
 TOLERANCE_MS = 0.002
@@ -56,12 +56,12 @@ const done = arguments[0];
 })().catch(error => done('' + error));"""
 
 
-def wait_for(probe, seconds):
-    """The first true answer of probe, or its last one."""
+def wait_for(probe, seconds, until=bool):
+    """The first answer of probe that will do, or its last one."""
     end = time.monotonic() + seconds
     while True:
         answer = probe()
-        if answer or time.monotonic() > end:
+        if until(answer) or time.monotonic() > end:
             return answer
         time.sleep(0.2)
 
@@ -72,21 +72,22 @@ def open_browser(profile):
     for flag in FLAGS + [f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     browser = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
-    browser.set_script_timeout(30)
+    browser.set_script_timeout(60)
     return browser
 
 
 def load(path, screenshot=None, seconds=LOAD_TIMEOUT_S):
     """(span in ms, complete events) as DevTools shows them; None if it shows none; text on an error."""
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:  # Chromium may still write to it.
         browser = open_browser(profile)
         try:
             browser.get(PAGE)
-            chooser = wait_for(lambda: browser.execute_script(FIND_INPUT), 30)
+            chooser = wait_for(lambda: browser.execute_script(FIND_INPUT), 60)
             if not chooser:
                 return "DevTools' Performance panel has no file input"
             chooser.send_keys(str(path.resolve()))
-            answer = wait_for(lambda: browser.execute_async_script(READ_PANEL), seconds)
+            answer = wait_for(lambda: browser.execute_async_script(READ_PANEL), seconds,
+                              until=lambda found: isinstance(found, list))
             if screenshot:
                 time.sleep(1)
                 browser.save_screenshot(str(screenshot))

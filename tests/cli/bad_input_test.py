@@ -11,7 +11,7 @@ import tempfile
 import time
 import unittest
 
-from command_case import BIN, ROOT, CommandCase, reprise
+from command_case import BIN, ROOT, CommandCase, end_all, has_recorded_steps, reprise, wait_until
 
 PROGRAMS = ROOT / "data/programs"
 MLP = (PROGRAMS / "mlp.2.hlo").read_text()
@@ -183,13 +183,14 @@ class BadInput(CommandCase):
     def strike(self, rank, number):
         """Starts a long run, sends a signal to a rank; the run must end in seconds and name it, leaving no trace."""
         path = self.program(MLP)
+        temporary = pathlib.Path(tempfile.mkdtemp(dir=self.path))
         run = subprocess.Popen([BIN / "reprise", "train", "-n", "2", path, "--steps", "100000",
                                 "--timeout", "3", "--trace", self.path / "t.trace"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 30
-        while not self.trainer_pids(rank) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        time.sleep(3)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=dict(os.environ, TMPDIR=str(temporary)))
+        self.addCleanup(end_all, run)
+        # Before their steps, ranks wait for a stopped one as for one that still compiles.
+        self.assertTrue(wait_until(lambda: run.poll() is not None or has_recorded_steps(temporary)))
         pids = self.trainer_pids(rank)
         self.assertTrue(pids)
         os.kill(pids[0], number)

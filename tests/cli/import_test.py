@@ -301,26 +301,29 @@ class Import(CommandCase):
         os.mkfifo(pipe)
         run = subprocess.Popen([BIN / "reprise", "import", pipe, "-o", self.trace], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
-        interrupted = threading.Event()
+        fed, interrupted = threading.Event(), threading.Event()
 
         def feed():
             with open(pipe, "wb", buffering=0) as sink:
                 try:
-                    sink.write(kineto(kernels=2000).encode()[:-2])
+                    sink.write(kineto(kernels=2000).encode()[:-2])  # More than the pipe holds: it has been read.
+                    fed.set()
                     interrupted.wait(60)
                     for _ in range(4096):
                         sink.write(b" " * 4096)
                 except BrokenPipeError:
                     pass
+                finally:
+                    fed.set()
 
-        feeder = threading.Thread(target=feed)
+        feeder = threading.Thread(target=feed, daemon=True)
         feeder.start()
-        time.sleep(1)
+        fed.wait(60)
         run.send_signal(signal.SIGINT)
-        time.sleep(0.2)
+        time.sleep(0.5)
         interrupted.set()
         _, errors = run.communicate(timeout=60)
-        feeder.join()
+        feeder.join(60)
         self.assertEqual(run.returncode, 130, errors)
         self.assertIn("interrupted", errors)
         self.assertEqual(sorted(p.name for p in self.path.iterdir()), ["pipe"])

@@ -18,6 +18,8 @@ class NcclVersion : public ::testing::Test {
     root_ = ::mkdtemp(pattern.data());
     for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) ::unsetenv(name);
     ::setenv("LD_LIBRARY_PATH", (root_ / "lib").c_str(), 1);
+    // Not this machine's torchrun, beside which a wheel may lie.
+    ::setenv("PATH", (root_ / "nothing").c_str(), 1);
     fs::create_directories(root_ / "lib");
   }
   ~NcclVersion() override { fs::remove_all(root_); }

@@ -239,7 +239,7 @@ class Refusals(Profile):
             self.assertIn("is full", done.stderr)
             self.assertNotIn("statically linked", done.stderr)
         finally:
-            subprocess.run(["umount", small], check=True)
+            subprocess.run(["umount", "--lazy", small], check=True)
 
 
 class Strangers(Profile):

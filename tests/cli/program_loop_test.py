@@ -14,13 +14,14 @@ import time
 import unittest
 import zlib
 
-from command_case import BIN, ROOT, CommandCase, reprise
+from command_case import BIN, ROOT, CommandCase, catches, reprise, wait_until
 
 PROGRAMS = ROOT / "data/programs"
 
 
-def record(trace, program, ranks, *arguments):
-    done = reprise("train", "-n", ranks, PROGRAMS / program, "--steps", 8, "--warmup", 2, "--trace", trace, *arguments)
+def record(trace, program, ranks, *arguments, steps=8):
+    done = reprise("train", "-n", ranks, PROGRAMS / program, "--steps", steps, "--warmup", 2, "--trace", trace,
+                   *arguments)
     assert done.returncode == 0, done.stderr
     return trace
 
@@ -49,6 +50,11 @@ class ProgramLoop(CommandCase):
         answer = self.answer("optimize", trace or self.trace, "-o", path, "--no-measure", *arguments)
         return answer, json.loads(path.read_text())
 
+    def new_units(self, plan):
+        """Those that the recorded plan lacks. Fused ones of the forward pass, which nothing overlaps, are on every
+        critical path; whether a bucket is depends on the times recorded."""
+        return {unit["unit"] for unit in plan["fusion"] + plan["buckets"]}
+
     def test_replay_keeps_its_contract(self):
         answer = self.replay()
         self.assertEqual(answer["schema"], "reprise.replay/1")
@@ -71,18 +77,17 @@ class ProgramLoop(CommandCase):
     def test_replay_tells_people_the_same(self):
         done = self.reprise("replay", self.trace)
         self.assertEqual(done.stdout.split()[:4], ["rank", "compute", "communication", "exposed"])
-        self.assertRegex(done.stderr, r"critical path: .*[0-9.]+ % compute.*; longest: \S+ [0-9.]+ [mu]s")
+        self.assertRegex(done.stderr, r"critical path: .*[0-9.]+ % compute.*; longest: \S+ [0-9.]+ [mu]?s")
         self.assertRegex(done.stderr, r"[0-9.]+ % unexplained gaps")
 
     def test_another_plan_is_predicted_from_the_same_trace(self):
-        self.reprise("optimize", self.trace, "--baseline", "ddp", "-o", self.plan)
+        self.reprise("optimize", self.trace, "--baseline", "xla", "-o", self.plan)
         answer = self.replay("--plan", self.plan)
         self.assertEqual(answer["step_time_ns"]["measured"], None)
         self.assertEqual(answer["error"], None)
         plan = json.loads(self.plan.read_text())
         self.assertEqual(answer["step_time_ns"]["predicted"], plan["predicted"]["step_time_ns"])
-        buckets = {bucket["unit"] for bucket in plan["buckets"]}
-        self.assertTrue(buckets & {entry["unit"] for entry in answer["critical_path"]})
+        self.assertTrue(self.new_units(plan) & {entry["unit"] for entry in answer["critical_path"]})
 
     def test_optimize_keeps_its_contract(self):
         answer, plan = self.optimize("--evaluations", 20)
@@ -101,13 +106,16 @@ class ProgramLoop(CommandCase):
         self.assertEqual(self.replay("--plan", self.plan)["step_time_ns"]["predicted"], step)
 
     def test_a_seed_gives_the_same_bytes_for_any_number_of_threads(self):
-        plans = []
+        plans, logs = [], []
         for threads in (1, 2, 4):
             path = self.path / f"{threads}.json"
-            self.optimize("--evaluations", 20, "--seed", 3, "--threads", threads, plan=path)
+            answer, _ = self.optimize("--evaluations", 20, "--seed", 3, "--threads", threads, plan=path)
             plans.append(path.read_bytes())
+            logs.append(answer["log"])  # Where what is found gains too little, the plan does not tell of the search.
         self.assertEqual(plans[0], plans[1])
         self.assertEqual(plans[0], plans[2])
+        self.assertEqual(logs[0], logs[1])
+        self.assertEqual(logs[0], logs[2])
 
     def test_baselines_with_fusion_have_that_of_the_plan(self):
         _, plan = self.optimize("--baseline", "xla")
@@ -123,7 +131,8 @@ class ProgramLoop(CommandCase):
             command = [BIN / "reprise", "optimize", self.trace, "-o", self.plan, "--no-measure", "--force",
                        "--time-limit", "100s", "--seed", "1"]
             child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            time.sleep(1)  # Past its start, within its search: the limit is far.
+            self.assertTrue(wait_until(lambda: child.poll() is not None or catches(child, number)))
+            time.sleep(1)  # Within its search: the limit is far.
             if child.poll() is None:
                 child.send_signal(number)
             _, errors = child.communicate(timeout=60)
@@ -136,10 +145,11 @@ class ProgramLoop(CommandCase):
         self.replay("--plan", self.plan)
 
     def test_a_trace_under_another_plan_is_replayed_and_improved(self):
-        self.optimize("--evaluations", 20)
-        other = record(self.path / "plan.trace", "mlp.2.hlo", 2, "--plan", self.plan)
+        _, plan = self.optimize("--baseline", "xla")  # What search finds may be the recorded plan.
+        other = record(self.path / "plan.trace", "mlp.2.hlo", 2, "--plan", self.plan, steps=30)
         recorded = self.replay(trace=other)
-        self.assertLess(abs(recorded["error"]), 0.25)
+        self.assertTrue(self.new_units(plan) & {entry["unit"] for entry in recorded["critical_path"]})
+        self.assertLess(abs(recorded["error"]), 0.5)  # Milliseconds of a machine that other tests share.
         answer, _ = self.optimize("--evaluations", 1, trace=other, plan=self.path / "again.json")
         self.assertLessEqual(answer["predicted"]["step_time_ns"], recorded["step_time_ns"]["predicted"])
 

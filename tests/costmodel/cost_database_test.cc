@@ -1,6 +1,7 @@
 #include "costmodel/cost_database.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -14,7 +15,7 @@ class CostDatabaseTest : public ::testing::Test {
   std::string path() const {
     return ::testing::TempDir() +
            ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-           ".costs.json";
+           "." + std::to_string(::getpid()) + ".costs.json";
   }
   void SetUp() override { std::filesystem::remove(path()); }
   void TearDown() override { std::filesystem::remove(path()); }

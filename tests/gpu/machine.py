@@ -133,7 +133,8 @@ class Machine:
         for rank in range(ranks):
             where = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
                      "REPRISE_RENDEZVOUS": str(meeting)}
-            command = self.train_command(name, steps, *flags, "--result", result)
+            # One rank compiles kernels for all: the others wait for it no longer than this.
+            command = self.train_command(name, steps, *flags, "--timeout", "200", "--result", result)
             started.append(self.start(command, where))
         said = [text for _, text in finish(started, self.remaining())]
         if any(process.returncode not in (0, 1) for process in started) or not result.exists():

@@ -14,11 +14,11 @@ skip() { echo "netns: skipped: $1" >&2; exit 77; }
 check() {
   [[ $EUID -eq 0 ]] || skip "needs root"
   command -v ip >/dev/null && command -v tc >/dev/null || skip "needs ip and tc (apt install iproute2)"
-  ip netns add reprise-probe 2>/dev/null || skip "network namespaces are not allowed here"
-  local reason=""
-  ip netns exec reprise-probe tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 50ms 2>/dev/null \
+  local probe=reprise-probe$$ reason=""
+  ip netns add "$probe" 2>/dev/null || skip "network namespaces are not allowed here"
+  ip netns exec "$probe" tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 50ms 2>/dev/null \
     || reason="this kernel lacks the tbf queueing discipline"
-  ip netns del reprise-probe
+  ip netns del "$probe"
   [[ -z $reason ]] || skip "$reason"
 }
 

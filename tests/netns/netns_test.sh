@@ -8,7 +8,7 @@ fail() { echo "netns_test: $1" >&2; exit 1; }
 mpi='mpirun --allow-run-as-root --oversubscribe --bind-to none -n 2 $REPRISE_MPI_ARGS'
 names=$("$here/run.sh" bash -c "$mpi hostname" 2>/dev/null)
 status=$?
-[[ $status -ne 77 ]] || exec "$here/hosts.sh" check
+[[ $status -ne 77 ]] || { "$here/hosts.sh" check; exit 77; }
 [[ $status -eq 0 ]] || fail "mpirun on emulated hosts exits $status"
 [[ $(sort <<<"$names" | xargs) == "reprise-host0 reprise-host1" ]] || fail "ranks are on: $names"
 
@@ -28,6 +28,7 @@ sleep 1
 kill -TERM $!
 wait $!
 [[ $? -eq 143 ]] || fail "a terminated run does not exit 143"
+exec 9>/run/reprise-netns.lock && flock 9  # Another run's hosts are gone when it lets go of this.
 [[ -z $(ip netns list | grep reprise-host) ]] || fail "hosts are left behind"
 [[ -z $(ip -o link | grep -E 'rpv|reprise0') ]] || fail "links are left behind"
 echo "netns_test: ok, 4 MiB in $took ms"

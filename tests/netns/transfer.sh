@@ -10,7 +10,7 @@ while left > 0:
 peer.sendall(b"!")'
 send='
 import socket, sys, time
-for _ in range(100):
+for _ in range(600):
     try:
         peer = socket.create_connection(("10.78.0.11", 5001))
         break

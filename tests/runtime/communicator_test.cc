@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <latch>
 #include <thread>
 
 namespace reprise {
@@ -92,13 +93,12 @@ TEST_P(AllReduce, GivesTheSameBitsOnAllRanksForAnySize) {
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReduce, testing::Values(2, 3, 4));
 
 TEST(Communicator, NamesARankThatKeepsSilent) {
-  run_ranks(2, 64, 0.5,
-            [](int rank, Communicator& communicator, std::span<float> data) {
-              if (rank == 1) {
-                std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-                return;
-              }
+  std::latch given_up(1);
+  run_ranks(2, 64, 2,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              if (rank == 1) return given_up.wait();
               const Status done = communicator.run(sum_of(64, 2), data.data());
+              given_up.count_down();
               ASSERT_FALSE(done);
               EXPECT_EQ(done.error().kind, ErrorKind::kDevice);
               EXPECT_NE(done.error().message.find("rank 1 kept silent"),
@@ -127,14 +127,14 @@ TEST(Communicator, WritingToALostRankIsNoSignal) {
   EXPECT_EQ(action.sa_handler, SIG_IGN);
 }
 
-TEST(Communicator, FailsOnAllRanksWithinASecondOfALoss) {
-  run_ranks(4, 64, 20,
+TEST(Communicator, FailsOnAllRanksLongBeforeItsTimeoutAfterALoss) {
+  run_ranks(4, 64, 60,
             [](int rank, Communicator& communicator, std::span<float> data) {
               if (rank == 1) return;
               const auto start = std::chrono::steady_clock::now();
               EXPECT_FALSE(communicator.run(sum_of(64, 4), data.data()));
               EXPECT_LT(std::chrono::steady_clock::now() - start,
-                        std::chrono::seconds(1));
+                        std::chrono::seconds(30));
             });
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "tests/runtime/schedule_builder.h"
@@ -13,11 +15,31 @@ namespace reprise {
 namespace {
 
 constexpr size_t kKernels = 2;
-constexpr int32_t kSleeps = 1;  ///< The second; the first adds one.
+constexpr int32_t kMeets = 1;  ///< The second; the first adds one.
 
-void sleep_10_ms(void* const*, int64_t, int64_t) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-}
+/// Two that wait for each other, so both are under way at the same time.
+class Meeting {
+ public:
+  void attend() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++here_;
+    changed_.notify_all();
+    const bool met = changed_.wait_for(lock, std::chrono::seconds(30),
+                                       [&] { return here_ >= 2; });
+    missed_ = missed_ || !met;
+  }
+  bool is_missed() const { return missed_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int here_ = 0;
+  bool missed_ = false;
+};
+
+Meeting meeting;
+
+void meet(void* const*, int64_t, int64_t) { meeting.attend(); }
 
 /// Doubles its operand after a while, or fails in one call.
 class FakeCommunicator : public Communicator {
@@ -40,10 +62,19 @@ class FakeCommunicator : public Communicator {
   int failing_call_ = -1, calls_ = 0;
 };
 
+class MeetingCommunicator : public FakeCommunicator {
+ public:
+  MeetingCommunicator() : FakeCommunicator(std::chrono::milliseconds(0), -1) {}
+  Status run(const CollectiveSpec& spec, void* data) override {
+    meeting.attend();
+    return FakeCommunicator::run(spec, data);
+  }
+};
+
 std::unique_ptr<Executor> make_executor(const Schedule& schedule,
                                         Communicator& communicator) {
   const std::vector<KernelCode> kernels = {{.function = add_one},
-                                           {.function = sleep_10_ms}};
+                                           {.function = meet}};
   static const Module module;
   auto executor =
       Executor::create(module, schedule, kernels, communicator, nullptr, {});
@@ -71,16 +102,11 @@ TEST(Executor, WaitsWhereADependencyCrossesStreams) {
 TEST(Executor, ComputesWhileACollectiveRuns) {
   ScheduleBuilder builder(3, kKernels);
   builder.kernel(0, 1).all_reduce(1).after(0);
-  for (int i = 0; i < 5; ++i)
-    builder.kernel(2, 2, kSleeps);  // 50 ms of compute.
-  builder.copy(1, 2).after(1);
-  FakeCommunicator communicator(std::chrono::milliseconds(50), -1);
+  builder.kernel(2, 2, kMeets).copy(1, 2).after(1);
+  MeetingCommunicator communicator;
   const auto executor = make_executor(builder.schedule(), communicator);
-  const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(executor->run_step(0));
-  // 100 ms one after the other.
-  EXPECT_LT(std::chrono::steady_clock::now() - start,
-            std::chrono::milliseconds(90));
+  EXPECT_FALSE(meeting.is_missed());  // One after the other, they would.
   EXPECT_EQ(value(*executor, 2), 2);
 }
 

@@ -78,7 +78,7 @@ void on_two_threads(const std::function<void(int)>& rank) {
 
 Result<std::vector<std::vector<std::string>>> run_two_ranks(
     const RankOfTwo& rank) {
-  constexpr double kTimeoutSeconds = 30;
+  constexpr double kTimeoutSeconds = 100;
   std::string directory =
       std::filesystem::temp_directory_path() / "reprise_ranks_XXXXXX";
   if (::mkdtemp(directory.data()) == nullptr)
@@ -107,9 +107,12 @@ Result<std::vector<std::vector<std::string>>> run_two_ranks(
 
 Result<std::vector<std::vector<std::string>>> train_two_ranks(
     const TestProgram& program, const Plan& plan, int32_t steps) {
+  // Compiles: then no rank waits for another's compiler.
+  const auto compiled = make_test_run(program, plan);
+  if (!compiled) return pass(compiled.error());
   return run_two_ranks(
       [&](ProcessGroup& group) -> Result<std::vector<std::string>> {
-        auto communicator = make_gloo_communicator(group, 30);
+        auto communicator = make_gloo_communicator(group, 100);
         if (!communicator) return pass(communicator.error());
         const auto run = make_test_run(program, plan, false, group.rank(),
                                        std::move(*communicator));

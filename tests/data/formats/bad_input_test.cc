@@ -2,6 +2,7 @@
 // lost, it is counted, and --strict refuses it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -26,7 +27,8 @@ const fs::path kCorpus = fs::path(REPRISE_SOURCE_DIR) / "tests/fuzz/corpus";
 class BadInput : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = ::testing::TempDir() + "/bad_input_" +
+    path_ = ::testing::TempDir() + "/bad_input_" + std::to_string(::getpid()) +
+            "_" +
             ::testing::UnitTest::GetInstance()->current_test_info()->name();
   }
   void TearDown() override { fs::remove(path_); }

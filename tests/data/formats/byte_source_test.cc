@@ -278,6 +278,11 @@ TEST_F(ByteSourceTest, PassesOnAVisitorsError) {
 
 TEST_F(ByteSourceTest, NamesSparseMembersAsUnreadable) {
   shell("truncate -s 10M holes && printf x >> holes && printf y > after");
+  struct stat info {};
+  ASSERT_EQ(::stat((folder_ + "/holes").c_str(), &info), 0);
+  if (info.st_blocks * 512 >= info.st_size) {
+    GTEST_SKIP() << "this file system keeps no holes";
+  }
   for (const char* format : {"gnu", "pax"}) {
     shell(std::string("tar -S -H ") + format + " -cf t.tar holes after");
     const auto seen = visit(folder_ + "/t.tar");

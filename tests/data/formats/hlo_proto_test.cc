@@ -1,6 +1,7 @@
 #include "data/formats/hlo_proto.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -350,7 +351,8 @@ TEST(HloProto, CutsOfARecordedProtoAreErrorsAtMost) {
 }
 
 TEST(HloProto, ReadHloFileTellsTextFromProto) {
-  const std::string path = ::testing::TempDir() + "/hlo_proto_test_file";
+  const std::string path = ::testing::TempDir() + "/hlo_proto_test_file." +
+                           std::to_string(::getpid());
   const std::string proto =
       module_of({instruction("x", "parameter", 7, shape("\2")),
                  instruction("y", "negate", 8, shape("\2"), "\7")},

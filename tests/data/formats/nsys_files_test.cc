@@ -1,5 +1,6 @@
 // Files of the field, where they are beside the checkout.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -147,7 +148,8 @@ TEST_F(NsysFiles, WithoutKernelsSayWhatThatCosts) {
 
 TEST_F(NsysFiles, DamagedFilesLoseOnlyWhatIsDamaged) {
   const std::string bytes = read_file(kFolder + "nsys-ai/mock.sqlite").value();
-  const std::string path = ::testing::TempDir() + "/nsys_damaged.sqlite";
+  const std::string path = ::testing::TempDir() + "/nsys_damaged." +
+                           std::to_string(::getpid()) + ".sqlite";
   int imported = 0;
   // Cut at each quarter, or with one page of zeros.
   for (int part = 1; part < 12; ++part) {

@@ -1,6 +1,7 @@
 // Databases made by SQL, a few rows each.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +16,7 @@ namespace {
 /// Writes a database from SQL and imports it.
 Imported import_sql(const std::string& sql) {
   const std::string path =
-      ::testing::TempDir() + "/nsys_" +
+      ::testing::TempDir() + "/nsys_" + std::to_string(::getpid()) + "_" +
       ::testing::UnitTest::GetInstance()->current_test_info()->name() +
       ".sqlite";
   std::remove(path.c_str());

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -374,7 +375,8 @@ TEST(Xplane, AnImportedProfileKeepsItsPrograms) {
   const std::vector<std::string> paths = {file};
   auto result = import_files(paths, {});
   ASSERT_TRUE(result.has_value()) << result.error().message;
-  const std::string path = ::testing::TempDir() + "/xplane_test.trace";
+  const std::string path = ::testing::TempDir() + "/xplane_test." +
+                           std::to_string(::getpid()) + ".trace";
   ASSERT_TRUE(write_import(*result, path).has_value());
   const auto trace = read_trace(path);
   std::remove(path.c_str());

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
+#include <limits>
 #include <map>
 
 #include "data/hlo/hlo.h"
@@ -302,16 +303,25 @@ TEST(RandomSchedule, OfTheGptLowersFastAgain) {
   ScheduleCache cache;
   const Plan plan = identity_plan(module, 2);
   ASSERT_TRUE(lower_schedule(module, plan, &cache));
-  const auto start = std::chrono::steady_clock::now();
-  ASSERT_TRUE(lower_schedule(module, plan, &cache));
-  const auto took = std::chrono::steady_clock::now() - start;
-  RecordProperty(
-      "microseconds",
-      static_cast<int>(
-          std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
-  // 10 ms on one core of the build machine; room for sanitizers and a busy
-  // machine.
-  EXPECT_LT(took, std::chrono::milliseconds(500));
+  for (auto& [ops, kernel] : cache.kernels) {
+    if (kernel) kernel->key.insert(0, "known ");
+  }
+  for (auto& [description, key] : cache.dot_keys) key.insert(0, "known ");
+  std::clock_t fastest = std::numeric_limits<std::clock_t>::max();
+  for (int i = 0; i < 3; ++i) {
+    const std::clock_t start = std::clock();
+    const Result<Schedule> again = lower_schedule(module, plan, &cache);
+    fastest = std::min(fastest, std::clock() - start);
+    ASSERT_TRUE(again);
+    for (const Unit& unit : again->units) {
+      if (unit.kind != UnitKind::kKernel && unit.kind != UnitKind::kLibrary)
+        continue;
+      EXPECT_TRUE(unit.key.starts_with("known ")) << unit.name;
+    }
+  }
+  // CPU time: 10 ms on one core of the build machine; room for sanitizers and
+  // a slow machine.
+  EXPECT_LT(fastest, 2 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

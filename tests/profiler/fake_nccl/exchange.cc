@@ -69,7 +69,9 @@ size_t Exchange::size_bytes() const {
 }
 
 bool Exchange::map(const std::string& name) {
-  path_ = "/dev/shm/" + name;
+  // A chroot may lack the former.
+  const bool has_shm = ::access("/dev/shm", W_OK) == 0;
+  path_ = (has_shm ? "/dev/shm/" : "/tmp/") + name;
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return false;
   const bool sized = ::ftruncate(file, static_cast<off_t>(size_bytes())) == 0;

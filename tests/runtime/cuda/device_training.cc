@@ -29,7 +29,7 @@ Result<Trained> train_on_device(const TestProgram& program, const Plan& plan,
   Result<std::unique_ptr<TestRun>> host = make_test_run(program, plan);
   if (!host) return pass(host.error());
   const Schedule& schedule = (*host)->schedule;
-  CudaExecutor::Options options{.graph = graph};
+  CudaExecutor::Options options{.graph = graph, .timeout_s = 100};
   for (const ManifestParameter& parameter : program.manifest.parameters) {
     if (parameter.role == ParameterRole::kBatch)
       options.fed.push_back(parameter.index);

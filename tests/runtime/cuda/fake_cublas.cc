@@ -2,16 +2,19 @@
 // fake driver's streams like a kernel. Products are computed by oneDNN, as the
 // CPU runtime's are, so that whole training steps can be compared bit for bit;
 // cublas_test.cc holds it against the definition. (For the same reason a bias
-// is added before C here; the real one adds it after.)
+// is added before C here; the real one adds it after.) Those of bf16, which
+// oneDNN has with AVX-512 alone, are computed by the definition.
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <set>
 
 #include "runtime/dot.h"
 #include "tests/runtime/cuda/fake_driver.h"
+#include "tests/testing/matrix_view.h"
 
 namespace {
 
@@ -154,9 +157,43 @@ struct Product {
   reprise::DotMemory memory;
 };
 
+float from_bf16(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+/// Ties go to even.
+uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+void multiply_bf16(const Product& product) {
+  const reprise::DotSpec& spec = product.spec;
+  if (!spec.is_plain()) std::abort();
+  const auto* lhs = reinterpret_cast<const uint16_t*>(product.memory.lhs);
+  const auto* rhs = reinterpret_cast<const uint16_t*>(product.memory.rhs);
+  auto* out = reinterpret_cast<uint16_t*>(product.memory.out);
+  const std::vector<int64_t>& size = spec.out.dimensions;
+  const size_t n = size.size();
+  const int64_t batches = n == 3 ? size[0] : 1;
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < size[n - 2]; ++i) {
+      for (int64_t j = 0; j < size[n - 1]; ++j) {
+        float sum = 0;
+        for (int64_t k = 0; k < spec.lhs.dimensions.back(); ++k) {
+          sum += from_bf16(lhs[offset(spec.lhs, b, i, k)]) *
+                 from_bf16(rhs[offset(spec.rhs, b, k, j)]);
+        }
+        out[offset(spec.out, b, i, j)] = to_bf16(sum);
+      }
+    }
+  }
+}
+
 void multiply(void* data) {
   static auto* library = new reprise::DotLibrary();
   const auto& product = *static_cast<const Product*>(data);
+  if (product.spec.type == PrimitiveType::kBF16) return multiply_bf16(product);
   const auto call = library->bind(product.spec, product.memory);
   if (!call || !call->run()) std::abort();
 }

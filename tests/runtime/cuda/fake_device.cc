@@ -22,7 +22,7 @@ constexpr int kPoison = 0xFF;
 /// capture, and this.
 constexpr uint32_t kGraphStreams = 1000;
 /// For another rank, before it counts as a deadlock.
-constexpr std::chrono::seconds kLongestWait(20);
+constexpr std::chrono::seconds kLongestWait(100);
 
 // The nodes that could run now.
 std::vector<size_t> ready_nodes(const Running& running) {
