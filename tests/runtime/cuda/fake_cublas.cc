@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <set>
 
 #include "runtime/dot.h"
@@ -47,6 +48,9 @@ struct Algorithm {
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
+/// Guards live_handles(): ranks of a test are threads.
+std::mutex handles_mutex;
+
 std::set<const void*>& live_handles() {
   static auto* handles = new std::set<const void*>();
   return *handles;
@@ -55,14 +59,20 @@ std::set<const void*>& live_handles() {
 template <typename Made, typename Handle>
 cublasStatus_t make(Handle* handle, const Made& value) {
   auto* made = new Made(value);  // NOLINT: freed by drop, as in C.
-  live_handles().insert(made);
+  {
+    const std::lock_guard lock(handles_mutex);
+    live_handles().insert(made);
+  }
   *handle = reinterpret_cast<Handle>(made);
   return CUBLAS_STATUS_SUCCESS;
 }
 template <typename Made, typename Handle>
 cublasStatus_t drop(Handle handle) {
   auto* made = reinterpret_cast<Made*>(handle);
-  if (live_handles().erase(made) == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  {
+    const std::lock_guard lock(handles_mutex);
+    if (live_handles().erase(made) == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  }
   delete made;  // NOLINT
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -363,8 +373,12 @@ cublasStatus_t cublasLtMatmul(
   std::memcpy(&chosen, algorithm, sizeof chosen);
   const bool accumulates = kept != 0;
   const Layout bias{.rows = lout.rows, .columns = 1, .leading = lout.rows};
-  if (!live_handles().contains(handle) || (kept != 0 && kept != 1) ||
-      c_layout != out_layout || chosen.shape != shape_of(what, la, lb, lout) ||
+  const bool lives = [&] {
+    const std::lock_guard lock(handles_mutex);
+    return live_handles().contains(handle);
+  }();
+  if (!lives || (kept != 0 && kept != 1) || c_layout != out_layout ||
+      chosen.shape != shape_of(what, la, lb, lout) ||
       workspace_bytes < chosen.workspace_bytes ||
       fake_cuda_is_device_memory(reinterpret_cast<uint64_t>(workspace),
                                  workspace_bytes) == 0 ||
