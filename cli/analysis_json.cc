@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cli/analysis_output.h"
-#include "data/trace/json_text.h"
+#include "data/io/json_text.h"
 
 namespace reprise {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "data/integers.h"
 #include "data/median.h"
-#include "replay/kernel_name.h"
+#include "replay/analysis/kernel_name.h"
 
 namespace reprise {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/output.h"
 #include "data/trace/trace.h"
-#include "replay/analysis.h"
+#include "replay/analysis/analysis.h"
 
 namespace reprise {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/integers.h"
-#include "replay/device_work.h"
+#include "replay/analysis/device_work.h"
 
 namespace reprise {
 namespace {

@@ -1,9 +1,9 @@
 // The aligned timeline of all ranks with the critical path laid over it.
 #pragma once
 
-#include "data/trace/chrome_export.h"
+#include "data/draw/chrome_export.h"
 #include "data/trace/trace.h"
-#include "replay/analysis.h"
+#include "replay/analysis/analysis.h"
 
 namespace reprise {
 

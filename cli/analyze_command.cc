@@ -8,7 +8,7 @@
 #include "cli/analysis_output.h"
 #include "cli/analysis_timeline.h"
 #include "cli/command.h"
-#include "replay/analysis.h"
+#include "replay/analysis/analysis.h"
 
 namespace reprise {
 namespace {

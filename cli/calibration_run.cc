@@ -6,7 +6,7 @@
 #include "cli/process.h"
 #include "costmodel/calibration.h"
 #include "costmodel/large_transfers.h"
-#include "replay/clock_alignment.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
-#include "replay/trace_diff.h"
+#include "replay/analysis/trace_diff.h"
 
 namespace reprise {
 namespace {

@@ -6,10 +6,10 @@
 #include "cli/command.h"
 #include "cli/export_ddp.h"
 #include "cli/output.h"
+#include "data/draw/chrome_export.h"
 #include "data/file.h"
-#include "data/trace/chrome_export.h"
 #include "data/trace/csv_export.h"
-#include "replay/clock_alignment.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "data/draw/hlo_graph.h"
 #include "data/file.h"
-#include "data/formats/hlo_proto.h"
 #include "data/hlo/hlo.h"
-#include "data/hlo/hlo_graph.h"
 #include "data/hlo/module_summary.h"
+#include "data/hlo/proto/hlo_proto.h"
 #include "data/manifest/infer.h"
 
 namespace reprise {

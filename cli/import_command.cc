@@ -16,8 +16,9 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "cli/profile_gather.h"
-#include "data/formats/import.h"
-#include "data/formats/import_report.h"
+#include "data/formats/ranks.h"
+#include "data/import/import.h"
+#include "data/import/import_report.h"
 
 namespace reprise {
 namespace {

@@ -20,7 +20,7 @@
 #include "data/file.h"
 #include "data/median.h"
 #include "optimizer/optimize.h"
-#include "replay/run_model.h"
+#include "replay/simulate/run_model.h"
 
 namespace reprise {
 namespace {

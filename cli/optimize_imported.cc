@@ -7,8 +7,8 @@
 
 #include "data/file.h"
 #include "data/sha256.h"
-#include "optimizer/ddp_plan.h"
-#include "optimizer/ddp_recording.h"
+#include "optimizer/ddp/ddp_plan.h"
+#include "optimizer/ddp/ddp_recording.h"
 
 namespace reprise {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "costmodel/recorded_steps.h"
-#include "replay/step_times.h"
+#include "data/trace/step_times.h"
 
 namespace reprise {
 namespace {

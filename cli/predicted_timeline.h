@@ -1,10 +1,10 @@
 // Measured and predicted steps side by side in one timeline.
 #pragma once
 
+#include "data/draw/chrome_export.h"
 #include "data/schedule/schedule.h"
-#include "data/trace/chrome_export.h"
 #include "data/trace/trace.h"
-#include "replay/replay.h"
+#include "replay/simulate/replay.h"
 
 namespace reprise {
 

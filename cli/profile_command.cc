@@ -17,7 +17,8 @@
 #include "cli/process.h"
 #include "cli/profile_environment.h"
 #include "cli/profile_gather.h"
-#include "data/formats/import_report.h"
+#include "data/formats/ranks.h"
+#include "data/import/import_report.h"
 
 namespace reprise {
 namespace {

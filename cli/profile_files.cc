@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "cli/run_directory.h"
-#include "data/formats/process_shard_reader.h"
+#include "data/formats/process_shard/process_shard_reader.h"
 
 namespace reprise {
 namespace {

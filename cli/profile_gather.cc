@@ -13,12 +13,13 @@
 #include "cli/device_units.h"
 #include "cli/trainer_context.h"
 #include "data/file.h"
-#include "data/formats/import.h"
-#include "data/formats/import_report.h"
-#include "data/formats/process_shard_contents.h"
-#include "data/formats/process_shard_reader.h"
+#include "data/formats/process_shard/process_shard_contents.h"
+#include "data/formats/process_shard/process_shard_reader.h"
+#include "data/formats/ranks.h"
+#include "data/import/import.h"
+#include "data/import/import_report.h"
 #include "profiler/gather.h"
-#include "replay/clock_alignment.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {

@@ -14,10 +14,10 @@
 #include "cli/program.h"
 #include "cli/replay_imported.h"
 #include "costmodel/cost_database.h"
-#include "replay/replay.h"
-#include "replay/run_model.h"
-#include "replay/step_times.h"
-#include "replay/what_if.h"
+#include "data/trace/step_times.h"
+#include "replay/simulate/replay.h"
+#include "replay/simulate/run_model.h"
+#include "replay/simulate/what_if.h"
 
 namespace reprise {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "replay/analysis.h"
-#include "replay/collectives.h"
-#include "replay/step_times.h"
+#include "data/trace/step_times.h"
+#include "replay/analysis/analysis.h"
+#include "replay/collectives/collectives.h"
 
 namespace reprise {
 namespace {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "cli/output.h"
+#include "data/draw/chrome_export.h"
 #include "data/result.h"
-#include "data/trace/chrome_export.h"
 #include "data/trace/trace.h"
-#include "replay/breakdown.h"
-#include "replay/clock_alignment.h"
-#include "replay/trace_graph.h"
-#include "replay/trace_replay.h"
-#include "replay/trace_replay_timeline.h"
+#include "replay/analysis/breakdown.h"
+#include "replay/clocks/clock_alignment.h"
+#include "replay/graph/trace_graph.h"
+#include "replay/simulate/trace_replay.h"
+#include "replay/simulate/trace_replay_timeline.h"
 
 namespace reprise {
 

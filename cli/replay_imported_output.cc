@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "cli/replay_imported.h"
-#include "replay/analysis.h"
-#include "replay/kernel_name.h"
+#include "replay/analysis/analysis.h"
+#include "replay/analysis/kernel_name.h"
 
 namespace reprise {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "data/result.h"
-#include "runtime/process_group.h"
+#include "runtime/process/process_group.h"
 
 namespace reprise {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/result.h"
-#include "runtime/training_device.h"
+#include "runtime/train/training_device.h"
 
 namespace reprise {
 

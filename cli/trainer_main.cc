@@ -17,9 +17,9 @@
 #include "cli/trainer_context.h"
 #include "cli/trainer_device.h"
 #include "data/file.h"
-#include "runtime/process_group.h"
-#include "runtime/train.h"
-#include "runtime/train_result.h"
+#include "runtime/process/process_group.h"
+#include "runtime/train/train.h"
+#include "runtime/train/train_result.h"
 
 namespace reprise {
 namespace {

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "data/hlo/hlo.h"
-#include "optimizer/baselines.h"
-#include "optimizer/fusion.h"
+#include "optimizer/baselines/baselines.h"
+#include "optimizer/fusion/fusion.h"
 #include "optimizer/plan_search.h"
-#include "optimizer/step_bound.h"
+#include "optimizer/pricing/step_bound.h"
 
 namespace reprise {
 namespace {

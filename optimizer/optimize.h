@@ -62,8 +62,8 @@ Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
                                 const OptimizeOptions& options = {},
                                 const Measure& measure = {});
 
-/// A baseline as a plan (optimizer/baselines.h names them), with its predicted
-/// step time.
+/// A baseline as a plan (optimizer/baselines/baselines.h names them), with its
+/// predicted step time.
 /// `+fusion` ones have the groups of `fusion`, so that no gain from fusion is
 /// taken for one from communication; without it, those that these costs alone
 /// suggest, which are not quite what `optimize` ends with after measuring.

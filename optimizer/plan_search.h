@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "optimizer/gradients.h"
+#include "optimizer/buckets/gradients.h"
 #include "optimizer/optimize.h"
-#include "optimizer/plan_pricer.h"
+#include "optimizer/pricing/plan_pricer.h"
 
 namespace reprise {
 

@@ -1,4 +1,4 @@
-// CRC-32 (IEEE, as data/trace/crc32.h) without a library: what is loaded into
+// CRC-32 (IEEE, as data/io/crc32.h) without a library: what is loaded into
 // strangers' processes may need libc alone.
 #pragma once
 

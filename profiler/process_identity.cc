@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "data/trace/json_text.h"
+#include "data/io/json_text.h"
 
 namespace reprise {
 namespace {

@@ -15,7 +15,7 @@
 #include <mutex>
 #include <vector>
 
-#include "data/trace/json_text.h"
+#include "data/io/json_text.h"
 #include "profiler/name_table.h"
 #include "profiler/process_shard_file.h"
 #include "profiler/record_ring.h"

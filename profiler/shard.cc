@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "data/file.h"
-#include "data/trace/crc32.h"
+#include "data/io/crc32.h"
 
 namespace reprise {
 namespace {

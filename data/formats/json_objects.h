@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/byte_source.h"
 #include "data/formats/reader.h"
+#include "data/io/byte_source.h"
 #include "data/result.h"
 
 namespace reprise {

@@ -1,28 +1,72 @@
 #include "data/formats/nccl_names.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <array>
 
-namespace reprise {
+#include "data/trace/collective_words.h"
 
-std::string collective_key(std::string_view op, int64_t group_size,
-                           int64_t bytes, std::string_view hlo_type) {
-  return fmt::format("collective:{}:{}:{}:{}", op, group_size, bytes, hlo_type);
+namespace reprise {
+namespace {
+
+constexpr std::array<std::string_view, 7> kReductions = {
+    "Sum", "Prod", "Max", "Min", "MinMax", "PreMulSum", "SumPostDiv"};
+
+bool starts_with_nccl(std::string_view name) {
+  if (name.size() < 4) return false;
+  const char first = static_cast<char>(name[0] | 0x20);
+  if (first != 'n' && first != 'r') return false;
+  for (size_t i = 1; i < 4; ++i) {
+    if (static_cast<char>(name[i] | 0x20) != "nccl"[i]) return false;
+  }
+  return true;
 }
 
-std::string collective_title(std::string_view op, int64_t group_size,
-                             int64_t bytes) {
-  constexpr std::array<std::string_view, 6> kUnits = {"B",   "KiB", "MiB",
-                                                      "GiB", "TiB", "PiB"};
-  auto amount = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (amount >= 1024 && unit + 1 < kUnits.size()) {
-    amount /= 1024;
-    ++unit;
+bool is_reduction(std::string_view word) {
+  return std::find(kReductions.begin(), kReductions.end(), word) !=
+         kReductions.end();
+}
+
+/// The type that a kernel reduces: after the reduction in
+/// "…_Sum_f16_RING_LL(…)" as in "…_RING_LL_Sum_float(…)". Kernels that only
+/// move bytes name a type that is not the data's.
+std::string_view reduced_type(std::string_view name) {
+  std::string_view words = name.substr(0, name.find('('));
+  bool reduced = false;
+  while (!words.empty()) {
+    const size_t end = words.find('_');
+    const std::string_view word = words.substr(0, end);
+    if (reduced) return hlo_type_word(word);
+    reduced = is_reduction(word);
+    words = end == std::string_view::npos ? std::string_view()
+                                          : words.substr(end + 1);
   }
-  return fmt::format("{} {:.4g} {}, {} ranks", op, amount, kUnits[unit],
-                     group_size);
+  return {};
+}
+
+}  // namespace
+
+bool is_nccl_kernel(std::string_view name) {
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  return starts_with_nccl(name);
+}
+
+CollectiveInfo describe_nccl_kernel(std::string_view name) {
+  CollectiveInfo info;
+  info.op = collective_word(name.substr(0, name.find('(')));
+  if (info.op.find("reduce") != std::string::npos) {
+    info.data_type = reduced_type(name);
+  }
+  return info;
+}
+
+std::string_view operation_of_nccl_call(std::string_view name) {
+  const bool is_call = name.size() > 4 && name.starts_with("nccl") &&
+                       (name[4] == ':' || (name[4] >= 'A' && name[4] <= 'Z'));
+  if (!is_call || name.starts_with("ncclRedOp") ||
+      name.starts_with("ncclComm")) {
+    return {};
+  }
+  return collective_word(name.substr(0, name.find_first_of(" ,")));
 }
 
 }  // namespace reprise

@@ -1,21 +1,21 @@
-// Measured collectives as cost points, beside the words for them.
+// What the names of kernels and calls say of NCCL's and RCCL's operations;
+// several profilers write them.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <string_view>
 
-#include "data/trace/collective_words.h"
+#include "data/trace/trace.h"
 
 namespace reprise {
 
-/// Key of a measured collective: "collective:all-reduce:8:1048576:f32". Bytes
-/// as nccl-tests count them: of the larger of a rank's two buffers.
-std::string collective_key(std::string_view op, int64_t group_size,
-                           int64_t bytes, std::string_view hlo_type);
-
-/// The same for people: "all-reduce 1 MiB, 8 ranks".
-std::string collective_title(std::string_view op, int64_t group_size,
-                             int64_t bytes);
+/// Whether a kernel is NCCL's or RCCL's: by prefix ("ncclDevKernel_…"), after
+/// "void "; a name that only contains "nccl" is not.
+bool is_nccl_kernel(std::string_view name);
+/// "ncclDevKernel_AllReduce_Sum_f16_RING_LL(…)" -> "all-reduce" and "f16". For
+/// kernels that serve several operations (SendRecv, Generic), op is "".
+CollectiveInfo describe_nccl_kernel(std::string_view name);
+/// "ncclAllReduce" -> "all-reduce", "nccl:all_to_all" (PyTorch's) ->
+/// "all-to-all"; "" if the name is no call of one operation.
+std::string_view operation_of_nccl_call(std::string_view name);
 
 }  // namespace reprise

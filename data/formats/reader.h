@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/byte_source.h"
+#include "data/io/byte_source.h"
 #include "data/result.h"
 #include "data/trace/trace_spool.h"
 

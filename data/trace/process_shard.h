@@ -2,8 +2,9 @@
 // library, the NCCL plugin or the NCCL interposer. Append-only and checksummed
 // segment by segment, so that a killed process loses at most its last segment.
 // Here is its layout, shared by the writer (profiler/process_recorder.h) and
-// the reader (data/formats/process_shard_reader.h); data/trace/format.md has
-// the words. Little-endian; structs are written as they lie.
+// the reader (data/formats/process_shard/process_shard_reader.h);
+// data/trace/format.md has the words. Little-endian; structs are written as
+// they lie.
 #pragma once
 
 #include <cstdint>

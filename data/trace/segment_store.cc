@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "data/trace/crc32.h"
+#include "data/io/crc32.h"
 
 namespace reprise {
 namespace {

@@ -10,8 +10,8 @@
 #include <limits>
 #include <tuple>
 
+#include "data/io/crc32.h"
 #include "data/trace/columns.h"
-#include "data/trace/crc32.h"
 
 namespace reprise {
 namespace {

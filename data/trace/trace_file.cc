@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "data/file.h"
-#include "data/trace/crc32.h"
+#include "data/io/crc32.h"
 #include "data/trace/tables.h"
 
 namespace reprise {

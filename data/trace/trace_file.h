@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "data/io/sqlite.h"
 #include "data/result.h"
 #include "data/trace/columns.h"
-#include "data/trace/sqlite.h"
 #include "data/trace/trace.h"
 
 namespace reprise {

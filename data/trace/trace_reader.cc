@@ -8,10 +8,10 @@
 #include <span>
 
 #include "data/file.h"
+#include "data/io/crc32.h"
+#include "data/io/sqlite.h"
 #include "data/trace/columns.h"
-#include "data/trace/crc32.h"
 #include "data/trace/event_order.h"
-#include "data/trace/sqlite.h"
 #include "data/trace/tables.h"
 #include "data/trace/trace.h"
 

@@ -3,7 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "data/trace/json_text.h"
+#include "data/io/json_text.h"
 
 namespace reprise {
 namespace {

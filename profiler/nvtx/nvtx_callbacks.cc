@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/trace/json_text.h"
+#include "data/io/json_text.h"
 #include "profiler/inject/injection.h"
 #include "profiler/inject/thread_context.h"
 #include "profiler/nvtx/range_table.h"

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "runtime/communicator.h"
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cuda_executor.h"
 #include "runtime/cuda/device_program.h"
@@ -12,6 +11,7 @@
 #include "runtime/cuda/host_staged_communicator.h"
 #include "runtime/cuda/nccl_communicator.h"
 #include "runtime/cuda/packed_dots.h"
+#include "runtime/process/communicator.h"
 
 namespace reprise {
 namespace {

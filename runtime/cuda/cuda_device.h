@@ -6,7 +6,7 @@
 
 #include "data/result.h"
 #include "runtime/cuda/cublas_shape.h"
-#include "runtime/training_device.h"
+#include "runtime/train/training_device.h"
 
 namespace reprise {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "runtime/thread_setup.h"
+#include "runtime/process/thread_setup.h"
 
 namespace reprise {
 namespace {

@@ -16,13 +16,13 @@
 #include "data/result.h"
 #include "data/schedule/schedule.h"
 #include "profiler/recorder.h"
+#include "runtime/cpu/stream_waits.h"
 #include "runtime/cuda/device_communicator.h"
 #include "runtime/cuda/device_program.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/injected_recorder.h"
-#include "runtime/progress.h"
-#include "runtime/step_executor.h"
-#include "runtime/stream_waits.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/step_executor.h"
 
 namespace reprise {
 

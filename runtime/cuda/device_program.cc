@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/schedule/memory_plan.h"
-#include "runtime/constants.h"
+#include "runtime/cpu/constants.h"
 
 namespace reprise {
 

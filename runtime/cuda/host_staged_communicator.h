@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "data/result.h"
-#include "runtime/communicator.h"
 #include "runtime/cuda/device_communicator.h"
 #include "runtime/cuda/driver.h"
+#include "runtime/process/communicator.h"
 
 namespace reprise {
 

@@ -6,7 +6,7 @@
 
 #include "data/result.h"
 #include "runtime/cuda/device_communicator.h"
-#include "runtime/process_group.h"
+#include "runtime/process/process_group.h"
 
 namespace reprise {
 

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/import.h"
-#include "data/trace/gzip.h"
-#include "replay/clock_alignment.h"
-#include "replay/collectives.h"
-#include "replay/trace_replay.h"
+#include "data/import/import.h"
+#include "data/io/gzip.h"
+#include "replay/clocks/clock_alignment.h"
+#include "replay/collectives/collectives.h"
+#include "replay/simulate/trace_replay.h"
 
 namespace reprise {
 namespace {

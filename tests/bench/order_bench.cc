@@ -9,7 +9,7 @@
 #include <string>
 
 #include "optimizer/order/order_search.h"
-#include "tests/optimizer/order_text.h"
+#include "tests/optimizer/order/order_text.h"
 
 namespace {
 

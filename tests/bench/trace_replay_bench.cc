@@ -9,9 +9,9 @@
 #include <string>
 #include <tuple>
 
-#include "replay/collectives.h"
-#include "replay/trace_graph.h"
-#include "replay/trace_replay.h"
+#include "replay/collectives/collectives.h"
+#include "replay/graph/trace_graph.h"
+#include "replay/simulate/trace_replay.h"
 
 namespace reprise {
 namespace {

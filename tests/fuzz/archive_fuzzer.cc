@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/byte_source.h"
-#include "data/formats/content_words.h"
+#include "data/import/content_words.h"
+#include "data/io/byte_source.h"
 
 namespace {
 

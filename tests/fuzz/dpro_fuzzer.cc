@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/formats/dpro_rank.h"
+#include "data/formats/dpro/dpro_rank.h"
 #include "tests/fuzz/check_trace.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

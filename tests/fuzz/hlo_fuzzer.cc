@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "data/draw/hlo_graph.h"
 #include "data/hlo/hlo.h"
-#include "data/hlo/hlo_graph.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/module_summary.h"
 

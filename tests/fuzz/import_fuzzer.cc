@@ -5,7 +5,7 @@
 #include <string>
 
 #include REPRISE_READER_HEADER
-#include "data/formats/import_report.h"
+#include "data/import/import_report.h"
 #include "tests/fuzz/check_trace.h"
 #include "tests/testing/read_input.h"
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <string>
 
-#include "data/formats/import_report.h"
-#include "data/formats/process_shard_reader.h"
-#include "data/trace/crc32.h"
+#include "data/formats/process_shard/process_shard_reader.h"
+#include "data/import/import_report.h"
+#include "data/io/crc32.h"
 #include "data/trace/process_shard.h"
 #include "tests/fuzz/check_trace.h"
 #include "tests/testing/read_input.h"

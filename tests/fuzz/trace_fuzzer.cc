@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/trace/chrome_export.h"
+#include "data/draw/chrome_export.h"
 #include "data/trace/columns.h"
 #include "data/trace/trace.h"
 #include "profiler/shard.h"

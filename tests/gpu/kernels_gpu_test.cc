@@ -10,7 +10,7 @@
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/kernels/interpreter.h"
-#include "runtime/thread_setup.h"
+#include "runtime/process/thread_setup.h"
 #include "tests/runtime/kernels/cuda_program_kernels.h"
 
 namespace reprise {

@@ -1,6 +1,6 @@
 // The trainer's own traces, from clocks that are known to be wrong by so much:
 // ranks in time namespaces, and recorded times moved afterwards.
-#include "tests/replay/shifted_clocks.h"
+#include "tests/replay/clocks/shifted_clocks.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 #include <string>
 
 #include "data/trace/trace.h"
-#include "replay/clock_alignment.h"
+#include "replay/clocks/clock_alignment.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -64,9 +65,9 @@ Trace recorded_run(const std::string& before) {
                         ("shifted_clocks." + std::to_string(::getpid()));
   const std::string command =
       "REPRISE_MPI_ARGS='" + before + "' " + std::getenv("REPRISE_BIN") +
-      "/reprise train -n 4 " REPRISE_SOURCE_DIR
-      "/data/programs/mlp.4.hlo --steps 20 --force --trace " +
-      path.string() + " >/dev/null";
+      "/reprise train -n 4 " + source_directory() +
+      "/data/programs/mlp.4.hlo --steps 20 --force --trace " + path.string() +
+      " >/dev/null";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   Result<Trace> trace = read_trace(path.string());
   fs::remove(path);
@@ -120,7 +121,7 @@ TEST(RanksInTimeNamespaces, FindEachOthersClocks) {
   }
   ::setenv("REPRISE_CLOCK_SHIFTS", shifts.c_str(), 1);
   Trace trace =
-      recorded_run(REPRISE_SOURCE_DIR "/tests/netns/shifted_clocks_test.sh");
+      recorded_run(source_directory() + "/tests/netns/shifted_clocks_test.sh");
   ASSERT_EQ(trace.ranks.size(), kRanks);
   ASSERT_GT(trace.events.size(), 1000u);
   const Trace truth = without_shifts(trace);

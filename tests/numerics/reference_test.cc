@@ -7,8 +7,9 @@
 #include <cstdlib>
 
 #include "data/file.h"
-#include "runtime/verification.h"
-#include "tests/runtime/trained_program.h"
+#include "runtime/train/verification.h"
+#include "tests/runtime/train/trained_program.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -28,8 +29,7 @@ Verification verified(const std::string& name, const Rewrite& rewrite) {
 }
 
 std::string text_of(const std::string& name) {
-  return *read_file(std::string(REPRISE_SOURCE_DIR) + "/data/programs/" + name +
-                    ".hlo");
+  return *read_file(source_directory() + "/data/programs/" + name + ".hlo");
 }
 
 class Reference : public testing::TestWithParam<const char*> {};

@@ -10,19 +10,20 @@
 #include <random>
 
 #include "data/hlo/hlo.h"
-#include "optimizer/baselines.h"
-#include "optimizer/fusion.h"
+#include "optimizer/baselines/baselines.h"
+#include "optimizer/fusion/fusion.h"
 #include "optimizer/order/list_schedule.h"
 #include "optimizer/plan_search.h"
-#include "optimizer/step_bound.h"
+#include "optimizer/pricing/step_bound.h"
 #include "tests/optimizer/synthetic_costs.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
 
 Module load_program(const std::string& name) {
-  const auto module = parse_hlo_file(std::string(REPRISE_SOURCE_DIR) +
-                                     "/data/programs/" + name + ".hlo");
+  const auto module =
+      parse_hlo_file(source_directory() + "/data/programs/" + name + ".hlo");
   EXPECT_TRUE(module.has_value());
   return *inline_calls(*module);
 }

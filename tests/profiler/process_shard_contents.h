@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "data/trace/crc32.h"
+#include "data/io/crc32.h"
 #include "data/trace/process_shard.h"
 
 namespace reprise {

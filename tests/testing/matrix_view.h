@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/dot.h"
+#include "runtime/cpu/dot.h"
 
 namespace reprise {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/file.h"
-#include "data/trace/crc32.h"
+#include "data/io/crc32.h"
 #include "data/trace/process_shard.h"
 
 namespace reprise {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "data/formats/byteps_reader.h"
+#include "data/formats/byteps/byteps_reader.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {

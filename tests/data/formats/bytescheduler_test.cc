@@ -3,8 +3,9 @@
 #include <filesystem>
 #include <string>
 
-#include "data/formats/bytescheduler_reader.h"
-#include "data/formats/import.h"
+#include "data/formats/bytescheduler/bytescheduler_reader.h"
+#include "data/import/import.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
@@ -45,7 +46,8 @@ TEST(ByteScheduler, MatchesOverlappingBeginsAndEndsByName) {
 }
 
 TEST(ByteScheduler, ReadsARealTimelineWhole) {
-  const std::string path = REPRISE_SOURCE_DIR
+  const std::string path =
+      source_directory() +
       "/../shared/traces/bytescheduler/mxnet_vgg16/timeline_worker.json";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
   ReadInput input =

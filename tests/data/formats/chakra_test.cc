@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/chakra_reader.h"
+#include "data/formats/chakra/chakra_reader.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/proto_writer.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
 namespace {
 
-const std::string kShared =
-    std::string(REPRISE_SOURCE_DIR) + "/../shared/traces/chakra/";
+const std::string kShared = source_directory() + "/../shared/traces/chakra/";
 
 std::string delimited(const ProtoWriter& message) {
   return ProtoWriter().raw_varint(message.text().size()).text() +

@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/dpro_gml.h"
-#include "data/formats/dpro_graph.h"
-#include "data/formats/dpro_reader.h"
-#include "data/formats/import.h"
-#include "data/trace/gzip.h"
-#include "replay/trace_replay.h"
+#include "data/formats/dpro/dpro_gml.h"
+#include "data/formats/dpro/dpro_graph.h"
+#include "data/formats/dpro/dpro_reader.h"
+#include "data/import/import.h"
+#include "data/io/gzip.h"
+#include "replay/simulate/trace_replay.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -278,7 +279,7 @@ TEST_F(DproTest, LeavesOtherDirectoriesAlone) {
 std::string generated(const std::string& folder, const std::string& name,
                       const std::string& settings) {
   const std::string script =
-      REPRISE_SOURCE_DIR "/../shared/bench/dpro/gen_trace.py";
+      source_directory() + "/../shared/bench/dpro/gen_trace.py";
   if (!std::filesystem::exists(script)) return {};
   std::filesystem::create_directories(folder + "/" + name);
   const std::string trial = folder + "/" + name + "/global_traces";

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "data/formats/horovod_reader.h"
-#include "data/formats/kineto_reader.h"
+#include "data/formats/horovod/horovod_reader.h"
+#include "data/formats/kineto/kineto_reader.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {

@@ -10,15 +10,16 @@
 #include <random>
 #include <string>
 
-#include "data/formats/kineto_reader.h"
+#include "data/formats/kineto/kineto_reader.h"
 #include "tests/data/formats/kineto_naive_reader.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kTraces = fs::path(REPRISE_SOURCE_DIR) / "../shared/traces";
+const fs::path kTraces = fs::path(source_directory()) / "../shared/traces";
 
 std::vector<NaiveEvent> read_by(const KinetoReader& reader,
                                 const std::string& text) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/formats/kineto_reader.h"
+#include "data/formats/kineto/kineto_reader.h"
 #include "data/result.h"
 #include "tests/testing/read_input.h"
 

@@ -11,13 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/kineto_reader.h"
+#include "data/formats/kineto/kineto_reader.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
 namespace {
 
-const std::string kTraces = REPRISE_SOURCE_DIR "/../shared/traces";
+const std::string kTraces = source_directory() + "/../shared/traces";
 
 struct Row {
   std::string file;

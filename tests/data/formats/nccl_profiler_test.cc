@@ -9,15 +9,16 @@
 #include <string>
 
 #include "data/file.h"
-#include "data/formats/nccl_inspector_reader.h"
-#include "data/formats/nccl_profiler_reader.h"
+#include "data/formats/nccl_inspector/nccl_inspector_reader.h"
+#include "data/formats/nccl_profiler/nccl_profiler_reader.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
 namespace {
 
 const std::string kShared =
-    std::string(REPRISE_SOURCE_DIR) + "/../shared/traces/nccl_profiler/";
+    source_directory() + "/../shared/traces/nccl_profiler/";
 
 std::vector<Event> of_kind(const Trace& trace, EventKind kind) {
   std::vector<Event> events;

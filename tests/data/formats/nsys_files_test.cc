@@ -10,6 +10,7 @@
 #include <set>
 
 #include "tests/data/formats/nsys_import.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -20,7 +21,7 @@ int64_t count_kind(const Trace& trace, EventKind kind) {
 }
 
 const std::string kFolder =
-    std::string(REPRISE_SOURCE_DIR) + "/../shared/traces/nsys_sqlite/";
+    source_directory() + "/../shared/traces/nsys_sqlite/";
 
 class NsysFiles : public ::testing::Test {
  protected:

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "data/file.h"
-#include "data/formats/nsys_reader.h"
+#include "data/formats/nsys/nsys_reader.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {

@@ -7,18 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/hlo_proto_reader.h"
-#include "data/formats/import.h"
-#include "data/formats/nsys_jax_csv.h"
-#include "data/formats/nsys_jax_reader.h"
+#include "data/formats/hlo_proto/hlo_proto_reader.h"
+#include "data/formats/nsys_jax/nsys_jax_csv.h"
+#include "data/formats/nsys_jax/nsys_jax_reader.h"
 #include "data/hlo/hlo.h"
+#include "data/import/import.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
 namespace {
 
 const std::string kZip =
-    std::string(REPRISE_SOURCE_DIR) +
+    source_directory() +
     "/../shared/traces/nsys_jax/maxtext_fsdp4_h100/maxtext_fsdp4_test_data.zip";
 
 constexpr std::string_view kHeader =
@@ -88,7 +89,7 @@ TEST(NsysJax, KnowsItsTableByTheFirstRow) {
 }
 
 TEST(HloProtoReader, AddsAModuleNamedAfterTheFile) {
-  const auto bytes = read_file(std::string(REPRISE_SOURCE_DIR) +
+  const auto bytes = read_file(source_directory() +
                                "/tests/fuzz/corpus/hlo_proto/step.hlo.pb");
   ReadInput input = read_input(hlo_proto_reader(), *bytes,
                                "a.zip:dump/module_1.jit_step.hlo.pb.xz");

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "data/formats/nsys_nccl.h"
-#include "data/trace/sqlite.h"
+#include "data/formats/nccl_names.h"
+#include "data/io/sqlite.h"
 #include "tests/data/formats/nsys_import.h"
 
 namespace reprise {

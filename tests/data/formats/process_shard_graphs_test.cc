@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "replay/collectives.h"
+#include "replay/collectives/collectives.h"
 #include "tests/data/formats/recorded_process.h"
 
 namespace reprise {

@@ -1,4 +1,4 @@
-#include "data/formats/process_shard_ranks.h"
+#include "data/formats/process_shard/process_shard_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/process_shard_reader.h"
+#include "data/formats/process_shard/process_shard_reader.h"
 #include "tests/data/formats/recorded_process.h"
 
 namespace reprise {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/process_shard_ranks.h"
-#include "data/formats/process_shard_reader.h"
+#include "data/formats/process_shard/process_shard_ranks.h"
+#include "data/formats/process_shard/process_shard_reader.h"
 #include "tests/data/formats/recorded_process.h"
 
 namespace reprise {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/formats/import.h"
+#include "data/import/import.h"
 #include "tests/testing/process_shard_builder.h"
 #include "tests/testing/read_input.h"
 

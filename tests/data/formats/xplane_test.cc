@@ -9,18 +9,17 @@
 #include <vector>
 
 #include "data/file.h"
-#include "data/formats/import.h"
-#include "data/formats/xplane_reader.h"
+#include "data/formats/xplane/xplane_reader.h"
+#include "data/import/import.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/proto_writer.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {
 namespace {
 
-const std::string kShared =
-    std::string(REPRISE_SOURCE_DIR) + "/../shared/traces/xplane/";
-const std::string kCorpus =
-    std::string(REPRISE_SOURCE_DIR) + "/tests/fuzz/corpus/xplane/";
+const std::string kShared = source_directory() + "/../shared/traces/xplane/";
+const std::string kCorpus = source_directory() + "/tests/fuzz/corpus/xplane/";
 
 /// An XPlane whose events' names and statistics' names count from 1.
 class Plane {
@@ -162,8 +161,7 @@ TEST(Xplane, EachDeviceWithKernelsIsARank) {
 TEST(Xplane, KeepsProgramsAndDescribesTheirCollectives) {
   Plane metadata("/host:metadata");
   const std::string proto =
-      read_file(std::string(REPRISE_SOURCE_DIR) +
-                "/tests/fuzz/corpus/hlo_proto/step.hlo.pb")
+      read_file(source_directory() + "/tests/fuzz/corpus/hlo_proto/step.hlo.pb")
           .value();
   ProtoWriter entry;
   entry.varint(1, 3).message(

@@ -13,14 +13,15 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/module_summary.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kDumps = fs::path(REPRISE_SOURCE_DIR) / ".." / "shared" / "hlo";
-const fs::path kPrograms = fs::path(REPRISE_SOURCE_DIR) / "data" / "programs";
+const fs::path kDumps = fs::path(source_directory()) / ".." / "shared" / "hlo";
+const fs::path kPrograms = fs::path(source_directory()) / "data" / "programs";
 
 std::vector<fs::path> files_in(const fs::path& directory) {
   std::vector<fs::path> files;

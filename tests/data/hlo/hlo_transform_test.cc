@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "data/draw/hlo_graph.h"
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
-#include "data/hlo/hlo_graph.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/module_summary.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/hlo/hlo.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -68,7 +69,7 @@ TEST(InferManifest, WritesWhatTheManifestReaderTakes) {
 TEST(InferManifest, FindsTheRolesOfTheShippedPrograms) {
   for (const char* name : {"mlp.2", "gpt.2"}) {
     const std::string path =
-        std::string(REPRISE_SOURCE_DIR) + "/data/programs/" + name + ".hlo";
+        source_directory() + "/data/programs/" + name + ".hlo";
     const auto module = parse_hlo_file(path);
     ASSERT_TRUE(module.has_value()) << module.error().message;
     const auto written = load_manifest_for(path);

@@ -12,11 +12,12 @@
 #include "data/manifest/dataset.h"
 #include "data/manifest/initial_values.h"
 #include "data/manifest/reference.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
 
-const std::string kPrograms = REPRISE_SOURCE_DIR "/data/programs/";
+const std::string kPrograms = source_directory() + "/data/programs/";
 
 Shape s32_rows(int64_t rows, int64_t columns) {
   Shape shape;

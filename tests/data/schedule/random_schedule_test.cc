@@ -11,6 +11,7 @@
 #include "data/hlo/hlo.h"
 #include "data/schedule/schedule.h"
 #include "data/schedule/schedule_cache.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/mutated_plan.h"
 #include "tests/testing/random_plan.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 Module load(const std::string& name) {
   Result<Module> parsed =
-      parse_hlo_file(REPRISE_SOURCE_DIR "/data/programs/" + name);
+      parse_hlo_file(source_directory() + "/data/programs/" + name);
   EXPECT_TRUE(parsed) << parsed.error().message;
   if (!parsed) return {};
   Result<Module> inlined = inline_calls(*parsed);

@@ -14,6 +14,7 @@
 #include "data/trace/event_order.h"
 #include "data/trace/trace.h"
 #include "tests/data/trace/random_trace.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -150,8 +151,8 @@ TEST_F(TraceStore, RefusesANewerSchemaSayingBothVersions) {
 
 TEST_F(TraceStore, ReadsSchema1WithTheNewFieldsAtTheirDefaults) {
   // The small trace, as the last version of schema 1 wrote it.
-  const Result<Trace> back = read_trace(std::string(REPRISE_SOURCE_DIR) +
-                                        "/tests/fuzz/corpus/trace/small");
+  const Result<Trace> back =
+      read_trace(source_directory() + "/tests/fuzz/corpus/trace/small");
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, testing::small_trace());
 }

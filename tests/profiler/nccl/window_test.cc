@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/import.h"
-#include "data/formats/process_shard_contents.h"
-#include "replay/collectives.h"
+#include "data/formats/process_shard/process_shard_contents.h"
+#include "data/import/import.h"
+#include "replay/collectives/collectives.h"
 
 namespace reprise {
 namespace {

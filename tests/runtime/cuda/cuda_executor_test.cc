@@ -11,10 +11,11 @@
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/packed_dots.h"
 #include "runtime/kernels/compiler.h"
+#include "tests/runtime/cpu/schedule_builder.h"
 #include "tests/runtime/cuda/device_training.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/host_cubins.h"
-#include "tests/runtime/schedule_builder.h"
+#include "tests/testing/directories.h"
 
 namespace reprise {
 namespace {
@@ -319,8 +320,7 @@ ENTRY main {
   const std::vector<Kernel> kernels = device_kernels(*schedule);
   ASSERT_EQ(kernels.size(), schedule->kernels.size() + 1);
   const auto compiled = compile_kernels(
-      kernels,
-      {.cache_directory = std::string(REPRISE_BINARY_DIR) + "/kernel_cache"});
+      kernels, {.cache_directory = build_directory() + "/kernel_cache"});
   ASSERT_TRUE(compiled) << compiled.error().message;
   std::vector<KernelCode> code;
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -9,7 +9,7 @@
 #include "data/result.h"
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/cuda_executor.h"
-#include "tests/runtime/trained_program.h"
+#include "tests/runtime/train/trained_program.h"
 
 namespace reprise {
 

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <set>
 
-#include "runtime/dot.h"
+#include "runtime/cpu/dot.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/testing/matrix_view.h"
 

@@ -6,8 +6,8 @@
 
 #include <span>
 
+#include "runtime/cpu/executor.h"
 #include "runtime/cuda/cubins.h"
-#include "runtime/executor.h"
 
 namespace reprise {
 

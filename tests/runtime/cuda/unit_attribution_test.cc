@@ -17,11 +17,12 @@
 #include "cli/process.h"
 #include "cli/program.h"
 #include "data/file.h"
-#include "data/formats/import.h"
-#include "data/formats/process_shard_reader.h"
+#include "data/formats/process_shard/process_shard_reader.h"
+#include "data/import/import.h"
 #include "data/trace/trace.h"
 #include "data/trace/trace_spool.h"
 #include "tests/runtime/cuda/unit_truth.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/random_plan.h"
 
 namespace reprise {
@@ -54,7 +55,7 @@ bool is_kernel(const DeviceOperation& operation) {
 }
 
 std::string source(const std::string& program) {
-  return fmt::format("{}/data/programs/{}.hlo", REPRISE_SOURCE_DIR, program);
+  return fmt::format("{}/data/programs/{}.hlo", source_directory(), program);
 }
 
 class UnitAttribution : public testing::Test {
@@ -151,7 +152,7 @@ class UnitAttribution : public testing::Test {
   }
 
   static std::string kernel_cache() {
-    return std::string(REPRISE_BINARY_DIR) + "/kernel_cache";
+    return build_directory() + "/kernel_cache";
   }
 
   fs::path directory_;

@@ -11,6 +11,7 @@
 #include "data/schedule/schedule.h"
 #include "optimizer/optimize.h"
 #include "tests/optimizer/synthetic_costs.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/random_plan.h"
 
 namespace reprise {
@@ -32,7 +33,7 @@ std::vector<Kernel> program_kernels() {
                                     {"gpt.2", 2},
                                     {"gpt.4", 4}}) {
     const std::string path =
-        std::string(REPRISE_SOURCE_DIR) + "/data/programs/" + name + ".hlo";
+        source_directory() + "/data/programs/" + name + ".hlo";
     const Result<std::string> text = read_file(path);
     EXPECT_TRUE(text) << path;
     if (!text) continue;

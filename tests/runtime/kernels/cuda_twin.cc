@@ -5,6 +5,8 @@
 
 #include <fstream>
 
+#include "tests/testing/directories.h"
+
 namespace reprise {
 Result<std::shared_ptr<void>> load_twin(const std::string& image) {
   char path[] = "/tmp/reprise_twin_XXXXXX";
@@ -22,7 +24,7 @@ Result<CudaTwins> CudaTwins::make(std::span<const Kernel> kernels) {
   CudaTwins twins;
   Result<Cubins> cubins =
       compile_cubins(kernels, 90,
-                     {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache",
+                     {.cache_directory = build_directory() + "/kernel_cache",
                       .nvrtc_library = REPRISE_FAKE_NVRTC});
   if (!cubins) return pass(cubins.error());
   twins.cubins_ = std::move(*cubins);

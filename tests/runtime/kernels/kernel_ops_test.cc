@@ -8,6 +8,7 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
 #include "tests/runtime/kernels/kernel_cases.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/hlo_evaluator.h"
 #include "tests/testing/kernel_runner.h"
 
@@ -58,7 +59,7 @@ TEST_P(KernelOps, AgreeWithTheOracleAndTheInterpreter) {
     kernels.push_back(std::move(*kernel));
   }
   const Result<CompiledKernels> compiled = compile_kernels(
-      kernels, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
+      kernels, {.cache_directory = build_directory() + "/kernel_cache"});
   ASSERT_TRUE(compiled) << compiled.error().message;
   Memory memory = random_inputs(*module, 7);
   std::vector<Elements> parameters;

@@ -8,6 +8,7 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
 #include "tests/runtime/kernels/random_graph.h"
+#include "tests/testing/directories.h"
 #include "tests/testing/hlo_evaluator.h"
 #include "tests/testing/kernel_runner.h"
 
@@ -134,7 +135,7 @@ TEST_F(KernelProperty, AcceptedGroupsComputeWhatTheirOpsCompute) {
       modules.push_back(std::move(*module));
     }
     const Result<CompiledKernels> compiled = compile_kernels(
-        kernels, {.cache_directory = REPRISE_BINARY_DIR "/kernel_cache"});
+        kernels, {.cache_directory = build_directory() + "/kernel_cache"});
     ASSERT_TRUE(compiled) << compiled.error().message;
     for (size_t k = 0; k < groups.size(); ++k) {
       const auto& [module, group] = groups[k];

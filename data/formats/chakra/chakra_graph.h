@@ -1,0 +1,44 @@
+// Nodes of a Chakra graph on their way to events: streams, starts, checked
+// dependencies.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "data/formats/chakra/chakra_node.h"
+#include "data/formats/node_dependencies.h"
+#include "data/formats/reader.h"
+
+namespace reprise {
+
+class ChakraGraph {
+ public:
+  ChakraGraph(TraceSpool& spool, FileReport& report);
+
+  void add(const ChakraNode& node);
+  /// After the last node: dependencies on nodes that came later, and what the
+  /// file lacks.
+  void finish(const ChakraMetadata& metadata);
+
+ private:
+  /// Streams by (host, id); ids below 0 are the unnamed ones.
+  using StreamKey = std::pair<bool, int64_t>;
+  struct Stream {
+    uint32_t number = 0;
+    int64_t end_ns = 0;
+  };
+
+  Stream& stream_of(const ChakraNode& node, bool on_host);
+  int32_t describe(const ChakraNode& node);
+  bool place(const ChakraNode& node, Stream& stream, Event& event);
+
+  TraceSpool& spool_;
+  FileReport& report_;
+  uint32_t rank_;
+  std::map<StreamKey, Stream> streams_;
+  NodeDependencies dependencies_;
+  int64_t timed_ = 0, instant_ = 0, unsized_ = 0;
+};
+
+}  // namespace reprise

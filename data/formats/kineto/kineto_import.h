@@ -1,0 +1,82 @@
+// Maps the events of one Kineto or Chrome JSON file to a spool.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "data/formats/kineto/kineto_details.h"
+#include "data/formats/kineto/kineto_names.h"
+#include "data/formats/kineto/kineto_streams.h"
+#include "data/formats/reader.h"
+#include "data/io/chrome_event.h"
+
+namespace reprise {
+
+class KinetoImport {
+ public:
+  KinetoImport(TraceSpool& spool, FileReport& report,
+               bool keep_python_functions);
+
+  /// Takes one event in.
+  void add(const ChromeEvent& event);
+  /// Takes a member of the file's object in that is not its events.
+  void add_member(std::string_view key, std::string_view value);
+  /// After the last event: rank, time base, names, dialect and counts.
+  void finish(bool bare_array);
+
+ private:
+  /// Records that a trace keeps nothing of, counted apart from the report's
+  /// map for speed.
+  enum class Ignored : uint8_t {
+    kFlow,
+    kMetadata,
+    kInstant,
+    kCounter,
+    kSpan,
+    kDeviceAnnotation,
+    kPythonFunction,
+    kCount
+  };
+
+  void add_other(const ChromeEvent& event);
+  bool times(const ChromeEvent& source, Event& event);
+  void add_host(const ChromeEvent& source, Event& event, EventKind kind);
+  void add_device(const ChromeEvent& source, Event& event, EventKind kind);
+  void add_synchronization(const ChromeEvent& source, Event& event);
+  void describe(const ChromeEvent& source, const KinetoName& name,
+                Event& event);
+  void mark_step(int32_t step, const Event& event);
+  void push(Event& event);
+  void ignore(Ignored what) { ++ignored_[static_cast<size_t>(what)]; }
+  void learn_device(std::string_view properties);
+  void note_host_op(const ChromeEvent& event);
+
+  std::string dialect(bool bare_array) const;
+  std::string platform() const;
+  void finish_rank();
+  void finish_report();
+
+  TraceSpool& spool_;
+  FileReport& report_;
+  bool keep_python_functions_;
+  uint32_t rank_;
+  KinetoNames names_;
+  KinetoStreams streams_;
+  KinetoGroups groups_;
+  std::unordered_set<int32_t> steps_;
+  std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
+  int64_t mtia_events_ = 0, device_events_ = 0;
+  // What tells one dialect from another.
+  int64_t base_ns_ = -1, first_time_ns_ = -1;
+  int noted_ = 0;
+  bool upper_case_ = false, event_index_ = false, profiler_index_ = false,
+       fraction_ = false, torch_ = false, hip_ = false, cuda_ = false;
+  std::vector<std::pair<int64_t, std::string>> devices_;  ///< Id, name.
+  std::string host_;
+};
+
+}  // namespace reprise

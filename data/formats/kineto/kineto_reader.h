@@ -1,0 +1,33 @@
+// Reads traces of PyTorch's profiler (Kineto) in every dialect since 2020,
+// CUDA, ROCm and CPU; and other Chrome JSON of complete events, as dialect
+// "chrome".
+#pragma once
+
+#include "data/formats/reader.h"
+#include "data/io/json_events.h"
+
+namespace reprise {
+
+struct KinetoOptions {
+  /// Annotations of Python's stack (with_stack=True); counted if not kept.
+  bool keep_python_functions = true;
+  JsonEventOptions events;
+};
+
+class KinetoReader final : public TraceReader {
+ public:
+  explicit KinetoReader(KinetoOptions options = {}) : options_(options) {}
+  std::string_view kind() const override { return "kineto"; }
+  /// Leaves Horovod, ByteScheduler, BytePS, dPRO, NCCL's profiler and PyTorch
+  /// execution traces to their readers.
+  bool recognizes(const InputFile& input) const override;
+  Status read(InputFile& input, TraceSpool& spool,
+              FileReport& report) const override;
+
+ private:
+  KinetoOptions options_;
+};
+
+const TraceReader& kineto_reader();
+
+}  // namespace reprise

@@ -1,0 +1,65 @@
+#include "data/formats/nccl_profiler/nccl_profiler_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "data/formats/ranks.h"
+
+namespace reprise {
+
+uint32_t NcclRanks::local(const std::string& communicator, int64_t rank,
+                          int64_t size, bool* added) {
+  Communicator& known = communicators_[communicator];
+  known.size = std::max(known.size, size);
+  const auto [place, is_new] = known.locals.try_emplace(rank, 0);
+  if (is_new) {
+    RankInfo unknown;
+    unknown.rank = kUnknownRank;
+    place->second = spool_.add_rank(std::move(unknown));
+  }
+  if (added != nullptr) *added = is_new;
+  return place->second;
+}
+
+/// By its stated size, else by its highest rank: a rank's number never is
+/// higher in a part of the job than in all of it.
+const NcclRanks::Communicator* NcclRanks::largest() const {
+  const Communicator* best = nullptr;
+  const auto weight = [](const Communicator& communicator) {
+    return std::pair(communicator.size, communicator.locals.rbegin()->first);
+  };
+  for (const auto& [name, communicator] : communicators_) {
+    if (best == nullptr || weight(communicator) > weight(*best))
+      best = &communicator;
+  }
+  return best;
+}
+
+void NcclRanks::finish(FileReport& report) {
+  const Communicator* world = largest();
+  if (world == nullptr || world->size == 1) return;
+  const auto number_of = [](int64_t rank) {
+    return rank >= 0 && rank < kLargestRank ? static_cast<uint32_t>(rank)
+                                            : kUnknownRank;
+  };
+  int64_t matched = 0;
+  for (const auto& [name, communicator] : communicators_) {
+    auto peer = world->locals.begin();
+    for (const auto& [rank, local] : communicator.locals) {
+      const bool paired = peer != world->locals.end();
+      spool_.rank(local).rank = number_of(paired ? peer->first : rank);
+      if (paired) ++peer;
+    }
+    matched += &communicator != world && world->locals.size() > 1;
+  }
+  if (matched > 0) {
+    report.missing.push_back(fmt::format(
+        "The process has {} ranks, and the file does not say which of them "
+        "takes part in {} smaller communicators: matched in ascending order.",
+        world->locals.size(), matched));
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,311 @@
+// NVTX of an Nsight Systems export. Names tell what a range is: PyTorch's
+// emit_nvtx writes its operators' numbers, NCCL its calls (with typed payloads
+// where the export has blobs), frameworks and users their steps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "data/formats/nccl_names.h"
+#include "data/formats/nsys/nsys_import.h"
+#include "data/formats/nvtx_ranges.h"
+
+namespace reprise {
+namespace {
+
+/// ENUM_NSYS_EVENT_TYPE.
+constexpr int64_t kMark = 34;
+constexpr int64_t kPushPopRange = 59;
+constexpr int64_t kStartEndRange = 60;
+
+enum Column : size_t {
+  kStart,
+  kEnd,
+  kType,
+  kText,
+  kTextId,
+  kTid,
+  kDomain,
+  kBinary
+};
+
+/// A call of NCCL on its way to the spool: a group's calls describe its end.
+struct NcclCall {
+  NsysProcess process;
+  int64_t global_tid;
+  Event event;
+  std::string name;
+  std::optional<NcclPayload> payload;
+
+  auto key() const { return std::tuple(global_tid, event.start_ns); }
+};
+
+/// A candidate, and whose it is.
+struct ProcessRange {
+  NsysProcess process;
+  StepRange range;
+};
+
+class Annotations {
+ public:
+  explicit Annotations(NsysImport& import) : import_(import) {}
+
+  void read();
+
+ private:
+  void read_row(const NsysRows& rows);
+  std::string_view name_of(const NsysRows& rows);
+  bool place(const NsysRows& rows, Event& event);
+  void add_nccl_calls();
+  int32_t describe(const NcclCall& call) const;
+  int32_t describe_group(const std::vector<const NcclCall*>& calls) const;
+  CollectiveInfo info_of(const NcclCall& call) const;
+  void learn_communicators();
+  void add_steps();
+  void add_steps_of(NsysProcess process, const std::vector<StepRange>& ranges);
+  void say_what_is_missing();
+
+  NsysImport& import_;
+  std::map<int64_t, std::string> texts_;  ///< StringIds, those used.
+  std::vector<NcclCall> nccl_calls_;
+  std::vector<ProcessRange> steps_;
+  std::map<uint64_t, int64_t> communicator_size_;  ///< In ranks.
+};
+
+void Annotations::read() {
+  if (!import_.database.has_table("NVTX_EVENTS")) return;
+  import_.payloads.read_schemas(import_.database);
+  NsysRows rows = import_.database.rows(
+      "NVTX_EVENTS", {"start", "end", "eventType", "text", "textId",
+                      "globalTid", "domainId", "binaryData"});
+  while (rows.next()) read_row(rows);
+  import_.finish(rows, "NVTX_EVENTS");
+  learn_communicators();
+  add_nccl_calls();
+  add_steps();
+  say_what_is_missing();
+}
+
+std::string_view Annotations::name_of(const NsysRows& rows) {
+  const std::string_view text = rows.text(kText);
+  const auto id = rows.integer(kTextId);
+  if (!text.empty() || !id) return text;
+  const auto [at, is_new] = texts_.try_emplace(*id);
+  if (is_new) at->second = import_.database.string_of(*id).value_or("");
+  return at->second;
+}
+
+/// Times, rank and thread; marks end where they start.
+bool Annotations::place(const NsysRows& rows, Event& event) {
+  const int64_t type = rows.integer_or(kType, -1);
+  const bool is_mark = type == kMark;
+  if (!is_mark && rows.integer(kStart) && !rows.integer(kEnd)) {
+    import_.drop("range without an end");
+    return false;
+  }
+  if (!import_.read_times(rows, kStart, is_mark ? kStart : kEnd, event)) {
+    return false;
+  }
+  const auto tid = rows.integer(kTid);
+  const auto rank =
+      tid ? import_.ranks.rank_of_call(process_of(*tid), -1) : std::nullopt;
+  if (!rank) {
+    import_.drop("NVTX range of a process without GPU work");
+    return false;
+  }
+  event.rank = *rank;
+  event.stream = import_.ranks.host_thread(*rank, *tid, import_.database);
+  event.kind = EventKind::kAnnotation;
+  return true;
+}
+
+void Annotations::read_row(const NsysRows& rows) {
+  const int64_t type = rows.integer_or(kType, -1);
+  if (type != kMark && type != kPushPopRange && type != kStartEndRange) {
+    ++import_.report.ignored["NVTX registration"];
+    return;
+  }
+  Event event;
+  if (!place(rows, event)) return;
+  std::string_view name = name_of(rows);
+  if (name.empty()) name = "(unnamed)";
+  const int64_t tid = rows.integer_or(kTid, -1);
+  if (const auto torch = torch_range(name)) {
+    event.kind = EventKind::kHostOp;
+    event.external_id = torch->id;
+    name = torch->name;
+    if (!torch->sizes.empty()) {
+      const nlohmann::json attributes = {{"sizes", std::string(torch->sizes)}};
+      event.attributes =
+          static_cast<int32_t>(index_of(import_.spool.intern(attributes.dump(
+              -1, ' ', true, nlohmann::json::error_handler_t::replace))));
+    }
+  }
+  const bool is_call = name.starts_with("nccl") && name.size() > 4 &&
+                       name[4] >= 'A' && name[4] <= 'Z';
+  if (is_call) {
+    event.kind = EventKind::kHostOp;
+    event.name = import_.spool.intern(name);
+    nccl_calls_.push_back({process_of(tid), tid, event, std::string(name),
+                           import_.payloads.decode(rows.integer_or(kDomain, 0),
+                                                   rows.text(kBinary))});
+    return;
+  }
+  const std::string_view operation = operation_of_nccl_call(name);
+  if (!operation.empty()) {
+    CollectiveInfo info;
+    info.op = operation;
+    event.kind = EventKind::kHostOp;
+    event.detail = import_.spool.add_collective(info);
+  }
+  if (auto step = step_range(name); step && type != kMark) {
+    step->start_ns = event.start_ns;
+    step->end_ns = event.end_ns;
+    steps_.push_back({process_of(tid), std::move(*step)});
+  }
+  event.name = import_.spool.intern(name);
+  import_.add(event);
+}
+
+void Annotations::learn_communicators() {
+  std::map<NsysProcess, std::pair<int64_t, int64_t>> largest;
+  for (const NcclCall& call : nccl_calls_) {
+    if (!call.payload || !call.payload->communicator) continue;
+    const NcclPayload& payload = *call.payload;
+    if (payload.ranks <= 0 || payload.rank < 0 ||
+        payload.rank >= payload.ranks) {
+      continue;
+    }
+    communicator_size_[*payload.communicator] = payload.ranks;
+    auto& [size, rank] = largest[call.process];
+    if (payload.ranks > size) {
+      size = payload.ranks;
+      rank = payload.rank;
+    }
+  }
+  // In its largest communicator a process's number is that of its rank.
+  for (const auto& [process, place] : largest) {
+    const std::vector<uint32_t>& ranks = import_.ranks.ranks_of(process);
+    if (ranks.size() != 1 || place.first < 2) continue;
+    import_.spool.rank(ranks.front()).rank =
+        static_cast<uint32_t>(place.second);
+  }
+}
+
+CollectiveInfo Annotations::info_of(const NcclCall& call) const {
+  CollectiveInfo info;
+  info.op = operation_of_nccl_call(call.name);
+  if (!call.payload) return info;
+  if (call.payload->communicator) {
+    const uint64_t id = *call.payload->communicator;
+    info.communicator = fmt::format("{:#x}", id);
+    const auto size = communicator_size_.find(id);
+    if (size != communicator_size_.end()) info.group_size = size->second;
+  }
+  // A peer is counted within the communicator, which is known to hold the
+  // global ranks in order only when it holds all of them.
+  const bool whole =
+      info.group_size == static_cast<int64_t>(import_.spool.rank_count());
+  if (whole) info.peer = static_cast<int32_t>(call.payload->peer);
+  return info;
+}
+
+int32_t Annotations::describe(const NcclCall& call) const {
+  const CollectiveInfo info = info_of(call);
+  return info.op.empty() ? -1 : import_.spool.add_collective(info);
+}
+
+/// What the calls of a group are together, where they are of one kind.
+int32_t Annotations::describe_group(
+    const std::vector<const NcclCall*>& calls) const {
+  if (calls.empty()) return -1;
+  CollectiveInfo all = info_of(*calls.front());
+  for (const NcclCall* call : calls) {
+    const CollectiveInfo info = info_of(*call);
+    if (info.op != all.op) all.op.clear();
+    if (info.communicator != all.communicator) return -1;
+    if (info.peer != all.peer) all.peer = -1;
+  }
+  return import_.spool.add_collective(all);
+}
+
+void Annotations::add_nccl_calls() {
+  std::stable_sort(
+      nccl_calls_.begin(), nccl_calls_.end(),
+      [](const NcclCall& a, const NcclCall& b) { return a.key() < b.key(); });
+  int64_t depth = 0;
+  int64_t thread = -1;
+  std::vector<const NcclCall*> group;
+  for (NcclCall& call : nccl_calls_) {
+    if (call.global_tid != thread) {
+      thread = call.global_tid;
+      depth = 0;
+      group.clear();
+    }
+    Event event = call.event;
+    event.detail = describe(call);
+    if (call.payload) event.bytes = std::max<int64_t>(0, call.payload->bytes);
+    if (call.name == "ncclGroupStart") {
+      if (depth++ == 0) group.clear();
+    } else if (call.name == "ncclGroupEnd") {
+      if (depth > 0 && --depth == 0) {
+        // A group is launched by the call that ends it.
+        event.detail = describe_group(group);
+        for (const NcclCall* member : group) {
+          const bool sent = !member->name.starts_with("ncclRecv");
+          if (!sent || !member->payload) continue;
+          const int64_t more = std::max<int64_t>(0, member->payload->bytes);
+          if (__builtin_add_overflow(event.bytes, more, &event.bytes)) {
+            event.bytes = 0;
+          }
+        }
+      }
+    } else if (depth > 0 && event.detail >= 0) {
+      group.push_back(&call);
+    }
+    import_.add(event);
+  }
+}
+
+void Annotations::add_steps() {
+  std::map<NsysProcess, std::vector<StepRange>> found;
+  for (ProcessRange& step : steps_) {
+    found[step.process].push_back(std::move(step.range));
+  }
+  for (const auto& [process, ranges] : found) {
+    add_steps_of(process, steps_among(ranges));
+  }
+}
+
+void Annotations::add_steps_of(NsysProcess process,
+                               const std::vector<StepRange>& ranges) {
+  for (const uint32_t rank : import_.ranks.ranks_of(process)) {
+    for (const StepRange& range : ranges) {
+      import_.spool.add_step({.rank = rank,
+                              .step = static_cast<int32_t>(range.number),
+                              .start_ns = range.start_ns,
+                              .end_ns = range.end_ns,
+                              .warmup = false});
+      ++import_.report.steps;
+    }
+  }
+}
+
+void Annotations::say_what_is_missing() {
+  const bool any_payload = std::any_of(
+      nccl_calls_.begin(), nccl_calls_.end(),
+      [](const NcclCall& call) { return call.payload.has_value(); });
+  if (nccl_calls_.empty() || any_payload) return;
+  import_.miss(
+      "Sizes, peers and communicators of NCCL calls are not in the file; "
+      "export with `nsys export --type sqlite --include-blobs true`.");
+}
+
+}  // namespace
+
+void read_nsys_annotations(NsysImport& import) { Annotations(import).read(); }
+
+}  // namespace reprise

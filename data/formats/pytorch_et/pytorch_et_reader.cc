@@ -1,0 +1,275 @@
+#include "data/formats/pytorch_et/pytorch_et_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "data/formats/json_objects.h"
+#include "data/formats/node_dependencies.h"
+#include "data/formats/pytorch_et/pytorch_et_join.h"
+#include "data/formats/pytorch_et/pytorch_et_node.h"
+#include "data/io/decimal.h"
+#include "data/io/head_text.h"
+#include "data/io/json_scan.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kUserScope = 7;
+/// A few bytes can name a group of thousands; past this they are not kept.
+constexpr size_t kMostMembers = size_t{1} << 24;
+
+/// A graph's own root and one node a thread.
+bool is_pseudo_node(std::string_view name) {
+  return name.starts_with("[pytorch|profiler|execution_");
+}
+
+bool is_device_work(const EtNode& node) {
+  return node.category == "kernel" || node.category == "gpu_memcpy" ||
+         node.category == "gpu_memset";
+}
+
+EventKind kind_of(const EtNode& node) {
+  if (node.category == "gpu_memcpy") return EventKind::kCopy;
+  if (node.category == "gpu_memset") return EventKind::kMemset;
+  if (node.category == "kernel") {
+    const bool nccl =
+        node.name.starts_with("nccl") || node.name.starts_with("void nccl");
+    return nccl ? EventKind::kCollective : EventKind::kCompute;
+  }
+  if (node.category.starts_with("cuda_")) return EventKind::kRuntime;
+  if (is_pseudo_node(node.name)) return EventKind::kOther;
+  return node.scope == kUserScope ? EventKind::kAnnotation : EventKind::kHostOp;
+}
+
+class EtImport {
+ public:
+  EtImport(TraceSpool& spool, FileReport& report)
+      : spool_(spool),
+        report_(report),
+        rank_(spool.add_rank(unknown_rank())),
+        dependencies_(spool, rank_) {}
+
+  void add(const EtNode& node);
+  void finish(std::string_view document);
+
+ private:
+  static RankInfo unknown_rank() {
+    RankInfo rank;
+    rank.rank = kUnknownRank;
+    return rank;
+  }
+
+  uint32_t stream_of(const EtNode& node);
+  bool place(const EtNode& node, Event& event);
+  void describe(const EtNode& node, Event& event);
+  void note_step(const EtNode& node, const Event& event);
+  std::string communicator(const std::string& name);
+  void settle_rank();
+
+  TraceSpool& spool_;
+  FileReport& report_;
+  uint32_t rank_;
+  NodeDependencies dependencies_;
+  std::map<std::pair<bool, int64_t>, uint32_t> streams_;
+  EtGroups groups_;
+  std::map<std::string, size_t> pointers_;  // Groups known by their address.
+  size_t members_ = 0;                      // Of all groups of distinct calls.
+  int32_t last_collective_ = -1;
+  std::set<int64_t> default_ranks_, other_ranks_;
+  int64_t timed_ = 0;
+};
+
+uint32_t EtImport::stream_of(const EtNode& node) {
+  const bool device = is_device_work(node);
+  const int64_t number = device && node.stream >= 0 ? node.stream : node.thread;
+  const auto [place, added] = streams_.try_emplace({device, number});
+  if (added) {
+    StreamInfo stream;
+    stream.rank = rank_;
+    stream.number = number;
+    stream.name = device ? fmt::format("stream {}", number)
+                         : execution_trace_stream(number);
+    stream.kind = device ? StreamKind::kDeviceStream : StreamKind::kHostThread;
+    if (device && node.device >= 0 && node.device < 1 << 16) {
+      stream.device = static_cast<int32_t>(node.device);
+    } else if (device) {
+      stream.device = 0;
+    }
+    place->second = spool_.add_stream(std::move(stream));
+  }
+  return place->second;
+}
+
+/// Gives the event its times; false when they do not fit.
+bool EtImport::place(const EtNode& node, Event& event) {
+  if (!node.start_ns) {
+    event.start_ns = event.end_ns = node.id;
+    event.enqueue_ns = node.id;
+    return node.id <= kLargestTimeNs;
+  }
+  const int64_t duration = node.duration_ns.value_or(0);
+  if (duration < 0) return false;
+  event.start_ns = event.enqueue_ns = *node.start_ns;
+  event.end_ns = *node.start_ns + duration;
+  ++timed_;
+  return true;
+}
+
+/// Old schemas know a process group by its address, which is another one in
+/// each process: such groups are numbered as they come.
+std::string EtImport::communicator(const std::string& name) {
+  if (name.size() < 6 || !parse_integer(name)) return name;
+  const size_t next = pointers_.size();
+  return fmt::format("group {}",
+                     pointers_.try_emplace(name, next).first->second);
+}
+
+void EtImport::describe(const EtNode& node, Event& event) {
+  std::optional<EtCollective> call = collective_of(node, groups_);
+  if (!call) return;
+  call->info.communicator = communicator(call->info.communicator);
+  if (members_ > kMostMembers) call->info.group.clear();
+  event.detail = spool_.add_collective(call->info);
+  if (event.detail > last_collective_) {
+    last_collective_ = event.detail;
+    members_ += call->info.group.size();
+  }
+  event.bytes = call->bytes;
+  event.sequence = call->sequence;
+  ++report_.collectives;
+  if (call->group_rank >= 0) {
+    (call->default_group ? default_ranks_ : other_ranks_)
+        .insert(call->group_rank);
+  }
+}
+
+void EtImport::note_step(const EtNode& node, const Event& event) {
+  constexpr std::string_view kStep = "ProfilerStep#";
+  if (!node.start_ns || !node.name.starts_with(kStep)) return;
+  const auto step = parse_integer(node.name.substr(kStep.size()));
+  if (!step || *step < 0 || *step > INT32_MAX) return;
+  spool_.add_step({.rank = rank_,
+                   .step = static_cast<int32_t>(*step),
+                   .start_ns = event.start_ns,
+                   .end_ns = event.end_ns});
+  ++report_.steps;
+}
+
+void EtImport::add(const EtNode& node) {
+  Event event{.rank = rank_, .kind = kind_of(node)};
+  if (!place(node, event)) {
+    ++report_.dropped["time out of range"];
+    return;
+  }
+  if (!dependencies_.add_node(node.id)) {
+    ++report_.dropped["node whose id is taken"];
+    return;
+  }
+  if (node.name.find("process_group:init") != std::string::npos) {
+    take_groups(node, groups_);
+  }
+  event.stream = stream_of(node);
+  event.name = spool_.intern(node.name);
+  event.external_id = node.id;
+  event.correlation = node.correlation;
+  // A timed node lies within its parent; the root is its own.
+  if (!node.start_ns && node.parent >= 0 && node.parent != node.id) {
+    dependencies_.add(node.parent, node.id);
+  }
+  for (const int64_t before : node.dependencies) {
+    dependencies_.add(before, node.id);
+  }
+  describe(node, event);
+  if (event.kind == EventKind::kCopy || event.kind == EventKind::kMemset) {
+    event.bytes = std::max<int64_t>(0, node.device_bytes);
+  }
+  const std::string attributes = attributes_of(node);
+  if (!attributes.empty()) {
+    event.attributes =
+        static_cast<int32_t>(index_of(spool_.intern(attributes)));
+  }
+  note_step(node, event);
+  spool_.add(event);
+  ++report_.events;
+  report_.kernels += event.kind == EventKind::kCompute;
+}
+
+/// A place in the default group is the rank; in the only group of the file
+/// most likely so.
+void EtImport::settle_rank() {
+  const bool alone = default_ranks_.empty() && pointers_.size() == 1;
+  const std::set<int64_t>& ranks = alone ? other_ranks_ : default_ranks_;
+  if (ranks.size() == 1 && *ranks.begin() < kUnknownRank) {
+    spool_.rank(rank_).rank = static_cast<uint32_t>(*ranks.begin());
+  }
+}
+
+void EtImport::finish(std::string_view document) {
+  dependencies_.finish(report_);
+  settle_rank();
+  RankInfo& rank = spool_.rank(rank_);
+  rank.clock_domain = timed_ > 0 ? "epoch" : "none";
+  JsonScanner members(document);
+  while (members.next()) {
+    if (members.key() == "schema") {
+      report_.dialect = "schema " + json_unescaped(members.value());
+    }
+    if (members.key() == "pid") {
+      rank.process = parse_integer(members.value()).value_or(0);
+    }
+  }
+  if (timed_ > 0) {
+    report_.dialect += " with times";
+  } else if (report_.events > 0) {
+    report_.missing.push_back(
+        "Nodes have no times: their order and structure stand. Import the "
+        "rank's Kineto trace with it to have both.");
+  }
+}
+
+class PytorchEtReader final : public TraceReader {
+ public:
+  std::string_view kind() const override { return "pytorch-et"; }
+
+  bool recognizes(const InputFile& input) const override {
+    const std::string_view head = without_blanks(input.head);
+    return head.starts_with('{') && has(head, "\"schema\"") &&
+           has(head, "\"nodes\"") && !has(head, "\"traceEvents\"");
+  }
+
+  Status read(InputFile& input, TraceSpool& spool,
+              FileReport& report) const override {
+    JsonObjects records(*input.source, {"nodes"});
+    EtImport import(spool, report);
+    EtNode node;
+    Status read = records.read(report, [&](std::string_view record) {
+      if (read_et_node(record, node)) {
+        import.add(node);
+      } else {
+        ++report.dropped["node without an id"];
+      }
+    });
+    if (!read) return read;
+    import.finish(records.rest());
+    if (report.events == 0) {
+      return fail(ErrorKind::kParse,
+                  "{}: not one readable node of an execution trace",
+                  input.name);
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+const TraceReader& pytorch_et_reader() {
+  static const PytorchEtReader reader;
+  return reader;
+}
+
+}  // namespace reprise

@@ -1,0 +1,422 @@
+#include "data/formats/xplane/xplane_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "data/formats/nccl_names.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::string_view kDevicePrefix = "/device:";
+/// Threads beyond so many share one row: a file of garbage has millions.
+constexpr size_t kMostThreads = 1 << 16;
+/// A host has a few devices, and its profiler says little.
+constexpr size_t kMostDevices = 4096;
+constexpr size_t kMostSentences = 8;
+/// In 2001; times of a profile that count from its start are far below.
+constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
+
+int64_t number_in(std::string_view text, int64_t fallback) {
+  int64_t number = fallback;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+/// Of "GPU:4" and "TPU:0 SparseCore 1", or -1.
+int32_t ordinal_of(std::string_view device) {
+  const size_t at = device.find(':');
+  if (at == device.npos) return -1;
+  return static_cast<int32_t>(
+      std::clamp<int64_t>(number_in(device.substr(at + 1), -1), -1, 1 << 20));
+}
+
+/// A chip's cores have planes of their own: "TPU:0 SparseCore 1".
+std::string_view chip_of(std::string_view device) {
+  return device.substr(0, device.find(' '));
+}
+
+/// The number in "Stream #16(Kernel)"; -1 for other lines.
+int64_t stream_number(std::string_view line) {
+  const size_t at = line.find('#');
+  return at == line.npos ? -1 : number_in(line.substr(at + 1), -1);
+}
+
+/// A step's number as the profiler names it, or -1.
+int32_t step_number(std::string_view name) {
+  int32_t step = -1;
+  const char* const end = name.data() + name.size();
+  const auto [last, error] = std::from_chars(name.data(), end, step);
+  return error == std::errc() && last == end && step >= 0 ? step : -1;
+}
+
+}  // namespace
+
+Status XplaneImport::run() {
+  find_planes();
+  if (devices_.empty() && hosts_.empty() && metadata_.empty()) {
+    return fail(ErrorKind::kParse, "not one readable plane of an XLA profile");
+  }
+  add_ranks();
+  if (rank_devices_.empty()) {
+    report_.refused =
+        "a profile without events: neither a device nor a host did anything";
+    return {};
+  }
+  for (const std::string_view plane : metadata_) {
+    modules_.read(decode_xplane(plane), spool_, report_);
+  }
+  for (const Device& device : devices_) read_device(device);
+  std::sort(correlations_.begin(), correlations_.end());
+  for (const std::string_view bytes : hosts_) {
+    const Xplane plane = decode_xplane(bytes);
+    if (plane.damaged) ++report_.dropped["rest of a damaged plane"];
+    for (const std::string_view line : plane.lines) {
+      read_host_line(plane, decode_xplane_line(line));
+    }
+  }
+  finish();
+  return {};
+}
+
+void XplaneImport::find_planes() {
+  ProtoCursor cursor(bytes_);
+  while (const ProtoField* field = cursor.next()) {
+    switch (field->number) {
+      case 1:
+        add_plane(field->bytes);
+        break;
+      case 2:
+        if (report_.missing.size() >= kMostSentences) break;
+        report_.missing.push_back(
+            fmt::format("XLA's profiler reports: {}", field->as_string()));
+        break;
+      case 4:
+        if (host_name_.empty()) host_name_ = field->as_string();
+        break;
+      default:
+        break;
+    }
+  }
+  if (!cursor.damaged()) return;
+  ++report_.dropped["rest of a damaged file"];
+  report_.missing.push_back(fmt::format(
+      "The file is damaged or cut ({}); the planes before are imported.",
+      cursor.damage()));
+}
+
+void XplaneImport::add_plane(std::string_view bytes) {
+  const std::string_view name = xplane_name(bytes);
+  if (name.starts_with(kDevicePrefix) && devices_.size() >= kMostDevices) {
+    ++report_.dropped["plane of one device too many"];
+  } else if (name.starts_with(kDevicePrefix)) {
+    Device device{.bytes = bytes, .name = name.substr(kDevicePrefix.size())};
+    look_at(device);
+    devices_.push_back(device);
+  } else if (name == "/host:metadata") {
+    metadata_.push_back(bytes);
+  } else if (name == "Task Environment") {
+    read_environment(decode_xplane(bytes));
+  } else if (name.starts_with("/host:")) {
+    hosts_.push_back(bytes);
+  } else {
+    ++report_.ignored["plane of no device or host"];
+  }
+}
+
+void XplaneImport::read_environment(const Xplane& plane) {
+  for (const std::string_view bytes : plane.stats) {
+    const XplaneStatValue value = plane.stat(bytes);
+    if (value.stat == XplaneStat::kProfileStart && value.number >= kEpochNs) {
+      started_ns_ = value.number;
+    }
+  }
+}
+
+/// Whether the device ran anything, and kernels.
+void XplaneImport::look_at(Device& device) {
+  const Xplane plane = decode_xplane(device.bytes);
+  XplaneRow row;
+  FileReport uncounted;
+  bool operations = false;
+  for (const std::string_view bytes : plane.lines) {
+    const XplaneLine line = decode_xplane_line(bytes);
+    if (line.events == 0) continue;
+    operations = operations || line.name == "XLA Ops";
+    if (!line.name.starts_with("Stream")) continue;
+    device.streams = true;
+    XplaneEvents events(line);
+    for (std::string_view one; !device.kernels && events.next(one);) {
+      device.kernels = read_xplane_row(plane, line, one, row, uncounted) &&
+                       xplane_work_kind(row) == EventKind::kCompute;
+    }
+  }
+  if (!device.streams) device.kernels = operations;
+}
+
+bool XplaneImport::host_did_anything() const {
+  for (const std::string_view bytes : hosts_) {
+    const Xplane plane = decode_xplane(bytes);
+    for (const std::string_view line : plane.lines) {
+      if (decode_xplane_line(line).events > 0) return true;
+    }
+  }
+  return false;
+}
+
+void XplaneImport::add_ranks() {
+  for (Device& device : devices_) {
+    if (!device.kernels) continue;
+    const auto chip = std::find(rank_devices_.begin(), rank_devices_.end(),
+                                chip_of(device.name));
+    device.rank = static_cast<uint32_t>(chip - rank_devices_.begin());
+    if (chip == rank_devices_.end()) add_rank(&device);
+  }
+  if (!rank_devices_.empty()) return;
+  const auto any =
+      std::find_if(devices_.begin(), devices_.end(),
+                   [](const Device& device) { return device.streams; });
+  if (any != devices_.end()) {
+    add_rank(&*any);
+    report_.missing.emplace_back("No kernels are in the file, only copies.");
+  } else if (host_did_anything()) {
+    add_rank(nullptr);
+    report_.missing.emplace_back(
+        "No device did anything: only what the host's threads did is known.");
+  }
+}
+
+void XplaneImport::add_rank(const Device* device) {
+  RankInfo info;
+  info.rank = kUnknownRank;
+  info.host = host_name_;
+  info.device = "cpu";
+  rank_devices_.emplace_back();
+  if (device != nullptr) {
+    rank_devices_.back() = chip_of(device->name);
+    info.device = rank_devices_.back();
+    const Xplane plane = decode_xplane(device->bytes);
+    for (const std::string_view bytes : plane.stats) {
+      const XplaneStatValue value = plane.stat(bytes);
+      const bool tells = value.stat == XplaneStat::kVendor ||
+                         value.stat == XplaneStat::kDeviceType;
+      if (tells && !value.text.empty()) {
+        info.device = fmt::format("{} {}", value.text, info.device);
+      }
+    }
+  }
+  spool_.add_rank(std::move(info));
+}
+
+XplaneImport::LineKind XplaneImport::kind_of(const Device& device,
+                                             std::string_view line) {
+  if (line.starts_with("Stream")) return LineKind::kWork;
+  if (line == "Steps") return LineKind::kSteps;
+  if (line == "XLA Modules") return LineKind::kAnnotation;
+  const bool operations = line == "XLA Ops" || line == "Async XLA Ops";
+  if (!operations) return LineKind::kDerived;
+  return device.streams ? LineKind::kAnnotation : LineKind::kWork;
+}
+
+void XplaneImport::read_device(const Device& device) {
+  const Xplane plane = decode_xplane(device.bytes);
+  if (plane.damaged) ++report_.dropped["rest of a damaged plane"];
+  for (const std::string_view bytes : plane.lines) {
+    const XplaneLine line = decode_xplane_line(bytes);
+    if (line.damaged) ++report_.dropped["rest of a damaged line"];
+    if (line.events > 0) read_device_line(device, plane, line);
+  }
+}
+
+void XplaneImport::read_device_line(const Device& device, const Xplane& plane,
+                                    const XplaneLine& line) {
+  const LineKind kind = kind_of(device, line.name);
+  if (kind == LineKind::kDerived) {
+    report_.ignored["event of a derived line"] += line.events;
+    return;
+  }
+  const uint32_t stream =
+      kind == LineKind::kSteps ? 0 : add_stream(device, line);
+  XplaneRow row;
+  XplaneEvents events(line);
+  for (std::string_view bytes; events.next(bytes);) {
+    if (!read_xplane_row(plane, line, bytes, row, report_)) continue;
+    row.event.rank = device.rank;
+    row.event.stream = stream;
+    if (kind == LineKind::kSteps) {
+      add_step(device.rank, row);
+    } else if (kind == LineKind::kWork) {
+      add_work(device, row);
+    } else {
+      row.event.kind = EventKind::kAnnotation;
+      row.event.correlation = -1;
+      add(row);
+    }
+  }
+}
+
+uint32_t XplaneImport::add_stream(const Device& device,
+                                  const XplaneLine& line) {
+  std::string name(line.name);
+  if (device.name != rank_devices_[device.rank]) {
+    name += fmt::format(" of {}", device.name);
+  }
+  return spool_.add_stream({.rank = device.rank,
+                            .name = std::move(name),
+                            .kind = StreamKind::kDeviceStream,
+                            .process = 0,
+                            .device = ordinal_of(device.name),
+                            .number = stream_number(line.name)});
+}
+
+void XplaneImport::add_work(const Device& device, XplaneRow& row) {
+  row.event.kind = device.streams ? xplane_work_kind(row) : EventKind::kCompute;
+  if (!device.streams && is_hlo_container(row.name)) {
+    // Its operations stand beside it.
+    row.event.kind = EventKind::kAnnotation;
+  } else if (row.event.kind == EventKind::kCompute) {
+    describe_collective(row);
+    ++report_.kernels;
+    if (row.event.kind == EventKind::kCollective) ++report_.collectives;
+  } else {
+    row.event.bytes = xplane_moved_bytes(row);
+  }
+  const std::string attributes = xplane_attributes(row.stats);
+  if (!attributes.empty()) {
+    row.event.attributes =
+        static_cast<int32_t>(index_of(spool_.intern(attributes)));
+  }
+  if (rank_devices_.size() > 1 && row.event.correlation >= 0) {
+    correlations_.emplace_back(row.event.correlation, device.rank);
+  }
+  add(row);
+}
+
+/// NCCL's kernels, and operations of devices that a program names so.
+void XplaneImport::describe_collective(XplaneRow& row) {
+  const bool kernel = is_nccl_kernel(std::string(row.name));
+  const bool has_op = row.stats.has(XplaneStat::kHloOp);
+  const std::string_view op =
+      has_op ? row.stats.text(XplaneStat::kHloOp) : row.name;
+  const auto word = collective_of_hlo_name(op);
+  // A fusion may be named after a collective, and its kernel is none.
+  const bool operation = word && !row.stats.has(XplaneStat::kKernelDetails);
+  if (!kernel && !operation) return;
+  row.event.kind = EventKind::kCollective;
+  CollectiveInfo info;
+  if (kernel) info = describe_nccl_kernel(std::string(row.name));
+  if (word && !word->empty()) info.op = *word;
+  const XplaneCollective* known =
+      modules_.find(row.stats.text(XplaneStat::kHloModule),
+                    row.stats.number(XplaneStat::kProgram, -1), op);
+  if (known != nullptr) {
+    info = known->info;
+    row.event.bytes = known->bytes;
+  }
+  row.event.detail = spool_.add_collective(info);
+}
+
+void XplaneImport::add_step(uint32_t rank, const XplaneRow& row) {
+  int32_t step = step_number(row.name);
+  if (step < 0 || steps_.contains({rank, step})) {
+    const auto last = steps_.upper_bound({rank, INT32_MAX - 1});
+    const bool any =
+        last != steps_.begin() && std::prev(last)->first.first == rank;
+    step = any ? std::prev(last)->first.second + 1 : 0;
+  }
+  steps_[{rank, step}] = {.rank = rank,
+                          .step = step,
+                          .start_ns = row.event.start_ns,
+                          .end_ns = row.event.end_ns,
+                          .warmup = false};
+}
+
+void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
+  if (line.damaged) ++report_.dropped["rest of a damaged line"];
+  XplaneRow row;
+  XplaneEvents events(line);
+  for (std::string_view bytes; events.next(bytes);) {
+    if (read_xplane_row(plane, line, bytes, row, report_)) {
+      add_host_event(line, row);
+    }
+  }
+}
+
+void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
+  Event& event = row.event;
+  if (row.name.starts_with('$')) {
+    ++report_.ignored["call of a Python function"];
+    return;
+  }
+  if (event.correlation < 0 && event.end_ns == event.start_ns) {
+    ++report_.ignored["instant on a host thread"];
+    return;
+  }
+  const int64_t number = row.stats.number(XplaneStat::kStepNumber, -1);
+  event.kind =
+      event.correlation >= 0 ? EventKind::kRuntime : EventKind::kHostOp;
+  if (number >= 0 && number < INT32_MAX) {
+    const auto step = static_cast<int32_t>(number);
+    event.kind = EventKind::kAnnotation;
+    host_steps_.try_emplace(step, StepMark{.rank = 0,
+                                           .step = step,
+                                           .start_ns = event.start_ns,
+                                           .end_ns = event.end_ns,
+                                           .warmup = false});
+  }
+  event.rank = rank_of_call(event.correlation);
+  event.stream = host_thread(event.rank, line);
+  add(row);
+}
+
+uint32_t XplaneImport::rank_of_call(int64_t correlation) const {
+  const auto found =
+      std::lower_bound(correlations_.begin(), correlations_.end(),
+                       std::pair(correlation, uint32_t{0}));
+  const bool known =
+      found != correlations_.end() && found->first == correlation;
+  return known ? found->second : 0;
+}
+
+uint32_t XplaneImport::host_thread(uint32_t rank, const XplaneLine& line) {
+  const int64_t id = threads_.size() < kMostThreads ? line.id : -1;
+  const auto [at, is_new] = threads_.try_emplace({rank, id}, 0);
+  if (is_new) {
+    at->second = spool_.add_stream({.rank = rank,
+                                    .name = std::string(line.name),
+                                    .kind = StreamKind::kHostThread,
+                                    .process = 0,
+                                    .device = -1,
+                                    .number = id});
+  }
+  return at->second;
+}
+
+void XplaneImport::add(XplaneRow& row) {
+  row.event.name = spool_.intern(row.name);
+  from_epoch_ = from_epoch_ || row.event.start_ns >= kEpochNs;
+  spool_.add(row.event);
+}
+
+void XplaneImport::finish() {
+  const auto ranks = static_cast<uint32_t>(rank_devices_.size());
+  if (steps_.empty()) {
+    for (const auto& [step, mark] : host_steps_) {
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        steps_[{rank, step}] = mark;
+        steps_[{rank, step}].rank = rank;
+      }
+    }
+  }
+  for (const auto& [key, step] : steps_) spool_.add_step(step);
+  report_.steps = static_cast<int64_t>(steps_.size());
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const bool known = from_epoch_ || started_ns_ > 0;
+    spool_.rank(rank).clock_domain = known ? "epoch" : "capture";
+    if (!from_epoch_) spool_.set_time_base(rank, started_ns_);
+  }
+}
+
+}  // namespace reprise

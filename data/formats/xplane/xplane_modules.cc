@@ -1,0 +1,142 @@
+#include "data/formats/xplane/xplane_modules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/proto/hlo_proto.h"
+
+namespace reprise {
+namespace {
+
+/// An HloProto's bytes: of old files in a field of its own, since then in a
+/// stat.
+std::string_view proto_of(const Xplane& plane,
+                          const XplaneEventMetadata& metadata) {
+  if (starts_like_hlo_proto(metadata.metadata)) return metadata.metadata;
+  for (const std::string_view stat : metadata.stats) {
+    const std::string_view bytes = plane.stat(stat).text;
+    if (starts_like_hlo_proto(bytes)) return bytes;
+  }
+  return {};
+}
+
+/// The collective that the instruction is or, as an async-start, wraps.
+const Instruction* collective_in(const Module& module,
+                                 const Instruction& instruction,
+                                 const Computation** where) {
+  if (is_collective(instruction.opcode)) return &instruction;
+  const auto called = called_computation(instruction, "calls");
+  if (!called || instruction.opcode != Opcode::kAsyncStart ||
+      index_of(*called) >= module.computations.size()) {
+    return nullptr;
+  }
+  const Computation& wrapped = module.at(*called);
+  const Instruction& root = wrapped.at(wrapped.root);
+  if (!is_collective(root.opcode)) return nullptr;
+  *where = &wrapped;
+  return &root;
+}
+
+XplaneCollective describe(const Computation& computation,
+                          const Instruction& instruction) {
+  XplaneCollective collective;
+  CollectiveInfo& info = collective.info;
+  info.op =
+      collective_of_hlo_name(opcode_name(instruction.opcode)).value_or("");
+  info.input_elements = 0;
+  for (const InstructionId id : instruction.operands) {
+    const Shape& shape = computation.at(id).shape;
+    if (!shape.is_array()) continue;
+    // Of a sum that overflows, what fits.
+    int64_t bytes = 0, elements = 0;
+    if (__builtin_add_overflow(collective.bytes, byte_size(shape), &bytes) ||
+        __builtin_add_overflow(info.input_elements, element_count(shape),
+                               &elements)) {
+      continue;
+    }
+    collective.bytes = bytes;
+    info.input_elements = elements;
+    info.data_type = primitive_type_name(shape.type);
+  }
+  // Of `{}`, one group of all, the size is not known.
+  const auto groups = replica_groups(instruction, 0);
+  if (groups && !groups->empty() && !groups->front().empty()) {
+    info.group_size = static_cast<int64_t>(groups->front().size());
+  }
+  return collective;
+}
+
+}  // namespace
+
+void XplaneModules::read(const Xplane& plane, TraceSpool& spool,
+                         FileReport& report) {
+  std::map<int64_t, const XplaneEventMetadata*> ordered;
+  for (const auto& [id, metadata] : plane.events) ordered[id] = &metadata;
+  std::string first_error;
+  for (const auto& [id, metadata] : ordered) {
+    const std::string_view bytes = proto_of(plane, *metadata);
+    const std::string name(metadata->name);
+    if (bytes.empty()) {
+      ++report.ignored["metadata without a program"];
+      continue;
+    }
+    const auto module = parse_hlo_proto(bytes, name);
+    if (!module) {
+      ++report.dropped["program (HLO proto) that cannot be read"];
+      if (first_error.empty()) first_error = module.error().message;
+      continue;
+    }
+    note_collectives(name, *module);
+    spool.add_module(name, print_hlo(*module));
+    ++count_;
+  }
+  if (!first_error.empty()) {
+    report.missing.push_back("A program could not be read: " + first_error);
+  }
+}
+
+void XplaneModules::note_collectives(const std::string& name,
+                                     const Module& module) {
+  for (const Computation& computation : module.computations) {
+    for (const Instruction& instruction : computation.instructions) {
+      const Computation* where = &computation;
+      const Instruction* found = collective_in(module, instruction, &where);
+      if (found == nullptr) continue;
+      collectives_[name][instruction.name] = describe(*where, *found);
+    }
+  }
+}
+
+const XplaneCollective* XplaneModules::find(
+    std::string_view module, int64_t program,
+    std::string_view instruction) const {
+  if (collectives_.empty()) return nullptr;
+  auto in = collectives_.find(fmt::format("{}({})", module, program));
+  if (in == collectives_.end()) in = collectives_.find(module);
+  if (in == collectives_.end()) return nullptr;
+  const auto found = in->second.find(instruction);
+  return found == in->second.end() ? nullptr : &found->second;
+}
+
+std::optional<std::string_view> collective_of_hlo_name(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7>
+      kWords = {{{"all-reduce", "all-reduce"},
+                 {"all-gather", "all-gather"},
+                 {"reduce-scatter", "reduce-scatter"},
+                 {"all-to-all", "all-to-all"},
+                 {"ragged-all-to-all", "all-to-all"},
+                 {"collective-broadcast", "broadcast"},
+                 {"collective-permute", ""}}};
+  if (name.starts_with('%')) name.remove_prefix(1);
+  for (const auto& [start, word] : kWords) {
+    if (name.starts_with(start)) return word;
+  }
+  return std::nullopt;
+}
+
+}  // namespace reprise

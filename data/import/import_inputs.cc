@@ -1,0 +1,186 @@
+#include "data/import/import_inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The digits at the front, without leading zeros; removed from `text`.
+std::string_view take_digits(std::string_view& text) {
+  size_t end = 0;
+  while (end < text.size() && is_digit(text[end])) ++end;
+  std::string_view digits = text.substr(0, end);
+  text.remove_prefix(end);
+  digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
+  return digits;
+}
+
+std::string joined(const std::string& directory, const std::string& file) {
+  return directory.ends_with('/') ? directory + file : directory + "/" + file;
+}
+
+fs::path canonical(const std::string& path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(path, error);
+  return error ? fs::path(path) : whole;
+}
+
+int64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+class UnitSearch {
+ public:
+  UnitSearch(std::span<const DirectoryReader* const> readers,
+             const std::string& output)
+      : readers_(readers) {
+    if (!output.empty()) output_ = canonical(output);
+  }
+
+  Status add(const std::string& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) {
+      return fail(ErrorKind::kIo, "{}: cannot open: {}", path,
+                  error ? error.message() : "No such file or directory");
+    }
+    if (!fs::is_directory(status)) {
+      if (seen_.insert(canonical(path)).second) {
+        units_.push_back({path, size_of(path), nullptr, {}});
+      }
+      return {};
+    }
+    Result<DirectoryListing> listing = list(path);
+    if (!listing) return pass(listing.error());
+    add_directory(std::move(*listing));
+    return {};
+  }
+
+  std::vector<ImportUnit> take() && { return std::move(units_); }
+
+ private:
+  static Result<DirectoryListing> list(const std::string& path) {
+    DirectoryListing listing{path, {}};
+    std::error_code error;
+    auto entry = fs::recursive_directory_iterator(
+        path, fs::directory_options::skip_permission_denied, error);
+    for (; !error && entry != fs::recursive_directory_iterator();
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      std::error_code ignored;
+      if (name.starts_with('.')) {
+        if (entry->is_directory(ignored)) entry.disable_recursion_pending();
+      } else if (entry->is_regular_file(ignored)) {
+        listing.files.push_back(
+            entry->path().lexically_relative(path).string());
+      }
+    }
+    if (error) {
+      return fail(ErrorKind::kIo, "{}: cannot list: {}", path, error.message());
+    }
+    std::sort(listing.files.begin(), listing.files.end(), natural_less);
+    return listing;
+  }
+
+  // The outermost directory first; a directory that no reader takes falls
+  // apart into its files and directories.
+  void add_directory(DirectoryListing root) {
+    std::vector<DirectoryListing> open;
+    open.push_back(std::move(root));
+    while (!open.empty()) {
+      DirectoryListing directory = std::move(open.back());
+      open.pop_back();
+      if (const DirectoryReader* reader = reader_of(directory)) {
+        add_whole(std::move(directory), reader);
+        continue;
+      }
+      std::vector<DirectoryListing> inner;
+      std::map<std::string, size_t> places;
+      for (const std::string& file : directory.files) {
+        const size_t slash = file.find('/');
+        if (slash == std::string::npos) {
+          add_found(joined(directory.path, file));
+          continue;
+        }
+        const auto [place, added] =
+            places.try_emplace(file.substr(0, slash), inner.size());
+        if (added) inner.push_back({joined(directory.path, place->first), {}});
+        inner[place->second].files.push_back(file.substr(slash + 1));
+      }
+      for (size_t i = inner.size(); i-- > 0;) {
+        open.push_back(std::move(inner[i]));
+      }
+    }
+  }
+
+  const DirectoryReader* reader_of(const DirectoryListing& directory) const {
+    for (const DirectoryReader* reader : readers_) {
+      if (reader->recognizes(directory)) return reader;
+    }
+    return nullptr;
+  }
+
+  void add_whole(DirectoryListing directory, const DirectoryReader* reader) {
+    ImportUnit unit{directory.path, 0, reader, std::move(directory)};
+    for (const std::string& file : unit.listing.files) {
+      const std::string path = joined(unit.path, file);
+      unit.bytes += size_of(path);
+      seen_.insert(canonical(path));
+    }
+    units_.push_back(std::move(unit));
+  }
+
+  void add_found(const std::string& path) {
+    const fs::path whole = canonical(path);
+    if (whole == output_ || !seen_.insert(whole).second) return;
+    units_.push_back({path, size_of(path), nullptr, {}});
+  }
+
+  std::span<const DirectoryReader* const> readers_;
+  fs::path output_;
+  std::set<fs::path> seen_;
+  std::vector<ImportUnit> units_;
+};
+
+}  // namespace
+
+bool natural_less(std::string_view a, std::string_view b) {
+  const std::string_view whole_a = a, whole_b = b;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a[0]) && is_digit(b[0])) {
+      const std::string_view left = take_digits(a), right = take_digits(b);
+      if (left.size() != right.size()) return left.size() < right.size();
+      if (left != right) return left < right;
+      continue;
+    }
+    if (a[0] != b[0]) return a[0] < b[0];
+    a.remove_prefix(1);
+    b.remove_prefix(1);
+  }
+  if (a.empty() != b.empty()) return a.empty();
+  return whole_a < whole_b;
+}
+
+Result<std::vector<ImportUnit>> find_units(
+    std::span<const std::string> paths,
+    std::span<const DirectoryReader* const> readers,
+    const std::string& output) {
+  UnitSearch search(readers, output);
+  for (const std::string& path : paths) {
+    if (Status added = search.add(path); !added) return pass(added.error());
+  }
+  return std::move(search).take();
+}
+
+}  // namespace reprise

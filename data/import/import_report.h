@@ -1,0 +1,32 @@
+// reprise.import/1: what an import read, dropped, repaired and missed, for
+// programs and for people.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/formats/reader.h"
+
+namespace reprise {
+
+/// Returns the report; `seconds` stays out of the copy within a trace, which
+/// is the same bytes for the same inputs.
+nlohmann::ordered_json import_json(std::span<const FileReport> files,
+                                   std::optional<double> seconds);
+
+/// Returns import_json as text, without seconds.
+std::string import_text(std::span<const FileReport> files);
+
+/// Returns a line for each thing that a reader of the trace should know: what
+/// was refused, dropped, repaired or missing; equal lines of several files
+/// are one, and after `limit` lines the rest is counted.
+std::vector<std::string> import_remarks(std::span<const FileReport> files,
+                                        size_t limit);
+
+/// Whether any record or file was lost.
+bool lost_something(const FileReport& file);
+
+}  // namespace reprise

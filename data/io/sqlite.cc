@@ -1,0 +1,44 @@
+#include "data/io/sqlite.h"
+
+namespace reprise {
+
+Result<Database> open_database(const std::string& name, int flags) {
+  sqlite3* raw = nullptr;
+  const int code =
+      sqlite3_open_v2(name.c_str(), &raw,
+                      flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  Database database(raw);
+  if (code != SQLITE_OK)
+    return fail(ErrorKind::kIo, "SQLite: {}", sqlite3_errstr(code));
+  return database;
+}
+
+std::string file_uri(const std::string& path) {
+  std::string uri = "file:";
+  for (const char character : path)
+    uri += fmt::format("%{:02x}", static_cast<uint8_t>(character));
+  return uri;
+}
+
+Result<Database> open_in_memory() {
+  return open_database(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+}
+
+Status execute(sqlite3* database, const std::string& sql) {
+  if (sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) !=
+      SQLITE_OK) {
+    return fail(ErrorKind::kIo, "SQLite: {}", sqlite3_errmsg(database));
+  }
+  return {};
+}
+
+Result<Statement> prepare(sqlite3* database, std::string_view sql) {
+  sqlite3_stmt* raw = nullptr;
+  if (sqlite3_prepare_v2(database, sql.data(), static_cast<int>(sql.size()),
+                         &raw, nullptr) != SQLITE_OK) {
+    return fail(ErrorKind::kParse, "SQLite: {}", sqlite3_errmsg(database));
+  }
+  return Statement(raw);
+}
+
+}  // namespace reprise

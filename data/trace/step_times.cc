@@ -1,0 +1,54 @@
+#include "data/trace/step_times.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "data/trace/intervals.h"
+
+namespace reprise {
+
+bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
+
+std::optional<TypicalStep> typical_step(const Trace& trace) {
+  struct Step {
+    size_t ranks = 0;
+    int64_t time_ns = 0;
+  };
+  std::map<int32_t, Step> steps;
+  for (const StepMark& mark : trace.steps) {
+    if (mark.warmup) continue;
+    Step& step = steps[mark.step];
+    ++step.ranks;
+    step.time_ns = std::max(
+        step.time_ns, clamped_time(mark.end_ns) - clamped_time(mark.start_ns));
+  }
+  const auto timed = static_cast<size_t>(
+      std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));
+  std::vector<std::pair<int64_t, int32_t>> complete;
+  for (const auto& [number, step] : steps) {
+    if (step.ranks >= timed) complete.emplace_back(step.time_ns, number);
+  }
+  if (complete.empty()) return std::nullopt;
+  std::sort(complete.begin(), complete.end());
+  const int64_t lower_ns = complete[(complete.size() - 1) / 2].first;
+  const auto& [step_ns, step] = complete[complete.size() / 2];
+  return TypicalStep{.step = step,
+                     .step_ns = step_ns,
+                     .steps = complete.size(),
+                     .least_ns = complete.front().first,
+                     .median_ns = lower_ns + (step_ns - lower_ns) / 2,
+                     .most_ns = complete.back().first};
+}
+
+Result<int64_t> measured_step_time(const Trace& trace) {
+  const std::optional<TypicalStep> typical = typical_step(trace);
+  if (!typical) {
+    return fail(ErrorKind::kInvalid,
+                "trace: no step after the warm-up is complete on all ranks");
+  }
+  return typical->median_ns;
+}
+
+}  // namespace reprise

@@ -1,0 +1,158 @@
+#include "optimizer/baselines/baselines.h"
+
+#include <algorithm>
+#include <set>
+
+#include "optimizer/fusion/fusion.h"
+#include "optimizer/order/list_schedule.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kDdpFirstCapBytes = kMiB;
+constexpr int64_t kDdpCapBytes = 25 * kMiB;
+constexpr int64_t kHorovodCycle_ns = 1'000'000;
+constexpr int64_t kHorovodCapBytes = 128 * kMiB;
+constexpr int64_t kXlaCapBytes = 30 * kMiB + 7;
+constexpr size_t kXlaMaxMembers = 256;
+
+Plan plain_plan(const PlanPricer& pricer, int64_t ranks) {
+  return identity_plan(pricer.module(), ranks);
+}
+
+/// Eager compute with one collective a gradient: the timeline that readiness is
+/// read from.
+Result<PricedPlanPtr> eager_plan(PlanPricer& pricer, Plan plan) {
+  auto lowered = pricer.price(std::move(plan));
+  if (!lowered) return pass(lowered.error());
+  return pricer.reorder(**lowered, eager_order((*lowered)->graph));
+}
+
+Result<PricedPlanPtr> bucketed(
+    PlanPricer& pricer, const PricedPlan& eager,
+    std::vector<size_t> (*rule)(const BucketProgram&)) {
+  const Gradients gradients = gradients_of(pricer, eager);
+  Plan plan = eager.plan;
+  plan.order.clear();
+  plan.buckets =
+      buckets_of(gradients, rule(bucket_program_of(gradients, pricer.costs())));
+  return eager_plan(pricer, std::move(plan));
+}
+
+Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
+  Plan plan = plain_plan(pricer, ranks);
+  const auto tree = FusionTree::build(pricer.cache(), pricer.costs(),
+                                      {.producers_only = true});
+  if (!tree) return pass(tree.error());
+  plan.fusion = tree->merged();
+  auto eager = eager_plan(pricer, std::move(plan));
+  if (!eager) return eager;
+  auto combined = bucketed(pricer, **eager, xla_borders);
+  if (!combined) return combined;
+  const auto graph =
+      order_graph_of((*combined)->graph, alone_durations((*combined)->priced));
+  if (!graph) return pass(graph.error());
+  return pricer.reorder(**combined, schedule_by_critical_path(*graph).sequence);
+}
+
+/// Consecutive gradients of one key that are in one bucket so far.
+struct Run {
+  int64_t bytes = 0;
+  size_t members = 0;
+};
+
+/// Runs of gradients, cut after gradient `i` where `closes(run, i)` says so or
+/// where the key changes.
+template <typename Closes>
+std::vector<size_t> borders_where(const BucketProgram& program, Closes closes) {
+  const std::vector<ReadyGradient>& gradients = program.gradients;
+  std::vector<size_t> borders;
+  Run run;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    run.bytes += gradients[i].bytes;
+    run.members += 1;
+    const bool ends =
+        i + 1 == gradients.size() || gradients[i + 1].key != gradients[i].key;
+    if (!closes(run, i) && !ends) continue;
+    borders.push_back(i + 1);
+    run = {};
+  }
+  return borders;
+}
+
+}  // namespace
+
+const std::vector<std::string>& baseline_names() {
+  static const std::vector<std::string> names{
+      "none", "ddp", "horovod", "xla", "ddp+fusion", "horovod+fusion"};
+  return names;
+}
+
+std::vector<size_t> ddp_borders(const BucketProgram& program) {
+  std::set<uint32_t> begun;  // Keys that have filled their first bucket.
+  return borders_where(program, [&](const Run& run, size_t i) {
+    const uint32_t key = program.gradients[i].key;
+    const int64_t cap = begun.contains(key) ? kDdpCapBytes : kDdpFirstCapBytes;
+    if (run.bytes < cap) return false;
+    begun.insert(key);
+    return true;
+  });
+}
+
+std::vector<size_t> horovod_borders(const BucketProgram& program) {
+  const auto& gradients = program.gradients;
+  std::vector<size_t> borders;
+  int64_t cycle = 0;
+  for (size_t begin = 0; begin < gradients.size();) {
+    if (gradients[begin].ready_ns >
+        cycle) {  // Cycles tick on while nothing is ready.
+      const int64_t behind = gradients[begin].ready_ns - cycle;
+      cycle +=
+          (behind + kHorovodCycle_ns - 1) / kHorovodCycle_ns * kHorovodCycle_ns;
+    }
+    int64_t busy_until = cycle;
+    while (begin < gradients.size() && gradients[begin].ready_ns <= cycle) {
+      int64_t bytes = 0;
+      size_t end = begin;
+      while (
+          end < gradients.size() && gradients[end].ready_ns <= cycle &&
+          gradients[end].key == gradients[begin].key &&
+          (end == begin || bytes + gradients[end].bytes <= kHorovodCapBytes)) {
+        bytes += gradients[end++].bytes;
+      }
+      busy_until += program.price_ns(bytes, gradients[begin].key);
+      borders.push_back(end);
+      begin = end;
+    }
+    cycle = std::max(cycle + kHorovodCycle_ns, busy_until);
+  }
+  return borders;
+}
+
+std::vector<size_t> xla_borders(const BucketProgram& program) {
+  const std::vector<ReadyGradient>& gradients = program.gradients;
+  return borders_where(program, [&](const Run& run, size_t i) {
+    const int64_t next = i + 1 < gradients.size() ? gradients[i + 1].bytes : 0;
+    return run.bytes + next > kXlaCapBytes || run.members >= kXlaMaxMembers;
+  });
+}
+
+Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
+                                    std::string_view name,
+                                    const std::vector<FusionGroup>& fusion) {
+  Plan plan = plain_plan(pricer, ranks);
+  if (name == "none") return pricer.price(std::move(plan));
+  if (name == "xla") return xla_plan(pricer, ranks);
+  const bool is_ddp = name == "ddp" || name == "ddp+fusion";
+  if (!is_ddp && name != "horovod" && name != "horovod+fusion") {
+    return fail(ErrorKind::kInvalid, "unknown baseline '{}'; known: {}", name,
+                fmt::join(baseline_names(), ", "));
+  }
+  if (name.find("+fusion") != std::string_view::npos) plan.fusion = fusion;
+  auto eager = eager_plan(pricer, std::move(plan));
+  if (!eager) return eager;
+  return bucketed(pricer, **eager, is_ddp ? ddp_borders : horovod_borders);
+}
+
+}  // namespace reprise

@@ -1,0 +1,174 @@
+#include "optimizer/buckets/gradients.h"
+
+#include <algorithm>
+#include <map>
+
+#include "data/plan/unit_graph.h"
+
+namespace reprise {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+/// Compute unit that runs each op, and one collective unit that carries each
+/// collective.
+struct UnitOfOp {
+  std::vector<uint32_t> compute, collective;  ///< [instruction], or kNone.
+};
+
+UnitOfOp unit_of_op(const Schedule& schedule, size_t instructions) {
+  UnitOfOp of{std::vector<uint32_t>(instructions, kNone),
+              std::vector<uint32_t>(instructions, kNone)};
+  for (uint32_t unit = 0; unit < schedule.units.size(); ++unit) {
+    const bool is_collective =
+        schedule.units[unit].kind == UnitKind::kCollective;
+    auto& table = is_collective ? of.collective : of.compute;
+    for (const InstructionId op : schedule.units[unit].ops) {
+      if (table[index_of(op)] == kNone) table[index_of(op)] = unit;
+    }
+  }
+  return of;
+}
+
+std::string key_text(const CollectiveSlot& slot, const Unit& unit) {
+  std::string text = fmt::format("{}/{}", static_cast<int>(slot.type),
+                                 static_cast<int>(unit.collective.operation));
+  for (const auto& group : unit.collective.groups) {
+    text += fmt::format("/{}", fmt::join(group, ","));
+  }
+  return text;
+}
+
+/// Adds the time of late units to the gradient, of those that they wait for,
+/// that is ready last.
+void add_updates(const PricedPlan& plan, const OpGraph& ops,
+                 const std::vector<uint32_t>& gradient_of_value,
+                 Gradients& gradients) {
+  const Schedule& schedule = plan.schedule;
+  std::vector<int64_t> latest(schedule.units.size(), -1);
+  for (uint32_t unit = 0; unit < schedule.units.size(); ++unit) {
+    if (plan.graph.is_early[unit] ||
+        schedule.units[unit].stream != Stream::kCompute)
+      continue;
+    for (const uint32_t before : plan.graph.before[unit]) {
+      latest[unit] = std::max(latest[unit], latest[before]);
+    }
+    for (const InstructionId op : schedule.units[unit].ops) {
+      for (const InstructionId value : ops.inputs[index_of(op)]) {
+        const uint32_t gradient = gradient_of_value[index_of(value)];
+        if (gradient != kNone)
+          latest[unit] = std::max<int64_t>(latest[unit], gradient);
+      }
+    }
+    if (latest[unit] < 0) continue;
+    gradients.list[static_cast<size_t>(latest[unit])].figures.update_ns +=
+        static_cast<int64_t>(plan.priced.duration_ns[unit] +
+                             plan.priced.dispatch_ns);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+/// A gradient and the value that its collective leaves.
+using Found = std::pair<Gradient, InstructionId>;
+
+/// Gradients in text order, with their keys; readiness from `times`.
+std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
+                                  const std::vector<UnitTime>& times,
+                                  std::vector<Unit>& samples) {
+  const UnitOfOp of = unit_of_op(plan.schedule, ops.role.size());
+  std::map<std::string, uint32_t> keys;
+  std::vector<Found> found;
+  for (const CollectiveSlot& slot : ops.slots) {
+    const uint32_t unit = of.collective[index_of(slot.collective)];
+    if (unit == kNone || !plan.graph.is_gradient[unit]) continue;
+    Gradient gradient{ops.at(slot.collective).name, {}};
+    if (ops.slot_count(slot.collective) > 1) {
+      gradient.name += fmt::format(":{}", slot.operand);
+    }
+    gradient.figures.bytes = align_up(slot.bytes);
+    const InstructionId producer = ops.producer[index_of(slot.input)];
+    if (producer != kNoInstruction && of.compute[index_of(producer)] != kNone) {
+      gradient.figures.ready_ns = times[of.compute[index_of(producer)]].end_ns;
+    }
+    const auto [key, is_new] =
+        keys.emplace(key_text(slot, plan.schedule.units[unit]),
+                     static_cast<uint32_t>(keys.size()));
+    if (is_new) samples.push_back(plan.schedule.units[unit]);
+    gradient.figures.key = key->second;
+    found.emplace_back(std::move(gradient), slot.output);
+  }
+  return found;
+}
+
+}  // namespace
+
+Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
+  const OpGraph& ops = pricer.ops();
+  const Replay replay = replay_step(plan.priced);
+  const auto& times = replay.times.front();
+  Gradients gradients;
+  std::vector<Found> found =
+      find_gradients(plan, ops, times, gradients.samples);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Found& a, const Found& b) {
+                     return a.first.figures.ready_ns < b.first.figures.ready_ns;
+                   });
+  std::vector<uint32_t> gradient_of_value(ops.role.size(), kNone);
+  for (auto& [gradient, value] : found) {
+    if (value != kNoInstruction) {
+      gradient_of_value[index_of(value)] =
+          static_cast<uint32_t>(gradients.list.size());
+    }
+    gradients.list.push_back(std::move(gradient));
+  }
+  for (uint32_t unit = 0; unit < times.size(); ++unit) {
+    if (!plan.graph.is_early[unit] ||
+        plan.schedule.units[unit].stream != Stream::kCompute) {
+      continue;
+    }
+    gradients.compute_free_ns =
+        std::max(gradients.compute_free_ns, times[unit].end_ns);
+  }
+  add_updates(plan, ops, gradient_of_value, gradients);
+  return gradients;
+}
+
+BucketProgram bucket_program_of(const Gradients& gradients,
+                                const CostModel& costs) {
+  BucketProgram program;
+  for (const Gradient& gradient : gradients.list)
+    program.gradients.push_back(gradient.figures);
+  program.compute_free_ns = gradients.compute_free_ns;
+  std::vector<const CollectivePrice*> prices;
+  for (const Unit& sample : gradients.samples)
+    prices.push_back(costs.find_collective(sample));
+  program.price_ns = [prices](int64_t bytes, uint32_t key) {
+    return prices[key] == nullptr ? int64_t{0}
+                                  : static_cast<int64_t>(prices[key]->price_ns(
+                                        static_cast<double>(bytes)));
+  };
+  return program;
+}
+
+std::vector<Bucket> buckets_of(const Gradients& gradients,
+                               const std::vector<size_t>& borders) {
+  std::vector<Bucket> buckets;
+  size_t begin = 0;
+  for (const size_t end : borders) {
+    if (end - begin > 1) {
+      Bucket bucket;
+      bucket.unit = fmt::format("b{}", buckets.size());
+      for (size_t i = begin; i < end; ++i) {
+        bucket.collectives.push_back(gradients.list[i].name);
+      }
+      buckets.push_back(std::move(bucket));
+    }
+    begin = end;
+  }
+  return buckets;
+}
+
+}  // namespace reprise

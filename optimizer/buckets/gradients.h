@@ -1,0 +1,37 @@
+// The collectives that tensor fusion is about: in ready order on a replayed
+// timeline, with their sizes and the updates that wait for them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "optimizer/buckets/bucket_program.h"
+#include "optimizer/pricing/plan_pricer.h"
+
+namespace reprise {
+
+struct Gradient {
+  std::string name;  ///< As plans name it: `all-reduce.4` or `all-reduce.7:2`.
+  ReadyGradient figures;
+};
+
+struct Gradients {
+  std::vector<Gradient> list;   ///< Ascending ready time, ties in text order.
+  int64_t compute_free_ns = 0;  ///< End of the last early compute unit.
+  std::vector<Unit>
+      samples;  ///< [key] a collective unit of that type, groups, reduction.
+};
+
+/// Reads readiness off a replay of `plan` (any buckets).
+Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan);
+
+/// The program of these gradients. `gradients` and `costs` must outlive it.
+BucketProgram bucket_program_of(const Gradients& gradients,
+                                const CostModel& costs);
+
+/// Buckets from borders over the list, named b0, b1 … in ready order. A
+/// gradient alone in its bucket stays a collective of its own.
+std::vector<Bucket> buckets_of(const Gradients& gradients,
+                               const std::vector<size_t>& borders);
+
+}  // namespace reprise

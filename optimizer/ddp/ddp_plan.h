@@ -1,0 +1,43 @@
+// The best buckets for a recorded data-parallel job: the exact dynamic program
+// of bucket_program.h over the gradients' ready order, solved again on the
+// timeline that its answer gives, beside PyTorch's rule under single caps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "optimizer/ddp/ddp_timeline.h"
+
+namespace reprise {
+
+/// One setting of DistributedDataParallel and its predicted step.
+struct DdpSetting {
+  std::string name;                 ///< "plan", "ddp", "none", "4 MiB".
+  std::vector<int64_t> caps_bytes;  ///< As for `ddp_buckets`.
+  std::vector<DdpBucket> buckets;
+  double step_ns = 0;
+};
+
+struct DdpSearch {
+  DdpSetting plan;        ///< Never slower than any other, as predicted.
+  DdpSetting single_cap;  ///< The best of one cap for all buckets.
+  /// Fixed ones, by falling number of buckets: "none" (one per gradient),
+  /// single caps, "ddp" (1 MiB, then 25 MiB), "one bucket".
+  std::vector<DdpSetting> baselines;
+  /// No buckets are faster, in this model.
+  double lower_bound_ns = 0;
+  int64_t evaluations = 0;
+};
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+
+/// Prices one setting.
+DdpSetting price_setting(const DdpModel& model, std::string name,
+                         std::vector<int64_t> caps_bytes);
+
+/// Deterministic. Requires: at least one gradient.
+/// Cost: that of a few dynamic programs and a hundred simulations.
+DdpSearch search_buckets(const DdpModel& model);
+
+}  // namespace reprise

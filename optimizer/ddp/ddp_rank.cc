@@ -1,0 +1,130 @@
+#include "optimizer/ddp/ddp_rank.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/trace/collective_words.h"
+#include "replay/collectives/collective_description.h"
+
+namespace reprise {
+namespace {
+
+/// "[[512, 320]]" as "512x320", "" when it is no such list.
+std::string shape_text(const nlohmann::json& dims) {
+  if (!dims.is_array() || dims.empty() || !dims[0].is_array()) return {};
+  std::string text;
+  for (const nlohmann::json& size : dims[0]) {
+    if (!size.is_number_integer()) return {};
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size.get<int64_t>());
+  }
+  return text.empty() ? "scalar" : text;
+}
+
+/// Size of a gradient without dimensions: its type's.
+int64_t scalar_bytes(const std::string& type) {
+  const int64_t bytes = bytes_of_type(hlo_type_word(type));
+  return bytes > 0 ? bytes : bytes_of_type("f32");
+}
+
+void mark_device_steps(DdpRank& rank) {
+  std::map<int32_t, int64_t> first;
+  for (const DeviceEvent& event : rank.work.events) {
+    if (event.step < 0) continue;
+    const int32_t step = rank.work.steps[static_cast<size_t>(event.step)].step;
+    const auto [at, fresh] = first.emplace(step, event.start_ns);
+    if (!fresh) at->second = std::min(at->second, event.start_ns);
+    if (event.work == WorkClass::kCommunication) continue;
+    rank.done_by_launch.emplace_back(event.launch_ns, event.end_ns);
+  }
+  std::sort(rank.done_by_launch.begin(), rank.done_by_launch.end());
+  for (size_t i = 1; i < rank.done_by_launch.size(); ++i) {
+    rank.done_by_launch[i].second = std::max(rank.done_by_launch[i].second,
+                                             rank.done_by_launch[i - 1].second);
+  }
+  for (auto step = rank.steps.begin(); step != rank.steps.end();) {
+    const auto begin = first.find(step->first);
+    const auto next = first.find(step->first + 1);
+    if (begin == first.end() || next == first.end()) {
+      step = rank.steps.erase(step);  // The last one: its end is not known.
+      continue;
+    }
+    step->second.work_start_ns = begin->second;
+    step->second.work_end_ns = next->second;
+    ++step;
+  }
+}
+
+void find_accumulations(const Trace& trace, DdpRank& rank) {
+  const auto [begin, end] = events_of_rank(trace, rank.info.rank);
+  for (size_t i = begin; i < end; ++i) {
+    const Event& event = trace.events[i];
+    if (event.kind != EventKind::kHostOp ||
+        trace.text(event.name) != kAccumulateGrad) {
+      continue;
+    }
+    for (auto& [number, step] : rank.steps) {
+      if (event.start_ns < step.start_ns || event.start_ns >= step.end_ns) {
+        continue;
+      }
+      step.accumulations.push_back(
+          {.event = static_cast<uint32_t>(i), .end_ns = event.end_ns});
+      break;
+    }
+  }
+  for (auto& [number, step] : rank.steps) {
+    std::stable_sort(step.accumulations.begin(), step.accumulations.end(),
+                     [](const DdpAccumulation& a, const DdpAccumulation& b) {
+                       return a.end_ns < b.end_ns;
+                     });
+  }
+}
+
+}  // namespace
+
+int64_t DdpRank::ready_ns(int64_t time_ns) const {
+  if (work.host_only) return time_ns;
+  const auto after =
+      std::upper_bound(done_by_launch.begin(), done_by_launch.end(),
+                       std::pair(time_ns, std::numeric_limits<int64_t>::max()));
+  return after == done_by_launch.begin()
+             ? time_ns
+             : std::max(time_ns, std::prev(after)->second);
+}
+
+DdpRank read_ddp_rank(const Trace& trace, const RankInfo& info) {
+  DdpRank rank;
+  rank.info = info;
+  rank.work = device_work(trace, info.rank);
+  for (const StepMark& mark : rank.work.steps) {
+    if (mark.warmup) continue;
+    DdpRankStep& step = rank.steps[mark.step];
+    step.start_ns = step.work_start_ns = mark.start_ns;
+    step.end_ns = step.work_end_ns = mark.end_ns;
+  }
+  if (!rank.work.host_only) mark_device_steps(rank);
+  find_accumulations(trace, rank);
+  return rank;
+}
+
+DdpGradient ddp_gradient_of(const Trace& trace, const Event& event) {
+  DdpGradient gradient;
+  gradient.bytes = dimension_bytes(trace, event);
+  const nlohmann::json attributes = nlohmann::json::parse(
+      trace.strings[static_cast<size_t>(event.attributes)], nullptr, false);
+  if (!attributes.is_object()) return gradient;
+  const auto dims = attributes.find("input_dims");
+  if (dims != attributes.end()) gradient.shape = shape_text(*dims);
+  const auto types = attributes.find("input_types");
+  if (types != attributes.end() && types->is_array() && !types->empty() &&
+      (*types)[0].is_string()) {
+    gradient.type = (*types)[0].get<std::string>();
+  }
+  if (gradient.shape == "scalar") gradient.bytes = scalar_bytes(gradient.type);
+  return gradient;
+}
+
+}  // namespace reprise

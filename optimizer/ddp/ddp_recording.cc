@@ -1,0 +1,372 @@
+#include "optimizer/ddp/ddp_recording.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "data/trace/intervals.h"
+#include "optimizer/ddp/ddp_rank.h"
+#include "replay/clocks/clock_alignment.h"
+#include "replay/collectives/collective_description.h"
+#include "replay/collectives/collectives.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::string_view kHowToRecord =
+    "record rank by rank with torch.profiler.profile(record_shapes=True, "
+    "schedule=...) and profiler.step() after each step, on all ranks";
+
+/// Type, shape and bytes of each gradient, in the order of accumulation.
+using Signature = std::vector<std::tuple<std::string, std::string, int64_t>>;
+
+/// The dimensions in an operator's attributes, as recorded: what else they hold
+/// changes from step to step.
+std::string_view dimensions_of(std::string_view attributes) {
+  const size_t at = attributes.find("\"input_dims\":");
+  if (at == std::string_view::npos) return {};
+  size_t end = attributes.find('[', at);
+  for (int depth = 0; end < attributes.size(); ++end) {
+    if (attributes[end] == '[') ++depth;
+    if (attributes[end] == ']' && --depth == 0) break;
+  }
+  return attributes.substr(at, std::min(end, attributes.size()) - at);
+}
+
+class Reading {
+ public:
+  explicit Reading(Trace& trace) : trace_(trace) {}
+
+  Result<DdpRecording> run() {
+    matching_ = match_collectives(trace_);
+    align_clocks(trace_, matching_);
+    for (const RankInfo& info : trace_.ranks) {
+      ranks_.push_back(read_ddp_rank(trace_, info));
+      recording_.host_only |= ranks_.back().work.host_only;
+    }
+    recording_.ranks = ranks_.size();
+    if (const Status found = find_gradients(); !found) {
+      return pass(found.error());
+    }
+    for (const int32_t number : common_steps()) add_step(number);
+    if (recording_.steps.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "no step in which every rank makes the same {} gradients; {}",
+                  recording_.gradients.size(), kHowToRecord);
+    }
+    place_transfers();
+    if (const Status carried = find_buckets(); !carried) {
+      return pass(carried.error());
+    }
+    keep_middle_half();
+    collect_compute();
+    count_workers();
+    add_notes();
+    return std::move(recording_);
+  }
+
+ private:
+  Status find_gradients() {
+    bool has_steps = false;
+    std::map<Signature, int> counts;
+    for (const DdpRank& rank : ranks_) {
+      for (const auto& [number, step] : rank.steps) {
+        has_steps = true;
+        if (step.accumulations.empty()) continue;
+        counts[signature(step)] += 1;
+      }
+    }
+    if (!has_steps) {
+      return fail(ErrorKind::kInvalid, "the trace marks no whole step; {}",
+                  kHowToRecord);
+    }
+    const auto most = std::max_element(
+        counts.begin(), counts.end(),
+        [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most == counts.end()) {
+      return fail(ErrorKind::kInvalid,
+                  "the trace holds no gradient (no '{}' operator in a step): "
+                  "is it of PyTorch's backward pass, on the host? {}",
+                  kAccumulateGrad, kHowToRecord);
+    }
+    for (const auto& [type, shape, bytes] : most->first) {
+      if (bytes <= 0) {
+        return fail(ErrorKind::kInvalid,
+                    "the sizes of gradients are unknown: their operators have "
+                    "no dimensions; {}",
+                    kHowToRecord);
+      }
+      recording_.gradients.push_back(
+          {.name = fmt::format("gradient.{}", recording_.gradients.size()),
+           .type = type,
+           .shape = shape,
+           .bytes = bytes});
+    }
+    return {};
+  }
+
+  Signature signature(const DdpRankStep& step) {
+    Signature all;
+    for (const DdpAccumulation& each : step.accumulations) {
+      const Event& event = trace_.events[each.event];
+      if (event.attributes < 0) {
+        all.emplace_back();
+        continue;
+      }
+      auto known = by_attributes_.find(event.attributes);
+      if (known == by_attributes_.end()) {
+        known = by_attributes_
+                    .emplace(event.attributes, ddp_gradient_of(trace_, event))
+                    .first;
+      }
+      const DdpGradient& gradient = known->second;
+      all.emplace_back(gradient.type, gradient.shape, gradient.bytes);
+    }
+    return all;
+  }
+
+  /// Steps that all ranks have, with the same gradients.
+  std::vector<int32_t> common_steps() {
+    Signature wanted;
+    for (const DdpGradient& each : recording_.gradients) {
+      wanted.emplace_back(each.type, each.shape, each.bytes);
+    }
+    std::vector<int32_t> common;
+    for (const auto& [number, first] : ranks_.front().steps) {
+      bool everywhere = true;
+      for (const DdpRank& rank : ranks_) {
+        const auto step = rank.steps.find(number);
+        everywhere = everywhere && step != rank.steps.end() &&
+                     signature(step->second) == wanted;
+      }
+      if (everywhere) common.push_back(number);
+    }
+    return common;
+  }
+
+  void add_step(int32_t number) {
+    DdpStep step;
+    step.step = number;
+    step.start_ns = std::numeric_limits<int64_t>::max();
+    for (const DdpRank& rank : ranks_) {
+      const DdpRankStep& own = rank.steps.at(number);
+      step.start_ns =
+          std::min(step.start_ns, to_rank0_ns(rank.info, own.work_start_ns));
+      step.time_ns =
+          std::max(step.time_ns, own.work_end_ns - own.work_start_ns);
+      std::vector<int64_t> ready;
+      for (const DdpAccumulation& each : own.accumulations) {
+        const int64_t time_ns =
+            to_rank0_ns(rank.info, rank.ready_ns(each.end_ns));
+        ready.push_back(ready.empty() ? time_ns
+                                      : std::max(time_ns, ready.back()));
+      }
+      step.ready_ns.push_back(std::move(ready));
+    }
+    recording_.steps.push_back(std::move(step));
+  }
+
+  /// Gives each step the collectives that its first member took part in.
+  void place_transfers() {
+    for (const MatchedCollective& each : matching_.collectives) {
+      if (each.op != "all-reduce" && each.op != "barrier") continue;
+      const CollectiveTimes times = times_of(each, trace_);
+      for (DdpStep& step : recording_.steps) {
+        if (times.arrival_ns < step.start_ns ||
+            times.arrival_ns >= step.start_ns + step.time_ns) {
+          continue;
+        }
+        if (each.op == "barrier") {
+          step.barrier_ns.push_back(times.transfer_ns);
+        } else {
+          step.transfers.push_back(
+              {.bytes = each.bytes,
+               .arrival_ns = times.arrival_ns,
+               .end_ns = times.arrival_ns + times.transfer_ns,
+               .collective = fmt::format("all-reduce {}", each.sequence)});
+          if (recording_.collective_key.empty()) name_key(each);
+        }
+        break;
+      }
+    }
+    for (DdpStep& step : recording_.steps) {
+      std::stable_sort(step.transfers.begin(), step.transfers.end(),
+                       [](const DdpTransfer& a, const DdpTransfer& b) {
+                         return a.arrival_ns < b.arrival_ns;
+                       });
+    }
+  }
+
+  void name_key(const MatchedCollective& collective) {
+    const Event& event = trace_.events[collective.members.front().event];
+    const CollectiveInfo* info = info_of(trace_, event);
+    recording_.collective_key = fmt::format(
+        "all-reduce/{}/{}", info != nullptr ? info->data_type : "",
+        std::max<int64_t>(collective.group_size,
+                          static_cast<int64_t>(collective.members.size())));
+  }
+
+  /// Which gradients each all-reduce of the step carries; those that carry
+  /// none (a loss, a metric) are taken out. Nothing when gradients are left.
+  std::optional<std::vector<DdpBucket>> carried(DdpStep& step) const {
+    std::map<std::string, std::vector<uint32_t>> left;
+    for (uint32_t i = 0; i < recording_.gradients.size(); ++i) {
+      left[recording_.gradients[i].type].push_back(i);
+    }
+    std::map<std::string, size_t> next;
+    std::vector<DdpBucket> buckets;
+    std::vector<DdpTransfer> carriers;
+    size_t covered = 0;
+    for (const DdpTransfer& transfer : step.transfers) {
+      for (const auto& [type, gradients] : left) {
+        DdpBucket bucket;
+        int64_t bytes = 0;
+        for (size_t i = next[type];
+             i < gradients.size() && bytes < transfer.bytes; ++i) {
+          bucket.gradients.push_back(gradients[i]);
+          bytes += recording_.gradients[gradients[i]].bytes;
+        }
+        if (bytes != transfer.bytes || bucket.gradients.empty()) continue;
+        next[type] += bucket.gradients.size();
+        covered += bucket.gradients.size();
+        buckets.push_back(std::move(bucket));
+        carriers.push_back(transfer);
+        break;
+      }
+    }
+    if (covered != recording_.gradients.size()) return std::nullopt;
+    step.transfers = std::move(carriers);
+    return buckets;
+  }
+
+  /// Steps whose all-reduces carry all gradients, in the most common buckets.
+  Status find_buckets() {
+    std::vector<std::pair<std::vector<DdpBucket>, DdpStep>> found;
+    std::vector<size_t> alike;
+    for (DdpStep& step : recording_.steps) {
+      if (auto buckets = carried(step)) {
+        found.emplace_back(*std::move(buckets), std::move(step));
+      }
+    }
+    alike.reserve(found.size());
+    for (const auto& each : found) {
+      alike.push_back(static_cast<size_t>(std::count_if(
+          found.begin(), found.end(),
+          [&](const auto& other) { return other.first == each.first; })));
+    }
+    recording_.steps.clear();
+    if (found.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "no step's all-reduces add up to its {} gradients ({} bytes, "
+                  "in ready order): the buckets are compressed by a hook, or "
+                  "all-reduces or their sizes were not recorded; {}",
+                  recording_.gradients.size(), total_bytes(), kHowToRecord);
+    }
+    const auto most = std::max_element(alike.begin(), alike.end());
+    recording_.buckets = found[static_cast<size_t>(most - alike.begin())].first;
+    for (auto& [buckets, step] : found) {
+      if (buckets == recording_.buckets) {
+        recording_.steps.push_back(std::move(step));
+      }
+    }
+    return {};
+  }
+
+  int64_t total_bytes() const {
+    int64_t bytes = 0;
+    for (const DdpGradient& each : recording_.gradients) bytes += each.bytes;
+    return bytes;
+  }
+
+  void keep_middle_half() {
+    std::vector<DdpStep>& steps = recording_.steps;
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const DdpStep& a, const DdpStep& b) {
+                       return a.time_ns < b.time_ns;
+                     });
+    const size_t count = steps.size();
+    recording_.step_time_ns = steps[count / 2].time_ns;
+    if (count >= 4) {
+      const auto cut = static_cast<int64_t>(count / 4);
+      steps.erase(steps.end() - cut, steps.end());
+      steps.erase(steps.begin(), steps.begin() + cut);
+    }
+    std::sort(
+        steps.begin(), steps.end(),
+        [](const DdpStep& a, const DdpStep& b) { return a.step < b.step; });
+  }
+
+  /// Operators or kernels within the kept steps, by name and dimensions.
+  void collect_compute() {
+    std::vector<Interval> flights, windows;
+    for (const DdpStep& step : recording_.steps) {
+      windows.push_back({step.start_ns, step.start_ns + step.time_ns});
+      for (const DdpTransfer& each : step.transfers) {
+        flights.push_back({each.arrival_ns, each.end_ns});
+      }
+    }
+    const IntervalSet in_flight(std::move(flights)), in_step(windows);
+    for (const DdpRank& rank : ranks_) {
+      for (const DeviceEvent& each : rank.work.events) {
+        const int64_t duration_ns = each.end_ns - each.start_ns;
+        if (each.work != WorkClass::kCompute || duration_ns <= 0 ||
+            each.own_ns != duration_ns) {
+          continue;
+        }
+        const int64_t start_ns = to_rank0_ns(rank.info, each.start_ns);
+        const int64_t end_ns = to_rank0_ns(rank.info, each.end_ns);
+        if (in_step.length_within_ns(start_ns, end_ns) <= 0) continue;
+        const Event& event = trace_.events[each.event];
+        std::string key = trace_.text(event.name);
+        if (event.attributes >= 0) {
+          key += dimensions_of(
+              trace_.strings[static_cast<size_t>(event.attributes)]);
+        }
+        recording_.compute[key].samples.push_back(
+            {.duration_ns = static_cast<double>(duration_ns),
+             .beside_ns = static_cast<double>(
+                 in_flight.length_within_ns(start_ns, end_ns))});
+      }
+    }
+  }
+
+  void count_workers() {
+    std::map<uint32_t, std::set<uint32_t>> streams;  // By rank.
+    for (const Event& event : trace_.events) {
+      if (event.kind != EventKind::kCollective) continue;
+      streams[event.rank].insert(event.stream);
+    }
+    size_t most = 1;
+    for (const auto& [rank, of_rank] : streams) {
+      most = std::max(most, of_rank.size());
+    }
+    recording_.workers = static_cast<int>(std::min<size_t>(most, 64));
+  }
+
+  void add_notes() {
+    if (ranks_.size() < 2) {
+      recording_.notes.push_back(
+          "only one rank was recorded: time spent waiting for the others "
+          "counts as transfer");
+    }
+    recording_.notes.insert(recording_.notes.end(), matching_.notes.begin(),
+                            matching_.notes.end());
+  }
+
+  Trace& trace_;
+  CollectiveMatching matching_;
+  std::vector<DdpRank> ranks_;
+  std::map<int32_t, DdpGradient> by_attributes_;  // By Event::attributes.
+  DdpRecording recording_;
+};
+
+}  // namespace
+
+Result<DdpRecording> ddp_recording(Trace& trace) {
+  return Reading(trace).run();
+}
+
+}  // namespace reprise

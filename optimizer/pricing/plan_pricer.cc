@@ -1,0 +1,40 @@
+#include "optimizer/pricing/plan_pricer.h"
+
+#include <algorithm>
+
+namespace reprise {
+
+Result<std::unique_ptr<PlanPricer>> PlanPricer::make(const Module& inlined,
+                                                     const CostModel& costs) {
+  auto pricer = std::make_unique<PlanPricer>();
+  pricer->module_ = &inlined;
+  pricer->costs_ = &costs;
+  if (Status ok = open_cache(inlined, &pricer->cache_); !ok)
+    return pass(ok.error());
+  return pricer;
+}
+
+Result<PricedPlanPtr> PlanPricer::price(Plan plan) {
+  ++evaluations_;
+  auto schedule = lower_schedule(*module_, plan, &cache_);
+  if (!schedule) return pass(schedule.error());
+  auto priced = std::make_unique<PricedPlan>();
+  priced->plan = std::move(plan);
+  priced->schedule = *std::move(schedule);
+  priced->priced = price_schedule(priced->schedule, *costs_);
+  priced->graph = step_graph(priced->schedule);
+  priced->step_time_ns = replay_step_time(priced->priced);
+  PricedSchedule calm = priced->priced;
+  std::fill(calm.slowdown.begin(), calm.slowdown.end(), 1.0);
+  priced->calm_step_time_ns = replay_step_time(calm);
+  return priced;
+}
+
+Result<PricedPlanPtr> PlanPricer::reorder(
+    const PricedPlan& from, const std::vector<uint32_t>& sequence) {
+  Plan plan = from.plan;
+  plan.order = order_names(from.schedule, sequence);
+  return price(std::move(plan));
+}
+
+}  // namespace reprise

@@ -1,0 +1,256 @@
+#include "replay/analysis/analysis.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "replay/graph/trace_graph.h"
+
+namespace reprise {
+namespace {
+
+Status check(const Trace& trace, const AnalysisOptions& options) {
+  if (trace.events.empty() && !trace.measurements.empty()) {
+    return fail(ErrorKind::kUnsupported,
+                "the trace holds {} cost points but no times, so there is no "
+                "timeline to analyse; `reprise optimize --costs` takes it",
+                trace.measurements.size());
+  }
+  if (std::none_of(trace.ranks.begin(), trace.ranks.end(), is_timed)) {
+    return fail(ErrorKind::kUnsupported,
+                "the trace holds durations and dependencies of {} events but "
+                "no times, so there is no timeline to analyse; `reprise "
+                "replay` gives it one",
+                trace.events.size());
+  }
+  if (!options.step) return {};
+  std::set<int32_t> steps;
+  for (const StepMark& mark : trace.steps) steps.insert(mark.step);
+  if (steps.contains(*options.step)) return {};
+  if (steps.empty()) {
+    return fail(ErrorKind::kInvalid, "step {}: the trace marks no steps",
+                *options.step);
+  }
+  return fail(ErrorKind::kInvalid, "step {}: the trace has steps {} to {}",
+              *options.step, *steps.begin(), *steps.rbegin());
+}
+
+/// The range that marks the step, if the trace kept it.
+std::string name_of_step(const Trace& trace, const StepMark& mark) {
+  auto event = std::partition_point(trace.events.begin(), trace.events.end(),
+                                    [&](const Event& e) {
+                                      return std::tie(e.rank, e.start_ns) <
+                                             std::tie(mark.rank, mark.start_ns);
+                                    });
+  for (; event != trace.events.end() && event->rank == mark.rank &&
+         event->start_ns == mark.start_ns;
+       ++event) {
+    const std::string& name = trace.text(event->name);
+    if (event->end_ns == mark.end_ns && event->kind == EventKind::kAnnotation &&
+        name.ends_with(std::to_string(mark.step))) {
+      return name;
+    }
+  }
+  return fmt::format("step {}", mark.step);
+}
+
+StepAnalysis analyze_step(const StepMark& mark, const DeviceUnions& unions,
+                          const DeviceGaps& gaps) {
+  StepAnalysis step;
+  step.mark = mark;
+  step.host = unions.within(mark.start_ns, mark.end_ns);
+  step.idle = gaps.within(mark.start_ns, mark.end_ns);
+  return step;
+}
+
+RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
+                          const AnalysisOptions& options) {
+  RankAnalysis rank;
+  rank.rank = work.rank;
+  rank.host_only = work.host_only;
+  const DeviceUnions unions(work.events);
+  const DeviceGaps gaps(work);
+  rank.window = unions.whole();
+  const std::vector<Breakdown> launched = break_down_launched(work);
+  for (size_t i = 0; i < work.steps.size(); ++i) {
+    const StepMark& mark = work.steps[i];
+    const bool chosen = options.step == mark.step;
+    if (chosen) rank.window = unions.within(mark.start_ns, mark.end_ns);
+    if (options.step ? !chosen : mark.warmup) continue;
+    StepAnalysis step = analyze_step(mark, unions, gaps);
+    step.name = name_of_step(trace, mark);
+    step.launched = launched[i];
+    if (i + 1 < work.steps.size()) {
+      step.iteration_ns = work.steps[i + 1].start_ns - mark.start_ns;
+    }
+    rank.steps.push_back(std::move(step));
+  }
+  const int64_t end_ns = rank.window.window_start_ns + rank.window.window_ns;
+  rank.idle = gaps.within(rank.window.window_start_ns, end_ns);
+  rank.streams = stream_idle(work, unions, rank.window.window_start_ns, end_ns);
+  rank.launches = launch_statistics(work, WorkScope{.step = options.step});
+  return rank;
+}
+
+/// Collectives of which the chosen step launched a member.
+std::vector<uint32_t> collectives_within(const Trace& trace,
+                                         const std::vector<RankWork>& works,
+                                         const CollectiveMatching& matching,
+                                         const AnalysisOptions& options) {
+  const WorkScope scope{.step = options.step};
+  std::vector<bool> held(trace.events.size(), !options.step);
+  for (const RankWork& work : works) {
+    if (!options.step) break;
+    for (const DeviceEvent& event : work.events) {
+      held[event.event] = scope.holds(work, event);
+    }
+  }
+  std::vector<uint32_t> places;
+  for (uint32_t i = 0; i < matching.collectives.size(); ++i) {
+    const auto& members = matching.collectives[i].members;
+    if (std::any_of(members.begin(), members.end(),
+                    [&](const CollectiveMember& member) {
+                      return held[member.event];
+                    })) {
+      places.push_back(i);
+    }
+  }
+  return places;
+}
+
+void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
+                     const AnalysisOptions& options, Analysis& analysis) {
+  analysis.matching = match_collectives(trace);
+  for (const MatchedCollective& collective : analysis.matching.collectives) {
+    analysis.times.push_back(times_of(collective, trace));
+  }
+  analysis.collectives =
+      collectives_within(trace, works, analysis.matching, options);
+  analysis.stragglers = find_stragglers(trace, analysis.matching,
+                                        analysis.times, analysis.collectives);
+  for (const std::string& note : analysis.matching.notes) {
+    analysis.remarks.push_back(note);
+  }
+}
+
+Status add_critical_path(const Trace& trace, const std::optional<int32_t>& step,
+                         Analysis& analysis) {
+  TraceWindow window;
+  if (step) window.step = *step;
+  const Result<TraceGraph> graph =
+      build_trace_graph(trace, analysis.matching, window);
+  if (!graph) return pass(graph.error());
+  Result<TraceReplay> replay = replay_trace(trace, *graph);
+  if (!replay) return pass(replay.error());
+  CriticalPath& path = analysis.critical_path;
+  path.step = step;
+  path.entries = std::move(replay->critical_path);
+  for (const TracePathEntry& entry : path.entries) {
+    path.by_kind_ns[static_cast<size_t>(entry.kind)] += entry.duration_ns;
+    path.length_ns += entry.duration_ns;
+  }
+  return {};
+}
+
+/// Sets the time of a step; returns which one the critical path is of.
+std::optional<int32_t> choose_step(const Trace& trace,
+                                   const AnalysisOptions& options,
+                                   Analysis& analysis) {
+  if (options.step) {
+    for (const RankAnalysis& rank : analysis.ranks) {
+      analysis.step_ns =
+          std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
+    }
+    return options.step;
+  }
+  analysis.typical = typical_step(trace);
+  if (!analysis.typical) return std::nullopt;
+  analysis.step_ns = analysis.typical->median_ns;
+  return analysis.typical->step;
+}
+
+void add_incomplete_remark(Analysis& analysis) {
+  const auto lacks_members = [&](uint32_t place) {
+    return !analysis.matching.collectives[place].missing.empty();
+  };
+  const auto incomplete = std::count_if(
+      analysis.collectives.begin(), analysis.collectives.end(), lacks_members);
+  if (incomplete == 0) return;
+  analysis.remarks.push_back(fmt::format(
+      "Ranks that took part in {} of {} collectives are not in the trace: "
+      "waits are at least, transfers at most, what is said.",
+      incomplete, analysis.collectives.size()));
+}
+
+void add_remarks(const Trace& trace, Analysis& analysis) {
+  std::string host_only, untimed;
+  const auto list = [](std::string& text, uint32_t rank) {
+    text += (text.empty() ? "" : ", ") + std::to_string(rank);
+  };
+  for (const RankAnalysis& rank : analysis.ranks) {
+    if (rank.host_only) list(host_only, rank.rank);
+  }
+  for (const RankInfo& rank : trace.ranks) {
+    if (!is_timed(rank)) list(untimed, rank.rank);
+  }
+  if (!host_only.empty()) {
+    analysis.remarks.push_back(
+        fmt::format("No device work was recorded on rank {}: compute is the "
+                    "operators of its host threads.",
+                    host_only));
+  }
+  if (!untimed.empty()) {
+    analysis.remarks.push_back(
+        fmt::format("Rank {} has no times and is left out.", untimed));
+  }
+  add_incomplete_remark(analysis);
+}
+
+}  // namespace
+
+std::vector<ClockAlignment> align_if_tied(Trace& trace) {
+  const auto solo = trace.environment.find("solo");
+  if (solo != trace.environment.end() && solo->second == "1") return {};
+  return align_clocks(trace);
+}
+
+Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options) {
+  if (Status usable = check(trace, options); !usable) {
+    return pass(usable.error());
+  }
+  Analysis analysis;
+  analysis.clocks = align_if_tied(trace);
+  std::vector<RankWork> works;
+  for (const RankInfo& rank : trace.ranks) {
+    if (!is_timed(rank)) continue;
+    RankWork work = device_work(trace, rank.rank);
+    if (work.events.empty()) {
+      analysis.remarks.push_back(
+          fmt::format("Rank {} did no work that was recorded.", rank.rank));
+      continue;
+    }
+    works.push_back(std::move(work));
+    analysis.ranks.push_back(analyze_rank(trace, works.back(), options));
+  }
+  if (works.empty()) {
+    return fail(ErrorKind::kUnsupported,
+                "no rank has device work or operators: nothing to analyse");
+  }
+  add_collectives(trace, works, options, analysis);
+  analysis.kernels =
+      kernel_statistics(trace, works, WorkScope{.step = options.step});
+  const std::optional<int32_t> path_step =
+      choose_step(trace, options, analysis);
+  add_remarks(trace, analysis);
+  if (!options.critical_path) return analysis;
+  if (Status found = add_critical_path(trace, path_step, analysis); !found) {
+    analysis.remarks.push_back(
+        fmt::format("No critical path: {}.", found.error().message));
+  }
+  return analysis;
+}
+
+}  // namespace reprise

@@ -1,0 +1,87 @@
+// A recorded run analysed: each rank's breakdown and idle causes by step, the
+// collectives with waits and transfers, who is late, kernels, launches, clocks
+// and the critical path across ranks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/result.h"
+#include "data/trace/step_times.h"
+#include "data/trace/trace.h"
+#include "replay/analysis/breakdown.h"
+#include "replay/analysis/idle_causes.h"
+#include "replay/analysis/kernel_statistics.h"
+#include "replay/analysis/stragglers.h"
+#include "replay/clocks/clock_alignment.h"
+#include "replay/collectives/collectives.h"
+#include "replay/simulate/trace_replay.h"
+
+namespace reprise {
+
+struct StepAnalysis {
+  StepMark mark;
+  std::string name;  ///< As recorded ("ProfilerStep#3"), else "step 3".
+  /// Until the next step of the rank starts; -1 for the last one.
+  int64_t iteration_ns = -1;
+  Breakdown host;      ///< Work clipped to the host's step window.
+  IdleCauses idle;     ///< Of `host`.
+  Breakdown launched;  ///< Work that the step launched, over its span.
+};
+
+struct RankAnalysis {
+  uint32_t rank = 0;
+  bool host_only = false;
+  Breakdown window;  ///< All device work, or the chosen step.
+  IdleCauses idle;
+  std::vector<StepAnalysis> steps;  ///< Without warm-up, by start.
+  std::vector<StreamIdle> streams;  ///< Within `window`.
+  LaunchStatistics launches;
+};
+
+constexpr size_t kTracePathKinds =
+    static_cast<size_t>(TracePathKind::kUnexplained) + 1;
+
+struct CriticalPath {
+  std::optional<int32_t> step;  ///< Of which step; none: of everything.
+  std::vector<TracePathEntry> entries;
+  std::array<int64_t, kTracePathKinds> by_kind_ns{};
+  int64_t length_ns = 0;
+};
+
+struct Analysis {
+  std::vector<RankAnalysis> ranks;
+  /// Median over the steps that all ranks have, each the longest over ranks;
+  /// of a chosen step, that step. None without steps.
+  std::optional<int64_t> step_ns;
+  std::optional<TypicalStep> typical;  ///< None for a chosen step.
+  CollectiveMatching matching;
+  std::vector<CollectiveTimes> times;  ///< [place in the matching]
+  std::vector<uint32_t> collectives;   ///< Places that the window holds.
+  std::vector<Straggler> stragglers;
+  std::vector<KernelStatistics> kernels;
+  CriticalPath critical_path;
+  std::vector<ClockAlignment> clocks;
+  std::vector<std::string> remarks;  ///< In whole sentences.
+};
+
+struct AnalysisOptions {
+  std::optional<int32_t> step;  ///< Of which step; none: of everything.
+  bool critical_path = true;
+};
+
+/// Aligns the clocks of `trace` (written into its ranks), unless its ranks ran
+/// alone and nothing ties them together.
+std::vector<ClockAlignment> align_if_tied(Trace& trace);
+
+/// Aligns the clocks of `trace` as align_if_tied and analyses it. The
+/// critical path is that of the chosen step, else of the step nearest to the
+/// median, else of everything.
+/// Errors: kUnsupported when no rank has times, or none did any work; kInvalid
+/// when the step does not exist (with those that do).
+Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options = {});
+
+}  // namespace reprise

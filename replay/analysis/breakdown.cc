@@ -1,0 +1,78 @@
+#include "replay/analysis/breakdown.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise {
+
+DeviceUnions::DeviceUnions(std::span<const DeviceEvent> events) {
+  std::vector<Interval> compute, communication, memory;
+  if (!events.empty()) span_ = {events[0].start_ns, events[0].end_ns};
+  for (const DeviceEvent& event : events) {
+    std::vector<Interval>& intervals =
+        event.work == WorkClass::kCompute         ? compute
+        : event.work == WorkClass::kCommunication ? communication
+                                                  : memory;
+    intervals.push_back({event.start_ns, event.end_ns});
+    span_.start_ns = std::min(span_.start_ns, event.start_ns);
+    span_.end_ns = std::max(span_.end_ns, event.end_ns);
+  }
+  compute_ = IntervalSet(std::move(compute));
+  communication_ = IntervalSet(std::move(communication));
+  memory_ = IntervalSet(std::move(memory));
+  overlapped_ = intersected(communication_, compute_);
+  busy_ = united(united(compute_, communication_), memory_);
+}
+
+Breakdown DeviceUnions::within(int64_t start_ns, int64_t end_ns) const {
+  const int64_t start = clamped_time(start_ns);
+  const int64_t end = std::max(start, clamped_time(end_ns));
+  const auto length = [&](const IntervalSet& set) {
+    return set.length_within_ns(start, end);
+  };
+  Breakdown result;
+  result.window_start_ns = start;
+  result.window_ns = end - start;
+  result.compute_ns = length(compute_);
+  result.communication_ns = length(communication_);
+  result.memory_ns = length(memory_);
+  result.overlapped_ns = length(overlapped_);
+  result.exposed_ns = result.communication_ns - result.overlapped_ns;
+  const int64_t busy_ns = length(busy_);
+  result.idle_ns = result.window_ns - busy_ns;
+  result.exclusive = {
+      .compute_ns = result.compute_ns,
+      .exposed_ns = result.exposed_ns,
+      .memory_ns = busy_ns - result.compute_ns - result.exposed_ns,
+      .idle_ns = result.idle_ns};
+  return result;
+}
+
+Breakdown DeviceUnions::whole() const {
+  return within(span_.start_ns, span_.end_ns);
+}
+
+Breakdown break_down(const Trace& trace, uint32_t rank, int64_t start_ns,
+                     int64_t end_ns) {
+  return DeviceUnions(device_work(trace, rank).events).within(start_ns, end_ns);
+}
+
+Breakdown break_down(const Trace& trace, uint32_t rank) {
+  return DeviceUnions(device_work(trace, rank).events).whole();
+}
+
+std::vector<Breakdown> break_down_launched(const RankWork& work) {
+  std::vector<std::vector<DeviceEvent>> launched(work.steps.size());
+  for (const DeviceEvent& event : work.events) {
+    if (event.step >= 0) {
+      launched[static_cast<size_t>(event.step)].push_back(event);
+    }
+  }
+  std::vector<Breakdown> result;
+  for (const std::vector<DeviceEvent>& events : launched) {
+    result.push_back(DeviceUnions(events).whole());
+  }
+  return result;
+}
+
+}  // namespace reprise

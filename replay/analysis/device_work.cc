@@ -1,0 +1,234 @@
+#include "replay/analysis/device_work.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+struct Launch {
+  int64_t correlation = 0, start_ns = 0;
+  uint32_t event = 0;
+};
+
+std::optional<WorkClass> class_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::kCompute:
+      return WorkClass::kCompute;
+    case EventKind::kCollective:
+      return WorkClass::kCommunication;
+    case EventKind::kCopy:
+    case EventKind::kMemset:
+    case EventKind::kFeed:
+      return WorkClass::kMemory;
+    default:
+      return std::nullopt;
+  }
+}
+
+int32_t step_at(const std::vector<StepMark>& steps, int64_t time_ns) {
+  const auto after = std::partition_point(
+      steps.begin(), steps.end(),
+      [&](const StepMark& m) { return m.start_ns <= time_ns; });
+  if (after == steps.begin()) return -1;
+  const auto mark = after - 1;
+  return time_ns < mark->end_ns ? static_cast<int32_t>(mark - steps.begin())
+                                : -1;
+}
+
+class Collector {
+ public:
+  Collector(const Trace& trace, uint32_t rank) : trace_(trace) {
+    work_.rank = rank;
+    std::tie(first_, last_) = events_of_rank(trace, rank);
+  }
+
+  RankWork run() {
+    add_device_events();
+    if (!has_collective_) add_host_collectives();
+    if (!has_device_) add_host_operators();
+    std::stable_sort(work_.events.begin(), work_.events.end(),
+                     [](const DeviceEvent& a, const DeviceEvent& b) {
+                       // Of two that start together the longer one is outside.
+                       return std::tie(a.start_ns, a.stream, b.end_ns) <
+                              std::tie(b.start_ns, b.stream, a.end_ns);
+                     });
+    if (work_.host_only) take_out_nested();
+    find_launches();
+    find_steps();
+    return std::move(work_);
+  }
+
+ private:
+  bool on_host(const Event& event) const {
+    return trace_.streams[event.stream].kind == StreamKind::kHostThread;
+  }
+
+  void add(size_t place, WorkClass work) {
+    const Event& event = trace_.events[place];
+    DeviceEvent added;
+    added.start_ns = clamped_time(event.start_ns);
+    added.end_ns = clamped_time(event.end_ns);
+    added.own_ns = added.end_ns - added.start_ns;
+    added.event = static_cast<uint32_t>(place);
+    added.stream = event.stream;
+    added.work = work;
+    work_.events.push_back(added);
+  }
+
+  void add_device_events() {
+    for (size_t i = first_; i < last_; ++i) {
+      const std::optional<WorkClass> work = class_of(trace_.events[i].kind);
+      if (!work || on_host(trace_.events[i])) continue;
+      add(i, *work);
+      has_device_ = true;
+      has_collective_ |= work == WorkClass::kCommunication;
+    }
+  }
+
+  void add_host_collectives() {
+    for (size_t i = first_; i < last_; ++i) {
+      const Event& event = trace_.events[i];
+      if (event.kind == EventKind::kCollective) {
+        add(i, WorkClass::kCommunication);
+      }
+    }
+  }
+
+  void add_host_operators() {
+    for (size_t i = first_; i < last_; ++i) {
+      const EventKind kind = trace_.events[i].kind;
+      if (kind == EventKind::kHostOp || kind == EventKind::kCompute) {
+        add(i, WorkClass::kCompute);
+        work_.host_only = true;
+      }
+    }
+  }
+
+  /// Operators nest on their thread: each takes its time out of its parent's.
+  void take_out_nested() {
+    std::vector<std::vector<uint32_t>> open(trace_.streams.size());
+    for (uint32_t i = 0; i < work_.events.size(); ++i) {
+      DeviceEvent& event = work_.events[i];
+      if (event.work != WorkClass::kCompute) continue;
+      std::vector<uint32_t>& stack = open[event.stream];
+      while (!stack.empty() &&
+             work_.events[stack.back()].end_ns <= event.start_ns) {
+        stack.pop_back();
+      }
+      if (!stack.empty() && event.end_ns <= work_.events[stack.back()].end_ns) {
+        work_.events[stack.back()].own_ns -= event.end_ns - event.start_ns;
+      }
+      stack.push_back(i);
+    }
+  }
+
+  bool waits_for_device(const Event& event) {
+    const size_t name = index_of(event.name);
+    if (is_wait_.empty()) is_wait_.assign(trace_.strings.size(), 0);
+    if (is_wait_[name] == 0) {
+      const bool waits = trace_.strings[name].find("Synchronize") !=
+                         std::string::npos;  // cudaDevice…, hipStream…, cuCtx…
+      is_wait_[name] = waits ? 2 : 1;
+    }
+    return is_wait_[name] == 2;
+  }
+
+  void find_launches() {
+    std::vector<Launch> launches;
+    for (size_t i = first_; i < last_; ++i) {
+      const Event& event = trace_.events[i];
+      if (event.kind != EventKind::kRuntime) continue;
+      if (event.correlation >= 0) {
+        launches.push_back({event.correlation, clamped_time(event.start_ns),
+                            static_cast<uint32_t>(i)});
+      }
+      if (waits_for_device(event)) {
+        work_.synchronizations.push_back(
+            {clamped_time(event.start_ns), clamped_time(event.end_ns)});
+      }
+    }
+    const auto key = [](const Launch& a) {
+      return std::tie(a.correlation, a.start_ns, a.event);
+    };
+    const auto before = [&](const Launch& a, const Launch& b) {
+      return key(a) < key(b);
+    };
+    if (!std::is_sorted(launches.begin(), launches.end(), before)) {
+      std::sort(launches.begin(), launches.end(), before);
+    }
+    for (DeviceEvent& event : work_.events) tie_launch(event, launches);
+  }
+
+  void tie_launch(DeviceEvent& event, const std::vector<Launch>& launches) {
+    const Event& recorded = trace_.events[event.event];
+    const bool by_trainer =
+        trace_.streams[event.stream].kind == StreamKind::kTrainer;
+    if (!by_trainer && recorded.correlation >= 0) {
+      const auto found = std::partition_point(
+          launches.begin(), launches.end(), [&](const Launch& launch) {
+            return launch.correlation < recorded.correlation;
+          });
+      if (found != launches.end() &&
+          found->correlation == recorded.correlation) {
+        event.launch = found->event;
+        event.launch_ns = found->start_ns;
+        return;
+      }
+    }
+    if (by_trainer || recorded.enqueue_ns < recorded.start_ns) {
+      event.launch_ns = clamped_time(recorded.enqueue_ns);
+    }
+  }
+
+  void find_steps() {
+    for (const StepMark& mark : trace_.steps) {
+      if (mark.rank != work_.rank) continue;
+      work_.steps.push_back(mark);
+      work_.steps.back().start_ns = clamped_time(mark.start_ns);
+      work_.steps.back().end_ns = clamped_time(mark.end_ns);
+    }
+    std::stable_sort(work_.steps.begin(), work_.steps.end(),
+                     [](const StepMark& a, const StepMark& b) {
+                       return a.start_ns < b.start_ns;
+                     });
+    for (DeviceEvent& event : work_.events) {
+      const int64_t at = work_.host_only ? event.start_ns : event.launch_ns;
+      if (at != DeviceEvent::kNoLaunch) event.step = step_at(work_.steps, at);
+    }
+  }
+
+  const Trace& trace_;
+  RankWork work_;
+  size_t first_ = 0, last_ = 0;
+  bool has_device_ = false, has_collective_ = false;
+  std::vector<uint8_t> is_wait_;  ///< [string] 0 unknown, 1 no, 2 yes.
+};
+
+}  // namespace
+
+std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank) {
+  const auto first = std::partition_point(
+      trace.events.begin(), trace.events.end(),
+      [&](const Event& event) { return event.rank < rank; });
+  const auto last = std::partition_point(
+      first, trace.events.end(),
+      [&](const Event& event) { return event.rank == rank; });
+  return {static_cast<size_t>(first - trace.events.begin()),
+          static_cast<size_t>(last - trace.events.begin())};
+}
+
+int32_t step_of(const RankWork& work, const DeviceEvent& event) {
+  if (event.step >= 0 || event.launch_ns != DeviceEvent::kNoLaunch) {
+    return event.step;
+  }
+  return step_at(work.steps, event.start_ns);
+}
+
+RankWork device_work(const Trace& trace, uint32_t rank) {
+  return Collector(trace, rank).run();
+}
+
+}  // namespace reprise

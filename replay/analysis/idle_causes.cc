@@ -1,0 +1,150 @@
+#include "replay/analysis/idle_causes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+/// Whether the host sat in a synchronization when the gap began, and left it
+/// before it launched what ends the gap.
+bool after_synchronization(const std::vector<Interval>& synchronizations,
+                           int64_t gap_start_ns, int64_t launch_ns) {
+  const auto after = std::partition_point(
+      synchronizations.begin(), synchronizations.end(),
+      [&](const Interval& call) { return call.start_ns <= gap_start_ns; });
+  if (after == synchronizations.begin()) return false;
+  const Interval& call = *(after - 1);
+  return call.end_ns >= gap_start_ns && call.end_ns <= launch_ns;
+}
+
+IdleCause cause_of(const RankWork& work, const DeviceEvent& previous,
+                   const DeviceEvent& next) {
+  if (work.host_only) return IdleCause::kHost;
+  if (next.launch_ns == DeviceEvent::kNoLaunch) return IdleCause::kUnknown;
+  if (next.launch_ns >= previous.end_ns) {
+    return after_synchronization(work.synchronizations, previous.end_ns,
+                                 next.launch_ns)
+               ? IdleCause::kSynchronized
+               : IdleCause::kHost;
+  }
+  if (next.stream == previous.stream) return IdleCause::kLaunch;
+  return previous.work == WorkClass::kCommunication ? IdleCause::kCollective
+                                                    : IdleCause::kKernel;
+}
+
+/// Walks one stream's work in order and shares out its gaps.
+class StreamWalk {
+ public:
+  StreamWalk(const RankWork& work, const DeviceUnions& unions, int64_t start_ns,
+             int64_t end_ns)
+      : work_(work),
+        unions_(unions),
+        start_ns_(start_ns),
+        end_ns_(std::max(start_ns, end_ns)),
+        reached_ns_(start_ns) {}
+
+  void next(const DeviceEvent& event) {
+    const int64_t start = std::clamp(event.start_ns, start_ns_, end_ns_);
+    const int64_t end = std::clamp(event.end_ns, start_ns_, end_ns_);
+    if (event.start_ns < end_ns_ && event.end_ns > start_ns_) ++idle_.events;
+    if (start > reached_ns_) share(start, &event);
+    if (end > reached_ns_) {
+      idle_.busy_ns += end - std::max(start, reached_ns_);
+      reached_ns_ = end;
+    }
+  }
+
+  StreamIdle finish(uint32_t stream) {
+    if (end_ns_ > reached_ns_) share(end_ns_, nullptr);
+    idle_.stream = stream;
+    return idle_;
+  }
+
+ private:
+  /// [reached_ns_, gap_end_ns) is a gap, ended by `event` (none: the window).
+  void share(int64_t gap_end_ns, const DeviceEvent* event) {
+    if (event != nullptr && !work_.host_only &&
+        event->launch_ns == DeviceEvent::kNoLaunch) {
+      idle_.idle[IdleCause::kUnknown] += gap_end_ns - reached_ns_;
+      return;
+    }
+    const int64_t queued_ns =
+        event == nullptr || work_.host_only
+            ? gap_end_ns
+            : std::clamp(event->launch_ns, reached_ns_, gap_end_ns);
+    const int64_t collective_ns =
+        unions_.communication().length_within_ns(queued_ns, gap_end_ns);
+    const int64_t others_ns =
+        unions_.busy().length_within_ns(queued_ns, gap_end_ns);
+    idle_.idle[IdleCause::kHost] += queued_ns - reached_ns_;
+    idle_.idle[IdleCause::kCollective] += collective_ns;
+    idle_.idle[IdleCause::kKernel] += others_ns - collective_ns;
+    idle_.idle[IdleCause::kLaunch] += gap_end_ns - queued_ns - others_ns;
+  }
+
+  const RankWork& work_;
+  const DeviceUnions& unions_;
+  int64_t start_ns_ = 0, end_ns_ = 0;
+  int64_t reached_ns_ = 0;
+  StreamIdle idle_;
+};
+
+}  // namespace
+
+std::string_view name_of(IdleCause cause) {
+  constexpr std::array<std::string_view, kIdleCauses> kNames = {
+      "host", "synchronized", "collective", "kernel", "launch", "unknown"};
+  return kNames[static_cast<size_t>(cause)];
+}
+
+int64_t IdleCauses::total_ns() const {
+  return std::accumulate(by_cause_ns.begin(), by_cause_ns.end(), int64_t{0});
+}
+
+DeviceGaps::DeviceGaps(const RankWork& work) {
+  std::array<std::vector<Interval>, kIdleCauses> gaps;
+  const auto add = [&](IdleCause cause, int64_t start_ns, int64_t end_ns) {
+    gaps[static_cast<size_t>(cause)].push_back({start_ns, end_ns});
+  };
+  // Before all work: as after work that ended long ago.
+  DeviceEvent before;
+  before.start_ns = before.end_ns = -kLatestTime;
+  before.stream = DeviceEvent::kNoEvent;
+  const DeviceEvent* previous = &before;
+  for (const DeviceEvent& event : work.events) {
+    if (event.start_ns > previous->end_ns) {
+      add(cause_of(work, *previous, event), previous->end_ns, event.start_ns);
+    }
+    if (event.end_ns >= previous->end_ns) previous = &event;
+  }
+  add(IdleCause::kHost, previous->end_ns, kLatestTime);
+  for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+    gaps_[cause] = IntervalSet(std::move(gaps[cause]));
+  }
+}
+
+IdleCauses DeviceGaps::within(int64_t start_ns, int64_t end_ns) const {
+  IdleCauses causes;
+  for (size_t cause = 0; cause < kIdleCauses; ++cause) {
+    causes.by_cause_ns[cause] = gaps_[cause].length_within_ns(start_ns, end_ns);
+  }
+  return causes;
+}
+
+std::vector<StreamIdle> stream_idle(const RankWork& work,
+                                    const DeviceUnions& unions,
+                                    int64_t start_ns, int64_t end_ns) {
+  std::map<uint32_t, StreamWalk> walks;
+  for (const DeviceEvent& event : work.events) {
+    walks.try_emplace(event.stream, work, unions, start_ns, end_ns)
+        .first->second.next(event);
+  }
+  std::vector<StreamIdle> result;
+  for (auto& [stream, walk] : walks) result.push_back(walk.finish(stream));
+  return result;
+}
+
+}  // namespace reprise

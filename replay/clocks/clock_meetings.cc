@@ -1,0 +1,295 @@
+#include "replay/clocks/clock_meetings.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "data/trace/step_times.h"
+#include "replay/collectives/collective_name.h"
+
+namespace reprise {
+namespace {
+
+// a - b - c, exact until it is rounded once.
+double difference(int64_t a, int64_t b, int64_t c = 0) {
+  return static_cast<double>(static_cast<__int128>(a) - b - c);
+}
+
+int64_t clamped(__int128 value) {
+  constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
+  return static_cast<int64_t>(std::clamp(value, -kMost, kMost));
+}
+
+size_t place_of(const Trace& trace, uint32_t rank) {
+  if (rank < trace.ranks.size() && trace.ranks[rank].rank == rank) return rank;
+  const auto found =
+      std::find_if(trace.ranks.begin(), trace.ranks.end(),
+                   [rank](const RankInfo& info) { return info.rank == rank; });
+  return static_cast<size_t>(found - trace.ranks.begin());
+}
+
+}  // namespace
+
+void Greatest::add(int64_t value, size_t owner) {
+  if (value > first) {
+    second = first;
+    first = value;
+    whose = owner;
+  } else if (value > second) {
+    second = value;
+  }
+}
+
+ClockMeetings::ClockMeetings(const Trace& trace,
+                             const CollectiveMatching& matching)
+    : parts_of_(trace.ranks.size()),
+      first_event_ns_(trace.ranks.size(), 0),
+      last_event_ns_(trace.ranks.size(), 0) {
+  std::vector<bool> seen(trace.ranks.size());
+  uint32_t rank = 0;
+  size_t place = place_of(trace, rank);
+  for (const Event& event : trace.events) {
+    if (event.rank != rank) {
+      rank = event.rank;
+      place = place_of(trace, rank);
+    }
+    if (place >= seen.size()) continue;
+    int64_t &first = first_event_ns_[place], &last = last_event_ns_[place];
+    first = seen[place] ? std::min(first, event.start_ns) : event.start_ns;
+    last = seen[place] ? std::max(last, event.end_ns) : event.end_ns;
+    seen[place] = true;
+  }
+  using Kind = std::tuple<std::string, int64_t, int64_t>;
+  std::map<Kind, int64_t> least;
+  std::vector<const int64_t*> least_of;  // [meeting]
+  for (const MatchedCollective& collective : matching.collectives) {
+    if (!add_meeting(trace, collective)) continue;
+    int64_t& value = least
+                         .try_emplace({collective.op, collective.bytes,
+                                       collective.group_size},
+                                      std::numeric_limits<int64_t>::max())
+                         .first->second;
+    value = std::min(value, meetings_.back().stay_ns);
+    least_of.push_back(&value);
+  }
+  for (size_t i = 0; i < meetings_.size(); ++i) {
+    meetings_[i].least_ns = *least_of[i];
+  }
+}
+
+bool ClockMeetings::add_meeting(const Trace& trace,
+                                const MatchedCollective& collective) {
+  const bool pair = collective.sender >= 0;
+  const bool ours = trace.events[collective.members.front().event].unit >= 0;
+  if (!pair && !ours && !joins_all_ranks(collective.op)) return false;
+  std::vector<Part> parts;
+  bool on_device = true;
+  int64_t stay_ns = std::numeric_limits<int64_t>::max();
+  for (const CollectiveMember& member : collective.members) {
+    const size_t place = place_of(trace, member.rank);
+    if (place >= parts_of_.size()) continue;
+    if (!is_timed(trace.ranks[place])) continue;
+    const Event& event = trace.events[member.event];
+    const bool sends = static_cast<int64_t>(member.rank) == collective.sender;
+    on_device &= event.stream < trace.streams.size() &&
+                 trace.streams[event.stream].kind == StreamKind::kDeviceStream;
+    stay_ns = std::min(
+        stay_ns, clamped(static_cast<__int128>(event.end_ns) - event.start_ns));
+    parts.push_back({.meeting = meetings_.size(),
+                     .place = place,
+                     .start_ns = event.start_ns,
+                     .end_ns = event.end_ns,
+                     .gives = !pair || sends,
+                     .takes = !pair || !sends});
+  }
+  if (parts.size() < 2) return false;
+  for (const Part& part : parts) {
+    parts_of_[part.place].push_back(parts_.size());
+    parts_.push_back(part);
+  }
+  meetings_.push_back({.first_part = parts_.size() - parts.size(),
+                       .part_count = parts.size(),
+                       .stay_ns = stay_ns,
+                       .on_device = on_device,
+                       .joins = !pair,
+                       .start = {},
+                       .end = {},
+                       .negative_end = {}});
+  return true;
+}
+
+void ClockMeetings::clear() {
+  for (Meeting& meeting : meetings_) {
+    meeting.start = meeting.end = meeting.negative_end = {};
+    meeting.ends_sum_ns = 0;
+    meeting.ends = 0;
+  }
+}
+
+void ClockMeetings::know(const RankInfo& clock, size_t place,
+                         int64_t unsure_ns) {
+  for (const size_t i : parts_of_[place]) {
+    const Part& part = parts_[i];
+    Meeting& meeting = meetings_[part.meeting];
+    const int64_t start_ns = to_rank0_ns(clock, part.start_ns);
+    const int64_t end_ns = to_rank0_ns(clock, part.end_ns);
+    const auto later = [&](int64_t time_ns) {
+      return clamped(static_cast<__int128>(time_ns) - unsure_ns);
+    };
+    if (part.gives) meeting.start.add(later(start_ns), place);
+    meeting.end.add(later(end_ns), place);
+    if (part.takes)
+      meeting.negative_end.add(later(clamped(-__int128{end_ns})), place);
+    if (meeting.ends++ == 0) meeting.first_end_ns = end_ns;
+    meeting.ends_sum_ns += difference(end_ns, meeting.first_end_ns);
+  }
+}
+
+bool ClockMeetings::meets_known(size_t place) const {
+  return std::any_of(
+      parts_of_[place].begin(), parts_of_[place].end(),
+      [&](size_t i) { return meetings_[parts_[i].meeting].ends > 0; });
+}
+
+int64_t ClockMeetings::reference_ns(size_t place) const {
+  if (parts_of_[place].empty()) return first_event_ns_[place];
+  int64_t first_ns = std::numeric_limits<int64_t>::max();
+  for (const size_t i : parts_of_[place]) {
+    first_ns = std::min(first_ns, parts_[i].start_ns);
+  }
+  return first_ns;
+}
+
+std::pair<double, double> ClockMeetings::span_of(size_t place) const {
+  const int64_t reference = reference_ns(place);
+  return {difference(first_event_ns_[place], reference),
+          difference(last_event_ns_[place], reference)};
+}
+
+std::pair<int64_t, int64_t> ClockMeetings::met_between(size_t place) const {
+  const int64_t first_ns = reference_ns(place);
+  int64_t last_ns = first_ns;
+  for (const size_t i : parts_of_[place]) {
+    last_ns = std::max(last_ns, parts_[i].end_ns);
+  }
+  return {first_ns, last_ns};
+}
+
+int64_t ClockMeetings::rough_offset_ns(size_t place) const {
+  for (const size_t i : parts_of_[place]) {
+    const Meeting& meeting = meetings_[parts_[i].meeting];
+    if (meeting.ends == 0) continue;
+    return clamped(static_cast<__int128>(meeting.first_end_ns) -
+                   parts_[i].end_ns);
+  }
+  return 0;
+}
+
+ClockMeetings::Bounds ClockMeetings::bounds_of(size_t place, int64_t offset_ns,
+                                               double least_share) const {
+  Bounds bounds;
+  const int64_t reference = reference_ns(place);
+  for (const size_t i : parts_of_[place]) {
+    const Part& part = parts_[i];
+    const Meeting& meeting = meetings_[part.meeting];
+    const int64_t start_ns = meeting.start.without(place);
+    const int64_t negative_end_ns = meeting.negative_end.without(place);
+    const double least = least_share * static_cast<double>(meeting.least_ns);
+    const double at_start = difference(part.start_ns, reference);
+    const double at_end = difference(part.end_ns, reference);
+    const bool from_below = part.takes && start_ns != Greatest::kNone;
+    const bool from_above = part.gives && negative_end_ns != Greatest::kNone;
+    if (from_below) {
+      bounds.low.push_back(
+          {at_end, difference(start_ns, part.end_ns, offset_ns) + least});
+    }
+    if (from_above) {
+      // Minus the negative end, minus the own start.
+      const __int128 high =
+          -(static_cast<__int128>(negative_end_ns) + part.start_ns + offset_ns);
+      bounds.high.push_back({at_start, static_cast<double>(high) - least});
+    }
+    if (!from_below && !from_above) continue;
+    ++bounds.meetings;
+    bounds.on_devices &= meeting.on_device;
+    if (!from_below || !from_above || meeting.ends == 0) continue;
+    const double mean =
+        difference(meeting.first_end_ns, part.end_ns, offset_ns) +
+        meeting.ends_sum_ns / static_cast<double>(meeting.ends);
+    bounds.ends.push_back({at_end, mean});
+  }
+  return bounds;
+}
+
+ClockMeetings::Bounds ClockMeetings::end_bounds_of(size_t place,
+                                                   int64_t offset_ns) const {
+  // Older profilers print whole microseconds, of starts and of durations.
+  constexpr double kResolutionNs = 2000;
+  Bounds bounds;
+  const int64_t reference = reference_ns(place);
+  for (const size_t i : parts_of_[place]) {
+    const Part& part = parts_[i];
+    const Meeting& meeting = meetings_[part.meeting];
+    const int64_t end_ns = meeting.end.without(place);
+    const int64_t negative_end_ns = meeting.negative_end.without(place);
+    if (!meeting.on_device || !meeting.joins || end_ns == Greatest::kNone) {
+      continue;
+    }
+    const double apart = static_cast<double>(meeting.stay_ns) + kResolutionNs;
+    const double at = difference(part.end_ns, reference);
+    const __int128 high =
+        -(static_cast<__int128>(negative_end_ns) + part.end_ns + offset_ns);
+    bounds.low.push_back(
+        {at, difference(end_ns, part.end_ns, offset_ns) - apart});
+    bounds.high.push_back({at, static_cast<double>(high) + apart});
+    ++bounds.meetings;
+  }
+  return bounds;
+}
+
+// Adds each part's breach with the last of the others to come.
+void ClockMeetings::add_breaches(const Meeting& meeting,
+                                 const std::vector<RankInfo>& ranks,
+                                 std::vector<Breach>& found) const {
+  const Part* const parts = &parts_[meeting.first_part];
+  const size_t nobody = meeting.part_count;
+  Greatest start;
+  size_t last = nobody, last_but_one = nobody;
+  for (size_t i = 0; i < nobody; ++i) {
+    if (!parts[i].gives) continue;
+    const Greatest before = start;
+    start.add(to_rank0_ns(ranks[parts[i].place], parts[i].start_ns), i);
+    if (start.first > before.first) {
+      last_but_one = std::exchange(last, i);
+    } else if (start.second > before.second) {
+      last_but_one = i;
+    }
+  }
+  for (size_t i = 0; i < nobody; ++i) {
+    const size_t comes = i == last ? last_but_one : last;
+    if (!parts[i].takes || comes == nobody) continue;
+    const int64_t end_ns = to_rank0_ns(ranks[parts[i].place], parts[i].end_ns);
+    const __int128 early_ns = static_cast<__int128>(start.without(i)) - end_ns;
+    if (early_ns <= 0) continue;
+    found.push_back({.leaves = parts[i].place,
+                     .comes = parts[comes].place,
+                     .left_ns = parts[i].end_ns,
+                     .came_ns = parts[comes].start_ns,
+                     .early_ns = clamped(early_ns)});
+  }
+}
+
+std::vector<ClockMeetings::Breach> ClockMeetings::breaches(
+    const std::vector<RankInfo>& ranks, size_t most) const {
+  std::vector<Breach> found;
+  for (const Meeting& meeting : meetings_) add_breaches(meeting, ranks, found);
+  std::stable_sort(
+      found.begin(), found.end(),
+      [](const Breach& a, const Breach& b) { return a.early_ns > b.early_ns; });
+  if (found.size() > most) found.resize(most);
+  return found;
+}
+
+}  // namespace reprise

@@ -1,0 +1,208 @@
+#include "replay/collectives/collective_calls.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "data/trace/collective_words.h"
+#include "replay/collectives/collective_description.h"
+
+namespace reprise {
+namespace {
+
+bool on_device(const Trace& trace, const Event& event) {
+  return event.stream < trace.streams.size() &&
+         trace.streams[event.stream].kind == StreamKind::kDeviceStream;
+}
+
+class CallFinder {
+ public:
+  explicit CallFinder(const Trace& trace) : trace_(trace) {}
+
+  CollectiveCalls find() {
+    number_signatures();
+    find_calls();
+    std::sort(result_.calls.begin(), result_.calls.end(),
+              [](const CollectiveCall& a, const CollectiveCall& b) {
+                return std::tie(a.rank, a.order_ns, a.event) <
+                       std::tie(b.rank, b.order_ns, b.event);
+              });
+    drop_foreign_groups();
+    share_groups();
+    count_unknown();
+    return std::move(result_);
+  }
+
+ private:
+  // Communicators and groups of all signatures, each once.
+  void number_signatures() {
+    std::map<std::string_view, int32_t> names;
+    std::map<std::vector<uint32_t>, int32_t> groups;
+    for (const CollectiveInfo& info : trace_.collectives) {
+      std::vector<uint32_t> group = info.group;
+      std::sort(group.begin(), group.end());
+      group.erase(std::unique(group.begin(), group.end()), group.end());
+      Signature signature;
+      if (!info.communicator.empty()) {
+        signature.communicator =
+            names.try_emplace(info.communicator, names.size()).first->second;
+      }
+      if (!group.empty()) {
+        signature.group =
+            groups.try_emplace(std::move(group), groups.size()).first->second;
+      }
+      signatures_.push_back(signature);
+    }
+    result_.communicators.resize(names.size());
+    for (const auto& [name, place] : names) {
+      result_.communicators[static_cast<size_t>(place)] = name;
+    }
+    result_.groups.resize(groups.size());
+    for (const auto& [group, place] : groups) {
+      result_.groups[static_cast<size_t>(place)] = group;
+    }
+  }
+
+  void find_calls() {
+    std::vector<uint32_t> host, device;
+    for (uint32_t i = 0; i < trace_.events.size(); ++i) {
+      const Event& event = trace_.events[i];
+      if (event.kind != EventKind::kCollective) continue;
+      (on_device(trace_, event) ? device : host).push_back(i);
+    }
+    const CollectiveDescriptions descriptions(trace_, device);
+    for (size_t i = 0; i < device.size(); ++i) {
+      CollectiveCall call = recorded(device[i]);
+      call.device = true;
+      call.order_ns = descriptions.launch_ns(i);
+      for (const uint32_t range : descriptions.of(i)) absorb(range, call);
+      result_.calls.push_back(call);
+    }
+    // A host range that launched a device's collective is its description.
+    for (const uint32_t event : host) {
+      if (!descriptions.used(event)) result_.calls.push_back(recorded(event));
+    }
+    for (CollectiveCall& call : result_.calls) {
+      if (call.bytes > 0) continue;
+      call.bytes = std::max<int64_t>(trace_.events[call.event].bytes, 0);
+    }
+  }
+
+  CollectiveCall recorded(uint32_t index) const {
+    const Event& event = trace_.events[index];
+    CollectiveCall call{.event = index,
+                        .rank = event.rank,
+                        .step = event.step,
+                        .unit = event.unit,
+                        .order_ns = event.start_ns,
+                        .op = {},
+                        .sequence = event.sequence};
+    absorb(index, call);
+    return call;
+  }
+
+  // Adds what the event says and the call lacks.
+  void absorb(uint32_t index, CollectiveCall& call) const {
+    const Event& event = trace_.events[index];
+    const CollectiveInfo* info = info_of(trace_, event);
+    const std::string_view op = info && !info->op.empty()
+                                    ? std::string_view(info->op)
+                                    : collective_word(trace_.text(event.name));
+    // A call inside a call ("barrier" made of an all-reduce) keeps its own.
+    if (!call.op.empty() && !op.empty() && op != call.op) return;
+    if (call.op.empty()) call.op = op;
+    if (call.sequence < 0) call.sequence = event.sequence;
+    if (!call.exact) {
+      call.bytes = std::max(call.bytes, dimension_bytes(trace_, event));
+    }
+    if (!info) return;
+    if (!call.exact) {
+      const int64_t bytes = recorded_bytes(*info);
+      call.exact =
+          info->input_elements >= 0 && info->output_elements >= 0 && bytes > 0;
+      call.bytes = call.exact ? bytes : std::max(call.bytes, bytes);
+    }
+    const Signature& signature = signatures_[static_cast<size_t>(event.detail)];
+    if (call.communicator < 0) call.communicator = signature.communicator;
+    if (call.group < 0) call.group = signature.group;
+    if (call.group_size < 0) call.group_size = info->group_size;
+    if (call.peer < 0) call.peer = info->peer;
+  }
+
+  const std::vector<uint32_t>& ranks_of(int32_t group) const {
+    return result_.groups[static_cast<size_t>(group)];
+  }
+
+  bool has_rank(int32_t group, uint32_t rank) const {
+    const std::vector<uint32_t>& ranks = ranks_of(group);
+    return std::binary_search(ranks.begin(), ranks.end(), rank);
+  }
+
+  // Groups name global ranks: one without the caller is of other numbers.
+  void drop_foreign_groups() {
+    int64_t dropped = 0;
+    for (CollectiveCall& call : result_.calls) {
+      if (call.group < 0) continue;
+      call.group_size = static_cast<int64_t>(ranks_of(call.group).size());
+      if (has_rank(call.group, call.rank)) continue;
+      call.group = -1;
+      ++dropped;
+    }
+    if (dropped == 0) return;
+    result_.notes.push_back(
+        fmt::format("{} collectives name a group without their own rank; the "
+                    "group is ignored.",
+                    dropped));
+  }
+
+  // A communicator of one group only, on its rank or anywhere, has that group
+  // everywhere.
+  void share_groups() {
+    std::map<std::pair<int64_t, int32_t>, std::set<int32_t>> groups;
+    for (const CollectiveCall& call : result_.calls) {
+      if (call.communicator < 0 || call.group < 0) continue;
+      groups[{call.rank, call.communicator}].insert(call.group);
+      groups[{kAnyRank, call.communicator}].insert(call.group);
+    }
+    for (CollectiveCall& call : result_.calls) {
+      if (call.communicator < 0 || call.group >= 0) continue;
+      for (const int64_t rank : {static_cast<int64_t>(call.rank), kAnyRank}) {
+        const auto found = groups.find({rank, call.communicator});
+        if (found == groups.end() || found->second.size() != 1) continue;
+        const int32_t group = *found->second.begin();
+        if (!has_rank(group, call.rank)) break;
+        call.group = group;
+        call.group_size = static_cast<int64_t>(ranks_of(group).size());
+        break;
+      }
+    }
+  }
+
+  void count_unknown() {
+    int64_t unknown = 0;
+    for (const CollectiveCall& call : result_.calls) {
+      unknown += call.op.empty() && call.unit < 0;
+    }
+    if (unknown == 0) return;
+    result_.notes.push_back(
+        fmt::format("The operation of {} of {} collectives is not recorded.",
+                    unknown, result_.calls.size()));
+  }
+
+  struct Signature {
+    int32_t communicator = -1, group = -1;
+  };
+  static constexpr int64_t kAnyRank = -1;
+  const Trace& trace_;
+  CollectiveCalls result_;
+  std::vector<Signature> signatures_;  // [Trace::collectives]
+};
+
+}  // namespace
+
+CollectiveCalls collective_calls(const Trace& trace) {
+  return CallFinder(trace).find();
+}
+
+}  // namespace reprise

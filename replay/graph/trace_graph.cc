@@ -1,0 +1,431 @@
+#include "replay/graph/trace_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "data/trace/step_times.h"
+#include "replay/graph/trace_graph_draft.h"
+#include "replay/graph/trace_graph_order.h"
+#include "replay/simulate/trace_replay.h"
+
+namespace reprise {
+namespace {
+
+int64_t within(int64_t time_ns, int64_t limit) {
+  return std::clamp(time_ns, -limit, limit);
+}
+
+// Events stream by stream; Trace::events is sorted by start within a rank.
+void sort_into_streams(GraphDraft& draft) {
+  const Trace& trace = draft.trace;
+  draft.stream_first.assign(trace.streams.size() + 1, 0);
+  for (const Event& event : trace.events) {
+    ++draft.stream_first[event.stream + 1];
+  }
+  for (size_t stream = 0; stream < trace.streams.size(); ++stream) {
+    draft.stream_first[stream + 1] += draft.stream_first[stream];
+  }
+  draft.by_stream.resize(trace.events.size());
+  std::vector<uint32_t> next(draft.stream_first.begin(),
+                             draft.stream_first.end() - 1);
+  for (uint32_t index = 0; index < trace.events.size(); ++index) {
+    draft.by_stream[next[trace.events[index].stream]++] = index;
+  }
+}
+
+void find_ranks(GraphDraft& draft) {
+  const Trace& trace = draft.trace;
+  for (uint32_t place = 0; place < trace.ranks.size(); ++place) {
+    draft.clocks.emplace_back(trace.ranks[place]);
+    draft.places.emplace_back(trace.ranks[place].rank, place);
+    draft.ranks.emplace_back().timed = is_timed(trace.ranks[place]);
+  }
+  std::sort(draft.places.begin(), draft.places.end());
+  for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
+    const uint32_t place = draft.place_of(trace.streams[stream].rank);
+    draft.rank_place.push_back(place);
+    if (place != kNoNode) draft.ranks[place].recorded_streams.push_back(stream);
+  }
+}
+
+// Half a step, or half the record where there are no steps.
+void find_widest_ranges(GraphDraft& draft) {
+  std::vector<std::pair<int64_t, int64_t>> spans(draft.ranks.size(),
+                                                 {kLatest, -kLatest});
+  for (const Event& event : draft.trace.events) {
+    const uint32_t place = draft.rank_place[event.stream];
+    if (place == kNoNode) continue;
+    spans[place].first =
+        std::min(spans[place].first, within(event.start_ns, kLatest));
+    spans[place].second =
+        std::max(spans[place].second, within(event.end_ns, kLatest));
+  }
+  for (size_t place = 0; place < spans.size(); ++place) {
+    draft.ranks[place].widest_range_ns =
+        spans[place].second / 2 - spans[place].first / 2;
+  }
+  for (const StepMark& mark : draft.trace.steps) {
+    const uint32_t place = draft.place_of(mark.rank);
+    if (place == kNoNode) continue;
+    int64_t& widest_ns = draft.ranks[place].widest_range_ns;
+    widest_ns = std::min(widest_ns, within(mark.end_ns, kLatest) / 2 -
+                                        within(mark.start_ns, kLatest) / 2);
+  }
+}
+
+tl::unexpected<Error> no_such_step(const GraphDraft& draft) {
+  const std::vector<StepMark>& steps = draft.trace.steps;
+  if (steps.empty()) {
+    return fail(ErrorKind::kInvalid, "step {}: the trace marks no steps",
+                draft.window.step);
+  }
+  const auto [first, last] = std::minmax_element(
+      steps.begin(), steps.end(),
+      [](const StepMark& a, const StepMark& b) { return a.step < b.step; });
+  return fail(ErrorKind::kInvalid, "step {}: the trace has steps {} to {}",
+              draft.window.step, first->step, last->step);
+}
+
+// The window of each rank, and the steps in it.
+Status find_windows(GraphDraft& draft) {
+  for (const StepMark& mark : draft.trace.steps) {
+    const uint32_t place = draft.place_of(mark.rank);
+    if (place == kNoNode) continue;
+    if (!draft.window.all() && mark.step != draft.window.step) continue;
+    draft.steps.push_back({place, mark.step, draft.at(place, mark.start_ns),
+                           draft.at(place, mark.end_ns)});
+  }
+  std::sort(
+      draft.steps.begin(), draft.steps.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.rank, a.start_ns) < std::pair(b.rank, b.start_ns);
+      });
+  if (draft.window.all()) return {};
+  if (draft.steps.empty()) {
+    return no_such_step(draft);
+  }
+  for (RankDraft& rank : draft.ranks) rank.start_ns = rank.end_ns = kLatest;
+  for (const TraceGraph::Span& step : draft.steps) {
+    draft.ranks[step.rank].start_ns = step.start_ns;
+    draft.ranks[step.rank].end_ns = step.end_ns;
+  }
+  return {};
+}
+
+enum class Row { kHost, kDevice, kFlat };
+
+Row row_of(const GraphDraft& draft, uint32_t stream) {
+  if (!draft.ranks[draft.rank_place[stream]].timed) return Row::kFlat;
+  const StreamKind kind = draft.trace.streams[stream].kind;
+  if (kind == StreamKind::kDeviceStream) return Row::kDevice;
+  if (kind == StreamKind::kHostThread || draft.trace.dependencies.empty()) {
+    return Row::kHost;
+  }
+  for (const uint32_t index : draft.events_of(stream)) {
+    if (draft.trace.events[index].external_id >= 0) return Row::kFlat;
+  }
+  return Row::kHost;
+}
+
+void add_nodes(GraphDraft& draft) {
+  draft.first_node.assign(draft.trace.events.size(), kNoNode);
+  draft.last_node.assign(draft.trace.events.size(), kNoNode);
+  draft.nodes.reserve(2 * draft.trace.events.size());
+  draft.edges.reserve(3 * draft.trace.events.size());
+  for (RankDraft& rank : draft.ranks) {
+    std::vector<uint32_t> device;
+    for (const uint32_t stream : rank.recorded_streams) {
+      switch (row_of(draft, stream)) {
+        case Row::kHost:
+          add_host_thread(draft, stream);
+          break;
+        case Row::kDevice:
+          device.push_back(stream);
+          break;
+        case Row::kFlat:
+          add_flat_stream(draft, stream);
+          break;
+      }
+    }
+    for (const uint32_t stream : device) add_device_stream(draft, stream);
+  }
+}
+
+// A host node belongs to the step in which it starts, device work to that of
+// its launch.
+void find_steps(GraphDraft& draft) {
+  for (DraftNode& node : draft.nodes) {
+    const int64_t time_ns =
+        node.launch == kNoNode ? node.start_ns : node.issued_ns;
+    const auto after = std::upper_bound(
+        draft.steps.begin(), draft.steps.end(), std::pair(node.rank, time_ns),
+        [](const auto& key, const TraceGraph::Span& step) {
+          return key < std::pair(step.rank, step.start_ns);
+        });
+    if (after == draft.steps.begin()) continue;
+    const TraceGraph::Span& step = *std::prev(after);
+    if (step.rank == node.rank && time_ns <= step.end_ns) {
+      node.step = static_cast<int32_t>(std::prev(after) - draft.steps.begin());
+    }
+  }
+}
+
+// Recorded times contradict an edge that allows its node's start only later:
+// by a little, and the clocks were wrong; by more, and the edge is, unless it
+// was recorded.
+void fit_edges(GraphDraft& draft) {
+  size_t kept = 0;
+  for (DraftEdge edge : draft.edges) {
+    const int64_t late_ns =
+        allows_ns(draft, edge) - draft.nodes[edge.to].start_ns;
+    if (late_ns > 0) {
+      const bool trusted = edge.kind <= TraceEdgeKind::kDependency;
+      if (!trusted && late_ns > kClockTolerance) {
+        ++draft.tally.contradicted;
+        continue;
+      }
+      edge.delay_ns -= late_ns;
+    }
+    edge.delay_ns = within(edge.delay_ns, kLongest);
+    draft.edges[kept++] = edge;
+  }
+  draft.edges.resize(kept);
+}
+
+std::vector<TraceGraph::Span> rank_spans(const GraphDraft& draft) {
+  std::vector<TraceGraph::Span> spans(draft.ranks.size());
+  for (uint32_t place = 0; place < spans.size(); ++place) {
+    spans[place] = {place, draft.window.all() ? 0 : draft.window.step, kLatest,
+                    -kLatest};
+  }
+  for (const DraftNode& node : draft.nodes) {
+    TraceGraph::Span& span = spans[node.rank];
+    span.start_ns = std::min(span.start_ns, node.start_ns);
+    span.end_ns = std::max(span.end_ns, node.end_ns);
+  }
+  for (const TraceGraph::Span& step : draft.steps) {
+    TraceGraph::Span& span = spans[step.rank];
+    if (span.end_ns < span.start_ns) continue;
+    span.start_ns = std::min(span.start_ns, step.start_ns);
+  }
+  return spans;
+}
+
+// A row's nodes follow each other in order of the earliest start that
+// dependencies allow; of a meeting, when all its members have come, so that no
+// two rows hold each other up. Returns how many cycles of dependencies were
+// opened.
+int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
+                         const std::vector<TraceGraph::Span>& ranks) {
+  std::vector<uint32_t> places;
+  const TraceGraph free = pack_graph(draft, meetings, ranks, places);
+  const TraceTimes times = evaluate(free);
+  const auto turn = [&](uint32_t node) {
+    const uint32_t place = places[node];
+    return std::pair(times.end_ns[place] - free.duration_ns[place], place);
+  };
+  for (const RankDraft& rank : draft.ranks) {
+    for (const StreamNodes& row : rank.flat) {
+      std::vector<uint32_t> nodes;
+      for (uint32_t node = row.first; node < row.last; ++node) {
+        nodes.push_back(node);
+      }
+      std::sort(nodes.begin(), nodes.end(),
+                [&](uint32_t a, uint32_t b) { return turn(a) < turn(b); });
+      for (size_t at = 1; at < nodes.size(); ++at) {
+        draft.add_edge(nodes[at - 1], nodes[at], TraceEdgeKind::kStream);
+      }
+    }
+  }
+  return free.cycles_repaired;
+}
+
+// Ranks without times cannot be set beside ranks with them.
+void drop_untimed_beside_timed(GraphDraft& draft) {
+  const bool any_timed =
+      std::any_of(draft.ranks.begin(), draft.ranks.end(),
+                  [](const RankDraft& rank) { return rank.timed; });
+  if (!any_timed) return;
+  for (RankDraft& rank : draft.ranks) {
+    if (rank.timed || rank.recorded_streams.empty()) continue;
+    ++draft.tally.untimed_ranks;
+    rank.recorded_streams.clear();
+  }
+}
+
+void add_timed_edges(GraphDraft& draft) {
+  for (uint32_t rank = 0; rank < draft.ranks.size(); ++rank) {
+    add_handoffs(draft, rank);
+    add_device_order(draft, rank);
+    add_host_waits(draft, rank);
+    add_stream_waits(draft, rank);
+  }
+}
+
+// What the edges so far leave open may be waits that nothing recorded.
+void explain_late_work(GraphDraft& draft,
+                       const std::vector<TraceGraph::Span>& ranks) {
+  const std::vector<int64_t> ready_ns = ready_times(draft, ranks);
+  for (uint32_t rank = 0; rank < draft.ranks.size(); ++rank) {
+    add_coincident_waits(draft, rank, ready_ns);
+  }
+}
+
+void note(std::vector<std::string>& notes, int64_t count,
+          std::string_view what) {
+  if (count > 0) notes.push_back(fmt::format("{} {}", count, what));
+}
+
+std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
+  std::vector<std::string> notes;
+  note(notes, tally.untimed_ranks,
+       "ranks without times are left out beside ranks with times.");
+  note(notes, tally.polls,
+       "calls on threads that only watch the device are left out.");
+  note(notes, tally.no_launch,
+       "device events have no launch record; stream order and recorded starts "
+       "stand in for it.");
+  note(notes, tally.bad_launch,
+       "device events begin long before the call that claims to have launched "
+       "them; that call is not followed.");
+  note(notes, tally.overlaps,
+       "device events overlap the one before them on their stream; they follow "
+       "from start to start.");
+  note(notes, tally.waits_without_source,
+       "host synchronizations waited for nothing that was recorded; their "
+       "recorded time is replayed.");
+  note(notes, tally.early_leavers,
+       "members left their collective before the last one arrived; they do not "
+       "wait for it.");
+  note(notes, tally.dangling,
+       "recorded dependencies name events that are not there.");
+  note(notes, tally.contradicted,
+       "dependencies contradict recorded times and are left out.");
+  note(notes, repaired, "edges would have closed a cycle and are left out.");
+  return notes;
+}
+
+Status check_content(const GraphDraft& draft) {
+  if (draft.nodes.empty()) {
+    return fail(ErrorKind::kInvalid,
+                "the trace{} holds no device or host work to replay",
+                draft.window.all()
+                    ? std::string()
+                    : fmt::format("'s step {}", draft.window.step));
+  }
+  const bool lasting = std::any_of(
+      draft.nodes.begin(), draft.nodes.end(),
+      [](const DraftNode& node) { return node.end_ns > node.start_ns; });
+  if (lasting) return {};
+  return fail(ErrorKind::kInvalid,
+              "the trace has neither times nor durations; join it with a timed "
+              "trace of the same run");
+}
+
+// Starts of untimed ranks stand for nothing.
+void forget_untimed_starts(GraphDraft& draft) {
+  for (DraftNode& node : draft.nodes) {
+    if (draft.ranks[node.rank].timed) continue;
+    node.end_ns -= node.start_ns;
+    node.start_ns = 0;
+  }
+}
+
+TraceGraph finish(GraphDraft& draft) {
+  const bool timed = draft.tally.untimed_ranks > 0 || draft.ranks[0].timed;
+  std::vector<TraceGraph::Span> ranks;
+  if (timed) {
+    fit_edges(draft);
+    ranks = rank_spans(draft);
+    explain_late_work(draft, ranks);
+  } else {
+    forget_untimed_starts(draft);
+    for (uint32_t place = 0; place < draft.ranks.size(); ++place) {
+      ranks.push_back({.rank = place});
+    }
+  }
+  if (!timed) add_messages(draft);
+  const Meetings meetings = find_meetings(draft);
+  const int64_t repaired = timed ? 0 : schedule_untimed(draft, meetings, ranks);
+  std::vector<uint32_t> places;
+  TraceGraph graph = pack_graph(draft, meetings, std::move(ranks), places);
+  graph.cycles_repaired += repaired;
+  graph.timed = timed;
+  price_transfers(draft.matching, graph);
+  graph.notes = notes_of(draft.tally, graph.cycles_repaired);
+  return graph;
+}
+
+}  // namespace
+
+std::string_view name_of(TraceEdgeKind kind) {
+  switch (kind) {
+    case TraceEdgeKind::kThread:
+      return "thread";
+    case TraceEdgeKind::kLaunch:
+      return "launch";
+    case TraceEdgeKind::kDependency:
+      return "dependency";
+    case TraceEdgeKind::kEvent:
+      return "event";
+    case TraceEdgeKind::kSynchronization:
+      return "synchronization";
+    case TraceEdgeKind::kStream:
+      return "stream";
+    case TraceEdgeKind::kHandoff:
+      return "handoff";
+    case TraceEdgeKind::kInferred:
+      return "inferred";
+  }
+  return "";
+}
+
+RankClock::RankClock(const RankInfo& rank)
+    : offset_ns_(within(rank.clock_offset_ns, kLatest)),
+      drift_(std::clamp(rank.clock_drift_ppm, -1e6, 1e6) * 1e-6),
+      reference_ns_(static_cast<double>(rank.clock_reference_ns)) {
+  if (!std::isfinite(drift_)) drift_ = 0;
+}
+
+int64_t RankClock::at(int64_t time_ns) const {
+  int64_t sum_ns = within(time_ns, kLatest) + offset_ns_;
+  if (drift_ != 0) {
+    const double turned_ns =
+        drift_ * (static_cast<double>(time_ns) - reference_ns_);
+    sum_ns = within(sum_ns, kLatest) +
+             std::llround(std::clamp(turned_ns, -4e18, 4e18));
+  }
+  return within(sum_ns, kLatest);
+}
+
+uint32_t GraphDraft::place_of(uint32_t rank) const {
+  const auto found = std::lower_bound(places.begin(), places.end(),
+                                      std::pair(rank, uint32_t{0}));
+  return found != places.end() && found->first == rank ? found->second
+                                                       : kNoNode;
+}
+
+Result<TraceGraph> build_trace_graph(const Trace& trace,
+                                     const CollectiveMatching& matching,
+                                     const TraceWindow& window) {
+  GraphDraft draft(trace, matching, window);
+  sort_into_streams(draft);
+  find_ranks(draft);
+  const Status windows = find_windows(draft);
+  if (!windows) return pass(windows.error());
+  find_widest_ranges(draft);
+  draft.call_of = classify_calls(trace);
+  find_launches(draft);
+  drop_untimed_beside_timed(draft);
+  add_nodes(draft);
+  const Status content = check_content(draft);
+  if (!content) return pass(content.error());
+  find_steps(draft);
+  add_timed_edges(draft);
+  add_dependencies(draft);
+  return finish(draft);
+}
+
+}  // namespace reprise

@@ -1,0 +1,147 @@
+// Recorded dependencies (Chakra, PyTorch execution traces, dPRO): edges between
+// events that carry an external id.
+#include <algorithm>
+
+#include "replay/graph/trace_graph_draft.h"
+
+namespace reprise {
+namespace {
+
+// Ids are looked up by number where that costs at most so many places an event.
+constexpr uint64_t kSparsest = 8;
+
+// The events of one rank by external id; the first one of an id counts.
+class NodesById {
+ public:
+  NodesById(const GraphDraft& draft, uint32_t rank) {
+    for (const uint32_t stream : draft.ranks[rank].recorded_streams) {
+      for (const uint32_t index : draft.events_of(stream)) {
+        const int64_t id = draft.trace.events[index].external_id;
+        if (id < 0 || draft.first_node[index] == kNoNode) continue;
+        sorted_.emplace_back(id, index);
+      }
+    }
+    if (sorted_.empty()) return;
+    std::sort(sorted_.begin(), sorted_.end());
+    lowest_ = sorted_.front().first;
+    const uint64_t range =
+        static_cast<uint64_t>(sorted_.back().first - lowest_) + 1;
+    if (range / kSparsest > sorted_.size()) return;
+    direct_.assign(range, kNoNode);
+    for (auto entry = sorted_.rbegin(); entry != sorted_.rend(); ++entry) {
+      direct_[static_cast<size_t>(entry->first - lowest_)] = entry->second;
+    }
+  }
+
+  // The event with an id, or kNoNode.
+  uint32_t find(int64_t id) const {
+    if (sorted_.empty() || id < lowest_ || id > sorted_.back().first) {
+      return kNoNode;
+    }
+    if (!direct_.empty()) return direct_[static_cast<size_t>(id - lowest_)];
+    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(),
+                                        std::pair(id, uint32_t{0}));
+    return found->first == id ? found->second : kNoNode;
+  }
+
+ private:
+  std::vector<std::pair<int64_t, uint32_t>> sorted_;  // Id, event.
+  std::vector<uint32_t> direct_;
+  int64_t lowest_ = 0;
+};
+
+// From end to start; from start to start where recorded work overlaps.
+void add_dependency(GraphDraft& draft, uint32_t before, uint32_t after,
+                    bool timed) {
+  const uint32_t to = draft.first_node[after];
+  const uint32_t whole = draft.last_node[before];
+  const uint32_t begun = draft.first_node[before];
+  const int64_t start_ns = draft.nodes[to].start_ns;
+  if (!timed || draft.nodes[whole].end_ns <= start_ns) {
+    draft.add_edge(whole, to, TraceEdgeKind::kDependency);
+  } else if (draft.nodes[begun].start_ns <= start_ns && begun != to) {
+    draft.add_edge(begun, to, TraceEdgeKind::kDependency,
+                   start_ns - draft.nodes[begun].start_ns, true);
+  } else {
+    ++draft.tally.contradicted;
+  }
+}
+
+// A flat row's node without a dependency follows what ended before it there.
+void order_free_nodes(GraphDraft& draft) {
+  std::vector<bool> bound(draft.nodes.size(), false);
+  for (const DraftEdge& edge : draft.edges) bound[edge.to] = true;
+  for (const RankDraft& rank : draft.ranks) {
+    if (!rank.timed) continue;
+    for (const StreamNodes& row : rank.flat) {
+      uint32_t last = kNoNode;  // Of those that ended, the one that ended last.
+      uint32_t running = row.first;
+      for (uint32_t node = row.first; node < row.last; ++node) {
+        for (; running < node &&
+               draft.nodes[running].end_ns <= draft.nodes[node].start_ns;
+             ++running) {
+          if (last == kNoNode ||
+              draft.nodes[running].end_ns >= draft.nodes[last].end_ns) {
+            last = running;
+          }
+        }
+        if (bound[node] || last == kNoNode) continue;
+        draft.add_edge(last, node, TraceEdgeKind::kStream);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void add_flat_stream(GraphDraft& draft, uint32_t stream) {
+  const uint32_t rank = draft.rank_place[stream];
+  RankDraft& window = draft.ranks[rank];
+  const uint32_t first = static_cast<uint32_t>(draft.nodes.size());
+  for (const uint32_t index : draft.events_of(stream)) {
+    const Event& event = draft.trace.events[index];
+    if (event.kind == EventKind::kAnnotation ||
+        event.kind == EventKind::kOverhead) {
+      continue;
+    }
+    const int64_t start_ns = draft.at(rank, event.start_ns);
+    if (start_ns < window.start_ns || start_ns >= window.end_ns) continue;
+    draft.first_node[index] = draft.last_node[index] =
+        static_cast<uint32_t>(draft.nodes.size());
+    draft.nodes.push_back({.start_ns = start_ns,
+                           .end_ns = draft.at(rank, event.end_ns),
+                           .event = index,
+                           .rank = rank,
+                           .collective = draft.matching.of_event[index]});
+  }
+  const uint32_t last = static_cast<uint32_t>(draft.nodes.size());
+  if (last > first) window.flat.push_back({stream, first, last});
+}
+
+void add_dependencies(GraphDraft& draft) {
+  const auto& dependencies = draft.trace.dependencies;
+  for (size_t first = 0; first < dependencies.size();) {
+    size_t last = first;
+    while (last < dependencies.size() &&
+           dependencies[last].rank == dependencies[first].rank) {
+      ++last;
+    }
+    const uint32_t rank = draft.place_of(dependencies[first].rank);
+    if (rank != kNoNode) {
+      const NodesById by_id(draft, rank);
+      for (size_t at = first; at < last; ++at) {
+        const uint32_t before = by_id.find(dependencies[at].before);
+        const uint32_t after = by_id.find(dependencies[at].after);
+        if (before == kNoNode || after == kNoNode) {
+          ++draft.tally.dangling;
+        } else {
+          add_dependency(draft, before, after, draft.ranks[rank].timed);
+        }
+      }
+    }
+    first = last;
+  }
+  order_free_nodes(draft);
+}
+
+}  // namespace reprise

@@ -1,0 +1,144 @@
+// Host threads that wait for each other: a thread that falls idle while another
+// works and wakes when that one falls idle has waited for it (a backward pass
+// on autograd's thread, a queue between threads).
+#include <algorithm>
+
+#include "replay/graph/trace_graph_draft.h"
+
+namespace reprise {
+namespace {
+
+// Shorter pauses are a thread's own.
+constexpr int64_t kIdle = 50'000;
+// The other thread must have worked for this part of the pause.
+constexpr int64_t kWorkedPart = 2;
+
+// One thread's stretches with what it worked up to each of them.
+class Thread {
+ public:
+  Thread(const GraphDraft& draft, const StreamNodes& nodes)
+      : draft_(draft), nodes_(nodes), worked_ns_(nodes.size() + 1, 0) {
+    for (uint32_t place = 0; place < nodes.size(); ++place) {
+      const DraftNode& node = draft.nodes[nodes.first + place];
+      worked_ns_[place + 1] =
+          worked_ns_[place] + node.named_ns + (node.end_ns - node.start_ns);
+    }
+  }
+
+  const StreamNodes& nodes() const { return nodes_; }
+
+  // The first place that starts at or after a time.
+  uint32_t place_at(int64_t time_ns) const {
+    uint32_t low = 0, high = nodes_.size();
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (draft_.nodes[nodes_.first + middle].start_ns < time_ns) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  // The node after which the thread was idle at `until_ns`, having fallen idle
+  // after `from_ns` and worked for most of the time between; else kNoNode.
+  uint32_t fell_idle(int64_t from_ns, int64_t until_ns) const {
+    const uint32_t next = place_at(until_ns);
+    if (next == 0) return kNoNode;
+    const uint32_t last = nodes_.first + next - 1;
+    const int64_t end_ns = draft_.nodes[last].end_ns;
+    if (end_ns > until_ns || end_ns < from_ns) return kNoNode;
+    const bool idle =
+        next == nodes_.size() ||
+        draft_.nodes[nodes_.first + next].start_ns - end_ns >= kIdle;
+    const int64_t worked_ns = worked_ns_[next] - worked_ns_[place_at(from_ns)];
+    const bool busy = worked_ns >= (until_ns - from_ns) / kWorkedPart;
+    return idle && busy ? last : kNoNode;
+  }
+
+  // The last node that had ended by a time.
+  uint32_t last_ended(int64_t time_ns) const {
+    for (uint32_t place = place_at(time_ns); place > 0; --place) {
+      const uint32_t node = nodes_.first + place - 1;
+      if (draft_.nodes[node].end_ns <= time_ns) return node;
+    }
+    return kNoNode;
+  }
+
+ private:
+  const GraphDraft& draft_;
+  const StreamNodes& nodes_;
+  std::vector<int64_t> worked_ns_;  // Before each place.
+};
+
+class Handoffs {
+ public:
+  Handoffs(GraphDraft& draft, uint32_t rank)
+      : draft_(draft), window_(draft.ranks[rank]) {
+    for (const StreamNodes& nodes : window_.threads) {
+      if (threads_.size() == kMostSearched) break;
+      threads_.emplace_back(draft, nodes);
+    }
+  }
+
+  void run(int64_t origin_ns) {
+    for (const Thread& thread : threads_) {
+      int64_t idle_from_ns = origin_ns;
+      const StreamNodes& nodes = thread.nodes();
+      for (uint32_t node = nodes.first; node < nodes.last; ++node) {
+        explain(thread, node, idle_from_ns);
+        idle_from_ns = draft_.nodes[node].end_ns;
+      }
+    }
+  }
+
+ private:
+  void explain(const Thread& thread, uint32_t node, int64_t idle_from_ns) {
+    const DraftNode& woken = draft_.nodes[node];
+    const EventKind kind = draft_.trace.events[woken.event].kind;
+    const bool collective = kind == EventKind::kCollective;
+    if (woken.cut || woken.start_ns - idle_from_ns < (collective ? 1 : kIdle)) {
+      return;
+    }
+    uint32_t best = kNoNode;
+    for (const Thread& other : threads_) {
+      if (&other == &thread ||
+          !draft_.same_process(other.nodes().stream, thread.nodes().stream)) {
+        continue;
+      }
+      const uint32_t source =
+          collective ? other.last_ended(woken.start_ns)
+                     : other.fell_idle(idle_from_ns, woken.start_ns);
+      if (source == kNoNode || draft_.nodes[source].end_ns < idle_from_ns) {
+        continue;
+      }
+      if (best == kNoNode ||
+          draft_.nodes[source].end_ns > draft_.nodes[best].end_ns) {
+        best = source;
+      }
+    }
+    if (best != kNoNode) draft_.add_edge(best, node, TraceEdgeKind::kHandoff);
+  }
+
+  GraphDraft& draft_;
+  RankDraft& window_;
+  std::vector<Thread> threads_;
+};
+
+}  // namespace
+
+void add_handoffs(GraphDraft& draft, uint32_t rank) {
+  const RankDraft& window = draft.ranks[rank];
+  if (window.threads.size() < 2) return;
+  int64_t origin_ns = window.start_ns;
+  if (draft.window.all()) {
+    origin_ns = kLatest;
+    for (const StreamNodes& nodes : window.threads) {
+      origin_ns = std::min(origin_ns, draft.nodes[nodes.first].start_ns);
+    }
+  }
+  Handoffs(draft, rank).run(origin_ns);
+}
+
+}  // namespace reprise

@@ -1,0 +1,378 @@
+// Who waits for the device: host calls that synchronize or copy, and streams
+// that wait for each other; as recorded, else inferred from calls and times.
+#include <algorithm>
+#include <utility>
+
+#include "replay/graph/trace_graph_draft.h"
+
+namespace reprise {
+namespace {
+
+// Work that begins within this time of another's end may have waited for it:
+// event record, stream wait and dispatch together take a few microseconds.
+constexpr int64_t kWaitLatency = 10'000;
+// Only gaps beyond this ask for an explanation.
+constexpr int64_t kNoticeable = 5'000;
+// Streams hardly ever end in another order than they start; this far back.
+constexpr uint32_t kSearchDepth = 256;
+
+using Issue = std::pair<int64_t, uint32_t>;  // When its call began; node.
+
+// One rank's device nodes in the order in which the host issued them.
+class IssueOrder {
+ public:
+  IssueOrder(const GraphDraft& draft, const RankDraft& rank)
+      : draft_(draft), rank_(rank) {
+    for (const StreamNodes& stream : rank.streams) {
+      if (issued_.size() == kMostSearched) break;
+      std::vector<Issue>& issued = issued_.emplace_back();
+      for (uint32_t node = stream.first; node < stream.last; ++node) {
+        issued.emplace_back(draft.nodes[node].issued_ns, node);
+      }
+      if (!std::is_sorted(issued.begin(), issued.end())) {
+        std::sort(issued.begin(), issued.end());
+      }
+    }
+  }
+
+  size_t streams() const { return issued_.size(); }
+
+  uint32_t last_before(size_t stream, int64_t time_ns) const {
+    const auto& issued = issued_[stream];
+    const auto after =
+        std::lower_bound(issued.begin(), issued.end(), Issue{time_ns, 0});
+    return after == issued.begin() ? kNoNode : std::prev(after)->second;
+  }
+
+  uint32_t first_after(size_t stream, int64_t time_ns) const {
+    const auto& issued = issued_[stream];
+    const auto after =
+        std::lower_bound(issued.begin(), issued.end(), Issue{time_ns, 0});
+    return after == issued.end() ? kNoNode : after->second;
+  }
+
+  // The latest work issued before a time that had ended by another.
+  uint32_t latest_done(size_t stream, int64_t issued_before_ns,
+                       int64_t ended_by_ns) const {
+    const auto& issued = issued_[stream];
+    auto at = std::lower_bound(issued.begin(), issued.end(),
+                               Issue{issued_before_ns, 0});
+    for (uint32_t step = 0; step < kSearchDepth; ++step) {
+      if (at == issued.begin()) break;
+      --at;
+      if (draft_.nodes[at->second].end_ns <= ended_by_ns) return at->second;
+    }
+    return kNoNode;
+  }
+
+  // The rank's stream with a number; streams() if there is none.
+  size_t find(int64_t number) const {
+    size_t place = 0;
+    while (place < streams() &&
+           draft_.trace.streams[rank_.streams[place].stream].number != number) {
+      ++place;
+    }
+    return place;
+  }
+
+ private:
+  const GraphDraft& draft_;
+  const RankDraft& rank_;
+  std::vector<std::vector<Issue>> issued_;  // [stream of the rank]
+};
+
+using SyncOfCall = std::pair<uint32_t, const SynchronizationInfo*>;
+
+// What was recorded about synchronizing calls, by call.
+std::vector<SyncOfCall> recorded_synchronizations(
+    const GraphDraft& draft, std::span<const uint32_t> of) {
+  std::vector<SyncOfCall> found;
+  for (const uint32_t index : of) {
+    const Event& event = draft.trace.events[index];
+    if (event.detail < 0) continue;
+    const uint32_t call = draft.launch_of[index];
+    found.emplace_back(
+        call == kNoNode ? index : call,
+        &draft.trace.synchronizations[static_cast<size_t>(event.detail)]);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<uint32_t> synchronizations_of(const GraphDraft& draft,
+                                          uint32_t rank) {
+  std::vector<uint32_t> found;
+  for (const uint32_t stream : draft.ranks[rank].recorded_streams) {
+    for (const uint32_t index : draft.events_of(stream)) {
+      const Event& event = draft.trace.events[index];
+      if (event.kind == EventKind::kSynchronization) found.push_back(index);
+    }
+  }
+  return found;
+}
+
+class HostWaits {
+ public:
+  HostWaits(GraphDraft& draft, uint32_t rank)
+      : draft_(draft),
+        rank_(rank),
+        window_(draft.ranks[rank]),
+        order_(draft, window_),
+        recorded_(recorded_synchronizations(
+            draft, synchronizations_of(draft, rank))) {}
+
+  void run() {
+    for (const HostWait& wait : window_.host_waits) {
+      if (wait.call == CallClass::kCopy) {
+        wait_for(wait, draft_.first_node[wait.copy]);
+      } else if (wait.call == CallClass::kSyncDevice) {
+        wait_for_device(wait);
+      } else {
+        wait_for_some(wait);
+      }
+    }
+  }
+
+ private:
+  int64_t latest_end(const HostWait& wait) const {
+    return draft_.nodes[wait.node].end_ns + kClockTolerance;
+  }
+
+  bool wait_for(const HostWait& wait, uint32_t source) {
+    if (source == kNoNode) return false;
+    DraftNode& node = draft_.nodes[wait.node];
+    const int64_t done_ns = draft_.nodes[source].end_ns;
+    if (done_ns > latest_end(wait)) return false;
+    draft_.add_edge(source, wait.node, TraceEdgeKind::kSynchronization,
+                    std::min<int64_t>(0, node.end_ns - done_ns));
+    node.start_ns = std::clamp(done_ns, node.start_ns, node.end_ns);
+    return true;
+  }
+
+  void wait_for_device(const HostWait& wait) {
+    for (size_t stream = 0; stream < order_.streams(); ++stream) {
+      wait_for(wait, order_.last_before(stream, wait.called_ns));
+    }
+  }
+
+  void wait_for_some(const HostWait& wait) {
+    const auto known = std::lower_bound(recorded_.begin(), recorded_.end(),
+                                        SyncOfCall{wait.event, nullptr});
+    if (known != recorded_.end() && known->first == wait.event &&
+        wait_as_recorded(wait, *known->second)) {
+      return;
+    }
+    if (!wait_for(wait, likely_source(wait))) {
+      ++draft_.tally.waits_without_source;
+    }
+  }
+
+  bool wait_as_recorded(const HostWait& wait,
+                        const SynchronizationInfo& recorded) {
+    const bool event = recorded.kind == SynchronizationKind::kEvent;
+    const size_t stream =
+        order_.find(event ? recorded.waited_stream : recorded.stream);
+    if (stream == order_.streams()) return false;
+    int64_t before_ns = wait.called_ns;
+    const uint32_t record =
+        event ? call_of_correlation(window_, recorded.waited_correlation)
+              : kNoNode;
+    if (record != kNoNode) {
+      before_ns = draft_.at(rank_, draft_.trace.events[record].start_ns);
+    }
+    return wait_for(wait, order_.last_before(stream, before_ns));
+  }
+
+  // Of all streams' work issued before the call: what ended last while the call
+  // waited; if nothing did, what was issued last.
+  uint32_t likely_source(const HostWait& wait) const {
+    uint32_t ended = kNoNode, issued = kNoNode;
+    for (size_t stream = 0; stream < order_.streams(); ++stream) {
+      const uint32_t done =
+          order_.latest_done(stream, wait.called_ns, latest_end(wait));
+      if (done == kNoNode) continue;
+      const DraftNode& node = draft_.nodes[done];
+      if (node.end_ns > wait.called_ns &&
+          (ended == kNoNode || node.end_ns > draft_.nodes[ended].end_ns)) {
+        ended = done;
+      }
+      if (issued == kNoNode ||
+          node.issued_ns > draft_.nodes[issued].issued_ns) {
+        issued = done;
+      }
+    }
+    return ended != kNoNode ? ended : issued;
+  }
+
+  GraphDraft& draft_;
+  uint32_t rank_;
+  RankDraft& window_;
+  IssueOrder order_;
+  std::vector<SyncOfCall> recorded_;
+};
+
+class StreamWaits {
+ public:
+  StreamWaits(GraphDraft& draft, uint32_t rank)
+      : draft_(draft),
+        rank_(rank),
+        window_(draft.ranks[rank]),
+        order_(draft, window_) {}
+
+  void run() {
+    if (window_.streams.size() < 2) return;
+    if (!add_recorded()) infer_from_calls();
+  }
+
+ private:
+  // Whether stream waits were recorded at all.
+  bool add_recorded() {
+    bool any = false;
+    for (const uint32_t index : synchronizations_of(draft_, rank_)) {
+      const Event& event = draft_.trace.events[index];
+      if (event.detail < 0) continue;
+      const SynchronizationInfo& recorded =
+          draft_.trace.synchronizations[static_cast<size_t>(event.detail)];
+      if (recorded.kind != SynchronizationKind::kStreamWait) continue;
+      any = true;
+      const uint32_t call = draft_.launch_of[index];
+      add_wait(recorded, start_of(call == kNoNode ? index : call));
+    }
+    return any;
+  }
+
+  int64_t start_of(uint32_t event) const {
+    return draft_.at(rank_, draft_.trace.events[event].start_ns);
+  }
+
+  void add_wait(const SynchronizationInfo& recorded, int64_t called_ns) {
+    const size_t to = order_.find(recorded.stream);
+    const size_t from = order_.find(recorded.waited_stream);
+    if (to == order_.streams() || from == order_.streams() || to == from) {
+      return;
+    }
+    const uint32_t record =
+        call_of_correlation(window_, recorded.waited_correlation);
+    const int64_t recorded_ns =
+        record == kNoNode ? called_ns : start_of(record);
+    join(order_.last_before(from, recorded_ns),
+         order_.first_after(to, called_ns), TraceEdgeKind::kEvent);
+  }
+
+  // Explained up to what waiting for an event takes.
+  bool join(uint32_t source, uint32_t target, TraceEdgeKind kind) {
+    if (source == kNoNode || target == kNoNode) return false;
+    const int64_t lag_ns =
+        draft_.nodes[target].start_ns - draft_.nodes[source].end_ns;
+    if (lag_ns < -kClockTolerance) {
+      ++draft_.tally.contradicted;
+      return false;
+    }
+    draft_.add_edge(source, target, kind, lag_ns <= kWaitLatency ? lag_ns : 0);
+    return true;
+  }
+
+  // A wait call concerns the next launch of its thread: that work waits for
+  // what another stream was given before.
+  void infer_from_calls() {
+    std::vector<std::pair<uint32_t, Issue>> launches;  // Thread, issue.
+    for (const StreamNodes& stream : window_.streams) {
+      for (uint32_t node = stream.first; node < stream.last; ++node) {
+        const DraftNode& work = draft_.nodes[node];
+        if (work.launch == kNoNode) continue;
+        const uint32_t call = draft_.nodes[work.launch].event;
+        launches.push_back(
+            {draft_.trace.events[call].stream, {work.issued_ns, node}});
+      }
+    }
+    std::sort(launches.begin(), launches.end());
+    std::vector<std::pair<uint32_t, uint32_t>> joined;  // Target, source.
+    for (const StreamWaitCall& wait : window_.stream_waits) {
+      const auto next =
+          std::lower_bound(launches.begin(), launches.end(),
+                           std::pair(wait.stream, Issue{wait.called_ns, 0}));
+      if (next == launches.end() || next->first != wait.stream) continue;
+      const uint32_t target = next->second.second;
+      const uint32_t source = likely_source(target, wait.called_ns);
+      if (source != kNoNode) joined.emplace_back(target, source);
+    }
+    std::sort(joined.begin(), joined.end());
+    joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
+    for (const auto& [target, source] : joined) {
+      join(source, target, TraceEdgeKind::kInferred);
+    }
+  }
+
+  // What was issued last before the wait, if it had ended; or what ended just
+  // before the target began.
+  uint32_t likely_source(uint32_t target, int64_t called_ns) const {
+    const DraftNode& work = draft_.nodes[target];
+    const uint32_t own = draft_.trace.events[work.event].stream;
+    uint32_t best = kNoNode;
+    for (size_t stream = 0; stream < order_.streams(); ++stream) {
+      if (window_.streams[stream].stream == own) continue;
+      const uint32_t done =
+          order_.latest_done(stream, called_ns, work.start_ns);
+      if (done == kNoNode) continue;
+      const bool last = done == order_.last_before(stream, called_ns);
+      const bool binding =
+          work.start_ns - draft_.nodes[done].end_ns <= kWaitLatency;
+      if (!last && !binding) continue;
+      if (best == kNoNode ||
+          draft_.nodes[done].end_ns > draft_.nodes[best].end_ns) {
+        best = done;
+      }
+    }
+    return best;
+  }
+
+  GraphDraft& draft_;
+  uint32_t rank_;
+  RankDraft& window_;
+  IssueOrder order_;
+};
+
+}  // namespace
+
+void add_host_waits(GraphDraft& draft, uint32_t rank) {
+  if (draft.ranks[rank].host_waits.empty()) return;
+  HostWaits(draft, rank).run();
+}
+
+void add_stream_waits(GraphDraft& draft, uint32_t rank) {
+  StreamWaits(draft, rank).run();
+}
+
+void add_coincident_waits(GraphDraft& draft, uint32_t rank,
+                          std::span<const int64_t> ready_ns) {
+  const RankDraft& window = draft.ranks[rank];
+  if (window.streams.size() < 2) return;
+  std::vector<Issue> ends;  // End, node.
+  for (const StreamNodes& stream : window.streams) {
+    for (uint32_t node = stream.first; node < stream.last; ++node) {
+      ends.emplace_back(draft.nodes[node].end_ns, node);
+    }
+  }
+  std::sort(ends.begin(), ends.end());
+  for (const StreamNodes& stream : window.streams) {
+    for (uint32_t node = stream.first; node < stream.last; ++node) {
+      const DraftNode& work = draft.nodes[node];
+      if (work.start_ns - ready_ns[node] <= kNoticeable) continue;
+      auto at = std::upper_bound(ends.begin(), ends.end(),
+                                 Issue{work.start_ns, kNoNode});
+      while (at != ends.begin()) {
+        --at;
+        if (at->first < work.start_ns - kWaitLatency) break;
+        const DraftNode& source = draft.nodes[at->second];
+        const bool other =
+            at->second < stream.first || at->second >= stream.last;
+        if (!other || source.issued_ns >= work.issued_ns) continue;
+        draft.add_edge(at->second, node, TraceEdgeKind::kInferred,
+                       work.start_ns - source.end_ns);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,31 @@
+// From a recorded run to prices: clocks aligned, costs fitted, and the recorded
+// plan replayed against its own measurement.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "data/trace/trace.h"
+#include "replay/clocks/clock_alignment.h"
+
+namespace reprise {
+
+struct RunModel {
+  CostModel costs;
+  std::vector<ClockAlignment> clocks;
+  int64_t measured_ns = 0;   ///< Median step of the recorded run.
+  int64_t predicted_ns = 0;  ///< Its replay under `costs`.
+  /// Of the measurement, what the fit alone missed (ranks that wait for each
+  /// other's noise …): signed; if positive, it stands in costs.unexplained_ns.
+  int64_t missed_ns = 0;
+};
+
+/// Requires: `recorded` is the schedule that `trace` ran.
+/// Errors: as fit_costs; kInvalid for a solo run.
+Result<RunModel> model_run(Trace trace, const Schedule& recorded,
+                           std::span<const Measurement> measurements = {});
+
+}  // namespace reprise

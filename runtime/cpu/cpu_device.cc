@@ -1,0 +1,79 @@
+#include "runtime/cpu/executor.h"
+#include "runtime/cpu/kernel_loader.h"
+#include "runtime/process/communicator.h"
+#include "runtime/process/core_choice.h"
+#include "runtime/train/training_device.h"
+
+namespace reprise {
+namespace {
+
+class CpuDevice : public TrainingDevice {
+ public:
+  std::string kind() const override { return "cpu"; }
+  Result<BoundDevice> bind(const TrainingProgram& program,
+                           const DeviceOptions& options, Recorder* recorder,
+                           ProcessGroup& group) override {
+    BoundDevice bound;
+    Result<LoadedKernels> kernels =
+        load_kernels(program.schedule,
+                     {.interpret = options.interpret,
+                      .cache_directory = options.cache_directory},
+                     group);
+    if (!kernels) return pass(kernels.error());
+    kernels_ = std::move(*kernels);
+    if (!kernels_.note.empty()) bound.notes.push_back(kernels_.note);
+    const Result<int> core = choose_core(group);
+    if (!core) return pass(core.error());
+    Status status = agree(group, connect(options, group));
+    if (!status) return pass(status.error());
+    Result<std::unique_ptr<Executor>> executor = Executor::create(
+        program.module, program.schedule, kernels_.code, *communicator_,
+        recorder, {.pin_core = options.pin ? *core : -1});
+    status = agree(group, executor ? Status() : Status(pass(executor.error())));
+    if (!status) return pass(status.error());
+    bound.executor = std::move(*executor);
+    return bound;
+  }
+
+ private:
+  Status connect(const DeviceOptions& options, ProcessGroup& group) {
+    if (options.solo || group.size() == 1) {
+      communicator_ = make_solo_communicator();
+      return {};
+    }
+    Result<std::unique_ptr<Communicator>> made =
+        make_gloo_communicator(group, options.timeout_s);
+    if (!made) return pass(made.error());
+    communicator_ = std::move(*made);
+    return {};
+  }
+
+  LoadedKernels kernels_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingDevice> make_cpu_device() {
+  return std::make_unique<CpuDevice>();
+}
+
+Status agree(ProcessGroup& group, const Status& mine) {
+  std::string message;
+  if (!mine) {
+    message = static_cast<char>('0' + static_cast<int>(mine.error().kind)) +
+              mine.error().message;
+  }
+  const Result<std::vector<std::string>> all = group.all_gather(message);
+  if (!all) return pass(all.error());
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    const std::string& text = (*all)[rank];
+    if (text.empty()) continue;
+    const ErrorKind kind = static_cast<ErrorKind>(text[0] - '0');
+    if (rank == 0) return fail(kind, "{}", text.substr(1));
+    return fail(kind, "rank {}: {}", rank, text.substr(1));
+  }
+  return {};
+}
+
+}  // namespace reprise

@@ -1,0 +1,162 @@
+#include "runtime/cpu/dot.h"
+
+#include <algorithm>
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+
+#include "runtime/cpu/dot_epilogue_pass.h"
+
+namespace reprise {
+namespace {
+
+using Memory = dnnl::memory;
+
+struct Engine {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+Engine& shared_engine() {
+  static Engine engine;
+  return engine;
+}
+
+// A matrix is better read as the transpose of its transpose when its rows, not
+// its columns, are contiguous in the output: oneDNN writes rows.
+bool writes_columns(const MatrixView& out) {
+  const size_t n = out.strides.size();
+  return out.strides[n - 1] != 1 && out.strides[n - 2] == 1 &&
+         out.dimensions[n - 1] > 1;
+}
+
+MatrixView transposed(MatrixView view) {
+  const size_t n = view.strides.size();
+  std::swap(view.dimensions[n - 1], view.dimensions[n - 2]);
+  std::swap(view.strides[n - 1], view.strides[n - 2]);
+  return view;
+}
+
+std::string shape_key(const DotSpec& spec) {
+  std::string key = std::string(primitive_type_name(spec.type));
+  for (const MatrixView* view : {&spec.lhs, &spec.rhs, &spec.out}) {
+    key += '|';
+    for (const int64_t dimension : view->dimensions)
+      key += fmt::format("{},", dimension);
+    key += '/';
+    for (const int64_t stride : view->strides)
+      key += fmt::format("{},", stride);
+  }
+  return key;
+}
+
+Result<Memory::data_type> data_type(PrimitiveType type) {
+  switch (type) {
+    case PrimitiveType::kF32:
+      return Memory::data_type::f32;
+    case PrimitiveType::kBF16:
+      return Memory::data_type::bf16;
+    case PrimitiveType::kF16:
+      return Memory::data_type::f16;
+    default:
+      return fail(ErrorKind::kUnsupported, "dot of {}",
+                  primitive_type_name(type));
+  }
+}
+
+}  // namespace
+
+struct DotLibrary::Primitive {
+  dnnl::matmul primitive;
+  std::array<Memory::desc, 3> descriptors;
+  std::string implementation;
+};
+
+struct DotCall::Bound {
+  std::shared_ptr<const DotLibrary::Primitive> shape;
+  std::array<Memory, 3> memories;
+  std::array<dnnl_exec_arg_t, 3> arguments;
+  std::optional<DotEpiloguePass> pass;
+};
+
+DotCall::DotCall(std::shared_ptr<const Bound> bound)
+    : bound_(std::move(bound)) {}
+DotCall::~DotCall() = default;
+
+bool DotCall::run() const {
+  if (dnnl_primitive_execute(bound_->shape->primitive.get(),
+                             shared_engine().stream.get(),
+                             static_cast<int>(bound_->arguments.size()),
+                             bound_->arguments.data()) != dnnl_success) {
+    return false;
+  }
+  if (bound_->pass) bound_->pass->run();
+  return true;
+}
+
+const std::string& DotCall::implementation() const {
+  return bound_->shape->implementation;
+}
+
+DotLibrary::DotLibrary() = default;
+DotLibrary::~DotLibrary() = default;
+
+Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
+    const DotSpec& spec) {
+  const Result<Memory::data_type> type = data_type(spec.type);
+  if (!type) return pass(type.error());
+  std::shared_ptr<const Primitive>& known = primitives_[shape_key(spec)];
+  if (known) return known;
+  auto made = std::make_shared<Primitive>();
+  const std::array views = {&spec.lhs, &spec.rhs, &spec.out};
+  for (size_t i = 0; i < views.size(); ++i) {
+    made->descriptors[i] =
+        Memory::desc(views[i]->dimensions, *type, views[i]->strides);
+  }
+  const dnnl::matmul::desc operation(made->descriptors[0], made->descriptors[1],
+                                     made->descriptors[2]);
+  const dnnl::matmul::primitive_desc description(operation,
+                                                 shared_engine().engine);
+  made->implementation = description.impl_info_str();
+  made->primitive = dnnl::matmul(description);
+  known = std::move(made);
+  return known;
+}
+
+Result<DotCall> DotLibrary::bind(const DotSpec& spec, const DotMemory& memory) {
+  std::optional<DotEpiloguePass> epilogue;
+  if (!spec.is_plain()) {
+    Result<DotEpiloguePass> made = DotEpiloguePass::make(spec, memory);
+    if (!made) return pass(made.error());
+    epilogue = std::move(*made);
+  }
+  // The product is that of a plain dot.
+  DotSpec product{
+      .type = spec.type, .lhs = spec.lhs, .rhs = spec.rhs, .out = spec.out};
+  std::array<std::byte*, 3> data = {memory.lhs, memory.rhs, memory.out};
+  if (writes_columns(spec.out)) {
+    product.lhs = transposed(spec.rhs);
+    product.rhs = transposed(spec.lhs);
+    product.out = transposed(spec.out);
+    std::swap(data[0], data[1]);
+  }
+  try {
+    const auto shape = primitive_of(product);
+    if (!shape) return pass(shape.error());
+    auto bound = std::make_shared<DotCall::Bound>();
+    bound->shape = *shape;
+    bound->pass = std::move(epilogue);
+    const std::array roles = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    for (size_t i = 0; i < data.size(); ++i) {
+      bound->memories[i] =
+          Memory((*shape)->descriptors[i], shared_engine().engine, data[i]);
+      bound->arguments[i] = {roles[i], bound->memories[i].get()};
+    }
+    return DotCall(std::move(bound));
+  } catch (const dnnl::error& error) {
+    return fail(ErrorKind::kUnsupported, "oneDNN refuses a dot of {}: {}",
+                shape_key(product), error.what());
+  }
+}
+
+}  // namespace reprise

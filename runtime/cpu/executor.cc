@@ -1,0 +1,299 @@
+#include "runtime/cpu/executor.h"
+
+#include <cstring>
+
+#include "runtime/cpu/constants.h"
+#include "runtime/process/thread_setup.h"
+
+namespace reprise {
+namespace {
+
+constexpr uint32_t kComputeStream = 0;
+constexpr uint32_t kCommunicationStream = 1;
+
+}  // namespace
+
+/// One compute unit, bound to its memory.
+struct Executor::Thunk {
+  enum class Kind : uint8_t { kFunction, kInterpreted, kDot, kCopy };
+  Kind kind = Kind::kFunction;
+  KernelCode code;
+  size_t first_argument = 0;  ///< In arguments_.
+  std::optional<DotCall> dot;
+  std::byte* target = nullptr;  ///< kCopy.
+  const std::byte* source = nullptr;
+  size_t size_bytes = 0;
+};
+
+Executor::Executor(const Schedule& schedule, Communicator& communicator,
+                   Recorder* recorder, Arena arena)
+    : schedule_(schedule),
+      communicator_(communicator),
+      recorder_(recorder),
+      arena_(std::move(arena)),
+      waits_(make_stream_waits(schedule)) {
+  told_ns_.assign(waits_.compute.units.size(), 0);
+}
+
+Result<std::unique_ptr<Executor>> Executor::create(
+    const Module& inlined, const Schedule& schedule,
+    std::span<const KernelCode> kernels, Communicator& communicator,
+    Recorder* recorder, const Options& options) {
+  Result<Arena> arena =
+      Arena::create(static_cast<size_t>(schedule.arena_bytes));
+  if (!arena) return pass(arena.error());
+  std::unique_ptr<Executor> executor(
+      new Executor(schedule, communicator, recorder, std::move(*arena)));
+  prepare_compute_thread();
+  Status status = executor->write_constants(inlined);
+  if (status) status = executor->bind(kernels);
+  if (status) status = communicator.attach(executor->arena_.bytes());
+  if (!status) return pass(status.error());
+  if (!executor->waits_.communication.units.empty() &&
+      !communicator.is_immediate()) {
+    executor->communication_thread_ =
+        std::thread([raw = executor.get()] { raw->communicate_forever(); });
+  }
+  // Threads inherit affinity, so ours is narrowed after the other exists.
+  if (options.pin_core >= 0) pin_this_thread(options.pin_core);
+  return executor;
+}
+
+Executor::~Executor() {
+  if (!communication_thread_.joinable()) return;
+  stopping_.store(true, std::memory_order_relaxed);
+  requested_.tell(++requests_);
+  communication_thread_.join();
+}
+
+std::span<std::byte> Executor::bytes_of(const Location& location) const {
+  const Buffer& buffer = schedule_.buffers[index_of(location.buffer)];
+  return {arena_.data() + buffer.arena_offset + location.offset_bytes,
+          static_cast<size_t>(location.size_bytes)};
+}
+
+DotMemory Executor::dot_memory(const DotSpec& spec) const {
+  DotMemory memory{.lhs = bytes_of(spec.lhs.location).data(),
+                   .rhs = bytes_of(spec.rhs.location).data(),
+                   .out = bytes_of(spec.out.location).data()};
+  if (spec.bias) memory.bias = bytes_of(*spec.bias).data();
+  if (spec.accumulate) memory.accumulate = bytes_of(*spec.accumulate).data();
+  return memory;
+}
+
+std::span<std::byte> Executor::parameter(int64_t number) const {
+  const BufferId id = schedule_.parameter_buffers[static_cast<size_t>(number)];
+  const int64_t size = schedule_.buffers[index_of(id)].size_bytes;
+  return bytes_of({.buffer = id, .offset_bytes = 0, .size_bytes = size});
+}
+
+std::span<std::byte> Executor::output(int64_t number) const {
+  return bytes_of(schedule_.outputs[static_cast<size_t>(number)].location);
+}
+
+Status Executor::write_constants(const Module& inlined) {
+  for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
+    const Buffer& buffer = schedule_.buffers[i];
+    if (buffer.kind != BufferKind::kConstant) continue;
+    const Instruction& literal =
+        inlined.entry_computation().at(buffer.constant);
+    const Status written =
+        write_constant(literal, bytes_of({.buffer = static_cast<BufferId>(i),
+                                          .offset_bytes = 0,
+                                          .size_bytes = buffer.size_bytes}));
+    if (!written) return pass(written.error(), literal.name);
+  }
+  return {};
+}
+
+Status Executor::bind(std::span<const KernelCode> kernels) {
+  REPRISE_CHECK(kernels.size() == schedule_.kernels.size());
+  for (const UnitId id : waits_.compute.units) {
+    const Unit& unit = schedule_.units[index_of(id)];
+    Result<Thunk> thunk = make_thunk(unit, kernels);
+    if (!thunk) return pass(thunk.error(), unit.name);
+    thunks_.push_back(std::move(*thunk));
+  }
+  for (const UnitId id : waits_.communication.units) {
+    const Unit& unit = schedule_.units[index_of(id)];
+    const Status runs = communicator_.check(unit.collective);
+    if (!runs) return pass(runs.error(), unit.name);
+  }
+  return {};
+}
+
+Result<Executor::Thunk> Executor::make_thunk(
+    const Unit& unit, std::span<const KernelCode> kernels) {
+  Thunk thunk;
+  switch (unit.kind) {
+    case UnitKind::kKernel: {
+      thunk.code = kernels[static_cast<size_t>(unit.kernel)];
+      thunk.kind = thunk.code.function != nullptr ? Thunk::Kind::kFunction
+                                                  : Thunk::Kind::kInterpreted;
+      thunk.first_argument = arguments_.size();
+      for (const auto* locations : {&unit.reads, &unit.writes}) {
+        for (const Location& location : *locations)
+          arguments_.push_back(bytes_of(location).data());
+      }
+      return thunk;
+    }
+    case UnitKind::kLibrary: {
+      thunk.kind = Thunk::Kind::kDot;
+      Result<DotCall> dot = dots_.bind(unit.dot, dot_memory(unit.dot));
+      if (!dot) return pass(dot.error());
+      thunk.dot = std::move(*dot);
+      return thunk;
+    }
+    case UnitKind::kCopy:
+      REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
+      thunk.kind = Thunk::Kind::kCopy;
+      thunk.source = bytes_of(unit.reads[0]).data();
+      thunk.target = bytes_of(unit.writes[0]).data();
+      thunk.size_bytes = bytes_of(unit.writes[0]).size();
+      return thunk;
+    case UnitKind::kCollective:
+      break;
+  }
+  return fail(ErrorKind::kUnsupported, "a collective on the compute stream");
+}
+
+Status Executor::run_step(int32_t step) {
+  if (failed_.load(std::memory_order_acquire)) return pass(*error_);
+  compute_.reset();
+  communication_.reset();
+  requested_step_ = step;
+  ready_ns_ = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  immediate_ = 0;
+  const uint32_t collectives =
+      static_cast<uint32_t>(waits_.communication.units.size());
+  if (!communication_thread_.joinable()) {
+    Status computed = run_compute(step);
+    if (computed) run_immediate_collectives(collectives, step);
+    return computed;
+  }
+  requested_.tell(++requests_);
+  Status computed = run_compute(step);
+  if (!computed) {
+    compute_.tell(Progress::kAll);
+    return computed;
+  }
+  communication_.wait_until(collectives);
+  if (failed_.load(std::memory_order_acquire)) return pass(*error_);
+  return {};
+}
+
+Status Executor::run_compute(int32_t step) {
+  const StreamWalk& walk = waits_.compute;
+  for (uint32_t i = 0; i < thunks_.size(); ++i) {
+    if (walk.wait_for[i] != 0) {
+      wait_for_communication(walk.wait_for[i], walk.units[i], step);
+      if (failed_.load(std::memory_order_acquire)) return pass(*error_);
+    }
+    const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
+    if (!run_thunk(thunks_[i])) {
+      return fail(ErrorKind::kDevice, "{}: oneDNN failed",
+                  schedule_.units[index_of(walk.units[i])].name);
+    }
+    if (recorder_ != nullptr) {
+      const int64_t end = Recorder::now_ns();
+      recorder_->record(kComputeStream, EventKind::kCompute,
+                        static_cast<int32_t>(index_of(walk.units[i])), step,
+                        start, start, end, -1);
+      told_ns_[i] = end;
+    }
+    if (walk.tell[i]) compute_.tell(i + 1);
+  }
+  return {};
+}
+
+bool Executor::run_thunk(const Thunk& thunk) const {
+  switch (thunk.kind) {
+    case Thunk::Kind::kFunction:
+      thunk.code.function(arguments_.data() + thunk.first_argument, 0,
+                          thunk.code.extent);
+      return true;
+    case Thunk::Kind::kInterpreted:
+      thunk.code.interpret(*thunk.code.kernel,
+                           arguments_.data() + thunk.first_argument, 0,
+                           thunk.code.extent);
+      return true;
+    case Thunk::Kind::kDot:
+      return thunk.dot->run();
+    case Thunk::Kind::kCopy:
+      std::memcpy(thunk.target, thunk.source, thunk.size_bytes);
+      return true;
+  }
+  return false;
+}
+
+void Executor::wait_for_communication(uint32_t count, UnitId unit,
+                                      int32_t step) {
+  if (!communication_thread_.joinable())
+    return run_immediate_collectives(count, step);
+  if (communication_.count() >= count) return;
+  const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  communication_.wait_until(count);
+  if (recorder_ == nullptr) return;
+  recorder_->record(kComputeStream, EventKind::kWait,
+                    static_cast<int32_t>(index_of(unit)), step, start, start,
+                    Recorder::now_ns(), -1);
+}
+
+void Executor::communicate_forever() {
+  flush_denormals();
+  prefer_prompt_turns();
+  for (uint32_t served = 0;; ++served) {
+    requested_.wait_until(served + 1);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    run_communication(requested_step_);
+    if (failed_.load(std::memory_order_relaxed)) return;
+  }
+}
+
+void Executor::run_communication(int32_t step) {
+  const StreamWalk& walk = waits_.communication;
+  for (uint32_t i = 0; i < walk.units.size(); ++i) {
+    if (walk.wait_for[i] != 0) {
+      compute_.wait_until(walk.wait_for[i]);
+      if (compute_.count() == Progress::kAll) return;
+    }
+    if (!run_collective(i, step)) return;
+    // The last one is always told: the step ends with it.
+    if (walk.tell[i] || i + 1 == walk.units.size()) communication_.tell(i + 1);
+  }
+}
+
+void Executor::run_immediate_collectives(uint32_t count, int32_t step) {
+  while (immediate_ < count) run_collective(immediate_++, step);
+}
+
+bool Executor::run_collective(uint32_t place, int32_t step) {
+  const StreamWalk& walk = waits_.communication;
+  const Unit& unit = schedule_.units[index_of(walk.units[place])];
+  const uint32_t needed = walk.wait_for[place];
+  if (needed != 0) ready_ns_ = told_ns_[needed - 1];
+  const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
+  const Status done = communicator_.run(
+      unit.collective, bytes_of(unit.collective.location).data());
+  if (!done) {
+    fail_communication(
+        {done.error().kind, fmt::format("step {}, {}: {}", step, unit.name,
+                                        done.error().message)});
+    return false;
+  }
+  if (recorder_ != nullptr) {
+    recorder_->record(kCommunicationStream, EventKind::kCollective,
+                      static_cast<int32_t>(index_of(walk.units[place])), step,
+                      ready_ns_, start, Recorder::now_ns(), sequence_);
+  }
+  ++sequence_;
+  return true;
+}
+
+void Executor::fail_communication(Error error) {
+  error_ = std::move(error);
+  failed_.store(true, std::memory_order_release);
+  communication_.tell(Progress::kAll);
+}
+
+}  // namespace reprise

@@ -1,0 +1,117 @@
+// Walks a schedule: thunks over one arena, compute on the caller's thread,
+// collectives on a second one that sleeps while it waits.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/hlo/module.h"
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "profiler/recorder.h"
+#include "runtime/cpu/arena.h"
+#include "runtime/cpu/dot.h"
+#include "runtime/cpu/stream_waits.h"
+#include "runtime/process/communicator.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/step_executor.h"
+
+namespace reprise {
+
+/// What runs a kernel of a schedule: generated code or, where `function` is
+/// null, `interpret` of the kernel.
+struct KernelCode {
+  using Function = void (*)(void* const* arguments, int64_t begin, int64_t end);
+  using Interpret = void (*)(const Kernel& kernel, void* const* arguments,
+                             int64_t begin, int64_t end);
+  Function function = nullptr;
+  Interpret interpret = nullptr;
+  const Kernel* kernel = nullptr;
+  int64_t extent = 1;  ///< Of the outermost loop.
+};
+
+/// The CPU's executor. A step is a walk over a vector; nothing is allocated in
+/// it. Steps run with denormals flushed to zero.
+class Executor final : public StepExecutor {
+ public:
+  struct Options {
+    int pin_core = -1;  ///< Core of the compute thread; -1 leaves it free.
+  };
+
+  /// Lays out the arena, writes constants and binds every unit. `kernels` are
+  /// those of Schedule::kernels, in order. All references must outlive the
+  /// executor. Errors: kUnsupported naming the first unit that cannot run;
+  /// kDevice.
+  static Result<std::unique_ptr<Executor>> create(
+      const Module& inlined, const Schedule& schedule,
+      std::span<const KernelCode> kernels, Communicator& communicator,
+      Recorder* recorder, const Options& options);
+  ~Executor() override;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  std::span<std::byte> bytes_of(const Location& location) const;
+  DotMemory dot_memory(const DotSpec& spec) const;
+  std::span<std::byte> parameter(int64_t number) const;
+  std::span<std::byte> output(int64_t number) const;
+
+  std::span<std::byte> edit_parameter(int64_t number) override {
+    return parameter(number);
+  }
+  Status commit_parameter(int64_t) override { return {}; }
+  Result<std::span<const std::byte>> read_parameter(int64_t number) override {
+    return parameter(number);
+  }
+  Result<std::span<const std::byte>> read_output(int64_t number) override {
+    return output(number);
+  }
+  Status run_step(int32_t step) override;
+
+ private:
+  struct Thunk;
+
+  Executor(const Schedule& schedule, Communicator& communicator,
+           Recorder* recorder, Arena arena);
+  Status write_constants(const Module& inlined);
+  Status bind(std::span<const KernelCode> kernels);
+  Result<Thunk> make_thunk(const Unit& unit,
+                           std::span<const KernelCode> kernels);
+  Status run_compute(int32_t step);
+  bool run_thunk(const Thunk& thunk) const;
+  void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
+  void communicate_forever();
+  void run_communication(int32_t step);
+  bool run_collective(uint32_t place, int32_t step);
+  void run_immediate_collectives(uint32_t count, int32_t step);
+  void fail_communication(Error error);
+
+  const Schedule& schedule_;
+  Communicator& communicator_;
+  Recorder* recorder_ = nullptr;
+  Arena arena_;
+  StreamWaits waits_;
+  DotLibrary dots_;
+  std::vector<Thunk> thunks_;     ///< Of the compute stream.
+  std::vector<void*> arguments_;  ///< Of all kernels.
+  std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.
+  int64_t sequence_ = 0;          ///< Collectives run so far.
+  int64_t ready_ns_ = 0;    ///< When the latest collective could have started.
+  uint32_t immediate_ = 0;  ///< Collectives run this step without a thread.
+
+  Progress compute_, communication_;  ///< Ended units of each stream.
+  Progress requested_;                ///< Steps asked of the second thread.
+  uint32_t requests_ = 0;
+  int32_t requested_step_ = 0;  ///< Written before `requested_`.
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> failed_{false};
+  std::optional<Error> error_;  ///< Written before `failed_`.
+  std::thread communication_thread_;
+};
+
+}  // namespace reprise

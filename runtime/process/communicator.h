@@ -1,0 +1,46 @@
+// The seam behind which collectives run: Gloo on CPU, nothing at all for one
+// rank or a solo run.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "runtime/process/process_group.h"
+
+namespace reprise {
+
+/// Blocking collectives among all ranks. Every rank runs the same sequence;
+/// the results are bit-identical on all of them, and from run to run. `attach`
+/// and `check` belong to the thread that sets up, `run` to one thread.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  /// Names the memory in which every later collective lies. Collective.
+  virtual Status attach(std::span<std::byte> memory) = 0;
+  /// Refuses, before the first step, what `run` cannot do. Errors:
+  /// kUnsupported.
+  virtual Status check(const CollectiveSpec& spec) const = 0;
+  /// True when `run` returns at once: no thread is worth waking for it.
+  virtual bool is_immediate() const { return false; }
+  /// Runs one collective in place at `data`. Errors: kDevice when a rank was
+  /// lost or kept silent, naming it where there are two. After an error no
+  /// further call succeeds, and the peers' calls fail too.
+  virtual Status run(const CollectiveSpec& spec, void* data) = 0;
+};
+
+/// Does nothing: one rank, or each rank alone (calibration).
+std::unique_ptr<Communicator> make_solo_communicator();
+
+/// Connects every pair of ranks by TCP. Binds to the interface
+/// REPRISE_INTERFACE if it is set, else to the loopback when all ranks share a
+/// host, else to the address of this host's name. A peer silent for `timeout_s`
+/// ends the run. The process ignores SIGPIPE from then on, unless it handles
+/// it. Errors: kDevice.
+Result<std::unique_ptr<Communicator>> make_gloo_communicator(
+    ProcessGroup& group, double timeout_s);
+
+}  // namespace reprise

@@ -1,0 +1,263 @@
+#include <gloo/allreduce.h>
+#include <gloo/math.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/device.h>
+#include <gloo/transport/tcp/device.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+
+#include "data/hlo/module.h"
+#include "runtime/process/communicator.h"
+#include "runtime/process/pair_exchange.h"
+#include "runtime/process/thread_setup.h"
+
+namespace reprise {
+namespace {
+
+class SoloCommunicator : public Communicator {
+ public:
+  Status attach(std::span<std::byte>) override { return {}; }
+  Status check(const CollectiveSpec&) const override { return {}; }
+  bool is_immediate() const override { return true; }
+  Status run(const CollectiveSpec&, void*) override { return {}; }
+};
+
+/// A full mesh whose addresses were exchanged by a ProcessGroup (Debian builds
+/// Gloo without its own MPI context).
+class MeshContext : public gloo::Context {
+ public:
+  using gloo::Context::Context;
+
+  /// Listens; returns the addresses to be dialled by each peer, one after the
+  /// other, all of the same length.
+  std::string open(const std::shared_ptr<gloo::transport::Device>& device,
+                   std::chrono::milliseconds timeout) {
+    device_ = device;
+    setTimeout(timeout);
+    transportContext_ = device->createContext(rank, size);
+    transportContext_->setTimeout(timeout);
+    std::vector<std::string> addresses(static_cast<size_t>(size));
+    size_t length = 0;
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      const std::vector<char> bytes =
+          transportContext_->createPair(peer)->address().bytes();
+      addresses[static_cast<size_t>(peer)].assign(bytes.begin(), bytes.end());
+      length = bytes.size();
+    }
+    addresses[static_cast<size_t>(rank)].resize(length);
+    std::string row;
+    for (const std::string& address : addresses) row += address;
+    return row;
+  }
+
+  void connect(const std::vector<std::string>& addresses) {
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer == rank) continue;
+      const std::string& row = addresses[static_cast<size_t>(peer)];
+      const size_t length = row.size() / static_cast<size_t>(size);
+      const char* mine = row.data() + static_cast<size_t>(rank) * length;
+      const std::vector<char> address(mine, mine + length);
+      transportContext_->getPair(peer)->connect(address);
+    }
+  }
+};
+
+template <typename T>
+PairExchange::Reduce reduction_of(ReduceOperation operation) {
+  using Function = void (*)(void*, const void*, const void*, size_t);
+  switch (operation) {
+    case ReduceOperation::kSum:
+      return static_cast<Function>(&gloo::sum<T>);
+    case ReduceOperation::kMax:
+      return static_cast<Function>(&gloo::max<T>);
+    case ReduceOperation::kMin:
+      return static_cast<Function>(&gloo::min<T>);
+    case ReduceOperation::kProduct:
+      return static_cast<Function>(&gloo::product<T>);
+  }
+  return nullptr;
+}
+
+PairExchange::Reduce reduction(PrimitiveType type, ReduceOperation operation) {
+  switch (type) {
+    case PrimitiveType::kF32:
+      return reduction_of<float>(operation);
+    case PrimitiveType::kF64:
+      return reduction_of<double>(operation);
+    case PrimitiveType::kS32:
+      return reduction_of<int32_t>(operation);
+    case PrimitiveType::kS64:
+      return reduction_of<int64_t>(operation);
+    case PrimitiveType::kU8:
+      return reduction_of<uint8_t>(operation);
+    case PrimitiveType::kS8:
+      return reduction_of<int8_t>(operation);
+    default:
+      return nullptr;
+  }
+}
+
+class GlooCommunicator : public Communicator {
+ public:
+  explicit GlooCommunicator(ProcessGroup& group)
+      : group_(group),
+        context_(std::make_shared<MeshContext>(group.rank(), group.size())) {}
+
+  Status connect(const gloo::transport::tcp::attr& address, double timeout_s) {
+    const auto timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(timeout_s * 1000));
+    std::string mine;       // Addresses, or after kFailed why there are none.
+    prefer_prompt_turns();  // Of the thread that the device starts.
+    try {
+      mine =
+          context_->open(gloo::transport::tcp::CreateDevice(address), timeout);
+    } catch (const std::exception& error) {
+      mine =
+          fmt::format("{}cannot listen on '{}': {}; set REPRISE_INTERFACE",
+                      kFailed, address.iface + address.hostname, error.what());
+    }
+    accept_usual_turns();
+    // A rank without an address still takes part: the others wait for it here.
+    const Result<std::vector<std::string>> all = group_.all_gather(mine);
+    if (!all) return pass(all.error());
+    for (size_t rank = 0; rank < all->size(); ++rank) {
+      const std::string& row = (*all)[rank];
+      if (row.starts_with(kFailed)) {
+        return fail(ErrorKind::kDevice, "rank {} {}", rank,
+                    row.substr(kFailed.size()));
+      }
+    }
+    try {
+      context_->connect(*all);
+    } catch (const std::exception& error) {
+      return fail(ErrorKind::kDevice, "rank {} cannot reach its peers: {}",
+                  group_.rank(), error.what());
+    }
+    return {};
+  }
+
+  Status attach(std::span<std::byte> memory) override {
+    if (context_->size == 2) {
+      exchange_.emplace(*context_->getPair(1 - context_->rank), memory);
+    }
+    return group_.barrier();
+  }
+
+  Status check(const CollectiveSpec& spec) const override {
+    if (spec.kind != CollectiveKind::kAllReduce) {
+      return fail(ErrorKind::kUnsupported, "only all-reduce runs on CPU");
+    }
+    if (!reduction(spec.type, spec.operation)) {
+      return fail(ErrorKind::kUnsupported, "all-reduce of {}",
+                  primitive_type_name(spec.type));
+    }
+    if (spec.groups.size() != 1 ||
+        spec.groups[0].size() != static_cast<size_t>(context_->size)) {
+      return fail(ErrorKind::kUnsupported,
+                  "all-reduce among some of the ranks");
+    }
+    return {};
+  }
+
+  Status run(const CollectiveSpec& spec, void* data) override {
+    const size_t elements = static_cast<size_t>(spec.elements);
+    const size_t element_bytes =
+        static_cast<size_t>(primitive_type_bits(spec.type) / 8);
+    try {
+      const PairExchange::Reduce reduce = reduction(spec.type, spec.operation);
+      if (exchange_) {
+        exchange_->all_reduce(static_cast<std::byte*>(data),
+                              elements * element_bytes, element_bytes, reduce);
+      } else {
+        ring(data, elements, element_bytes, reduce);
+      }
+    } catch (const std::exception& error) {
+      return lost(error.what());
+    }
+    return {};
+  }
+
+ private:
+  void ring(void* data, size_t elements, size_t element_bytes,
+            const PairExchange::Reduce& reduce) {
+    gloo::AllreduceOptions options(context_);
+    // Only the element size matters to Gloo: segments end at element borders.
+    if (element_bytes == 8) {
+      options.setOutput(static_cast<uint64_t*>(data), elements);
+    } else if (element_bytes == 4) {
+      options.setOutput(static_cast<uint32_t*>(data), elements);
+    } else {
+      options.setOutput(static_cast<uint8_t*>(data), elements);
+    }
+    options.setReduceFunction(reduce);
+    options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+    gloo::allreduce(options);
+  }
+
+  // Gloo names a peer by its ephemeral port at best, so among more than two
+  // ranks the caller asks who still answers (ProcessGroup::roll_call). Closing
+  // our connections tells the others at once.
+  Status lost(const std::string& reason) {
+    const bool silent = reason.find("imed out") != std::string::npos ||
+                        reason.find("imeout") != std::string::npos;
+    context_->closeConnections();
+    const std::string who = context_->size == 2
+                                ? fmt::format("rank {}", 1 - context_->rank)
+                                : "a rank";
+    return fail(ErrorKind::kDevice, "rank {}: {} {}: {}", context_->rank, who,
+                silent ? "kept silent" : "was lost", reason);
+  }
+
+  /// No address starts so: its first bytes are 0 or an address family.
+  static constexpr std::string_view kFailed = "failed: ";
+
+  ProcessGroup& group_;
+  std::shared_ptr<MeshContext> context_;
+  std::optional<PairExchange> exchange_;
+};
+
+/// Gloo writes without MSG_NOSIGNAL: a peer that is gone must come back as its
+/// error, not end this process. A handler of the host's stays.
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) == 0 &&
+      action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_solo_communicator() {
+  return std::make_unique<SoloCommunicator>();
+}
+
+Result<std::unique_ptr<Communicator>> make_gloo_communicator(
+    ProcessGroup& group, double timeout_s) {
+  gloo::transport::tcp::attr address;
+  if (const char* interface = std::getenv("REPRISE_INTERFACE")) {
+    address.iface = interface;
+  } else if (group.local_size() == group.size()) {
+    address.hostname = "127.0.0.1";
+  } else {
+    address.hostname = host_name();
+  }
+  ignore_broken_pipes();
+  auto communicator = std::make_unique<GlooCommunicator>(group);
+  const Status connected = communicator->connect(address, timeout_s);
+  if (!connected) return pass(connected.error());
+  return communicator;
+}
+
+}  // namespace reprise

@@ -1,0 +1,57 @@
+// What the ranks of a run compute on: the CPU, or a GPU.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/result.h"
+#include "profiler/recorder.h"
+#include "runtime/process/process_group.h"
+#include "runtime/train/step_executor.h"
+#include "runtime/train/training_run.h"
+
+namespace reprise {
+
+/// What all devices are told.
+struct DeviceOptions {
+  bool solo = false;  ///< Collectives do nothing; each rank runs alone.
+  bool interpret = false;
+  bool pin = true;  ///< One core to each rank's compute thread, if enough.
+  std::string cache_directory;  ///< Of compiled kernels; empty: the user's.
+  double timeout_s = 30;        ///< Longest wait for a silent peer.
+};
+
+/// An executor and what rank 0 should say about it.
+struct BoundDevice {
+  std::unique_ptr<StepExecutor> executor;
+  std::vector<std::string> notes;  ///< Such as "no compiler: interpreting".
+  /// What the result states of the device, such as "device_name"; empty on the
+  /// CPU.
+  std::map<std::string, std::string> facts;
+};
+
+class TrainingDevice {
+ public:
+  virtual ~TrainingDevice() = default;
+
+  /// "cpu" or "cuda", as traces name it.
+  virtual std::string kind() const = 0;
+
+  /// Compiles the schedule's kernels, connects the ranks and binds every unit.
+  /// Collective: every rank gets an executor or an error. The executor refers
+  /// to this device, the program, the recorder (may be null) and the group.
+  /// Errors: kUnsupported naming the first unit that cannot run; kDevice.
+  virtual Result<BoundDevice> bind(const TrainingProgram& program,
+                                   const DeviceOptions& options,
+                                   Recorder* recorder, ProcessGroup& group) = 0;
+};
+
+/// The CPU: one core for each rank, collectives by Gloo.
+std::unique_ptr<TrainingDevice> make_cpu_device();
+
+/// Passes on the first rank's error on all ranks, or success. Collective.
+Status agree(ProcessGroup& group, const Status& mine);
+
+}  // namespace reprise

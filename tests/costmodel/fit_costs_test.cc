@@ -1,0 +1,297 @@
+// Fits on traces made by replay under known prices must recover those prices,
+// and predict plans that were never recorded.
+#include "costmodel/fit_costs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "costmodel/large_transfers.h"
+#include "replay/simulate/replay.h"
+#include "tests/replay/simulate/synthetic_run.h"
+
+namespace reprise {
+namespace {
+
+double step_time(const Schedule& schedule, const CostModel& costs) {
+  return static_cast<double>(replay_step_time(price_schedule(schedule, costs)));
+}
+
+CostModel fit(const Schedule& schedule, const Trace& trace,
+              const std::vector<Measurement>& measurements = {}) {
+  const Result<CostModel> costs = fit_costs(trace, schedule, measurements);
+  EXPECT_TRUE(costs.has_value()) << (costs ? "" : costs.error().message);
+  return costs ? *costs : CostModel{};
+}
+
+class FitCosts : public ::testing::TestWithParam<double> {};
+
+TEST_P(FitCosts, RecoversPricesFromAnExactTrace) {
+  const Schedule schedule = training_schedule({});
+  const CostModel truth = true_costs(schedule, GetParam());
+  const CostModel found = fit(schedule, run_trace(schedule, truth, {}));
+  EXPECT_NEAR(found.contention.kernel, truth.contention.kernel, 0.02);
+  EXPECT_NEAR(found.contention.library, truth.contention.library, 0.02);
+  const CollectivePrice& link = found.collectives.begin()->second;
+  EXPECT_NEAR(link.bandwidth_bytes_per_s / 0.12e9, 1, 0.03);
+  // 25 MB from points up to 1 MB.
+  const double large = truth.collectives.begin()->second.price_ns(25e6);
+  EXPECT_NEAR(link.price_ns(25e6) / large, 1, 0.03);
+  // Dispatch slows down beside transfers like the unit after it: up to 1.35x.
+  EXPECT_NEAR(found.dispatch_ns, truth.dispatch_ns, 0.35 * 150);
+  EXPECT_NEAR(found.feed_ns, truth.feed_ns, 1);
+  EXPECT_NEAR(found.step_overhead_ns, truth.step_overhead_ns, 1);
+  for (const auto& [key, price] : truth.units) {
+    EXPECT_NEAR(found.units.at(key).alone_ns / price.alone_ns, 1, 0.03) << key;
+  }
+}
+
+TEST_P(FitCosts, PredictsOtherPlansFromANoisyTrace) {
+  const Schedule recorded = training_schedule({});
+  const CostModel truth = true_costs(recorded, GetParam());
+  const Trace trace =
+      run_trace(recorded, truth, {.steps = 20, .noise = 0.08, .seed = 3});
+  const Trace solo = run_trace(
+      recorded, truth, {.steps = 8, .noise = 0.08, .seed = 4, .solo = true});
+  const auto measurements = measurements_of(solo, recorded);
+  ASSERT_TRUE(measurements.has_value());
+  const CostModel found = fit(recorded, trace, *measurements);
+  for (const int64_t bucket : {0, 1 << 20, 4 << 20, 30 << 20}) {
+    const Schedule plan = training_schedule({.bucket_bytes = bucket});
+    EXPECT_NEAR(step_time(plan, found) / step_time(plan, truth), 1, 0.03)
+        << bucket;
+  }
+}
+
+// A run that never overlaps tells nothing about contention; a calibration run
+// of the same units in overlapped order does.
+TEST_P(FitCosts, PredictsOverlapFromASerialRunAndCalibration) {
+  const Schedule serial = training_schedule({.serial = true});
+  const CostModel truth = true_costs(serial, GetParam());
+  Trace trace =
+      run_trace(serial, truth, {.steps = 20, .noise = 0.06, .seed = 5});
+  const Trace solo = run_trace(
+      serial, truth, {.steps = 8, .noise = 0.06, .seed = 6, .solo = true});
+  const Schedule overlapped = training_schedule({});
+  const Trace beside =
+      run_trace(overlapped, truth, {.steps = 8, .noise = 0.06, .seed = 7});
+  trace.measurements = *measurements_of(solo, serial);
+  const auto contention = contention_measurements(
+      {trace, serial}, {beside, overlapped}, trace.measurements);
+  ASSERT_TRUE(contention.has_value());
+  EXPECT_EQ(contention->size(), 3u);
+  trace.measurements.insert(trace.measurements.end(), contention->begin(),
+                            contention->end());
+  const CostModel found = fit(serial, trace);
+  EXPECT_NEAR(found.contention.library, truth.contention.library, 0.03);
+  EXPECT_NEAR(found.contention.kernel, truth.contention.kernel, 0.05);
+  EXPECT_NEAR(found.contention.collective, truth.contention.collective, 0.05);
+  for (const int64_t bucket : {0, 1 << 20, 30 << 20}) {
+    const Schedule plan = training_schedule({.bucket_bytes = bucket});
+    EXPECT_NEAR(step_time(plan, found) / step_time(plan, truth), 1, 0.03)
+        << bucket;
+  }
+}
+
+// A link whose larger buckets leave the caches: half as much again from 2 MB.
+CostModel costs_that_bend(const Schedule& schedule) {
+  CostModel costs = true_costs(schedule, 0);
+  CollectivePrice& link = costs.collectives.begin()->second;
+  for (const double bytes : {1.0, 1.1e6, 2.2e6, 12e6}) {
+    const double bend = bytes > 2e6 ? 1.5 : 1;
+    link.points.emplace_back(
+        bytes,
+        bend * (link.latency_ns + bytes / link.bandwidth_bytes_per_s * 1e9));
+  }
+  return costs;
+}
+
+// Few large samples: the slow-down comes from totals, not from a fit of credit.
+TEST(Contention, IsLearntFromBucketsApartAndBesideCompute) {
+  const Schedule apart =
+      training_schedule({.bucket_bytes = 2 << 20, .serial = true});
+  const Schedule beside = training_schedule({.bucket_bytes = 2 << 20});
+  const CostModel truth = true_costs(apart, 0);
+  const Trace solo = run_trace(
+      apart, truth, {.steps = 8, .noise = 0.06, .seed = 6, .solo = true});
+  const auto measured = contention_measurements(
+      {run_trace(apart, truth, {.noise = 0.06, .seed = 5}), apart},
+      {run_trace(beside, truth, {.noise = 0.06, .seed = 7}), beside},
+      *measurements_of(solo, apart), false);
+  ASSERT_TRUE(measured.has_value());
+  const Contention found = with_measured({}, *measured);
+  EXPECT_NEAR(found.library, truth.contention.library, 0.05);
+  EXPECT_NEAR(found.kernel, truth.contention.kernel, 0.06);
+  EXPECT_NEAR(found.collective, truth.contention.collective, 0.05);
+}
+
+TEST(LargeTransfers, AreLearntFromARunWithBuckets) {
+  const Schedule recorded = training_schedule({});
+  const CostModel truth = costs_that_bend(recorded);
+  Trace trace = run_trace(recorded, truth, {.noise = 0.05, .seed = 8});
+  const Schedule probed = training_schedule({.bucket_bytes = 4 << 20});
+  const Trace run = run_trace(probed, truth, {.noise = 0.05, .seed = 9});
+  const auto large = [&] {
+    return fit(recorded, trace).collectives.begin()->second.price_ns(4.5e6) /
+           truth.collectives.begin()->second.price_ns(4.5e6);
+  };
+  EXPECT_LT(large(), 0.85);  // As the small ones tell it.
+  const auto sizes = size_measurements({trace, recorded}, {run, probed});
+  ASSERT_TRUE(sizes.has_value());
+  trace.measurements = *sizes;
+  EXPECT_NEAR(large(), 1, 0.06);
+}
+
+TEST(LargeTransfers, KeepTheFormulaOfALinkWithCredit) {
+  CollectivePrice price{.latency_ns = 100,
+                        .bandwidth_bytes_per_s = 1e9,
+                        .points = {{1000, 1100}},
+                        .burst_bytes = 500};
+  const std::vector<Measurement> measured = {{.key = "size/all-reduce/9000",
+                                              .unit = "",
+                                              .context = kSizeContext,
+                                              .median_ns = 2'000'000},
+                                             {.key = "size/other/9000",
+                                              .unit = "",
+                                              .context = kSizeContext,
+                                              .median_ns = 3'000'000}};
+  add_measured_sizes(measured, "all-reduce", price);
+  EXPECT_EQ(price.points.size(), 1u);
+  price.burst_bytes = 0;
+  add_measured_sizes(measured, "all-reduce", price);
+  ASSERT_EQ(price.points.size(), 3u);
+  EXPECT_NEAR(price.price_ns(9000), 2 * (1100 + 8000), 1e-6);
+  EXPECT_NEAR(price.price_ns(16 * 9000), 2 * (1100 + 143000), 1e-6);
+}
+
+TEST(LargeTransfers, ProbeWithBucketsOfGrowingSizesThatHoldEveryGradient) {
+  const Schedule schedule = training_schedule({});
+  const std::vector<Bucket> buckets = probing_buckets(schedule);
+  std::map<std::string, int64_t> bytes;
+  for (const Unit& unit : schedule.units) {
+    if (unit.kind == UnitKind::kCollective) {
+      bytes[unit.name] = unit.collective.bytes;
+    }
+  }
+  int64_t total = 0, last = 0;
+  std::set<std::string> seen;
+  for (const Bucket& bucket : buckets) {
+    int64_t size = 0;
+    for (const std::string& name : bucket.collectives) {
+      EXPECT_TRUE(seen.insert(name).second) << name;
+      size += bytes.at(name);
+    }
+    EXPECT_GT(size, last);
+    total += last = size;
+  }
+  EXPECT_GE(buckets.size(), 3u);
+  EXPECT_GT(last, total / 3);
+  EXPECT_EQ(seen.size(), bytes.size());
+  Schedule bucketed = schedule;
+  for (Unit& unit : bucketed.units) unit.collective.bucket = 0;
+  EXPECT_TRUE(probing_buckets(bucketed).empty());
+}
+
+TEST(ApartOrder, RunsCollectivesAfterTheComputeThatNeedsNone) {
+  const Schedule serial = training_schedule({.layers = 1, .serial = true});
+  std::map<std::string, size_t> place;
+  for (const std::string& name : apart_order(serial)) {
+    place.emplace(name, place.size());
+  }
+  const std::vector<bool> waits = waits_for_collective(serial);
+  ASSERT_EQ(place.size(), serial.units.size());
+  size_t last_free = 0, first_collective = place.size(), last_collective = 0,
+         first_late = place.size();
+  for (size_t unit = 0; unit < serial.units.size(); ++unit) {
+    const size_t at = place.at(serial.units[unit].name);
+    if (serial.units[unit].kind == UnitKind::kCollective) {
+      first_collective = std::min(first_collective, at);
+      last_collective = std::max(last_collective, at);
+    } else if (waits[unit]) {
+      first_late = std::min(first_late, at);
+    } else {
+      last_free = std::max(last_free, at);
+    }
+  }
+  EXPECT_LT(last_free, first_collective);
+  EXPECT_LT(last_collective, first_late);
+}
+
+TEST(OverlappedOrder, PutsWhatWaitsForCollectivesLast) {
+  const Schedule serial = training_schedule({.layers = 1, .serial = true});
+  const std::vector<std::string> order = overlapped_order(serial);
+  std::vector<std::string> expected;
+  for (const Unit& unit : training_schedule({.layers = 1}).units) {
+    if (unit.kind != UnitKind::kCollective) expected.push_back(unit.name);
+  }
+  std::vector<std::string> computed;
+  for (const std::string& name : order) {
+    if (name[0] != 'b' || name.size() > 4) computed.push_back(name);
+  }
+  EXPECT_EQ(order.size(), serial.units.size());
+  EXPECT_EQ(computed, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Burst, FitCosts, ::testing::Values(0, 256e3));
+
+TEST(FitCosts, RefusesTimesThatNoClockShows) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  const CostModel truth = true_costs(schedule, 0);
+  const auto refusal = [&](const auto& damage) {
+    Trace trace = run_trace(schedule, truth, {.steps = 3});
+    damage(trace);
+    const Result<CostModel> costs = fit_costs(trace, schedule, {});
+    return costs ? "" : costs.error().message;
+  };
+  EXPECT_EQ(refusal([](Trace&) {}), "");
+  EXPECT_EQ(
+      refusal([](Trace& trace) { trace.ranks[1].clock_offset_ns = INT64_MAX; }),
+      "trace: rank 1: no clock is 9223372036854775807 ns and 0 ppm off");
+  EXPECT_EQ(refusal([](Trace& trace) {
+              trace.steps[2].start_ns = INT64_MIN;
+            }).find("trace: rank 0: step 1 from -9223372036854775808 to"),
+            0U);
+  EXPECT_NE(refusal([](Trace& trace) {
+              trace.events.back().end_ns = INT64_MAX;
+            }).find("to 9223372036854775807 ns is out of range"),
+            std::string::npos);
+}
+
+TEST(FitCosts, PricesUnknownKeysFromSoloRunsThenRoofline) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  const CostModel truth = true_costs(schedule, 0);
+  const Trace trace = run_trace(schedule, truth, {});
+  const std::vector<Measurement> solo = {{.key = "fused",
+                                          .unit = "f0",
+                                          .context = kSoloContext,
+                                          .median_ns = 5000,
+                                          .spread_ns = 100,
+                                          .samples = 10}};
+  const CostModel found = fit(schedule, trace, solo);
+  EXPECT_EQ(found.units.at("fused").source, PriceSource::kCalibrated);
+  EXPECT_NEAR(found.units.at("fused").alone_ns, 5000, 1);
+  Unit unknown;
+  unknown.key = "never seen";
+  unknown.bytes = 1e6;
+  EXPECT_EQ(found.price(unknown).source, PriceSource::kModelled);
+  EXPECT_GT(found.price(unknown).alone_ns, 0);
+}
+
+TEST(FitCosts, RefusesATraceOfAnotherSchedule) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  const Trace trace = run_trace(schedule, true_costs(schedule, 0), {});
+  const Schedule other = training_schedule({.layers = 1});
+  const Result<CostModel> costs = fit_costs(trace, other);
+  ASSERT_FALSE(costs.has_value());
+  EXPECT_EQ(costs.error().kind, ErrorKind::kInvalid);
+}
+
+TEST(FitCosts, RefusesATraceWithoutSteps) {
+  const Schedule schedule = training_schedule({.layers = 1});
+  EXPECT_FALSE(fit_costs(Trace{}, schedule).has_value());
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,199 @@
+#include "optimizer/ddp/ddp_recording.h"
+
+#include <gtest/gtest.h>
+
+#include "optimizer/ddp/ddp_plan.h"
+#include "tests/replay/analysis/analysis_trace.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+
+/// Two ranks, steps of 100 ms on host threads: forward 20 ms, then a gradient
+/// of 1, 2 and 3 MB at 30, 50 and 60 ms. The first two go together at 50 ms,
+/// the third at 65 ms, when the first bucket has arrived; 10 ms + 5 ms a MB.
+/// Rank 1's second gradient comes `late` later.
+class DdpRun {
+ public:
+  AnalysisTrace build;
+  int64_t late_ns = 0;
+  bool shapes = true;
+  int64_t first_bucket_bytes = 3'000'000;
+
+  Trace trace(int steps) {
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const uint32_t host = build.host_thread(rank, "thread 1");
+      const uint32_t sender = build.host_thread(rank, "thread 2");
+      for (int i = 0; i < steps; ++i) add_step(rank, i, host, sender);
+    }
+    Trace& all = build.trace();
+    for (const int64_t bytes : {first_bucket_bytes, int64_t{3'000'000}}) {
+      CollectiveInfo info;
+      info.op = "all-reduce";
+      info.data_type = "f32";
+      info.input_elements = info.output_elements = bytes / 4;
+      all.collectives.push_back(info);
+    }
+    for (const char* elements : {"250000", "500000", "750000"}) {
+      all.strings.push_back(std::string(R"({"input_dims":[[)") + elements +
+                            R"(]],"input_types":["float"]})");
+    }
+    const auto first = static_cast<int32_t>(all.strings.size()) - 3;
+    std::map<std::pair<uint32_t, int64_t>, int32_t> accumulated, sent;
+    for (Event& event : all.events) {
+      const auto step = std::pair(event.rank, event.start_ns / (100 * kMs));
+      if (event.kind == EventKind::kCollective) {
+        event.detail = sent[step]++;
+        event.bytes =
+            4 *
+            all.collectives[static_cast<size_t>(event.detail)].input_elements;
+      } else if (shapes && all.text(event.name).starts_with("torch::")) {
+        event.attributes = first + accumulated[step]++;
+      }
+    }
+    return all;
+  }
+
+ private:
+  void add_step(uint32_t rank, int number, uint32_t host, uint32_t sender) {
+    const int64_t at = number * 100 * kMs;
+    build.step(rank, number, at, at + 100 * kMs);
+    build.add(host, EventKind::kHostOp, "aten::addmm", at, at + 20 * kMs);
+    const int64_t late = rank == 1 ? late_ns : 0;
+    for (const int64_t ready : {30 * kMs, 50 * kMs + late, 60 * kMs + late}) {
+      build.add(host, EventKind::kHostOp, "torch::autograd::AccumulateGrad",
+                at + ready - kMs, at + ready);
+    }
+    const int64_t first = at + 50 * kMs + late;
+    build.add(sender, EventKind::kCollective, "gloo:all_reduce", first,
+              at + 75 * kMs + late_ns);
+    build.add(sender, EventKind::kCollective, "gloo:all_reduce",
+              at + 75 * kMs + late_ns, at + 100 * kMs);
+  }
+};
+
+TEST(DdpRecording, FindsGradientsAndTheBucketsThatCarryThem) {
+  Trace trace = DdpRun().trace(3);
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  ASSERT_EQ(recording->gradients.size(), 3U);
+  EXPECT_EQ(recording->gradients[1], (DdpGradient{.name = "gradient.1",
+                                                  .type = "float",
+                                                  .shape = "500000",
+                                                  .bytes = 2'000'000}));
+  EXPECT_EQ(recording->buckets, (std::vector<DdpBucket>{{{0, 1}}, {{2}}}));
+  EXPECT_EQ(recording->steps.size(), 3U);
+  EXPECT_EQ(recording->step_time_ns, 100 * kMs);
+  EXPECT_EQ(recording->workers, 1);
+  EXPECT_TRUE(recording->host_only);
+  const std::vector<int64_t> ready = {130 * kMs, 150 * kMs, 160 * kMs};
+  EXPECT_EQ(recording->steps[1].ready_ns[0], ready);
+  EXPECT_EQ(recording->steps[1].transfers[0].arrival_ns, 150 * kMs);
+}
+
+TEST(DdpRecording, TransfersStartWithTheLastRank) {
+  DdpRun run;
+  run.late_ns = 4 * kMs;
+  Trace trace = run.trace(3);
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  const DdpTransfer& first = recording->steps[1].transfers[0];
+  EXPECT_EQ(first.arrival_ns, 154 * kMs);
+  EXPECT_EQ(first.end_ns, 179 * kMs);
+  // The model's gradient is ready when the last rank has it: nothing was in
+  // flight until then.
+  EXPECT_NEAR(ddp_model(*recording).ready_ns[1], 54.0 * kMs, 1);
+}
+
+// Both buckets are of 3 MB and take 25 ms each: what was recorded comes back.
+// (The second gradient waits for nothing; the third is made beside a transfer,
+// whatever that costs it.)
+TEST(DdpRecording, RecordedBucketsArePredictedAsRecorded) {
+  Trace trace = DdpRun().trace(8);
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  const DdpModel model = ddp_model(*recording);
+  EXPECT_NEAR(simulate_buckets(model, recording->buckets).step_ns, 100.0 * kMs,
+              1.0 * kMs);
+}
+
+// 2 ms + 4 ms a MB by the user's table. One bucket: 60 + 2 + 24 = 86 ms. All
+// alone: 30 + 6 = 36; 50 + 10 = 60; 60 + 14 = 74 ms, which no other cut beats.
+TEST(DdpRecording, TheUsersPointsReplaceTheTracesOwn) {
+  Trace trace = DdpRun().trace(8);
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  DdpModel model =
+      ddp_model(*recording,
+                {{1, 2e6}, {1e6, 6e6}, {2e6, 10e6}, {3e6, 14e6}, {6e6, 26e6}});
+  model.compute_slowdown = 1;
+  model.collective_slowdown = 1;
+  model.ready_ns = {30.0 * kMs, 50.0 * kMs, 60.0 * kMs};
+  const DdpSearch search = search_buckets(model);
+  EXPECT_EQ(search.plan.buckets, (std::vector<DdpBucket>{{{0}}, {{1}}, {{2}}}));
+  EXPECT_NEAR(search.plan.step_ns, 74.0 * kMs, 0.001 * kMs);
+  EXPECT_NEAR(price_setting(model, "", {6'000'000}).step_ns, 86.0 * kMs,
+              0.001 * kMs);
+}
+
+void expect_complaint(Trace trace, const std::string& part) {
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_FALSE(recording);
+  EXPECT_EQ(recording.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(recording.error().message.find(part), std::string::npos)
+      << recording.error().message;
+  EXPECT_NE(recording.error().message.find("record_shapes=True"),
+            std::string::npos);
+}
+
+TEST(DdpRecording, SaysWhatATraceLacks) {
+  DdpRun without_shapes;
+  without_shapes.shapes = false;
+  expect_complaint(without_shapes.trace(3), "no dimensions");
+  DdpRun compressed;
+  compressed.first_bucket_bytes = 1'500'000;
+  expect_complaint(compressed.trace(3), "no step's all-reduces add up");
+  Trace unmarked = DdpRun().trace(3);
+  unmarked.steps.clear();
+  expect_complaint(unmarked, "marks no whole step");
+  Trace forward = DdpRun().trace(3);
+  std::erase_if(forward.events, [&](const Event& event) {
+    return forward.text(event.name).starts_with("torch::");
+  });
+  expect_complaint(forward, "no gradient");
+}
+
+TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
+  DdpRun run;
+  Trace trace = run.trace(3);
+  CollectiveInfo loss;
+  loss.op = "all-reduce";
+  loss.data_type = "f32";
+  loss.input_elements = loss.output_elements = 1;
+  trace.collectives.push_back(loss);
+  std::vector<Event> events;
+  for (const Event& event : trace.events) {
+    events.push_back(event);
+    if (trace.text(event.name) != "aten::addmm") continue;
+    Event extra = event;
+    extra.kind = EventKind::kCollective;
+    extra.stream += 1;  // The sender's.
+    extra.name = trace.events[1].name;
+    extra.detail = 2;
+    extra.bytes = 4;
+    for (size_t i = 0; i < trace.strings.size(); ++i) {
+      if (trace.strings[i] == "gloo:all_reduce") {
+        extra.name = static_cast<StringId>(i);
+      }
+    }
+    events.push_back(extra);
+  }
+  trace.events = std::move(events);
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  EXPECT_EQ(recording->buckets, (std::vector<DdpBucket>{{{0, 1}}, {{2}}}));
+}
+
+}  // namespace
+}  // namespace reprise

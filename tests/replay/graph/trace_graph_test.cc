@@ -1,0 +1,380 @@
+#include "replay/graph/trace_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "replay/simulate/trace_replay.h"
+#include "tests/replay/graph/trace_text.h"
+
+namespace reprise {
+namespace {
+
+struct Built {
+  Trace trace;
+  TraceGraph graph;
+
+  // Nodes of the event with a name, in the graph's order.
+  std::vector<uint32_t> nodes(const std::string& name) const {
+    std::vector<uint32_t> found;
+    for (uint32_t node = 0; node < graph.size(); ++node) {
+      if (trace.text(trace.events[graph.event[node]].name) == name) {
+        found.push_back(node);
+      }
+    }
+    return found;
+  }
+  uint32_t node(const std::string& name) const {
+    const std::vector<uint32_t> found = nodes(name);
+    EXPECT_EQ(found.size(), 1u) << name;
+    return found.empty() ? 0 : found[0];
+  }
+  std::vector<int64_t> durations_us(const std::string& name) const {
+    std::vector<int64_t> found;
+    for (const uint32_t node : nodes(name)) {
+      found.push_back(graph.duration_ns[node] / 1000);
+    }
+    return found;
+  }
+  int64_t gap_us(const std::string& name) const {
+    return graph.gap_ns[node(name)] / 1000;
+  }
+  // The kinds of the edges from one event's nodes to another's.
+  std::string edges(const std::string& from, const std::string& to) const {
+    const std::vector<uint32_t> sources = nodes(from);
+    std::string kinds;
+    for (const uint32_t node : nodes(to)) {
+      for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+        const TraceGraph::Edge& edge = graph.edges[at];
+        if (std::count(sources.begin(), sources.end(), edge.from) == 0) {
+          continue;
+        }
+        if (!kinds.empty()) kinds += ' ';
+        kinds += name_of(edge.kind);
+        if (edge.from_start) kinds += "*";
+      }
+    }
+    return kinds;
+  }
+};
+
+Built built(const std::string& text, const TraceWindow& window = {}) {
+  Built result;
+  result.trace = parse_trace_text(text);
+  Result<TraceGraph> graph =
+      build_trace_graph(result.trace, match_collectives(result.trace), window);
+  EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
+  if (graph) result.graph = *std::move(graph);
+  return result;
+}
+
+using Durations = std::vector<int64_t>;
+
+TEST(TraceGraph, CutsAHostOpIntoTheStretchesBetweenItsChildren) {
+  // outer itself: 0-20, 60-100; inner: 20-60.
+  const Built trace = built(R"(
+    h0 host-op outer 0-100
+    h0 host-op inner 20-60
+    h0 host-op after 130-140)");
+  EXPECT_EQ(trace.durations_us("outer"), (Durations{20, 40}));
+  EXPECT_EQ(trace.durations_us("inner"), Durations{40});
+  EXPECT_EQ(trace.gap_us("after"), 30);
+}
+
+TEST(TraceGraph, LetsOneLaunchOwnManyKernels) {
+  const Built trace = built(R"(
+    h0 runtime cudaGraphLaunch 0-10 #5
+    d0 compute a 20-30 #5
+    d0 compute b 31-40 #5
+    d0 compute c 41-60 #5)");
+  for (const char* kernel : {"a", "b", "c"}) {
+    EXPECT_EQ(trace.edges("cudaGraphLaunch", kernel), "launch*") << kernel;
+  }
+  EXPECT_EQ(trace.edges("a", "b"), "stream");
+  EXPECT_EQ(trace.edges("b", "c"), "stream");
+}
+
+TEST(TraceGraph, ToleratesMissingLaunchRecords) {
+  const Built trace = built(R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    d0 compute a 20-30 #1
+    d0 compute b 30-40 #2)");
+  EXPECT_EQ(trace.edges("a", "b"), "stream");
+  ASSERT_EQ(trace.graph.notes.size(), 1u);
+  EXPECT_TRUE(
+      trace.graph.notes[0].starts_with("1 device events have no launch"))
+      << trace.graph.notes[0];
+}
+
+TEST(TraceGraph, FollowsFromStartToStartWhereAStreamOverlaps) {
+  const Built trace = built(R"(
+    h0 runtime launch 0-10 #1
+    h0 runtime launch 10-20 #2
+    d0 compute a 20-100 #1
+    d0 compute b 90-150 #2)");
+  EXPECT_EQ(trace.edges("a", "b"), "stream*");
+}
+
+TEST(TraceGraph, RecomputesWhatASynchronizationWaited) {
+  // The kernel ends at 95, the call returns 5 later: that is its own time.
+  const Built trace = built(R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 runtime cudaDeviceSynchronize 12-100
+    h0 host-op after 100-110
+    d0 compute a 20-95 #1)");
+  EXPECT_EQ(trace.durations_us("cudaDeviceSynchronize"), Durations{5});
+  EXPECT_EQ(trace.edges("a", "cudaDeviceSynchronize"), "synchronization");
+}
+
+TEST(TraceGraph, LetsABlockingCopyWaitForItself) {
+  const Built trace = built(R"(
+    h0 runtime cudaMemcpyAsync 0-60 #1
+    h0 host-op after 60-70
+    d0 copy dtoh 20-58 #1)");
+  EXPECT_EQ(trace.edges("cudaMemcpyAsync", "dtoh"), "launch*");
+  EXPECT_EQ(trace.edges("dtoh", "cudaMemcpyAsync"), "synchronization");
+  // Nothing where it begins, 2 us where it returns.
+  EXPECT_EQ(trace.durations_us("cudaMemcpyAsync"), (Durations{0, 2}));
+}
+
+TEST(TraceGraph, InfersStreamWaitsFromCalls) {
+  // The second stream is told to wait before its launch; it begins 3 us after
+  // the first stream's work has ended.
+  const Built trace = built(R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 runtime cudaEventRecord 10-12
+    h0 runtime cudaStreamWaitEvent 12-14
+    h0 runtime cudaLaunchKernel 14-20 #2
+    d0 compute gradient 20-100 #1
+    d0x compute reduce 103-150 #2)");
+  EXPECT_EQ(trace.edges("gradient", "reduce"), "inferred");
+  EXPECT_EQ(trace.gap_us("reduce"), 0);
+}
+
+TEST(TraceGraph, LetsAThreadWaitForAnother) {
+  // The main thread falls idle at 100, the other one wakes at 110 and is done
+  // at 300, when the main thread goes on.
+  const Built trace = built(R"(
+    h0 host-op forward 0-100
+    h0 host-op step 310-350
+    h0a host-op backward 110-300)");
+  EXPECT_EQ(trace.edges("forward", "backward"), "handoff");
+  EXPECT_EQ(trace.edges("backward", "step"), "handoff");
+  EXPECT_EQ(trace.gap_us("step"), 10);
+}
+
+TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
+  // 20-40 lies in a range, 40-50 in the step alone.
+  const Built trace = built(R"(
+    step 0 1 0-200
+    h0 annotation ProfilerStep#1 0-200
+    h0 host-op a 0-20
+    h0 annotation loading 20-40
+    h0 host-op b 50-60)");
+  EXPECT_EQ(trace.gap_us("b"), 30);
+  EXPECT_EQ(trace.graph.named_ns[trace.node("b")], 20'000);
+  // Whatever is open when it ends, a step ends where it was marked.
+  const uint32_t mark = trace.node("ProfilerStep#1");
+  EXPECT_EQ(evaluate(trace.graph).end_ns[mark], 200'000);
+}
+
+TEST(TraceGraph, EndsAStepWithinARangeThatOutlivesIt) {
+  const Built trace = built(R"(
+    step 0 1 0-200
+    h0 annotation ProfilerStep#1 0-200
+    h0 annotation frame 10-400
+    h0 host-op a 20-40
+    h0 host-op b 380-390)");
+  const uint32_t mark = trace.node("ProfilerStep#1");
+  EXPECT_EQ(evaluate(trace.graph).end_ns[mark], 200'000);
+  EXPECT_EQ(trace.graph.steps[0].end_ns, 200'000);
+}
+
+constexpr const char* kTwoRanks = R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h1 runtime cudaLaunchKernel 0-10 #1
+    d0 collective all-reduce 20-80 #1 bytes=1000
+    d1 collective all-reduce 70-80 #1 bytes=1000)";
+
+TEST(TraceGraph, TellsWaitFromTransfer) {
+  const Built trace = built(kTwoRanks);
+  // Both transfer for 10 us; rank 0 waited for 50.
+  EXPECT_EQ(trace.durations_us("all-reduce"), (Durations{10, 10}));
+  const std::vector<uint32_t> nodes = trace.nodes("all-reduce");
+  EXPECT_EQ(nodes[1], nodes[0] + 1);
+  EXPECT_EQ(trace.graph.meeting[nodes[0]], 2u);
+  EXPECT_EQ(trace.graph.meeting[nodes[1]], 0u);
+}
+
+TEST(TraceGraph, KeepsToTheChosenStep) {
+  const std::string two_steps = R"(
+    step 0 1 0-100
+    step 0 2 100-200
+    h0 runtime launch 10-20 #1
+    h0 runtime launch 110-120 #2
+    d0 compute first 80-130 #1
+    d0 compute second 130-160 #2)";
+  const Built second = built(two_steps, {.step = 2});
+  // What was under way is cut where the step begins.
+  EXPECT_EQ(second.durations_us("first"), Durations{30});
+  EXPECT_EQ(second.durations_us("second"), Durations{30});
+  const Built first = built(two_steps, {.step = 1});
+  EXPECT_EQ(first.durations_us("first"), Durations{50});
+  EXPECT_TRUE(first.nodes("second").empty());
+}
+
+TEST(TraceGraph, RefusesStepsThatAreNotThereAndEmptyTraces) {
+  Trace trace = parse_trace_text("step 0 3 0-9\nh0 host-op a 0-9");
+  Result<TraceGraph> graph =
+      build_trace_graph(trace, match_collectives(trace), {.step = 4});
+  ASSERT_FALSE(graph);
+  EXPECT_EQ(graph.error().message, "step 4: the trace has steps 3 to 3");
+  trace.events.clear();
+  EXPECT_FALSE(build_trace_graph(trace, match_collectives(trace)));
+}
+
+TEST(TraceGraph, OpensCyclesOfRecordedDependencies) {
+  const Built trace = built(R"(
+    untimed
+    h0 compute a 0-10 id=1
+    h0 compute b 0-10 id=2
+    h0 compute c 0-10 id=3
+    depends 0 1 2
+    depends 0 2 3
+    depends 0 3 1)");
+  EXPECT_EQ(trace.graph.cycles_repaired, 1);
+  EXPECT_EQ(trace.graph.size(), 3u);
+}
+
+TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
+  // Each of three ranks sends on and only then receives: no cycle, no repair.
+  Trace trace = parse_trace_text(R"(
+    untimed
+    d0 compute work 0-10 id=0
+    d1 compute work 0-10 id=0
+    d2 compute work 0-10 id=0)");
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    for (const bool sends : {true, false}) {
+      Event event;
+      event.rank = rank;
+      event.stream = rank;
+      event.kind = EventKind::kCollective;
+      event.name = StringId{static_cast<uint32_t>(trace.strings.size())};
+      trace.strings.push_back(sends ? "send" : "receive");
+      event.end_ns = 5'000;
+      event.bytes = 8;
+      event.external_id = sends ? 1 : 2;
+      event.detail = static_cast<int32_t>(trace.collectives.size());
+      const uint32_t peer = (rank + (sends ? 1 : 2)) % 3;
+      CollectiveInfo info;
+      info.op = sends ? "send" : "receive";
+      info.peer = static_cast<int32_t>(peer);
+      trace.collectives.push_back(info);
+      trace.events.push_back(event);
+    }
+  }
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    trace.dependencies.push_back({rank, 1, 2});
+  }
+  std::stable_sort(
+      trace.events.begin(), trace.events.end(),
+      [](const Event& a, const Event& b) { return a.rank < b.rank; });
+  const Result<TraceGraph> graph =
+      build_trace_graph(trace, match_collectives(trace));
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(graph->cycles_repaired, 0);
+  const auto messages = std::count_if(
+      graph->edges.begin(), graph->edges.end(),
+      [](const TraceGraph::Edge& edge) {
+        return edge.kind == TraceEdgeKind::kDependency && edge.from_start;
+      });
+  EXPECT_EQ(messages, 3);
+}
+
+// A trace with anything in any field, as a file might hold.
+Trace random_trace(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](uint32_t limit) {
+    return static_cast<uint32_t>(random() % limit);
+  };
+  Trace trace = parse_trace_text(R"(
+    h0 host-op ProfilerStep#1 0-1
+    h0a runtime cudaLaunchKernel 0-1
+    d0 compute cudaStreamWaitEvent 0-1
+    d0a collective cudaDeviceSynchronize 0-1
+    h1 runtime cudaMemcpy 0-1
+    d1 collective cudaFree 0-1)");
+  trace.events.clear();
+  const uint32_t events = 5 + below(60);
+  for (uint32_t i = 0; i < events; ++i) {
+    Event event;
+    event.stream = below(static_cast<uint32_t>(trace.streams.size()));
+    event.rank = trace.streams[event.stream].rank;
+    event.kind = static_cast<EventKind>(
+        below(static_cast<uint32_t>(kLastEventKind) + 1));
+    event.name = StringId{below(static_cast<uint32_t>(trace.strings.size()))};
+    event.start_ns = below(40) * 1000;
+    event.end_ns = event.start_ns + below(30) * 1000;
+    if (below(50) == 0) event.end_ns = std::numeric_limits<int64_t>::max();
+    if (below(50) == 0) event.start_ns = std::numeric_limits<int64_t>::min();
+    event.correlation = static_cast<int64_t>(below(8)) - 1;
+    event.external_id = static_cast<int64_t>(below(12)) - 1;
+    event.detail = event.kind == EventKind::kCollective
+                       ? static_cast<int32_t>(below(2))
+                       : -1;
+    trace.events.push_back(event);
+  }
+  std::stable_sort(trace.events.begin(), trace.events.end(),
+                   [](const Event& a, const Event& b) {
+                     return std::tie(a.rank, a.start_ns, a.stream) <
+                            std::tie(b.rank, b.start_ns, b.stream);
+                   });
+  for (uint32_t i = below(20); i > 0; --i) {
+    trace.dependencies.push_back({.rank = below(2),
+                                  .before = static_cast<int64_t>(below(12)),
+                                  .after = static_cast<int64_t>(below(12))});
+  }
+  std::stable_sort(
+      trace.dependencies.begin(), trace.dependencies.end(),
+      [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  for (const uint32_t rank : {0u, 1u}) {
+    trace.steps.push_back(
+        {.rank = rank, .step = 1, .start_ns = 0, .end_ns = 30'000});
+    if (below(3) == 0) trace.ranks[rank].clock_domain = "none";
+  }
+  return trace;
+}
+
+TEST(TraceGraph, NeverHoldsACycleWhateverATraceSays) {
+  for (uint32_t seed = 0; seed < 1500; ++seed) {
+    const Trace trace = random_trace(seed);
+    TraceWindow window;
+    if (seed % 2 == 1) window.step = 1;
+    const Result<TraceGraph> graph =
+        build_trace_graph(trace, match_collectives(trace), window);
+    if (!graph) continue;
+    ASSERT_EQ(graph->first.size(), graph->size() + 1) << seed;
+    for (uint32_t node = 0; node < graph->size(); ++node) {
+      for (uint32_t at = graph->first[node]; at < graph->first[node + 1];
+           ++at) {
+        ASSERT_LT(graph->edges[at].from, node) << seed;
+      }
+      ASSERT_GE(graph->duration_ns[node], 0) << seed;
+      ASSERT_GE(graph->gap_ns[node], graph->named_ns[node]) << seed;
+    }
+    const Result<TraceReplay> replay = replay_trace(trace, *graph);
+    ASSERT_TRUE(replay) << seed;
+    int64_t covered_ns = 0;
+    for (const TracePathEntry& entry : replay->critical_path) {
+      ASSERT_GT(entry.duration_ns, 0) << seed;
+      covered_ns += entry.duration_ns;
+    }
+    ASSERT_GE(covered_ns, 0) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,102 @@
+#include "replay/simulate/run_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "costmodel/fit_costs.h"
+#include "costmodel/recorded_steps.h"
+#include "replay/simulate/replay.h"
+#include "tests/replay/simulate/synthetic_run.h"
+
+namespace reprise {
+namespace {
+
+double error(int64_t predicted, int64_t measured) {
+  return static_cast<double>(predicted) / static_cast<double>(measured) - 1;
+}
+
+TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
+  const Schedule schedule = training_schedule({.layers = 6});
+  const Trace trace = run_trace(schedule, true_costs(schedule, 64e3),
+                                {.steps = 16,
+                                 .noise = 0.05,
+                                 .seed = 2,
+                                 .clock_offset_ns = {0, 5'000'000},
+                                 .clock_drift_ppm = {0, 40}});
+  const Result<RunModel> model = model_run(trace, schedule);
+  ASSERT_TRUE(model.has_value());
+  EXPECT_LT(std::abs(error(model->predicted_ns, model->measured_ns)), 0.01);
+  const Replay replay = replay_step(price_schedule(schedule, model->costs));
+  EXPECT_EQ(replay.step_time_ns, model->predicted_ns);
+  EXPECT_NEAR(replay.measured_share + replay.calibrated_share +
+                  replay.modelled_share + replay.unexplained_share,
+              1, 1e-9);
+  EXPECT_LT(replay.unexplained_share, 0.01);
+}
+
+TEST(ModelRun, RefusesASoloRun) {
+  const Schedule schedule = training_schedule({.layers = 1});
+  Trace trace =
+      run_trace(schedule, true_costs(schedule, 0), {.steps = 3, .solo = true});
+  trace.environment.insert({"solo", "1"});
+  const Result<RunModel> model = model_run(trace, schedule);
+  ASSERT_FALSE(model.has_value());
+  EXPECT_NE(model.error().message.find("solo"), std::string::npos);
+}
+
+TEST(RecordedSteps, SplitsWaitFromTransfer) {
+  // Rank 0 arrives at 10, rank 1 at 25; both leave at 40. Rank 0 computes
+  // 0–20 beside nothing, rank 1 20–35: 10 of it beside the transfer.
+  Schedule schedule = training_schedule({.layers = 1});
+  schedule.units.resize(2);
+  schedule.dependencies.clear();
+  schedule.units[0] = {};
+  schedule.units[1] = {};
+  schedule.units[1].kind = UnitKind::kCollective;
+  schedule.units[1].stream = Stream::kCommunication;
+  Trace trace;
+  trace.ranks = {{.rank = 0, .host = {}, .device = {}},
+                 {.rank = 1, .host = {}, .device = {}}};
+  const auto add = [&](uint32_t rank, int unit, int64_t start, int64_t end) {
+    trace.events.push_back(
+        {.rank = rank,
+         .kind = unit == 0 ? EventKind::kCompute : EventKind::kCollective,
+         .step = 0,
+         .unit = unit,
+         .start_ns = start,
+         .end_ns = end});
+  };
+  add(0, 0, 0, 20);
+  add(0, 1, 10, 40);
+  add(1, 0, 20, 35);
+  add(1, 1, 25, 40);
+  trace.steps = {{0, 0, 0, 41, false}, {1, 0, 0, 43, false}};
+  const auto steps = recorded_steps(trace, schedule);
+  ASSERT_TRUE(steps.has_value());
+  ASSERT_EQ(steps->size(), 1u);
+  const RecordedStep& step = steps->front();
+  EXPECT_EQ(step.time_ns, 43);
+  ASSERT_EQ(step.transfers.size(), 1u);
+  EXPECT_EQ(step.transfers[0].start_ns, 25);
+  EXPECT_EQ(step.transfers[0].end_ns, 40);
+  EXPECT_EQ(step.transfers[0].beside_ns, 10);
+  EXPECT_EQ(step.ranks[0].compute[0].beside_ns, 0);
+  EXPECT_EQ(step.ranks[1].compute[0].beside_ns, 10);
+}
+
+TEST(RecordedSteps, KeepsTheMiddleHalfOfTheSteps) {
+  std::vector<RecordedStep> steps(8);
+  for (int i = 0; i < 8; ++i) {
+    steps[static_cast<size_t>(i)].step = i;
+    steps[static_cast<size_t>(i)].time_ns = (i * 5) % 8;
+  }
+  std::vector<int64_t> times;
+  for (const RecordedStep& step : middle_half(steps)) {
+    times.push_back(step.time_ns);
+  }
+  EXPECT_EQ(times, (std::vector<int64_t>{5, 2, 4, 3}));
+}
+
+}  // namespace
+}  // namespace reprise

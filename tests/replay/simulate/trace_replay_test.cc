@@ -1,0 +1,248 @@
+#include "replay/simulate/trace_replay.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replay/simulate/trace_replay_timeline.h"
+#include "tests/replay/graph/trace_text.h"
+
+namespace reprise {
+namespace {
+
+struct Replayed {
+  Trace trace;
+  TraceGraph graph;
+  TraceReplay replay;
+
+  int64_t predicted_us() const { return replay.predicted_ns / 1000; }
+};
+
+WhatIf parsed(const std::string& text) {
+  const Result<WhatIf> what_if = parse_what_if(text);
+  EXPECT_TRUE(what_if) << text;
+  return what_if ? *what_if : WhatIf{};
+}
+
+Replayed replayed(const std::string& text,
+                  const std::vector<std::string>& what_ifs = {}) {
+  Replayed result;
+  result.trace = parse_trace_text(text);
+  Result<TraceGraph> graph =
+      build_trace_graph(result.trace, match_collectives(result.trace));
+  EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
+  if (!graph) return result;
+  result.graph = *std::move(graph);
+  std::vector<WhatIf> changes;
+  for (const std::string& what_if : what_ifs) {
+    changes.push_back(parsed(what_if));
+  }
+  Result<TraceReplay> replay =
+      replay_trace(result.trace, result.graph, changes);
+  EXPECT_TRUE(replay) << (replay ? "" : replay.error().message);
+  if (replay) result.replay = *std::move(replay);
+  return result;
+}
+
+std::string refusal(const std::string& text, const std::string& what_if) {
+  const Trace trace = parse_trace_text(text);
+  const Result<TraceGraph> graph =
+      build_trace_graph(trace, match_collectives(trace));
+  EXPECT_TRUE(graph);
+  const WhatIf change = parsed(what_if);
+  const Result<TraceReplay> replay =
+      replay_trace(trace, *graph, std::span(&change, 1));
+  return replay ? "" : replay.error().message;
+}
+
+// Two kernels of 100 us in a row: 15 us from the first launch to its start,
+// 5 us between them; the host returns 10 us after the last one: 230 us.
+constexpr const char* kDeviceBound = R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 runtime cudaLaunchKernel 10-20 #2
+    h0 runtime cudaDeviceSynchronize 20-230
+    d0 compute k1 15-115 #1
+    d0 compute k2 120-220 #2)";
+
+TEST(TraceReplay, GivesTheRecordedTimesBack) {
+  const Replayed same = replayed(kDeviceBound);
+  EXPECT_EQ(same.predicted_us(), 230);
+  EXPECT_EQ(same.replay.measured_ns, 230'000);
+  EXPECT_EQ(same.replay.unexplained_share, 0);
+  EXPECT_EQ(same.replay.without_gaps_ns, 230'000);
+}
+
+TEST(TraceReplay, RecomputesWhatTheHostWaitedFor) {
+  // 15 + 200 + 5 + 200 + 10.
+  EXPECT_EQ(replayed(kDeviceBound, {"device=2x"}).predicted_us(), 430);
+  // 15 + 50 + 5 + 50 + 10; the launches end long before.
+  EXPECT_EQ(replayed(kDeviceBound, {"device=0.5x"}).predicted_us(), 130);
+  EXPECT_EQ(replayed(kDeviceBound, {"op:k2=0.1x"}).predicted_us(), 140);
+  // The synchronization's own 10 us become 20; the launches are hidden.
+  EXPECT_EQ(replayed(kDeviceBound, {"host=2x"}).predicted_us(), 240);
+  // The first kernel starts at once.
+  EXPECT_EQ(replayed(kDeviceBound, {"launch=0"}).predicted_us(), 215);
+}
+
+TEST(TraceReplay, IsLimitedByTheHostOnceTheDeviceIsFast) {
+  // The second launch begins at 200, so its kernel never starts before 215,
+  // whatever the first one does; 215 + 10 + 10.
+  const std::string host_bound = R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 host-op python 10-200
+    h0 runtime cudaLaunchKernel 200-210 #2
+    h0 runtime cudaDeviceSynchronize 210-325
+    d0 compute k1 15-115 #1
+    d0 compute k2 215-315 #2)";
+  EXPECT_EQ(replayed(host_bound).predicted_us(), 325);
+  EXPECT_EQ(replayed(host_bound, {"device=0.1x"}).predicted_us(), 235);
+  EXPECT_EQ(replayed(host_bound, {"op:python=2x"}).predicted_us(), 515);
+}
+
+TEST(TraceReplay, SaysWhyThePathLasts) {
+  const Replayed replay = replayed(kDeviceBound);
+  std::vector<std::pair<std::string, int64_t>> path;
+  for (const TracePathEntry& entry : replay.replay.critical_path) {
+    path.emplace_back(name_of(entry.kind), entry.duration_ns / 1000);
+  }
+  const std::vector<std::pair<std::string, int64_t>> expected = {
+      {"launch", 15},
+      {"kernel", 100},
+      {"launch", 5},
+      {"kernel", 100},
+      {"host", 10}};
+  EXPECT_EQ(path, expected);
+}
+
+TEST(TraceReplay, CountsGapsThatNothingExplains) {
+  const Replayed gaps = replayed(R"(
+    h0 host-op a 0-50
+    h0 host-op b 100-150)");
+  EXPECT_EQ(gaps.predicted_us(), 150);
+  EXPECT_DOUBLE_EQ(gaps.replay.unexplained_share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(gaps.replay.rank_unexplained_share[0], 1.0 / 3);
+  EXPECT_EQ(gaps.replay.without_gaps_ns, 100'000);
+}
+
+// Rank 1 arrives at 70, after work of 48 us; rank 0 at 20; the transfer takes
+// 40 us, of which 10 are latency, for want of a second size.
+constexpr const char* kStraggler = R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h1 runtime cudaLaunchKernel 0-10 #1
+    h1 runtime cudaLaunchKernel 10-20 #2
+    d0 collective all-reduce 20-110 #1 bytes=1000
+    d1 compute slow 20-68 #1
+    d1 collective all-reduce 70-110 #2 bytes=1000)";
+
+TEST(TraceReplay, RecomputesTheWaitInACollective) {
+  EXPECT_EQ(replayed(kStraggler).predicted_us(), 110);
+  // Rank 1's work takes 24 us, so it arrives at 20 + 24 + 2.
+  const Replayed faster = replayed(kStraggler, {"rank:1=0.5x"});
+  EXPECT_EQ(faster.replay.rank_predicted_ns,
+            (std::vector<int64_t>{86'000, 86'000}));
+  // Rank 0 does no device work at all, and launches once: so does rank 1. Its
+  // second launch begins at 5, its collective 20 later.
+  EXPECT_EQ(replayed(kStraggler, {"straggler=none"}).predicted_us(), 65);
+  // A late rank holds up the other one.
+  const Replayed later = replayed(kStraggler, {"op:slow=2x"});
+  EXPECT_EQ(later.replay.rank_predicted_ns,
+            (std::vector<int64_t>{158'000, 158'000}));
+}
+
+TEST(TraceReplay, ChangesTransfersAndNotWaits) {
+  // 70 + 10 + 15; 70 + 5 + 30; 70 + 20 + 30; 70 + 20.
+  EXPECT_EQ(replayed(kStraggler, {"bandwidth=2x"}).predicted_us(), 95);
+  EXPECT_EQ(replayed(kStraggler, {"latency=0.5x"}).predicted_us(), 105);
+  EXPECT_EQ(replayed(kStraggler, {"latency=20us"}).predicted_us(), 120);
+  EXPECT_EQ(replayed(kStraggler, {"op:all-reduce=0.5x"}).predicted_us(), 90);
+}
+
+TEST(TraceReplay, OverlapsCollectivesWithWhatCameAfterThem) {
+  // b follows the collective on its stream; free of that it runs beside it,
+  // from 116 + 1 on: 117 + 100, against 317.
+  const std::string serial = R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 runtime cudaLaunchKernel 10-20 #2
+    h0 runtime cudaLaunchKernel 20-30 #3
+    d0 compute a 15-115 #1
+    d0 collective all-reduce 116-216 #2 bytes=1000
+    d0 compute b 217-317 #3)";
+  EXPECT_EQ(replayed(serial).predicted_us(), 317);
+  EXPECT_EQ(replayed(serial, {"overlap=ideal"}).predicted_us(), 217);
+}
+
+TEST(TraceReplay, MeasuresStepsFromEndToEnd) {
+  // Step 1's kernel runs until 130, step 2's until 210: 130, then 80. The mark
+  // of step 1 ends at 100, its device work later.
+  const Replayed steps = replayed(R"(
+    step 0 1 0-100
+    step 0 2 100-200
+    h0 host-op ProfilerStep#1 0-100
+    h0 host-op ProfilerStep#2 100-200
+    h0 runtime cudaLaunchKernel 10-20 #1
+    h0 runtime cudaLaunchKernel 110-120 #2
+    d0 compute first 30-130 #1
+    d0 compute second 131-210 #2)");
+  ASSERT_EQ(steps.replay.steps.size(), 2u);
+  for (const ReplayedStep& step : steps.replay.steps) {
+    EXPECT_EQ(step.predicted_ns, step.measured_ns);
+  }
+  EXPECT_EQ(steps.replay.steps[0].predicted_ns, 130'000);
+  EXPECT_EQ(steps.replay.steps[1].predicted_ns, 80'000);
+  EXPECT_EQ(steps.replay.steps[1].start_ns, 130'000);
+}
+
+TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
+  // b and c follow a; on one stream one after the other, on two together.
+  const auto text = [](const std::string& stream) {
+    return "untimed\n"
+           "d0 compute a 0-10 id=1\n"
+           "d0 compute b 0-20 id=2\n" +
+           stream + " compute c 0-30 id=3\ndepends 0 1 2\ndepends 0 1 3\n";
+  };
+  EXPECT_EQ(replayed(text("d0")).predicted_us(), 60);
+  EXPECT_EQ(replayed(text("d0x")).predicted_us(), 40);
+  EXPECT_EQ(replayed(text("d0x"), {"op:c=2x"}).predicted_us(), 70);
+}
+
+TEST(TraceReplay, RefusesWhatATraceDoesNotHold) {
+  EXPECT_EQ(refusal(kDeviceBound, "op:conv=2x"),
+            "--what-if op:conv: no event's name matches");
+  EXPECT_NE(refusal(kDeviceBound, "bandwidth=2x"), "");
+  EXPECT_NE(refusal(kDeviceBound, "overlap=ideal"), "");
+  EXPECT_NE(refusal(kDeviceBound, "straggler=none"), "");
+  EXPECT_NE(refusal(kDeviceBound, "rank:3=2x"), "");
+  EXPECT_NE(refusal("h0 host-op a 0-10", "launch=0"), "");
+  EXPECT_NE(refusal("h0 host-op a 0-10", "device=2x"), "");
+  EXPECT_NE(refusal("d0 compute a 0-10", "host=2x"), "");
+}
+
+TEST(TraceReplay, PlacesEventsOfAChangedTimeline) {
+  const Replayed slow = replayed(kDeviceBound, {"device=2x"});
+  const ReplayTimeline timeline =
+      replay_timeline(slow.trace, slow.graph, slow.replay);
+  const auto spans = [&](const Trace& trace, const std::string& name) {
+    for (const Event& event : trace.events) {
+      if (trace.text(event.name) == name) {
+        return std::pair(event.start_ns / 1000, event.end_ns / 1000);
+      }
+    }
+    return std::pair<int64_t, int64_t>();
+  };
+  using Span = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(spans(timeline.recorded, "k2"), Span(120, 220));
+  EXPECT_EQ(spans(timeline.predicted, "k1"), Span(15, 215));
+  EXPECT_EQ(spans(timeline.predicted, "k2"), Span(220, 420));
+  EXPECT_EQ(spans(timeline.predicted, "cudaDeviceSynchronize"), Span(20, 430));
+  for (uint32_t event = 0; event < slow.trace.events.size(); ++event) {
+    const uint32_t place = timeline.predicted_place[event];
+    ASSERT_NE(place, ReplayTimeline::kNoEvent);
+    EXPECT_EQ(timeline.predicted.events[place].name,
+              slow.trace.events[event].name);
+  }
+}
+
+}  // namespace
+}  // namespace reprise

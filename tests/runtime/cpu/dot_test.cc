@@ -1,0 +1,87 @@
+#include "runtime/cpu/dot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/testing/matrix_view.h"
+
+namespace reprise {
+namespace {
+
+struct Case {
+  std::vector<int64_t> batch;
+  int64_t m, n, k;
+  std::vector<size_t> lhs, rhs, out;  ///< Memory orders.
+};
+
+class Dot : public testing::TestWithParam<Case> {};
+
+TEST_P(Dot, EqualsTheDefinitionForAnyStrides) {
+  const Case& c = GetParam();
+  const auto with = [&](int64_t rows, int64_t columns) {
+    std::vector<int64_t> dimensions = c.batch;
+    dimensions.push_back(rows);
+    dimensions.push_back(columns);
+    return dimensions;
+  };
+  int64_t batches = 1;
+  for (const int64_t b : c.batch) batches *= b;
+  DotSpec spec{.lhs = view(with(c.m, c.k), c.lhs),
+               .rhs = view(with(c.k, c.n), c.rhs),
+               .out = view(with(c.m, c.n), c.out)};
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> lhs(static_cast<size_t>(batches * c.m * c.k)),
+      rhs(static_cast<size_t>(batches * c.k * c.n)),
+      out(static_cast<size_t>(batches * c.m * c.n));
+  for (float& value : lhs) value = uniform(random);
+  for (float& value : rhs) value = uniform(random);
+  DotLibrary library;
+  const auto call =
+      library.bind(spec, {.lhs = reinterpret_cast<std::byte*>(lhs.data()),
+                          .rhs = reinterpret_cast<std::byte*>(rhs.data()),
+                          .out = reinterpret_cast<std::byte*>(out.data())});
+  ASSERT_TRUE(call) << call.error().message;
+  ASSERT_TRUE(call->run());
+  EXPECT_EQ(call->implementation().find("ref"), std::string::npos)
+      << call->implementation();
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < c.m; ++i) {
+      for (int64_t j = 0; j < c.n; ++j) {
+        double expected = 0;
+        for (int64_t l = 0; l < c.k; ++l) {
+          expected += static_cast<double>(
+                          lhs[static_cast<size_t>(offset(spec.lhs, b, i, l))]) *
+                      rhs[static_cast<size_t>(offset(spec.rhs, b, l, j))];
+        }
+        // k products of at most 1, each rounded at most twice to 24 bits.
+        const double bound = static_cast<double>(c.k) * 1.2e-7 *
+                             std::sqrt(static_cast<double>(c.k));
+        ASSERT_NEAR(out[static_cast<size_t>(offset(spec.out, b, i, j))],
+                    expected, bound);
+      }
+    }
+  }
+  const std::vector<float> first = out;
+  ASSERT_TRUE(call->run());
+  EXPECT_EQ(first, out);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, Dot,
+    testing::Values(
+        Case{{}, 64, 32, 48, {0, 1}, {0, 1}, {0, 1}},
+        Case{{}, 64, 32, 48, {1, 0}, {0, 1}, {0, 1}},
+        Case{{}, 64, 32, 48, {0, 1}, {1, 0}, {0, 1}},
+        Case{{}, 64, 32, 48, {1, 0}, {1, 0}, {0, 1}},
+        Case{{}, 64, 32, 48, {0, 1}, {0, 1}, {1, 0}},
+        Case{{}, 10, 1024, 512, {1, 0}, {0, 1}, {0, 1}},
+        Case{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}},
+        Case{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 2, 1, 3}, {0, 1, 2, 3}},
+        Case{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}},
+        Case{{3, 4}, 16, 16, 8, {0, 1, 3, 2}, {0, 1, 2, 3}, {0, 3, 1, 2}}));
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,191 @@
+// Ranks are threads here: each has its own Gloo context, and they meet through
+// files as ranks without MPI do.
+#include "runtime/process/communicator.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <latch>
+#include <thread>
+
+namespace reprise {
+namespace {
+
+using Body = std::function<void(int rank, Communicator&, std::span<float>)>;
+
+// Runs `body` on `ranks` threads, each with `elements` floats of its own.
+void run_ranks(int ranks, size_t elements, double timeout_s, const Body& body) {
+  const std::string directory =
+      (std::filesystem::temp_directory_path() / "reprise_ranks_XXXXXX");
+  std::string path = directory;
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group = make_file_process_group(path + "/r", rank, ranks, 20);
+      ASSERT_TRUE(group) << group.error().message;
+      auto communicator = make_gloo_communicator(**group, timeout_s);
+      ASSERT_TRUE(communicator) << communicator.error().message;
+      std::vector<float> memory(elements);
+      const Status attached =
+          (*communicator)->attach(std::as_writable_bytes(std::span(memory)));
+      ASSERT_TRUE(attached) << attached.error().message;
+      body(rank, **communicator, memory);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::filesystem::remove_all(path);
+}
+
+CollectiveSpec sum_of(size_t elements, int ranks) {
+  CollectiveSpec spec;
+  spec.elements = static_cast<int64_t>(elements);
+  spec.bytes = spec.elements * 4;
+  spec.groups.emplace_back();
+  for (int rank = 0; rank < ranks; ++rank) spec.groups[0].push_back(rank);
+  return spec;
+}
+
+float operand(int rank, size_t i) {
+  return std::sin(static_cast<float>(i) + 0.37f * static_cast<float>(rank));
+}
+
+class AllReduce : public testing::TestWithParam<int> {};
+
+TEST_P(AllReduce, GivesTheSameBitsOnAllRanksForAnySize) {
+  const int ranks = GetParam();
+  constexpr size_t kMost = 1'000'003;
+  std::vector<std::vector<std::vector<float>>> results(
+      static_cast<size_t>(ranks));
+  const std::vector<size_t> sizes = {1,     16,    1000, 32768,
+                                     32769, kMost, 3,    kMost};
+  run_ranks(ranks, kMost, 20,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              for (const size_t size : sizes) {
+                for (size_t i = 0; i < size; ++i) data[i] = operand(rank, i);
+                const Status done =
+                    communicator.run(sum_of(size, ranks), data.data());
+                ASSERT_TRUE(done) << done.error().message;
+                results[static_cast<size_t>(rank)].emplace_back(
+                    data.begin(), data.begin() + static_cast<long>(size));
+              }
+            });
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    for (size_t rank = 1; rank < results.size(); ++rank) {
+      EXPECT_EQ(results[rank][s], results[0][s]);
+    }
+    for (size_t i = 0; i < sizes[s]; i += 997) {
+      double expected = 0;
+      for (int rank = 0; rank < ranks; ++rank) expected += operand(rank, i);
+      // Each of the additions rounds once: at most `ranks` half-units of 4.
+      ASSERT_NEAR(results[0][s][i], expected, ranks * 2.4e-7);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, AllReduce, testing::Values(2, 3, 4));
+
+TEST(Communicator, NamesARankThatKeepsSilent) {
+  std::latch given_up(1);
+  run_ranks(2, 64, 2,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              if (rank == 1) return given_up.wait();
+              const Status done = communicator.run(sum_of(64, 2), data.data());
+              given_up.count_down();
+              ASSERT_FALSE(done);
+              EXPECT_EQ(done.error().kind, ErrorKind::kDevice);
+              EXPECT_NE(done.error().message.find("rank 1 kept silent"),
+                        std::string::npos)
+                  << done.error().message;
+            });
+}
+
+TEST(Communicator, NamesARankThatIsLost) {
+  run_ranks(2, 64, 20,
+            [](int rank, Communicator& communicator, std::span<float> data) {
+              if (rank == 1) return;  // Its connections close.
+              const Status done = communicator.run(sum_of(64, 2), data.data());
+              ASSERT_FALSE(done);
+              EXPECT_NE(done.error().message.find("rank 1 was lost"),
+                        std::string::npos)
+                  << done.error().message;
+            });
+}
+
+TEST(Communicator, WritingToALostRankIsNoSignal) {
+  std::signal(SIGPIPE, SIG_DFL);
+  run_ranks(2, 64, 20, [](int, Communicator&, std::span<float>) {});
+  struct sigaction action {};
+  ASSERT_EQ(::sigaction(SIGPIPE, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, SIG_IGN);
+}
+
+TEST(Communicator, FailsOnAllRanksLongBeforeItsTimeoutAfterALoss) {
+  run_ranks(4, 64, 60,
+            [](int rank, Communicator& communicator, std::span<float> data) {
+              if (rank == 1) return;
+              const auto start = std::chrono::steady_clock::now();
+              EXPECT_FALSE(communicator.run(sum_of(64, 4), data.data()));
+              EXPECT_LT(std::chrono::steady_clock::now() - start,
+                        std::chrono::seconds(30));
+            });
+}
+
+TEST(Communicator, SaysOnAllRanksWhichOneCannotListen) {
+  std::string path = std::filesystem::temp_directory_path() / "reprise_XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const auto message_of = [&](int rank) {
+    const auto group = make_file_process_group(path + "/r", rank, 2, 20);
+    const auto made = make_gloo_communicator(**group, 5);
+    return made ? std::string("connected") : made.error().message;
+  };
+  std::string first;
+  std::thread rank_0([&] { first = message_of(0); });
+  // Rank 0 has its address, by the loopback, once it gives it to rank 1.
+  while (!std::filesystem::exists(path + "/r.0.0"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ::setenv("REPRISE_INTERFACE", "absent0", 1);
+  const std::string second = message_of(1);
+  ::unsetenv("REPRISE_INTERFACE");
+  rank_0.join();
+  std::filesystem::remove_all(path);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(first.find("rank 1 cannot listen on 'absent0'"), 0u) << first;
+}
+
+TEST(FileProcessGroup, LeavesNoFilesBehind) {
+  std::string path = std::filesystem::temp_directory_path() / "reprise_XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const auto meet = [&](int rank) {
+    const auto group = make_file_process_group(path + "/r", rank, 2, 20);
+    for (int round = 0; round < 3; ++round)
+      ASSERT_EQ((*group)->all_gather(std::to_string(10 * rank + round)),
+                (std::vector<std::string>{std::to_string(round),
+                                          std::to_string(10 + round)}));
+  };
+  for (int run = 0; run < 2; ++run) {
+    std::thread other(meet, 1);
+    meet(0);
+    other.join();
+    EXPECT_TRUE(std::filesystem::is_empty(path)) << run;
+  }
+  std::filesystem::remove_all(path);
+}
+
+TEST(Communicator, RefusesWhatItCannotDoByName) {
+  run_ranks(2, 64, 20, [](int, Communicator& communicator, std::span<float>) {
+    CollectiveSpec spec = sum_of(64, 2);
+    spec.type = PrimitiveType::kBF16;
+    EXPECT_EQ(communicator.check(spec).error().kind, ErrorKind::kUnsupported);
+  });
+}
+
+}  // namespace
+}  // namespace reprise
