@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 /// One row of the table, and one entry of the JSON.
 struct RankSummary {
   RankInfo info;
-  std::array<int64_t, static_cast<size_t>(kLastEventKind) + 1>
-      events{};  ///< By EventKind.
+  /// By EventKind.
+  std::array<int64_t, static_cast<size_t>(kLastEventKind) + 1> events{};
   int64_t steps = 0, warmup_steps = 0;
   std::vector<int64_t> step_ns;  ///< Timed steps.
 

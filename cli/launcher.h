@@ -29,9 +29,9 @@ struct TrainRequest {
 
 struct TrainOutcome {
   int exit_status = 0;  ///< The trainer's, or 128+N.
-  std::string
-      result_json;  ///< reprise.train/1 of rank 0; empty when it failed.
-  Trace trace;      ///< Filled when `record` was asked and the run ended well.
+  /// reprise.train/1 of rank 0; empty when it failed.
+  std::string result_json;
+  Trace trace;  ///< Filled when `record` was asked and the run ended well.
 };
 
 /// Runs it. Words of REPRISE_MPI_ARGS are appended to mpirun's arguments.

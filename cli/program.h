@@ -16,8 +16,8 @@ namespace reprise {
 /// A program with its manifest and plan, lowered.
 struct LoweredProgram {
   std::string program_text;
-  std::string
-      manifest_text;  ///< With absolute file names, so that it stands alone.
+  /// With absolute file names, so that it stands alone.
+  std::string manifest_text;
   Manifest manifest;
   Module module;  ///< After inline_calls.
   Plan plan;

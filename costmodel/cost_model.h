@@ -23,8 +23,8 @@ enum class PriceSource : uint8_t { kMeasured, kCalibrated, kModelled };
 /// Time of one unit when no collective runs beside it.
 struct UnitPrice {
   double alone_ns = 0;
-  double uncertainty_ns =
-      0;  ///< Half-width: standard error of the samples, or the residual.
+  /// Half-width: standard error of the samples, or the residual.
+  double uncertainty_ns = 0;
   PriceSource source = PriceSource::kModelled;
 };
 

@@ -18,11 +18,12 @@ enum class ErrorKind {
   kIo,           ///< A file cannot be read or written (exit 3).
   kParse,        ///< Input text or bytes are malformed (exit 3).
   kUnsupported,  ///< Well-formed input that Reprise does not handle (exit 3).
-  kInvalid,  ///< Well-formed input that contradicts itself or its program (exit
-             ///< 3).
+  /// Well-formed input that contradicts itself or its program (exit 3).
+  kInvalid,
   kInfeasible,  ///< No answer exists under the stated limits (exit 1).
-  kDevice,  ///< The environment lacks or lost something: a rank, a compiler, a
-            ///< GPU (exit 4).
+  /// The environment lacks or lost something: a rank, a compiler, a GPU (exit
+  /// 4).
+  kDevice,
 };
 
 /// An error with a message that says where (file:line or name), what was found

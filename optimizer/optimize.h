@@ -29,22 +29,21 @@ namespace reprise {
 using Measure = std::function<Result<CostModel>(const Plan&)>;
 
 struct OptimizeOptions {
-  bool fusion = true, buckets = true,
-       order = true;  ///< Families of moves; others stay recorded, but where
-                      ///< buckets change without moves of order, compute runs
-                      ///< eagerly, updates last, as that of `ddp` does.
-  std::optional<std::chrono::nanoseconds> time_limit =
-      {};  ///< Of the search; measuring does not count.
-  uint64_t evaluations =
-      300;  ///< Plans lowered and replayed in the bucket search.
-  uint64_t order_evaluations =
-      60000;  ///< Schedules and MIP nodes in the order search.
+  /// Families of moves; others stay recorded, but where buckets change without
+  /// moves of order, compute runs eagerly, updates last, as that of `ddp` does.
+  bool fusion = true, buckets = true, order = true;
+  /// Of the search; measuring does not count.
+  std::optional<std::chrono::nanoseconds> time_limit = {};
+  /// Plans lowered and replayed in the bucket search.
+  uint64_t evaluations = 300;
+  /// Schedules and MIP nodes in the order search.
+  uint64_t order_evaluations = 60000;
   int64_t memory_limit_bytes = 0;  ///< Arena of the schedule; 0 = none.
   uint64_t seed = 0;
   int threads = 1;
-  int measure_rounds =
-      3;  ///< Calls of Measure for the plan's own fusion, at most; up to two
-          ///< of them again for dots with epilogues.
+  /// Calls of Measure for the plan's own fusion, at most; up to two of them
+  /// again for dots with epilogues.
+  int measure_rounds = 3;
   std::function<bool()> should_stop = {};
 };
 
@@ -63,10 +62,10 @@ Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
                                 const Measure& measure = {});
 
 /// A baseline as a plan (optimizer/baselines/baselines.h names them), with its
-/// predicted step time.
-/// `+fusion` ones have the groups of `fusion`, so that no gain from fusion is
-/// taken for one from communication; without it, those that these costs alone
-/// suggest, which are not quite what `optimize` ends with after measuring.
+/// predicted step time. `+fusion` ones have the groups of `fusion`, so that no
+/// gain from fusion is taken for one from communication; without it, those that
+/// these costs alone suggest, which are not quite what `optimize` ends with
+/// after measuring.
 Result<Plan> baseline_plan(
     std::string_view name, const Module& inlined, int64_t ranks,
     const CostModel& costs,

@@ -12,8 +12,8 @@
 namespace reprise {
 namespace {
 
-constexpr int kMaxRounds =
-    6;  ///< Of dynamic program and replay; it settles in two or three.
+/// Of dynamic program and replay; it settles in two or three.
+constexpr int kMaxRounds = 6;
 /// What a search adds for every collective of a plan: each makes ranks meet, so
 /// noise on either one delays both, which replay, without noise, cannot show.
 /// Half of the wait typical of a collective on two emulated hosts (0.1 ms).

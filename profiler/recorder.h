@@ -38,8 +38,8 @@ class Recorder {
   struct Options {
     uint32_t rank = 0;
     std::string shard_path;  ///< An existing file is replaced.
-    size_t events_per_stream =
-        1 << 16;  ///< Events that fit between two flushes; 40 B each.
+    /// Events that fit between two flushes; 40 B each.
+    size_t events_per_stream = 1 << 16;
     std::string device = "cpu";
     std::vector<std::string> streams = {"compute", "communication"};
   };

@@ -54,8 +54,8 @@ struct Shard {
   std::vector<std::string> streams;
   std::vector<StreamEvents> runs;  ///< In the order of the file.
   std::vector<StepMark> steps;
-  std::vector<std::string>
-      warnings;  ///< "rank 1: last segment lost (…)", "… 12 events lost".
+  /// "rank 1: last segment lost (…)", "… 12 events lost".
+  std::vector<std::string> warnings;
 };
 
 /// Reads a shard, leaving out damaged segments with a warning each.

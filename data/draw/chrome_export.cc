@@ -59,8 +59,8 @@ StringId ChromeTimeline::intern(std::string_view text) {
 struct ChromeTimeline::Lanes {
   explicit Lanes(const ChromeTimeline& timeline);
 
-  std::vector<uint32_t>
-      order;  ///< Slices by (track, lane, start, longer first).
+  /// Slices by (track, lane, start, longer first).
+  std::vector<uint32_t> order;
   std::vector<uint32_t> lane;          ///< By slice.
   std::vector<uint32_t> first_thread;  ///< By track: tid of its lane 0.
   std::vector<uint32_t> count;         ///< By track.

@@ -97,8 +97,8 @@ constexpr uint32_t kNoSlice = std::numeric_limits<uint32_t>::max();
 /// Places of what add_measured_rank added.
 struct MeasuredSlices {
   uint32_t process = 0;
-  std::vector<uint32_t>
-      by_event;  ///< Slice of each event of the trace, or kNoSlice.
+  /// Slice of each event of the trace, or kNoSlice.
+  std::vector<uint32_t> by_event;
 };
 
 /// Adds one rank of a trace: a track of steps, then its streams, on rank 0's

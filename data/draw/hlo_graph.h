@@ -52,9 +52,8 @@ struct HloGraph {
 };
 
 /// All instructions within `hops` edges of one, either way. `name` may be
-/// qualified
-/// (`COMPUTATION/INSTRUCTION`); the entry is searched first. Errors: kInvalid
-/// (no such name).
+/// qualified (`COMPUTATION/INSTRUCTION`); the entry is searched first. Errors:
+/// kInvalid (no such name).
 Result<HloGraph> graph_around(const Module& module, std::string_view name,
                               int64_t hops);
 

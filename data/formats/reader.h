@@ -59,9 +59,9 @@ const std::vector<const TraceReader*>& trace_readers();
 
 /// A directory and all regular files below it.
 struct DirectoryListing {
-  std::string path;                ///< As given or found.
-  std::vector<std::string> files;  ///< Relative to `path`, "host0/0/dag.gml";
-                                   ///< sorted; no hidden ones.
+  std::string path;  ///< As given or found.
+  /// Relative to `path`, "host0/0/dag.gml"; sorted; no hidden ones.
+  std::vector<std::string> files;
 };
 
 /// What one part of a directory gave: an entry of the report, and events.

@@ -1,9 +1,8 @@
 // A cursor over HLO text: skips white space and comments, reads names,
 // integers, strings and balanced raw text, and remembers the first error with
 // its place. Scannerless, since what a character means depends on the grammar
-// around it
-// (`{` opens a layout, a body, a list). Reading functions return false on
-// error.
+// around it (`{` opens a layout, a body, a list). Reading functions return
+// false on error.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +39,7 @@ class HloLexer {
   /// The same, or fails with "expected `token` …".
   bool expect(std::string_view token, std::string_view where);
   /// A name of instruction, computation, opcode or attribute:
-  /// `[A-Za-z0-9_.\-/]+`, a leading
-  /// `%` dropped. Empty when there is none.
+  /// `[A-Za-z0-9_.\-/]+`, a leading `%` dropped. Empty when there is none.
   std::string_view name();
   bool expect_name(std::string_view what, std::string_view* out);
   bool expect_integer(std::string_view what, int64_t* out);

@@ -1,12 +1,15 @@
 // Reads a module: header, computations, tables of source locations.
 //
-//   module      := 'HloModule' name (',' attribute)* tables? computation+
-//   tables? computation := 'ENTRY'? '%'? name ('(' (name ':' shape),* ')' '->'
-//   shape)?
+//   module      := 'HloModule' name (',' attribute)* tables?
+//                  computation+ tables?
+//   computation := 'ENTRY'? '%'? name
+//                  ('(' (name ':' shape),* ')' '->' shape)?
 //                  '{' instruction+ '}' (',' execution_thread=string)?
-//   instruction := 'ROOT'? '%'? name '=' shape opcode '(' operands ')' (','
-//   name '=' value)* operand     := shape? '%'? name tables      :=
-//   ('FileNames' | 'FunctionNames' | 'FileLocations' | 'StackFrames') row*
+//   instruction := 'ROOT'? '%'? name '=' shape opcode '(' operands ')'
+//                  (',' name '=' value)*
+//   operand     := shape? '%'? name
+//   tables      := ('FileNames' | 'FunctionNames' | 'FileLocations' |
+//                   'StackFrames') row*
 //
 // Old dumps write operand shapes and '%', new ones neither; both are read.
 #include <algorithm>

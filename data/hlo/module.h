@@ -74,11 +74,11 @@ struct Shape {
   PrimitiveType type = PrimitiveType::kF32;
   std::vector<int64_t> dimensions;  ///< Array extents, major first as written.
   std::vector<bool> dynamic;        ///< Empty, or one flag a dimension (`<=N`).
-  std::vector<int64_t>
-      minor_to_major;       ///< Layout; empty when none was written.
+  /// Layout; empty when none was written.
+  std::vector<int64_t> minor_to_major;
   bool has_layout = false;  ///< A layout was written (`{}` for scalars counts).
-  std::string layout_suffix;  ///< Tiles, memory space …: text after the ':' in
-                              ///< a layout.
+  /// Tiles, memory space …: text after the ':' in a layout.
+  std::string layout_suffix;
   std::vector<Shape> elements;  ///< Tuple elements when type is kTuple.
 
   bool is_tuple() const { return type == PrimitiveType::kTuple; }
@@ -128,10 +128,10 @@ struct Instruction {
   Shape shape;
   std::vector<InstructionId> operands;
   int64_t parameter_number = -1;  ///< kParameter only.
-  std::string
-      literal;  ///< kConstant: the literal as written, `{...}` if elided.
-  std::vector<Attribute>
-      attributes;  ///< As written, metadata and sharding included.
+  /// kConstant: the literal as written, `{...}` if elided.
+  std::string literal;
+  /// As written, metadata and sharding included.
+  std::vector<Attribute> attributes;
 
   const Attribute* find_attribute(std::string_view attribute_name) const;
   bool operator==(const Instruction&) const = default;
@@ -163,11 +163,11 @@ struct InputOutputAlias {
 
 struct Module {
   std::string name;
-  std::vector<Attribute>
-      attributes;  ///< Header attributes but input_output_alias, as written.
+  /// Header attributes but input_output_alias, as written.
+  std::vector<Attribute> attributes;
   std::vector<InputOutputAlias> aliases;
-  std::vector<Computation>
-      computations;  ///< In text order; callees precede callers.
+  /// In text order; callees precede callers.
+  std::vector<Computation> computations;
   ComputationId entry{};
   std::string tail_tables;  ///< FileNames … StackFrames tables, verbatim.
 

@@ -22,8 +22,8 @@ struct ImportOptions {
   bool strict = false;  ///< Any loss is an error.
   int threads = 0;      ///< At most so many; 0: one a core.
   std::string spool_directory;  ///< For temporary segments; empty: system's.
-  std::string output;           ///< A file to leave alone when it is found in
-                                ///< an imported directory.
+  /// A file to leave alone when it is found in an imported directory.
+  std::string output;
   /// Input -> its rank (of several ranks the first one's). An input is named
   /// by its path or the end of it, such as its file name.
   std::map<std::string, uint32_t> ranks;

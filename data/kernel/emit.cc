@@ -61,11 +61,11 @@ class NestEmitter {
   const Nest& nest_;
   const Trace& trace_;
   Kernel& kernel_;
-  std::vector<int32_t>&
-      arguments_;                 ///< Source -> argument, -1 when not used yet.
-  std::vector<uint64_t> needs_;   ///< Column node: phases; else 0 or 1.
-  std::vector<int32_t> scratch_;  ///< Node -> scratch, or -1.
-  std::vector<bool> accumulated_;           ///< Accumulators in use.
+  /// Source -> argument, -1 when not used yet.
+  std::vector<int32_t>& arguments_;
+  std::vector<uint64_t> needs_;    ///< Column node: phases; else 0 or 1.
+  std::vector<int32_t> scratch_;   ///< Node -> scratch, or -1.
+  std::vector<bool> accumulated_;  ///< Accumulators in use.
   std::vector<std::vector<int32_t>> runs_;  ///< Merged loops, outermost first.
   std::vector<int32_t> run_of_;             ///< Loop -> run.
   std::vector<int32_t> loop_of_run_;        ///< Run -> loop of the kernel.

@@ -29,8 +29,8 @@ int32_t element_weight(Opcode opcode);
 
 /// How a reduce runs (see the numerics contract in kernel.h).
 enum class ReduceKind {
-  kByLanes,  ///< The minor dimension is reduced: lanes, result after a phase of
-             ///< its row.
+  /// The minor dimension is reduced: lanes, result after a phase of its row.
+  kByLanes,
   kSequential,  ///< The minor dimension is kept: accumulated in the output.
   kUnrolled,    ///< Sequential over so few elements that it is written out.
 };

@@ -11,19 +11,17 @@
 // Numerics contract: an op's arithmetic is the same in every kernel that
 // contains it, so any fusion gives bit-identical results.
 // - No contraction of multiply and add; bf16 and f16 are computed in f32 and
-// rounded
-//   after every op; transcendental functions are those of the runtime's math
-//   prelude.
+//   rounded after every op; transcendental functions are those of the
+//   runtime's math prelude.
 // - A reduce whose minor (last non-degenerate) operand dimension is reduced
-// keeps
-//   kLanes partial results per output element, lane = position in that
+//   keeps kLanes partial results per output element, lane = position in that
 //   dimension mod kLanes, each starting from the identity and taking elements
-//   in row-major order. The lanes are combined by halving (lane l with lane l +
-//   8, then 4, 2, 1), and the total is combined last with the initial value on
-//   its left.
-// - Any other reduce starts from the initial value and takes elements one after
-// the
-//   other in row-major order. Scatter applies updates in row-major order.
+//   in row-major order. The lanes are combined by halving (lane l with lane
+//   l + 8, then 4, 2, 1), and the total is combined last with the initial
+//   value on its left.
+// - Any other reduce starts from the initial value and takes elements one
+//   after the other in row-major order. Scatter applies updates in row-major
+//   order.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +39,8 @@ namespace reprise {
 inline constexpr int kLanes = 16;
 
 struct KernelArgument {
-  InstructionId instruction{};  ///< Whose value (entry computation of the
-                                ///< lowered module).
+  /// Whose value (entry computation of the lowered module).
+  InstructionId instruction{};
   PrimitiveType type = PrimitiveType::kF32;
   int64_t elements = 0;
   bool is_output = false;
@@ -70,14 +68,14 @@ struct KernelValue {
 
 struct KernelLoop {
   int64_t extent = 1;
-  bool independent =
-      true;  ///< Iterations touch disjoint memory: vectorizable in any order.
+  /// Iterations touch disjoint memory: vectorizable in any order.
+  bool independent = true;
 };
 
 /// kLanes partial results, reset and filled by statements.
 struct KernelAccumulator {
-  Opcode combine =
-      Opcode::kAdd;  ///< kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor.
+  /// kAdd, kMultiply, kMaximum, kMinimum, kAnd, kOr, kXor.
+  Opcode combine = Opcode::kAdd;
   PrimitiveType type = PrimitiveType::kF32;
   int32_t lane_loop = -1;  ///< Lane = this loop's variable mod kLanes.
 };
@@ -98,8 +96,8 @@ struct KernelStatement {
     kScratchStore,  ///< scratches[target][index] = value.
   };
   Kind kind = Kind::kLet;
-  Opcode combine =
-      Opcode::kParameter;  ///< kStore: kParameter for a plain store.
+  /// kStore: kParameter for a plain store.
+  Opcode combine = Opcode::kParameter;
   int32_t value = -1;
   int32_t target = -1;
   int32_t index = -1;
@@ -108,8 +106,8 @@ struct KernelStatement {
 };
 
 struct Kernel {
-  std::vector<KernelArgument>
-      arguments;       ///< Inputs in order of first use, then outputs.
+  /// Inputs in order of first use, then outputs.
+  std::vector<KernelArgument> arguments;
   IndexTable indices;  ///< Expressions over loops and values.
   std::vector<KernelLoop> loops;
   std::vector<KernelValue> values;

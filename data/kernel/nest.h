@@ -37,8 +37,8 @@ struct Nest {
 /// What the loops of a nest run over: the elements of `anchor`.
 struct Hero {
   InstructionId anchor{};
-  std::vector<std::vector<int64_t>>
-      factors;               ///< Of each dimension, major first.
+  /// Of each dimension, major first.
+  std::vector<std::vector<int64_t>> factors;
   std::vector<bool> column;  ///< Of each dimension: reduced over lanes.
 };
 

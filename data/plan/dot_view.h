@@ -29,8 +29,8 @@ struct StridedMatrix {
 struct DotView {
   InstructionId dot{};
   PrimitiveType type = PrimitiveType::kF32;
-  StridedMatrix lhs, rhs,
-      out;  ///< `out.value` is the dot, or the transpose written in its place.
+  /// `out.value` is the dot, or the transpose written in its place.
+  StridedMatrix lhs, rhs, out;
 };
 
 /// Returns the strides of a row-major array.

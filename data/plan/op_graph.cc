@@ -426,11 +426,11 @@ class Builder {
 
   const Computation& entry_;
   OpGraph graph_;
-  std::vector<bool>
-      written_;  ///< Storage that a dot writes: resolve stops here.
+  /// Storage that a dot writes: resolve stops here.
+  std::vector<bool> written_;
   std::vector<bool> demanded_;  ///< Something needs the bytes.
-  std::vector<InstructionId>
-      canonical_element_;  ///< [get-tuple-element] the first equal one.
+  /// [get-tuple-element] the first equal one.
+  std::vector<InstructionId> canonical_element_;
 };
 
 }  // namespace

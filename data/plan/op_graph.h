@@ -26,10 +26,11 @@ enum class OpRole : uint8_t {
   kDead,    ///< Nothing that leaves the program needs it.
   kFolded,  ///< A view, or a transpose that dots read or write through strides.
   kParameter,
-  kConstant,  ///< A literal; stored when it is not a scalar or when something
-              ///< needs its bytes.
-  kKernel,    ///< Runs as (part of) a generated kernel; a view whose bytes are
-              ///< needed, too.
+  /// A literal; stored when it is not a scalar or when something needs its
+  /// bytes.
+  kConstant,
+  /// Runs as (part of) a generated kernel; a view whose bytes are needed, too.
+  kKernel,
   kDot,
   kCollective,
 };
@@ -38,9 +39,9 @@ enum class OpRole : uint8_t {
 struct CollectiveSlot {
   InstructionId collective{};
   int64_t operand = 0;
-  InstructionId input{};   ///< The value reduced.
-  InstructionId output{};  ///< The value of the result; kNoInstruction when
-                           ///< nothing reads it.
+  InstructionId input{};  ///< The value reduced.
+  /// The value of the result; kNoInstruction when nothing reads it.
+  InstructionId output{};
   PrimitiveType type = PrimitiveType::kF32;
   int64_t bytes = 0;
 };
@@ -49,18 +50,18 @@ struct OpGraph {
   const Module* module = nullptr;
   const Computation* entry = nullptr;
   std::vector<OpRole> role;  ///< [instruction]
-  std::vector<InstructionId>
-      value_of;  ///< [instruction] whose storage holds it.
-  std::vector<InstructionId>
-      producer;  ///< [value] the op that writes it, or none.
-  std::vector<std::vector<InstructionId>>
-      inputs;  ///< [op] values read, each once, ascending.
-  std::vector<std::vector<InstructionId>>
-      readers;                  ///< [value] ops that read it, ascending.
+  /// [instruction] whose storage holds it.
+  std::vector<InstructionId> value_of;
+  /// [value] the op that writes it, or none.
+  std::vector<InstructionId> producer;
+  /// [op] values read, each once, ascending.
+  std::vector<std::vector<InstructionId>> inputs;
+  /// [value] ops that read it, ascending.
+  std::vector<std::vector<InstructionId>> readers;
   std::vector<DotView> dots;    ///< In text order.
   std::vector<int32_t> dot_of;  ///< [instruction] index in dots, or -1.
-  std::vector<CollectiveSlot>
-      slots;  ///< Of one collective adjacent, in text order.
+  /// Of one collective adjacent, in text order.
+  std::vector<CollectiveSlot> slots;
   std::vector<int32_t> first_slot;  ///< [instruction] index in slots, or -1.
   std::vector<InstructionId> parameters;  ///< By number.
   std::vector<InstructionId> outputs;     ///< Value of each output.

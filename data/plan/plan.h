@@ -28,8 +28,8 @@ struct FusionGroup {
 /// Collectives that run as one, over one contiguous buffer, cut into `chunks`
 /// equal pieces.
 struct Bucket {
-  std::string
-      unit;  ///< "b0"; its chunks are units "b0#0", "b0#1" … if chunks > 1.
+  /// "b0"; its chunks are units "b0#0", "b0#1" … if chunks > 1.
+  std::string unit;
   std::vector<std::string> collectives;
   int64_t chunks = 1;
   bool operator==(const Bucket&) const = default;
@@ -70,8 +70,8 @@ struct Plan {
   int64_t ranks = 1;
   std::vector<FusionGroup> fusion;
   std::vector<Bucket> buckets;
-  std::vector<std::string>
-      order;  ///< All unit names, or empty for program order.
+  /// All unit names, or empty for program order.
+  std::vector<std::string> order;
   std::optional<PlanPrediction> predicted;
   uint64_t seed = 0;
   int64_t evaluations = 0;

@@ -121,8 +121,8 @@ class Connector {
 
   const OpGraph& graph_;
   UnitGraph& units_;
-  std::vector<bool>
-      needed_;  ///< [value] some other unit, or the program, reads it.
+  /// [value] some other unit, or the program, reads it.
+  std::vector<bool> needed_;
   std::vector<Place> place_of_;  ///< [value] of collective results.
 };
 

@@ -46,22 +46,22 @@ struct PlannedUnit {
   std::string name;
   OpRole role = OpRole::kKernel;        ///< kKernel, kDot or kCollective.
   std::vector<InstructionId> ops = {};  ///< Ascending.
-  std::vector<InstructionId> outputs =
-      {};  ///< Values other units or the program need, ascending.
+  /// Values other units or the program need, ascending.
+  std::vector<InstructionId> outputs = {};
   DotEpilogue epilogue = {};  ///< kDot: of its dot, which is ops[0].
   int32_t collective = -1;    ///< Index in UnitGraph::collectives.
   int64_t chunk = 0;
   uint32_t position = 0;  ///< Of its last op in the text.
-  std::vector<uint32_t> predecessors =
-      {};  ///< Units whose values it reads, ascending.
+  /// Units whose values it reads, ascending.
+  std::vector<uint32_t> predecessors = {};
 };
 
 struct UnitGraph {
-  std::vector<PlannedUnit>
-      units;  ///< By position in the text, chunks ascending.
+  /// By position in the text, chunks ascending.
+  std::vector<PlannedUnit> units;
   std::vector<PlannedCollective> collectives;
-  std::vector<uint32_t>
-      owner;  ///< [op] unit that writes its value (first chunk).
+  /// [op] unit that writes its value (first chunk).
+  std::vector<uint32_t> owner;
   std::vector<uint32_t> order;  ///< From the plan, or empty.
 };
 

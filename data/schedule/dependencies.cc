@@ -21,8 +21,8 @@ struct Access {
 /// Accesses of one buffer that later ones may still have to wait for.
 struct History {
   std::vector<Access> writes, reads;
-  std::vector<Access> first_reads,
-      first_writes;  ///< Parameters: for the step after.
+  /// Parameters: for the step after.
+  std::vector<Access> first_reads, first_writes;
 };
 
 Access access_of(uint32_t unit, const Location& location) {

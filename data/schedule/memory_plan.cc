@@ -13,9 +13,9 @@ constexpr int64_t kEndOfStep = INT64_MAX;
 
 /// Places of units on the two streams.
 struct StreamPlaces {
-  std::vector<int64_t> place;     ///< [unit] on its own stream.
-  std::vector<int64_t> released;  ///< [collective place] first computing place
-                                  ///< that waits for it.
+  std::vector<int64_t> place;  ///< [unit] on its own stream.
+  /// [collective place] first computing place that waits for it.
+  std::vector<int64_t> released;
 };
 
 StreamPlaces find_places(const Schedule& schedule) {

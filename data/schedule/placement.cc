@@ -342,8 +342,8 @@ class Placer {
   std::vector<bool> placed_;           ///< [value]
   std::vector<int32_t> parameter_of_;  ///< [value] number, or -1.
   std::vector<int32_t> updated_by_;    ///< [parameter] output, or -1.
-  std::vector<std::vector<uint32_t>>
-      readers_;  ///< [parameter] units, ascending.
+  /// [parameter] units, ascending.
+  std::vector<std::vector<uint32_t>> readers_;
   std::vector<std::vector<uint32_t>> successors_;
   std::vector<bool> seen_;
   std::vector<uint32_t> place_;  ///< [unit] in a given order.

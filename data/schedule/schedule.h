@@ -43,8 +43,8 @@ struct Location {
 };
 
 enum class BufferKind : uint8_t {
-  kParameter,  ///< Lives across steps: state (updated in place) or a batch
-               ///< tensor.
+  /// Lives across steps: state (updated in place) or a batch tensor.
+  kParameter,
   kConstant,   ///< A non-scalar literal, written once.
   kTemporary,  ///< Shares arena bytes with others by live interval.
 };
@@ -73,8 +73,8 @@ struct DotSpec {
   MatrixView lhs, rhs, out;
   float alpha = 1;
   std::optional<Location> bias = std::nullopt;  ///< Dense, one for each column.
-  std::optional<Location> accumulate =
-      std::nullopt;  ///< In the dimensions and strides of `out`.
+  /// In the dimensions and strides of `out`.
+  std::optional<Location> accumulate = std::nullopt;
   DotActivation activation = DotActivation::kNone;
 
   bool is_plain() const {
@@ -109,13 +109,13 @@ struct Unit {
   std::string name;  ///< Plan's name: instruction, "f0", "b0", "b0#1".
   UnitKind kind = UnitKind::kKernel;
   Stream stream = Stream::kCompute;
-  std::vector<InstructionId>
-      ops;          ///< Of the inlined entry computation; views left out.
+  /// Of the inlined entry computation; views left out.
+  std::vector<InstructionId> ops;
   std::string key;  ///< Structural key: equal keys cost the same.
   double flops = 0;
   double bytes = 0;  ///< Memory traffic by XLA's rules for fusions.
-  std::vector<Location> reads,
-      writes;                 ///< For a kernel, in order of its arguments.
+  /// For a kernel, in order of its arguments.
+  std::vector<Location> reads, writes;
   int32_t kernel = -1;        ///< kKernel: index in Schedule::kernels.
   DotSpec dot;                ///< kLibrary.
   CollectiveSpec collective;  ///< kCollective.
@@ -139,12 +139,12 @@ struct Schedule {
   int64_t ranks = 1;
   std::vector<Unit> units;
   std::vector<Kernel> kernels;  ///< One for each distinct kernel text.
-  std::vector<Dependency>
-      dependencies;  ///< Sorted by (after, before, steps), each once.
+  /// Sorted by (after, before, steps), each once.
+  std::vector<Dependency> dependencies;
   std::vector<Buffer> buffers;
   std::vector<BufferId> parameter_buffers;  ///< By parameter number.
-  std::vector<OutputBinding>
-      outputs;  ///< By output; state outputs alias their parameter.
+  /// By output; state outputs alias their parameter.
+  std::vector<OutputBinding> outputs;
   int64_t arena_bytes = 0;
   int64_t peak_temporary_bytes = 0;
 };
@@ -155,26 +155,24 @@ struct ScheduleCache;
 /// `validate_plan` but for its fingerprint.
 ///
 /// - Order: the plan's, or else the text's, where a collective comes as soon as
-/// its operands are
-///   written and an update of a parameter waits for the parameter's other
-///   readers.
+///   its operands are written and an update of a parameter waits for the
+///   parameter's other readers.
 /// - Collectives run in place. An operand is written straight into its
-/// collective's buffer by its
-///   producer; one that is a parameter, or that something else reads, is copied
-///   there by a unit `copy:COLLECTIVE[:OPERAND]` just before the collective
-///   (its first chunk that needs it). Members of a bucket are 64-byte aligned;
-///   padding between them is reduced with whatever it holds and never read.
+///   collective's buffer by its producer; one that is a parameter, or that
+///   something else reads, is copied there by a unit
+///   `copy:COLLECTIVE[:OPERAND]` just before the collective (its first chunk
+///   that needs it). Members of a bucket are 64-byte aligned; padding between
+///   them is reduced with whatever it holds and never read.
 /// - State outputs are written into the parameter that they alias when every
-/// other reader of the
-///   old value runs before; else into a temporary that a unit `update:OUTPUT`
-///   copies at the end. An output that is the old value of a parameter which
-///   the step updates is first copied, by a unit `output:OUTPUT` at the start.
-///   A plan's order may name these copies; their places stay.
+///   other reader of the old value runs before; else into a temporary that a
+///   unit `update:OUTPUT` copies at the end. An output that is the old value
+///   of a parameter which the step updates is first copied, by a unit
+///   `output:OUTPUT` at the start. A plan's order may name these copies; their
+///   places stay.
 /// - Temporaries share arena bytes when every use of one has ended before any
-/// use of the other
-///   starts, whatever the two streams' relative speed.
+///   use of the other starts, whatever the two streams' relative speed.
 /// - Dependencies with `steps` 1 cover parameters; temporaries count on a
-/// barrier between steps.
+///   barrier between steps.
 ///
 /// `cache`, if given, keeps the analysis of the program and lowered kernels
 /// between calls. It serves one module (which must stay where it is) and one

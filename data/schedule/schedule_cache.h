@@ -35,10 +35,10 @@ struct DotFigures {
 struct ScheduleCache {
   const Module* module = nullptr;
   OpGraph graph;
-  std::unordered_map<std::string, Result<LoweredKernel>>
-      kernels;  ///< By ops and outputs.
-  std::unordered_map<std::string, std::string>
-      dot_keys;  ///< Description -> key.
+  /// By ops and outputs.
+  std::unordered_map<std::string, Result<LoweredKernel>> kernels;
+  /// Description -> key.
+  std::unordered_map<std::string, std::string> dot_keys;
 };
 
 /// Makes `cache` serve `inlined`. Errors: those of build_op_graph.

@@ -19,11 +19,12 @@ enum class StringId : uint32_t {};
 constexpr uint32_t index_of(StringId id) { return static_cast<uint32_t>(id); }
 
 enum class EventKind : uint8_t {
-  kCompute,     ///< A unit on a compute stream; a kernel on a device stream.
-  kCollective,  ///< A collective or point-to-point operation, on a
-                ///< communication or device stream (or a host thread: Gloo).
-  kFeed,        ///< Filling the batch tensors.
-  kWait,        ///< The compute stream waiting for a collective (host side).
+  kCompute,  ///< A unit on a compute stream; a kernel on a device stream.
+  /// A collective or point-to-point operation, on a communication or device
+  /// stream (or a host thread: Gloo).
+  kCollective,
+  kFeed,  ///< Filling the batch tensors.
+  kWait,  ///< The compute stream waiting for a collective (host side).
   kOther,
   // Of imported traces.
   kCopy,             ///< Memory copy on a device stream.
@@ -55,26 +56,28 @@ struct Event {
   /// Our trainer: sequence of a collective in its communicator. Imported: ties
   /// a launch (kRuntime) to the device work that it started (one to many).
   int64_t correlation = -1;
-  int64_t external_id = -1;  ///< Of a host op, and of device work it caused; of
-                             ///< a node that dependencies name.
-  int64_t graph_node = -1;   ///< Node of a replayed CUDA/HIP graph.
-  int64_t sequence = -1;     ///< Recorded place in the communicator (imported).
-  int32_t detail = -1;       ///< Index in Trace::collectives (kCollective and
-                             ///< host ops that describe one) or
-                             ///< Trace::synchronizations (kSynchronization).
-  int32_t attributes = -1;   ///< Index in Trace::strings of a JSON object with
-                             ///< what no column holds ("input_dims").
+  /// Of a host op, and of device work it caused; of a node that dependencies
+  /// name.
+  int64_t external_id = -1;
+  int64_t graph_node = -1;  ///< Node of a replayed CUDA/HIP graph.
+  int64_t sequence = -1;    ///< Recorded place in the communicator (imported).
+  /// Index in Trace::collectives (kCollective and host ops that describe one)
+  /// or Trace::synchronizations (kSynchronization).
+  int32_t detail = -1;
+  /// Index in Trace::strings of a JSON object with what no column holds
+  /// ("input_dims").
+  int32_t attributes = -1;
   bool operator==(const Event&) const = default;
 };
 
 /// One distinct signature of a collective or point-to-point call, as recorded;
 /// what is unknown stays at its default.
 struct CollectiveInfo {
-  std::string op;            ///< "all-reduce", "all-gather", "reduce-scatter",
-                             ///< "all-to-all", "broadcast", "reduce", "gather",
-                             ///< "scatter", "send", "receive", "barrier", "".
-  std::string communicator;  ///< Process group's or communicator's name.
-  std::string data_type;     ///< As HLO writes it: "f32", "bf16", "s64".
+  /// "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
+  /// "reduce", "gather", "scatter", "send", "receive", "barrier", "".
+  std::string op;
+  std::string communicator;     ///< Process group's or communicator's name.
+  std::string data_type;        ///< As HLO writes it: "f32", "bf16", "s64".
   std::vector<uint32_t> group;  ///< Global ranks, ascending; empty: unknown.
   int64_t group_size = -1;
   int64_t input_elements = -1, output_elements = -1;  ///< Of this rank.

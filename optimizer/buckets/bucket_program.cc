@@ -11,8 +11,8 @@ namespace {
 struct State {
   int64_t communication_free = 0, compute_free = 0;
   size_t buckets = 0;
-  size_t border = 0,
-         parent = 0;  ///< Where it came from: border and place in its front.
+  /// Where it came from: border and place in its front.
+  size_t border = 0, parent = 0;
 };
 
 /// Keeps the states that no other beats in both times; of equal ones the one of

@@ -20,8 +20,8 @@ struct ReadyGradient {
   int64_t ready_ns = 0;
   int64_t bytes = 0;      ///< Alignment included.
   int64_t update_ns = 0;  ///< Compute that waits for it.
-  uint32_t key =
-      0;  ///< Type, group and reduction: equal ones may share a bucket.
+  /// Type, group and reduction: equal ones may share a bucket.
+  uint32_t key = 0;
 };
 
 struct BucketProgram {
@@ -31,8 +31,8 @@ struct BucketProgram {
 };
 
 struct BucketSolution {
-  std::vector<size_t>
-      borders;  ///< Ends of buckets (exclusive), ascending; the last = all.
+  /// Ends of buckets (exclusive), ascending; the last = all.
+  std::vector<size_t> borders;
   int64_t finish_ns = 0;
 };
 

@@ -18,8 +18,8 @@ struct Gradient {
 struct Gradients {
   std::vector<Gradient> list;   ///< Ascending ready time, ties in text order.
   int64_t compute_free_ns = 0;  ///< End of the last early compute unit.
-  std::vector<Unit>
-      samples;  ///< [key] a collective unit of that type, groups, reduction.
+  /// [key] a collective unit of that type, groups, reduction.
+  std::vector<Unit> samples;
 };
 
 /// Reads readiness off a replay of `plan` (any buckets).

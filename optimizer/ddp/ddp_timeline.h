@@ -31,8 +31,9 @@ struct DdpBucket {
 
 struct DdpModel {
   std::vector<DdpGradient> gradients;  ///< In ready order.
-  std::vector<double> ready_ns;  ///< [gradient] from the step's start, without
-                                 ///< communication beside it; ascending.
+  /// [gradient] from the step's start, without communication beside it;
+  /// ascending.
+  std::vector<double> ready_ns;
   double tail_ns = 0;
   CollectivePrice price;
   double compute_slowdown = 1, collective_slowdown = 1;

@@ -21,8 +21,8 @@ struct FusionNode {
   std::vector<uint32_t> before, after;  ///< Neighbouring nodes, ascending.
   std::vector<uint64_t> waits_for;      ///< Bits of collectives it depends on.
   bool feeds_collective = false;
-  bool read_outside =
-      false;  ///< A program output, or read by a dot or collective.
+  /// A program output, or read by a dot or collective.
+  bool read_outside = false;
 };
 
 class FusionGraph {

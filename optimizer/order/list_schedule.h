@@ -36,8 +36,8 @@ class ListScheduler {
   const OrderGraph* graph_;
   std::vector<uint32_t> waiting_, initial_waiting_, sequence_;
   std::vector<int64_t> start_;
-  std::vector<std::vector<std::pair<int64_t, uint32_t>>>
-      ready_;                     ///< [stream], heaps.
+  /// [stream], heaps.
+  std::vector<std::vector<std::pair<int64_t, uint32_t>>> ready_;
   std::vector<Running> running_;  ///< [stream]
   int64_t makespan_ = 0;
 };

@@ -31,8 +31,8 @@ int64_t set_bound(const OrderGraph& graph);
 
 struct DestructiveOptions {
   bool shaving = true;  ///< Try both directions of every undecided pair.
-  uint64_t work_limit =
-      40000;  ///< Propagations before giving up; keeps it deterministic.
+  /// Propagations before giving up; keeps it deterministic.
+  uint64_t work_limit = 40000;
 };
 
 /// Largest T such that "makespan < T" is refuted: pairs that cannot stand in

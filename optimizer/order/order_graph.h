@@ -20,8 +20,8 @@ struct OrderInstance {
   uint32_t streams = 2;
   std::vector<uint32_t> stream;   ///< [op]
   std::vector<int64_t> duration;  ///< [op], >= 0.
-  std::vector<std::pair<uint32_t, uint32_t>>
-      dependencies;  ///< (before, after).
+  /// (before, after).
+  std::vector<std::pair<uint32_t, uint32_t>> dependencies;
 };
 
 /// A checked instance with its adjacency both ways and its heads and tails.

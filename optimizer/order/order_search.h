@@ -19,8 +19,8 @@ namespace reprise {
 
 struct OrderSearchOptions {
   uint64_t evaluations = 200000;  ///< Schedules and MIP nodes, together.
-  std::optional<std::chrono::nanoseconds> time_limit =
-      {};                                  ///< Stops earlier when given.
+  /// Stops earlier when given.
+  std::optional<std::chrono::nanoseconds> time_limit = {};
   std::function<bool()> should_stop = {};  ///< Asked between rounds.
   uint64_t seed = 0;
   int threads = 1;

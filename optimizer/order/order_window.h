@@ -13,8 +13,8 @@
 namespace reprise {
 
 struct WindowResult {
-  std::optional<OrderSolution>
-      better;           ///< Strictly shorter than the incumbent.
+  /// Strictly shorter than the incumbent.
+  std::optional<OrderSolution> better;
   bool proved = false;  ///< No order of this window is shorter than the answer.
   uint64_t nodes = 0;   ///< Branch-and-bound nodes solved.
 };

@@ -55,8 +55,8 @@ class PairRelaxation {
   size_t words_;
   Rows before_, after_;  ///< Row op: who is before it, who is after it.
   std::vector<int64_t> heads_, tails_;
-  std::vector<uint32_t>
-      depth_order_;  ///< A topological order of all decisions.
+  /// A topological order of all decisions.
+  std::vector<uint32_t> depth_order_;
   std::vector<std::pair<int64_t, int64_t>> scratch_;  ///< (release, duration)
 };
 

@@ -46,8 +46,8 @@ class Model {
   const OrderGraph& graph_;
   const PairRelaxation& state_;
   const int64_t target_;
-  int64_t base_ =
-      0;  ///< Subtracted from all times, to keep coefficients small.
+  /// Subtracted from all times, to keep coefficients small.
+  int64_t base_ = 0;
   std::vector<Binary> binaries_;
   std::unique_ptr<glp_prob, DeleteProblem> problem_;
   std::optional<WindowOrder> best_;

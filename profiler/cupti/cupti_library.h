@@ -15,8 +15,9 @@ struct Functions {
   Result (*get_version)(uint32_t* version);
   Result (*get_result_string)(Result result, const char** text);  ///< Optional.
   Result (*subscribe)(void** subscriber, Callback callback, void* user);
+  /// Optional.
   Result (*subscribe_v2)(void** subscriber, Callback callback, void* user,
-                         SubscriberParams* params);  ///< Optional.
+                         SubscriberParams* params);
   Result (*enable_callback)(uint32_t enable, void* subscriber, uint32_t domain,
                             uint32_t id);
   Result (*get_callback_name)(uint32_t domain, uint32_t id, const char** name);

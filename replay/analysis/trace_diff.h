@@ -11,9 +11,9 @@
 namespace reprise {
 
 enum class DiffKey : uint8_t {
-  kOp,          ///< Names of device work without templates and numbers.
-  kKind,        ///< compute, exposed communication, memory, idle: sums to a
-                ///< step.
+  kOp,  ///< Names of device work without templates and numbers.
+  /// compute, exposed communication, memory, idle: sums to a step.
+  kKind,
   kCollective,  ///< Operation, size and ranks; wait and transfer apart.
   kPhase,       ///< forward, backward, optimizer, data, communication, other.
 };

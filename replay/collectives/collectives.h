@@ -26,8 +26,8 @@ struct CollectiveMember {
 };
 
 struct MatchedCollective {
-  std::string op;  ///< As CollectiveInfo::op; "" unknown; "send": with its
-                   ///< receive.
+  /// As CollectiveInfo::op; "" unknown; "send": with its receive.
+  std::string op;
   std::string communicator;  ///< "" unknown.
   int64_t sequence = -1;     ///< In its communicator: recorded, else counted.
   /// Payload by the convention of nccl-tests' "size": the larger of what goes

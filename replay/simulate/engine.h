@@ -21,10 +21,10 @@ struct Cause {
 
 /// What happened to one unit on one simulated rank.
 struct TaskRecord {
-  int64_t begin_ns =
-      0;  ///< Compute: before dispatch. Collective: arrival of this rank.
-  int64_t start_ns =
-      0;  ///< Compute: after dispatch. Collective: the transfer's start.
+  /// Compute: before dispatch. Collective: arrival of this rank.
+  int64_t begin_ns = 0;
+  /// Compute: after dispatch. Collective: the transfer's start.
+  int64_t start_ns = 0;
   int64_t end_ns = 0;
   Cause cause;  ///< Collective: of the rank that arrived last.
 };

@@ -27,8 +27,8 @@ namespace reprise {
 /// start.
 struct UnitTime {
   int64_t start_ns = 0, end_ns = 0;
-  int64_t wait_ns =
-      0;  ///< Collectives: from start_ns until the last rank arrived.
+  /// Collectives: from start_ns until the last rank arrived.
+  int64_t wait_ns = 0;
 };
 
 /// Unions of intervals on one rank; communication includes waits inside
@@ -75,12 +75,12 @@ struct StreamOrder {
 /// edited (what-ifs, search); `order` follows from the schedule.
 struct PricedSchedule {
   const Schedule* schedule = nullptr;  ///< Borrowed.
-  std::vector<double>
-      duration_ns;  ///< [unit], alone; collectives: sustained transfer.
-  std::vector<double>
-      slowdown;  ///< [unit], factor while the other stream is busy.
-  std::vector<double>
-      rank_factor;  ///< [rank], multiplies compute (stragglers); 1 = same.
+  /// [unit], alone; collectives: sustained transfer.
+  std::vector<double> duration_ns;
+  /// [unit], factor while the other stream is busy.
+  std::vector<double> slowdown;
+  /// [rank], multiplies compute (stragglers); 1 = same.
+  std::vector<double> rank_factor;
   double dispatch_ns = 0, feed_ns = 0;
   double compute_wake_ns = 0, communication_wake_ns = 0;
   double communication_gap_ns = 0;
@@ -88,8 +88,8 @@ struct PricedSchedule {
   double unexplained_ns = 0;  ///< A step, spread over its compute units.
   double step_overhead_ns = 0;
   double burst_ns = 0;  ///< Most credit of the link, as time on the wire.
-  std::vector<double> wire_ns,
-      floor_ns;  ///< [unit], collectives: credit used, least time.
+  /// [unit], collectives: credit used, least time.
+  std::vector<double> wire_ns, floor_ns;
   std::vector<PriceSource> source;  ///< [unit]
   StreamOrder order;
 };

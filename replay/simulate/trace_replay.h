@@ -23,12 +23,13 @@ namespace reprise {
 
 /// Why the critical path lasts where it lasts.
 enum class TracePathKind : uint8_t {
-  kKernel,       ///< Device work that is no collective or copy.
-  kCollective,   ///< Transfer of a collective.
-  kCopy,         ///< Copies and memsets.
-  kHost,         ///< Host ops and runtime calls.
-  kLaunch,       ///< From a launch's start to its device work's start; between
-                 ///< queued work of a stream; from an event to who awaited it.
+  kKernel,      ///< Device work that is no collective or copy.
+  kCollective,  ///< Transfer of a collective.
+  kCopy,        ///< Copies and memsets.
+  kHost,        ///< Host ops and runtime calls.
+  /// From a launch's start to its device work's start; between queued work of a
+  /// stream; from an event to who awaited it.
+  kLaunch,
   kRange,        ///< A host thread within a named range, between its ops.
   kUnexplained,  ///< A recorded gap that no dependency explains.
 };

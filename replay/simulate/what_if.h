@@ -16,8 +16,9 @@ enum class WhatIfKind : uint8_t {
   kBandwidth,  ///< "bandwidth=2x": all collectives.
   kLatency,    ///< "latency=0.5x", "latency=50us": of each collective.
   kOp,         ///< "op:REGEX=0.5x": time of units with a matching op or name.
-  kRank,       ///< "rank:1=1.2x": compute time of one rank (of an imported
-               ///< trace: all that it does itself, on the host too).
+  /// "rank:1=1.2x": compute time of one rank (of an imported trace: all that it
+  /// does itself, on the host too).
+  kRank,
   kDevice,     ///< "device=0.5x": all device work but collectives.
   kHost,       ///< "host=0.5x": what host threads do, and their named ranges.
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.

@@ -37,10 +37,10 @@ struct CubinLaunch {
 /// How to run one kernel.
 struct CubinKernel {
   size_t image = 0;  ///< Index in Cubins::images.
-  std::vector<CubinLaunch>
-      launches;  ///< One after the other on one stream; never empty.
-  int64_t workspace_bytes = 0;  ///< Of its own while its launches run, aligned
-                                ///< to 256; 0 for most kernels.
+  /// One after the other on one stream; never empty.
+  std::vector<CubinLaunch> launches;
+  /// Of its own while its launches run, aligned to 256; 0 for most kernels.
+  int64_t workspace_bytes = 0;
 };
 
 /// What ptxas says of one entry.
@@ -52,8 +52,8 @@ struct CubinResources {
 };
 
 struct Cubins {
-  std::vector<std::string> images;        ///< For cuLibraryLoadData or
-                                          ///< cuModuleLoadData; each once.
+  /// For cuLibraryLoadData or cuModuleLoadData; each once.
+  std::vector<std::string> images;
   std::vector<CubinKernel> kernels;       ///< In order of the kernels given.
   int compiled = 0;                       ///< Kernels that no cache held.
   std::vector<CubinResources> resources;  ///< Of the kernels compiled now.

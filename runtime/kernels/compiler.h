@@ -26,10 +26,10 @@ using KernelFunction = void (*)(void* const* arguments, int64_t begin,
                                 int64_t end);
 
 struct CompileOptions {
-  std::string
-      cache_directory;  ///< Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
-  std::string compiler =
-      "g++";     ///< Looked up in PATH; never run through a shell.
+  /// Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
+  std::string cache_directory;
+  /// Looked up in PATH; never run through a shell.
+  std::string compiler = "g++";
   int jobs = 2;  ///< Compilers run at once.
 };
 

@@ -34,8 +34,9 @@ struct PrintedLaunch {
 };
 
 struct PrintedCudaKernel {
-  std::string text;  ///< Functions with C linkage: addresses of all arguments
-                     ///< in order, then of the workspace.
+  /// Functions with C linkage: addresses of all arguments in order, then of the
+  /// workspace.
+  std::string text;
   std::vector<PrintedLaunch> launches;  ///< To run one after the other.
   int64_t workspace_bytes = 0;
 };

@@ -21,8 +21,8 @@ struct StatementEdit {
   std::map<size_t, StatementBlock> stores;  ///< Replaced; by default kept.
   bool drop_other_stores = false;
   std::set<int32_t> dropped_lets;
-  std::set<int32_t>
-      opened_loops;  ///< Their bodies are run once, in their place.
+  /// Their bodies are run once, in their place.
+  std::set<int32_t> opened_loops;
 
   StatementBlock apply(const StatementBlock& block);
 

@@ -43,8 +43,8 @@ class OrderedPrinter {
 
   StageWriter& writer_;
   const Kernel& kernel_;
-  std::vector<const KernelStatement*>
-      statements_;  ///< All but loops, in order.
+  /// All but loops, in order.
+  std::vector<const KernelStatement*> statements_;
   std::vector<Register> registers_;
   int64_t parallel_ = 1, sequential_ = 1;
 };

@@ -21,26 +21,30 @@
 namespace reprise {
 
 enum class StageMapping : uint8_t {
-  kMap,     ///< A thread for each iteration of the parallel loops.
-  kRows,    ///< kLanes threads for each iteration of the parallel loops, one a
-            ///< lane.
-  kBlocks,  ///< A block for each iteration of the parallel loops; kLanes of its
-            ///< threads take their elements from shared memory.
-  kOrdered,  ///< A thread for each iteration of the parallel loops, which walks
-             ///< the sequential ones.
-  kOwned,    ///< A thread for each element of the one output, which walks the
-             ///< sequential loops and takes what is for its element.
-  kTiled,    ///< As kOrdered, but a block computes the values of a tile of
-             ///< sequential iterations, then accumulates them in order.
-  kSerial,   ///< One thread for everything.
+  kMap,  ///< A thread for each iteration of the parallel loops.
+  /// kLanes threads for each iteration of the parallel loops, one a lane.
+  kRows,
+  /// A block for each iteration of the parallel loops; kLanes of its threads
+  /// take their elements from shared memory.
+  kBlocks,
+  /// A thread for each iteration of the parallel loops, which walks the
+  /// sequential ones.
+  kOrdered,
+  /// A thread for each element of the one output, which walks the sequential
+  /// loops and takes what is for its element.
+  kOwned,
+  /// As kOrdered, but a block computes the values of a tile of sequential
+  /// iterations, then accumulates them in order.
+  kTiled,
+  kSerial,  ///< One thread for everything.
 };
 
 /// A reduction into an output whose element stays the same over all sequential
 /// iterations.
 struct StageAccumulator {
   int32_t target = -1;  ///< Argument.
-  std::optional<uint64_t>
-      initial;  ///< Bits it starts from, if not those in memory.
+  /// Bits it starts from, if not those in memory.
+  std::optional<uint64_t> initial;
 };
 
 struct CudaStage {

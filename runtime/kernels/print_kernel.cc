@@ -47,8 +47,8 @@ class Printer {
   const char* index_type_;
   std::string text_;
   size_t depth_ = 1;
-  int32_t wide_loop_ =
-      -1;  ///< Lane loop whose narrow accesses go through wide copies.
+  /// Lane loop whose narrow accesses go through wide copies.
+  int32_t wide_loop_ = -1;
   bool split_ = false;  ///< The next loop is the one a caller may split.
 };
 

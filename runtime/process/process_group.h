@@ -58,8 +58,7 @@ Result<std::unique_ptr<ProcessGroup>> make_mpi_process_group();
 
 /// Ranks that find each other through files `path.*` on storage that all can
 /// reach; no such file may be left of an earlier run that failed. Errors: kIo,
-/// kDevice (a
-/// peer that does not come within `timeout_s`).
+/// kDevice (a peer that does not come within `timeout_s`).
 Result<std::unique_ptr<ProcessGroup>> make_file_process_group(
     const std::string& path, int rank, int size, double timeout_s);
 
