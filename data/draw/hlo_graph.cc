@@ -14,21 +14,21 @@ namespace reprise {
 namespace {
 
 struct KindRow {
-  NodeKind kind;
+  OpcodeKind kind;
   std::string_view name;
   std::string_view color;
 };
 
 constexpr std::array<KindRow, 9> kKinds = {{
-    {NodeKind::kParameter, "parameter", "#ffd9a0"},
-    {NodeKind::kConstant, "constant", "#e0e0e0"},
-    {NodeKind::kElementwise, "elementwise", "#d6e9ff"},
-    {NodeKind::kContraction, "dot, convolution", "#8fb8f0"},
-    {NodeKind::kReduction, "reduction", "#c9b8f2"},
-    {NodeKind::kMovement, "data movement", "#c8ecc4"},
-    {NodeKind::kCollective, "collective", "#f7a8a0"},
-    {NodeKind::kControl, "fusion, call, loop", "#fff2a8"},
-    {NodeKind::kCustom, "custom call", "#f3c6e8"},
+    {OpcodeKind::kParameter, "parameter", "#ffd9a0"},
+    {OpcodeKind::kConstant, "constant", "#e0e0e0"},
+    {OpcodeKind::kElementwise, "elementwise", "#d6e9ff"},
+    {OpcodeKind::kContraction, "dot, convolution", "#8fb8f0"},
+    {OpcodeKind::kReduction, "reduction", "#c9b8f2"},
+    {OpcodeKind::kMovement, "data movement", "#c8ecc4"},
+    {OpcodeKind::kCollective, "collective", "#f7a8a0"},
+    {OpcodeKind::kControl, "fusion, call, loop", "#fff2a8"},
+    {OpcodeKind::kCustom, "custom call", "#f3c6e8"},
 }};
 
 GraphNode make_node(const Instruction& instruction) {
@@ -36,7 +36,7 @@ GraphNode make_node(const Instruction& instruction) {
   node.name = instruction.name;
   node.opcode = written_opcode(instruction);
   node.shape = shape_text(instruction.shape, false);
-  node.kind = node_kind(wrapped_opcode(instruction));
+  node.kind = facts_of(wrapped_opcode(instruction)).kind;
   return node;
 }
 
@@ -274,71 +274,11 @@ std::string escape_dot(std::string_view text) {
 
 }  // namespace
 
-std::string_view node_kind_name(NodeKind kind) {
+std::string_view node_kind_name(OpcodeKind kind) {
   return kKinds[static_cast<size_t>(kind)].name;
 }
-std::string_view node_kind_color(NodeKind kind) {
+std::string_view node_kind_color(OpcodeKind kind) {
   return kKinds[static_cast<size_t>(kind)].color;
-}
-
-NodeKind node_kind(Opcode opcode) {
-  if (is_collective(opcode)) return NodeKind::kCollective;
-  switch (opcode) {
-    case Opcode::kParameter:
-    case Opcode::kInfeed:
-    case Opcode::kRecv:
-      return NodeKind::kParameter;
-    case Opcode::kConstant:
-    case Opcode::kIota:
-    case Opcode::kPartitionId:
-    case Opcode::kReplicaId:
-      return NodeKind::kConstant;
-    case Opcode::kConvolution:
-    case Opcode::kDot:
-    case Opcode::kRaggedDot:
-    case Opcode::kScaledDot:
-      return NodeKind::kContraction;
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-    case Opcode::kScatter:
-    case Opcode::kSelectAndScatter:
-    case Opcode::kSort:
-    case Opcode::kTopK:
-      return NodeKind::kReduction;
-    case Opcode::kBitcast:
-    case Opcode::kBroadcast:
-    case Opcode::kConcatenate:
-    case Opcode::kCopy:
-    case Opcode::kDynamicSlice:
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kGather:
-    case Opcode::kGetTupleElement:
-    case Opcode::kPad:
-    case Opcode::kReshape:
-    case Opcode::kReverse:
-    case Opcode::kSlice:
-    case Opcode::kTranspose:
-    case Opcode::kTuple:
-      return NodeKind::kMovement;
-    case Opcode::kAllGatherDone:
-    case Opcode::kAllReduceDone:
-    case Opcode::kCollectivePermuteDone:
-      return NodeKind::kCollective;
-    case Opcode::kAsyncDone:
-    case Opcode::kAsyncStart:
-    case Opcode::kAsyncUpdate:
-    case Opcode::kCall:
-    case Opcode::kConditional:
-    case Opcode::kFusion:
-    case Opcode::kMap:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kWhile:
-      return NodeKind::kControl;
-    case Opcode::kCustomCall:
-      return NodeKind::kCustom;
-    default:
-      return NodeKind::kElementwise;
-  }
 }
 
 Result<HloGraph> graph_around(const Module& module, std::string_view name,

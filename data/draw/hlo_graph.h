@@ -13,27 +13,16 @@
 
 namespace reprise {
 
-enum class NodeKind {
-  kParameter,
-  kConstant,
-  kElementwise,
-  kContraction,
-  kReduction,
-  kMovement,
-  kCollective,
-  kControl,
-  kCustom,
-};
-std::string_view node_kind_name(NodeKind kind);
+/// Legend of a kind.
+std::string_view node_kind_name(OpcodeKind kind);
 /// A fill colour, "#rrggbb"; black text reads well on each.
-std::string_view node_kind_color(NodeKind kind);
-NodeKind node_kind(Opcode opcode);
+std::string_view node_kind_color(OpcodeKind kind);
 
 struct GraphNode {
   std::string name;
   std::string opcode;
   std::string shape;
-  NodeKind kind = NodeKind::kElementwise;
+  OpcodeKind kind = OpcodeKind::kElementwise;
   bool is_center = false;   ///< What was asked for.
   bool is_outside = false;  ///< Not of the computation shown.
   bool has_more = false;    ///< Some of its neighbours are not shown.

@@ -19,7 +19,7 @@ constexpr double kCharacterWidth = 6.4;
 constexpr double kMinimumWidth = 80;
 constexpr double kLegendEntry = 128;
 constexpr double kBendWidth = 12;
-constexpr int kLegendEntries = static_cast<int>(NodeKind::kCustom) + 1;
+constexpr int kLegendEntries = static_cast<int>(OpcodeKind::kCustom) + 1;
 /// With more, long edges are drawn straight through.
 constexpr size_t kMaxBends = 20000;
 constexpr size_t kMaxCharacters = 44;
@@ -289,7 +289,7 @@ std::string legend_svg(const HloGraph& graph) {
                   kMargin, kMargin, escape_xml(graph.title));
   double x = kMargin;
   for (int i = 0; i < kLegendEntries; ++i) {
-    const auto kind = static_cast<NodeKind>(i);
+    const auto kind = static_cast<OpcodeKind>(i);
     out += fmt::format(
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" "
         "fill=\"{}\" stroke=\"#333\"/>"

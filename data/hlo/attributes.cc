@@ -194,24 +194,6 @@ std::string_view window_field(std::string_view text, std::string_view name) {
 
 }  // namespace
 
-bool is_collective(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAllGather:
-    case Opcode::kAllGatherStart:
-    case Opcode::kAllReduce:
-    case Opcode::kAllReduceStart:
-    case Opcode::kAllToAll:
-    case Opcode::kCollectiveBroadcast:
-    case Opcode::kCollectivePermute:
-    case Opcode::kCollectivePermuteStart:
-    case Opcode::kRaggedAllToAll:
-    case Opcode::kReduceScatter:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Result<std::vector<std::vector<int64_t>>> replica_groups(
     const Instruction& instruction, int64_t ranks) {
   const Attribute* found = instruction.find_attribute("replica_groups");

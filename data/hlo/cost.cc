@@ -26,12 +26,10 @@ double utilized_bytes(const Computation& fused, InstructionId parameter,
     const bool is_source =
         user.operands[0] == parameter &&
         std::count(user.operands.begin(), user.operands.end(), parameter) == 1;
-    const bool takes_part = user.opcode == Opcode::kSlice ||
-                            user.opcode == Opcode::kDynamicSlice ||
-                            user.opcode == Opcode::kGather;
-    if (is_source && takes_part) {
+    const BytesRule moved = facts_of(user.opcode).bytes;
+    if (is_source && moved == BytesRule::kPart) {
       sliced += static_cast<double>(byte_size(user.shape));
-    } else if (!is_source || user.opcode != Opcode::kDynamicUpdateSlice) {
+    } else if (!is_source || moved != BytesRule::kUpdate) {
       return whole;
     }
   }
@@ -156,7 +154,7 @@ InstructionCost CostAnalysis::evaluate(const Computation& computation,
   InstructionCost cost;
   cost.flops = own_flops(op);
   cost.bytes = own_bytes(op);
-  if (is_transcendental(instruction.opcode))
+  if (facts_of(instruction.opcode).flops == FlopsRule::kTranscendental)
     cost.transcendentals = element_total(instruction.shape);
   InstructionCost applied;
   accumulate(&applied, called(instruction, "to_apply"), applications(op));

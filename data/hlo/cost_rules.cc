@@ -14,38 +14,6 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-/// One operation an output element.
-bool computes_each_element(Opcode opcode) {
-  return opcode == Opcode::kAllReduce || opcode == Opcode::kAllReduceStart ||
-         opcode == Opcode::kBitcastConvert ||
-         (elementwise_operands(opcode) > 0 && !is_transcendental(opcode));
-}
-
-/// Neither reads nor writes: names for values that stand elsewhere.
-bool moves_nothing(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAddDependency:
-    case Opcode::kAfterAll:
-    case Opcode::kAllGatherDone:
-    case Opcode::kAllReduceDone:
-    case Opcode::kAsyncDone:
-    case Opcode::kAsyncUpdate:
-    case Opcode::kBitcast:
-    case Opcode::kCollectivePermuteDone:
-    case Opcode::kConstant:
-    case Opcode::kCopyDone:
-    case Opcode::kDomain:
-    case Opcode::kGetTupleElement:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kParameter:
-    case Opcode::kRecvDone:
-    case Opcode::kSendDone:
-      return true;
-    default:
-      return false;
-  }
-}
-
 double dot_flops(const CostedOperation& op) {
   double contracted = 1;
   for (const int64_t d : dot_dimensions(op.instruction).lhs_contracting) {
@@ -170,31 +138,6 @@ double element_total(const Shape& shape) {
   return total;
 }
 
-bool is_transcendental(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAtan2:
-    case Opcode::kCbrt:
-    case Opcode::kCosine:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kPower:
-    case Opcode::kRng:
-    case Opcode::kRngBitGenerator:
-    case Opcode::kRsqrt:
-    case Opcode::kSine:
-    case Opcode::kSqrt:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-      return true;
-    default:
-      return false;
-  }
-}
-
 double window_elements(const Instruction& instruction) {
   const auto window = window_dimensions(instruction);
   double count = 1;
@@ -207,7 +150,7 @@ double window_elements(const Instruction& instruction) {
 /// Flops of opcodes whose count needs no called computation.
 double own_flops(const CostedOperation& op) {
   const Instruction& instruction = op.instruction;
-  if (computes_each_element(instruction.opcode))
+  if (facts_of(instruction.opcode).flops == FlopsRule::kEachElement)
     return element_total(instruction.shape);
   switch (instruction.opcode) {
     case Opcode::kDot:
@@ -236,23 +179,25 @@ double own_flops(const CostedOperation& op) {
 }
 
 double own_bytes(const CostedOperation& op) {
-  const Opcode opcode = op.instruction.opcode;
-  if (moves_nothing(opcode)) return 0;
-  switch (opcode) {
+  switch (facts_of(op.instruction.opcode).bytes) {
+    case BytesRule::kWhole:
+      return operand_bytes_from(op, 0) + op.output_bytes();
+    case BytesRule::kNothing:
+      return 0;
+    case BytesRule::kPart:
+      return 2 * op.output_bytes() + operand_bytes_from(op, 1);
+    case BytesRule::kUpdate:
+      return 2 * op.operand_bytes(1) + operand_bytes_from(op, 2);
+    case BytesRule::kOwnRule:
+      break;
+  }
+  switch (op.instruction.opcode) {
     case Opcode::kTuple:
       return static_cast<double>(sizeof(void*) *
                                  op.instruction.operands.size());
     case Opcode::kTranspose:
       return is_bitcast_transpose(op) ? 0
                                       : op.operand_bytes(0) + op.output_bytes();
-    case Opcode::kSlice:
-      return 2 * op.output_bytes();
-    case Opcode::kDynamicSlice:
-      return 2 * op.output_bytes() + operand_bytes_from(op, 1);
-    case Opcode::kDynamicUpdateSlice:
-      return 2 * op.operand_bytes(1) + operand_bytes_from(op, 2);
-    case Opcode::kGather:
-      return 2 * op.output_bytes() + op.operand_bytes(1);
     case Opcode::kScatter: {
       // n operands, the indices, n updates.
       const size_t arrays = op.instruction.operands.size() / 2;
@@ -264,7 +209,7 @@ double own_bytes(const CostedOperation& op) {
       return 3 * updates + op.operand_bytes(arrays);
     }
     default:
-      return operand_bytes_from(op, 0) + op.output_bytes();
+      return 0;
   }
 }
 

@@ -24,8 +24,6 @@ struct CostedOperation {
 
 /// Elements of an array, or of all arrays of a tuple.
 double element_total(const Shape& shape);
-/// One call of a transcendental function an output element.
-bool is_transcendental(Opcode opcode);
 /// Flops but those of called computations.
 double own_flops(const CostedOperation& op);
 /// Bytes read and written; control flow and fusions are priced by their callees

@@ -62,7 +62,6 @@ Result<std::vector<double>> literal_values(const Instruction& constant);
 /// of `ranks`.
 Result<std::vector<std::vector<int64_t>>> replica_groups(
     const Instruction& instruction, int64_t ranks);
-bool is_collective(Opcode opcode);
 
 /// dot's dimension numbers, in text order.
 struct DotDimensions {

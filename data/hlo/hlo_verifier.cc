@@ -14,76 +14,17 @@
 namespace reprise {
 namespace {
 
-constexpr size_t kAny = std::numeric_limits<size_t>::max();
-
-struct Arity {
-  size_t least = 0;
-  size_t most = kAny;
-};
-
-Arity arity_of(Opcode opcode) {
-  if (const int operands = elementwise_operands(opcode); operands > 0) {
-    return {static_cast<size_t>(operands), static_cast<size_t>(operands)};
-  }
-  switch (opcode) {
-    case Opcode::kConstant:
-    case Opcode::kIota:
-    case Opcode::kParameter:
-    case Opcode::kPartitionId:
-    case Opcode::kReplicaId:
-      return {0, 0};
-    case Opcode::kBitcast:
-    case Opcode::kBitcastConvert:
-    case Opcode::kBroadcast:
-    case Opcode::kCholesky:
-    case Opcode::kCopy:
-    case Opcode::kGetDimensionSize:
-    case Opcode::kGetTupleElement:
-    case Opcode::kOptimizationBarrier:
-    case Opcode::kReshape:
-    case Opcode::kReverse:
-    case Opcode::kSlice:
-    case Opcode::kTranspose:
-    case Opcode::kWhile:
-      return {1, 1};
-    case Opcode::kConvolution:
-    case Opcode::kDot:
-    case Opcode::kGather:
-    case Opcode::kPad:
-    case Opcode::kSetDimensionSize:
-    case Opcode::kTriangularSolve:
-      return {2, 2};
-    case Opcode::kSelectAndScatter:
-      return {3, 3};
-    case Opcode::kAllGather:
-    case Opcode::kAllReduce:
-    case Opcode::kAllToAll:
-    case Opcode::kConcatenate:
-    case Opcode::kConditional:
-    case Opcode::kDynamicSlice:
-    case Opcode::kMap:
-    case Opcode::kReduceScatter:
-    case Opcode::kSort:
-      return {1, kAny};
-    case Opcode::kDynamicUpdateSlice:
-    case Opcode::kReduce:
-    case Opcode::kReduceWindow:
-      return {2, kAny};
-    case Opcode::kScatter:
-      return {3, kAny};
-    default:
-      return {};
-  }
-}
-
 Status check_arity(const CheckedInstruction& checked) {
-  const Arity arity = arity_of(checked.instruction.opcode);
+  const OpcodeFacts& facts = facts_of(checked.instruction.opcode);
+  const bool bounded = facts.most_operands != OpcodeFacts::kAny;
   const size_t count = checked.operand_count();
-  if (count >= arity.least && count <= arity.most) return {};
+  if (count >= facts.least_operands &&
+      (!bounded || count <= facts.most_operands)) {
+    return {};
+  }
   return checked.invalid(fmt::format("{} takes {}{} operands, found {}",
-                                     opcode_name(checked.instruction.opcode),
-                                     arity.most == kAny ? "at least " : "",
-                                     arity.least, count));
+                                     facts.name, bounded ? "" : "at least ",
+                                     facts.least_operands, count));
 }
 
 bool is_floating(PrimitiveType type) {
@@ -96,25 +37,10 @@ bool types_agree(PrimitiveType a, PrimitiveType b) {
   return a == b || (is_floating(a) && is_floating(b));
 }
 
-bool changes_type(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAbs:
-    case Opcode::kCompare:
-    case Opcode::kComplex:
-    case Opcode::kConvert:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kReal:
-    case Opcode::kStochasticConvert:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Status check_elementwise(const CheckedInstruction& checked) {
   const Opcode opcode = checked.instruction.opcode;
-  if (elementwise_operands(opcode) == 0) return {};
+  const OpcodeFacts& facts = facts_of(opcode);
+  if (!facts.elementwise) return {};
   for (size_t i = 0; i < checked.operand_count(); ++i) {
     const Shape& operand = checked.operand(i);
     const bool may_be_scalar = (opcode == Opcode::kSelect && i == 0) ||
@@ -124,9 +50,9 @@ Status check_elementwise(const CheckedInstruction& checked) {
           fmt::format("operand {}", i), operand, checked.result().dimensions);
       if (!same) return same;
     }
-    const Shape& reference = changes_type(opcode)
-                                 ? checked.operand(checked.operand_count() - 1)
-                                 : checked.result();
+    const Shape& reference = facts.result == ResultType::kSame
+                                 ? checked.result()
+                                 : checked.operand(checked.operand_count() - 1);
     const bool is_predicate = opcode == Opcode::kSelect && i == 0;
     const bool agree = is_predicate ? operand.type == PrimitiveType::kPred
                                     : types_agree(operand.type, reference.type);
@@ -136,9 +62,8 @@ Status check_elementwise(const CheckedInstruction& checked) {
         opcode_name(opcode), shape_text(operand, false),
         is_predicate ? "pred" : primitive_type_name(reference.type)));
   }
-  const bool makes_predicate =
-      opcode == Opcode::kCompare || opcode == Opcode::kIsFinite;
-  if (makes_predicate && checked.result().type != PrimitiveType::kPred) {
+  if (facts.result == ResultType::kPredicate &&
+      checked.result().type != PrimitiveType::kPred) {
     return checked.invalid(fmt::format("{} gives pred, found {}",
                                        opcode_name(opcode),
                                        shape_text(checked.result(), false)));

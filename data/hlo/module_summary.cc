@@ -19,8 +19,7 @@ int64_t saturating_multiply(int64_t a, int64_t b) {
 /// Runs its callees as parts of the step; all others price them inside their
 /// own cost.
 bool is_caller(Opcode opcode) {
-  return opcode == Opcode::kCall || opcode == Opcode::kWhile ||
-         opcode == Opcode::kConditional || opcode == Opcode::kAsyncStart;
+  return facts_of(opcode).lowering == Lowering::kCaller;
 }
 
 /// How often each computation runs in a step; callers stand after callees.

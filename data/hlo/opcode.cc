@@ -7,23 +7,49 @@
 namespace reprise {
 namespace {
 
-constexpr std::array kNames = {
-#define REPRISE_HLO_OPCODE(id, text) std::string_view(text),
-    REPRISE_HLO_OPCODES(REPRISE_HLO_OPCODE)
-#undef REPRISE_HLO_OPCODE
+constexpr uint8_t kAny = OpcodeFacts::kAny;
+/// More than a few additions: a nest does not compute such a value twice.
+constexpr int32_t kReductionWeight = 16;
+
+constexpr OpcodeFacts kFacts[] = {
+#define REPRISE_ELEMENTWISE(id, text, operands, run, operand_types, call, \
+                            count, cost, result_type, neutral)            \
+  {.name = text,                                                          \
+   .least_operands = operands,                                            \
+   .most_operands = operands,                                             \
+   .lowering = Lowering::run,                                             \
+   .flops = FlopsRule::count,                                             \
+   .elementwise = true,                                                   \
+   .types = ElementTypes::operand_types,                                  \
+   .function = #call,                                                     \
+   .weight = cost,                                                        \
+   .result = ResultType::result_type,                                     \
+   .identity = Identity::neutral},
+#define REPRISE_OPCODE(id, text, least, most, drawn, run, count, moved) \
+  {.name = text,                                                        \
+   .least_operands = least,                                             \
+   .most_operands = most,                                               \
+   .kind = OpcodeKind::drawn,                                           \
+   .lowering = Lowering::run,                                           \
+   .flops = FlopsRule::count,                                           \
+   .bytes = BytesRule::moved,                                           \
+   .weight = Lowering::run == Lowering::kReduction ? kReductionWeight : 1},
+#include "data/hlo/opcode_table.inc"
 };
 
 }  // namespace
 
-std::string_view opcode_name(Opcode opcode) {
-  return kNames[static_cast<size_t>(opcode)];
+const OpcodeFacts& facts_of(Opcode opcode) {
+  return kFacts[static_cast<size_t>(opcode)];
 }
+
+std::string_view opcode_name(Opcode opcode) { return facts_of(opcode).name; }
 
 std::optional<Opcode> opcode_from_name(std::string_view name) {
   static const auto by_name = [] {
     std::unordered_map<std::string_view, Opcode> map;
-    for (size_t i = 0; i < kNames.size(); ++i)
-      map.emplace(kNames[i], static_cast<Opcode>(i));
+    for (size_t i = 0; i < std::size(kFacts); ++i)
+      map.emplace(kFacts[i].name, static_cast<Opcode>(i));
     return map;
   }();
   const auto found = by_name.find(name);
@@ -31,62 +57,21 @@ std::optional<Opcode> opcode_from_name(std::string_view name) {
   return found->second;
 }
 
-int elementwise_operands(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAbs:
-    case Opcode::kCbrt:
-    case Opcode::kCeil:
-    case Opcode::kClz:
-    case Opcode::kConvert:
-    case Opcode::kCosine:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kFloor:
-    case Opcode::kImag:
-    case Opcode::kIsFinite:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kNegate:
-    case Opcode::kNot:
-    case Opcode::kPopulationCount:
-    case Opcode::kReal:
-    case Opcode::kReducePrecision:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kRsqrt:
-    case Opcode::kSign:
-    case Opcode::kSine:
-    case Opcode::kSqrt:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-      return 1;
-    case Opcode::kAdd:
-    case Opcode::kAnd:
-    case Opcode::kAtan2:
-    case Opcode::kCompare:
-    case Opcode::kComplex:
-    case Opcode::kDivide:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMultiply:
-    case Opcode::kOr:
-    case Opcode::kPower:
-    case Opcode::kRemainder:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kStochasticConvert:
-    case Opcode::kSubtract:
-    case Opcode::kXor:
-      return 2;
-    case Opcode::kClamp:
-    case Opcode::kSelect:
-      return 3;
-    default:
-      return 0;
-  }
+bool is_collective(Opcode opcode) {
+  return facts_of(opcode).lowering == Lowering::kCollective;
+}
+
+bool runs_elementwise(Opcode opcode) {
+  return facts_of(opcode).lowering == Lowering::kElement;
+}
+
+bool is_view(Opcode opcode) {
+  const Lowering lowering = facts_of(opcode).lowering;
+  return lowering == Lowering::kView || lowering == Lowering::kReshape;
+}
+
+bool is_reshape(Opcode opcode) {
+  return facts_of(opcode).lowering == Lowering::kReshape;
 }
 
 }  // namespace reprise

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "data/hlo/hlo.h"
-#include "data/kernel/view.h"
 
 namespace reprise {
 
@@ -71,7 +70,7 @@ void CanonicalMaps::assign(InstructionId id, const IndexMap& map) {
 void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
   const Instruction& instruction = group_.at(id);
   const auto& operands = instruction.operands;
-  if (is_elementwise(instruction.opcode)) {
+  if (runs_elementwise(instruction.opcode)) {
     for (const InstructionId operand : operands) {
       assign(operand,
              group_.at(operand).shape.dimensions.empty() ? IndexMap{} : map);
@@ -139,7 +138,7 @@ std::optional<IndexMap> CanonicalMaps::from_operands(
     const Instruction& instruction) {
   if (instruction.opcode == Opcode::kBroadcast)
     return from_broadcast(instruction);
-  if (is_elementwise(instruction.opcode)) {
+  if (runs_elementwise(instruction.opcode)) {
     for (const InstructionId operand : instruction.operands) {
       if (group_.at(operand).shape.dimensions.size() !=
           instruction.shape.dimensions.size()) {
@@ -178,8 +177,7 @@ std::optional<IndexMap> CanonicalMaps::from_operands(
     }
     return map;
   }
-  if (instruction.opcode == Opcode::kReshape ||
-      instruction.opcode == Opcode::kBitcast) {
+  if (is_reshape(instruction.opcode)) {
     const int32_t position = indices_.linearize(
         *inner, operand_shape(group_, instruction, 0).dimensions);
     return indices_.delinearize(position, instruction.shape.dimensions);

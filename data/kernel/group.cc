@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "data/hlo/hlo.h"
-#include "data/kernel/view.h"
 
 namespace reprise {
 namespace {
@@ -77,75 +76,7 @@ uint64_t least_bits(PrimitiveType type) {
   return uint64_t{1} << (primitive_type_bits(type) - 1);
 }
 
-bool is_combining(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
-
-bool is_elementwise(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAbs:
-    case Opcode::kAdd:
-    case Opcode::kAnd:
-    case Opcode::kAtan2:
-    case Opcode::kBitcastConvert:
-    case Opcode::kCbrt:
-    case Opcode::kCeil:
-    case Opcode::kClamp:
-    case Opcode::kClz:
-    case Opcode::kCompare:
-    case Opcode::kConvert:
-    case Opcode::kCopy:
-    case Opcode::kCosine:
-    case Opcode::kDivide:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kFloor:
-    case Opcode::kIsFinite:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kMultiply:
-    case Opcode::kNegate:
-    case Opcode::kNot:
-    case Opcode::kOr:
-    case Opcode::kPopulationCount:
-    case Opcode::kPower:
-    case Opcode::kRemainder:
-    case Opcode::kRoundNearestAfz:
-    case Opcode::kRoundNearestEven:
-    case Opcode::kRsqrt:
-    case Opcode::kSelect:
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kSign:
-    case Opcode::kSine:
-    case Opcode::kSqrt:
-    case Opcode::kSubtract:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
-}
 
 bool is_kernel_type(PrimitiveType type) {
   switch (type) {
@@ -169,67 +100,21 @@ bool is_kernel_type(PrimitiveType type) {
 }
 
 bool is_computable(Opcode opcode, PrimitiveType type) {
-  const bool pred = type == PrimitiveType::kPred;
-  switch (opcode) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kClamp:
-    case Opcode::kCompare:
-    case Opcode::kConvert:
-    case Opcode::kCopy:
-    case Opcode::kBitcastConvert:
-    case Opcode::kSelect:
+  switch (facts_of(opcode).types) {
+    case ElementTypes::kNoType:
+      return false;
+    case ElementTypes::kAnyType:
       return true;
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-    case Opcode::kNot:
+    case ElementTypes::kNumbers:
+      return type != PrimitiveType::kPred;
+    case ElementTypes::kIntegers:
+      return !is_float(type) && type != PrimitiveType::kPred;
+    case ElementTypes::kBits:
       return !is_float(type);
-    case Opcode::kShiftLeft:
-    case Opcode::kShiftRightArithmetic:
-    case Opcode::kShiftRightLogical:
-    case Opcode::kPopulationCount:
-    case Opcode::kClz:
-      return !is_float(type) && !pred;
-    case Opcode::kSubtract:
-    case Opcode::kDivide:
-    case Opcode::kRemainder:
-    case Opcode::kPower:
-    case Opcode::kAbs:
-    case Opcode::kNegate:
-    case Opcode::kSign:
-      return !pred;
-    default:
+    case ElementTypes::kFloats:
       return is_float(type);
   }
-}
-
-int32_t element_weight(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kDivide:
-    case Opcode::kSqrt:
-    case Opcode::kRsqrt:
-    case Opcode::kRemainder:
-      return 4;
-    case Opcode::kAtan2:
-    case Opcode::kCbrt:
-    case Opcode::kCosine:
-    case Opcode::kErf:
-    case Opcode::kExp:
-    case Opcode::kExpm1:
-    case Opcode::kLog:
-    case Opcode::kLog1p:
-    case Opcode::kLogistic:
-    case Opcode::kPower:
-    case Opcode::kSine:
-    case Opcode::kTan:
-    case Opcode::kTanh:
-      return 12;
-    default:
-      return 1;
-  }
+  return false;
 }
 
 Group::Group(const Module& module, std::span<const InstructionId> ops,
@@ -261,8 +146,10 @@ std::optional<Opcode> combining_opcode(const Module& module,
   const Instruction& root = computation.at(computation.root);
   if (root.opcode == Opcode::kParameter && root.parameter_number == 1)
     return Opcode::kParameter;
-  if (!is_combining(root.opcode) || root.operands.size() != 2)
+  if (facts_of(root.opcode).identity == Identity::kNoIdentity ||
+      root.operands.size() != 2) {
     return std::nullopt;
+  }
   int64_t seen = 0;
   for (const InstructionId operand : root.operands) {
     const Instruction& parameter = computation.at(operand);
@@ -382,18 +269,20 @@ uint64_t integer_bits(PrimitiveType type, int64_t value) {
 
 uint64_t identity_bits(Opcode combine, PrimitiveType type) {
   const double infinity = std::numeric_limits<double>::infinity();
-  switch (combine) {
-    case Opcode::kMultiply:
-      return integer_bits(type, 1);
-    case Opcode::kMaximum:
-      return is_float(type) ? float_bits(type, -infinity) : least_bits(type);
-    case Opcode::kMinimum:
-      return is_float(type) ? float_bits(type, infinity) : greatest_bits(type);
-    case Opcode::kAnd:
-      return type == PrimitiveType::kPred ? 1 : integer_bits(type, -1);
-    default:
+  switch (facts_of(combine).identity) {
+    case Identity::kNoIdentity:
+    case Identity::kZero:
       return 0;
+    case Identity::kOne:
+      return integer_bits(type, 1);
+    case Identity::kLeast:
+      return is_float(type) ? float_bits(type, -infinity) : least_bits(type);
+    case Identity::kGreatest:
+      return is_float(type) ? float_bits(type, infinity) : greatest_bits(type);
+    case Identity::kAllBits:
+      return type == PrimitiveType::kPred ? 1 : integer_bits(type, -1);
   }
+  return 0;
 }
 
 }  // namespace reprise

@@ -13,19 +13,12 @@
 
 namespace reprise {
 
-/// Elementwise ops: one element of the result from the same element of each
-/// operand.
-bool is_elementwise(Opcode opcode);
-
 /// Types that kernels load, compute and store.
 bool is_kernel_type(PrimitiveType type);
 
 /// True if an elementwise op is defined for operands of this type; the type is
 /// that of the first operand, for select of the second.
 bool is_computable(Opcode opcode, PrimitiveType type);
-
-/// Rough cost of one element of an op, 1 = an addition.
-int32_t element_weight(Opcode opcode);
 
 /// How a reduce runs (see the numerics contract in kernel.h).
 enum class ReduceKind {

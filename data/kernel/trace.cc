@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "data/kernel/view.h"
-
 namespace reprise {
 namespace {
 
@@ -130,7 +128,7 @@ int32_t Trace::apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b,
     value.comparison[1] = comparison[1];
   }
   uint64_t loops = 0;
-  int32_t level = 0, weight = element_weight(opcode);
+  int32_t level = 0, weight = facts_of(opcode).weight;
   const int32_t operands[3] = {a, b, c};
   for (int i = 0; i < 3; ++i) {
     if (operands[i] < 0) continue;

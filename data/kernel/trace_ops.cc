@@ -52,7 +52,7 @@ int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
                   shape_text(instruction.shape, false));
     return literal(PrimitiveType::kF32, 0);
   }
-  if (is_elementwise(instruction.opcode))
+  if (runs_elementwise(instruction.opcode))
     return trace_elementwise(instruction, map);
   if (const auto inner = moved_map(group_, indices_, instruction, map)) {
     return value(operands.at(0), *inner);

@@ -12,9 +12,9 @@ namespace {
 /// How far the epilogue has come; steps only go up.
 enum class Stage : uint8_t { kProduct, kScaled, kBiased, kAccumulated, kDone };
 
-bool is_view(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast ||
-         opcode == Opcode::kBroadcast;
+/// A bias may come through these: same elements, some of them repeated.
+bool is_folded(Opcode opcode) {
+  return is_reshape(opcode) || opcode == Opcode::kBroadcast;
 }
 
 class Matcher {
@@ -114,7 +114,7 @@ class Matcher {
 
   /// The one element of a constant that views spread over an array.
   std::optional<float> scalar(InstructionId id) const {
-    while (is_view(graph_.at(id).opcode)) id = graph_.at(id).operands[0];
+    while (is_folded(graph_.at(id).opcode)) id = graph_.at(id).operands[0];
     const Instruction& constant = graph_.at(id);
     if (constant.opcode != Opcode::kConstant) return std::nullopt;
     const Result<std::vector<double>> values = literal_values(constant);
@@ -171,7 +171,7 @@ class Matcher {
     std::vector<InstructionId> chain{other};
     while (!reads(op, chain.back())) {
       const Instruction& top = graph_.at(chain.back());
-      if (!is_view(top.opcode)) return std::nullopt;
+      if (!is_folded(top.opcode)) return std::nullopt;
       chain.push_back(top.operands[0]);
     }
     const Shape& base = graph_.at(chain.back()).shape;

@@ -87,10 +87,6 @@ std::optional<Side> side_of(const StridedArray& array,
   return side;
 }
 
-bool is_reshape(Opcode opcode) {
-  return opcode == Opcode::kReshape || opcode == Opcode::kBitcast;
-}
-
 /// Applies one reshape or transpose to a strided array.
 bool apply_view(const Instruction& view, StridedArray* array) {
   if (view.opcode == Opcode::kTranspose) {

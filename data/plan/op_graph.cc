@@ -9,15 +9,9 @@ namespace reprise {
 namespace {
 
 bool shares_storage(const Instruction& instruction) {
-  switch (instruction.opcode) {
-    case Opcode::kReshape:
-    case Opcode::kBitcast:
-      return true;
-    case Opcode::kOptimizationBarrier:
-      return instruction.shape.is_array();
-    default:
-      return false;
-  }
+  return is_reshape(instruction.opcode) ||
+         (instruction.opcode == Opcode::kOptimizationBarrier &&
+          instruction.shape.is_array());
 }
 
 /// Whether the layout, if one is written, is the usual: the last dimension
@@ -209,8 +203,10 @@ class Builder {
       return written_[index_of(id)];
     };
     for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-      if (!reached[i] || entry_.instructions[i].opcode != Opcode::kDot)
+      if (!reached[i] || facts_of(entry_.instructions[i].opcode).lowering !=
+                             Lowering::kLibrary) {
         continue;
+      }
       const InstructionId* transpose = nullptr;
       if (users[i].size() == 1 &&
           entry_.at(users[i][0]).opcode == Opcode::kTranspose) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "data/hlo/module.h"
+#include "data/hlo/opcode.h"
 #include "data/kernel/kernel.h"
-#include "data/kernel/view.h"
 #include "data/manifest/manifest.h"
 #include "data/plan/dot_epilogue.h"
 #include "data/plan/plan.h"

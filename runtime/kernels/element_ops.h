@@ -106,117 +106,60 @@ void is_finite(Column<T> a, bool* out, int64_t count) {
   }
 }
 
-// Tables of opcodes, not logic.
-// NOLINTBEGIN(readability-function-cognitive-complexity)
+/// True if functions of such types take operands that compute as T.
+template <typename T>
+constexpr bool computes(ElementTypes types) {
+  constexpr bool kFloat = std::is_floating_point_v<T>;
+  switch (types) {
+    case ElementTypes::kNoType:
+      return false;
+    case ElementTypes::kAnyType:
+      return true;
+    case ElementTypes::kNumbers:
+      return !kIsBool<T>;
+    case ElementTypes::kIntegers:
+      return !kFloat && !kIsBool<T>;
+    case ElementTypes::kBits:
+      return !kFloat;
+    case ElementTypes::kFloats:
+      return kFloat;
+  }
+  return false;
+}
+
+/// False for opcodes that are no function of one such operand.
 template <typename T>
 bool unary(Opcode opcode, Column<T> a, T* out, int64_t count) {
-#define REPRISE_OP(ID, FUNCTION)                                 \
-  case Opcode::ID:                                               \
-    for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k]); \
-    return true;
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (opcode) {
-      REPRISE_OP(kExp, rk_exponential)
-      REPRISE_OP(kExpm1, rk_exponential_minus_one)
-      REPRISE_OP(kLog, rk_log)
-      REPRISE_OP(kLog1p, rk_log_plus_one)
-      REPRISE_OP(kTanh, rk_tanh)
-      REPRISE_OP(kLogistic, rk_logistic)
-      REPRISE_OP(kErf, rk_erf)
-      REPRISE_OP(kSqrt, rk_sqrt)
-      REPRISE_OP(kRsqrt, rk_rsqrt)
-      REPRISE_OP(kCbrt, rk_cbrt)
-      REPRISE_OP(kSine, rk_sine)
-      REPRISE_OP(kCosine, rk_cosine)
-      REPRISE_OP(kTan, rk_tan)
-      REPRISE_OP(kFloor, rk_floor)
-      REPRISE_OP(kCeil, rk_ceil)
-      REPRISE_OP(kRoundNearestAfz, rk_round_nearest_afz)
-      REPRISE_OP(kRoundNearestEven, rk_round_nearest_even)
-      default:
-        break;
-    }
-  } else {
-    switch (opcode) {
-      REPRISE_OP(kNot, rk_not)
-      default:
-        break;
-    }
-    if constexpr (!kIsBool<T>) {
-      switch (opcode) {
-        REPRISE_OP(kPopulationCount, rk_popcnt)
-        REPRISE_OP(kClz, rk_count_leading_zeros)
-        default:
-          break;
-      }
-    }
+  switch (opcode) {
+#define REPRISE_UNARY(ID, NAME, FUNCTION, TYPES, ...)              \
+  case Opcode::k##ID:                                              \
+    if constexpr (computes<T>(ElementTypes::TYPES)) {              \
+      for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k]); \
+      return true;                                                 \
+    }                                                              \
+    return false;
+#include "data/hlo/opcode_table.inc"
+    default:
+      return false;
   }
-  if constexpr (!kIsBool<T>) {
-    switch (opcode) {
-      REPRISE_OP(kAbs, rk_abs)
-      REPRISE_OP(kNegate, rk_negate)
-      REPRISE_OP(kSign, rk_sign)
-      default:
-        break;
-    }
-  }
-#undef REPRISE_OP
-  return false;
 }
 
+/// False for opcodes that are no function of two such operands.
 template <typename T>
 bool binary(Opcode opcode, Column<T> a, Column<T> b, T* out, int64_t count) {
-#define REPRISE_OP(ID, FUNCTION)                                       \
-  case Opcode::ID:                                                     \
-    for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k], b[k]); \
-    return true;
   switch (opcode) {
-    REPRISE_OP(kAdd, rk_add)
-    REPRISE_OP(kMultiply, rk_multiply)
-    REPRISE_OP(kMaximum, rk_maximum)
-    REPRISE_OP(kMinimum, rk_minimum)
+#define REPRISE_BINARY(ID, NAME, FUNCTION, TYPES, ...)                   \
+  case Opcode::k##ID:                                                    \
+    if constexpr (computes<T>(ElementTypes::TYPES)) {                    \
+      for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k], b[k]); \
+      return true;                                                       \
+    }                                                                    \
+    return false;
+#include "data/hlo/opcode_table.inc"
     default:
-      break;
+      return false;
   }
-  if constexpr (!kIsBool<T>) {
-    switch (opcode) {
-      REPRISE_OP(kSubtract, rk_subtract)
-      REPRISE_OP(kDivide, rk_divide)
-      REPRISE_OP(kRemainder, rk_remainder)
-      REPRISE_OP(kPower, rk_power)
-      default:
-        break;
-    }
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    switch (opcode) {
-      REPRISE_OP(kAtan2, rk_atan2)
-      default:
-        break;
-    }
-  } else {
-    switch (opcode) {
-      REPRISE_OP(kAnd, rk_and)
-      REPRISE_OP(kOr, rk_or)
-      REPRISE_OP(kXor, rk_xor)
-      default:
-        break;
-    }
-    if constexpr (!kIsBool<T>) {
-      switch (opcode) {
-        REPRISE_OP(kShiftLeft, rk_shift_left)
-        REPRISE_OP(kShiftRightArithmetic, rk_shift_right_arithmetic)
-        REPRISE_OP(kShiftRightLogical, rk_shift_right_logical)
-        default:
-          break;
-      }
-    }
-  }
-#undef REPRISE_OP
-  return false;
 }
-
-// NOLINTEND(readability-function-cognitive-complexity)
 
 template <typename T>
 void compare(const char* direction, Column<T> a, Column<T> b, bool* out,

@@ -67,12 +67,6 @@ TypeNames names_of(PrimitiveType type) {
   }
 }
 
-std::string function_name(Opcode opcode) {
-  std::string name = "rk_" + std::string(opcode_name(opcode));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 std::string literal_text(PrimitiveType type, uint64_t bits) {
   switch (type) {
     case PrimitiveType::kF32:
@@ -174,7 +168,7 @@ std::string ExpressionPrinter::apply(const KernelValue& value) const {
     default:
       break;
   }
-  std::string text = function_name(value.opcode) + "(";
+  std::string text = std::string(facts_of(value.opcode).function) + "(";
   for (int i = 0; i < 3 && value.operands[i] >= 0; ++i) {
     text += (i > 0 ? ", " : "") + operand(i);
   }
@@ -188,8 +182,8 @@ std::string ExpressionPrinter::load(const KernelValue& value) const {
 
 std::string combined(Opcode combine, PrimitiveType type, const std::string& old,
                      const std::string& added) {
-  return rounded(type,
-                 fmt::format("{}({}, {})", function_name(combine), old, added));
+  return rounded(
+      type, fmt::format("{}({}, {})", facts_of(combine).function, old, added));
 }
 
 }  // namespace reprise

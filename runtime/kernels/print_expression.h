@@ -22,9 +22,6 @@ struct TypeNames {
 
 TypeNames names_of(PrimitiveType type);
 
-/// The prelude's function of an op: "rk_log_plus_one".
-std::string function_name(Opcode opcode);
-
 /// One element from its bits.
 std::string literal_text(PrimitiveType type, uint64_t bits);
 

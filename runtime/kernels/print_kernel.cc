@@ -84,7 +84,7 @@ void Printer::total(const KernelValue& value, int32_t id) {
   for (int width = kLanes / 2; width > 0; width /= 2) {
     const std::string combined =
         rounded(value.type, fmt::format("{0}(r{1}[l], r{1}[l + {2}])",
-                                        function_name(accumulator.combine),
+                                        facts_of(accumulator.combine).function,
                                         value.source, width));
     if (width > 2) line("#pragma omp simd");
     line(fmt::format("for (int l = 0; l < {}; ++l) r{}[l] = {};", width,
@@ -101,10 +101,10 @@ void Printer::store(const KernelStatement& store) {
       fmt::format("a{}[{}]", store.target, text_of_.index(store.index));
   std::string stored = fmt::format("v{}", store.value);
   if (store.combine != Opcode::kParameter) {
-    stored =
-        rounded(argument.type,
-                fmt::format("{}(({}){}({}), {})", function_name(store.combine),
-                            names.local, names.load, place, stored));
+    stored = rounded(
+        argument.type,
+        fmt::format("{}(({}){}({}), {})", facts_of(store.combine).function,
+                    names.local, names.load, place, stored));
   }
   if (wide_loop_ >= 0 && is_narrow(argument.type)) {
     line(fmt::format("o{}[i{}] = {};", store.target, wide_loop_, stored));
@@ -147,10 +147,10 @@ void Printer::statement(const KernelStatement& statement) {
           kernel_.accumulators[static_cast<size_t>(statement.target)];
       line(fmt::format(
           "r{0}[l] = {1};", statement.target,
-          rounded(
-              accumulator.type,
-              fmt::format("{}(r{}[l], v{})", function_name(accumulator.combine),
-                          statement.target, statement.value))));
+          rounded(accumulator.type,
+                  fmt::format("{}(r{}[l], v{})",
+                              facts_of(accumulator.combine).function,
+                              statement.target, statement.value))));
       break;
     }
     case KernelStatement::Kind::kStore:

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "data/hlo/hlo.h"
+#include "data/hlo/opcode.h"
 #include "data/kernel/group.h"
 #include "data/kernel/lower_kernel.h"
-#include "data/kernel/view.h"
 #include "runtime/kernels/interpreter.h"
 
 namespace reprise {

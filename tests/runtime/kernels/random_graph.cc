@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "data/kernel/view.h"
+#include "data/hlo/opcode.h"
 #include "tests/testing/kernel_runner.h"
 
 namespace reprise {
