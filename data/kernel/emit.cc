@@ -2,13 +2,16 @@
 //
 // A row runs phases, one for each level of lane reductions; a column value that
 // several phases need is computed again when cheap and kept in a scratch array
-// when not. Adjacent loops that every index expression treats as one become
-// one.
+// when not. This is the fusion of reductions by recomputation that softmax and
+// normalization need: `exponential(x - max)` is made in the phase that sums it
+// and again, or from scratch, in the phase that divides by the sum. Cost:
+// linear in nodes × phases.
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
+#include <optional>
 #include <utility>
 
+#include "data/kernel/loop_runs.h"
 #include "data/kernel/nest.h"
 
 namespace reprise {
@@ -35,25 +38,16 @@ class NestEmitter {
   const Node& node(int32_t id) const {
     return trace_.nodes()[static_cast<size_t>(id)];
   }
-  size_t depth_of(uint64_t loops) const;
   std::vector<int32_t> inputs_of(const Sink& sink) const;
   /// Phase in which a sink runs.
   int32_t level_of(const Sink& sink) const;
   void find_needs();
+  std::vector<int32_t> needed_expressions() const;
   void need(int32_t id, uint64_t phases);
   bool keep(int32_t id, uint64_t phases);
-  void merge_loops();
-  void collect_expressions(int32_t expression,
-                           std::vector<int32_t>& found) const;
-  bool mergeable(const NestSpace::Loop& outer, const NestSpace::Loop& inner,
-                 const std::vector<int32_t>& expressions) const;
-  bool independent(const std::vector<int32_t>& run) const;
-  int32_t translate(int32_t expression);
-  int32_t translate_atom(const IndexAtom& atom);
   void let(int32_t id, Block& block);
   void let_scratch(int32_t id, Block& block);
   void store(const Sink& sink, Block& block);
-  int32_t columns_position();
   void emit_phase(int32_t phase, Block& row);
   void emit_rows(std::vector<Block>& rows, int32_t level);
   Block close(std::vector<Block>& blocks, size_t first_run);
@@ -66,30 +60,18 @@ class NestEmitter {
   std::vector<uint64_t> needs_;    ///< Column node: phases; else 0 or 1.
   std::vector<int32_t> scratch_;   ///< Node -> scratch, or -1.
   std::vector<bool> accumulated_;  ///< Accumulators in use.
-  std::vector<std::vector<int32_t>> runs_;  ///< Merged loops, outermost first.
-  std::vector<int32_t> run_of_;             ///< Loop -> run.
-  std::vector<int32_t> loop_of_run_;        ///< Run -> loop of the kernel.
-  size_t row_runs_ = 0;
+  std::optional<LoopRuns> runs_;
   int32_t levels_ = 0;
   std::vector<int32_t> values_;  ///< Node -> value of the kernel in scope.
   std::vector<int32_t> accumulator_of_;
   int64_t scratch_bytes_ = 0;
 };
 
-size_t NestEmitter::depth_of(uint64_t loops) const {
-  size_t depth = 0;
-  for (size_t loop = 0; loop < run_of_.size(); ++loop) {
-    if ((loops >> loop & 1) != 0)
-      depth = std::max(depth, static_cast<size_t>(run_of_[loop]) + 1);
-  }
-  return depth;
-}
-
 std::vector<int32_t> NestEmitter::inputs_of(const Sink& sink) const {
   std::vector<int32_t> inputs{sink.node};
   if (sink.guard >= 0) inputs.push_back(sink.guard);
   std::vector<int32_t> expressions;
-  collect_expressions(sink.index, expressions);
+  collect_expressions(nest_.indices, sink.index, expressions);
   for (const int32_t expression : expressions) {
     for (const IndexTerm& term : nest_.indices.at(expression).terms) {
       const IndexAtom& atom = nest_.indices.atom(term.atom);
@@ -162,118 +144,16 @@ void NestEmitter::find_needs() {
   }
 }
 
-void NestEmitter::collect_expressions(int32_t expression,
-                                      std::vector<int32_t>& found) const {
-  if (expression < 0 ||
-      std::find(found.begin(), found.end(), expression) != found.end())
-    return;
-  found.push_back(expression);
-  for (const IndexTerm& term : nest_.indices.at(expression).terms) {
-    const IndexAtom& atom = nest_.indices.atom(term.atom);
-    if (atom.kind != IndexAtom::Kind::kLoop &&
-        atom.kind != IndexAtom::Kind::kValue) {
-      collect_expressions(atom.operand, found);
-    }
-  }
-}
-
-bool NestEmitter::mergeable(const NestSpace::Loop& outer,
-                            const NestSpace::Loop& inner,
-                            const std::vector<int32_t>& expressions) const {
-  if (outer.column != inner.column) return false;
-  const bool lanes =
-      inner.column && inner.id + 1 == static_cast<int32_t>(run_of_.size());
-  if (lanes && inner.extent % kLanes != 0) return false;
-  for (const int32_t expression : expressions) {
-    int64_t outer_stride = 0, inner_stride = 0;
-    for (const IndexTerm& term : nest_.indices.at(expression).terms) {
-      const IndexAtom& atom = nest_.indices.atom(term.atom);
-      if (atom.kind != IndexAtom::Kind::kLoop) continue;
-      if (atom.operand == outer.id) outer_stride = term.coefficient;
-      if (atom.operand == inner.id) inner_stride = term.coefficient;
-    }
-    if (outer_stride != inner_stride * inner.extent) return false;
-  }
-  return true;
-}
-
-void NestEmitter::merge_loops() {
-  const std::vector<NestSpace::Loop>& loops = nest_.space.loops;
-  run_of_.assign(loops.size(), 0);
+std::vector<int32_t> NestEmitter::needed_expressions() const {
   std::vector<int32_t> expressions;
   for (size_t i = 0; i < needs_.size(); ++i) {
-    if (needs_[i] != 0)
-      collect_expressions(trace_.nodes()[i].value.index, expressions);
+    if (needs_[i] == 0) continue;
+    collect_expressions(nest_.indices, trace_.nodes()[i].value.index,
+                        expressions);
   }
   for (const Sink& sink : nest_.sinks)
-    collect_expressions(sink.index, expressions);
-  for (size_t i = 0; i < loops.size(); ++i) {
-    if (i == 0 || !mergeable(loops[i - 1], loops[i], expressions))
-      runs_.emplace_back();
-    runs_.back().push_back(loops[i].id);
-    run_of_[i] = static_cast<int32_t>(runs_.size() - 1);
-    if (!loops[i].column) row_runs_ = runs_.size();
-  }
-  for (const std::vector<int32_t>& run : runs_) {
-    KernelLoop loop;
-    for (const int32_t id : run)
-      loop.extent *= loops[static_cast<size_t>(id)].extent;
-    loop.independent = independent(run);
-    loop_of_run_.push_back(static_cast<int32_t>(kernel_.loops.size()));
-    kernel_.loops.push_back(loop);
-  }
-}
-
-bool NestEmitter::independent(const std::vector<int32_t>& run) const {
-  for (const Sink& sink : nest_.sinks) {
-    if (!sink.ordered) continue;
-    for (const int32_t loop : run) {
-      bool direct = false;
-      for (const IndexTerm& term : nest_.indices.at(sink.index).terms) {
-        const IndexAtom& atom = nest_.indices.atom(term.atom);
-        if ((atom.loops >> loop & 1) == 0) continue;
-        if (atom.kind != IndexAtom::Kind::kLoop) return false;
-        direct = true;
-      }
-      if (!direct) return false;
-    }
-  }
-  return true;
-}
-
-int32_t NestEmitter::translate_atom(const IndexAtom& atom) {
-  IndexTable& indices = kernel_.indices;
-  switch (atom.kind) {
-    case IndexAtom::Kind::kLoop: {
-      const size_t run =
-          static_cast<size_t>(run_of_[static_cast<size_t>(atom.operand)]);
-      if (runs_[run].back() != atom.operand) return indices.constant(0);
-      const size_t loop = static_cast<size_t>(loop_of_run_[run]);
-      return indices.loop(static_cast<int32_t>(loop),
-                          kernel_.loops[loop].extent);
-    }
-    case IndexAtom::Kind::kValue:
-      return indices.value(values_[static_cast<size_t>(atom.operand)], atom.low,
-                           atom.high, 0);
-    case IndexAtom::Kind::kFloorDiv:
-      return indices.floor_div(translate(atom.operand), atom.divisor);
-    case IndexAtom::Kind::kMod:
-      return indices.mod(translate(atom.operand), atom.divisor);
-    case IndexAtom::Kind::kClamp:
-      return indices.clamp(translate(atom.operand), atom.low, atom.high);
-  }
-  std::abort();
-}
-
-int32_t NestEmitter::translate(int32_t expression) {
-  const IndexExpression& source = nest_.indices.at(expression);
-  int32_t result = kernel_.indices.constant(source.constant);
-  for (const IndexTerm& term : source.terms) {
-    const int32_t atom = translate_atom(nest_.indices.atom(term.atom));
-    result = kernel_.indices.add(result,
-                                 kernel_.indices.scale(atom, term.coefficient));
-  }
-  return result;
+    collect_expressions(nest_.indices, sink.index, expressions);
+  return expressions;
 }
 
 void NestEmitter::let(int32_t id, Block& block) {
@@ -281,7 +161,7 @@ void NestEmitter::let(int32_t id, Block& block) {
   for (int32_t& operand : value.operands) {
     if (operand >= 0) operand = values_[static_cast<size_t>(operand)];
   }
-  if (value.index >= 0) value.index = translate(value.index);
+  if (value.index >= 0) value.index = runs_->translate(value.index, values_);
   if (value.kind == KernelValue::Kind::kTotal) {
     value.source = accumulator_of_[static_cast<size_t>(value.source)];
   } else if (value.kind == KernelValue::Kind::kLoad) {
@@ -300,23 +180,12 @@ void NestEmitter::let(int32_t id, Block& block) {
   block.push_back(statement);
 }
 
-int32_t NestEmitter::columns_position() {
-  int32_t position = kernel_.indices.constant(0);
-  for (size_t run = row_runs_; run < runs_.size(); ++run) {
-    const int32_t loop = loop_of_run_[run];
-    const int64_t extent = kernel_.loops[static_cast<size_t>(loop)].extent;
-    position = kernel_.indices.add(kernel_.indices.scale(position, extent),
-                                   kernel_.indices.loop(loop, extent));
-  }
-  return position;
-}
-
 void NestEmitter::let_scratch(int32_t id, Block& block) {
   KernelValue value;
   value.kind = KernelValue::Kind::kScratch;
   value.type = node(id).value.type;
   value.source = scratch_[static_cast<size_t>(id)];
-  value.index = columns_position();
+  value.index = runs_->columns_position();
   values_[static_cast<size_t>(id)] =
       static_cast<int32_t>(kernel_.values.size());
   kernel_.values.push_back(value);
@@ -331,7 +200,7 @@ void NestEmitter::store(const Sink& sink, Block& block) {
   statement.combine = sink.combine;
   statement.value = values_[static_cast<size_t>(sink.node)];
   statement.target = -1 - static_cast<int32_t>(sink.output);
-  statement.index = translate(sink.index);
+  statement.index = runs_->translate(sink.index, values_);
   if (sink.guard >= 0)
     statement.guard = values_[static_cast<size_t>(sink.guard)];
   block.push_back(statement);
@@ -342,7 +211,7 @@ NestEmitter::Block NestEmitter::close(std::vector<Block>& blocks,
   for (size_t i = blocks.size(); i-- > 1;) {
     KernelStatement loop;
     loop.kind = KernelStatement::Kind::kLoop;
-    loop.target = loop_of_run_[first_run + i - 1];
+    loop.target = runs_->loop(first_run + i - 1);
     loop.body = std::move(blocks[i]);
     blocks[i - 1].push_back(std::move(loop));
   }
@@ -351,7 +220,7 @@ NestEmitter::Block NestEmitter::close(std::vector<Block>& blocks,
 
 void NestEmitter::emit_phase(int32_t phase, Block& row) {
   const uint64_t bit = uint64_t{1} << phase;
-  std::vector<Block> blocks(runs_.size() - row_runs_ + 1);
+  std::vector<Block> blocks(runs_->size() - runs_->rows() + 1);
   Block& inner = blocks.back();
   bool used = false;
   for (size_t i = 0; i < needs_.size(); ++i) {
@@ -364,14 +233,16 @@ void NestEmitter::emit_phase(int32_t phase, Block& row) {
       continue;
     }
     Block& place =
-        scratch_[i] >= 0 ? inner : blocks[depth_of(node(id).loops) - row_runs_];
+        scratch_[i] >= 0
+            ? inner
+            : blocks[runs_->depth_of(node(id).loops) - runs_->rows()];
     let(id, place);
     if (scratch_[i] < 0) continue;
     KernelStatement keep_statement;
     keep_statement.kind = KernelStatement::Kind::kScratchStore;
     keep_statement.value = values_[i];
     keep_statement.target = scratch_[i];
-    keep_statement.index = columns_position();
+    keep_statement.index = runs_->columns_position();
     inner.push_back(keep_statement);
   }
   for (size_t slot = 0; slot < accumulated_.size(); ++slot) {
@@ -379,7 +250,7 @@ void NestEmitter::emit_phase(int32_t phase, Block& row) {
     if (!accumulated_[slot] || node(operand).level != phase) continue;
     used = true;
     KernelAccumulator accumulator = trace_.accumulators()[slot];
-    accumulator.lane_loop = loop_of_run_.back();
+    accumulator.lane_loop = runs_->innermost();
     accumulator_of_[slot] = static_cast<int32_t>(kernel_.accumulators.size());
     kernel_.accumulators.push_back(accumulator);
     KernelStatement reset;
@@ -393,12 +264,13 @@ void NestEmitter::emit_phase(int32_t phase, Block& row) {
     inner.push_back(accumulate);
   }
   for (const Sink& sink : nest_.sinks) {
-    if (level_of(sink) != phase || depth_of(sink.loops) <= row_runs_) continue;
+    if (level_of(sink) != phase || runs_->depth_of(sink.loops) <= runs_->rows())
+      continue;
     used = true;
     store(sink, inner);
   }
   if (!used) return;
-  Block phase_block = close(blocks, row_runs_);
+  Block phase_block = close(blocks, runs_->rows());
   std::move(phase_block.begin(), phase_block.end(), std::back_inserter(row));
 }
 
@@ -407,22 +279,23 @@ void NestEmitter::emit_rows(std::vector<Block>& rows, int32_t level) {
     const int32_t id = static_cast<int32_t>(i);
     if (needs_[i] == 0 || trace_.is_column(id) || node(id).level != level)
       continue;
-    let(id, level > 0 ? rows.back() : rows[depth_of(node(id).loops)]);
+    let(id, level > 0 ? rows.back() : rows[runs_->depth_of(node(id).loops)]);
   }
   for (const Sink& sink : nest_.sinks) {
-    const size_t depth = depth_of(sink.loops);
-    if (level_of(sink) == level && depth <= row_runs_) store(sink, rows[depth]);
+    const size_t depth = runs_->depth_of(sink.loops);
+    if (level_of(sink) == level && depth <= runs_->rows())
+      store(sink, rows[depth]);
   }
 }
 
 void NestEmitter::emit() {
   find_needs();
-  merge_loops();
+  runs_.emplace(nest_, needed_expressions(), kernel_);
   values_.assign(needs_.size(), -1);
   accumulator_of_.assign(accumulated_.size(), -1);
-  std::vector<Block> rows(row_runs_ + 1);
+  std::vector<Block> rows(runs_->rows() + 1);
   emit_rows(rows, 0);
-  const bool columns = runs_.size() > row_runs_;
+  const bool columns = runs_->size() > runs_->rows();
   for (int32_t phase = 0; columns && phase <= levels_; ++phase) {
     emit_phase(phase, rows.back());
     emit_rows(rows, phase + 1);

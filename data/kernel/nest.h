@@ -34,14 +34,6 @@ struct Nest {
   std::vector<Sink> sinks;
 };
 
-/// What the loops of a nest run over: the elements of `anchor`.
-struct Hero {
-  InstructionId anchor{};
-  /// Of each dimension, major first.
-  std::vector<std::vector<int64_t>> factors;
-  std::vector<bool> column;  ///< Of each dimension: reduced over lanes.
-};
-
 /// The nests of a kernel in order of execution, and the arrays that they read.
 struct NestList {
   std::vector<std::unique_ptr<Nest>> nests;

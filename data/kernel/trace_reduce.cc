@@ -1,0 +1,137 @@
+// Reductions whose result is one node: by lanes (a total of the columns), few
+// enough elements to be written out, and windows. Their order of elements is
+// the numerics contract of kernel.h; a reduction that keeps the minor dimension
+// accumulates in memory and is a sink of its nest instead (nest.cc).
+#include <string>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/window.h"
+#include "data/kernel/canonical_maps.h"
+#include "data/kernel/trace.h"
+
+namespace reprise {
+namespace {
+
+/// Reduce windows larger than this are not written out.
+constexpr int64_t kWindowElements = 64;
+
+}  // namespace
+
+int32_t Trace::trace_reduce(const Instruction& reduce, const IndexMap& map) {
+  const Result<ReduceSpec> spec = reduce_spec(group_, reduce);
+  if (!spec) {
+    fail_with(spec.error().kind, spec.error().message);
+    return literal(PrimitiveType::kF32, 0);
+  }
+  switch (spec->kind) {
+    case ReduceKind::kByLanes:
+      return trace_lanes(reduce, *spec, map);
+    case ReduceKind::kUnrolled:
+      return trace_unrolled(reduce, *spec, map);
+    case ReduceKind::kSequential:
+      break;
+  }
+  fail_with(ErrorKind::kInfeasible, reduce.name +
+                                        ": a reduce that keeps the minor "
+                                        "dimension is complete only after its "
+                                        "whole kernel");
+  return literal(reduce.shape.type, 0);
+}
+
+int32_t Trace::trace_lanes(const Instruction& reduce, const ReduceSpec& spec,
+                           const IndexMap& map) {
+  const std::optional<IndexMap> inner =
+      lane_operand_map(indices_, space_, spec, map);
+  if (!inner) {
+    fail_with(
+        ErrorKind::kInfeasible,
+        reduce.name +
+            ": its reduced dimensions are not the inner loop of the kernel");
+    return literal(reduce.shape.type, 0);
+  }
+  const int32_t element = value(reduce.operands[0], *inner);
+  if (nodes_[static_cast<size_t>(element)].level >= kMaxLevel) {
+    fail_with(ErrorKind::kInfeasible,
+              reduce.name +
+                  ": too many reductions of its rows one after the "
+                  "other");
+    return element;
+  }
+  const int32_t sum = total(spec.combine, reduce.shape.type, element);
+  return apply(spec.combine, reduce.shape.type, value(reduce.operands[1], {}),
+               sum);
+}
+
+int32_t Trace::trace_unrolled(const Instruction& reduce, const ReduceSpec& spec,
+                              const IndexMap& map) {
+  int64_t count = 1;
+  for (const int64_t extent : spec.reduced_extents) count *= extent;
+  int32_t result = value(reduce.operands[1], {});
+  for (int64_t i = 0; i < count; ++i) {
+    const IndexMap position =
+        indices_.delinearize(indices_.constant(i), spec.reduced_extents);
+    IndexMap inner;
+    size_t kept = 0, column = 0;
+    for (const bool is_reduced : spec.reduced) {
+      inner.push_back(is_reduced ? position[column++] : map[kept++]);
+    }
+    result = apply(spec.combine, reduce.shape.type, result,
+                   value(reduce.operands[0], inner));
+  }
+  return result;
+}
+
+int32_t Trace::trace_window(const Instruction& window, const IndexMap& map) {
+  const auto dimensions = window_dimensions(window);
+  const std::optional<Opcode> combine =
+      combining_opcode(group_.module(), window);
+  int64_t count = 1;
+  if (dimensions) {
+    for (const WindowDimension& dimension : *dimensions)
+      count *= dimension.size;
+  }
+  if (!dimensions || dimensions->size() != map.size() || !combine ||
+      *combine == Opcode::kParameter ||
+      !is_computable(*combine, window.shape.type) ||
+      window.operands.size() != 2 || count > kWindowElements) {
+    fail_with(
+        ErrorKind::kUnsupported,
+        window.name +
+            ": no kernel for this reduce-window (one array, one binary op, at "
+            "most 64 elements a window)");
+    return literal(PrimitiveType::kF32, 0);
+  }
+  std::vector<int64_t> sizes;
+  for (const WindowDimension& dimension : *dimensions)
+    sizes.push_back(dimension.size);
+  int32_t result = value(window.operands[1], {});
+  for (int64_t i = 0; i < count; ++i) {
+    const IndexMap position = indices_.delinearize(indices_.constant(i), sizes);
+    IndexMap inner;
+    int32_t inside = -1;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      const WindowDimension& dimension = dimensions->at(d);
+      const int64_t step = dimension.base_dilation;
+      const int64_t span =
+          (operand_shape(group_, window, 0).dimensions[d] - 1) * step;
+      const int64_t offset =
+          indices_.at(position[d]).constant * dimension.window_dilation -
+          dimension.padding_low;
+      const int32_t shifted = indices_.add(
+          indices_.scale(map[d], dimension.stride), indices_.constant(offset));
+      const int32_t place = indices_.clamp(shifted, 0, span);
+      inside = both(inside, within(shifted, 0, span));
+      if (step > 1)
+        inside = both(inside, within(indices_.mod(place, step), 0, 0));
+      inner.push_back(indices_.floor_div(place, step));
+    }
+    const int32_t next = apply(*combine, window.shape.type, result,
+                               value(window.operands[0], inner));
+    result = inside < 0 ? next
+                        : apply(Opcode::kSelect, window.shape.type, inside,
+                                next, result);
+  }
+  return result;
+}
+
+}  // namespace reprise
