@@ -16,6 +16,7 @@ namespace {
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "runtime/kernels/prelude.inc"
+#include "runtime/kernels/prelude_functions.inc"
 
 /// Calls `call` with a value of the C++ type that computes `type`.
 template <typename Call>

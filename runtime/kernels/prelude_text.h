@@ -1,4 +1,5 @@
-// The text of prelude.inc, turned into a string by CMake.
+// The texts of prelude.inc and prelude_functions.inc, turned into a string by
+// CMake.
 #pragma once
 
 #include <string_view>

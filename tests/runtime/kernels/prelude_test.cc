@@ -9,6 +9,7 @@
 namespace {
 
 #include "runtime/kernels/prelude.inc"
+#include "runtime/kernels/prelude_functions.inc"
 
 /// Greatest relative error over a grid; results under FLT_MIN count as zero.
 double worst(float (*function)(float), double (*exact)(double), double from,
