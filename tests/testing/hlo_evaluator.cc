@@ -39,56 +39,48 @@ bool has(const std::vector<int64_t>& list, size_t value) {
 
 double sign_of(double x) { return x > 0 ? 1 : (x < 0 ? -1 : x); }
 
+struct Unary {
+  Opcode opcode;
+  double (*function)(double x);
+};
+
+constexpr Unary kUnary[] = {
+    {Opcode::kAbs, [](double x) { return std::fabs(x); }},
+    {Opcode::kNegate, [](double x) { return -x; }},
+    {Opcode::kExp, [](double x) { return std::exp(x); }},
+    {Opcode::kExpm1, [](double x) { return std::expm1(x); }},
+    {Opcode::kLog, [](double x) { return std::log(x); }},
+    {Opcode::kLog1p, [](double x) { return std::log1p(x); }},
+    {Opcode::kTanh, [](double x) { return std::tanh(x); }},
+    {Opcode::kLogistic, [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {Opcode::kErf, [](double x) { return std::erf(x); }},
+    {Opcode::kSqrt, [](double x) { return std::sqrt(x); }},
+    {Opcode::kRsqrt, [](double x) { return 1 / std::sqrt(x); }},
+    {Opcode::kCbrt, [](double x) { return std::cbrt(x); }},
+    {Opcode::kSine, [](double x) { return std::sin(x); }},
+    {Opcode::kCosine, [](double x) { return std::cos(x); }},
+    {Opcode::kTan, [](double x) { return std::tan(x); }},
+    {Opcode::kAcos, [](double x) { return std::acos(x); }},
+    {Opcode::kAcosh, [](double x) { return std::acosh(x); }},
+    {Opcode::kAsin, [](double x) { return std::asin(x); }},
+    {Opcode::kAsinh, [](double x) { return std::asinh(x); }},
+    {Opcode::kAtan, [](double x) { return std::atan(x); }},
+    {Opcode::kAtanh, [](double x) { return std::atanh(x); }},
+    {Opcode::kCosh, [](double x) { return std::cosh(x); }},
+    {Opcode::kSinh, [](double x) { return std::sinh(x); }},
+    {Opcode::kSign, [](double x) { return sign_of(x); }},
+    {Opcode::kFloor, [](double x) { return std::floor(x); }},
+    {Opcode::kCeil, [](double x) { return std::ceil(x); }},
+    {Opcode::kRoundNearestAfz, [](double x) { return std::round(x); }},
+    {Opcode::kRoundNearestEven, [](double x) { return std::nearbyint(x); }},
+    {Opcode::kIsFinite, [](double x) { return std::isfinite(x) ? 1.0 : 0.0; }},
+    {Opcode::kNot, [](double x) { return x == 0 ? 1.0 : 0.0; }},
+    {Opcode::kCopy, [](double x) { return x; }},
+};
+
 double unary(Opcode opcode, double x) {
-  switch (opcode) {
-    case Opcode::kAbs:
-      return std::fabs(x);
-    case Opcode::kNegate:
-      return -x;
-    case Opcode::kExp:
-      return std::exp(x);
-    case Opcode::kExpm1:
-      return std::expm1(x);
-    case Opcode::kLog:
-      return std::log(x);
-    case Opcode::kLog1p:
-      return std::log1p(x);
-    case Opcode::kTanh:
-      return std::tanh(x);
-    case Opcode::kLogistic:
-      return 1 / (1 + std::exp(-x));
-    case Opcode::kErf:
-      return std::erf(x);
-    case Opcode::kSqrt:
-      return std::sqrt(x);
-    case Opcode::kRsqrt:
-      return 1 / std::sqrt(x);
-    case Opcode::kCbrt:
-      return std::cbrt(x);
-    case Opcode::kSine:
-      return std::sin(x);
-    case Opcode::kCosine:
-      return std::cos(x);
-    case Opcode::kTan:
-      return std::tan(x);
-    case Opcode::kSign:
-      return sign_of(x);
-    case Opcode::kFloor:
-      return std::floor(x);
-    case Opcode::kCeil:
-      return std::ceil(x);
-    case Opcode::kRoundNearestAfz:
-      return std::round(x);
-    case Opcode::kRoundNearestEven:
-      return std::nearbyint(x);
-    case Opcode::kIsFinite:
-      return std::isfinite(x);
-    case Opcode::kNot:
-      return x == 0 ? 1 : 0;  // Of preds only.
-    case Opcode::kCopy:
-      return x;
-    default:
-      break;
+  for (const Unary& one : kUnary) {
+    if (one.opcode == opcode) return one.function(x);
   }
   std::abort();
 }

@@ -45,6 +45,22 @@ inline constexpr KernelCase kKernelCases[] = {
   no = pred[5,37] not(fi)
   ng = f32[5,37] negate(x)
   ROOT cp = f32[5,37] copy(x))"},
+    {"trigonometry", R"(
+  x = f32[5,37] parameter(0)
+  a = f32[5,37] abs(x)
+  tn = f32[5,37] tan(x)
+  as = f32[5,37] asin(x)
+  ac = f32[5,37] acos(x)
+  at = f32[5,37] atan(x)
+  sh = f32[5,37] sinh(x)
+  ch = f32[5,37] cosh(x)
+  ah = f32[5,37] asinh(x)
+  ach = f32[5,37] acosh(a)
+  ath = f32[5,37] atanh(x)
+  d = f64[5,37] convert(x)
+  dsh = f64[5,37] sinh(d)
+  b = bf16[5,37] convert(x)
+  ROOT bsh = bf16[5,37] sinh(b))"},
     {"binary", R"(
   x = f32[4,3,19] parameter(0)
   y = f32[4,3,19] parameter(1)

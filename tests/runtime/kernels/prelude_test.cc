@@ -57,6 +57,48 @@ TEST(Prelude, TrigonometryIsAccurate) {
   EXPECT_LT(worst(rk_tan, std::tan, -1.5, 1.5), 2e-7);
 }
 
+// Half a unit is 6e-8; the inverse functions take what C's double ones take.
+TEST(Prelude, InverseAndHyperbolicFunctionsAreAccurate) {
+  EXPECT_LT(worst(rk_asin, std::asin, -1, 1), 1e-7);
+  EXPECT_LT(worst(rk_acos, std::acos, -1, 1), 1e-7);
+  EXPECT_LT(worst(rk_atan, std::atan, -50, 50), 1e-7);
+  EXPECT_LT(worst(rk_sinh, std::sinh, -89, 89), 1e-7);
+  EXPECT_LT(worst(rk_sinh, std::sinh, -1, 1), 1e-7);
+  EXPECT_LT(worst(rk_cosh, std::cosh, -89, 89), 1e-7);
+  EXPECT_LT(worst(rk_asinh, std::asinh, -1, 1), 1e-7);
+  EXPECT_LT(worst(rk_asinh, std::asinh, -1e30, 1e30), 1e-7);
+  EXPECT_LT(worst(rk_acosh, std::acosh, 1, 1.01), 1e-7);
+  EXPECT_LT(worst(rk_acosh, std::acosh, 1, 1e30), 1e-7);
+  EXPECT_LT(worst(rk_atanh, std::atanh, -0.999999, 0.999999), 1e-7);
+}
+
+TEST(Prelude, InverseAndHyperbolicFunctionsKnowTheirEnds) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  EXPECT_EQ(rk_sinh(inf), inf);
+  EXPECT_EQ(rk_sinh(-inf), -inf);
+  EXPECT_EQ(rk_sinh(90.0f), inf);
+  EXPECT_TRUE(std::signbit(rk_sinh(-0.0f)));
+  EXPECT_EQ(rk_cosh(-inf), inf);
+  EXPECT_EQ(rk_cosh(0.0f), 1);
+  EXPECT_EQ(rk_asinh(-inf), -inf);
+  EXPECT_TRUE(std::signbit(rk_asinh(-0.0f)));
+  EXPECT_EQ(rk_acosh(1.0f), 0);
+  EXPECT_EQ(rk_acosh(inf), inf);
+  EXPECT_EQ(rk_atanh(1.0f), inf);
+  EXPECT_EQ(rk_atanh(-1.0f), -inf);
+  EXPECT_FLOAT_EQ(rk_asin(1.0f), 1.57079633f);
+  EXPECT_FLOAT_EQ(rk_acos(-1.0f), 3.14159265f);
+  EXPECT_FLOAT_EQ(rk_atan(-inf), -1.57079633f);
+  for (const float outside : {rk_asin(1.5f), rk_acos(-1.5f), rk_acosh(0.5f),
+                              rk_acosh(-inf), rk_atanh(1.5f), rk_atanh(inf)})
+    EXPECT_TRUE(std::isnan(outside));
+  using Function = float (*)(float);
+  for (const Function function :
+       std::initializer_list<Function>{rk_asin, rk_acos, rk_atan, rk_sinh,
+                                       rk_cosh, rk_asinh, rk_acosh, rk_atanh})
+    EXPECT_TRUE(std::isnan(function(nan)));
+}
+
 TEST(Prelude, PowerIsAccurateAndKnowsItsSpecialCases) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const float x : {0.9f, 0.999f, 1.5f, 1e-20f, 3e20f, 2.0f}) {
