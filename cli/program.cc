@@ -38,7 +38,7 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   if (!fits) return pass(fits.error());
   const Status aliased = alias_state(program.manifest, &*parsed);
   if (!aliased) return pass(aliased.error());
-  Result<Module> inlined = inline_calls(*parsed);
+  Result<InlinedModule> inlined = inline_calls(*parsed);
   if (!inlined) return pass(inlined.error(), name);
   program.module = std::move(*inlined);
   program.plan = identity_plan(program.module, ranks);

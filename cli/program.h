@@ -19,7 +19,7 @@ struct LoweredProgram {
   /// With absolute file names, so that it stands alone.
   std::string manifest_text;
   Manifest manifest;
-  Module module;  ///< After inline_calls.
+  InlinedModule module;
   Plan plan;
   Schedule schedule;
 };

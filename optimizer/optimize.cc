@@ -36,8 +36,9 @@ int64_t dots_with_epilogue(const Schedule& schedule) {
 
 class Optimizer {
  public:
-  Optimizer(const Module& inlined, const Plan& recorded, const CostModel& costs,
-            const OptimizeOptions& options, const Measure& measure)
+  Optimizer(const InlinedModule& inlined, const Plan& recorded,
+            const CostModel& costs, const OptimizeOptions& options,
+            const Measure& measure)
       : module_(inlined),
         recorded_(recorded),
         options_(options),
@@ -67,7 +68,7 @@ class Optimizer {
   bool is_found_worth_it();
   Status finish();
 
-  const Module& module_;
+  const InlinedModule& module_;
   const Plan& recorded_;
   const OptimizeOptions& options_;
   const Measure& measure_;
@@ -342,15 +343,15 @@ Result<OptimizeResult> Optimizer::run() {
 
 }  // namespace
 
-Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
-                                const CostModel& costs,
+Result<OptimizeResult> optimize(const InlinedModule& inlined,
+                                const Plan& recorded, const CostModel& costs,
                                 const OptimizeOptions& options,
                                 const Measure& measure) {
   return Optimizer(inlined, recorded, costs, options, measure).run();
 }
 
 Result<Plan> baseline_plan(
-    std::string_view name, const Module& inlined, int64_t ranks,
+    std::string_view name, const InlinedModule& inlined, int64_t ranks,
     const CostModel& costs,
     const std::optional<std::vector<FusionGroup>>& fusion) {
   auto pricer = PlanPricer::make(inlined, costs);

@@ -56,8 +56,8 @@ struct OptimizeResult {
 
 /// Errors: kInfeasible when no plan fits the memory limit; those of lowering
 /// the program.
-Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
-                                const CostModel& costs,
+Result<OptimizeResult> optimize(const InlinedModule& inlined,
+                                const Plan& recorded, const CostModel& costs,
                                 const OptimizeOptions& options = {},
                                 const Measure& measure = {});
 
@@ -67,7 +67,7 @@ Result<OptimizeResult> optimize(const Module& inlined, const Plan& recorded,
 /// these costs alone suggest, which are not quite what `optimize` ends with
 /// after measuring.
 Result<Plan> baseline_plan(
-    std::string_view name, const Module& inlined, int64_t ranks,
+    std::string_view name, const InlinedModule& inlined, int64_t ranks,
     const CostModel& costs,
     const std::optional<std::vector<FusionGroup>>& fusion = {});
 const std::vector<std::string>& baseline_names();

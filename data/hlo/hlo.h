@@ -37,7 +37,7 @@ std::string fingerprint(const Module& module);
 /// that no tuple stays but the root and those that loops, barriers and other
 /// instructions take whole. Errors: kUnsupported (nesting over 200 calls, more
 /// than 10^7 instructions), kInvalid.
-Result<Module> inline_calls(const Module& module);
+Result<InlinedModule> inline_calls(const Module& module);
 
 /// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2
 /// flops).

@@ -209,12 +209,12 @@ void Inliner::drop_unused_tuples() {
 
 }  // namespace
 
-Result<Module> inline_calls(const Module& module) {
+Result<InlinedModule> inline_calls(const Module& module) {
   const Status size = check_size(module);
   if (!size) return tl::unexpected<Error>(size.error());
   auto entry = Inliner(module).run();
   if (!entry) return tl::unexpected<Error>(entry.error());
-  Module inlined = module;
+  InlinedModule inlined(module);
   inlined.entry_computation() = std::move(*entry);
   return inlined;
 }

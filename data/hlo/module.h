@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/hlo/opcode.h"
+#include "data/result.h"
 
 namespace reprise {
 
@@ -179,6 +180,17 @@ struct Module {
     return computations[index_of(id)];
   }
   bool operator==(const Module&) const = default;
+};
+
+/// A module without calls of its entry: `inline_calls` (hlo.h) alone makes one,
+/// so what takes one need not inline, nor ask. Hand it around as const.
+class InlinedModule : public Module {
+ public:
+  InlinedModule() = default;  ///< Empty.
+
+ private:
+  friend Result<InlinedModule> inline_calls(const Module& module);
+  explicit InlinedModule(const Module& module) : Module(module) {}
 };
 
 /// The opcode as the text spells it.

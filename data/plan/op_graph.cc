@@ -431,7 +431,7 @@ class Builder {
 
 }  // namespace
 
-Result<OpGraph> build_op_graph(const Module& inlined) {
+Result<OpGraph> build_op_graph(const InlinedModule& inlined) {
   return Builder(inlined).build();
 }
 

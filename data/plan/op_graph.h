@@ -78,11 +78,11 @@ struct OpGraph {
   }
 };
 
-/// Analyses the entry computation of a module after `inline_calls`.
+/// Analyses the entry computation.
 /// Errors: kUnsupported naming the first instruction that cannot run (tuples of
 /// values, a collective other than all-reduce, a dot without strided form);
 /// kInvalid for aliases that name outputs or parameters which do not exist or
 /// differ in size.
-Result<OpGraph> build_op_graph(const Module& inlined);
+Result<OpGraph> build_op_graph(const InlinedModule& inlined);
 
 }  // namespace reprise

@@ -98,6 +98,6 @@ std::string print_plan(const Plan& plan);
 /// or reductions; a bucket whose member depends on another member; an order
 /// that misses, repeats or breaks a dependency. Groups that no kernel can
 /// express are refused later, by `lower_schedule`. Errors: kInvalid.
-Status validate_plan(const Plan& plan, const Module& inlined);
+Status validate_plan(const Plan& plan, const InlinedModule& inlined);
 
 }  // namespace reprise

@@ -5,7 +5,7 @@
 
 namespace reprise {
 
-Status validate_plan(const Plan& plan, const Module& inlined) {
+Status validate_plan(const Plan& plan, const InlinedModule& inlined) {
   const std::string expected = fingerprint(inlined);
   if (plan.program_fingerprint != expected) {
     return fail(ErrorKind::kInvalid,

@@ -199,7 +199,7 @@ class Assembler {
 
 }  // namespace
 
-Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan,
+Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
                                 ScheduleCache* cache) {
   ScheduleCache local;
   if (cache == nullptr) cache = &local;

@@ -151,7 +151,7 @@ struct Schedule {
 
 struct ScheduleCache;
 
-/// Lowers a program (after inline_calls) under a plan, which is checked as by
+/// Lowers a program under a plan, which is checked as by
 /// `validate_plan` but for its fingerprint.
 ///
 /// - Order: the plan's, or else the text's, where a collective comes as soon as
@@ -179,7 +179,7 @@ struct ScheduleCache;
 /// thread at a time. Errors: kUnsupported naming the first instruction that
 /// cannot run; kInvalid for a plan that contradicts the program, and for a
 /// group that cannot be one kernel, naming it and why.
-Result<Schedule> lower_schedule(const Module& inlined, const Plan& plan,
+Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
                                 ScheduleCache* cache = nullptr);
 
 /// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal

@@ -50,7 +50,7 @@ std::string dot_text(const DotView& view, const DotEpilogue& epilogue) {
 
 }  // namespace
 
-Status open_cache(const Module& inlined, ScheduleCache* cache) {
+Status open_cache(const InlinedModule& inlined, ScheduleCache* cache) {
   if (cache->module == &inlined) return {};
   *cache = {};
   Result<OpGraph> graph = build_op_graph(inlined);

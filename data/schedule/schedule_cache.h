@@ -42,7 +42,7 @@ struct ScheduleCache {
 };
 
 /// Makes `cache` serve `inlined`. Errors: those of build_op_graph.
-Status open_cache(const Module& inlined, ScheduleCache* cache);
+Status open_cache(const InlinedModule& inlined, ScheduleCache* cache);
 
 /// The kernel of one planned unit, lowered at most once. The result lives as
 /// long as the cache. Errors: kUnsupported naming an instruction; kInvalid

@@ -4,8 +4,8 @@
 
 namespace reprise {
 
-Result<std::unique_ptr<PlanPricer>> PlanPricer::make(const Module& inlined,
-                                                     const CostModel& costs) {
+Result<std::unique_ptr<PlanPricer>> PlanPricer::make(
+    const InlinedModule& inlined, const CostModel& costs) {
   auto pricer = std::make_unique<PlanPricer>();
   pricer->module_ = &inlined;
   pricer->costs_ = &costs;

@@ -32,7 +32,7 @@ using PricedPlanPtr = std::unique_ptr<PricedPlan>;
 /// One thread at a time. `inlined` and `costs` must outlive it.
 class PlanPricer {
  public:
-  static Result<std::unique_ptr<PlanPricer>> make(const Module& inlined,
+  static Result<std::unique_ptr<PlanPricer>> make(const InlinedModule& inlined,
                                                   const CostModel& costs);
 
   /// Errors: those of `lower_schedule`.
@@ -44,12 +44,12 @@ class PlanPricer {
 
   ScheduleCache& cache() { return cache_; }
   const OpGraph& ops() const { return cache_.graph; }
-  const Module& module() const { return *module_; }
+  const InlinedModule& module() const { return *module_; }
   const CostModel& costs() const { return *costs_; }
   uint64_t evaluations() const { return evaluations_; }
 
  private:
-  const Module* module_ = nullptr;
+  const InlinedModule* module_ = nullptr;
   const CostModel* costs_ = nullptr;
   ScheduleCache cache_;
   uint64_t evaluations_ = 0;

@@ -21,7 +21,7 @@ namespace reprise {
 
 /// What is trained; all of it must outlive the run.
 struct TrainingProgram {
-  const Module& module;  ///< After inline_calls.
+  const InlinedModule& module;
   const Manifest& manifest;
   const Schedule& schedule;
 };

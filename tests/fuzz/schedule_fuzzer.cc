@@ -11,7 +11,7 @@ namespace {
 
 using namespace reprise;
 
-void check(const Module& module, const Plan& plan) {
+void check(const InlinedModule& module, const Plan& plan) {
   // A mutated extent may ask for terabytes; planning them costs nothing.
   const auto schedule = lower_schedule(module, plan);
   if (!schedule) {

@@ -21,7 +21,7 @@
 namespace reprise {
 namespace {
 
-Module load_program(const std::string& name) {
+InlinedModule load_program(const std::string& name) {
   const auto module =
       parse_hlo_file(source_directory() + "/data/programs/" + name + ".hlo");
   EXPECT_TRUE(module.has_value());
@@ -35,7 +35,7 @@ OptimizeOptions small_search() {
   return options;
 }
 
-void expect_sound(const Module& module, const CostModel& costs) {
+void expect_sound(const InlinedModule& module, const CostModel& costs) {
   const auto result =
       optimize(module, identity_plan(module, 2), costs, small_search());
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -56,7 +56,7 @@ void expect_sound(const Module& module, const CostModel& costs) {
 }
 
 TEST(Optimize, MlpPlanIsValidAndBeatsItsBaselines) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   expect_sound(module, synthetic_costs());
   expect_sound(module, busy_costs());
 }
@@ -67,7 +67,7 @@ TEST(Optimize, GptPlanIsValidAndBeatsItsBaselines) {
 
 /// Without contention the certificate is tight: the goal of the design is 3 %.
 TEST(Optimize, GapIsSmallWithoutContention) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   const auto result = optimize(module, identity_plan(module, 2),
                                synthetic_costs(), small_search());
   ASSERT_TRUE(result.has_value());
@@ -75,7 +75,7 @@ TEST(Optimize, GapIsSmallWithoutContention) {
 }
 
 TEST(Optimize, IsTheSameForAnyNumberOfThreads) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   std::vector<std::string> plans;
   for (const int threads : {1, 2, 4}) {
     OptimizeOptions options = small_search();
@@ -91,7 +91,7 @@ TEST(Optimize, IsTheSameForAnyNumberOfThreads) {
 }
 
 TEST(Optimize, OnlyBucketsKeepsOpsAsRecorded) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options = small_search();
   options.fusion = options.order = false;
   const auto result =
@@ -102,7 +102,7 @@ TEST(Optimize, OnlyBucketsKeepsOpsAsRecorded) {
 }
 
 TEST(Optimize, OnlyFusionKeepsCollectivesAsRecorded) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options = small_search();
   options.buckets = options.order = false;
   const auto result =
@@ -114,7 +114,7 @@ TEST(Optimize, OnlyFusionKeepsCollectivesAsRecorded) {
 
 /// A search that must stop at once still has what was recorded.
 TEST(Optimize, IsNeverSlowerThanTheRecordedPlan) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   const auto found =
       optimize(module, identity_plan(module, 2), busy_costs(), small_search());
   ASSERT_TRUE(found.has_value()) << found.error().message;
@@ -132,7 +132,7 @@ TEST(Optimize, IsNeverSlowerThanTheRecordedPlan) {
 /// What search gains below 3 % is left alone, and said: started from what it
 /// found, a search keeps that plan, whatever the seed.
 TEST(Optimize, KeepsTheRecordedPlanWhereItGainsTooLittle) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   const auto found =
       optimize(module, identity_plan(module, 2), busy_costs(), small_search());
   ASSERT_TRUE(found.has_value()) << found.error().message;
@@ -154,7 +154,7 @@ TEST(Optimize, KeepsTheRecordedPlanWhereItGainsTooLittle) {
 }
 
 TEST(Optimize, RefusesAMemoryLimitThatNothingFits) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options = small_search();
   options.memory_limit_bytes = 1000;
   const auto result =
@@ -166,7 +166,7 @@ TEST(Optimize, RefusesAMemoryLimitThatNothingFits) {
 /// Measured prices undo merges: one that makes every fused unit ten times as
 /// slow as estimated must bring the plan back to single ops.
 TEST(Optimize, UndoesFusionThatMeasuresWorse) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   const CostModel costs = synthetic_costs();
   const Measure measure = [&](const Plan& plan) -> Result<CostModel> {
     const auto schedule = lower_schedule(module, plan);
@@ -188,7 +188,7 @@ TEST(Optimize, UndoesFusionThatMeasuresWorse) {
   EXPECT_TRUE(result->plan.fusion.empty());
 }
 
-int64_t dots_with_epilogue(const Module& module, const Plan& plan) {
+int64_t dots_with_epilogue(const InlinedModule& module, const Plan& plan) {
   const auto schedule = lower_schedule(module, plan);
   EXPECT_TRUE(schedule.has_value()) << schedule.error().message;
   return std::count_if(
@@ -199,7 +199,7 @@ int64_t dots_with_epilogue(const Module& module, const Plan& plan) {
 
 /// Measures every unit at its roofline; a dot with an epilogue at `factor`
 /// times that.
-Measure measure_at(const CostModel& costs, const Module& module,
+Measure measure_at(const CostModel& costs, const InlinedModule& module,
                    double factor) {
   const auto learned = std::make_shared<CostModel>(costs);
   return [=, &module](const Plan& plan) -> Result<CostModel> {
@@ -222,7 +222,7 @@ Measure measure_at(const CostModel& costs, const Module& module,
 /// Dots take in epilogues where their measured prices say so, and nowhere
 /// without one.
 TEST(Optimize, GivesDotsTheEpiloguesThatPay) {
-  const Module module = load_program("gpt.1");
+  const InlinedModule module = load_program("gpt.1");
   const CostModel costs = synthetic_costs();
   OptimizeOptions options;
   options.buckets = options.order = false;
@@ -242,7 +242,7 @@ TEST(Optimize, GivesDotsTheEpiloguesThatPay) {
 }
 
 TEST(Optimize, StopsWhenAsked) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options;
   options.evaluations = options.order_evaluations = uint64_t{1} << 40;
   int asked = 0;
@@ -256,7 +256,7 @@ TEST(Optimize, StopsWhenAsked) {
 /// Random buckets of one fusion in random and in good orders, all above its
 /// bound.
 TEST(StepBound, IsBelowEveryOrderAndBucketing) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   for (const CostModel& costs : {synthetic_costs(), busy_costs()}) {
     auto pricer = PlanPricer::make(module, costs);
     ASSERT_TRUE(pricer.has_value());
@@ -301,7 +301,7 @@ TEST(StepBound, IsBelowEveryOrderAndBucketing) {
 /// means over runs with some late ones do: the credit that this time earns is
 /// spent by the next transfer, so that many buckets pass at the wire's rate.
 TEST(StepBound, HoldsWhereTransfersEarnCredit) {
-  const Module module = load_program("gpt.2");
+  const InlinedModule module = load_program("gpt.2");
   CostModel costs = synthetic_costs();
   CollectivePrice& link = costs.collectives.begin()->second;
   link.latency_ns = 1000;
@@ -339,7 +339,7 @@ TEST(StepBound, HoldsWhereTransfersEarnCredit) {
 /// evaluate_sequence) and of replay tell one time where streams neither slow
 /// each other down nor wake each other up.
 TEST(Engines, DecideEvaluateAndReplayAgree) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   const CostModel costs = synthetic_costs();
   const auto pricer = PlanPricer::make(module, costs);
   ASSERT_TRUE(pricer.has_value());
@@ -378,7 +378,7 @@ TEST(Engines, DecideEvaluateAndReplayAgree) {
 }
 
 TEST(Baselines, ArePlansThatValidate) {
-  const Module module = load_program("mlp.2");
+  const InlinedModule module = load_program("mlp.2");
   for (const std::string& name : baseline_names()) {
     const auto plan = baseline_plan(name, module, 2, synthetic_costs());
     ASSERT_TRUE(plan.has_value()) << plan.error().message;
@@ -394,7 +394,7 @@ TEST(Baselines, ArePlansThatValidate) {
 /// the multilayer perceptron are followed by a bias, some by a residual, and
 /// gradients of one value are summed.
 TEST(Fusion, GivesDotsTheirEpiloguesAlikeEveryTime) {
-  const Module module = load_program("gpt.1");
+  const InlinedModule module = load_program("gpt.1");
   ScheduleCache cache;
   ASSERT_TRUE(open_cache(module, &cache).has_value());
   const CostModel costs = synthetic_costs();
@@ -421,7 +421,7 @@ TEST(Fusion, GivesDotsTheirEpiloguesAlikeEveryTime) {
 }
 
 TEST(Fusion, MakesOneKernelOfEachAdamUpdate) {
-  const Module module = load_program("gpt.2");
+  const InlinedModule module = load_program("gpt.2");
   ScheduleCache cache;
   ASSERT_TRUE(open_cache(module, &cache).has_value());
   const CostModel costs = synthetic_costs();

@@ -10,7 +10,7 @@ namespace {
 
 class Mutator {
  public:
-  Mutator(const Module& module, Plan plan, uint64_t seed)
+  Mutator(const InlinedModule& module, Plan plan, uint64_t seed)
       : entry_(module.entry_computation()),
         random_(seed),
         plan_(std::move(plan)) {
@@ -159,7 +159,7 @@ class Mutator {
 
 }  // namespace
 
-Plan mutated_plan(const Module& module, Plan plan, uint64_t seed) {
+Plan mutated_plan(const InlinedModule& module, Plan plan, uint64_t seed) {
   return Mutator(module, std::move(plan), seed).mutate();
 }
 

@@ -11,6 +11,6 @@ namespace reprise {
 /// Edits a plan at random, one to three times: ops and collectives added,
 /// moved or dropped, groups and buckets merged, split or made anew, chunks,
 /// places in the order. Most results are invalid. Same arguments, same result.
-Plan mutated_plan(const Module& module, Plan plan, uint64_t seed);
+Plan mutated_plan(const InlinedModule& module, Plan plan, uint64_t seed);
 
 }  // namespace reprise

@@ -13,7 +13,7 @@ namespace {
 /// Grows a plan edit by edit; an edit that makes it invalid is taken back.
 class PlanMaker {
  public:
-  PlanMaker(const Module& module, uint64_t seed, int64_t ranks)
+  PlanMaker(const InlinedModule& module, uint64_t seed, int64_t ranks)
       : module_(module), random_(seed), plan_(identity_plan(module, ranks)) {
     REPRISE_CHECK(open_cache(module, &cache_).has_value());
     taken_.assign(graph_.role.size(), false);
@@ -177,7 +177,7 @@ class PlanMaker {
     }
   }
 
-  const Module& module_;
+  const InlinedModule& module_;
   std::mt19937_64 random_;
   Plan plan_;
   ScheduleCache cache_;
@@ -187,7 +187,8 @@ class PlanMaker {
 
 }  // namespace
 
-Plan random_valid_plan(const Module& module, uint64_t seed, int64_t ranks) {
+Plan random_valid_plan(const InlinedModule& module, uint64_t seed,
+                       int64_t ranks) {
   return PlanMaker(module, seed, ranks).make(seed % 2 == 1);
 }
 

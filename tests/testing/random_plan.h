@@ -11,6 +11,7 @@ namespace reprise {
 /// epilogues, random buckets and chunks, and (for odd seeds) a random
 /// topological order. Same module and seed, same plan. Requires: a module after
 /// inline_calls that lowers under its identity plan.
-Plan random_valid_plan(const Module& module, uint64_t seed, int64_t ranks = 2);
+Plan random_valid_plan(const InlinedModule& module, uint64_t seed,
+                       int64_t ranks = 2);
 
 }  // namespace reprise

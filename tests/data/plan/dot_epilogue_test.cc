@@ -6,6 +6,7 @@
 #include "data/hlo/hlo.h"
 #include "data/plan/plan.h"
 #include "data/plan/unit_graph.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -29,7 +30,7 @@ class DotEpilogueTest : public testing::Test {
         "  d = f32[6,4] dot(x, w), lhs_contracting_dims={1}, "
         "rhs_contracting_dims={0}\n" +
         body + "}\n";
-    Result<Module> parsed = parse_hlo(text);
+    Result<InlinedModule> parsed = parse_inlined(text);
     ASSERT_TRUE(parsed) << parsed.error().message;
     module_ = *std::move(parsed);
     Result<OpGraph> graph = build_op_graph(module_);
@@ -65,7 +66,7 @@ class DotEpilogueTest : public testing::Test {
     return text + " -> " + graph_.at(found.result).name;
   }
 
-  Module module_;
+  InlinedModule module_;
   OpGraph graph_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/plan/op_graph.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -277,7 +278,7 @@ TEST(DotView, AgreesWithTheDefinitionOnRandomPrograms) {
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const std::string text = ProgramWriter(seed).write();
     SCOPED_TRACE(text);
-    const Result<Module> module = parse_hlo(text);
+    const Result<InlinedModule> module = parse_inlined(text);
     ASSERT_TRUE(module) << module.error().message;
     const Result<OpGraph> graph = build_op_graph(*module);
     if (!graph) {

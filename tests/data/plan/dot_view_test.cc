@@ -4,6 +4,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/plan/op_graph.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -27,11 +28,11 @@ TEST(ReshapeStrides, FollowsNumpy) {
 
 /// The graph of an entry computation, kept with its module.
 struct Program {
-  Module module;
+  InlinedModule module;
   OpGraph graph;
   explicit Program(const std::string& entry) {
-    Result<Module> parsed =
-        parse_hlo("HloModule m\nENTRY main {\n" + entry + "\n}\n");
+    Result<InlinedModule> parsed =
+        parse_inlined("HloModule m\nENTRY main {\n" + entry + "\n}\n");
     EXPECT_TRUE(parsed) << parsed.error().message;
     if (!parsed) return;
     module = *std::move(parsed);
@@ -153,7 +154,7 @@ TEST(DotView, HandlesVectors) {
 }
 
 TEST(DotView, RefusesOtherTypesByName) {
-  const Result<Module> module = parse_hlo(R"(HloModule m
+  const Result<InlinedModule> module = parse_inlined(R"(HloModule m
 ENTRY main {
   x = s32[4,6] parameter(0)
   y = s32[6] parameter(1)

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "data/hlo/hlo.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
 
 std::string refusal(const std::string& body) {
-  const Result<Module> module =
-      parse_hlo("HloModule m\n\nENTRY e {\n" + body + "}\n");
+  const Result<InlinedModule> module =
+      parse_inlined("HloModule m\n\nENTRY e {\n" + body + "}\n");
   EXPECT_TRUE(module) << module.error().message;
   if (!module) return "";
   const Result<OpGraph> graph = build_op_graph(*module);

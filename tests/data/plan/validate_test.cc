@@ -4,6 +4,7 @@
 #include "data/plan/op_graph.h"
 #include "data/plan/plan.h"
 #include "data/plan/unit_graph.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -56,7 +57,7 @@ ENTRY main {
 class Validate : public testing::Test {
  protected:
   void SetUp() override {
-    Result<Module> parsed = parse_hlo(kProgram);
+    Result<InlinedModule> parsed = parse_inlined(kProgram);
     ASSERT_TRUE(parsed) << parsed.error().message;
     module_ = *std::move(parsed);
     plan_ = identity_plan(module_, 2);
@@ -75,7 +76,7 @@ class Validate : public testing::Test {
       names.push_back(units->units[u].name);
     return names;
   }
-  Module module_;
+  InlinedModule module_;
   Plan plan_;
 };
 
@@ -209,7 +210,7 @@ TEST_F(Validate, RefusesAReductionThatDoesNotCombineItsParameters) {
   std::string text = kProgram;
   const std::string sum = "ROOT s = f32[] add(p, q)";
   text.replace(text.find(sum), sum.size(), "ROOT s = f32[] add(p, p)");
-  module_ = *parse_hlo(text);
+  module_ = *parse_inlined(text);
   const Result<OpGraph> graph = build_op_graph(module_);
   ASSERT_TRUE(graph) << graph.error().message;
   const Result<UnitGraph> units = plan_units(*graph, plan_);

@@ -18,14 +18,14 @@
 namespace reprise {
 namespace {
 
-Module load(const std::string& name) {
+InlinedModule load(const std::string& name) {
   Result<Module> parsed =
       parse_hlo_file(source_directory() + "/data/programs/" + name);
   EXPECT_TRUE(parsed) << parsed.error().message;
   if (!parsed) return {};
-  Result<Module> inlined = inline_calls(*parsed);
+  Result<InlinedModule> inlined = inline_calls(*parsed);
   EXPECT_TRUE(inlined) << inlined.error().message;
-  return inlined ? *std::move(inlined) : Module{};
+  return inlined ? *std::move(inlined) : InlinedModule{};
 }
 
 /// `[unit]` -> every unit that has certainly ended before it starts:
@@ -216,7 +216,8 @@ void expect_no_clobber(const Schedule& schedule) {
   }
 }
 
-void expect_state_in_place(const Schedule& schedule, const Module& module) {
+void expect_state_in_place(const Schedule& schedule,
+                           const InlinedModule& module) {
   for (const InputOutputAlias& alias : module.aliases) {
     const int64_t output =
         alias.output_index.empty() ? 0 : alias.output_index[0];
@@ -227,7 +228,7 @@ void expect_state_in_place(const Schedule& schedule, const Module& module) {
   }
 }
 
-void expect_sound(const Module& module, const Plan& plan,
+void expect_sound(const InlinedModule& module, const Plan& plan,
                   ScheduleCache* cache) {
   const Result<Schedule> schedule = lower_schedule(module, plan, cache);
   ASSERT_TRUE(schedule) << schedule.error().message;
@@ -242,7 +243,7 @@ void expect_sound(const Module& module, const Plan& plan,
 }
 
 TEST(RandomSchedule, OfTheMlpIsSound) {
-  const Module module = load("mlp.2.hlo");
+  const InlinedModule module = load("mlp.2.hlo");
   ScheduleCache cache;
   expect_sound(module, identity_plan(module, 2), &cache);
   for (uint64_t seed = 0; seed < 30; ++seed) {
@@ -254,7 +255,7 @@ TEST(RandomSchedule, OfTheMlpIsSound) {
 }
 
 TEST(RandomSchedule, OfTheGptIsSound) {
-  const Module module = load("gpt.2.hlo");
+  const InlinedModule module = load("gpt.2.hlo");
   ScheduleCache cache;
   expect_sound(module, identity_plan(module, 2), &cache);
   for (uint64_t seed = 0; seed < 2; ++seed) {
@@ -265,8 +266,8 @@ TEST(RandomSchedule, OfTheGptIsSound) {
 
 /// A plan that someone has meddled with is refused in words that name a part of
 /// it, or makes a sound schedule. Counts both.
-void expect_sound_or_refused(const Module& module, uint64_t seeds, int* sound,
-                             int* refused) {
+void expect_sound_or_refused(const InlinedModule& module, uint64_t seeds,
+                             int* sound, int* refused) {
   ScheduleCache cache;
   std::vector<Plan> plans;
   for (uint64_t seed = 0; seed < 4; ++seed)
@@ -300,7 +301,7 @@ TEST(RandomSchedule, OfAMeddledPlanIsSoundOrRefused) {
 }
 
 TEST(RandomSchedule, OfTheGptLowersFastAgain) {
-  const Module module = load("gpt.2.hlo");
+  const InlinedModule module = load("gpt.2.hlo");
   ScheduleCache cache;
   const Plan plan = identity_plan(module, 2);
   ASSERT_TRUE(lower_schedule(module, plan, &cache));

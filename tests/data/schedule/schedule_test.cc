@@ -6,6 +6,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/schedule/memory_plan.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -21,7 +22,7 @@ add_f32 {
 }
 ENTRY main {
 )" + entry + "\n}\n";
-    Result<Module> parsed = parse_hlo(text);
+    Result<InlinedModule> parsed = parse_inlined(text);
     ASSERT_TRUE(parsed) << parsed.error().message;
     module_ = *std::move(parsed);
     plan_ = identity_plan(module_, 2);
@@ -54,7 +55,7 @@ ENTRY main {
     const Result<Schedule> lowered = lower_schedule(module_, plan_);
     return lowered ? "lowered" : lowered.error().message;
   }
-  Module module_;
+  InlinedModule module_;
   Plan plan_;
   Schedule schedule_;
 };

@@ -15,7 +15,7 @@ namespace {
 
 /// Elementwise ops, each of two earlier values or parameters; whatever nothing
 /// reads is returned.
-Module random_module(int ops, uint64_t seed) {
+InlinedModule random_module(int ops, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::string text = "HloModule m\n\nENTRY e {\n";
   std::vector<std::string> names{"p0", "p1", "p2"};
@@ -87,7 +87,7 @@ TEST(GreedyFusion, IsNearTheBestOfAllGroupings) {
   const CostModel costs = synthetic_costs();
   size_t optimal = 0;
   for (uint64_t seed = 0; seed < kGraphs; ++seed) {
-    const Module module = random_module(kOps, seed);
+    const InlinedModule module = random_module(kOps, seed);
     auto pricer = PlanPricer::make(module, costs);
     ASSERT_TRUE(pricer.has_value());
     const Plan identity = identity_plan(module, 1);

@@ -10,6 +10,7 @@
 #include "runtime/cpu/executor.h"
 #include "runtime/cpu/kernel_loader.h"
 #include "runtime/process/process_group.h"
+#include "tests/testing/parse_inlined.h"
 #include "tests/testing/random_plan.h"
 
 namespace reprise {
@@ -120,8 +121,8 @@ class ProgramMaker {
 };
 
 /// Outputs after one step over the same random parameters.
-std::vector<std::vector<std::byte>> run(const Module& module, const Plan& plan,
-                                        size_t* fused_dots) {
+std::vector<std::vector<std::byte>> run(const InlinedModule& module,
+                                        const Plan& plan, size_t* fused_dots) {
   const Result<Schedule> schedule = lower_schedule(module, plan);
   EXPECT_TRUE(schedule) << schedule.error().message;
   for (const Unit& unit : schedule->units) {
@@ -159,7 +160,7 @@ TEST(DotPlans, GiveTheBitsOfTheIdentityPlan) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const std::string text = ProgramMaker(seed).make();
-    const Result<Module> module = parse_hlo(text);
+    const Result<InlinedModule> module = parse_inlined(text);
     ASSERT_TRUE(module) << module.error().message << "\n" << text;
     const auto expected = run(*module, identity_plan(*module, 1), &plain);
     ASSERT_EQ(plain, 0U);

@@ -98,7 +98,7 @@ void expect_agreement(uint64_t seed, Tally* tally, std::set<Opcode>* opcodes) {
   const std::string text = random_step(seed, 40);
   const Result<Module> parsed = parse_hlo(text);
   ASSERT_TRUE(parsed) << parsed.error().message << "\n" << text;
-  const Result<Module> module = inline_calls(*parsed);
+  const Result<InlinedModule> module = inline_calls(*parsed);
   ASSERT_TRUE(module) << module.error().message;
   for (const Instruction& instruction :
        module->entry_computation().instructions)

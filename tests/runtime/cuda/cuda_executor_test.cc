@@ -16,6 +16,7 @@
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/host_cubins.h"
 #include "tests/testing/directories.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -308,7 +309,7 @@ TEST_F(CudaExecutorTest, GivesEverythingBackWhenMemoryRunsOut) {
 // The batch dimension of `a` is innermost, so no matrix library can read its
 // matrices in place. Small integers: sums are exact in any order.
 TEST_F(CudaExecutorTest, PacksMatricesWithoutAUnitStride) {
-  const auto module = parse_hlo(R"(HloModule m
+  const auto module = parse_inlined(R"(HloModule m
 ENTRY main {
   a = f32[4,3,2] parameter(0)
   b = f32[2,3,5] parameter(1)

@@ -19,7 +19,7 @@ namespace reprise {
 std::vector<Kernel> program_kernels() {
   std::vector<Kernel> kernels;
   std::set<std::string> seen;
-  const auto add = [&](const Module& module, const Plan& plan) {
+  const auto add = [&](const InlinedModule& module, const Plan& plan) {
     const Result<Schedule> schedule = lower_schedule(module, plan);
     ASSERT_TRUE(schedule) << schedule.error().message;
     for (const Kernel& kernel : schedule->kernels) {
@@ -39,7 +39,7 @@ std::vector<Kernel> program_kernels() {
     if (!text) continue;
     const Result<Module> parsed = parse_hlo(*text, path);
     EXPECT_TRUE(parsed) << parsed.error().message;
-    const Result<Module> module = inline_calls(*parsed);
+    const Result<InlinedModule> module = inline_calls(*parsed);
     EXPECT_TRUE(module) << module.error().message;
     if (!module) continue;
     add(*module, identity_plan(*module, ranks));

@@ -23,7 +23,7 @@ Result<TestProgram> load_test_program(const std::string& name,
   Result<Module> parsed =
       parse_hlo(rewrite ? rewrite(*text) : std::move(*text), path);
   if (!parsed) return pass(parsed.error());
-  Result<Module> inlined = inline_calls(*parsed);
+  Result<InlinedModule> inlined = inline_calls(*parsed);
   if (!inlined) return pass(inlined.error());
   Result<Manifest> manifest = load_manifest_for(path);
   if (!manifest) return pass(manifest.error());

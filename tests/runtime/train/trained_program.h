@@ -22,7 +22,7 @@ namespace reprise {
 using Rewrite = std::function<std::string(const std::string& hlo)>;
 
 struct TestProgram {
-  Module module;  ///< After inline_calls.
+  InlinedModule module;
   Manifest manifest;
 };
 
