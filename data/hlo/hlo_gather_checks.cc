@@ -1,4 +1,5 @@
-// Checks of gather and scatter: what they index stays inside of the operand.
+// Checks of gather and scatter, by XLA's operation semantics: dimension numbers
+// name what there is, and windows stay inside of the operand.
 #include <algorithm>
 
 #include "data/hlo/hlo.h"

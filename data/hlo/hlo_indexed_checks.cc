@@ -1,4 +1,5 @@
-// Checks of operations that move or combine array elements by index.
+// Checks of operations that move or combine array elements by index: the rules
+// of XLA's shape inference, one function an opcode, in a table by opcode.
 #include <algorithm>
 
 #include "data/hlo/hlo.h"

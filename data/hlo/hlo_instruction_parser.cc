@@ -1,3 +1,8 @@
+// `ROOT? name = shape opcode(operands), attribute=value, …`, where operands may
+// be written with their shapes. Async sugar (`reduce-scatter-start`) is read as
+// the generic start, update or done with the opcode as written. References
+// resolve to what stands before, so one pass suffices, and each instruction is
+// verified as it is read.
 #include "data/hlo/hlo_instruction_parser.h"
 
 #include <array>

@@ -1,3 +1,6 @@
+// Errors keep the first place only, as line and column, and cut long
+// quotations: shapes of thousands of arrays say no more than their beginning.
+// One pass, no copies.
 #include "data/hlo/hlo_lexer.h"
 
 #include <algorithm>

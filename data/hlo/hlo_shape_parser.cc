@@ -1,3 +1,6 @@
+// `f32[2,<=3]{1,0:T(8,128)}`, `(f32[2], token[])`. What stands behind a ':' in
+// a layout is kept as text. Element counts and byte sizes are checked to fit 63
+// bits here, once, so that nothing after the parser checks them again.
 #include "data/hlo/hlo_shape_parser.h"
 
 #include <algorithm>

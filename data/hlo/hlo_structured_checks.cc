@@ -1,4 +1,5 @@
-// Checks of tuples, control flow and collectives.
+// Checks of tuples, control flow and collectives: what a caller passes fits
+// what its computations take and give.
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_checks.h"

@@ -1,4 +1,8 @@
 // Inlines calls and removes tuples that only carry values to get-tuple-element.
+// The entry is copied instruction by instruction, a call replaced by the copy
+// of its callee with the call's name as a prefix; sizes are summed first, so
+// that calls which multiply beyond reason are refused before any copy. Cost:
+// linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>

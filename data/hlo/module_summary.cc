@@ -1,3 +1,6 @@
+// Counts and costs of a whole module. Computations stand before their callers,
+// so one walk from the last to the first knows how often each runs in a step;
+// known trip counts of loops multiply, saturating at 2^63 - 1.
 #include "data/hlo/module_summary.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Makes the facts from the rows of opcode_table.inc, as constants of the
+// program.
 #include "data/hlo/opcode.h"
 
 #include <array>

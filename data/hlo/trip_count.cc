@@ -1,4 +1,6 @@
-// Trip counts of while loops.
+// Trip counts of while loops, by the two signs that XLA's own passes leave: the
+// backend config that its trip count annotator writes, or a condition of the
+// form `counter < constant` over a counter that starts at 0.
 #include <charconv>
 
 #include "data/hlo/cost_analysis.h"

@@ -1,3 +1,10 @@
+// An index map says which element of an op one iteration of the loops stands
+// for. From the hero's map, maps spread over the group to a fixed point: an op
+// that is one to one with its operand takes the operand's map, and gives it its
+// own. Maps go down from results to operands first, and up from operands where
+// only those are known. XLA's indexing analysis goes down from outputs alone;
+// going both ways lets one nest store several outputs. Cost: a sweep over the
+// ops for each step of the longest chain that goes up, in practice a few.
 #include "data/kernel/canonical_maps.h"
 
 #include <utility>

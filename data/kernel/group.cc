@@ -1,3 +1,7 @@
+// Facts about single ops that the steps of lowering share: which are members,
+// how a reduce runs, where an op that only moves elements reads, and the bits
+// of literals and identities (16-bit floats are rounded by hand, C++20 has
+// none).
 #include "data/kernel/group.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A reduction over the minor dimension cannot be moved, since its lanes are
+// positions in that dimension; so the largest one decides. A reduction in
+// memory must see its elements in order and comes next; a plain output fits
+// most loops.
 #include "data/kernel/hero.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Keeps expressions in a normal form: terms sorted by atom, no zero
+// coefficient, a quotient and a remainder by one divisor put together again.
+// Ranges decide the rest: a remainder of what is smaller than the divisor is
+// the thing itself, a quotient of it 0, a clamp that cannot bind is dropped.
+// The method is interval arithmetic over affine forms, as in XLA's indexing
+// maps and Halide's simplifier. Cost: interning is linear in the expressions of
+// the nest.
 #include "data/kernel/index_expression.h"
 
 #include <algorithm>

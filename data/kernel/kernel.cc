@@ -1,3 +1,6 @@
+// The text of a kernel, which is also its key, and what callers ask of a whole
+// kernel: may its outer loop be split over threads, may an output take the
+// memory of an input. Each is a walk over the statements.
 #include "data/kernel/kernel.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Two adjacent loops are one when in every expression the outer stride is the
+// inner one times the inner extent, as loop coalescing in compilers asks. The
+// innermost column loop also carries lanes: it may join only where its extent
+// is whole lanes, since the lane of an element is its position mod kLanes.
 #include "data/kernel/loop_runs.h"
 
 #include <algorithm>

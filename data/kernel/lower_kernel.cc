@@ -1,3 +1,5 @@
+// The steps of lowering in order: checks, nests (hero.h, canonical_maps.h,
+// trace.h), statements (emit.cc), flops.
 #include "data/kernel/lower_kernel.h"
 
 #include <stdexcept>

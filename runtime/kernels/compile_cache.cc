@@ -1,3 +1,7 @@
+// The cache trusts nothing that another user may have written: the directory
+// must be the user's own and closed to others, and a library is loaded only
+// while its bytes have the hash that names it. Writers never lock: files appear
+// by rename, and equal content has equal names.
 #include "runtime/kernels/compile_cache.h"
 
 #include <dirent.h>

@@ -1,3 +1,5 @@
+// Batches share the cost of starting the compiler and of parsing the prelude;
+// several compilers run at a time. Kernels of one text are compiled once.
 #include "runtime/kernels/compiler.h"
 
 #include <dlfcn.h>

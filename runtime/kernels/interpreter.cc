@@ -1,3 +1,8 @@
+// A vector interpreter in the manner of MonetDB/X100: an innermost loop whose
+// iterations are independent runs in blocks of 256, each statement over the
+// whole block before the next, so that the cost of dispatch is shared.
+// Everything else runs one iteration at a time. Element operations are the same
+// inline functions that generated code calls, which is why the bits agree.
 #include "runtime/kernels/interpreter.h"
 
 #include <algorithm>

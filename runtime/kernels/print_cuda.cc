@@ -1,3 +1,6 @@
+// Prints each stage by the mapping that its plan chose, and puts the launches
+// of a kernel together: neighbouring elementwise stages that do not need each
+// other become one launch, a range of blocks each.
 #include "runtime/kernels/print_cuda.h"
 
 #include <set>

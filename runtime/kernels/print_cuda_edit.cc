@@ -1,3 +1,8 @@
+// Copies of statements with parts left out. Pruning walks backward, since all
+// references are to what stands before: a statement stays if a later one needs
+// it, as in dead code elimination. A segment is a run of statements of which
+// nothing later uses a value, the most that one launch could hold. Cost: linear
+// in statements.
 #include "runtime/kernels/print_cuda_edit.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// One spelling of scalars for all printers. Literals are bits, never decimal
+// text; an op whose type is narrower than its local (bf16, f16) is rounded at
+// once. Index arithmetic is done in int where every partial sum fits, else in
+// 64 bits.
 #include "runtime/kernels/print_expression.h"
 
 #include <algorithm>

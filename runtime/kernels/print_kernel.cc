@@ -1,3 +1,8 @@
+// Loops are printed as they stand; the host compiler vectorizes them. What it
+// needs for that: independent loops say so by a pragma, lane loops keep kLanes
+// partial results in a local array of fixed size, and elements narrower than a
+// lane of f32 are widened row by row first. No arithmetic is reordered, so bits
+// do not depend on the compiler's choices.
 #include "runtime/kernels/print_kernel.h"
 
 #include <algorithm>

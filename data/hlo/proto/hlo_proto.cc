@@ -1,3 +1,7 @@
+// Spells a module proto as the text that XLA prints: names by id, and the
+// attributes of each instruction by the table of hlo_proto_attributes.cc.
+// Fields are read by number from the wire format (data/io/protobuf.h), so no
+// schema is compiled in. Cost: linear in the bytes.
 #include "data/hlo/proto/hlo_proto.h"
 
 #include <fmt/format.h>

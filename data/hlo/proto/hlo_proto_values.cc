@@ -1,3 +1,5 @@
+// Each function reads the sub-message of one attribute and writes it the way
+// XLA prints it, defaults left out where XLA leaves them out.
 #include "data/hlo/proto/hlo_proto_values.h"
 
 #include <fmt/format.h>
