@@ -30,9 +30,9 @@ std::optional<int64_t> integer(std::string_view text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-class RangeTable {
+class CsvRangeTable {
  public:
-  RangeTable(TraceSpool& spool, FileReport& report)
+  CsvRangeTable(TraceSpool& spool, FileReport& report)
       : spool_(spool), report_(report) {}
 
   /// Whether the row names all columns.
@@ -141,7 +141,7 @@ class NsysJaxReader : public TraceReader {
   Status read(InputFile& input, TraceSpool& spool,
               FileReport& report) const override {
     CsvRows rows(*input.source);
-    RangeTable table(spool, report);
+    CsvRangeTable table(spool, report);
     bool header = false;
     while (true) {
       const Result<bool> row = rows.next();

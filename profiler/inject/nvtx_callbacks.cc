@@ -1,4 +1,4 @@
-#include "profiler/nvtx/nvtx_callbacks.h"
+#include "profiler/inject/nvtx_callbacks.h"
 
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 #include "data/io/json_text.h"
 #include "profiler/inject/injection.h"
 #include "profiler/inject/thread_context.h"
-#include "profiler/nvtx/range_table.h"
+#include "profiler/inject/range_table.h"
 
 namespace reprise::nvtx {
 namespace {
