@@ -9,9 +9,9 @@
 #include "cli/calibration_run.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/program.h"
 #include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
+#include "data/program/lowered_program.h"
 
 namespace reprise {
 namespace {

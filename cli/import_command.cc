@@ -15,10 +15,11 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/profile_gather.h"
 #include "data/formats/ranks.h"
 #include "data/import/import.h"
 #include "data/import/import_report.h"
+#include "profiler/gather/gather_profile.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {
@@ -265,8 +266,10 @@ class ImportCommand : public Command {
   /// What `reprise profile` left of our own trainer.
   Result<int> import_trainer(std::chrono::steady_clock::time_point start) {
     InterruptGuard::writes(output_);
-    Result<GatheredProfile> gathered =
-        gather_profile(inputs_.front(), output_, {}, force_);
+    Result<GatheredProfile> gathered = gather_profile(
+        inputs_.front(), output_,
+        {.force = force_,
+         .align_clocks = [](Trace& trace) { align_clocks(trace); }});
     if (!gathered) return pass(gathered.error());
     ImportResult result;
     result.files = std::move(gathered->files);

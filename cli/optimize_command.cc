@@ -14,11 +14,11 @@
 #include "cli/command.h"
 #include "cli/optimize_imported.h"
 #include "cli/output.h"
-#include "cli/program.h"
 #include "costmodel/cost_database.h"
 #include "costmodel/fit_costs.h"
 #include "data/file.h"
 #include "data/median.h"
+#include "data/program/lowered_program.h"
 #include "optimizer/optimize.h"
 #include "replay/simulate/run_model.h"
 

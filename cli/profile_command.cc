@@ -16,9 +16,10 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
-#include "cli/profile_gather.h"
 #include "data/formats/ranks.h"
 #include "data/import/import_report.h"
+#include "profiler/gather/gather_profile.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {
@@ -230,9 +231,11 @@ class ProfileCommand : public Command {
                 "started with a cleared environment)");
       return status;
     }
-    const StepWindow window = parse_step_window(steps_).value_or(StepWindow());
-    const Result<GatheredProfile> gathered =
-        gather_profile(shards.path(), output_, window, force_);
+    const Result<GatheredProfile> gathered = gather_profile(
+        shards.path(), output_,
+        {.window = parse_step_window(steps_).value_or(StepWindow()),
+         .force = force_,
+         .align_clocks = [](Trace& trace) { align_clocks(trace); }});
     if (!gathered) {
       shards.stay();
       say(

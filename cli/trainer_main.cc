@@ -12,12 +12,12 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/program.h"
-#include "cli/run_directory.h"
-#include "cli/trainer_context.h"
 #include "cli/trainer_device.h"
 #include "data/file.h"
+#include "data/program/lowered_program.h"
+#include "profiler/trainer_context.h"
 #include "runtime/process/process_group.h"
+#include "runtime/train/run_directory.h"
 #include "runtime/train/train.h"
 #include "runtime/train/train_result.h"
 
@@ -126,10 +126,10 @@ Status record_for_profile(const Flags& flags, const LoweredProgram& program,
   if (!directory) return pass(directory.error());
   options.shard_directory = *directory;
   if (directory->empty() || group.rank() != 0) return {};
-  const GatherContext context = gather_context(
+  const TrainerContext context = trainer_context(
       program, flags.program, flags.device.device, flags.train.device.solo);
   const Status written =
-      write_file_atomically(options.shard_directory + "/trainer.json",
+      write_file_atomically(options.shard_directory + "/" + kTrainerFile,
                             print_trainer_context(context));
   if (!written) say(written.error().message);
   return {};

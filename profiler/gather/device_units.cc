@@ -1,4 +1,4 @@
-#include "cli/device_units.h"
+#include "profiler/gather/device_units.h"
 
 #include <fmt/format.h>
 
