@@ -122,4 +122,21 @@ Status CostDatabase::store(const std::string& path) const {
   return write_file_atomically(path, json.dump(1, ' ', false, kReplace) + "\n");
 }
 
+Status keep_measurements(std::span<const Measurement> measurements,
+                         const MeasurementPlaces& places) {
+  if (places.trace != nullptr) {
+    CostDatabase merged;
+    merged.merge("", places.trace->measurements);
+    merged.merge("", measurements);
+    places.trace->measurements = merged.measurements("");
+    Status written = write_trace(*places.trace, places.trace_path);
+    if (!written) return written;
+  }
+  if (places.costs_path.empty()) return {};
+  Result<CostDatabase> database = CostDatabase::load(places.costs_path);
+  if (!database) return pass(database.error());
+  database->merge(places.machine, measurements);
+  return database->store(places.costs_path);
+}
+
 }  // namespace reprise

@@ -45,4 +45,17 @@ class CostDatabase {
       entries_;
 };
 
+/// Where measurements are kept for later commands.
+struct MeasurementPlaces {
+  Trace* trace = nullptr;       ///< Null: in none.
+  std::string trace_path = {};  ///< Of `trace`, written again.
+  std::string costs_path = {};  ///< A database; empty: in none.
+  std::string machine = {};     ///< That they hold for, in the database.
+};
+
+/// Newer measurements replace older ones of the same key and context.
+/// Errors: as write_trace, CostDatabase::load and store.
+Status keep_measurements(std::span<const Measurement> measurements,
+                         const MeasurementPlaces& places);
+
 }  // namespace reprise
