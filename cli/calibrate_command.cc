@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/calibration_run.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
@@ -25,23 +27,26 @@ class CalibrateCommand : public Command {
     return "Measure the units that a plan would create";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("program", subject_,
-                   "trace of `reprise train`, which keeps them, or X.hlo")
-        ->required();
-    app.add_option("--plan", plan_path_,
-                   "plan with the units (default: recorded, or identity)");
-    app.add_option("--costs", costs_path_,
-                   "cost database to add the measurements to");
-    app.add_option("--steps", steps_, "steps to run (default 8)")
-        ->check(CLI::Range(int64_t{2}, int64_t{100000}));
-    app.add_option("--warmup", warmup_,
-                   "first steps that do not count (default 2)")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("-n,--ranks", ranks_,
-                   "ranks to start (default: as many as the program is for)")
-        ->check(CLI::PositiveNumber);
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("program", subject_,
+                    "trace of `reprise train`, which keeps them, or X.hlo")
+        .required();
+    flags.add_option("--plan", plan_path_,
+                     "plan with the units (default: recorded, or identity)");
+    flags.add_option("--costs", costs_path_,
+                     "cost database to add the measurements to");
+    flags.add_option("--steps", steps_, "steps to run (default 8)")
+        .range(2, 100000);
+    flags
+        .add_option("--warmup", warmup_,
+                    "first steps that do not count (default 2)")
+        .not_negative();
+    flags
+        .add_option("-n,--ranks", ranks_,
+                    "ranks to start (default: as many as the program is for)")
+        .positive();
+    flags.add_format(format_);
   }
 
   Result<int> run() override {

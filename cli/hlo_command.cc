@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "data/draw/hlo_graph.h"
 #include "data/file.h"
@@ -142,26 +144,27 @@ class HloCommand : public Command {
     return "Show what an HLO module holds, or draw it";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("file", file_,
-                   "HLO text of any dialect that XLA dumps, or an HLO proto")
-        ->required();
-    app.add_flag("--table", table_,
-                 "one row an instruction of the entry or of --computation");
-    app.add_flag("--dot", dot_, "graph of --around or --computation as DOT");
-    app.add_flag("--svg", svg_, "the same, drawn as SVG");
-    app.add_flag("--manifest", manifest_,
-                 "skeleton of a manifest for this program");
-    app.add_option("--around", around_,
-                   "instruction in the middle of the graph");
-    app.add_option("--hops", hops_, "edges from it, either way (default 2)")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("--computation", computation_,
-                   "a fused or called one, every edge that touches it");
-    app.add_option("-o,--output", output_,
-                   "file for the graph or manifest (default stdout)");
-    app.add_flag("--force", force_, "replace an existing output");
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("file", file_,
+                    "HLO text of any dialect that XLA dumps, or an HLO proto")
+        .required();
+    flags.add_flag("--table", table_,
+                   "one row an instruction of the entry or of --computation");
+    flags.add_flag("--dot", dot_, "graph of --around or --computation as DOT");
+    flags.add_flag("--svg", svg_, "the same, drawn as SVG");
+    flags.add_flag("--manifest", manifest_,
+                   "skeleton of a manifest for this program");
+    flags.add_option("--around", around_,
+                     "instruction in the middle of the graph");
+    flags.add_option("--hops", hops_, "edges from it, either way (default 2)")
+        .not_negative();
+    flags.add_option("--computation", computation_,
+                     "a fused or called one, every edge that touches it");
+    flags.add_option("-o,--output", output_,
+                     "file for the graph or manifest (default stdout)");
+    flags.add_flag("--force", force_, "replace an existing output");
+    flags.add_format(format_);
   }
 
   Result<int> run() override {

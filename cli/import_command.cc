@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "data/formats/ranks.h"
 #include "data/import/import.h"
@@ -191,28 +192,31 @@ class ImportCommand : public Command {
     return "Join traces of other tools into one trace";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("inputs", inputs_,
-                   "files, archives (tar, zip) or directories; gz and xz too")
-        ->required()
-        ->type_name("FILE");
-    app.add_option("-o,--output", output_, "trace to write")->required();
-    app.add_option("--kind", options_.kind, "read every input as this kind")
-        ->type_name("KIND")
-        ->check(CLI::IsMember(import_kinds()).description(""));
-    app.add_option("--rank", ranks_,
-                   "FILE=N: rank of an input that does not say it itself")
-        ->type_name("FILE=N")
-        ->allow_extra_args(false);
-    app.add_flag("--strict", options_.strict,
-                 "fail when anything is dropped or refused");
-    app.add_flag("--force", force_, "replace an existing file");
-    app.add_option("--threads", options_.threads,
-                   "files read at a time (default: one a core)")
-        ->type_name("N")
-        ->check(CLI::Range(1, 1024).description(""));
-    add_format_flag(app, format_);
-    app.footer(kinds_footer());
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("inputs", inputs_,
+                    "files, archives (tar, zip) or directories; gz and xz too")
+        .required()
+        .type_name("FILE");
+    flags.add_option("-o,--output", output_, "trace to write").required();
+    flags.add_option("--kind", options_.kind, "read every input as this kind")
+        .type_name("KIND")
+        .one_of(import_kinds());
+    flags
+        .add_option("--rank", ranks_,
+                    "FILE=N: rank of an input that does not say it itself")
+        .type_name("FILE=N")
+        .repeatable();
+    flags.add_flag("--strict", options_.strict,
+                   "fail when anything is dropped or refused");
+    flags.add_flag("--force", force_, "replace an existing file");
+    flags
+        .add_option("--threads", options_.threads,
+                    "files read at a time (default: one a core)")
+        .type_name("N")
+        .range(1, 1024);
+    flags.add_format(format_);
+    flags.footer(kinds_footer());
   }
 
   Result<int> run() override {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 
 namespace reprise {
 namespace {
@@ -171,7 +173,8 @@ int run(int argc, char** argv) {
   Command* chosen = nullptr;
   for (const auto& command : commands) {
     CLI::App* verb = app.add_subcommand(command->name(), command->summary());
-    command->add_flags(*verb);
+    Flags flags(*verb);
+    command->add_flags(flags);
     verb->callback([&chosen, &command] { chosen = command.get(); });
   }
   const bool known =

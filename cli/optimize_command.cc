@@ -6,11 +6,13 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "cli/calibration_run.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/optimize_imported.h"
 #include "cli/output.h"
 #include "costmodel/cost_database.h"
@@ -78,41 +80,47 @@ class OptimizeCommand : public Command {
     return "Find a faster plan for a recorded program";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", trace_path_,
-                   "of `reprise train`, or an import of PyTorch DDP")
-        ->required();
-    app.add_option("-o,--output", plan_path_, "write the plan here")
-        ->required();
-    auto* baseline = app.add_option("--baseline", baseline_,
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("trace", trace_path_,
+                    "of `reprise train`, or an import of PyTorch DDP")
+        .required();
+    flags.add_option("-o,--output", plan_path_, "write the plan here")
+        .required();
+    Flag baseline = flags
+                        .add_option("--baseline", baseline_,
                                     "a baseline: none, xla, ddp[+fusion], "
                                     "horovod[+fusion]")
-                         ->check(CLI::IsMember(baseline_names()));
-    app.add_option("--plan", fusion_path_,
-                   "plan whose fusion a baseline with +fusion has")
-        ->needs(baseline);
-    app.add_option("--only", only_, "families of moves: fusion,buckets,order")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"fusion", "buckets", "order"}));
-    auto* limit = app.add_option("--time-limit", time_limit_,
-                                 "stop the search after this: 500ms, 10s, 2m");
-    app.add_option("--evaluations", evaluations_,
-                   "plans priced in the search (default 300)")
-        ->check(CLI::Range(int64_t{1}, int64_t{1000000000}))
-        ->excludes(limit);
-    app.add_option("--memory-limit", options_.memory_limit_bytes,
-                   "largest arena of a plan, bytes")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--costs", costs_path_,
-                   "cost database to use and add to; or imported nccl-tests");
-    app.add_flag("--no-measure", no_measure_,
-                 "price units that never ran by roofline; start no ranks");
-    app.add_option("--seed", options_.seed, "of the search (default 0)");
-    app.add_option("--threads", options_.threads, "of the search")
-        ->check(CLI::Range(1, 1024));
-    app.add_flag("--explain", explain_, "say what each stage gained");
-    app.add_flag("--force", force_, "replace an existing plan");
-    add_format_flag(app, format_);
+                        .one_of(baseline_names());
+    flags
+        .add_option("--plan", fusion_path_,
+                    "plan whose fusion a baseline with +fusion has")
+        .needs(baseline);
+    flags.add_option("--only", only_, "families of moves: fusion,buckets,order")
+        .delimiter(',')
+        .one_of({"fusion", "buckets", "order"});
+    const Flag limit =
+        flags.add_option("--time-limit", time_limit_,
+                         "stop the search after this: 500ms, 10s, 2m");
+    flags
+        .add_option("--evaluations", evaluations_,
+                    "plans priced in the search (default 300)")
+        .range(1, 1000000000)
+        .excludes(limit);
+    flags
+        .add_option("--memory-limit", options_.memory_limit_bytes,
+                    "largest arena of a plan, bytes")
+        .positive();
+    flags.add_option("--costs", costs_path_,
+                     "cost database to use and add to; or imported nccl-tests");
+    flags.add_flag("--no-measure", no_measure_,
+                   "price units that never ran by roofline; start no ranks");
+    flags.add_option("--seed", options_.seed, "of the search (default 0)");
+    flags.add_option("--threads", options_.threads, "of the search")
+        .range(1, 1024);
+    flags.add_flag("--explain", explain_, "say what each stage gained");
+    flags.add_flag("--force", force_, "replace an existing plan");
+    flags.add_format(format_);
     options_.threads =
         static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   }

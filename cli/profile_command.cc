@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
@@ -120,22 +121,23 @@ class ProfileCommand : public Command {
     return "Run any command and record a trace of its processes";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("-o,--output", output_, "trace to write")
-        ->required()
-        ->type_name("FILE");
-    app.add_option("--steps", steps_, "record steps A to B - 1 alone")
-        ->type_name("A:B");
-    app.add_option("--keep-shards", keep_directory_,
-                   "leave what each process recorded in a new DIR")
-        ->type_name("DIR");
-    app.add_flag("--nccl-preload", nccl_preload_,
-                 "record NCCL older than 2.27, by interposing its calls");
-    app.add_flag("--force", force_, "replace an existing trace");
-    app.add_option("command", command_, "what to run, with its own flags")
-        ->required()
-        ->type_name("CMD");
-    app.footer(
+  void add_flags(Flags& flags) override {
+    flags.add_option("-o,--output", output_, "trace to write")
+        .required()
+        .type_name("FILE");
+    flags.add_option("--steps", steps_, "record steps A to B - 1 alone")
+        .type_name("A:B");
+    flags
+        .add_option("--keep-shards", keep_directory_,
+                    "leave what each process recorded in a new DIR")
+        .type_name("DIR");
+    flags.add_flag("--nccl-preload", nccl_preload_,
+                   "record NCCL older than 2.27, by interposing its calls");
+    flags.add_flag("--force", force_, "replace an existing trace");
+    flags.add_option("command", command_, "what to run, with its own flags")
+        .required()
+        .type_name("CMD");
+    flags.footer(
         "The command's exit status is passed through (128+N on a signal, 127 "
         "when\nthere is no such command, 126 when it cannot be run).");
   }

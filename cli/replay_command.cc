@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/predicted_timeline.h"
 #include "cli/replay_imported.h"
@@ -206,26 +208,28 @@ class ReplayCommand : public Command {
     return "Predict the step time of a recorded run, under changes";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", trace_path_, "trace of `reprise train` or `import`")
-        ->required();
-    app.add_option("--plan", plan_path_,
-                   "plan to predict (default: the recorded one)");
-    app.add_option("--what-if", what_ifs_, "change something (repeatable)")
-        ->expected(1)
-        ->take_all();
-    app.add_option("--step", step_, "only this step (of an imported trace)");
-    app.add_option("--validate", validate_path_,
-                   "trace whose measured step the prediction is held against");
-    app.add_option("--costs", costs_path_,
-                   "cost database of `reprise calibrate`");
-    app.add_option("--chrome", chrome_path_,
-                   "write both timelines here (.json, .json.gz)");
-    app.add_flag("--force", force_, "replace an existing timeline");
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("trace", trace_path_,
+                    "trace of `reprise train` or `import`")
+        .required();
+    flags.add_option("--plan", plan_path_,
+                     "plan to predict (default: the recorded one)");
+    flags.add_option("--what-if", what_ifs_, "change something (repeatable)")
+        .repeatable();
+    flags.add_option("--step", step_, "only this step (of an imported trace)");
+    flags.add_option(
+        "--validate", validate_path_,
+        "trace whose measured step the prediction is held against");
+    flags.add_option("--costs", costs_path_,
+                     "cost database of `reprise calibrate`");
+    flags.add_option("--chrome", chrome_path_,
+                     "write both timelines here (.json, .json.gz)");
+    flags.add_flag("--force", force_, "replace an existing timeline");
+    flags.add_format(format_);
     std::string forms = kWhatIfForms;
     forms.insert(forms.find("device="), "\n          ");
-    app.footer("What-ifs: " + forms);
+    flags.footer("What-ifs: " + forms);
   }
 
   Result<int> run() override {
