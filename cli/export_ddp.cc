@@ -1,3 +1,5 @@
+// Three files: the plan as data, a Python module that reads it and hands
+// DistributedDataParallel what its version takes, and the same lines to paste.
 #include "cli/export_ddp.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// mpirun with what a container needs (root, oversubscribed cores, a session
+// directory of the user's own), the ranks' shards in a private directory, and
+// what they recorded as one trace at the end.
 #include "cli/launcher.h"
 
 #include <algorithm>

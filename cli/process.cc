@@ -1,3 +1,6 @@
+// posix_spawn with the signals and descriptors that this program was started
+// with. Signals are blocked until there is a child to pass them on to, so none
+// is lost in between.
 #include "cli/process.h"
 
 #include <spawn.h>

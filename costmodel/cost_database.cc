@@ -1,3 +1,4 @@
+// The file is read whole, merged and replaced under a temporary name.
 #include "costmodel/cost_database.h"
 
 #include <filesystem>

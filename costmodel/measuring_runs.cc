@@ -1,3 +1,6 @@
+// A measuring run differs from the recorded one in its order (units that wait
+// for no collective first, so that both streams are busy, or all compute first,
+// so that no transfer has company) and in its buckets (a few of growing sizes).
 #include "costmodel/measuring_runs.h"
 
 #include <algorithm>

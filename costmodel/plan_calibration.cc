@@ -1,3 +1,6 @@
+// Machines change pace between runs by more than plans differ. Matrix products
+// are the same library calls under every plan, so their median ratio to the
+// first solo run says by how much, and all times of a run are scaled by it.
 #include "costmodel/plan_calibration.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Strangers on one clock are written as they were read, segment by segment and
+// never whole in memory. Those of several hosts are read whole, to be aligned.
+// A trainer's runs come one after another, each with its own trace.
 #include "profiler/gather/gather_profile.h"
 
 #include <fmt/format.h>

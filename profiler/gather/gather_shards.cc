@@ -1,3 +1,5 @@
+// Concatenates shards in the order of ranks, each sorted by start, with names
+// interned once for all of them.
 #include "profiler/gather/gather_shards.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The shards of ranks give units and steps; process shards of the same
+// processes, by host and process number, give what their devices did. Other
+// processes of the command (a launcher, a data loader) are left out.
 #include "profiler/gather/gather_trainer.h"
 
 #include <fmt/format.h>

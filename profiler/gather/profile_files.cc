@@ -1,3 +1,5 @@
+// Files are told by their first bytes, whatever their names; a trainer's run by
+// the directory in which its shards lie.
 #include "profiler/gather/profile_files.h"
 
 #include <algorithm>
