@@ -1,14 +1,10 @@
 // reprise profile: runs any command and records all its processes.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -17,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
+#include "cli/shard_directory.h"
 #include "data/formats/ranks.h"
 #include "data/import/import_report.h"
 #include "profiler/gather/gather_profile.h"
@@ -29,9 +26,6 @@ namespace fs = std::filesystem;
 
 /// As shells, env and timeout have it for a command that cannot be started.
 constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
-
-/// Below this a disk is full: not even a small trace has room.
-constexpr uintmax_t kLeastRoomBytes = 64 << 10;
 
 /// Helpers of a process, as Python's, end a moment after it.
 constexpr int kMostGlances = 20;
@@ -47,72 +41,6 @@ void print_line(const std::string& line) {
 void say(const std::string& message) {
   print_line("reprise profile: " + message);
 }
-
-/// What would keep a trace from being written, before the command runs for
-/// hours. Errors: kInvalid, kIo.
-Status check_place(const std::string& output) {
-  if (output == "-") {
-    return fail(ErrorKind::kInvalid,
-                "a trace is a file, not a stream: give -o a file's name");
-  }
-  std::error_code error;
-  if (fs::is_directory(output, error)) {
-    return fail(ErrorKind::kInvalid, "{}: is a directory", output);
-  }
-  const fs::path folder = fs::absolute(output, error).parent_path();
-  if (!fs::is_directory(folder, error)) {
-    return fail(ErrorKind::kIo, "{}: there is no directory {}", output,
-                folder.string());
-  }
-  if (::access(folder.c_str(), W_OK) != 0) {
-    return fail(ErrorKind::kIo, "{}: cannot write in {}: {}", output,
-                folder.string(), std::strerror(errno));
-  }
-  return {};
-}
-
-bool is_full(const std::string& directory) {
-  std::error_code error;
-  const fs::space_info space = fs::space(directory, error);
-  return !error && space.available < kLeastRoomBytes;
-}
-
-/// The directory of a run's shards. Gone at the end unless it is to stay.
-class ShardDirectory {
- public:
-  ShardDirectory() = default;
-  ShardDirectory(const ShardDirectory&) = delete;
-  ShardDirectory& operator=(const ShardDirectory&) = delete;
-  ~ShardDirectory() {
-    std::error_code ignored;
-    if (!path_.empty() && !stays_) fs::remove_all(path_, ignored);
-  }
-
-  /// Errors: kIo; kInvalid for a directory that holds something.
-  Status make(const std::string& path) {
-    std::error_code error;
-    const fs::path absolute = fs::absolute(path, error);
-    if (::mkdir(absolute.c_str(), 0700) != 0 &&
-        (errno != EEXIST || !fs::is_directory(absolute, error))) {
-      return fail(ErrorKind::kIo, "{}: cannot make a directory for shards: {}",
-                  path, std::strerror(errno));
-    }
-    if (!fs::is_empty(absolute, error)) {
-      return fail(ErrorKind::kInvalid,
-                  "{}: shards need a directory of their own, and this one is "
-                  "not empty",
-                  path);
-    }
-    path_ = absolute.lexically_normal().string();
-    return {};
-  }
-  void stay() { stays_ = true; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool stays_ = false;
-};
 
 class ProfileCommand : public Command {
  public:
@@ -150,7 +78,7 @@ class ProfileCommand : public Command {
       return kExitUsage;
     }
     Status writable = check_output(output_, force_);
-    if (writable) writable = check_place(output_);
+    if (writable) writable = check_trace_place(output_);
     if (!writable) return pass(writable.error());
     if (const int missing = check_command(); missing != 0) return missing;
     ShardDirectory shards;
@@ -213,7 +141,7 @@ class ProfileCommand : public Command {
           running.size() > named ? ", …" : "",
           running.size() == 1 ? "runs" : "run"));
     }
-    if (is_full(shards.path())) {
+    if (shards.is_full()) {
       say(
           fmt::format("the disk of {} is full: what was recorded last may be "
                       "missing",
@@ -226,7 +154,7 @@ class ProfileCommand : public Command {
     tell_of_losses(shards);
     const Result<ProfileFiles> files = find_profile_files(shards.path());
     if (files && files->processes.empty() && files->trainers.empty()) {
-      say(is_full(shards.path())
+      say(shards.is_full()
               ? "nothing was recorded and nothing written"
               : "nothing was recorded and nothing written: no process of the "
                 "command loaded the recorder (statically linked, setuid, or "
