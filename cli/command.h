@@ -21,6 +21,22 @@ enum ExitCode : int {
   kExitInternal = 5,
 };
 
+/// Of a program that ends with such an error.
+constexpr int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kIo:
+    case ErrorKind::kParse:
+    case ErrorKind::kUnsupported:
+    case ErrorKind::kInvalid:
+      return kExitBadInput;
+    case ErrorKind::kInfeasible:
+      return kExitAnswerIsNo;
+    case ErrorKind::kDevice:
+      return kExitEnvironment;
+  }
+  return kExitInternal;
+}
+
 class Command {
  public:
   virtual ~Command() = default;

@@ -63,11 +63,6 @@ void add_flags(Flags& app, TrainerFlags& flags) {
                "do not bind each rank's compute thread to a core");
 }
 
-int exit_code(ErrorKind kind) {
-  if (kind == ErrorKind::kDevice) return kExitEnvironment;
-  return kind == ErrorKind::kInfeasible ? kExitAnswerIsNo : kExitBadInput;
-}
-
 void say(const std::string& message) {
   fmt::print(stderr, "reprise-train: {}\n", message);
   std::fflush(stderr);
