@@ -192,13 +192,9 @@ class OptimizeCommand : public Command {
   }
 
   Status load_known() {
-    std::vector<Measurement> known;
-    if (!costs_path_.empty()) {
-      const Result<CostDatabase> database = CostDatabase::load(costs_path_);
-      if (!database) return pass(database.error());
-      known = database->measurements(machine_name(trace_.environment));
-    }
-    calibration_.emplace(trace_, program_, std::move(known), trainer_runs());
+    auto known = load_measurements(costs_path_, trace_.environment);
+    if (!known) return pass(known.error());
+    calibration_.emplace(trace_, program_, *std::move(known), trainer_runs());
     return {};
   }
 

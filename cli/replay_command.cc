@@ -298,13 +298,6 @@ class ReplayCommand : public Command {
     return kExitOk;
   }
 
-  Result<std::vector<Measurement>> known_costs(const Trace& trace) const {
-    if (costs_path_.empty()) return std::vector<Measurement>{};
-    const Result<CostDatabase> database = CostDatabase::load(costs_path_);
-    if (!database) return pass(database.error());
-    return database->measurements(machine_name(trace.environment));
-  }
-
   Result<Prediction> predict(const Trace& trace, const Schedule& recorded,
                              const LoweredProgram& program) const {
     std::vector<WhatIf> what_ifs;
@@ -313,7 +306,8 @@ class ReplayCommand : public Command {
       if (!what_if) return pass(what_if.error());
       what_ifs.push_back(*std::move(what_if));
     }
-    const Result<std::vector<Measurement>> known = known_costs(trace);
+    const Result<std::vector<Measurement>> known =
+        load_measurements(costs_path_, trace.environment);
     if (!known) return pass(known.error());
     Result<RunModel> model = model_run(trace, recorded, *known);
     if (!model) return pass(model.error(), trace_path_);

@@ -123,6 +123,15 @@ Status CostDatabase::store(const std::string& path) const {
   return write_file_atomically(path, json.dump(1, ' ', false, kReplace) + "\n");
 }
 
+Result<std::vector<Measurement>> load_measurements(
+    const std::string& path,
+    const std::map<std::string, std::string>& environment) {
+  if (path.empty()) return std::vector<Measurement>{};
+  const Result<CostDatabase> database = CostDatabase::load(path);
+  if (!database) return pass(database.error());
+  return database->measurements(machine_name(environment));
+}
+
 Status keep_measurements(std::span<const Measurement> measurements,
                          const MeasurementPlaces& places) {
   if (places.trace != nullptr) {

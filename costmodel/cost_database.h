@@ -45,6 +45,12 @@ class CostDatabase {
       entries_;
 };
 
+/// What a database knows of the machine that an environment names; nothing
+/// without a `path`. Errors: as CostDatabase::load.
+Result<std::vector<Measurement>> load_measurements(
+    const std::string& path,
+    const std::map<std::string, std::string>& environment);
+
 /// Where measurements are kept for later commands.
 struct MeasurementPlaces {
   Trace* trace = nullptr;       ///< Null: in none.
