@@ -97,16 +97,6 @@ Result<GatheredProfile> gather_strangers(const std::string& directory,
   return gathered;
 }
 
-/// Of run `number` from 1: "t.trace", "t.2.trace", "t.3.trace".
-std::string path_of_run(const std::string& output, size_t number) {
-  if (number < 2) return output;
-  const fs::path path = output;
-  fs::path numbered = path.stem();
-  numbered += fmt::format(".{}", number);
-  numbered += path.extension();
-  return (path.parent_path() / numbered).string();
-}
-
 /// Before anything is written. Errors: kInvalid.
 Status check_later_runs(size_t runs, const std::string& output) {
   for (size_t number = 2; number <= runs; ++number) {
@@ -163,6 +153,15 @@ Result<GatheredProfile> gather_runs(const ProfileFiles& files,
 }
 
 }  // namespace
+
+std::string path_of_run(const std::string& output, size_t number) {
+  if (number < 2) return output;
+  const fs::path path = output;
+  fs::path numbered = path.stem();
+  numbered += fmt::format(".{}", number);
+  numbered += path.extension();
+  return (path.parent_path() / numbered).string();
+}
 
 Result<GatheredProfile> gather_profile(const std::string& directory,
                                        const std::string& output,

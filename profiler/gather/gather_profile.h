@@ -37,11 +37,14 @@ struct GatheredProfile {
 
 /// Writes the trace of a directory of shards to `output`. A trace holds one
 /// training: of a trainer's later runs each gets its own beside `output`
-/// ("t.2.trace"), and the reports tell. Errors: kIo; kUnsupported when there is
-/// no shard that can be read; kInvalid where a later run's trace is there
+/// by `path_of_run`, and the reports tell. Errors: kIo; kUnsupported when there
+/// is no shard that can be read; kInvalid where a later run's trace is there
 /// already and not to be replaced; those of `gather_trainer` and write_trace.
 Result<GatheredProfile> gather_profile(const std::string& directory,
                                        const std::string& output,
                                        const GatherOptions& options);
+
+/// Of run `number` from 1: "t.trace", "t.2.trace", "t.3.trace".
+std::string path_of_run(const std::string& output, size_t number);
 
 }  // namespace reprise
