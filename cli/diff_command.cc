@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "replay/analysis/trace_diff.h"
 
@@ -99,17 +101,17 @@ class DiffCommand : public Command {
     return "Compare two traces, largest change first";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("before", before_path_, "trace")->required();
-    app.add_option("after", after_path_, "trace to compare with it")
-        ->required();
-    app.add_option("--by", by_, "op, kind, collective or phase (default op)")
-        ->check(CLI::IsMember({"op", "kind", "collective", "phase"}));
-    app.add_option("--fail-above", fail_above_,
-                   "exit 1 when the step, or 1 % of it, slowed by more: 2%");
-    app.add_option("--top", top_, "rows of the table (default 15)")
-        ->check(CLI::Range(1, 1000000));
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags.add_option("before", before_path_, "trace").required();
+    flags.add_option("after", after_path_, "trace to compare with it")
+        .required();
+    flags.add_option("--by", by_, "op, kind, collective or phase (default op)")
+        .one_of({"op", "kind", "collective", "phase"});
+    flags.add_option("--fail-above", fail_above_,
+                     "exit 1 when the step, or 1 % of it, slowed by more: 2%");
+    flags.add_option("--top", top_, "rows of the table (default 15)")
+        .range(1, 1000000);
+    flags.add_format(format_);
   }
 
   Result<int> run() override {

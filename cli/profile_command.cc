@@ -1,24 +1,23 @@
 // reprise profile: runs any command and records all its processes.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
-#include "cli/profile_gather.h"
+#include "cli/shard_directory.h"
 #include "data/formats/ranks.h"
 #include "data/import/import_report.h"
+#include "profiler/gather/gather_profile.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {
@@ -27,9 +26,6 @@ namespace fs = std::filesystem;
 
 /// As shells, env and timeout have it for a command that cannot be started.
 constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
-
-/// Below this a disk is full: not even a small trace has room.
-constexpr uintmax_t kLeastRoomBytes = 64 << 10;
 
 /// Helpers of a process, as Python's, end a moment after it.
 constexpr int kMostGlances = 20;
@@ -46,72 +42,6 @@ void say(const std::string& message) {
   print_line("reprise profile: " + message);
 }
 
-/// What would keep a trace from being written, before the command runs for
-/// hours. Errors: kInvalid, kIo.
-Status check_place(const std::string& output) {
-  if (output == "-") {
-    return fail(ErrorKind::kInvalid,
-                "a trace is a file, not a stream: give -o a file's name");
-  }
-  std::error_code error;
-  if (fs::is_directory(output, error)) {
-    return fail(ErrorKind::kInvalid, "{}: is a directory", output);
-  }
-  const fs::path folder = fs::absolute(output, error).parent_path();
-  if (!fs::is_directory(folder, error)) {
-    return fail(ErrorKind::kIo, "{}: there is no directory {}", output,
-                folder.string());
-  }
-  if (::access(folder.c_str(), W_OK) != 0) {
-    return fail(ErrorKind::kIo, "{}: cannot write in {}: {}", output,
-                folder.string(), std::strerror(errno));
-  }
-  return {};
-}
-
-bool is_full(const std::string& directory) {
-  std::error_code error;
-  const fs::space_info space = fs::space(directory, error);
-  return !error && space.available < kLeastRoomBytes;
-}
-
-/// The directory of a run's shards. Gone at the end unless it is to stay.
-class ShardDirectory {
- public:
-  ShardDirectory() = default;
-  ShardDirectory(const ShardDirectory&) = delete;
-  ShardDirectory& operator=(const ShardDirectory&) = delete;
-  ~ShardDirectory() {
-    std::error_code ignored;
-    if (!path_.empty() && !stays_) fs::remove_all(path_, ignored);
-  }
-
-  /// Errors: kIo; kInvalid for a directory that holds something.
-  Status make(const std::string& path) {
-    std::error_code error;
-    const fs::path absolute = fs::absolute(path, error);
-    if (::mkdir(absolute.c_str(), 0700) != 0 &&
-        (errno != EEXIST || !fs::is_directory(absolute, error))) {
-      return fail(ErrorKind::kIo, "{}: cannot make a directory for shards: {}",
-                  path, std::strerror(errno));
-    }
-    if (!fs::is_empty(absolute, error)) {
-      return fail(ErrorKind::kInvalid,
-                  "{}: shards need a directory of their own, and this one is "
-                  "not empty",
-                  path);
-    }
-    path_ = absolute.lexically_normal().string();
-    return {};
-  }
-  void stay() { stays_ = true; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool stays_ = false;
-};
-
 class ProfileCommand : public Command {
  public:
   std::string name() const override { return "profile"; }
@@ -119,22 +49,23 @@ class ProfileCommand : public Command {
     return "Run any command and record a trace of its processes";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("-o,--output", output_, "trace to write")
-        ->required()
-        ->type_name("FILE");
-    app.add_option("--steps", steps_, "record steps A to B - 1 alone")
-        ->type_name("A:B");
-    app.add_option("--keep-shards", keep_directory_,
-                   "leave what each process recorded in a new DIR")
-        ->type_name("DIR");
-    app.add_flag("--nccl-preload", nccl_preload_,
-                 "record NCCL older than 2.27, by interposing its calls");
-    app.add_flag("--force", force_, "replace an existing trace");
-    app.add_option("command", command_, "what to run, with its own flags")
-        ->required()
-        ->type_name("CMD");
-    app.footer(
+  void add_flags(Flags& flags) override {
+    flags.add_option("-o,--output", output_, "trace to write")
+        .required()
+        .type_name("FILE");
+    flags.add_option("--steps", steps_, "record steps A to B - 1 alone")
+        .type_name("A:B");
+    flags
+        .add_option("--keep-shards", keep_directory_,
+                    "leave what each process recorded in a new DIR")
+        .type_name("DIR");
+    flags.add_flag("--nccl-preload", nccl_preload_,
+                   "record NCCL older than 2.27, by interposing its calls");
+    flags.add_flag("--force", force_, "replace an existing trace");
+    flags.add_option("command", command_, "what to run, with its own flags")
+        .required()
+        .type_name("CMD");
+    flags.footer(
         "The command's exit status is passed through (128+N on a signal, 127 "
         "when\nthere is no such command, 126 when it cannot be run).");
   }
@@ -147,7 +78,7 @@ class ProfileCommand : public Command {
       return kExitUsage;
     }
     Status writable = check_output(output_, force_);
-    if (writable) writable = check_place(output_);
+    if (writable) writable = check_trace_place(output_);
     if (!writable) return pass(writable.error());
     if (const int missing = check_command(); missing != 0) return missing;
     ShardDirectory shards;
@@ -210,7 +141,7 @@ class ProfileCommand : public Command {
           running.size() > named ? ", …" : "",
           running.size() == 1 ? "runs" : "run"));
     }
-    if (is_full(shards.path())) {
+    if (shards.is_full()) {
       say(
           fmt::format("the disk of {} is full: what was recorded last may be "
                       "missing",
@@ -223,16 +154,18 @@ class ProfileCommand : public Command {
     tell_of_losses(shards);
     const Result<ProfileFiles> files = find_profile_files(shards.path());
     if (files && files->processes.empty() && files->trainers.empty()) {
-      say(is_full(shards.path())
+      say(shards.is_full()
               ? "nothing was recorded and nothing written"
               : "nothing was recorded and nothing written: no process of the "
                 "command loaded the recorder (statically linked, setuid, or "
                 "started with a cleared environment)");
       return status;
     }
-    const StepWindow window = parse_step_window(steps_).value_or(StepWindow());
-    const Result<GatheredProfile> gathered =
-        gather_profile(shards.path(), output_, window, force_);
+    const Result<GatheredProfile> gathered = gather_profile(
+        shards.path(), output_,
+        {.window = parse_step_window(steps_).value_or(StepWindow()),
+         .force = force_,
+         .align_clocks = [](Trace& trace) { align_clocks(trace); }});
     if (!gathered) {
       shards.stay();
       say(

@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/predicted_timeline.h"
-#include "cli/program.h"
 #include "cli/replay_imported.h"
 #include "costmodel/cost_database.h"
+#include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
@@ -206,26 +208,28 @@ class ReplayCommand : public Command {
     return "Predict the step time of a recorded run, under changes";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", trace_path_, "trace of `reprise train` or `import`")
-        ->required();
-    app.add_option("--plan", plan_path_,
-                   "plan to predict (default: the recorded one)");
-    app.add_option("--what-if", what_ifs_, "change something (repeatable)")
-        ->expected(1)
-        ->take_all();
-    app.add_option("--step", step_, "only this step (of an imported trace)");
-    app.add_option("--validate", validate_path_,
-                   "trace whose measured step the prediction is held against");
-    app.add_option("--costs", costs_path_,
-                   "cost database of `reprise calibrate`");
-    app.add_option("--chrome", chrome_path_,
-                   "write both timelines here (.json, .json.gz)");
-    app.add_flag("--force", force_, "replace an existing timeline");
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("trace", trace_path_,
+                    "trace of `reprise train` or `import`")
+        .required();
+    flags.add_option("--plan", plan_path_,
+                     "plan to predict (default: the recorded one)");
+    flags.add_option("--what-if", what_ifs_, "change something (repeatable)")
+        .repeatable();
+    flags.add_option("--step", step_, "only this step (of an imported trace)");
+    flags.add_option(
+        "--validate", validate_path_,
+        "trace whose measured step the prediction is held against");
+    flags.add_option("--costs", costs_path_,
+                     "cost database of `reprise calibrate`");
+    flags.add_option("--chrome", chrome_path_,
+                     "write both timelines here (.json, .json.gz)");
+    flags.add_flag("--force", force_, "replace an existing timeline");
+    flags.add_format(format_);
     std::string forms = kWhatIfForms;
     forms.insert(forms.find("device="), "\n          ");
-    app.footer("What-ifs: " + forms);
+    flags.footer("What-ifs: " + forms);
   }
 
   Result<int> run() override {
@@ -294,13 +298,6 @@ class ReplayCommand : public Command {
     return kExitOk;
   }
 
-  Result<std::vector<Measurement>> known_costs(const Trace& trace) const {
-    if (costs_path_.empty()) return std::vector<Measurement>{};
-    const Result<CostDatabase> database = CostDatabase::load(costs_path_);
-    if (!database) return pass(database.error());
-    return database->measurements(machine_name(trace.environment));
-  }
-
   Result<Prediction> predict(const Trace& trace, const Schedule& recorded,
                              const LoweredProgram& program) const {
     std::vector<WhatIf> what_ifs;
@@ -309,7 +306,8 @@ class ReplayCommand : public Command {
       if (!what_if) return pass(what_if.error());
       what_ifs.push_back(*std::move(what_if));
     }
-    const Result<std::vector<Measurement>> known = known_costs(trace);
+    const Result<std::vector<Measurement>> known =
+        load_measurements(costs_path_, trace.environment);
     if (!known) return pass(known.error());
     Result<RunModel> model = model_run(trace, recorded, *known);
     if (!model) return pass(model.error(), trace_path_);

@@ -7,23 +7,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <limits>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/process.h"
+#include "cli/train_output.h"
 
 namespace reprise {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// JSON has no word for what is not finite: there it is null.
-double number_of(const Json& value) {
-  return value.is_number() ? value.get<double>()
-                           : std::numeric_limits<double>::quiet_NaN();
-}
 
 /// The trainer's flags of a GPU, passed on to it.
 struct GpuFlags {
@@ -84,45 +77,50 @@ class TrainCommand : public Command {
     return "Run a training step on N ranks and record a trace";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("program", request_.program,
-                   "PROGRAM.hlo, its manifest PROGRAM.json beside it")
-        ->required();
-    app.add_option("-n,--ranks", request_.ranks, "ranks to start (default 1)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--plan", request_.plan,
-                   "plan to run under (default: identity)");
-    app.add_option("--trace", trace_path_, "write a trace of the run here");
-    app.add_option("--steps", request_.steps, "training steps (default 20)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--warmup", request_.warmup,
-                   "first steps that are not timed (default 2)")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("--device", request_.device, "cpu (default) or cuda")
-        ->check(CLI::IsMember({"cpu", "cuda"}));
-    app.add_option("--collectives", gpu_.collectives,
-                   "between GPUs: auto (default), nccl or gloo")
-        ->check(CLI::IsMember({"auto", "nccl", "gloo"}));
-    app.add_option("--math", gpu_.math,
-                   "dots of f32 on a GPU: f32 (default) or tf32")
-        ->check(CLI::IsMember({"f32", "tf32"}));
-    app.add_flag("--no-graph", gpu_.no_graph,
-                 "on a GPU, launch every unit, not one CUDA graph");
-    app.add_flag("--verify", request_.verify,
-                 "compare the final state with the reference results");
-    app.add_flag("--solo", request_.solo,
-                 "skip all communication (calibration)");
-    app.add_flag("--interpret", request_.interpret,
-                 "interpret kernels instead of compiling them");
-    app.add_option("--timeout", request_.timeout_s,
-                   "seconds to wait for a silent rank (default 30)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--mpi-arg", request_.mpi_arguments,
-                   "one more argument for mpirun (repeatable)")
-        ->expected(1)
-        ->take_all();
-    app.add_flag("--force", force_, "replace an existing trace");
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("program", request_.program,
+                    "PROGRAM.hlo, its manifest PROGRAM.json beside it")
+        .required();
+    flags.add_option("-n,--ranks", request_.ranks, "ranks to start (default 1)")
+        .positive();
+    flags.add_option("--plan", request_.plan,
+                     "plan to run under (default: identity)");
+    flags.add_option("--trace", trace_path_, "write a trace of the run here");
+    flags.add_option("--steps", request_.steps, "training steps (default 20)")
+        .positive();
+    flags
+        .add_option("--warmup", request_.warmup,
+                    "first steps that are not timed (default 2)")
+        .not_negative();
+    flags.add_option("--device", request_.device, "cpu (default) or cuda")
+        .one_of({"cpu", "cuda"});
+    flags
+        .add_option("--collectives", gpu_.collectives,
+                    "between GPUs: auto (default), nccl or gloo")
+        .one_of({"auto", "nccl", "gloo"});
+    flags
+        .add_option("--math", gpu_.math,
+                    "dots of f32 on a GPU: f32 (default) or tf32")
+        .one_of({"f32", "tf32"});
+    flags.add_flag("--no-graph", gpu_.no_graph,
+                   "on a GPU, launch every unit, not one CUDA graph");
+    flags.add_flag("--verify", request_.verify,
+                   "compare the final state with the reference results");
+    flags.add_flag("--solo", request_.solo,
+                   "skip all communication (calibration)");
+    flags.add_flag("--interpret", request_.interpret,
+                   "interpret kernels instead of compiling them");
+    flags
+        .add_option("--timeout", request_.timeout_s,
+                    "seconds to wait for a silent rank (default 30)")
+        .positive();
+    flags
+        .add_option("--mpi-arg", request_.mpi_arguments,
+                    "one more argument for mpirun (repeatable)")
+        .repeatable();
+    flags.add_flag("--force", force_, "replace an existing trace");
+    flags.add_format(format_);
   }
 
   Result<int> run() override {
@@ -156,7 +154,7 @@ class TrainCommand : public Command {
       fmt::print(stderr, "wrote {} ({} events, {} ranks)\n", trace_path_,
                  outcome->trace.events.size(), outcome->trace.ranks.size());
     }
-    print_result(Json::parse(outcome->result_json));
+    print_training(outcome->result_json, request_, format_);
     return outcome->exit_status;
   }
 
@@ -184,41 +182,6 @@ class TrainCommand : public Command {
     for (const std::string& word : request_.mpi_arguments)
       words.push_back("--mpi-arg=" + word);
     return run_process(words);
-  }
-
-  void print_result(const Json& json) const {
-    const auto& time = json.at("step_time_ns");
-    const auto& loss = json.at("loss");
-    Table table;
-    table.headings = {"program",       "ranks", "steps",
-                      "step (median)", "min",   "p90"};
-    table.rows.push_back(
-        {std::filesystem::path(request_.program).stem().string(),
-         std::to_string(request_.ranks), json.at("steps").dump(),
-         duration_text(time.at("median")), duration_text(time.at("min")),
-         duration_text(time.at("p90"))});
-    const auto add = [&](const char* heading, std::string value) {
-      table.headings.emplace_back(heading);
-      table.rows[0].push_back(std::move(value));
-    };
-    if (!loss.empty()) {
-      add("first loss", fmt::format("{:.4f}", number_of(loss.front())));
-      add("last loss", fmt::format("{:.4f}", number_of(loss.back())));
-    }
-    if (json.contains("accuracy")) {
-      add("accuracy",
-          fmt::format("{:.1f} %", 100 * number_of(json["accuracy"].back())));
-    }
-    if (json.contains("verification")) {
-      const auto& verification = json["verification"];
-      add("worst tensor error",
-          fmt::format(
-              "{:.1e} ({}, limit {:.0e})",
-              number_of(verification.value("worst_error", Json())),
-              verification.at("passed").get<bool>() ? "passed" : "FAILED",
-              verification.at("limit").get<double>()));
-    }
-    print_output(format_, table, json);
   }
 
   TrainRequest request_;

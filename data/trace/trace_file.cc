@@ -71,6 +71,10 @@ Status flush(const std::string& path) {
 
 }  // namespace
 
+std::string unfinished_path(const std::string& path) {
+  return path + ".tmp." + std::to_string(::getpid());
+}
+
 Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
   TraceFileWriter writer(path);
   struct stat target {};
@@ -78,7 +82,7 @@ Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
       ::stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode);
   Result<Database> database = fail(ErrorKind::kIo, "not opened");
   if (!in_place) {
-    writer.temporary_ = path + ".tmp." + std::to_string(::getpid());
+    writer.temporary_ = unfinished_path(path);
     ::unlink(writer.temporary_.c_str());
     database = open_database(file_uri(writer.temporary_),
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);

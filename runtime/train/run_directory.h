@@ -4,15 +4,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "data/result.h"
 #include "runtime/process/process_group.h"
 
 namespace reprise {
-
-/// Directories of runs are named training.TIME.HOST.PROCESS, by rank 0.
-inline constexpr std::string_view kRunDirectoryPrefix = "training.";
 
 /// Makes the directory of this run below `base`, under one name on all ranks,
 /// also where these share no storage. It is "" when rank 0 has no `base` or

@@ -1,4 +1,6 @@
-#include "profiler/gather.h"
+// Concatenates shards in the order of ranks, each sorted by start, with names
+// interned once for all of them.
+#include "profiler/gather/gather_shards.h"
 
 #include <algorithm>
 #include <tuple>
@@ -13,7 +15,7 @@ namespace {
 /// Builds one trace, shard by shard in order of rank.
 class Gatherer {
  public:
-  explicit Gatherer(const GatherContext& context) : context_(context) {
+  explicit Gatherer(const TrainerContext& context) : context_(context) {
     trace_.program_text = context.program_text;
     trace_.manifest_text = context.manifest_text;
     trace_.plan_text = context.plan_text;
@@ -36,7 +38,7 @@ class Gatherer {
   Status add_event(const Shard& shard, uint32_t stream,
                    const ShardEvent& recorded);
 
-  const GatherContext& context_;
+  const TrainerContext& context_;
   std::unordered_map<std::string, StringId> ids_;
   std::vector<StringId> unit_names_;
   Trace trace_;
@@ -122,7 +124,7 @@ Trace Gatherer::finish() && { return std::move(trace_); }
 }  // namespace
 
 Result<Trace> gather_shards(const std::vector<std::string>& paths,
-                            const GatherContext& context) {
+                            const TrainerContext& context) {
   std::vector<Shard> shards;
   for (const std::string& path : paths) {
     Result<Shard> shard = read_shard(path);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/trace/trace.h"
-#include "profiler/gather.h"
+#include "profiler/trainer_context.h"
 
 namespace reprise {
 

@@ -1,4 +1,4 @@
-#include "cli/run_directory.h"
+#include "runtime/train/run_directory.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <chrono>
 #include <vector>
+
+#include "profiler/trainer_context.h"
 
 namespace reprise {
 namespace {

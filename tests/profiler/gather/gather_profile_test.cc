@@ -1,4 +1,4 @@
-#include "cli/profile_gather.h"
+#include "profiler/gather/gather_profile.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +9,8 @@
 
 #include "data/file.h"
 #include "data/trace/trace.h"
+#include "profiler/gather/profile_files.h"
+#include "replay/clocks/clock_alignment.h"
 #include "tests/testing/process_shard_builder.h"
 
 namespace reprise {
@@ -72,6 +74,10 @@ class ProfileGather : public ::testing::Test {
     add(fmt::format("host{}/h{}.9.process.shard", rank, rank), shard.bytes());
   }
 
+  static GatherOptions options() {
+    return {.align_clocks = [](Trace& trace) { align_clocks(trace); }};
+  }
+
   std::string path_;
 };
 
@@ -83,7 +89,7 @@ TEST_F(ProfileGather, ClocksOfSeveralHostsAreAligned) {
   add_host(0, 10'000'000'000, kEpoch);
   add_host(1, 17'000'000'000, kEpoch - 7'000'000'000 + 1'000'000);
   const std::string output = path_ + ".trace";
-  const auto gathered = gather_profile(path_, output);
+  const auto gathered = gather_profile(path_, output, options());
   ASSERT_TRUE(gathered) << gathered.error().message;
   EXPECT_EQ(gathered->ranks, (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ(gathered->files[0].path, "host0/h0.9.process.shard");
@@ -107,20 +113,20 @@ TEST_F(ProfileGather, ClocksOfSeveralHostsAreAligned) {
 
 TEST_F(ProfileGather, ADirectoryWithoutShardsIsNone) {
   add("notes.txt", "hello");
-  const auto gathered = gather_profile(path_, path_ + ".trace");
+  const auto gathered = gather_profile(path_, path_ + ".trace", options());
   ASSERT_FALSE(gathered);
   EXPECT_EQ(gathered.error().kind, ErrorKind::kUnsupported);
 }
 
 TEST_F(ProfileGather, ShardsOfATrainerNeedItsContext) {
   add("rank.0.shard", "RPRSHARD");
-  const auto gathered = gather_profile(path_, path_ + ".trace");
+  const auto gathered = gather_profile(path_, path_ + ".trace", options());
   ASSERT_FALSE(gathered);
   EXPECT_NE(gathered.error().message.find("trainer.json"), std::string::npos);
   EXPECT_FALSE(holds_trainer(path_));
   add("host0/trainer.json", "{}");
   EXPECT_TRUE(holds_trainer(path_));
-  const auto broken = gather_profile(path_, path_ + ".trace");
+  const auto broken = gather_profile(path_, path_ + ".trace", options());
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().kind, ErrorKind::kParse);
 }

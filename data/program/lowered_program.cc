@@ -1,4 +1,4 @@
-#include "cli/program.h"
+#include "data/program/lowered_program.h"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "cli/device_units.h"
+#include "profiler/gather/device_units.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/trainer_context.h"
+#include "profiler/trainer_context.h"
 
 namespace reprise {
 namespace {
@@ -176,11 +176,11 @@ TEST(DeviceUnits, ACpuTrainerStaysAsItWas) {
 }
 
 TEST(TrainerContext, ReadsBackWhatItPrints) {
-  const GatherContext context{.program_text = "HloModule m\n",
-                              .manifest_text = "{}",
-                              .plan_text = "{\"schema\": 1}",
-                              .environment = {{"device", "cuda"}},
-                              .units = kUnits};
+  const TrainerContext context{.program_text = "HloModule m\n",
+                               .manifest_text = "{}",
+                               .plan_text = "{\"schema\": 1}",
+                               .environment = {{"device", "cuda"}},
+                               .units = kUnits};
   const auto read = parse_trainer_context(print_trainer_context(context), "f");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->program_text, context.program_text);

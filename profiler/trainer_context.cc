@@ -1,4 +1,4 @@
-#include "cli/trainer_context.h"
+#include "profiler/trainer_context.h"
 
 #include <filesystem>
 #include <fstream>
@@ -45,10 +45,10 @@ bool read_unit(const Json& json, UnitLabel& unit) {
 
 }  // namespace
 
-GatherContext gather_context(const LoweredProgram& lowered,
-                             const std::string& program_path,
-                             const std::string& device, bool solo) {
-  GatherContext context;
+TrainerContext trainer_context(const LoweredProgram& lowered,
+                               const std::string& program_path,
+                               const std::string& device, bool solo) {
+  TrainerContext context;
   context.program_text = lowered.program_text;
   context.manifest_text = lowered.manifest_text;
   context.plan_text = print_plan(lowered.plan);
@@ -67,7 +67,7 @@ GatherContext gather_context(const LoweredProgram& lowered,
   return context;
 }
 
-std::string print_trainer_context(const GatherContext& context) {
+std::string print_trainer_context(const TrainerContext& context) {
   Json json = {{"schema", kSchema},
                {"program_text", context.program_text},
                {"manifest_text", context.manifest_text},
@@ -82,13 +82,13 @@ std::string print_trainer_context(const GatherContext& context) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<GatherContext> parse_trainer_context(const std::string& text,
-                                            const std::string& file) {
+Result<TrainerContext> parse_trainer_context(const std::string& text,
+                                             const std::string& file) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || text_of(json, "schema") != kSchema) {
     return fail(ErrorKind::kParse, "{}: not a {} object", file, kSchema);
   }
-  GatherContext context;
+  TrainerContext context;
   context.program_text = text_of(json, "program_text");
   context.manifest_text = text_of(json, "manifest_text");
   context.plan_text = text_of(json, "plan_text");

@@ -1,4 +1,11 @@
-#include "cli/device_units.h"
+// Joins two records of one run. The recorder in the trainer saw the host
+// enqueue units; CUPTI saw kernels run. The executor pushes the unit's number
+// as an external correlation id around each launch, so a kernel names its unit,
+// and the launch time tells which step and which repetition. In a CUDA graph
+// the host enqueues nothing a unit: then the step that encloses the launch is
+// all there is, and units get events of their own. Cost: O(kernels log steps) a
+// rank.
+#include "profiler/gather/device_units.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,6 @@
-#include "cli/profile_files.h"
+// Files are told by their first bytes, whatever their names; a trainer's run by
+// the directory in which its shards lie.
+#include "profiler/gather/profile_files.h"
 
 #include <algorithm>
 #include <array>
@@ -8,15 +10,13 @@
 #include <memory>
 #include <string_view>
 
-#include "cli/run_directory.h"
 #include "data/formats/process_shard/process_shard_reader.h"
+#include "profiler/trainer_context.h"
 
 namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kTrainerFile = "trainer.json";
 
 bool is_trainer_shard(const std::string& path) {
   constexpr std::string_view kMagic = "RPRSHARD";
