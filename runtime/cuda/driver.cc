@@ -82,6 +82,18 @@ Status Driver::check(CUresult result, std::string_view call) const {
               static_cast<int>(result), words);
 }
 
+Status Driver::record(const DeviceEvent& event,
+                      const DeviceStream& stream) const {
+  return check(event_record(event.get(), stream.get()), "cuEventRecord");
+}
+
+Status Driver::wait(const DeviceStream& stream,
+                    const DeviceEvent& event) const {
+  return check(
+      stream_wait_event(stream.get(), event.get(), CU_EVENT_WAIT_DEFAULT),
+      "cuStreamWaitEvent");
+}
+
 Result<int> device_count() {
   const Result<const Driver*> driver = Driver::load();
   if (!driver) return pass(driver.error());
