@@ -186,8 +186,6 @@ void SpoolGatherer::take_rest(const TraceSpool::State& state) {
   trace_.measurements.insert(trace_.measurements.end(),
                              state.measurements.begin(),
                              state.measurements.end());
-  trace_.warnings.insert(trace_.warnings.end(), state.warnings.begin(),
-                         state.warnings.end());
   trace_.modules.insert(state.modules.begin(), state.modules.end());
   trace_.environment.insert(state.environment.begin(), state.environment.end());
 }

@@ -151,10 +151,6 @@ void TraceSpool::add_measurement(Measurement measurement) {
   state_->measurements.push_back(std::move(measurement));
 }
 
-void TraceSpool::add_warning(std::string text) {
-  state_->warnings.push_back(std::move(text));
-}
-
 void TraceSpool::add_module(std::string name, std::string hlo_text) {
   state_->modules[std::move(name)] = std::move(hlo_text);
 }

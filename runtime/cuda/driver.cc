@@ -136,7 +136,6 @@ Result<std::shared_ptr<const DeviceContext>> DeviceContext::open(int index) {
   int major = 0, minor = 0;
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major);
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor);
-  attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &made->multiprocessors_);
   made->architecture_ = 10 * major + minor;
   if (status) {
     status = driver.check(driver.context_retain(&made->context_, made->device_),

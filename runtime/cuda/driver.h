@@ -124,7 +124,6 @@ class DeviceContext {
   const std::string& uuid() const { return uuid_; }
   /// Compute capability, 90 for sm_90.
   int architecture() const { return architecture_; }
-  int multiprocessors() const { return multiprocessors_; }
 
   /// Makes the context current on the calling thread.
   Status make_current() const;
@@ -139,7 +138,6 @@ class DeviceContext {
   CUcontext context_ = nullptr;
   std::string name_, uuid_;
   int architecture_ = 0;
-  int multiprocessors_ = 1;
 };
 
 /// Number of devices; 0 and an error where there is no driver.

@@ -6,17 +6,12 @@
 #include <array>
 #include <string>
 
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
-
-uint32_t add_unknown_rank(TraceSpool& spool) {
-  RankInfo rank;
-  rank.rank = kUnknownRank;
-  return spool.add_rank(std::move(rank));
-}
 
 /// CollectiveCommType of Chakra's schema.
 constexpr std::array<std::string_view, 10> kCollectives = {

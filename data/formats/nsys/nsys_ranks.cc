@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/formats/spool_tables.h"
+
 namespace reprise {
 namespace {
 
@@ -70,11 +72,7 @@ void NsysRanks::add_rank(const DeviceKey& key) {
   rank_of_device_[key] = rank;
   ranks_of_process_[key.first].push_back(rank);
   ranks_.push_back({key.first, key.second});
-  RankInfo info;
-  info.rank = kUnknownRank;
-  info.process = pid_of(key.first);
-  info.clock_domain = "capture";
-  spool_.add_rank(std::move(info));
+  add_unknown_rank(spool_, "capture", pid_of(key.first));
 }
 
 void NsysRanks::add_ranks() {

@@ -8,6 +8,7 @@
 
 #include "data/formats/csv_table.h"
 #include "data/formats/nccl_names.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 
 namespace reprise {
@@ -97,24 +98,20 @@ class DeviceWork {
     const auto known = streams_.find(key);
     if (known != streams_.end()) return known->second;
     if (streams_.size() >= kMostStreams) return std::nullopt;
-    const auto [rank, is_new] = ranks_.try_emplace(key.first, 0);
+    const uint32_t rank = find_or_add(ranks_, key.first, [&] {
+      const uint32_t added = add_unknown_rank(spool_, "capture");
+      spool_.rank(added).device = device;
+      return added;
+    });
     const int32_t ordinal = ordinal_of(device);
-    if (is_new) {
-      RankInfo info;
-      info.rank = kUnknownRank;
-      info.device = device;
-      info.clock_domain = "capture";
-      rank->second = spool_.add_rank(std::move(info));
-    }
     const uint32_t stream =
-        spool_.add_stream({.rank = rank->second,
+        spool_.add_stream({.rank = rank,
                            .name = fmt::format("stream {}", number),
                            .kind = StreamKind::kDeviceStream,
                            .process = 0,
                            .device = ordinal,
                            .number = number});
-    return streams_.emplace(std::move(key), Place{rank->second, stream})
-        .first->second;
+    return streams_.emplace(std::move(key), Place{rank, stream}).first->second;
   }
 
   /// Kind, name, size and what a kernel of NCCL's does.

@@ -7,6 +7,7 @@
 
 #include "data/formats/csv_table.h"
 #include "data/formats/nccl_names.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 
 namespace reprise {
@@ -52,22 +53,17 @@ class RangeTable {
     const auto known = threads_.find({process, thread});
     if (known != threads_.end()) return known->second;
     if (threads_.size() >= kMostThreads) return std::nullopt;
-    const auto [rank, is_new] = ranks_.try_emplace(process, 0);
-    if (is_new) {
-      RankInfo info;
-      info.rank = kUnknownRank;
-      info.process = process;
-      info.clock_domain = "capture";
-      rank->second = spool_.add_rank(std::move(info));
-    }
+    const uint32_t rank = find_or_add(ranks_, process, [&] {
+      return add_unknown_rank(spool_, "capture", process);
+    });
     const uint32_t stream =
-        spool_.add_stream({.rank = rank->second,
+        spool_.add_stream({.rank = rank,
                            .name = "thread " + std::to_string(thread),
                            .kind = StreamKind::kHostThread,
                            .process = process,
                            .device = -1,
                            .number = thread});
-    const Place place{rank->second, stream};
+    const Place place{rank, stream};
     threads_[{process, thread}] = place;
     return place;
   }
