@@ -1,3 +1,5 @@
+// A stream waits for a parameter's copy before the first of its units that
+// touches the buffer; its later ones come after that one anyway.
 #include "runtime/cuda/batch_feeds.h"
 
 #include <algorithm>

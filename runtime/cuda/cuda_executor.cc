@@ -1,3 +1,11 @@
+// A step forks the copy and communication streams from the compute stream by an
+// event and joins them at its end. Units are enqueued in the schedule's order,
+// so that an event is recorded before it is waited for; with host-staged
+// collectives, which block, a second thread enqueues the communication stream,
+// and both tell each other how far they are. The first step runs eagerly, so
+// that libraries load what they load lazily, and is then captured; later ones
+// are a single graph launch. The end is polled, not slept for, since a lost
+// peer must be noticed.
 #include "runtime/cuda/cuda_executor.h"
 
 #include <algorithm>
