@@ -1,5 +1,6 @@
-// Concatenates shards in the order of ranks, each sorted by start, with names
-// interned once for all of them.
+// Shards are taken in the order of their ranks, and each one's events sorted by
+// (start, stream): so the trace is in its order without a sort of the whole.
+// Cost: a sort a rank.
 #include "profiler/gather/gather_shards.h"
 
 #include <algorithm>
