@@ -129,7 +129,7 @@ double contention_bound(const PricedPlan& single,
 }  // namespace
 
 Result<int64_t> step_lower_bound(PlanPricer& pricer, const PricedPlan& plan) {
-  Plan unbucketed = plan.plan;
+  PlanChoice unbucketed = plan.plan;
   unbucketed.buckets.clear();
   unbucketed.order.clear();
   const auto single = pricer.price(std::move(unbucketed));
