@@ -1,3 +1,5 @@
+// Each baseline is a rule for borders over the gradients in the order in which
+// an eager run makes them ready; the plan is then priced like any other.
 #include "optimizer/baselines/baselines.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Two turns. The dynamic program is exact for a timeline, but buckets change
+// the timeline (they slow compute down); so it is solved again on the replay of
+// its own answer until that stops helping, which takes two or three rounds.
+// Then single borders move, go or come at random, scored by the replay itself,
+// which knows what the program's model leaves out.
 #include "optimizer/buckets/bucket_pass.h"
 
 #include <algorithm>

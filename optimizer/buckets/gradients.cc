@@ -1,3 +1,6 @@
+// Reads the dynamic program's input off a replayed plan: a gradient is ready
+// when the unit that makes it ends. The time of each late unit (an update)
+// counts for the gradient, among those that it waits for, that is ready last.
 #include "optimizer/buckets/gradients.h"
 
 #include <algorithm>

@@ -1,3 +1,12 @@
+// Greedy merging on a priority queue of pairs, best gain first; a merge pushes
+// the pairs of what it made. Each candidate is lowered to learn its flops and
+// bytes, at most once for each pattern (structure of both, shared arguments,
+// outputs), since a network repeats its blocks. Merges are kept as a binary
+// tree, so that measured prices choose later, bottom up, whether a whole or its
+// parts are cheaper.
+//
+// The graph of op groups: fusion_graph.h. XLA's GPU priority fusion works the
+// same way (xla/service/gpu/transforms/priority_fusion.cc).
 #include "optimizer/fusion/fusion.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Chooses by estimates, has what it chose measured, chooses again by what was
+// learnt, until nothing is unknown; last come dots with epilogues, which must
+// gain more than noise.
 #include "optimizer/fusion/fusion_pass.h"
 
 #include <algorithm>

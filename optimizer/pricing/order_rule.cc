@@ -1,3 +1,6 @@
+// Forward and backward keep their places; updates have the lowest priority and
+// so fill whatever gaps the list scheduler finds on the compute stream, those
+// of collectives that end first before others.
 #include "optimizer/pricing/order_rule.h"
 
 #include <limits>

@@ -1,3 +1,6 @@
+// Lowers a plan, prices its units and replays one step, twice: with the
+// slow-down that the two streams cause each other, and calm. Kernels and the
+// program's analysis are cached, so a candidate costs about the units it has.
 #include "optimizer/pricing/plan_pricer.h"
 
 #include <algorithm>

@@ -1,3 +1,11 @@
+// The bound relaxes a plan's step in three ways and takes the largest.
+//
+// - Gradients unbucketed, each at the best rate that any bucket gets: an
+//   ordering problem whose set bound (order_bounds.h) holds for all buckets and
+//   orders.
+// - A link with burst credit: the same at the sustained rate, less one credit.
+// - Mutual slow-down: what overlaps is paid for, by the share of both streams
+//   that can overlap at all (contention_bound).
 #include "optimizer/pricing/step_bound.h"
 
 #include <algorithm>

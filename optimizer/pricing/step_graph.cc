@@ -1,3 +1,6 @@
+// Dependencies within one step as adjacency lists, and what follows from them:
+// which units some collective waits for (forward and backward), which
+// collectives nothing else waits for (gradients). Linear in the dependencies.
 #include "optimizer/pricing/step_graph.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The order search works on fixed durations, those of the best plan's replay;
+// its answer counts only if the replay, in which streams slow each other down,
+// agrees that it gains.
 #include "optimizer/reorder/reorder_pass.h"
 
 #include <numeric>
