@@ -21,6 +21,7 @@
 #include "costmodel/plan_calibration.h"
 #include "data/file.h"
 #include "data/program/lowered_program.h"
+#include "optimizer/baselines/baselines.h"
 #include "optimizer/optimize.h"
 #include "replay/simulate/run_model.h"
 
@@ -96,9 +97,13 @@ class OptimizeCommand : public Command {
         .add_option("--plan", fusion_path_,
                     "plan whose fusion a baseline with +fusion has")
         .needs(baseline);
-    flags.add_option("--only", only_, "families of moves: fusion,buckets,order")
+    std::vector<std::string> passes;
+    for (const PassEntry& pass : registered_passes())
+      passes.emplace_back(pass.name);
+    flags.add_option("--only", options_.only,
+                     "families of moves: " + pass_names())
         .delimiter(',')
-        .one_of({"fusion", "buckets", "order"});
+        .one_of(passes);
     const Flag limit =
         flags.add_option("--time-limit", time_limit_,
                          "stop the search after this: 500ms, 10s, 2m");
@@ -153,18 +158,10 @@ class OptimizeCommand : public Command {
       if (!limit) return pass(limit.error());
       options_.time_limit = *limit;
       options_.evaluations = 1000000;  // The clock ends it.
-      options_.order_evaluations = 1000000000;
+      options_.inner_evaluations = 1000000000;
     } else if (evaluations_ > 0) {
       options_.evaluations = static_cast<uint64_t>(evaluations_);
-      options_.order_evaluations = 200 * options_.evaluations;
-    }
-    if (!only_.empty()) {
-      const auto asked = [this](const char* family) {
-        return std::find(only_.begin(), only_.end(), family) != only_.end();
-      };
-      options_.fusion = asked("fusion");
-      options_.buckets = asked("buckets");
-      options_.order = asked("order");
+      options_.inner_evaluations = 200 * options_.evaluations;
     }
     return {};
   }
@@ -172,7 +169,7 @@ class OptimizeCommand : public Command {
   /// Of an imported trace.
   Result<int> optimize_buckets(Trace trace) const {
     const bool only_buckets =
-        std::all_of(only_.begin(), only_.end(),
+        std::all_of(options_.only.begin(), options_.only.end(),
                     [](const std::string& each) { return each == "buckets"; });
     if (!only_buckets || !baseline_.empty()) {
       fmt::print(stderr,
@@ -223,16 +220,17 @@ class OptimizeCommand : public Command {
   }
 
   Result<int> write_baseline(const CostModel& costs) {
-    std::optional<std::vector<FusionGroup>> fusion;
+    std::optional<Plan> fusion;
     if (!fusion_path_.empty()) {
-      const Result<Plan> other = load_plan(fusion_path_);
+      Result<Plan> other = load_plan(fusion_path_);
       if (!other) return pass(other.error());
       const Status valid = validate_plan(*other, program_.module);
       if (!valid) return pass(valid.error(), fusion_path_);
-      fusion = other->fusion;
+      fusion = *std::move(other);
     }
-    const Result<Plan> plan = baseline_plan(baseline_, program_.module,
-                                            program_.plan.ranks, costs, fusion);
+    const Result<Plan> plan =
+        baseline_plan(baseline_, program_.module, program_.plan.ranks, costs,
+                      fusion ? &*fusion : nullptr);
     if (!plan) return pass(plan.error());
     const Status written = write_plan(*plan);
     if (!written) return pass(written.error());
@@ -317,7 +315,6 @@ class OptimizeCommand : public Command {
 
   std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,
       costs_path_;
-  std::vector<std::string> only_;
   int64_t evaluations_ = 0;
   bool no_measure_ = false, explain_ = false, force_ = false;
   OptimizeOptions options_;

@@ -1,3 +1,6 @@
+// A matcher over the ops of one group: from the dot on, each op must read the
+// one before as its only reader and be the next kind in the fixed order; its
+// other operand, views looked through, becomes the bias or the accumulate.
 #include "data/plan/dot_epilogue.h"
 
 #include <algorithm>

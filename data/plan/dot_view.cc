@@ -1,3 +1,8 @@
+// Operands are matched from the outside in: through transposes and reshapes as
+// long as each still is a strided view of the value behind it, then dimensions
+// are sorted into batch, rows and columns and adjacent ones merged where their
+// strides allow. Which operand comes first is chosen so that the result's
+// columns are contiguous.
 #include "data/plan/dot_view.h"
 
 #include <algorithm>

@@ -1,18 +1,17 @@
+// From HLO to ops and values in a few linear passes: names, dots with the
+// transposes that fold into them, outputs and aliases; then backwards from the
+// outputs, what each live instruction needs in memory, which decides its role;
+// last the slots of collectives and the readers of values.
 #include "data/plan/op_graph.h"
 
 #include <algorithm>
 #include <functional>
 
 #include "data/hlo/hlo.h"
+#include "data/plan/value_storage.h"
 
 namespace reprise {
 namespace {
-
-bool shares_storage(const Instruction& instruction) {
-  return is_reshape(instruction.opcode) ||
-         (instruction.opcode == Opcode::kOptimizationBarrier &&
-          instruction.shape.is_array());
-}
 
 /// Whether the layout, if one is written, is the usual: the last dimension
 /// varies fastest.
@@ -21,10 +20,77 @@ bool is_row_major(const Shape& shape) {
                         shape.minor_to_major.end(), std::greater<>());
 }
 
+/// Refuses what row-major arrays of known size in one arena cannot be.
+Status check_arrays(const Computation& entry) {
+  constexpr int64_t kMostBytes = int64_t{1} << 58;  // Sums of a few fit.
+  int64_t bytes = 0;
+  for (const Instruction& instruction : entry.instructions) {
+    const Shape& shape = instruction.shape;
+    if (!shape.is_array()) continue;
+    if (!shape.dynamic.empty()) {
+      return fail(ErrorKind::kUnsupported, "{}: {} has no fixed size",
+                  instruction.name, shape_text(shape, false));
+    }
+    if (instruction.opcode == Opcode::kBitcast &&
+        !(is_row_major(shape) &&
+          is_row_major(entry.at(instruction.operands[0]).shape))) {
+      return fail(ErrorKind::kUnsupported,
+                  "{}: a bitcast of another layout than row-major does not "
+                  "run",
+                  instruction.name);
+    }
+    if (byte_size(shape) > kMostBytes - bytes) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: {}, and the arrays before it, take more than {} bytes",
+                  instruction.name, shape_text(shape, false), kMostBytes);
+    }
+    bytes += byte_size(shape);
+  }
+  return {};
+}
+
+/// What outputs replace which parameters.
+Status bind_aliases(OpGraph* graph) {
+  for (const InputOutputAlias& alias : graph->module->aliases) {
+    const int64_t output =
+        alias.output_index.empty() ? 0 : alias.output_index[0];
+    if (output < 0 || output >= static_cast<int64_t>(graph->outputs.size()) ||
+        alias.parameter < 0 ||
+        alias.parameter >= static_cast<int64_t>(graph->parameters.size()) ||
+        alias.output_index.size() > 1 || !alias.parameter_index.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "input_output_alias: output {} -> parameter {}: no such "
+                  "output or parameter",
+                  output, alias.parameter);
+    }
+    const Instruction& parameter = graph->entry->at(
+        graph->parameters[static_cast<size_t>(alias.parameter)]);
+    const Instruction& root = graph->entry->at(graph->entry->root);
+    const Shape& shape = root.opcode == Opcode::kTuple
+                             ? root.shape.elements[static_cast<size_t>(output)]
+                             : root.shape;
+    if (byte_size(shape) != byte_size(parameter.shape)) {
+      return fail(ErrorKind::kInvalid,
+                  "input_output_alias: output {} is {}, parameter {} is {}",
+                  output, shape_text(shape), alias.parameter,
+                  shape_text(parameter.shape));
+    }
+    if (std::count(graph->updates.begin(), graph->updates.end(),
+                   alias.parameter) > 0) {
+      return fail(ErrorKind::kInvalid,
+                  "input_output_alias: parameter {} stands twice",
+                  alias.parameter);
+    }
+    graph->updates[static_cast<size_t>(output)] = alias.parameter;
+  }
+  return {};
+}
+
 /// Builds an OpGraph in passes over the entry computation; see build_op_graph.
 class Builder {
  public:
-  explicit Builder(const Module& module) : entry_(module.entry_computation()) {
+  explicit Builder(const Module& module)
+      : entry_(module.entry_computation()), storage_(entry_) {
     const size_t count = entry_.instructions.size();
     graph_.module = &module;
     graph_.entry = &entry_;
@@ -36,15 +102,14 @@ class Builder {
     graph_.dot_of.assign(count, -1);
     graph_.first_slot.assign(count, -1);
     graph_.is_output.assign(count, false);
-    written_.assign(count, false);
     demanded_.assign(count, false);
-    canonical_element_.assign(count, kNoInstruction);
   }
 
   Result<OpGraph> build() {
-    for (auto step : {&Builder::check_arrays, &Builder::index,
-                      &Builder::view_dots, &Builder::bind_outputs,
-                      &Builder::bind_aliases, &Builder::demand_ops}) {
+    Status arrays = check_arrays(entry_);
+    if (!arrays) return pass(arrays.error());
+    for (auto step : {&Builder::index, &Builder::view_dots,
+                      &Builder::bind_outputs, &Builder::demand_ops}) {
       Status status = (this->*step)();
       if (!status) return pass(status.error());
     }
@@ -58,39 +123,8 @@ class Builder {
     return InstructionId{static_cast<uint32_t>(i)};
   }
 
-  /// Refuses what row-major arrays of known size in one arena cannot be.
-  Status check_arrays() {
-    constexpr int64_t kMostBytes = int64_t{1} << 58;  // Sums of a few fit.
-    int64_t bytes = 0;
-    for (const Instruction& instruction : entry_.instructions) {
-      const Shape& shape = instruction.shape;
-      if (!shape.is_array()) continue;
-      if (!shape.dynamic.empty()) {
-        return fail(ErrorKind::kUnsupported, "{}: {} has no fixed size",
-                    instruction.name, shape_text(shape, false));
-      }
-      if (instruction.opcode == Opcode::kBitcast &&
-          !(is_row_major(shape) &&
-            is_row_major(entry_.at(instruction.operands[0]).shape))) {
-        return fail(ErrorKind::kUnsupported,
-                    "{}: a bitcast of another layout than row-major does not "
-                    "run",
-                    instruction.name);
-      }
-      if (byte_size(shape) > kMostBytes - bytes) {
-        return fail(ErrorKind::kInvalid,
-                    "{}: {}, and the arrays before it, take more than {} bytes",
-                    instruction.name, shape_text(shape, false), kMostBytes);
-      }
-      bytes += byte_size(shape);
-    }
-    return {};
-  }
-
-  /// Names, parameters and the one get-tuple-element that stands for each
-  /// collective result.
+  /// Names and parameters.
   Status index() {
-    std::unordered_map<uint64_t, InstructionId> elements;
     for (size_t i = 0; i < entry_.instructions.size(); ++i) {
       const Instruction& instruction = entry_.instructions[i];
       graph_.by_name.emplace(instruction.name, id_at(i));
@@ -106,13 +140,6 @@ class Builder {
         }
         graph_.parameters[number] = id_at(i);
       }
-      if (instruction.opcode == Opcode::kGetTupleElement) {
-        const InstructionId source = tuple_source(instruction.operands[0]);
-        const uint64_t key =
-            (uint64_t{index_of(source)} << 32) |
-            static_cast<uint64_t>(element_index(instruction) & 0xffffffff);
-        canonical_element_[i] = elements.emplace(key, id_at(i)).first->second;
-      }
     }
     for (size_t n = 0; n < graph_.parameters.size(); ++n) {
       if (graph_.parameters[n] == kNoInstruction) {
@@ -125,56 +152,6 @@ class Builder {
       }
     }
     return {};
-  }
-
-  static int64_t element_index(const Instruction& element) {
-    const std::vector<int64_t> index = integer_list(element, "index");
-    return index.empty() ? 0 : index[0];
-  }
-
-  /// Through optimization barriers to what made a tuple.
-  InstructionId tuple_source(InstructionId tuple) const {
-    while (entry_.at(tuple).opcode == Opcode::kOptimizationBarrier) {
-      tuple = entry_.at(tuple).operands[0];
-    }
-    return tuple;
-  }
-
-  /// One step towards what a get-tuple-element reads: a tuple's operand, or
-  /// itself.
-  InstructionId through_element(InstructionId element) const {
-    const Instruction& instruction = entry_.at(element);
-    const Instruction& source =
-        entry_.at(tuple_source(instruction.operands[0]));
-    const int64_t index = element_index(instruction);
-    if (source.opcode == Opcode::kTuple && index >= 0 &&
-        index < static_cast<int64_t>(source.operands.size())) {
-      return source.operands[static_cast<size_t>(index)];
-    }
-    return canonical_element_[index_of(element)];
-  }
-
-  /// The instruction whose bytes `id` shares. With `through_maps`, also past
-  /// broadcasts, to the one value that an index map reads; kNoInstruction for
-  /// iota and constants.
-  InstructionId resolve(InstructionId id, bool through_maps) const {
-    while (!written_[index_of(id)]) {
-      const Instruction& instruction = entry_.at(id);
-      if (shares_storage(instruction) ||
-          (through_maps && instruction.opcode == Opcode::kBroadcast)) {
-        id = instruction.operands[0];
-      } else if (instruction.opcode == Opcode::kGetTupleElement) {
-        const InstructionId next = through_element(id);
-        if (next == id) return id;
-        id = next;
-      } else if (through_maps && (instruction.opcode == Opcode::kConstant ||
-                                  instruction.opcode == Opcode::kIota)) {
-        return kNoInstruction;
-      } else {
-        return id;
-      }
-    }
-    return id;
   }
 
   std::vector<bool> reachable_from_root() const {
@@ -200,7 +177,7 @@ class Builder {
       }
     }
     const auto is_written = [this](InstructionId id) -> bool {
-      return written_[index_of(id)];
+      return storage_.is_written(id);
     };
     for (size_t i = 0; i < entry_.instructions.size(); ++i) {
       if (!reached[i] || facts_of(entry_.instructions[i].opcode).lowering !=
@@ -214,9 +191,9 @@ class Builder {
       }
       Result<DotView> view = view_dot(entry_, id_at(i), transpose, is_written);
       if (!view) return pass(view.error());
-      view->lhs.value = resolve(view->lhs.value, false);
-      view->rhs.value = resolve(view->rhs.value, false);
-      written_[index_of(view->out.value)] = true;
+      view->lhs.value = storage_.resolve(view->lhs.value, false);
+      view->rhs.value = storage_.resolve(view->rhs.value, false);
+      storage_.set_written(view->out.value);
       graph_.producer[index_of(view->out.value)] = id_at(i);
       graph_.dot_of[i] = static_cast<int32_t>(graph_.dots.size());
       graph_.dots.push_back(*std::move(view));
@@ -238,50 +215,13 @@ class Builder {
         return fail(ErrorKind::kUnsupported, "{}: only array outputs run",
                     entry_.at(output).name);
       }
-      const InstructionId value = resolve(output, false);
+      const InstructionId value = storage_.resolve(output, false);
       graph_.outputs.push_back(value);
       graph_.is_output[index_of(value)] = true;
       demanded_[index_of(value)] = true;
     }
     graph_.updates.assign(graph_.outputs.size(), -1);
-    return {};
-  }
-
-  Status bind_aliases() {
-    for (const InputOutputAlias& alias : graph_.module->aliases) {
-      const int64_t output =
-          alias.output_index.empty() ? 0 : alias.output_index[0];
-      if (output < 0 || output >= static_cast<int64_t>(graph_.outputs.size()) ||
-          alias.parameter < 0 ||
-          alias.parameter >= static_cast<int64_t>(graph_.parameters.size()) ||
-          alias.output_index.size() > 1 || !alias.parameter_index.empty()) {
-        return fail(ErrorKind::kInvalid,
-                    "input_output_alias: output {} -> parameter {}: no such "
-                    "output or parameter",
-                    output, alias.parameter);
-      }
-      const Instruction& parameter =
-          entry_.at(graph_.parameters[static_cast<size_t>(alias.parameter)]);
-      const Instruction& root = entry_.at(entry_.root);
-      const Shape& shape =
-          root.opcode == Opcode::kTuple
-              ? root.shape.elements[static_cast<size_t>(output)]
-              : root.shape;
-      if (byte_size(shape) != byte_size(parameter.shape)) {
-        return fail(ErrorKind::kInvalid,
-                    "input_output_alias: output {} is {}, parameter {} is {}",
-                    output, shape_text(shape), alias.parameter,
-                    shape_text(parameter.shape));
-      }
-      if (std::count(graph_.updates.begin(), graph_.updates.end(),
-                     alias.parameter) > 0) {
-        return fail(ErrorKind::kInvalid,
-                    "input_output_alias: parameter {} stands twice",
-                    alias.parameter);
-      }
-      graph_.updates[static_cast<size_t>(output)] = alias.parameter;
-    }
-    return {};
+    return bind_aliases(&graph_);
   }
 
   void demand(InstructionId value, InstructionId reader) {
@@ -293,7 +233,7 @@ class Builder {
   Status demand_ops() {
     for (size_t i = entry_.instructions.size(); i-- > 0;) {
       const InstructionId id = id_at(i);
-      graph_.value_of[i] = resolve(id, false);
+      graph_.value_of[i] = storage_.resolve(id, false);
       if (graph_.dot_of[i] >= 0) {
         const InstructionId result =
             graph_.dots[static_cast<size_t>(graph_.dot_of[i])].out.value;
@@ -339,7 +279,8 @@ class Builder {
   }
 
   Status demand_element(InstructionId id) {
-    const InstructionId source = tuple_source(entry_.at(id).operands[0]);
+    const InstructionId source =
+        storage_.tuple_source(entry_.at(id).operands[0]);
     if (!is_collective(entry_.at(source).opcode)) {
       return fail(
           ErrorKind::kUnsupported, "{}: {} with a tuple result does not run",
@@ -361,7 +302,7 @@ class Builder {
     graph_.role[index_of(id)] = OpRole::kCollective;
     if (instruction.shape.is_array()) graph_.producer[index_of(id)] = id;
     for (InstructionId operand : instruction.operands)
-      demand(resolve(operand, false), id);
+      demand(storage_.resolve(operand, false), id);
     return {};
   }
 
@@ -376,7 +317,7 @@ class Builder {
     graph_.role[index_of(id)] = OpRole::kKernel;
     graph_.producer[index_of(id)] = id;
     for (InstructionId operand : instruction.operands) {
-      const InstructionId value = resolve(operand, true);
+      const InstructionId value = storage_.resolve(operand, true);
       if (value != kNoInstruction) demand(value, id);
     }
     return {};
@@ -422,11 +363,8 @@ class Builder {
 
   const Computation& entry_;
   OpGraph graph_;
-  /// Storage that a dot writes: resolve stops here.
-  std::vector<bool> written_;
+  ValueStorage storage_;
   std::vector<bool> demanded_;  ///< Something needs the bytes.
-  /// [get-tuple-element] the first equal one.
-  std::vector<InstructionId> canonical_element_;
 };
 
 }  // namespace

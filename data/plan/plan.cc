@@ -1,3 +1,6 @@
+// Reads and prints plan JSON (format.md). A reader remembers the first
+// complaint about an object and goes on, so that callers read all members and
+// check once.
 #include "data/plan/plan.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A unit waits for the units that own the values it reads; of a chunked
+// collective, for the chunks that carry those bytes. What some other unit or
+// the program reads is an output of its owner.
 #include <algorithm>
 #include <functional>
 #include <queue>

@@ -1,8 +1,10 @@
+// Groups first, then buckets, then every op and collective that is in none:
+// each becomes a unit. They are sorted by text position, so that ids do not
+// depend on how the plan lists its groups; then edges, checks and the order.
 #include "data/plan/unit_graph.h"
 
 #include <algorithm>
-#include <charconv>
-#include <set>
+#include <map>
 
 #include "data/hlo/hlo.h"
 
@@ -11,10 +13,10 @@ namespace {
 
 constexpr uint32_t kNoUnit = UINT32_MAX;
 
-/// Resolves names and builds units; see plan_units.
+/// Builds and checks units; see plan_units.
 class Resolver {
  public:
-  Resolver(const OpGraph& graph, const Plan& plan)
+  Resolver(const OpGraph& graph, const PlanChoice& plan)
       : graph_(graph), plan_(plan) {
     units_.owner.assign(graph.role.size(), kNoUnit);
     slot_taken_.assign(graph.slots.size(), false);
@@ -23,8 +25,7 @@ class Resolver {
   Result<UnitGraph> resolve() {
     for (auto step :
          {&Resolver::add_groups, &Resolver::add_buckets,
-          &Resolver::add_single_ops, &Resolver::finish_units,
-          &Resolver::check_names, &Resolver::add_edges, &Resolver::check_dots,
+          &Resolver::add_single_ops, &Resolver::connect, &Resolver::check_dots,
           &Resolver::check_cycles, &Resolver::read_order}) {
       Status status = (this->*step)();
       if (!status) return pass(status.error());
@@ -36,57 +37,49 @@ class Resolver {
   const std::string& name_of(InstructionId id) const {
     return graph_.at(id).name;
   }
-
-  static Status check_unit_name(const std::string& name, const char* what) {
-    if (name.empty() || name.find_first_of("#:") != std::string::npos) {
-      return fail(ErrorKind::kInvalid,
-                  "{} '{}': a unit's name is not empty and holds no '#' or ':'",
-                  what, name);
-    }
-    return {};
+  std::string name_of(UnitRef unit) const {
+    return unit_name(graph_, plan_, unit);
   }
 
   /// The ops of one group, without views, folded transposes and dead code.
-  Result<std::vector<InstructionId>> group_ops(const FusionGroup& group) {
-    std::vector<InstructionId> ops;
-    std::set<std::string_view> seen;
-    for (const std::string& name : group.ops) {
-      const auto found = graph_.by_name.find(name);
-      if (found == graph_.by_name.end()) {
-        return fail(ErrorKind::kInvalid,
-                    "group '{}': the program has no op '{}'", group.unit, name);
-      }
-      if (!seen.insert(name).second) {
-        return fail(ErrorKind::kInvalid, "group '{}': op '{}' stands twice",
-                    group.unit, name);
-      }
-      const OpRole role = graph_.role_of(found->second);
+  Result<std::vector<InstructionId>> group_ops(const ChosenGroup& group,
+                                               const std::string& name) const {
+    std::vector<InstructionId> ops = group.ops;
+    std::sort(ops.begin(), ops.end());
+    const auto twice = std::adjacent_find(ops.begin(), ops.end());
+    if (twice != ops.end()) {
+      return fail(ErrorKind::kInvalid, "group '{}': op '{}' stands twice", name,
+                  name_of(*twice));
+    }
+    for (const InstructionId op : ops) {
+      const OpRole role = graph_.role_of(op);
       if (role == OpRole::kCollective || role == OpRole::kParameter) {
         return fail(ErrorKind::kInvalid,
-                    "group '{}': '{}' is a {}, which no group may hold",
-                    group.unit, name,
-                    opcode_name(graph_.at(found->second).opcode));
+                    "group '{}': '{}' is a {}, which no group may hold", name,
+                    name_of(op), opcode_name(graph_.at(op).opcode));
       }
-      if (role == OpRole::kKernel || role == OpRole::kDot)
-        ops.push_back(found->second);
     }
-    std::sort(ops.begin(), ops.end());
+    std::erase_if(ops, [&](InstructionId op) {
+      const OpRole role = graph_.role_of(op);
+      return role != OpRole::kKernel && role != OpRole::kDot;
+    });
     return ops;
   }
 
   Status add_groups() {
-    for (const FusionGroup& group : plan_.fusion) {
-      Status name = check_unit_name(group.unit, "group");
-      if (!name) return name;
-      Result<std::vector<InstructionId>> ops = group_ops(group);
+    for (uint32_t g = 0; g < plan_.fusion.size(); ++g) {
+      const UnitRef ref{UnitRef::Kind::kGroup, g};
+      PlannedUnit unit{.name = name_of(ref), .ref = ref};
+      Result<std::vector<InstructionId>> ops =
+          group_ops(plan_.fusion[g], unit.name);
       if (!ops) return pass(ops.error());
       if (ops->empty()) {
         return fail(ErrorKind::kInvalid, "group '{}' holds no op that runs",
-                    group.unit);
+                    unit.name);
       }
-      PlannedUnit unit{.name = group.unit, .ops = *std::move(ops)};
+      unit.ops = *std::move(ops);
       Status dot = read_epilogue(&unit);
-      if (!dot) return pass(dot.error(), fmt::format("group '{}'", group.unit));
+      if (!dot) return pass(dot.error(), fmt::format("group '{}'", unit.name));
       add_unit(std::move(unit));
     }
     return {};
@@ -117,201 +110,51 @@ class Resolver {
     units_.units.push_back(std::move(unit));
   }
 
-  /// Slots that `name` or `name:operand` means.
-  Result<std::vector<int32_t>> find_slots(const Bucket& bucket,
-                                          const std::string& member) const {
-    const size_t colon = member.rfind(':');
-    const std::string_view name = std::string_view(member).substr(0, colon);
-    const auto found = graph_.by_name.find(name);
-    if (found == graph_.by_name.end() ||
-        graph_.first_slot[index_of(found->second)] < 0) {
-      return fail(ErrorKind::kInvalid,
-                  "bucket '{}': the program has no collective '{}'",
-                  bucket.unit, member);
-    }
-    const int32_t first = graph_.first_slot[index_of(found->second)];
-    const auto count = static_cast<int32_t>(graph_.slot_count(found->second));
-    std::vector<int32_t> slots;
-    if (colon == std::string::npos) {
-      for (int32_t k = 0; k < count; ++k) slots.push_back(first + k);
-      return slots;
-    }
-    int32_t operand = -1;
-    const char* end = member.data() + member.size();
-    const auto parsed =
-        std::from_chars(member.data() + colon + 1, end, operand);
-    if (parsed.ec != std::errc() || parsed.ptr != end || operand < 0 ||
-        operand >= count) {
-      return fail(ErrorKind::kInvalid,
-                  "bucket '{}': '{}' names operand '{}' of {}", bucket.unit,
-                  member, member.substr(colon + 1), count);
-    }
-    slots.push_back(first + operand);
-    return slots;
-  }
-
   Status add_buckets() {
-    for (size_t b = 0; b < plan_.buckets.size(); ++b) {
-      const Bucket& bucket = plan_.buckets[b];
-      Status name = check_unit_name(bucket.unit, "bucket");
-      if (!name) return name;
-      std::vector<int32_t> members;
-      for (const std::string& member : bucket.collectives) {
-        Result<std::vector<int32_t>> slots = find_slots(bucket, member);
-        if (!slots) return pass(slots.error());
-        for (int32_t slot : *slots) {
-          if (slot_taken_[static_cast<size_t>(slot)]) {
-            return fail(ErrorKind::kInvalid,
-                        "bucket '{}': '{}' is in a bucket already", bucket.unit,
-                        member);
-          }
-          slot_taken_[static_cast<size_t>(slot)] = true;
-          members.push_back(slot);
-        }
-      }
-      if (members.empty())
-        return fail(ErrorKind::kInvalid, "bucket '{}' is empty", bucket.unit);
-      Status added = add_collective(bucket.unit, members,
-                                    static_cast<int32_t>(b), bucket.chunks);
-      if (!added)
-        return pass(added.error(), fmt::format("bucket '{}'", bucket.unit));
-    }
-    return {};
-  }
-
-  static bool combines_its_parameters(const Computation& computation) {
-    const std::vector<InstructionId>& operands =
-        computation.at(computation.root).operands;
-    return computation.instructions.size() == 3 && operands.size() == 2 &&
-           operands[0] != operands[1] &&
-           std::all_of(operands.begin(), operands.end(), [&](InstructionId id) {
-             return computation.at(id).opcode == Opcode::kParameter;
-           });
-  }
-
-  static Result<Opcode> reduction_of(const Module& module,
-                                     const Instruction& collective) {
-    const std::optional<ComputationId> body = called_computation(collective);
-    if (body) {
-      const Computation& computation = module.at(*body);
-      const Instruction& root = computation.at(computation.root);
-      switch (root.opcode) {
-        case Opcode::kAdd:
-        case Opcode::kMaximum:
-        case Opcode::kMinimum:
-        case Opcode::kMultiply:
-          if (combines_its_parameters(computation)) return root.opcode;
-          break;
-        default:
-          break;
-      }
-    }
-    return fail(ErrorKind::kUnsupported,
-                "{}: expected a reduction by add, maximum, minimum or multiply",
-                collective.name);
-  }
-
-  Status check_groups(const Instruction& collective,
-                      const std::vector<std::vector<int64_t>>& groups) const {
-    std::vector<bool> seen(static_cast<size_t>(plan_.ranks), false);
-    int64_t covered = 0;
-    for (const std::vector<int64_t>& group : groups) {
-      for (int64_t rank : group) {
-        if (rank < 0 || rank >= plan_.ranks ||
-            seen[static_cast<size_t>(rank)]) {
+    for (uint32_t b = 0; b < plan_.buckets.size(); ++b) {
+      const ChosenBucket& bucket = plan_.buckets[b];
+      const UnitRef ref{UnitRef::Kind::kBucket, b};
+      const std::string name = bucket_name(plan_, b);
+      for (const int32_t slot : bucket.slots) {
+        if (slot_taken_[static_cast<size_t>(slot)]) {
           return fail(ErrorKind::kInvalid,
-                      "{}: its replica groups name rank {}, but the plan is "
-                      "for {} ranks",
-                      collective.name, rank, plan_.ranks);
+                      "bucket '{}': '{}' is in a bucket already", name,
+                      slot_name(graph_, slot));
         }
-        seen[static_cast<size_t>(rank)] = true;
-        ++covered;
+        slot_taken_[static_cast<size_t>(slot)] = true;
       }
-    }
-    if (covered != plan_.ranks) {
-      return fail(
-          ErrorKind::kInvalid,
-          "{}: its replica groups hold {} ranks, but the plan is for {}",
-          collective.name, covered, plan_.ranks);
+      if (bucket.slots.empty())
+        return fail(ErrorKind::kInvalid, "bucket '{}' is empty", name);
+      Status added = add_collective(ref, bucket.slots, bucket.chunks);
+      if (!added) return pass(added.error(), fmt::format("bucket '{}'", name));
     }
     return {};
   }
 
-  /// Kind, type and groups of one slot's collective as a PlannedCollective
-  /// without members.
-  Result<PlannedCollective> describe_slot(int32_t slot) const {
-    const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];
-    const Instruction& collective = graph_.at(at.collective);
-    Result<std::vector<std::vector<int64_t>>> groups =
-        replica_groups(collective, plan_.ranks);
-    if (!groups) return pass(groups.error());
-    Status checked = check_groups(collective, *groups);
-    if (!checked) return pass(checked.error());
-    Result<Opcode> reduction = reduction_of(*graph_.module, collective);
-    if (!reduction) return pass(reduction.error());
-    PlannedCollective described;
-    described.reduction = *reduction;
-    described.type = at.type;
-    described.groups = *std::move(groups);
-    return described;
-  }
-
-  Status add_collective(const std::string& name,
-                        const std::vector<int32_t>& members, int32_t bucket,
+  /// Adds the units, one a chunk, of slots that run as one.
+  Status add_collective(UnitRef ref, const std::vector<int32_t>& members,
                         int64_t chunks) {
-    Result<PlannedCollective> first = describe_slot(members[0]);
-    if (!first) return pass(first.error());
-    PlannedCollective collective = *std::move(first);
-    collective.name = name;
-    collective.bucket = bucket;
-    for (int32_t slot : members) {
-      const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];
-      Result<PlannedCollective> other = describe_slot(slot);
-      if (!other) return pass(other.error());
-      const char* mixed =
-          other->type != collective.type             ? "types"
-          : other->groups != collective.groups       ? "replica groups"
-          : other->reduction != collective.reduction ? "reductions"
-                                                     : nullptr;
-      if (mixed != nullptr) {
-        return fail(
-            ErrorKind::kInvalid, "it mixes {}: '{}' and '{}' differ", mixed,
-            name_of(graph_.slots[static_cast<size_t>(members[0])].collective),
-            name_of(at.collective));
-      }
-      collective.members.push_back({slot, align_up(collective.bytes)});
-      collective.bytes = collective.members.back().offset_bytes + at.bytes;
-    }
-    return add_chunks(std::move(collective), chunks);
-  }
-
-  Status add_chunks(PlannedCollective collective, int64_t chunks) {
-    collective.chunk_bytes =
-        std::max(kAlignmentBytes, align_up((collective.bytes + chunks - 1) /
-                                           std::max<int64_t>(chunks, 1)));
-    collective.chunks = chunks;
-    if (chunks < 1 || (chunks > 1 && collective.chunk_bytes * (chunks - 1) >=
-                                         collective.bytes)) {
-      return fail(ErrorKind::kInvalid,
-                  "{} bytes do not make {} chunks of whole {}-byte lines",
-                  collective.bytes, chunks, kAlignmentBytes);
-    }
-    collective.first_unit = static_cast<uint32_t>(units_.units.size());
-    PlannedUnit unit{.name = collective.name, .role = OpRole::kCollective};
-    for (const SlotPlace& member : collective.members) {
-      unit.ops.push_back(
-          graph_.slots[static_cast<size_t>(member.slot)].collective);
+    Result<PlannedCollective> collective =
+        plan_collective(graph_, plan_.ranks, members, chunks);
+    if (!collective) return pass(collective.error());
+    if (ref.kind == UnitRef::Kind::kBucket)
+      collective->bucket = static_cast<int32_t>(ref.index);
+    collective->first_unit = static_cast<uint32_t>(units_.units.size());
+    PlannedUnit unit{.name = {}, .role = OpRole::kCollective};
+    for (const int32_t slot : members) {
+      unit.ops.push_back(graph_.slots[static_cast<size_t>(slot)].collective);
     }
     std::sort(unit.ops.begin(), unit.ops.end());
     unit.ops.erase(std::unique(unit.ops.begin(), unit.ops.end()),
                    unit.ops.end());
     unit.collective = static_cast<int32_t>(units_.collectives.size());
     for (unit.chunk = 0; unit.chunk < chunks; ++unit.chunk) {
-      if (chunks > 1)
-        unit.name = fmt::format("{}#{}", collective.name, unit.chunk);
+      ref.chunk = static_cast<uint32_t>(unit.chunk);
+      unit.ref = ref;
+      unit.name = name_of(ref);
       add_unit(unit);
     }
-    units_.collectives.push_back(std::move(collective));
+    units_.collectives.push_back(*std::move(collective));
     return {};
   }
 
@@ -330,10 +173,11 @@ class Resolver {
       if (!slot_taken_[at]) slots.push_back(slot);
     }
     if (slots.empty()) return {};
-    if (whole) return add_collective(name_of(op), slots, -1, 1);
+    if (whole)
+      return add_collective({UnitRef::Kind::kOp, index_of(op)}, slots, 1);
     for (int32_t slot : slots) {
-      Status added = add_collective(
-          fmt::format("{}:{}", name_of(op), slot - first), {slot}, -1, 1);
+      const UnitRef ref{UnitRef::Kind::kOperand, static_cast<uint32_t>(slot)};
+      Status added = add_collective(ref, {slot}, 1);
       if (!added) return added;
     }
     return {};
@@ -347,8 +191,10 @@ class Resolver {
         Status added = add_single_collective(op);
         if (!added) return added;
       } else if (units_.owner[i] == kNoUnit) {
-        PlannedUnit unit{
-            .name = name_of(op), .role = graph_.role[i], .ops = {op}};
+        PlannedUnit unit{.name = name_of(op),
+                         .ref = {UnitRef::Kind::kOp, index_of(op)},
+                         .role = graph_.role[i],
+                         .ops = {op}};
         Status dot = read_epilogue(&unit);
         if (!dot) return dot;
         add_unit(std::move(unit));
@@ -359,7 +205,7 @@ class Resolver {
 
   /// Puts units in text order, so that ids do not depend on the order of groups
   /// in the plan.
-  Status finish_units() {
+  Status connect() {
     std::vector<uint32_t> sorted(units_.units.size()),
         place(units_.units.size());
     for (uint32_t u = 0; u < sorted.size(); ++u) sorted[u] = u;
@@ -379,20 +225,8 @@ class Resolver {
     for (PlannedCollective& collective : units_.collectives) {
       collective.first_unit = place[collective.first_unit];
     }
-    return {};
+    return connect_units(graph_, &units_);
   }
-
-  Status check_names() {
-    for (uint32_t u = 0; u < units_.units.size(); ++u) {
-      if (!by_name_.emplace(units_.units[u].name, u).second) {
-        return fail(ErrorKind::kInvalid, "two units are named '{}'",
-                    units_.units[u].name);
-      }
-    }
-    return {};
-  }
-
-  Status add_edges() { return connect_units(graph_, &units_); }
 
   /// A dot's unit writes one value. (Another group may recompute an op of its
   /// epilogue, and then reads what comes before it.)
@@ -416,27 +250,25 @@ class Resolver {
     return {};
   }
 
-  /// Copies are placed by lowering, whatever an order says of them.
-  static bool is_placed_by_lowering(const std::string& name) {
-    return name.starts_with("copy:") || name.starts_with("update:") ||
-           name.starts_with("output:");
-  }
-
   Status read_order() {
     if (plan_.order.empty()) return {};
+    std::map<UnitRef, uint32_t> unit_of;
+    for (uint32_t u = 0; u < units_.units.size(); ++u)
+      unit_of.emplace(units_.units[u].ref, u);
     std::vector<uint32_t> place(units_.units.size(), kNoUnit);
-    for (const std::string& name : plan_.order) {
-      const auto found = by_name_.find(name);
-      if (found == by_name_.end()) {
-        if (is_placed_by_lowering(name)) continue;
+    for (const UnitRef ref : plan_.order) {
+      const auto found = unit_of.find(ref);
+      if (found == unit_of.end()) {
         return fail(ErrorKind::kInvalid, "order: the plan has no unit '{}'",
-                    name);
+                    name_of(ref));
       }
-      if (place[found->second] != kNoUnit) {
-        return fail(ErrorKind::kInvalid, "order: unit '{}' stands twice", name);
+      const uint32_t u = found->second;
+      if (place[u] != kNoUnit) {
+        return fail(ErrorKind::kInvalid, "order: unit '{}' stands twice",
+                    name_of(ref));
       }
-      place[found->second] = static_cast<uint32_t>(units_.order.size());
-      units_.order.push_back(found->second);
+      place[u] = static_cast<uint32_t>(units_.order.size());
+      units_.order.push_back(u);
     }
     for (uint32_t u = 0; u < place.size(); ++u) {
       if (place[u] == kNoUnit) {
@@ -457,21 +289,26 @@ class Resolver {
   }
 
   const OpGraph& graph_;
-  const Plan& plan_;
+  const PlanChoice& plan_;
   UnitGraph units_;
   std::vector<bool> slot_taken_;
-  std::unordered_map<std::string_view, uint32_t> by_name_;
 };
 
 }  // namespace
 
-Result<UnitGraph> plan_units(const OpGraph& graph, const Plan& plan) {
+Result<UnitGraph> plan_units(const OpGraph& graph, const PlanChoice& plan) {
   if (plan.ranks < 1 || plan.ranks > (1 << 20)) {
     return fail(ErrorKind::kInvalid,
                 "the plan is for {} ranks, expected 1 to {}", plan.ranks,
                 1 << 20);
   }
   return Resolver(graph, plan).resolve();
+}
+
+Result<UnitGraph> plan_units(const OpGraph& graph, const Plan& plan) {
+  const Result<PlanChoice> choice = bind_plan(graph, plan);
+  if (!choice) return pass(choice.error());
+  return plan_units(graph, *choice);
 }
 
 }  // namespace reprise

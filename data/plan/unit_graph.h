@@ -10,7 +10,7 @@
 
 #include "data/plan/dot_epilogue.h"
 #include "data/plan/op_graph.h"
-#include "data/plan/plan.h"
+#include "data/plan/plan_choice.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -30,7 +30,6 @@ struct SlotPlace {
 
 /// Collectives that run as one over one buffer.
 struct PlannedCollective {
-  std::string name;
   int32_t bucket = -1;  ///< Index in Plan::buckets, or -1.
   std::vector<SlotPlace> members;
   Opcode reduction = Opcode::kAdd;  ///< kAdd, kMaximum, kMinimum or kMultiply.
@@ -44,6 +43,7 @@ struct PlannedCollective {
 
 struct PlannedUnit {
   std::string name;
+  UnitRef ref = {};
   OpRole role = OpRole::kKernel;        ///< kKernel, kDot or kCollective.
   std::vector<InstructionId> ops = {};  ///< Ascending.
   /// Values other units or the program need, ascending.
@@ -67,7 +67,18 @@ struct UnitGraph {
 
 /// Resolves and checks a plan, but for its fingerprint. Errors: kInvalid,
 /// naming the group, bucket or unit and the reason; those of replica groups.
+Result<UnitGraph> plan_units(const OpGraph& graph, const PlanChoice& plan);
+/// The same of a plan in names. Errors: those of
+/// `bind_plan`, too.
 Result<UnitGraph> plan_units(const OpGraph& graph, const Plan& plan);
+
+/// Slots as one collective over one buffer, cut into chunks, without units.
+/// Requires: at least one member. Errors: kInvalid where members differ in
+/// type, groups or reduction, for more chunks than lines of 64 bytes, and for
+/// groups that are not of `ranks`; kUnsupported for another reduction.
+Result<PlannedCollective> plan_collective(const OpGraph& graph, int64_t ranks,
+                                          const std::vector<int32_t>& members,
+                                          int64_t chunks);
 
 /// Fills `predecessors` and `outputs` of units that have their ops. Errors:
 /// kInvalid for a group that computes nothing anyone reads.

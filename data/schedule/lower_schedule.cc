@@ -61,6 +61,7 @@ class Assembler {
   void add_copy(const PlannedCopy& copy) {
     Unit unit;
     unit.name = copy.name;
+    unit.ref = copy.ref;
     unit.kind = UnitKind::kCopy;
     unit.key = fmt::format("copy:{}", copy.from.size_bytes);
     unit.bytes = 2.0 * static_cast<double>(copy.from.size_bytes);
@@ -72,6 +73,7 @@ class Assembler {
   Unit start_unit(const PlannedUnit& planned, UnitKind kind) const {
     Unit unit;
     unit.name = planned.name;
+    unit.ref = planned.ref;
     unit.kind = kind;
     unit.ops = planned.ops;
     return unit;
@@ -197,6 +199,24 @@ class Assembler {
   std::unordered_map<std::string_view, int32_t> kernel_of_key_;
 };
 
+/// `units`, which stand for a checked plan, as a schedule.
+Result<Schedule> lower_units(const UnitGraph& units, int64_t ranks,
+                             ScheduleCache* cache) {
+  std::vector<const LoweredKernel*> kernels(units.units.size(), nullptr);
+  for (size_t u = 0; u < kernels.size(); ++u) {
+    if (units.units[u].role != OpRole::kKernel) continue;
+    Result<const LoweredKernel*> lowered = find_kernel(units.units[u], cache);
+    if (!lowered) return pass(lowered.error());
+    kernels[u] = *lowered;
+  }
+  const Placement placement = place_values(cache->graph, units, kernels);
+  Schedule schedule = Assembler(units, kernels, placement, cache).assemble();
+  schedule.ranks = ranks;
+  schedule.dependencies = find_dependencies(schedule.units, schedule.buffers);
+  plan_memory(&schedule);
+  return schedule;
+}
+
 }  // namespace
 
 Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
@@ -207,20 +227,15 @@ Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
   if (!opened) return pass(opened.error());
   Result<UnitGraph> units = plan_units(cache->graph, plan);
   if (!units) return pass(units.error());
-  std::vector<const LoweredKernel*> kernels(units->units.size(), nullptr);
-  for (size_t u = 0; u < kernels.size(); ++u) {
-    if (units->units[u].role != OpRole::kKernel) continue;
-    Result<const LoweredKernel*> lowered = find_kernel(units->units[u], cache);
-    if (!lowered) return pass(lowered.error());
-    kernels[u] = *lowered;
-  }
-  const Placement placement = place_values(cache->graph, *units, kernels);
-  Schedule schedule = Assembler(*units, kernels, placement, cache).assemble();
-  schedule.program_fingerprint = plan.program_fingerprint;
-  schedule.ranks = plan.ranks;
-  schedule.dependencies = find_dependencies(schedule.units, schedule.buffers);
-  plan_memory(&schedule);
+  Result<Schedule> schedule = lower_units(*units, plan.ranks, cache);
+  if (schedule) schedule->program_fingerprint = plan.program_fingerprint;
   return schedule;
+}
+
+Result<Schedule> lower_schedule(const PlanChoice& plan, ScheduleCache* cache) {
+  Result<UnitGraph> units = plan_units(cache->graph, plan);
+  if (!units) return pass(units.error());
+  return lower_units(*units, plan.ranks, cache);
 }
 
 }  // namespace reprise

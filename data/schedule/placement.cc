@@ -247,10 +247,10 @@ class Placer {
     return count;
   }
 
-  std::string copy_name(const CollectiveSlot& slot) const {
-    const std::string& name = graph_.at(slot.collective).name;
-    if (graph_.slot_count(slot.collective) == 1) return "copy:" + name;
-    return fmt::format("copy:{}:{}", name, slot.operand);
+  enum class Copies : uint32_t { kOperand, kOldValue, kUpdate };
+  static UnitRef copy_ref(Copies what, size_t index) {
+    return {UnitRef::Kind::kCopy, static_cast<uint32_t>(index),
+            static_cast<uint32_t>(what)};
   }
 
   void place_collectives() {
@@ -300,15 +300,19 @@ class Placer {
       const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];
       result_.slot_copy[static_cast<size_t>(slot)] =
           static_cast<int32_t>(result_.input_copies.size());
-      result_.input_copies.push_back({copy_name(at), locate(at.input), place});
+      result_.input_copies.push_back(
+          {"copy:" + slot_name(graph_, slot),
+           copy_ref(Copies::kOperand, static_cast<size_t>(slot)),
+           locate(at.input), place});
     }
   }
 
   /// A parameter's old value, copied away before the step changes it.
   Location keep_old_value(size_t output, InstructionId value) {
     const Location kept = add_temporary(bytes_of(value));
-    result_.first_copies.push_back(
-        {fmt::format("output:{}", output), locate(value), kept});
+    result_.first_copies.push_back({fmt::format("output:{}", output),
+                                    copy_ref(Copies::kOldValue, output),
+                                    locate(value), kept});
     return kept;
   }
 
@@ -326,8 +330,9 @@ class Placer {
             result_.parameter_buffers[static_cast<size_t>(updated)];
         const Location to{buffer, 0, from.size_bytes};
         if (from.buffer != buffer) {
-          result_.last_copies.push_back(
-              {fmt::format("update:{}", o), from, to});
+          result_.last_copies.push_back({fmt::format("update:{}", o),
+                                         copy_ref(Copies::kUpdate, o), from,
+                                         to});
         }
         from = to;
       }

@@ -15,6 +15,7 @@ namespace reprise {
 /// A copy that the plan does not name.
 struct PlannedCopy {
   std::string name;
+  UnitRef ref;
   Location from, to;
 };
 

@@ -15,7 +15,7 @@
 #include "data/kernel/kernel.h"
 #include "data/manifest/manifest.h"
 #include "data/plan/dot_epilogue.h"
-#include "data/plan/plan.h"
+#include "data/plan/plan_choice.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -107,6 +107,7 @@ struct CollectiveSpec {
 
 struct Unit {
   std::string name;  ///< Plan's name: instruction, "f0", "b0", "b0#1".
+  UnitRef ref;       ///< What the plan calls it by id.
   UnitKind kind = UnitKind::kKernel;
   Stream stream = Stream::kCompute;
   /// Of the inlined entry computation; views left out.
@@ -181,6 +182,10 @@ struct ScheduleCache;
 /// group that cannot be one kernel, naming it and why.
 Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
                                 ScheduleCache* cache = nullptr);
+
+/// The same of a plan by ids, for the program that `cache` has been opened for.
+/// The schedule carries no fingerprint.
+Result<Schedule> lower_schedule(const PlanChoice& plan, ScheduleCache* cache);
 
 /// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal
 /// on all ranks.

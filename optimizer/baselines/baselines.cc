@@ -1,3 +1,5 @@
+// Each baseline is a rule for borders over the gradients in the order in which
+// an eager run makes them ready; the plan is then priced like any other.
 #include "optimizer/baselines/baselines.h"
 
 #include <algorithm>
@@ -5,6 +7,7 @@
 
 #include "optimizer/fusion/fusion.h"
 #include "optimizer/order/list_schedule.h"
+#include "optimizer/pricing/order_rule.h"
 
 namespace reprise {
 namespace {
@@ -17,23 +20,19 @@ constexpr int64_t kHorovodCapBytes = 128 * kMiB;
 constexpr int64_t kXlaCapBytes = 30 * kMiB + 7;
 constexpr size_t kXlaMaxMembers = 256;
 
-Plan plain_plan(const PlanPricer& pricer, int64_t ranks) {
-  return identity_plan(pricer.module(), ranks);
-}
-
 /// Eager compute with one collective a gradient: the timeline that readiness is
 /// read from.
-Result<PricedPlanPtr> eager_plan(PlanPricer& pricer, Plan plan) {
+Result<PricedPlanPtr> eager_plan(PlanPricer& pricer, PlanChoice plan) {
   auto lowered = pricer.price(std::move(plan));
-  if (!lowered) return pass(lowered.error());
-  return pricer.reorder(**lowered, eager_order((*lowered)->graph));
+  if (!lowered) return lowered;
+  return order_by({}, pricer, **lowered);
 }
 
 Result<PricedPlanPtr> bucketed(
     PlanPricer& pricer, const PricedPlan& eager,
     std::vector<size_t> (*rule)(const BucketProgram&)) {
   const Gradients gradients = gradients_of(pricer, eager);
-  Plan plan = eager.plan;
+  PlanChoice plan = eager.plan;
   plan.order.clear();
   plan.buckets =
       buckets_of(gradients, rule(bucket_program_of(gradients, pricer.costs())));
@@ -41,7 +40,7 @@ Result<PricedPlanPtr> bucketed(
 }
 
 Result<PricedPlanPtr> xla_plan(PlanPricer& pricer, int64_t ranks) {
-  Plan plan = plain_plan(pricer, ranks);
+  PlanChoice plan{.ranks = ranks};
   const auto tree = FusionTree::build(pricer.cache(), pricer.costs(),
                                       {.producers_only = true});
   if (!tree) return pass(tree.error());
@@ -140,8 +139,8 @@ std::vector<size_t> xla_borders(const BucketProgram& program) {
 
 Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
                                     std::string_view name,
-                                    const std::vector<FusionGroup>& fusion) {
-  Plan plan = plain_plan(pricer, ranks);
+                                    const std::vector<ChosenGroup>& fusion) {
+  PlanChoice plan{.ranks = ranks};
   if (name == "none") return pricer.price(std::move(plan));
   if (name == "xla") return xla_plan(pricer, ranks);
   const bool is_ddp = name == "ddp" || name == "ddp+fusion";
@@ -153,6 +152,29 @@ Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
   return bucketed(pricer, **eager, is_ddp ? ddp_borders : horovod_borders);
+}
+
+Result<Plan> baseline_plan(std::string_view name, const InlinedModule& inlined,
+                           int64_t ranks, const CostModel& costs,
+                           const Plan* fusion) {
+  auto pricer = PlanPricer::make(inlined, costs);
+  if (!pricer) return pass(pricer.error());
+  std::vector<ChosenGroup> groups;
+  if (fusion != nullptr) {
+    Result<PlanChoice> given = bind_plan((*pricer)->ops(), *fusion);
+    if (!given) return pass(given.error());
+    groups = std::move(given->fusion);
+  } else if (name.find("+fusion") != std::string_view::npos) {
+    const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
+    if (!tree) return pass(tree.error());
+    groups = tree->choose(costs, UnknownPrices::kLikeTheirWhole);
+  }
+  const auto baseline = make_baseline(**pricer, ranks, name, groups);
+  if (!baseline) return pass(baseline.error());
+  Plan plan = name_plan((*pricer)->ops(), (*baseline)->plan);
+  plan.predicted.emplace();
+  plan.predicted->step_time_ns = (*baseline)->step_time_ns;
+  return plan;
 }
 
 }  // namespace reprise

@@ -40,7 +40,15 @@ const std::vector<std::string>& baseline_names();
 /// Errors: kInvalid for an unknown name; those of lowering.
 Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
                                     std::string_view name,
-                                    const std::vector<FusionGroup>& fusion);
+                                    const std::vector<ChosenGroup>& fusion);
+
+/// One baseline as a plan with its predicted step time. `+fusion` ones have the
+/// groups of `fusion`; without it, those that these costs alone suggest, which
+/// are not quite what `optimize` ends with after measuring. Errors: those of
+/// `make_baseline`; kInvalid for groups that the program does not have.
+Result<Plan> baseline_plan(std::string_view name, const InlinedModule& inlined,
+                           int64_t ranks, const CostModel& costs,
+                           const Plan* fusion = nullptr);
 
 /// Borders by PyTorch's rule. Gradients in ready order.
 std::vector<size_t> ddp_borders(const BucketProgram& program);

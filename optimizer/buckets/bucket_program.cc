@@ -1,3 +1,8 @@
+// Dynamic program over borders. A state after the first `end` gradients is a
+// pair: when communication is free, when compute is. Both only delay what comes
+// later, so of two states the one that is later in both can never win; each
+// border keeps its Pareto front. Every front is extended by every bucket that
+// may follow.
 #include "optimizer/buckets/bucket_program.h"
 
 #include <algorithm>

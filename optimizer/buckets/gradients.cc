@@ -1,7 +1,9 @@
+// Reads the dynamic program's input off a replayed plan: a gradient is ready
+// when the unit that makes it ends. The time of each late unit (an update)
+// counts for the gradient, among those that it waits for, that is ready last.
 #include "optimizer/buckets/gradients.h"
 
 #include <algorithm>
-#include <map>
 
 #include "data/plan/unit_graph.h"
 
@@ -30,13 +32,22 @@ UnitOfOp unit_of_op(const Schedule& schedule, size_t instructions) {
   return of;
 }
 
-std::string key_text(const CollectiveSlot& slot, const Unit& unit) {
-  std::string text = fmt::format("{}/{}", static_cast<int>(slot.type),
-                                 static_cast<int>(unit.collective.operation));
-  for (const auto& group : unit.collective.groups) {
-    text += fmt::format("/{}", fmt::join(group, ","));
+/// Which of the samples, taken so far, such a unit may share a bucket with;
+/// adds it if none.
+uint32_t key_of(const Unit& unit, PrimitiveType type,
+                std::vector<Unit>& samples) {
+  const auto same = [&](const Unit& sample) {
+    return sample.collective.type == type &&
+           sample.collective.operation == unit.collective.operation &&
+           sample.collective.groups == unit.collective.groups;
+  };
+  const auto found = std::find_if(samples.begin(), samples.end(), same);
+  const auto key = static_cast<uint32_t>(found - samples.begin());
+  if (found == samples.end()) {
+    samples.push_back(unit);
+    samples.back().collective.type = type;
   }
-  return text;
+  return key;
 }
 
 /// Adds the time of late units to the gradient, of those that they wait for,
@@ -67,10 +78,6 @@ void add_updates(const PricedPlan& plan, const OpGraph& ops,
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// A gradient and the value that its collective leaves.
 using Found = std::pair<Gradient, InstructionId>;
 
@@ -79,26 +86,20 @@ std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
                                   const std::vector<UnitTime>& times,
                                   std::vector<Unit>& samples) {
   const UnitOfOp of = unit_of_op(plan.schedule, ops.role.size());
-  std::map<std::string, uint32_t> keys;
   std::vector<Found> found;
-  for (const CollectiveSlot& slot : ops.slots) {
+  for (size_t i = 0; i < ops.slots.size(); ++i) {
+    const CollectiveSlot& slot = ops.slots[i];
     const uint32_t unit = of.collective[index_of(slot.collective)];
     if (unit == kNone || !plan.graph.is_gradient[unit]) continue;
-    Gradient gradient{ops.at(slot.collective).name, {}};
-    if (ops.slot_count(slot.collective) > 1) {
-      gradient.name += fmt::format(":{}", slot.operand);
-    }
+    Gradient gradient{static_cast<int32_t>(i), {}};
     gradient.figures.bytes = align_up(slot.bytes);
     const InstructionId producer = ops.producer[index_of(slot.input)];
     if (producer != kNoInstruction && of.compute[index_of(producer)] != kNone) {
       gradient.figures.ready_ns = times[of.compute[index_of(producer)]].end_ns;
     }
-    const auto [key, is_new] =
-        keys.emplace(key_text(slot, plan.schedule.units[unit]),
-                     static_cast<uint32_t>(keys.size()));
-    if (is_new) samples.push_back(plan.schedule.units[unit]);
-    gradient.figures.key = key->second;
-    found.emplace_back(std::move(gradient), slot.output);
+    gradient.figures.key =
+        key_of(plan.schedule.units[unit], slot.type, samples);
+    found.emplace_back(gradient, slot.output);
   }
   return found;
 }
@@ -117,12 +118,12 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan) {
                      return a.first.figures.ready_ns < b.first.figures.ready_ns;
                    });
   std::vector<uint32_t> gradient_of_value(ops.role.size(), kNone);
-  for (auto& [gradient, value] : found) {
+  for (const auto& [gradient, value] : found) {
     if (value != kNoInstruction) {
       gradient_of_value[index_of(value)] =
           static_cast<uint32_t>(gradients.list.size());
     }
-    gradients.list.push_back(std::move(gradient));
+    gradients.list.push_back(gradient);
   }
   for (uint32_t unit = 0; unit < times.size(); ++unit) {
     if (!plan.graph.is_early[unit] ||
@@ -153,18 +154,16 @@ BucketProgram bucket_program_of(const Gradients& gradients,
   return program;
 }
 
-std::vector<Bucket> buckets_of(const Gradients& gradients,
-                               const std::vector<size_t>& borders) {
-  std::vector<Bucket> buckets;
+std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
+                                     const std::vector<size_t>& borders) {
+  std::vector<ChosenBucket> buckets;
   size_t begin = 0;
   for (const size_t end : borders) {
     if (end - begin > 1) {
-      Bucket bucket;
-      bucket.unit = fmt::format("b{}", buckets.size());
+      ChosenBucket& bucket = buckets.emplace_back();
       for (size_t i = begin; i < end; ++i) {
-        bucket.collectives.push_back(gradients.list[i].name);
+        bucket.slots.push_back(gradients.list[i].slot);
       }
-      buckets.push_back(std::move(bucket));
     }
     begin = end;
   }

@@ -2,7 +2,6 @@
 // timeline, with their sizes and the updates that wait for them.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "optimizer/buckets/bucket_program.h"
@@ -11,7 +10,7 @@
 namespace reprise {
 
 struct Gradient {
-  std::string name;  ///< As plans name it: `all-reduce.4` or `all-reduce.7:2`.
+  int32_t slot = 0;  ///< Of the OpGraph.
   ReadyGradient figures;
 };
 
@@ -29,9 +28,9 @@ Gradients gradients_of(const PlanPricer& pricer, const PricedPlan& plan);
 BucketProgram bucket_program_of(const Gradients& gradients,
                                 const CostModel& costs);
 
-/// Buckets from borders over the list, named b0, b1 … in ready order. A
-/// gradient alone in its bucket stays a collective of its own.
-std::vector<Bucket> buckets_of(const Gradients& gradients,
-                               const std::vector<size_t>& borders);
+/// Buckets from borders over the list, in ready order. A gradient alone in its
+/// bucket stays a collective of its own.
+std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
+                                     const std::vector<size_t>& borders);
 
 }  // namespace reprise

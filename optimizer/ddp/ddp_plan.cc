@@ -1,3 +1,7 @@
+// Caps, not borders, are what DDP can be told, so candidates are priced as the
+// buckets that its rule makes of them. The dynamic program runs on the timeline
+// of the best answer so far, with and without the latency that a second worker
+// hides and the slow-down beside compute; the best prediction wins.
 #include "optimizer/ddp/ddp_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// One pass over a rank's events: step marks bound the search for accumulations;
+// the end of device work is looked up by its launch, so that a gradient on a
+// device is ready when what was launched before it has ended.
 #include "optimizer/ddp/ddp_rank.h"
 
 #include <algorithm>

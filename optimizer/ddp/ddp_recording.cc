@@ -1,3 +1,6 @@
+// Aligns clocks, reads every rank, keeps steps in which all ranks make the same
+// gradients in the same order, and matches all-reduces to runs of gradients by
+// type and bytes. Steps outside of the middle half of times are left out.
 #include "optimizer/ddp/ddp_recording.h"
 
 #include <algorithm>
@@ -36,6 +39,57 @@ std::string_view dimensions_of(std::string_view attributes) {
   return attributes.substr(at, std::min(end, attributes.size()) - at);
 }
 
+/// Which gradients each all-reduce of the step carries; those that carry
+/// none (a loss, a metric) are taken out. Nothing when gradients are left.
+std::optional<std::vector<DdpBucket>> carried(
+    const std::vector<DdpGradient>& all, DdpStep& step) {
+  std::map<std::string, std::vector<uint32_t>> left;
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    left[all[i].type].push_back(i);
+  }
+  std::map<std::string, size_t> next;
+  std::vector<DdpBucket> buckets;
+  std::vector<DdpTransfer> carriers;
+  size_t covered = 0;
+  for (const DdpTransfer& transfer : step.transfers) {
+    for (const auto& [type, gradients] : left) {
+      DdpBucket bucket;
+      int64_t bytes = 0;
+      for (size_t i = next[type];
+           i < gradients.size() && bytes < transfer.bytes; ++i) {
+        bucket.gradients.push_back(gradients[i]);
+        bytes += all[gradients[i]].bytes;
+      }
+      if (bytes != transfer.bytes || bucket.gradients.empty()) continue;
+      next[type] += bucket.gradients.size();
+      covered += bucket.gradients.size();
+      buckets.push_back(std::move(bucket));
+      carriers.push_back(transfer);
+      break;
+    }
+  }
+  if (covered != all.size()) return std::nullopt;
+  step.transfers = std::move(carriers);
+  return buckets;
+}
+
+/// Leaves out the fastest and slowest quarter of the steps.
+void keep_middle_half(DdpRecording& recording) {
+  std::vector<DdpStep>& steps = recording.steps;
+  std::stable_sort(
+      steps.begin(), steps.end(),
+      [](const DdpStep& a, const DdpStep& b) { return a.time_ns < b.time_ns; });
+  const size_t count = steps.size();
+  recording.step_time_ns = steps[count / 2].time_ns;
+  if (count >= 4) {
+    const auto cut = static_cast<int64_t>(count / 4);
+    steps.erase(steps.end() - cut, steps.end());
+    steps.erase(steps.begin(), steps.begin() + cut);
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const DdpStep& a, const DdpStep& b) { return a.step < b.step; });
+}
+
 class Reading {
  public:
   explicit Reading(Trace& trace) : trace_(trace) {}
@@ -61,7 +115,7 @@ class Reading {
     if (const Status carried = find_buckets(); !carried) {
       return pass(carried.error());
     }
-    keep_middle_half();
+    keep_middle_half(recording_);
     collect_compute();
     count_workers();
     add_notes();
@@ -209,45 +263,12 @@ class Reading {
                           static_cast<int64_t>(collective.members.size())));
   }
 
-  /// Which gradients each all-reduce of the step carries; those that carry
-  /// none (a loss, a metric) are taken out. Nothing when gradients are left.
-  std::optional<std::vector<DdpBucket>> carried(DdpStep& step) const {
-    std::map<std::string, std::vector<uint32_t>> left;
-    for (uint32_t i = 0; i < recording_.gradients.size(); ++i) {
-      left[recording_.gradients[i].type].push_back(i);
-    }
-    std::map<std::string, size_t> next;
-    std::vector<DdpBucket> buckets;
-    std::vector<DdpTransfer> carriers;
-    size_t covered = 0;
-    for (const DdpTransfer& transfer : step.transfers) {
-      for (const auto& [type, gradients] : left) {
-        DdpBucket bucket;
-        int64_t bytes = 0;
-        for (size_t i = next[type];
-             i < gradients.size() && bytes < transfer.bytes; ++i) {
-          bucket.gradients.push_back(gradients[i]);
-          bytes += recording_.gradients[gradients[i]].bytes;
-        }
-        if (bytes != transfer.bytes || bucket.gradients.empty()) continue;
-        next[type] += bucket.gradients.size();
-        covered += bucket.gradients.size();
-        buckets.push_back(std::move(bucket));
-        carriers.push_back(transfer);
-        break;
-      }
-    }
-    if (covered != recording_.gradients.size()) return std::nullopt;
-    step.transfers = std::move(carriers);
-    return buckets;
-  }
-
   /// Steps whose all-reduces carry all gradients, in the most common buckets.
   Status find_buckets() {
     std::vector<std::pair<std::vector<DdpBucket>, DdpStep>> found;
     std::vector<size_t> alike;
     for (DdpStep& step : recording_.steps) {
-      if (auto buckets = carried(step)) {
+      if (auto buckets = carried(recording_.gradients, step)) {
         found.emplace_back(*std::move(buckets), std::move(step));
       }
     }
@@ -279,24 +300,6 @@ class Reading {
     int64_t bytes = 0;
     for (const DdpGradient& each : recording_.gradients) bytes += each.bytes;
     return bytes;
-  }
-
-  void keep_middle_half() {
-    std::vector<DdpStep>& steps = recording_.steps;
-    std::stable_sort(steps.begin(), steps.end(),
-                     [](const DdpStep& a, const DdpStep& b) {
-                       return a.time_ns < b.time_ns;
-                     });
-    const size_t count = steps.size();
-    recording_.step_time_ns = steps[count / 2].time_ns;
-    if (count >= 4) {
-      const auto cut = static_cast<int64_t>(count / 4);
-      steps.erase(steps.end() - cut, steps.end());
-      steps.erase(steps.begin(), steps.begin() + cut);
-    }
-    std::sort(
-        steps.begin(), steps.end(),
-        [](const DdpStep& a, const DdpStep& b) { return a.step < b.step; });
   }
 
   /// Operators or kernels within the kept steps, by name and dimensions.

@@ -1,3 +1,6 @@
+// A fluid simulation from event to event: between two, compute advances at one
+// rate and each transfer at its share of the wire. An event is a gradient, the
+// end of a latency or of a transfer.
 #include "optimizer/ddp/ddp_timeline.h"
 
 #include <algorithm>

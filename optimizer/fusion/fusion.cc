@@ -1,3 +1,12 @@
+// Greedy merging on a priority queue of pairs, best gain first; a merge pushes
+// the pairs of what it made. Each candidate is lowered to learn its flops and
+// bytes, at most once for each pattern (structure of both, shared arguments,
+// outputs), since a network repeats its blocks. Merges are kept as a binary
+// tree, so that measured prices choose later, bottom up, whether a whole or its
+// parts are cheaper.
+//
+// The graph of op groups: fusion_graph.h. XLA's GPU priority fusion works the
+// same way (xla/service/gpu/transforms/priority_fusion.cc).
 #include "optimizer/fusion/fusion.h"
 
 #include <algorithm>
@@ -52,7 +61,6 @@ class FusionTree::Builder {
       : cache_(cache), costs_(costs), options_(options), graph_(cache.graph) {}
 
   Result<FusionTree> build() {
-    tree_.graph_ = &cache_.graph;
     if (Status ok = price_ops(); !ok) return pass(ok.error());
     for (uint32_t node = 0; node < graph_.nodes().size(); ++node)
       push_candidates(node);
@@ -332,7 +340,7 @@ std::vector<double> FusionTree::prices(const CostModel& costs,
   return price;
 }
 
-std::vector<FusionGroup> FusionTree::choose(const CostModel& costs,
+std::vector<ChosenGroup> FusionTree::choose(const CostModel& costs,
                                             UnknownPrices unknown) const {
   std::vector<double> best = prices(costs, unknown);
   std::vector<bool> split(nodes_.size(), false);
@@ -347,11 +355,11 @@ std::vector<FusionGroup> FusionTree::choose(const CostModel& costs,
   return groups(split);
 }
 
-std::vector<FusionGroup> FusionTree::merged() const {
+std::vector<ChosenGroup> FusionTree::merged() const {
   return groups(std::vector<bool>(nodes_.size(), false));
 }
 
-std::vector<FusionGroup> FusionTree::groups(
+std::vector<ChosenGroup> FusionTree::groups(
     const std::vector<bool>& split) const {
   std::vector<const Node*> chosen;
   std::vector<size_t> stack;
@@ -371,14 +379,8 @@ std::vector<FusionGroup> FusionTree::groups(
   }
   std::sort(chosen.begin(), chosen.end(),
             [](const Node* a, const Node* b) { return a->ops < b->ops; });
-  std::vector<FusionGroup> result;
-  for (const Node* node : chosen) {
-    FusionGroup group{fmt::format("f{}", result.size()), {}};
-    for (const InstructionId op : node->ops) {
-      group.ops.push_back(graph_->at(op).name);
-    }
-    result.push_back(std::move(group));
-  }
+  std::vector<ChosenGroup> result;
+  for (const Node* node : chosen) result.push_back({.ops = node->ops});
   return result;
 }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "data/plan/plan.h"
+#include "data/plan/plan_choice.h"
 #include "data/schedule/schedule.h"
 #include "data/schedule/schedule_cache.h"
 
@@ -48,14 +48,13 @@ class FusionTree {
                                   const FusionOptions& options);
 
   /// The groups of several ops that are cheapest under `costs`: a merge whose
-  /// measured price is above that of its parts is undone. Named f0, f1 … in
-  /// text order.
-  std::vector<FusionGroup> choose(
+  /// measured price is above that of its parts is undone. In text order.
+  std::vector<ChosenGroup> choose(
       const CostModel& costs,
       UnknownPrices unknown = UnknownPrices::kEstimate) const;
 
   /// Every merge, whatever it turned out to cost.
-  std::vector<FusionGroup> merged() const;
+  std::vector<ChosenGroup> merged() const;
 
  private:
   struct Node {
@@ -70,11 +69,10 @@ class FusionTree {
   class Builder;
 
   /// Groups of the roots, taken apart where `split` [node] says so.
-  std::vector<FusionGroup> groups(const std::vector<bool>& split) const;
+  std::vector<ChosenGroup> groups(const std::vector<bool>& split) const;
   std::vector<double> prices(const CostModel& costs,
                              UnknownPrices unknown) const;
 
-  const OpGraph* graph_ = nullptr;
   std::vector<Node> nodes_;  ///< Parts before what they became.
 };
 

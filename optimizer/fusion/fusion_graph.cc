@@ -1,3 +1,6 @@
+// Adjacency lists of the groups, edited in place as they merge: both die, a new
+// node takes over their neighbours. Whether a merge stays convex is a search of
+// the nodes behind one of the two.
 #include "optimizer/fusion/fusion_graph.h"
 
 #include <algorithm>

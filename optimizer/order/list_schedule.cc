@@ -1,3 +1,10 @@
+// Serial list scheduling, non-delay: time steps from one end of an op to the
+// next, and every free stream starts the ready op of highest priority. A heap
+// a stream holds what is ready. A run is abandoned as soon as some op's end
+// plus its tail passes the cutoff, which is what makes local search cheap.
+//
+// Cost of a run: O((ops + dependencies) log ops), no allocation after the
+// first.
 #include "optimizer/order/list_schedule.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// Lower bounds, each on top of the one before.
+//
+// Jackson's: one stream by itself, ops released at their heads and owing their
+// tails, may be interrupted; running the longest tail first is optimal then.
+// Sets: heads and tails that count, stream by stream, all that must run before
+// or after. Destructive: guess a makespan, derive what every order that short
+// must obey (pair_relaxation.h) and, if that contradicts itself, the guess is
+// refuted; bisection finds the least makespan that is not. Shaving tries both
+// directions of a pair in such a relaxation and fixes the one that survives.
+//
+// J. Carlier, EJOR 11, 1982; J. Carlier and E. Pinson, Management Science 35,
+// 1989; P. Martin and D. Shmoys, IPCO 1996.
 #include "optimizer/order/order_bounds.h"
 
 #include <algorithm>
@@ -13,16 +25,6 @@ namespace {
 constexpr uint32_t kMaxOpsOfPairs = 300;
 constexpr uint32_t kMaxOpsOfShaving = 60;
 constexpr uint32_t kMaxOpsOfSets = 4000;
-
-std::vector<MachineJob> jobs_of_stream(const OrderGraph& graph,
-                                       uint32_t stream) {
-  std::vector<MachineJob> jobs;
-  for (uint32_t op = 0; op < graph.size(); ++op) {
-    if (graph.stream(op) != stream) continue;
-    jobs.push_back({graph.heads()[op], graph.duration(op), graph.tails()[op]});
-  }
-  return jobs;
-}
 
 /// Heads that count, for each op and stream, all predecessors run by release.
 std::vector<int64_t> set_heads(const OrderGraph& graph) {
@@ -134,29 +136,13 @@ int64_t jackson_preemptive_bound(std::span<const MachineJob> jobs) {
   return bound;
 }
 
-int64_t jackson_bound(const OrderGraph& graph) {
+int64_t jackson_bound(const OrderGraph& graph,
+                      const std::vector<int64_t>& heads,
+                      const std::vector<int64_t>& tails) {
   int64_t bound = 0;
-  for (uint32_t op = 0; op < graph.size(); ++op) {
-    bound = std::max(
-        bound, graph.heads()[op] + graph.duration(op) + graph.tails()[op]);
-  }
+  std::vector<MachineJob> jobs;
   for (uint32_t stream = 0; stream < graph.streams(); ++stream) {
-    bound = std::max(bound,
-                     jackson_preemptive_bound(jobs_of_stream(graph, stream)));
-  }
-  return bound;
-}
-
-int64_t set_bound(const OrderGraph& graph) {
-  OrderInstance reversed = graph.instance();
-  for (auto& [before, after] : reversed.dependencies) std::swap(before, after);
-  const auto mirror = OrderGraph::make(std::move(reversed));
-  REPRISE_CHECK(mirror.has_value());
-  const std::vector<int64_t> heads = set_heads(graph);
-  const std::vector<int64_t> tails = set_heads(*mirror);
-  int64_t bound = 0;
-  for (uint32_t stream = 0; stream < graph.streams(); ++stream) {
-    std::vector<MachineJob> jobs;
+    jobs.clear();
     for (uint32_t op = 0; op < graph.size(); ++op) {
       if (graph.stream(op) != stream) continue;
       jobs.push_back({heads[op], graph.duration(op), tails[op]});
@@ -165,6 +151,14 @@ int64_t set_bound(const OrderGraph& graph) {
     bound = std::max(bound, jackson_preemptive_bound(jobs));
   }
   return bound;
+}
+
+int64_t jackson_bound(const OrderGraph& graph) {
+  return jackson_bound(graph, graph.heads(), graph.tails());
+}
+
+int64_t set_bound(const OrderGraph& graph) {
+  return jackson_bound(graph, set_heads(graph), set_heads(graph.mirrored()));
 }
 
 int64_t destructive_bound(const OrderGraph& graph, int64_t upper_bound,

@@ -23,6 +23,10 @@ int64_t jackson_preemptive_bound(std::span<const MachineJob> jobs);
 /// max(critical path, Jackson's bound of every stream with heads and tails of
 /// the graph).
 int64_t jackson_bound(const OrderGraph& graph);
+/// The same under stronger heads and tails than the graph's.
+int64_t jackson_bound(const OrderGraph& graph,
+                      const std::vector<int64_t>& heads,
+                      const std::vector<int64_t>& tails);
 
 /// Jackson's bound with stronger heads and tails: an op starts no earlier than
 /// each stream can run all of its predecessors there, and ends likewise. Cost:

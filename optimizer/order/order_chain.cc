@@ -1,3 +1,9 @@
+// One chain of the search, with three ways to improve its incumbent. On
+// priorities: one op's is set just above or below another's and the list
+// scheduler says what that gives. On the sequence: one op moves past up to a
+// dozen others, equal makespans accepted, so that it drifts along plateaus and
+// reaches orders with deliberate idle time, which no list schedule has. By
+// windows: sixteen consecutive ops are put into their exact optimum.
 #include "optimizer/order/order_chain.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Checks an instance, stores its edges in both directions (CSR) and measures,
+// in one pass each over a topological order, heads and tails: the longest paths
+// before and after every op. Cost: O(ops log ops + dependencies).
 #include "optimizer/order/order_graph.h"
 
 #include <algorithm>
@@ -60,6 +63,14 @@ Result<OrderGraph> OrderGraph::make(OrderInstance instance) {
   if (Status ok = graph.sort(); !ok) return pass(ok.error());
   graph.measure();
   return graph;
+}
+
+OrderGraph OrderGraph::mirrored() const {
+  OrderInstance reversed = instance_;
+  for (auto& [before, after] : reversed.dependencies) std::swap(before, after);
+  Result<OrderGraph> mirror = make(std::move(reversed));
+  REPRISE_CHECK(mirror.has_value());
+  return *std::move(mirror);
 }
 
 Status OrderGraph::sort() {

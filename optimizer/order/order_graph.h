@@ -36,6 +36,9 @@ class OrderGraph {
   /// duration, or times whose sum overflows.
   static Result<OrderGraph> make(OrderInstance instance);
 
+  /// The same instance backwards in time.
+  OrderGraph mirrored() const;
+
   uint32_t size() const {
     return static_cast<uint32_t>(instance_.stream.size());
   }

@@ -1,3 +1,12 @@
+// The portfolio: four chains from the list schedules by critical path, forwards
+// and on the mirrored graph, and from the caller's order. All search on
+// priorities until that stalls; then even chains drift and odd ones restart
+// from a kick, and all finish a round with exact windows. A chain that lags
+// behind goes on from the best. Ends at the lower bound or when evaluations are
+// spent.
+//
+// Chains run in parallel (TBB) in rounds of fixed length and are reduced by
+// index, so threads change nothing but the time taken.
 #include "optimizer/order/order_search.h"
 
 #include <tbb/info.h>
@@ -22,11 +31,8 @@ constexpr int kStallsBeforeRefining = 3;
 constexpr int kRoundsBeforeAdoption = 6;
 
 OrderSolution mirrored_list_schedule(const OrderGraph& graph) {
-  OrderInstance reversed = graph.instance();
-  for (auto& [before, after] : reversed.dependencies) std::swap(before, after);
-  const auto mirror = OrderGraph::make(std::move(reversed));
-  REPRISE_CHECK(mirror.has_value());
-  std::vector<uint32_t> sequence = schedule_by_critical_path(*mirror).sequence;
+  std::vector<uint32_t> sequence =
+      schedule_by_critical_path(graph.mirrored()).sequence;
   std::reverse(sequence.begin(), sequence.end());
   return evaluate_sequence(graph, std::move(sequence));
 }

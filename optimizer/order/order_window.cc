@@ -1,3 +1,10 @@
+// A window sees the rest of the sequence as numbers: when each of its ops may
+// start at the earliest (the prefix has run), what must follow its end (the
+// suffix, backwards), and the longest path that avoids the window. If that path
+// alone is as long as the incumbent, no order of the window helps. What the
+// relaxation decides needs no search, and often it decides everything.
+//
+// Cost: O(ops + dependencies) around the window, then window_model.h.
 #include "optimizer/order/order_window.h"
 
 #include <algorithm>

@@ -48,7 +48,6 @@ class PairRelaxation {
   int64_t set_bound(const Rows& rows, uint32_t op,
                     const std::vector<int64_t>& release);
   bool select_pairs(bool& changed);
-  bool streams_fit() const;
 
   const OrderGraph* graph_;
   int64_t makespan_;

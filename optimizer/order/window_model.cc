@@ -1,3 +1,20 @@
+// Builds the mixed-integer program that the header states and has GLPK solve it
+// by branch and bound, where GLPK needs help:
+//
+// - Columns: C, then a start for each op, then a binary for each undecided
+//   pair. Times count from the earliest head, so that big-M stays small.
+// - Rows: C after every op with its tail; each decided pair that no third op
+//   implies; two disjunctive rows for each undecided pair.
+// - Incumbents: GLPK's own heuristics find none on disjunctive programs. At
+//   every node the callback sorts the ops by their relaxed starts (their
+//   middles, to be exact), schedules them in that order as early as possible,
+//   and offers the result if it is shorter than what is known.
+// - Limits: nodes are counted in the callback and end the search; time never
+//   does, so that the answer is the same on every machine.
+//
+// Disjunctive big-M: A. Manne, "On the job-shop scheduling problem", Operations
+// Research 8, 1960. A window of 12 to 16 ops takes milliseconds; cost grows
+// exponentially with the undecided pairs.
 #include "optimizer/order/window_model.h"
 
 #include <glpk.h>
@@ -139,6 +156,7 @@ void Model::add_rows() {
 /// Earliest schedule of the ops taken by ascending key, dependencies first.
 WindowOrder Model::order_of(const std::vector<double>& key) const {
   WindowOrder order;
+  order.start.resize(graph_.size());
   std::vector<uint32_t> waiting(graph_.size());
   std::vector<std::pair<double, uint32_t>> ready;
   std::vector<int64_t> free_at(graph_.streams(), 0), end(graph_.size(), 0);
@@ -153,6 +171,7 @@ WindowOrder Model::order_of(const std::vector<double>& key) const {
     int64_t start = std::max(state_.head(op), free_at[graph_.stream(op)]);
     for (const uint32_t before : graph_.predecessors(op))
       start = std::max(start, end[before]);
+    order.start[op] = start;
     end[op] = free_at[graph_.stream(op)] = start + graph_.duration(op);
     order.makespan = std::max(order.makespan, end[op] + state_.tail(op));
     order.sequence.push_back(op);
@@ -178,18 +197,12 @@ void Model::offer_heuristic(glp_tree* tree) {
   best_ = std::move(order);
   std::vector<double> column(2 + graph_.size() + binaries_.size(), 0);
   column[1] = static_cast<double>(best_->makespan - base_);
-  std::vector<size_t> place(graph_.size());
-  std::vector<int64_t> free_at(graph_.streams(), 0), end(graph_.size(), 0);
-  for (size_t i = 0; i < best_->sequence.size(); ++i) {
-    const uint32_t op = best_->sequence[i];
-    place[op] = i;
-    int64_t start = std::max(state_.head(op), free_at[graph_.stream(op)]);
-    for (const uint32_t before : graph_.predecessors(op))
-      start = std::max(start, end[before]);
-    end[op] = free_at[graph_.stream(op)] = start + graph_.duration(op);
+  for (uint32_t op = 0; op < graph_.size(); ++op) {
     column[static_cast<size_t>(start_column(op))] =
-        static_cast<double>(start - base_);
+        static_cast<double>(best_->start[op] - base_);
   }
+  std::vector<size_t> place(graph_.size());
+  for (size_t i = 0; i < place.size(); ++i) place[best_->sequence[i]] = i;
   for (size_t i = 0; i < binaries_.size(); ++i) {
     column[2 + graph_.size() + i] =
         place[binaries_[i].first] < place[binaries_[i].second] ? 1 : 0;

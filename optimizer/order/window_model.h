@@ -19,6 +19,7 @@ namespace reprise {
 /// An order of the window's ops and the makespan it gives.
 struct WindowOrder {
   std::vector<uint32_t> sequence;
+  std::vector<int64_t> start;  ///< [op]
   int64_t makespan = 0;
 };
 

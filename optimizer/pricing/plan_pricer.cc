@@ -1,3 +1,6 @@
+// Lowers a plan, prices its units and replays one step, twice: with the
+// slow-down that the two streams cause each other, and calm. Kernels and the
+// program's analysis are cached, so a candidate costs about the units it has.
 #include "optimizer/pricing/plan_pricer.h"
 
 #include <algorithm>
@@ -14,9 +17,18 @@ Result<std::unique_ptr<PlanPricer>> PlanPricer::make(
   return pricer;
 }
 
-Result<PricedPlanPtr> PlanPricer::price(Plan plan) {
+bool has_unknown_prices(const PricedPlan& plan, const CostModel& costs) {
+  const auto& units = plan.schedule.units;
+  return std::any_of(units.begin(), units.end(), [&](const Unit& unit) {
+    const bool computes =
+        unit.kind == UnitKind::kKernel || unit.kind == UnitKind::kLibrary;
+    return computes && !costs.units.contains(unit.key);
+  });
+}
+
+Result<PricedPlanPtr> PlanPricer::price(PlanChoice plan) {
   ++evaluations_;
-  auto schedule = lower_schedule(*module_, plan, &cache_);
+  auto schedule = lower_schedule(plan, &cache_);
   if (!schedule) return pass(schedule.error());
   auto priced = std::make_unique<PricedPlan>();
   priced->plan = std::move(plan);
@@ -32,8 +44,8 @@ Result<PricedPlanPtr> PlanPricer::price(Plan plan) {
 
 Result<PricedPlanPtr> PlanPricer::reorder(
     const PricedPlan& from, const std::vector<uint32_t>& sequence) {
-  Plan plan = from.plan;
-  plan.order = order_names(from.schedule, sequence);
+  PlanChoice plan = from.plan;
+  plan.order = order_of(from.schedule, sequence);
   return price(std::move(plan));
 }
 

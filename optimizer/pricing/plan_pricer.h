@@ -16,7 +16,7 @@ namespace reprise {
 /// `graph` point into `schedule`, so it lives behind a pointer and is not
 /// copied.
 struct PricedPlan {
-  Plan plan;
+  PlanChoice plan;
   Schedule schedule;
   PricedSchedule priced;
   StepGraph graph;
@@ -29,6 +29,9 @@ struct PricedPlan {
 };
 using PricedPlanPtr = std::unique_ptr<PricedPlan>;
 
+/// Whether some unit that computes has no price of its own in `costs`.
+bool has_unknown_prices(const PricedPlan& plan, const CostModel& costs);
+
 /// One thread at a time. `inlined` and `costs` must outlive it.
 class PlanPricer {
  public:
@@ -36,7 +39,7 @@ class PlanPricer {
                                                   const CostModel& costs);
 
   /// Errors: those of `lower_schedule`.
-  Result<PricedPlanPtr> price(Plan plan);
+  Result<PricedPlanPtr> price(PlanChoice plan);
   /// The same plan with its units in another order. Errors: kInvalid when the
   /// order breaks a dependency.
   Result<PricedPlanPtr> reorder(const PricedPlan& from,

@@ -1,3 +1,11 @@
+// The bound relaxes a plan's step in three ways and takes the largest.
+//
+// - Gradients unbucketed, each at the best rate that any bucket gets: an
+//   ordering problem whose set bound (order_bounds.h) holds for all buckets and
+//   orders.
+// - A link with burst credit: the same at the sustained rate, less one credit.
+// - Mutual slow-down: what overlaps is paid for, by the share of both streams
+//   that can overlap at all (contention_bound).
 #include "optimizer/pricing/step_bound.h"
 
 #include <algorithm>
@@ -129,7 +137,7 @@ double contention_bound(const PricedPlan& single,
 }  // namespace
 
 Result<int64_t> step_lower_bound(PlanPricer& pricer, const PricedPlan& plan) {
-  Plan unbucketed = plan.plan;
+  PlanChoice unbucketed = plan.plan;
   unbucketed.buckets.clear();
   unbucketed.order.clear();
   const auto single = pricer.price(std::move(unbucketed));

@@ -1,3 +1,6 @@
+// Dependencies within one step as adjacency lists, and what follows from them:
+// which units some collective waits for (forward and backward), which
+// collectives nothing else waits for (gradients). Linear in the dependencies.
 #include "optimizer/pricing/step_graph.h"
 
 #include <algorithm>
@@ -105,14 +108,14 @@ std::vector<double> replayed_durations(const PricedSchedule& priced,
   return durations;
 }
 
-std::vector<std::string> order_names(const Schedule& schedule,
-                                     const std::vector<uint32_t>& sequence) {
-  std::vector<std::string> names;
+std::vector<UnitRef> order_of(const Schedule& schedule,
+                              const std::vector<uint32_t>& sequence) {
+  std::vector<UnitRef> order;
   for (const uint32_t unit : sequence) {
-    if (schedule.units[unit].kind != UnitKind::kCopy)
-      names.push_back(schedule.units[unit].name);
+    const UnitRef ref = schedule.units[unit].ref;
+    if (ref.kind != UnitRef::Kind::kCopy) order.push_back(ref);
   }
-  return names;
+  return order;
 }
 
 }  // namespace reprise

@@ -45,9 +45,8 @@ std::vector<double> alone_durations(const PricedSchedule& priced);
 std::vector<double> replayed_durations(const PricedSchedule& priced,
                                        const Replay& replay);
 
-/// A plan's order: the units' names, copies that the plan does not name left
-/// out.
-std::vector<std::string> order_names(const Schedule& schedule,
-                                     const std::vector<uint32_t>& sequence);
+/// A plan's order: the units, copies left out, which lowering places.
+std::vector<UnitRef> order_of(const Schedule& schedule,
+                              const std::vector<uint32_t>& sequence);
 
 }  // namespace reprise

@@ -13,7 +13,7 @@
 #include "optimizer/baselines/baselines.h"
 #include "optimizer/fusion/fusion.h"
 #include "optimizer/order/list_schedule.h"
-#include "optimizer/plan_search.h"
+#include "optimizer/pricing/order_rule.h"
 #include "optimizer/pricing/step_bound.h"
 #include "tests/optimizer/synthetic_costs.h"
 #include "tests/testing/directories.h"
@@ -31,7 +31,7 @@ InlinedModule load_program(const std::string& name) {
 OptimizeOptions small_search() {
   OptimizeOptions options;
   options.evaluations = 30;
-  options.order_evaluations = 6000;
+  options.inner_evaluations = 6000;
   return options;
 }
 
@@ -93,7 +93,7 @@ TEST(Optimize, IsTheSameForAnyNumberOfThreads) {
 TEST(Optimize, OnlyBucketsKeepsOpsAsRecorded) {
   const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options = small_search();
-  options.fusion = options.order = false;
+  options.only = {"buckets"};
   const auto result =
       optimize(module, identity_plan(module, 2), synthetic_costs(), options);
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -104,7 +104,7 @@ TEST(Optimize, OnlyBucketsKeepsOpsAsRecorded) {
 TEST(Optimize, OnlyFusionKeepsCollectivesAsRecorded) {
   const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options = small_search();
-  options.buckets = options.order = false;
+  options.only = {"fusion"};
   const auto result =
       optimize(module, identity_plan(module, 2), synthetic_costs(), options);
   ASSERT_TRUE(result.has_value()) << result.error().message;
@@ -120,7 +120,7 @@ TEST(Optimize, IsNeverSlowerThanTheRecordedPlan) {
   ASSERT_TRUE(found.has_value()) << found.error().message;
   for (const bool all : {true, false}) {
     OptimizeOptions options = small_search();
-    options.fusion = options.order = all;
+    if (!all) options.only = {"buckets"};
     options.should_stop = [] { return true; };
     const auto again = optimize(module, found->plan, busy_costs(), options);
     ASSERT_TRUE(again.has_value()) << again.error().message;
@@ -188,8 +188,7 @@ TEST(Optimize, UndoesFusionThatMeasuresWorse) {
   EXPECT_TRUE(result->plan.fusion.empty());
 }
 
-int64_t dots_with_epilogue(const InlinedModule& module, const Plan& plan) {
-  const auto schedule = lower_schedule(module, plan);
+int64_t dots_with_epilogue(const Result<Schedule>& schedule) {
   EXPECT_TRUE(schedule.has_value()) << schedule.error().message;
   return std::count_if(
       schedule->units.begin(), schedule->units.end(), [](const Unit& unit) {
@@ -225,7 +224,7 @@ TEST(Optimize, GivesDotsTheEpiloguesThatPay) {
   const InlinedModule module = load_program("gpt.1");
   const CostModel costs = synthetic_costs();
   OptimizeOptions options;
-  options.buckets = options.order = false;
+  options.only = {"fusion"};
   const Plan identity = identity_plan(module, 1);
   const auto plan_of = [&](const Measure& measure) {
     const auto result = optimize(module, identity, costs, options, measure);
@@ -233,18 +232,18 @@ TEST(Optimize, GivesDotsTheEpiloguesThatPay) {
     return result->plan;
   };
   const Plan unmeasured = plan_of(nullptr);
-  EXPECT_EQ(dots_with_epilogue(module, unmeasured), 0);
+  EXPECT_EQ(dots_with_epilogue(lower_schedule(module, unmeasured)), 0);
   const Plan slow = plan_of(measure_at(costs, module, 10));
-  EXPECT_EQ(dots_with_epilogue(module, slow), 0);
+  EXPECT_EQ(dots_with_epilogue(lower_schedule(module, slow)), 0);
   const Plan quick = plan_of(measure_at(costs, module, 0.7));
-  EXPECT_GT(dots_with_epilogue(module, quick), 0);
+  EXPECT_GT(dots_with_epilogue(lower_schedule(module, quick)), 0);
   EXPECT_LT(quick.predicted->step_time_ns, slow.predicted->step_time_ns);
 }
 
 TEST(Optimize, StopsWhenAsked) {
   const InlinedModule module = load_program("mlp.2");
   OptimizeOptions options;
-  options.evaluations = options.order_evaluations = uint64_t{1} << 40;
+  options.evaluations = options.inner_evaluations = uint64_t{1} << 40;
   int asked = 0;
   options.should_stop = [&asked] { return ++asked > 50; };
   const auto result =
@@ -261,8 +260,7 @@ TEST(StepBound, IsBelowEveryOrderAndBucketing) {
     auto pricer = PlanPricer::make(module, costs);
     ASSERT_TRUE(pricer.has_value());
     const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
-    Plan plan = identity_plan(module, 2);
-    plan.fusion = tree->choose(costs);
+    PlanChoice plan{.ranks = 2, .fusion = tree->choose(costs)};
     auto single = (*pricer)->price(plan);
     ASSERT_TRUE(single.has_value());
     const auto bound = step_lower_bound(**pricer, **single);
@@ -290,7 +288,7 @@ TEST(StepBound, IsBelowEveryOrderAndBucketing) {
           (*pricer)->reorder(**bucketed, scheduler.solution().sequence);
       ASSERT_TRUE(ordered.has_value()) << ordered.error().message;
       EXPECT_GE((*ordered)->step_time_ns, *bound);
-      const auto good = order_with_idle_updates(**pricer, **bucketed);
+      const auto good = order_by({.idle_updates = true}, **pricer, **bucketed);
       ASSERT_TRUE(good.has_value()) << good.error().message;
       EXPECT_GE((*good)->step_time_ns, *bound);
     }
@@ -315,7 +313,7 @@ TEST(StepBound, HoldsWhereTransfersEarnCredit) {
   }
   auto pricer = PlanPricer::make(module, costs);
   ASSERT_TRUE(pricer.has_value());
-  Plan plan = identity_plan(module, 2);
+  PlanChoice plan{.ranks = 2};
   const auto single = (*pricer)->price(plan);
   ASSERT_TRUE(single.has_value());
   const auto bound = step_lower_bound(**pricer, **single);
@@ -329,7 +327,7 @@ TEST(StepBound, HoldsWhereTransfersEarnCredit) {
     plan.buckets = buckets_of(gradients, borders);
     const auto bucketed = (*pricer)->price(plan);
     ASSERT_TRUE(bucketed.has_value()) << bucketed.error().message;
-    const auto good = order_with_idle_updates(**pricer, **bucketed);
+    const auto good = order_by({.idle_updates = true}, **pricer, **bucketed);
     ASSERT_TRUE(good.has_value()) << good.error().message;
     EXPECT_GE((*good)->step_time_ns, *bound) << members;
   }
@@ -343,7 +341,7 @@ TEST(Engines, DecideEvaluateAndReplayAgree) {
   const CostModel costs = synthetic_costs();
   const auto pricer = PlanPricer::make(module, costs);
   ASSERT_TRUE(pricer.has_value());
-  const auto plan = (*pricer)->price(identity_plan(module, 2));
+  const auto plan = (*pricer)->price({.ranks = 2});
   ASSERT_TRUE(plan.has_value());
   PricedSchedule priced = (*plan)->priced;
   for (double& duration_ns : priced.duration_ns)
@@ -401,9 +399,8 @@ TEST(Fusion, GivesDotsTheirEpiloguesAlikeEveryTime) {
   const auto plain = FusionTree::build(cache, costs, {});
   const auto tree = FusionTree::build(cache, costs, {.dot_epilogues = true});
   ASSERT_TRUE(plain && tree);
-  Plan plan = identity_plan(module, 1);
-  plan.fusion = plain->choose(costs);
-  EXPECT_EQ(dots_with_epilogue(module, plan), 0);
+  PlanChoice plan{.ranks = 1, .fusion = plain->choose(costs)};
+  EXPECT_EQ(dots_with_epilogue(lower_schedule(plan, &cache)), 0);
   plan.fusion = tree->choose(costs);
   ScheduleCache other;
   ASSERT_TRUE(open_cache(module, &other).has_value());
@@ -411,8 +408,8 @@ TEST(Fusion, GivesDotsTheirEpiloguesAlikeEveryTime) {
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->choose(costs), plan.fusion);
   // Keys and values at least: their sum with the bias is read by dots only.
-  EXPECT_GE(dots_with_epilogue(module, plan), 16);
-  const auto schedule = lower_schedule(module, plan, &cache);
+  const auto schedule = lower_schedule(plan, &cache);
+  EXPECT_GE(dots_with_epilogue(schedule), 16);
   ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
   size_t dots = 0;
   for (const Unit& unit : schedule->units)
@@ -427,9 +424,8 @@ TEST(Fusion, MakesOneKernelOfEachAdamUpdate) {
   const CostModel costs = synthetic_costs();
   const auto tree = FusionTree::build(cache, costs, {});
   ASSERT_TRUE(tree.has_value());
-  Plan plan = identity_plan(module, 2);
-  plan.fusion = tree->choose(costs);
-  const auto schedule = lower_schedule(module, plan, &cache);
+  const auto schedule = lower_schedule(
+      PlanChoice{.ranks = 2, .fusion = tree->choose(costs)}, &cache);
   ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
   const StepGraph graph = step_graph(*schedule);
   size_t late = 0, collectives = 0;

@@ -9,7 +9,7 @@
 #include "data/file.h"
 #include "data/hlo/hlo.h"
 #include "data/schedule/schedule.h"
-#include "optimizer/optimize.h"
+#include "optimizer/baselines/baselines.h"
 #include "tests/optimizer/synthetic_costs.h"
 #include "tests/testing/directories.h"
 #include "tests/testing/random_plan.h"

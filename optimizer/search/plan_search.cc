@@ -1,0 +1,68 @@
+#include "optimizer/search/plan_search.h"
+
+namespace reprise {
+
+int64_t search_score(const PricedPlan& plan) {
+  return (plan.step_time_ns + plan.calm_step_time_ns) / 2 +
+         kMeeting_ns *
+             static_cast<int64_t>(plan.priced.order.communication.size());
+}
+
+Result<std::unique_ptr<PlanSearch>> PlanSearch::make(
+    const InlinedModule& inlined, const CostModel& costs,
+    const OptimizeOptions& options, const Measure& measure) {
+  std::unique_ptr<PlanSearch> search(new PlanSearch(costs, options, measure));
+  auto pricer = PlanPricer::make(inlined, search->costs_);
+  if (!pricer) return pass(pricer.error());
+  search->pricer_ = *std::move(pricer);
+  return search;
+}
+
+Result<PricedPlanPtr> PlanSearch::price_open(PlanChoice plan,
+                                             const OrderRule& rule) {
+  plan.order.clear();
+  const auto lowered = pricer_->price(std::move(plan));
+  if (!lowered) return pass(lowered.error());
+  return order_by(rule, *pricer_, **lowered);
+}
+
+bool PlanSearch::fits(const PricedPlan& plan) const {
+  return options_.memory_limit_bytes <= 0 ||
+         plan.schedule.arena_bytes <= options_.memory_limit_bytes;
+}
+
+void PlanSearch::offer(PricedPlanPtr candidate) {
+  if (candidate == nullptr || !fits(*candidate)) return;
+  if (best_ == nullptr || search_score(*candidate) < search_score(*best_)) {
+    best_ = std::move(candidate);
+  }
+}
+
+void PlanSearch::measure(const PlanChoice& plan, const std::string& what) {
+  const auto before = std::chrono::steady_clock::now();
+  Result<CostModel> costs = measure_(name_plan(pricer_->ops(), plan));
+  measuring_ += std::chrono::steady_clock::now() - before;
+  if (!costs) {
+    say(fmt::format("{} not measured: {}", what, costs.error().message));
+    return;
+  }
+  say(fmt::format("{} measured: {} prices, were {}", what, costs->units.size(),
+                  costs_.units.size()));
+  costs_ = *std::move(costs);
+}
+
+bool PlanSearch::out_of_time() const {
+  if (options_.should_stop && options_.should_stop()) return true;
+  if (!options_.time_limit) return false;
+  const auto searching = std::chrono::steady_clock::now() - begin_ - measuring_;
+  return std::chrono::duration<double>(searching) >=
+         share_ * std::chrono::duration<double>(*options_.time_limit);
+}
+
+double PlanSearch::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                       begin_)
+      .count();
+}
+
+}  // namespace reprise
