@@ -17,6 +17,7 @@
 #include "costmodel/cost_database.h"
 #include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
+#include "replay/analysis/breakdown.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
 #include "replay/simulate/what_if.h"
@@ -29,6 +30,7 @@ using Json = nlohmann::ordered_json;
 struct Prediction {
   RunModel model;
   Replay replay;
+  std::vector<Breakdown> ranks;        ///< Predicted.
   std::optional<int64_t> measured_ns;  ///< Of the plan that was replayed.
 
   std::optional<double> error() const {
@@ -39,34 +41,20 @@ struct Prediction {
   }
 };
 
-Json rank_json(const RankBreakdown& rank) {
+Json rank_json(const Breakdown& rank) {
   return {{"compute_ns", rank.compute_ns},
           {"communication_ns", rank.communication_ns},
           {"exposed_ns", rank.exposed_ns},
           {"idle_ns", rank.idle_ns}};
 }
 
-const char* kind_name(PathKind kind) {
-  switch (kind) {
-    case PathKind::kUnit:
-      return "unit";
-    case PathKind::kDispatch:
-      return "dispatch";
-    case PathKind::kFeed:
-      return "feed";
-    case PathKind::kOverhead:
-      break;
-  }
-  return "overhead";
-}
-
 Json path_json(const Replay& replay, const Schedule& schedule) {
   Json path = Json::array();
   for (const PathEntry& entry : replay.critical_path) {
     const bool named = entry.kind == PathKind::kUnit;
-    path.push_back({{"unit", named ? schedule.units[index_of(entry.unit)].name
-                                   : kind_name(entry.kind)},
-                    {"kind", kind_name(entry.kind)},
+    path.push_back({{"unit", named ? schedule.units[entry.origin].name
+                                   : std::string(name_of(entry.kind))},
+                    {"kind", name_of(entry.kind)},
                     {"rank", entry.rank},
                     {"start_ns", entry.start_ns},
                     {"duration_ns", entry.duration_ns}});
@@ -109,13 +97,13 @@ Json json_of(const Prediction& prediction, const Schedule& schedule) {
   json["recorded"] = {{"predicted_ns", prediction.model.predicted_ns},
                       {"measured_ns", prediction.model.measured_ns}};
   json["ranks"] = Json::array();
-  for (const RankBreakdown& rank : replay.ranks) {
+  for (const Breakdown& rank : prediction.ranks) {
     json["ranks"].push_back(rank_json(rank));
   }
-  json["sources"] = {{"measured", replay.measured_share},
-                     {"calibrated", replay.calibrated_share},
-                     {"modelled", replay.modelled_share},
-                     {"unexplained", replay.unexplained_share}};
+  json["sources"] = {{"measured", replay.sources.measured},
+                     {"calibrated", replay.sources.calibrated},
+                     {"modelled", replay.sources.modelled},
+                     {"unexplained", replay.sources.unexplained}};
   json["costs"] = costs_json(prediction.model);
   json["clocks"] = Json::array();
   for (const ClockAlignment& clock : prediction.model.clocks) {
@@ -137,8 +125,8 @@ Table table_of(const Prediction& prediction) {
   table.headings = {"rank", "compute",   "communication", "exposed",
                     "idle", "predicted", "measured",      "error"};
   const std::optional<double> error = prediction.error();
-  for (size_t rank = 0; rank < prediction.replay.ranks.size(); ++rank) {
-    const RankBreakdown& part = prediction.replay.ranks[rank];
+  for (size_t rank = 0; rank < prediction.ranks.size(); ++rank) {
+    const Breakdown& part = prediction.ranks[rank];
     table.rows.push_back(
         {std::to_string(rank), nanoseconds_text(part.compute_ns),
          nanoseconds_text(part.communication_ns),
@@ -154,8 +142,8 @@ void print_sources(const Replay& replay) {
   fmt::print(stderr,
              "prices of the critical path: {:.1f} % measured, {:.1f} % "
              "calibrated, {:.1f} % modelled, {:.1f} % unexplained gaps\n",
-             100 * replay.measured_share, 100 * replay.calibrated_share,
-             100 * replay.modelled_share, 100 * replay.unexplained_share);
+             100 * replay.sources.measured, 100 * replay.sources.calibrated,
+             100 * replay.sources.modelled, 100 * replay.sources.unexplained);
 }
 
 /// What the critical path is made of, and its longest units.
@@ -169,10 +157,10 @@ void print_path(const Replay& replay, const Schedule& schedule) {
         return "feed";
       case PathKind::kOverhead:
         return "step end";
-      case PathKind::kUnit:
+      default:
         break;
     }
-    const Unit& unit = schedule.units[index_of(entry.unit)];
+    const Unit& unit = schedule.units[entry.origin];
     return unit.stream == Stream::kCompute ? "compute" : "collectives";
   };
   std::map<std::string, int64_t> parts;
@@ -181,8 +169,7 @@ void print_path(const Replay& replay, const Schedule& schedule) {
   for (const PathEntry& entry : replay.critical_path) {
     parts[part_of(entry)] += entry.duration_ns;
     if (entry.kind != PathKind::kUnit) continue;
-    units.emplace_back(-entry.duration_ns,
-                       schedule.units[index_of(entry.unit)].name);
+    units.emplace_back(-entry.duration_ns, schedule.units[entry.origin].name);
   }
   std::sort(units.begin(), units.end());
   if (units.size() > kLongest) units.resize(kLongest);
@@ -321,6 +308,10 @@ class ReplayCommand : public Command {
       if (!applied) return pass(applied.error());
     }
     prediction.replay = replay_step(priced);
+    for (const std::vector<UnitTime>& times : prediction.replay.times) {
+      prediction.ranks.push_back(
+          break_down(program.schedule, times, prediction.replay.step_time_ns));
+    }
     if (!validate_path_.empty()) {
       const Result<Trace> other = read_trace(validate_path_);
       if (!other) return pass(other.error());

@@ -71,7 +71,7 @@ int64_t measured_time(const Trace& trace, const TraceReplay& replay) {
 struct Recording {
   std::vector<ClockAlignment> clocks;
   CollectiveMatching matching;
-  TraceGraph graph;
+  TimedGraph graph;
 };
 
 Result<Recording> graph_of(Trace& trace, const std::optional<int32_t>& step) {
@@ -80,7 +80,7 @@ Result<Recording> graph_of(Trace& trace, const std::optional<int32_t>& step) {
   recording.matching = match_collectives(trace);
   TraceWindow window;
   if (step) window.step = *step;
-  Result<TraceGraph> graph =
+  Result<TimedGraph> graph =
       build_trace_graph(trace, recording.matching, window);
   if (!graph) return pass(graph.error());
   recording.graph = *std::move(graph);
@@ -140,11 +140,11 @@ void break_down_ranks(ImportedReplay& result) {
 
 // Collectives that nobody timed count as instant, and that must be said.
 void note_untimed_collectives(ImportedReplay& result) {
-  const TraceGraph& graph = result.graph;
+  const TimedGraph& graph = result.graph;
   if (graph.timed) return;
   int64_t instant = 0;
   for (size_t node = 0; node < graph.size(); ++node) {
-    instant += graph.collective[node] >= 0 && graph.duration_ns[node] == 0;
+    instant += graph.collective[node] >= 0 && graph.duration[node] == 0;
   }
   if (instant == 0) return;
   result.notes.push_back(fmt::format(

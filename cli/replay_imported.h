@@ -35,7 +35,7 @@ struct ReplayedStepTime {
 
 struct ImportedReplay {
   std::vector<ClockAlignment> clocks;
-  TraceGraph graph;
+  TimedGraph graph;
   TraceReplay replay;    ///< Under the what-ifs.
   TraceReplay recorded;  ///< Without; the same where there are none.
   std::vector<std::string> what_ifs;

@@ -140,7 +140,7 @@ Status add_critical_path(const Trace& trace, const std::optional<int32_t>& step,
                          Analysis& analysis) {
   TraceWindow window;
   if (step) window.step = *step;
-  const Result<TraceGraph> graph =
+  const Result<TimedGraph> graph =
       build_trace_graph(trace, analysis.matching, window);
   if (!graph) return pass(graph.error());
   Result<TraceReplay> replay = replay_trace(trace, *graph);
@@ -148,7 +148,7 @@ Status add_critical_path(const Trace& trace, const std::optional<int32_t>& step,
   CriticalPath& path = analysis.critical_path;
   path.step = step;
   path.entries = std::move(replay->critical_path);
-  for (const TracePathEntry& entry : path.entries) {
+  for (const PathEntry& entry : path.entries) {
     path.by_kind_ns[static_cast<size_t>(entry.kind)] += entry.duration_ns;
     path.length_ns += entry.duration_ns;
   }

@@ -42,12 +42,9 @@ struct RankAnalysis {
   LaunchStatistics launches;
 };
 
-constexpr size_t kTracePathKinds =
-    static_cast<size_t>(TracePathKind::kUnexplained) + 1;
-
 struct CriticalPath {
   std::optional<int32_t> step;  ///< Of which step; none: of everything.
-  std::vector<TracePathEntry> entries;
+  std::vector<PathEntry> entries;
   std::array<int64_t, kTracePathKinds> by_kind_ns{};
   int64_t length_ns = 0;
 };

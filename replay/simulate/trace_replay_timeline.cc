@@ -56,7 +56,7 @@ class ThreadTimes {
 
 class Builder {
  public:
-  Builder(const Trace& trace, const TraceGraph& graph,
+  Builder(const Trace& trace, const TimedGraph& graph,
           const TraceReplay& replay)
       : trace_(trace), graph_(graph), replay_(replay) {
     for (const RankInfo& rank : trace.ranks) clocks_.emplace_back(rank);
@@ -103,9 +103,9 @@ class Builder {
     last_ = first_;
     threads_.resize(trace_.streams.size());
     rank_of_stream_.assign(trace_.streams.size(), kNone);
-    const TraceTimes recorded = evaluate(graph_);
+    const GraphTimes recorded = evaluate(graph_);
     for (uint32_t node = 0; node < graph_.size(); ++node) {
-      const uint32_t event = graph_.event[node];
+      const uint32_t event = graph_.origin[node];
       if (first_[event] == kNone) first_[event] = node;
       last_[event] = node;
       const uint32_t stream = trace_.events[event].stream;
@@ -134,7 +134,7 @@ class Builder {
   void place_on_thread(uint32_t index, const ThreadTimes& thread) {
     const Event& event = trace_.events[index];
     const uint32_t rank = rank_of_stream_[event.stream];
-    const TraceGraph::Span& window = graph_.ranks[rank];
+    const TimedGraph::Span& window = graph_.ranks[rank];
     int64_t start_ns = clocks_[rank].at(event.start_ns);
     int64_t end_ns = clocks_[rank].at(event.end_ns);
     if (start_ns > window.end_ns || end_ns < window.start_ns) return;
@@ -176,7 +176,7 @@ class Builder {
            .start_ns = step.start_ns,
            .end_ns = step.start_ns + step.predicted_ns});
     }
-    for (const TraceGraph::Span& step : graph_.steps) {
+    for (const TimedGraph::Span& step : graph_.steps) {
       timeline_.recorded.steps.push_back({.rank = trace_.ranks[step.rank].rank,
                                           .step = step.step,
                                           .start_ns = step.start_ns,
@@ -187,7 +187,7 @@ class Builder {
   static constexpr uint32_t kNone = ReplayTimeline::kNoEvent;
 
   const Trace& trace_;
-  const TraceGraph& graph_;
+  const TimedGraph& graph_;
   const TraceReplay& replay_;
   ReplayTimeline timeline_;
   std::vector<RankClock> clocks_;         // [rank place]
@@ -199,7 +199,7 @@ class Builder {
 
 }  // namespace
 
-ReplayTimeline replay_timeline(const Trace& trace, const TraceGraph& graph,
+ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
                                const TraceReplay& replay) {
   return Builder(trace, graph, replay).run();
 }

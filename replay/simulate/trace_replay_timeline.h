@@ -26,7 +26,7 @@ struct ReplayTimeline {
 /// its thread around its ends do: between two of them, time stretches evenly.
 /// Requires: `replay` is of `graph` (with or without what-ifs) and `trace`.
 /// Cost: O(n log n).
-ReplayTimeline replay_timeline(const Trace& trace, const TraceGraph& graph,
+ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
                                const TraceReplay& replay);
 
 }  // namespace reprise

@@ -180,7 +180,7 @@ Result<Round> run(const std::string& directory) {
   const double gathered_s = cpu_seconds();
   const CollectiveMatching matching = match_collectives(*trace);
   align_clocks(*trace, matching);
-  const Result<TraceGraph> graph = build_trace_graph(*trace, matching);
+  const Result<TimedGraph> graph = build_trace_graph(*trace, matching);
   if (!graph) return pass(graph.error());
   const Result<TraceReplay> replay = replay_trace(*trace, *graph);
   if (!replay) return pass(replay.error());
@@ -191,7 +191,7 @@ Result<Round> run(const std::string& directory) {
   round.nodes = graph->size();
   round.predicted_ns = replay->predicted_ns;
   round.measured_ns = replay->measured_ns;
-  round.unexplained_share = replay->unexplained_share;
+  round.unexplained_share = replay->sources.unexplained;
   return round;
 }
 

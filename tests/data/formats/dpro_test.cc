@@ -308,7 +308,7 @@ TEST_F(DproTest, ReplaysGeneratedCasesAndTheirWhatIfs) {
   const auto recorded = replayed(base, {});
   ASSERT_TRUE(recorded) << recorded.error().message;
   EXPECT_EQ(recorded->predicted_ns, recorded->measured_ns);
-  EXPECT_LT(recorded->unexplained_share, 0.05);
+  EXPECT_LT(recorded->sources.unexplained, 0.05);
   const auto other = replayed(fast, {});
   ASSERT_TRUE(other) << other.error().message;
   const auto what_if = replayed(base, {parse_what_if("bandwidth=2x").value()});

@@ -29,10 +29,10 @@ TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
   EXPECT_LT(std::abs(error(model->predicted_ns, model->measured_ns)), 0.01);
   const Replay replay = replay_step(price_schedule(schedule, model->costs));
   EXPECT_EQ(replay.step_time_ns, model->predicted_ns);
-  EXPECT_NEAR(replay.measured_share + replay.calibrated_share +
-                  replay.modelled_share + replay.unexplained_share,
+  EXPECT_NEAR(replay.sources.measured + replay.sources.calibrated +
+                  replay.sources.modelled + replay.sources.unexplained,
               1, 1e-9);
-  EXPECT_LT(replay.unexplained_share, 0.01);
+  EXPECT_LT(replay.sources.unexplained, 0.01);
 }
 
 TEST(ModelRun, RefusesASoloRun) {

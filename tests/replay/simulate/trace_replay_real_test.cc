@@ -13,6 +13,7 @@
 #include "data/import/import.h"
 #include "data/trace/trace_spool.h"
 #include "replay/analysis/analysis.h"
+#include "replay/simulate/decide.h"
 #include "replay/simulate/trace_replay.h"
 #include "tests/testing/directories.h"
 
@@ -35,7 +36,7 @@ constexpr const char* kResNet =
 struct Recording {
   Trace trace;
   CollectiveMatching matching;
-  TraceGraph graph;
+  TimedGraph graph;
   TraceReplay replay;
 };
 
@@ -50,7 +51,7 @@ Result<Recording> record(const std::string& path,
   recording.trace = *std::move(trace);
   align_if_tied(recording.trace);
   recording.matching = match_collectives(recording.trace);
-  Result<TraceGraph> graph =
+  Result<TimedGraph> graph =
       build_trace_graph(recording.trace, recording.matching, window);
   if (!graph) return pass(graph.error());
   recording.graph = *std::move(graph);
@@ -94,12 +95,19 @@ double ratio(int64_t part, int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void expect_topological(const TraceGraph& graph, const std::string& where) {
+void expect_topological(const TimedGraph& graph, const std::string& where) {
   for (uint32_t node = 0; node < graph.size(); ++node) {
     for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
       ASSERT_LT(graph.edges[at].from, node) << where;
     }
   }
+}
+
+// Both ways of replaying give the same times.
+void expect_decided(const Recording& recording, const std::string& where) {
+  const GraphTimes decided = decide(recording.graph);
+  EXPECT_EQ(decided.start_ns, recording.replay.start_ns) << where;
+  EXPECT_EQ(decided.end_ns, recording.replay.end_ns) << where;
 }
 
 void expect_close(const Recording& recording, const std::string& where) {
@@ -168,7 +176,7 @@ TEST_F(RealTraces, DlrmsFirstAllToAllIsWaitAndNotTransfer) {
   for (size_t node = 0; node < dlrm.graph.size(); ++node) {
     if (dlrm.graph.collective[node] != place) continue;
     ++members;
-    EXPECT_LE(dlrm.graph.duration_ns[node], 20'000);
+    EXPECT_LE(dlrm.graph.duration[node], 20'000);
   }
   EXPECT_EQ(members, 8u);
 }
@@ -184,14 +192,14 @@ TEST_F(RealTraces, MultiStepTracesAreReplayedStepByStep) {
     expect_explained(whole, file);
     // And each step by itself.
     for (const StepMark& mark : whole.trace.steps) {
-      const Result<TraceGraph> graph =
+      const Result<TimedGraph> graph =
           build_trace_graph(whole.trace, whole.matching, {.step = mark.step});
       ASSERT_TRUE(graph) << file;
       const Result<TraceReplay> replay = replay_trace(whole.trace, *graph);
       ASSERT_TRUE(replay) << file;
       EXPECT_NEAR(ratio(replay->predicted_ns, replay->measured_ns), 1, 0.03)
           << file << " step " << mark.step;
-      EXPECT_LE(replay->unexplained_share, 0.15)
+      EXPECT_LE(replay->sources.unexplained, 0.15)
           << file << " step " << mark.step;
     }
   }
@@ -210,6 +218,7 @@ TEST_F(RealTraces, NoFileGivesACycleOrAnotherTime) {
     const Result<Recording> recording = record(file.string());
     if (!recording) continue;  // No trace, or nothing in it to replay.
     expect_topological(recording->graph, name);
+    expect_decided(*recording, name);
     // This file's own dependencies hold cycles (nodes 3317 and 3318 each need
     // the other), which are opened and counted.
     if (name == "chakra/mlcommons_1.0.1/chakra.0.et") {
@@ -233,15 +242,14 @@ DeviceTime device_time(const Recording& recording) {
   DeviceTime time;
   const Trace& trace = recording.trace;
   for (size_t node = 0; node < recording.graph.size(); ++node) {
-    const Event& event = trace.events[recording.graph.event[node]];
+    const Event& event = trace.events[recording.graph.origin[node]];
     if (recording.graph.collective[node] < 0 &&
         trace.streams[event.stream].kind == StreamKind::kDeviceStream) {
-      time.all_ns += recording.graph.duration_ns[node];
+      time.all_ns += recording.graph.duration[node];
     }
   }
-  for (const TracePathEntry& entry : recording.replay.critical_path) {
-    if (entry.kind == TracePathKind::kKernel ||
-        entry.kind == TracePathKind::kCopy) {
+  for (const PathEntry& entry : recording.replay.critical_path) {
+    if (entry.kind == PathKind::kKernel || entry.kind == PathKind::kCopy) {
       time.on_path_ns += entry.duration_ns;
     }
   }
@@ -291,7 +299,7 @@ int64_t transfers_ns(const Recording& recording) {
     if (recording.graph.collective[node] < 0) continue;
     int64_t& known =
         longest[static_cast<size_t>(recording.graph.collective[node])];
-    known = std::max(known, recording.graph.duration_ns[node]);
+    known = std::max(known, recording.graph.duration[node]);
   }
   int64_t sum_ns = 0;
   for (const int64_t one : longest) sum_ns += one;

@@ -1,30 +1,23 @@
-#include "replay/simulate/engine.h"
-
+// The step time alone, in the special form that search needs: two streams a
+// rank as they stand in the prices, no nodes or edges, no record of what was.
+// About a third of the instructions of `decide` on the schedule's graph, whose
+// answer it gives to the nanosecond (replay_test holds them equal).
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "replay/graph/schedule_graph.h"
+#include "replay/graph/step_rules.h"
+#include "replay/simulate/earliest_event.h"
+#include "replay/simulate/replay.h"
+
 namespace reprise {
 namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-constexpr int64_t kOne = 1024;  // Rate 1, and one nanosecond of work.
-constexpr double kLongest_ns =
-    4.4e12;  // 73 minutes; keeps every product in range.
-constexpr double kSteepestSlowdown = 1024;
+constexpr int64_t kNever = EarliestEvent::kNever;
+constexpr int64_t kOne = kAlone;  // Rate 1, and one nanosecond of work.
 
-// Nanoseconds as work; garbage in (negative, NaN) counts as zero.
-int64_t work_of(double duration_ns) {
-  if (!(duration_ns > 0)) return 0;
-  return std::llround(std::min(duration_ns, kLongest_ns) *
-                      static_cast<double>(kOne));
-}
-
-int64_t rate_of(double slowdown) {
-  if (!(slowdown > 1)) return kOne;
-  return std::llround(std::min(slowdown, kSteepestSlowdown) *
-                      static_cast<double>(kOne));
-}
+int64_t work_of(double duration_ns) { return ticks_of(duration_ns, kTickBits); }
 
 // A running task: `remaining` work at time `since`, running 1024/slowdown as
 // fast as alone.
@@ -47,32 +40,10 @@ struct Task {
   }
 };
 
-// The earliest of a fixed number of event times: a tournament tree.
-class EarliestEvent {
- public:
-  explicit EarliestEvent(size_t slots) {
-    while (leaves_ < slots) leaves_ *= 2;
-    times_.assign(2 * leaves_, kNever);
-  }
-  void set(size_t slot, int64_t time_ns) {
-    size_t node = leaves_ + slot;
-    times_[node] = time_ns;
-    for (node /= 2; node > 0; node /= 2) {
-      times_[node] = std::min(times_[2 * node], times_[2 * node + 1]);
-    }
-  }
-  int64_t time_ns() const { return times_[1]; }
-  // The lowest slot with the earliest time.
-  size_t slot() const {
-    size_t node = 1;
-    while (node < leaves_)
-      node = times_[2 * node] == times_[node] ? 2 * node : 2 * node + 1;
-    return node - leaves_;
-  }
-
- private:
-  size_t leaves_ = 1;
-  std::vector<int64_t> times_;
+// Whose end let a task begin.
+struct Cause {
+  enum : uint8_t { kStart, kCompute, kTransfer } what = kStart;
+  uint32_t rank = 0;
 };
 
 struct RankState {
@@ -85,19 +56,16 @@ struct RankState {
   int64_t begun_ns = 0;        // The compute unit that runs.
   int64_t compute_end_ns = 0;  // The last one that ended.
   int64_t apart_ns = 0;        // Computed since it last waited for others.
-  Cause communication_cause;   // Of the arrival.
   // Of the collectives that this rank leads:
   Task transfer;
   int64_t credit_ns = 0, credit_since_ns = 0;
 };
 
-class Engine {
+class TwoStreamStep {
  public:
-  Engine(const PricedSchedule& priced, const RankClasses& classes,
-         std::vector<std::vector<TaskRecord>>* records)
+  TwoStreamStep(const PricedSchedule& priced, const RankClasses& classes)
       : priced_(priced),
         classes_(classes),
-        records_(records),
         ranks_(classes.factor.size()),
         events_(2 * classes.factor.size()) {
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
@@ -115,7 +83,7 @@ class Engine {
       rank.credit_ns = std::llround(priced_.burst_ns);
     int64_t now_ns = feed_end_ns;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-      begin_compute(rank, now_ns, Cause{}, false);
+      begin_compute(rank, now_ns, false);
       arrive(rank, now_ns, Cause{});
       refresh_compute(rank, now_ns);
     }
@@ -140,12 +108,6 @@ class Engine {
   }
 
  private:
-  bool is_compute(Cause cause) const {
-    return cause.unit >= 0 &&
-           priced_.schedule->units[static_cast<size_t>(cause.unit)].stream ==
-               Stream::kCompute;
-  }
-
   // How much later than their mean the last rank is expected.
   double lateness_ns(uint32_t rank) const {
     if (priced_.jitter_sqrt_ns <= 0 || priced_.rank_factor.size() < 2) return 0;
@@ -173,7 +135,7 @@ class Engine {
   }
 
   // Starts the next compute unit if what it needs is done.
-  void begin_compute(uint32_t rank, int64_t now_ns, Cause cause, bool woken) {
+  void begin_compute(uint32_t rank, int64_t now_ns, bool woken) {
     RankState& state = ranks_[rank];
     const uint32_t place = state.compute_done;
     if (state.computing || place == priced_.order.compute.size()) return;
@@ -186,35 +148,22 @@ class Engine {
     const int64_t own =
         work_of(priced_.duration_ns[unit] * classes_.factor[rank]);
     const int64_t slowdown =
-        state.transferring ? rate_of(priced_.slowdown[unit]) : kOne;
+        state.transferring ? slowdown_of(priced_.slowdown[unit]) : kOne;
     state.compute = {
         .remaining = before + own, .since_ns = now_ns, .slowdown = slowdown};
     state.computing = true;
     events_.set(2 * rank, state.compute.end_ns());
-    if (records_ != nullptr) {
-      const Task dispatch{
-          .remaining = before, .since_ns = now_ns, .slowdown = slowdown};
-      (*records_)[rank][unit] = {.begin_ns = now_ns,
-                                 .start_ns = dispatch.end_ns(),
-                                 .end_ns = now_ns,
-                                 .cause = cause};
-    }
   }
 
   void end_compute(uint32_t rank, int64_t now_ns) {
     RankState& state = ranks_[rank];
-    const uint32_t unit = priced_.order.compute[state.compute_done++];
-    const Cause cause{.unit = static_cast<int32_t>(unit), .rank = rank};
+    ++state.compute_done;
+    const Cause cause{.what = Cause::kCompute, .rank = rank};
     state.computing = false;
     state.apart_ns += now_ns - state.begun_ns;
     state.compute_end_ns = now_ns;
     events_.set(2 * rank, kNever);
-    if (records_ != nullptr) {
-      TaskRecord& record = (*records_)[rank][unit];
-      record.end_ns = now_ns;
-      record.start_ns = std::min(record.start_ns, now_ns);
-    }
-    begin_compute(rank, now_ns, cause, false);
+    begin_compute(rank, now_ns, false);
     arrive(rank, now_ns, cause);
     refresh_transfer(rank, now_ns);
   }
@@ -228,31 +177,26 @@ class Engine {
     if (place == priced_.order.communication.size()) return;
     if (priced_.order.communication_needs[place] > state.compute_done) return;
     state.arrived = true;
-    state.communication_cause = cause;
-    const uint32_t unit = priced_.order.communication[place];
-    if (records_ != nullptr) (*records_)[rank][unit].begin_ns = now_ns;
     const std::vector<uint32_t>& group = members(rank, place);
     for (const uint32_t member : group) {
       if (!ranks_[member].arrived || ranks_[member].communication_done != place)
         return;
     }
-    gather(group, unit, now_ns, cause);
+    gather(group, now_ns, cause);
   }
 
   // All ranks are in. What still delays the transfer keeps no core busy:
   // whoever comes from compute has to be woken, and comes with its noise.
-  void gather(const std::vector<uint32_t>& group, uint32_t unit, int64_t now_ns,
-              Cause cause) {
+  void gather(const std::vector<uint32_t>& group, int64_t now_ns, Cause cause) {
     double delay_ns = 0;
-    if (is_compute(cause)) {
+    if (cause.what == Cause::kCompute) {
       delay_ns = priced_.communication_wake_ns + lateness_ns(cause.rank);
-    } else if (cause.unit >= 0) {
+    } else if (cause.what == Cause::kTransfer) {
       delay_ns = priced_.communication_gap_ns;
     }
     for (const uint32_t member : group) {
       ranks_[member].arrived = false;
       ranks_[member].gathering = true;
-      if (records_ != nullptr) (*records_)[member][unit].cause = cause;
     }
     const int64_t start_ns = now_ns + std::llround(std::max(0.0, delay_ns));
     if (start_ns == now_ns) {
@@ -281,7 +225,6 @@ class Engine {
     for (const uint32_t member : group) {
       ranks_[member].gathering = false;
       ranks_[member].transferring = true;
-      if (records_ != nullptr) (*records_)[member][unit].start_ns = now_ns;
     }
     leader.transfer = {.remaining = work_of(duration_ns),
                        .since_ns = now_ns,
@@ -297,17 +240,13 @@ class Engine {
     const std::vector<uint32_t>& group = members(leader_rank, place);
     settle_credit(leader, unit, now_ns);
     events_.set(2 * leader_rank + 1, kNever);
-    const auto cause_on = [unit](uint32_t member) {
-      return Cause{.unit = static_cast<int32_t>(unit), .rank = member};
-    };
     for (const uint32_t member : group) {
       ranks_[member].transferring = false;
       ++ranks_[member].communication_done;
-      if (records_ != nullptr) (*records_)[member][unit].end_ns = now_ns;
     }
     for (const uint32_t member : group) {
-      begin_compute(member, now_ns, cause_on(member), true);
-      arrive(member, now_ns, cause_on(member));
+      begin_compute(member, now_ns, true);
+      arrive(member, now_ns, Cause{Cause::kTransfer, member});
     }
     for (const uint32_t member : group) refresh_compute(member, now_ns);
   }
@@ -324,7 +263,7 @@ class Engine {
   int64_t transfer_rate(const std::vector<uint32_t>& group,
                         uint32_t unit) const {
     for (const uint32_t member : group) {
-      if (ranks_[member].computing) return rate_of(priced_.slowdown[unit]);
+      if (ranks_[member].computing) return slowdown_of(priced_.slowdown[unit]);
     }
     return kOne;
   }
@@ -336,7 +275,7 @@ class Engine {
     if (state.computing) {
       const uint32_t unit = priced_.order.compute[state.compute_done];
       const int64_t slowdown =
-          state.transferring ? rate_of(priced_.slowdown[unit]) : kOne;
+          state.transferring ? slowdown_of(priced_.slowdown[unit]) : kOne;
       if (slowdown != state.compute.slowdown) {
         state.compute.rebase(now_ns, slowdown);
         events_.set(2 * rank, state.compute.end_ns());
@@ -359,86 +298,16 @@ class Engine {
 
   const PricedSchedule& priced_;
   const RankClasses& classes_;
-  std::vector<std::vector<TaskRecord>>* records_;
   std::vector<RankState> ranks_;
   EarliestEvent events_;
   std::vector<uint32_t> everyone_;
   double gap_ns_ = 0;
 };
 
-bool groups_cover_all(const PricedSchedule& priced, size_t ranks) {
-  for (const uint32_t unit : priced.order.communication) {
-    const auto& groups = priced.schedule->units[unit].collective.groups;
-    if (groups.size() > 1 ||
-        (groups.size() == 1 && groups.front().size() != ranks))
-      return false;
-  }
-  return true;
-}
-
-// Groups by place in the communication order, as sorted rank numbers within
-// range.
-std::vector<std::vector<std::vector<uint32_t>>> explicit_groups(
-    const PricedSchedule& priced, size_t ranks) {
-  std::vector<std::vector<std::vector<uint32_t>>> by_place;
-  for (const uint32_t unit : priced.order.communication) {
-    std::vector<bool> seen(ranks, false);
-    auto& groups = by_place.emplace_back();
-    for (const auto& listed : priced.schedule->units[unit].collective.groups) {
-      std::vector<uint32_t> group;
-      for (const int64_t member : listed) {
-        const size_t rank = static_cast<size_t>(member);
-        if (member < 0 || rank >= ranks || seen[rank]) continue;
-        seen[rank] = true;
-        group.push_back(static_cast<uint32_t>(rank));
-      }
-      std::sort(group.begin(), group.end());
-      if (!group.empty()) groups.push_back(std::move(group));
-    }
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-      if (!seen[rank]) groups.push_back({rank});
-    }
-  }
-  return by_place;
-}
-
 }  // namespace
 
-RankClasses fold_ranks(const PricedSchedule& priced) {
-  RankClasses classes;
-  const std::vector<double>& factors = priced.rank_factor;
-  const size_t ranks = std::max<size_t>(1, factors.size());
-  std::vector<double> distinct = factors;
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  if (distinct.empty()) distinct.push_back(1);
-  // Equal ranks do equal things whatever the groups; unequal ones fold only
-  // when every collective joins all of them.
-  if (distinct.size() == 1 || groups_cover_all(priced, ranks)) {
-    classes.factor = distinct;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      const double factor = factors.empty() ? 1 : factors[rank];
-      const auto place =
-          std::lower_bound(distinct.begin(), distinct.end(), factor);
-      classes.class_of.push_back(
-          static_cast<uint32_t>(place - distinct.begin()));
-    }
-    return classes;
-  }
-  classes.factor = factors;
-  for (uint32_t rank = 0; rank < ranks; ++rank)
-    classes.class_of.push_back(rank);
-  classes.groups = explicit_groups(priced, ranks);
-  return classes;
-}
-
-int64_t simulate(const PricedSchedule& priced, const RankClasses& classes,
-                 std::vector<std::vector<TaskRecord>>* records) {
-  if (records != nullptr) {
-    records->assign(classes.factor.size(),
-                    std::vector<TaskRecord>(priced.schedule->units.size()));
-  }
-  return Engine(priced, classes, records).run();
+int64_t replay_step_time(const PricedSchedule& priced) {
+  return TwoStreamStep(priced, fold_ranks(priced)).run();
 }
 
 }  // namespace reprise

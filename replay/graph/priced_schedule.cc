@@ -1,7 +1,7 @@
 // Resolves the prices of a schedule, and the order of its streams.
-#include <algorithm>
+#include "replay/graph/priced_schedule.h"
 
-#include "replay/simulate/replay.h"
+#include <algorithm>
 
 namespace reprise {
 namespace {
