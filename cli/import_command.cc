@@ -36,14 +36,16 @@ std::optional<std::pair<std::string, uint32_t>> parse_rank(
 /// The kinds in lines that fit a help page.
 std::string kinds_footer() {
   constexpr size_t kWidth = 80;
-  std::string text = "Kinds, found by content:", line = text;
+  std::string text = "Kinds, found by content:";
+  size_t width = text.size();
   for (const std::string& kind : import_kinds()) {
-    if (line.size() + 1 + kind.size() > kWidth) {
+    if (width + 1 + kind.size() > kWidth) {
       text += "\n ";
-      line = " ";
+      width = 1;
     }
-    text += " " + kind;
-    line += " " + kind;
+    text += ' ';
+    text += kind;
+    width += 1 + kind.size();
   }
   return text;
 }
