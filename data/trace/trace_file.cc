@@ -1,6 +1,7 @@
 #include "data/trace/trace_file.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,7 +110,8 @@ Status TraceFileWriter::prepare_statements() {
     return Status();
   };
   const auto columns = [](std::string_view table) {
-    return fmt::format("INSERT INTO {} VALUES(?1,?2,?3,?4,?5,?6)", table);
+    return fmt::format("INSERT INTO {}({}) VALUES(?1,?2,?3,?4,?5,?6)", table,
+                       fmt::join(kSegmentParts.all(), ", "));
   };
   if (Status done = insert(insert_event_, columns(kEventTable)); !done)
     return done;
@@ -133,12 +135,16 @@ Status TraceFileWriter::add_segment(sqlite3_stmt* insert,
                                     std::vector<int64_t>& counts) {
   for (size_t place = 0; place < columns.size(); ++place) {
     const auto& [encoding, bytes] = columns[place];
-    sqlite3_bind_int64(insert, 1, std::ssize(counts));
-    sqlite3_bind_int64(insert, 2, static_cast<sqlite3_int64>(place));
-    bind_text(insert, 3, specs[place].name);
-    sqlite3_bind_int(insert, 4, static_cast<int>(encoding));
-    sqlite3_bind_int64(insert, 5, crc32(bytes));
-    sqlite3_bind_blob64(insert, 6, bytes.data(), bytes.size(), SQLITE_STATIC);
+    const auto at = [](SegmentPart part) { return static_cast<int>(part) + 1; };
+    sqlite3_bind_int64(insert, at(SegmentPart::kSegment), std::ssize(counts));
+    sqlite3_bind_int64(insert, at(SegmentPart::kPlace),
+                       static_cast<sqlite3_int64>(place));
+    bind_text(insert, at(SegmentPart::kName), specs[place].name);
+    sqlite3_bind_int(insert, at(SegmentPart::kEncoding),
+                     static_cast<int>(encoding));
+    sqlite3_bind_int64(insert, at(SegmentPart::kChecksum), crc32(bytes));
+    sqlite3_bind_blob64(insert, at(SegmentPart::kData), bytes.data(),
+                        bytes.size(), SQLITE_STATIC);
     if (Status written = step_once(insert); !written)
       return failed(written.error());
   }

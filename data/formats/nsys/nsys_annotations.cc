@@ -21,16 +21,7 @@ constexpr int64_t kMark = 34;
 constexpr int64_t kPushPopRange = 59;
 constexpr int64_t kStartEndRange = 60;
 
-enum Column : size_t {
-  kStart,
-  kEnd,
-  kType,
-  kText,
-  kTextId,
-  kTid,
-  kDomain,
-  kBinary
-};
+using enum NsysColumn;
 
 /// A call of NCCL on its way to the spool: a group's calls describe its end.
 struct NcclCall {
@@ -79,10 +70,10 @@ void Annotations::read() {
   if (!import_.database.has_table("NVTX_EVENTS")) return;
   import_.payloads.read_schemas(import_.database);
   NsysRows rows = import_.database.rows(
-      "NVTX_EVENTS", {"start", "end", "eventType", "text", "textId",
-                      "globalTid", "domainId", "binaryData"});
+      "NVTX_EVENTS",
+      {kStart, kEnd, kEventType, kText, kTextId, kTid, kDomain, kBinaryData});
   while (rows.next()) read_row(rows);
-  import_.finish(rows, "NVTX_EVENTS");
+  import_.finish(rows);
   learn_communicators();
   add_nccl_calls();
   add_steps();
@@ -100,13 +91,13 @@ std::string_view Annotations::name_of(const NsysRows& rows) {
 
 /// Times, rank and thread; marks end where they start.
 bool Annotations::place(const NsysRows& rows, Event& event) {
-  const int64_t type = rows.integer_or(kType, -1);
+  const int64_t type = rows.integer_or(kEventType, -1);
   const bool is_mark = type == kMark;
   if (!is_mark && rows.integer(kStart) && !rows.integer(kEnd)) {
     import_.drop("range without an end");
     return false;
   }
-  if (!import_.read_times(rows, kStart, is_mark ? kStart : kEnd, event)) {
+  if (!import_.read_times(rows, event, is_mark ? kStart : kEnd)) {
     return false;
   }
   const auto tid = rows.integer(kTid);
@@ -123,7 +114,7 @@ bool Annotations::place(const NsysRows& rows, Event& event) {
 }
 
 void Annotations::read_row(const NsysRows& rows) {
-  const int64_t type = rows.integer_or(kType, -1);
+  const int64_t type = rows.integer_or(kEventType, -1);
   if (type != kMark && type != kPushPopRange && type != kStartEndRange) {
     ++import_.report.ignored["NVTX registration"];
     return;
@@ -151,7 +142,7 @@ void Annotations::read_row(const NsysRows& rows) {
     event.name = import_.spool.intern(name);
     nccl_calls_.push_back({process_of(tid), tid, event, std::string(name),
                            import_.payloads.decode(rows.integer_or(kDomain, 0),
-                                                   rows.text(kBinary))});
+                                                   rows.text(kBinaryData))});
     return;
   }
   const std::string_view operation = operation_of_nccl_call(name);
