@@ -1,5 +1,6 @@
-#include "data/formats/nsys_jax/nsys_jax_csv.h"
+#include "data/io/csv.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise {
@@ -69,6 +70,20 @@ Result<bool> CsvRows::read_row() {
   }
   if (bytes > kLongestRow) ++too_long_;
   return bytes > 0;
+}
+
+Status find_columns(const std::vector<std::string>& header,
+                    std::span<const std::string_view> names,
+                    std::span<size_t> places) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = std::find(header.begin(), header.end(), names[i]);
+    if (found == header.end()) {
+      return fail(ErrorKind::kParse, "the first row names no column \"{}\"",
+                  names[i]);
+    }
+    places[i] = static_cast<size_t>(found - header.begin());
+  }
+  return {};
 }
 
 }  // namespace reprise

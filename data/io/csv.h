@@ -2,13 +2,17 @@
 // 4180), columns by the names of the first row.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/io/byte_source.h"
+#include "data/io/column_names.h"
+#include "data/result.h"
 
 namespace reprise {
 
@@ -35,6 +39,47 @@ class CsvRows {
   std::vector<std::string> fields_;
   int64_t too_long_ = 0;
   bool cut_ = false;
+};
+
+/// The places of `names` in a header. Errors: kParse, naming the first that it
+/// lacks.
+Status find_columns(const std::vector<std::string>& header,
+                    std::span<const std::string_view> names,
+                    std::span<size_t> places);
+
+/// A table whose first row names its columns, those of `Column` among them.
+template <typename Column>
+class CsvTable {
+ public:
+  CsvTable(ByteSource& source, const ColumnNames<Column>& names)
+      : rows_(source), names_(names) {}
+
+  /// Reads the first row. Errors: kParse; as ByteSource::read.
+  Status read_header() {
+    const Result<bool> row = rows_.next();
+    if (!row) return pass(row.error());
+    if (Status found = find_columns(rows_.fields(), names_.all(), places_);
+        !found) {
+      return found;
+    }
+    last_ = *std::max_element(places_.begin(), places_.end());
+    return {};
+  }
+  /// As CsvRows::next.
+  Result<bool> next() { return rows_.next(); }
+  /// Whether the row reaches to the last of the columns.
+  bool is_whole() const { return rows_.fields().size() > last_; }
+  /// Requires: the row is whole.
+  std::string_view operator[](Column column) const {
+    return rows_.fields()[places_[static_cast<size_t>(column)]];
+  }
+  const CsvRows& rows() const { return rows_; }
+
+ private:
+  CsvRows rows_;
+  ColumnNames<Column> names_;
+  std::array<size_t, ColumnNames<Column>::kCount> places_{};
+  size_t last_ = 0;
 };
 
 }  // namespace reprise
