@@ -1,3 +1,9 @@
+// Units of work (files, directories) go to threads, the largest first, each
+// input into its own spool; results stand in the order of the units, so that
+// the trace does not depend on the threads. An execution trace of PyTorch and
+// the Kineto file of the same rank are two records of one run and are joined op
+// by op once all is read. Cost: that of the readers; one spool's memory an
+// input.
 #include "data/import/import.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// The one list of the event columns: how each is taken from a record and put
+// back. Records pass through all columns in blocks that stay in the first
+// cache.
 #include "data/trace/columns.h"
 
 #include <algorithm>

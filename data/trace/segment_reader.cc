@@ -1,3 +1,7 @@
+// One walk over the rows of a table, which stand in the order (segment, place).
+// Sizes that the file states are believed only as far as its own size: records
+// are counted first, from the column whose values take a byte each at least,
+// and memory is asked for once.
 #include "data/trace/segment_reader.h"
 
 #include <fmt/ranges.h>

@@ -1,3 +1,7 @@
+// Segments are written as they come, the small tables and the checksums last;
+// then the file is flushed to disk and renamed, so that no reader ever sees
+// half a trace. SQLite needs no journal for a file that is thrown away when
+// anything fails.
 #include "data/trace/trace_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+// Events are gathered until 8,192 of them fill the second cache, then sorted
+// and encoded as one segment, so that memory does not grow with the file. Times
+// beyond 146 years are cut, which keeps all later sums within 64 bits.
 #include "data/trace/trace_spool.h"
 
 #include <algorithm>

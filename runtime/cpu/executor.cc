@@ -1,3 +1,8 @@
+// Two threads walk their stream's units in order. Where a unit waits for the
+// other stream, its thread sleeps until the count that the other publishes is
+// high enough. Everything is bound before the first step: addresses, code,
+// oneDNN primitives. With a communicator that does nothing (one rank)
+// collectives run in their places on the one thread.
 #include "runtime/cpu/executor.h"
 
 #include <cstring>

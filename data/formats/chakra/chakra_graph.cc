@@ -1,3 +1,7 @@
+// Chakra's nodes are dependencies first and times second: a node without a
+// start begins where the one before it on its stream ended, and a file without
+// any start has a clock of its own kind ("none"), on which durations and
+// dependencies stand. Source: MLCommons Chakra, schema/protobuf/et_def.proto.
 #include "data/formats/chakra/chakra_graph.h"
 
 #include <fmt/format.h>

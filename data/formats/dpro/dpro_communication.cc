@@ -1,3 +1,9 @@
+// Rows say per tensor what happened when, but not which tensors travelled
+// together; chunks say that, by names like "Comm.1+2.SEND", but only of the
+// transfer. So chunks make the reductions, and rows are laid over them by step
+// and tensor; tensors that no chunk names are one reduction where they did the
+// same thing at the same time. Source: dPRO (Hu et al., MLSys 2022),
+// byteprofile-analysis. Cost: sorting, then binary searches.
 #include "data/formats/dpro/dpro_communication.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,7 @@
+// A message's begin and end carry the same name on the same row, and several of
+// one name may be under way: the first to begin is the first to end. A push and
+// the pull that follows it, of the same partition in the same step, are one
+// exchange.
 #include "data/formats/dpro/dpro_servers.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Every process of a job inherits its launcher's rank number: the trainer, but
+// also its shell and its data workers. So of the processes with one number that
+// which ran most kernels (then: that trained, that recorded most) is the rank,
+// and the others belong to it by the chain of parents. Where no launcher
+// counted, the processes that trained are numbered by the largest communicator
+// that holds them all, else by their start; where nobody trained, a host is a
+// rank.
 #include "data/formats/process_shard/process_shard_ranks.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,9 @@
+// Devices are read before hosts: they say which are ranks, and their
+// correlation ids say whose a host's launch is. A device's lines are streams,
+// or (of TPUs) programs and ops; lines that tell the same time otherwise
+// ("TensorFlow Name Scope") are counted and left out. Times are picoseconds
+// from the line's start. Source: tsl/profiler/protobuf/xplane.proto;
+// xplane_schema.cc for the words.
 #include "data/formats/xplane/xplane_import.h"
 
 #include <fmt/format.h>
