@@ -2,96 +2,48 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <optional>
 
 #include "cli/output.h"
 
 namespace reprise {
 
-Flag& Flag::required() {
-  option_->required();
-  return *this;
+Flag Flag::required() { return Flag(option_->required()); }
+Flag Flag::type_name(const std::string& name) {
+  return Flag(option_->type_name(name));
+}
+Flag Flag::one_of(const std::vector<std::string>& words) {
+  return Flag(option_->check(CLI::IsMember(words)));
+}
+Flag Flag::range(int64_t least, int64_t most) {
+  return Flag(option_->check(CLI::Range(least, most)));
+}
+Flag Flag::positive() { return Flag(option_->check(CLI::PositiveNumber)); }
+Flag Flag::not_negative() {
+  return Flag(option_->check(CLI::NonNegativeNumber));
+}
+Flag Flag::repeatable() { return Flag(option_->expected(1)->take_all()); }
+Flag Flag::delimiter(char between) { return Flag(option_->delimiter(between)); }
+Flag Flag::needs(Flag other) { return Flag(option_->needs(other.option_)); }
+Flag Flag::excludes(Flag other) {
+  return Flag(option_->excludes(other.option_));
 }
 
-Flag& Flag::type_name(const std::string& name) {
-  option_->type_name(name);
-  return *this;
-}
-
-Flag& Flag::one_of(const std::vector<std::string>& words) {
-  option_->check(CLI::IsMember(words));
-  return *this;
-}
-
-Flag& Flag::range(int64_t least, int64_t most) {
-  option_->check(CLI::Range(least, most));
-  return *this;
-}
-
-Flag& Flag::positive() {
-  option_->check(CLI::PositiveNumber);
-  return *this;
-}
-
-Flag& Flag::not_negative() {
-  option_->check(CLI::NonNegativeNumber);
-  return *this;
-}
-
-Flag& Flag::repeatable() {
-  option_->expected(1)->take_all();
-  return *this;
-}
-
-Flag& Flag::delimiter(char between) {
-  option_->delimiter(between);
-  return *this;
-}
-
-Flag& Flag::needs(const Flag& other) {
-  option_->needs(other.option_);
-  return *this;
-}
-
-Flag& Flag::excludes(const Flag& other) {
-  option_->excludes(other.option_);
-  return *this;
-}
-
-Flag Flags::add_option(const std::string& name, std::string& value,
+template <typename T>
+Flag Flags::add_option(const std::string& name, T& value,
                        const std::string& help) {
   return Flag(app_.add_option(name, value, help));
 }
 
-Flag Flags::add_option(const std::string& name,
-                       std::vector<std::string>& values,
-                       const std::string& help) {
-  return Flag(app_.add_option(name, values, help));
-}
-
-Flag Flags::add_option(const std::string& name, int& value,
-                       const std::string& help) {
-  return Flag(app_.add_option(name, value, help));
-}
-
-Flag Flags::add_option(const std::string& name, int64_t& value,
-                       const std::string& help) {
-  return Flag(app_.add_option(name, value, help));
-}
-
-Flag Flags::add_option(const std::string& name, uint64_t& value,
-                       const std::string& help) {
-  return Flag(app_.add_option(name, value, help));
-}
-
-Flag Flags::add_option(const std::string& name, double& value,
-                       const std::string& help) {
-  return Flag(app_.add_option(name, value, help));
-}
-
-Flag Flags::add_option(const std::string& name, std::optional<int32_t>& value,
-                       const std::string& help) {
-  return Flag(app_.add_option(name, value, help));
-}
+// Of each type that a verb's flags have.
+using Text = const std::string&;
+template Flag Flags::add_option(Text, std::string&, Text);
+template Flag Flags::add_option(Text, std::vector<std::string>&, Text);
+template Flag Flags::add_option(Text, int&, Text);
+template Flag Flags::add_option(Text, int64_t&, Text);
+template Flag Flags::add_option(Text, uint64_t&, Text);
+template Flag Flags::add_option(Text, double&, Text);
+template Flag Flags::add_option(Text, std::optional<int32_t>&, Text);
 
 void Flags::add_flag(const std::string& name, bool& value,
                      const std::string& help) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,18 +21,16 @@ class Flag {
  public:
   explicit Flag(CLI::Option* option) : option_(option) {}
 
-  Flag& required();
-  Flag& type_name(const std::string& name);  ///< In help pages.
-  Flag& one_of(const std::vector<std::string>& words);
-  Flag& range(int64_t least, int64_t most);
-  Flag& positive();
-  Flag& not_negative();
-  /// Of a list: values come by repeating the flag, one each.
-  Flag& repeatable();
-  /// Of a list: values come in one word, between these.
-  Flag& delimiter(char between);
-  Flag& needs(const Flag& other);
-  Flag& excludes(const Flag& other);
+  Flag required();
+  Flag type_name(const std::string& name);  ///< In help pages.
+  Flag one_of(const std::vector<std::string>& words);
+  Flag range(int64_t least, int64_t most);
+  Flag positive();
+  Flag not_negative();
+  Flag repeatable();             ///< Of a list: one value at each repetition.
+  Flag delimiter(char between);  ///< Of a list: its values in one word.
+  Flag needs(Flag other);
+  Flag excludes(Flag other);
 
  private:
   CLI::Option* option_;
@@ -45,19 +42,9 @@ class Flags {
  public:
   explicit Flags(CLI::App& app) : app_(app) {}
 
-  Flag add_option(const std::string& name, std::string& value,
-                  const std::string& help);
-  Flag add_option(const std::string& name, std::vector<std::string>& values,
-                  const std::string& help);
-  Flag add_option(const std::string& name, int& value, const std::string& help);
-  Flag add_option(const std::string& name, int64_t& value,
-                  const std::string& help);
-  Flag add_option(const std::string& name, uint64_t& value,
-                  const std::string& help);
-  Flag add_option(const std::string& name, double& value,
-                  const std::string& help);
-  Flag add_option(const std::string& name, std::optional<int32_t>& value,
-                  const std::string& help);
+  /// Instantiated in flags.cc for the types that verbs use.
+  template <typename T>
+  Flag add_option(const std::string& name, T& value, const std::string& help);
   /// True when it is given.
   void add_flag(const std::string& name, bool& value, const std::string& help);
   /// `--format table|json|csv`.

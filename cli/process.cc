@@ -212,13 +212,15 @@ Result<TemporaryDirectory> TemporaryDirectory::create() {
 }
 
 TemporaryDirectory::TemporaryDirectory(TemporaryDirectory&& other) noexcept
-    : path_(std::move(other.path_)) {
+    : path_(std::move(other.path_)), stays_(other.stays_) {
   other.path_.clear();
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty() && !stays_) {
+    std::filesystem::remove_all(path_, ignored);
+  }
 }
 
 }  // namespace reprise

@@ -1,10 +1,14 @@
 // reprise profile: runs any command and records all its processes.
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -13,7 +17,6 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
-#include "cli/shard_directory.h"
 #include "data/formats/ranks.h"
 #include "data/import/import_report.h"
 #include "profiler/gather/gather_profile.h"
@@ -40,6 +43,56 @@ void print_line(const std::string& line) {
 
 void say(const std::string& message) {
   print_line("reprise profile: " + message);
+}
+
+/// What would keep a trace from being written, before the command runs for
+/// hours. Errors: kInvalid, kIo.
+Status check_place(const std::string& output) {
+  if (output == "-") {
+    return fail(ErrorKind::kInvalid,
+                "a trace is a file, not a stream: give -o a file's name");
+  }
+  std::error_code error;
+  if (fs::is_directory(output, error)) {
+    return fail(ErrorKind::kInvalid, "{}: is a directory", output);
+  }
+  const fs::path folder = fs::absolute(output, error).parent_path();
+  if (!fs::is_directory(folder, error)) {
+    return fail(ErrorKind::kIo, "{}: there is no directory {}", output,
+                folder.string());
+  }
+  if (::access(folder.c_str(), W_OK) != 0) {
+    return fail(ErrorKind::kIo, "{}: cannot write in {}: {}", output,
+                folder.string(), std::strerror(errno));
+  }
+  return {};
+}
+
+/// Of shards; gone at the end unless it is to stay. Errors: kIo; kInvalid for a
+/// directory that holds something.
+Result<TemporaryDirectory> make_shard_directory(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (::mkdir(absolute.c_str(), 0700) != 0 &&
+      (errno != EEXIST || !fs::is_directory(absolute, error))) {
+    return fail(ErrorKind::kIo, "{}: cannot make a directory for shards: {}",
+                path, std::strerror(errno));
+  }
+  if (!fs::is_empty(absolute, error)) {
+    return fail(ErrorKind::kInvalid,
+                "{}: shards need a directory of their own, and this one is "
+                "not empty",
+                path);
+  }
+  return TemporaryDirectory(absolute.lexically_normal().string());
+}
+
+/// Without room for even a small trace.
+bool is_full(const std::string& directory) {
+  constexpr uintmax_t kLeastRoomBytes = 64 << 10;
+  std::error_code error;
+  const fs::space_info space = fs::space(directory, error);
+  return !error && space.available < kLeastRoomBytes;
 }
 
 class ProfileCommand : public Command {
@@ -78,18 +131,17 @@ class ProfileCommand : public Command {
       return kExitUsage;
     }
     Status writable = check_output(output_, force_);
-    if (writable) writable = check_trace_place(output_);
+    if (writable) writable = check_place(output_);
     if (!writable) return pass(writable.error());
     if (const int missing = check_command(); missing != 0) return missing;
-    ShardDirectory shards;
-    Status made =
-        shards.make(keep_directory_.empty()
-                        ? fmt::format("{}.shards.{}", output_, ::getpid())
-                        : keep_directory_);
-    if (!made) return pass(made.error());
-    if (!keep_directory_.empty()) shards.stay();
+    Result<TemporaryDirectory> shards = make_shard_directory(
+        keep_directory_.empty()
+            ? fmt::format("{}.shards.{}", output_, ::getpid())
+            : keep_directory_);
+    if (!shards) return pass(shards.error());
+    if (!keep_directory_.empty()) shards->stay();
     const Result<ProfileEnvironment> environment =
-        profile_environment({.directory = shards.path(),
+        profile_environment({.directory = shards->path(),
                              .steps = steps_,
                              .nccl_preload = nccl_preload_},
                             command_);
@@ -100,7 +152,7 @@ class ProfileCommand : public Command {
       say(status.error().message);
       return kExitNotExecutable;
     }
-    return finish(*status, shards);
+    return finish(*status, *shards);
   }
 
  private:
@@ -124,7 +176,7 @@ class ProfileCommand : public Command {
   }
 
   /// What stays unrecorded although the command is through.
-  void tell_of_losses(const ShardDirectory& shards) const {
+  void tell_of_losses(const TemporaryDirectory& shards) const {
     std::vector<std::string> running = processes_recording_to(shards.path());
     for (int i = 0; i < kMostGlances && !running.empty(); ++i) {
       std::this_thread::sleep_for(kGlancePeriod);
@@ -141,7 +193,7 @@ class ProfileCommand : public Command {
           running.size() > named ? ", …" : "",
           running.size() == 1 ? "runs" : "run"));
     }
-    if (shards.is_full()) {
+    if (is_full(shards.path())) {
       say(
           fmt::format("the disk of {} is full: what was recorded last may be "
                       "missing",
@@ -150,11 +202,11 @@ class ProfileCommand : public Command {
   }
 
   /// The command's own failure goes before one of gathering.
-  Result<int> finish(int status, ShardDirectory& shards) const {
+  Result<int> finish(int status, TemporaryDirectory& shards) const {
     tell_of_losses(shards);
     const Result<ProfileFiles> files = find_profile_files(shards.path());
     if (files && files->processes.empty() && files->trainers.empty()) {
-      say(shards.is_full()
+      say(is_full(shards.path())
               ? "nothing was recorded and nothing written"
               : "nothing was recorded and nothing written: no process of the "
                 "command loaded the recorder (statically linked, setuid, or "

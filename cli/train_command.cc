@@ -7,16 +7,25 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/process.h"
-#include "cli/train_output.h"
 
 namespace reprise {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no word for what is not finite: there it is null.
+double number_of(const Json& value) {
+  return value.is_number() ? value.get<double>()
+                           : std::numeric_limits<double>::quiet_NaN();
+}
 
 /// The trainer's flags of a GPU, passed on to it.
 struct GpuFlags {
@@ -154,7 +163,7 @@ class TrainCommand : public Command {
       fmt::print(stderr, "wrote {} ({} events, {} ranks)\n", trace_path_,
                  outcome->trace.events.size(), outcome->trace.ranks.size());
     }
-    print_training(outcome->result_json, request_, format_);
+    print_result(Json::parse(outcome->result_json));
     return outcome->exit_status;
   }
 
@@ -182,6 +191,41 @@ class TrainCommand : public Command {
     for (const std::string& word : request_.mpi_arguments)
       words.push_back("--mpi-arg=" + word);
     return run_process(words);
+  }
+
+  void print_result(const Json& json) const {
+    const auto& time = json.at("step_time_ns");
+    const auto& loss = json.at("loss");
+    Table table;
+    table.headings = {"program",       "ranks", "steps",
+                      "step (median)", "min",   "p90"};
+    table.rows.push_back(
+        {std::filesystem::path(request_.program).stem().string(),
+         std::to_string(request_.ranks), json.at("steps").dump(),
+         duration_text(time.at("median")), duration_text(time.at("min")),
+         duration_text(time.at("p90"))});
+    const auto add = [&](const char* heading, std::string value) {
+      table.headings.emplace_back(heading);
+      table.rows[0].push_back(std::move(value));
+    };
+    if (!loss.empty()) {
+      add("first loss", fmt::format("{:.4f}", number_of(loss.front())));
+      add("last loss", fmt::format("{:.4f}", number_of(loss.back())));
+    }
+    if (json.contains("accuracy")) {
+      add("accuracy",
+          fmt::format("{:.1f} %", 100 * number_of(json["accuracy"].back())));
+    }
+    if (json.contains("verification")) {
+      const auto& verification = json["verification"];
+      add("worst tensor error",
+          fmt::format(
+              "{:.1e} ({}, limit {:.0e})",
+              number_of(verification.value("worst_error", Json())),
+              verification.at("passed").get<bool>() ? "passed" : "FAILED",
+              verification.at("limit").get<double>()));
+    }
+    print_output(format_, table, json);
   }
 
   TrainRequest request_;
