@@ -72,7 +72,7 @@ class Connector {
   void place_slots() {
     place_of_.assign(graph_.role.size(), {});
     for (size_t c = 0; c < units_.collectives.size(); ++c) {
-      for (const CollectiveMember& member : units_.collectives[c].members) {
+      for (const SlotPlace& member : units_.collectives[c].members) {
         const CollectiveSlot& slot =
             graph_.slots[static_cast<size_t>(member.slot)];
         if (slot.output == kNoInstruction) continue;
@@ -89,7 +89,7 @@ class Connector {
     const int64_t chunk_begin = unit.chunk * collective.chunk_bytes;
     const int64_t chunk_end =
         std::min(chunk_begin + collective.chunk_bytes, collective.bytes);
-    for (const CollectiveMember& member : collective.members) {
+    for (const SlotPlace& member : collective.members) {
       const CollectiveSlot& slot =
           graph_.slots[static_cast<size_t>(member.slot)];
       const int64_t begin =

@@ -298,7 +298,7 @@ class Resolver {
     }
     collective.first_unit = static_cast<uint32_t>(units_.units.size());
     PlannedUnit unit{.name = collective.name, .role = OpRole::kCollective};
-    for (const CollectiveMember& member : collective.members) {
+    for (const SlotPlace& member : collective.members) {
       unit.ops.push_back(
           graph_.slots[static_cast<size_t>(member.slot)].collective);
     }

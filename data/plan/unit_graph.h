@@ -23,7 +23,7 @@ constexpr int64_t align_up(int64_t bytes) {
 }
 
 /// One slot's place in its collective's contiguous buffer.
-struct CollectiveMember {
+struct SlotPlace {
   int32_t slot = 0;          ///< Index in OpGraph::slots.
   int64_t offset_bytes = 0;  ///< 64-byte aligned.
 };
@@ -32,7 +32,7 @@ struct CollectiveMember {
 struct PlannedCollective {
   std::string name;
   int32_t bucket = -1;  ///< Index in Plan::buckets, or -1.
-  std::vector<CollectiveMember> members;
+  std::vector<SlotPlace> members;
   Opcode reduction = Opcode::kAdd;  ///< kAdd, kMaximum, kMinimum or kMultiply.
   PrimitiveType type = PrimitiveType::kF32;
   std::vector<std::vector<int64_t>> groups;

@@ -136,7 +136,7 @@ class Assembler {
   /// there yet.
   void add_input_copies(const PlannedCollective& collective, int64_t begin,
                         int64_t end) {
-    for (const CollectiveMember& member : collective.members) {
+    for (const SlotPlace& member : collective.members) {
       const int32_t copy =
           placement_.slot_copy[static_cast<size_t>(member.slot)];
       if (copy < 0 || copied_[static_cast<size_t>(copy)]) continue;

@@ -68,7 +68,7 @@ class Placer {
         visit(value);
     } else {
       const auto c = static_cast<size_t>(unit.collective);
-      for (const CollectiveMember& member : units_.collectives[c].members) {
+      for (const SlotPlace& member : units_.collectives[c].members) {
         visit(graph_.slots[static_cast<size_t>(member.slot)].input);
       }
     }
@@ -259,7 +259,7 @@ class Placer {
     for (const PlannedCollective& collective : units_.collectives) {
       const Location whole = add_temporary(collective.bytes);
       result_.collective.push_back(whole);
-      for (const CollectiveMember& member : collective.members) {
+      for (const SlotPlace& member : collective.members) {
         const CollectiveSlot& slot =
             graph_.slots[static_cast<size_t>(member.slot)];
         const Location place{whole.buffer, member.offset_bytes, slot.bytes};

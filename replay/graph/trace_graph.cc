@@ -114,19 +114,19 @@ Status find_windows(GraphDraft& draft) {
   return {};
 }
 
-enum class Row { kHost, kDevice, kFlat };
+enum class RowKind { kHost, kDevice, kFlat };
 
-Row row_of(const GraphDraft& draft, uint32_t stream) {
-  if (!draft.ranks[draft.rank_place[stream]].timed) return Row::kFlat;
+RowKind row_of(const GraphDraft& draft, uint32_t stream) {
+  if (!draft.ranks[draft.rank_place[stream]].timed) return RowKind::kFlat;
   const StreamKind kind = draft.trace.streams[stream].kind;
-  if (kind == StreamKind::kDeviceStream) return Row::kDevice;
+  if (kind == StreamKind::kDeviceStream) return RowKind::kDevice;
   if (kind == StreamKind::kHostThread || draft.trace.dependencies.empty()) {
-    return Row::kHost;
+    return RowKind::kHost;
   }
   for (const uint32_t index : draft.events_of(stream)) {
-    if (draft.trace.events[index].external_id >= 0) return Row::kFlat;
+    if (draft.trace.events[index].external_id >= 0) return RowKind::kFlat;
   }
-  return Row::kHost;
+  return RowKind::kHost;
 }
 
 void add_nodes(GraphDraft& draft) {
@@ -138,13 +138,13 @@ void add_nodes(GraphDraft& draft) {
     std::vector<uint32_t> device;
     for (const uint32_t stream : rank.recorded_streams) {
       switch (row_of(draft, stream)) {
-        case Row::kHost:
+        case RowKind::kHost:
           add_host_thread(draft, stream);
           break;
-        case Row::kDevice:
+        case RowKind::kDevice:
           device.push_back(stream);
           break;
-        case Row::kFlat:
+        case RowKind::kFlat:
           add_flat_stream(draft, stream);
           break;
       }

@@ -8,17 +8,17 @@
 namespace reprise {
 namespace {
 
-using Interval = std::pair<int64_t, int64_t>;
+using BusySpan = std::pair<int64_t, int64_t>;
 
-int64_t length(const std::vector<Interval>& disjoint) {
+int64_t length(const std::vector<BusySpan>& disjoint) {
   int64_t total = 0;
   for (const auto& [start, end] : disjoint) total += end - start;
   return total;
 }
 
 // Both lists sorted and disjoint, as the units of one stream are.
-int64_t overlap(const std::vector<Interval>& left,
-                const std::vector<Interval>& right) {
+int64_t overlap(const std::vector<BusySpan>& left,
+                const std::vector<BusySpan>& right) {
   int64_t total = 0;
   for (size_t i = 0, j = 0; i < left.size() && j < right.size();) {
     const int64_t start = std::max(left[i].first, right[j].first);
@@ -35,7 +35,7 @@ int64_t overlap(const std::vector<Interval>& left,
 
 RankBreakdown breakdown(const PricedSchedule& priced,
                         const std::vector<UnitTime>& times, int64_t step_ns) {
-  std::vector<Interval> compute, communication;
+  std::vector<BusySpan> compute, communication;
   for (const uint32_t unit : priced.order.compute) {
     compute.emplace_back(times[unit].start_ns, times[unit].end_ns);
   }

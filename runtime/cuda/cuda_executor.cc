@@ -63,30 +63,30 @@ CudaExecutor::~CudaExecutor() {
   }
   // Nothing may still run when memory and streams go. After an error the
   // communicator has been told to let go; then the results do not matter.
-  for (const DeviceStream* stream : {&compute_, &communication_, &copy_}) {
+  for (const CudaStream* stream : {&compute_, &communication_, &copy_}) {
     if (*stream != nullptr) driver_.stream_synchronize(stream->get());
   }
   injected_.flush();
 }
 
 Status CudaExecutor::make_streams() {
-  for (DeviceStream* stream : {&compute_, &communication_, &copy_}) {
-    Result<DeviceStream> made =
+  for (CudaStream* stream : {&compute_, &communication_, &copy_}) {
+    Result<CudaStream> made =
         make_stream(driver_, /*urgent=*/stream == &communication_);
     if (!made) return pass(made.error());
     *stream = std::move(*made);
   }
-  const auto make = [&](DeviceEvent& event, bool timed) -> Status {
-    Result<DeviceEvent> made = make_event(driver_, timed);
+  const auto make = [&](CudaEvent& event, bool timed) -> Status {
+    Result<CudaEvent> made = make_event(driver_, timed);
     if (!made) return pass(made.error());
     event = std::move(*made);
     return {};
   };
   Status status;
-  for (DeviceEvent* event : {&started_, &ended_}) {
+  for (CudaEvent* event : {&started_, &ended_}) {
     if (status) status = make(*event, /*timed=*/true);
   }
-  for (DeviceEvent* event : {&begun_, &fed_, &communicated_}) {
+  for (CudaEvent* event : {&begun_, &fed_, &communicated_}) {
     if (status) status = make(*event, /*timed=*/false);
   }
   const std::array walks = {
@@ -108,7 +108,7 @@ Status CudaExecutor::make_feeds(const std::vector<int64_t>& fed) {
     Result<PinnedMemory> staging = PinnedMemory::allocate(
         driver_, static_cast<size_t>(location.size_bytes));
     if (!staging) return pass(staging.error(), "staging of a batch");
-    Result<DeviceEvent> copied = make_event(driver_, /*timed=*/false);
+    Result<CudaEvent> copied = make_event(driver_, /*timed=*/false);
     if (!copied) return pass(copied.error());
     const auto index = static_cast<uint32_t>(feeds_.size());
     feeds_.push_back({.parameter = number,
@@ -185,14 +185,12 @@ void CudaExecutor::mark_step(int32_t step, bool warmup, int64_t start_ns,
   injected_.mark_step(step, warmup, start_ns, end_ns);
 }
 
-Status CudaExecutor::record(const DeviceEvent& event,
-                            const DeviceStream& stream) {
+Status CudaExecutor::record(const CudaEvent& event, const CudaStream& stream) {
   return driver_.check(driver_.event_record(event.get(), stream.get()),
                        "cuEventRecord");
 }
 
-Status CudaExecutor::wait(const DeviceStream& stream,
-                          const DeviceEvent& event) {
+Status CudaExecutor::wait(const CudaStream& stream, const CudaEvent& event) {
   return driver_.check(driver_.stream_wait_event(stream.get(), event.get(),
                                                  CU_EVENT_WAIT_DEFAULT),
                        "cuStreamWaitEvent");
@@ -289,7 +287,7 @@ Status CudaExecutor::issue_units(int32_t step) {
 }
 
 Status CudaExecutor::issue_compute(uint32_t place) {
-  const StreamWalk& walk = waits_.compute;
+  const UnitSequence& walk = waits_.compute;
   const UnitId id = walk.units[place];
   Status status;
   if (const uint32_t count = walk.wait_for[place];
@@ -328,7 +326,7 @@ Status CudaExecutor::wait_for_feeds(UnitId unit, CUstream stream) {
 }
 
 Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
-  const StreamWalk& walk = waits_.communication;
+  const UnitSequence& walk = waits_.communication;
   const UnitId id = walk.units[place];
   const Unit& unit = schedule_.units[index_of(id)];
   Status status;
@@ -377,7 +375,7 @@ void CudaExecutor::communicate_forever() {
 }
 
 void CudaExecutor::run_communication(int32_t step) {
-  const StreamWalk& walk = waits_.communication;
+  const UnitSequence& walk = waits_.communication;
   const auto units = static_cast<uint32_t>(walk.units.size());
   for (uint32_t i = 0; i < units; ++i) {
     compute_issued_.wait_until(walk.wait_for[i]);
@@ -446,7 +444,7 @@ Status CudaExecutor::capture(int32_t step) {
   CUgraph graph = nullptr;
   status = driver_.check(driver_.stream_end_capture(compute_.get(), &graph),
                          "cuStreamEndCapture");
-  if (graph != nullptr) graph_ = DeviceGraph(graph, {driver_.graph_destroy});
+  if (graph != nullptr) graph_ = CudaGraph(graph, {driver_.graph_destroy});
   CUgraphExec executable = nullptr;
   if (issued && status) {
     status = driver_.check(driver_.graph_instantiate(&executable, graph, 0),
@@ -459,7 +457,7 @@ Status CudaExecutor::capture(int32_t step) {
                 "without)");
   }
   executable_ =
-      DeviceGraphExecutable(executable, {driver_.graph_executable_destroy});
+      CudaGraphExecutable(executable, {driver_.graph_executable_destroy});
   status = driver_.check(driver_.graph_upload(executable, compute_.get()),
                          "cuGraphUpload");
   if (!status) return status;

@@ -73,7 +73,7 @@ class CudaExecutor final : public StepExecutor {
     int64_t parameter = 0;
     CUdeviceptr target = 0;
     PinnedMemory staging;
-    DeviceEvent copied;
+    CudaEvent copied;
   };
   /// What the communication thread needs to know of a step.
   struct Request {
@@ -100,8 +100,8 @@ class CudaExecutor final : public StepExecutor {
   Status wait_for_end(int32_t step);
   Status capture(int32_t step);
   Status measure();
-  Status record(const DeviceEvent& event, const DeviceStream& stream);
-  Status wait(const DeviceStream& stream, const DeviceEvent& event);
+  Status record(const CudaEvent& event, const CudaStream& stream);
+  Status wait(const CudaStream& stream, const CudaEvent& event);
   Status give_up(Error error);
   Result<std::span<const std::byte>> read(const Location& location);
 
@@ -117,18 +117,18 @@ class CudaExecutor final : public StepExecutor {
   bool wants_graph_ = false;
   bool communicates_ = false;  ///< There are collectives that do something.
 
-  StreamWaits waits_;
-  DeviceStream compute_, communication_, copy_;
-  DeviceEvent started_, ended_;     ///< Timed, around a step.
-  DeviceEvent begun_;               ///< Forks the other streams from compute's.
-  DeviceEvent fed_, communicated_;  ///< Joins them again.
+  StreamSequences waits_;
+  CudaStream compute_, communication_, copy_;
+  CudaEvent started_, ended_;     ///< Timed, around a step.
+  CudaEvent begun_;               ///< Forks the other streams from compute's.
+  CudaEvent fed_, communicated_;  ///< Joins them again.
   /// `[place]` Ends of units that the other stream waits for; else null.
-  std::vector<DeviceEvent> compute_told_, communication_told_;
+  std::vector<CudaEvent> compute_told_, communication_told_;
   std::vector<Feed> feeds_;
   std::vector<std::vector<uint32_t>> feeds_before_;  ///< `[unit]`, first uses.
   std::vector<std::byte> scratch_;  ///< Between the host and other parameters.
-  DeviceGraph graph_;
-  DeviceGraphExecutable executable_;
+  CudaGraph graph_;
+  CudaGraphExecutable executable_;
   std::function<void()> meanwhile_;
   std::optional<int64_t> device_step_ns_;
   std::optional<Error> error_;

@@ -144,7 +144,7 @@ Status DeviceContext::make_current() const {
                        "cuCtxSetCurrent");
 }
 
-Result<DeviceStream> make_stream(const Driver& driver, bool urgent) {
+Result<CudaStream> make_stream(const Driver& driver, bool urgent) {
   int least = 0, greatest = 0;
   Status status = driver.check(driver.stream_priority_range(&least, &greatest),
                                "cuCtxGetStreamPriorityRange");
@@ -155,17 +155,17 @@ Result<DeviceStream> make_stream(const Driver& driver, bool urgent) {
                           "cuStreamCreateWithPriority");
   }
   if (!status) return pass(status.error());
-  return DeviceStream(stream, {driver.stream_destroy});
+  return CudaStream(stream, {driver.stream_destroy});
 }
 
-Result<DeviceEvent> make_event(const Driver& driver, bool timed) {
+Result<CudaEvent> make_event(const Driver& driver, bool timed) {
   CUevent event = nullptr;
   const Status status =
       driver.check(driver.event_create(&event, timed ? CU_EVENT_DEFAULT
                                                      : CU_EVENT_DISABLE_TIMING),
                    "cuEventCreate");
   if (!status) return pass(status.error());
-  return DeviceEvent(event, {driver.event_destroy});
+  return CudaEvent(event, {driver.event_destroy});
 }
 
 Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver,

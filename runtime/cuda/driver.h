@@ -135,17 +135,17 @@ struct DriverDeleter {
 template <typename Object>
 using DriverHandle = std::unique_ptr<Object, DriverDeleter<Object>>;
 
-using DeviceStream = DriverHandle<CUstream_st>;
-using DeviceEvent = DriverHandle<CUevent_st>;
-using DeviceModule = DriverHandle<CUmod_st>;
-using DeviceGraph = DriverHandle<CUgraph_st>;
-using DeviceGraphExecutable = DriverHandle<CUgraphExec_st>;
+using CudaStream = DriverHandle<CUstream_st>;
+using CudaEvent = DriverHandle<CUevent_st>;
+using CudaModule = DriverHandle<CUmod_st>;
+using CudaGraph = DriverHandle<CUgraph_st>;
+using CudaGraphExecutable = DriverHandle<CUgraphExec_st>;
 
 /// A stream that does not wait for the default stream. `urgent` asks for the
 /// highest priority there is.
-Result<DeviceStream> make_stream(const Driver& driver, bool urgent);
+Result<CudaStream> make_stream(const Driver& driver, bool urgent);
 /// `timed` events cost more to record.
-Result<DeviceEvent> make_event(const Driver& driver, bool timed);
+Result<CudaEvent> make_event(const Driver& driver, bool timed);
 
 /// Device memory, 256-byte aligned, freed with this value.
 class DeviceMemory {

@@ -109,7 +109,8 @@ void NcclProfilerImport::add(const NcclOperation& operation, Event event) {
 }
 
 void NcclProfilerImport::add_kernel(const NcclOperation& operation,
-                                    const NcclKernel& kernel, bool cost_point) {
+                                    const OperationKernel& kernel,
+                                    bool cost_point) {
   const int64_t start = *kernel.times.start_ns;
   const int64_t enqueue =
       std::min(operation.launch.start_ns.value_or(start), start);

@@ -24,7 +24,7 @@ constexpr int64_t kStartEndRange = 60;
 using enum NsysColumn;
 
 /// A call of NCCL on its way to the spool: a group's calls describe its end.
-struct NcclCall {
+struct PendingNcclCall {
   NsysProcess process;
   int64_t global_tid;
   Event event;
@@ -51,9 +51,10 @@ class Annotations {
   std::string_view name_of(const NsysRows& rows);
   bool place(const NsysRows& rows, Event& event);
   void add_nccl_calls();
-  int32_t describe(const NcclCall& call) const;
-  int32_t describe_group(const std::vector<const NcclCall*>& calls) const;
-  CollectiveInfo info_of(const NcclCall& call) const;
+  int32_t describe(const PendingNcclCall& call) const;
+  int32_t describe_group(
+      const std::vector<const PendingNcclCall*>& calls) const;
+  CollectiveInfo info_of(const PendingNcclCall& call) const;
   void learn_communicators();
   void add_steps();
   void add_steps_of(NsysProcess process, const std::vector<StepRange>& ranges);
@@ -61,7 +62,7 @@ class Annotations {
 
   NsysImport& import_;
   std::map<int64_t, std::string> texts_;  ///< StringIds, those used.
-  std::vector<NcclCall> nccl_calls_;
+  std::vector<PendingNcclCall> nccl_calls_;
   std::vector<ProcessRange> steps_;
   std::map<uint64_t, int64_t> communicator_size_;  ///< In ranks.
 };
@@ -163,7 +164,7 @@ void Annotations::read_row(const NsysRows& rows) {
 
 void Annotations::learn_communicators() {
   std::map<NsysProcess, std::pair<int64_t, int64_t>> largest;
-  for (const NcclCall& call : nccl_calls_) {
+  for (const PendingNcclCall& call : nccl_calls_) {
     if (!call.payload || !call.payload->communicator) continue;
     const NcclPayload& payload = *call.payload;
     if (payload.ranks <= 0 || payload.rank < 0 ||
@@ -186,7 +187,7 @@ void Annotations::learn_communicators() {
   }
 }
 
-CollectiveInfo Annotations::info_of(const NcclCall& call) const {
+CollectiveInfo Annotations::info_of(const PendingNcclCall& call) const {
   CollectiveInfo info;
   info.op = operation_of_nccl_call(call.name);
   if (!call.payload) return info;
@@ -204,17 +205,17 @@ CollectiveInfo Annotations::info_of(const NcclCall& call) const {
   return info;
 }
 
-int32_t Annotations::describe(const NcclCall& call) const {
+int32_t Annotations::describe(const PendingNcclCall& call) const {
   const CollectiveInfo info = info_of(call);
   return info.op.empty() ? -1 : import_.spool.add_collective(info);
 }
 
 /// What the calls of a group are together, where they are of one kind.
 int32_t Annotations::describe_group(
-    const std::vector<const NcclCall*>& calls) const {
+    const std::vector<const PendingNcclCall*>& calls) const {
   if (calls.empty()) return -1;
   CollectiveInfo all = info_of(*calls.front());
-  for (const NcclCall* call : calls) {
+  for (const PendingNcclCall* call : calls) {
     const CollectiveInfo info = info_of(*call);
     if (info.op != all.op) all.op.clear();
     if (info.communicator != all.communicator) return -1;
@@ -224,13 +225,14 @@ int32_t Annotations::describe_group(
 }
 
 void Annotations::add_nccl_calls() {
-  std::stable_sort(
-      nccl_calls_.begin(), nccl_calls_.end(),
-      [](const NcclCall& a, const NcclCall& b) { return a.key() < b.key(); });
+  std::stable_sort(nccl_calls_.begin(), nccl_calls_.end(),
+                   [](const PendingNcclCall& a, const PendingNcclCall& b) {
+                     return a.key() < b.key();
+                   });
   int64_t depth = 0;
   int64_t thread = -1;
-  std::vector<const NcclCall*> group;
-  for (NcclCall& call : nccl_calls_) {
+  std::vector<const PendingNcclCall*> group;
+  for (PendingNcclCall& call : nccl_calls_) {
     if (call.global_tid != thread) {
       thread = call.global_tid;
       depth = 0;
@@ -245,7 +247,7 @@ void Annotations::add_nccl_calls() {
       if (depth > 0 && --depth == 0) {
         // A group is launched by the call that ends it.
         event.detail = describe_group(group);
-        for (const NcclCall* member : group) {
+        for (const PendingNcclCall* member : group) {
           const bool sent = !member->name.starts_with("ncclRecv");
           if (!sent || !member->payload) continue;
           const int64_t more = std::max<int64_t>(0, member->payload->bytes);
@@ -288,7 +290,7 @@ void Annotations::add_steps_of(NsysProcess process,
 void Annotations::say_what_is_missing() {
   const bool any_payload = std::any_of(
       nccl_calls_.begin(), nccl_calls_.end(),
-      [](const NcclCall& call) { return call.payload.has_value(); });
+      [](const PendingNcclCall& call) { return call.payload.has_value(); });
   if (nccl_calls_.empty() || any_payload) return;
   import_.miss(
       "Sizes, peers and communicators of NCCL calls are not in the file; "

@@ -21,9 +21,9 @@ constexpr ColumnNames<Column> kNames = {{Column::kStart, "Start (ns)"},
 /// Processes and threads beyond so many are those of garbage.
 constexpr size_t kMostThreads = 1 << 16;
 
-class RangeTable {
+class CsvRangeTable {
  public:
-  RangeTable(TraceSpool& spool, FileReport& report)
+  CsvRangeTable(TraceSpool& spool, FileReport& report)
       : spool_(spool), report_(report) {}
 
   void read_row(const CsvTable<Column>& row) {
@@ -110,7 +110,7 @@ class NsysJaxReader : public TraceReader {
 
   Status read(InputFile& input, TraceSpool& spool,
               FileReport& report) const override {
-    RangeTable table(spool, report);
+    CsvRangeTable table(spool, report);
     Status read =
         read_csv(input, kNames, report,
                  [&](const CsvTable<Column>& row) { table.read_row(row); });

@@ -14,7 +14,7 @@ std::string base_name(const std::string& path) {
 
 }  // namespace
 
-RankImport::RankImport(TraceSpool& spool, const RecordedRank& rank,
+RankImport::RankImport(TraceSpool& spool, const JobRank& rank,
                        const RecordedProcess& main)
     : spool_(spool), rank_(rank), main_process_(main.identity.process) {
   local_count_ =

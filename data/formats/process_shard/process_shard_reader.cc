@@ -236,7 +236,7 @@ Status ShardSet::read_process(const RecordedProcess& process,
 
 Status ShardSet::read_rank(size_t rank, TraceSpool& spool,
                            FileReport& report) const {
-  const RecordedRank& recorded = ranked_.ranks[rank];
+  const JobRank& recorded = ranked_.ranks[rank];
   const RecordedProcess& main = ranked_.processes[recorded.process];
   report.path = shards_[main.shards.front()].path;
   if (rank == 0) report.missing = ranked_.notes;
