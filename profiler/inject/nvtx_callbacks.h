@@ -2,7 +2,7 @@
 // thread, start/end ranges of the process, in all domains.
 #pragma once
 
-#include "profiler/nvtx/nvtx_types.h"
+#include "profiler/inject/nvtx_types.h"
 
 namespace reprise::nvtx {
 

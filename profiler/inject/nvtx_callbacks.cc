@@ -3,7 +3,7 @@
 // start and end to an id that another thread may end. A domain and a registered
 // string are never freed, because ranges name them for as long as the process
 // lives. Source: NVTX 3, nvToolsExt.h and nvtxDetail/nvtxTypes.h.
-#include "profiler/nvtx/nvtx_callbacks.h"
+#include "profiler/inject/nvtx_callbacks.h"
 
 #include <memory>
 #include <string>
@@ -11,8 +11,8 @@
 
 #include "data/io/json_text.h"
 #include "profiler/inject/injection.h"
+#include "profiler/inject/range_table.h"
 #include "profiler/inject/thread_context.h"
-#include "profiler/nvtx/range_table.h"
 
 namespace reprise::nvtx {
 namespace {
