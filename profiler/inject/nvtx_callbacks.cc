@@ -11,6 +11,7 @@
 
 #include "data/io/json_text.h"
 #include "profiler/inject/injection.h"
+#include "profiler/inject/range_table.h"
 #include "profiler/inject/thread_context.h"
 #include "profiler/inject/range_table.h"
 
