@@ -50,24 +50,26 @@ class AnalyzeCommand : public Command {
       const Status writable = check_output(chrome_path_, force_);
       if (!writable) return pass(writable.error());
     }
-    Result<Trace> trace = read_trace(path_);
-    if (!trace) return pass(trace.error());
+    Result<Trace> read = read_trace(path_);
+    if (!read) return pass(read.error());
+    const AlignedTrace aligned = AlignedTrace::align(*std::move(read));
+    const Trace& trace = aligned.trace();
     AnalysisOptions options;
     options.step = step_;
     // Only CSV has no place for it.
     options.critical_path = format_ != Format::kCsv || !chrome_path_.empty();
-    const Result<Analysis> analysis = analyze(*trace, options);
+    const Result<Analysis> analysis = analyze(aligned, options);
     if (!analysis) return pass(analysis.error(), path_);
     if (!chrome_path_.empty()) {
       const Status written = write_chrome(
-          analysis_timeline(*trace, *analysis, step_), chrome_path_);
+          analysis_timeline(trace, *analysis, step_), chrome_path_);
       if (!written) return pass(written.error());
       fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
                  chrome_path_);
     }
-    print(*trace, *analysis);
+    print(trace, *analysis);
     std::fflush(stdout);
-    for (const std::string& warning : trace->warnings) {
+    for (const std::string& warning : trace.warnings) {
       fmt::print(stderr, "reprise analyze: warning: {}\n", warning);
     }
     for (const std::string& remark : analysis->remarks) {

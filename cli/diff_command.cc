@@ -128,7 +128,8 @@ class DiffCommand : public Command {
     if (!before) return pass(before.error());
     Result<Trace> after = read_trace(after_path_);
     if (!after) return pass(after.error());
-    const Result<TraceDiff> diff = diff_traces(*before, *after, key());
+    const Result<TraceDiff> diff =
+        diff_traces(*std::move(before), *std::move(after), key());
     if (!diff) return pass(diff.error());
     const std::vector<std::string> slower =
         limit ? slower_than(*diff, *limit) : std::vector<std::string>{};

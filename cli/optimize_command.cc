@@ -197,7 +197,8 @@ class OptimizeCommand : public Command {
 
   Result<CostModel> fit() const {
     Result<RunModel> model =
-        model_run(trace_, program_.schedule, calibration_->known());
+        model_run(AlignedTrace::align(trace_), program_.schedule,
+                  calibration_->known());
     if (!model) return pass(model.error());
     return std::move(model->costs);
   }

@@ -29,6 +29,7 @@ using Json = nlohmann::ordered_json;
 
 struct Prediction {
   RunModel model;
+  std::vector<ClockAlignment> clocks;
   Replay replay;
   std::vector<Breakdown> ranks;        ///< Predicted.
   std::optional<int64_t> measured_ns;  ///< Of the plan that was replayed.
@@ -106,7 +107,7 @@ Json json_of(const Prediction& prediction, const Schedule& schedule) {
                      {"unexplained", replay.sources.unexplained}};
   json["costs"] = costs_json(prediction.model);
   json["clocks"] = Json::array();
-  for (const ClockAlignment& clock : prediction.model.clocks) {
+  for (const ClockAlignment& clock : prediction.clocks) {
     json["clocks"].push_back({{"rank", clock.rank},
                               {"offset_ns", clock.offset_ns},
                               {"drift_ppm", clock.drift_ppm},
@@ -226,18 +227,18 @@ class ReplayCommand : public Command {
     }
     Result<Trace> trace = read_trace(trace_path_);
     if (!trace) return pass(trace.error());
-    if (trace->program_text.empty()) return run_imported(*trace);
+    if (trace->program_text.empty()) return run_imported(*std::move(trace));
     if (step_) {
       return fail(ErrorKind::kInvalid,
                   "--step is for imported traces; {} embeds its program, of "
                   "which every step is the same",
                   trace_path_);
     }
-    return run_program(*trace);
+    return run_program(*std::move(trace));
   }
 
  private:
-  Result<int> run_imported(Trace& trace) const {
+  Result<int> run_imported(Trace trace) const {
     const std::string& given = plan_path_.empty() ? costs_path_ : plan_path_;
     if (!given.empty()) {
       return fail(ErrorKind::kInvalid,
@@ -246,47 +247,63 @@ class ReplayCommand : public Command {
                   plan_path_.empty() ? "--costs" : "--plan", given,
                   trace_path_);
     }
-    return replay_imported(trace, {.path = trace_path_,
-                                   .validate_path = validate_path_,
-                                   .chrome_path = chrome_path_,
-                                   .what_ifs = what_ifs_,
-                                   .step = step_,
-                                   .format = format_});
+    return replay_imported(std::move(trace), {.path = trace_path_,
+                                              .validate_path = validate_path_,
+                                              .chrome_path = chrome_path_,
+                                              .what_ifs = what_ifs_,
+                                              .step = step_,
+                                              .format = format_});
   }
 
-  Result<int> run_program(Trace& trace) const {
-    const Result<LoweredProgram> recorded =
-        lowered_program_of(trace, trace_path_, "");
-    if (!recorded) return pass(recorded.error());
-    align_clocks(trace);
-    std::optional<LoweredProgram> other;
-    if (!plan_path_.empty()) {
-      Result<LoweredProgram> lowered =
-          lowered_program_of(trace, trace_path_, plan_path_);
-      if (!lowered) return pass(lowered.error());
-      other = *std::move(lowered);
-    }
-    const LoweredProgram& program = other ? *other : *recorded;
-    const Result<Prediction> prediction =
-        predict(trace, recorded->schedule, program);
+  Result<int> run_program(Trace recorded) const {
+    const Result<LoweredProgram> program =
+        lowered_program_of(recorded, trace_path_, "");
+    if (!program) return pass(program.error());
+    Result<Schedule> other = plan_path_.empty() ? Result<Schedule>(Schedule{})
+                                                : lower_plan(*program);
+    if (!other) return pass(other.error());
+    const Schedule& schedule = plan_path_.empty() ? program->schedule : *other;
+    const AlignedTrace aligned = AlignedTrace::align(std::move(recorded));
+    const Trace& trace = aligned.trace();
+    const Result<Prediction> prediction = predict(aligned, *program, schedule);
     if (!prediction) return pass(prediction.error());
     if (!chrome_path_.empty()) {
-      const Status written = write_chrome(
-          comparison_timeline(trace, program.schedule, prediction->replay),
-          chrome_path_);
+      const Status written =
+          write_chrome(comparison_timeline(trace, schedule, prediction->replay),
+                       chrome_path_);
       if (!written) return pass(written.error());
     }
     print_output(format_, table_of(*prediction),
-                 json_of(*prediction, program.schedule));
+                 json_of(*prediction, schedule));
     if (format_ == Format::kTable) {
-      print_path(prediction->replay, program.schedule);
+      print_path(prediction->replay, schedule);
       print_sources(prediction->replay);
     }
     return kExitOk;
   }
 
-  Result<Prediction> predict(const Trace& trace, const Schedule& recorded,
-                             const LoweredProgram& program) const {
+  /// The recorded program under the plan of --plan.
+  Result<Schedule> lower_plan(const LoweredProgram& program) const {
+    const Result<Plan> plan = load_plan(plan_path_);
+    if (!plan) return pass(plan.error());
+    if (plan->ranks != program.plan.ranks) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: the plan is for {} ranks, the run has {}", plan_path_,
+                  plan->ranks, program.plan.ranks);
+    }
+    Result<Schedule> schedule = lower_under(program, *plan);
+    if (!schedule) {
+      // The plan's groups may be at fault, or an op of the program.
+      return pass(schedule.error(), schedule.error().kind == ErrorKind::kInvalid
+                                        ? plan_path_
+                                        : trace_path_);
+    }
+    return schedule;
+  }
+
+  Result<Prediction> predict(const AlignedTrace& aligned,
+                             const LoweredProgram& program,
+                             const Schedule& schedule) const {
     std::vector<WhatIf> what_ifs;
     for (const std::string& text : what_ifs_) {
       Result<WhatIf> what_if = parse_what_if(text);
@@ -294,15 +311,16 @@ class ReplayCommand : public Command {
       what_ifs.push_back(*std::move(what_if));
     }
     const Result<std::vector<Measurement>> known =
-        load_measurements(costs_path_, trace.environment);
+        load_measurements(costs_path_, aligned.trace().environment);
     if (!known) return pass(known.error());
-    Result<RunModel> model = model_run(trace, recorded, *known);
+    Result<RunModel> model = model_run(aligned, program.schedule, *known);
     if (!model) return pass(model.error(), trace_path_);
     Prediction prediction;
     prediction.model = *std::move(model);
+    prediction.clocks = aligned.clocks();
     CostModel costs = prediction.model.costs;
     for (const WhatIf& what_if : what_ifs) apply_what_if(what_if, costs);
-    PricedSchedule priced = price_schedule(program.schedule, costs);
+    PricedSchedule priced = price_schedule(schedule, costs);
     for (const WhatIf& what_if : what_ifs) {
       const Status applied = apply_what_if(what_if, &program.module, priced);
       if (!applied) return pass(applied.error());
@@ -310,7 +328,7 @@ class ReplayCommand : public Command {
     prediction.replay = replay_step(priced);
     for (const std::vector<UnitTime>& times : prediction.replay.times) {
       prediction.ranks.push_back(
-          break_down(program.schedule, times, prediction.replay.step_time_ns));
+          break_down(schedule, times, prediction.replay.step_time_ns));
     }
     if (!validate_path_.empty()) {
       const Result<Trace> other = read_trace(validate_path_);

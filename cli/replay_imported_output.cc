@@ -335,11 +335,13 @@ Table imported_replay_rows(const Trace& trace, const ImportedReplay& replay) {
 ChromeTimeline imported_replay_timeline(const Trace& trace,
                                         const ImportedReplay& replay) {
   ChromeTimeline timeline;
-  const Trace& predicted = replay.timeline.predicted;
+  const ReplayTimeline both =
+      replay_timeline(trace, replay.graph, replay.replay);
+  const Trace& predicted = both.predicted;
   std::vector<uint32_t> slices(predicted.events.size(), kNoSlice);
   for (const RankInfo& rank : predicted.ranks) {
     if (replay.graph.timed) {
-      add_measured_rank(timeline, replay.timeline.recorded, rank.rank,
+      add_measured_rank(timeline, both.recorded, rank.rank,
                         {.suffix = " measured"});
     }
     const MeasuredSlices added = add_measured_rank(
@@ -351,7 +353,7 @@ ChromeTimeline imported_replay_timeline(const Trace& trace,
   }
   uint32_t previous = kNoSlice;
   for (const PathEntry& entry : replay.replay.critical_path) {
-    const uint32_t place = replay.timeline.predicted_place[entry.origin];
+    const uint32_t place = both.predicted_place[entry.origin];
     const uint32_t slice =
         place == ReplayTimeline::kNoEvent ? kNoSlice : slices[place];
     if (slice == kNoSlice || slice == previous) continue;

@@ -20,29 +20,6 @@ int64_t ready_time(const TimedGraph& graph, const GraphTimes& times,
   return ready_ns;
 }
 
-GraphTimes evaluate_trace(const TimedGraph& graph) {
-  GraphTimes times;
-  const uint32_t count = static_cast<uint32_t>(graph.size());
-  times.start_ns.resize(count);
-  times.end_ns.resize(count);
-  for (uint32_t node = 0; node < count;) {
-    const uint32_t meets = graph.meeting[node];
-    int64_t arrival_ns = -kEndOfTime;
-    for (uint32_t at = node; at < node + meets; ++at) {
-      const int64_t start_ns = ready_time(graph, times, at) + graph.gap[at];
-      times.start_ns[at] = std::min(start_ns, kEndOfTime);
-      arrival_ns = std::max(arrival_ns, times.start_ns[at]);
-    }
-    for (uint32_t at = node; at < node + meets; ++at) {
-      const int64_t from_ns =
-          graph.waits[at] != 0 ? arrival_ns : times.start_ns[at];
-      times.end_ns[at] = std::min(from_ns + graph.duration[at], kEndOfTime);
-    }
-    node += meets;
-  }
-  return times;
-}
-
 // The sweep over a step, by its rules.
 class StepSweep {
  public:
@@ -188,8 +165,33 @@ int64_t step_end_ns(const StepRules& rules, int64_t last_ns,
   return last_ns + std::llround(time_ns);
 }
 
+GraphTimes evaluate_trace(const TimedGraph& graph,
+                          std::span<const int64_t> gap) {
+  GraphTimes times;
+  const uint32_t count = static_cast<uint32_t>(graph.size());
+  times.start_ns.resize(count);
+  times.end_ns.resize(count);
+  for (uint32_t node = 0; node < count;) {
+    const uint32_t meets = graph.meeting[node];
+    int64_t arrival_ns = -kEndOfTime;
+    for (uint32_t at = node; at < node + meets; ++at) {
+      const int64_t start_ns = ready_time(graph, times, at) + gap[at];
+      times.start_ns[at] = std::min(start_ns, kEndOfTime);
+      arrival_ns = std::max(arrival_ns, times.start_ns[at]);
+    }
+    for (uint32_t at = node; at < node + meets; ++at) {
+      const int64_t from_ns =
+          graph.waits[at] != 0 ? arrival_ns : times.start_ns[at];
+      times.end_ns[at] = std::min(from_ns + graph.duration[at], kEndOfTime);
+    }
+    node += meets;
+  }
+  return times;
+}
+
 GraphTimes evaluate(const TimedGraph& graph) {
-  return graph.rules ? StepSweep(graph).run() : evaluate_trace(graph);
+  return graph.rules ? StepSweep(graph).run()
+                     : evaluate_trace(graph, graph.gap);
 }
 
 }  // namespace reprise

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "replay/graph/timed_graph.h"
@@ -32,6 +33,9 @@ constexpr int64_t kEndOfTime = 4'000'000'000'000'000'000;
 
 /// Requires: no limited resource. Cost: O(nodes + edges).
 GraphTimes evaluate(const TimedGraph& graph);
+/// Of the graph of a trace, as if its gaps were others: [node].
+GraphTimes evaluate_trace(const TimedGraph& graph,
+                          std::span<const int64_t> gap);
 
 /// The end of a step of which the last node ends at `last_ns`; the ranks'
 /// compute ended at `compute_end_ns`, `apart_ns` after they last waited.

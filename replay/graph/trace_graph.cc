@@ -350,7 +350,9 @@ TimedGraph finish(GraphDraft& draft) {
   const Meetings meetings = find_meetings(draft);
   const int64_t repaired = timed ? 0 : schedule_untimed(draft, meetings, ranks);
   std::vector<uint32_t> places;
-  TimedGraph graph = pack_graph(draft, meetings, std::move(ranks), places);
+  draft.release_indices();
+  TimedGraph graph =
+      pack_graph(draft, meetings, std::move(ranks), places, true);
   graph.cycles_repaired += repaired;
   graph.timed = timed;
   price_transfers(draft.matching, graph);
@@ -407,10 +409,10 @@ uint32_t GraphDraft::place_of(uint32_t rank) const {
                                                        : kNoNode;
 }
 
-Result<TimedGraph> build_trace_graph(const Trace& trace,
-                                     const CollectiveMatching& matching,
+Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
                                      const TraceWindow& window) {
-  GraphDraft draft(trace, matching, window);
+  const Trace& trace = recorded.trace();
+  GraphDraft draft(trace, recorded.matching(), window);
   sort_into_streams(draft);
   find_ranks(draft);
   const Status windows = find_windows(draft);

@@ -29,8 +29,7 @@
 #include <limits>
 
 #include "data/result.h"
-#include "data/trace/trace.h"
-#include "replay/collectives/collectives.h"
+#include "replay/clocks/aligned_trace.h"
 #include "replay/graph/timed_graph.h"
 
 namespace reprise {
@@ -42,12 +41,10 @@ struct TraceWindow {
   bool all() const { return step == std::numeric_limits<int32_t>::min(); }
 };
 
-/// Requires: clocks aligned (or one rank); `matching` is of `trace`. Errors:
-/// kInvalid when the window does not exist or holds nothing to replay (no
-/// device or host work; neither times nor durations). Deterministic. Cost:
+/// Errors: kInvalid when the window does not exist or holds nothing to replay
+/// (no device or host work; neither times nor durations). Deterministic. Cost:
 /// O(events log events).
-Result<TimedGraph> build_trace_graph(const Trace& trace,
-                                     const CollectiveMatching& matching,
+Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
                                      const TraceWindow& window = {});
 
 }  // namespace reprise

@@ -159,6 +159,13 @@ struct GraphDraft {
                 bool from_start = false) {
     edges.push_back({delay_ns, from, to, kind, from_start});
   }
+  /// Frees what only finding nodes, edges and meetings needed.
+  void release_indices() {
+    call_of = {};
+    by_stream = stream_first = launch_of = child_of = first_node =
+        last_node = {};
+    for (RankDraft& rank : ranks) rank.calls = {};
+  }
   /// The place of a rank in Trace::ranks, or kNoNode.
   uint32_t place_of(uint32_t rank) const;
   bool same_process(uint32_t stream, uint32_t other) const {
@@ -221,9 +228,9 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph);
 
 /// Orders the draft's nodes and turns recorded times into durations and gaps;
 /// `places` becomes [draft node] its node in the graph. Edges that the order
-/// leaves out are gone from the draft.
+/// leaves out are gone from the draft, and of the `last` packing its nodes.
 TimedGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
                       std::vector<TimedGraph::Span> ranks,
-                      std::vector<uint32_t>& places);
+                      std::vector<uint32_t>& places, bool last = false);
 
 }  // namespace reprise

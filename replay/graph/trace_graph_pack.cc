@@ -47,6 +47,7 @@ class Packer {
     graph_.ranks = std::move(ranks);
   }
 
+  /// All but the edges.
   TimedGraph run() {
     const NodeOrder order = order_nodes(draft_.nodes, meetings_, draft_.edges);
     graph_.cycles_repaired = order.dropped;
@@ -57,9 +58,26 @@ class Packer {
       place_[node] = static_cast<uint32_t>(graph_.origin.size());
       add(node);
     }
-    add_edges();
     add_steps();
+    ready_ns_ = {};
     return std::move(graph_);
+  }
+
+  /// The rest of the graph: needs the draft's edges alone.
+  void add_edges(TimedGraph& graph) const {
+    graph.first.assign(graph.size() + 1, 0);
+    for (const DraftEdge& edge : draft_.edges) {
+      ++graph.first[place_[edge.to] + 1];
+    }
+    for (size_t node = 0; node < graph.size(); ++node) {
+      graph.first[node + 1] += graph.first[node];
+    }
+    graph.edges.resize(draft_.edges.size());
+    std::vector<uint32_t> next(graph.first.begin(), graph.first.end() - 1);
+    for (const DraftEdge& edge : draft_.edges) {
+      graph.edges[next[place_[edge.to]]++] = {edge.delay_ns, place_[edge.from],
+                                              edge.kind, edge.from_start};
+    }
   }
 
   /// [draft node] its node in the graph. Requires: run.
@@ -127,22 +145,6 @@ class Packer {
     }
     duration_ns = std::max<int64_t>(0, node.end_ns - arrival_ns);
     return true;
-  }
-
-  void add_edges() {
-    graph_.first.assign(draft_.nodes.size() + 1, 0);
-    for (const DraftEdge& edge : draft_.edges) {
-      ++graph_.first[place_[edge.to] + 1];
-    }
-    for (size_t node = 0; node < draft_.nodes.size(); ++node) {
-      graph_.first[node + 1] += graph_.first[node];
-    }
-    graph_.edges.resize(draft_.edges.size());
-    std::vector<uint32_t> next(graph_.first.begin(), graph_.first.end() - 1);
-    for (const DraftEdge& edge : draft_.edges) {
-      graph_.edges[next[place_[edge.to]]++] = {edge.delay_ns, place_[edge.from],
-                                               edge.kind, edge.from_start};
-    }
   }
 
   // A step's end: that of its last node.
@@ -219,9 +221,11 @@ Meetings find_meetings(const GraphDraft& draft) {
 
 TimedGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
                       std::vector<TimedGraph::Span> ranks,
-                      std::vector<uint32_t>& places) {
+                      std::vector<uint32_t>& places, bool last) {
   Packer packer(draft, meetings, std::move(ranks));
   TimedGraph graph = packer.run();
+  if (last) draft.nodes = {};
+  packer.add_edges(graph);
   places = packer.places();
   return graph;
 }

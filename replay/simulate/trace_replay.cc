@@ -6,9 +6,8 @@ namespace reprise {
 namespace {
 
 // Gaps that no range names are taken out.
-int64_t span_without_gaps(TimedGraph graph) {
-  graph.gap = graph.named;
-  const GraphTimes times = evaluate(graph);
+int64_t span_without_gaps(const TimedGraph& graph) {
+  const GraphTimes times = evaluate_trace(graph, graph.named);
   int64_t longest_ns = 0;
   for (size_t node = 0; node < graph.size(); ++node) {
     const int64_t start_ns = graph.ranks[graph.rank[node]].start_ns;
@@ -90,6 +89,7 @@ Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
   const TimedGraph& chosen = what_ifs.empty() ? graph : edited;
   GraphTimes times = evaluate(chosen);
   TraceReplay replay;
+  replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
   const auto path_to = [&](uint32_t node) {
     return critical_path_to(node, chosen, times, &trace);

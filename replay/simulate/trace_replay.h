@@ -40,6 +40,7 @@ struct TraceReplay {
   std::vector<double> rank_unexplained_share;
   std::vector<ReplayedStep> steps;        ///< By (rank, step).
   std::vector<int64_t> start_ns, end_ns;  ///< [graph node], predicted.
+  bool as_recorded = true;                ///< Without what-ifs.
   std::vector<PathEntry> critical_path;   ///< In time order.
   PathSources sources;                    ///< Of the critical path.
   /// predicted_ns if no gap were replayed but those within named ranges.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -28,5 +29,11 @@ struct ReplayTimeline {
 /// Cost: O(n log n).
 ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
                                const TraceReplay& replay);
+
+/// A rank (its place) and a trace that holds its predicted events alone.
+using RankVisitor = std::function<void(uint32_t place, const Trace& predicted)>;
+/// The same events, one rank after the other, by place: memory of one rank.
+void visit_predicted_ranks(const Trace& trace, const TimedGraph& graph,
+                           const TraceReplay& replay, const RankVisitor& visit);
 
 }  // namespace reprise

@@ -118,7 +118,7 @@ Trace dpro_like(uint32_t operations) {
 }
 
 TimedGraph graph_of(const Trace& trace) {
-  return *build_trace_graph(trace, match_collectives(trace));
+  return *build_trace_graph(AlignedTrace::as_recorded(trace));
 }
 
 void count_nodes(benchmark::State& state, const TimedGraph& graph) {
@@ -140,11 +140,11 @@ void evaluate_graph(benchmark::State& state) {
 BENCHMARK(evaluate_graph)->Arg(1'000)->Arg(40'000);
 
 void build_graph(benchmark::State& state) {
-  const Trace trace = kineto_like(static_cast<uint32_t>(state.range(0)));
-  const CollectiveMatching matching = match_collectives(trace);
+  const AlignedTrace trace = AlignedTrace::as_recorded(
+      kineto_like(static_cast<uint32_t>(state.range(0))));
   TimedGraph graph;
   for (auto _ : state) {
-    graph = *build_trace_graph(trace, matching);
+    graph = *build_trace_graph(trace);
     benchmark::DoNotOptimize(graph.edges.data());
   }
   count_nodes(state, graph);

@@ -295,7 +295,7 @@ Result<TraceReplay> replayed(const std::string& trial,
   if (!result) return pass(result.error());
   auto trace = gather_spools(result->spools);
   if (!trace) return pass(trace.error());
-  const auto graph = build_trace_graph(*trace, match_collectives(*trace));
+  const auto graph = build_trace_graph(AlignedTrace::as_recorded(*trace));
   if (!graph) return pass(graph.error());
   return replay_trace(*trace, *graph, what_ifs);
 }

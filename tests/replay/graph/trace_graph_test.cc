@@ -66,7 +66,7 @@ Built built(const std::string& text, const TraceWindow& window = {}) {
   Built result;
   result.trace = parse_trace_text(text);
   Result<TimedGraph> graph =
-      build_trace_graph(result.trace, match_collectives(result.trace), window);
+      build_trace_graph(AlignedTrace::as_recorded(result.trace), window);
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
   if (graph) result.graph = *std::move(graph);
   return result;
@@ -230,11 +230,11 @@ TEST(TraceGraph, KeepsToTheChosenStep) {
 TEST(TraceGraph, RefusesStepsThatAreNotThereAndEmptyTraces) {
   Trace trace = parse_trace_text("step 0 3 0-9\nh0 host-op a 0-9");
   Result<TimedGraph> graph =
-      build_trace_graph(trace, match_collectives(trace), {.step = 4});
+      build_trace_graph(AlignedTrace::as_recorded(trace), {.step = 4});
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().message, "step 4: the trace has steps 3 to 3");
   trace.events.clear();
-  EXPECT_FALSE(build_trace_graph(trace, match_collectives(trace)));
+  EXPECT_FALSE(build_trace_graph(AlignedTrace::as_recorded(trace)));
 }
 
 TEST(TraceGraph, OpensCyclesOfRecordedDependencies) {
@@ -284,7 +284,7 @@ TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
       trace.events.begin(), trace.events.end(),
       [](const Event& a, const Event& b) { return a.rank < b.rank; });
   const Result<TimedGraph> graph =
-      build_trace_graph(trace, match_collectives(trace));
+      build_trace_graph(AlignedTrace::as_recorded(trace));
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->cycles_repaired, 0);
   const auto messages = std::count_if(
@@ -355,7 +355,7 @@ TEST(TraceGraph, NeverHoldsACycleWhateverATraceSays) {
     TraceWindow window;
     if (seed % 2 == 1) window.step = 1;
     const Result<TimedGraph> graph =
-        build_trace_graph(trace, match_collectives(trace), window);
+        build_trace_graph(AlignedTrace::as_recorded(trace), window);
     if (!graph) continue;
     ASSERT_EQ(graph->first.size(), graph->size() + 1) << seed;
     for (uint32_t node = 0; node < graph->size(); ++node) {

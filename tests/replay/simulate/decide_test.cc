@@ -19,7 +19,8 @@ void expect_equal(const GraphTimes& decided, const GraphTimes& evaluated) {
 }
 
 TimedGraph graph_of(const Trace& trace) {
-  Result<TimedGraph> graph = build_trace_graph(trace, match_collectives(trace));
+  Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(trace));
   EXPECT_TRUE(graph.has_value());
   return graph ? *std::move(graph) : TimedGraph{};
 }

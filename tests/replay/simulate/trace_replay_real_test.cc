@@ -34,8 +34,7 @@ constexpr const char* kResNet =
     "rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz";
 
 struct Recording {
-  Trace trace;
-  CollectiveMatching matching;
+  AlignedTrace aligned = AlignedTrace::as_recorded({});
   TimedGraph graph;
   TraceReplay replay;
 };
@@ -48,14 +47,12 @@ Result<Recording> record(const std::string& path,
   Result<Trace> trace = gather_spools(imported->spools);
   if (!trace) return pass(trace.error());
   Recording recording;
-  recording.trace = *std::move(trace);
-  align_if_tied(recording.trace);
-  recording.matching = match_collectives(recording.trace);
-  Result<TimedGraph> graph =
-      build_trace_graph(recording.trace, recording.matching, window);
+  recording.aligned = AlignedTrace::align(*std::move(trace));
+  Result<TimedGraph> graph = build_trace_graph(recording.aligned, window);
   if (!graph) return pass(graph.error());
   recording.graph = *std::move(graph);
-  Result<TraceReplay> replay = replay_trace(recording.trace, recording.graph);
+  Result<TraceReplay> replay =
+      replay_trace(recording.aligned.trace(), recording.graph);
   if (!replay) return pass(replay.error());
   recording.replay = *std::move(replay);
   return recording;
@@ -77,8 +74,8 @@ const Recording& recording_of(const std::string& file) {
 TraceReplay replayed(const Recording& recording, const std::string& text) {
   const Result<WhatIf> what_if = parse_what_if(text);
   EXPECT_TRUE(what_if) << text;
-  Result<TraceReplay> replay =
-      replay_trace(recording.trace, recording.graph, std::span(&*what_if, 1));
+  Result<TraceReplay> replay = replay_trace(
+      recording.aligned.trace(), recording.graph, std::span(&*what_if, 1));
   EXPECT_TRUE(replay) << text << (replay ? "" : replay.error().message);
   return replay ? *std::move(replay) : TraceReplay{};
 }
@@ -146,7 +143,7 @@ class RealTraces : public testing::Test {
 
 TEST_F(RealTraces, DlrmIsReplayedOnEveryRank) {
   const Recording& dlrm = recording_of(kDlrm);
-  ASSERT_EQ(dlrm.trace.ranks.size(), 8u);
+  ASSERT_EQ(dlrm.aligned.trace().ranks.size(), 8u);
   EXPECT_EQ(dlrm.graph.cycles_repaired, 0);
   expect_close(dlrm, kDlrm);
   expect_explained(dlrm, kDlrm);
@@ -154,7 +151,7 @@ TEST_F(RealTraces, DlrmIsReplayedOnEveryRank) {
 
 TEST_F(RealTraces, DlrmsFirstAllToAllIsWaitAndNotTransfer) {
   const Recording& dlrm = recording_of(kDlrm);
-  const auto& collectives = dlrm.matching.collectives;
+  const auto& collectives = dlrm.aligned.matching().collectives;
   ASSERT_EQ(collectives.size(), 8u);
   for (const MatchedCollective& collective : collectives) {
     EXPECT_EQ(collective.members.size(), 8u);
@@ -167,7 +164,7 @@ TEST_F(RealTraces, DlrmsFirstAllToAllIsWaitAndNotTransfer) {
   // Recorded: 10 us on the last rank to come, 7,635 us on the first one.
   int64_t longest_ns = 0;
   for (const CollectiveMember& member : first->members) {
-    const Event& event = dlrm.trace.events[member.event];
+    const Event& event = dlrm.aligned.trace().events[member.event];
     longest_ns = std::max(longest_ns, event.end_ns - event.start_ns);
   }
   EXPECT_EQ(longest_ns, 7'635'000);
@@ -191,11 +188,12 @@ TEST_F(RealTraces, MultiStepTracesAreReplayedStepByStep) {
     expect_close(whole, file);
     expect_explained(whole, file);
     // And each step by itself.
-    for (const StepMark& mark : whole.trace.steps) {
+    for (const StepMark& mark : whole.aligned.trace().steps) {
       const Result<TimedGraph> graph =
-          build_trace_graph(whole.trace, whole.matching, {.step = mark.step});
+          build_trace_graph(whole.aligned, {.step = mark.step});
       ASSERT_TRUE(graph) << file;
-      const Result<TraceReplay> replay = replay_trace(whole.trace, *graph);
+      const Result<TraceReplay> replay =
+          replay_trace(whole.aligned.trace(), *graph);
       ASSERT_TRUE(replay) << file;
       EXPECT_NEAR(ratio(replay->predicted_ns, replay->measured_ns), 1, 0.03)
           << file << " step " << mark.step;
@@ -240,7 +238,7 @@ struct DeviceTime {
 
 DeviceTime device_time(const Recording& recording) {
   DeviceTime time;
-  const Trace& trace = recording.trace;
+  const Trace& trace = recording.aligned.trace();
   for (size_t node = 0; node < recording.graph.size(); ++node) {
     const Event& event = trace.events[recording.graph.origin[node]];
     if (recording.graph.collective[node] < 0 &&
@@ -275,7 +273,7 @@ TEST_F(RealTraces, DeviceSpeedMovesTheAnswerByTheDevicesPart) {
 TEST_F(RealTraces, ADeviceBoundStepFollowsTheDeviceAndAHostBoundOneDoesNot) {
   // ResNet on one V100: the device computes or copies 96 % of the time.
   const Recording& resnet = recording_of(kResNet);
-  const Breakdown busy = break_down(resnet.trace, 0);
+  const Breakdown busy = break_down(resnet.aligned.trace(), 0);
   const int64_t busy_ns = busy.window_ns - busy.idle_ns;
   EXPECT_GE(ratio(busy_ns, resnet.replay.predicted_ns), 0.9);
   EXPECT_NEAR(ratio(predicted(resnet, "device=2x") - resnet.replay.predicted_ns,
@@ -294,7 +292,8 @@ TEST_F(RealTraces, ADeviceBoundStepFollowsTheDeviceAndAHostBoundOneDoesNot) {
 
 /// Longest transfer of each collective as the graph has it, summed.
 int64_t transfers_ns(const Recording& recording) {
-  std::vector<int64_t> longest(recording.matching.collectives.size(), 0);
+  std::vector<int64_t> longest(recording.aligned.matching().collectives.size(),
+                               0);
   for (size_t node = 0; node < recording.graph.size(); ++node) {
     if (recording.graph.collective[node] < 0) continue;
     int64_t& known =
@@ -328,7 +327,7 @@ TEST_F(RealTraces, BandwidthMovesTransfersAndOnlyThem) {
   // trace_diff's exposed communication is a tenth of its time, and most of it
   // is wire: half of that can go.
   const Recording& diff = recording_of(kDiff);
-  const Breakdown parts = break_down(diff.trace, 1);
+  const Breakdown parts = break_down(diff.aligned.trace(), 1);
   const int64_t gain_ns =
       diff.replay.predicted_ns - predicted(diff, "bandwidth=2x");
   EXPECT_GE(gain_ns, parts.exposed_ns / 4);
@@ -339,7 +338,8 @@ TEST_F(RealTraces, IdealOverlapSavesAtMostWhatIsExposed) {
   for (const char* file : {kV100, kA100, kDiff}) {
     const Recording& run = recording_of(file);
     const int64_t recorded_ns = run.replay.predicted_ns;
-    const Breakdown parts = break_down(run.trace, run.trace.ranks[0].rank);
+    const Breakdown parts =
+        break_down(run.aligned.trace(), run.aligned.trace().ranks[0].rank);
     const int64_t overlapped_ns = predicted(run, "overlap=ideal");
     EXPECT_LE(overlapped_ns, recorded_ns) << file;
     EXPECT_GE(overlapped_ns, recorded_ns - parts.exposed_ns) << file;
@@ -375,7 +375,7 @@ TEST_F(RealTraces, UntimedTracesRunAsTheirDependenciesSay) {
   EXPECT_EQ(ring.replay.predicted_ns, 49'000);
   // A real one: at least its busiest stream, at most all of its work in a row.
   const Recording& real = recording_of("chakra/mlcommons_1.0.1/chakra.0.et");
-  std::vector<int64_t> streams(real.trace.streams.size(), 0);
+  std::vector<int64_t> streams(real.aligned.trace().streams.size(), 0);
   int64_t all_ns = 0;
   for (const Event& event : real.trace.events) {
     streams[event.stream] += event.end_ns - event.start_ns;

@@ -31,7 +31,7 @@ Replayed replayed(const std::string& text,
   Replayed result;
   result.trace = parse_trace_text(text);
   Result<TimedGraph> graph =
-      build_trace_graph(result.trace, match_collectives(result.trace));
+      build_trace_graph(AlignedTrace::as_recorded(result.trace));
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
   if (!graph) return result;
   result.graph = *std::move(graph);
@@ -49,7 +49,7 @@ Replayed replayed(const std::string& text,
 std::string refusal(const std::string& text, const std::string& what_if) {
   const Trace trace = parse_trace_text(text);
   const Result<TimedGraph> graph =
-      build_trace_graph(trace, match_collectives(trace));
+      build_trace_graph(AlignedTrace::as_recorded(trace));
   EXPECT_TRUE(graph);
   const WhatIf change = parsed(what_if);
   const Result<TraceReplay> replay =
