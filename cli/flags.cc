@@ -22,6 +22,7 @@ Flag Flag::positive() { return Flag(option_->check(CLI::PositiveNumber)); }
 Flag Flag::not_negative() {
   return Flag(option_->check(CLI::NonNegativeNumber));
 }
+Flag Flag::one_value_each() { return Flag(option_->allow_extra_args(false)); }
 Flag Flag::repeatable() { return Flag(option_->expected(1)->take_all()); }
 Flag Flag::delimiter(char between) { return Flag(option_->delimiter(between)); }
 Flag Flag::needs(Flag other) { return Flag(option_->needs(other.option_)); }

@@ -27,7 +27,8 @@ class Flag {
   Flag range(int64_t least, int64_t most);
   Flag positive();
   Flag not_negative();
-  Flag repeatable();             ///< Of a list: one value at each repetition.
+  Flag one_value_each();         ///< Of a list: what follows it is not its.
+  Flag repeatable();             ///< Of a list: it may be given again.
   Flag delimiter(char between);  ///< Of a list: its values in one word.
   Flag needs(Flag other);
   Flag excludes(Flag other);

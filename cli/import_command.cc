@@ -71,7 +71,7 @@ class ImportCommand : public Command {
         .add_option("--rank", ranks_,
                     "FILE=N: rank of an input that does not say it itself")
         .type_name("FILE=N")
-        .repeatable();
+        .one_value_each();
     flags.add_flag("--strict", options_.strict,
                    "fail when anything is dropped or refused");
     flags.add_flag("--force", force_, "replace an existing file");

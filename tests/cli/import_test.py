@@ -100,6 +100,8 @@ class Import(CommandCase):
         self.refused(first, second, words=["a.json", "--rank"])
         report = self.imported(first, second, "--rank", "a.json=1", "--rank", f"{second}=0")
         self.assertEqual([file["ranks"] for file in report["files"]], [[1], [0]])
+        report = self.imported("--rank", "b.json=1", first, "--rank", "a.json=0", second)  # Each takes one word.
+        self.assertEqual([file["ranks"] for file in report["files"]], [[0], [1]])
         self.trace.unlink()
         self.refused(first, second, "--rank", "a.json=x", words=["a.json=x", "FILE=N"])
         self.refused(first, second, "--rank", "c.json=0", words=["c.json"])
