@@ -120,12 +120,12 @@ std::string collective_text(const Analysis& analysis, uint32_t place) {
       json_number(times.bus_bandwidth_bytes_per_s));
 }
 
-std::string path_entry_text(const Trace& trace, const TracePathEntry& entry) {
+std::string path_entry_text(const Trace& trace, const PathEntry& entry) {
   return fmt::format(
       R"({{"kind": "{}", "name": {}, "rank": {}, "start_ns": {}, )"
       R"("duration_ns": {}}})",
       name_of(entry.kind),
-      json_quoted(trace.text(trace.events[entry.event].name)), entry.rank,
+      json_quoted(trace.text(trace.events[entry.origin].name)), entry.rank,
       entry.start_ns, entry.duration_ns);
 }
 
@@ -146,9 +146,8 @@ Json path_summary(const CriticalPath& path) {
   if (path.step) summary["step"] = *path.step;
   summary["by_kind_ns"] = Json::object();
   for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
-    summary["by_kind_ns"]
-           [std::string(name_of(static_cast<TracePathKind>(kind)))] =
-               path.by_kind_ns[kind];
+    summary["by_kind_ns"][std::string(name_of(static_cast<PathKind>(kind)))] =
+        path.by_kind_ns[kind];
   }
   return summary;
 }
@@ -245,10 +244,9 @@ std::string analysis_json(const Trace& trace, const Analysis& analysis) {
                 [&](const KernelStatistics& kernel) {
                   return text_of(kernel_json(trace, kernel));
                 });
-  text.add_rows("critical_path", analysis.critical_path.entries,
-                [&](const TracePathEntry& entry) {
-                  return path_entry_text(trace, entry);
-                });
+  text.add_rows(
+      "critical_path", analysis.critical_path.entries,
+      [&](const PathEntry& entry) { return path_entry_text(trace, entry); });
   text.add("critical_path_summary", path_summary(analysis.critical_path));
   text.add_rows("clocks", analysis.clocks, [](const ClockAlignment& clock) {
     return text_of(clock_json(clock));

@@ -340,9 +340,9 @@ std::string launches_text(const Analysis& analysis) {
 }
 
 /// For people, who have not read what the kinds are called.
-std::string_view words_for(TracePathKind kind) {
-  if (kind == TracePathKind::kHost) return "host ops";
-  if (kind == TracePathKind::kRange) return "host between ops";
+std::string_view words_for(PathKind kind) {
+  if (kind == PathKind::kHost) return "host ops";
+  if (kind == PathKind::kRange) return "host between ops";
   return name_of(kind);
 }
 
@@ -364,13 +364,13 @@ std::string path_text(const Trace& trace, const CriticalPath& path,
   for (size_t i = 0; i < kinds.size(); ++i) {
     text += fmt::format("{} {} {}", i == 0 ? " =" : " +",
                         share_text(-kinds[i].first, path.length_ns),
-                        words_for(static_cast<TracePathKind>(kinds[i].second)));
+                        words_for(static_cast<PathKind>(kinds[i].second)));
   }
   std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
-  for (const TracePathEntry& entry : path.entries) {
+  for (const PathEntry& entry : path.entries) {
     int64_t& sum =
         names[{std::string(words_for(entry.kind)),
-               short_kernel_name(trace.text(trace.events[entry.event].name),
+               short_kernel_name(trace.text(trace.events[entry.origin].name),
                                  kNameWidth),
                entry.rank}];
     sum = saturating_add(sum, entry.duration_ns);

@@ -83,18 +83,18 @@ void add_path(ChromeTimeline& timeline, const Trace& trace,
   for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
     if (path.by_kind_ns[kind] == 0) continue;
     tracks[kind] = timeline.add_track(
-        process, std::string(name_of(static_cast<TracePathKind>(kind))));
+        process, std::string(name_of(static_cast<PathKind>(kind))));
   }
   uint32_t previous = kNoSlice;
-  for (const TracePathEntry& entry : path.entries) {
+  for (const PathEntry& entry : path.entries) {
     if (entry.duration_ns > 0) {
       timeline.add_slice(tracks[static_cast<size_t>(entry.kind)],
-                         trace.text(trace.events[entry.event].name),
+                         trace.text(trace.events[entry.origin].name),
                          "critical-path", entry.start_ns,
                          saturating_add(entry.start_ns, entry.duration_ns),
                          {{"rank", int64_t{entry.rank}}});
     }
-    const uint32_t slice = slice_of_event[entry.event];
+    const uint32_t slice = slice_of_event[entry.origin];
     if (slice == kNoSlice) continue;
     if (previous != kNoSlice && previous != slice) {
       timeline.add_flow(previous, slice);

@@ -8,6 +8,7 @@
 #include "cli/analysis_output.h"
 #include "cli/analysis_timeline.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "replay/analysis/analysis.h"
 
 namespace reprise {
@@ -31,17 +32,17 @@ class AnalyzeCommand : public Command {
     return "Say where the time of a recorded run went";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", path_, "trace of `reprise train` or `import`")
-        ->required();
-    app.add_option("--step", step_, "only this step");
-    app.add_option("--top", top_, "rows of each table (default 6)")
-        ->check(CLI::Range(1, 1000));
-    app.add_option("--chrome", chrome_path_,
-                   "write the aligned timeline here (.json, .json.gz)");
-    app.add_flag("--force", force_, "replace an existing timeline");
-    add_format_flag(app, format_);
-    app.footer(kLegend);
+  void add_flags(Flags& flags) override {
+    flags.add_option("trace", path_, "trace of `reprise train` or `import`")
+        .required();
+    flags.add_option("--step", step_, "only this step");
+    flags.add_option("--top", top_, "rows of each table (default 6)")
+        .range(1, 1000);
+    flags.add_option("--chrome", chrome_path_,
+                     "write the aligned timeline here (.json, .json.gz)");
+    flags.add_flag("--force", force_, "replace an existing timeline");
+    flags.add_format(format_);
+    flags.footer(kLegend);
   }
 
   Result<int> run() override {
@@ -49,24 +50,26 @@ class AnalyzeCommand : public Command {
       const Status writable = check_output(chrome_path_, force_);
       if (!writable) return pass(writable.error());
     }
-    Result<Trace> trace = read_trace(path_);
-    if (!trace) return pass(trace.error());
+    Result<Trace> read = read_trace(path_);
+    if (!read) return pass(read.error());
+    const AlignedTrace aligned = AlignedTrace::align(*std::move(read));
+    const Trace& trace = aligned.trace();
     AnalysisOptions options;
     options.step = step_;
     // Only CSV has no place for it.
     options.critical_path = format_ != Format::kCsv || !chrome_path_.empty();
-    const Result<Analysis> analysis = analyze(*trace, options);
+    const Result<Analysis> analysis = analyze(aligned, options);
     if (!analysis) return pass(analysis.error(), path_);
     if (!chrome_path_.empty()) {
       const Status written = write_chrome(
-          analysis_timeline(*trace, *analysis, step_), chrome_path_);
+          analysis_timeline(trace, *analysis, step_), chrome_path_);
       if (!written) return pass(written.error());
       fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
                  chrome_path_);
     }
-    print(*trace, *analysis);
+    print(trace, *analysis);
     std::fflush(stdout);
-    for (const std::string& warning : trace->warnings) {
+    for (const std::string& warning : trace.warnings) {
       fmt::print(stderr, "reprise analyze: warning: {}\n", warning);
     }
     for (const std::string& remark : analysis->remarks) {

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/calibration_run.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
-#include "cli/program.h"
 #include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
+#include "data/program/lowered_program.h"
 
 namespace reprise {
 namespace {
@@ -25,23 +27,26 @@ class CalibrateCommand : public Command {
     return "Measure the units that a plan would create";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("program", subject_,
-                   "trace of `reprise train`, which keeps them, or X.hlo")
-        ->required();
-    app.add_option("--plan", plan_path_,
-                   "plan with the units (default: recorded, or identity)");
-    app.add_option("--costs", costs_path_,
-                   "cost database to add the measurements to");
-    app.add_option("--steps", steps_, "steps to run (default 8)")
-        ->check(CLI::Range(int64_t{2}, int64_t{100000}));
-    app.add_option("--warmup", warmup_,
-                   "first steps that do not count (default 2)")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("-n,--ranks", ranks_,
-                   "ranks to start (default: as many as the program is for)")
-        ->check(CLI::PositiveNumber);
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("program", subject_,
+                    "trace of `reprise train`, which keeps them, or X.hlo")
+        .required();
+    flags.add_option("--plan", plan_path_,
+                     "plan with the units (default: recorded, or identity)");
+    flags.add_option("--costs", costs_path_,
+                     "cost database to add the measurements to");
+    flags.add_option("--steps", steps_, "steps to run (default 8)")
+        .range(2, 100000);
+    flags
+        .add_option("--warmup", warmup_,
+                    "first steps that do not count (default 2)")
+        .not_negative();
+    flags
+        .add_option("-n,--ranks", ranks_,
+                    "ranks to start (default: as many as the program is for)")
+        .positive();
+    flags.add_format(format_);
   }
 
   Result<int> run() override {
@@ -70,32 +75,22 @@ class CalibrateCommand : public Command {
     }
     const Result<LoweredProgram> program = load(trace);
     if (!program) return pass(program.error());
-    // Alone and with both streams busy, in an order that keeps both busy.
-    const bool both = trace && plan_path_.empty() && program->plan.ranks > 1;
-    const Result<LoweredProgram> run =
-        both ? overlapped_program(*program) : program;
-    if (!run) return pass(run.error());
-    const Result<Trace> solo = run_recorded(*run, true, steps_of_run());
-    if (!solo) return pass(solo.error());
-    Result<std::vector<Measurement>> measurements =
-        measurements_of(*solo, run->schedule);
-    if (!measurements) return pass(measurements.error());
-    if (both) {
-      const Result<std::vector<Measurement>> link =
-          measure_link(*trace, *program, *run, *measurements, steps_of_run(),
-                       steps_of_run());
-      if (!link) return pass(link.error());
-      measurements->insert(measurements->end(), link->begin(), link->end());
-    }
-    const Status kept = keep(trace, *solo, *measurements);
+    const bool as_recorded = trace && plan_path_.empty();
+    const Result<Calibration> found =
+        calibrate(*program, as_recorded ? &*trace : nullptr, {steps_, warmup_},
+                  trainer_runs());
+    if (!found) return pass(found.error());
+    const Status kept = keep_measurements(
+        found->measurements, {.trace = trace ? &*trace : nullptr,
+                              .trace_path = subject_,
+                              .costs_path = costs_path_,
+                              .machine = machine_name(found->environment)});
     if (!kept) return pass(kept.error());
-    print(*measurements);
+    print(found->measurements);
     return kExitOk;
   }
 
  private:
-  CalibrationSteps steps_of_run() const { return {steps_, warmup_}; }
-
   Result<LoweredProgram> load(const std::optional<Trace>& trace) const {
     if (trace) return lowered_program_of(*trace, subject_, plan_path_);
     int64_t ranks = ranks_;
@@ -105,24 +100,6 @@ class CalibrateCommand : public Command {
       ranks = manifest->ranks;
     }
     return load_lowered_program(subject_, plan_path_, ranks);
-  }
-
-  // Newer measurements replace older ones of the same key and context.
-  Status keep(std::optional<Trace>& trace, const Trace& solo,
-              const std::vector<Measurement>& measurements) const {
-    if (trace) {
-      CostDatabase merged;
-      merged.merge("", trace->measurements);
-      merged.merge("", measurements);
-      trace->measurements = merged.measurements("");
-      Status written = write_trace(*trace, subject_);
-      if (!written) return written;
-    }
-    if (costs_path_.empty()) return {};
-    Result<CostDatabase> database = CostDatabase::load(costs_path_);
-    if (!database) return pass(database.error());
-    database->merge(machine_name(solo.environment), measurements);
-    return database->store(costs_path_);
   }
 
   void print(const std::vector<Measurement>& measurements) const {

@@ -2,14 +2,14 @@
 // returns an exit code or an error; main.cc maps errors to one line on stderr.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "data/result.h"
 
 namespace reprise {
+
+class Flags;
 
 /// Exit codes of every verb (128+N stands for a signal).
 enum ExitCode : int {
@@ -21,13 +21,29 @@ enum ExitCode : int {
   kExitInternal = 5,
 };
 
+/// Of a program that ends with such an error.
+constexpr int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kIo:
+    case ErrorKind::kParse:
+    case ErrorKind::kUnsupported:
+    case ErrorKind::kInvalid:
+      return kExitBadInput;
+    case ErrorKind::kInfeasible:
+      return kExitAnswerIsNo;
+    case ErrorKind::kDevice:
+      return kExitEnvironment;
+  }
+  return kExitInternal;
+}
+
 class Command {
  public:
   virtual ~Command() = default;
   virtual std::string name() const = 0;
   virtual std::string summary() const = 0;
   /// Binds the verb's flags and positionals to its members.
-  virtual void add_flags(CLI::App& app) = 0;
+  virtual void add_flags(Flags& flags) = 0;
   /// Whether the first word that is no flag begins another program's command.
   virtual bool runs_a_command() const { return false; }
   /// Does the work: results on stdout, the rest on stderr.

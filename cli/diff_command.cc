@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "replay/analysis/trace_diff.h"
 
@@ -99,17 +101,17 @@ class DiffCommand : public Command {
     return "Compare two traces, largest change first";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("before", before_path_, "trace")->required();
-    app.add_option("after", after_path_, "trace to compare with it")
-        ->required();
-    app.add_option("--by", by_, "op, kind, collective or phase (default op)")
-        ->check(CLI::IsMember({"op", "kind", "collective", "phase"}));
-    app.add_option("--fail-above", fail_above_,
-                   "exit 1 when the step, or 1 % of it, slowed by more: 2%");
-    app.add_option("--top", top_, "rows of the table (default 15)")
-        ->check(CLI::Range(1, 1000000));
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags.add_option("before", before_path_, "trace").required();
+    flags.add_option("after", after_path_, "trace to compare with it")
+        .required();
+    flags.add_option("--by", by_, "op, kind, collective or phase (default op)")
+        .one_of({"op", "kind", "collective", "phase"});
+    flags.add_option("--fail-above", fail_above_,
+                     "exit 1 when the step, or 1 % of it, slowed by more: 2%");
+    flags.add_option("--top", top_, "rows of the table (default 15)")
+        .range(1, 1000000);
+    flags.add_format(format_);
   }
 
   Result<int> run() override {
@@ -126,7 +128,8 @@ class DiffCommand : public Command {
     if (!before) return pass(before.error());
     Result<Trace> after = read_trace(after_path_);
     if (!after) return pass(after.error());
-    const Result<TraceDiff> diff = diff_traces(*before, *after, key());
+    const Result<TraceDiff> diff =
+        diff_traces(*std::move(before), *std::move(after), key());
     if (!diff) return pass(diff.error());
     const std::vector<std::string> slower =
         limit ? slower_than(*diff, *limit) : std::vector<std::string>{};

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/doctor_checks.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 
 namespace reprise {
@@ -27,16 +29,18 @@ class DoctorCommand : public Command {
     return "Check this machine, with a fix for each lack";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("--for", purpose_,
-                   "train, profile or view: exit 4 where it lacks")
-        ->type_name("JOB")
-        ->check(CLI::IsMember({"train", "profile", "view"}));
-    app.add_option("--device", device_,
-                   "with --for train: cpu (default) or cuda")
-        ->type_name("DEVICE")
-        ->check(CLI::IsMember({"cpu", "cuda"}));
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("--for", purpose_,
+                    "train, profile or view: exit 4 where it lacks")
+        .type_name("JOB")
+        .one_of({"train", "profile", "view"});
+    flags
+        .add_option("--device", device_,
+                    "with --for train: cpu (default) or cuda")
+        .type_name("DEVICE")
+        .one_of({"cpu", "cuda"});
+    flags.add_format(format_);
   }
 
   Result<int> run() override {

@@ -80,7 +80,7 @@ std::string cuda_version(int number) {
 }
 
 /// What the driver says; versions are 0 where it says nothing.
-struct Driver {
+struct DriverAnswer {
   Check check;
   int version = 0;  ///< The latest CUDA that it runs.
 };
@@ -119,8 +119,8 @@ std::string module_version() {
   return version.empty() ? "" : fmt::format("driver {}, ", version);
 }
 
-Driver driver_check() {
-  Driver driver;
+DriverAnswer driver_check() {
+  DriverAnswer driver;
   driver.check = {"NVIDIA driver", kForDevice, false, "libcuda.so.1 not found",
                   "install the NVIDIA driver, and in a container start it with "
                   "--gpus all; CPU training needs none"};
@@ -152,7 +152,7 @@ Driver driver_check() {
 
 /// A library of a toolkit of CUDA `major`, held against the driver: a newer
 /// major version than the driver's does not run.
-void compare_with_driver(int major, const Driver& driver, Check& check) {
+void compare_with_driver(int major, const DriverAnswer& driver, Check& check) {
   if (driver.version == 0 || major <= driver.version / 1000) return;
   check.ok = false;
   check.found += fmt::format(", newer than the driver's CUDA {}",
@@ -162,7 +162,7 @@ void compare_with_driver(int major, const Driver& driver, Check& check) {
                   driver.version / 1000);
 }
 
-Check nvrtc_check(const Driver& driver) {
+Check nvrtc_check(const DriverAnswer& driver) {
   Check check{"NVRTC", kForCuda, false, "libnvrtc not found",
               "install the CUDA toolkit's nvrtc (apt install cuda-nvrtc-13-0, "
               "or pip install nvidia-cuda-nvrtc) and set CUDA_HOME or "
@@ -177,7 +177,7 @@ Check nvrtc_check(const Driver& driver) {
   return check;
 }
 
-Check cublas_check(const Driver& driver) {
+Check cublas_check(const DriverAnswer& driver) {
   Check check{"cuBLASLt", kForCuda, false, "libcublasLt not found",
               "install the CUDA toolkit's cuBLAS (apt install libcublas-13-0, "
               "or pip install nvidia-cublas) and set CUDA_HOME or "
@@ -276,7 +276,7 @@ void try_cupti(Library& library, Check& check) {
                              words == nullptr ? std::to_string(status) : words);
 }
 
-Check cupti_check(const Driver& driver) {
+Check cupti_check(const DriverAnswer& driver) {
   Check check{"CUPTI", kForProfile, false, "libcupti not found",
               "install the CUDA toolkit's CUPTI (apt install cuda-cupti-13-0, "
               "or pip install nvidia-cuda-cupti) and set CUDA_HOME or "
@@ -333,7 +333,7 @@ Check nccl_check() {
 }  // namespace
 
 std::vector<Check> cuda_checks() {
-  const Driver driver = driver_check();
+  const DriverAnswer driver = driver_check();
   return {driver.check, nvrtc_check(driver), cublas_check(driver),
           cupti_check(driver), nccl_check()};
 }

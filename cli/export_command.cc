@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/export_ddp.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "data/draw/chrome_export.h"
 #include "data/file.h"
@@ -21,15 +22,16 @@ class ExportCommand : public Command {
     return "Write a trace as a timeline or rows, a plan for DDP";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", path_, "trace file; a plan for ddp")->required();
-    app.add_option("--as", kind_,
-                   "chrome (.json, .json.gz), csv, or ddp (a directory)")
-        ->required()
-        ->check(CLI::IsMember({"chrome", "csv", "ddp"}));
-    app.add_option("-o,--output", output_, "what to write, - for stdout")
-        ->required();
-    app.add_flag("--force", force_, "replace an existing file");
+  void add_flags(Flags& flags) override {
+    flags.add_option("trace", path_, "trace file; a plan for ddp").required();
+    flags
+        .add_option("--as", kind_,
+                    "chrome (.json, .json.gz), csv, or ddp (a directory)")
+        .required()
+        .one_of({"chrome", "csv", "ddp"});
+    flags.add_option("-o,--output", output_, "what to write, - for stdout")
+        .required();
+    flags.add_flag("--force", force_, "replace an existing file");
   }
 
   Result<int> run() override {

@@ -1,14 +1,16 @@
+// Three files: the plan as data, a Python module that reads it and hands
+// DistributedDataParallel what its version takes, and the same lines to paste.
 #include "cli/export_ddp.h"
 
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/output.h"
 #include "data/file.h"
 #include "data/plan/plan.h"
+#include "optimizer/ddp/ddp_arguments.h"
 
 namespace reprise {
 namespace {
@@ -69,76 +71,7 @@ Status invalid(const std::string& path, const std::string& what) {
               path, what);
 }
 
-/// Bytes of buckets, as PyTorch sees them.
-using Sizes = std::vector<int64_t>;
-
-/// Buckets of PyTorch's rule under one cap; in its order.
-Sizes sizes_under(const TracePlan& trace, int64_t cap_bytes) {
-  Sizes sizes;
-  std::map<std::string, int64_t> open;
-  for (const PlannedGradient& each : trace.gradients) {
-    int64_t& bytes = open[each.type];
-    bytes += each.bytes;
-    if (bytes < cap_bytes) continue;
-    sizes.push_back(bytes);
-    bytes = 0;
-  }
-  for (const auto& [type, bytes] : open) {
-    if (bytes > 0) sizes.push_back(bytes);
-  }
-  return sizes;
-}
-
-/// Sizes of the planned buckets, which PyTorch can make only of gradients of
-/// one type that follow each other.
-Result<Sizes> planned_sizes(const Plan& plan, const std::string& path) {
-  std::map<std::string, const PlannedGradient*> by_name;
-  std::map<std::string, std::vector<std::string>> expected;  // By type.
-  std::map<std::string, size_t> next;
-  int64_t total = 0;
-  for (const PlannedGradient& each : plan.trace->gradients) {
-    by_name[each.name] = &each;
-    expected[each.type].push_back(each.name);
-    if (__builtin_add_overflow(total, each.bytes, &total)) {
-      return fail(ErrorKind::kInvalid, "{}: gradients of more than 2^63 bytes",
-                  path);
-    }
-  }
-  Sizes sizes;
-  size_t placed = 0;
-  for (const Bucket& bucket : plan.buckets) {
-    int64_t bytes = 0;
-    std::string type;
-    for (const std::string& name : bucket.collectives) {
-      const auto found = by_name.find(name);
-      if (found == by_name.end()) {
-        return fail(ErrorKind::kInvalid,
-                    "{}: bucket {} names no gradient: '{}'", path, bucket.unit,
-                    name);
-      }
-      if (bytes == 0 && type.empty()) type = found->second->type;
-      size_t& at = next[type];
-      if (found->second->type != type || at >= expected[type].size() ||
-          expected[type][at] != name) {
-        return fail(ErrorKind::kInvalid,
-                    "{}: bucket {} is not made of the next gradients of one "
-                    "type at '{}'; PyTorch fills buckets in ready order",
-                    path, bucket.unit, name);
-      }
-      ++at;
-      ++placed;
-      bytes += found->second->bytes;
-    }
-    sizes.push_back(bytes);
-  }
-  if (placed != plan.trace->gradients.size() || sizes.empty()) {
-    return fail(ErrorKind::kInvalid, "{}: {} of {} gradients are in a bucket",
-                path, placed, plan.trace->gradients.size());
-  }
-  return sizes;
-}
-
-Json mebibytes(const Sizes& sizes) {
+Json mebibytes(const std::vector<int64_t>& sizes) {
   Json all = Json::array();
   for (const int64_t bytes : sizes) {
     all.push_back(static_cast<double>(bytes) / (1 << 20));  // Exact.
@@ -146,7 +79,7 @@ Json mebibytes(const Sizes& sizes) {
   return all;
 }
 
-std::string json_of(const Plan& plan, const Sizes& sizes) {
+std::string json_of(const Plan& plan, const DdpArguments& arguments) {
   const int64_t cap_bytes = plan.trace->single_cap_bytes;
   Json predicted = {{"bucket_cap_mb_list", plan.predicted->step_time_ns},
                     {"bucket_cap_mb", plan.trace->single_cap_step_time_ns}};
@@ -158,16 +91,16 @@ std::string json_of(const Plan& plan, const Sizes& sizes) {
   const Json json = {
       {"schema", "reprise.ddp/1"},
       {"trace_fingerprint", plan.trace->fingerprint},
-      {"bucket_cap_mb_list", mebibytes(sizes)},
+      {"bucket_cap_mb_list", mebibytes(arguments.bucket_bytes)},
       {"bucket_cap_mb", static_cast<double>(cap_bytes) / (1 << 20)},
-      {"bucket_bytes", sizes},
-      {"single_cap_bucket_bytes", sizes_under(*plan.trace, cap_bytes)},
+      {"bucket_bytes", arguments.bucket_bytes},
+      {"single_cap_bucket_bytes", arguments.single_cap_bucket_bytes},
       {"predicted_step_time_ns", std::move(predicted)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 /// What people paste, and what each is predicted to give.
-std::string lines_of(const Plan& plan, const Sizes& sizes) {
+std::string lines_of(const Plan& plan, const DdpArguments& arguments) {
   const PlanPrediction& predicted = *plan.predicted;
   const auto time_of = [](int64_t time_ns) {
     return duration_text(static_cast<double>(time_ns));
@@ -181,7 +114,7 @@ std::string lines_of(const Plan& plan, const Sizes& sizes) {
       "# Without it, {} predicted:\n"
       "torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = {}\n"
       "DistributedDataParallel(model, bucket_cap_mb={})\n",
-      time_of(predicted.step_time_ns), mebibytes(sizes).dump(),
+      time_of(predicted.step_time_ns), mebibytes(arguments.bucket_bytes).dump(),
       time_of(plan.trace->single_cap_step_time_ns),
       plan.trace->single_cap_bytes,
       static_cast<double>(plan.trace->single_cap_bytes) / (1 << 20));
@@ -225,10 +158,10 @@ Status export_ddp(const std::string& plan_path, const std::string& output,
   if (!plan->predicted || plan->trace->single_cap_bytes <= 0) {
     return invalid(plan_path, "the plan states no prediction or no single cap");
   }
-  const Result<Sizes> sizes = planned_sizes(*plan, plan_path);
-  if (!sizes) return pass(sizes.error());
-  const std::string json = json_of(*plan, *sizes);
-  const std::string lines = lines_of(*plan, *sizes);
+  const Result<DdpArguments> arguments = ddp_arguments(*plan, plan_path);
+  if (!arguments) return pass(arguments.error());
+  const std::string json = json_of(*plan, *arguments);
+  const std::string lines = lines_of(*plan, *arguments);
   if (output == "-") {
     fmt::print("{}", json);
     return {};

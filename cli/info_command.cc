@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "data/trace/trace.h"
 
@@ -145,9 +147,9 @@ class InfoCommand : public Command {
   std::string name() const override { return "info"; }
   std::string summary() const override { return "Show what a trace holds"; }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", path_, "trace file")->required();
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags.add_option("trace", path_, "trace file").required();
+    flags.add_format(format_);
   }
 
   Result<int> run() override {

@@ -1,3 +1,6 @@
+// mpirun with what a container needs (root, oversubscribed cores, a session
+// directory of the user's own), the ranks' shards in a private directory, and
+// what they recorded as one trace at the end.
 #include "cli/launcher.h"
 
 #include <algorithm>
@@ -8,10 +11,10 @@
 
 #include "cli/process.h"
 #include "cli/profile_environment.h"
-#include "cli/program.h"
-#include "cli/trainer_context.h"
 #include "data/file.h"
-#include "profiler/gather.h"
+#include "data/program/lowered_program.h"
+#include "profiler/gather/gather_shards.h"
+#include "profiler/trainer_context.h"
 
 namespace reprise {
 namespace {
@@ -116,8 +119,8 @@ Status check_room(const std::string& directory) {
 // Joins the ranks' shards with what they ran.
 Result<Trace> gather(const TrainRequest& request, const LoweredProgram& lowered,
                      const std::string& directory) {
-  const GatherContext context =
-      gather_context(lowered, request.program, request.device, request.solo);
+  const TrainerContext context =
+      trainer_context(lowered, request.program, request.device, request.solo);
   std::vector<std::string> shards;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() == ".shard")

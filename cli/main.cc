@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -15,24 +16,10 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 
 namespace reprise {
 namespace {
-
-int exit_code(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kIo:
-    case ErrorKind::kParse:
-    case ErrorKind::kUnsupported:
-    case ErrorKind::kInvalid:
-      return kExitBadInput;
-    case ErrorKind::kInfeasible:
-      return kExitAnswerIsNo;
-    case ErrorKind::kDevice:
-      return kExitEnvironment;
-  }
-  return kExitInternal;
-}
 
 // Options as "--flag TYPE", one line each: a help page fits one screen
 // of 24 lines of 80 columns.
@@ -148,18 +135,13 @@ std::vector<std::string> reversed_words(
 
 int run(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_train_command());
-  commands.push_back(make_profile_command());
-  commands.push_back(make_import_command());
-  commands.push_back(make_info_command());
-  commands.push_back(make_analyze_command());
-  commands.push_back(make_diff_command());
-  commands.push_back(make_replay_command());
-  commands.push_back(make_calibrate_command());
-  commands.push_back(make_optimize_command());
-  commands.push_back(make_export_command());
-  commands.push_back(make_hlo_command());
-  commands.push_back(make_doctor_command());
+  for (const auto make :
+       {make_train_command, make_profile_command, make_import_command,
+        make_info_command, make_analyze_command, make_diff_command,
+        make_replay_command, make_calibrate_command, make_optimize_command,
+        make_export_command, make_hlo_command, make_doctor_command}) {
+    commands.push_back(make());
+  }
 
   CLI::App app(
       "Makes distributed training faster from its own traces:\n"
@@ -171,7 +153,8 @@ int run(int argc, char** argv) {
   Command* chosen = nullptr;
   for (const auto& command : commands) {
     CLI::App* verb = app.add_subcommand(command->name(), command->summary());
-    command->add_flags(*verb);
+    Flags flags(*verb);
+    command->add_flags(flags);
     verb->callback([&chosen, &command] { chosen = command.get(); });
   }
   const bool known =

@@ -1,3 +1,6 @@
+// NCCL comes with PyTorch's wheels, so its version is read from the name of the
+// wheel's metadata beside the Python that the command names, else from the file
+// that the loader's usual directories hold.
 #include "cli/nccl_version.h"
 
 #include <fmt/format.h>

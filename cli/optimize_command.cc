@@ -4,21 +4,23 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <csignal>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 
 #include "cli/calibration_run.h"
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/optimize_imported.h"
 #include "cli/output.h"
-#include "cli/program.h"
 #include "costmodel/cost_database.h"
 #include "costmodel/fit_costs.h"
+#include "costmodel/measuring_runs.h"
+#include "costmodel/plan_calibration.h"
 #include "data/file.h"
-#include "data/median.h"
+#include "data/program/lowered_program.h"
 #include "optimizer/baselines/baselines.h"
 #include "optimizer/optimize.h"
 #include "replay/simulate/run_model.h"
@@ -79,45 +81,51 @@ class OptimizeCommand : public Command {
     return "Find a faster plan for a recorded program";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", trace_path_,
-                   "of `reprise train`, or an import of PyTorch DDP")
-        ->required();
-    app.add_option("-o,--output", plan_path_, "write the plan here")
-        ->required();
-    auto* baseline = app.add_option("--baseline", baseline_,
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("trace", trace_path_,
+                    "of `reprise train`, or an import of PyTorch DDP")
+        .required();
+    flags.add_option("-o,--output", plan_path_, "write the plan here")
+        .required();
+    Flag baseline = flags
+                        .add_option("--baseline", baseline_,
                                     "a baseline: none, xla, ddp[+fusion], "
                                     "horovod[+fusion]")
-                         ->check(CLI::IsMember(baseline_names()));
-    app.add_option("--plan", fusion_path_,
-                   "plan whose fusion a baseline with +fusion has")
-        ->needs(baseline);
+                        .one_of(baseline_names());
+    flags
+        .add_option("--plan", fusion_path_,
+                    "plan whose fusion a baseline with +fusion has")
+        .needs(baseline);
     std::vector<std::string> passes;
     for (const PassEntry& pass : registered_passes())
       passes.emplace_back(pass.name);
-    app.add_option("--only", options_.only,
-                   "families of moves: " + pass_names())
-        ->delimiter(',')
-        ->check(CLI::IsMember(passes));
-    auto* limit = app.add_option("--time-limit", time_limit_,
-                                 "stop the search after this: 500ms, 10s, 2m");
-    app.add_option("--evaluations", evaluations_,
-                   "plans priced in the search (default 300)")
-        ->check(CLI::Range(int64_t{1}, int64_t{1000000000}))
-        ->excludes(limit);
-    app.add_option("--memory-limit", options_.memory_limit_bytes,
-                   "largest arena of a plan, bytes")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--costs", costs_path_,
-                   "cost database to use and add to; or imported nccl-tests");
-    app.add_flag("--no-measure", no_measure_,
-                 "price units that never ran by roofline; start no ranks");
-    app.add_option("--seed", options_.seed, "of the search (default 0)");
-    app.add_option("--threads", options_.threads, "of the search")
-        ->check(CLI::Range(1, 1024));
-    app.add_flag("--explain", explain_, "say what each stage gained");
-    app.add_flag("--force", force_, "replace an existing plan");
-    add_format_flag(app, format_);
+    flags.add_option("--only", options_.only,
+                     "families of moves: " + pass_names())
+        .delimiter(',')
+        .one_of(passes);
+    const Flag limit =
+        flags.add_option("--time-limit", time_limit_,
+                         "stop the search after this: 500ms, 10s, 2m");
+    flags
+        .add_option("--evaluations", evaluations_,
+                    "plans priced in the search (default 300)")
+        .range(1, 1000000000)
+        .excludes(limit);
+    flags
+        .add_option("--memory-limit", options_.memory_limit_bytes,
+                    "largest arena of a plan, bytes")
+        .positive();
+    flags.add_option("--costs", costs_path_,
+                     "cost database to use and add to; or imported nccl-tests");
+    flags.add_flag("--no-measure", no_measure_,
+                   "price units that never ran by roofline; start no ranks");
+    flags.add_option("--seed", options_.seed, "of the search (default 0)");
+    flags.add_option("--threads", options_.threads, "of the search")
+        .range(1, 1024);
+    flags.add_flag("--explain", explain_, "say what each stage gained");
+    flags.add_flag("--force", force_, "replace an existing plan");
+    flags.add_format(format_);
     options_.threads =
         static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   }
@@ -138,7 +146,6 @@ class OptimizeCommand : public Command {
     if (!program) return pass(program.error());
     program_ = *std::move(program);
     if (const Status known = load_known(); !known) return pass(known.error());
-    knows_contention_ = has_contention();
     const Result<CostModel> costs = fit();
     if (!costs) return pass(costs.error(), trace_path_);
     return baseline_.empty() ? search(*costs) : write_baseline(*costs);
@@ -182,15 +189,16 @@ class OptimizeCommand : public Command {
   }
 
   Status load_known() {
-    if (costs_path_.empty()) return {};
-    const Result<CostDatabase> database = CostDatabase::load(costs_path_);
-    if (!database) return pass(database.error());
-    known_ = database->measurements(machine_name(trace_.environment));
+    auto known = load_measurements(costs_path_, trace_.environment);
+    if (!known) return pass(known.error());
+    calibration_.emplace(trace_, program_, *std::move(known), trainer_runs());
     return {};
   }
 
   Result<CostModel> fit() const {
-    Result<RunModel> model = model_run(trace_, program_.schedule, known_);
+    Result<RunModel> model =
+        model_run(AlignedTrace::align(trace_), program_.schedule,
+                  calibration_->known());
     if (!model) return pass(model.error());
     return std::move(model->costs);
   }
@@ -198,97 +206,18 @@ class OptimizeCommand : public Command {
   /// Runs a plan without communication and fits prices anew. Measurements go to
   /// the trace and the database, where `reprise replay` finds them.
   Result<CostModel> measure(const Plan& plan) {
-    if (!knows_contention_) {
-      const Status known = measure_recorded();
-      if (!known) return pass(known.error());
-    }
-    LoweredProgram under = program_;
-    under.plan = plan;
-    Result<Schedule> schedule = lower_under(program_, plan);
-    if (!schedule) return pass(schedule.error());
-    under.schedule = *std::move(schedule);
-    const auto solo = solo_run(under);
-    if (!solo) return pass(solo.error());
-    keep(*solo);
+    const Status measured = calibration_->measure(plan);
+    if (!measured) return pass(measured.error());
     return fit();
   }
 
-  /// A solo run, with its times brought to the machine speed of the first one,
-  /// told by the library calls that every plan shares.
-  Result<std::vector<Measurement>> solo_run(const LoweredProgram& program) {
-    const Result<Trace> trace =
-        run_recorded(program, true, steps_within(kSoloRun));
-    if (!trace) return pass(trace.error());
-    Result<std::vector<Measurement>> solo =
-        measurements_of(*trace, program.schedule);
-    if (!solo) return solo;
-    std::vector<double> ratios;
-    for (const Measurement& each : *solo) {
-      if (each.key.rfind("dot:", 0) != 0 || each.median_ns <= 0) continue;
-      const auto first = reference_.find(each.key);
-      if (first == reference_.end()) continue;
-      ratios.push_back(static_cast<double>(first->second) /
-                       static_cast<double>(each.median_ns));
-    }
-    if (ratios.empty()) {
-      for (const Measurement& each : *solo) {
-        reference_.emplace(each.key, each.median_ns);
-      }
-      return solo;
-    }
-    const double scale = median(std::move(ratios));
-    for (Measurement& each : *solo) {
-      each.median_ns =
-          std::llround(static_cast<double>(each.median_ns) * scale);
-    }
-    return solo;
-  }
-
-  /// What the recorded run itself cannot tell: its units alone, and how compute
-  /// and communication slow each other down.
-  Status measure_recorded() {
-    knows_contention_ = true;
-    if (program_.plan.ranks < 2) return {};
-    const Result<LoweredProgram> overlapped = overlapped_program(program_);
-    if (!overlapped) return pass(overlapped.error());
-    const auto solo = solo_run(*overlapped);
-    if (!solo) return pass(solo.error());
-    keep(*solo);
-    const auto link =
-        measure_link(trace_, program_, *overlapped, *solo,
-                     steps_within(kApartRun), steps_within(kOverlappedRun));
-    if (!link) return pass(link.error());
-    keep(*link);
-    return {};
-  }
-
-  void keep(const std::vector<Measurement>& measurements) {
-    known_.insert(known_.end(), measurements.begin(), measurements.end());
-    measured_.insert(measured_.end(), measurements.begin(), measurements.end());
-  }
-
-  /// Whether an earlier calibration told the slow-downs.
-  bool has_contention() const {
-    const auto tells = [](const Measurement& each) {
-      return each.context == kBesideContext;
-    };
-    return std::any_of(known_.begin(), known_.end(), tells) ||
-           std::any_of(trace_.measurements.begin(), trace_.measurements.end(),
-                       tells);
-  }
-
-  Status keep_measurements() {
-    if (measured_.empty()) return {};
-    CostDatabase merged;
-    merged.merge("", trace_.measurements);
-    merged.merge("", measured_);
-    trace_.measurements = merged.measurements("");
-    Status written = write_trace(trace_, trace_path_);
-    if (!written || costs_path_.empty()) return written;
-    Result<CostDatabase> database = CostDatabase::load(costs_path_);
-    if (!database) return pass(database.error());
-    database->merge(machine_name(trace_.environment), measured_);
-    return database->store(costs_path_);
+  Status keep_measured() {
+    if (calibration_->measured().empty()) return {};
+    return keep_measurements(calibration_->measured(),
+                             {.trace = &trace_,
+                              .trace_path = trace_path_,
+                              .costs_path = costs_path_,
+                              .machine = machine_name(trace_.environment)});
   }
 
   Result<int> write_baseline(const CostModel& costs) {
@@ -343,7 +272,7 @@ class OptimizeCommand : public Command {
     const Status written = write_plan(result->plan);
     if (!written) return pass(written.error());
     print(*result);
-    const Status kept = keep_measurements();
+    const Status kept = keep_measured();
     if (!kept) return pass(kept.error());
     return interrupted != 0 ? 128 + static_cast<int>(interrupted)
                             : static_cast<int>(kExitOk);
@@ -385,26 +314,6 @@ class OptimizeCommand : public Command {
     print_output(format_, table, json);
   }
 
-  /// Steps of a measuring run that lasts about `length`, at the recorded pace.
-  CalibrationSteps steps_within(std::chrono::nanoseconds length) const {
-    constexpr int64_t kWarmup = 2, kFewest = 5, kMost = 60;
-    int64_t time_ns = 0, count = 0;
-    for (const StepMark& mark : trace_.steps) {
-      if (mark.warmup) continue;
-      time_ns += mark.end_ns - mark.start_ns;
-      count += 1;
-    }
-    const int64_t step_ns =
-        std::max<int64_t>(1, time_ns / std::max<int64_t>(1, count));
-    return {
-        .steps = kWarmup + std::clamp(length.count() / step_ns, kFewest, kMost),
-        .warmup = kWarmup};
-  }
-
-  /// Slow-downs vary more than prices: which thread gets the core is chance.
-  static constexpr std::chrono::milliseconds kSoloRun{1500}, kApartRun{2500},
-      kOverlappedRun{3500};
-
   std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,
       costs_path_;
   int64_t evaluations_ = 0;
@@ -413,9 +322,7 @@ class OptimizeCommand : public Command {
   Format format_ = Format::kTable;
   Trace trace_;
   LoweredProgram program_;
-  std::vector<Measurement> known_, measured_;
-  std::map<std::string, int64_t> reference_;  ///< First solo run, by key.
-  bool knows_contention_ = false;
+  std::optional<PlanCalibration> calibration_;
 };
 
 }  // namespace

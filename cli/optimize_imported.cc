@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "data/file.h"
 #include "data/sha256.h"

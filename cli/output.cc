@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
+#include <nlohmann/json.hpp>
 
 namespace reprise {
 namespace {
@@ -42,17 +42,6 @@ std::string csv_line(const std::vector<std::string>& fields) {
 }
 
 }  // namespace
-
-void add_format_flag(CLI::App& app, Format& format) {
-  static const std::map<std::string, Format> kFormats = {
-      {"table", Format::kTable},
-      {"json", Format::kJson},
-      {"csv", Format::kCsv}};
-  app.add_option("--format", format, "table, json or csv (default table)")
-      ->transform(
-          CLI::CheckedTransformer(kFormats, CLI::ignore_case).description(""))
-      ->type_name("FORMAT");
-}
 
 std::string table_text(const Table& table) {
   std::vector<size_t> widths;

@@ -1,9 +1,8 @@
 // What every verb prints: a table for people, JSON or CSV for programs.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,6 @@
 namespace reprise {
 
 enum class Format { kTable, kJson, kCsv };
-
-/// Adds `--format table|json|csv`.
-void add_format_flag(CLI::App& app, Format& format);
 
 /// Rows of text under headings; columns are right-aligned unless their heading
 /// is listed in `left` (by index).

@@ -71,8 +71,8 @@ ChromeTimeline comparison_timeline(const Trace& trace, const Schedule& schedule,
   for (const PathEntry& entry : replay.critical_path) {
     if (entry.kind != PathKind::kUnit) continue;
     if (previous != nullptr) {
-      timeline.add_flow(slices[previous->rank][index_of(previous->unit)],
-                        slices[entry.rank][index_of(entry.unit)]);
+      timeline.add_flow(slices[previous->rank][previous->origin],
+                        slices[entry.rank][entry.origin]);
     }
     previous = &entry;
   }

@@ -1,3 +1,6 @@
+// posix_spawn with the signals and descriptors that this program was started
+// with. Signals are blocked until there is a child to pass them on to, so none
+// is lost in between.
 #include "cli/process.h"
 
 #include <spawn.h>
@@ -118,40 +121,46 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
+/// Errors: kDevice.
+Result<pid_t> spawn(const std::vector<std::string>& arguments,
+                    std::vector<std::string> environment,
+                    const sigset_t& unblocked) {
+  const SpawnAttributes attributes(unblocked);
+  std::vector<std::string> words = arguments;
+  pid_t child = 0;
+  const auto start = [&] {
+    return ::posix_spawnp(&child, words[0].c_str(), nullptr, attributes.get(),
+                          pointers(words).data(), pointers(environment).data());
+  };
+  int error = start();
+  if (error == ENOEXEC) {  // A script without "#!": as execvp and shells do.
+    const bool is_path = arguments[0].find('/') != std::string::npos;
+    words[0] = is_path ? arguments[0] : find_program(arguments[0]);
+    words.insert(words.begin(), "/bin/sh");
+    error = start();
+  }
+  if (error == 0) return child;
+  const bool is_there =
+      error == ENOENT && ::access(arguments[0].c_str(), X_OK) == 0;
+  return fail(ErrorKind::kDevice, "cannot start {}: {}", arguments[0],
+              is_there ? "the interpreter or loader that it names is missing"
+                       : std::strerror(error));
+}
+
 }  // namespace
 
 Result<int> run_process(
     const std::vector<std::string>& arguments,
     const std::vector<std::pair<std::string, std::string>>& environment,
     int* received) {
-  std::vector<std::string> argument_texts = arguments;
-  std::vector<std::string> environment_texts = merged_environment(environment);
   last_signal = 0;
   SignalForwarding forwarding;
-  const SpawnAttributes attributes(forwarding.unblocked());
-  pid_t child = 0;
-  const auto spawn = [&] {
-    return ::posix_spawnp(&child, argument_texts[0].c_str(), nullptr,
-                          attributes.get(), pointers(argument_texts).data(),
-                          pointers(environment_texts).data());
-  };
-  int error = spawn();
-  if (error == ENOEXEC) {  // A script without "#!": as execvp and shells do.
-    const bool is_path = arguments[0].find('/') != std::string::npos;
-    argument_texts[0] = is_path ? arguments[0] : find_program(arguments[0]);
-    argument_texts.insert(argument_texts.begin(), "/bin/sh");
-    error = spawn();
-  }
-  if (error != 0) {
-    const bool is_there =
-        error == ENOENT && ::access(arguments[0].c_str(), X_OK) == 0;
-    return fail(ErrorKind::kDevice, "cannot start {}: {}", arguments[0],
-                is_there ? "the interpreter or loader that it names is missing"
-                         : std::strerror(error));
-  }
-  forwarding.start(child);
+  const Result<pid_t> child =
+      spawn(arguments, merged_environment(environment), forwarding.unblocked());
+  if (!child) return pass(child.error());
+  forwarding.start(*child);
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
+  while (::waitpid(*child, &status, 0) < 0) {
     if (errno != EINTR) {
       return fail(ErrorKind::kDevice, "lost {}: {}", arguments[0],
                   std::strerror(errno));
@@ -203,13 +212,15 @@ Result<TemporaryDirectory> TemporaryDirectory::create() {
 }
 
 TemporaryDirectory::TemporaryDirectory(TemporaryDirectory&& other) noexcept
-    : path_(std::move(other.path_)) {
+    : path_(std::move(other.path_)), stays_(other.stays_) {
   other.path_.clear();
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  if (!path_.empty() && !stays_) {
+    std::filesystem::remove_all(path_, ignored);
+  }
 }
 
 }  // namespace reprise

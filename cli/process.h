@@ -43,15 +43,19 @@ std::string executable_directory();
 /// scope.
 class TemporaryDirectory {
  public:
+  /// Below TMPDIR. Errors: kIo.
   static Result<TemporaryDirectory> create();
+  /// One that is there.
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
   TemporaryDirectory(TemporaryDirectory&& other) noexcept;
   TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
   ~TemporaryDirectory();
   const std::string& path() const { return path_; }
+  void stay() { stays_ = true; }  ///< It is not removed after all.
 
  private:
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
   std::string path_;
+  bool stays_ = false;
 };
 
 }  // namespace reprise

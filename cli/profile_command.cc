@@ -13,12 +13,14 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
-#include "cli/profile_gather.h"
 #include "data/formats/ranks.h"
 #include "data/import/import_report.h"
+#include "profiler/gather/gather_profile.h"
+#include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {
@@ -27,9 +29,6 @@ namespace fs = std::filesystem;
 
 /// As shells, env and timeout have it for a command that cannot be started.
 constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
-
-/// Below this a disk is full: not even a small trace has room.
-constexpr uintmax_t kLeastRoomBytes = 64 << 10;
 
 /// Helpers of a process, as Python's, end a moment after it.
 constexpr int kMostGlances = 20;
@@ -69,48 +68,32 @@ Status check_place(const std::string& output) {
   return {};
 }
 
+/// Of shards; gone at the end unless it is to stay. Errors: kIo; kInvalid for a
+/// directory that holds something.
+Result<TemporaryDirectory> make_shard_directory(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  if (::mkdir(absolute.c_str(), 0700) != 0 &&
+      (errno != EEXIST || !fs::is_directory(absolute, error))) {
+    return fail(ErrorKind::kIo, "{}: cannot make a directory for shards: {}",
+                path, std::strerror(errno));
+  }
+  if (!fs::is_empty(absolute, error)) {
+    return fail(ErrorKind::kInvalid,
+                "{}: shards need a directory of their own, and this one is "
+                "not empty",
+                path);
+  }
+  return TemporaryDirectory(absolute.lexically_normal().string());
+}
+
+/// Without room for even a small trace.
 bool is_full(const std::string& directory) {
+  constexpr uintmax_t kLeastRoomBytes = 64 << 10;
   std::error_code error;
   const fs::space_info space = fs::space(directory, error);
   return !error && space.available < kLeastRoomBytes;
 }
-
-/// The directory of a run's shards. Gone at the end unless it is to stay.
-class ShardDirectory {
- public:
-  ShardDirectory() = default;
-  ShardDirectory(const ShardDirectory&) = delete;
-  ShardDirectory& operator=(const ShardDirectory&) = delete;
-  ~ShardDirectory() {
-    std::error_code ignored;
-    if (!path_.empty() && !stays_) fs::remove_all(path_, ignored);
-  }
-
-  /// Errors: kIo; kInvalid for a directory that holds something.
-  Status make(const std::string& path) {
-    std::error_code error;
-    const fs::path absolute = fs::absolute(path, error);
-    if (::mkdir(absolute.c_str(), 0700) != 0 &&
-        (errno != EEXIST || !fs::is_directory(absolute, error))) {
-      return fail(ErrorKind::kIo, "{}: cannot make a directory for shards: {}",
-                  path, std::strerror(errno));
-    }
-    if (!fs::is_empty(absolute, error)) {
-      return fail(ErrorKind::kInvalid,
-                  "{}: shards need a directory of their own, and this one is "
-                  "not empty",
-                  path);
-    }
-    path_ = absolute.lexically_normal().string();
-    return {};
-  }
-  void stay() { stays_ = true; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool stays_ = false;
-};
 
 class ProfileCommand : public Command {
  public:
@@ -119,22 +102,23 @@ class ProfileCommand : public Command {
     return "Run any command and record a trace of its processes";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("-o,--output", output_, "trace to write")
-        ->required()
-        ->type_name("FILE");
-    app.add_option("--steps", steps_, "record steps A to B - 1 alone")
-        ->type_name("A:B");
-    app.add_option("--keep-shards", keep_directory_,
-                   "leave what each process recorded in a new DIR")
-        ->type_name("DIR");
-    app.add_flag("--nccl-preload", nccl_preload_,
-                 "record NCCL older than 2.27, by interposing its calls");
-    app.add_flag("--force", force_, "replace an existing trace");
-    app.add_option("command", command_, "what to run, with its own flags")
-        ->required()
-        ->type_name("CMD");
-    app.footer(
+  void add_flags(Flags& flags) override {
+    flags.add_option("-o,--output", output_, "trace to write")
+        .required()
+        .type_name("FILE");
+    flags.add_option("--steps", steps_, "record steps A to B - 1 alone")
+        .type_name("A:B");
+    flags
+        .add_option("--keep-shards", keep_directory_,
+                    "leave what each process recorded in a new DIR")
+        .type_name("DIR");
+    flags.add_flag("--nccl-preload", nccl_preload_,
+                   "record NCCL older than 2.27, by interposing its calls");
+    flags.add_flag("--force", force_, "replace an existing trace");
+    flags.add_option("command", command_, "what to run, with its own flags")
+        .required()
+        .type_name("CMD");
+    flags.footer(
         "The command's exit status is passed through (128+N on a signal, 127 "
         "when\nthere is no such command, 126 when it cannot be run).");
   }
@@ -150,15 +134,14 @@ class ProfileCommand : public Command {
     if (writable) writable = check_place(output_);
     if (!writable) return pass(writable.error());
     if (const int missing = check_command(); missing != 0) return missing;
-    ShardDirectory shards;
-    Status made =
-        shards.make(keep_directory_.empty()
-                        ? fmt::format("{}.shards.{}", output_, ::getpid())
-                        : keep_directory_);
-    if (!made) return pass(made.error());
-    if (!keep_directory_.empty()) shards.stay();
+    Result<TemporaryDirectory> shards = make_shard_directory(
+        keep_directory_.empty()
+            ? fmt::format("{}.shards.{}", output_, ::getpid())
+            : keep_directory_);
+    if (!shards) return pass(shards.error());
+    if (!keep_directory_.empty()) shards->stay();
     const Result<ProfileEnvironment> environment =
-        profile_environment({.directory = shards.path(),
+        profile_environment({.directory = shards->path(),
                              .steps = steps_,
                              .nccl_preload = nccl_preload_},
                             command_);
@@ -169,7 +152,7 @@ class ProfileCommand : public Command {
       say(status.error().message);
       return kExitNotExecutable;
     }
-    return finish(*status, shards);
+    return finish(*status, *shards);
   }
 
  private:
@@ -193,7 +176,7 @@ class ProfileCommand : public Command {
   }
 
   /// What stays unrecorded although the command is through.
-  void tell_of_losses(const ShardDirectory& shards) const {
+  void tell_of_losses(const TemporaryDirectory& shards) const {
     std::vector<std::string> running = processes_recording_to(shards.path());
     for (int i = 0; i < kMostGlances && !running.empty(); ++i) {
       std::this_thread::sleep_for(kGlancePeriod);
@@ -219,7 +202,7 @@ class ProfileCommand : public Command {
   }
 
   /// The command's own failure goes before one of gathering.
-  Result<int> finish(int status, ShardDirectory& shards) const {
+  Result<int> finish(int status, TemporaryDirectory& shards) const {
     tell_of_losses(shards);
     const Result<ProfileFiles> files = find_profile_files(shards.path());
     if (files && files->processes.empty() && files->trainers.empty()) {
@@ -230,9 +213,11 @@ class ProfileCommand : public Command {
                 "started with a cleared environment)");
       return status;
     }
-    const StepWindow window = parse_step_window(steps_).value_or(StepWindow());
-    const Result<GatheredProfile> gathered =
-        gather_profile(shards.path(), output_, window, force_);
+    const Result<GatheredProfile> gathered = gather_profile(
+        shards.path(), output_,
+        {.window = parse_step_window(steps_).value_or(StepWindow()),
+         .force = force_,
+         .align_clocks = [](Trace& trace) { align_clocks(trace); }});
     if (!gathered) {
       shards.stay();
       say(

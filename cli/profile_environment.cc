@@ -1,3 +1,6 @@
+// One injection library does for CUDA, NVTX and processes with neither: it is
+// named by the variable of each, and preloaded. mpirun passes variables on to
+// other hosts only when told to.
 #include "cli/profile_environment.h"
 
 #include <fmt/format.h>

@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/predicted_timeline.h"
-#include "cli/program.h"
 #include "cli/replay_imported.h"
 #include "costmodel/cost_database.h"
+#include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
+#include "replay/analysis/breakdown.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
 #include "replay/simulate/what_if.h"
@@ -26,7 +29,9 @@ using Json = nlohmann::ordered_json;
 
 struct Prediction {
   RunModel model;
+  std::vector<ClockAlignment> clocks;
   Replay replay;
+  std::vector<Breakdown> ranks;        ///< Predicted.
   std::optional<int64_t> measured_ns;  ///< Of the plan that was replayed.
 
   std::optional<double> error() const {
@@ -37,34 +42,20 @@ struct Prediction {
   }
 };
 
-Json rank_json(const RankBreakdown& rank) {
+Json rank_json(const Breakdown& rank) {
   return {{"compute_ns", rank.compute_ns},
           {"communication_ns", rank.communication_ns},
           {"exposed_ns", rank.exposed_ns},
           {"idle_ns", rank.idle_ns}};
 }
 
-const char* kind_name(PathKind kind) {
-  switch (kind) {
-    case PathKind::kUnit:
-      return "unit";
-    case PathKind::kDispatch:
-      return "dispatch";
-    case PathKind::kFeed:
-      return "feed";
-    case PathKind::kOverhead:
-      break;
-  }
-  return "overhead";
-}
-
 Json path_json(const Replay& replay, const Schedule& schedule) {
   Json path = Json::array();
   for (const PathEntry& entry : replay.critical_path) {
     const bool named = entry.kind == PathKind::kUnit;
-    path.push_back({{"unit", named ? schedule.units[index_of(entry.unit)].name
-                                   : kind_name(entry.kind)},
-                    {"kind", kind_name(entry.kind)},
+    path.push_back({{"unit", named ? schedule.units[entry.origin].name
+                                   : std::string(name_of(entry.kind))},
+                    {"kind", name_of(entry.kind)},
                     {"rank", entry.rank},
                     {"start_ns", entry.start_ns},
                     {"duration_ns", entry.duration_ns}});
@@ -107,16 +98,16 @@ Json json_of(const Prediction& prediction, const Schedule& schedule) {
   json["recorded"] = {{"predicted_ns", prediction.model.predicted_ns},
                       {"measured_ns", prediction.model.measured_ns}};
   json["ranks"] = Json::array();
-  for (const RankBreakdown& rank : replay.ranks) {
+  for (const Breakdown& rank : prediction.ranks) {
     json["ranks"].push_back(rank_json(rank));
   }
-  json["sources"] = {{"measured", replay.measured_share},
-                     {"calibrated", replay.calibrated_share},
-                     {"modelled", replay.modelled_share},
-                     {"unexplained", replay.unexplained_share}};
+  json["sources"] = {{"measured", replay.sources.measured},
+                     {"calibrated", replay.sources.calibrated},
+                     {"modelled", replay.sources.modelled},
+                     {"unexplained", replay.sources.unexplained}};
   json["costs"] = costs_json(prediction.model);
   json["clocks"] = Json::array();
-  for (const ClockAlignment& clock : prediction.model.clocks) {
+  for (const ClockAlignment& clock : prediction.clocks) {
     json["clocks"].push_back({{"rank", clock.rank},
                               {"offset_ns", clock.offset_ns},
                               {"drift_ppm", clock.drift_ppm},
@@ -135,8 +126,8 @@ Table table_of(const Prediction& prediction) {
   table.headings = {"rank", "compute",   "communication", "exposed",
                     "idle", "predicted", "measured",      "error"};
   const std::optional<double> error = prediction.error();
-  for (size_t rank = 0; rank < prediction.replay.ranks.size(); ++rank) {
-    const RankBreakdown& part = prediction.replay.ranks[rank];
+  for (size_t rank = 0; rank < prediction.ranks.size(); ++rank) {
+    const Breakdown& part = prediction.ranks[rank];
     table.rows.push_back(
         {std::to_string(rank), nanoseconds_text(part.compute_ns),
          nanoseconds_text(part.communication_ns),
@@ -152,8 +143,8 @@ void print_sources(const Replay& replay) {
   fmt::print(stderr,
              "prices of the critical path: {:.1f} % measured, {:.1f} % "
              "calibrated, {:.1f} % modelled, {:.1f} % unexplained gaps\n",
-             100 * replay.measured_share, 100 * replay.calibrated_share,
-             100 * replay.modelled_share, 100 * replay.unexplained_share);
+             100 * replay.sources.measured, 100 * replay.sources.calibrated,
+             100 * replay.sources.modelled, 100 * replay.sources.unexplained);
 }
 
 /// What the critical path is made of, and its longest units.
@@ -167,10 +158,10 @@ void print_path(const Replay& replay, const Schedule& schedule) {
         return "feed";
       case PathKind::kOverhead:
         return "step end";
-      case PathKind::kUnit:
+      default:
         break;
     }
-    const Unit& unit = schedule.units[index_of(entry.unit)];
+    const Unit& unit = schedule.units[entry.origin];
     return unit.stream == Stream::kCompute ? "compute" : "collectives";
   };
   std::map<std::string, int64_t> parts;
@@ -179,8 +170,7 @@ void print_path(const Replay& replay, const Schedule& schedule) {
   for (const PathEntry& entry : replay.critical_path) {
     parts[part_of(entry)] += entry.duration_ns;
     if (entry.kind != PathKind::kUnit) continue;
-    units.emplace_back(-entry.duration_ns,
-                       schedule.units[index_of(entry.unit)].name);
+    units.emplace_back(-entry.duration_ns, schedule.units[entry.origin].name);
   }
   std::sort(units.begin(), units.end());
   if (units.size() > kLongest) units.resize(kLongest);
@@ -206,26 +196,28 @@ class ReplayCommand : public Command {
     return "Predict the step time of a recorded run, under changes";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("trace", trace_path_, "trace of `reprise train` or `import`")
-        ->required();
-    app.add_option("--plan", plan_path_,
-                   "plan to predict (default: the recorded one)");
-    app.add_option("--what-if", what_ifs_, "change something (repeatable)")
-        ->expected(1)
-        ->take_all();
-    app.add_option("--step", step_, "only this step (of an imported trace)");
-    app.add_option("--validate", validate_path_,
-                   "trace whose measured step the prediction is held against");
-    app.add_option("--costs", costs_path_,
-                   "cost database of `reprise calibrate`");
-    app.add_option("--chrome", chrome_path_,
-                   "write both timelines here (.json, .json.gz)");
-    app.add_flag("--force", force_, "replace an existing timeline");
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("trace", trace_path_,
+                    "trace of `reprise train` or `import`")
+        .required();
+    flags.add_option("--plan", plan_path_,
+                     "plan to predict (default: the recorded one)");
+    flags.add_option("--what-if", what_ifs_, "change something (repeatable)")
+        .repeatable();
+    flags.add_option("--step", step_, "only this step (of an imported trace)");
+    flags.add_option(
+        "--validate", validate_path_,
+        "trace whose measured step the prediction is held against");
+    flags.add_option("--costs", costs_path_,
+                     "cost database of `reprise calibrate`");
+    flags.add_option("--chrome", chrome_path_,
+                     "write both timelines here (.json, .json.gz)");
+    flags.add_flag("--force", force_, "replace an existing timeline");
+    flags.add_format(format_);
     std::string forms = kWhatIfForms;
     forms.insert(forms.find("device="), "\n          ");
-    app.footer("What-ifs: " + forms);
+    flags.footer("What-ifs: " + forms);
   }
 
   Result<int> run() override {
@@ -235,18 +227,18 @@ class ReplayCommand : public Command {
     }
     Result<Trace> trace = read_trace(trace_path_);
     if (!trace) return pass(trace.error());
-    if (trace->program_text.empty()) return run_imported(*trace);
+    if (trace->program_text.empty()) return run_imported(*std::move(trace));
     if (step_) {
       return fail(ErrorKind::kInvalid,
                   "--step is for imported traces; {} embeds its program, of "
                   "which every step is the same",
                   trace_path_);
     }
-    return run_program(*trace);
+    return run_program(*std::move(trace));
   }
 
  private:
-  Result<int> run_imported(Trace& trace) const {
+  Result<int> run_imported(Trace trace) const {
     const std::string& given = plan_path_.empty() ? costs_path_ : plan_path_;
     if (!given.empty()) {
       return fail(ErrorKind::kInvalid,
@@ -255,74 +247,89 @@ class ReplayCommand : public Command {
                   plan_path_.empty() ? "--costs" : "--plan", given,
                   trace_path_);
     }
-    return replay_imported(trace, {.path = trace_path_,
-                                   .validate_path = validate_path_,
-                                   .chrome_path = chrome_path_,
-                                   .what_ifs = what_ifs_,
-                                   .step = step_,
-                                   .format = format_});
+    return replay_imported(std::move(trace), {.path = trace_path_,
+                                              .validate_path = validate_path_,
+                                              .chrome_path = chrome_path_,
+                                              .what_ifs = what_ifs_,
+                                              .step = step_,
+                                              .format = format_});
   }
 
-  Result<int> run_program(Trace& trace) const {
-    const Result<LoweredProgram> recorded =
-        lowered_program_of(trace, trace_path_, "");
-    if (!recorded) return pass(recorded.error());
-    align_clocks(trace);
-    std::optional<LoweredProgram> other;
-    if (!plan_path_.empty()) {
-      Result<LoweredProgram> lowered =
-          lowered_program_of(trace, trace_path_, plan_path_);
-      if (!lowered) return pass(lowered.error());
-      other = *std::move(lowered);
-    }
-    const LoweredProgram& program = other ? *other : *recorded;
-    const Result<Prediction> prediction =
-        predict(trace, recorded->schedule, program);
+  Result<int> run_program(Trace recorded) const {
+    const Result<LoweredProgram> program =
+        lowered_program_of(recorded, trace_path_, "");
+    if (!program) return pass(program.error());
+    Result<Schedule> other = plan_path_.empty() ? Result<Schedule>(Schedule{})
+                                                : lower_plan(*program);
+    if (!other) return pass(other.error());
+    const Schedule& schedule = plan_path_.empty() ? program->schedule : *other;
+    const AlignedTrace aligned = AlignedTrace::align(std::move(recorded));
+    const Trace& trace = aligned.trace();
+    const Result<Prediction> prediction = predict(aligned, *program, schedule);
     if (!prediction) return pass(prediction.error());
     if (!chrome_path_.empty()) {
-      const Status written = write_chrome(
-          comparison_timeline(trace, program.schedule, prediction->replay),
-          chrome_path_);
+      const Status written =
+          write_chrome(comparison_timeline(trace, schedule, prediction->replay),
+                       chrome_path_);
       if (!written) return pass(written.error());
     }
     print_output(format_, table_of(*prediction),
-                 json_of(*prediction, program.schedule));
+                 json_of(*prediction, schedule));
     if (format_ == Format::kTable) {
-      print_path(prediction->replay, program.schedule);
+      print_path(prediction->replay, schedule);
       print_sources(prediction->replay);
     }
     return kExitOk;
   }
 
-  Result<std::vector<Measurement>> known_costs(const Trace& trace) const {
-    if (costs_path_.empty()) return std::vector<Measurement>{};
-    const Result<CostDatabase> database = CostDatabase::load(costs_path_);
-    if (!database) return pass(database.error());
-    return database->measurements(machine_name(trace.environment));
+  /// The recorded program under the plan of --plan.
+  Result<Schedule> lower_plan(const LoweredProgram& program) const {
+    const Result<Plan> plan = load_plan(plan_path_);
+    if (!plan) return pass(plan.error());
+    if (plan->ranks != program.plan.ranks) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: the plan is for {} ranks, the run has {}", plan_path_,
+                  plan->ranks, program.plan.ranks);
+    }
+    Result<Schedule> schedule = lower_under(program, *plan);
+    if (!schedule) {
+      // The plan's groups may be at fault, or an op of the program.
+      return pass(schedule.error(), schedule.error().kind == ErrorKind::kInvalid
+                                        ? plan_path_
+                                        : trace_path_);
+    }
+    return schedule;
   }
 
-  Result<Prediction> predict(const Trace& trace, const Schedule& recorded,
-                             const LoweredProgram& program) const {
+  Result<Prediction> predict(const AlignedTrace& aligned,
+                             const LoweredProgram& program,
+                             const Schedule& schedule) const {
     std::vector<WhatIf> what_ifs;
     for (const std::string& text : what_ifs_) {
       Result<WhatIf> what_if = parse_what_if(text);
       if (!what_if) return pass(what_if.error());
       what_ifs.push_back(*std::move(what_if));
     }
-    const Result<std::vector<Measurement>> known = known_costs(trace);
+    const Result<std::vector<Measurement>> known =
+        load_measurements(costs_path_, aligned.trace().environment);
     if (!known) return pass(known.error());
-    Result<RunModel> model = model_run(trace, recorded, *known);
+    Result<RunModel> model = model_run(aligned, program.schedule, *known);
     if (!model) return pass(model.error(), trace_path_);
     Prediction prediction;
     prediction.model = *std::move(model);
+    prediction.clocks = aligned.clocks();
     CostModel costs = prediction.model.costs;
     for (const WhatIf& what_if : what_ifs) apply_what_if(what_if, costs);
-    PricedSchedule priced = price_schedule(program.schedule, costs);
+    PricedSchedule priced = price_schedule(schedule, costs);
     for (const WhatIf& what_if : what_ifs) {
       const Status applied = apply_what_if(what_if, &program.module, priced);
       if (!applied) return pass(applied.error());
     }
     prediction.replay = replay_step(priced);
+    for (const std::vector<UnitTime>& times : prediction.replay.times) {
+      prediction.ranks.push_back(
+          break_down(schedule, times, prediction.replay.step_time_ns));
+    }
     if (!validate_path_.empty()) {
       const Result<Trace> other = read_trace(validate_path_);
       if (!other) return pass(other.error());

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "cli/command.h"
 #include "data/trace/step_times.h"
 #include "replay/analysis/analysis.h"
-#include "replay/collectives/collectives.h"
 
 namespace reprise {
 namespace {
@@ -67,23 +67,11 @@ int64_t measured_time(const Trace& trace, const TraceReplay& replay) {
   return times.empty() ? replay.measured_ns : median(std::move(times));
 }
 
-struct Recording {
-  std::vector<ClockAlignment> clocks;
-  CollectiveMatching matching;
-  TraceGraph graph;
-};
-
-Result<Recording> graph_of(Trace& trace, const std::optional<int32_t>& step) {
-  Recording recording;
-  recording.clocks = align_if_tied(trace);
-  recording.matching = match_collectives(trace);
+Result<TimedGraph> graph_of(const AlignedTrace& aligned,
+                            const std::optional<int32_t>& step) {
   TraceWindow window;
   if (step) window.step = *step;
-  Result<TraceGraph> graph =
-      build_trace_graph(trace, recording.matching, window);
-  if (!graph) return pass(graph.error());
-  recording.graph = *std::move(graph);
-  return recording;
+  return build_trace_graph(aligned, window);
 }
 
 /// What another trace measured: of our trainer its step time, else the same
@@ -97,16 +85,17 @@ Result<int64_t> measured_in(const std::string& path,
     if (!measured) return pass(measured.error(), path);
     return measured;
   }
-  const Result<Recording> recording = graph_of(*trace, step);
-  if (!recording) return pass(recording.error(), path);
-  if (!recording->graph.timed) {
+  const AlignedTrace aligned = AlignedTrace::align(*std::move(trace));
+  const Result<TimedGraph> graph = graph_of(aligned, step);
+  if (!graph) return pass(graph.error(), path);
+  if (!graph->timed) {
     return fail(ErrorKind::kInvalid,
                 "{}: it has no times that a prediction could be held against",
                 path);
   }
-  const Result<TraceReplay> replay = replay_trace(*trace, recording->graph);
+  const Result<TraceReplay> replay = replay_trace(aligned.trace(), *graph);
   if (!replay) return pass(replay.error(), path);
-  return measured_time(*trace, *replay);
+  return measured_time(aligned.trace(), *replay);
 }
 
 Result<std::vector<WhatIf>> parse_all(const std::vector<std::string>& texts) {
@@ -120,30 +109,32 @@ Result<std::vector<WhatIf>> parse_all(const std::vector<std::string>& texts) {
 }
 
 /// Each rank's device within its predicted span.
-void break_down_ranks(ImportedReplay& result) {
-  const Trace& predicted = result.timeline.predicted;
-  for (size_t place = 0; place < predicted.ranks.size(); ++place) {
-    const RankWork work = device_work(predicted, predicted.ranks[place].rank);
-    int64_t end_ns = std::numeric_limits<int64_t>::min();
-    const auto [first, last] =
-        events_of_rank(predicted, predicted.ranks[place].rank);
-    for (size_t event = first; event < last; ++event) {
-      end_ns = std::max(end_ns, predicted.events[event].end_ns);
-    }
-    const int64_t start_ns = end_ns - result.replay.rank_predicted_ns[place];
-    result.ranks.push_back(
-        first == last ? Breakdown{}
-                      : DeviceUnions(work.events).within(start_ns, end_ns));
-  }
+void break_down_ranks(const Trace& trace, ImportedReplay& result) {
+  result.ranks.resize(trace.ranks.size());
+  visit_predicted_ranks(
+      trace, result.graph, result.replay,
+      [&](uint32_t place, const Trace& predicted) {
+        if (predicted.events.empty()) return;
+        int64_t end_ns = std::numeric_limits<int64_t>::min();
+        for (const Event& event : predicted.events) {
+          end_ns = std::max(end_ns, event.end_ns);
+        }
+        const RankWork work =
+            device_work(predicted, predicted.ranks[place].rank);
+        const int64_t start_ns =
+            end_ns - result.replay.rank_predicted_ns[place];
+        result.ranks[place] =
+            DeviceUnions(work.events).within(start_ns, end_ns);
+      });
 }
 
 // Collectives that nobody timed count as instant, and that must be said.
 void note_untimed_collectives(ImportedReplay& result) {
-  const TraceGraph& graph = result.graph;
+  const TimedGraph& graph = result.graph;
   if (graph.timed) return;
   int64_t instant = 0;
   for (size_t node = 0; node < graph.size(); ++node) {
-    instant += graph.collective[node] >= 0 && graph.duration_ns[node] == 0;
+    instant += graph.collective[node] >= 0 && graph.duration[node] == 0;
   }
   if (instant == 0) return;
   result.notes.push_back(fmt::format(
@@ -151,32 +142,30 @@ void note_untimed_collectives(ImportedReplay& result) {
       instant));
 }
 
-Result<ImportedReplay> run_replay(Trace& trace,
+Result<ImportedReplay> run_replay(const AlignedTrace& aligned,
                                   const ImportedReplayOptions& options) {
+  const Trace& trace = aligned.trace();
   const Result<std::vector<WhatIf>> what_ifs = parse_all(options.what_ifs);
   if (!what_ifs) return pass(what_ifs.error());
-  Result<Recording> recording = graph_of(trace, options.step);
-  if (!recording) return pass(recording.error(), options.path);
+  Result<TimedGraph> graph = graph_of(aligned, options.step);
+  if (!graph) return pass(graph.error(), options.path);
   ImportedReplay result;
-  result.clocks = std::move(recording->clocks);
-  result.graph = std::move(recording->graph);
+  result.clocks = aligned.clocks();
+  result.graph = *std::move(graph);
   result.what_ifs = options.what_ifs;
-  Result<TraceReplay> recorded = replay_trace(trace, result.graph);
-  if (!recorded) return pass(recorded.error());
-  result.recorded = *std::move(recorded);
-  result.replay = result.recorded;
+  Result<TraceReplay> replay = replay_trace(trace, result.graph);
+  if (!replay) return pass(replay.error());
+  result.recorded_ns = predicted_time(trace, *replay);
+  result.measured_ns = measured_time(trace, *replay);
   if (!what_ifs->empty()) {
-    Result<TraceReplay> edited = replay_trace(trace, result.graph, *what_ifs);
-    if (!edited) return pass(edited.error());
-    result.replay = *std::move(edited);
+    replay = replay_trace(trace, result.graph, *what_ifs);
+    if (!replay) return pass(replay.error());
   }
+  result.replay = *std::move(replay);
   result.steps = steps_over_ranks(trace, result.replay);
   result.predicted_ns = predicted_time(trace, result.replay);
-  result.recorded_ns = predicted_time(trace, result.recorded);
-  result.measured_ns = measured_time(trace, result.recorded);
-  result.timeline = replay_timeline(trace, result.graph, result.replay);
-  break_down_ranks(result);
-  result.notes = recording->matching.notes;
+  break_down_ranks(trace, result);
+  result.notes = aligned.matching().notes;
   result.notes.insert(result.notes.end(), result.graph.notes.begin(),
                       result.graph.notes.end());
   note_untimed_collectives(result);
@@ -199,9 +188,11 @@ void print(const Trace& trace, const ImportedReplay& result,
 
 }  // namespace
 
-Result<int> replay_imported(Trace& trace,
+Result<int> replay_imported(Trace recorded,
                             const ImportedReplayOptions& options) {
-  Result<ImportedReplay> result = run_replay(trace, options);
+  const AlignedTrace aligned = AlignedTrace::align(std::move(recorded));
+  const Trace& trace = aligned.trace();
+  Result<ImportedReplay> result = run_replay(aligned, options);
   if (!result) return pass(result.error());
   if (!options.validate_path.empty()) {
     const Result<int64_t> measured =

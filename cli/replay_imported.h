@@ -35,13 +35,11 @@ struct ReplayedStepTime {
 
 struct ImportedReplay {
   std::vector<ClockAlignment> clocks;
-  TraceGraph graph;
-  TraceReplay replay;    ///< Under the what-ifs.
-  TraceReplay recorded;  ///< Without; the same where there are none.
+  TimedGraph graph;
+  TraceReplay replay;  ///< Under the what-ifs.
   std::vector<std::string> what_ifs;
   std::vector<ReplayedStepTime> steps;  ///< That all ranks have; no warm-up.
-  ReplayTimeline timeline;
-  std::vector<Breakdown> ranks;  ///< [rank place] predicted.
+  std::vector<Breakdown> ranks;         ///< [rank place] predicted.
   std::vector<std::string> notes;
   /// Medians over steps; without steps, the longest span of a rank.
   int64_t predicted_ns = 0, recorded_ns = 0, measured_ns = 0;
@@ -58,9 +56,10 @@ struct ImportedReplay {
   bool by_steps() const { return !steps.empty(); }
 };
 
-/// Replays and prints. Aligns the trace's clocks. Errors: as build_trace_graph,
+/// Aligns, replays and prints. Errors: as build_trace_graph,
 /// parse_what_if, replay_trace and read_trace of the trace to validate with.
-Result<int> replay_imported(Trace& trace, const ImportedReplayOptions& options);
+Result<int> replay_imported(Trace recorded,
+                            const ImportedReplayOptions& options);
 
 /// The answer in its first line, then tables that fit a screen.
 std::string imported_replay_text(const Trace& trace,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -67,7 +68,7 @@ std::string headline(const ImportedReplay& replay) {
     return text + " from durations and dependencies; no times were recorded\n";
   }
   return text + fmt::format("; {} of it unexplained gaps ({} without them)\n",
-                            share_text(replay.replay.unexplained_share),
+                            share_text(replay.replay.sources.unexplained),
                             percent_text(ratio(replay.replay.without_gaps_ns,
                                                replay.replay.predicted_ns) -
                                          1));
@@ -118,9 +119,9 @@ Table steps_table(const ImportedReplay& replay) {
 }
 
 /// For people, who have not read what the kinds are called.
-std::string_view words_for(TracePathKind kind) {
-  if (kind == TracePathKind::kHost) return "host ops";
-  if (kind == TracePathKind::kRange) return "host between ops";
+std::string_view words_for(PathKind kind) {
+  if (kind == PathKind::kHost) return "host ops";
+  if (kind == PathKind::kRange) return "host between ops";
   return name_of(kind);
 }
 
@@ -128,7 +129,7 @@ using KindTimes = std::array<int64_t, kTracePathKinds>;
 
 KindTimes time_by_kind(const TraceReplay& replay) {
   KindTimes times{};
-  for (const TracePathEntry& entry : replay.critical_path) {
+  for (const PathEntry& entry : replay.critical_path) {
     times[static_cast<size_t>(entry.kind)] += entry.duration_ns;
   }
   return times;
@@ -136,10 +137,10 @@ KindTimes time_by_kind(const TraceReplay& replay) {
 
 /// What the path spends most on, by kind, name and rank.
 std::string path_names_text(const Trace& trace, const TraceReplay& replay) {
-  using Name = std::tuple<TracePathKind, std::string, uint32_t>;
+  using Name = std::tuple<PathKind, std::string, uint32_t>;
   std::map<Name, int64_t> names;
-  for (const TracePathEntry& entry : replay.critical_path) {
-    names[{entry.kind, trace.text(trace.events[entry.event].name),
+  for (const PathEntry& entry : replay.critical_path) {
+    names[{entry.kind, trace.text(trace.events[entry.origin].name),
            entry.rank}] += entry.duration_ns;
   }
   std::vector<std::pair<int64_t, Name>> top;
@@ -150,10 +151,10 @@ std::string path_names_text(const Trace& trace, const TraceReplay& replay) {
   for (const auto& [time_ns, named] : top) {
     const auto& [kind, name, rank] = named;
     const bool kernel =
-        kind == TracePathKind::kKernel || kind == TracePathKind::kCollective;
+        kind == PathKind::kKernel || kind == PathKind::kCollective;
     text += fmt::format("{:>10}  {} {}{} (rank {})\n", time_text(-time_ns),
                         words_for(kind),
-                        kind == TracePathKind::kUnexplained ? "before " : "",
+                        kind == PathKind::kUnexplained ? "before " : "",
                         kernel ? short_kernel_name(name, kNameWidth)
                                : name.substr(0, kNameWidth),
                         rank);
@@ -175,15 +176,15 @@ std::string path_text(const Trace& trace, const TraceReplay& replay) {
   for (const auto& [time_ns, kind] : kinds) {
     text += fmt::format("{} {} {}", kind == kinds[0].second ? "" : " +",
                         share_text(ratio(-time_ns, whole_ns)),
-                        words_for(static_cast<TracePathKind>(kind)));
+                        words_for(static_cast<PathKind>(kind)));
   }
   return text + "\n" + path_names_text(trace, replay);
 }
 
 Json path_json(const Trace& trace, const TraceReplay& replay) {
   Json path = Json::array();
-  for (const TracePathEntry& entry : replay.critical_path) {
-    path.push_back({{"unit", trace.text(trace.events[entry.event].name)},
+  for (const PathEntry& entry : replay.critical_path) {
+    path.push_back({{"unit", trace.text(trace.events[entry.origin].name)},
                     {"kind", name_of(entry.kind)},
                     {"rank", entry.rank},
                     {"start_ns", entry.start_ns},
@@ -227,15 +228,15 @@ Json steps_json(const Trace& trace, const TraceReplay& replay) {
   return steps;
 }
 
-Json graph_json(const TraceGraph& graph,
+Json graph_json(const TimedGraph& graph,
                 const std::vector<std::string>& notes) {
-  std::array<int64_t, kTraceEdgeKinds> count{};
-  for (const TraceGraph::Edge& edge : graph.edges) {
+  std::array<int64_t, kEdgeKinds> count{};
+  for (const TimedGraph::Edge& edge : graph.edges) {
     ++count[static_cast<size_t>(edge.kind)];
   }
   Json edges = Json::object();
-  for (size_t kind = 0; kind < kTraceEdgeKinds; ++kind) {
-    edges[std::string(name_of(static_cast<TraceEdgeKind>(kind)))] = count[kind];
+  for (size_t kind = 0; kind < kEdgeKinds; ++kind) {
+    edges[std::string(name_of(static_cast<EdgeKind>(kind)))] = count[kind];
   }
   return {{"nodes", graph.size()},
           {"edges", std::move(edges)},
@@ -288,16 +289,16 @@ Json imported_replay_json(const Trace& trace, const ImportedReplay& replay,
   if (step) json["window"]["step"] = *step;
   json["ranks"] = ranks_json(trace, replay);
   json["steps"] = steps_json(trace, predicted);
-  json["sources"] = {{"measured", 1 - predicted.unexplained_share},
+  json["sources"] = {{"measured", 1 - predicted.sources.unexplained},
                      {"calibrated", 0.0},
                      {"modelled", 0.0},
-                     {"unexplained", predicted.unexplained_share}};
+                     {"unexplained", predicted.sources.unexplained}};
   json["graph"] = graph_json(replay.graph, replay.notes);
   json["clocks"] = clocks_json(replay.clocks);
   Json by_kind = Json::object();
   const KindTimes times = time_by_kind(predicted);
   for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
-    by_kind[std::string(name_of(static_cast<TracePathKind>(kind))) + "_ns"] =
+    by_kind[std::string(name_of(static_cast<PathKind>(kind))) + "_ns"] =
         times[kind];
   }
   json["critical_path_by_kind"] = std::move(by_kind);
@@ -334,11 +335,13 @@ Table imported_replay_rows(const Trace& trace, const ImportedReplay& replay) {
 ChromeTimeline imported_replay_timeline(const Trace& trace,
                                         const ImportedReplay& replay) {
   ChromeTimeline timeline;
-  const Trace& predicted = replay.timeline.predicted;
+  const ReplayTimeline both =
+      replay_timeline(trace, replay.graph, replay.replay);
+  const Trace& predicted = both.predicted;
   std::vector<uint32_t> slices(predicted.events.size(), kNoSlice);
   for (const RankInfo& rank : predicted.ranks) {
     if (replay.graph.timed) {
-      add_measured_rank(timeline, replay.timeline.recorded, rank.rank,
+      add_measured_rank(timeline, both.recorded, rank.rank,
                         {.suffix = " measured"});
     }
     const MeasuredSlices added = add_measured_rank(
@@ -349,8 +352,8 @@ ChromeTimeline imported_replay_timeline(const Trace& trace,
     }
   }
   uint32_t previous = kNoSlice;
-  for (const TracePathEntry& entry : replay.replay.critical_path) {
-    const uint32_t place = replay.timeline.predicted_place[entry.event];
+  for (const PathEntry& entry : replay.replay.critical_path) {
+    const uint32_t place = both.predicted_place[entry.origin];
     const uint32_t slice =
         place == ReplayTimeline::kNoEvent ? kNoSlice : slices[place];
     if (slice == kNoSlice || slice == previous) continue;

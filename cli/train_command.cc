@@ -8,8 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/process.h"
@@ -84,45 +86,50 @@ class TrainCommand : public Command {
     return "Run a training step on N ranks and record a trace";
   }
 
-  void add_flags(CLI::App& app) override {
-    app.add_option("program", request_.program,
-                   "PROGRAM.hlo, its manifest PROGRAM.json beside it")
-        ->required();
-    app.add_option("-n,--ranks", request_.ranks, "ranks to start (default 1)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--plan", request_.plan,
-                   "plan to run under (default: identity)");
-    app.add_option("--trace", trace_path_, "write a trace of the run here");
-    app.add_option("--steps", request_.steps, "training steps (default 20)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--warmup", request_.warmup,
-                   "first steps that are not timed (default 2)")
-        ->check(CLI::NonNegativeNumber);
-    app.add_option("--device", request_.device, "cpu (default) or cuda")
-        ->check(CLI::IsMember({"cpu", "cuda"}));
-    app.add_option("--collectives", gpu_.collectives,
-                   "between GPUs: auto (default), nccl or gloo")
-        ->check(CLI::IsMember({"auto", "nccl", "gloo"}));
-    app.add_option("--math", gpu_.math,
-                   "dots of f32 on a GPU: f32 (default) or tf32")
-        ->check(CLI::IsMember({"f32", "tf32"}));
-    app.add_flag("--no-graph", gpu_.no_graph,
-                 "on a GPU, launch every unit, not one CUDA graph");
-    app.add_flag("--verify", request_.verify,
-                 "compare the final state with the reference results");
-    app.add_flag("--solo", request_.solo,
-                 "skip all communication (calibration)");
-    app.add_flag("--interpret", request_.interpret,
-                 "interpret kernels instead of compiling them");
-    app.add_option("--timeout", request_.timeout_s,
-                   "seconds to wait for a silent rank (default 30)")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--mpi-arg", request_.mpi_arguments,
-                   "one more argument for mpirun (repeatable)")
-        ->expected(1)
-        ->take_all();
-    app.add_flag("--force", force_, "replace an existing trace");
-    add_format_flag(app, format_);
+  void add_flags(Flags& flags) override {
+    flags
+        .add_option("program", request_.program,
+                    "PROGRAM.hlo, its manifest PROGRAM.json beside it")
+        .required();
+    flags.add_option("-n,--ranks", request_.ranks, "ranks to start (default 1)")
+        .positive();
+    flags.add_option("--plan", request_.plan,
+                     "plan to run under (default: identity)");
+    flags.add_option("--trace", trace_path_, "write a trace of the run here");
+    flags.add_option("--steps", request_.steps, "training steps (default 20)")
+        .positive();
+    flags
+        .add_option("--warmup", request_.warmup,
+                    "first steps that are not timed (default 2)")
+        .not_negative();
+    flags.add_option("--device", request_.device, "cpu (default) or cuda")
+        .one_of({"cpu", "cuda"});
+    flags
+        .add_option("--collectives", gpu_.collectives,
+                    "between GPUs: auto (default), nccl or gloo")
+        .one_of({"auto", "nccl", "gloo"});
+    flags
+        .add_option("--math", gpu_.math,
+                    "dots of f32 on a GPU: f32 (default) or tf32")
+        .one_of({"f32", "tf32"});
+    flags.add_flag("--no-graph", gpu_.no_graph,
+                   "on a GPU, launch every unit, not one CUDA graph");
+    flags.add_flag("--verify", request_.verify,
+                   "compare the final state with the reference results");
+    flags.add_flag("--solo", request_.solo,
+                   "skip all communication (calibration)");
+    flags.add_flag("--interpret", request_.interpret,
+                   "interpret kernels instead of compiling them");
+    flags
+        .add_option("--timeout", request_.timeout_s,
+                    "seconds to wait for a silent rank (default 30)")
+        .positive();
+    flags
+        .add_option("--mpi-arg", request_.mpi_arguments,
+                    "one more argument for mpirun (repeatable)")
+        .repeatable();
+    flags.add_flag("--force", force_, "replace an existing trace");
+    flags.add_format(format_);
   }
 
   Result<int> run() override {

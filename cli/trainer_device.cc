@@ -30,17 +30,17 @@ Result<std::unique_ptr<TrainingDevice>> make_gpu(const TrainerDeviceFlags&) {
 
 }  // namespace
 
-void add_device_flags(CLI::App& app, TrainerDeviceFlags& flags) {
+void add_device_flags(Flags& app, TrainerDeviceFlags& flags) {
   app.add_option("--device", flags.device, "cpu (default) or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      .one_of({"cpu", "cuda"});
   app.add_option("--collectives", flags.collectives,
                  "what moves data between GPUs: auto (default), nccl, or gloo, "
                  "through the host, which auto takes where ranks share a GPU")
-      ->check(CLI::IsMember({"auto", "nccl", "gloo"}));
+      .one_of({"auto", "nccl", "gloo"});
   app.add_option("--math", flags.math,
                  "dots of f32 on a GPU: f32 (default), or tf32, which rounds "
                  "operands to 10 bits")
-      ->check(CLI::IsMember({"f32", "tf32"}));
+      .one_of({"f32", "tf32"});
   app.add_flag("--no-graph", flags.no_graph,
                "launch every unit of a step on a GPU, not one CUDA graph");
 }

@@ -1,10 +1,10 @@
 // The trainer's flags of a device, and the device they ask for.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
+#include "cli/flags.h"
 #include "data/result.h"
 #include "runtime/train/training_device.h"
 
@@ -17,7 +17,7 @@ struct TrainerDeviceFlags {
   bool no_graph = false;
 };
 
-void add_device_flags(CLI::App& app, TrainerDeviceFlags& flags);
+void add_device_flags(Flags& app, TrainerDeviceFlags& flags);
 
 /// Errors: kDevice where there is no such device, or this build cannot use it.
 Result<std::unique_ptr<TrainingDevice>> make_training_device(

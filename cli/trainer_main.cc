@@ -12,35 +12,36 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/program.h"
-#include "cli/run_directory.h"
-#include "cli/trainer_context.h"
+#include "cli/flags.h"
 #include "cli/trainer_device.h"
 #include "data/file.h"
+#include "data/program/lowered_program.h"
+#include "profiler/trainer_context.h"
 #include "runtime/process/process_group.h"
+#include "runtime/train/run_directory.h"
 #include "runtime/train/train.h"
 #include "runtime/train/train_result.h"
 
 namespace reprise {
 namespace {
 
-struct Flags {
+struct TrainerFlags {
   std::string program, plan, result_path, dump_path;
   TrainerDeviceFlags device;
   TrainOptions train;
   bool no_pin = false;
 };
 
-void add_flags(CLI::App& app, Flags& flags) {
+void add_flags(Flags& app, TrainerFlags& flags) {
   app.add_option("program", flags.program,
                  "PROGRAM.hlo, its manifest PROGRAM.json beside it")
-      ->required();
+      .required();
   app.add_option("--plan", flags.plan, "plan to run under (default: identity)");
   app.add_option("--steps", flags.train.steps, "training steps (default 20)")
-      ->check(CLI::PositiveNumber);
+      .positive();
   app.add_option("--warmup", flags.train.warmup,
                  "first steps that are not timed (default 2)")
-      ->check(CLI::NonNegativeNumber);
+      .not_negative();
   app.add_option("--shard-directory", flags.train.shard_directory,
                  "record every unit into DIR/rank.R.shard");
   app.add_option("--result", flags.result_path,
@@ -56,15 +57,10 @@ void add_flags(CLI::App& app, Flags& flags) {
                  "directory of compiled kernels (default: the user's cache)");
   app.add_option("--timeout", flags.train.device.timeout_s,
                  "seconds to wait for a silent rank (default 30)")
-      ->check(CLI::PositiveNumber);
+      .positive();
   add_device_flags(app, flags.device);
   app.add_flag("--no-pin", flags.no_pin,
                "do not bind each rank's compute thread to a core");
-}
-
-int exit_code(ErrorKind kind) {
-  if (kind == ErrorKind::kDevice) return kExitEnvironment;
-  return kind == ErrorKind::kInfeasible ? kExitAnswerIsNo : kExitBadInput;
 }
 
 void say(const std::string& message) {
@@ -72,7 +68,8 @@ void say(const std::string& message) {
   std::fflush(stderr);
 }
 
-Result<LoweredProgram> load(const Flags& flags, const ProcessGroup& group) {
+Result<LoweredProgram> load(const TrainerFlags& flags,
+                            const ProcessGroup& group) {
   int64_t ranks = group.size();
   if (flags.train.device.solo) {
     const Result<Manifest> manifest = load_manifest_for(flags.program);
@@ -84,7 +81,7 @@ Result<LoweredProgram> load(const Flags& flags, const ProcessGroup& group) {
 
 // Writes the result and says what did not verify.
 Result<int> report(const TrainResult& result, const LoweredProgram& program,
-                   const Flags& flags) {
+                   const TrainerFlags& flags) {
   const std::string json = print_train_result(
       result, {.program = flags.program,
                .fingerprint = program.schedule.program_fingerprint,
@@ -117,8 +114,9 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
 // what they are. A run is never the worse for it: without the directory, or
 // when it cannot be written, nothing is recorded.
 // Collective: the ranks agree on a directory of this run. Errors: kDevice.
-Status record_for_profile(const Flags& flags, const LoweredProgram& program,
-                          ProcessGroup& group, TrainOptions& options) {
+Status record_for_profile(const TrainerFlags& flags,
+                          const LoweredProgram& program, ProcessGroup& group,
+                          TrainOptions& options) {
   if (!options.shard_directory.empty()) return {};
   const char* base = std::getenv("REPRISE_PROFILE_DIRECTORY");
   const Result<std::string> directory =
@@ -126,16 +124,16 @@ Status record_for_profile(const Flags& flags, const LoweredProgram& program,
   if (!directory) return pass(directory.error());
   options.shard_directory = *directory;
   if (directory->empty() || group.rank() != 0) return {};
-  const GatherContext context = gather_context(
+  const TrainerContext context = trainer_context(
       program, flags.program, flags.device.device, flags.train.device.solo);
   const Status written =
-      write_file_atomically(options.shard_directory + "/trainer.json",
+      write_file_atomically(options.shard_directory + "/" + kTrainerFile,
                             print_trainer_context(context));
   if (!written) say(written.error().message);
   return {};
 }
 
-Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
+Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   const Result<std::unique_ptr<TrainingDevice>> device =
       make_training_device(flags.device);
   Status agreed =
@@ -168,7 +166,7 @@ Result<int> train_and_report(const Flags& flags, ProcessGroup& group) {
   return report(*result, *program, flags);
 }
 
-int run(const Flags& flags) {
+int run(const TrainerFlags& flags) {
   Result<std::unique_ptr<ProcessGroup>> group =
       make_process_group(flags.train.device.timeout_s);
   if (!group) {
@@ -189,10 +187,11 @@ int run(const Flags& flags) {
 }
 
 int parse_and_run(int argc, char** argv) {
-  Flags flags;
+  TrainerFlags flags;
   CLI::App app("One rank of a training run; `reprise train` starts these.",
                "reprise-train");
-  add_flags(app, flags);
+  Flags words(app);
+  add_flags(words, flags);
   app.set_version_flag("-V,--version", "reprise-train " REPRISE_VERSION);
   try {
     app.parse(argc, argv);

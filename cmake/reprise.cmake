@@ -23,10 +23,10 @@ target_link_options(reprise_flags INTERFACE
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=address,undefined>)
 
-# reprise_library(name SOURCES a.cc b.cc DEPS other_library ...)
-# A static library; without SOURCES, a header-only one.
+# reprise_library(name SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
+# A static library; without SOURCES, a header-only one. Of HEADERS_OF it uses what is inline, and links nothing.
 function(reprise_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;HEADERS_OF" ${ARGN})
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC reprise_flags ${ARG_DEPS})
@@ -34,6 +34,7 @@ function(reprise_library name)
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE reprise_flags ${ARG_DEPS})
   endif()
+  set_target_properties(${name} PROPERTIES REPRISE_HEADERS_OF "${ARG_HEADERS_OF}")
 endfunction()
 
 # reprise_test(name SOURCES a_test.cc DEPS library ... [LABELS unit] [ENVIRONMENT K=V ...])

@@ -1,3 +1,5 @@
+// Medians by structural key from a solo run, and slow-downs from a run that
+// overlaps against one that does not.
 #include "costmodel/calibration.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The file is read whole, merged and replaced under a temporary name.
 #include "costmodel/cost_database.h"
 
 #include <filesystem>
@@ -120,6 +121,32 @@ Status CostDatabase::store(const std::string& path) const {
   const Json json = {{"schema", kSchema}, {"measurements", list}};
   constexpr auto kReplace = Json::error_handler_t::replace;
   return write_file_atomically(path, json.dump(1, ' ', false, kReplace) + "\n");
+}
+
+Result<std::vector<Measurement>> load_measurements(
+    const std::string& path,
+    const std::map<std::string, std::string>& environment) {
+  if (path.empty()) return std::vector<Measurement>{};
+  const Result<CostDatabase> database = CostDatabase::load(path);
+  if (!database) return pass(database.error());
+  return database->measurements(machine_name(environment));
+}
+
+Status keep_measurements(std::span<const Measurement> measurements,
+                         const MeasurementPlaces& places) {
+  if (places.trace != nullptr) {
+    CostDatabase merged;
+    merged.merge("", places.trace->measurements);
+    merged.merge("", measurements);
+    places.trace->measurements = merged.measurements("");
+    Status written = write_trace(*places.trace, places.trace_path);
+    if (!written) return written;
+  }
+  if (places.costs_path.empty()) return {};
+  Result<CostDatabase> database = CostDatabase::load(places.costs_path);
+  if (!database) return pass(database.error());
+  database->merge(places.machine, measurements);
+  return database->store(places.costs_path);
 }
 
 }  // namespace reprise

@@ -45,4 +45,23 @@ class CostDatabase {
       entries_;
 };
 
+/// What a database knows of the machine that an environment names; nothing
+/// without a `path`. Errors: as CostDatabase::load.
+Result<std::vector<Measurement>> load_measurements(
+    const std::string& path,
+    const std::map<std::string, std::string>& environment);
+
+/// Where measurements are kept for later commands.
+struct MeasurementPlaces {
+  Trace* trace = nullptr;       ///< Null: in none.
+  std::string trace_path = {};  ///< Of `trace`, written again.
+  std::string costs_path = {};  ///< A database; empty: in none.
+  std::string machine = {};     ///< That they hold for, in the database.
+};
+
+/// Newer measurements replace older ones of the same key and context.
+/// Errors: as write_trace, CostDatabase::load and store.
+Status keep_measurements(std::span<const Measurement> measurements,
+                         const MeasurementPlaces& places);
+
 }  // namespace reprise

@@ -1,3 +1,7 @@
+// Prices by lookup: a unit by its structural key, else by the roofline of its
+// kind; a collective by its points, straight lines between them on logarithmic
+// axes (protocols change slope with size, so a line through all would be wrong
+// everywhere), and by latency and bandwidth beyond the last one.
 #include "costmodel/cost_model.h"
 
 #include <algorithm>

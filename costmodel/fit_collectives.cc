@@ -1,3 +1,13 @@
+// Fits a link to recorded transfers. The model is a line, latency + bytes /
+// rate, times a slow-down for the share that had compute beside it; where that
+// leaves much unexplained, also credit as of a token bucket (Linux tbf,
+// switches): idle time fills it, and bytes within it pass at a higher rate. Two
+// to five parameters are searched without derivatives (PatternSearch) by Huber
+// loss on the logarithm of the time, because durations spread by factors and a
+// thread that lost its core must not count a hundredfold. More parameters must
+// earn their place. At last each recorded size gets a point, drawn from the
+// line towards its own mean by how many samples stand behind it. Cost:
+// O(samples) an evaluation, some thousand evaluations.
 #include "costmodel/fit_collectives.h"
 
 #include <algorithm>

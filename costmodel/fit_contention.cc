@@ -1,3 +1,5 @@
+// One slow-down from totals over all runs, with a prior: see the header. It is
+// a ratio of sums, so a run counts by its time and not by its number.
 #include "costmodel/fit_contention.h"
 
 #include <algorithm>

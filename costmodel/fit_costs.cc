@@ -1,3 +1,6 @@
+// Puts the fits together in the order in which they need each other: the link
+// and its slow-downs, units with the contention found, then the gaps that units
+// and transfers leave.
 #include "costmodel/fit_costs.h"
 
 #include <algorithm>

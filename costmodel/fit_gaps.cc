@@ -1,3 +1,9 @@
+// Reads what lies between units. A unit that began when its stream was free
+// follows by a dispatch; one that had to wait for the other stream follows by a
+// wake-up. What dispatches exceed their median by is unexplained. Ranks that
+// compute apart drift like a random walk, so the wait at their next meeting
+// grows with the root of the time apart: jitter is that factor, waits over
+// roots. Cost: O(units + dependencies) a rank and step.
 #include "costmodel/fit_gaps.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Prices of units: the mean of all runs of one structural key, each taken to
+// the time it would have had alone. Where runs beside nothing are missing, solo
+// measurements stand in, scaled by how much slower this trace is than they on
+// the units that both have. The roofline, max(flops / rate, bytes / bandwidth)
+// plus overhead (Williams, Waterman and Patterson, CACM 52(4), 2009), is fitted
+// to the units that ran, for those that never did.
 #include "costmodel/fit_units.h"
 
 #include <algorithm>

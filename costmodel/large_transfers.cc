@@ -1,3 +1,7 @@
+// Probing buckets take shares of the bytes that double from 3 % on, so that
+// their sizes spread over the range in which plans choose. A measured size is
+// kept as its ratio to the price of the recorded run: that holds when the
+// machine's pace has changed since.
 #include "costmodel/large_transfers.h"
 
 #include <fmt/format.h>

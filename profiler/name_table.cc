@@ -1,3 +1,7 @@
+// Open addressing over slots of 64 bits, half a hash and an id, each written
+// once: a reader that finds its slot needs no lock, since texts never move or
+// go away. New texts take the lock and are published by the slot's release
+// store. All memory is reserved at once and touched only as it fills.
 #include "profiler/name_table.h"
 
 #include <sys/mman.h>

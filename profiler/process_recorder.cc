@@ -1,3 +1,8 @@
+// Records go into a bounded ring that any thread writes without a lock, and one
+// writer thread drains it in batches to the file; a full ring counts the loss.
+// The process may be torn down at any moment, so every wait for the writer has
+// an end, and after a fork the child, which has no writer, sees another process
+// id and records nothing. Cost: one compare-and-swap and 80 bytes a record.
 #include "profiler/process_recorder.h"
 
 #include <pthread.h>

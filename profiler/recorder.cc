@@ -1,3 +1,8 @@
+// A ring a stream with one producer and one consumer: the producer owns `head`,
+// the flusher owns `tail`, and each reads the other's with acquire (Lamport's
+// queue). The producer remembers the last tail it saw, so that a record usually
+// touches no line that another thread writes. Slots are touched at creation: no
+// page fault within a step.
 #include "profiler/recorder.h"
 
 #include <unistd.h>

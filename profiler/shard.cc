@@ -1,3 +1,7 @@
+// A segment is a header (magic, kind, length, checksums of payload and header)
+// and its payload. A damaged payload loses that segment alone; a damaged header
+// ends the reading, as the end of a killed writer does. The host's byte order
+// is little-endian, so structs are written as they lie.
 #include "profiler/shard.h"
 
 #include <fcntl.h>

@@ -1,3 +1,8 @@
+// A state machine over bytes: outside records it follows brackets and the key
+// at hand, to know which objects are records; within one it only counts braces
+// outside strings. A string that does not end at its line's end is broken, and
+// the reader goes on at the next line that starts with a brace, so that one bad
+// record loses itself alone. Cost: linear, one buffer.
 #include "data/formats/json_objects.h"
 
 #include <algorithm>

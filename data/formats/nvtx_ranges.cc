@@ -1,3 +1,7 @@
+// A range that ends in a number may number a step or anything else. Of the
+// candidates those are steps whose pattern is the most frequent, whose numbers
+// rise and whose times do not overlap; numbers that begin anew with an epoch
+// are counted on.
 #include "data/formats/nvtx_ranges.h"
 
 #include <algorithm>

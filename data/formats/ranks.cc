@@ -1,3 +1,9 @@
+// One rule after the other, the surer first: what the user says, a number
+// behind "rank", "worker", "gpu" or "device" in the path, names that are equal
+// but for one number (a name becomes a skeleton with '#' for its numbers, and
+// skeletons are compared), the other record of the same run, and last that one
+// input alone is rank 0. Nothing is guessed beyond that: what stays unknown, or
+// is claimed twice, is an error that names the flag.
 #include "data/formats/ranks.h"
 
 #include <fmt/format.h>

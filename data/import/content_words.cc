@@ -1,3 +1,5 @@
+// Magic numbers first, then the first level's keys of a JSON object, then words
+// about text; only to advise, never to decide.
 #include "data/import/content_words.h"
 
 #include <fmt/format.h>

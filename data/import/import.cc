@@ -1,3 +1,9 @@
+// Units of work (files, directories) go to threads, the largest first, each
+// input into its own spool; results stand in the order of the units, so that
+// the trace does not depend on the threads. An execution trace of PyTorch and
+// the Kineto file of the same rank are two records of one run and are joined op
+// by op once all is read. Cost: that of the readers; one spool's memory an
+// input.
 #include "data/import/import.h"
 
 #include <fmt/format.h>
@@ -26,9 +32,10 @@ constexpr size_t kMostRefusedMembers = 1000;
 constexpr std::string_view kTimedKind = "kineto", kUntimedKind = "pytorch-et";
 
 /// Tells the watcher how far all threads are.
-class Progress {
+class SharedProgress {
  public:
-  Progress(const ImportWatcher& watcher, std::span<const ImportUnit> units)
+  SharedProgress(const ImportWatcher& watcher,
+                 std::span<const ImportUnit> units)
       : watcher_(watcher), positions_(units.size()) {
     shown_.files_total = units.size();
     for (const ImportUnit& unit : units) shown_.bytes_total += unit.bytes;
@@ -63,7 +70,7 @@ class Progress {
 class MeteredSource : public ByteSource {
  public:
   MeteredSource(ByteSource& source, const ImportOptions& options,
-                Progress& progress)
+                SharedProgress& progress)
       : source_(source), options_(options), progress_(progress) {}
 
   Result<size_t> read(std::span<char> into) override {
@@ -92,7 +99,7 @@ class MeteredSource : public ByteSource {
 
   ByteSource& source_;
   const ImportOptions& options_;
-  Progress& progress_;
+  SharedProgress& progress_;
   int64_t bytes_ = 0;
   size_t since_told_ = 0;
   std::optional<Error> error_;
@@ -102,7 +109,7 @@ class MeteredSource : public ByteSource {
 class UnitImport {
  public:
   UnitImport(const ImportUnit& unit, size_t number,
-             const ImportOptions& options, Progress& progress)
+             const ImportOptions& options, SharedProgress& progress)
       : unit_(unit), number_(number), options_(options), progress_(progress) {}
 
   std::vector<DirectoryPart> run() {
@@ -246,7 +253,7 @@ class UnitImport {
   const ImportUnit& unit_;
   size_t number_;
   const ImportOptions& options_;
-  Progress& progress_;
+  SharedProgress& progress_;
   std::vector<DirectoryPart> parts_;
   size_t refused_ = 0;
   int64_t members_left_out_ = 0;
@@ -270,7 +277,7 @@ std::vector<std::vector<DirectoryPart>> read_units(
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return units[a].bytes > units[b].bytes;
   });
-  Progress progress(watcher, units);
+  SharedProgress progress(watcher, units);
   std::vector<std::vector<DirectoryPart>> read(units.size());
   std::atomic<size_t> next = 0;
   const auto work = [&](int) {

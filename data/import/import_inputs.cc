@@ -1,3 +1,6 @@
+// Directory readers are asked from the outermost directory inwards; what one
+// takes no other sees. Names are ordered with their numbers as numbers, so that
+// rank10 stands behind rank9.
 #include "data/import/import_inputs.h"
 
 #include <algorithm>

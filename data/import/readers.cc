@@ -10,6 +10,7 @@
 #include "data/formats/nccl_profiler/nccl_profiler_reader.h"
 #include "data/formats/nccl_tests/nccl_tests_reader.h"
 #include "data/formats/nsys/nsys_reader.h"
+#include "data/formats/nsys_gpu_trace/nsys_gpu_trace_reader.h"
 #include "data/formats/nsys_jax/nsys_jax_reader.h"
 #include "data/formats/process_shard/process_shard_reader.h"
 #include "data/formats/pytorch_et/pytorch_et_reader.h"
@@ -22,11 +23,12 @@ const std::vector<const TraceReader*>& trace_readers() {
   static const std::vector<const TraceReader*> readers = {
       &process_shard_reader(),  &nsys_reader(),
       &xplane_reader(),         &hlo_proto_reader(),
-      &nsys_jax_reader(),       &chakra_reader(),
-      &pytorch_et_reader(),     &nccl_profiler_reader(),
-      &nccl_inspector_reader(), &nccl_tests_reader(),
-      &horovod_reader(),        &bytescheduler_reader(),
-      &byteps_reader(),         &kineto_reader(),
+      &nsys_gpu_trace_reader(), &nsys_jax_reader(),
+      &chakra_reader(),         &pytorch_et_reader(),
+      &nccl_profiler_reader(),  &nccl_inspector_reader(),
+      &nccl_tests_reader(),     &horovod_reader(),
+      &bytescheduler_reader(),  &byteps_reader(),
+      &kineto_reader(),
   };
   return readers;
 }

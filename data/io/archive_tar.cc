@@ -1,3 +1,7 @@
+// Blocks of 512 bytes: a header, then the member's bytes, padded. Headers that
+// only extend the next one (pax records, GNU's long names) are read first and
+// laid over it. Sources: POSIX.1-2017 pax, "pax Interchange Format"; GNU tar
+// manual, "Basic Tar Format".
 #include "data/io/archive_tar.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// A zip is read from its end: the end record says where the central directory
+// lies, whose entries say where the members are and how large; of a local
+// header only the length counts. Entries are distrusted: a directory has a
+// largest size, members whose bytes overlap others' (a zip bomb) are marked,
+// and a member that is longer than its entry says, or has another checksum, is
+// an error. Source: PKWARE's APPNOTE.TXT 6.3.10. Cost: one pass over each
+// member.
 #include "data/io/archive_zip.h"
 
 #include <isa-l/crc.h>

@@ -1,3 +1,9 @@
+// The fast way walks over the structural places that simdjson's first stage
+// finds (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", 2019):
+// brackets, colons, commas and starts of values. Members become views of the
+// text, keys are told by their first letter and one comparison, and numbers are
+// parsed only by who wants them. The tolerant way asks JsonScanner for one
+// event's members. Cost: a few instructions a structural character.
 #include "data/io/chrome_event.h"
 
 #include <simdjson.h>

@@ -1,3 +1,11 @@
+// Where one event ends and the next begins is learnt from the file. After the
+// first whole event the text between it and the next ("},\n  {") is taken for
+// the writer's own border, if it is text that no JSON string can hold (a line
+// break, or an unescaped quote). A block then goes up to the last border in the
+// buffer, found by one search from behind; nothing in between is looked at.
+// Without a border, or once a block was refused, events are cut one by one by
+// their brackets. Cost: linear in the bytes; memory is one block, or one event
+// up to kLargestEvent.
 #include "data/io/json_events.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// A quote that a writer forgot to escape looks like the end of its string. So a
+// quote ends a string only where what follows it fits: a colon, a closing
+// bracket, or a comma and another value; else it belongs to the text and counts
+// as a defect. Plain text, most of a file, is passed over eight bytes at a
+// time: the bytes of a word that lie below n show in the borrows of a
+// subtraction. Cost: linear.
 #include "data/io/json_scan.h"
 
 #include <array>

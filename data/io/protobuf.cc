@@ -1,3 +1,6 @@
+// Source: "Encoding" of the Protocol Buffers documentation. A varint is at most
+// ten bytes; a length that reaches beyond its message is damage and ends the
+// walk, so that no length of a file sizes anything.
 #include "data/io/protobuf.h"
 
 #include <fmt/format.h>

@@ -20,6 +20,34 @@ std::string file_uri(const std::string& path) {
   return uri;
 }
 
+Result<Database> open_database_in_place(const std::string& path) {
+  return open_database(file_uri(path) + "?immutable=1", SQLITE_OPEN_READONLY);
+}
+
+Status distrust(sqlite3* database) {
+  for (const int setting :
+       {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_TRIGGER,
+        SQLITE_DBCONFIG_ENABLE_VIEW}) {
+    sqlite3_db_config(database, setting, 0, nullptr);
+  }
+  sqlite3_db_config(database, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
+  if (Status set = execute(database,
+                           "PRAGMA query_only=1; PRAGMA cell_size_check=1; "
+                           "PRAGMA mmap_size=0");
+      !set) {
+    return fail(ErrorKind::kParse, "{}", set.error().message);
+  }
+  return {};
+}
+
+std::string_view column_text(sqlite3_stmt* statement, int column) {
+  const void* bytes = sqlite3_column_blob(statement, column);
+  if (bytes == nullptr) return {};
+  return {static_cast<const char*>(bytes),
+          static_cast<size_t>(sqlite3_column_bytes(statement, column))};
+}
+
 Result<Database> open_in_memory() {
   return open_database(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
 }

@@ -29,11 +29,23 @@ Result<Database> open_database(const std::string& name, int flags);
 /// The URI of a file, whatever its name is made of.
 std::string file_uri(const std::string& path);
 
+/// Opens a file to be read where it lies. "immutable" keeps SQLite from locks,
+/// journals and logs beside it. Errors: kIo.
+Result<Database> open_database_in_place(const std::string& path);
+
+/// Makes a database one of a stranger's: it is only read, and nothing that it
+/// defines (views, triggers, functions in its schema) is run. Errors: kParse.
+Status distrust(sqlite3* database);
+
 /// Opens an empty database in memory. Errors: kIo (out of memory).
 Result<Database> open_in_memory();
 
 /// Runs statements without results. Errors: kIo with SQLite's message.
 Status execute(sqlite3* database, const std::string& sql);
+
+/// Text or blob of the row that the statement stands on, until its next step;
+/// empty when it is neither.
+std::string_view column_text(sqlite3_stmt* statement, int column);
 
 /// Errors: kParse with SQLite's message: the file lacks what the statement
 /// names.

@@ -53,7 +53,7 @@ class NestEmitter {
   Block close(std::vector<Block>& blocks, size_t first_run);
 
   const Nest& nest_;
-  const Trace& trace_;
+  const ElementTrace& trace_;
   Kernel& kernel_;
   /// Source -> argument, -1 when not used yet.
   std::vector<int32_t>& arguments_;

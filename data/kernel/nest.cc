@@ -209,7 +209,8 @@ Status NestBuilder::add_scatter(size_t output, const Instruction& scatter) {
   sink.combine = *combine;
   sink.ordered = true;
   sink.node = nest_->trace->value(scatter.operands[2], *map);
-  const Trace::Target target = nest_->trace->scatter_target(scatter, *map);
+  const ElementTrace::Target target =
+      nest_->trace->scatter_target(scatter, *map);
   if (!nest_->trace->status()) return nest_->trace->status();
   sink.index = target.index;
   sink.guard = target.guard;
@@ -238,8 +239,8 @@ Result<std::unique_ptr<Nest>> NestBuilder::build(std::vector<size_t>& pending) {
                 group_.at(hero_.anchor).name);
   }
   maps_ = std::make_unique<CanonicalMaps>(group_, nest_->indices, nest_->space);
-  nest_->trace =
-      std::make_unique<Trace>(group_, sources_, nest_->indices, nest_->space);
+  nest_->trace = std::make_unique<ElementTrace>(group_, sources_,
+                                                nest_->indices, nest_->space);
   maps_->assign(hero_.anchor, map);
   maps_->propagate();
   std::vector<size_t> left;
@@ -276,8 +277,8 @@ Result<std::unique_ptr<Nest>> initial_nest(const Group& group,
     nest->space.rows |= uint64_t{1} << loop;
     map.push_back(nest->indices.loop(loop, extent));
   }
-  nest->trace =
-      std::make_unique<Trace>(group, sources, nest->indices, nest->space);
+  nest->trace = std::make_unique<ElementTrace>(group, sources, nest->indices,
+                                               nest->space);
   Sink store;
   store.output = sink.output;
   store.loops = nest->space.rows;

@@ -30,7 +30,7 @@ struct Nest {
 
   IndexTable indices;
   NestSpace space;
-  std::unique_ptr<Trace> trace;
+  std::unique_ptr<ElementTrace> trace;
   std::vector<Sink> sinks;
 };
 

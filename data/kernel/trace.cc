@@ -62,15 +62,16 @@ void collect_values(const IndexTable& indices, int32_t expression,
 
 }  // namespace
 
-Trace::Trace(const Group& group, std::vector<InstructionId>& sources,
-             IndexTable& indices, const NestSpace& space)
+ElementTrace::ElementTrace(const Group& group,
+                           std::vector<InstructionId>& sources,
+                           IndexTable& indices, const NestSpace& space)
     : group_(group), sources_(sources), indices_(indices), space_(space) {}
 
-void Trace::fail_with(ErrorKind kind, std::string message) {
+void ElementTrace::fail_with(ErrorKind kind, std::string message) {
   if (status_) status_ = tl::unexpected<Error>(Error{kind, std::move(message)});
 }
 
-void Trace::note_values(Node& node) {
+void ElementTrace::note_values(Node& node) {
   if (!dynamic_ || node.value.index < 0) return;
   collect_values(indices_, node.value.index, node.index_values);
   std::sort(node.index_values.begin(), node.index_values.end());
@@ -85,8 +86,8 @@ void Trace::note_values(Node& node) {
   }
 }
 
-int32_t Trace::add_node(KernelValue value, uint64_t loops, int32_t level,
-                        int32_t weight) {
+int32_t ElementTrace::add_node(KernelValue value, uint64_t loops, int32_t level,
+                               int32_t weight) {
   std::vector<int32_t>& candidates = by_hash_[hash_of(value)];
   for (const int32_t candidate : candidates) {
     if (same(nodes_[static_cast<size_t>(candidate)].value, value))
@@ -104,14 +105,14 @@ int32_t Trace::add_node(KernelValue value, uint64_t loops, int32_t level,
   return id;
 }
 
-int32_t Trace::literal(PrimitiveType type, uint64_t bits) {
+int32_t ElementTrace::literal(PrimitiveType type, uint64_t bits) {
   KernelValue value;
   value.type = type;
   value.literal = bits;
   return add_node(value, 0, 0, 0);
 }
 
-int32_t Trace::index_node(PrimitiveType type, int32_t expression) {
+int32_t ElementTrace::index_node(PrimitiveType type, int32_t expression) {
   const IndexExpression& index = indices_.at(expression);
   if (index.terms.empty())
     return literal(type, integer_bits(type, index.constant));
@@ -122,8 +123,8 @@ int32_t Trace::index_node(PrimitiveType type, int32_t expression) {
   return add_node(value, index.loops, 0, 1);
 }
 
-int32_t Trace::apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b,
-                     int32_t c, const char* comparison) {
+int32_t ElementTrace::apply(Opcode opcode, PrimitiveType type, int32_t a,
+                            int32_t b, int32_t c, const char* comparison) {
   KernelValue value;
   value.kind = KernelValue::Kind::kApply;
   value.opcode = opcode;
@@ -146,7 +147,7 @@ int32_t Trace::apply(Opcode opcode, PrimitiveType type, int32_t a, int32_t b,
   return add_node(value, loops, level, weight);
 }
 
-int32_t Trace::load(InstructionId id, const IndexMap& map) {
+int32_t ElementTrace::load(InstructionId id, const IndexMap& map) {
   const Instruction& instruction = group_.at(id);
   if (!instruction.shape.is_array() ||
       !is_kernel_type(instruction.shape.type)) {
@@ -165,7 +166,8 @@ int32_t Trace::load(InstructionId id, const IndexMap& map) {
   return add_node(value, indices_.at(value.index).loops, 0, 1);
 }
 
-int32_t Trace::total(Opcode combine, PrimitiveType type, int32_t operand) {
+int32_t ElementTrace::total(Opcode combine, PrimitiveType type,
+                            int32_t operand) {
   const Node& accumulated = nodes_[static_cast<size_t>(operand)];
   size_t slot = 0;
   while (slot < accumulators_.size() &&
@@ -188,7 +190,7 @@ int32_t Trace::total(Opcode combine, PrimitiveType type, int32_t operand) {
                   0);
 }
 
-int32_t Trace::within(int32_t expression, int64_t low, int64_t high) {
+int32_t ElementTrace::within(int32_t expression, int64_t low, int64_t high) {
   const IndexExpression index = indices_.at(expression);
   int32_t result = -1;
   const PrimitiveType type = PrimitiveType::kS64;
@@ -206,13 +208,13 @@ int32_t Trace::within(int32_t expression, int64_t low, int64_t high) {
   return result;
 }
 
-int32_t Trace::both(int32_t left, int32_t right) {
+int32_t ElementTrace::both(int32_t left, int32_t right) {
   if (left < 0) return right;
   if (right < 0) return left;
   return apply(Opcode::kAnd, PrimitiveType::kPred, left, right);
 }
 
-int32_t Trace::dynamic_index(int32_t node, int64_t low, int64_t high) {
+int32_t ElementTrace::dynamic_index(int32_t node, int64_t low, int64_t high) {
   const KernelValue& known = nodes_[static_cast<size_t>(node)].value;
   if (known.kind == KernelValue::Kind::kLiteral) {
     return indices_.constant(std::clamp(signed_literal(known), low, high));
@@ -222,7 +224,7 @@ int32_t Trace::dynamic_index(int32_t node, int64_t low, int64_t high) {
   return indices_.value(node, low, high, inside.loops);
 }
 
-int32_t Trace::value(InstructionId id, const IndexMap& map) {
+int32_t ElementTrace::value(InstructionId id, const IndexMap& map) {
   for (const auto& [known_map, node] : memo_[index_of(id)]) {
     if (known_map == map) return node;
   }

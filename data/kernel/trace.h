@@ -41,11 +41,11 @@ struct NestSpace {
   uint64_t rows = 0, columns = 0;
 };
 
-class Trace {
+class ElementTrace {
  public:
   /// `sources`: arrays read so far by the kernel; loads append theirs.
-  Trace(const Group& group, std::vector<InstructionId>& sources,
-        IndexTable& indices, const NestSpace& space);
+  ElementTrace(const Group& group, std::vector<InstructionId>& sources,
+               IndexTable& indices, const NestSpace& space);
 
   /// Node of one element of an op. After an error (see status) the node means
   /// nothing.

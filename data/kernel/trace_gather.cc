@@ -27,7 +27,8 @@ IndexMap component_map(IndexTable& indices, const IndexMap& batch,
 
 }  // namespace
 
-int32_t Trace::trace_gather(const Instruction& gather, const IndexMap& map) {
+int32_t ElementTrace::trace_gather(const Instruction& gather,
+                                   const IndexMap& map) {
   const GatherDimensions dimensions = gather_dimensions(gather);
   const Shape& operand = operand_shape(group_, gather, 0);
   const size_t indices_rank =
@@ -64,8 +65,8 @@ int32_t Trace::trace_gather(const Instruction& gather, const IndexMap& map) {
   return value(gather.operands[0], inner);
 }
 
-Trace::Target Trace::scatter_target(const Instruction& scatter,
-                                    const IndexMap& updates) {
+ElementTrace::Target ElementTrace::scatter_target(const Instruction& scatter,
+                                                  const IndexMap& updates) {
   const ScatterDimensions dimensions = scatter_dimensions(scatter);
   const Shape& operand = operand_shape(group_, scatter, 0);
   const Shape& window = operand_shape(group_, scatter, 2);

@@ -21,8 +21,8 @@ std::string described(const Instruction& instruction) {
 
 }  // namespace
 
-int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
-                        const IndexMap& map) {
+int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
+                               const IndexMap& map) {
   const auto& operands = instruction.operands;
   if (instruction.opcode != Opcode::kGetTupleElement &&
       (!instruction.shape.is_array() ||
@@ -82,8 +82,8 @@ int32_t Trace::trace_op(const Instruction& instruction, InstructionId id,
   return literal(PrimitiveType::kF32, 0);
 }
 
-int32_t Trace::trace_elementwise(const Instruction& instruction,
-                                 const IndexMap& map) {
+int32_t ElementTrace::trace_elementwise(const Instruction& instruction,
+                                        const IndexMap& map) {
   int32_t nodes[3] = {-1, -1, -1};
   for (size_t i = 0; i < instruction.operands.size() && i < 3; ++i) {
     const Shape& shape = operand_shape(group_, instruction, i);
@@ -122,8 +122,8 @@ int32_t Trace::trace_elementwise(const Instruction& instruction,
   return apply(opcode, type, nodes[0], nodes[1], nodes[2]);
 }
 
-int32_t Trace::trace_constant(const Instruction& constant, InstructionId id,
-                              const IndexMap& map) {
+int32_t ElementTrace::trace_constant(const Instruction& constant,
+                                     InstructionId id, const IndexMap& map) {
   if (!constant.shape.dimensions.empty()) return load(id, map);
   const PrimitiveType type = constant.shape.type;
   const Result<std::vector<std::string_view>> words = literal_words(constant);
@@ -134,7 +134,8 @@ int32_t Trace::trace_constant(const Instruction& constant, InstructionId id,
   return literal(type, literal_bits(type, std::string(words->front())));
 }
 
-int32_t Trace::trace_slice(const Instruction& slice, const IndexMap& map) {
+int32_t ElementTrace::trace_slice(const Instruction& slice,
+                                  const IndexMap& map) {
   const auto dimensions = slice_dimensions(slice);
   if (!dimensions) {
     fail_with(dimensions.error().kind,
@@ -150,7 +151,7 @@ int32_t Trace::trace_slice(const Instruction& slice, const IndexMap& map) {
   return value(slice.operands[0], inner);
 }
 
-int32_t Trace::trace_pad(const Instruction& pad, const IndexMap& map) {
+int32_t ElementTrace::trace_pad(const Instruction& pad, const IndexMap& map) {
   const auto dimensions = pad_dimensions(pad);
   if (!dimensions) {
     fail_with(dimensions.error().kind,
@@ -178,8 +179,8 @@ int32_t Trace::trace_pad(const Instruction& pad, const IndexMap& map) {
                value(pad.operands[1], {}));
 }
 
-int32_t Trace::trace_concatenate(const Instruction& concatenate,
-                                 const IndexMap& map) {
+int32_t ElementTrace::trace_concatenate(const Instruction& concatenate,
+                                        const IndexMap& map) {
   const size_t dimension =
       static_cast<size_t>(integer_list(concatenate, "dimensions").at(0));
   int64_t end = concatenate.shape.dimensions[dimension];
@@ -208,9 +209,9 @@ int32_t Trace::trace_concatenate(const Instruction& concatenate,
   return result;
 }
 
-IndexMap Trace::start_vector(const Instruction& instruction, size_t first,
-                             const Shape& shape,
-                             const std::vector<int64_t>& sizes) {
+IndexMap ElementTrace::start_vector(const Instruction& instruction,
+                                    size_t first, const Shape& shape,
+                                    const std::vector<int64_t>& sizes) {
   IndexMap starts;
   const bool one_vector =
       instruction.operands.size() == first + 1 &&
@@ -225,8 +226,8 @@ IndexMap Trace::start_vector(const Instruction& instruction, size_t first,
   return starts;
 }
 
-int32_t Trace::trace_dynamic_slice(const Instruction& slice,
-                                   const IndexMap& map) {
+int32_t ElementTrace::trace_dynamic_slice(const Instruction& slice,
+                                          const IndexMap& map) {
   IndexMap inner = start_vector(slice, 1, operand_shape(group_, slice, 0),
                                 slice.shape.dimensions);
   for (size_t i = 0; i < map.size(); ++i)
@@ -234,8 +235,8 @@ int32_t Trace::trace_dynamic_slice(const Instruction& slice,
   return value(slice.operands[0], inner);
 }
 
-int32_t Trace::trace_dynamic_update(const Instruction& update,
-                                    const IndexMap& map) {
+int32_t ElementTrace::trace_dynamic_update(const Instruction& update,
+                                           const IndexMap& map) {
   const std::vector<int64_t>& sizes =
       operand_shape(group_, update, 1).dimensions;
   const IndexMap starts = start_vector(update, 2, update.shape, sizes);

@@ -17,7 +17,8 @@ constexpr int64_t kWindowElements = 64;
 
 }  // namespace
 
-int32_t Trace::trace_reduce(const Instruction& reduce, const IndexMap& map) {
+int32_t ElementTrace::trace_reduce(const Instruction& reduce,
+                                   const IndexMap& map) {
   const Result<ReduceSpec> spec = reduce_spec(group_, reduce);
   if (!spec) {
     fail_with(spec.error().kind, spec.error().message);
@@ -38,8 +39,8 @@ int32_t Trace::trace_reduce(const Instruction& reduce, const IndexMap& map) {
   return literal(reduce.shape.type, 0);
 }
 
-int32_t Trace::trace_lanes(const Instruction& reduce, const ReduceSpec& spec,
-                           const IndexMap& map) {
+int32_t ElementTrace::trace_lanes(const Instruction& reduce,
+                                  const ReduceSpec& spec, const IndexMap& map) {
   const std::optional<IndexMap> inner =
       lane_operand_map(indices_, space_, spec, map);
   if (!inner) {
@@ -62,8 +63,9 @@ int32_t Trace::trace_lanes(const Instruction& reduce, const ReduceSpec& spec,
                sum);
 }
 
-int32_t Trace::trace_unrolled(const Instruction& reduce, const ReduceSpec& spec,
-                              const IndexMap& map) {
+int32_t ElementTrace::trace_unrolled(const Instruction& reduce,
+                                     const ReduceSpec& spec,
+                                     const IndexMap& map) {
   int64_t count = 1;
   for (const int64_t extent : spec.reduced_extents) count *= extent;
   int32_t result = value(reduce.operands[1], {});
@@ -81,7 +83,8 @@ int32_t Trace::trace_unrolled(const Instruction& reduce, const ReduceSpec& spec,
   return result;
 }
 
-int32_t Trace::trace_window(const Instruction& window, const IndexMap& map) {
+int32_t ElementTrace::trace_window(const Instruction& window,
+                                   const IndexMap& map) {
   const auto dimensions = window_dimensions(window);
   const std::optional<Opcode> combine =
       combining_opcode(group_.module(), window);

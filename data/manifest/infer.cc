@@ -1,3 +1,7 @@
+// What a compiler dump tells of a training step without its script: an output
+// that aliases a parameter is that parameter's next value, so aliased
+// parameters are state and the rest are data; the floating scalar among the
+// other outputs is the loss; replica groups count the ranks.
 #include "data/manifest/infer.h"
 
 #include <algorithm>

@@ -47,7 +47,7 @@ StreamPlaces find_places(const Schedule& schedule) {
 }
 
 /// Free gaps below a growing end; best fit, neighbours merge.
-class Arena {
+class GrowingArena {
  public:
   int64_t allocate(int64_t bytes) {
     const auto fit = by_size_.lower_bound({bytes, 0});
@@ -163,7 +163,7 @@ void plan_memory(Schedule* schedule, int64_t alignment_bytes) {
       by_begin.begin(), by_begin.end(),
       [&](uint32_t a, uint32_t b) { return live[a].begin < live[b].begin; });
   const int64_t base = place_persistent(schedule, alignment_bytes);
-  Arena arena;
+  GrowingArena arena;
   std::set<std::pair<int64_t, uint32_t>> by_end;
   const auto padded = [&](uint32_t b) {
     return round_up(schedule->buffers[b].size_bytes, alignment_bytes);

@@ -1,3 +1,8 @@
+// Most columns of real traces hardly change from row to row, so runs are tried
+// first. A column that turns out to have more than a run in four values goes on
+// as varints, and what was gathered so far is written out once. Differences
+// wrap around in 64 bits, so any values fit. Cost: one pass; one byte for a
+// small value, four bytes a run.
 #include "data/trace/column_codec.h"
 
 #include <algorithm>

@@ -1,9 +1,14 @@
+// The one list of the event columns: how each is taken from a record and put
+// back. Records pass through all columns in blocks that stay in the first
+// cache.
 #include "data/trace/columns.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "data/integers.h"
+#include "data/io/column_names.h"
 
 namespace reprise {
 namespace {
@@ -64,17 +69,37 @@ constexpr ColumnSpec<Record> field(std::string_view name,
 
 using enum ColumnEncoding;
 
+using enum EventColumn;
+constexpr ColumnNames<EventColumn> kEventNames = {
+    {kStart, "start_ns"},
+    {kDuration, "duration_ns"},
+    {kQueued, "queued_ns"},
+    {kRank, "rank"},
+    {kStream, "stream"},
+    {kKind, "kind"},
+    {kStep, "step"},
+    {kUnit, "unit"},
+    {kName, "name"},
+    {kBytes, "bytes"},
+    {kCorrelation, "correlation"},
+    {kExternalId, "external_id"},
+    {kGraphNode, "graph_node"},
+    {kSequence, "sequence"},
+    {kDetail, "detail"},
+    {kAttributes, "attributes"},
+};
+
 constexpr ColumnSpec<Event> kEventColumns[] = {
-    field<&Event::start_ns, Event>("start_ns", kDelta),
+    field<&Event::start_ns, Event>(kEventNames[kStart], kDelta),
     column<Event>(
-        "duration_ns", kPlain,
+        kEventNames[kDuration], kPlain,
         [](const Event& e) { return wrapping_subtract(e.end_ns, e.start_ns); },
         [](Event& e, int64_t value) {
           e.end_ns = wrapping_add(e.start_ns, value);
           return true;
         }),
     column<Event>(
-        "queued_ns", kPlain,
+        kEventNames[kQueued], kPlain,
         [](const Event& e) {
           return wrapping_subtract(e.start_ns, e.enqueue_ns);
         },
@@ -82,20 +107,26 @@ constexpr ColumnSpec<Event> kEventColumns[] = {
           e.enqueue_ns = wrapping_subtract(e.start_ns, value);
           return true;
         }),
-    field<&Event::rank, Event>("rank", kDelta),
-    field<&Event::stream, Event>("stream", kPlain),
-    field<&Event::kind, Event>("kind", kPlain),
-    field<&Event::step, Event>("step", kDelta),
-    field<&Event::unit, Event>("unit", kDelta),
-    field<&Event::name, Event>("name", kPlain),
-    field<&Event::bytes, Event>("bytes", kPlain),
-    field<&Event::correlation, Event>("correlation", kDelta),
-    field<&Event::external_id, Event>("external_id", kDelta),
-    field<&Event::graph_node, Event>("graph_node", kPlain),
-    field<&Event::sequence, Event>("sequence", kDelta),
-    field<&Event::detail, Event>("detail", kPlain),
-    field<&Event::attributes, Event>("attributes", kPlain),
+    field<&Event::rank, Event>(kEventNames[kRank], kDelta),
+    field<&Event::stream, Event>(kEventNames[kStream], kPlain),
+    field<&Event::kind, Event>(kEventNames[kKind], kPlain),
+    field<&Event::step, Event>(kEventNames[kStep], kDelta),
+    field<&Event::unit, Event>(kEventNames[kUnit], kDelta),
+    field<&Event::name, Event>(kEventNames[kName], kPlain),
+    field<&Event::bytes, Event>(kEventNames[kBytes], kPlain),
+    field<&Event::correlation, Event>(kEventNames[kCorrelation], kDelta),
+    field<&Event::external_id, Event>(kEventNames[kExternalId], kDelta),
+    field<&Event::graph_node, Event>(kEventNames[kGraphNode], kPlain),
+    field<&Event::sequence, Event>(kEventNames[kSequence], kDelta),
+    field<&Event::detail, Event>(kEventNames[kDetail], kPlain),
+    field<&Event::attributes, Event>(kEventNames[kAttributes], kPlain),
 };
+static_assert(std::equal(std::begin(kEventColumns), std::end(kEventColumns),
+                         kEventNames.all().begin(), kEventNames.all().end(),
+                         [](const auto& column, std::string_view name) {
+                           return column.name == name;
+                         }),
+              "the columns stand in the order of EventColumn");
 
 constexpr ColumnSpec<EventDependency> kDependencyColumns[] = {
     field<&EventDependency::before, EventDependency>("before", kDelta),

@@ -30,12 +30,34 @@ struct ColumnSpec {
   size_t (*set)(std::span<Record> records, const int64_t* values);
 };
 
+/// The columns of events in their order in a segment.
+enum class EventColumn : size_t {
+  kStart,
+  kDuration,
+  kQueued,
+  kRank,
+  kStream,
+  kKind,
+  kStep,
+  kUnit,
+  kName,
+  kBytes,
+  kCorrelation,
+  kExternalId,
+  kGraphNode,
+  kSequence,
+  kDetail,
+  kAttributes,
+  kCount
+};
+
 /// All columns in their order in a segment. The first is never written as runs,
 /// so that every record costs at least a byte of the file.
 std::span<const ColumnSpec<Event>> event_columns();
 std::span<const ColumnSpec<EventDependency>> dependency_columns();
 /// Of the event columns, how many schema 1 has.
-constexpr size_t kEventColumnsOfSchema1 = 11;
+constexpr auto kEventColumnsOfSchema1 =
+    static_cast<size_t>(EventColumn::kExternalId);
 
 /// The bytes of one column of a segment.
 struct ColumnBytes {

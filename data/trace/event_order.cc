@@ -1,3 +1,9 @@
+// Radix sort from the lowest digit: rank, start and stream of an event, each as
+// far above the least one as it lies, packed into one 64-bit key and sorted by
+// 11 bits a pass (its 2,048 counts fit the first cache). Every pass keeps the
+// order of equals, so events that compare equal stay as they came. Cost:
+// linear, three to six passes for real traces; keys of more than 64 bits fall
+// back to comparing.
 #include "data/trace/event_order.h"
 
 #include <algorithm>

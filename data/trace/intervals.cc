@@ -1,3 +1,5 @@
+// Sorted, disjoint intervals, each with the total length before it: how much of
+// any stretch is covered are two binary searches and a subtraction.
 #include "data/trace/intervals.h"
 
 #include <algorithm>

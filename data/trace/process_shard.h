@@ -77,7 +77,6 @@ enum class RecordKind : uint8_t {
   /// A training step: `sequence` is its number, `flags` 1 if it is warm-up.
   kStep,
 };
-inline constexpr RecordKind kLastRecordKind = RecordKind::kStep;
 
 /// `flags` of a kNetworkStep. Only transfers have bytes; operations and waits
 /// lie around and within them.

@@ -1,3 +1,6 @@
+// The file is nameless (O_TMPFILE, or unlinked at once), so that nothing is
+// left behind however the process ends. Each segment has a checksum, held when
+// it is read back: a bad disk shows as an error, not as another trace.
 #include "data/trace/segment_store.h"
 
 #include <fcntl.h>

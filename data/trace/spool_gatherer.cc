@@ -9,8 +9,8 @@
 
 #include "data/trace/event_order.h"
 #include "data/trace/spool_state.h"
-#include "data/trace/tables.h"
 #include "data/trace/trace_file.h"
+#include "data/trace/validate_trace.h"
 
 namespace reprise {
 
@@ -34,29 +34,19 @@ class SpoolGatherer {
     Map strings, ranks, streams, collectives, synchronizations;
     Map bases;  ///< By local rank; empty: all 0.
   };
-  /// The event columns that depend on such numbers.
-  enum Place : size_t {
-    kStart = 0,
-    kRank = 3,
-    kStream = 4,
-    kKind = 5,
-    kName = 8,
-    kDetail = 14,
-    kAttributes = 15
-  };
-
   Status take(TraceSpool::State& state);
   void take_ranks(const TraceSpool::State& state, Maps& maps);
   void take_rest(const TraceSpool::State& state);
   void map_segment(const Maps& maps, std::span<ColumnBytes> columns,
                    size_t count);
-  void map_column(Place place, const Map& map, std::span<ColumnBytes> columns,
-                  size_t count);
+  void map_column(EventColumn column, const Map& map,
+                  std::span<ColumnBytes> columns, size_t count);
   void map_starts(const Map& bases, std::span<ColumnBytes> columns,
                   size_t count);
   void map_details(const Maps& maps, std::span<ColumnBytes> columns,
                    size_t count);
-  void encode(Place place, const Map& values, std::span<ColumnBytes> columns);
+  void encode(EventColumn column, const Map& values,
+              std::span<ColumnBytes> columns);
 
   std::span<TraceSpool> spools_;
   std::vector<Maps> maps_;  ///< By spool.
@@ -64,10 +54,14 @@ class SpoolGatherer {
   StringTable strings_;
   ValueTable<CollectiveInfo> collectives_;
   ValueTable<SynchronizationInfo> synchronizations_;
-  std::array<ColumnEncoder, kAttributes + 1> encoders_;
+  std::array<ColumnEncoder, static_cast<size_t>(EventColumn::kCount)> encoders_;
 };
 
 namespace {
+
+constexpr size_t place_of(EventColumn column) {
+  return static_cast<size_t>(column);
+}
 
 void drop_identity(std::vector<int64_t>& map) {
   for (size_t i = 0; i < map.size(); ++i) {
@@ -192,8 +186,6 @@ void SpoolGatherer::take_rest(const TraceSpool::State& state) {
   trace_.measurements.insert(trace_.measurements.end(),
                              state.measurements.begin(),
                              state.measurements.end());
-  trace_.warnings.insert(trace_.warnings.end(), state.warnings.begin(),
-                         state.warnings.end());
   trace_.modules.insert(state.modules.begin(), state.modules.end());
   trace_.environment.insert(state.environment.begin(), state.environment.end());
 }
@@ -218,37 +210,37 @@ void SpoolGatherer::map_segment(const Maps& maps,
                                 std::span<ColumnBytes> columns, size_t count) {
   map_starts(maps.bases, columns, count);
   map_details(maps, columns, count);
-  map_column(kRank, maps.ranks, columns, count);
-  map_column(kStream, maps.streams, columns, count);
-  map_column(kName, maps.strings, columns, count);
-  map_column(kAttributes, maps.strings, columns, count);
+  map_column(EventColumn::kRank, maps.ranks, columns, count);
+  map_column(EventColumn::kStream, maps.streams, columns, count);
+  map_column(EventColumn::kName, maps.strings, columns, count);
+  map_column(EventColumn::kAttributes, maps.strings, columns, count);
 }
 
-void SpoolGatherer::map_column(Place place, const Map& map,
+void SpoolGatherer::map_column(EventColumn column, const Map& map,
                                std::span<ColumnBytes> columns, size_t count) {
   if (map.empty()) return;
-  Map values = decoded(columns[place], count);
+  Map values = decoded(columns[place_of(column)], count);
   for (int64_t& value : values) {
     if (value >= 0) value = map[static_cast<size_t>(value)];
   }
-  encode(place, values, columns);
+  encode(column, values, columns);
 }
 
 void SpoolGatherer::map_starts(const Map& bases, std::span<ColumnBytes> columns,
                                size_t count) {
   if (bases.empty()) return;
-  Map starts = decoded(columns[kStart], count);
-  const Map ranks = decoded(columns[kRank], count);
+  Map starts = decoded(columns[place_of(EventColumn::kStart)], count);
+  const Map ranks = decoded(columns[place_of(EventColumn::kRank)], count);
   for (size_t i = 0; i < count; ++i)
     starts[i] += bases[static_cast<size_t>(ranks[i])];
-  encode(kStart, starts, columns);
+  encode(EventColumn::kStart, starts, columns);
 }
 
 void SpoolGatherer::map_details(const Maps& maps,
                                 std::span<ColumnBytes> columns, size_t count) {
   if (maps.collectives.empty() && maps.synchronizations.empty()) return;
-  Map details = decoded(columns[kDetail], count);
-  const Map kinds = decoded(columns[kKind], count);
+  Map details = decoded(columns[place_of(EventColumn::kDetail)], count);
+  const Map kinds = decoded(columns[place_of(EventColumn::kKind)], count);
   for (size_t i = 0; i < count; ++i) {
     const bool is_wait =
         kinds[i] == static_cast<int64_t>(EventKind::kSynchronization);
@@ -256,13 +248,14 @@ void SpoolGatherer::map_details(const Maps& maps,
     if (details[i] >= 0 && !map.empty())
       details[i] = map[static_cast<size_t>(details[i])];
   }
-  encode(kDetail, details, columns);
+  encode(EventColumn::kDetail, details, columns);
 }
 
-void SpoolGatherer::encode(Place place, const Map& values,
+void SpoolGatherer::encode(EventColumn column, const Map& values,
                            std::span<ColumnBytes> columns) {
+  const size_t place = place_of(column);
   ColumnEncoder& encoder = encoders_[place];
-  encoder.start(event_columns()[place].encoding, place != kStart);
+  encoder.start(event_columns()[place].encoding, place > 0);
   encoder.put(values);
   columns[place].bytes = encoder.finish();
   columns[place].encoding = encoder.encoding();

@@ -56,7 +56,6 @@ struct TraceSpool::State {
   std::vector<StepMark> steps;
   std::vector<EventDependency> dependencies;
   std::vector<Measurement> measurements;
-  std::vector<std::string> warnings;
   std::map<std::string, std::string> modules, environment;
 };
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "data/io/column_names.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
 
@@ -24,8 +26,21 @@ constexpr std::string_view kChecksumSql =
     "crc INTEGER NOT NULL)";
 constexpr std::string_view kEventTable = "event_column";
 constexpr std::string_view kDependencyTable = "dependency_column";
-/// Of the two tables above: the columns of segments.
+/// Of the two tables above, where one column of one segment is a row.
 std::string column_table_sql(std::string_view name);
+enum class SegmentPart {
+  kSegment,
+  kPlace,
+  kName,
+  kEncoding,
+  kChecksum,
+  kData,
+  kCount
+};
+constexpr ColumnNames<SegmentPart> kSegmentParts = {
+    {SegmentPart::kSegment, "segment"}, {SegmentPart::kPlace, "place"},
+    {SegmentPart::kName, "name"},       {SegmentPart::kEncoding, "encoding"},
+    {SegmentPart::kChecksum, "crc"},    {SegmentPart::kData, "data"}};
 
 /// Every cell has the type that its column states; there are no nulls.
 using Cell = std::variant<int64_t, double, std::string>;
@@ -35,11 +50,11 @@ using Row = std::vector<Cell>;
 struct TableSpec {
   std::string_view name;
   std::vector<std::string_view> columns;
-  std::string_view types;  ///< One letter a column: i, r(eal) or t(ext).
+  std::string types;  ///< One letter a column: i, r(eal) or t(ext).
   /// Null for the two tables that count the records of segments.
-  std::vector<Row> (*rows)(const Trace& trace);
+  std::function<std::vector<Row>(const Trace& trace)> rows;
   /// Adds one row to a trace; false when a value is out of range.
-  bool (*add)(Trace& trace, Row& row);
+  std::function<bool(Trace& trace, Row& row)> add;
   /// How many of the columns schema 1 has; 0: not the table.
   size_t columns_of_schema_1 = 0;
 
@@ -57,13 +72,5 @@ std::vector<Row> count_rows(const std::vector<int64_t>& counts);
 
 /// Continues the checksum of a table with one row.
 uint32_t checksum_of(const Row& row, uint32_t before);
-
-/// The order of Trace::dependencies: (rank, before, after).
-bool is_before(const EventDependency& a, const EventDependency& b);
-
-/// Checks what readers rely on: ids in range, no event that ends before it
-/// starts, finite numbers, groups and everything else sorted as trace.h says.
-/// Errors: kInvalid, naming the place.
-Status validate_trace(const Trace& trace);
 
 }  // namespace reprise

@@ -1,6 +1,11 @@
+// Segments are written as they come, the small tables and the checksums last;
+// then the file is flushed to disk and renamed, so that no reader ever sees
+// half a trace. SQLite needs no journal for a file that is thrown away when
+// anything fails.
 #include "data/trace/trace_file.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +76,10 @@ Status flush(const std::string& path) {
 
 }  // namespace
 
+std::string unfinished_path(const std::string& path) {
+  return path + ".tmp." + std::to_string(::getpid());
+}
+
 Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
   TraceFileWriter writer(path);
   struct stat target {};
@@ -78,7 +87,7 @@ Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
       ::stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode);
   Result<Database> database = fail(ErrorKind::kIo, "not opened");
   if (!in_place) {
-    writer.temporary_ = path + ".tmp." + std::to_string(::getpid());
+    writer.temporary_ = unfinished_path(path);
     ::unlink(writer.temporary_.c_str());
     database = open_database(file_uri(writer.temporary_),
                              SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
@@ -109,7 +118,8 @@ Status TraceFileWriter::prepare_statements() {
     return Status();
   };
   const auto columns = [](std::string_view table) {
-    return fmt::format("INSERT INTO {} VALUES(?1,?2,?3,?4,?5,?6)", table);
+    return fmt::format("INSERT INTO {}({}) VALUES(?1,?2,?3,?4,?5,?6)", table,
+                       fmt::join(kSegmentParts.all(), ", "));
   };
   if (Status done = insert(insert_event_, columns(kEventTable)); !done)
     return done;
@@ -133,12 +143,16 @@ Status TraceFileWriter::add_segment(sqlite3_stmt* insert,
                                     std::vector<int64_t>& counts) {
   for (size_t place = 0; place < columns.size(); ++place) {
     const auto& [encoding, bytes] = columns[place];
-    sqlite3_bind_int64(insert, 1, std::ssize(counts));
-    sqlite3_bind_int64(insert, 2, static_cast<sqlite3_int64>(place));
-    bind_text(insert, 3, specs[place].name);
-    sqlite3_bind_int(insert, 4, static_cast<int>(encoding));
-    sqlite3_bind_int64(insert, 5, crc32(bytes));
-    sqlite3_bind_blob64(insert, 6, bytes.data(), bytes.size(), SQLITE_STATIC);
+    const auto at = [](SegmentPart part) { return static_cast<int>(part) + 1; };
+    sqlite3_bind_int64(insert, at(SegmentPart::kSegment), std::ssize(counts));
+    sqlite3_bind_int64(insert, at(SegmentPart::kPlace),
+                       static_cast<sqlite3_int64>(place));
+    bind_text(insert, at(SegmentPart::kName), specs[place].name);
+    sqlite3_bind_int(insert, at(SegmentPart::kEncoding),
+                     static_cast<int>(encoding));
+    sqlite3_bind_int64(insert, at(SegmentPart::kChecksum), crc32(bytes));
+    sqlite3_bind_blob64(insert, at(SegmentPart::kData), bytes.data(),
+                        bytes.size(), SQLITE_STATIC);
     if (Status written = step_once(insert); !written)
       return failed(written.error());
   }

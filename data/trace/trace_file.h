@@ -15,11 +15,14 @@
 
 namespace reprise {
 
+/// Where the trace of `path` lies until it is complete: `path.tmp.PID`.
+std::string unfinished_path(const std::string& path);
+
 /// Not thread-safe. All errors are kIo and name the path.
 class TraceFileWriter {
  public:
-  /// Writes to `path.tmp.PID`; into memory first when `path` is a device or a
-  /// pipe, or no file can be made there.
+  /// Writes to its unfinished_path; into memory first when `path` is a device
+  /// or a pipe, or no file can be made there.
   static Result<TraceFileWriter> create(const std::string& path);
   TraceFileWriter(TraceFileWriter&& other) noexcept;
   TraceFileWriter& operator=(TraceFileWriter&&) = delete;

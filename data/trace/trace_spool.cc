@@ -1,3 +1,6 @@
+// Events are gathered until 8,192 of them fill the second cache, then sorted
+// and encoded as one segment, so that memory does not grow with the file. Times
+// beyond 146 years are cut, which keeps all later sums within 64 bits.
 #include "data/trace/trace_spool.h"
 
 #include <algorithm>
@@ -149,10 +152,6 @@ void TraceSpool::add_dependency(const EventDependency& dependency) {
 
 void TraceSpool::add_measurement(Measurement measurement) {
   state_->measurements.push_back(std::move(measurement));
-}
-
-void TraceSpool::add_warning(std::string text) {
-  state_->warnings.push_back(std::move(text));
 }
 
 void TraceSpool::add_module(std::string name, std::string hlo_text) {

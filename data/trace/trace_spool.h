@@ -59,7 +59,6 @@ class TraceSpool {
   void add_step(const StepMark& step);
   void add_dependency(const EventDependency& dependency);
   void add_measurement(Measurement measurement);
-  void add_warning(std::string text);
   void add_module(std::string name, std::string hlo_text);
   void set_environment(std::string name, std::string value);
 

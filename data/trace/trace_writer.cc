@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "data/trace/columns.h"
-#include "data/trace/tables.h"
 #include "data/trace/trace.h"
 #include "data/trace/trace_file.h"
+#include "data/trace/validate_trace.h"
 
 namespace reprise {
 

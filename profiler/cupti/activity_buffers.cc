@@ -1,3 +1,7 @@
+// Full buffers hang in a lock-free list, newest first, that the writer takes
+// whole and turns around; empty ones wait in a few atomic places. A buffer is
+// zeroed only where it was written, since CUPTI wants zeroes and a page that
+// was never touched is one.
 #include "profiler/cupti/activity_buffers.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,8 @@
+// Everything happens in CUPTI's own callbacks: a context that is made switches
+// activity records on, a graph node that is made or cloned is named, and full
+// buffers come back every 100 ms at the latest. Records are stamped by the
+// clock of the host's records where CUPTI allows that, else shifted by one
+// reading of both.
 #include "profiler/cupti/cupti_session.h"
 
 #include "profiler/cupti/cupti_calls.h"

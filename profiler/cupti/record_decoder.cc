@@ -1,3 +1,8 @@
+// What a record refers to may come later: a runtime call and the driver calls
+// within it share a correlation id and arrive apart, so a thread's last driver
+// call is held back until the runtime call around it is known or a second has
+// passed. Maps of what may still be asked for forget their older half when they
+// are full, so memory is bounded. Source: cupti_activity.h of CUDA.
 #include "profiler/cupti/record_decoder.h"
 
 #include <cxxabi.h>

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "profiler/inject/injection.h"
-#include "profiler/nvtx/nvtx_callbacks.h"
+#include "profiler/inject/nvtx_callbacks.h"
 
 #pragma GCC visibility push(default)
 extern "C" {

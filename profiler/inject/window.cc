@@ -1,3 +1,6 @@
+// Recording is on or off for the whole process, by one atomic that every record
+// asks. Steps are told by the ranges that number them, or by the profiler API
+// that the host program calls itself.
 #include "profiler/inject/window.h"
 
 #include <charconv>

@@ -1,3 +1,9 @@
+// Two stacks of places linked by index, both lock-free: free ones, whose top
+// carries a counter that changes with every push and pop (against the ABA
+// problem: Treiber's stack with a tag), and ended ones, which the drainer takes
+// whole by one exchange. An event is live while its place holds its number;
+// ending is one compare-and-swap from the number to 0, so that only one thread
+// ends it.
 #include "profiler/nccl/event_pool.h"
 
 #include <bit>

@@ -90,10 +90,6 @@ class NcclEventPool {
 
   /// Events that have begun and not ended.
   uint64_t count_live() const;
-  /// Events begun since the start.
-  uint64_t count_begun() const {
-    return last_id_.load(std::memory_order_relaxed);
-  }
 
   /// The number in a handle, also in that of an ended event or of another
   /// process; 0 for null.

@@ -1,3 +1,6 @@
+// NCCL's handles become numbers above a fixed start, so that they are never
+// taken for CUPTI's correlations; times are those of the host, and what a
+// record's fields cannot hold is JSON beside it, made once for equal texts.
 #include "profiler/nccl/event_writer.h"
 
 #include <cinttypes>

@@ -1,3 +1,7 @@
+// The interposer stands before NCCL by LD_PRELOAD and passes every call on to
+// the next definition, found by RTLD_NEXT or, where NCCL was loaded for one
+// library alone, by its loaded path. A group's calls share its id, by thread.
+// Nothing is recorded twice: where the profiler plugin runs, it keeps silent.
 #include "profiler/nccl/preload_session.h"
 
 #include <dlfcn.h>

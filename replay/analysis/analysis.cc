@@ -123,7 +123,6 @@ std::vector<uint32_t> collectives_within(const Trace& trace,
 
 void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
                      const AnalysisOptions& options, Analysis& analysis) {
-  analysis.matching = match_collectives(trace);
   for (const MatchedCollective& collective : analysis.matching.collectives) {
     analysis.times.push_back(times_of(collective, trace));
   }
@@ -136,19 +135,17 @@ void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
   }
 }
 
-Status add_critical_path(const Trace& trace, const std::optional<int32_t>& step,
+Status add_critical_path(const AlignedTrace& recorded,
+                         const std::optional<int32_t>& step,
                          Analysis& analysis) {
   TraceWindow window;
   if (step) window.step = *step;
-  const Result<TraceGraph> graph =
-      build_trace_graph(trace, analysis.matching, window);
+  const Result<TimedGraph> graph = build_trace_graph(recorded, window);
   if (!graph) return pass(graph.error());
-  Result<TraceReplay> replay = replay_trace(trace, *graph);
-  if (!replay) return pass(replay.error());
   CriticalPath& path = analysis.critical_path;
   path.step = step;
-  path.entries = std::move(replay->critical_path);
-  for (const TracePathEntry& entry : path.entries) {
+  path.entries = critical_path(*graph, evaluate(*graph), &recorded.trace());
+  for (const PathEntry& entry : path.entries) {
     path.by_kind_ns[static_cast<size_t>(entry.kind)] += entry.duration_ns;
     path.length_ns += entry.duration_ns;
   }
@@ -211,18 +208,13 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
 
 }  // namespace
 
-std::vector<ClockAlignment> align_if_tied(Trace& trace) {
-  const auto solo = trace.environment.find("solo");
-  if (solo != trace.environment.end() && solo->second == "1") return {};
-  return align_clocks(trace);
-}
-
-Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options) {
+Result<Analysis> analyze(const AlignedTrace& recorded,
+                         const AnalysisOptions& options) {
+  const Trace& trace = recorded.trace();
   if (Status usable = check(trace, options); !usable) {
     return pass(usable.error());
   }
-  Analysis analysis;
-  analysis.clocks = align_if_tied(trace);
+  Analysis analysis(recorded);
   std::vector<RankWork> works;
   for (const RankInfo& rank : trace.ranks) {
     if (!is_timed(rank)) continue;
@@ -246,7 +238,7 @@ Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options) {
       choose_step(trace, options, analysis);
   add_remarks(trace, analysis);
   if (!options.critical_path) return analysis;
-  if (Status found = add_critical_path(trace, path_step, analysis); !found) {
+  if (Status found = add_critical_path(recorded, path_step, analysis); !found) {
     analysis.remarks.push_back(
         fmt::format("No critical path: {}.", found.error().message));
   }

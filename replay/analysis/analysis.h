@@ -16,8 +16,7 @@
 #include "replay/analysis/idle_causes.h"
 #include "replay/analysis/kernel_statistics.h"
 #include "replay/analysis/stragglers.h"
-#include "replay/clocks/clock_alignment.h"
-#include "replay/collectives/collectives.h"
+#include "replay/clocks/aligned_trace.h"
 #include "replay/simulate/trace_replay.h"
 
 namespace reprise {
@@ -42,29 +41,29 @@ struct RankAnalysis {
   LaunchStatistics launches;
 };
 
-constexpr size_t kTracePathKinds =
-    static_cast<size_t>(TracePathKind::kUnexplained) + 1;
-
 struct CriticalPath {
   std::optional<int32_t> step;  ///< Of which step; none: of everything.
-  std::vector<TracePathEntry> entries;
+  std::vector<PathEntry> entries;
   std::array<int64_t, kTracePathKinds> by_kind_ns{};
   int64_t length_ns = 0;
 };
 
 struct Analysis {
+  explicit Analysis(const AlignedTrace& recorded)
+      : matching(recorded.matching()), clocks(recorded.clocks()) {}
+
   std::vector<RankAnalysis> ranks;
   /// Median over the steps that all ranks have, each the longest over ranks;
   /// of a chosen step, that step. None without steps.
   std::optional<int64_t> step_ns;
   std::optional<TypicalStep> typical;  ///< None for a chosen step.
-  CollectiveMatching matching;
+  const CollectiveMatching& matching;  ///< Of the analysed trace.
   std::vector<CollectiveTimes> times;  ///< [place in the matching]
   std::vector<uint32_t> collectives;   ///< Places that the window holds.
   std::vector<Straggler> stragglers;
   std::vector<KernelStatistics> kernels;
   CriticalPath critical_path;
-  std::vector<ClockAlignment> clocks;
+  const std::vector<ClockAlignment>& clocks;
   std::vector<std::string> remarks;  ///< In whole sentences.
 };
 
@@ -73,15 +72,11 @@ struct AnalysisOptions {
   bool critical_path = true;
 };
 
-/// Aligns the clocks of `trace` (written into its ranks), unless its ranks ran
-/// alone and nothing ties them together.
-std::vector<ClockAlignment> align_if_tied(Trace& trace);
-
-/// Aligns the clocks of `trace` as align_if_tied and analyses it. The
-/// critical path is that of the chosen step, else of the step nearest to the
-/// median, else of everything.
-/// Errors: kUnsupported when no rank has times, or none did any work; kInvalid
-/// when the step does not exist (with those that do).
-Result<Analysis> analyze(Trace& trace, const AnalysisOptions& options = {});
+/// The answer refers to `recorded`. The critical path is that of the chosen
+/// step, else of the step nearest to the median, else of everything. Errors:
+/// kUnsupported when no rank has times, or none did any work; kInvalid when the
+/// step does not exist (with those that do).
+Result<Analysis> analyze(const AlignedTrace& recorded,
+                         const AnalysisOptions& options = {});
 
 }  // namespace reprise

@@ -61,6 +61,19 @@ Breakdown break_down(const Trace& trace, uint32_t rank) {
   return DeviceUnions(device_work(trace, rank).events).whole();
 }
 
+Breakdown break_down(const Schedule& schedule,
+                     const std::vector<UnitTime>& times, int64_t step_ns) {
+  std::vector<DeviceEvent> events(times.size());
+  for (size_t unit = 0; unit < times.size(); ++unit) {
+    events[unit].start_ns = times[unit].start_ns;
+    events[unit].end_ns = times[unit].end_ns;
+    if (schedule.units[unit].stream == Stream::kCommunication) {
+      events[unit].work = WorkClass::kCommunication;
+    }
+  }
+  return DeviceUnions(events).within(0, step_ns);
+}
+
 std::vector<Breakdown> break_down_launched(const RankWork& work) {
   std::vector<std::vector<DeviceEvent>> launched(work.steps.size());
   for (const DeviceEvent& event : work.events) {

@@ -11,6 +11,7 @@
 #include "data/trace/intervals.h"
 #include "data/trace/trace.h"
 #include "replay/analysis/device_work.h"
+#include "replay/simulate/replay.h"
 
 namespace reprise {
 
@@ -57,6 +58,10 @@ Breakdown break_down(const Trace& trace, uint32_t rank, int64_t start_ns,
                      int64_t end_ns);
 /// Over the rank's device work: from its first start to its last end.
 Breakdown break_down(const Trace& trace, uint32_t rank);
+
+/// Of one rank in a replayed step; waits inside collectives are communication.
+Breakdown break_down(const Schedule& schedule,
+                     const std::vector<UnitTime>& times, int64_t step_ns);
 
 /// `step_launched`: the work that each step launched, wherever it ran; the
 /// window is its span. Shape: [step of the rank]. Zero where a step launched

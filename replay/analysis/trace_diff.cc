@@ -148,16 +148,16 @@ std::string collective_key(const MatchedCollective& collective) {
                      collective.bytes, ranks);
 }
 
-void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
-                     CostTable& table) {
+void add_collectives(const AlignedTrace& recorded,
+                     const std::vector<RankWork>& works, CostTable& table) {
+  const Trace& trace = recorded.trace();
   std::vector<int64_t> place_of_event(trace.events.size(), -1);
   for (const RankWork& work : works) {
     for (const DeviceEvent& event : work.events) {
       place_of_event[event.event] = table.place_of(work, event);
     }
   }
-  const CollectiveMatching matching = match_collectives(trace);
-  for (const MatchedCollective& collective : matching.collectives) {
+  for (const MatchedCollective& collective : recorded.matching().collectives) {
     const CollectiveTimes times = times_of(collective, trace);
     const std::string key = collective_key(collective);
     const uint32_t wait = table.key(key + ": wait"),
@@ -175,7 +175,7 @@ struct Run {
   std::map<std::string, StepCost> costs;
 };
 
-Result<Run> costs_of(Trace& trace, DiffKey by) {
+Result<Run> costs_of(Trace trace, DiffKey by) {
   std::vector<RankWork> works;
   Run run;
   for (const RankInfo& rank : trace.ranks) {
@@ -203,8 +203,7 @@ Result<Run> costs_of(Trace& trace, DiffKey by) {
       add_kinds(works, table);
       break;
     case DiffKey::kCollective:
-      align_if_tied(trace);
-      add_collectives(trace, works, table);
+      add_collectives(AlignedTrace::align(std::move(trace)), works, table);
       break;
     case DiffKey::kPhase:
       add_phases(trace, works, table);
@@ -226,10 +225,10 @@ double TraceDiff::step_change() const {
                   static_cast<double>(after.step_ns));
 }
 
-Result<TraceDiff> diff_traces(Trace& before, Trace& after, DiffKey by) {
-  Result<Run> first = costs_of(before, by);
+Result<TraceDiff> diff_traces(Trace before, Trace after, DiffKey by) {
+  Result<Run> first = costs_of(std::move(before), by);
   if (!first) return pass(first.error(), "first trace");
-  Result<Run> second = costs_of(after, by);
+  Result<Run> second = costs_of(std::move(after), by);
   if (!second) return pass(second.error(), "second trace");
   std::map<std::string, DiffEntry> entries;
   for (const auto& [key, cost] : first->costs) entries[key].before = cost;

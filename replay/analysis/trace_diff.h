@@ -45,9 +45,9 @@ struct TraceDiff {
   double step_change() const;
 };
 
-/// Compares steps that are no warm-up; a trace without steps is one. Aligns the
-/// clocks of both. Errors: kUnsupported when one has no timed work.
-Result<TraceDiff> diff_traces(Trace& before, Trace& after, DiffKey by);
+/// Compares steps that are no warm-up; a trace without steps is one. Errors:
+/// kUnsupported when one has no timed work.
+Result<TraceDiff> diff_traces(Trace before, Trace after, DiffKey by);
 
 /// What got slower by more than `ratio`: "step", and keys that take at least
 /// 1 % of a step in either run.

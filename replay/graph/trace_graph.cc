@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "data/trace/step_times.h"
+#include "replay/graph/evaluate.h"
 #include "replay/graph/trace_graph_draft.h"
 #include "replay/graph/trace_graph_order.h"
-#include "replay/simulate/trace_replay.h"
 
 namespace reprise {
 namespace {
@@ -107,26 +107,26 @@ Status find_windows(GraphDraft& draft) {
     return no_such_step(draft);
   }
   for (RankDraft& rank : draft.ranks) rank.start_ns = rank.end_ns = kLatest;
-  for (const TraceGraph::Span& step : draft.steps) {
+  for (const TimedGraph::Span& step : draft.steps) {
     draft.ranks[step.rank].start_ns = step.start_ns;
     draft.ranks[step.rank].end_ns = step.end_ns;
   }
   return {};
 }
 
-enum class Row { kHost, kDevice, kFlat };
+enum class RowKind { kHost, kDevice, kFlat };
 
-Row row_of(const GraphDraft& draft, uint32_t stream) {
-  if (!draft.ranks[draft.rank_place[stream]].timed) return Row::kFlat;
+RowKind row_of(const GraphDraft& draft, uint32_t stream) {
+  if (!draft.ranks[draft.rank_place[stream]].timed) return RowKind::kFlat;
   const StreamKind kind = draft.trace.streams[stream].kind;
-  if (kind == StreamKind::kDeviceStream) return Row::kDevice;
+  if (kind == StreamKind::kDeviceStream) return RowKind::kDevice;
   if (kind == StreamKind::kHostThread || draft.trace.dependencies.empty()) {
-    return Row::kHost;
+    return RowKind::kHost;
   }
   for (const uint32_t index : draft.events_of(stream)) {
-    if (draft.trace.events[index].external_id >= 0) return Row::kFlat;
+    if (draft.trace.events[index].external_id >= 0) return RowKind::kFlat;
   }
-  return Row::kHost;
+  return RowKind::kHost;
 }
 
 void add_nodes(GraphDraft& draft) {
@@ -138,13 +138,13 @@ void add_nodes(GraphDraft& draft) {
     std::vector<uint32_t> device;
     for (const uint32_t stream : rank.recorded_streams) {
       switch (row_of(draft, stream)) {
-        case Row::kHost:
+        case RowKind::kHost:
           add_host_thread(draft, stream);
           break;
-        case Row::kDevice:
+        case RowKind::kDevice:
           device.push_back(stream);
           break;
-        case Row::kFlat:
+        case RowKind::kFlat:
           add_flat_stream(draft, stream);
           break;
       }
@@ -161,11 +161,11 @@ void find_steps(GraphDraft& draft) {
         node.launch == kNoNode ? node.start_ns : node.issued_ns;
     const auto after = std::upper_bound(
         draft.steps.begin(), draft.steps.end(), std::pair(node.rank, time_ns),
-        [](const auto& key, const TraceGraph::Span& step) {
+        [](const auto& key, const TimedGraph::Span& step) {
           return key < std::pair(step.rank, step.start_ns);
         });
     if (after == draft.steps.begin()) continue;
-    const TraceGraph::Span& step = *std::prev(after);
+    const TimedGraph::Span& step = *std::prev(after);
     if (step.rank == node.rank && time_ns <= step.end_ns) {
       node.step = static_cast<int32_t>(std::prev(after) - draft.steps.begin());
     }
@@ -181,7 +181,7 @@ void fit_edges(GraphDraft& draft) {
     const int64_t late_ns =
         allows_ns(draft, edge) - draft.nodes[edge.to].start_ns;
     if (late_ns > 0) {
-      const bool trusted = edge.kind <= TraceEdgeKind::kDependency;
+      const bool trusted = edge.kind <= EdgeKind::kDependency;
       if (!trusted && late_ns > kClockTolerance) {
         ++draft.tally.contradicted;
         continue;
@@ -194,19 +194,19 @@ void fit_edges(GraphDraft& draft) {
   draft.edges.resize(kept);
 }
 
-std::vector<TraceGraph::Span> rank_spans(const GraphDraft& draft) {
-  std::vector<TraceGraph::Span> spans(draft.ranks.size());
+std::vector<TimedGraph::Span> rank_spans(const GraphDraft& draft) {
+  std::vector<TimedGraph::Span> spans(draft.ranks.size());
   for (uint32_t place = 0; place < spans.size(); ++place) {
     spans[place] = {place, draft.window.all() ? 0 : draft.window.step, kLatest,
                     -kLatest};
   }
   for (const DraftNode& node : draft.nodes) {
-    TraceGraph::Span& span = spans[node.rank];
+    TimedGraph::Span& span = spans[node.rank];
     span.start_ns = std::min(span.start_ns, node.start_ns);
     span.end_ns = std::max(span.end_ns, node.end_ns);
   }
-  for (const TraceGraph::Span& step : draft.steps) {
-    TraceGraph::Span& span = spans[step.rank];
+  for (const TimedGraph::Span& step : draft.steps) {
+    TimedGraph::Span& span = spans[step.rank];
     if (span.end_ns < span.start_ns) continue;
     span.start_ns = std::min(span.start_ns, step.start_ns);
   }
@@ -218,13 +218,13 @@ std::vector<TraceGraph::Span> rank_spans(const GraphDraft& draft) {
 // two rows hold each other up. Returns how many cycles of dependencies were
 // opened.
 int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
-                         const std::vector<TraceGraph::Span>& ranks) {
+                         const std::vector<TimedGraph::Span>& ranks) {
   std::vector<uint32_t> places;
-  const TraceGraph free = pack_graph(draft, meetings, ranks, places);
-  const TraceTimes times = evaluate(free);
+  const TimedGraph free = pack_graph(draft, meetings, ranks, places);
+  const GraphTimes times = evaluate(free);
   const auto turn = [&](uint32_t node) {
     const uint32_t place = places[node];
-    return std::pair(times.end_ns[place] - free.duration_ns[place], place);
+    return std::pair(times.end_ns[place] - free.duration[place], place);
   };
   for (const RankDraft& rank : draft.ranks) {
     for (const StreamNodes& row : rank.flat) {
@@ -235,7 +235,7 @@ int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
       std::sort(nodes.begin(), nodes.end(),
                 [&](uint32_t a, uint32_t b) { return turn(a) < turn(b); });
       for (size_t at = 1; at < nodes.size(); ++at) {
-        draft.add_edge(nodes[at - 1], nodes[at], TraceEdgeKind::kStream);
+        draft.add_edge(nodes[at - 1], nodes[at], EdgeKind::kStream);
       }
     }
   }
@@ -266,7 +266,7 @@ void add_timed_edges(GraphDraft& draft) {
 
 // What the edges so far leave open may be waits that nothing recorded.
 void explain_late_work(GraphDraft& draft,
-                       const std::vector<TraceGraph::Span>& ranks) {
+                       const std::vector<TimedGraph::Span>& ranks) {
   const std::vector<int64_t> ready_ns = ready_times(draft, ranks);
   for (uint32_t rank = 0; rank < draft.ranks.size(); ++rank) {
     add_coincident_waits(draft, rank, ready_ns);
@@ -333,9 +333,9 @@ void forget_untimed_starts(GraphDraft& draft) {
   }
 }
 
-TraceGraph finish(GraphDraft& draft) {
+TimedGraph finish(GraphDraft& draft) {
   const bool timed = draft.tally.untimed_ranks > 0 || draft.ranks[0].timed;
-  std::vector<TraceGraph::Span> ranks;
+  std::vector<TimedGraph::Span> ranks;
   if (timed) {
     fit_edges(draft);
     ranks = rank_spans(draft);
@@ -350,7 +350,9 @@ TraceGraph finish(GraphDraft& draft) {
   const Meetings meetings = find_meetings(draft);
   const int64_t repaired = timed ? 0 : schedule_untimed(draft, meetings, ranks);
   std::vector<uint32_t> places;
-  TraceGraph graph = pack_graph(draft, meetings, std::move(ranks), places);
+  draft.release_indices();
+  TimedGraph graph =
+      pack_graph(draft, meetings, std::move(ranks), places, true);
   graph.cycles_repaired += repaired;
   graph.timed = timed;
   price_transfers(draft.matching, graph);
@@ -360,23 +362,23 @@ TraceGraph finish(GraphDraft& draft) {
 
 }  // namespace
 
-std::string_view name_of(TraceEdgeKind kind) {
+std::string_view name_of(EdgeKind kind) {
   switch (kind) {
-    case TraceEdgeKind::kThread:
+    case EdgeKind::kThread:
       return "thread";
-    case TraceEdgeKind::kLaunch:
+    case EdgeKind::kLaunch:
       return "launch";
-    case TraceEdgeKind::kDependency:
+    case EdgeKind::kDependency:
       return "dependency";
-    case TraceEdgeKind::kEvent:
+    case EdgeKind::kEvent:
       return "event";
-    case TraceEdgeKind::kSynchronization:
+    case EdgeKind::kSynchronization:
       return "synchronization";
-    case TraceEdgeKind::kStream:
+    case EdgeKind::kStream:
       return "stream";
-    case TraceEdgeKind::kHandoff:
+    case EdgeKind::kHandoff:
       return "handoff";
-    case TraceEdgeKind::kInferred:
+    case EdgeKind::kInferred:
       return "inferred";
   }
   return "";
@@ -407,10 +409,10 @@ uint32_t GraphDraft::place_of(uint32_t rank) const {
                                                        : kNoNode;
 }
 
-Result<TraceGraph> build_trace_graph(const Trace& trace,
-                                     const CollectiveMatching& matching,
+Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
                                      const TraceWindow& window) {
-  GraphDraft draft(trace, matching, window);
+  const Trace& trace = recorded.trace();
+  GraphDraft draft(trace, recorded.matching(), window);
   sort_into_streams(draft);
   find_ranks(draft);
   const Status windows = find_windows(draft);

@@ -58,9 +58,9 @@ void add_dependency(GraphDraft& draft, uint32_t before, uint32_t after,
   const uint32_t begun = draft.first_node[before];
   const int64_t start_ns = draft.nodes[to].start_ns;
   if (!timed || draft.nodes[whole].end_ns <= start_ns) {
-    draft.add_edge(whole, to, TraceEdgeKind::kDependency);
+    draft.add_edge(whole, to, EdgeKind::kDependency);
   } else if (draft.nodes[begun].start_ns <= start_ns && begun != to) {
-    draft.add_edge(begun, to, TraceEdgeKind::kDependency,
+    draft.add_edge(begun, to, EdgeKind::kDependency,
                    start_ns - draft.nodes[begun].start_ns, true);
   } else {
     ++draft.tally.contradicted;
@@ -86,7 +86,7 @@ void order_free_nodes(GraphDraft& draft) {
           }
         }
         if (bound[node] || last == kNoNode) continue;
-        draft.add_edge(last, node, TraceEdgeKind::kStream);
+        draft.add_edge(last, node, EdgeKind::kStream);
       }
     }
   }

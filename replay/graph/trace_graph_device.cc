@@ -130,7 +130,7 @@ void add_launch_edge(GraphDraft& draft, uint32_t node, bool idle,
   }
   const int64_t delay_ns = idle ? explained(latency_ns, typical_ns)
                                 : std::min(latency_ns, typical_ns);
-  draft.add_edge(work.launch, node, TraceEdgeKind::kLaunch, delay_ns, true);
+  draft.add_edge(work.launch, node, EdgeKind::kLaunch, delay_ns, true);
 }
 
 void order_stream(GraphDraft& draft, const StreamNodes& stream,
@@ -145,12 +145,12 @@ void order_stream(GraphDraft& draft, const StreamNodes& stream,
     }
     if (before != kNoNode) {
       const int64_t gap_ns = work.start_ns - draft.nodes[before].end_ns;
-      draft.add_edge(before, node, TraceEdgeKind::kStream,
+      draft.add_edge(before, node, EdgeKind::kStream,
                      explained(gap_ns, rank.dispatch_ns));
     }
     if (order.overlaps(node)) {
       ++draft.tally.overlaps;
-      draft.add_edge(node - 1, node, TraceEdgeKind::kStream,
+      draft.add_edge(node - 1, node, EdgeKind::kStream,
                      work.start_ns - draft.nodes[node - 1].start_ns, true);
     }
   }

@@ -59,7 +59,7 @@ struct DraftNode {
 struct DraftEdge {
   int64_t delay_ns = 0;
   uint32_t from = 0, to = 0;
-  TraceEdgeKind kind = TraceEdgeKind::kThread;
+  EdgeKind kind = EdgeKind::kThread;
   bool from_start = false;
 };
 
@@ -141,7 +141,7 @@ struct GraphDraft {
   std::vector<DraftNode> nodes;
   std::vector<DraftEdge> edges;
   std::vector<RankDraft> ranks;  ///< [rank place]
-  std::vector<TraceGraph::Span> steps;
+  std::vector<TimedGraph::Span> steps;
   GraphTally tally;
 
   std::span<const uint32_t> events_of(uint32_t stream) const {
@@ -155,9 +155,16 @@ struct GraphDraft {
   int64_t at(uint32_t rank, int64_t time_ns) const {
     return clocks[rank].at(time_ns);
   }
-  void add_edge(uint32_t from, uint32_t to, TraceEdgeKind kind,
-                int64_t delay_ns = 0, bool from_start = false) {
+  void add_edge(uint32_t from, uint32_t to, EdgeKind kind, int64_t delay_ns = 0,
+                bool from_start = false) {
     edges.push_back({delay_ns, from, to, kind, from_start});
+  }
+  /// Frees what only finding nodes, edges and meetings needed.
+  void release_indices() {
+    call_of = {};
+    by_stream = stream_first = launch_of = child_of = first_node =
+        last_node = {};
+    for (RankDraft& rank : ranks) rank.calls = {};
   }
   /// The place of a rank in Trace::ranks, or kNoNode.
   uint32_t place_of(uint32_t rank) const;
@@ -202,7 +209,7 @@ void add_dependencies(GraphDraft& draft);
 int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge);
 /// [node] When its edges let it start; without any, the start of its rank.
 std::vector<int64_t> ready_times(const GraphDraft& draft,
-                                 const std::vector<TraceGraph::Span>& ranks);
+                                 const std::vector<TimedGraph::Span>& ranks);
 
 /// Edges from sends to their receives, of untimed ranks: they do not meet, as
 /// nothing says that a send waited for its receiver.
@@ -216,14 +223,14 @@ struct Meetings {
 /// Members of matched collectives that are in the draft, two ranks at least.
 Meetings find_meetings(const GraphDraft& draft);
 
-/// Fills TraceGraph::transfers.
-void price_transfers(const CollectiveMatching& matching, TraceGraph& graph);
+/// Fills TimedGraph::transfers.
+void price_transfers(const CollectiveMatching& matching, TimedGraph& graph);
 
 /// Orders the draft's nodes and turns recorded times into durations and gaps;
 /// `places` becomes [draft node] its node in the graph. Edges that the order
-/// leaves out are gone from the draft.
-TraceGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
-                      std::vector<TraceGraph::Span> ranks,
-                      std::vector<uint32_t>& places);
+/// leaves out are gone from the draft, and of the `last` packing its nodes.
+TimedGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
+                      std::vector<TimedGraph::Span> ranks,
+                      std::vector<uint32_t>& places, bool last = false);
 
 }  // namespace reprise

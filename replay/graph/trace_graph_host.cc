@@ -257,7 +257,7 @@ class ThreadWalk {
                             .range = range_,
                             .cut = start_ns < window_.start_ns});
     if (last_added_ != kNoNode) {
-      draft_.add_edge(last_added_, node, TraceEdgeKind::kThread);
+      draft_.add_edge(last_added_, node, EdgeKind::kThread);
     }
     last_added_ = node;
     if (draft_.first_node[index] == kNoNode) draft_.first_node[index] = node;

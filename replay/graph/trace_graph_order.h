@@ -1,6 +1,6 @@
 // A topological order of a draft's nodes in which the members of a meeting
 // stand side by side. Edges that close a cycle are left out: of each cycle
-// found, the least trusted one (the last of TraceEdgeKind, then the one that
+// found, the least trusted one (the last of EdgeKind, then the one that
 // reaches furthest back in recorded time).
 #pragma once
 

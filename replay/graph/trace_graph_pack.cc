@@ -42,24 +42,42 @@ bool is_untimed_message(const GraphDraft& draft,
 class Packer {
  public:
   Packer(GraphDraft& draft, const Meetings& meetings,
-         std::vector<TraceGraph::Span> ranks)
+         std::vector<TimedGraph::Span> ranks)
       : draft_(draft), meetings_(meetings) {
     graph_.ranks = std::move(ranks);
   }
 
-  TraceGraph run() {
+  /// All but the edges.
+  TimedGraph run() {
     const NodeOrder order = order_nodes(draft_.nodes, meetings_, draft_.edges);
     graph_.cycles_repaired = order.dropped;
     ready_ns_ = ready_times(draft_, graph_.ranks);
     place_.resize(draft_.nodes.size());
     reserve(order.order.size());
     for (const uint32_t node : order.order) {
-      place_[node] = static_cast<uint32_t>(graph_.event.size());
+      place_[node] = static_cast<uint32_t>(graph_.origin.size());
       add(node);
     }
-    add_edges();
     add_steps();
+    ready_ns_ = {};
     return std::move(graph_);
+  }
+
+  /// The rest of the graph: needs the draft's edges alone.
+  void add_edges(TimedGraph& graph) const {
+    graph.first.assign(graph.size() + 1, 0);
+    for (const DraftEdge& edge : draft_.edges) {
+      ++graph.first[place_[edge.to] + 1];
+    }
+    for (size_t node = 0; node < graph.size(); ++node) {
+      graph.first[node + 1] += graph.first[node];
+    }
+    graph.edges.resize(draft_.edges.size());
+    std::vector<uint32_t> next(graph.first.begin(), graph.first.end() - 1);
+    for (const DraftEdge& edge : draft_.edges) {
+      graph.edges[next[place_[edge.to]]++] = {edge.delay_ns, place_[edge.from],
+                                              edge.kind, edge.from_start};
+    }
   }
 
   /// [draft node] its node in the graph. Requires: run.
@@ -67,12 +85,12 @@ class Packer {
 
  private:
   void reserve(size_t count) {
-    graph_.event.reserve(count);
+    graph_.origin.reserve(count);
     graph_.rank.reserve(count);
     graph_.step.reserve(count);
-    graph_.duration_ns.reserve(count);
-    graph_.gap_ns.reserve(count);
-    graph_.named_ns.reserve(count);
+    graph_.duration.reserve(count);
+    graph_.gap.reserve(count);
+    graph_.named.reserve(count);
     graph_.range.reserve(count);
     graph_.collective.reserve(count);
     graph_.meeting.reserve(count);
@@ -91,15 +109,14 @@ class Packer {
           index == members.front() ? static_cast<uint32_t>(members.size()) : 0;
       waits = wait_for_others(node, members, duration_ns);
     }
-    graph_.event.push_back(node.event);
+    graph_.origin.push_back(node.event);
     graph_.rank.push_back(node.rank);
     graph_.step.push_back(node.step);
-    graph_.duration_ns.push_back(within(duration_ns, kLongest));
+    graph_.duration.push_back(within(duration_ns, kLongest));
     const int64_t gap_ns = node.start_ns - ready_ns_[index];
     const bool timed = draft_.ranks[node.rank].timed;
-    graph_.gap_ns.push_back(timed ? std::clamp<int64_t>(gap_ns, 0, kLongest)
-                                  : 0);
-    graph_.named_ns.push_back(std::min(node.named_ns, graph_.gap_ns.back()));
+    graph_.gap.push_back(timed ? std::clamp<int64_t>(gap_ns, 0, kLongest) : 0);
+    graph_.named.push_back(std::min(node.named_ns, graph_.gap.back()));
     graph_.range.push_back(node.range);
     graph_.collective.push_back(node.collective);
     graph_.meeting.push_back(meets);
@@ -130,35 +147,19 @@ class Packer {
     return true;
   }
 
-  void add_edges() {
-    graph_.first.assign(draft_.nodes.size() + 1, 0);
-    for (const DraftEdge& edge : draft_.edges) {
-      ++graph_.first[place_[edge.to] + 1];
-    }
-    for (size_t node = 0; node < draft_.nodes.size(); ++node) {
-      graph_.first[node + 1] += graph_.first[node];
-    }
-    graph_.edges.resize(draft_.edges.size());
-    std::vector<uint32_t> next(graph_.first.begin(), graph_.first.end() - 1);
-    for (const DraftEdge& edge : draft_.edges) {
-      graph_.edges[next[place_[edge.to]]++] = {edge.delay_ns, place_[edge.from],
-                                               edge.kind, edge.from_start};
-    }
-  }
-
   // A step's end: that of its last node.
   void add_steps() {
     graph_.steps = draft_.steps;
     for (const DraftNode& node : draft_.nodes) {
       if (node.step < 0) continue;
-      TraceGraph::Span& step = graph_.steps[static_cast<size_t>(node.step)];
+      TimedGraph::Span& step = graph_.steps[static_cast<size_t>(node.step)];
       step.end_ns = std::max(step.end_ns, node.end_ns);
     }
   }
 
   GraphDraft& draft_;
   const Meetings& meetings_;
-  TraceGraph graph_;
+  TimedGraph graph_;
   std::vector<int64_t> ready_ns_;
   std::vector<uint32_t> place_;
 };
@@ -171,7 +172,7 @@ int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge) {
 }
 
 std::vector<int64_t> ready_times(const GraphDraft& draft,
-                                 const std::vector<TraceGraph::Span>& ranks) {
+                                 const std::vector<TimedGraph::Span>& ranks) {
   std::vector<int64_t> ready_ns;
   ready_ns.reserve(draft.nodes.size());
   for (const DraftNode& node : draft.nodes) {
@@ -194,7 +195,7 @@ void add_messages(GraphDraft& draft) {
     const bool first = sends(members[0]);
     if (first == sends(members[1])) continue;
     draft.add_edge(members[first ? 0 : 1], members[first ? 1 : 0],
-                   TraceEdgeKind::kDependency, 0, true);
+                   EdgeKind::kDependency, 0, true);
   }
 }
 
@@ -218,11 +219,13 @@ Meetings find_meetings(const GraphDraft& draft) {
   return meetings;
 }
 
-TraceGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
-                      std::vector<TraceGraph::Span> ranks,
-                      std::vector<uint32_t>& places) {
+TimedGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
+                      std::vector<TimedGraph::Span> ranks,
+                      std::vector<uint32_t>& places, bool last) {
   Packer packer(draft, meetings, std::move(ranks));
-  TraceGraph graph = packer.run();
+  TimedGraph graph = packer.run();
+  if (last) draft.nodes = {};
+  packer.add_edges(graph);
   places = packer.places();
   return graph;
 }

@@ -118,7 +118,7 @@ class Handoffs {
         best = source;
       }
     }
-    if (best != kNoNode) draft_.add_edge(best, node, TraceEdgeKind::kHandoff);
+    if (best != kNoNode) draft_.add_edge(best, node, EdgeKind::kHandoff);
   }
 
   GraphDraft& draft_;

@@ -49,13 +49,13 @@ int64_t latency_of(const LeastBySize& least) {
 
 }  // namespace
 
-void price_transfers(const CollectiveMatching& matching, TraceGraph& graph) {
+void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
   const auto& collectives = matching.collectives;
   std::vector<int64_t> transfer_ns(collectives.size(), -1);
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
     int64_t& longest = transfer_ns[static_cast<size_t>(graph.collective[node])];
-    longest = std::max(longest, graph.duration_ns[node]);
+    longest = std::max(longest, graph.duration[node]);
   }
   std::map<Kind, LeastBySize> least;
   for (size_t at = 0; at < collectives.size(); ++at) {
@@ -71,7 +71,7 @@ void price_transfers(const CollectiveMatching& matching, TraceGraph& graph) {
   for (size_t at = 0; at < collectives.size(); ++at) {
     if (transfer_ns[at] < 0) continue;
     const Kind kind = kind_of(collectives[at]);
-    TraceGraph::Transfer& transfer = graph.transfers[at];
+    TimedGraph::Transfer& transfer = graph.transfers[at];
     if (!collectives[at].missing.empty()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }

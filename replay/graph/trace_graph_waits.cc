@@ -143,7 +143,7 @@ class HostWaits {
     DraftNode& node = draft_.nodes[wait.node];
     const int64_t done_ns = draft_.nodes[source].end_ns;
     if (done_ns > latest_end(wait)) return false;
-    draft_.add_edge(source, wait.node, TraceEdgeKind::kSynchronization,
+    draft_.add_edge(source, wait.node, EdgeKind::kSynchronization,
                     std::min<int64_t>(0, node.end_ns - done_ns));
     node.start_ns = std::clamp(done_ns, node.start_ns, node.end_ns);
     return true;
@@ -256,11 +256,11 @@ class StreamWaits {
     const int64_t recorded_ns =
         record == kNoNode ? called_ns : start_of(record);
     join(order_.last_before(from, recorded_ns),
-         order_.first_after(to, called_ns), TraceEdgeKind::kEvent);
+         order_.first_after(to, called_ns), EdgeKind::kEvent);
   }
 
   // Explained up to what waiting for an event takes.
-  bool join(uint32_t source, uint32_t target, TraceEdgeKind kind) {
+  bool join(uint32_t source, uint32_t target, EdgeKind kind) {
     if (source == kNoNode || target == kNoNode) return false;
     const int64_t lag_ns =
         draft_.nodes[target].start_ns - draft_.nodes[source].end_ns;
@@ -299,7 +299,7 @@ class StreamWaits {
     std::sort(joined.begin(), joined.end());
     joined.erase(std::unique(joined.begin(), joined.end()), joined.end());
     for (const auto& [target, source] : joined) {
-      join(source, target, TraceEdgeKind::kInferred);
+      join(source, target, EdgeKind::kInferred);
     }
   }
 
@@ -367,7 +367,7 @@ void add_coincident_waits(GraphDraft& draft, uint32_t rank,
         const bool other =
             at->second < stream.first || at->second >= stream.last;
         if (!other || source.issued_ns >= work.issued_ns) continue;
-        draft.add_edge(at->second, node, TraceEdgeKind::kInferred,
+        draft.add_edge(at->second, node, EdgeKind::kInferred,
                        work.start_ns - source.end_ns);
         break;
       }

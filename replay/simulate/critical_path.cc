@@ -1,101 +1,258 @@
 #include "replay/simulate/critical_path.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise {
 namespace {
 
-// The task that ends last; of equals, the one that the lowest rank runs first.
-Cause last_task(const std::vector<std::vector<TaskRecord>>& records) {
-  Cause last;
-  int64_t end_ns = 0;
-  for (uint32_t rank = 0; rank < records.size(); ++rank) {
-    for (size_t unit = 0; unit < records[rank].size(); ++unit) {
-      if (last.unit >= 0 && records[rank][unit].end_ns <= end_ns) continue;
-      end_ns = records[rank][unit].end_ns;
-      last = {.unit = static_cast<int32_t>(unit), .rank = rank};
+// Walks from the last node back through what each node waited for.
+class PathWalk {
+ public:
+  PathWalk(const TimedGraph& graph, const GraphTimes& times, const Trace* trace)
+      : graph_(graph), times_(times), trace_(trace) {}
+
+  std::vector<PathEntry> run(uint32_t node) {
+    if (node == kNoPathNode) return {};
+    cursor_ns_ = times_.end_ns[node];
+    if (graph_.rules) {
+      cursor_ns_ = times_.finish_ns;
+      add(PathKind::kOverhead, node, times_.end_ns[node]);
     }
-  }
-  return last;
-}
-
-std::vector<uint32_t> first_rank_of_class(const RankClasses& classes) {
-  std::vector<uint32_t> first(classes.factor.size(), 0);
-  for (size_t rank = classes.class_of.size(); rank-- > 0;) {
-    first[classes.class_of[rank]] = static_cast<uint32_t>(rank);
-  }
-  return first;
-}
-
-void sum_shares(const PricedSchedule& priced, Replay& replay) {
-  if (replay.step_time_ns <= 0) return;
-  const double units =
-      static_cast<double>(std::max<size_t>(1, priced.order.compute.size()));
-  const double unexplained_each_ns = priced.unexplained_ns / units;
-  for (const PathEntry& entry : replay.critical_path) {
-    const double duration = static_cast<double>(entry.duration_ns);
-    const double share = duration / static_cast<double>(replay.step_time_ns);
-    if (entry.kind == PathKind::kUnit) {
-      switch (priced.source[index_of(entry.unit)]) {
-        case PriceSource::kMeasured:
-          replay.measured_share += share;
-          break;
-        case PriceSource::kCalibrated:
-          replay.calibrated_share += share;
-          break;
-        case PriceSource::kModelled:
-          replay.modelled_share += share;
-          break;
+    bool at_end = true;  // Reached at its end, not at its start.
+    uint32_t first = node;
+    while (node != kNoPathNode) {
+      if (at_end) node = through_duration(node);
+      first = node;
+      const Cause cause = cause_of(node);
+      add_gap(node);
+      if (cause.node != kNoPathNode) {
+        add(kind_of_delay(cause), node, cause.time_ns);
       }
-      continue;
+      node = cause.node;
+      at_end = !cause.from_start;
     }
-    double unexplained = 0;
-    const Unit& unit = priced.schedule->units[index_of(entry.unit)];
-    if (entry.kind == PathKind::kDispatch && unit.stream == Stream::kCompute &&
-        duration > 0) {
-      unexplained = std::min(1.0, unexplained_each_ns / duration);
-    }
-    replay.unexplained_share += share * unexplained;
-    replay.measured_share += share * (1 - unexplained);
+    if (graph_.rules) add(PathKind::kFeed, first, 0);
+    std::reverse(path_.begin(), path_.end());
+    return std::move(path_);
   }
+
+ private:
+  struct Cause {
+    uint32_t node = kNoPathNode;
+    int64_t time_ns = 0;  // Of its end or start.
+    bool from_start = false;
+    EdgeKind kind = EdgeKind::kThread;
+  };
+
+  int64_t time_of(const TimedGraph::Edge& edge) const {
+    return edge.from_start ? times_.start_ns[edge.from]
+                           : times_.end_ns[edge.from];
+  }
+  Cause cause_by(const TimedGraph::Edge& edge) const {
+    return {edge.from, time_of(edge), edge.from_start, edge.kind};
+  }
+
+  // The node's own time; of a member that waited, its transfer, from where the
+  // path goes on with the last to arrive.
+  uint32_t through_duration(uint32_t node) {
+    const PathKind kind = kind_of(node);
+    if (graph_.waits[node] == 0) {
+      add(kind, node, times_.start_ns[node]);
+      return node;
+    }
+    const uint32_t last = last_to_arrive(node);
+    add(kind, node,
+        graph_.rules ? times_.begun_ns[node] : times_.start_ns[last]);
+    return last;
+  }
+
+  uint32_t last_to_arrive(uint32_t node) const {
+    uint32_t first = node;
+    while (graph_.meeting[first] == 0) --first;
+    uint32_t last = first;
+    for (uint32_t at = first; at < first + graph_.meeting[first]; ++at) {
+      if (graph_.rules && times_.cause[at] != GraphTimes::kNoEdge) {
+        // Edges of a step stay on their rank.
+        const uint32_t from = graph_.edges[times_.cause[at]].from;
+        if (graph_.rank[at] == graph_.rank[from]) return at;
+      }
+      if (times_.start_ns[at] > times_.start_ns[last]) last = at;
+    }
+    return last;
+  }
+
+  Cause cause_of(uint32_t node) const {
+    if (graph_.rules) {
+      const uint32_t edge = times_.cause[node];
+      return edge == GraphTimes::kNoEdge ? Cause{}
+                                         : cause_by(graph_.edges[edge]);
+    }
+    Cause cause;
+    int64_t ready_ns = graph_.ranks[graph_.rank[node]].start_ns;
+    for (uint32_t at = graph_.first[node]; at < graph_.first[node + 1]; ++at) {
+      const TimedGraph::Edge& edge = graph_.edges[at];
+      const int64_t allowed_ns = time_of(edge) + edge.delay_ns;
+      const bool later = allowed_ns > ready_ns;
+      const bool same = allowed_ns == ready_ns &&
+                        (cause.node == kNoPathNode || edge.from < cause.node);
+      if (!later && !same) continue;
+      ready_ns = allowed_ns;
+      cause = cause_by(edge);
+    }
+    return cause;
+  }
+
+  PathKind kind_of(uint32_t node) const {
+    if (trace_ == nullptr) return PathKind::kUnit;
+    const Event& event = trace_->events[graph_.origin[node]];
+    const StreamKind stream = trace_->streams[event.stream].kind;
+    if (event.kind == EventKind::kCollective) return PathKind::kCollective;
+    if (stream == StreamKind::kHostThread) return PathKind::kHost;
+    switch (event.kind) {
+      case EventKind::kCopy:
+      case EventKind::kMemset:
+        return PathKind::kCopy;
+      case EventKind::kCompute:
+        return PathKind::kKernel;
+      default:
+        return PathKind::kHost;
+    }
+  }
+
+  // A start-to-start delay on a stream is the earlier work's own time.
+  PathKind kind_of_delay(const Cause& cause) const {
+    const bool own = cause.from_start && cause.kind != EdgeKind::kLaunch;
+    return own ? kind_of(cause.node) : PathKind::kLaunch;
+  }
+
+  void add_gap(uint32_t node) {
+    if (graph_.rules) {
+      add(PathKind::kDispatch, node,
+          graph_.waits[node] != 0 ? times_.start_ns[node]
+                                  : times_.begun_ns[node]);
+      return;
+    }
+    const int64_t ready_ns = times_.start_ns[node] - graph_.gap[node];
+    add(PathKind::kRange, node, graph_.range[node],
+        ready_ns + graph_.gap[node] - graph_.named[node]);
+    add(PathKind::kUnexplained, node, ready_ns);
+  }
+
+  void add(PathKind kind, uint32_t node, int64_t start_ns) {
+    add(kind, node, graph_.origin[node], start_ns);
+  }
+
+  // Covers the path back to a time, unless it is covered that far.
+  void add(PathKind kind, uint32_t node, uint32_t origin, int64_t start_ns) {
+    if (start_ns >= cursor_ns_) return;
+    const uint32_t place = graph_.ranks[graph_.rank[node]].rank;
+    path_.push_back({kind,
+                     trace_ == nullptr ? place : trace_->ranks[place].rank,
+                     origin, start_ns, cursor_ns_ - start_ns});
+    cursor_ns_ = start_ns;
+  }
+
+  const TimedGraph& graph_;
+  const GraphTimes& times_;
+  const Trace* trace_;
+  std::vector<PathEntry> path_;
+  int64_t cursor_ns_ = 0;
+};
+
+// Of a dispatch, what the fit did not explain.
+double unexplained_ns(const PathEntry& entry, const PricedSchedule& priced) {
+  if (entry.kind != PathKind::kDispatch) return 0;
+  if (priced.schedule->units[entry.origin].stream != Stream::kCompute) return 0;
+  const double each_ns =
+      priced.unexplained_ns / static_cast<double>(priced.order.compute.size());
+  return std::min(static_cast<double>(entry.duration_ns), each_ns);
 }
 
 }  // namespace
 
-void find_critical_path(const PricedSchedule& priced,
-                        const RankClasses& classes,
-                        const std::vector<std::vector<TaskRecord>>& records,
-                        Replay& replay) {
-  const std::vector<uint32_t> rank_of = first_rank_of_class(classes);
-  std::vector<PathEntry>& path = replay.critical_path;
-  int64_t reached_ns =
-      replay.step_time_ns;  // The path covers [reached, step end].
-  Cause at = last_task(records);
-  const auto prepend = [&](int64_t start_ns, PathKind kind) {
-    const UnitId unit{static_cast<uint32_t>(std::max(0, at.unit))};
-    if (start_ns < reached_ns) {
-      path.push_back(
-          {unit, rank_of[at.rank], start_ns, reached_ns - start_ns, kind});
-    }
-    reached_ns = start_ns;
-  };
-  if (at.unit >= 0)
-    prepend(records[at.rank][static_cast<size_t>(at.unit)].end_ns,
-            PathKind::kOverhead);
-  while (at.unit >= 0) {
-    const TaskRecord& record = records[at.rank][static_cast<size_t>(at.unit)];
-    const bool compute =
-        priced.schedule->units[static_cast<size_t>(at.unit)].stream ==
-        Stream::kCompute;
-    if (!compute) at.rank = record.cause.rank;  // Whom all waited for.
-    prepend(record.start_ns, PathKind::kUnit);
-    const std::vector<TaskRecord>& own = records[at.rank];
-    prepend(own[static_cast<size_t>(at.unit)].begin_ns, PathKind::kDispatch);
-    at = record.cause;
+std::string_view name_of(PathKind kind) {
+  switch (kind) {
+    case PathKind::kKernel:
+      return "kernel";
+    case PathKind::kCollective:
+      return "collective";
+    case PathKind::kCopy:
+      return "copy";
+    case PathKind::kHost:
+      return "host";
+    case PathKind::kLaunch:
+      return "launch";
+    case PathKind::kRange:
+      return "range";
+    case PathKind::kUnexplained:
+      return "unexplained";
+    case PathKind::kUnit:
+      return "unit";
+    case PathKind::kDispatch:
+      return "dispatch";
+    case PathKind::kFeed:
+      return "feed";
+    case PathKind::kOverhead:
+      return "overhead";
   }
-  prepend(0, PathKind::kFeed);
-  std::reverse(path.begin(), path.end());
-  sum_shares(priced, replay);
+  return "";
+}
+
+std::vector<uint32_t> last_nodes(const TimedGraph& graph,
+                                 const GraphTimes& times) {
+  std::vector<uint32_t> last(graph.ranks.size() + 1, kNoPathNode);
+  const auto before = [&](uint32_t a, uint32_t b) {
+    return graph.rules && std::pair(graph.rank[a], graph.origin[a]) <
+                              std::pair(graph.rank[b], graph.origin[b]);
+  };
+  const auto take = [&](uint32_t& known, uint32_t node) {
+    if (known == kNoPathNode || times.end_ns[node] > times.end_ns[known] ||
+        (times.end_ns[node] == times.end_ns[known] && before(node, known))) {
+      known = node;
+    }
+  };
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    take(last[graph.rank[node]], node);
+    take(last.back(), node);
+  }
+  return last;
+}
+
+std::vector<PathEntry> critical_path_to(uint32_t node, const TimedGraph& graph,
+                                        const GraphTimes& times,
+                                        const Trace* trace) {
+  return PathWalk(graph, times, trace).run(node);
+}
+
+std::vector<PathEntry> critical_path(const TimedGraph& graph,
+                                     const GraphTimes& times,
+                                     const Trace* trace) {
+  return critical_path_to(last_nodes(graph, times).back(), graph, times, trace);
+}
+
+PathSources sources_of(const std::vector<PathEntry>& path,
+                       const PricedSchedule* priced) {
+  double whole = 0, calibrated = 0, modelled = 0, unexplained = 0;
+  for (const PathEntry& entry : path) {
+    const double duration_ns = static_cast<double>(entry.duration_ns);
+    whole += duration_ns;
+    if (entry.kind == PathKind::kUnexplained) unexplained += duration_ns;
+    if (priced == nullptr) continue;
+    unexplained += unexplained_ns(entry, *priced);
+    if (entry.kind != PathKind::kUnit) continue;
+    const PriceSource source = priced->source[entry.origin];
+    if (source == PriceSource::kCalibrated) calibrated += duration_ns;
+    if (source == PriceSource::kModelled) modelled += duration_ns;
+  }
+  PathSources sources;
+  if (whole <= 0) return sources;
+  sources.calibrated = calibrated / whole;
+  sources.modelled = modelled / whole;
+  sources.unexplained = unexplained / whole;
+  sources.measured =
+      1 - sources.calibrated - sources.modelled - sources.unexplained;
+  return sources;
 }
 
 }  // namespace reprise

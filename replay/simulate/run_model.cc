@@ -8,16 +8,15 @@
 
 namespace reprise {
 
-Result<RunModel> model_run(Trace trace, const Schedule& recorded,
+Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
                            std::span<const Measurement> measurements) {
-  const auto solo = trace.environment.find("solo");
-  if (solo != trace.environment.end() && solo->second == "1") {
+  const Trace& trace = run.trace();
+  if (is_solo(trace)) {
     return fail(ErrorKind::kInvalid,
                 "trace: a solo run has no communication to fit; record one "
                 "with `reprise train --trace`");
   }
   RunModel model;
-  model.clocks = align_clocks(trace);
   const Result<int64_t> measured = measured_step_time(trace);
   if (!measured) return pass(measured.error());
   model.measured_ns = *measured;

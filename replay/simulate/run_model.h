@@ -3,19 +3,17 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "costmodel/cost_model.h"
 #include "data/result.h"
 #include "data/schedule/schedule.h"
 #include "data/trace/trace.h"
-#include "replay/clocks/clock_alignment.h"
+#include "replay/clocks/aligned_trace.h"
 
 namespace reprise {
 
 struct RunModel {
   CostModel costs;
-  std::vector<ClockAlignment> clocks;
   int64_t measured_ns = 0;   ///< Median step of the recorded run.
   int64_t predicted_ns = 0;  ///< Its replay under `costs`.
   /// Of the measurement, what the fit alone missed (ranks that wait for each
@@ -23,9 +21,9 @@ struct RunModel {
   int64_t missed_ns = 0;
 };
 
-/// Requires: `recorded` is the schedule that `trace` ran.
+/// Requires: `recorded` is the schedule that `run` ran.
 /// Errors: as fit_costs; kInvalid for a solo run.
-Result<RunModel> model_run(Trace trace, const Schedule& recorded,
+Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
                            std::span<const Measurement> measurements = {});
 
 }  // namespace reprise

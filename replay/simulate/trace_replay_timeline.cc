@@ -1,6 +1,7 @@
 #include "replay/simulate/trace_replay_timeline.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "data/integers.h"
@@ -19,6 +20,7 @@ class ThreadTimes {
   }
   void sort() { std::sort(anchors_.begin(), anchors_.end()); }
   bool empty() const { return anchors_.empty(); }
+  void clear() { anchors_.clear(); }
 
   int64_t start(int64_t time_ns) const {
     const auto after = std::upper_bound(anchors_.begin(), anchors_.end(),
@@ -56,22 +58,21 @@ class ThreadTimes {
 
 class Builder {
  public:
-  Builder(const Trace& trace, const TraceGraph& graph,
+  Builder(const Trace& trace, const TimedGraph& graph,
           const TraceReplay& replay)
       : trace_(trace), graph_(graph), replay_(replay) {
     for (const RankInfo& rank : trace.ranks) clocks_.emplace_back(rank);
+    if (!replay.as_recorded) changed_from_ = evaluate(graph);
+    find_nodes();
   }
 
   ReplayTimeline run() {
     copy_frame(timeline_.recorded);
     copy_frame(timeline_.predicted);
-    find_nodes();
-    for (uint32_t event = 0; event < trace_.events.size(); ++event) {
-      place(event);
-    }
     timeline_.recorded_place.assign(trace_.events.size(),
                                     ReplayTimeline::kNoEvent);
     timeline_.predicted_place = timeline_.recorded_place;
+    for (const uint32_t rank : ranks_in_order()) place_rank(rank);
     if (graph_.timed) {
       sort(timeline_.recorded, timeline_.recorded_place);
     } else {
@@ -80,6 +81,18 @@ class Builder {
     sort(timeline_.predicted, timeline_.predicted_place);
     add_steps();
     return std::move(timeline_);
+  }
+
+  void visit_ranks(const RankVisitor& visit) {
+    keeps_recorded_ = false;
+    copy_frame(timeline_.predicted);
+    for (uint32_t rank = 0; rank < trace_.ranks.size(); ++rank) {
+      place_rank(rank);
+      sort_events(timeline_.predicted.events);
+      visit(rank, timeline_.predicted);
+      timeline_.predicted.events.clear();
+      added_.clear();
+    }
   }
 
  private:
@@ -97,24 +110,71 @@ class Builder {
     part.synchronizations = trace_.synchronizations;
   }
 
-  // First and last node of each event, and the anchors of host threads.
+  const std::vector<int64_t>& recorded_start_ns() const {
+    return replay_.as_recorded ? replay_.start_ns : changed_from_.start_ns;
+  }
+  const std::vector<int64_t>& recorded_end_ns() const {
+    return replay_.as_recorded ? replay_.end_ns : changed_from_.end_ns;
+  }
+
+  // Places of ranks in the order of their events.
+  std::vector<uint32_t> ranks_in_order() const {
+    std::vector<uint32_t> order(trace_.ranks.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return trace_.ranks[a].rank < trace_.ranks[b].rank;
+    });
+    return order;
+  }
+
+  // The nodes, rank by rank.
   void find_nodes() {
-    first_.assign(trace_.events.size(), kNone);
-    last_ = first_;
+    node_first_.assign(trace_.ranks.size() + 1, 0);
+    for (const uint32_t rank : graph_.rank) ++node_first_[rank + 1];
+    std::partial_sum(node_first_.begin(), node_first_.end(),
+                     node_first_.begin());
+    nodes_.resize(graph_.size());
+    std::vector<uint32_t> next(node_first_.begin(), node_first_.end() - 1);
+    for (uint32_t node = 0; node < graph_.size(); ++node) {
+      nodes_[next[graph_.rank[node]]++] = node;
+    }
     threads_.resize(trace_.streams.size());
     rank_of_stream_.assign(trace_.streams.size(), kNone);
-    const TraceTimes recorded = evaluate(graph_);
-    for (uint32_t node = 0; node < graph_.size(); ++node) {
-      const uint32_t event = graph_.event[node];
-      if (first_[event] == kNone) first_[event] = node;
-      last_[event] = node;
-      const uint32_t stream = trace_.events[event].stream;
-      if (trace_.streams[stream].kind != StreamKind::kHostThread) continue;
-      rank_of_stream_[stream] = graph_.rank[node];
-      threads_[stream].add(recorded.start_ns[node], replay_.start_ns[node]);
-      threads_[stream].add(recorded.end_ns[node], replay_.end_ns[node]);
+  }
+
+  // First and last node of each event of a rank, and the anchors of its host
+  // threads; then its events.
+  void place_rank(uint32_t rank) {
+    const uint32_t number = trace_.ranks[rank].rank;
+    const auto first_event = std::partition_point(
+        trace_.events.begin(), trace_.events.end(),
+        [&](const Event& event) { return event.rank < number; });
+    const auto last_event = std::partition_point(
+        first_event, trace_.events.end(),
+        [&](const Event& event) { return event.rank == number; });
+    first_of_rank_ = static_cast<uint32_t>(first_event - trace_.events.begin());
+    const uint32_t end =
+        static_cast<uint32_t>(last_event - trace_.events.begin());
+    first_.assign(end - first_of_rank_, kNone);
+    last_ = first_;
+    for (ThreadTimes& thread : threads_) thread.clear();
+    for (uint32_t at = node_first_[rank]; at < node_first_[rank + 1]; ++at) {
+      add_anchors(nodes_[at]);
     }
     for (ThreadTimes& thread : threads_) thread.sort();
+    for (uint32_t event = first_of_rank_; event < end; ++event) place(event);
+  }
+
+  void add_anchors(uint32_t node) {
+    const uint32_t event = graph_.origin[node];
+    const uint32_t at = event - first_of_rank_;
+    if (first_[at] == kNone) first_[at] = node;
+    last_[at] = node;
+    const uint32_t stream = trace_.events[event].stream;
+    if (trace_.streams[stream].kind != StreamKind::kHostThread) return;
+    rank_of_stream_[stream] = graph_.rank[node];
+    threads_[stream].add(recorded_start_ns()[node], replay_.start_ns[node]);
+    threads_[stream].add(recorded_end_ns()[node], replay_.end_ns[node]);
   }
 
   void place(uint32_t index) {
@@ -124,17 +184,18 @@ class Builder {
       place_on_thread(index, thread);
       return;
     }
-    if (first_[index] == kNone) return;
-    const RankClock& clock = clocks_[graph_.rank[first_[index]]];
+    const uint32_t at = index - first_of_rank_;
+    if (first_[at] == kNone) return;
+    const RankClock& clock = clocks_[graph_.rank[first_[at]]];
     add(index, clock.at(event.start_ns), clock.at(event.end_ns),
-        replay_.start_ns[first_[index]], replay_.end_ns[last_[index]]);
+        replay_.start_ns[first_[at]], replay_.end_ns[last_[at]]);
   }
 
   // Within the window; a range that reaches beyond it is cut there.
   void place_on_thread(uint32_t index, const ThreadTimes& thread) {
     const Event& event = trace_.events[index];
     const uint32_t rank = rank_of_stream_[event.stream];
-    const TraceGraph::Span& window = graph_.ranks[rank];
+    const TimedGraph::Span& window = graph_.ranks[rank];
     int64_t start_ns = clocks_[rank].at(event.start_ns);
     int64_t end_ns = clocks_[rank].at(event.end_ns);
     if (start_ns > window.end_ns || end_ns < window.start_ns) return;
@@ -148,7 +209,7 @@ class Builder {
     Event event = trace_.events[index];
     event.enqueue_ns = event.start_ns = start_ns;
     event.end_ns = std::max(start_ns, end_ns);
-    timeline_.recorded.events.push_back(event);
+    if (keeps_recorded_) timeline_.recorded.events.push_back(event);
     event.enqueue_ns = event.start_ns = predicted_start_ns;
     event.end_ns = std::max(predicted_start_ns, predicted_end_ns);
     timeline_.predicted.events.push_back(event);
@@ -176,7 +237,7 @@ class Builder {
            .start_ns = step.start_ns,
            .end_ns = step.start_ns + step.predicted_ns});
     }
-    for (const TraceGraph::Span& step : graph_.steps) {
+    for (const TimedGraph::Span& step : graph_.steps) {
       timeline_.recorded.steps.push_back({.rank = trace_.ranks[step.rank].rank,
                                           .step = step.step,
                                           .start_ns = step.start_ns,
@@ -187,21 +248,31 @@ class Builder {
   static constexpr uint32_t kNone = ReplayTimeline::kNoEvent;
 
   const Trace& trace_;
-  const TraceGraph& graph_;
+  const TimedGraph& graph_;
   const TraceReplay& replay_;
   ReplayTimeline timeline_;
-  std::vector<RankClock> clocks_;         // [rank place]
-  std::vector<uint32_t> first_, last_;    // [event] node
-  std::vector<ThreadTimes> threads_;      // [stream]
-  std::vector<uint32_t> rank_of_stream_;  // [stream] place
-  std::vector<uint32_t> added_;           // Event of each that was added.
+  std::vector<RankClock> clocks_;  // [rank place]
+  GraphTimes changed_from_;        // As recorded, where the replay is not.
+  bool keeps_recorded_ = true;
+  std::vector<uint32_t> nodes_, node_first_;  // Rank by rank.
+  uint32_t first_of_rank_ = 0;                // Event.
+  std::vector<uint32_t> first_, last_;        // [event of the rank] node
+  std::vector<ThreadTimes> threads_;          // [stream]
+  std::vector<uint32_t> rank_of_stream_;      // [stream] place
+  std::vector<uint32_t> added_;               // Event of each that was added.
 };
 
 }  // namespace
 
-ReplayTimeline replay_timeline(const Trace& trace, const TraceGraph& graph,
+ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
                                const TraceReplay& replay) {
   return Builder(trace, graph, replay).run();
+}
+
+void visit_predicted_ranks(const Trace& trace, const TimedGraph& graph,
+                           const TraceReplay& replay,
+                           const RankVisitor& visit) {
+  Builder(trace, graph, replay).visit_ranks(visit);
 }
 
 }  // namespace reprise

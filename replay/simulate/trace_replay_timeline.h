@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -26,7 +27,13 @@ struct ReplayTimeline {
 /// its thread around its ends do: between two of them, time stretches evenly.
 /// Requires: `replay` is of `graph` (with or without what-ifs) and `trace`.
 /// Cost: O(n log n).
-ReplayTimeline replay_timeline(const Trace& trace, const TraceGraph& graph,
+ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
                                const TraceReplay& replay);
+
+/// A rank (its place) and a trace that holds its predicted events alone.
+using RankVisitor = std::function<void(uint32_t place, const Trace& predicted)>;
+/// The same events, one rank after the other, by place: memory of one rank.
+void visit_predicted_ranks(const Trace& trace, const TimedGraph& graph,
+                           const TraceReplay& replay, const RankVisitor& visit);
 
 }  // namespace reprise

@@ -19,19 +19,19 @@ int64_t scaled(int64_t time_ns, double factor) {
       std::min(static_cast<double>(time_ns) * factor, kLongestDuration));
 }
 
-const Event& event_of(const Trace& trace, const TraceGraph& graph,
+const Event& event_of(const Trace& trace, const TimedGraph& graph,
                       size_t node) {
-  return trace.events[graph.event[node]];
+  return trace.events[graph.origin[node]];
 }
 
-bool is_host(const Trace& trace, const TraceGraph& graph, size_t node) {
+bool is_host(const Trace& trace, const TimedGraph& graph, size_t node) {
   const uint32_t stream = event_of(trace, graph, node).stream;
   return trace.streams[stream].kind != StreamKind::kDeviceStream;
 }
 
 // A transfer is latency, waiting for ranks that are not here, and the wire.
 int64_t edited_transfer(const WhatIf& what_if, int64_t duration_ns,
-                        const TraceGraph::Transfer& transfer) {
+                        const TimedGraph::Transfer& transfer) {
   const int64_t absent_ns = std::min(transfer.absent_ns, duration_ns);
   const int64_t latency_ns =
       std::min(transfer.latency_ns, duration_ns - absent_ns);
@@ -45,14 +45,14 @@ int64_t edited_transfer(const WhatIf& what_if, int64_t duration_ns,
   return absent_ns + other_ns + wire_ns;
 }
 
-Status edit_transfers(const WhatIf& what_if, TraceGraph& graph) {
+Status edit_transfers(const WhatIf& what_if, TimedGraph& graph) {
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
     any = true;
     const size_t place = static_cast<size_t>(graph.collective[node]);
-    graph.duration_ns[node] = edited_transfer(what_if, graph.duration_ns[node],
-                                              graph.transfers[place]);
+    graph.duration[node] =
+        edited_transfer(what_if, graph.duration[node], graph.transfers[place]);
   }
   if (any) return {};
   return fail(ErrorKind::kInvalid,
@@ -82,19 +82,19 @@ class NameMatch {
 };
 
 Status scale_events(const WhatIf& what_if, const Trace& trace,
-                    TraceGraph& graph) {
+                    TimedGraph& graph) {
   NameMatch matches(trace, what_if.pattern);
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
-    if (matches(graph.event[node])) {
+    if (matches(graph.origin[node])) {
       any = true;
-      graph.duration_ns[node] = scaled(graph.duration_ns[node], what_if.factor);
+      graph.duration[node] = scaled(graph.duration[node], what_if.factor);
     }
-    const int64_t named_ns = graph.named_ns[node];
+    const int64_t named_ns = graph.named[node];
     if (named_ns > 0 && matches(graph.range[node])) {
       any = true;
-      graph.named_ns[node] = scaled(named_ns, what_if.factor);
-      graph.gap_ns[node] += graph.named_ns[node] - named_ns;
+      graph.named[node] = scaled(named_ns, what_if.factor);
+      graph.gap[node] += graph.named[node] - named_ns;
     }
   }
   if (any) return {};
@@ -102,24 +102,24 @@ Status scale_events(const WhatIf& what_if, const Trace& trace,
               what_if.pattern);
 }
 
-void scale_gap(size_t node, double factor, TraceGraph& graph) {
-  graph.gap_ns[node] = scaled(graph.gap_ns[node], factor);
-  graph.named_ns[node] =
-      std::min(graph.gap_ns[node], scaled(graph.named_ns[node], factor));
+void scale_gap(size_t node, double factor, TimedGraph& graph) {
+  graph.gap[node] = scaled(graph.gap[node], factor);
+  graph.named[node] =
+      std::min(graph.gap[node], scaled(graph.named[node], factor));
 }
 
 // What a rank does itself: all but its transfers.
-void scale_rank(uint32_t place, double factor, TraceGraph& graph) {
+void scale_rank(uint32_t place, double factor, TimedGraph& graph) {
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.rank[node] != place) continue;
     scale_gap(node, factor, graph);
     if (graph.collective[node] >= 0) continue;
-    graph.duration_ns[node] = scaled(graph.duration_ns[node], factor);
+    graph.duration[node] = scaled(graph.duration[node], factor);
   }
 }
 
 Status scale_one_rank(const WhatIf& what_if, const Trace& trace,
-                      TraceGraph& graph) {
+                      TimedGraph& graph) {
   for (uint32_t place = 0; place < trace.ranks.size(); ++place) {
     if (trace.ranks[place].rank != what_if.rank) continue;
     scale_rank(place, what_if.factor, graph);
@@ -132,7 +132,7 @@ Status scale_one_rank(const WhatIf& what_if, const Trace& trace,
 // All device work but collectives; or all host work and the named time around
 // it, while gaps that nothing explains stay.
 Status scale_side(const WhatIf& what_if, const Trace& trace,
-                  TraceGraph& graph) {
+                  TimedGraph& graph) {
   const bool host = what_if.kind == WhatIfKind::kHost;
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
@@ -140,10 +140,10 @@ Status scale_side(const WhatIf& what_if, const Trace& trace,
       continue;
     }
     any = true;
-    graph.duration_ns[node] = scaled(graph.duration_ns[node], what_if.factor);
-    const int64_t named_ns = graph.named_ns[node];
-    graph.named_ns[node] = scaled(named_ns, what_if.factor);
-    graph.gap_ns[node] += graph.named_ns[node] - named_ns;
+    graph.duration[node] = scaled(graph.duration[node], what_if.factor);
+    const int64_t named_ns = graph.named[node];
+    graph.named[node] = scaled(named_ns, what_if.factor);
+    graph.gap[node] += graph.named[node] - named_ns;
   }
   if (any) return {};
   return fail(ErrorKind::kInvalid, "--what-if {}: the trace has no {} work",
@@ -152,17 +152,17 @@ Status scale_side(const WhatIf& what_if, const Trace& trace,
 
 // No rank needs more host time or device time in total than the median rank,
 // and all begin with the median rank.
-Status level_ranks(const Trace& trace, TraceGraph& graph) {
+Status level_ranks(const Trace& trace, TimedGraph& graph) {
   std::vector<double> host_ns(graph.ranks.size(), 0);
   std::vector<double> device_ns(graph.ranks.size(), 0);
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] >= 0) continue;
     const bool host = is_host(trace, graph, node);
     (host ? host_ns : device_ns)[graph.rank[node]] += static_cast<double>(
-        graph.duration_ns[node] + (host ? graph.gap_ns[node] : 0));
+        graph.duration[node] + (host ? graph.gap[node] : 0));
   }
   std::vector<double> hosts, devices, starts;
-  for (const TraceGraph::Span& rank : graph.ranks) {
+  for (const TimedGraph::Span& rank : graph.ranks) {
     if (rank.end_ns < rank.start_ns) continue;
     hosts.push_back(host_ns[rank.rank]);
     devices.push_back(device_ns[rank.rank]);
@@ -181,11 +181,11 @@ Status level_ranks(const Trace& trace, TraceGraph& graph) {
     const double own_ns = (on_host ? host_ns : device_ns)[rank];
     const double most_ns = on_host ? host : device;
     const double factor = own_ns > most_ns ? most_ns / own_ns : 1;
-    graph.duration_ns[node] = scaled(graph.duration_ns[node], factor);
+    graph.duration[node] = scaled(graph.duration[node], factor);
     if (on_host) scale_gap(node, factor, graph);
   }
   const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
-  for (TraceGraph::Span& rank : graph.ranks) {
+  for (TimedGraph::Span& rank : graph.ranks) {
     if (rank.end_ns < rank.start_ns) continue;
     rank.end_ns += start_ns - rank.start_ns;
     rank.start_ns = start_ns;
@@ -195,11 +195,11 @@ Status level_ranks(const Trace& trace, TraceGraph& graph) {
 
 // The calls that launch device work, and what passes until it starts.
 Status scale_launches(const WhatIf& what_if, const Trace& trace,
-                      TraceGraph& graph) {
+                      TimedGraph& graph) {
   std::vector<bool> launches(graph.size(), false);
   bool any = false;
-  for (TraceGraph::Edge& edge : graph.edges) {
-    if (edge.kind != TraceEdgeKind::kLaunch) continue;
+  for (TimedGraph::Edge& edge : graph.edges) {
+    if (edge.kind != EdgeKind::kLaunch) continue;
     any = launches[edge.from] = true;
     if (edge.delay_ns > 0)
       edge.delay_ns = scaled(edge.delay_ns, what_if.factor);
@@ -213,19 +213,19 @@ Status scale_launches(const WhatIf& what_if, const Trace& trace,
         event_of(trace, graph, node).kind != EventKind::kRuntime) {
       continue;
     }
-    graph.duration_ns[node] = scaled(graph.duration_ns[node], what_if.factor);
+    graph.duration[node] = scaled(graph.duration[node], what_if.factor);
   }
   return {};
 }
 
 // Only collectives wait for a collective's end.
-Status free_collectives(TraceGraph& graph) {
+Status free_collectives(TimedGraph& graph) {
   bool any = false;
   for (size_t node = 0; node < graph.size(); ++node) {
     any = any || graph.collective[node] >= 0;
     if (graph.collective[node] >= 0) continue;
     for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
-      TraceGraph::Edge& edge = graph.edges[at];
+      TimedGraph::Edge& edge = graph.edges[at];
       if (graph.collective[edge.from] >= 0) edge.from_start = true;
     }
   }
@@ -237,7 +237,7 @@ Status free_collectives(TraceGraph& graph) {
 }  // namespace
 
 Status apply_what_if(const WhatIf& what_if, const Trace& trace,
-                     TraceGraph& graph) {
+                     TimedGraph& graph) {
   switch (what_if.kind) {
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:

@@ -1,3 +1,6 @@
+// oneDNN is asked for one primitive a distinct shape and keeps it. It writes
+// rows, so a product whose output has contiguous columns is computed as the
+// transpose of the product of transposes.
 #include "runtime/cpu/dot.h"
 
 #include <algorithm>

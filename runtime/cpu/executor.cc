@@ -1,3 +1,8 @@
+// Two threads walk their stream's units in order. Where a unit waits for the
+// other stream, its thread sleeps until the count that the other publishes is
+// high enough. Everything is bound before the first step: addresses, code,
+// oneDNN primitives. With a communicator that does nothing (one rank)
+// collectives run in their places on the one thread.
 #include "runtime/cpu/executor.h"
 
 #include <cstring>
@@ -183,7 +188,7 @@ Status Executor::run_step(int32_t step) {
 }
 
 Status Executor::run_compute(int32_t step) {
-  const StreamWalk& walk = waits_.compute;
+  const UnitSequence& walk = waits_.compute;
   for (uint32_t i = 0; i < thunks_.size(); ++i) {
     if (walk.wait_for[i] != 0) {
       wait_for_communication(walk.wait_for[i], walk.units[i], step);
@@ -251,7 +256,7 @@ void Executor::communicate_forever() {
 }
 
 void Executor::run_communication(int32_t step) {
-  const StreamWalk& walk = waits_.communication;
+  const UnitSequence& walk = waits_.communication;
   for (uint32_t i = 0; i < walk.units.size(); ++i) {
     if (walk.wait_for[i] != 0) {
       compute_.wait_until(walk.wait_for[i]);
@@ -268,7 +273,7 @@ void Executor::run_immediate_collectives(uint32_t count, int32_t step) {
 }
 
 bool Executor::run_collective(uint32_t place, int32_t step) {
-  const StreamWalk& walk = waits_.communication;
+  const UnitSequence& walk = waits_.communication;
   const Unit& unit = schedule_.units[index_of(walk.units[place])];
   const uint32_t needed = walk.wait_for[place];
   if (needed != 0) ready_ns_ = told_ns_[needed - 1];

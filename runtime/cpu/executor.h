@@ -95,7 +95,7 @@ class Executor final : public StepExecutor {
   Communicator& communicator_;
   Recorder* recorder_ = nullptr;
   Arena arena_;
-  StreamWaits waits_;
+  StreamSequences waits_;
   DotLibrary dots_;
   std::vector<Thunk> thunks_;     ///< Of the compute stream.
   std::vector<void*> arguments_;  ///< Of all kernels.

@@ -5,8 +5,8 @@
 namespace reprise {
 namespace {
 
-StreamWalk walk_of(const Schedule& schedule, Stream stream) {
-  StreamWalk walk;
+UnitSequence walk_of(const Schedule& schedule, Stream stream) {
+  UnitSequence walk;
   for (size_t i = 0; i < schedule.units.size(); ++i) {
     if (schedule.units[i].stream == stream)
       walk.units.push_back(static_cast<UnitId>(i));
@@ -17,7 +17,7 @@ StreamWalk walk_of(const Schedule& schedule, Stream stream) {
 }
 
 // Drops waits that an earlier unit has made, and marks what the rest wait for.
-void reduce(StreamWalk& waiting, StreamWalk& other) {
+void reduce(UnitSequence& waiting, UnitSequence& other) {
   uint32_t seen = 0;
   for (uint32_t& count : waiting.wait_for) {
     if (count <= seen) {
@@ -31,11 +31,12 @@ void reduce(StreamWalk& waiting, StreamWalk& other) {
 
 }  // namespace
 
-StreamWaits make_stream_waits(const Schedule& schedule) {
-  StreamWaits waits{.compute = walk_of(schedule, Stream::kCompute),
-                    .communication = walk_of(schedule, Stream::kCommunication)};
+StreamSequences make_stream_waits(const Schedule& schedule) {
+  StreamSequences waits{
+      .compute = walk_of(schedule, Stream::kCompute),
+      .communication = walk_of(schedule, Stream::kCommunication)};
   std::vector<uint32_t> place(schedule.units.size());
-  for (const StreamWalk* walk : {&waits.compute, &waits.communication}) {
+  for (const UnitSequence* walk : {&waits.compute, &waits.communication}) {
     for (uint32_t i = 0; i < walk->units.size(); ++i)
       place[index_of(walk->units[i])] = i;
   }
@@ -43,7 +44,7 @@ StreamWaits make_stream_waits(const Schedule& schedule) {
     const Unit& before = schedule.units[index_of(dependency.before)];
     const Unit& after = schedule.units[index_of(dependency.after)];
     if (dependency.steps != 0 || before.stream == after.stream) continue;
-    StreamWalk& walk =
+    UnitSequence& walk =
         after.stream == Stream::kCompute ? waits.compute : waits.communication;
     uint32_t& count = walk.wait_for[place[index_of(dependency.after)]];
     count = std::max(count, place[index_of(dependency.before)] + 1);

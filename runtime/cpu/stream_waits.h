@@ -9,7 +9,7 @@
 namespace reprise {
 
 /// The units of one stream in order, and before which of them it waits.
-struct StreamWalk {
+struct UnitSequence {
   std::vector<UnitId> units;
   /// `[place]`: how many units of the other stream must have ended before this
   /// one starts; 0 where an earlier wait already covers it.
@@ -19,12 +19,12 @@ struct StreamWalk {
   std::vector<bool> tell;
 };
 
-struct StreamWaits {
-  StreamWalk compute, communication;
+struct StreamSequences {
+  UnitSequence compute, communication;
 };
 
 /// Reduces the dependencies within a step to waits on counts: within a stream
 /// the order implies them, and a later count implies an earlier one.
-StreamWaits make_stream_waits(const Schedule& schedule);
+StreamSequences make_stream_waits(const Schedule& schedule);
 
 }  // namespace reprise

@@ -1,3 +1,8 @@
+// Kernels that are not in the cache are compiled together, in as many batches
+// as there are threads, each with its share of large ones; few are one batch,
+// since a second compilation would not pay. Where a batch fails its kernels are
+// compiled alone, to name the one at fault. Registers and spills of each entry
+// are read from the log of ptxas.
 #include "runtime/cuda/cubins.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// The library's heuristics are asked once a distinct shape, with the alignment
+// that any operand of a schedule has, so that a dot takes the same algorithm
+// wherever a plan puts its operands. One workspace serves all, since dots run
+// one after another on one stream.
 #include "runtime/cuda/cublas.h"
 
 #include <cublasLt.h>

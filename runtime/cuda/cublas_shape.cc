@@ -1,3 +1,7 @@
+// A row-major matrix is its transpose in column-major order, so out = lhs · rhs
+// becomes outᵀ = rhsᵀ · lhsᵀ where the output's rows are contiguous, and stays
+// as it is where its columns are. Batch dimensions whose strides nest in all
+// three matrices are merged into one.
 #include "runtime/cuda/cublas_shape.h"
 
 #include <algorithm>

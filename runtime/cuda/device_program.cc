@@ -1,3 +1,6 @@
+// Every unit becomes one of a few bound actions (a kernel launch with its
+// parameters, a matrix product, a copy) in a vector, so that enqueueing is a
+// walk without lookups or allocation.
 #include "runtime/cuda/device_program.h"
 
 #include <algorithm>

@@ -75,7 +75,7 @@ class DeviceProgram {
   std::vector<int64_t> offsets_;  ///< `[buffer]` in the arena.
   PackedDots packed_;
   DeviceMemory arena_, workspace_, scratch_;
-  std::vector<DeviceModule> modules_;   ///< `[image]`
+  std::vector<CudaModule> modules_;     ///< `[image]`
   std::vector<Thunk> thunks_;           ///< `[unit]`; empty for collectives.
   std::vector<CUdeviceptr> addresses_;  ///< Parameters of all launches,
   std::vector<void*> parameters_;       ///< and where each of them lies.

@@ -82,6 +82,18 @@ Status Driver::check(CUresult result, std::string_view call) const {
               static_cast<int>(result), words);
 }
 
+Status Driver::record(const CudaEvent& event,
+                      const CudaStream& stream) const {
+  return check(event_record(event.get(), stream.get()), "cuEventRecord");
+}
+
+Status Driver::wait(const CudaStream& stream,
+                    const CudaEvent& event) const {
+  return check(
+      stream_wait_event(stream.get(), event.get(), CU_EVENT_WAIT_DEFAULT),
+      "cuStreamWaitEvent");
+}
+
 Result<int> device_count() {
   const Result<const Driver*> driver = Driver::load();
   if (!driver) return pass(driver.error());
@@ -124,7 +136,6 @@ Result<std::shared_ptr<const DeviceContext>> DeviceContext::open(int index) {
   int major = 0, minor = 0;
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major);
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor);
-  attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &made->multiprocessors_);
   made->architecture_ = 10 * major + minor;
   if (status) {
     status = driver.check(driver.context_retain(&made->context_, made->device_),
@@ -144,7 +155,7 @@ Status DeviceContext::make_current() const {
                        "cuCtxSetCurrent");
 }
 
-Result<DeviceStream> make_stream(const Driver& driver, bool urgent) {
+Result<CudaStream> make_stream(const Driver& driver, bool urgent) {
   int least = 0, greatest = 0;
   Status status = driver.check(driver.stream_priority_range(&least, &greatest),
                                "cuCtxGetStreamPriorityRange");
@@ -155,17 +166,17 @@ Result<DeviceStream> make_stream(const Driver& driver, bool urgent) {
                           "cuStreamCreateWithPriority");
   }
   if (!status) return pass(status.error());
-  return DeviceStream(stream, {driver.stream_destroy});
+  return CudaStream(stream, {driver.stream_destroy});
 }
 
-Result<DeviceEvent> make_event(const Driver& driver, bool timed) {
+Result<CudaEvent> make_event(const Driver& driver, bool timed) {
   CUevent event = nullptr;
   const Status status =
       driver.check(driver.event_create(&event, timed ? CU_EVENT_DEFAULT
                                                      : CU_EVENT_DISABLE_TIMING),
                    "cuEventCreate");
   if (!status) return pass(status.error());
-  return DeviceEvent(event, {driver.event_destroy});
+  return CudaEvent(event, {driver.event_destroy});
 }
 
 Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver,

@@ -1,3 +1,8 @@
+// NCCL may block for ever where a peer is gone, in the call that connects too.
+// So connecting and aborting have threads of their own that are waited for only
+// so long (one that does not come back is left to itself), and while a step
+// runs NCCL is asked for its asynchronous error. Source: NCCL documentation,
+// "Fault Tolerance".
 #include "runtime/cuda/nccl_communicator.h"
 
 #include <bit>

@@ -1,3 +1,5 @@
+// The copy is a kernel of the same IR as all others, a nest of one loop a
+// dimension, so that it needs no code of its own on any device.
 #include "runtime/cuda/packed_dots.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A reading takes the middle of a round trip as the moment of rank 0's stamp,
+// so its error is at most half the round trip (Cristian, "Probabilistic Clock
+// Synchronization", 1989); the shortest of 200 round trips is kept. Ranks on
+// one boot and one time namespace read the same clock and need no reading.
 #include "runtime/process/clock_offset.h"
 
 #include <unistd.h>

@@ -1,3 +1,7 @@
+// Collectives on the CPU over Gloo: a full mesh of TCP pairs, whose addresses a
+// ProcessGroup exchanges once. Two ranks have an exchange of their own
+// (pair_exchange.h), more use Gloo's ring. A peer that dies shows as a broken
+// pair; closing our own connections then tells the others at once.
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/transport/context.h>

@@ -178,20 +178,19 @@ Result<Round> run(const std::string& directory) {
   Result<Trace> trace = gather_spools(import->spools);
   if (!trace) return pass(trace.error());
   const double gathered_s = cpu_seconds();
-  const CollectiveMatching matching = match_collectives(*trace);
-  align_clocks(*trace, matching);
-  const Result<TraceGraph> graph = build_trace_graph(*trace, matching);
+  const AlignedTrace aligned = AlignedTrace::align(*std::move(trace));
+  const Result<TimedGraph> graph = build_trace_graph(aligned);
   if (!graph) return pass(graph.error());
-  const Result<TraceReplay> replay = replay_trace(*trace, *graph);
+  const Result<TraceReplay> replay = replay_trace(aligned.trace(), *graph);
   if (!replay) return pass(replay.error());
   round.read_s = read_s - begin_s;
   round.gather_s = gathered_s - read_s;
   round.replay_s = cpu_seconds() - gathered_s;
-  round.events = trace->events.size();
+  round.events = aligned.trace().events.size();
   round.nodes = graph->size();
   round.predicted_ns = replay->predicted_ns;
   round.measured_ns = replay->measured_ns;
-  round.unexplained_share = replay->unexplained_share;
+  round.unexplained_share = replay->sources.unexplained;
   return round;
 }
 

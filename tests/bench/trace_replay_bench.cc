@@ -117,11 +117,11 @@ Trace dpro_like(uint32_t operations) {
   return trace;
 }
 
-TraceGraph graph_of(const Trace& trace) {
-  return *build_trace_graph(trace, match_collectives(trace));
+TimedGraph graph_of(const Trace& trace) {
+  return *build_trace_graph(AlignedTrace::as_recorded(trace));
 }
 
-void count_nodes(benchmark::State& state, const TraceGraph& graph) {
+void count_nodes(benchmark::State& state, const TimedGraph& graph) {
   state.SetItemsProcessed(state.iterations() *
                           static_cast<int64_t>(graph.size()));
   state.counters["nodes"] = static_cast<double>(graph.size());
@@ -130,9 +130,9 @@ void count_nodes(benchmark::State& state, const TraceGraph& graph) {
 // State's argument: kernels of one rank.
 void evaluate_graph(benchmark::State& state) {
   const Trace trace = kineto_like(static_cast<uint32_t>(state.range(0)));
-  const TraceGraph graph = graph_of(trace);
+  const TimedGraph graph = graph_of(trace);
   for (auto _ : state) {
-    TraceTimes times = evaluate(graph);
+    GraphTimes times = evaluate(graph);
     benchmark::DoNotOptimize(times.end_ns.data());
   }
   count_nodes(state, graph);
@@ -140,11 +140,11 @@ void evaluate_graph(benchmark::State& state) {
 BENCHMARK(evaluate_graph)->Arg(1'000)->Arg(40'000);
 
 void build_graph(benchmark::State& state) {
-  const Trace trace = kineto_like(static_cast<uint32_t>(state.range(0)));
-  const CollectiveMatching matching = match_collectives(trace);
-  TraceGraph graph;
+  const AlignedTrace trace = AlignedTrace::as_recorded(
+      kineto_like(static_cast<uint32_t>(state.range(0))));
+  TimedGraph graph;
   for (auto _ : state) {
-    graph = *build_trace_graph(trace, matching);
+    graph = *build_trace_graph(trace);
     benchmark::DoNotOptimize(graph.edges.data());
   }
   count_nodes(state, graph);
@@ -154,7 +154,7 @@ BENCHMARK(build_graph)->Arg(40'000)->Unit(benchmark::kMillisecond);
 // From a trace in memory to its replayed timeline.
 void replay_dpro_like(benchmark::State& state) {
   const Trace trace = dpro_like(static_cast<uint32_t>(state.range(0)));
-  TraceGraph graph;
+  TimedGraph graph;
   for (auto _ : state) {
     graph = graph_of(trace);
     const Result<TraceReplay> replay = replay_trace(trace, graph);

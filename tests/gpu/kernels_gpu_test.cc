@@ -98,7 +98,7 @@ class KernelsOnGpu : public testing::Test {
   }
 
   std::shared_ptr<const DeviceContext> context_;
-  DeviceStream stream_;
+  CudaStream stream_;
 };
 
 TEST_F(KernelsOnGpu, ComputeTheBitsOfTheInterpreter) {
@@ -108,7 +108,7 @@ TEST_F(KernelsOnGpu, ComputeTheBitsOfTheInterpreter) {
   const Result<Cubins> cubins =
       compile_cubins(kernels, context_->architecture(), {});
   ASSERT_TRUE(cubins) << cubins.error().message;
-  std::vector<DeviceModule> modules;
+  std::vector<CudaModule> modules;
   for (const std::string& image : cubins->images) {
     CUmodule module = nullptr;
     const Status loaded = driver().check(

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "data/file.h"
-#include "profiler/gather.h"
+#include "profiler/gather/gather_shards.h"
 #include "profiler/shard.h"
 
 namespace reprise {
@@ -51,8 +51,8 @@ class RecorderTest : public ::testing::Test {
     rank.clock_residual_ns = 9;
     return rank;
   }
-  static GatherContext context() {
-    GatherContext context;
+  static TrainerContext context() {
+    TrainerContext context;
     context.program_text = "HloModule m\n";
     context.plan_text = "{}";
     context.units = {{"dot.1", EventKind::kCompute, 0},

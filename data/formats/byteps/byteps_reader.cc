@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/formats/horovod/horovod_events.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/head_text.h"
 #include "data/io/json_scan.h"
 
@@ -64,17 +65,16 @@ class Timeline {
  private:
   /// One a tensor ("total") and one for each of its partitions.
   uint32_t stream(const ChromeEvent& source) {
-    const auto [place, added] = streams_.try_emplace(
-        {std::string(source.process), std::string(source.thread)}, 0);
-    if (added) {
-      std::string name = json_unescaped(source.process);
-      const std::string row = json_unescaped(source.thread);
-      if (row != "total" && !row.empty()) name += " partition " + row;
-      place->second = spool_.add_stream({.rank = rank_,
-                                         .name = std::move(name),
-                                         .kind = StreamKind::kTensor});
-    }
-    return place->second;
+    return find_or_add(
+        streams_, {std::string(source.process), std::string(source.thread)},
+        [&] {
+          std::string name = json_unescaped(source.process);
+          const std::string row = json_unescaped(source.thread);
+          if (row != "total" && !row.empty()) name += " partition " + row;
+          return spool_.add_stream({.rank = rank_,
+                                    .name = std::move(name),
+                                    .kind = StreamKind::kTensor});
+        });
   }
 
   TraceSpool& spool_;

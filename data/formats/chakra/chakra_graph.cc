@@ -1,3 +1,7 @@
+// Chakra's nodes are dependencies first and times second: a node without a
+// start begins where the one before it on its stream ended, and a file without
+// any start has a clock of its own kind ("none"), on which durations and
+// dependencies stand. Source: MLCommons Chakra, schema/protobuf/et_def.proto.
 #include "data/formats/chakra/chakra_graph.h"
 
 #include <fmt/format.h>
@@ -6,17 +10,12 @@
 #include <array>
 #include <string>
 
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
-
-uint32_t add_unknown_rank(TraceSpool& spool) {
-  RankInfo rank;
-  rank.rank = kUnknownRank;
-  return spool.add_rank(std::move(rank));
-}
 
 /// CollectiveCommType of Chakra's schema.
 constexpr std::array<std::string_view, 10> kCollectives = {

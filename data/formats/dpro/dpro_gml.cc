@@ -1,3 +1,6 @@
+// A tokenizer and a depth: in "graph [ node [ id 0 label "x" ] ]" a node's own
+// values stand at depth 2, and nothing else is looked at. Source: networkx,
+// readwrite/gml.py. Cost: linear.
 #include "data/formats/dpro/dpro_gml.h"
 
 #include <algorithm>

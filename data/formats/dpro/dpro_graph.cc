@@ -1,3 +1,7 @@
+// dPRO sorts operators by what they lead to: a first walk forward from each
+// gradient's communication marks updates, one from the gradients marks the
+// backward pass, and what is left is forward. Both walks visit an edge once.
+// Source: dag_utils of byteprofile-analysis.
 #include "data/formats/dpro/dpro_graph.h"
 
 #include <algorithm>

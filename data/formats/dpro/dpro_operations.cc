@@ -1,3 +1,6 @@
+// TensorFlow numbers its steps in the events' arguments; MXNet does not, and
+// there a step begins with the first operator of input or the forward pass
+// behind any other.
 #include "data/formats/dpro/dpro_operations.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The data-flow graph names operators and tensors once; the timeline has them
+// once a step. So each edge becomes, in every step, a dependency of the first
+// event of its one end on the last event of its other, where a tensor's
+// communication stands for all events of its reduction. Cost: the graph's size
+// times the steps, which is bounded; steps beyond go without dependencies.
 #include "data/formats/dpro/dpro_rank.h"
 
 #include <fmt/format.h>

@@ -107,10 +107,10 @@ struct Shared {
   DproTensors tensors;
 };
 
-class RankImport {
+class DproRankImport {
  public:
-  RankImport(const DirectoryListing& listing, const Layout& layout,
-             const RankPlace& place, DirectoryPart& part)
+  DproRankImport(const DirectoryListing& listing, const Layout& layout,
+                 const RankPlace& place, DirectoryPart& part)
       : listing_(listing), layout_(layout), place_(place), part_(part) {
     part_.report.path = path_of("");
     while (part_.report.path.ends_with('/')) part_.report.path.pop_back();
@@ -283,7 +283,7 @@ class DproReader final : public DirectoryReader {
       DirectoryPart part;
       part.spool.emplace(spool_directory);
       part.spool->set_environment("world_size", std::to_string(world_size));
-      RankImport import(directory, layout, places[rank], part);
+      DproRankImport import(directory, layout, places[rank], part);
       if (Status done = import.run(rank, world_size, over_servers, shared);
           !done) {
         return done;

@@ -1,3 +1,7 @@
+// A message's begin and end carry the same name on the same row, and several of
+// one name may be under way: the first to begin is the first to end. A push and
+// the pull that follows it, of the same partition in the same step, are one
+// exchange.
 #include "data/formats/dpro/dpro_servers.h"
 
 #include <algorithm>
@@ -6,6 +10,7 @@
 #include <utility>
 
 #include "data/formats/dpro/dpro_graph.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
 
@@ -104,14 +109,12 @@ void DproMessages::take(const DproPairs::Row& row, std::string_view name,
   if (!sends && number_of(to, kWorker) != worker_) return;
   const auto server = number_of(sends ? to : from, kServer);
   const bool pulls = name.ends_with(".PULL");
-  const auto [stream, added] = streams_.try_emplace(row.name, 0);
-  if (added) {
-    stream->second = spool_.add_stream(
-        {.rank = rank_, .name = row.name, .kind = StreamKind::kTensor});
-  }
   Event event;
   event.rank = rank_;
-  event.stream = stream->second;
+  event.stream = find_or_add(streams_, row.name, [&] {
+    return spool_.add_stream(
+        {.rank = rank_, .name = row.name, .kind = StreamKind::kTensor});
+  });
   event.name = spool_.intern(name);
   event.step = operations_.step_at(span.start_ns);
   event.start_ns = event.enqueue_ns = span.start_ns;
@@ -168,24 +171,20 @@ Status read_dpro_servers(ByteSource& source, uint32_t first_server,
       ++report.dropped["server of an impossible number"];
       return;
     }
-    const auto [rank, fresh] = ranks.try_emplace(number, 0);
-    if (fresh) {
+    Event event;
+    event.rank = find_or_add(ranks, number, [&] {
       RankInfo info;
       info.rank = first_server + static_cast<uint32_t>(number);
       info.host = row.name;
       info.device = "cpu";
       info.clock_domain.clear();
-      rank->second = spool.add_rank(std::move(info));
-    }
-    const auto [stream, added] = streams.try_emplace({number, row.thread}, 0);
-    if (added) {
-      stream->second = spool.add_stream({.rank = rank->second,
-                                         .name = "engine " + row.thread,
-                                         .kind = StreamKind::kTensor});
-    }
-    Event event;
-    event.rank = rank->second;
-    event.stream = stream->second;
+      return spool.add_rank(std::move(info));
+    });
+    event.stream = find_or_add(streams, {number, row.thread}, [&] {
+      return spool.add_stream({.rank = event.rank,
+                               .name = "engine " + row.thread,
+                               .kind = StreamKind::kTensor});
+    });
     event.kind = EventKind::kCompute;
     event.name = spool.intern(name);
     event.start_ns = event.enqueue_ns = span.start_ns;

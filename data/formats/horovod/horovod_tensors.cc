@@ -1,3 +1,8 @@
+// Ends have no names: an end closes what began last on its row. Type and shape
+// stand at the end of the outermost activity, so the activities within one wait
+// for it and become events together. When each rank was ready stands within a
+// negotiation as marks that carry the rank's number. Source: Horovod,
+// horovod/common/timeline.cc.
 #include "data/formats/horovod/horovod_tensors.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,8 @@
+// Arguments are found by one walk over them, by name; only events whose name
+// tells something are read at all. Where PyTorch abbreviates a long list of
+// ranks ("[0, 1, …, 127]"), first rank, stride and size stand in for it, or
+// what another event said of the same group. Source: ParamCommsUtils.hpp of
+// PyTorch and output_json.cpp of Kineto, from 1.8 to 2.8.
 #include "data/formats/kineto/kineto_details.h"
 
 #include <algorithm>

@@ -1,7 +1,13 @@
+// One event at a time, by its category. Launches, device work and
+// synchronizations keep the correlation ids that tie them; flow arrows, which
+// say the same less exactly, are passed over. What stands at the end of the
+// file (time base, process groups, rank, thread names) is filled in by
+// `finish`. Cost: linear; a name or category is interpreted once.
 #include "data/formats/kineto/kineto_import.h"
 
 #include <fmt/format.h>
 
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
 
@@ -11,13 +17,6 @@ namespace {
 /// Absolute times lie beyond it, times of a capture before: 2001.
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 constexpr size_t kMostDevices = 1024;
-
-RankInfo unknown_rank() {
-  RankInfo rank;
-  rank.rank = kUnknownRank;
-  rank.clock_domain.clear();
-  return rank;
-}
 
 /// A positive whole number, -1 for anything else: 0 is nobody's id.
 int64_t id_of(std::string_view text) {
@@ -32,7 +31,7 @@ KinetoImport::KinetoImport(TraceSpool& spool, FileReport& report,
     : spool_(spool),
       report_(report),
       keep_python_functions_(keep_python_functions),
-      rank_(spool.add_rank(unknown_rank())),
+      rank_(add_unknown_rank(spool, "")),
       names_(spool),
       streams_(spool, rank_) {}
 

@@ -1,3 +1,8 @@
+// A hash table of the names as they stand in the file, so that unescaping,
+// interning and the questions "is it a collective, a step, an operator whose
+// arguments count" are paid once a name, not once an event: a trace of a
+// million events has some thousand names. When a file of garbage fills it, it
+// starts anew.
 #include "data/formats/kineto/kineto_names.h"
 
 #include <charconv>

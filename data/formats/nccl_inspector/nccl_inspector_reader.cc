@@ -131,7 +131,7 @@ class InspectorImport {
   TraceSpool& spool_;
   FileReport& report_;
   NcclRanks ranks_;
-  CollectiveTimes times_;
+  CollectiveCostPoints times_;
   std::vector<RankState> states_;  // By the spool's ranks.
   bool untimed_ = false;
   int64_t largest_group_ = -1;  // So far.

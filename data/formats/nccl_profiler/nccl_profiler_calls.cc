@@ -41,8 +41,8 @@ int64_t whole_buffer_bytes(std::string_view op, int64_t bytes,
   return std::max<int64_t>(0, bytes);
 }
 
-void CollectiveTimes::add(const CollectiveInfo& info, int64_t bytes,
-                          int64_t sequence, int64_t time_ns) {
+void CollectiveCostPoints::add(const CollectiveInfo& info, int64_t bytes,
+                               int64_t sequence, int64_t time_ns) {
   if (info.op.empty() || info.op == "send" || info.op == "receive") return;
   const int64_t group_size = std::max<int64_t>(0, info.group_size);
   Point point{{collective_key(info.op, group_size, bytes, info.data_type),
@@ -58,14 +58,14 @@ void CollectiveTimes::add(const CollectiveInfo& info, int64_t bytes,
   if (!added) place->second.time_ns = std::min(place->second.time_ns, time_ns);
 }
 
-void CollectiveTimes::close_calls() {
+void CollectiveCostPoints::close_calls() {
   for (const auto& [call, point] : open_) {
     times_.add(point.subject, point.time_ns);
   }
   open_.clear();
 }
 
-void CollectiveTimes::finish() {
+void CollectiveCostPoints::finish() {
   close_calls();
   times_.add_to(spool_);
 }

@@ -32,10 +32,10 @@ int64_t whole_buffer_bytes(std::string_view op, int64_t bytes,
 /// Times of collectives, one point for each call of a communicator: that of
 /// the fastest rank of the file, for the last to arrive waits for nobody.
 /// Sends and receives are no cost points.
-class CollectiveTimes {
+class CollectiveCostPoints {
  public:
   /// `context` as in Measurement.
-  CollectiveTimes(TraceSpool& spool, std::string context)
+  CollectiveCostPoints(TraceSpool& spool, std::string context)
       : spool_(spool), context_(std::move(context)) {}
 
   /// Without a sequence (-1) it is a call of its own.

@@ -8,6 +8,7 @@
 #include "data/formats/json_objects.h"
 #include "data/formats/nccl_profiler/nccl_profiler_import.h"
 #include "data/formats/ranks.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
 
@@ -44,10 +45,7 @@ class EventsImport {
  public:
   EventsImport(TraceSpool& spool, FileReport& report)
       : spool_(spool), report_(report), import_(spool, report) {
-    RankInfo rank;
-    rank.rank = kUnknownRank;
-    rank.clock_domain = "capture";
-    rank_ = spool_.add_rank(std::move(rank));
+    rank_ = add_unknown_rank(spool_, "capture");
   }
 
   void take(std::string_view text);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/formats/ranks.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/json_scan.h"
 #include "data/io/json_text.h"
 #include "data/trace/collective_words.h"
@@ -55,27 +56,23 @@ void read_operation(
 
 uint32_t NcclProfilerImport::thread_of(uint32_t rank, int64_t process,
                                        int64_t thread) {
-  const auto [place, added] = threads_.try_emplace({rank, process, thread}, 0);
-  if (added) {
-    place->second = spool_.add_stream({.rank = rank,
-                                       .name = fmt::format("thread {}", thread),
-                                       .kind = StreamKind::kHostThread,
-                                       .process = process,
-                                       .number = thread});
-  }
-  return place->second;
+  return find_or_add(threads_, {rank, process, thread}, [&] {
+    return spool_.add_stream({.rank = rank,
+                              .name = fmt::format("thread {}", thread),
+                              .kind = StreamKind::kHostThread,
+                              .process = process,
+                              .number = thread});
+  });
 }
 
 uint32_t NcclProfilerImport::stream_of(uint32_t rank, int32_t device,
                                        const std::string& name) {
-  const auto [place, added] = streams_.try_emplace({rank, device, name}, 0);
-  if (added) {
-    place->second = spool_.add_stream({.rank = rank,
-                                       .name = name,
-                                       .kind = StreamKind::kDeviceStream,
-                                       .device = device});
-  }
-  return place->second;
+  return find_or_add(streams_, {rank, device, name}, [&] {
+    return spool_.add_stream({.rank = rank,
+                              .name = name,
+                              .kind = StreamKind::kDeviceStream,
+                              .device = device});
+  });
 }
 
 void NcclProfilerImport::add_host(uint32_t rank, int64_t process,
@@ -109,7 +106,8 @@ void NcclProfilerImport::add(const NcclOperation& operation, Event event) {
 }
 
 void NcclProfilerImport::add_kernel(const NcclOperation& operation,
-                                    const NcclKernel& kernel, bool cost_point) {
+                                    const OperationKernel& kernel,
+                                    bool cost_point) {
   const int64_t start = *kernel.times.start_ns;
   const int64_t enqueue =
       std::min(operation.launch.start_ns.value_or(start), start);

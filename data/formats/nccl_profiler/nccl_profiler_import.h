@@ -37,7 +37,7 @@ struct NcclOperation {
 };
 
 /// A kernel that ran one operation or several.
-struct NcclKernel {
+struct OperationKernel {
   std::string name;
   NcclSpan times;
   int32_t device = -1;
@@ -63,7 +63,7 @@ class NcclProfilerImport {
                 int64_t correlation = -1);
   /// `operation` has the bytes of all that the kernel ran; only where that was
   /// one is it a cost point.
-  void add_kernel(const NcclOperation& operation, const NcclKernel& kernel,
+  void add_kernel(const NcclOperation& operation, const OperationKernel& kernel,
                   bool cost_point);
   /// An operation whose kernel was not recorded.
   void add_alone(const NcclOperation& operation);
@@ -76,7 +76,7 @@ class NcclProfilerImport {
 
   TraceSpool& spool_;
   FileReport& report_;
-  CollectiveTimes times_;
+  CollectiveCostPoints times_;
   std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> threads_;
   std::map<std::tuple<uint32_t, int32_t, std::string>, uint32_t> streams_;
   int64_t launches_alone_ = 0;

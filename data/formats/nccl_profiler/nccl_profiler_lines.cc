@@ -8,6 +8,7 @@
 #include "data/formats/json_objects.h"
 #include "data/formats/nccl_profiler/nccl_profiler_import.h"
 #include "data/formats/ranks.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
 
@@ -115,10 +116,8 @@ uint32_t LinesImport::rank_of(const Line& line) {
   const auto [place, added] = ranks_.try_emplace({line.uuid, line.process});
   Rank& rank = place->second;
   if (added) {
-    RankInfo info;
-    info.rank = kUnknownRank;
-    info.process = line.process;
-    rank.local = spool_.add_rank(std::move(info));
+    rank.local =
+        add_unknown_rank(spool_, RankInfo().clock_domain, line.process);
   }
   const auto size = group_sizes_.find(line.communicator);
   const int64_t group_size = size == group_sizes_.end() ? 0 : size->second;

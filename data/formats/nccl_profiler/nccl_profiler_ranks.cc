@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "data/formats/ranks.h"
+#include "data/formats/spool_tables.h"
 
 namespace reprise {
 
@@ -13,14 +14,9 @@ uint32_t NcclRanks::local(const std::string& communicator, int64_t rank,
                           int64_t size, bool* added) {
   Communicator& known = communicators_[communicator];
   known.size = std::max(known.size, size);
-  const auto [place, is_new] = known.locals.try_emplace(rank, 0);
-  if (is_new) {
-    RankInfo unknown;
-    unknown.rank = kUnknownRank;
-    place->second = spool_.add_rank(std::move(unknown));
-  }
-  if (added != nullptr) *added = is_new;
-  return place->second;
+  if (added != nullptr) *added = !known.locals.contains(rank);
+  return find_or_add(known.locals, rank,
+                     [&] { return add_unknown_rank(spool_); });
 }
 
 /// By its stated size, else by its highest rank: a rank's number never is

@@ -1,3 +1,9 @@
+// Columns stand at no fixed place: versions and launchers add and drop some. A
+// row starts with size, count and type; from behind come the groups of time and
+// two bandwidths (and errors). Where the file does not name the operation,
+// filled columns (reduction, root) and the ratio of bus to algorithm bandwidth
+// of the largest messages tell it: 2(n-1)/n of an all-reduce, (n-1)/n of an
+// all-gather, 1 of a broadcast. Source: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 #include "data/formats/nccl_tests/nccl_tests_table.h"
 
 #include <algorithm>

@@ -21,19 +21,10 @@ constexpr int64_t kMark = 34;
 constexpr int64_t kPushPopRange = 59;
 constexpr int64_t kStartEndRange = 60;
 
-enum Column : size_t {
-  kStart,
-  kEnd,
-  kType,
-  kText,
-  kTextId,
-  kTid,
-  kDomain,
-  kBinary
-};
+using enum NsysColumn;
 
 /// A call of NCCL on its way to the spool: a group's calls describe its end.
-struct NcclCall {
+struct PendingNcclCall {
   NsysProcess process;
   int64_t global_tid;
   Event event;
@@ -60,9 +51,10 @@ class Annotations {
   std::string_view name_of(const NsysRows& rows);
   bool place(const NsysRows& rows, Event& event);
   void add_nccl_calls();
-  int32_t describe(const NcclCall& call) const;
-  int32_t describe_group(const std::vector<const NcclCall*>& calls) const;
-  CollectiveInfo info_of(const NcclCall& call) const;
+  int32_t describe(const PendingNcclCall& call) const;
+  int32_t describe_group(
+      const std::vector<const PendingNcclCall*>& calls) const;
+  CollectiveInfo info_of(const PendingNcclCall& call) const;
   void learn_communicators();
   void add_steps();
   void add_steps_of(NsysProcess process, const std::vector<StepRange>& ranges);
@@ -70,7 +62,7 @@ class Annotations {
 
   NsysImport& import_;
   std::map<int64_t, std::string> texts_;  ///< StringIds, those used.
-  std::vector<NcclCall> nccl_calls_;
+  std::vector<PendingNcclCall> nccl_calls_;
   std::vector<ProcessRange> steps_;
   std::map<uint64_t, int64_t> communicator_size_;  ///< In ranks.
 };
@@ -79,10 +71,10 @@ void Annotations::read() {
   if (!import_.database.has_table("NVTX_EVENTS")) return;
   import_.payloads.read_schemas(import_.database);
   NsysRows rows = import_.database.rows(
-      "NVTX_EVENTS", {"start", "end", "eventType", "text", "textId",
-                      "globalTid", "domainId", "binaryData"});
+      "NVTX_EVENTS",
+      {kStart, kEnd, kEventType, kText, kTextId, kTid, kDomain, kBinaryData});
   while (rows.next()) read_row(rows);
-  import_.finish(rows, "NVTX_EVENTS");
+  import_.finish(rows);
   learn_communicators();
   add_nccl_calls();
   add_steps();
@@ -100,13 +92,13 @@ std::string_view Annotations::name_of(const NsysRows& rows) {
 
 /// Times, rank and thread; marks end where they start.
 bool Annotations::place(const NsysRows& rows, Event& event) {
-  const int64_t type = rows.integer_or(kType, -1);
+  const int64_t type = rows.integer_or(kEventType, -1);
   const bool is_mark = type == kMark;
   if (!is_mark && rows.integer(kStart) && !rows.integer(kEnd)) {
     import_.drop("range without an end");
     return false;
   }
-  if (!import_.read_times(rows, kStart, is_mark ? kStart : kEnd, event)) {
+  if (!import_.read_times(rows, event, is_mark ? kStart : kEnd)) {
     return false;
   }
   const auto tid = rows.integer(kTid);
@@ -123,7 +115,7 @@ bool Annotations::place(const NsysRows& rows, Event& event) {
 }
 
 void Annotations::read_row(const NsysRows& rows) {
-  const int64_t type = rows.integer_or(kType, -1);
+  const int64_t type = rows.integer_or(kEventType, -1);
   if (type != kMark && type != kPushPopRange && type != kStartEndRange) {
     ++import_.report.ignored["NVTX registration"];
     return;
@@ -151,7 +143,7 @@ void Annotations::read_row(const NsysRows& rows) {
     event.name = import_.spool.intern(name);
     nccl_calls_.push_back({process_of(tid), tid, event, std::string(name),
                            import_.payloads.decode(rows.integer_or(kDomain, 0),
-                                                   rows.text(kBinary))});
+                                                   rows.text(kBinaryData))});
     return;
   }
   const std::string_view operation = operation_of_nccl_call(name);
@@ -172,7 +164,7 @@ void Annotations::read_row(const NsysRows& rows) {
 
 void Annotations::learn_communicators() {
   std::map<NsysProcess, std::pair<int64_t, int64_t>> largest;
-  for (const NcclCall& call : nccl_calls_) {
+  for (const PendingNcclCall& call : nccl_calls_) {
     if (!call.payload || !call.payload->communicator) continue;
     const NcclPayload& payload = *call.payload;
     if (payload.ranks <= 0 || payload.rank < 0 ||
@@ -195,7 +187,7 @@ void Annotations::learn_communicators() {
   }
 }
 
-CollectiveInfo Annotations::info_of(const NcclCall& call) const {
+CollectiveInfo Annotations::info_of(const PendingNcclCall& call) const {
   CollectiveInfo info;
   info.op = operation_of_nccl_call(call.name);
   if (!call.payload) return info;
@@ -213,17 +205,17 @@ CollectiveInfo Annotations::info_of(const NcclCall& call) const {
   return info;
 }
 
-int32_t Annotations::describe(const NcclCall& call) const {
+int32_t Annotations::describe(const PendingNcclCall& call) const {
   const CollectiveInfo info = info_of(call);
   return info.op.empty() ? -1 : import_.spool.add_collective(info);
 }
 
 /// What the calls of a group are together, where they are of one kind.
 int32_t Annotations::describe_group(
-    const std::vector<const NcclCall*>& calls) const {
+    const std::vector<const PendingNcclCall*>& calls) const {
   if (calls.empty()) return -1;
   CollectiveInfo all = info_of(*calls.front());
-  for (const NcclCall* call : calls) {
+  for (const PendingNcclCall* call : calls) {
     const CollectiveInfo info = info_of(*call);
     if (info.op != all.op) all.op.clear();
     if (info.communicator != all.communicator) return -1;
@@ -233,13 +225,14 @@ int32_t Annotations::describe_group(
 }
 
 void Annotations::add_nccl_calls() {
-  std::stable_sort(
-      nccl_calls_.begin(), nccl_calls_.end(),
-      [](const NcclCall& a, const NcclCall& b) { return a.key() < b.key(); });
+  std::stable_sort(nccl_calls_.begin(), nccl_calls_.end(),
+                   [](const PendingNcclCall& a, const PendingNcclCall& b) {
+                     return a.key() < b.key();
+                   });
   int64_t depth = 0;
   int64_t thread = -1;
-  std::vector<const NcclCall*> group;
-  for (NcclCall& call : nccl_calls_) {
+  std::vector<const PendingNcclCall*> group;
+  for (PendingNcclCall& call : nccl_calls_) {
     if (call.global_tid != thread) {
       thread = call.global_tid;
       depth = 0;
@@ -254,7 +247,7 @@ void Annotations::add_nccl_calls() {
       if (depth > 0 && --depth == 0) {
         // A group is launched by the call that ends it.
         event.detail = describe_group(group);
-        for (const NcclCall* member : group) {
+        for (const PendingNcclCall* member : group) {
           const bool sent = !member->name.starts_with("ncclRecv");
           if (!sent || !member->payload) continue;
           const int64_t more = std::max<int64_t>(0, member->payload->bytes);
@@ -297,7 +290,7 @@ void Annotations::add_steps_of(NsysProcess process,
 void Annotations::say_what_is_missing() {
   const bool any_payload = std::any_of(
       nccl_calls_.begin(), nccl_calls_.end(),
-      [](const NcclCall& call) { return call.payload.has_value(); });
+      [](const PendingNcclCall& call) { return call.payload.has_value(); });
   if (nccl_calls_.empty() || any_payload) return;
   import_.miss(
       "Sizes, peers and communicators of NCCL calls are not in the file; "

@@ -12,29 +12,40 @@ constexpr int kMaxValueBytes = 1 << 24;
 /// An export has some 90 tables.
 constexpr size_t kMaxTables = 4096;
 
-/// `path` as an URI of SQLite's. "immutable" keeps it from looking for
-/// journals and locks beside the file.
-std::string uri_of(const std::string& path) {
-  std::string uri = "file:";
-  for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '/' || c == '.' ||
-                       c == '_' || c == '-';
-    if (plain) {
-      uri.push_back(c);
-    } else {
-      uri += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return uri + "?mode=ro&immutable=1";
-}
-
-std::string_view column_text(sqlite3_stmt* statement, int column) {
-  const void* bytes = sqlite3_column_blob(statement, column);
-  if (bytes == nullptr) return {};
-  return {static_cast<const char*>(bytes),
-          static_cast<size_t>(sqlite3_column_bytes(statement, column))};
-}
+using enum NsysColumn;
+constexpr ColumnNames<NsysColumn> kNames = {{kBinaryData, "binaryData"},
+                                            {kBytes, "bytes"},
+                                            {kContext, "contextId"},
+                                            {kCopyKind, "copyKind"},
+                                            {kCorrelation, "correlationId"},
+                                            {kCudaDevice, "cudaId"},
+                                            {kDemangledName, "demangledName"},
+                                            {kDevice, "deviceId"},
+                                            {kDomain, "domainId"},
+                                            {kEnd, "end"},
+                                            {kEvent, "eventId"},
+                                            {kEventSync, "eventSyncId"},
+                                            {kEventType, "eventType"},
+                                            {kGpu, "gpuId"},
+                                            {kGraph, "graphId"},
+                                            {kGraphNode, "graphNodeId"},
+                                            {kId, "id"},
+                                            {kMangledName, "mangledName"},
+                                            {kName, "name"},
+                                            {kNameId, "nameId"},
+                                            {kOffset, "offset"},
+                                            {kPid, "globalPid"},
+                                            {kSchema, "schemaId"},
+                                            {kShortName, "shortName"},
+                                            {kStart, "start"},
+                                            {kStream, "streamId"},
+                                            {kSyncType, "syncType"},
+                                            {kText, "text"},
+                                            {kTextId, "textId"},
+                                            {kTid, "globalTid"},
+                                            {kType, "type"},
+                                            {kUtcEpoch, "utcEpochNs"},
+                                            {kValue, "value"}};
 
 }  // namespace
 
@@ -56,47 +67,40 @@ bool NsysRows::next() {
   return false;
 }
 
-std::optional<int64_t> NsysRows::integer(size_t column) const {
-  const int place = static_cast<int>(column) + 1;
+int NsysRows::place_of(NsysColumn column) const {
+  const uint8_t place = places_[static_cast<size_t>(column)];
+  REPRISE_CHECK(place > 0);
+  return place;
+}
+
+std::optional<int64_t> NsysRows::integer(NsysColumn column) const {
+  const int place = place_of(column);
   if (sqlite3_column_type(statement_.get(), place) != SQLITE_INTEGER) {
     return std::nullopt;
   }
   return sqlite3_column_int64(statement_.get(), place);
 }
 
-int64_t NsysRows::integer_or(size_t column, int64_t fallback) const {
+int64_t NsysRows::integer_or(NsysColumn column, int64_t fallback) const {
   return integer(column).value_or(fallback);
 }
 
-std::string_view NsysRows::text(size_t column) const {
-  const int place = static_cast<int>(column) + 1;
+std::string_view NsysRows::text(NsysColumn column) const {
+  const int place = place_of(column);
   const int type = sqlite3_column_type(statement_.get(), place);
   if (type != SQLITE_TEXT && type != SQLITE_BLOB) return {};
   return column_text(statement_.get(), place);
 }
 
 Result<NsysDatabase> NsysDatabase::open(const std::string& path) {
-  sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(
-      uri_of(path).c_str(), &raw,
-      SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, nullptr);
   NsysDatabase opened;
-  opened.database_.reset(raw);
-  if (code != SQLITE_OK) {
-    return fail(ErrorKind::kIo, "{}: {}", path, sqlite3_errstr(code));
-  }
-  sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
-  sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
-  sqlite3_limit(raw, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
-  sqlite3_limit(raw, SQLITE_LIMIT_ATTACHED, 0);
-  if (const Status set =
-          execute(raw, "PRAGMA query_only=1; PRAGMA cell_size_check=1;");
-      !set) {
-    return fail(ErrorKind::kParse, "{}: {}", path, set.error().message);
-  }
-  if (const Status listed = opened.list_tables(); !listed) {
-    return pass(listed.error(), path);
-  }
+  Result<Database> database = open_database_in_place(path);
+  if (!database) return pass(database.error(), path);
+  opened.database_ = std::move(*database);
+  sqlite3_limit(opened.database_.get(), SQLITE_LIMIT_LENGTH, kMaxValueBytes);
+  Status ready = distrust(opened.database_.get());
+  if (ready) ready = opened.list_tables();
+  if (!ready) return pass(ready.error(), path);
   return opened;
 }
 
@@ -146,15 +150,18 @@ bool NsysDatabase::is_key(std::string_view table,
   return found != tables_.end() && found->second.key == column;
 }
 
-NsysRows NsysDatabase::rows(
-    std::string_view table,
-    std::initializer_list<std::string_view> columns) const {
+NsysRows NsysDatabase::rows(std::string_view table,
+                            std::initializer_list<NsysColumn> columns) const {
   NsysRows rows;
+  rows.table_ = table;
   if (!has_table(table)) return rows;
   std::string sql = "SELECT rowid";
-  for (const std::string_view column : columns) {
-    sql += has_column(table, column) ? fmt::format(", \"{}\"", column)
-                                     : std::string(", NULL");
+  uint8_t place = 0;
+  for (const NsysColumn column : columns) {
+    rows.places_[static_cast<size_t>(column)] = ++place;
+    sql += has_column(table, kNames[column])
+               ? fmt::format(", \"{}\"", kNames[column])
+               : std::string(", NULL");
   }
   auto statement =
       prepare(database_.get(), fmt::format("{} FROM \"{}\"", sql, table));
@@ -174,10 +181,10 @@ std::optional<std::string> NsysDatabase::string_of(int64_t id) {
           prepare(database_.get(), "SELECT value FROM StringIds WHERE id = ?");
       if (lookup) string_lookup_ = std::move(*lookup);
     } else {
-      NsysRows all = rows("StringIds", {"id", "value"});
+      NsysRows all = rows("StringIds", {kId, kValue});
       while (all.next()) {
-        if (const auto key = all.integer(0)) {
-          all_strings_.emplace(*key, all.text(1));
+        if (const auto key = all.integer(kId)) {
+          all_strings_.emplace(*key, all.text(kValue));
         }
       }
     }

@@ -23,21 +23,11 @@ constexpr std::array<std::string_view, 13> kCopyNames = {
     "Memcpy HtoH",   "Memcpy PtoP", "Migration HtoD", "Migration DtoH",
     "Migration DtoD"};
 
-/// The columns that all tables of device work share, and their places.
-enum Column : size_t {
-  kStart,
-  kEnd,
-  kPid,
-  kDevice,
-  kStream,
-  kCorrelation,
-  kGraphNode,
-  kFirstOwn
-};
+using enum NsysColumn;
 
 /// What all device work has; false when the row cannot be used.
 bool read_common(NsysImport& import, const NsysRows& rows, Event& event) {
-  if (!import.read_times(rows, kStart, kEnd, event)) return false;
+  if (!import.read_times(rows, event)) return false;
   const auto pid = rows.integer(kPid);
   const auto device = rows.integer(kDevice);
   const auto rank = pid && device
@@ -56,11 +46,12 @@ bool read_common(NsysImport& import, const NsysRows& rows, Event& event) {
   return true;
 }
 
-NsysRows open_common(NsysImport& import, std::string_view table,
-                     std::array<std::string_view, 3> own) {
+/// The rows of a table of device work; what a table lacks reads as empty.
+NsysRows open_common(NsysImport& import, std::string_view table) {
   return import.database.rows(
-      table, {"start", "end", "globalPid", "deviceId", "streamId",
-              "correlationId", "graphNodeId", own[0], own[1], own[2]});
+      table,
+      {kStart, kEnd, kPid, kDevice, kStream, kCorrelation, kGraphNode,
+       kDemangledName, kShortName, kMangledName, kGraph, kBytes, kCopyKind});
 }
 
 /// What a kernel's name says, once a name.
@@ -75,9 +66,7 @@ class Kernels {
   explicit Kernels(NsysImport& import) : import_(import) {}
 
   void read() {
-    constexpr std::string_view kTable = "CUPTI_ACTIVITY_KIND_KERNEL";
-    NsysRows rows = open_common(import_, kTable,
-                                {"demangledName", "shortName", "mangledName"});
+    NsysRows rows = open_common(import_, "CUPTI_ACTIVITY_KIND_KERNEL");
     while (rows.next()) {
       Event event;
       if (!read_common(import_, rows, event)) continue;
@@ -90,13 +79,15 @@ class Kernels {
       if (name.collective) ++import_.report.collectives;
       import_.add(event);
     }
-    import_.finish(rows, kTable);
+    import_.finish(rows);
   }
 
  private:
   const KernelName& name_of_row(const NsysRows& rows) {
     std::optional<int64_t> id;
-    for (size_t i = 0; i < 3 && !id; ++i) id = rows.integer(kFirstOwn + i);
+    for (const NsysColumn column : {kDemangledName, kShortName, kMangledName}) {
+      if (!id) id = rows.integer(column);
+    }
     const auto [at, is_new] = names_.try_emplace(id.value_or(-1));
     if (is_new) {
       KernelName& made = at->second;
@@ -115,20 +106,18 @@ class Kernels {
 };
 
 void read_graphs(NsysImport& import) {
-  constexpr std::string_view kTable = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE";
-  NsysRows rows =
-      open_common(import, kTable, {"graphId", "graphExecId", "reserved"});
+  NsysRows rows = open_common(import, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE");
   int64_t graphs = 0;
   while (rows.next()) {
     Event event;
     if (!read_common(import, rows, event)) continue;
     event.kind = EventKind::kCompute;
     event.name = import.spool.intern(
-        fmt::format("CUDA graph {}", rows.integer_or(kFirstOwn, 0)));
+        fmt::format("CUDA graph {}", rows.integer_or(kGraph, 0)));
     ++graphs;
     import.add(event);
   }
-  import.finish(rows, kTable);
+  import.finish(rows);
   if (graphs == 0) return;
   import.miss(fmt::format(
       "{} launches of CUDA graphs were traced whole, so that what ran inside, "
@@ -138,37 +127,34 @@ void read_graphs(NsysImport& import) {
 }
 
 void read_copies(NsysImport& import) {
-  constexpr std::string_view kTable = "CUPTI_ACTIVITY_KIND_MEMCPY";
-  NsysRows rows =
-      open_common(import, kTable, {"bytes", "copyKind", "reserved"});
+  NsysRows rows = open_common(import, "CUPTI_ACTIVITY_KIND_MEMCPY");
   while (rows.next()) {
     Event event;
     if (!read_common(import, rows, event)) continue;
     event.kind = EventKind::kCopy;
-    const int64_t kind = rows.integer_or(kFirstOwn + 1, 0);
+    const int64_t kind = rows.integer_or(kCopyKind, 0);
     const bool known =
         kind >= 1 && kind <= static_cast<int64_t>(kCopyNames.size());
     event.name = import.spool.intern(
         known ? kCopyNames[static_cast<size_t>(kind - 1)] : "Memcpy");
-    event.bytes = std::max<int64_t>(0, rows.integer_or(kFirstOwn, 0));
+    event.bytes = std::max<int64_t>(0, rows.integer_or(kBytes, 0));
     import.add(event);
   }
-  import.finish(rows, kTable);
+  import.finish(rows);
 }
 
 void read_sets(NsysImport& import) {
-  constexpr std::string_view kTable = "CUPTI_ACTIVITY_KIND_MEMSET";
-  NsysRows rows = open_common(import, kTable, {"bytes", "value", "reserved"});
+  NsysRows rows = open_common(import, "CUPTI_ACTIVITY_KIND_MEMSET");
   const StringId name = import.spool.intern("Memset");
   while (rows.next()) {
     Event event;
     if (!read_common(import, rows, event)) continue;
     event.kind = EventKind::kMemset;
     event.name = name;
-    event.bytes = std::max<int64_t>(0, rows.integer_or(kFirstOwn, 0));
+    event.bytes = std::max<int64_t>(0, rows.integer_or(kBytes, 0));
     import.add(event);
   }
-  import.finish(rows, kTable);
+  import.finish(rows);
 }
 
 /// A recorded CUDA event: where and by which call.
@@ -183,22 +169,22 @@ struct RecordedEvent {
 constexpr int64_t kNoId = 0xffffffff;
 
 std::vector<RecordedEvent> recorded_events(NsysImport& import) {
-  constexpr std::string_view kTable = "CUPTI_ACTIVITY_KIND_CUDA_EVENT";
   std::vector<RecordedEvent> events;
-  NsysRows rows = import.database.rows(
-      kTable,
-      {"globalPid", "eventId", "eventSyncId", "streamId", "correlationId"});
+  NsysRows rows =
+      import.database.rows("CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+                           {kPid, kEvent, kEventSync, kStream, kCorrelation});
   while (rows.next()) {
-    const auto pid = rows.integer(0);
-    const auto event = rows.integer(1);
-    const auto synchronization = rows.integer(2);
+    const auto pid = rows.integer(kPid);
+    const auto event = rows.integer(kEvent);
+    const auto synchronization = rows.integer(kEventSync);
     if (!pid || !event || !synchronization || *synchronization == kNoId) {
       continue;
     }
     events.push_back({process_of(*pid), *event, *synchronization,
-                      rows.integer_or(3, -1), rows.integer_or(4, -1)});
+                      rows.integer_or(kStream, -1),
+                      rows.integer_or(kCorrelation, -1)});
   }
-  import.finish(rows, kTable);
+  import.finish(rows);
   std::stable_sort(events.begin(), events.end(),
                    [](const RecordedEvent& a, const RecordedEvent& b) {
                      return a.key() < b.key();
@@ -221,28 +207,18 @@ SynchronizationKind kind_of(int64_t type) {
   }
 }
 
-enum SyncColumn : size_t {
-  kSyncPid = 2,
-  kSyncContext,
-  kSyncStream,
-  kSyncCorrelation,
-  kSyncType,
-  kSyncEvent,
-  kSyncId
-};
-
 class Synchronizations {
  public:
   explicit Synchronizations(NsysImport& import)
       : import_(import), events_(recorded_events(import)) {}
 
   void read() {
-    constexpr std::string_view kTable = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
-    NsysRows rows = import_.database.rows(
-        kTable, {"start", "end", "globalPid", "contextId", "streamId",
-                 "correlationId", "syncType", "eventId", "eventSyncId"});
+    NsysRows rows =
+        import_.database.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+                              {kStart, kEnd, kPid, kContext, kStream,
+                               kCorrelation, kSyncType, kEvent, kEventSync});
     while (rows.next()) read_row(rows);
-    import_.finish(rows, kTable);
+    import_.finish(rows);
     if (unknown_events_ == 0) return;
     import_.miss(fmt::format(
         "{} waits name events whose recording is not in the file "
@@ -253,25 +229,25 @@ class Synchronizations {
  private:
   void read_row(const NsysRows& rows) {
     Event event;
-    if (!import_.read_times(rows, kStart, kEnd, event)) return;
-    const auto pid = rows.integer(kSyncPid);
+    if (!import_.read_times(rows, event)) return;
+    const auto pid = rows.integer(kPid);
     const NsysProcess process = pid ? process_of(*pid) : -1;
     // The device of these rows is 0 on every device; the context tells.
     const auto device =
-        import_.ranks.device_of(process, rows.integer_or(kSyncContext, -1));
+        import_.ranks.device_of(process, rows.integer_or(kContext, -1));
     const auto rank =
         device ? import_.ranks.rank_of(process, *device) : std::nullopt;
     if (!rank) return import_.drop("synchronization of an unknown device");
     SynchronizationInfo info;
     info.kind = kind_of(rows.integer_or(kSyncType, 0));
-    const int64_t stream = rows.integer_or(kSyncStream, -1);
+    const int64_t stream = rows.integer_or(kStream, -1);
     info.stream = stream == kNoId || stream < 0 ? -1 : stream;
     find_recording(rows, process, info);
     event.rank = *rank;
     event.stream = import_.ranks.device_stream(*rank, *device, info.stream);
     event.kind = EventKind::kSynchronization;
     event.name = import_.spool.intern(synchronization_name(info.kind));
-    const int64_t correlation = rows.integer_or(kSyncCorrelation, -1);
+    const int64_t correlation = rows.integer_or(kCorrelation, -1);
     event.correlation = std::max<int64_t>(-1, correlation);
     event.detail = import_.spool.add_synchronization(info);
     import_.add(event);
@@ -283,8 +259,8 @@ class Synchronizations {
         info.kind != SynchronizationKind::kStreamWait) {
       return;
     }
-    const auto key = std::tuple(process, rows.integer_or(kSyncEvent, kNoId),
-                                rows.integer_or(kSyncId, kNoId));
+    const auto key = std::tuple(process, rows.integer_or(kEvent, kNoId),
+                                rows.integer_or(kEventSync, kNoId));
     const auto found = std::lower_bound(
         events_.begin(), events_.end(), key,
         [](const RecordedEvent& a, const auto& b) { return a.key() < b; });

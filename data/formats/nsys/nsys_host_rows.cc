@@ -18,7 +18,7 @@ constexpr int64_t kMaxTime = int64_t{1} << 60;
 /// The year 2043, in ns since the epoch.
 constexpr int64_t kMaxEpoch = int64_t{1} << 61;
 
-enum CallColumn : size_t { kStart, kEnd, kTid, kName, kCorrelation };
+using enum NsysColumn;
 
 /// One row of a host thread; false when no rank can own it.
 bool place_on_thread(NsysImport& import, int64_t global_tid, Event& event) {
@@ -35,11 +35,11 @@ bool place_on_thread(NsysImport& import, int64_t global_tid, Event& event) {
 
 void read_host_table(NsysImport& import, std::string_view table, EventKind kind,
                      std::string_view fallback) {
-  NsysRows rows = import.database.rows(
-      table, {"start", "end", "globalTid", "nameId", "correlationId"});
+  NsysRows rows =
+      import.database.rows(table, {kStart, kEnd, kTid, kNameId, kCorrelation});
   while (rows.next()) {
     Event event;
-    if (!import.read_times(rows, kStart, kEnd, event)) continue;
+    if (!import.read_times(rows, event)) continue;
     const auto tid = rows.integer(kTid);
     if (!tid) {
       import.drop("host event without a thread");
@@ -49,19 +49,19 @@ void read_host_table(NsysImport& import, std::string_view table, EventKind kind,
     const int64_t correlation = rows.integer_or(kCorrelation, -1);
     event.correlation = std::max<int64_t>(-1, correlation);
     if (!place_on_thread(import, *tid, event)) continue;
-    event.name = import.string_of(rows.integer(kName), fallback);
+    event.name = import.string_of(rows.integer(kNameId), fallback);
     if (kind == EventKind::kOverhead) event.correlation = -1;
     import.add(event);
   }
-  import.finish(rows, table);
+  import.finish(rows);
 }
 
 /// The text of one row of a table of names and values.
 std::string value_of(NsysDatabase& database, std::string_view table,
                      std::string_view name) {
-  NsysRows rows = database.rows(table, {"name", "value"});
+  NsysRows rows = database.rows(table, {kName, kValue});
   while (rows.next()) {
-    if (rows.text(0) == name) return std::string(rows.text(1));
+    if (rows.text(kName) == name) return std::string(rows.text(kValue));
   }
   return {};
 }
@@ -69,17 +69,18 @@ std::string value_of(NsysDatabase& database, std::string_view table,
 /// Models of the machine's GPUs by the number that CUDA gives them.
 std::map<int64_t, std::string> device_names(NsysDatabase& database) {
   std::map<int64_t, std::string> by_gpu;
-  NsysRows gpus = database.rows("TARGET_INFO_GPU", {"id", "name"});
+  NsysRows gpus = database.rows("TARGET_INFO_GPU", {kId, kName});
   while (gpus.next() && by_gpu.size() < 1024) {
-    if (const auto id = gpus.integer(0)) by_gpu.emplace(*id, gpus.text(1));
+    if (const auto id = gpus.integer(kId))
+      by_gpu.emplace(*id, gpus.text(kName));
   }
   std::map<int64_t, std::string> by_device;
   NsysRows devices =
-      database.rows("TARGET_INFO_CUDA_DEVICE", {"gpuId", "cudaId"});
+      database.rows("TARGET_INFO_CUDA_DEVICE", {kGpu, kCudaDevice});
   while (devices.next() && by_device.size() < 1024) {
-    const auto gpu = by_gpu.find(devices.integer_or(0, -1));
+    const auto gpu = by_gpu.find(devices.integer_or(kGpu, -1));
     if (gpu != by_gpu.end()) {
-      by_device.emplace(devices.integer_or(1, -1), gpu->second);
+      by_device.emplace(devices.integer_or(kCudaDevice, -1), gpu->second);
     }
   }
   return by_device.empty() ? by_gpu : by_device;
@@ -117,10 +118,10 @@ std::optional<uint32_t> rank_of_environment(NsysDatabase& database) {
     const std::string direct =
         value_of(database, "TARGET_INFO_SYSTEM_ENV", variable);
     if (const auto rank = number_in(direct)) return rank;
-    NsysRows rows = database.rows("META_DATA_CAPTURE", {"name", "value"});
+    NsysRows rows = database.rows("META_DATA_CAPTURE", {kName, kValue});
     while (rows.next()) {
-      if (!rows.text(0).ends_with(":ENVIRONMENT_VARIABLE")) continue;
-      if (const auto rank = rank_in(rows.text(1), variable)) return rank;
+      if (!rows.text(kName).ends_with(":ENVIRONMENT_VARIABLE")) continue;
+      if (const auto rank = rank_in(rows.text(kValue), variable)) return rank;
     }
   }
   return std::nullopt;
@@ -128,9 +129,8 @@ std::optional<uint32_t> rank_of_environment(NsysDatabase& database) {
 
 /// The start of the capture in ns since the epoch; 0 when unknown.
 int64_t epoch_of(NsysDatabase& database) {
-  NsysRows rows =
-      database.rows("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"});
-  const int64_t epoch = rows.next() ? rows.integer_or(0, 0) : 0;
+  NsysRows rows = database.rows("TARGET_INFO_SESSION_START_TIME", {kUtcEpoch});
+  const int64_t epoch = rows.next() ? rows.integer_or(kUtcEpoch, 0) : 0;
   return epoch > 0 && epoch < kMaxEpoch ? epoch : 0;
 }
 
@@ -152,9 +152,9 @@ void number_ranks(NsysImport& import) {
 
 }  // namespace
 
-bool NsysImport::read_times(const NsysRows& rows, size_t start, size_t end,
-                            Event& event) {
-  const auto from = rows.integer(start);
+bool NsysImport::read_times(const NsysRows& rows, Event& event,
+                            NsysColumn end) {
+  const auto from = rows.integer(kStart);
   const auto to = rows.integer(end);
   if (!from || !to) {
     drop("no start or end");
@@ -189,9 +189,9 @@ void NsysImport::add(const Event& event) {
   ++report.events;
 }
 
-void NsysImport::finish(const NsysRows& rows, std::string_view table) {
+void NsysImport::finish(const NsysRows& rows) {
   if (rows.damage().empty()) return;
-  drop(fmt::format("rest of {}: {}", table, rows.damage()));
+  drop(fmt::format("rest of {}: {}", rows.table(), rows.damage()));
 }
 
 void read_nsys_calls(NsysImport& import) {

@@ -32,13 +32,14 @@ struct NsysImport {
     report.missing.push_back(std::move(sentence));
   }
   /// Reads the row's times; counts and refuses rows without, out of order or
-  /// out of range.
-  bool read_times(const NsysRows& rows, size_t start, size_t end, Event& event);
+  /// out of range. A mark's `end` is its start.
+  bool read_times(const NsysRows& rows, Event& event,
+                  NsysColumn end = NsysColumn::kEnd);
   /// The text of StringIds' row, or `fallback` and a count.
   StringId string_of(std::optional<int64_t> id, std::string_view fallback);
   void add(const Event& event);
   /// To be called after each walk of a table.
-  void finish(const NsysRows& rows, std::string_view table);
+  void finish(const NsysRows& rows);
 };
 
 /// Kernels, graphs traced whole, copies, sets.

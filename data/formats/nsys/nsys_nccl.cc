@@ -22,17 +22,18 @@ uint64_t little_endian(std::string_view bytes) {
 }  // namespace
 
 void NcclPayloads::read_schemas(NsysDatabase& database) {
-  NsysRows rows =
-      database.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES",
-                    {"domainId", "schemaId", "type", "name", "offset"});
+  NsysRows rows = database.rows(
+      "NVTX_PAYLOAD_SCHEMA_ENTRIES",
+      {NsysColumn::kDomain, NsysColumn::kSchema, NsysColumn::kType,
+       NsysColumn::kName, NsysColumn::kOffset});
   while (rows.next()) {
-    const auto domain = rows.integer(0);
-    const auto schema = rows.integer(1);
-    const size_t size = size_of_type(rows.integer_or(2, 0));
+    const auto domain = rows.integer(NsysColumn::kDomain);
+    const auto schema = rows.integer(NsysColumn::kSchema);
+    const size_t size = size_of_type(rows.integer_or(NsysColumn::kType, 0));
     // The first field stands at offset 0, which is exported as NULL.
-    const int64_t offset = rows.integer_or(4, 0);
+    const int64_t offset = rows.integer_or(NsysColumn::kOffset, 0);
     if (!domain || !schema || size == 0 || offset < 0) continue;
-    const std::string_view name = rows.text(3);
+    const std::string_view name = rows.text(NsysColumn::kName);
     Field field = Field::kCommunicator;
     if (name == "Message size [bytes]") {
       field = Field::kBytes;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "data/formats/spool_tables.h"
+
 namespace reprise {
 namespace {
 
@@ -12,6 +14,8 @@ struct DeviceTable {
   std::string_view name;
   bool kernels;
 };
+using enum NsysColumn;
+
 constexpr DeviceTable kDeviceTables[] = {
     {"CUPTI_ACTIVITY_KIND_KERNEL", true},
     {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", true},
@@ -35,10 +39,10 @@ void NsysRanks::find(NsysDatabase& database) {
   }
   if (devices_.empty()) {
     std::set<NsysProcess> processes;
-    NsysRows calls =
-        database.rows("CUPTI_ACTIVITY_KIND_RUNTIME", {"globalTid"});
+    NsysRows calls = database.rows("CUPTI_ACTIVITY_KIND_RUNTIME", {kTid});
     while (calls.next() && processes.size() < kMaxKeys) {
-      if (const auto tid = calls.integer(0)) processes.insert(process_of(*tid));
+      if (const auto tid = calls.integer(kTid))
+        processes.insert(process_of(*tid));
     }
     for (const NsysProcess process : processes) add_rank({process, -1});
   }
@@ -48,15 +52,15 @@ void NsysRanks::find(NsysDatabase& database) {
 
 void NsysRanks::walk(NsysDatabase& database, std::string_view table,
                      bool kernels) {
-  NsysRows rows = database.rows(table, {"globalPid", "deviceId", "contextId"});
+  NsysRows rows = database.rows(table, {kPid, kDevice, kContext});
   while (rows.next()) {
-    const auto pid = rows.integer(0);
-    const auto device = rows.integer(1);
+    const auto pid = rows.integer(kPid);
+    const auto device = rows.integer(kDevice);
     if (!pid || !device || devices_.size() >= kMaxKeys) continue;
     const NsysProcess process = process_of(*pid);
     bool& ran_kernels = devices_[{process, *device}];
     ran_kernels = ran_kernels || kernels;
-    const auto context = rows.integer(2);
+    const auto context = rows.integer(kContext);
     if (context && device_of_context_.size() < kMaxKeys) {
       device_of_context_.emplace(std::pair(process, *context), *device);
     }
@@ -68,11 +72,7 @@ void NsysRanks::add_rank(const DeviceKey& key) {
   rank_of_device_[key] = rank;
   ranks_of_process_[key.first].push_back(rank);
   ranks_.push_back({key.first, key.second});
-  RankInfo info;
-  info.rank = kUnknownRank;
-  info.process = pid_of(key.first);
-  info.clock_domain = "capture";
-  spool_.add_rank(std::move(info));
+  add_unknown_rank(spool_, "capture", pid_of(key.first));
 }
 
 void NsysRanks::add_ranks() {
@@ -101,19 +101,18 @@ void NsysRanks::find_correlations(NsysDatabase& database) {
     if (rank) found->second.emplace_back(*correlation, *rank);
   };
   for (const DeviceTable& table : kDeviceTables) {
-    NsysRows rows =
-        database.rows(table.name, {"globalPid", "deviceId", "correlationId"});
+    NsysRows rows = database.rows(table.name, {kPid, kDevice, kCorrelation});
     while (rows.next()) {
-      note(process_of(rows.integer_or(0, -1)), rows.integer(1),
-           rows.integer(2));
+      note(process_of(rows.integer_or(kPid, -1)), rows.integer(kDevice),
+           rows.integer(kCorrelation));
     }
   }
   NsysRows waits = database.rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-                                 {"globalPid", "contextId", "correlationId"});
+                                 {kPid, kContext, kCorrelation});
   while (waits.next()) {
-    const NsysProcess process = process_of(waits.integer_or(0, -1));
-    note(process, device_of(process, waits.integer_or(1, -1)),
-         waits.integer(2));
+    const NsysProcess process = process_of(waits.integer_or(kPid, -1));
+    note(process, device_of(process, waits.integer_or(kContext, -1)),
+         waits.integer(kCorrelation));
   }
   for (auto& [process, pairs] : correlations_) {
     std::sort(pairs.begin(), pairs.end());
@@ -204,10 +203,10 @@ uint32_t NsysRanks::host_thread(uint32_t rank, int64_t global_tid,
 
 void NsysRanks::find_thread_names(NsysDatabase& database) {
   thread_names_read_ = true;
-  NsysRows rows = database.rows("ThreadNames", {"globalTid", "nameId"});
+  NsysRows rows = database.rows("ThreadNames", {kTid, kNameId});
   while (rows.next()) {
-    const auto tid = rows.integer(0);
-    const auto name = rows.integer(1);
+    const auto tid = rows.integer(kTid);
+    const auto name = rows.integer(kNameId);
     if (tid && name) thread_names_[*tid] = *name;
   }
 }

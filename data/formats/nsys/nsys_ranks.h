@@ -31,7 +31,6 @@ class NsysRanks {
   void find(NsysDatabase& database);
 
   size_t count() const { return ranks_.size(); }
-  bool any_device_work() const { return !devices_.empty(); }
   std::optional<uint32_t> rank_of(NsysProcess process, int64_t device) const;
   /// Of a row of the host: the rank whose device did the work of that
   /// correlation, else the process's first; empty when it has no rank.

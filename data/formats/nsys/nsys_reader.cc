@@ -59,16 +59,19 @@ void count_unused(NsysImport& import) {
     int64_t count = 0;
     while (rows.next()) ++count;
     if (count > 0) import.report.ignored[unused.what] = count;
-    import.finish(rows, unused.table);
+    import.finish(rows);
   }
 }
 
 std::string dialect_of(NsysDatabase& database) {
   std::string schema, version;
-  NsysRows rows = database.rows("META_DATA_EXPORT", {"name", "value"});
+  NsysRows rows = database.rows("META_DATA_EXPORT",
+                                {NsysColumn::kName, NsysColumn::kValue});
   while (rows.next()) {
-    if (rows.text(0) == "EXPORT_SCHEMA_VERSION") schema = rows.text(1);
-    if (rows.text(0) == "EXPORT_PRODUCT_VERSION") version = rows.text(1);
+    const std::string_view name = rows.text(NsysColumn::kName);
+    const std::string_view value = rows.text(NsysColumn::kValue);
+    if (name == "EXPORT_SCHEMA_VERSION") schema = value;
+    if (name == "EXPORT_PRODUCT_VERSION") version = value;
   }
   if (schema.empty()) return "schema unknown";
   return version.empty() ? fmt::format("schema {}", schema)

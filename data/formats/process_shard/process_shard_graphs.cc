@@ -1,3 +1,7 @@
+// CUPTI reports a node once when it is created and once for each kernel that it
+// runs; clones (one an instantiation, or an update) lead back to the captured
+// node. Launches of one graph are numbered by their correlation, which tells
+// the replay.
 #include "data/formats/process_shard/process_shard_graphs.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A second walk over the shard, which meets every record with what the survey
+// knows: a kernel with the calls of NCCL that it ran, a launch with the rank
+// whose device it fed, a node of a graph with the range in which it was
+// created. Cost: linear in the records.
 #include "data/formats/process_shard/process_shard_import.h"
 
 #include <fmt/format.h>

@@ -54,7 +54,7 @@ CommunicatorMembers::CommunicatorMembers(const RankedProcesses& ranked) {
   std::map<std::string, int64_t> sizes;
   for (const RecordedProcess& process : ranked.processes) {
     if (process.rank < 0 || !process.is_main) continue;
-    const RecordedRank& rank = ranked.ranks[static_cast<size_t>(process.rank)];
+    const JobRank& rank = ranked.ranks[static_cast<size_t>(process.rank)];
     if (rank.devices.size() > 1) continue;
     for (const auto& [name, place] : process.communicators) {
       places[name].emplace(place.first, rank.first_number);

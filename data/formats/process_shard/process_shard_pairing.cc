@@ -1,3 +1,12 @@
+// Calls that were launched as one (a group) make a unit; kernels of NCCL's and
+// created graph nodes make launches. For each unit the few launches of its
+// thread that lie nearest in time and may be of its operation are candidates;
+// all candidates are taken nearest first, each unit and launch once (a greedy
+// matching: neither side is given away while it is another's nearer one). Calls
+// that a driver's thread repeats at each replay of a graph are first moved to
+// the capture that they repeat; replays whose capture nobody told are paired
+// with the nodes by order, where all are of one operation and one communicator.
+// Cost: sorting.
 #include "data/formats/process_shard/process_shard_pairing.h"
 
 #include <algorithm>

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "data/formats/spool_tables.h"
+
 namespace reprise {
 namespace {
 
@@ -14,7 +16,7 @@ std::string base_name(const std::string& path) {
 
 }  // namespace
 
-RankImport::RankImport(TraceSpool& spool, const RecordedRank& rank,
+RankImport::RankImport(TraceSpool& spool, const JobRank& rank,
                        const RecordedProcess& main)
     : spool_(spool), rank_(rank), main_process_(main.identity.process) {
   local_count_ =
@@ -41,57 +43,50 @@ uint32_t RankImport::local_of_device(int32_t device) const {
 uint32_t RankImport::host_stream(uint32_t local, const RecordedProcess& process,
                                  int64_t thread) {
   const int64_t pid = process.identity.process;
-  const auto [place, is_new] = threads_.try_emplace({local, pid, thread}, 0);
-  if (!is_new) return place->second;
-  std::string name = fmt::format("thread {}", thread);
-  if (pid != main_process_) {
-    name += fmt::format(" ({} {})", base_name(process.identity.program), pid);
-  }
-  return place->second =
-             spool_.add_stream({.rank = local,
-                                .name = std::move(name),
-                                .kind = StreamKind::kHostThread,
-                                .process = std::max<int64_t>(0, pid),
-                                .number = thread});
+  return find_or_add(threads_, {local, pid, thread}, [&] {
+    std::string name = fmt::format("thread {}", thread);
+    if (pid != main_process_) {
+      name += fmt::format(" ({} {})", base_name(process.identity.program), pid);
+    }
+    return spool_.add_stream({.rank = local,
+                              .name = std::move(name),
+                              .kind = StreamKind::kHostThread,
+                              .process = std::max<int64_t>(0, pid),
+                              .number = thread});
+  });
 }
 
 uint32_t RankImport::device_stream(uint32_t local,
                                    const RecordedProcess& process,
                                    int32_t device, int64_t number) {
   const int64_t pid = process.identity.process;
-  const auto [place, is_new] =
-      streams_.try_emplace({local, pid, device, number}, 0);
-  if (!is_new) return place->second;
-  return place->second =
-             spool_.add_stream({.rank = local,
-                                .name = fmt::format("stream {}", number),
-                                .kind = StreamKind::kDeviceStream,
-                                .process = std::max<int64_t>(0, pid),
-                                .device = device,
-                                .number = number});
+  return find_or_add(streams_, {local, pid, device, number}, [&] {
+    return spool_.add_stream({.rank = local,
+                              .name = fmt::format("stream {}", number),
+                              .kind = StreamKind::kDeviceStream,
+                              .process = std::max<int64_t>(0, pid),
+                              .device = device,
+                              .number = number});
+  });
 }
 
 uint32_t RankImport::range_stream(uint32_t local,
                                   const RecordedProcess& process) {
   const int64_t pid = process.identity.process;
-  const auto [place, is_new] = ranges_.try_emplace({local, pid}, 0);
-  if (is_new) {
-    place->second = spool_.add_stream({.rank = local,
-                                       .name = "start/end ranges",
-                                       .kind = StreamKind::kTensor,
-                                       .process = std::max<int64_t>(0, pid)});
-  }
-  return place->second;
+  return find_or_add(ranges_, {local, pid}, [&] {
+    return spool_.add_stream({.rank = local,
+                              .name = "start/end ranges",
+                              .kind = StreamKind::kTensor,
+                              .process = std::max<int64_t>(0, pid)});
+  });
 }
 
 uint32_t RankImport::communication_stream(uint32_t local) {
-  const auto [place, is_new] = communication_.try_emplace(local, 0);
-  if (is_new) {
-    place->second = spool_.add_stream({.rank = local,
-                                       .name = "communication",
-                                       .kind = StreamKind::kDeviceStream});
-  }
-  return place->second;
+  return find_or_add(communication_, local, [&] {
+    return spool_.add_stream({.rank = local,
+                              .name = "communication",
+                              .kind = StreamKind::kDeviceStream});
+  });
 }
 
 void RankImport::add_step(const StepMark& mark) {

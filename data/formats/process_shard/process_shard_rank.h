@@ -17,7 +17,7 @@ namespace reprise {
 class RankImport {
  public:
   /// Adds the ranks, one or one a device, to the spool.
-  RankImport(TraceSpool& spool, const RecordedRank& rank,
+  RankImport(TraceSpool& spool, const JobRank& rank,
              const RecordedProcess& main);
 
   uint32_t local_of_device(int32_t device) const;
@@ -49,7 +49,7 @@ class RankImport {
 
  private:
   TraceSpool& spool_;
-  RecordedRank rank_;
+  JobRank rank_;
   uint32_t first_local_ = 0, local_count_ = 1;
   int64_t main_process_ = 0, correlation_base_ = 0;
   std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> threads_;

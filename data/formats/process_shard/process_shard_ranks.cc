@@ -1,3 +1,10 @@
+// Every process of a job inherits its launcher's rank number: the trainer, but
+// also its shell and its data workers. So of the processes with one number that
+// which ran most kernels (then: that trained, that recorded most) is the rank,
+// and the others belong to it by the chain of parents. Where no launcher
+// counted, the processes that trained are numbered by the largest communicator
+// that holds them all, else by their start; where nobody trained, a host is a
+// rank.
 #include "data/formats/process_shard/process_shard_ranks.h"
 
 #include <fmt/format.h>
@@ -120,7 +127,7 @@ size_t Ranking::heaviest(const Processes& members) const {
 
 void Ranking::add_rank(size_t main, const Processes& members) {
   const auto number = static_cast<int32_t>(result_.ranks.size());
-  RecordedRank rank;
+  JobRank rank;
   rank.process = main;
   std::set<int32_t> devices;
   for (const size_t member : members) {
@@ -248,7 +255,7 @@ int32_t Ranking::rank_of_ancestor(size_t place) const {
 void Ranking::relate_others() {
   // Of each process the ranks below it, found from the ranks upwards.
   std::map<size_t, std::set<int32_t>> below;
-  for (const RecordedRank& rank : result_.ranks) {
+  for (const JobRank& rank : result_.ranks) {
     std::optional<size_t> ancestor = parent_of(rank.process);
     for (int i = 0; i < kMostAncestors && ancestor; ++i) {
       below[*ancestor].insert(at(rank.process).rank);
@@ -271,12 +278,12 @@ void Ranking::relate_others() {
 
 /// By the launcher's numbers, unless a process is several ranks.
 void Ranking::number_ranks() {
-  const bool split = std::any_of(
-      result_.ranks.begin(), result_.ranks.end(),
-      [](const RecordedRank& rank) { return rank.devices.size() > 1; });
+  const bool split =
+      std::any_of(result_.ranks.begin(), result_.ranks.end(),
+                  [](const JobRank& rank) { return rank.devices.size() > 1; });
   uint32_t next = 0;
   for (size_t i = 0; i < result_.ranks.size(); ++i) {
-    RecordedRank& rank = result_.ranks[i];
+    JobRank& rank = result_.ranks[i];
     const bool is_claimed = claimed_[i] >= 0 && !split;
     rank.first_number = is_claimed ? static_cast<uint32_t>(claimed_[i]) : next;
     next += static_cast<uint32_t>(std::max<size_t>(1, rank.devices.size()));

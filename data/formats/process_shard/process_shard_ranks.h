@@ -40,7 +40,7 @@ struct RecordedProcess {
 
 /// A rank of the job; of a process that runs kernels on several devices, one a
 /// device.
-struct RecordedRank {
+struct JobRank {
   size_t process = 0;            ///< Place of the main one.
   std::vector<int32_t> devices;  ///< Each a rank; empty: one without kernels.
   uint32_t first_number = 0;     ///< Of the trace; then one after another.
@@ -48,7 +48,7 @@ struct RecordedRank {
 
 struct RankedProcesses {
   std::vector<RecordedProcess> processes;  ///< By host, start, id.
-  std::vector<RecordedRank> ranks;         ///< By number.
+  std::vector<JobRank> ranks;              ///< By number.
   /// What was decided without certainty, in whole sentences.
   std::vector<std::string> notes;
 };

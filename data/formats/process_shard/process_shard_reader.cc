@@ -1,3 +1,8 @@
+// Two walks over each shard: the first learns what records refer to
+// (process_shard_survey.h), then ranks are found over all shards, then the
+// second makes events, a spool for each rank. Monotonic clocks of hosts that
+// booted apart are brought together by the epoch's, which each shard states
+// beside its own.
 #include "data/formats/process_shard/process_shard_reader.h"
 
 #include <fmt/format.h>
@@ -231,7 +236,7 @@ Status ShardSet::read_process(const RecordedProcess& process,
 
 Status ShardSet::read_rank(size_t rank, TraceSpool& spool,
                            FileReport& report) const {
-  const RecordedRank& recorded = ranked_.ranks[rank];
+  const JobRank& recorded = ranked_.ranks[rank];
   const RecordedProcess& main = ranked_.processes[recorded.process];
   report.path = shards_[main.shards.front()].path;
   if (rank == 0) report.missing = ranked_.notes;

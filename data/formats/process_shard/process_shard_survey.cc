@@ -1,3 +1,6 @@
+// One walk that keeps what later records may refer to although it stands behind
+// them in the file: launches by correlation, creations of graph nodes, calls of
+// NCCL with their network steps and channels.
 #include "data/formats/process_shard/process_shard_survey.h"
 
 #include <algorithm>

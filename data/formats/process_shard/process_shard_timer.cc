@@ -1,3 +1,8 @@
+// The timer ticks in ns but from another zero. A kernel whose start CUPTI saw
+// on the host's clock and whose first channel NCCL saw on the timer gives a
+// pair, and a time is moved by the nearest pair; without pairs the host's view
+// of a channel's end bounds the offset from above and the call that started it
+// from below.
 #include "data/formats/process_shard/process_shard_timer.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Neither record names the other's ids, so the join goes by order. Nodes and
+// ops of a thread are two sequences of names that are alike but for gaps on
+// either side, and hashes of runs of six names find where they meet (as diff
+// tools find matching blocks); a node then gives its op what it was given.
+// Which thread is which is tried out, the longest first, by how much agrees.
+// Numbers that both records have (record function ids) decide before names do.
+// Cost: linear in practice; what may repeat is bounded (kMostStarts, kGap).
 #include "data/formats/pytorch_et/pytorch_et_join.h"
 
 #include <fmt/format.h>

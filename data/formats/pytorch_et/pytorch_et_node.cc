@@ -1,3 +1,8 @@
+// The schema has changed every year: members flat or in `attrs`, inputs as
+// objects or as bare values, tensors of five or six numbers. All of them are
+// told by what stands there, not by the version that the file claims. Source:
+// execution_trace_observer.cpp of PyTorch, schemas from 1.0.1 on, and "ET+" of
+// Chakra's converter.
 #include "data/formats/pytorch_et/pytorch_et_node.h"
 
 #include <fmt/format.h>

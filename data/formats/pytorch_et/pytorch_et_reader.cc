@@ -12,6 +12,7 @@
 #include "data/formats/node_dependencies.h"
 #include "data/formats/pytorch_et/pytorch_et_join.h"
 #include "data/formats/pytorch_et/pytorch_et_node.h"
+#include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/io/head_text.h"
 #include "data/io/json_scan.h"
@@ -51,19 +52,13 @@ class EtImport {
   EtImport(TraceSpool& spool, FileReport& report)
       : spool_(spool),
         report_(report),
-        rank_(spool.add_rank(unknown_rank())),
+        rank_(add_unknown_rank(spool)),
         dependencies_(spool, rank_) {}
 
   void add(const EtNode& node);
   void finish(std::string_view document);
 
  private:
-  static RankInfo unknown_rank() {
-    RankInfo rank;
-    rank.rank = kUnknownRank;
-    return rank;
-  }
-
   uint32_t stream_of(const EtNode& node);
   bool place(const EtNode& node, Event& event);
   void describe(const EtNode& node, Event& event);

@@ -1,3 +1,9 @@
+// Devices are read before hosts: they say which are ranks, and their
+// correlation ids say whose a host's launch is. A device's lines are streams,
+// or (of TPUs) programs and ops; lines that tell the same time otherwise
+// ("TensorFlow Name Scope") are counted and left out. Times are picoseconds
+// from the line's start. Source: tsl/profiler/protobuf/xplane.proto;
+// xplane_schema.cc for the words.
 #include "data/formats/xplane/xplane_import.h"
 
 #include <fmt/format.h>
@@ -6,6 +12,7 @@
 #include <charconv>
 
 #include "data/formats/nccl_names.h"
+#include "data/formats/spool_tables.h"
 
 namespace reprise {
 namespace {
@@ -382,16 +389,14 @@ uint32_t XplaneImport::rank_of_call(int64_t correlation) const {
 
 uint32_t XplaneImport::host_thread(uint32_t rank, const XplaneLine& line) {
   const int64_t id = threads_.size() < kMostThreads ? line.id : -1;
-  const auto [at, is_new] = threads_.try_emplace({rank, id}, 0);
-  if (is_new) {
-    at->second = spool_.add_stream({.rank = rank,
-                                    .name = std::string(line.name),
-                                    .kind = StreamKind::kHostThread,
-                                    .process = 0,
-                                    .device = -1,
-                                    .number = id});
-  }
-  return at->second;
+  return find_or_add(threads_, {rank, id}, [&] {
+    return spool_.add_stream({.rank = rank,
+                              .name = std::string(line.name),
+                              .kind = StreamKind::kHostThread,
+                              .process = 0,
+                              .device = -1,
+                              .number = id});
+  });
 }
 
 void XplaneImport::add(XplaneRow& row) {

@@ -36,16 +36,16 @@ using Words = std::span<const std::string_view>;
 /// A field, or a field of the message in a field, …; 0 ends it.
 using Path = std::array<uint32_t, 3>;
 
-struct Attribute {
-  constexpr Attribute(std::string_view opcode_words, std::string_view text,
-                      Form plain_form, Path fields, Words choices = {})
+struct ProtoAttribute {
+  constexpr ProtoAttribute(std::string_view opcode_words, std::string_view text,
+                           Form plain_form, Path fields, Words choices = {})
       : opcodes(opcode_words),
         name(text),
         form(plain_form),
         path(fields),
         words(choices) {}
-  constexpr Attribute(std::string_view opcode_words, std::string_view text,
-                      HloProtoValue* own)
+  constexpr ProtoAttribute(std::string_view opcode_words, std::string_view text,
+                           HloProtoValue* own)
       : opcodes(opcode_words), name(text), value(own) {}
 
   std::string_view opcodes;  ///< "dot ragged-dot", "async-*"; empty: all.
@@ -102,7 +102,7 @@ constexpr std::string_view kMultiplying =
 
 /// Fields are those of HloInstructionProto (xla/service/hlo.proto) and of the
 /// messages in it (xla/xla_data.proto); the order is that of XLA's text.
-constexpr Attribute kAttributes[] = {
+constexpr ProtoAttribute kAttributes[] = {
     {"async-*", "async_execution_thread", async_thread_value},
     {kChanneled, "channel_id", channel_value},
     {kGrouped, "replica_groups", replica_groups_value},
@@ -235,7 +235,7 @@ std::string number_if(bool said, int64_t number) {
 
 /// The value in the field of the message that holds it.
 std::string plain_value(const ProtoMessage& message, uint32_t field,
-                        const Attribute& attribute) {
+                        const ProtoAttribute& attribute) {
   const int64_t number = message.integer(field);
   switch (attribute.form) {
     case Form::kNumber:
@@ -280,7 +280,8 @@ std::string plain_value(const ProtoMessage& message, uint32_t field,
   return {};
 }
 
-std::string value_at(const ProtoMessage& proto, const Attribute& attribute) {
+std::string value_at(const ProtoMessage& proto,
+                     const ProtoAttribute& attribute) {
   const Path& path = attribute.path;
   if (path[1] == 0) return plain_value(proto, path[0], attribute);
   ProtoMessage inner(proto.bytes(path[0]));
@@ -293,7 +294,7 @@ std::string value_at(const ProtoMessage& proto, const Attribute& attribute) {
 
 Status append_attributes(const HloProtoInstruction& instruction,
                          std::string& out) {
-  for (const Attribute& attribute : kAttributes) {
+  for (const ProtoAttribute& attribute : kAttributes) {
     if (!covers(attribute.opcodes, instruction.opcode())) continue;
     Result<std::string> value = attribute.form == Form::kOwn
                                     ? attribute.value(instruction)

@@ -295,7 +295,7 @@ Result<TraceReplay> replayed(const std::string& trial,
   if (!result) return pass(result.error());
   auto trace = gather_spools(result->spools);
   if (!trace) return pass(trace.error());
-  const auto graph = build_trace_graph(*trace, match_collectives(*trace));
+  const auto graph = build_trace_graph(AlignedTrace::as_recorded(*trace));
   if (!graph) return pass(graph.error());
   return replay_trace(*trace, *graph, what_ifs);
 }
@@ -308,7 +308,7 @@ TEST_F(DproTest, ReplaysGeneratedCasesAndTheirWhatIfs) {
   const auto recorded = replayed(base, {});
   ASSERT_TRUE(recorded) << recorded.error().message;
   EXPECT_EQ(recorded->predicted_ns, recorded->measured_ns);
-  EXPECT_LT(recorded->unexplained_share, 0.05);
+  EXPECT_LT(recorded->sources.unexplained, 0.05);
   const auto other = replayed(fast, {});
   ASSERT_TRUE(other) << other.error().message;
   const auto what_if = replayed(base, {parse_what_if("bandwidth=2x").value()});

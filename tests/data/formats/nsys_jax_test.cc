@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "data/formats/hlo_proto/hlo_proto_reader.h"
-#include "data/formats/nsys_jax/nsys_jax_csv.h"
 #include "data/formats/nsys_jax/nsys_jax_reader.h"
 #include "data/hlo/hlo.h"
 #include "data/import/import.h"
+#include "data/io/csv.h"
 #include "tests/testing/directories.h"
 #include "tests/testing/read_input.h"
 

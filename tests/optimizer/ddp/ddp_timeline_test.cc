@@ -6,6 +6,8 @@
 #include <random>
 
 #include "optimizer/ddp/ddp_plan.h"
+#include "replay/graph/step_rules.h"
+#include "replay/simulate/decide.h"
 
 namespace reprise {
 namespace {
@@ -78,6 +80,83 @@ TEST(DdpTimeline, TypesHaveBucketsAndCapsOfTheirOwn) {
 /// From 0 to below `limit`.
 int draw(std::mt19937& random, uint32_t limit) {
   return static_cast<int>(random() % limit);
+}
+
+/// The same step as a graph: a chain of gradients, and buckets that a resource
+/// of `workers` sends in order over one link.
+TimedGraph graph_of(const DdpModel& model,
+                    const std::vector<DdpBucket>& buckets) {
+  TimedGraph graph;
+  graph.tick_bits = kTickBits;
+  graph.ranks.push_back({});
+  graph.capacity = {0, static_cast<uint32_t>(model.workers)};
+  const auto add = [&](uint32_t stream, double duration_ns, double slowdown) {
+    graph.first.push_back(static_cast<uint32_t>(graph.edges.size()));
+    graph.origin.push_back(static_cast<uint32_t>(graph.size()));
+    graph.rank.push_back(0);
+    graph.resource.push_back(stream);
+    graph.duration.push_back(ticks_of(duration_ns, kTickBits));
+    graph.gap.push_back(0);
+    graph.meeting.push_back(1);
+    graph.waits.push_back(stream == 1);
+    graph.slowdown.push_back(slowdown_of(slowdown));
+  };
+  const uint32_t gradients = static_cast<uint32_t>(model.ready_ns.size());
+  for (uint32_t i = 0; i < gradients; ++i) {
+    add(0, model.ready_ns[i] - (i > 0 ? model.ready_ns[i - 1] : 0),
+        model.compute_slowdown);
+    graph.collective.push_back(-1);
+    if (i > 0) graph.edges.push_back({0, i - 1, EdgeKind::kStream, false});
+  }
+  for (uint32_t i = 0; i < buckets.size(); ++i) {
+    double bytes = 0;
+    for (const uint32_t gradient : buckets[i].gradients) {
+      bytes += static_cast<double>(model.gradients[gradient].bytes);
+    }
+    add(1, model.price.price_ns(bytes), model.collective_slowdown);
+    graph.collective.push_back(static_cast<int32_t>(i));
+    graph.transfers.push_back(
+        {.latency_ns = std::llround(model.price.latency_ns), .link = 0});
+    graph.edges.push_back(
+        {0, buckets[i].gradients.back(), EdgeKind::kDependency, false});
+    if (i == 0) continue;
+    graph.edges.push_back({0, gradients + i - 1, EdgeKind::kStream, true});
+  }
+  graph.first.push_back(static_cast<uint32_t>(graph.edges.size()));
+  return graph;
+}
+
+TEST(DdpTimeline, IsTheStepThatItsGraphDecides) {
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::pair<double, int64_t>> gradients;
+    double ready_ns = 0;
+    for (int i = 1 + draw(random, 12); i > 0; --i) {
+      ready_ns += 1 + draw(random, 2000);
+      gradients.emplace_back(ready_ns, 1 + draw(random, 3000));
+    }
+    DdpModel model = model_of(gradients);
+    model.workers = 1 + draw(random, 3);
+    model.compute_slowdown = 1 + draw(random, 5) / 8.0;
+    model.collective_slowdown = 1 + draw(random, 5) / 8.0;
+    const std::vector<DdpBucket> buckets = ddp_buckets(
+        model.gradients, {1 + draw(random, 4000), 1 + draw(random, 4000)});
+    const DdpTimeline timeline = simulate_buckets(model, buckets);
+    const GraphTimes times = decide(graph_of(model, buckets));
+    // Ends are whole nanoseconds there: each end and each change of rate may be
+    // late by one.
+    const double slack = 3.0 * static_cast<double>(times.end_ns.size());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(times.end_ns[i]), timeline.ready_ns[i],
+                  slack)
+          << seed;
+    }
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      ASSERT_NEAR(static_cast<double>(times.end_ns[gradients.size() + i]),
+                  timeline.arrived_ns[i], slack)
+          << seed;
+    }
+  }
 }
 
 /// All ways to cut the gradients into runs.

@@ -169,8 +169,9 @@ TEST(BreakdownTruth, EveryFigureOfEveryFileIsMet) {
     if (!truth.contains("traces")) continue;  // Chakra: no times.
     Result<Trace> trace = import_trace(traces_beside(file));
     ASSERT_TRUE(trace) << file << ": " << trace.error().message;
+    const AlignedTrace aligned = AlignedTrace::align(*trace);
     const Result<Analysis> analysis =
-        analyze(*trace, {.step = std::nullopt, .critical_path = false});
+        analyze(aligned, {.step = std::nullopt, .critical_path = false});
     ASSERT_TRUE(analysis) << file << ": " << analysis.error().message;
     for (const Json& one : truth["traces"]) {
       const std::string name = one.at("file");

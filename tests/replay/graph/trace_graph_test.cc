@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/simulate/decide.h"
 #include "replay/simulate/trace_replay.h"
 #include "tests/replay/graph/trace_text.h"
 
@@ -15,13 +16,13 @@ namespace {
 
 struct Built {
   Trace trace;
-  TraceGraph graph;
+  TimedGraph graph;
 
   // Nodes of the event with a name, in the graph's order.
   std::vector<uint32_t> nodes(const std::string& name) const {
     std::vector<uint32_t> found;
     for (uint32_t node = 0; node < graph.size(); ++node) {
-      if (trace.text(trace.events[graph.event[node]].name) == name) {
+      if (trace.text(trace.events[graph.origin[node]].name) == name) {
         found.push_back(node);
       }
     }
@@ -35,12 +36,12 @@ struct Built {
   std::vector<int64_t> durations_us(const std::string& name) const {
     std::vector<int64_t> found;
     for (const uint32_t node : nodes(name)) {
-      found.push_back(graph.duration_ns[node] / 1000);
+      found.push_back(graph.duration[node] / 1000);
     }
     return found;
   }
   int64_t gap_us(const std::string& name) const {
-    return graph.gap_ns[node(name)] / 1000;
+    return graph.gap[node(name)] / 1000;
   }
   // The kinds of the edges from one event's nodes to another's.
   std::string edges(const std::string& from, const std::string& to) const {
@@ -48,7 +49,7 @@ struct Built {
     std::string kinds;
     for (const uint32_t node : nodes(to)) {
       for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
-        const TraceGraph::Edge& edge = graph.edges[at];
+        const TimedGraph::Edge& edge = graph.edges[at];
         if (std::count(sources.begin(), sources.end(), edge.from) == 0) {
           continue;
         }
@@ -64,8 +65,8 @@ struct Built {
 Built built(const std::string& text, const TraceWindow& window = {}) {
   Built result;
   result.trace = parse_trace_text(text);
-  Result<TraceGraph> graph =
-      build_trace_graph(result.trace, match_collectives(result.trace), window);
+  Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(result.trace), window);
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
   if (graph) result.graph = *std::move(graph);
   return result;
@@ -175,7 +176,7 @@ TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
     h0 annotation loading 20-40
     h0 host-op b 50-60)");
   EXPECT_EQ(trace.gap_us("b"), 30);
-  EXPECT_EQ(trace.graph.named_ns[trace.node("b")], 20'000);
+  EXPECT_EQ(trace.graph.named[trace.node("b")], 20'000);
   // Whatever is open when it ends, a step ends where it was marked.
   const uint32_t mark = trace.node("ProfilerStep#1");
   EXPECT_EQ(evaluate(trace.graph).end_ns[mark], 200'000);
@@ -228,12 +229,12 @@ TEST(TraceGraph, KeepsToTheChosenStep) {
 
 TEST(TraceGraph, RefusesStepsThatAreNotThereAndEmptyTraces) {
   Trace trace = parse_trace_text("step 0 3 0-9\nh0 host-op a 0-9");
-  Result<TraceGraph> graph =
-      build_trace_graph(trace, match_collectives(trace), {.step = 4});
+  Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(trace), {.step = 4});
   ASSERT_FALSE(graph);
   EXPECT_EQ(graph.error().message, "step 4: the trace has steps 3 to 3");
   trace.events.clear();
-  EXPECT_FALSE(build_trace_graph(trace, match_collectives(trace)));
+  EXPECT_FALSE(build_trace_graph(AlignedTrace::as_recorded(trace)));
 }
 
 TEST(TraceGraph, OpensCyclesOfRecordedDependencies) {
@@ -282,14 +283,14 @@ TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
   std::stable_sort(
       trace.events.begin(), trace.events.end(),
       [](const Event& a, const Event& b) { return a.rank < b.rank; });
-  const Result<TraceGraph> graph =
-      build_trace_graph(trace, match_collectives(trace));
+  const Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(trace));
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->cycles_repaired, 0);
   const auto messages = std::count_if(
       graph->edges.begin(), graph->edges.end(),
-      [](const TraceGraph::Edge& edge) {
-        return edge.kind == TraceEdgeKind::kDependency && edge.from_start;
+      [](const TimedGraph::Edge& edge) {
+        return edge.kind == EdgeKind::kDependency && edge.from_start;
       });
   EXPECT_EQ(messages, 3);
 }
@@ -353,8 +354,8 @@ TEST(TraceGraph, NeverHoldsACycleWhateverATraceSays) {
     const Trace trace = random_trace(seed);
     TraceWindow window;
     if (seed % 2 == 1) window.step = 1;
-    const Result<TraceGraph> graph =
-        build_trace_graph(trace, match_collectives(trace), window);
+    const Result<TimedGraph> graph =
+        build_trace_graph(AlignedTrace::as_recorded(trace), window);
     if (!graph) continue;
     ASSERT_EQ(graph->first.size(), graph->size() + 1) << seed;
     for (uint32_t node = 0; node < graph->size(); ++node) {
@@ -362,13 +363,16 @@ TEST(TraceGraph, NeverHoldsACycleWhateverATraceSays) {
            ++at) {
         ASSERT_LT(graph->edges[at].from, node) << seed;
       }
-      ASSERT_GE(graph->duration_ns[node], 0) << seed;
-      ASSERT_GE(graph->gap_ns[node], graph->named_ns[node]) << seed;
+      ASSERT_GE(graph->duration[node], 0) << seed;
+      ASSERT_GE(graph->gap[node], graph->named[node]) << seed;
     }
     const Result<TraceReplay> replay = replay_trace(trace, *graph);
     ASSERT_TRUE(replay) << seed;
+    const GraphTimes decided = decide(*graph);
+    ASSERT_EQ(decided.start_ns, replay->start_ns) << seed;
+    ASSERT_EQ(decided.end_ns, replay->end_ns) << seed;
     int64_t covered_ns = 0;
-    for (const TracePathEntry& entry : replay->critical_path) {
+    for (const PathEntry& entry : replay->critical_path) {
       ASSERT_GT(entry.duration_ns, 0) << seed;
       covered_ns += entry.duration_ns;
     }

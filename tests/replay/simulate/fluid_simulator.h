@@ -3,7 +3,7 @@
 // found by looking at all of them.
 #pragma once
 
-#include "replay/simulate/replay.h"
+#include "replay/graph/priced_schedule.h"
 
 namespace reprise {
 

@@ -1,6 +1,7 @@
 // Time of one scored replay: the optimizer makes thousands.
 #include <benchmark/benchmark.h>
 
+#include "replay/simulate/replay.h"
 #include "tests/replay/simulate/schedule_text.h"
 
 namespace reprise {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "replay/analysis/breakdown.h"
 #include "tests/replay/simulate/fluid_simulator.h"
 #include "tests/replay/simulate/schedule_text.h"
 
@@ -35,10 +36,12 @@ TEST(Replay, OverlapsIndependentStreams) {
     compute u 5 after g)");
   const Replay result = replay(text);
   EXPECT_EQ(result.step_time_ns, 45);
-  EXPECT_EQ(result.ranks[0].compute_ns, 35);
-  EXPECT_EQ(result.ranks[0].communication_ns, 30);
-  EXPECT_EQ(result.ranks[0].exposed_ns, 10);
-  EXPECT_EQ(result.ranks[0].idle_ns, 0);
+  const Breakdown parts =
+      break_down(text.schedule, result.times[0], result.step_time_ns);
+  EXPECT_EQ(parts.compute_ns, 35);
+  EXPECT_EQ(parts.communication_ns, 30);
+  EXPECT_EQ(parts.exposed_ns, 10);
+  EXPECT_EQ(parts.idle_ns, 0);
 }
 
 TEST(Replay, SlowsBothStreamsWhileBothAreBusy) {

@@ -24,15 +24,16 @@ TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
                                  .seed = 2,
                                  .clock_offset_ns = {0, 5'000'000},
                                  .clock_drift_ppm = {0, 40}});
-  const Result<RunModel> model = model_run(trace, schedule);
+  const Result<RunModel> model =
+      model_run(AlignedTrace::align(trace), schedule);
   ASSERT_TRUE(model.has_value());
   EXPECT_LT(std::abs(error(model->predicted_ns, model->measured_ns)), 0.01);
   const Replay replay = replay_step(price_schedule(schedule, model->costs));
   EXPECT_EQ(replay.step_time_ns, model->predicted_ns);
-  EXPECT_NEAR(replay.measured_share + replay.calibrated_share +
-                  replay.modelled_share + replay.unexplained_share,
+  EXPECT_NEAR(replay.sources.measured + replay.sources.calibrated +
+                  replay.sources.modelled + replay.sources.unexplained,
               1, 1e-9);
-  EXPECT_LT(replay.unexplained_share, 0.01);
+  EXPECT_LT(replay.sources.unexplained, 0.01);
 }
 
 TEST(ModelRun, RefusesASoloRun) {
@@ -40,7 +41,8 @@ TEST(ModelRun, RefusesASoloRun) {
   Trace trace =
       run_trace(schedule, true_costs(schedule, 0), {.steps = 3, .solo = true});
   trace.environment.insert({"solo", "1"});
-  const Result<RunModel> model = model_run(trace, schedule);
+  const Result<RunModel> model =
+      model_run(AlignedTrace::align(trace), schedule);
   ASSERT_FALSE(model.has_value());
   EXPECT_NE(model.error().message.find("solo"), std::string::npos);
 }

@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "replay/simulate/replay.h"
+#include "replay/graph/priced_schedule.h"
 
 namespace reprise {
 

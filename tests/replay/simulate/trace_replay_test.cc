@@ -14,7 +14,7 @@ namespace {
 
 struct Replayed {
   Trace trace;
-  TraceGraph graph;
+  TimedGraph graph;
   TraceReplay replay;
 
   int64_t predicted_us() const { return replay.predicted_ns / 1000; }
@@ -30,8 +30,8 @@ Replayed replayed(const std::string& text,
                   const std::vector<std::string>& what_ifs = {}) {
   Replayed result;
   result.trace = parse_trace_text(text);
-  Result<TraceGraph> graph =
-      build_trace_graph(result.trace, match_collectives(result.trace));
+  Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(result.trace));
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
   if (!graph) return result;
   result.graph = *std::move(graph);
@@ -48,8 +48,8 @@ Replayed replayed(const std::string& text,
 
 std::string refusal(const std::string& text, const std::string& what_if) {
   const Trace trace = parse_trace_text(text);
-  const Result<TraceGraph> graph =
-      build_trace_graph(trace, match_collectives(trace));
+  const Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(trace));
   EXPECT_TRUE(graph);
   const WhatIf change = parsed(what_if);
   const Result<TraceReplay> replay =
@@ -70,7 +70,7 @@ TEST(TraceReplay, GivesTheRecordedTimesBack) {
   const Replayed same = replayed(kDeviceBound);
   EXPECT_EQ(same.predicted_us(), 230);
   EXPECT_EQ(same.replay.measured_ns, 230'000);
-  EXPECT_EQ(same.replay.unexplained_share, 0);
+  EXPECT_EQ(same.replay.sources.unexplained, 0);
   EXPECT_EQ(same.replay.without_gaps_ns, 230'000);
 }
 
@@ -104,7 +104,7 @@ TEST(TraceReplay, IsLimitedByTheHostOnceTheDeviceIsFast) {
 TEST(TraceReplay, SaysWhyThePathLasts) {
   const Replayed replay = replayed(kDeviceBound);
   std::vector<std::pair<std::string, int64_t>> path;
-  for (const TracePathEntry& entry : replay.replay.critical_path) {
+  for (const PathEntry& entry : replay.replay.critical_path) {
     path.emplace_back(name_of(entry.kind), entry.duration_ns / 1000);
   }
   const std::vector<std::pair<std::string, int64_t>> expected = {
@@ -121,7 +121,7 @@ TEST(TraceReplay, CountsGapsThatNothingExplains) {
     h0 host-op a 0-50
     h0 host-op b 100-150)");
   EXPECT_EQ(gaps.predicted_us(), 150);
-  EXPECT_DOUBLE_EQ(gaps.replay.unexplained_share, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(gaps.replay.sources.unexplained, 1.0 / 3);
   EXPECT_DOUBLE_EQ(gaps.replay.rank_unexplained_share[0], 1.0 / 3);
   EXPECT_EQ(gaps.replay.without_gaps_ns, 100'000);
 }

@@ -148,7 +148,7 @@ TEST(StreamWaits, KeepOnlyWhatOrderDoesNotImply) {
   builder.all_reduce(2).after(0).after(1);  // 3
   builder.copy(2, 0).after(3);              // 4
   builder.copy(1, 0).after(2).after(4);     // 5: unit 2 ended before 3 did.
-  const StreamWaits waits = make_stream_waits(builder.schedule());
+  const StreamSequences waits = make_stream_waits(builder.schedule());
   EXPECT_EQ(waits.compute.wait_for, (std::vector<uint32_t>{0, 0, 2, 0}));
   EXPECT_EQ(waits.communication.wait_for, (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(waits.communication.tell, (std::vector<bool>{false, true}));

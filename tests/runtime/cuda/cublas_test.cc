@@ -150,7 +150,7 @@ class Multiplier {
   const Driver& driver() const { return context_->driver(); }
   std::shared_ptr<const DeviceContext> context_;
   std::unique_ptr<CublasLibrary> library_;
-  DeviceStream stream_;
+  CudaStream stream_;
   std::vector<DeviceMemory> placed_;
 };
 

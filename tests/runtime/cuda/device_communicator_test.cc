@@ -30,7 +30,7 @@ struct Rank {
   std::shared_ptr<const DeviceContext> context;
   DeviceMemory memory;
   PinnedMemory operands, results;  ///< Read late and written late.
-  DeviceStream stream, other;
+  CudaStream stream, other;
   /// Closed when all ranks are done: earlier, a peer would miss us.
   std::unique_ptr<DeviceCommunicator> communicator;
 
@@ -39,11 +39,11 @@ struct Rank {
     return {reinterpret_cast<float*>(memory.bytes().data()), kElements};
   }
   DeviceSpan span() const { return {memory.address(), memory.size_bytes()}; }
-  void upload(const DeviceStream& on) const {
+  void upload(const CudaStream& on) const {
     driver().copy_to_device_async(memory.address(), operands.bytes().data(),
                                   memory.size_bytes(), on.get());
   }
-  void download(const DeviceStream& on) const {
+  void download(const CudaStream& on) const {
     driver().copy_to_host_async(results.bytes().data(), memory.address(),
                                 memory.size_bytes(), on.get());
     driver().stream_synchronize(on.get());
@@ -226,11 +226,11 @@ TEST(NcclCommunicator, IsPartOfACapturedGraph) {
       if (turn == rank.number) graph = captured_sum(rank, kRanks);
     }
     ASSERT_TRUE(rank.group->barrier());
-    const DeviceGraph owned(graph, {driver.graph_destroy});
+    const CudaGraph owned(graph, {driver.graph_destroy});
     CUgraphExec executable = nullptr;
     ASSERT_EQ(driver.graph_instantiate(&executable, graph, 0), CUDA_SUCCESS);
-    const DeviceGraphExecutable kept(executable,
-                                     {driver.graph_executable_destroy});
+    const CudaGraphExecutable kept(executable,
+                                   {driver.graph_executable_destroy});
     for (int launch = 0; launch < kLaunches; ++launch) {
       ASSERT_EQ(driver.graph_launch(executable, rank.stream.get()),
                 CUDA_SUCCESS);

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "cli/process.h"
-#include "cli/program.h"
 #include "data/file.h"
 #include "data/formats/process_shard/process_shard_reader.h"
 #include "data/import/import.h"
+#include "data/program/lowered_program.h"
 #include "data/trace/trace.h"
 #include "data/trace/trace_spool.h"
 #include "tests/runtime/cuda/unit_truth.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/program.h"
+#include "data/program/lowered_program.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
 

@@ -1,0 +1,49 @@
+// Measures the units of plans while a search asks for them: one solo run a
+// plan, and before the first one what the recorded run cannot tell of its link.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "costmodel/measuring_runs.h"
+#include "data/program/lowered_program.h"
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+class PlanCalibration {
+ public:
+  /// `recorded` ran `program`; both outlive this. `known`: of earlier
+  /// calibrations, besides the trace's own.
+  PlanCalibration(const Trace& recorded, const LoweredProgram& program,
+                  std::vector<Measurement> known, MeasuringRuns runs);
+
+  /// Runs a plan without communication, for about 1.5 s at the recorded pace.
+  /// Before the first plan, where no earlier calibration told the slow-downs,
+  /// the recorded plan and its link are measured too. Errors: of lowering, of
+  /// the runs, and as fit_costs.
+  Status measure(const Plan& plan);
+
+  /// `known`, and what was measured since.
+  const std::vector<Measurement>& known() const { return known_; }
+  const std::vector<Measurement>& measured() const { return measured_; }
+
+ private:
+  Status measure_recorded();
+  Result<std::vector<Measurement>> solo_run(const LoweredProgram& program);
+  CalibrationSteps steps_within(std::chrono::nanoseconds length) const;
+  void keep(const std::vector<Measurement>& measurements);
+
+  const Trace& recorded_;
+  const LoweredProgram& program_;
+  MeasuringRuns runs_;
+  std::vector<Measurement> known_, measured_;
+  std::map<std::string, int64_t> reference_;  ///< First solo run, by key.
+  bool knows_contention_ = false;
+};
+
+}  // namespace reprise

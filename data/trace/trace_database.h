@@ -1,0 +1,28 @@
+// The database of a trace file as data from a stranger: nothing of it is
+// trusted, and nothing in it is run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/io/sqlite.h"
+#include "data/result.h"
+
+namespace reprise {
+
+/// An open trace whose header and schema are known to be ours.
+struct TraceDatabase {
+  Database database;
+  int32_t schema = 0;
+  uint64_t file_bytes = 0;
+};
+
+/// The trace in `bytes`, which must outlive it. Errors: kParse (not a trace,
+/// cut short, a foreign schema); kUnsupported (newer schema).
+Result<TraceDatabase> open_trace_bytes(std::string& bytes);
+
+/// The trace file in place, without locks. Errors: as open_trace_bytes; kIo
+/// (SQLite cannot open it: a pipe, or a name that is too long for it).
+Result<TraceDatabase> open_trace_file(const std::string& path);
+
+}  // namespace reprise

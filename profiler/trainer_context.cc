@@ -1,0 +1,116 @@
+#include "profiler/trainer_context.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "data/plan/plan.h"
+
+namespace reprise {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSchema = "reprise.trainer/1";
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0)
+      return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>()
+                                                     : std::string();
+}
+
+/// False when it is none.
+bool read_unit(const Json& json, UnitLabel& unit) {
+  if (!json.is_object()) return false;
+  const std::string kind = text_of(json, "kind");
+  unit.name = text_of(json, "name");
+  unit.kind = kind == name_of(EventKind::kCollective) ? EventKind::kCollective
+                                                      : EventKind::kCompute;
+  const auto bytes = json.find("bytes");
+  const bool has_bytes = bytes != json.end() && bytes->is_number_integer();
+  unit.bytes = has_bytes ? std::max<int64_t>(0, bytes->get<int64_t>()) : 0;
+  return !unit.name.empty() && (kind == name_of(EventKind::kCompute) ||
+                                kind == name_of(EventKind::kCollective));
+}
+
+}  // namespace
+
+TrainerContext trainer_context(const LoweredProgram& lowered,
+                               const std::string& program_path,
+                               const std::string& device, bool solo) {
+  TrainerContext context;
+  context.program_text = lowered.program_text;
+  context.manifest_text = lowered.manifest_text;
+  context.plan_text = print_plan(lowered.plan);
+  context.environment = {
+      {"cpu", cpu_model()},
+      {"cores", std::to_string(std::thread::hardware_concurrency())},
+      {"device", device},
+      {"program_path", std::filesystem::absolute(program_path).string()},
+      {"solo", solo ? "1" : "0"}};
+  for (const Unit& unit : lowered.schedule.units) {
+    const bool collective = unit.kind == UnitKind::kCollective;
+    context.units.push_back(
+        {unit.name, collective ? EventKind::kCollective : EventKind::kCompute,
+         collective ? unit.collective.bytes : 0});
+  }
+  return context;
+}
+
+std::string print_trainer_context(const TrainerContext& context) {
+  Json json = {{"schema", kSchema},
+               {"program_text", context.program_text},
+               {"manifest_text", context.manifest_text},
+               {"plan_text", context.plan_text},
+               {"environment", context.environment},
+               {"units", Json::array()}};
+  for (const UnitLabel& unit : context.units) {
+    json["units"].push_back({{"name", unit.name},
+                             {"kind", std::string(name_of(unit.kind))},
+                             {"bytes", unit.bytes}});
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<TrainerContext> parse_trainer_context(const std::string& text,
+                                             const std::string& file) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || text_of(json, "schema") != kSchema) {
+    return fail(ErrorKind::kParse, "{}: not a {} object", file, kSchema);
+  }
+  TrainerContext context;
+  context.program_text = text_of(json, "program_text");
+  context.manifest_text = text_of(json, "manifest_text");
+  context.plan_text = text_of(json, "plan_text");
+  const auto environment = json.find("environment");
+  if (environment != json.end() && environment->is_object()) {
+    for (const auto& [name, value] : environment->items()) {
+      if (value.is_string()) context.environment[name] = value;
+    }
+  }
+  const auto units = json.find("units");
+  if (units == json.end() || !units->is_array() ||
+      context.program_text.empty()) {
+    return fail(ErrorKind::kParse, "{}: it lacks the program or its units",
+                file);
+  }
+  for (const Json& unit : *units) {
+    if (!read_unit(unit, context.units.emplace_back())) {
+      return fail(ErrorKind::kParse, "{}: unit {} has no name or kind", file,
+                  context.units.size() - 1);
+    }
+  }
+  return context;
+}
+
+}  // namespace reprise

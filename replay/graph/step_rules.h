@@ -1,0 +1,66 @@
+// The arithmetic of StepRules, which `decide` and `evaluate` share.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "replay/graph/timed_graph.h"
+
+namespace reprise {
+
+/// Nanoseconds as ticks; garbage in (negative, NaN) counts as zero, and 73
+/// minutes are the most, so that every product of a simulation is in range.
+inline int64_t ticks_of(double duration_ns, int tick_bits) {
+  constexpr double kLongest_ns = 4.4e12;
+  if (!(duration_ns > 0)) return 0;
+  return std::llround(std::min(duration_ns, kLongest_ns) *
+                      static_cast<double>(1 << tick_bits));
+}
+
+/// Of prices.
+constexpr int kTickBits = 10;
+
+/// A factor as TimedGraph::slowdown; none below 1, at most 1024.
+inline uint32_t slowdown_of(double factor) {
+  constexpr double kSteepest = 1024;
+  if (!(factor > 1)) return kAlone;
+  return static_cast<uint32_t>(
+      std::llround(std::min(factor, kSteepest) * static_cast<double>(kAlone)));
+}
+
+/// A link regains, while it rests, the credit that bursts have used.
+class LinkCredit {
+ public:
+  explicit LinkCredit(const StepRules& rules) : credit_ns_(rules.burst_ns) {}
+
+  /// What the transfer takes, alone, that begins now.
+  double spend(const StepRules& rules, const StepRules::Transfer& transfer,
+               int64_t now_ns) {
+    credit_ns_ = std::min(rules.burst_ns, credit_ns_ + (now_ns - since_ns_));
+    since_ns_ = now_ns;
+    const double saved =
+        std::min(static_cast<double>(credit_ns_), transfer.wire_ns);
+    return std::max(std::min(transfer.floor_ns, transfer.duration_ns),
+                    transfer.duration_ns - saved);
+  }
+  /// The transfer that began last ends now.
+  void settle(const StepRules& rules, const StepRules::Transfer& transfer,
+              int64_t now_ns) {
+    const int64_t gained = now_ns - since_ns_ - std::llround(transfer.wire_ns);
+    credit_ns_ = std::clamp<int64_t>(credit_ns_ + gained, 0, rules.burst_ns);
+    since_ns_ = now_ns;
+  }
+
+ private:
+  int64_t credit_ns_ = 0, since_ns_ = 0;
+};
+
+/// How much later than their mean the last rank is expected that computed for
+/// so long since it last waited for others.
+inline double lateness_ns(const StepRules& rules, int64_t apart_ns) {
+  if (rules.jitter_sqrt_ns <= 0) return 0;
+  return rules.jitter_sqrt_ns * std::sqrt(static_cast<double>(apart_ns));
+}
+
+}  // namespace reprise

@@ -1,0 +1,135 @@
+// The one graph that is replayed: what ran (or is to run), on which rank, for
+// how long, and what it waited for. Built from the trace of somebody else's run
+// (trace_graph.h) or from a schedule x its ranks (schedule_graph.h), replayed
+// by `decide` and `evaluate` (replay/simulate).
+//
+// A node starts when its edges allow it and its gap has passed. Members of a
+// collective that are here meet: they stand side by side, and a transfer begins
+// when the last has come. What may be added to either kind of graph: slow-down
+// while computing and communicating at once, links that transfers share, and
+// resources that run a bounded number of nodes at a time.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise {
+
+/// Why a node cannot start earlier; the less trusted come later, and are the
+/// first to go where a cycle must be opened.
+enum class EdgeKind : uint8_t {
+  kThread,           ///< Order of a host thread.
+  kLaunch,           ///< A host call and the device work that it started.
+  kDependency,       ///< Recorded, or of the program.
+  kEvent,            ///< Recorded wait of a stream for an event.
+  kSynchronization,  ///< Device work that a host call waited for.
+  kStream,           ///< Order of a stream.
+  kHandoff,          ///< A host thread that waited for another.
+  kInferred,         ///< A stream's wait that calls and times suggest.
+};
+constexpr size_t kEdgeKinds = 8;
+std::string_view name_of(EdgeKind kind);
+
+/// Slow-down is counted in these: kAlone is none.
+constexpr int kAloneBits = 10;
+constexpr uint32_t kAlone = 1 << kAloneBits;
+
+/// What holds in a step of our trainer beside its nodes and edges: how streams
+/// wake, how far ranks drift apart, what a link has in store.
+struct StepRules {
+  /// Ticks more of gap for compute that a transfer let begin.
+  int64_t wake = 0;
+  /// Before a transfer that compute, or another transfer, let begin.
+  double arrival_wake_ns = 0, arrival_gap_ns = 0;
+  /// CostModel::jitter_sqrt_ns; 0 for a single rank.
+  double jitter_sqrt_ns = 0;
+  double overhead_ns = 0;  ///< Ending the step.
+  int64_t burst_ns = 0;    ///< Most credit of a rank's link; 0: none.
+  struct Transfer {
+    double duration_ns = 0;  ///< Sustained.
+    double wire_ns = 0;      ///< Credit that it uses.
+    double floor_ns = 0;     ///< It takes no less.
+  };
+  std::vector<Transfer> transfers;  ///< [TimedGraph::collective], for credit.
+};
+
+/// CSR by target: the edges into node n are edges[first[n] .. first[n+1]).
+/// Nodes stand in a topological order: every edge comes from a lower number.
+struct TimedGraph {
+  struct Edge {
+    int64_t delay_ns = 0;  ///< From the end (or start) of `from`; may be < 0.
+    uint32_t from = 0;     ///< Node.
+    EdgeKind kind = EdgeKind::kThread;
+    bool from_start = false;  ///< Counts from the start of `from`.
+  };
+  /// [node] Index in Trace::events, or unit of the schedule.
+  std::vector<uint32_t> origin;
+  std::vector<uint32_t> rank;     ///< [node] place in `ranks`.
+  std::vector<int64_t> duration;  ///< [node] ticks, alone, waits taken out.
+  std::vector<int64_t> gap;       ///< [node] ticks before its start.
+  std::vector<uint32_t> first;
+  std::vector<Edge> edges;
+  /// [node] Place in the matching or the communication order, or -1.
+  std::vector<int32_t> collective;
+  /// [node] Members that meet here: their number at the first of them, 0 at the
+  /// others; 1 for every other node.
+  std::vector<uint32_t> meeting;
+  /// [node] Whether it ends no earlier than the meeting's last arrival plus its
+  /// duration (a broadcast's root may leave before others come).
+  std::vector<uint8_t> waits;
+  /// A tick is 2^-tick_bits ns: 0 of recorded times, 10 of prices.
+  int tick_bits = 0;
+
+  // Of traces; empty in the graph of a schedule.
+  std::vector<int32_t> step;    ///< [node] place in `steps`, or -1.
+  std::vector<int64_t> named;   ///< [node] of its gap, in a named range.
+  std::vector<uint32_t> range;  ///< [node] that range's event.
+
+  /// [node] Queue that runs it: its slot among equal times. Empty: none.
+  std::vector<uint32_t> resource;
+  /// [resource] Nodes at a time, the lowest that is ready first; 0 or beyond
+  /// the end: any number, as edges order them.
+  std::vector<uint32_t> capacity;
+  /// [node] Takes this times as long (in 1/kAlone) while its rank does the
+  /// other one of computing and communicating; 0: takes no part. Empty: none.
+  std::vector<uint32_t> slowdown;
+  /// Present in the graph of a schedule: gaps keep their stream busy there.
+  std::optional<StepRules> rules;
+
+  /// Of a collective's transfer, what does not shrink with bandwidth: latency,
+  /// by a line through the least transfers of its kind (operation and group
+  /// size) at each size, or 10 us where there is one size; and waiting for
+  /// members that the trace lacks, by which it exceeds the least one of its
+  /// kind and size.
+  struct Transfer {
+    static constexpr uint32_t kNoLink = std::numeric_limits<uint32_t>::max();
+    int64_t latency_ns = 0, absent_ns = 0;
+    /// Transfers of one number share its bandwidth evenly, once their latency
+    /// has passed.
+    uint32_t link = kNoLink;
+  };
+  std::vector<Transfer> transfers;  ///< [collective]; empty: no links.
+
+  /// Recorded times of a rank in the window, and of a step on it, on rank 0's
+  /// clock. A step ends when its host work and all device work launched in it
+  /// have ended.
+  struct Span {
+    uint32_t rank = 0;  ///< Place in Trace::ranks.
+    int32_t step = 0;   ///< Number of the step.
+    int64_t start_ns = 0, end_ns = 0;
+  };
+  std::vector<Span> ranks;  ///< [rank place]; start > end: nothing recorded.
+  std::vector<Span> steps;  ///< By (rank, step); of the window.
+
+  bool timed = true;  ///< False: durations and dependencies only were recorded.
+  int64_t cycles_repaired = 0;
+  std::vector<std::string> notes;  ///< What was missing or contradictory.
+
+  size_t size() const { return origin.size(); }
+};
+
+}  // namespace reprise
