@@ -2,6 +2,7 @@
 
 #include "optimizer/buckets/bucket_pass.h"
 #include "optimizer/fusion/fusion_pass.h"
+#include "optimizer/refine/refine_pass.h"
 #include "optimizer/reorder/reorder_pass.h"
 
 namespace reprise {
@@ -11,6 +12,7 @@ const std::vector<PassEntry>& registered_passes() {
       fusion_pass(),
       bucket_pass(),
       reorder_pass(),
+      refine_pass(),
   };
   return passes;
 }

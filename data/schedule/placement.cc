@@ -6,6 +6,12 @@
 namespace reprise {
 namespace {
 
+enum class Copies : uint32_t { kOperand, kOldValue, kUpdate };
+UnitRef copy_ref(Copies what, size_t index) {
+  return {UnitRef::Kind::kCopy, static_cast<uint32_t>(index),
+          static_cast<uint32_t>(what)};
+}
+
 class Placer {
  public:
   Placer(const OpGraph& graph, const UnitGraph& units,
@@ -245,12 +251,6 @@ class Placer {
       if (graph_.slots[s].input == value) ++count;
     }
     return count;
-  }
-
-  enum class Copies : uint32_t { kOperand, kOldValue, kUpdate };
-  static UnitRef copy_ref(Copies what, size_t index) {
-    return {UnitRef::Kind::kCopy, static_cast<uint32_t>(index),
-            static_cast<uint32_t>(what)};
   }
 
   void place_collectives() {

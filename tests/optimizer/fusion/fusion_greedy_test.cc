@@ -73,7 +73,7 @@ int64_t best_step_ns(PlanPricer& pricer, const Plan& identity, size_t ops) {
       if (members.ops.size() > 1) plan.fusion.push_back(std::move(members));
     }
     const auto choice = bind_plan(pricer.ops(), plan);
-    EXPECT_TRUE(choice.has_value()) << choice.error().message;
+    if (!choice) return;  // Not legal.
     const auto priced = pricer.price(*choice);
     if (priced) best = std::min(best, (*priced)->step_time_ns);
   });
