@@ -124,8 +124,7 @@ std::string path_entry_text(const Trace& trace, const PathEntry& entry) {
   return fmt::format(
       R"({{"kind": "{}", "name": {}, "rank": {}, "start_ns": {}, )"
       R"("duration_ns": {}}})",
-      name_of(entry.kind),
-      json_quoted(trace.text(trace.events[entry.origin].name)), entry.rank,
+      name_of(entry.kind), json_quoted(path_name(trace, entry)), entry.rank,
       entry.start_ns, entry.duration_ns);
 }
 
@@ -145,7 +144,8 @@ Json path_summary(const CriticalPath& path) {
   Json summary = {{"step", nullptr}, {"length_ns", path.length_ns}};
   if (path.step) summary["step"] = *path.step;
   summary["by_kind_ns"] = Json::object();
-  for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
+  for (size_t kind = 0; kind < kPathKinds; ++kind) {
+    if (kind >= kTracePathKinds && path.by_kind_ns[kind] == 0) continue;
     summary["by_kind_ns"][std::string(name_of(static_cast<PathKind>(kind)))] =
         path.by_kind_ns[kind];
   }

@@ -355,7 +355,7 @@ std::string path_text(const Trace& trace, const CriticalPath& path,
       path.step ? fmt::format(" of step {}", *path.step) : std::string(),
       time_text(path.length_ns));
   std::vector<std::pair<int64_t, size_t>> kinds;
-  for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
+  for (size_t kind = 0; kind < kPathKinds; ++kind) {
     if (path.by_kind_ns[kind] > 0) {
       kinds.emplace_back(-path.by_kind_ns[kind], kind);
     }
@@ -368,11 +368,9 @@ std::string path_text(const Trace& trace, const CriticalPath& path,
   }
   std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
   for (const PathEntry& entry : path.entries) {
-    int64_t& sum =
-        names[{std::string(words_for(entry.kind)),
-               short_kernel_name(trace.text(trace.events[entry.origin].name),
-                                 kNameWidth),
-               entry.rank}];
+    int64_t& sum = names[{
+        std::string(words_for(entry.kind)),
+        short_kernel_name(path_name(trace, entry), kNameWidth), entry.rank}];
     sum = saturating_add(sum, entry.duration_ns);
   }
   std::vector<std::pair<int64_t, std::string>> longest;

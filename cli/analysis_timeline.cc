@@ -79,8 +79,8 @@ void add_path(ChromeTimeline& timeline, const Trace& trace,
   const uint32_t process = timeline.add_process(
       path.step ? fmt::format("critical path of step {}", *path.step)
                 : std::string("critical path"));
-  std::array<uint32_t, kTracePathKinds> tracks{};
-  for (size_t kind = 0; kind < kTracePathKinds; ++kind) {
+  std::array<uint32_t, kPathKinds> tracks{};
+  for (size_t kind = 0; kind < kPathKinds; ++kind) {
     if (path.by_kind_ns[kind] == 0) continue;
     tracks[kind] = timeline.add_track(
         process, std::string(name_of(static_cast<PathKind>(kind))));
@@ -89,8 +89,8 @@ void add_path(ChromeTimeline& timeline, const Trace& trace,
   for (const PathEntry& entry : path.entries) {
     if (entry.duration_ns > 0) {
       timeline.add_slice(tracks[static_cast<size_t>(entry.kind)],
-                         trace.text(trace.events[entry.origin].name),
-                         "critical-path", entry.start_ns,
+                         std::string(path_name(trace, entry)), "critical-path",
+                         entry.start_ns,
                          saturating_add(entry.start_ns, entry.duration_ns),
                          {{"rank", int64_t{entry.rank}}});
     }

@@ -9,6 +9,7 @@
 #include "cli/analysis_timeline.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "data/program/lowered_program.h"
 #include "replay/analysis/analysis.h"
 
 namespace reprise {
@@ -58,6 +59,12 @@ class AnalyzeCommand : public Command {
     options.step = step_;
     // Only CSV has no place for it.
     options.critical_path = format_ != Format::kCsv || !chrome_path_.empty();
+    std::optional<LoweredProgram> program;
+    if (options.critical_path && !trace.program_text.empty()) {
+      Result<LoweredProgram> lowered = lowered_program_of(trace, path_, "");
+      if (lowered) program = *std::move(lowered);
+    }
+    if (program) options.program = &program->schedule;
     const Result<Analysis> analysis = analyze(aligned, options);
     if (!analysis) return pass(analysis.error(), path_);
     if (!chrome_path_.empty()) {

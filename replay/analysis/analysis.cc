@@ -7,7 +7,10 @@
 #include <tuple>
 #include <utility>
 
+#include "data/integers.h"
 #include "replay/graph/trace_graph.h"
+#include "replay/simulate/replay.h"
+#include "replay/simulate/run_model.h"
 
 namespace reprise {
 namespace {
@@ -135,7 +138,59 @@ void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
   }
 }
 
-Status add_critical_path(const AlignedTrace& recorded,
+/// On rank 0's clock, the earliest of all ranks.
+int64_t start_of(const Trace& trace, int32_t step) {
+  int64_t earliest_ns = std::numeric_limits<int64_t>::max();
+  for (const StepMark& mark : trace.steps) {
+    if (mark.step != step || mark.rank >= trace.ranks.size()) continue;
+    earliest_ns = std::min(
+        earliest_ns, on_first_clock(trace.ranks[mark.rank], mark.start_ns));
+  }
+  return earliest_ns;
+}
+
+/// [rank][unit] The event that ran it in a step, or kNoEvent.
+std::vector<std::vector<uint32_t>> events_of_units(const Trace& trace,
+                                                   const Schedule& program,
+                                                   int32_t step) {
+  std::vector<std::vector<uint32_t>> events(
+      trace.ranks.size(),
+      std::vector<uint32_t>(program.units.size(), DeviceEvent::kNoEvent));
+  for (uint32_t place = 0; place < trace.events.size(); ++place) {
+    const Event& event = trace.events[place];
+    const size_t unit = static_cast<size_t>(event.unit);
+    if (event.step != step || event.unit < 0) continue;
+    if (event.rank >= events.size() || unit >= program.units.size()) continue;
+    events[event.rank][unit] = place;
+  }
+  return events;
+}
+
+/// The path of the program's replay, placed where the step was recorded.
+Status add_program_path(const AlignedTrace& recorded, const Schedule& program,
+                        int32_t step, Analysis& analysis) {
+  const Result<RunModel> model = model_run(recorded, program);
+  if (!model) return pass(model.error());
+  const Replay replay = replay_step(price_schedule(program, model->costs));
+  const auto events = events_of_units(recorded.trace(), program, step);
+  const int64_t start_ns = start_of(recorded.trace(), step);
+  CriticalPath path{.step = step, .entries = {}};
+  for (PathEntry entry : replay.critical_path) {
+    if (entry.rank >= events.size()) continue;
+    entry.origin = events[entry.rank][entry.origin];
+    if (entry.origin == DeviceEvent::kNoEvent) {
+      return fail(ErrorKind::kInvalid, "step {} lacks units of its program",
+                  step);
+    }
+    entry.start_ns = saturating_add(entry.start_ns, start_ns);
+    path.entries.push_back(entry);
+  }
+  analysis.critical_path = std::move(path);
+  return {};
+}
+
+/// Of the graph that recorded times suggest.
+Status add_recorded_path(const AlignedTrace& recorded,
                          const std::optional<int32_t>& step,
                          Analysis& analysis) {
   TraceWindow window;
@@ -145,6 +200,21 @@ Status add_critical_path(const AlignedTrace& recorded,
   CriticalPath& path = analysis.critical_path;
   path.step = step;
   path.entries = critical_path(*graph, evaluate(*graph), &recorded.trace());
+  return {};
+}
+
+/// Where the program cannot be replayed, what was recorded must do.
+Status add_critical_path(const AlignedTrace& recorded,
+                         const std::optional<int32_t>& step,
+                         const Schedule* program, Analysis& analysis) {
+  const bool replayed =
+      program != nullptr && step &&
+      add_program_path(recorded, *program, *step, analysis).has_value();
+  if (!replayed) {
+    Status found = add_recorded_path(recorded, step, analysis);
+    if (!found) return found;
+  }
+  CriticalPath& path = analysis.critical_path;
   for (const PathEntry& entry : path.entries) {
     path.by_kind_ns[static_cast<size_t>(entry.kind)] += entry.duration_ns;
     path.length_ns += entry.duration_ns;
@@ -238,7 +308,9 @@ Result<Analysis> analyze(const AlignedTrace& recorded,
       choose_step(trace, options, analysis);
   add_remarks(trace, analysis);
   if (!options.critical_path) return analysis;
-  if (Status found = add_critical_path(recorded, path_step, analysis); !found) {
+  const Status found =
+      add_critical_path(recorded, path_step, options.program, analysis);
+  if (!found) {
     analysis.remarks.push_back(
         fmt::format("No critical path: {}.", found.error().message));
   }

@@ -44,7 +44,7 @@ struct RankAnalysis {
 struct CriticalPath {
   std::optional<int32_t> step;  ///< Of which step; none: of everything.
   std::vector<PathEntry> entries;
-  std::array<int64_t, kTracePathKinds> by_kind_ns{};
+  std::array<int64_t, kPathKinds> by_kind_ns{};
   int64_t length_ns = 0;
 };
 
@@ -70,6 +70,10 @@ struct Analysis {
 struct AnalysisOptions {
   std::optional<int32_t> step;  ///< Of which step; none: of everything.
   bool critical_path = true;
+  /// What a trace of our trainer ran: its critical path is then that of its
+  /// replay. The schedule knows which unit waited for which; times alone would
+  /// leave a collective's start unexplained. Null: the graph of the trace.
+  const Schedule* program = nullptr;
 };
 
 /// The answer refers to `recorded`. The critical path is that of the chosen

@@ -199,6 +199,11 @@ std::string_view name_of(PathKind kind) {
   return "";
 }
 
+std::string_view path_name(const Trace& trace, const PathEntry& entry) {
+  if (entry.kind > PathKind::kUnit) return name_of(entry.kind);
+  return trace.text(trace.events[entry.origin].name);
+}
+
 std::vector<uint32_t> last_nodes(const TimedGraph& graph,
                                  const GraphTimes& times) {
   std::vector<uint32_t> last(graph.ranks.size() + 1, kNoPathNode);

@@ -45,6 +45,10 @@ struct PathEntry {
   int64_t start_ns = 0, duration_ns = 0;  ///< On rank 0's clock.
 };
 
+/// What a stretch is called: its event, if that is what lasted; else its kind.
+/// Requires: origins are events of `trace`.
+std::string_view path_name(const Trace& trace, const PathEntry& entry);
+
 constexpr uint32_t kNoPathNode = std::numeric_limits<uint32_t>::max();
 
 /// [rank place] The node that ends last; and over all ranks, as the last entry.

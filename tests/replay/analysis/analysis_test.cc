@@ -1,0 +1,60 @@
+#include "replay/analysis/analysis.h"
+
+#include <gtest/gtest.h>
+
+#include "replay/simulate/replay.h"
+#include "replay/simulate/run_model.h"
+#include "tests/replay/simulate/synthetic_run.h"
+
+namespace reprise {
+namespace {
+
+// Collectives of the last layers outlast the backward pass, so the path leaves
+// compute where it waits for one. Recorded times alone do not say which unit a
+// collective waited for; the program does.
+TEST(Analysis, FollowsTheProgramOfATraceAsReplayDoes) {
+  const Schedule schedule = training_schedule({.layers = 6});
+  const AlignedTrace run = AlignedTrace::align(
+      run_trace(schedule, true_costs(schedule, 64e3), {.steps = 8}));
+  const Result<Analysis> analysis =
+      analyze(run, {.step = {}, .critical_path = true, .program = &schedule});
+  ASSERT_TRUE(analysis.has_value());
+  const Result<RunModel> model = model_run(run, schedule);
+  ASSERT_TRUE(model.has_value());
+  const Replay replay = replay_step(price_schedule(schedule, model->costs));
+  const std::vector<PathEntry>& path = analysis->critical_path.entries;
+  ASSERT_EQ(path.size(), replay.critical_path.size());
+  EXPECT_EQ(analysis->critical_path.length_ns, replay.step_time_ns);
+  for (size_t i = 0; i < path.size(); ++i) {
+    const PathEntry& same = replay.critical_path[i];
+    EXPECT_EQ(path[i].kind, same.kind);
+    EXPECT_EQ(path[i].rank, same.rank);
+    EXPECT_EQ(path[i].duration_ns, same.duration_ns);
+    const Event& event = run.trace().events[path[i].origin];
+    EXPECT_EQ(event.unit, static_cast<int32_t>(same.origin));
+    EXPECT_EQ(event.step, analysis->critical_path.step);
+  }
+}
+
+// One layer: its update waits for its collective, and that for the backward
+// unit, whatever else ran; so the path goes over the transfer, without a gap.
+TEST(Analysis, CrossesFromComputeToTheCollectiveThatItWaitedFor) {
+  Schedule schedule = training_schedule({.layers = 1});
+  const AlignedTrace run = AlignedTrace::align(
+      run_trace(schedule, true_costs(schedule, 0), {.steps = 8}));
+  const Result<Analysis> analysis =
+      analyze(run, {.step = {}, .critical_path = true, .program = &schedule});
+  ASSERT_TRUE(analysis.has_value());
+  int64_t transfers = 0, unexplained = 0;
+  for (const PathEntry& entry : analysis->critical_path.entries) {
+    const Event& event = run.trace().events[entry.origin];
+    transfers +=
+        entry.kind == PathKind::kUnit && event.kind == EventKind::kCollective;
+    unexplained += entry.kind == PathKind::kUnexplained;
+  }
+  EXPECT_GT(transfers, 0);
+  EXPECT_EQ(unexplained, 0);
+}
+
+}  // namespace
+}  // namespace reprise
