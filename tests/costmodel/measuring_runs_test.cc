@@ -83,15 +83,24 @@ TEST_F(MeasuringRunsTest, ARecordedRunIsMeasuredWithItsLink) {
   EXPECT_TRUE(all.contains(kSizeContext));
 }
 
-// A step of some milliseconds: the most steps, 60, besides the 2 of warm-up.
+// A run alone lasts 1.5 s at the recorded pace, besides 2 steps of warm-up.
 TEST_F(MeasuringRunsTest, ASearchMeasuresTheLinkOnceAndEachPlanAlone) {
+  int64_t time_ns = 0, count = 0;
+  for (const StepMark& mark : recorded_.steps) {
+    if (mark.warmup) continue;
+    time_ns += mark.end_ns - mark.start_ns;
+    ++count;
+  }
+  const int64_t steps = 2 + 1'500'000'000 / (time_ns / count);
+  ASSERT_GT(steps, 2 + 5);
+  ASSERT_LT(steps, 2 + 60);
   PlanCalibration calibration(recorded_, program_, {}, runs());
   ASSERT_TRUE(calibration.measure(program_.plan));
   EXPECT_EQ(seen_.size(), 4u);
-  EXPECT_EQ(seen_.front().steps, 62);
+  EXPECT_EQ(seen_.front().steps, steps);
   ASSERT_TRUE(calibration.measure(program_.plan));
   ASSERT_EQ(seen_.size(), 5u);
-  EXPECT_EQ(seen_.back(), (Run{.solo = true, .steps = 62}));
+  EXPECT_EQ(seen_.back(), (Run{.solo = true, .steps = steps}));
   EXPECT_EQ(calibration.known().size(), calibration.measured().size());
 }
 

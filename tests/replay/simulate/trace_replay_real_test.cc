@@ -377,7 +377,7 @@ TEST_F(RealTraces, UntimedTracesRunAsTheirDependenciesSay) {
   const Recording& real = recording_of("chakra/mlcommons_1.0.1/chakra.0.et");
   std::vector<int64_t> streams(real.aligned.trace().streams.size(), 0);
   int64_t all_ns = 0;
-  for (const Event& event : real.trace.events) {
+  for (const Event& event : real.aligned.trace().events) {
     streams[event.stream] += event.end_ns - event.start_ns;
     all_ns += event.end_ns - event.start_ns;
   }
