@@ -19,6 +19,21 @@ struct RankState {
   int64_t compute_end_ns = 0;
 };
 
+/// When a step ends whose last task ended at `now_ns`.
+int64_t finish_of(const StepRules& rules, int64_t now_ns,
+                  const std::vector<RankState>& ranks) {
+  std::vector<int64_t> ends, apart;
+  for (const RankState& rank : ranks) {
+    ends.push_back(rank.compute_end_ns);
+    apart.push_back(rank.apart_ns);
+  }
+  return step_end_ns(rules, now_ns, ends, apart);
+}
+
+int64_t rounded_up(int64_t ticks, int tick_bits) {
+  return (ticks + ((int64_t{1} << tick_bits) - 1)) >> tick_bits;
+}
+
 using ReadyNodes = std::priority_queue<uint32_t, std::vector<uint32_t>,
                                        std::greater<uint32_t>>;
 
@@ -57,7 +72,8 @@ class Decision {
       tasks_.refresh(now_ns_);
     }
     REPRISE_CHECK(ended_ == count);
-    if (rules_ != nullptr) finish_step();
+    if (rules_ != nullptr)
+      times_.finish_ns = finish_of(*rules_, now_ns_, ranks_);
     return std::move(times_);
   }
 
@@ -121,7 +137,7 @@ class Decision {
     if (!is_limited(node)) {
       begin(node);
     } else if (times_.start_ns[node] > now_ns_) {
-      tasks_.wait(node, Phase::kQueue, times_.start_ns[node]);
+      tasks_.wait(node, TaskPhase::kQueue, times_.start_ns[node]);
     } else {
       queue(node);
     }
@@ -150,11 +166,12 @@ class Decision {
       begin_compute(node, ready_ns);
       return;
     }
-    const int64_t gap_ns = rounded_up(graph_.gap[node]);
+    const int64_t gap_ns = rounded_up(graph_.gap[node], graph_.tick_bits);
     if (gap_ns == 0) {
       start(node, ready_ns);
     } else {
-      tasks_.wait(node, Phase::kStart, std::min(ready_ns + gap_ns, kEndOfTime));
+      tasks_.wait(node, TaskPhase::kStart,
+                  std::min(ready_ns + gap_ns, kEndOfTime));
     }
   }
 
@@ -167,7 +184,7 @@ class Decision {
       ranks_[graph_.rank[node]].apart_ns = 0;
     }
     RunningTasks::Task dispatch = tasks_.run(
-        node, 1, Phase::kCompute, gap + graph_.duration[node], at_ns);
+        node, 1, TaskPhase::kCompute, gap + graph_.duration[node], at_ns);
     dispatch.remaining = gap;
     times_.begun_ns[node] = at_ns;
     times_.start_ns[node] = tasks_.end_of(dispatch);
@@ -212,7 +229,7 @@ class Decision {
       begin_transfers(leader, at_ns);
       return;
     }
-    tasks_.wait(leader, Phase::kGather, start_ns);
+    tasks_.wait(leader, TaskPhase::kGather, start_ns);
   }
 
   int64_t arrival_ns(uint32_t leader) const {
@@ -252,22 +269,22 @@ class Decision {
   void run(uint32_t node, uint32_t count, int64_t work, int64_t at_ns) {
     std::fill_n(times_.begun_ns.begin() + node, count, at_ns);
     tasks_.run(node, count,
-               is_transfer(node) ? Phase::kTransfer : Phase::kCompute, work,
-               at_ns);
+               is_transfer(node) ? TaskPhase::kTransfer : TaskPhase::kCompute,
+               work, at_ns);
   }
 
   void handle(uint32_t slot) {
     switch (tasks_.phase(slot)) {
-      case Phase::kQueue:
+      case TaskPhase::kQueue:
         queue(tasks_.finish(slot).node);
         break;
-      case Phase::kStart:
+      case TaskPhase::kStart:
         start(tasks_.finish(slot).node, now_ns_);
         break;
-      case Phase::kGather:
+      case TaskPhase::kGather:
         begin_transfers(tasks_.finish(slot).node, now_ns_);
         break;
-      case Phase::kLatency:
+      case TaskPhase::kLatency:
         tasks_.enter_link(slot, now_ns_);
         break;
       default:
@@ -290,7 +307,7 @@ class Decision {
 
   void settle(const RunningTasks::Slot& slot) {
     const uint32_t node = slot.node;
-    if (slot.phase == Phase::kCompute) {
+    if (slot.phase == TaskPhase::kCompute) {
       RankState& rank = ranks_[graph_.rank[node]];
       rank.apart_ns += now_ns_ - times_.begun_ns[node];
       rank.compute_end_ns = now_ns_;
@@ -300,19 +317,6 @@ class Decision {
       credits_[graph_.rank[node]].settle(*rules_, rules_->transfers[place],
                                          now_ns_);
     }
-  }
-
-  int64_t rounded_up(int64_t ticks) const {
-    return (ticks + ((int64_t{1} << graph_.tick_bits) - 1)) >> graph_.tick_bits;
-  }
-
-  void finish_step() {
-    std::vector<int64_t> ends, apart;
-    for (const RankState& rank : ranks_) {
-      ends.push_back(rank.compute_end_ns);
-      apart.push_back(rank.apart_ns);
-    }
-    times_.finish_ns = step_end_ns(*rules_, now_ns_, ends, apart);
   }
 
   const TimedGraph& graph_;

@@ -25,7 +25,7 @@ RunningTasks::RunningTasks(const TimedGraph& graph)
 uint32_t RunningTasks::take_slot(uint32_t node) {
   if (!graph_.resource.empty()) {
     const uint32_t own = graph_.resource[node];
-    if (slots_[own].phase == Phase::kFree) return own;
+    if (slots_[own].phase == TaskPhase::kFree) return own;
   }
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(slots_.size()));
@@ -37,7 +37,7 @@ uint32_t RunningTasks::take_slot(uint32_t node) {
   return slot;
 }
 
-void RunningTasks::wait(uint32_t node, Phase phase, int64_t time_ns) {
+void RunningTasks::wait(uint32_t node, TaskPhase phase, int64_t time_ns) {
   const uint32_t index = take_slot(node);
   slots_[index].node = node;
   slots_[index].count = 0;
@@ -46,7 +46,7 @@ void RunningTasks::wait(uint32_t node, Phase phase, int64_t time_ns) {
 }
 
 const RunningTasks::Task& RunningTasks::run(uint32_t node, uint32_t count,
-                                            Phase phase, int64_t work,
+                                            TaskPhase phase, int64_t work,
                                             int64_t now_ns) {
   const uint32_t index = take_slot(node);
   Slot& slot = slots_[index];
@@ -54,11 +54,11 @@ const RunningTasks::Task& RunningTasks::run(uint32_t node, uint32_t count,
   slot.count = count;
   slot.phase = phase;
   slot.task = {work, now_ns, kAlone};
-  if (phase == Phase::kTransfer) begin_latency(slot);
+  if (phase == TaskPhase::kTransfer) begin_latency(slot);
   for (uint32_t at = node; at < node + count; ++at) {
     if (!contends(at)) continue;
     Busy& rank = ranks_[graph_.rank[at]];
-    const bool compute = phase == Phase::kCompute;
+    const bool compute = phase == TaskPhase::kCompute;
     std::vector<uint32_t>& own = compute ? rank.compute : rank.transfers;
     own.push_back(index);
     if (own.size() == 1) mark(compute ? rank.transfers : rank.compute);
@@ -77,14 +77,14 @@ void RunningTasks::begin_latency(Slot& slot) const {
   const int64_t apart =
       std::min(slot.task.remaining, (transfer.latency_ns + transfer.absent_ns)
                                         << graph_.tick_bits);
-  slot.phase = Phase::kLatency;
+  slot.phase = TaskPhase::kLatency;
   slot.shared_work = slot.task.remaining - apart;
   slot.task.remaining = apart;
 }
 
 void RunningTasks::enter_link(uint32_t index, int64_t now_ns) {
   Slot& slot = slots_[index];
-  slot.phase = Phase::kTransfer;
+  slot.phase = TaskPhase::kTransfer;
   slot.task.remaining = slot.shared_work;
   slot.task.since_ns = now_ns;
   std::vector<uint32_t>* link = link_of(slot);
@@ -93,7 +93,7 @@ void RunningTasks::enter_link(uint32_t index, int64_t now_ns) {
 }
 
 std::vector<uint32_t>* RunningTasks::link_of(const Slot& slot) {
-  if (links_.empty() || slot.phase != Phase::kTransfer) return nullptr;
+  if (links_.empty() || slot.phase != TaskPhase::kTransfer) return nullptr;
   if (graph_.collective[slot.node] < 0) return nullptr;
   const uint32_t link =
       graph_.transfers[static_cast<size_t>(graph_.collective[slot.node])].link;
@@ -109,7 +109,7 @@ RunningTasks::Slot RunningTasks::finish(uint32_t index) {
     std::erase(*link, index);
     mark(*link);
   }
-  slots_[index].phase = Phase::kFree;
+  slots_[index].phase = TaskPhase::kFree;
   events_.set(index, EarliestEvent::kNever);
   if (index >= resources_) free_.push_back(index);
   return slot;
@@ -117,7 +117,7 @@ RunningTasks::Slot RunningTasks::finish(uint32_t index) {
 
 void RunningTasks::leave(uint32_t index, uint32_t node) {
   Busy& rank = ranks_[graph_.rank[node]];
-  const bool compute = slots_[index].phase == Phase::kCompute;
+  const bool compute = slots_[index].phase == TaskPhase::kCompute;
   std::vector<uint32_t>& own = compute ? rank.compute : rank.transfers;
   if (own.size() == 1) {
     own.clear();
@@ -139,7 +139,7 @@ void RunningTasks::refresh(int64_t now_ns) {
   for (const uint32_t index : stale_) {
     Slot& slot = slots_[index];
     slot.stale = false;
-    if (slot.phase < Phase::kCompute) continue;
+    if (slot.phase < TaskPhase::kCompute) continue;
     const int64_t slowdown = slowdown_of(slot);
     // What has just come onto its link has no event yet.
     if (slowdown == slot.task.slowdown && slot.task.since_ns != now_ns) {
@@ -164,7 +164,7 @@ int64_t RunningTasks::slowdown_of(const Slot& slot) {
 }
 
 bool RunningTasks::is_beside_other(const Slot& slot) const {
-  if (slot.phase == Phase::kCompute) {
+  if (slot.phase == TaskPhase::kCompute) {
     return !ranks_[graph_.rank[slot.node]].transfers.empty();
   }
   for (uint32_t at = slot.node; at < slot.node + slot.count; ++at) {

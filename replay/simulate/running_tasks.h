@@ -15,7 +15,7 @@
 
 namespace reprise {
 
-enum class Phase : uint8_t {
+enum class TaskPhase : uint8_t {
   kFree,
   kQueue,    ///< Ready at its time, then in want of its resource.
   kStart,    ///< The node's gap passes.
@@ -36,7 +36,7 @@ class RunningTasks {
   struct Slot {
     Task task;
     uint32_t node = 0, count = 0;  ///< Nodes node .. node + count run as one.
-    Phase phase = Phase::kFree;
+    TaskPhase phase = TaskPhase::kFree;
     bool stale = false;       ///< Its rate must be looked at.
     int64_t shared_work = 0;  ///< kLatency: what follows, in ticks.
   };
@@ -44,9 +44,9 @@ class RunningTasks {
   explicit RunningTasks(const TimedGraph& graph);
 
   /// An event of the node at a time, nothing running.
-  void wait(uint32_t node, Phase phase, int64_t time_ns);
+  void wait(uint32_t node, TaskPhase phase, int64_t time_ns);
   /// Nodes begin to run as one. Returns the task.
-  const Task& run(uint32_t node, uint32_t count, Phase phase, int64_t work,
+  const Task& run(uint32_t node, uint32_t count, TaskPhase phase, int64_t work,
                   int64_t now_ns);
   /// Takes what ended, or what waited, away.
   Slot finish(uint32_t slot);
@@ -59,7 +59,7 @@ class RunningTasks {
   int64_t end_of(const Task& task) const;
   int64_t next_ns() const { return events_.time_ns(); }
   uint32_t next_slot() const { return static_cast<uint32_t>(events_.slot()); }
-  Phase phase(uint32_t slot) const { return slots_[slot].phase; }
+  TaskPhase phase(uint32_t slot) const { return slots_[slot].phase; }
 
  private:
   struct Busy {
