@@ -179,6 +179,21 @@ class Resolver {
     return {};
   }
 
+  static std::optional<Reduction> reduction_by(Opcode opcode) {
+    switch (opcode) {
+      case Opcode::kAdd:
+        return Reduction::kSum;
+      case Opcode::kMaximum:
+        return Reduction::kMax;
+      case Opcode::kMinimum:
+        return Reduction::kMin;
+      case Opcode::kMultiply:
+        return Reduction::kProduct;
+      default:
+        return std::nullopt;
+    }
+  }
+
   static bool combines_its_parameters(const Computation& computation) {
     const std::vector<InstructionId>& operands =
         computation.at(computation.root).operands;
@@ -189,22 +204,14 @@ class Resolver {
            });
   }
 
-  static Result<Opcode> reduction_of(const Module& module,
-                                     const Instruction& collective) {
+  static Result<Reduction> reduction_of(const Module& module,
+                                        const Instruction& collective) {
     const std::optional<ComputationId> body = called_computation(collective);
     if (body) {
       const Computation& computation = module.at(*body);
       const Instruction& root = computation.at(computation.root);
-      switch (root.opcode) {
-        case Opcode::kAdd:
-        case Opcode::kMaximum:
-        case Opcode::kMinimum:
-        case Opcode::kMultiply:
-          if (combines_its_parameters(computation)) return root.opcode;
-          break;
-        default:
-          break;
-      }
+      const std::optional<Reduction> reduction = reduction_by(root.opcode);
+      if (reduction && combines_its_parameters(computation)) return *reduction;
     }
     return fail(ErrorKind::kUnsupported,
                 "{}: expected a reduction by add, maximum, minimum or multiply",
@@ -237,6 +244,28 @@ class Resolver {
     return {};
   }
 
+  /// Whether input and result have the sizes that the groups make of a part.
+  Status check_sizes(const CollectiveSlot& slot,
+                     const std::vector<std::vector<int64_t>>& groups) const {
+    const CollectiveFacts& facts = facts_of(slot.kind);
+    for (const std::vector<int64_t>& group : groups) {
+      const auto parts = static_cast<int64_t>(group.size());
+      const int64_t whole = std::max(slot.bytes, slot.output_bytes);
+      const auto fits = [&](int64_t bytes, BufferShare share) {
+        return (share == BufferShare::kPart ? bytes * parts : bytes) == whole;
+      };
+      if (fits(slot.bytes, facts.input) &&
+          fits(slot.output_bytes, facts.output)) {
+        continue;
+      }
+      return fail(ErrorKind::kInvalid,
+                  "{}: {} among {} ranks cannot make {} bytes of {}",
+                  name_of(slot.collective), facts.name, parts,
+                  slot.output_bytes, slot.bytes);
+    }
+    return {};
+  }
+
   /// Kind, type and groups of one slot's collective as a PlannedCollective
   /// without members.
   Result<PlannedCollective> describe_slot(int32_t slot) const {
@@ -247,12 +276,17 @@ class Resolver {
     if (!groups) return pass(groups.error());
     Status checked = check_groups(collective, *groups);
     if (!checked) return pass(checked.error());
-    Result<Opcode> reduction = reduction_of(*graph_.module, collective);
-    if (!reduction) return pass(reduction.error());
     PlannedCollective described;
-    described.reduction = *reduction;
+    described.kind = at.kind;
+    if (facts_of(at.kind).reduces) {
+      Result<Reduction> reduction = reduction_of(*graph_.module, collective);
+      if (!reduction) return pass(reduction.error());
+      described.reduction = *reduction;
+    }
     described.type = at.type;
     described.groups = *std::move(groups);
+    Status sizes = check_sizes(at, described.groups);
+    if (!sizes) return pass(sizes.error());
     return described;
   }
 
@@ -264,12 +298,19 @@ class Resolver {
     PlannedCollective collective = *std::move(first);
     collective.name = name;
     collective.bucket = bucket;
+    if (bucket >= 0 && !is_bytewise(collective.kind)) {
+      return fail(
+          ErrorKind::kInvalid, "'{}' is of kind {}, which runs alone",
+          name_of(graph_.slots[static_cast<size_t>(members[0])].collective),
+          reprise::name_of(collective.kind));
+    }
     for (int32_t slot : members) {
       const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];
       Result<PlannedCollective> other = describe_slot(slot);
       if (!other) return pass(other.error());
       const char* mixed =
-          other->type != collective.type             ? "types"
+          other->kind != collective.kind             ? "kinds"
+          : other->type != collective.type           ? "types"
           : other->groups != collective.groups       ? "replica groups"
           : other->reduction != collective.reduction ? "reductions"
                                                      : nullptr;
@@ -280,7 +321,8 @@ class Resolver {
             name_of(at.collective));
       }
       collective.members.push_back({slot, align_up(collective.bytes)});
-      collective.bytes = collective.members.back().offset_bytes + at.bytes;
+      collective.bytes = collective.members.back().offset_bytes +
+                         std::max(at.bytes, at.output_bytes);
     }
     return add_chunks(std::move(collective), chunks);
   }
@@ -320,7 +362,8 @@ class Resolver {
   Status add_single_collective(InstructionId op) {
     const int32_t first = graph_.first_slot[index_of(op)];
     std::vector<int32_t> slots;
-    bool whole = true;
+    bool whole = graph_.slot_count(op) == 1 ||
+                 is_bytewise(graph_.slots[static_cast<size_t>(first)].kind);
     for (size_t k = 0; k < graph_.slot_count(op); ++k) {
       const int32_t slot = first + static_cast<int32_t>(k);
       const auto at = static_cast<size_t>(slot);

@@ -32,7 +32,7 @@ UnitOfOp unit_of_op(const Schedule& schedule, size_t instructions) {
 
 std::string key_text(const CollectiveSlot& slot, const Unit& unit) {
   std::string text = fmt::format("{}/{}", static_cast<int>(slot.type),
-                                 static_cast<int>(unit.collective.operation));
+                                 static_cast<int>(unit.collective.reduction));
   for (const auto& group : unit.collective.groups) {
     text += fmt::format("/{}", fmt::join(group, ","));
   }

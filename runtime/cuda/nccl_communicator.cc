@@ -57,7 +57,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   Status attach(DeviceSpan, size_t) override { return {}; }
   Status check(const CollectiveSpec& spec) const override;
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec& spec, uint64_t data,
+  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
                  CUstream_st* stream) override;
   Status poll() override;
   void abort() override;
@@ -77,15 +77,17 @@ class NcclCommunicator final : public DeviceCommunicator {
 
 Status NcclCommunicator::check(const CollectiveSpec& spec) const {
   if (spec.kind != CollectiveKind::kAllReduce) {
-    return fail(ErrorKind::kUnsupported, "only all-reduce runs on a GPU");
+    return fail(ErrorKind::kUnsupported, "{} does not run on a GPU",
+                name_of(spec.kind));
   }
   if (!nccl_data_type(spec.type)) {
-    return fail(ErrorKind::kUnsupported, "all-reduce of {}",
+    return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
                 primitive_type_name(spec.type));
   }
   if (spec.groups.size() != 1 ||
       spec.groups[0].size() != static_cast<size_t>(ranks_)) {
-    return fail(ErrorKind::kUnsupported, "all-reduce among some of the ranks");
+    return fail(ErrorKind::kUnsupported, "{} among some of the ranks",
+                name_of(spec.kind));
   }
   return {};
 }
@@ -97,8 +99,8 @@ Status NcclCommunicator::lost(int result, ncclComm* communicator) {
               rank_, who, nccl_.words(result, communicator));
 }
 
-Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t data,
-                                 CUstream_st* stream) {
+Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
+                                 uint64_t output, CUstream_st* stream) {
   ncclComm* communicator = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -107,11 +109,10 @@ Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t data,
   if (communicator == nullptr) {
     return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
   }
-  auto* address = std::bit_cast<void*>(data);
-  const int result =
-      nccl_.all_reduce(address, address, static_cast<size_t>(spec.elements),
-                       *nccl_data_type(spec.type),
-                       nccl_operation(spec.operation), communicator, stream);
+  const int result = nccl_.all_reduce(
+      std::bit_cast<const void*>(input), std::bit_cast<void*>(output),
+      static_cast<size_t>(spec.elements), *nccl_data_type(spec.type),
+      nccl_operation(spec.reduction), communicator, stream);
   if (result == kNcclOk || result == kNcclWorking) return {};
   return lost(result, communicator);
 }

@@ -57,6 +57,6 @@ struct NcclLibrary {
 
 /// ncclDataType_t and ncclRedOp_t; nothing for a type that NCCL lacks.
 std::optional<int> nccl_data_type(PrimitiveType type);
-int nccl_operation(ReduceOperation operation);
+int nccl_operation(Reduction reduction);
 
 }  // namespace reprise

@@ -27,7 +27,7 @@ class SoloCommunicator : public Communicator {
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_immediate() const override { return true; }
-  Status run(const CollectiveSpec&, void*) override { return {}; }
+  Status run(const CollectiveSpec&, const void*, void*) override { return {}; }
 };
 
 /// A full mesh whose addresses were exchanged by a ProcessGroup (Debian builds
@@ -72,35 +72,35 @@ class MeshContext : public gloo::Context {
 };
 
 template <typename T>
-PairExchange::Reduce reduction_of(ReduceOperation operation) {
+PairExchange::Reduce reduction_of(Reduction reduction) {
   using Function = void (*)(void*, const void*, const void*, size_t);
-  switch (operation) {
-    case ReduceOperation::kSum:
+  switch (reduction) {
+    case Reduction::kSum:
       return static_cast<Function>(&gloo::sum<T>);
-    case ReduceOperation::kMax:
+    case Reduction::kMax:
       return static_cast<Function>(&gloo::max<T>);
-    case ReduceOperation::kMin:
+    case Reduction::kMin:
       return static_cast<Function>(&gloo::min<T>);
-    case ReduceOperation::kProduct:
+    case Reduction::kProduct:
       return static_cast<Function>(&gloo::product<T>);
   }
   return nullptr;
 }
 
-PairExchange::Reduce reduction(PrimitiveType type, ReduceOperation operation) {
+PairExchange::Reduce function_of(PrimitiveType type, Reduction reduction) {
   switch (type) {
     case PrimitiveType::kF32:
-      return reduction_of<float>(operation);
+      return reduction_of<float>(reduction);
     case PrimitiveType::kF64:
-      return reduction_of<double>(operation);
+      return reduction_of<double>(reduction);
     case PrimitiveType::kS32:
-      return reduction_of<int32_t>(operation);
+      return reduction_of<int32_t>(reduction);
     case PrimitiveType::kS64:
-      return reduction_of<int64_t>(operation);
+      return reduction_of<int64_t>(reduction);
     case PrimitiveType::kU8:
-      return reduction_of<uint8_t>(operation);
+      return reduction_of<uint8_t>(reduction);
     case PrimitiveType::kS8:
-      return reduction_of<int8_t>(operation);
+      return reduction_of<int8_t>(reduction);
     default:
       return nullptr;
   }
@@ -154,32 +154,27 @@ class GlooCommunicator : public Communicator {
 
   Status check(const CollectiveSpec& spec) const override {
     if (spec.kind != CollectiveKind::kAllReduce) {
-      return fail(ErrorKind::kUnsupported, "only all-reduce runs on CPU");
+      return fail(ErrorKind::kUnsupported, "{} does not run on CPU",
+                  name_of(spec.kind));
     }
-    if (!reduction(spec.type, spec.operation)) {
-      return fail(ErrorKind::kUnsupported, "all-reduce of {}",
+    if (facts_of(spec.kind).reduces &&
+        !function_of(spec.type, spec.reduction)) {
+      return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
                   primitive_type_name(spec.type));
     }
     if (spec.groups.size() != 1 ||
         spec.groups[0].size() != static_cast<size_t>(context_->size)) {
-      return fail(ErrorKind::kUnsupported,
-                  "all-reduce among some of the ranks");
+      return fail(ErrorKind::kUnsupported, "{} among some of the ranks",
+                  name_of(spec.kind));
     }
     return {};
   }
 
-  Status run(const CollectiveSpec& spec, void* data) override {
-    const size_t elements = static_cast<size_t>(spec.elements);
-    const size_t element_bytes =
-        static_cast<size_t>(primitive_type_bits(spec.type) / 8);
+  Status run(const CollectiveSpec& spec, const void* input,
+             void* output) override {
+    REPRISE_CHECK(input == output);
     try {
-      const PairExchange::Reduce reduce = reduction(spec.type, spec.operation);
-      if (exchange_) {
-        exchange_->all_reduce(static_cast<std::byte*>(data),
-                              elements * element_bytes, element_bytes, reduce);
-      } else {
-        ring(data, elements, element_bytes, reduce);
-      }
+      all_reduce(spec, output);
     } catch (const std::exception& error) {
       return lost(error.what());
     }
@@ -187,6 +182,19 @@ class GlooCommunicator : public Communicator {
   }
 
  private:
+  void all_reduce(const CollectiveSpec& spec, void* data) {
+    const size_t elements = static_cast<size_t>(spec.elements);
+    const size_t element_bytes =
+        static_cast<size_t>(primitive_type_bits(spec.type) / 8);
+    const PairExchange::Reduce reduce = function_of(spec.type, spec.reduction);
+    if (exchange_) {
+      exchange_->all_reduce(static_cast<std::byte*>(data),
+                            elements * element_bytes, element_bytes, reduce);
+    } else {
+      ring(data, elements, element_bytes, reduce);
+    }
+  }
+
   void ring(void* data, size_t elements, size_t element_bytes,
             const PairExchange::Reduce& reduce) {
     gloo::AllreduceOptions options(context_);

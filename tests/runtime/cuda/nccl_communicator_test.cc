@@ -64,14 +64,14 @@ int operand(int rank, size_t i) {
   return number < 0 ? number : number + 1;
 }
 
-int expected(ReduceOperation operation, int ranks, size_t i) {
+int expected(Reduction operation, int ranks, size_t i) {
   int result = operand(0, i);
   for (int rank = 1; rank < ranks; ++rank) {
     const int next = operand(rank, i);
-    if (operation == ReduceOperation::kSum) result += next;
-    if (operation == ReduceOperation::kProduct) result *= next;
-    if (operation == ReduceOperation::kMax) result = std::max(result, next);
-    if (operation == ReduceOperation::kMin) result = std::min(result, next);
+    if (operation == Reduction::kSum) result += next;
+    if (operation == Reduction::kProduct) result *= next;
+    if (operation == Reduction::kMax) result = std::max(result, next);
+    if (operation == Reduction::kMin) result = std::min(result, next);
   }
   return result;
 }
@@ -113,7 +113,7 @@ void store(PrimitiveType type, int value, std::byte* at) {
 
 struct Case {
   PrimitiveType type;
-  ReduceOperation operation;
+  Reduction operation;
   int ranks;
 };
 
@@ -127,7 +127,7 @@ TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
     ASSERT_TRUE(communicator);
     for (const size_t elements : {size_t{1}, size_t{1000}, size_t{100'003}}) {
       CollectiveSpec spec = all_reduce(one.type, elements, one.ranks);
-      spec.operation = one.operation;
+      spec.reduction = one.operation;
       ASSERT_TRUE(communicator->check(spec));
       // One element more than is asked for, which must stay as it is.
       std::vector<std::byte> data((elements + 1) * element), wanted = data;
@@ -138,8 +138,9 @@ TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
                            : operand(rank, i),
               wanted.data() + i * element);
       }
-      const Status done = communicator->enqueue(
-          spec, reinterpret_cast<uint64_t>(data.data()), nullptr);
+      const auto address = reinterpret_cast<uint64_t>(data.data());
+      const Status done =
+          communicator->enqueue(spec, address, address, nullptr);
       ASSERT_TRUE(done) << done.error().message;
       ASSERT_TRUE(communicator->poll());
       EXPECT_EQ(data, wanted) << elements;
@@ -150,15 +151,15 @@ TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(
     Types, NcclAllReduce,
-    testing::Values(Case{PrimitiveType::kF32, ReduceOperation::kSum, 2},
-                    Case{PrimitiveType::kF32, ReduceOperation::kSum, 3},
-                    Case{PrimitiveType::kF64, ReduceOperation::kMin, 2},
-                    Case{PrimitiveType::kBF16, ReduceOperation::kSum, 3},
-                    Case{PrimitiveType::kBF16, ReduceOperation::kProduct, 3},
-                    Case{PrimitiveType::kF16, ReduceOperation::kSum, 2},
-                    Case{PrimitiveType::kF16, ReduceOperation::kMax, 3},
-                    Case{PrimitiveType::kS32, ReduceOperation::kProduct, 2},
-                    Case{PrimitiveType::kS64, ReduceOperation::kSum, 3}),
+    testing::Values(Case{PrimitiveType::kF32, Reduction::kSum, 2},
+                    Case{PrimitiveType::kF32, Reduction::kSum, 3},
+                    Case{PrimitiveType::kF64, Reduction::kMin, 2},
+                    Case{PrimitiveType::kBF16, Reduction::kSum, 3},
+                    Case{PrimitiveType::kBF16, Reduction::kProduct, 3},
+                    Case{PrimitiveType::kF16, Reduction::kSum, 2},
+                    Case{PrimitiveType::kF16, Reduction::kMax, 3},
+                    Case{PrimitiveType::kS32, Reduction::kProduct, 2},
+                    Case{PrimitiveType::kS64, Reduction::kSum, 3}),
     [](const auto& each) {
       return fmt::format(
           "{}Operation{}Among{}", primitive_type_name(each.param.type),
@@ -197,7 +198,8 @@ TEST(NcclCommunicator, NamesThePeerThatIsLost) {
     if (rank == 1) communicator->abort();
     ASSERT_TRUE(group.barrier());
     const Status polled = communicator->poll();
-    const Status enqueued = communicator->enqueue(spec, address, nullptr);
+    const Status enqueued =
+        communicator->enqueue(spec, address, address, nullptr);
     ASSERT_FALSE(polled);
     ASSERT_FALSE(enqueued);
     EXPECT_EQ(enqueued.error().kind, ErrorKind::kDevice);
@@ -250,9 +252,9 @@ TEST(SoloDeviceCommunicator, DoesNothing) {
   EXPECT_TRUE(communicator->is_immediate());
   EXPECT_FALSE(communicator->is_host_staged());
   float value = 3;
-  EXPECT_TRUE(communicator->enqueue(all_reduce(PrimitiveType::kF32, 1, 2),
-                                    reinterpret_cast<uint64_t>(&value),
-                                    nullptr));
+  EXPECT_TRUE(communicator->enqueue(
+      all_reduce(PrimitiveType::kF32, 1, 2), reinterpret_cast<uint64_t>(&value),
+      reinterpret_cast<uint64_t>(&value), nullptr));
   EXPECT_EQ(value, 3);
 }
 
