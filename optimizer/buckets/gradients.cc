@@ -31,7 +31,8 @@ UnitOfOp unit_of_op(const Schedule& schedule, size_t instructions) {
 }
 
 std::string key_text(const CollectiveSlot& slot, const Unit& unit) {
-  std::string text = fmt::format("{}/{}", static_cast<int>(slot.type),
+  std::string text = fmt::format("{}/{}/{}", static_cast<int>(slot.kind),
+                                 static_cast<int>(slot.type),
                                  static_cast<int>(unit.collective.reduction));
   for (const auto& group : unit.collective.groups) {
     text += fmt::format("/{}", fmt::join(group, ","));
@@ -84,6 +85,7 @@ std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
   for (const CollectiveSlot& slot : ops.slots) {
     const uint32_t unit = of.collective[index_of(slot.collective)];
     if (unit == kNone || !plan.graph.is_gradient[unit]) continue;
+    if (!is_bytewise(slot.kind)) continue;  // It shares no bucket.
     Gradient gradient{ops.at(slot.collective).name, {}};
     if (ops.slot_count(slot.collective) > 1) {
       gradient.name += fmt::format(":{}", slot.operand);
@@ -155,18 +157,25 @@ BucketProgram bucket_program_of(const Gradients& gradients,
 
 std::vector<Bucket> buckets_of(const Gradients& gradients,
                                const std::vector<size_t>& borders) {
-  std::vector<Bucket> buckets;
-  size_t begin = 0;
+  std::vector<GradientGroup> groups;
+  uint32_t next = 0;
   for (const size_t end : borders) {
-    if (end - begin > 1) {
-      Bucket bucket;
-      bucket.unit = fmt::format("b{}", buckets.size());
-      for (size_t i = begin; i < end; ++i) {
-        bucket.collectives.push_back(gradients.list[i].name);
-      }
-      buckets.push_back(std::move(bucket));
+    GradientGroup& group = groups.emplace_back();
+    while (next < end) group.push_back(next++);
+  }
+  return buckets_of(gradients, groups);
+}
+
+std::vector<Bucket> buckets_of(const Gradients& gradients,
+                               const std::vector<GradientGroup>& groups) {
+  std::vector<Bucket> buckets;
+  for (const GradientGroup& group : groups) {
+    if (group.size() < 2) continue;
+    Bucket& bucket = buckets.emplace_back();
+    bucket.unit = fmt::format("b{}", buckets.size() - 1);
+    for (const uint32_t i : group) {
+      bucket.collectives.push_back(gradients.list[i].name);
     }
-    begin = end;
   }
   return buckets;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "optimizer/buckets/bucket_program.h"
+#include "optimizer/buckets/pytorch_buckets.h"
 #include "optimizer/pricing/plan_pricer.h"
 
 namespace reprise {
@@ -33,5 +34,8 @@ BucketProgram bucket_program_of(const Gradients& gradients,
 /// gradient alone in its bucket stays a collective of its own.
 std::vector<Bucket> buckets_of(const Gradients& gradients,
                                const std::vector<size_t>& borders);
+/// The same from the members of each.
+std::vector<Bucket> buckets_of(const Gradients& gradients,
+                               const std::vector<GradientGroup>& groups);
 
 }  // namespace reprise
