@@ -1,3 +1,5 @@
+// The table of kinds: what each implies, in one row. Everything else here reads
+// it.
 #include "data/collective/collective.h"
 
 #include <algorithm>
@@ -18,7 +20,8 @@ constexpr std::array<CollectiveFacts, 14> kFacts = {{
      .input = Share::kPart,
      .joins_all_ranks = true,
      .has_one_size = true,
-     .counts_parts = true},
+     .counts_parts = true,
+     .runs = true},
     {.kind = K::kAllReduce,
      .name = "all-reduce",
      .opcode = "all-reduce",
@@ -72,7 +75,8 @@ constexpr std::array<CollectiveFacts, 14> kFacts = {{
      .reduces = true,
      .joins_all_ranks = true,
      .has_one_size = true,
-     .counts_parts = true},
+     .counts_parts = true,
+     .runs = true},
     {.kind = K::kScatter,
      .name = "scatter",
      .opcode = "",

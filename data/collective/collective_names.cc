@@ -1,3 +1,6 @@
+// Names are squeezed to lower-case letters and digits and looked for in tables
+// in which a longer word stands before those that it contains ("reducescatter"
+// before "reduce").
 #include "data/collective/collective_names.h"
 
 #include <array>

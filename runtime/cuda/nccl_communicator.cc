@@ -67,6 +67,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     const std::lock_guard lock(mutex_);
     return std::exchange(communicator_, nullptr);
   }
+  int call(const CollectiveSpec& spec, const void* input, void* output,
+           ncclComm* communicator, CUstream_st* stream) const;
   Status lost(int result, ncclComm* communicator);
 
   const NcclLibrary& nccl_;
@@ -76,7 +78,7 @@ class NcclCommunicator final : public DeviceCommunicator {
 };
 
 Status NcclCommunicator::check(const CollectiveSpec& spec) const {
-  if (spec.kind != CollectiveKind::kAllReduce) {
+  if (!facts_of(spec.kind).runs) {
     return fail(ErrorKind::kUnsupported, "{} does not run on a GPU",
                 name_of(spec.kind));
   }
@@ -99,6 +101,28 @@ Status NcclCommunicator::lost(int result, ncclComm* communicator) {
               rank_, who, nccl_.words(result, communicator));
 }
 
+int NcclCommunicator::call(const CollectiveSpec& spec, const void* input,
+                           void* output, ncclComm* communicator,
+                           CUstream_st* stream) const {
+  const int type = *nccl_data_type(spec.type);
+  const int reduction = nccl_operation(spec.reduction);
+  const auto whole = static_cast<size_t>(spec.elements);
+  const size_t part = whole / static_cast<size_t>(ranks_);
+  switch (spec.kind) {
+    case CollectiveKind::kAllReduce:
+      return nccl_.all_reduce(input, output, whole, type, reduction,
+                              communicator, stream);
+    case CollectiveKind::kAllGather:
+      return nccl_.all_gather(input, output, part, type, communicator, stream);
+    case CollectiveKind::kReduceScatter:
+      return nccl_.reduce_scatter(input, output, part, type, reduction,
+                                  communicator, stream);
+    default:
+      break;
+  }
+  REPRISE_CHECK(false);  // `check` refuses it.
+}
+
 Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
                                  uint64_t output, CUstream_st* stream) {
   ncclComm* communicator = nullptr;
@@ -109,10 +133,8 @@ Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
   if (communicator == nullptr) {
     return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
   }
-  const int result = nccl_.all_reduce(
-      std::bit_cast<const void*>(input), std::bit_cast<void*>(output),
-      static_cast<size_t>(spec.elements), *nccl_data_type(spec.type),
-      nccl_operation(spec.reduction), communicator, stream);
+  const int result = call(spec, std::bit_cast<const void*>(input),
+                          std::bit_cast<void*>(output), communicator, stream);
   if (result == kNcclOk || result == kNcclWorking) return {};
   return lost(result, communicator);
 }

@@ -386,8 +386,61 @@ TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
   EXPECT_NE(refusal().find("weird.5"), std::string::npos) << refusal();
   load("", R"(
     x = f32[32] parameter(0)
-    ROOT ag.3 = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0})");
-  EXPECT_EQ(refusal(), "ag.3: all-gather does not run yet");
+    ROOT aa.3 = f32[32] all-to-all(x), replica_groups={{0,1}}, dimensions={0})");
+  EXPECT_EQ(refusal(), "aa.3: all-to-all does not run yet");
+  load("", R"(
+    x = f32[4,8] parameter(0)
+    ROOT ag.3 = f32[4,16] all-gather(x), replica_groups={{0,1}}, dimensions={1})");
+  EXPECT_EQ(refusal(), "ag.3: all-gather runs along the first dimension only");
+}
+
+TEST_F(ScheduleTest, GathersFromTheOperandsPlaceIntoABufferOfItsOwn) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    y = f32[64] parameter(1)
+    g = f32[32] negate(x)
+    ag = f32[64] all-gather(g), replica_groups={{0,1}}, dimensions={0}
+    a = f32[64] sqrt(y)
+    b = f32[64] negate(a)
+    ROOT c = f32[64] add(ag, b))");
+  lower();
+  EXPECT_EQ(names(), (Names{"g", "ag", "a", "b", "c"}));
+  const CollectiveSpec& spec = unit("ag").collective;
+  EXPECT_EQ(spec.kind, CollectiveKind::kAllGather);
+  EXPECT_EQ(spec.elements, 64);  // Payload: what comes out.
+  EXPECT_EQ(spec.bytes, 256);
+  EXPECT_EQ(spec.input, unit("g").writes[0]);
+  EXPECT_NE(spec.input.buffer, spec.output.buffer);
+  EXPECT_EQ(unit("c").reads[0], spec.output);
+  EXPECT_TRUE(depends("ag", "g"));
+  EXPECT_TRUE(depends("c", "ag"));
+  // It may be written as soon as g, the first to compute, has ended, while a
+  // and b run; c, the fourth, reads it.
+  const LiveInterval live =
+      live_intervals(schedule_)[index_of(spec.output.buffer)];
+  EXPECT_EQ(live.begin, 0);
+  EXPECT_EQ(live.end, 3);
+}
+
+TEST_F(ScheduleTest, ScattersToAPartOfWhatItReduces) {
+  load("", R"(
+    x = f32[64] parameter(0)
+    ROOT rs = f32[32] reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, to_apply=add_f32)");
+  lower();
+  const CollectiveSpec& spec = unit("rs").collective;
+  EXPECT_EQ(spec.kind, CollectiveKind::kReduceScatter);
+  EXPECT_EQ(spec.bytes, 256);  // Payload: what goes in, here a parameter.
+  EXPECT_EQ(spec.input.buffer, schedule_.parameter_buffers[0]);
+  EXPECT_EQ(spec.output.size_bytes, 128);
+}
+
+TEST_F(ScheduleTest, WhatIsNotBytewiseSharesNoBucket) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    ROOT ag = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0})");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ag"}}};
+  EXPECT_EQ(refusal(),
+            "bucket 'b0': 'ag' is of kind all-gather, which runs alone");
 }
 
 TEST_F(ScheduleTest, NamesTheGroupThatCannotBeOneKernel) {

@@ -166,6 +166,40 @@ INSTANTIATE_TEST_SUITE_P(
           static_cast<int>(each.param.operation), each.param.ranks);
     });
 
+// Rank r gives {100 r, 100 r + 1, …}; parts are of 5 elements.
+TEST(NcclCommunicator, GathersAndScattersParts) {
+  constexpr int kRanks = 3;
+  constexpr size_t kPart = 5, kWhole = kPart * kRanks;
+  run_ranks(kRanks, [&](int rank, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    CollectiveSpec spec = all_reduce(PrimitiveType::kF32, kWhole, kRanks);
+    spec.kind = CollectiveKind::kAllGather;
+    ASSERT_TRUE(communicator->check(spec));
+    std::vector<float> mine(kWhole), all(kWhole, -1), part(kPart, -1);
+    for (size_t i = 0; i < kWhole; ++i)
+      mine[i] = static_cast<float>(100 * rank) + static_cast<float>(i);
+    const auto address = [](std::vector<float>& values) {
+      return reinterpret_cast<uint64_t>(values.data());
+    };
+    ASSERT_TRUE(
+        communicator->enqueue(spec, address(mine), address(all), nullptr));
+    spec.kind = CollectiveKind::kReduceScatter;
+    ASSERT_TRUE(communicator->check(spec));
+    ASSERT_TRUE(
+        communicator->enqueue(spec, address(mine), address(part), nullptr));
+    for (size_t i = 0; i < kWhole; ++i) {
+      EXPECT_EQ(all[i], static_cast<float>(i / kPart * 100 + i % kPart));
+    }
+    // 0 + 100 + 200 and three times the place in the whole.
+    for (size_t i = 0; i < kPart; ++i) {
+      const size_t place = static_cast<size_t>(rank) * kPart + i;
+      EXPECT_EQ(part[i], static_cast<float>(300 + 3 * place));
+    }
+    ASSERT_TRUE(group.barrier());
+  });
+}
+
 TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
   run_ranks(2, [](int, ProcessGroup& group) {
     auto communicator = connected(group);
@@ -177,7 +211,7 @@ TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
     EXPECT_EQ(type.error().kind, ErrorKind::kUnsupported);
     EXPECT_NE(type.error().message.find("pred"), std::string::npos);
     spec = all_reduce(PrimitiveType::kF32, 8, 2);
-    spec.kind = CollectiveKind::kAllGather;
+    spec.kind = CollectiveKind::kAllToAll;
     EXPECT_FALSE(communicator->check(spec));
     spec = all_reduce(PrimitiveType::kF32, 8, 2);
     spec.groups = {{0}, {1}};
