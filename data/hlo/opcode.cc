@@ -13,6 +13,7 @@ constexpr uint8_t kAny = OpcodeFacts::kAny;
 /// More than a few additions: a nest does not compute such a value twice.
 constexpr int32_t kReductionWeight = 16;
 
+// NOLINTBEGIN(bugprone-macro-parentheses): arguments are enumerators.
 constexpr OpcodeFacts kFacts[] = {
 #define REPRISE_ELEMENTWISE(id, text, operands, run, operand_types, call, \
                             count, cost, result_type, neutral)            \
@@ -38,6 +39,7 @@ constexpr OpcodeFacts kFacts[] = {
    .weight = Lowering::run == Lowering::kReduction ? kReductionWeight : 1},
 #include "data/hlo/opcode_table.inc"
 };
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 // sets the flags that keep the bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -14,6 +15,7 @@ namespace {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "runtime/kernels/prelude.inc"
 #include "runtime/kernels/prelude_functions.inc"
@@ -128,38 +130,61 @@ constexpr bool computes(ElementTypes types) {
   return false;
 }
 
+template <typename T>
+using UnaryLoop = void (*)(Column<T> a, T* out, int64_t count);
+template <typename T>
+using BinaryLoop = void (*)(Column<T> a, Column<T> b, T* out, int64_t count);
+/// By opcode; null where a function does not take T.
+template <typename Loop>
+using LoopTable = std::array<Loop, size_t{1} << 8 * sizeof(Opcode)>;
+
+// The table of opcodes, not logic.
+// NOLINTBEGIN(readability-function-cognitive-complexity)
+template <typename T>
+constexpr LoopTable<UnaryLoop<T>> unary_loops() {
+  LoopTable<UnaryLoop<T>> loops{};
+#define REPRISE_UNARY(ID, NAME, FUNCTION, TYPES, ...)                   \
+  if constexpr (computes<T>(ElementTypes::TYPES)) {                     \
+    loops[static_cast<size_t>(Opcode::k##ID)] = [](Column<T> a, T* out, \
+                                                   int64_t count) {     \
+      for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k]);      \
+    };                                                                  \
+  }
+#include "data/hlo/opcode_table.inc"
+  return loops;
+}
+
+template <typename T>
+constexpr LoopTable<BinaryLoop<T>> binary_loops() {
+  LoopTable<BinaryLoop<T>> loops{};
+#define REPRISE_BINARY(ID, NAME, FUNCTION, TYPES, ...)                       \
+  if constexpr (computes<T>(ElementTypes::TYPES)) {                          \
+    loops[static_cast<size_t>(Opcode::k##ID)] = [](Column<T> a, Column<T> b, \
+                                                   T* out, int64_t count) {  \
+      for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k], b[k]);     \
+    };                                                                       \
+  }
+#include "data/hlo/opcode_table.inc"
+  return loops;
+}
+// NOLINTEND(readability-function-cognitive-complexity)
+
 /// False for opcodes that are no function of one such operand.
 template <typename T>
 bool unary(Opcode opcode, Column<T> a, T* out, int64_t count) {
-  switch (opcode) {
-#define REPRISE_UNARY(ID, NAME, FUNCTION, TYPES, ...)              \
-  case Opcode::k##ID:                                              \
-    if constexpr (computes<T>(ElementTypes::TYPES)) {              \
-      for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k]); \
-      return true;                                                 \
-    }                                                              \
-    return false;
-#include "data/hlo/opcode_table.inc"
-    default:
-      return false;
-  }
+  static constexpr auto kLoops = unary_loops<T>();
+  const UnaryLoop<T> loop = kLoops[static_cast<size_t>(opcode)];
+  if (loop != nullptr) loop(a, out, count);
+  return loop != nullptr;
 }
 
 /// False for opcodes that are no function of two such operands.
 template <typename T>
 bool binary(Opcode opcode, Column<T> a, Column<T> b, T* out, int64_t count) {
-  switch (opcode) {
-#define REPRISE_BINARY(ID, NAME, FUNCTION, TYPES, ...)                   \
-  case Opcode::k##ID:                                                    \
-    if constexpr (computes<T>(ElementTypes::TYPES)) {                    \
-      for (int64_t k = 0; k < count; ++k) out[k] = FUNCTION(a[k], b[k]); \
-      return true;                                                       \
-    }                                                                    \
-    return false;
-#include "data/hlo/opcode_table.inc"
-    default:
-      return false;
-  }
+  static constexpr auto kLoops = binary_loops<T>();
+  const BinaryLoop<T> loop = kLoops[static_cast<size_t>(opcode)];
+  if (loop != nullptr) loop(a, b, out, count);
+  return loop != nullptr;
 }
 
 template <typename T>
