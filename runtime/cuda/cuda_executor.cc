@@ -1,9 +1,16 @@
+// A step forks the copy and communication streams from the compute stream by an
+// event and joins them at its end. Units are enqueued in the schedule's order,
+// so that an event is recorded before it is waited for; with host-staged
+// collectives, which block, a second thread enqueues the communication stream,
+// and both tell each other how far they are. The first step runs eagerly, so
+// that libraries load what they load lazily, and is then captured; later ones
+// are a single graph launch. The end is polled, not slept for, since a lost
+// peer must be noticed.
 #include "runtime/cuda/cuda_executor.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "runtime/process/thread_setup.h"
@@ -44,8 +51,11 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(
     const Options& options) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(
       std::move(context), schedule, std::move(program), communicator, options));
+  Result<BatchFeeds> feeds = BatchFeeds::create(
+      executor->driver_, schedule, *executor->program_, options.fed);
+  if (!feeds) return pass(feeds.error());
+  executor->feeds_.emplace(std::move(*feeds));
   Status status = executor->make_streams();
-  if (status) status = executor->make_feeds(options.fed);
   if (status) status = executor->attach_communicator();
   if (!status) return pass(status.error());
   if (executor->communicates_ && communicator.is_host_staged()) {
@@ -101,36 +111,6 @@ Status CudaExecutor::make_streams() {
   return status;
 }
 
-Status CudaExecutor::make_feeds(const std::vector<int64_t>& fed) {
-  feeds_before_.resize(schedule_.units.size());
-  for (const int64_t number : fed) {
-    const Location location = program_->parameter(number);
-    Result<PinnedMemory> staging = PinnedMemory::allocate(
-        driver_, static_cast<size_t>(location.size_bytes));
-    if (!staging) return pass(staging.error(), "staging of a batch");
-    Result<DeviceEvent> copied = make_event(driver_, /*timed=*/false);
-    if (!copied) return pass(copied.error());
-    const auto index = static_cast<uint32_t>(feeds_.size());
-    feeds_.push_back({.parameter = number,
-                      .target = program_->address_of(location),
-                      .staging = std::move(*staging),
-                      .copied = std::move(*copied)});
-    std::set<Stream> waiting;
-    for (size_t i = 0; i < schedule_.units.size(); ++i) {
-      const Unit& unit = schedule_.units[i];
-      const auto touches = [&](const Location& other) {
-        return other.buffer == location.buffer;
-      };
-      const bool uses =
-          std::any_of(unit.reads.begin(), unit.reads.end(), touches) ||
-          std::any_of(unit.writes.begin(), unit.writes.end(), touches);
-      if (uses && waiting.insert(unit.stream).second)
-        feeds_before_[i].push_back(index);
-    }
-  }
-  return {};
-}
-
 Status CudaExecutor::attach_communicator() {
   size_t largest_bytes = 0;
   for (const UnitId id : waits_.communication.units) {
@@ -143,17 +123,13 @@ Status CudaExecutor::attach_communicator() {
 }
 
 std::span<std::byte> CudaExecutor::edit_parameter(int64_t number) {
-  for (const Feed& feed : feeds_) {
-    if (feed.parameter == number) return feed.staging.bytes();
-  }
+  if (const auto staging = feeds_->staging(number)) return *staging;
   scratch_.resize(static_cast<size_t>(program_->parameter(number).size_bytes));
   return scratch_;
 }
 
 Status CudaExecutor::commit_parameter(int64_t number) {
-  for (const Feed& feed : feeds_) {
-    if (feed.parameter == number) return {};  // The step copies it.
-  }
+  if (feeds_->staging(number)) return {};  // The step copies it.
   return write_device(
       driver_, program_->address_of(program_->parameter(number)), scratch_);
 }
@@ -184,22 +160,9 @@ void CudaExecutor::mark_step(int32_t step, bool warmup, int64_t start_ns,
   injected_.mark_step(step, warmup, start_ns, end_ns);
 }
 
-Status CudaExecutor::record(const DeviceEvent& event,
-                            const DeviceStream& stream) {
-  return driver_.check(driver_.event_record(event.get(), stream.get()),
-                       "cuEventRecord");
-}
-
-Status CudaExecutor::wait(const DeviceStream& stream,
-                          const DeviceEvent& event) {
-  return driver_.check(driver_.stream_wait_event(stream.get(), event.get(),
-                                                 CU_EVENT_WAIT_DEFAULT),
-                       "cuStreamWaitEvent");
-}
-
 Status CudaExecutor::run_step(int32_t step) {
   if (error_) return pass(*error_);
-  Status status = record(started_, compute_);
+  Status status = driver_.record(started_, compute_);
   if (!status) return give_up(status.error());
   if (executable_ != nullptr) {
     status =
@@ -208,7 +171,7 @@ Status CudaExecutor::run_step(int32_t step) {
   } else {
     status = issue(step);
   }
-  if (status) status = record(ended_, compute_);
+  if (status) status = driver_.record(ended_, compute_);
   if (status && meanwhile_) meanwhile_();
   if (status) status = wait_for_end(step);
   if (status) status = measure();
@@ -226,19 +189,11 @@ Status CudaExecutor::give_up(Error error) {
 
 // Copies the batch beside whatever does not need it yet.
 Status CudaExecutor::begin_step() {
-  Status status = record(begun_, compute_);
-  if (status) status = wait(copy_, begun_);
-  if (status && communicates_) status = wait(communication_, begun_);
-  for (const Feed& feed : feeds_) {
-    if (!status) return status;
-    const std::span<const std::byte> bytes = feed.staging.bytes();
-    status =
-        driver_.check(driver_.copy_to_device_async(feed.target, bytes.data(),
-                                                   bytes.size(), copy_.get()),
-                      "cuMemcpyHtoDAsync");
-    if (status) status = record(feed.copied, copy_);
-  }
-  if (status) status = record(fed_, copy_);
+  Status status = driver_.record(begun_, compute_);
+  if (status) status = driver_.wait(copy_, begun_);
+  if (status && communicates_) status = driver_.wait(communication_, begun_);
+  if (status) status = feeds_->copy(copy_);
+  if (status) status = driver_.record(fed_, copy_);
   return status;
 }
 
@@ -247,7 +202,8 @@ Status CudaExecutor::issue(int32_t step) {
   if (!status) return status;
   if (!communication_thread_.joinable()) {
     status = issue_units(step);
-    if (status && communicates_) status = record(communicated_, communication_);
+    if (status && communicates_)
+      status = driver_.record(communicated_, communication_);
   } else {
     compute_issued_.reset();
     communication_issued_.reset();
@@ -266,8 +222,8 @@ Status CudaExecutor::issue(int32_t step) {
 }
 
 Status CudaExecutor::join_streams() {
-  Status status = wait(compute_, fed_);
-  if (status && communicates_) status = wait(compute_, communicated_);
+  Status status = driver_.wait(compute_, fed_);
+  if (status && communicates_) status = driver_.wait(compute_, communicated_);
   return status;
 }
 
@@ -299,31 +255,20 @@ Status CudaExecutor::issue_compute(uint32_t place) {
       if (communication_issued_.count() == Progress::kAll)
         return pass(*communication_error_);
     }
-    status = wait(compute_, communication_told_[count - 1]);
+    status = driver_.wait(compute_, communication_told_[count - 1]);
   }
-  if (status) status = wait_for_feeds(id, compute_.get());
+  if (status) status = feeds_->wait_before(id, compute_);
   if (!status) return status;
   {
     const UnitScope scope(injected_, index_of(id));
     status = program_->enqueue(id, compute_.get());
   }
   if (status && walk.tell[place] && communicates_) {
-    status = record(compute_told_[place], compute_);
+    status = driver_.record(compute_told_[place], compute_);
     if (status && communication_thread_.joinable())
       compute_issued_.tell(place + 1);
   }
   return status;
-}
-
-Status CudaExecutor::wait_for_feeds(UnitId unit, CUstream stream) {
-  for (const uint32_t feed : feeds_before_[index_of(unit)]) {
-    Status waits = driver_.check(
-        driver_.stream_wait_event(stream, feeds_[feed].copied.get(),
-                                  CU_EVENT_WAIT_DEFAULT),
-        "cuStreamWaitEvent");
-    if (!waits) return waits;
-  }
-  return {};
 }
 
 Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
@@ -332,8 +277,8 @@ Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
   const Unit& unit = schedule_.units[index_of(id)];
   Status status;
   if (const uint32_t count = walk.wait_for[place]; count != 0)
-    status = wait(communication_, compute_told_[count - 1]);
-  if (status) status = wait_for_feeds(id, communication_.get());
+    status = driver_.wait(communication_, compute_told_[count - 1]);
+  if (status) status = feeds_->wait_before(id, communication_);
   if (!status) return status;
   // Host-staged collectives happen while they are enqueued, so the host's
   // clock sees them, once their operands are there.
@@ -359,8 +304,9 @@ Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
                       start_ns, Recorder::now_ns(), sequence_);
   }
   ++sequence_;
-  return walk.tell[place] ? record(communication_told_[place], communication_)
-                          : Status();
+  return walk.tell[place]
+             ? driver_.record(communication_told_[place], communication_)
+             : Status();
 }
 
 void CudaExecutor::communicate_forever() {
@@ -388,7 +334,7 @@ void CudaExecutor::run_communication(int32_t step) {
     }
     status = issue_collective(i, step);
     if (status && i + 1 == units)
-      status = record(communicated_, communication_);
+      status = driver_.record(communicated_, communication_);
     if (!status) {
       communication_error_ = status.error();
       return;

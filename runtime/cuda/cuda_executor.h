@@ -17,6 +17,7 @@
 #include "data/schedule/schedule.h"
 #include "profiler/recorder.h"
 #include "runtime/cpu/stream_waits.h"
+#include "runtime/cuda/batch_feeds.h"
 #include "runtime/cuda/device_communicator.h"
 #include "runtime/cuda/device_program.h"
 #include "runtime/cuda/driver.h"
@@ -68,13 +69,6 @@ class CudaExecutor final : public StepExecutor {
   bool wants_graph() const { return wants_graph_; }
 
  private:
-  /// A parameter that every step copies from page-locked memory.
-  struct Feed {
-    int64_t parameter = 0;
-    CUdeviceptr target = 0;
-    PinnedMemory staging;
-    DeviceEvent copied;
-  };
   /// What the communication thread needs to know of a step.
   struct Request {
     int32_t step = 0;
@@ -85,7 +79,6 @@ class CudaExecutor final : public StepExecutor {
                const Schedule& schedule, std::unique_ptr<DeviceProgram> program,
                DeviceCommunicator& communicator, const Options& options);
   Status make_streams();
-  Status make_feeds(const std::vector<int64_t>& fed);
   Status attach_communicator();
 
   Status begin_step();
@@ -93,15 +86,12 @@ class CudaExecutor final : public StepExecutor {
   Status issue_units(int32_t step);
   Status issue_compute(uint32_t place);
   Status issue_collective(uint32_t place, int32_t step);
-  Status wait_for_feeds(UnitId unit, CUstream stream);
   Status join_streams();
   void communicate_forever();
   void run_communication(int32_t step);
   Status wait_for_end(int32_t step);
   Status capture(int32_t step);
   Status measure();
-  Status record(const DeviceEvent& event, const DeviceStream& stream);
-  Status wait(const DeviceStream& stream, const DeviceEvent& event);
   Status give_up(Error error);
   Result<std::span<const std::byte>> read(const Location& location);
 
@@ -124,9 +114,8 @@ class CudaExecutor final : public StepExecutor {
   DeviceEvent fed_, communicated_;  ///< Joins them again.
   /// `[place]` Ends of units that the other stream waits for; else null.
   std::vector<DeviceEvent> compute_told_, communication_told_;
-  std::vector<Feed> feeds_;
-  std::vector<std::vector<uint32_t>> feeds_before_;  ///< `[unit]`, first uses.
-  std::vector<std::byte> scratch_;  ///< Between the host and other parameters.
+  std::optional<BatchFeeds> feeds_;  ///< Never empty after `create`.
+  std::vector<std::byte> scratch_;   ///< Between the host and other parameters.
   DeviceGraph graph_;
   DeviceGraphExecutable executable_;
   std::function<void()> meanwhile_;

@@ -82,6 +82,18 @@ Status Driver::check(CUresult result, std::string_view call) const {
               static_cast<int>(result), words);
 }
 
+Status Driver::record(const DeviceEvent& event,
+                      const DeviceStream& stream) const {
+  return check(event_record(event.get(), stream.get()), "cuEventRecord");
+}
+
+Status Driver::wait(const DeviceStream& stream,
+                    const DeviceEvent& event) const {
+  return check(
+      stream_wait_event(stream.get(), event.get(), CU_EVENT_WAIT_DEFAULT),
+      "cuStreamWaitEvent");
+}
+
 Result<int> device_count() {
   const Result<const Driver*> driver = Driver::load();
   if (!driver) return pass(driver.error());
@@ -124,7 +136,6 @@ Result<std::shared_ptr<const DeviceContext>> DeviceContext::open(int index) {
   int major = 0, minor = 0;
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major);
   attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor);
-  attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &made->multiprocessors_);
   made->architecture_ = 10 * major + minor;
   if (status) {
     status = driver.check(driver.context_retain(&made->context_, made->device_),

@@ -71,6 +71,21 @@ namespace reprise {
   X(graph_launch, cuGraphLaunch)                        \
   X(graph_executable_destroy, cuGraphExecDestroy)
 
+/// Deletes a driver's object by the function given.
+template <typename Object>
+struct DriverDeleter {
+  CUresult (*destroy)(Object*) = nullptr;
+  void operator()(Object* object) const { destroy(object); }
+};
+template <typename Object>
+using DriverHandle = std::unique_ptr<Object, DriverDeleter<Object>>;
+
+using DeviceStream = DriverHandle<CUstream_st>;
+using DeviceEvent = DriverHandle<CUevent_st>;
+using DeviceModule = DriverHandle<CUmod_st>;
+using DeviceGraph = DriverHandle<CUgraph_st>;
+using DeviceGraphExecutable = DriverHandle<CUgraphExec_st>;
+
 /// The driver's functions, found once per process.
 struct Driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration.
@@ -86,6 +101,10 @@ struct Driver {
   /// `result` as a Status: kDevice with what was called, and the driver's name
   /// and words for it.
   Status check(CUresult result, std::string_view call) const;
+  /// Marks in `event` what `stream` holds so far. Errors: kDevice.
+  Status record(const DeviceEvent& event, const DeviceStream& stream) const;
+  /// Lets `stream` wait for what `event` marks. Errors: kDevice.
+  Status wait(const DeviceStream& stream, const DeviceEvent& event) const;
 };
 
 /// A device whose primary context this value holds.
@@ -105,7 +124,6 @@ class DeviceContext {
   const std::string& uuid() const { return uuid_; }
   /// Compute capability, 90 for sm_90.
   int architecture() const { return architecture_; }
-  int multiprocessors() const { return multiprocessors_; }
 
   /// Makes the context current on the calling thread.
   Status make_current() const;
@@ -120,26 +138,10 @@ class DeviceContext {
   CUcontext context_ = nullptr;
   std::string name_, uuid_;
   int architecture_ = 0;
-  int multiprocessors_ = 1;
 };
 
 /// Number of devices; 0 and an error where there is no driver.
 Result<int> device_count();
-
-/// Deletes a driver's object by the function given.
-template <typename Object>
-struct DriverDeleter {
-  CUresult (*destroy)(Object*) = nullptr;
-  void operator()(Object* object) const { destroy(object); }
-};
-template <typename Object>
-using DriverHandle = std::unique_ptr<Object, DriverDeleter<Object>>;
-
-using DeviceStream = DriverHandle<CUstream_st>;
-using DeviceEvent = DriverHandle<CUevent_st>;
-using DeviceModule = DriverHandle<CUmod_st>;
-using DeviceGraph = DriverHandle<CUgraph_st>;
-using DeviceGraphExecutable = DriverHandle<CUgraphExec_st>;
 
 /// A stream that does not wait for the default stream. `urgent` asks for the
 /// highest priority there is.

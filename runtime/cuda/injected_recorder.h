@@ -12,7 +12,6 @@ class InjectedRecorder {
  public:
   static InjectedRecorder find();
 
-  bool is_present() const { return push_unit_ != nullptr; }
   void push_unit(int64_t unit) const {
     if (push_unit_ != nullptr) push_unit_(unit);
   }
