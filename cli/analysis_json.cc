@@ -112,7 +112,7 @@ std::string collective_text(const Analysis& analysis, uint32_t place) {
       R"("group": [{}], "missing": [{}], "bytes": {}, "ranks": [{}], )"
       R"("arrival_ns": {}, "wait_ns": [{}], "transfer_ns": {}, )"
       R"("bus_bandwidth_bytes_per_s": {}}})",
-      collective_id(place), json_quoted(collective.op),
+      collective_id(place), json_quoted(name_of(collective.kind)),
       json_quoted(collective.communicator), collective.sequence,
       fmt::join(collective.group, ", "), fmt::join(collective.missing, ", "),
       collective.bytes, fmt::join(ranks, ", "), times.arrival_ns,

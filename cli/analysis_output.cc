@@ -209,12 +209,12 @@ size_t ranks_of(const MatchedCollective& collective) {
 }
 
 std::vector<CollectiveGroup> grouped(const Analysis& analysis) {
-  std::map<std::tuple<std::string, size_t, int64_t>, CollectiveGroup> groups;
+  std::map<std::tuple<CollectiveKind, size_t, int64_t>, CollectiveGroup> groups;
   for (const uint32_t place : analysis.collectives) {
     const MatchedCollective& collective = analysis.matching.collectives[place];
     const CollectiveTimes& times = analysis.times[place];
     CollectiveGroup& group =
-        groups[{collective.op, ranks_of(collective), collective.bytes}];
+        groups[{collective.kind, ranks_of(collective), collective.bytes}];
     group.one = &collective;
     group.transfer_ns.push_back(times.transfer_ns);
     group.bandwidth.push_back(times.bus_bandwidth_bytes_per_s);
@@ -245,7 +245,9 @@ Table collectives_table(const Analysis& analysis, size_t top) {
     const bool waits = !group.wait_ns.empty();
     const Distribution wait = distribution_of(group.wait_ns);
     const double bandwidth = lower_median(std::move(group.bandwidth));
-    table.rows.push_back({group.one->op.empty() ? "unknown" : group.one->op,
+    table.rows.push_back({group.one->kind == CollectiveKind::kUnknown
+                              ? "unknown"
+                              : std::string(name_of(group.one->kind)),
                           known ? std::to_string(ranks) : "-",
                           std::to_string(group.transfer_ns.size()),
                           group.one->bytes > 0 ? bytes_text(static_cast<double>(

@@ -13,24 +13,6 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
-std::string_view kind_name(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return "all-reduce";
-    case CollectiveKind::kReduceScatter:
-      return "reduce-scatter";
-    case CollectiveKind::kAllGather:
-      return "all-gather";
-    case CollectiveKind::kAllToAll:
-      return "all-to-all";
-    case CollectiveKind::kPermute:
-      return "permute";
-    case CollectiveKind::kBroadcast:
-      return "broadcast";
-  }
-  return "unknown";
-}
-
 size_t group_size(const CollectiveSpec& collective) {
   return collective.groups.empty() ? 0 : collective.groups.front().size();
 }
@@ -54,7 +36,7 @@ double interpolate(const std::pair<double, double>& low,
 }  // namespace
 
 std::string collective_key(const CollectiveSpec& collective) {
-  return fmt::format("{}/{}/{}", kind_name(collective.kind),
+  return fmt::format("{}/{}/{}", name_of(collective.kind),
                      primitive_type_name(collective.type),
                      group_size(collective));
 }
@@ -127,7 +109,7 @@ const CollectivePrice* CostModel::find_collective(const Unit& unit) const {
   const std::string key = collective_key(unit.collective);
   if (const auto found = collectives.find(key); found != collectives.end())
     return &found->second;
-  const std::string_view kind = kind_name(unit.collective.kind);
+  const std::string_view kind = name_of(unit.collective.kind);
   for (const auto& [name, price] : collectives) {
     if (std::string_view(name).substr(0, kind.size()) == kind) return &price;
   }

@@ -3,15 +3,17 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
 
 namespace reprise {
 
-std::string collective_key(std::string_view op, int64_t group_size,
-                           int64_t bytes, std::string_view hlo_type) {
-  return fmt::format("collective:{}:{}:{}:{}", op, group_size, bytes, hlo_type);
+std::string collective_key(CollectiveKind kind, int64_t group_size,
+                           int64_t bytes, std::optional<PrimitiveType> type) {
+  return fmt::format("collective:{}:{}:{}:{}", name_of(kind), group_size, bytes,
+                     name_of(type));
 }
 
-std::string collective_title(std::string_view op, int64_t group_size,
+std::string collective_title(CollectiveKind kind, int64_t group_size,
                              int64_t bytes) {
   constexpr std::array<std::string_view, 6> kUnits = {"B",   "KiB", "MiB",
                                                       "GiB", "TiB", "PiB"};
@@ -21,8 +23,8 @@ std::string collective_title(std::string_view op, int64_t group_size,
     amount /= 1024;
     ++unit;
   }
-  return fmt::format("{} {:.4g} {}, {} ranks", op, amount, kUnits[unit],
-                     group_size);
+  return fmt::format("{} {:.4g} {}, {} ranks", name_of(kind), amount,
+                     kUnits[unit], group_size);
 }
 
 }  // namespace reprise

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/trace/collective_words.h"
+#include "data/collective/collective_names.h"
 
 namespace reprise {
 namespace {
@@ -29,18 +29,18 @@ bool is_reduction(std::string_view word) {
 /// The type that a kernel reduces: after the reduction in
 /// "…_Sum_f16_RING_LL(…)" as in "…_RING_LL_Sum_float(…)". Kernels that only
 /// move bytes name a type that is not the data's.
-std::string_view reduced_type(std::string_view name) {
+std::optional<PrimitiveType> reduced_type(std::string_view name) {
   std::string_view words = name.substr(0, name.find('('));
   bool reduced = false;
   while (!words.empty()) {
     const size_t end = words.find('_');
     const std::string_view word = words.substr(0, end);
-    if (reduced) return hlo_type_word(word);
+    if (reduced) return element_type_named(word);
     reduced = is_reduction(word);
     words = end == std::string_view::npos ? std::string_view()
                                           : words.substr(end + 1);
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -52,21 +52,19 @@ bool is_nccl_kernel(std::string_view name) {
 
 CollectiveInfo describe_nccl_kernel(std::string_view name) {
   CollectiveInfo info;
-  info.op = collective_word(name.substr(0, name.find('(')));
-  if (info.op.find("reduce") != std::string::npos) {
-    info.data_type = reduced_type(name);
-  }
+  info.kind = collective_named(name.substr(0, name.find('(')));
+  if (facts_of(info.kind).reduces) info.type = reduced_type(name);
   return info;
 }
 
-std::string_view operation_of_nccl_call(std::string_view name) {
+CollectiveKind kind_of_nccl_call(std::string_view name) {
   const bool is_call = name.size() > 4 && name.starts_with("nccl") &&
                        (name[4] == ':' || (name[4] >= 'A' && name[4] <= 'Z'));
   if (!is_call || name.starts_with("ncclRedOp") ||
       name.starts_with("ncclComm")) {
-    return {};
+    return CollectiveKind::kUnknown;
   }
-  return collective_word(name.substr(0, name.find_first_of(" ,")));
+  return collective_named(name.substr(0, name.find_first_of(" ,")));
 }
 
 }  // namespace reprise

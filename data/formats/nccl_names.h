@@ -11,11 +11,11 @@ namespace reprise {
 /// Whether a kernel is NCCL's or RCCL's: by prefix ("ncclDevKernel_…"), after
 /// "void "; a name that only contains "nccl" is not.
 bool is_nccl_kernel(std::string_view name);
-/// "ncclDevKernel_AllReduce_Sum_f16_RING_LL(…)" -> "all-reduce" and "f16". For
-/// kernels that serve several operations (SendRecv, Generic), op is "".
+/// "ncclDevKernel_AllReduce_Sum_f16_RING_LL(…)" -> all-reduce and f16. The kind
+/// of kernels that serve several operations (SendRecv, Generic) is unknown.
 CollectiveInfo describe_nccl_kernel(std::string_view name);
-/// "ncclAllReduce" -> "all-reduce", "nccl:all_to_all" (PyTorch's) ->
-/// "all-to-all"; "" if the name is no call of one operation.
-std::string_view operation_of_nccl_call(std::string_view name);
+/// "ncclAllReduce" -> all-reduce, "nccl:all_to_all" (PyTorch's) -> all-to-all;
+/// kUnknown if the name is no call of one operation.
+CollectiveKind kind_of_nccl_call(std::string_view name);
 
 }  // namespace reprise

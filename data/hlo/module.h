@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/hlo/opcode.h"
+#include "data/primitive_type.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -31,44 +32,6 @@ constexpr uint32_t index_of(InstructionId id) {
 constexpr uint32_t index_of(ComputationId id) {
   return static_cast<uint32_t>(id);
 }
-
-enum class PrimitiveType : uint8_t {
-  kPred,
-  kS4,
-  kS8,
-  kS16,
-  kS32,
-  kS64,
-  kU4,
-  kU8,
-  kU16,
-  kU32,
-  kU64,
-  kF16,
-  kBF16,
-  kF32,
-  kF64,
-  kF8E4M3FN,
-  kF8E5M2,
-  kF8E4M3FNUZ,
-  kF8E5M2FNUZ,
-  kF8E4M3B11FNUZ,
-  kF8E4M3,
-  kF8E3M4,
-  kF8E8M0FNU,
-  kF4E2M1FN,
-  kC64,
-  kC128,
-  kToken,
-  kOpaque,
-  kTuple,
-};
-
-/// Spelling in HLO text ("f32"); kTuple has none.
-std::string_view primitive_type_name(PrimitiveType type);
-std::optional<PrimitiveType> primitive_type_from_name(std::string_view name);
-/// Bits of one element: pred 8, s4/u4/f4 4; 0 for token, opaque and tuple.
-int primitive_type_bits(PrimitiveType type);
 
 /// The type and size of one array, or a tuple of shapes.
 struct Shape {

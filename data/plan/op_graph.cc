@@ -292,11 +292,30 @@ class Builder {
     return {};
   }
 
+  /// Whether the ranks' parts are bytes one after the other: the dimension that
+  /// they divide is the outermost of more than one element.
+  bool divides_bytes(const Instruction& instruction) const {
+    const std::vector<int64_t> divided =
+        integer_list(instruction, "dimensions");
+    const Shape& shape = entry_.at(instruction.operands[0]).shape;
+    if (divided.size() != 1 || divided[0] < 0) return false;
+    const auto before =
+        std::min(static_cast<size_t>(divided[0]), shape.dimensions.size());
+    return std::all_of(shape.dimensions.begin(),
+                       shape.dimensions.begin() + static_cast<long>(before),
+                       [](int64_t extent) { return extent == 1; });
+  }
+
   Status demand_collective(InstructionId id) {
     const Instruction& instruction = entry_.at(id);
-    if (instruction.opcode != Opcode::kAllReduce) {
+    const auto kind = runnable_collective(opcode_name(instruction.opcode));
+    if (!kind) {
+      return fail(ErrorKind::kUnsupported, "{}: {} does not run yet",
+                  instruction.name, opcode_name(instruction.opcode));
+    }
+    if (!is_bytewise(*kind) && !divides_bytes(instruction)) {
       return fail(ErrorKind::kUnsupported,
-                  "{}: {} does not run yet, only all-reduce does",
+                  "{}: {} runs along the first dimension only",
                   instruction.name, opcode_name(instruction.opcode));
     }
     graph_.role[index_of(id)] = OpRole::kCollective;
@@ -335,10 +354,12 @@ class Builder {
         graph_.slots.push_back(
             {.collective = id_at(i),
              .operand = static_cast<int64_t>(k),
+             .kind = *runnable_collective(opcode_name(collective.opcode)),
              .input = graph_.value_of[index_of(collective.operands[k])],
              .output = collective.shape.is_tuple() ? kNoInstruction : id_at(i),
              .type = shape.type,
-             .bytes = byte_size(shape)});
+             .bytes = byte_size(entry_.at(collective.operands[k]).shape),
+             .output_bytes = byte_size(shape)});
       }
     }
     for (size_t i = 0; i < entry_.instructions.size(); ++i) {

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/collective/collective.h"
 #include "data/hlo/module.h"
 #include "data/plan/dot_view.h"
 #include "data/result.h"
@@ -35,15 +36,17 @@ enum class OpRole : uint8_t {
   kCollective,
 };
 
-/// One operand of a collective, reduced in place.
+/// One operand of a collective.
 struct CollectiveSlot {
   InstructionId collective{};
   int64_t operand = 0;
-  InstructionId input{};  ///< The value reduced.
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  InstructionId input{};  ///< The value communicated.
   /// The value of the result; kNoInstruction when nothing reads it.
   InstructionId output{};
   PrimitiveType type = PrimitiveType::kF32;
-  int64_t bytes = 0;
+  int64_t bytes = 0;         ///< Of the input.
+  int64_t output_bytes = 0;  ///< Of the result.
 };
 
 struct OpGraph {
@@ -80,7 +83,7 @@ struct OpGraph {
 
 /// Analyses the entry computation.
 /// Errors: kUnsupported naming the first instruction that cannot run (tuples of
-/// values, a collective other than all-reduce, a dot without strided form);
+/// values, a collective that does not run, a dot without strided form);
 /// kInvalid for aliases that name outputs or parameters which do not exist or
 /// differ in size.
 Result<OpGraph> build_op_graph(const InlinedModule& inlined);

@@ -19,22 +19,29 @@ bool combines_its_parameters(const Computation& computation) {
          });
 }
 
-Result<Opcode> reduction_of(const Module& module,
-                            const Instruction& collective) {
+std::optional<Reduction> reduction_by(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAdd:
+      return Reduction::kSum;
+    case Opcode::kMaximum:
+      return Reduction::kMax;
+    case Opcode::kMinimum:
+      return Reduction::kMin;
+    case Opcode::kMultiply:
+      return Reduction::kProduct;
+    default:
+      return std::nullopt;
+  }
+}
+
+Result<Reduction> reduction_of(const Module& module,
+                               const Instruction& collective) {
   const std::optional<ComputationId> body = called_computation(collective);
   if (body) {
     const Computation& computation = module.at(*body);
     const Instruction& root = computation.at(computation.root);
-    switch (root.opcode) {
-      case Opcode::kAdd:
-      case Opcode::kMaximum:
-      case Opcode::kMinimum:
-      case Opcode::kMultiply:
-        if (combines_its_parameters(computation)) return root.opcode;
-        break;
-      default:
-        break;
-    }
+    const std::optional<Reduction> reduction = reduction_by(root.opcode);
+    if (reduction && combines_its_parameters(computation)) return *reduction;
   }
   return fail(ErrorKind::kUnsupported,
               "{}: expected a reduction by add, maximum, minimum or multiply",
@@ -67,6 +74,27 @@ Status check_groups(const Instruction& collective,
   return {};
 }
 
+/// Whether input and result have the sizes that the groups make of a part.
+Status check_sizes(const std::string& name, const CollectiveSlot& slot,
+                   const std::vector<std::vector<int64_t>>& groups) {
+  const CollectiveFacts& facts = facts_of(slot.kind);
+  for (const std::vector<int64_t>& group : groups) {
+    const auto parts = static_cast<int64_t>(group.size());
+    const int64_t whole = std::max(slot.bytes, slot.output_bytes);
+    const auto fits = [&](int64_t bytes, BufferShare share) {
+      return (share == BufferShare::kPart ? bytes * parts : bytes) == whole;
+    };
+    if (fits(slot.bytes, facts.input) &&
+        fits(slot.output_bytes, facts.output)) {
+      continue;
+    }
+    return fail(ErrorKind::kInvalid,
+                "{}: {} among {} ranks cannot make {} bytes of {}", name,
+                facts.name, parts, slot.output_bytes, slot.bytes);
+  }
+  return {};
+}
+
 /// Kind, type and groups of one slot's collective as a PlannedCollective
 /// without members.
 Result<PlannedCollective> describe_slot(const OpGraph& graph, int64_t ranks,
@@ -78,10 +106,15 @@ Result<PlannedCollective> describe_slot(const OpGraph& graph, int64_t ranks,
   if (!groups) return pass(groups.error());
   Status checked = check_groups(collective, *groups, ranks);
   if (!checked) return pass(checked.error());
-  Result<Opcode> reduction = reduction_of(*graph.module, collective);
-  if (!reduction) return pass(reduction.error());
+  Status sized = check_sizes(collective.name, at, *groups);
+  if (!sized) return pass(sized.error());
   PlannedCollective described;
-  described.reduction = *reduction;
+  described.kind = at.kind;
+  if (facts_of(at.kind).reduces) {
+    Result<Reduction> reduction = reduction_of(*graph.module, collective);
+    if (!reduction) return pass(reduction.error());
+    described.reduction = *reduction;
+  }
   described.type = at.type;
   described.groups = *std::move(groups);
   return described;
@@ -89,7 +122,8 @@ Result<PlannedCollective> describe_slot(const OpGraph& graph, int64_t ranks,
 
 /// What keeps two collectives from being one; nullptr if nothing does.
 const char* mixed_up(const PlannedCollective& a, const PlannedCollective& b) {
-  return a.type != b.type             ? "types"
+  return a.kind != b.kind             ? "kinds"
+         : a.type != b.type           ? "types"
          : a.groups != b.groups       ? "replica groups"
          : a.reduction != b.reduction ? "reductions"
                                       : nullptr;
@@ -128,8 +162,9 @@ Result<PlannedCollective> plan_collective(const OpGraph& graph, int64_t ranks,
                   mixed, collective_of(members[0]), collective_of(slot));
     }
     collective.members.push_back({slot, align_up(collective.bytes)});
+    const CollectiveSlot& at = graph.slots[static_cast<size_t>(slot)];
     collective.bytes = collective.members.back().offset_bytes +
-                       graph.slots[static_cast<size_t>(slot)].bytes;
+                       std::max(at.bytes, at.output_bytes);
   }
   const Status cut = cut_into_chunks(chunks, &collective);
   if (!cut) return pass(cut.error());

@@ -134,6 +134,12 @@ class Resolver {
   /// Adds the units, one a chunk, of slots that run as one.
   Status add_collective(UnitRef ref, const std::vector<int32_t>& members,
                         int64_t chunks) {
+    const CollectiveSlot& first = graph_.slots[static_cast<size_t>(members[0])];
+    if (ref.kind == UnitRef::Kind::kBucket && !is_bytewise(first.kind)) {
+      return fail(ErrorKind::kInvalid, "'{}' is of kind {}, which runs alone",
+                  graph_.at(first.collective).name,
+                  reprise::name_of(first.kind));
+    }
     Result<PlannedCollective> collective =
         plan_collective(graph_, plan_.ranks, members, chunks);
     if (!collective) return pass(collective.error());
@@ -163,7 +169,8 @@ class Resolver {
   Status add_single_collective(InstructionId op) {
     const int32_t first = graph_.first_slot[index_of(op)];
     std::vector<int32_t> slots;
-    bool whole = true;
+    bool whole = graph_.slot_count(op) == 1 ||
+                 is_bytewise(graph_.slots[static_cast<size_t>(first)].kind);
     for (size_t k = 0; k < graph_.slot_count(op); ++k) {
       const int32_t slot = first + static_cast<int32_t>(k);
       const auto at = static_cast<size_t>(slot);

@@ -28,14 +28,16 @@ struct SlotPlace {
   int64_t offset_bytes = 0;  ///< 64-byte aligned.
 };
 
-/// Collectives that run as one over one buffer.
+/// Collectives that run as one over one buffer; one whose input and output
+/// differ runs alone, from its operand's place to a buffer of its result.
 struct PlannedCollective {
   int32_t bucket = -1;  ///< Index in Plan::buckets, or -1.
   std::vector<SlotPlace> members;
-  Opcode reduction = Opcode::kAdd;  ///< kAdd, kMaximum, kMinimum or kMultiply.
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Reduction reduction = Reduction::kSum;
   PrimitiveType type = PrimitiveType::kF32;
   std::vector<std::vector<int64_t>> groups;
-  int64_t bytes = 0;        ///< Padding between members included.
+  int64_t bytes = 0;        ///< Payload, padding between members included.
   int64_t chunk_bytes = 0;  ///< Of every chunk but the last.
   int64_t chunks = 1;
   uint32_t first_unit = 0;  ///< Its chunks are units first_unit + 0, 1, ….

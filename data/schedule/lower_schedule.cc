@@ -12,19 +12,6 @@
 namespace reprise {
 namespace {
 
-ReduceOperation reduce_operation(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kMaximum:
-      return ReduceOperation::kMax;
-    case Opcode::kMinimum:
-      return ReduceOperation::kMin;
-    case Opcode::kMultiply:
-      return ReduceOperation::kProduct;
-    default:
-      return ReduceOperation::kSum;
-  }
-}
-
 /// Turns placed units into the units of a schedule.
 class Assembler {
  public:
@@ -157,26 +144,34 @@ class Assembler {
     const int64_t begin = planned.chunk * collective.chunk_bytes;
     const int64_t end =
         std::min(begin + collective.chunk_bytes, collective.bytes);
-    add_input_copies(collective, begin, end);
+    if (is_bytewise(collective.kind)) add_input_copies(collective, begin, end);
     Unit unit = start_unit(planned, UnitKind::kCollective);
     unit.stream = Stream::kCommunication;
     CollectiveSpec& spec = unit.collective;
-    spec.operation = reduce_operation(collective.reduction);
+    spec.kind = collective.kind;
+    spec.reduction = collective.reduction;
     spec.type = collective.type;
     spec.bytes = end - begin;
     spec.elements =
         spec.bytes * 8 / std::max(primitive_type_bits(collective.type), 1);
     spec.groups = collective.groups;
-    spec.location = {placement_.collective[c].buffer, begin, end - begin};
+    spec.output = placement_.collective[c];
+    if (is_bytewise(collective.kind)) {
+      spec.output = {spec.output.buffer, begin, end - begin};
+      spec.input = spec.output;
+    } else {
+      const auto slot = static_cast<size_t>(collective.members.front().slot);
+      spec.input = location_of(graph_.slots[slot].input);
+    }
     spec.bucket = collective.bucket;
     spec.chunk = static_cast<int32_t>(planned.chunk);
-    unit.key = fmt::format(
-        "collective:{}:{}:{}:{}:{}", static_cast<int>(spec.kind),
-        static_cast<int>(spec.operation), primitive_type_name(spec.type),
-        spec.bytes, group_text(spec.groups));
+    unit.key = fmt::format("collective:{}:{}:{}:{}:{}", name_of(spec.kind),
+                           static_cast<int>(spec.reduction),
+                           primitive_type_name(spec.type), spec.bytes,
+                           group_text(spec.groups));
     unit.bytes = static_cast<double>(spec.bytes);
-    unit.reads = {spec.location};
-    unit.writes = {spec.location};
+    unit.reads = {spec.input};
+    unit.writes = {spec.output};
     schedule_.units.push_back(std::move(unit));
   }
 

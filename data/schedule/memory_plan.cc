@@ -16,6 +16,8 @@ struct StreamPlaces {
   std::vector<int64_t> place;  ///< [unit] on its own stream.
   /// [collective place] first computing place that waits for it.
   std::vector<int64_t> released;
+  /// [collective place] last computing place that it waits for, or 0.
+  std::vector<int64_t> awaited;
 };
 
 StreamPlaces find_places(const Schedule& schedule) {
@@ -26,12 +28,18 @@ StreamPlaces find_places(const Schedule& schedule) {
                                                            : communicating++);
   }
   places.released.assign(static_cast<size_t>(communicating), kEndOfStep);
+  places.awaited.assign(static_cast<size_t>(communicating), 0);
   for (const Dependency& dependency : schedule.dependencies) {
     const uint32_t before = index_of(dependency.before),
                    after = index_of(dependency.after);
     if (dependency.steps != 0 ||
-        schedule.units[before].stream != Stream::kCommunication ||
-        schedule.units[after].stream != Stream::kCompute) {
+        schedule.units[before].stream == schedule.units[after].stream) {
+      continue;
+    }
+    if (schedule.units[after].stream == Stream::kCommunication) {
+      int64_t& awaited =
+          places.awaited[static_cast<size_t>(places.place[after])];
+      awaited = std::max(awaited, places.place[before]);
       continue;
     }
     int64_t& released =
@@ -42,6 +50,10 @@ StreamPlaces find_places(const Schedule& schedule) {
   for (size_t c = places.released.size(); c-- > 1;) {
     places.released[c - 1] =
         std::min(places.released[c - 1], places.released[c]);
+  }
+  // Nor does a later one start before an earlier one may.
+  for (size_t c = 1; c < places.awaited.size(); ++c) {
+    places.awaited[c] = std::max(places.awaited[c], places.awaited[c - 1]);
   }
   return places;
 }
@@ -126,7 +138,7 @@ int64_t place_persistent(Schedule* schedule, int64_t alignment) {
 std::vector<LiveInterval> live_intervals(const Schedule& schedule) {
   const StreamPlaces places = find_places(schedule);
   std::vector<LiveInterval> live(schedule.buffers.size(), {kEndOfStep, -1});
-  const auto use = [&](uint32_t u, const Location& location) {
+  const auto use = [&](uint32_t u, const Location& location, bool writes) {
     LiveInterval& interval = live[index_of(location.buffer)];
     const int64_t place = places.place[u];
     if (schedule.units[u].stream == Stream::kCompute) {
@@ -134,13 +146,21 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule) {
       interval.end = std::max(interval.end, place);
       return;
     }
+    // What a collective alone writes lives since the unit that it waits for,
+    // which may still run beside collectives before it.
+    if (writes) {
+      interval.begin =
+          std::min(interval.begin, places.awaited[static_cast<size_t>(place)]);
+    }
     const int64_t released = places.released[static_cast<size_t>(place)];
     interval.end = std::max(interval.end,
                             released == kEndOfStep ? kEndOfStep : released - 1);
   };
   for (uint32_t u = 0; u < schedule.units.size(); ++u) {
-    for (const Location& location : schedule.units[u].reads) use(u, location);
-    for (const Location& location : schedule.units[u].writes) use(u, location);
+    for (const Location& location : schedule.units[u].reads)
+      use(u, location, false);
+    for (const Location& location : schedule.units[u].writes)
+      use(u, location, true);
   }
   for (const OutputBinding& output : schedule.outputs) {
     live[index_of(output.location.buffer)].end = kEndOfStep;

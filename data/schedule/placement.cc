@@ -257,11 +257,14 @@ class Placer {
     const std::vector<bool> several = ops_of_several_units();
     result_.slot_copy.assign(graph_.slots.size(), -1);
     for (const PlannedCollective& collective : units_.collectives) {
+      if (!is_bytewise(collective.kind)) {
+        place_apart(collective);
+        continue;
+      }
       const Location whole = add_temporary(collective.bytes);
       result_.collective.push_back(whole);
       for (const SlotPlace& member : collective.members) {
-        const CollectiveSlot& slot =
-            graph_.slots[static_cast<size_t>(member.slot)];
+        const CollectiveSlot& slot = slot_at(member);
         const Location place{whole.buffer, member.offset_bytes, slot.bytes};
         if (slot.output != kNoInstruction) put(slot.output, place);
         if (reduces_in_place(slot, several)) {
@@ -271,6 +274,18 @@ class Placer {
         }
       }
     }
+  }
+
+  const CollectiveSlot& slot_at(const SlotPlace& member) const {
+    return graph_.slots[static_cast<size_t>(member.slot)];
+  }
+
+  /// Its operand stays where it is; its result has a buffer of its own.
+  void place_apart(const PlannedCollective& collective) {
+    const CollectiveSlot& slot = slot_at(collective.members.front());
+    const Location result = add_temporary(slot.output_bytes);
+    result_.collective.push_back(result);
+    if (slot.output != kNoInstruction) put(slot.output, result);
   }
 
   Location locate(InstructionId value) {
@@ -295,6 +310,10 @@ class Placer {
       if (units_.units[u].role == OpRole::kCollective) continue;
       each_input(u, [&](InstructionId value) { locate(value); });
       for (InstructionId value : units_.units[u].outputs) locate(value);
+    }
+    for (const PlannedCollective& collective : units_.collectives) {
+      if (!is_bytewise(collective.kind))
+        locate(slot_at(collective.members.front()).input);
     }
     for (const auto& [slot, place] : copied_) {
       const CollectiveSlot& at = graph_.slots[static_cast<size_t>(slot)];

@@ -24,8 +24,9 @@ struct Placement {
   std::vector<Buffer> buffers;
   std::vector<BufferId> parameter_buffers;  ///< By number.
   std::vector<Location> location;           ///< [value]
-  std::vector<Location> collective;  ///< [planned collective] its buffer.
-  std::vector<int32_t> slot_copy;    ///< [slot] index in input_copies, or -1.
+  /// [planned collective] Its buffer; of its result where that is apart.
+  std::vector<Location> collective;
+  std::vector<int32_t> slot_copy;  ///< [slot] index in input_copies, or -1.
   std::vector<PlannedCopy> first_copies;  ///< Run before everything.
   std::vector<PlannedCopy> input_copies;  ///< Run just before their collective.
   std::vector<PlannedCopy> last_copies;   ///< Run after everything.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "data/collective/collective.h"
 #include "data/hlo/module.h"
 #include "data/hlo/opcode.h"
 #include "data/kernel/kernel.h"
@@ -83,25 +84,16 @@ struct DotSpec {
   }
 };
 
-enum class CollectiveKind : uint8_t {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kAllToAll,
-  kPermute,
-  kBroadcast
-};
-enum class ReduceOperation : uint8_t { kSum, kMax, kMin, kProduct };
-
+/// What one unit communicates. Rank r of a group has its part r.
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::kAllReduce;
-  ReduceOperation operation = ReduceOperation::kSum;
+  Reduction reduction = Reduction::kSum;  ///< Where the kind reduces.
   PrimitiveType type = PrimitiveType::kF32;
-  int64_t elements = 0;
-  int64_t bytes = 0;
+  int64_t elements = 0;  ///< Of the payload, the larger of the two buffers.
+  int64_t bytes = 0;     ///< Of the same.
   std::vector<std::vector<int64_t>> groups;  ///< Replica groups, resolved.
-  Location location;                         ///< In place.
-  int32_t bucket = -1;  ///< Place in the plan's buckets, or -1.
+  Location input, output;  ///< One and the same where it runs in place.
+  int32_t bucket = -1;     ///< Place in the plan's buckets, or -1.
   int32_t chunk = 0;
 };
 
@@ -158,9 +150,10 @@ struct ScheduleCache;
 /// - Order: the plan's, or else the text's, where a collective comes as soon as
 ///   its operands are written and an update of a parameter waits for the
 ///   parameter's other readers.
-/// - Collectives run in place. An operand is written straight into its
-///   collective's buffer by its producer; one that is a parameter, or that
-///   something else reads, is copied there by a unit
+/// - A collective whose result has its operand's bytes (is_bytewise) runs in
+///   place, any other from its operand to a buffer of its own. An operand is
+///   written straight into its collective's buffer by its producer; one that is
+///   a parameter, or that something else reads, is copied there by a unit
 ///   `copy:COLLECTIVE[:OPERAND]` just before the collective (its first chunk
 ///   that needs it). Members of a bucket are 64-byte aligned; padding between
 ///   them is reduced with whatever it holds and never read.

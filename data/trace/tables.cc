@@ -6,6 +6,7 @@
 
 #include <charconv>
 
+#include "data/collective/collective_names.h"
 #include "data/io/crc32.h"
 #include "data/trace/record_table.h"
 
@@ -128,6 +129,35 @@ TableSpec count_table(std::string_view name, std::string_view column,
           .columns_of_schema_1 = columns_of_schema_1};
 }
 
+// In a file kinds and types are words; those that we do not know stay.
+Field<CollectiveInfo> kind_field() {
+  return {"op", 't',
+          [](const CollectiveInfo& one) -> Cell {
+            if (one.kind == CollectiveKind::kOther) return one.other_kind;
+            return std::string(name_of(one.kind));
+          },
+          [](CollectiveInfo& one, Cell& cell) {
+            std::string& word = std::get<std::string>(cell);
+            const std::optional<CollectiveKind> kind =
+                collective_from_name(word);
+            one.kind = kind.value_or(CollectiveKind::kOther);
+            if (!kind) one.other_kind = std::move(word);
+            return true;
+          }};
+}
+Field<CollectiveInfo> type_field() {
+  return {"data_type", 't',
+          [](const CollectiveInfo& one) -> Cell {
+            return one.type ? std::string(name_of(one.type)) : one.other_type;
+          },
+          [](CollectiveInfo& one, Cell& cell) {
+            std::string& word = std::get<std::string>(cell);
+            one.type = primitive_type_from_name(word);
+            if (!one.type) one.other_type = std::move(word);
+            return true;
+          }};
+}
+
 TableSpec rank_table() {
   return record_table(
       "rank", &Trace::ranks,
@@ -163,10 +193,8 @@ TableSpec step_table() {
 TableSpec collective_table() {
   return record_table(
       "collective", &Trace::collectives,
-      {field<&CollectiveInfo::op>("op"),
-       field<&CollectiveInfo::communicator>("communicator"),
-       field<&CollectiveInfo::data_type>("data_type"),
-       field<&CollectiveInfo::group>("members"),
+      {kind_field(), field<&CollectiveInfo::communicator>("communicator"),
+       type_field(), field<&CollectiveInfo::group>("members"),
        field<&CollectiveInfo::group_size>("group_size"),
        field<&CollectiveInfo::input_elements>("input_elements"),
        field<&CollectiveInfo::output_elements>("output_elements"),

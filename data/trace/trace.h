@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/collective/collective.h"
+#include "data/primitive_type.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -73,15 +75,16 @@ struct Event {
 /// One distinct signature of a collective or point-to-point call, as recorded;
 /// what is unknown stays at its default.
 struct CollectiveInfo {
-  /// "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast",
-  /// "reduce", "gather", "scatter", "send", "receive", "barrier", "".
-  std::string op;
-  std::string communicator;     ///< Process group's or communicator's name.
-  std::string data_type;        ///< As HLO writes it: "f32", "bf16", "s64".
-  std::vector<uint32_t> group;  ///< Global ranks, ascending; empty: unknown.
+  CollectiveKind kind = CollectiveKind::kUnknown;
+  std::string communicator = {};  ///< Process group's or communicator's name.
+  std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.
+  std::vector<uint32_t> group =
+      {};  ///< Global ranks, ascending; empty: unknown.
   int64_t group_size = -1;
   int64_t input_elements = -1, output_elements = -1;  ///< Of this rank.
   int32_t peer = -1;  ///< Global rank of a send's or receive's other side.
+  /// What a file calls a kind (then kOther) or a type that we do not know.
+  std::string other_kind = {}, other_type = {};
   bool operator==(const CollectiveInfo&) const = default;
 };
 

@@ -40,12 +40,15 @@ void append_text(std::string& key, const std::string& text) {
 }  // namespace
 
 void append_key(std::string& key, const CollectiveInfo& collective) {
-  append_text(key, collective.op);
   append_text(key, collective.communicator);
-  append_text(key, collective.data_type);
+  append_text(key, collective.other_kind);
+  append_text(key, collective.other_type);
+  const int64_t type =
+      collective.type ? static_cast<int64_t>(*collective.type) : -1;
   for (const int64_t value :
-       {collective.group_size, collective.input_elements,
-        collective.output_elements, int64_t{collective.peer}}) {
+       {static_cast<int64_t>(collective.kind), type, collective.group_size,
+        collective.input_elements, collective.output_elements,
+        int64_t{collective.peer}}) {
     append_integer(key, value);
   }
   for (const uint32_t rank : collective.group) append_integer(key, rank);

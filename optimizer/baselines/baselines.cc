@@ -3,7 +3,6 @@
 #include "optimizer/baselines/baselines.h"
 
 #include <algorithm>
-#include <set>
 
 #include "optimizer/fusion/fusion.h"
 #include "optimizer/order/list_schedule.h"
@@ -13,8 +12,7 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kDdpFirstCapBytes = kMiB;
-constexpr int64_t kDdpCapBytes = 25 * kMiB;
+constexpr int64_t kDdpCapsBytes[] = {kMiB, 25 * kMiB};
 constexpr int64_t kHorovodCycle_ns = 1'000'000;
 constexpr int64_t kHorovodCapBytes = 128 * kMiB;
 constexpr int64_t kXlaCapBytes = 30 * kMiB + 7;
@@ -28,9 +26,10 @@ Result<PricedPlanPtr> eager_plan(PlanPricer& pricer, PlanChoice plan) {
   return order_by({}, pricer, **lowered);
 }
 
-Result<PricedPlanPtr> bucketed(
-    PlanPricer& pricer, const PricedPlan& eager,
-    std::vector<size_t> (*rule)(const BucketProgram&)) {
+/// The plan with buckets by a rule, which gives borders or groups.
+template <typename Rule>
+Result<PricedPlanPtr> bucketed(PlanPricer& pricer, const PricedPlan& eager,
+                               const Rule& rule) {
   const Gradients gradients = gradients_of(pricer, eager);
   PlanChoice plan = eager.plan;
   plan.order.clear();
@@ -88,15 +87,12 @@ const std::vector<std::string>& baseline_names() {
   return names;
 }
 
-std::vector<size_t> ddp_borders(const BucketProgram& program) {
-  std::set<uint32_t> begun;  // Keys that have filled their first bucket.
-  return borders_where(program, [&](const Run& run, size_t i) {
-    const uint32_t key = program.gradients[i].key;
-    const int64_t cap = begun.contains(key) ? kDdpCapBytes : kDdpFirstCapBytes;
-    if (run.bytes < cap) return false;
-    begun.insert(key);
-    return true;
-  });
+std::vector<GradientGroup> ddp_groups(const BucketProgram& program) {
+  std::vector<SizedGradient> sizes;
+  for (const ReadyGradient& each : program.gradients) {
+    sizes.push_back({each.bytes, each.key});
+  }
+  return pytorch_buckets(sizes, kDdpCapsBytes);
 }
 
 std::vector<size_t> horovod_borders(const BucketProgram& program) {
@@ -151,7 +147,8 @@ Result<PricedPlanPtr> make_baseline(PlanPricer& pricer, int64_t ranks,
   if (name.find("+fusion") != std::string_view::npos) plan.fusion = fusion;
   auto eager = eager_plan(pricer, std::move(plan));
   if (!eager) return eager;
-  return bucketed(pricer, **eager, is_ddp ? ddp_borders : horovod_borders);
+  return is_ddp ? bucketed(pricer, **eager, ddp_groups)
+                : bucketed(pricer, **eager, horovod_borders);
 }
 
 Result<Plan> baseline_plan(std::string_view name, const InlinedModule& inlined,

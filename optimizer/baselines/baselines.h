@@ -4,10 +4,8 @@
 // In each, a collective is enqueued when its operands are ready.
 //
 // - none: one collective a gradient, every op its own unit, program order.
-// - ddp: PyTorch's rule on gradients in ready order. A bucket of one type
-//   closes when its size reaches the cap, 1 MiB for the first, then 25 MiB;
-//   eager ops, updates last. Types that take turns share no bucket here; in
-//   PyTorch each type goes on filling its own.
+// - ddp: PyTorch's rule (pytorch_buckets) on gradients in ready order, caps
+//   1 MiB, then 25 MiB; eager ops, updates last.
 // - horovod: what is ready at each 1 ms cycle is fused, up to 128 MiB, and a
 //   cycle lasts until its transfers have ended; simulated on the timeline and
 //   frozen; eager ops, updates last.
@@ -17,9 +15,9 @@
 // - ddp+fusion, horovod+fusion: with operator fusion given by the caller.
 //
 // Sources: PyTorch torch/csrc/distributed/c10d/reducer.hpp
-// (kDefaultFirstBucketBytes, kDefaultBucketBytesCap) and reducer.cpp
-// (compute_bucket_assignment_by_size); Horovod horovod/common/operations.cc
-// (BackgroundThreadLoop: SetTensorFusionThresholdBytes, SetCycleTimeMs); XLA
+// (kDefaultFirstBucketBytes, kDefaultBucketBytesCap); Horovod
+// horovod/common/operations.cc (BackgroundThreadLoop:
+// SetTensorFusionThresholdBytes, SetCycleTimeMs); XLA
 // xla/service/collective_utils.h (kDefaultAllReduceCombineThreshold) and
 // AllReduceCombiner's count of 256.
 #pragma once
@@ -50,8 +48,8 @@ Result<Plan> baseline_plan(std::string_view name, const InlinedModule& inlined,
                            int64_t ranks, const CostModel& costs,
                            const Plan* fusion = nullptr);
 
-/// Borders by PyTorch's rule. Gradients in ready order.
-std::vector<size_t> ddp_borders(const BucketProgram& program);
+/// Buckets by PyTorch's rule under its own caps.
+std::vector<GradientGroup> ddp_groups(const BucketProgram& program);
 /// Borders by Horovod's cycles on the program's timeline.
 std::vector<size_t> horovod_borders(const BucketProgram& program);
 /// Borders by XLA's combiner threshold.

@@ -38,7 +38,8 @@ uint32_t key_of(const Unit& unit, PrimitiveType type,
                 std::vector<Unit>& samples) {
   const auto same = [&](const Unit& sample) {
     return sample.collective.type == type &&
-           sample.collective.operation == unit.collective.operation &&
+           sample.collective.kind == unit.collective.kind &&
+           sample.collective.reduction == unit.collective.reduction &&
            sample.collective.groups == unit.collective.groups;
   };
   const auto found = std::find_if(samples.begin(), samples.end(), same);
@@ -91,6 +92,7 @@ std::vector<Found> find_gradients(const PricedPlan& plan, const OpGraph& ops,
     const CollectiveSlot& slot = ops.slots[i];
     const uint32_t unit = of.collective[index_of(slot.collective)];
     if (unit == kNone || !plan.graph.is_gradient[unit]) continue;
+    if (!is_bytewise(slot.kind)) continue;  // It shares no bucket.
     Gradient gradient{static_cast<int32_t>(i), {}};
     gradient.figures.bytes = align_up(slot.bytes);
     const InstructionId producer = ops.producer[index_of(slot.input)];
@@ -156,16 +158,24 @@ BucketProgram bucket_program_of(const Gradients& gradients,
 
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
                                      const std::vector<size_t>& borders) {
-  std::vector<ChosenBucket> buckets;
-  size_t begin = 0;
+  std::vector<GradientGroup> groups;
+  uint32_t next = 0;
   for (const size_t end : borders) {
-    if (end - begin > 1) {
-      ChosenBucket& bucket = buckets.emplace_back();
-      for (size_t i = begin; i < end; ++i) {
-        bucket.slots.push_back(gradients.list[i].slot);
-      }
+    GradientGroup& group = groups.emplace_back();
+    while (next < end) group.push_back(next++);
+  }
+  return buckets_of(gradients, groups);
+}
+
+std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
+                                     const std::vector<GradientGroup>& groups) {
+  std::vector<ChosenBucket> buckets;
+  for (const GradientGroup& group : groups) {
+    if (group.size() < 2) continue;
+    ChosenBucket& bucket = buckets.emplace_back();
+    for (const uint32_t i : group) {
+      bucket.slots.push_back(gradients.list[i].slot);
     }
-    begin = end;
   }
   return buckets;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "optimizer/buckets/bucket_program.h"
+#include "optimizer/buckets/pytorch_buckets.h"
 #include "optimizer/pricing/plan_pricer.h"
 
 namespace reprise {
@@ -32,5 +33,8 @@ BucketProgram bucket_program_of(const Gradients& gradients,
 /// bucket stays a collective of its own.
 std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
                                      const std::vector<size_t>& borders);
+/// The same from the members of each.
+std::vector<ChosenBucket> buckets_of(const Gradients& gradients,
+                                     const std::vector<GradientGroup>& groups);
 
 }  // namespace reprise

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "data/trace/collective_words.h"
+#include "data/collective/collective_names.h"
 #include "replay/collectives/collective_description.h"
 
 namespace reprise {
@@ -29,8 +29,8 @@ std::string shape_text(const nlohmann::json& dims) {
 
 /// Size of a gradient without dimensions: its type's.
 int64_t scalar_bytes(const std::string& type) {
-  const int64_t bytes = bytes_of_type(hlo_type_word(type));
-  return bytes > 0 ? bytes : bytes_of_type("f32");
+  const int64_t bytes = element_bytes(element_type_named(type));
+  return bytes > 0 ? bytes : element_bytes(PrimitiveType::kF32);
 }
 
 void mark_device_steps(DdpRank& rank) {

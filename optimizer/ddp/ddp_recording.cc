@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "data/collective/collective_names.h"
 #include "data/trace/intervals.h"
 #include "optimizer/ddp/ddp_rank.h"
 #include "replay/clocks/clock_alignment.h"
@@ -226,21 +227,23 @@ class Reading {
   /// Gives each step the collectives that its first member took part in.
   void place_transfers() {
     for (const MatchedCollective& each : matching_.collectives) {
-      if (each.op != "all-reduce" && each.op != "barrier") continue;
+      const bool is_barrier = each.kind == CollectiveKind::kBarrier;
+      if (each.kind != CollectiveKind::kAllReduce && !is_barrier) continue;
       const CollectiveTimes times = times_of(each, trace_);
       for (DdpStep& step : recording_.steps) {
         if (times.arrival_ns < step.start_ns ||
             times.arrival_ns >= step.start_ns + step.time_ns) {
           continue;
         }
-        if (each.op == "barrier") {
+        if (is_barrier) {
           step.barrier_ns.push_back(times.transfer_ns);
         } else {
           step.transfers.push_back(
               {.bytes = each.bytes,
                .arrival_ns = times.arrival_ns,
                .end_ns = times.arrival_ns + times.transfer_ns,
-               .collective = fmt::format("all-reduce {}", each.sequence)});
+               .collective =
+                   fmt::format("{} {}", name_of(each.kind), each.sequence)});
           if (recording_.collective_key.empty()) name_key(each);
         }
         break;
@@ -258,7 +261,8 @@ class Reading {
     const Event& event = trace_.events[collective.members.front().event];
     const CollectiveInfo* info = info_of(trace_, event);
     recording_.collective_key = fmt::format(
-        "all-reduce/{}/{}", info != nullptr ? info->data_type : "",
+        "{}/{}/{}", name_of(collective.kind),
+        info != nullptr ? name_of(info->type) : std::string_view(),
         std::max<int64_t>(collective.group_size,
                           static_cast<int64_t>(collective.members.size())));
   }

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
 
 #include "data/result.h"
+#include "optimizer/buckets/pytorch_buckets.h"
 
 namespace reprise {
 namespace {
@@ -128,33 +130,17 @@ DdpTimeline simulate_buckets(const DdpModel& model,
 
 std::vector<DdpBucket> ddp_buckets(const std::vector<DdpGradient>& gradients,
                                    const std::vector<int64_t>& caps_bytes) {
-  REPRISE_CHECK(!caps_bytes.empty());
-  struct Open {
-    DdpBucket bucket;
-    int64_t bytes = 0;
-    size_t cap = 0;
-  };
-  std::map<std::string, Open> open;
+  std::map<std::string_view, uint32_t> keys;
+  std::vector<SizedGradient> sizes;
+  for (const DdpGradient& each : gradients) {
+    const auto key = static_cast<uint32_t>(keys.size());
+    sizes.push_back(
+        {each.bytes, keys.try_emplace(each.type, key).first->second});
+  }
   std::vector<DdpBucket> buckets;
-  for (uint32_t i = 0; i < gradients.size(); ++i) {
-    Open& of_type = open[gradients[i].type];
-    of_type.bucket.gradients.push_back(i);
-    of_type.bytes += gradients[i].bytes;
-    if (of_type.bytes < caps_bytes[of_type.cap]) continue;
-    buckets.push_back(std::move(of_type.bucket));
-    of_type.bucket = {};
-    of_type.bytes = 0;
-    of_type.cap = std::min(of_type.cap + 1, caps_bytes.size() - 1);
+  for (GradientGroup& group : pytorch_buckets(sizes, caps_bytes)) {
+    buckets.push_back({std::move(group)});
   }
-  const size_t closed = buckets.size();
-  for (auto& [type, of_type] : open) {
-    if (of_type.bucket.gradients.empty()) continue;
-    buckets.push_back(std::move(of_type.bucket));
-  }
-  std::sort(buckets.begin() + static_cast<int64_t>(closed), buckets.end(),
-            [](const DdpBucket& a, const DdpBucket& b) {
-              return a.gradients < b.gradients;
-            });
   return buckets;
 }
 

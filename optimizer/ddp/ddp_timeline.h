@@ -51,9 +51,8 @@ struct DdpTimeline {
 DdpTimeline simulate_buckets(const DdpModel& model,
                              const std::vector<DdpBucket>& buckets);
 
-/// PyTorch's rule: a bucket of one type closes when its size reaches its cap;
-/// the n-th bucket of a type takes the n-th cap, later ones the last.
-/// Left-overs close at the end. Requires: caps not empty.
+/// PyTorch's rule (pytorch_buckets), a key for each type. Requires: caps not
+/// empty.
 std::vector<DdpBucket> ddp_buckets(const std::vector<DdpGradient>& gradients,
                                    const std::vector<int64_t>& caps_bytes);
 

@@ -144,7 +144,9 @@ std::string collective_key(const MatchedCollective& collective) {
   const size_t ranks =
       std::max(collective.group.size(), collective.members.size());
   return fmt::format("{} {} B over {}",
-                     collective.op.empty() ? "collective" : collective.op,
+                     collective.kind == CollectiveKind::kUnknown
+                         ? "collective"
+                         : name_of(collective.kind),
                      collective.bytes, ranks);
 }
 

@@ -61,13 +61,13 @@ ClockMeetings::ClockMeetings(const Trace& trace,
     last = seen[place] ? std::max(last, event.end_ns) : event.end_ns;
     seen[place] = true;
   }
-  using Kind = std::tuple<std::string, int64_t, int64_t>;
+  using Kind = std::tuple<CollectiveKind, int64_t, int64_t>;
   std::map<Kind, int64_t> least;
   std::vector<const int64_t*> least_of;  // [meeting]
   for (const MatchedCollective& collective : matching.collectives) {
     if (!add_meeting(trace, collective)) continue;
     int64_t& value = least
-                         .try_emplace({collective.op, collective.bytes,
+                         .try_emplace({collective.kind, collective.bytes,
                                        collective.group_size},
                                       std::numeric_limits<int64_t>::max())
                          .first->second;
@@ -83,7 +83,8 @@ bool ClockMeetings::add_meeting(const Trace& trace,
                                 const MatchedCollective& collective) {
   const bool pair = collective.sender >= 0;
   const bool ours = trace.events[collective.members.front().event].unit >= 0;
-  if (!pair && !ours && !joins_all_ranks(collective.op)) return false;
+  if (!pair && !ours && !facts_of(collective.kind).joins_all_ranks)
+    return false;
   std::vector<Part> parts;
   bool on_device = true;
   int64_t stay_ns = std::numeric_limits<int64_t>::max();

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "data/trace/collective_words.h"
+#include "data/collective/collective_names.h"
 #include "replay/collectives/collective_description.h"
 
 namespace reprise {
@@ -96,7 +96,6 @@ class CallFinder {
                         .step = event.step,
                         .unit = event.unit,
                         .order_ns = event.start_ns,
-                        .op = {},
                         .sequence = event.sequence};
     absorb(index, call);
     return call;
@@ -106,12 +105,13 @@ class CallFinder {
   void absorb(uint32_t index, CollectiveCall& call) const {
     const Event& event = trace_.events[index];
     const CollectiveInfo* info = info_of(trace_, event);
-    const std::string_view op = info && !info->op.empty()
-                                    ? std::string_view(info->op)
-                                    : collective_word(trace_.text(event.name));
+    constexpr CollectiveKind kUnknown = CollectiveKind::kUnknown;
+    const CollectiveKind kind = info && info->kind != kUnknown
+                                    ? info->kind
+                                    : collective_named(trace_.text(event.name));
     // A call inside a call ("barrier" made of an all-reduce) keeps its own.
-    if (!call.op.empty() && !op.empty() && op != call.op) return;
-    if (call.op.empty()) call.op = op;
+    if (call.kind != kUnknown && kind != kUnknown && kind != call.kind) return;
+    if (call.kind == kUnknown) call.kind = kind;
     if (call.sequence < 0) call.sequence = event.sequence;
     if (!call.exact) {
       call.bytes = std::max(call.bytes, dimension_bytes(trace_, event));
@@ -182,7 +182,7 @@ class CallFinder {
   void count_unknown() {
     int64_t unknown = 0;
     for (const CollectiveCall& call : result_.calls) {
-      unknown += call.op.empty() && call.unit < 0;
+      unknown += call.kind == CollectiveKind::kUnknown && call.unit < 0;
     }
     if (unknown == 0) return;
     result_.notes.push_back(

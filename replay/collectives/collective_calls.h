@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/trace/trace.h"
@@ -17,9 +16,9 @@ struct CollectiveCall {
   uint32_t rank = 0;
   bool device = false;  ///< Ran on a device's stream.
   int32_t step = -1;
-  int32_t unit = -1;          ///< Of our own trainer; the same on every rank.
-  int64_t order_ns = 0;       ///< Launch where it is known, else start.
-  std::string_view op;        ///< Lives as long as the trace.
+  int32_t unit = -1;     ///< Of our own trainer; the same on every rank.
+  int64_t order_ns = 0;  ///< Launch where it is known, else start.
+  CollectiveKind kind = CollectiveKind::kUnknown;
   int32_t communicator = -1;  ///< In CollectiveCalls::communicators.
   int32_t group = -1;         ///< In CollectiveCalls::groups.
   int64_t group_size = -1;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "data/trace/collective_words.h"
+#include "data/collective/collective_names.h"
 #include "replay/collectives/collective_name.h"
 
 namespace reprise {
@@ -29,7 +29,6 @@ bool is_host_range(const Trace& trace, const Event& event) {
 bool is_description(const Trace& trace, const Event& event) {
   if (!is_host_range(trace, event)) return false;
   const CollectiveInfo* info = info_of(trace, event);
-  if (info && info->op == "wait") return false;
   return info || describes_collective(trace.text(event.name));
 }
 
@@ -87,8 +86,8 @@ int64_t first_type_bytes(std::string_view json) {
     if (start == std::string_view::npos) return 0;
     rest.remove_prefix(start);
     const std::string_view type = rest.substr(0, rest.find('"'));
-    const std::string_view word = hlo_type_word(type);
-    return bytes_of_type(word.empty() ? type : word);
+    const std::optional<PrimitiveType> named = element_type_named(type);
+    return element_bytes(named ? named : primitive_type_from_name(type));
   }
   return 0;
 }
@@ -109,7 +108,7 @@ const CollectiveInfo* info_of(const Trace& trace, const Event& event) {
 int64_t recorded_bytes(const CollectiveInfo& info) {
   const int64_t elements = std::max(info.input_elements, info.output_elements);
   if (elements <= 0 || elements > kMostElements) return 0;
-  return elements * bytes_of_type(info.data_type);
+  return elements * element_bytes(info.type);
 }
 
 int64_t dimension_bytes(const Trace& trace, const Event& event) {
@@ -256,7 +255,7 @@ void CollectiveDescriptions::tie_by_external_id(
 // The rest: where a rank has as many calls of one operation as unused
 // descriptions of it, they belong together in order.
 void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
-  using Key = std::pair<uint32_t, std::string_view>;  // (rank, operation)
+  using Key = std::pair<uint32_t, CollectiveKind>;  // (rank, kind)
   std::map<Key, std::vector<size_t>> untied;
   for (size_t i = 0; i < device.size(); ++i) {
     const Event& event = trace_.events[device[i]];
@@ -265,21 +264,23 @@ void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
         (info && info->input_elements >= 0)) {
       continue;
     }
-    const std::string_view op = info && !info->op.empty()
-                                    ? std::string_view(info->op)
-                                    : collective_word(trace_.text(event.name));
-    if (!op.empty()) untied[{event.rank, op}].push_back(i);
+    const CollectiveKind kind = info && info->kind != CollectiveKind::kUnknown
+                                    ? info->kind
+                                    : collective_named(trace_.text(event.name));
+    if (kind != CollectiveKind::kUnknown) {
+      untied[{event.rank, kind}].push_back(i);
+    }
   }
   if (untied.empty()) return;
   std::map<Key, std::vector<uint32_t>> unused;
   for (uint32_t i = 0; i < trace_.events.size(); ++i) {
     const Event& event = trace_.events[i];
     const CollectiveInfo* info = info_of(trace_, event);
-    if (!info || info->op.empty() || used_[i] ||
+    if (!info || info->kind == CollectiveKind::kUnknown || used_[i] ||
         !is_description(trace_, event)) {
       continue;
     }
-    unused[{event.rank, info->op}].push_back(i);
+    unused[{event.rank, info->kind}].push_back(i);
   }
   for (const auto& [key, calls] : untied) {
     const auto found = unused.find(key);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/trace/collective_words.h"
+#include "data/collective/collective_names.h"
 
 namespace reprise {
 namespace {
@@ -23,34 +23,12 @@ bool has_prefix(std::string_view name) {
 }  // namespace
 
 bool names_collective(std::string_view name) {
-  return has_prefix(name) && holds_collective_word(name);
+  return has_prefix(name) && names_any_collective(name);
 }
 
 bool describes_collective(std::string_view name) {
   if (name == "record_param_comms") return true;
   return names_collective(name);
-}
-
-bool joins_all_ranks(std::string_view op) {
-  return op == "all-reduce" || op == "all-gather" || op == "reduce-scatter" ||
-         op == "all-to-all" || op == "barrier";
-}
-
-bool has_one_size(std::string_view op) {
-  return op == "all-reduce" || op == "all-gather" || op == "reduce-scatter" ||
-         op == "broadcast" || op == "reduce";
-}
-
-double bus_factor(std::string_view op, double ranks) {
-  if (ranks < 2) return 0;
-  if (op == "all-reduce") return 2 * (ranks - 1) / ranks;
-  if (op == "all-gather" || op == "reduce-scatter" || op == "all-to-all" ||
-      op == "gather" || op == "scatter") {
-    return (ranks - 1) / ranks;
-  }
-  const bool whole =
-      op == "broadcast" || op == "reduce" || op == "send" || op == "receive";
-  return whole ? 1 : 0;
 }
 
 }  // namespace reprise

@@ -1,5 +1,5 @@
-// Which recorded names are of collectives, and what an operation implies; the
-// operation's own word is collective_word's.
+// Which recorded names are of collectives; which kind one names is
+// collective_named's.
 #pragma once
 
 #include <string_view>
@@ -13,15 +13,5 @@ bool names_collective(std::string_view name);
 /// "record_param_comms", "c10d::allreduce_", "nccl:all_reduce", NVTX's
 /// "ncclAllReduce". A user's own range ("## allreduce ##") does not.
 bool describes_collective(std::string_view name);
-
-/// Whether no rank may leave the operation before all have entered it.
-bool joins_all_ranks(std::string_view op);
-
-/// Whether every rank states the same size of one call.
-bool has_one_size(std::string_view op);
-
-/// Bytes on the wire per byte of payload and rank over the algorithm's time, as
-/// nccl-tests' bus bandwidth has it; 0 when the operation has no such factor.
-double bus_factor(std::string_view op, double ranks);
 
 }  // namespace reprise

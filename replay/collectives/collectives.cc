@@ -11,6 +11,8 @@
 namespace reprise {
 namespace {
 
+using K = CollectiveKind;
+
 /// Places in `calls`, in the order of each rank.
 using Lists = std::map<uint32_t, std::vector<uint32_t>>;
 
@@ -62,7 +64,7 @@ class Matcher {
                     .communicator = call.communicator,
                     .group = call.group,
                     .group_size = call.group_size};
-    if (call.op != "send" && call.op != "receive") return channel;
+    if (!is_message(call.kind)) return channel;
     int64_t peer = call.peer;
     if (peer < 0 && call.group >= 0 && group_of(call.group).size() == 2) {
       const std::vector<uint32_t>& both = group_of(call.group);
@@ -74,7 +76,7 @@ class Matcher {
     channel.group_size = 2;
     channel.from = call.rank;
     channel.to = static_cast<uint32_t>(peer);
-    if (call.op == "receive") std::swap(channel.from, channel.to);
+    if (call.kind == K::kReceive) std::swap(channel.from, channel.to);
     return channel;
   }
 
@@ -116,18 +118,20 @@ class Matcher {
   // By the recorded sequence. Libraries count per communicator, or per
   // communicator and operation; a number that returns does so on all ranks.
   void match_keys(const Lists& lists) {
-    bool ops_known = !channel_->trainer && !channel_->pair;
+    bool kinds_known = !channel_->trainer && !channel_->pair;
     for (const auto& [rank, list] : lists) {
-      for (const uint32_t i : list) ops_known &= !calls_[i].op.empty();
+      for (const uint32_t i : list)
+        kinds_known &= calls_[i].kind != K::kUnknown;
     }
-    using Key = std::tuple<std::string_view, int64_t, int64_t>;
+    using Key = std::tuple<K, int64_t, int64_t>;
     std::map<Key, Lists> keys;
     for (const auto& [rank, list] : lists) {
       for (const uint32_t i : list) {
         const CollectiveCall& call = calls_[i];
-        const Key key = channel_->trainer
-                            ? Key("", call.step, call.unit)
-                            : Key(ops_known ? call.op : "", call.sequence, 0);
+        const Key key =
+            channel_->trainer
+                ? Key(K::kUnknown, call.step, call.unit)
+                : Key(kinds_known ? call.kind : K::kUnknown, call.sequence, 0);
         keys[key][rank].push_back(i);
       }
     }
@@ -164,16 +168,19 @@ class Matcher {
 
   bool can_be_one(const CollectiveCall& a, const CollectiveCall& b) const {
     if (channel_->pair) return a.bytes == b.bytes || !a.bytes || !b.bytes;
-    if (!a.op.empty() && !b.op.empty() && a.op != b.op) return false;
+    if (a.kind != K::kUnknown && b.kind != K::kUnknown && a.kind != b.kind) {
+      return false;
+    }
     return a.bytes == b.bytes || a.bytes == 0 || b.bytes == 0 ||
-           !has_one_size(a.op);
+           !facts_of(a.kind).has_one_size;
   }
 
   // (operation, bytes) as far as these are the same on every rank; a kernel
   // that may be any point-to-point exchange is a kind of its own.
-  using Kind = std::tuple<bool, std::string_view, int64_t>;
+  using Kind = std::tuple<bool, K, int64_t>;
   Kind kind_of(const CollectiveCall& call) const {
-    return {call.op.empty(), call.op, has_one_size(call.op) ? call.bytes : 0};
+    return {call.kind == K::kUnknown, call.kind,
+            facts_of(call.kind).has_one_size ? call.bytes : 0};
   }
 
   // No communicator: several may be interleaved, so each kind has its own
@@ -256,22 +263,24 @@ class Matcher {
   }
 
   void emit(const std::vector<uint32_t>& members) {
-    MatchedCollective collective{.op = channel_->pair ? "send" : "",
-                                 .communicator = communicator_of(*channel_),
-                                 .group = {},
-                                 .group_size = channel_->group_size,
-                                 .missing = {},
-                                 .members = {}};
+    MatchedCollective collective{
+        .kind = channel_->pair ? K::kSend : K::kUnknown,
+        .communicator = communicator_of(*channel_),
+        .group = {},
+        .group_size = channel_->group_size,
+        .missing = {},
+        .members = {}};
     int64_t least = INT64_MAX;
     for (const uint32_t i : members) {
       const CollectiveCall& call = calls_[i];
       collective.members.push_back({call.rank, call.event});
-      if (collective.op.empty()) collective.op = call.op;
+      if (collective.kind == K::kUnknown) collective.kind = call.kind;
       if (collective.sequence < 0) collective.sequence = call.sequence;
       collective.bytes = std::max(collective.bytes, call.bytes);
       if (call.bytes > 0) least = std::min(least, call.bytes);
     }
-    sizes_differ_ += has_one_size(collective.op) && least < collective.bytes;
+    sizes_differ_ +=
+        facts_of(collective.kind).has_one_size && least < collective.bytes;
     assumed_ += !channel_->trainer && !channel_->named() && members.size() > 1;
     set_group(collective);
     channel_number_.push_back(channels_);
@@ -437,7 +446,7 @@ CollectiveTimes times_of(const MatchedCollective& collective,
       std::max<int64_t>(0, difference_ns(last_end_ns, times.arrival_ns));
   if (times.transfer_ns > 0) {
     const double factor =
-        bus_factor(collective.op, static_cast<double>(collective.group_size));
+        bus_factor(collective.kind, static_cast<double>(collective.group_size));
     times.bus_bandwidth_bytes_per_s =
         factor * static_cast<double>(collective.bytes) * 1e9 /
         static_cast<double>(times.transfer_ns);

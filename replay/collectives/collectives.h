@@ -26,8 +26,8 @@ struct CollectiveMember {
 };
 
 struct MatchedCollective {
-  /// As CollectiveInfo::op; "" unknown; "send": with its receive.
-  std::string op;
+  /// kSend: with its receive.
+  CollectiveKind kind = CollectiveKind::kUnknown;
   std::string communicator;  ///< "" unknown.
   int64_t sequence = -1;     ///< In its communicator: recorded, else counted.
   /// Payload by the convention of nccl-tests' "size": the larger of what goes

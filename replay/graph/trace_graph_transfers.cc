@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string>
 #include <tuple>
 
 #include "replay/graph/trace_graph_draft.h"
@@ -15,11 +14,11 @@ namespace {
 // least all-to-all of a few KB over 8 V100 of one host in a public DLRM trace.
 constexpr int64_t kAssumedLatency = 10'000;
 
-using Kind = std::pair<std::string, size_t>;     // Operation, group size.
+using Kind = std::pair<CollectiveKind, size_t>;  // And group size.
 using LeastBySize = std::map<int64_t, int64_t>;  // Bytes, least transfer.
 
 Kind kind_of(const MatchedCollective& collective) {
-  return {collective.op,
+  return {collective.kind,
           std::max(collective.group.size(), collective.members.size())};
 }
 

@@ -278,8 +278,9 @@ bool Executor::run_collective(uint32_t place, int32_t step) {
   const uint32_t needed = walk.wait_for[place];
   if (needed != 0) ready_ns_ = told_ns_[needed - 1];
   const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
-  const Status done = communicator_.run(
-      unit.collective, bytes_of(unit.collective.location).data());
+  const Status done =
+      communicator_.run(unit.collective, bytes_of(unit.collective.input).data(),
+                        bytes_of(unit.collective.output).data());
   if (!done) {
     fail_communication(
         {done.error().kind, fmt::format("step {}, {}: {}", step, unit.name,

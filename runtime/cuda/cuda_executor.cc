@@ -117,8 +117,7 @@ Status CudaExecutor::attach_communicator() {
     const Unit& unit = schedule_.units[index_of(id)];
     const Status runs = communicator_.check(unit.collective);
     if (!runs) return pass(runs.error(), unit.name);
-    largest_bytes =
-        std::max(largest_bytes, static_cast<size_t>(unit.collective.bytes));
+    largest_bytes = std::max(largest_bytes, touched_bytes(unit.collective));
   }
   return communicator_.attach(program_->arena(), largest_bytes);
 }
@@ -293,8 +292,8 @@ Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
   if (status) {
     const UnitScope scope(injected_, index_of(id));
     status = communicator_.enqueue(
-        unit.collective, program_->address_of(unit.collective.location),
-        communication_.get());
+        unit.collective, program_->address_of(unit.collective.input),
+        program_->address_of(unit.collective.output), communication_.get());
   }
   if (!status) {
     return pass(status.error(), fmt::format("step {}, {}", step, unit.name));

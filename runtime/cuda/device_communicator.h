@@ -20,7 +20,7 @@ struct DeviceSpan {
   size_t size_bytes = 0;
 };
 
-/// Collectives among all ranks, in stream order, in place. Every rank enqueues
+/// Collectives among all ranks, in stream order. Every rank enqueues
 /// the same sequence; results are bit-identical on all of them.
 ///
 /// Threads: `attach`, `check` and `enqueue` belong to one thread at a time, and
@@ -33,7 +33,8 @@ class DeviceCommunicator {
   virtual ~DeviceCommunicator() = default;
 
   /// Names the device memory in which every later collective lies, and the
-  /// bytes of the largest of them. Collective. Errors: kDevice.
+  /// bytes that the largest of them reads and writes. Collective. Errors:
+  /// kDevice.
   virtual Status attach(DeviceSpan memory, size_t largest_bytes) = 0;
 
   /// Refuses, before the first step, what `enqueue` cannot do. Errors:
@@ -48,12 +49,13 @@ class DeviceCommunicator {
   /// True when there is nothing to do: one rank, or each rank alone.
   virtual bool is_immediate() const { return false; }
 
-  /// Enqueues one collective in place at device address `data`. Under capture
+  /// Enqueues one collective from device address `input` to `output`, which are
+  /// the same where it runs in place. Under capture
   /// of `stream` it becomes part of the graph (not when host-staged). Errors:
   /// kDevice when a rank was lost or kept silent, naming it where that is
   /// known. After an error no further call succeeds.
-  virtual Status enqueue(const CollectiveSpec& spec, uint64_t data,
-                         CUstream_st* stream) = 0;
+  virtual Status enqueue(const CollectiveSpec& spec, uint64_t input,
+                         uint64_t output, CUstream_st* stream) = 0;
 
   /// Asks, without waiting, whether something enqueued has failed since (a peer
   /// was lost): to be called while waiting for a stream, every few
@@ -65,6 +67,9 @@ class DeviceCommunicator {
   /// within seconds.
   virtual void abort() {}
 };
+
+/// Bytes that a collective reads and writes, in place those of its buffer.
+size_t touched_bytes(const CollectiveSpec& spec);
 
 /// Does nothing: one rank, or each rank alone (calibration).
 std::unique_ptr<DeviceCommunicator> make_solo_device_communicator();

@@ -19,11 +19,15 @@ class HostStagedCommunicator final : public DeviceCommunicator {
   }
   bool is_host_staged() const override { return true; }
   bool is_immediate() const override { return host_->is_immediate(); }
-  Status enqueue(const CollectiveSpec& spec, uint64_t data,
+  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
                  CUstream_st* stream) override;
 
  private:
-  Status copy_back(uint64_t data, size_t size_bytes, CUstream_st* stream);
+  void check_within(uint64_t data, size_t size_bytes) const {
+    REPRISE_CHECK(data >= memory_.base &&
+                  data - memory_.base + size_bytes <= memory_.size_bytes);
+  }
+  Status let_go_of_staging(CUstream_st* stream);
 
   const Driver& driver_;
   std::unique_ptr<Communicator> host_;
@@ -42,37 +46,41 @@ Status HostStagedCommunicator::attach(DeviceSpan memory, size_t largest_bytes) {
   return host_->attach(staging_.bytes());
 }
 
+/// The stream's own copy out of the staging memory comes before what follows;
+/// another stream's may still be reading.
+Status HostStagedCommunicator::let_go_of_staging(CUstream_st* stream) {
+  const std::optional<CUstream_st*> last = std::exchange(last_stream_, stream);
+  if (!last || *last == stream) return {};
+  return driver_.check(driver_.stream_synchronize(*last),
+                       "cuStreamSynchronize");
+}
+
 Status HostStagedCommunicator::enqueue(const CollectiveSpec& spec,
-                                       uint64_t data, CUstream_st* stream) {
-  const auto size_bytes = static_cast<size_t>(spec.bytes);
-  REPRISE_CHECK(size_bytes <= staging_.bytes().size());
-  REPRISE_CHECK(data >= memory_.base &&
-                data - memory_.base + size_bytes <= memory_.size_bytes);
-  Status status;
-  // The stream's own copy out of the staging memory comes before what follows;
-  // another stream's may still be reading.
-  if (last_stream_ && *last_stream_ != stream) {
-    status = driver_.check(driver_.stream_synchronize(*last_stream_),
-                           "cuStreamSynchronize");
-  }
-  last_stream_ = stream;
+                                       uint64_t input, uint64_t output,
+                                       CUstream_st* stream) {
+  const bool in_place = input == output;
+  const auto whole = static_cast<size_t>(spec.bytes);
+  const size_t in =
+      in_place ? whole : static_cast<size_t>(spec.input.size_bytes);
+  const size_t out =
+      in_place ? whole : static_cast<size_t>(spec.output.size_bytes);
+  REPRISE_CHECK(touched_bytes(spec) <= staging_.bytes().size());
+  check_within(input, in);
+  check_within(output, out);
+  std::byte* const from = staging_.bytes().data();
+  std::byte* const to = in_place ? from : from + in;
+  Status status = let_go_of_staging(stream);
   if (status) {
-    status = driver_.check(driver_.copy_to_host_async(staging_.bytes().data(),
-                                                      data, size_bytes, stream),
+    status = driver_.check(driver_.copy_to_host_async(from, input, in, stream),
                            "cuMemcpyDtoHAsync");
   }
   if (status) {
     status = driver_.check(driver_.stream_synchronize(stream),
                            "cuStreamSynchronize");
   }
-  if (status) status = host_->run(spec, staging_.bytes().data());
-  return status ? copy_back(data, size_bytes, stream) : status;
-}
-
-Status HostStagedCommunicator::copy_back(uint64_t data, size_t size_bytes,
-                                         CUstream_st* stream) {
-  return driver_.check(driver_.copy_to_device_async(
-                           data, staging_.bytes().data(), size_bytes, stream),
+  if (status) status = host_->run(spec, from, to);
+  if (!status) return status;
+  return driver_.check(driver_.copy_to_device_async(output, to, out, stream),
                        "cuMemcpyHtoDAsync");
 }
 

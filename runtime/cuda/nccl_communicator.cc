@@ -57,7 +57,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   Status attach(DeviceSpan, size_t) override { return {}; }
   Status check(const CollectiveSpec& spec) const override;
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec& spec, uint64_t data,
+  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
                  CUstream_st* stream) override;
   Status poll() override;
   void abort() override;
@@ -67,6 +67,8 @@ class NcclCommunicator final : public DeviceCommunicator {
     const std::lock_guard lock(mutex_);
     return std::exchange(communicator_, nullptr);
   }
+  int call(const CollectiveSpec& spec, const void* input, void* output,
+           ncclComm* communicator, CUstream_st* stream) const;
   Status lost(int result, ncclComm* communicator);
 
   const NcclLibrary& nccl_;
@@ -76,16 +78,18 @@ class NcclCommunicator final : public DeviceCommunicator {
 };
 
 Status NcclCommunicator::check(const CollectiveSpec& spec) const {
-  if (spec.kind != CollectiveKind::kAllReduce) {
-    return fail(ErrorKind::kUnsupported, "only all-reduce runs on a GPU");
+  if (!facts_of(spec.kind).runs) {
+    return fail(ErrorKind::kUnsupported, "{} does not run on a GPU",
+                name_of(spec.kind));
   }
   if (!nccl_data_type(spec.type)) {
-    return fail(ErrorKind::kUnsupported, "all-reduce of {}",
+    return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
                 primitive_type_name(spec.type));
   }
   if (spec.groups.size() != 1 ||
       spec.groups[0].size() != static_cast<size_t>(ranks_)) {
-    return fail(ErrorKind::kUnsupported, "all-reduce among some of the ranks");
+    return fail(ErrorKind::kUnsupported, "{} among some of the ranks",
+                name_of(spec.kind));
   }
   return {};
 }
@@ -97,8 +101,30 @@ Status NcclCommunicator::lost(int result, ncclComm* communicator) {
               rank_, who, nccl_.words(result, communicator));
 }
 
-Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t data,
-                                 CUstream_st* stream) {
+int NcclCommunicator::call(const CollectiveSpec& spec, const void* input,
+                           void* output, ncclComm* communicator,
+                           CUstream_st* stream) const {
+  const int type = *nccl_data_type(spec.type);
+  const int reduction = nccl_operation(spec.reduction);
+  const auto whole = static_cast<size_t>(spec.elements);
+  const size_t part = whole / static_cast<size_t>(ranks_);
+  switch (spec.kind) {
+    case CollectiveKind::kAllReduce:
+      return nccl_.all_reduce(input, output, whole, type, reduction,
+                              communicator, stream);
+    case CollectiveKind::kAllGather:
+      return nccl_.all_gather(input, output, part, type, communicator, stream);
+    case CollectiveKind::kReduceScatter:
+      return nccl_.reduce_scatter(input, output, part, type, reduction,
+                                  communicator, stream);
+    default:
+      break;
+  }
+  REPRISE_CHECK(false);  // `check` refuses it.
+}
+
+Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
+                                 uint64_t output, CUstream_st* stream) {
   ncclComm* communicator = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -107,11 +133,8 @@ Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t data,
   if (communicator == nullptr) {
     return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
   }
-  auto* address = std::bit_cast<void*>(data);
-  const int result =
-      nccl_.all_reduce(address, address, static_cast<size_t>(spec.elements),
-                       *nccl_data_type(spec.type),
-                       nccl_operation(spec.operation), communicator, stream);
+  const int result = call(spec, std::bit_cast<const void*>(input),
+                          std::bit_cast<void*>(output), communicator, stream);
   if (result == kNcclOk || result == kNcclWorking) return {};
   return lost(result, communicator);
 }

@@ -80,15 +80,15 @@ std::optional<int> nccl_data_type(PrimitiveType type) {
   }
 }
 
-int nccl_operation(ReduceOperation operation) {
-  switch (operation) {
-    case ReduceOperation::kSum:
+int nccl_operation(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
       return 0;
-    case ReduceOperation::kProduct:
+    case Reduction::kProduct:
       return 1;
-    case ReduceOperation::kMax:
+    case Reduction::kMax:
       return 2;
-    case ReduceOperation::kMin:
+    case Reduction::kMin:
       return 3;
   }
   return 0;

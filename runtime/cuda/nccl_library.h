@@ -29,14 +29,18 @@ struct NcclUniqueId {
 struct ncclComm;  // Opaque.
 
 // X(member, symbol, parameters…): each returns an ncclResult_t.
-#define REPRISE_NCCL_FUNCTIONS(X)                                    \
-  X(get_version, ncclGetVersion, int*)                               \
-  X(get_unique_id, ncclGetUniqueId, NcclUniqueId*)                   \
-  X(init_rank, ncclCommInitRank, ncclComm**, int, NcclUniqueId, int) \
-  X(destroy, ncclCommDestroy, ncclComm*)                             \
-  X(abort, ncclCommAbort, ncclComm*)                                 \
-  X(get_asynchronous_error, ncclCommGetAsyncError, ncclComm*, int*)  \
-  X(all_reduce, ncclAllReduce, const void*, void*, size_t, int, int, \
+#define REPRISE_NCCL_FUNCTIONS(X)                                            \
+  X(get_version, ncclGetVersion, int*)                                       \
+  X(get_unique_id, ncclGetUniqueId, NcclUniqueId*)                           \
+  X(init_rank, ncclCommInitRank, ncclComm**, int, NcclUniqueId, int)         \
+  X(destroy, ncclCommDestroy, ncclComm*)                                     \
+  X(abort, ncclCommAbort, ncclComm*)                                         \
+  X(get_asynchronous_error, ncclCommGetAsyncError, ncclComm*, int*)          \
+  X(all_reduce, ncclAllReduce, const void*, void*, size_t, int, int,         \
+    ncclComm*, CUstream_st*)                                                 \
+  X(all_gather, ncclAllGather, const void*, void*, size_t, int, ncclComm*,   \
+    CUstream_st*)                                                            \
+  X(reduce_scatter, ncclReduceScatter, const void*, void*, size_t, int, int, \
     ncclComm*, CUstream_st*)
 
 /// NCCL's functions, found once per process.
@@ -57,6 +61,6 @@ struct NcclLibrary {
 
 /// ncclDataType_t and ncclRedOp_t; nothing for a type that NCCL lacks.
 std::optional<int> nccl_data_type(PrimitiveType type);
-int nccl_operation(ReduceOperation operation);
+int nccl_operation(Reduction reduction);
 
 }  // namespace reprise

@@ -26,10 +26,12 @@ class Communicator {
   virtual Status check(const CollectiveSpec& spec) const = 0;
   /// True when `run` returns at once: no thread is worth waking for it.
   virtual bool is_immediate() const { return false; }
-  /// Runs one collective in place at `data`. Errors: kDevice when a rank was
+  /// Runs one collective from `input` to `output`, which are the same where it
+  /// runs in place. Errors: kDevice when a rank was
   /// lost or kept silent, naming it where there are two. After an error no
   /// further call succeeds, and the peers' calls fail too.
-  virtual Status run(const CollectiveSpec& spec, void* data) = 0;
+  virtual Status run(const CollectiveSpec& spec, const void* input,
+                     void* output) = 0;
 };
 
 /// Does nothing: one rank, or each rank alone (calibration).

@@ -2,6 +2,7 @@
 // ProcessGroup exchanges once. Two ranks have an exchange of their own
 // (pair_exchange.h), more use Gloo's ring. A peer that dies shows as a broken
 // pair; closing our own connections then tells the others at once.
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/transport/context.h>
@@ -9,10 +10,13 @@
 #include <gloo/transport/tcp/device.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
+#include <vector>
 
 #include "data/hlo/module.h"
 #include "runtime/process/communicator.h"
@@ -27,7 +31,15 @@ class SoloCommunicator : public Communicator {
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_immediate() const override { return true; }
-  Status run(const CollectiveSpec&, void*) override { return {}; }
+  Status run(const CollectiveSpec& spec, const void* input,
+             void* output) override {
+    if (input == output) return {};
+    // The whole of one rank; what several would leave, calibration needs not.
+    const int64_t bytes =
+        std::min(spec.input.size_bytes, spec.output.size_bytes);
+    std::memcpy(output, input, static_cast<size_t>(bytes));
+    return {};
+  }
 };
 
 /// A full mesh whose addresses were exchanged by a ProcessGroup (Debian builds
@@ -72,35 +84,35 @@ class MeshContext : public gloo::Context {
 };
 
 template <typename T>
-PairExchange::Reduce reduction_of(ReduceOperation operation) {
+PairExchange::Reduce reduction_of(Reduction reduction) {
   using Function = void (*)(void*, const void*, const void*, size_t);
-  switch (operation) {
-    case ReduceOperation::kSum:
+  switch (reduction) {
+    case Reduction::kSum:
       return static_cast<Function>(&gloo::sum<T>);
-    case ReduceOperation::kMax:
+    case Reduction::kMax:
       return static_cast<Function>(&gloo::max<T>);
-    case ReduceOperation::kMin:
+    case Reduction::kMin:
       return static_cast<Function>(&gloo::min<T>);
-    case ReduceOperation::kProduct:
+    case Reduction::kProduct:
       return static_cast<Function>(&gloo::product<T>);
   }
   return nullptr;
 }
 
-PairExchange::Reduce reduction(PrimitiveType type, ReduceOperation operation) {
+PairExchange::Reduce function_of(PrimitiveType type, Reduction reduction) {
   switch (type) {
     case PrimitiveType::kF32:
-      return reduction_of<float>(operation);
+      return reduction_of<float>(reduction);
     case PrimitiveType::kF64:
-      return reduction_of<double>(operation);
+      return reduction_of<double>(reduction);
     case PrimitiveType::kS32:
-      return reduction_of<int32_t>(operation);
+      return reduction_of<int32_t>(reduction);
     case PrimitiveType::kS64:
-      return reduction_of<int64_t>(operation);
+      return reduction_of<int64_t>(reduction);
     case PrimitiveType::kU8:
-      return reduction_of<uint8_t>(operation);
+      return reduction_of<uint8_t>(reduction);
     case PrimitiveType::kS8:
-      return reduction_of<int8_t>(operation);
+      return reduction_of<int8_t>(reduction);
     default:
       return nullptr;
   }
@@ -153,32 +165,39 @@ class GlooCommunicator : public Communicator {
   }
 
   Status check(const CollectiveSpec& spec) const override {
-    if (spec.kind != CollectiveKind::kAllReduce) {
-      return fail(ErrorKind::kUnsupported, "only all-reduce runs on CPU");
+    if (!facts_of(spec.kind).runs) {
+      return fail(ErrorKind::kUnsupported, "{} does not run on CPU",
+                  name_of(spec.kind));
     }
-    if (!reduction(spec.type, spec.operation)) {
-      return fail(ErrorKind::kUnsupported, "all-reduce of {}",
+    if (facts_of(spec.kind).reduces &&
+        !function_of(spec.type, spec.reduction)) {
+      return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
                   primitive_type_name(spec.type));
     }
     if (spec.groups.size() != 1 ||
         spec.groups[0].size() != static_cast<size_t>(context_->size)) {
-      return fail(ErrorKind::kUnsupported,
-                  "all-reduce among some of the ranks");
+      return fail(ErrorKind::kUnsupported, "{} among some of the ranks",
+                  name_of(spec.kind));
     }
     return {};
   }
 
-  Status run(const CollectiveSpec& spec, void* data) override {
-    const size_t elements = static_cast<size_t>(spec.elements);
-    const size_t element_bytes =
-        static_cast<size_t>(primitive_type_bits(spec.type) / 8);
+  Status run(const CollectiveSpec& spec, const void* input,
+             void* output) override {
     try {
-      const PairExchange::Reduce reduce = reduction(spec.type, spec.operation);
-      if (exchange_) {
-        exchange_->all_reduce(static_cast<std::byte*>(data),
-                              elements * element_bytes, element_bytes, reduce);
-      } else {
-        ring(data, elements, element_bytes, reduce);
+      switch (spec.kind) {
+        case CollectiveKind::kAllReduce:
+          REPRISE_CHECK(input == output);
+          all_reduce(spec, output);
+          break;
+        case CollectiveKind::kAllGather:
+          all_gather(spec, input, output);
+          break;
+        case CollectiveKind::kReduceScatter:
+          reduce_scatter(spec, input, output);
+          break;
+        default:
+          return check(spec);
       }
     } catch (const std::exception& error) {
       return lost(error.what());
@@ -187,6 +206,49 @@ class GlooCommunicator : public Communicator {
   }
 
  private:
+  void all_reduce(const CollectiveSpec& spec, void* data) {
+    const size_t elements = static_cast<size_t>(spec.elements);
+    const size_t element_bytes =
+        static_cast<size_t>(primitive_type_bits(spec.type) / 8);
+    const PairExchange::Reduce reduce = function_of(spec.type, spec.reduction);
+    if (exchange_) {
+      exchange_->all_reduce(static_cast<std::byte*>(data),
+                            elements * element_bytes, element_bytes, reduce);
+    } else {
+      ring(data, elements, element_bytes, reduce);
+    }
+  }
+
+  size_t part_bytes(const CollectiveSpec& spec) const {
+    return static_cast<size_t>(spec.bytes) /
+           static_cast<size_t>(context_->size);
+  }
+
+  void all_gather(const CollectiveSpec& spec, const void* input, void* output) {
+    gloo::AllgatherOptions options(context_);
+    // Gloo reads through this pointer alone.
+    auto* mine = const_cast<uint8_t*>(static_cast<const uint8_t*>(input));
+    options.setInput(mine, part_bytes(spec));
+    options.setOutput(static_cast<uint8_t*>(output),
+                      static_cast<size_t>(spec.bytes));
+    gloo::allgather(options);
+  }
+
+  /// Gloo has none: all ranks reduce all of a copy, at twice the bytes on the
+  /// wire, and each keeps its part. So it has the bits of an all-reduce.
+  void reduce_scatter(const CollectiveSpec& spec, const void* input,
+                      void* output) {
+    scratch_.resize(static_cast<size_t>(spec.bytes));
+    std::memcpy(scratch_.data(), input, scratch_.size());
+    ring(scratch_.data(), static_cast<size_t>(spec.elements),
+         static_cast<size_t>(primitive_type_bits(spec.type) / 8),
+         function_of(spec.type, spec.reduction));
+    const size_t part = part_bytes(spec);
+    std::memcpy(output,
+                scratch_.data() + part * static_cast<size_t>(context_->rank),
+                part);
+  }
+
   void ring(void* data, size_t elements, size_t element_bytes,
             const PairExchange::Reduce& reduce) {
     gloo::AllreduceOptions options(context_);
@@ -223,6 +285,7 @@ class GlooCommunicator : public Communicator {
   ProcessGroup& group_;
   std::shared_ptr<MeshContext> context_;
   std::optional<PairExchange> exchange_;
+  std::vector<std::byte> scratch_;  ///< Of a reduce-scatter.
 };
 
 /// Gloo writes without MSG_NOSIGNAL: a peer that is gone must come back as its

@@ -71,7 +71,7 @@ Trace kineto_like(uint32_t kernels) {
                  kernel = intern(trace, "gemm"),
                  reduce = intern(trace, "ncclDevKernel_AllReduce");
   CollectiveInfo info;
-  info.op = "all-reduce";
+  info.kind = CollectiveKind::kAllReduce;
   for (uint32_t rank = 0; rank < kRanks; ++rank) info.group.push_back(rank);
   trace.collectives.push_back(info);
   for (uint32_t rank = 0; rank < kRanks; ++rank) {

@@ -16,19 +16,23 @@ constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
 struct Stage {
   EventKind kind = EventKind::kAnnotation;
-  std::string_view op;
+  CollectiveKind collective = CollectiveKind::kUnknown;
 };
 
 /// What a partition does, by the last part of its events' names.
 Stage stage_of(std::string_view name) {
   const std::string_view last = name.substr(name.rfind('.') + 1);
-  if (last.starts_with("PUSH")) return {EventKind::kCollective, "send"};
-  if (last.starts_with("PULL")) return {EventKind::kCollective, "receive"};
-  if (last == "BROADCAST") return {EventKind::kCollective, "broadcast"};
-  if (last.ends_with("REDUCE")) return {EventKind::kCollective, "reduce"};
-  if (last.starts_with("COPY")) return {EventKind::kCopy, ""};
+  if (last.starts_with("PUSH"))
+    return {EventKind::kCollective, CollectiveKind::kSend};
+  if (last.starts_with("PULL"))
+    return {EventKind::kCollective, CollectiveKind::kReceive};
+  if (last == "BROADCAST")
+    return {EventKind::kCollective, CollectiveKind::kBroadcast};
+  if (last.ends_with("REDUCE"))
+    return {EventKind::kCollective, CollectiveKind::kReduce};
+  if (last.starts_with("COPY")) return {EventKind::kCopy};
   const bool works = last.ends_with("COMPRESS");  // DECOMPRESS too.
-  return {works ? EventKind::kOther : EventKind::kAnnotation, ""};
+  return {works ? EventKind::kOther : EventKind::kAnnotation};
 }
 
 class Timeline {
@@ -52,10 +56,8 @@ class Timeline {
     event.start_ns = event.enqueue_ns = span.start_ns;
     event.end_ns = span.end_ns;
     if (stage.kind == EventKind::kCollective) {
-      event.detail = spool_.add_collective({.op = std::string(stage.op),
-                                            .communicator = "byteps",
-                                            .data_type = {},
-                                            .group = {}});
+      event.detail = spool_.add_collective(
+          {.kind = stage.collective, .communicator = "byteps"});
       ++report_.collectives;
     }
     if (span.start_ns >= kEpochNs) spool_.rank(rank_).clock_domain = "epoch";

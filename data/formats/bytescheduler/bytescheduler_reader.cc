@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/horovod/horovod_events.h"
 #include "data/io/decimal.h"
 #include "data/io/head_text.h"
 #include "data/io/json_scan.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -20,12 +20,12 @@ constexpr size_t kMostOpen = 4096;
 
 /// The operation of "PUSH_PULLCOMMUNICATION": what goes to servers and comes
 /// back summed is an all-reduce.
-std::string operation_of(std::string_view name) {
+CollectiveKind kind_of(std::string_view name) {
   name.remove_suffix(kCommunication.size());
-  if (name == "PUSH_PULL") return "all-reduce";
-  if (name == "PUSH") return "send";
-  if (name == "PULL") return "receive";
-  return std::string(collective_word(name));
+  if (name == "PUSH_PULL") return CollectiveKind::kAllReduce;
+  if (name == "PUSH") return CollectiveKind::kSend;
+  if (name == "PULL") return CollectiveKind::kReceive;
+  return collective_named(name);
 }
 
 class Timeline {
@@ -110,13 +110,12 @@ class Timeline {
     if (name.ends_with(kCommunication)) {
       event.stream = stream(tensor, tensor.communication, "");
       // INITCOMMUNICATION sets a tensor up; nobody waits for it in a step.
-      const std::string op = operation_of(name);
-      event.kind = op.empty() ? EventKind::kOther : EventKind::kCollective;
-      if (!op.empty()) {
-        event.detail = spool_.add_collective({.op = op,
-                                              .communicator = "bytescheduler",
-                                              .data_type = {},
-                                              .group = {}});
+      const CollectiveKind kind = kind_of(name);
+      event.kind = EventKind::kOther;
+      if (kind != CollectiveKind::kUnknown) {
+        event.kind = EventKind::kCollective;
+        event.detail = spool_.add_collective(
+            {.kind = kind, .communicator = "bytescheduler"});
         ++report_.collectives;
       }
     } else {

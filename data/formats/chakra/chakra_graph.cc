@@ -10,17 +10,20 @@
 #include <array>
 #include <string>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
 
 /// CollectiveCommType of Chakra's schema.
-constexpr std::array<std::string_view, 10> kCollectives = {
-    "all-reduce", "reduce",     "all-gather",     "gather",         "scatter",
-    "broadcast",  "all-to-all", "reduce-scatter", "reduce-scatter", "barrier"};
+constexpr std::array<CollectiveKind, 10> kCollectives = {
+    CollectiveKind::kAllReduce,     CollectiveKind::kReduce,
+    CollectiveKind::kAllGather,     CollectiveKind::kGather,
+    CollectiveKind::kScatter,       CollectiveKind::kBroadcast,
+    CollectiveKind::kAllToAll,      CollectiveKind::kReduceScatter,
+    CollectiveKind::kReduceScatter, CollectiveKind::kBarrier};
 
 bool communicates(const ChakraNode& node) {
   return node.type >= static_cast<int32_t>(ChakraType::kSend) &&
@@ -89,18 +92,18 @@ int32_t ChakraGraph::describe(const ChakraNode& node) {
   info.communicator = node.communicator;
   switch (static_cast<ChakraType>(node.type)) {
     case ChakraType::kSend:
-      info.op = "send";
+      info.kind = CollectiveKind::kSend;
       info.peer = peer_in(node.destination);
       break;
     case ChakraType::kReceive:
-      info.op = "receive";
+      info.kind = CollectiveKind::kReceive;
       info.peer = peer_in(node.source);
       break;
     default:
-      info.op = collective_word(node.name);
+      info.kind = collective_named(node.name);
       if (node.collective >= 0 &&
           static_cast<size_t>(node.collective) < kCollectives.size()) {
-        info.op = kCollectives[static_cast<size_t>(node.collective)];
+        info.kind = kCollectives[static_cast<size_t>(node.collective)];
       }
   }
   return spool_.add_collective(info);

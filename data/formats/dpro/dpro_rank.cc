@@ -103,9 +103,8 @@ uint32_t DproRank::stream(uint32_t& place, const char* name, StreamKind kind) {
 
 int32_t DproRank::reduction_info(const DproCommunication::Group& group,
                                  int64_t& bytes) {
-  CollectiveInfo info{.op = "all-reduce",
+  CollectiveInfo info{.kind = CollectiveKind::kAllReduce,
                       .communicator = "horovod",
-                      .data_type = {},
                       .group = all_ranks(world_size_),
                       .group_size = world_size_};
   int64_t elements = 0;
@@ -119,7 +118,7 @@ int32_t DproRank::reduction_info(const DproCommunication::Group& group,
       break;
     }
     elements += tensor->elements;
-    if (info.data_type.empty()) info.data_type = tensor->data_type;
+    if (!info.type) info.type = tensor->type;
   }
   info.input_elements = info.output_elements = elements;
   return spool_.add_collective(info);
@@ -128,9 +127,8 @@ int32_t DproRank::reduction_info(const DproCommunication::Group& group,
 int32_t DproRank::negotiation_info() {
   if (negotiation_ >= 0) return negotiation_;
   return negotiation_ =
-             spool_.add_collective({.op = "barrier",
+             spool_.add_collective({.kind = CollectiveKind::kBarrier,
                                     .communicator = "horovod negotiation",
-                                    .data_type = {},
                                     .group = all_ranks(world_size_),
                                     .group_size = world_size_});
 }

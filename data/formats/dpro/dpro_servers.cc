@@ -121,10 +121,9 @@ void DproMessages::take(const DproPairs::Row& row, std::string_view name,
   event.end_ns = span.end_ns;
   event.kind = EventKind::kOther;
   if (sends != pulls) {
-    CollectiveInfo info{.op = sends ? "send" : "receive",
-                        .communicator = "byteps",
-                        .data_type = {},
-                        .group = {}};
+    CollectiveInfo info{
+        .kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive,
+        .communicator = "byteps"};
     if (server && *server < kMostServers) {
       info.peer = static_cast<int32_t>(first_server_ + *server);
     }

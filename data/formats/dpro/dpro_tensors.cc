@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/horovod/horovod_events.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -33,7 +33,7 @@ std::string_view member(std::string_view object, std::string_view key) {
 
 int64_t DproTensor::bytes() const {
   int64_t bytes = 0;
-  const int64_t size = bytes_of_type(data_type);
+  const int64_t size = element_bytes(type);
   if (elements < 0 || __builtin_mul_overflow(elements, size, &bytes)) return 0;
   return bytes;
 }
@@ -80,7 +80,7 @@ void DproTensors::learn_output(std::string_view output) {
   DproTensor& tensor = tensors_[static_cast<uint32_t>(id)];
   if (tensor.elements >= 0) return;
   tensor.elements = elements_of_shape(shape);
-  tensor.data_type = hlo_type_word(unquoted(type));
+  tensor.type = element_type_named(unquoted(type));
 }
 
 void DproTensors::learn_sizes(std::string_view json) {

@@ -4,16 +4,19 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "data/primitive_type.h"
 
 namespace reprise {
 
 struct DproTensor {
   std::string name;
-  int64_t elements = -1;       ///< -1: unknown.
-  std::string_view data_type;  ///< As HLO writes it; "" unknown.
-  int64_t bytes() const;       ///< 0: unknown.
+  int64_t elements = -1;  ///< -1: unknown.
+  std::optional<PrimitiveType> type = std::nullopt;
+  int64_t bytes() const;  ///< 0: unknown.
 };
 
 class DproTensors {

@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <array>
 
+#include "data/collective/collective_names.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -34,7 +34,7 @@ bool communicates(std::string_view activity) {
                      [&](std::string_view library) {
                        return activity.starts_with(library);
                      }) &&
-         !collective_word(activity).empty();
+         collective_named(activity) != CollectiveKind::kUnknown;
 }
 
 }  // namespace
@@ -178,11 +178,11 @@ void HorovodTensors::finish_outermost(Tensor& tensor, const ChromeEvent* end) {
   CollectiveInfo info;
   int64_t bytes = 0;
   if (end != nullptr) {
-    info.data_type =
-        hlo_type_word(json_unescaped(timeline_argument(*end, "dtype")));
+    info.type =
+        element_type_named(json_unescaped(timeline_argument(*end, "dtype")));
     info.input_elements =
         elements_of_shape(json_unescaped(timeline_argument(*end, "shape")));
-    const int64_t size = bytes_of_type(info.data_type);
+    const int64_t size = element_bytes(info.type);
     if (info.input_elements < 0 ||
         __builtin_mul_overflow(info.input_elements, size, &bytes)) {
       bytes = 0;
@@ -193,14 +193,14 @@ void HorovodTensors::finish_outermost(Tensor& tensor, const ChromeEvent* end) {
       [](const Activity& activity) { return communicates(activity.name); });
   for (const Activity& activity : tensor.closed) {
     const std::string_view name = activity.name;
+    info.kind = collective_named(name);
     const bool whole = activity.depth == 0 && !finer &&
                        !name.starts_with(kNegotiation) &&
-                       !collective_word(name).empty();
+                       info.kind != CollectiveKind::kUnknown;
     const bool copies = name.starts_with("MEMCPY");
     const EventKind kind = communicates(name) || whole ? EventKind::kCollective
                            : copies                    ? EventKind::kCopy
                                                        : EventKind::kAnnotation;
-    info.op = collective_word(name);
     add(tensor, activity, kind, info, bytes);
   }
   tensor.closed.clear();
@@ -220,7 +220,7 @@ void HorovodTensors::add(Tensor& tensor, const Activity& activity,
   if (kind == EventKind::kCollective) {
     CollectiveInfo signature = info;
     signature.communicator = "horovod";
-    if (info.op == "all-reduce") {
+    if (info.kind == CollectiveKind::kAllReduce) {
       signature.output_elements = info.input_elements;
     }
     // A negotiation ends when all ranks are ready: their number is known.

@@ -9,9 +9,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "data/collective/collective_names.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -141,7 +141,9 @@ void take_concrete_inputs(const KinetoDetails& details,
   CollectiveInfo& info = collective.info;
   if (collective.sequence < 0) collective.sequence = number_or(inputs[1], -1);
   if (info.communicator.empty()) info.communicator = json_unescaped(inputs[2]);
-  if (info.op.empty()) info.op = collective_word(inputs[4]);
+  if (info.kind == CollectiveKind::kUnknown) {
+    info.kind = collective_named(inputs[4]);
+  }
   if (info.group_size < 0) info.group_size = number_or(inputs.back(), -1);
 }
 
@@ -149,9 +151,9 @@ void take_shapes(const KinetoDetails& details, CollectiveInfo& info) {
   if (info.input_elements < 0) {
     info.input_elements = elements_of(first_of(details.input_dims));
   }
-  if (info.data_type.empty()) {
-    info.data_type =
-        hlo_type_word(json_unescaped(first_of(details.input_types)));
+  if (!info.type) {
+    info.type =
+        element_type_named(json_unescaped(first_of(details.input_types)));
   }
 }
 
@@ -159,16 +161,16 @@ int64_t payload_bytes(const CollectiveInfo& info) {
   const int64_t elements = std::max(info.input_elements, info.output_elements);
   int64_t bytes = 0;
   if (elements <= 0 ||
-      __builtin_mul_overflow(elements, bytes_of_type(info.data_type), &bytes)) {
+      __builtin_mul_overflow(elements, element_bytes(info.type), &bytes)) {
     return 0;
   }
   return bytes;
 }
 
 int32_t peer_of(const KinetoDetails& details, const CollectiveInfo& info) {
-  const std::string_view text = info.op == "send" ? details.destination_rank
-                                : info.op == "receive" ? details.source_rank
-                                                       : std::string_view();
+  std::string_view text;
+  if (info.kind == CollectiveKind::kSend) text = details.destination_rank;
+  if (info.kind == CollectiveKind::kReceive) text = details.source_rank;
   const int64_t rank = number_or(text, -1);
   if (rank < 0 || rank > kLargestGroup) return -1;
   const auto place = static_cast<size_t>(rank);  // Within the group.
@@ -253,21 +255,22 @@ std::vector<uint32_t> KinetoGroups::members(const KinetoDetails& details) {
 }
 
 std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
-                                                  std::string_view op,
+                                                  CollectiveKind kind,
                                                   KinetoGroups& groups) {
   KinetoCollective collective;
   CollectiveInfo& info = collective.info;
-  info.op = op;
+  info.kind = kind;
   if (!details.collective.empty()) {
-    const std::string_view told =
-        collective_word(json_unescaped(details.collective));
+    constexpr CollectiveKind kUnknown = CollectiveKind::kUnknown;
+    const CollectiveKind told =
+        collective_named(json_unescaped(details.collective));
     // A kernel says more by its name than by "coalesced"; a wait is none.
-    if (told.empty() && op.empty()) return std::nullopt;
-    if (!told.empty()) info.op = told;
+    if (told == kUnknown && kind == kUnknown) return std::nullopt;
+    if (told != kUnknown) info.kind = told;
   }
   info.communicator = json_unescaped(
       details.group_name.empty() ? details.group_id : details.group_name);
-  info.data_type = hlo_type_word(json_unescaped(details.data_type));
+  info.type = element_type_named(json_unescaped(details.data_type));
   info.input_elements = number_or(details.input_elements, -1);
   info.output_elements = number_or(details.output_elements, -1);
   info.group_size = number_or(details.group_size, -1);

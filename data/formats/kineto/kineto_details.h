@@ -61,10 +61,10 @@ struct KinetoCollective {
   int64_t bytes = 0;  ///< Of the larger of this rank's buffers, as nccl-tests.
 };
 
-/// What is known of a collective; `op` is what its name tells, maybe "".
+/// What is known of a collective; `kind` is what its name tells.
 /// Nothing if the record is of no collective (a wait, an initialization).
 std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
-                                                  std::string_view op,
+                                                  CollectiveKind kind,
                                                   KinetoGroups& groups);
 
 SynchronizationInfo kineto_synchronization(const KinetoDetails& details);

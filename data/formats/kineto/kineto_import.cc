@@ -203,7 +203,7 @@ void KinetoImport::describe(const ChromeEvent& source, const KinetoName& name,
   }
   if (!name.communicates && !name.describes_collective) return;
   if (name.host_collective) event.kind = EventKind::kCollective;
-  const auto collective = kineto_collective(details, name.op, groups_);
+  const auto collective = kineto_collective(details, name.kind, groups_);
   if (!collective) return;
   event.sequence = collective->sequence;
   event.bytes = collective->bytes;

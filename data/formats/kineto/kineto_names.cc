@@ -8,8 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "data/collective/collective_names.h"
 #include "data/io/json_scan.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -143,7 +143,7 @@ KinetoName KinetoNames::look_at(std::string_view raw) {
   name.hip = view.starts_with("hip");
   name.step = step_of(view);
   if (name.communicates || name.describes_collective) {
-    name.op = collective_word(view);
+    name.kind = collective_named(view);
   }
   return name;
 }

@@ -40,7 +40,7 @@ struct KinetoName {
   bool keeps_arguments = false;  ///< Of the autograd engine or c10d.
   bool hip = false;              ///< A call of the ROCm runtime.
   int32_t step = -1;             ///< N of "ProfilerStep#N".
-  std::string_view op;           ///< CollectiveInfo::op, if the name tells.
+  CollectiveKind kind = CollectiveKind::kUnknown;  ///< If the name tells.
 };
 
 class KinetoNames {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/json_objects.h"
 #include "data/formats/nccl_profiler/nccl_profiler_calls.h"
 #include "data/formats/nccl_profiler/nccl_profiler_ranks.h"
@@ -14,7 +15,6 @@
 #include "data/io/head_text.h"
 #include "data/io/json_scan.h"
 #include "data/io/json_text.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -59,7 +59,7 @@ Record members_of(std::string_view text) {
 
 /// The fields of a call, whose names start with "coll" or "p2p".
 struct Call {
-  std::string op;
+  CollectiveKind kind = CollectiveKind::kUnknown;
   int64_t sequence = -1, bytes = 0, peer = -1;
   std::optional<int64_t> duration_ns, enqueue_ns;
   std::string timing_source;
@@ -94,7 +94,7 @@ Call read_call(const Record& record) {
     }
     if (!key.starts_with(prefix)) continue;
     key.remove_prefix(prefix.size());
-    if (key.empty()) call.op = collective_word(json_unescaped(value));
+    if (key.empty()) call.kind = collective_named(json_unescaped(value));
     if (key == "_sn") call.sequence = number_within(value, INT64_MAX, -1);
     if (key == "_peer") call.peer = number_within(value, kLargestRank, -1);
     if (key == "_msg_size_bytes")
@@ -180,7 +180,7 @@ bool InspectorImport::place(const Call& call, RankState& state, Event& event) {
 CollectiveInfo InspectorImport::info_of(const Record& record,
                                         const Call& call) {
   CollectiveInfo info;
-  info.op = call.op;
+  info.kind = call.kind;
   info.communicator = json_unescaped(json_member(record.header, "id"));
   info.group_size =
       number_within(json_member(record.header, "n_ranks"), kLargestRank, -1);
@@ -194,7 +194,7 @@ CollectiveInfo InspectorImport::info_of(const Record& record,
 void InspectorImport::add(const Record& record, const Call& call) {
   const CollectiveInfo info = info_of(record, call);
   const int64_t bytes =
-      whole_buffer_bytes(info.op, call.bytes, info.group_size);
+      whole_buffer_bytes(info.kind, call.bytes, info.group_size);
   times_.add(info, bytes, call.sequence, *call.duration_ns);
   const bool timed = call.kernel.start_ns.has_value();
   const uint32_t local = rank_of(record, timed);
@@ -205,7 +205,9 @@ void InspectorImport::add(const Record& record, const Call& call) {
   Event event{.rank = local,
               .stream = states_[local].stream,
               .kind = EventKind::kCollective,
-              .name = spool_.intern(info.op.empty() ? "unknown" : info.op),
+              .name = spool_.intern(info.kind == CollectiveKind::kUnknown
+                                        ? "unknown"
+                                        : name_of(info.kind)),
               .bytes = bytes,
               .sequence = call.sequence};
   if (!place(call, states_[local], event)) {

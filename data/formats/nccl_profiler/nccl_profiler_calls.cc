@@ -1,7 +1,6 @@
 #include "data/formats/nccl_profiler/nccl_profiler_calls.h"
 
 #include <algorithm>
-#include <array>
 
 #include "data/formats/collective_points.h"
 #include "data/io/decimal.h"
@@ -28,25 +27,12 @@ int64_t number_within(std::string_view value, int64_t limit, int64_t fallback) {
   return number >= 0 && number <= limit ? number : fallback;
 }
 
-int64_t whole_buffer_bytes(std::string_view op, int64_t bytes,
-                           int64_t group_size) {
-  constexpr std::array<std::string_view, 5> kInParts = {
-      "all-gather", "reduce-scatter", "all-to-all", "gather", "scatter"};
-  const bool in_parts =
-      std::find(kInParts.begin(), kInParts.end(), op) != kInParts.end();
-  if (in_parts && group_size > 0 &&
-      __builtin_mul_overflow(bytes, group_size, &bytes)) {
-    return 0;
-  }
-  return std::max<int64_t>(0, bytes);
-}
-
 void CollectiveCostPoints::add(const CollectiveInfo& info, int64_t bytes,
-                               int64_t sequence, int64_t time_ns) {
-  if (info.op.empty() || info.op == "send" || info.op == "receive") return;
+                          int64_t sequence, int64_t time_ns) {
+  if (info.kind == CollectiveKind::kUnknown || is_message(info.kind)) return;
   const int64_t group_size = std::max<int64_t>(0, info.group_size);
-  Point point{{collective_key(info.op, group_size, bytes, info.data_type),
-               collective_title(info.op, group_size, bytes), context_},
+  Point point{{collective_key(info.kind, group_size, bytes, info.type),
+               collective_title(info.kind, group_size, bytes), context_},
               time_ns};
   if (sequence < 0) {
     times_.add(point.subject, time_ns);

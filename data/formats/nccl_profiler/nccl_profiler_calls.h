@@ -23,12 +23,6 @@ int64_t number_within(std::string_view value, int64_t limit, int64_t fallback);
 /// Counts and bytes beyond it are garbage.
 constexpr int64_t kLargestCount = int64_t{1} << 50;
 
-/// Bytes of the larger of a rank's two buffers, of the `bytes` that a call of
-/// NCCL counts: where one buffer has a part for each rank, it counts one part.
-/// 0 for what cannot be.
-int64_t whole_buffer_bytes(std::string_view op, int64_t bytes,
-                           int64_t group_size);
-
 /// Times of collectives, one point for each call of a communicator: that of
 /// the fastest rank of the file, for the last to arrive waits for nobody.
 /// Sends and receives are no cost points.

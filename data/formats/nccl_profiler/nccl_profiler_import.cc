@@ -6,11 +6,11 @@
 #include <initializer_list>
 #include <utility>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/ranks.h"
 #include "data/formats/spool_tables.h"
 #include "data/io/json_scan.h"
 #include "data/io/json_text.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 
@@ -31,15 +31,15 @@ void read_operation(
     return value;
   };
   CollectiveInfo& info = operation.info;
-  info.op = collective_word(operation.name);
-  info.data_type =
-      hlo_type_word(json_unescaped(any({"dtype", "Datatype", "datatype"})));
+  info.kind = collective_named(operation.name);
+  info.type = element_type_named(
+      json_unescaped(any({"dtype", "Datatype", "datatype"})));
   info.peer = static_cast<int32_t>(
       number_within(any({"peer", "Peer"}), kLargestRank, -1));
   const int64_t count =
       number_within(any({"count", "Count"}), kLargestCount, 0);
   operation.bytes = whole_buffer_bytes(
-      info.op, count * bytes_of_type(info.data_type), info.group_size);
+      info.kind, count * element_bytes(info.type), info.group_size);
   operation.sequence = number_within(any({"seq", "SeqNum"}), INT64_MAX, -1);
   for (const auto& [name, value] :
        {std::pair("algorithm", any({"algo", "Algorithm"})),

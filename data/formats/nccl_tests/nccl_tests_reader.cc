@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/collective_points.h"
 #include "data/formats/measured_times.h"
 #include "data/formats/nccl_tests/nccl_tests_table.h"
 #include "data/io/head_text.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -40,29 +40,30 @@ Result<int64_t> read_lines(ByteSource& source, NcclTestsParser& parser) {
   return bytes;
 }
 
-/// The operation of a table, and in `how` what it was taken from if the file
+/// The kind of a table, and in `how` what it was taken from if the file
 /// does not name it.
-std::string operation_of(const NcclTestsTable& table, std::string_view file,
-                         std::string& how) {
-  if (!table.op.empty()) return table.op;
-  const std::vector<std::string_view> possible = table.possible_operations();
+CollectiveKind kind_of(const NcclTestsTable& table, std::string_view file,
+                       std::string& how) {
+  if (table.kind != CollectiveKind::kUnknown) return table.kind;
+  const std::vector<CollectiveKind> possible = table.possible_kinds();
   const std::string_view base = file.substr(file.find_last_of("/:") + 1);
   const bool permutes = base.find("sendrecv") != std::string_view::npos;
-  const std::string_view named =
-      permutes ? "collective-permute" : collective_word(base);
+  const CollectiveKind named =
+      permutes ? CollectiveKind::kPermute : collective_named(base);
   const bool agrees =
       std::find(possible.begin(), possible.end(), named) != possible.end();
   how = agrees && possible.size() > 1
             ? "by its columns, bandwidths and file name"
             : "by its columns and bandwidths";
-  return std::string(agrees ? named : possible.front());
+  return agrees ? named : possible.front();
 }
 
-void add_rows(const NcclTestsTable& table, const std::string& op,
+void add_rows(const NcclTestsTable& table, CollectiveKind kind,
               int64_t group_size, MeasuredTimes& times) {
   for (const NcclTestsRow& row : table.rows) {
-    const std::string key = collective_key(op, group_size, row.bytes, row.type);
-    const std::string title = collective_title(op, group_size, row.bytes);
+    const std::string key =
+        collective_key(kind, group_size, row.bytes, row.type);
+    const std::string title = collective_title(kind, group_size, row.bytes);
     if (row.out_of_place_ns >= 0) {
       times.add({key, title + " (out of place)", "nccl-tests"},
                 row.out_of_place_ns);
@@ -113,12 +114,13 @@ class NcclTestsReader final : public TraceReader {
                    MeasuredTimes& times, TraceSpool& spool,
                    FileReport& report) {
     std::string how;
-    const std::string op = operation_of(table, file, how);
+    const CollectiveKind operation = kind_of(table, file, how);
     const int64_t group_size = std::max<int64_t>(0, table.group_size());
-    add_rows(table, op, group_size, times);
+    add_rows(table, operation, group_size, times);
     if (!how.empty()) {
-      report.missing.push_back(fmt::format(
-          "The table does not name its operation: {} {}.", op, how));
+      report.missing.push_back(
+          fmt::format("The table does not name its operation: {} {}.",
+                      name_of(operation), how));
     }
     if (group_size == 0) {
       report.missing.push_back(

@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "data/io/decimal.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -101,7 +100,7 @@ bool starts_row(const Words& words) {
   if (words.size() < 3 || !integer(words[0]) || !integer(words[1])) {
     return false;
   }
-  return *integer(words[0]) >= 0 && !hlo_type_word(words[2]).empty();
+  return *integer(words[0]) >= 0 && element_type_named(words[2]);
 }
 
 /// The value behind `key` among the words: "nGpus 8", "nGpus=8".
@@ -121,7 +120,8 @@ int64_t NcclTestsTable::group_size() const {
   return -1;
 }
 
-std::vector<std::string_view> NcclTestsTable::possible_operations() const {
+std::vector<CollectiveKind> NcclTestsTable::possible_kinds() const {
+  using K = CollectiveKind;
   bool reduces = false, rooted = false;
   std::vector<double> factors;
   for (const NcclTestsRow& row : rows) {
@@ -129,18 +129,18 @@ std::vector<std::string_view> NcclTestsTable::possible_operations() const {
     rooted |= row.rooted;
     if (row.bus_factor >= 0) factors.push_back(row.bus_factor);
   }
-  if (reduces && rooted) return {"reduce"};
+  if (reduces && rooted) return {K::kReduce};
   // The largest messages have the most digits.
   const double factor = factors.empty() ? -1 : factors.back();
   if (reduces) {
-    if (factor < 0) return {"all-reduce", "reduce-scatter"};
-    return {factor > 1.001 || group_size() == 2 ? "all-reduce"
-                                                : "reduce-scatter"};
+    if (factor < 0) return {K::kAllReduce, K::kReduceScatter};
+    return {factor > 1.001 || group_size() == 2 ? K::kAllReduce
+                                                : K::kReduceScatter};
   }
-  if (rooted) return {"broadcast", "gather", "scatter"};
-  if (factor > 0.999) return {"broadcast", "collective-permute"};
-  if (!has_reduction_column) return {"all-gather", "all-to-all"};
-  return {"all-to-all", "all-gather"};
+  if (rooted) return {K::kBroadcast, K::kGather, K::kScatter};
+  if (factor > 0.999) return {K::kBroadcast, K::kPermute};
+  if (!has_reduction_column) return {K::kAllGather, K::kAllToAll};
+  return {K::kAllToAll, K::kAllGather};
 }
 
 void NcclTestsParser::start_table() {
@@ -159,8 +159,9 @@ void NcclTestsParser::take_comment(std::string_view line) {
   const Words words = words_of(line);
   if (line.find("Collective test starting") != std::string_view::npos) {
     start_table();
-    table_.op = collective_word(words.back());
-    if (words.back().starts_with("sendrecv")) table_.op = "collective-permute";
+    table_.kind = collective_named(words.back());
+    if (words.back().starts_with("sendrecv"))
+      table_.kind = CollectiveKind::kPermute;
     return;
   }
   if (std::find(words.begin(), words.end(), "nThread") != words.end()) {
@@ -179,7 +180,7 @@ void NcclTestsParser::take_comment(std::string_view line) {
     }
   }
   if (std::find(words.begin(), words.end(), "algbw") != words.end()) {
-    if (!table_.rows.empty() && table_.op.empty()) {
+    if (!table_.rows.empty() && table_.kind == CollectiveKind::kUnknown) {
       NcclTestsTable next = table_;  // The same run goes on.
       next.rows.clear();
       start_table();
@@ -198,7 +199,7 @@ bool NcclTestsParser::take_row(const Words& words) {
     if (!fills_number_column(words[i])) return false;
   }
   NcclTestsRow row{.bytes = *integer(words[0]),
-                   .type = std::string(hlo_type_word(words[2]))};
+                   .type = element_type_named(words[2])};
   const bool named = at > 3 && !fills_number_column(words[3]);
   row.reduces = named && words[3] != "none";
   row.rooted = at > 3 && integer(words[at - 1]) && *integer(words[at - 1]) >= 0;

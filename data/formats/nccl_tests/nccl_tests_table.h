@@ -8,12 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "data/collective/collective_names.h"
+
 namespace reprise {
 
 /// A line with the numbers of one message size.
 struct NcclTestsRow {
   int64_t bytes = 0;
-  std::string type;                      ///< HLO's word.
+  std::optional<PrimitiveType> type = std::nullopt;
   bool reduces = false, rooted = false;  ///< Whether the columns are filled.
   int64_t out_of_place_ns = -1, in_place_ns = -1;  ///< -1: not measured.
   double bus_factor = -1;  ///< Bus over algorithm bandwidth; -1: too small.
@@ -21,7 +23,8 @@ struct NcclTestsRow {
 
 /// A table and what stands in the lines before it.
 struct NcclTestsTable {
-  std::string op;  ///< As the file names it; "" if it does not.
+  /// As the file names it; kUnknown if it does not.
+  CollectiveKind kind = CollectiveKind::kUnknown;
   std::string device;
   int64_t threads = 0, gpus = 0;
   bool has_reduction_column = false;
@@ -30,8 +33,8 @@ struct NcclTestsTable {
 
   /// Ranks in a group; -1 when the file does not say.
   int64_t group_size() const;
-  /// Operations that the columns and bandwidths allow, the likelier first.
-  std::vector<std::string_view> possible_operations() const;
+  /// What the columns and bandwidths allow, the likelier first.
+  std::vector<CollectiveKind> possible_kinds() const;
 };
 
 class NcclTestsParser {

@@ -146,12 +146,10 @@ void Annotations::read_row(const NsysRows& rows) {
                                                    rows.text(kBinaryData))});
     return;
   }
-  const std::string_view operation = operation_of_nccl_call(name);
-  if (!operation.empty()) {
-    CollectiveInfo info;
-    info.op = operation;
+  const CollectiveKind kind = kind_of_nccl_call(name);
+  if (kind != CollectiveKind::kUnknown) {
     event.kind = EventKind::kHostOp;
-    event.detail = import_.spool.add_collective(info);
+    event.detail = import_.spool.add_collective({.kind = kind});
   }
   if (auto step = step_range(name); step && type != kMark) {
     step->start_ns = event.start_ns;
@@ -189,7 +187,7 @@ void Annotations::learn_communicators() {
 
 CollectiveInfo Annotations::info_of(const PendingNcclCall& call) const {
   CollectiveInfo info;
-  info.op = operation_of_nccl_call(call.name);
+  info.kind = kind_of_nccl_call(call.name);
   if (!call.payload) return info;
   if (call.payload->communicator) {
     const uint64_t id = *call.payload->communicator;
@@ -207,7 +205,9 @@ CollectiveInfo Annotations::info_of(const PendingNcclCall& call) const {
 
 int32_t Annotations::describe(const PendingNcclCall& call) const {
   const CollectiveInfo info = info_of(call);
-  return info.op.empty() ? -1 : import_.spool.add_collective(info);
+  return info.kind == CollectiveKind::kUnknown
+             ? -1
+             : import_.spool.add_collective(info);
 }
 
 /// What the calls of a group are together, where they are of one kind.
@@ -217,7 +217,7 @@ int32_t Annotations::describe_group(
   CollectiveInfo all = info_of(*calls.front());
   for (const PendingNcclCall* call : calls) {
     const CollectiveInfo info = info_of(*call);
-    if (info.op != all.op) all.op.clear();
+    if (info.kind != all.kind) all.kind = CollectiveKind::kUnknown;
     if (info.communicator != all.communicator) return -1;
     if (info.peer != all.peer) all.peer = -1;
   }

@@ -81,11 +81,9 @@ class CsvRangeTable {
     const std::string_view call =
         name.starts_with("NCCL:") ? name.substr(colon + 1) : std::string_view();
     if (!call.empty()) event.kind = EventKind::kHostOp;
-    const std::string_view operation = operation_of_nccl_call(call);
-    if (!operation.empty()) {
-      CollectiveInfo info;
-      info.op = operation;
-      event.detail = spool_.add_collective(info);
+    const CollectiveKind kind = kind_of_nccl_call(call);
+    if (kind != CollectiveKind::kUnknown) {
+      event.detail = spool_.add_collective({.kind = kind});
     }
     spool_.add(event);
   }

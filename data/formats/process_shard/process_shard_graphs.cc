@@ -78,7 +78,7 @@ class GraphNodes {
           {kernel, launches.at(kernels()[kernel].correlation)});
     }
     const uint32_t name = kernels()[found.kernels.front().kernel].name;
-    found.op = describe_nccl_kernel(shard_.contents.text(name)).op;
+    found.kind = describe_nccl_kernel(shard_.contents.text(name)).kind;
     return found;
   }
 

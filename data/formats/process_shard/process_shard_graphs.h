@@ -15,7 +15,7 @@ namespace reprise {
 struct NcclGraphNode {
   size_t shard = 0;
   HostMoment created;
-  std::string op;  ///< As CollectiveInfo::op; "" where the name does not tell.
+  CollectiveKind kind{};  ///< kUnknown where the name does not tell.
   struct Kernel {
     size_t kernel = 0;   ///< In the survey of the shard.
     int64_t replay = 0;  ///< Of the launches of its graph that were recorded.

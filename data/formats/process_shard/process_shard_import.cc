@@ -306,12 +306,10 @@ const ProcessShardImport::RangeName& ProcessShardImport::range_name(
     }
     text = torch->name;
   }
-  const std::string_view operation = operation_of_nccl_call(text);
-  if (!operation.empty()) {
-    CollectiveInfo info;
-    info.op = operation;
+  const CollectiveKind kind = kind_of_nccl_call(text);
+  if (kind != CollectiveKind::kUnknown) {
     range.kind = EventKind::kHostOp;
-    range.detail = spool_.add_collective(info);
+    range.detail = spool_.add_collective({.kind = kind});
   }
   if (record.kind == RecordKind::kRange) range.step = step_range(text);
   range.name = spool_.intern(text);

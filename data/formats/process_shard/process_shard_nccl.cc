@@ -8,7 +8,6 @@
 #include "data/formats/nccl_profiler/nccl_profiler_calls.h"
 #include "data/formats/ranks.h"
 #include "data/integers.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -26,8 +25,6 @@ int64_t sequence_of(int64_t replay, int64_t captured) {
   return fits ? (replay + 1) * kSequencesOfReplay + captured : -1;
 }
 
-bool is_message(std::string_view op) { return op == "send" || op == "receive"; }
-
 /// "input" and "output" of a call that counts `count` elements.
 void set_elements(int64_t count, CollectiveInfo& info) {
   if (count < 0) return;
@@ -36,15 +33,11 @@ void set_elements(int64_t count, CollectiveInfo& info) {
       __builtin_mul_overflow(count, info.group_size, &whole)) {
     whole = -1;
   }
-  if (info.op == "all-gather") {
-    info.input_elements = count;
-    info.output_elements = whole;
-  } else if (info.op == "reduce-scatter") {
-    info.input_elements = whole;
-    info.output_elements = count;
-  } else if (info.op == "all-reduce") {
-    info.input_elements = info.output_elements = count;
-  }
+  const CollectiveFacts& facts = facts_of(info.kind);
+  if (!facts.joins_all_ranks || !facts.has_one_size) return;
+  if (!facts.counts_parts) whole = count;
+  info.input_elements = facts.input == BufferShare::kPart ? count : whole;
+  info.output_elements = facts.output == BufferShare::kPart ? count : whole;
 }
 
 }  // namespace
@@ -102,16 +95,16 @@ class CallSum {
 void CallSum::add(const NcclCall& call, const NcclCallInfo& info) {
   CollectiveInfo& sum = work_.info;
   const std::vector<uint32_t>& members = members_.of(info.communicator);
-  const int64_t bytes = whole_buffer_bytes(info.op, call.bytes, info.ranks);
+  const int64_t bytes = whole_buffer_bytes(info.kind, call.bytes, info.ranks);
   int32_t peer = static_cast<int32_t>(info.peer);
   if (peer >= 0 && !members.empty()) {
     const bool fits = static_cast<size_t>(peer) < members.size();
     peer = fits ? static_cast<int32_t>(members[static_cast<size_t>(peer)]) : -1;
   }
   if (calls_++ == 0) {
-    sum.op = info.op;
+    sum.kind = info.kind;
     sum.communicator = info.communicator;
-    sum.data_type = info.data_type;
+    sum.type = info.type;
     sum.group = members;
     std::sort(sum.group.begin(), sum.group.end());
     sum.group_size = info.ranks;
@@ -120,14 +113,14 @@ void CallSum::add(const NcclCall& call, const NcclCallInfo& info) {
     work_.sequence = call.sequence;
     attributes_ = info.attributes;
   } else {
-    if (sum.op != info.op) sum.op.clear();
+    if (sum.kind != info.kind) sum.kind = CollectiveKind::kUnknown;
     if (sum.communicator != info.communicator) sum.communicator.clear();
-    if (sum.data_type != info.data_type) sum.data_type.clear();
+    if (sum.type != info.type) sum.type.reset();
     if (sum.peer != peer) sum.peer = -1;
     sum.input_elements = sum.output_elements = -1;
   }
   work_.bytes = saturating_add(work_.bytes, bytes);
-  if (is_message(info.op)) add_message(call, info);
+  if (is_message(info.kind)) add_message(call, info);
 }
 
 void CallSum::add_network(const NcclCall& call) {
@@ -139,7 +132,7 @@ void CallSum::add_network(const NcclCall& call) {
 }
 
 void CallSum::add_message(const NcclCall& call, const NcclCallInfo& info) {
-  const bool is_send = info.op == "send";
+  const bool is_send = info.kind == CollectiveKind::kSend;
   ++(is_send ? sends_ : receives_);
   if (is_send) sent_bytes_ = saturating_add(sent_bytes_, call.bytes);
 }
@@ -149,7 +142,7 @@ NcclWork CallSum::finish() {
   if (sends_ > 0 && receives_ > 0) work_.bytes = sent_bytes_;
   // What frameworks make of messages to and from everybody.
   if (sends_ == receives_ && sends_ == info.group_size && sends_ > 1) {
-    info.op = "all-to-all";
+    info.kind = CollectiveKind::kAllToAll;
   }
   Json attributes = Json::parse(attributes_, nullptr, false);
   if (!attributes.is_object()) attributes = Json::object();

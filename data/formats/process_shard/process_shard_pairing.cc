@@ -33,7 +33,7 @@ using Calls = std::vector<NcclCallPlace>;
 struct NcclPairing::Unit {
   HostMoment at;  ///< Thread -1: where it was captured is not known.
   std::vector<Calls> instances;  ///< One, or those of each replay of a graph.
-  std::set<std::string> ops;
+  std::set<CollectiveKind> kinds;
   bool is_replay = false;
 };
 
@@ -42,7 +42,7 @@ struct NcclPairing::Launch {
   HostMoment at;
   size_t shard = 0, kernel = 0;
   std::optional<size_t> node;
-  std::string op;
+  CollectiveKind kind{};  ///< kUnknown: any.
   auto key() const { return std::pair(at.thread, at.start_ns); }
 };
 
@@ -84,7 +84,7 @@ void NcclPairing::Draft::extend(Unit& unit, const NcclCall& call,
     unit.at.start_ns = std::max(unit.at.start_ns, call.start_ns);
     unit.at.end_ns = std::max(unit.at.end_ns, end->second);
   }
-  unit.ops.insert(survey.info_of(call).op);
+  unit.kinds.insert(survey.info_of(call).kind);
 }
 
 void NcclPairing::Draft::add_calls(size_t shard) {
@@ -116,13 +116,13 @@ void NcclPairing::Draft::add_launches(size_t shard) {
          shard,
          i,
          std::nullopt,
-         describe_nccl_kernel(name).op});
+         describe_nccl_kernel(name).kind});
   }
 }
 
 void NcclPairing::Draft::add_nodes(const std::vector<NcclGraphNode>& nodes) {
   for (size_t i = 0; i < nodes.size(); ++i) {
-    launches.push_back({nodes[i].created, nodes[i].shard, 0, i, nodes[i].op});
+    launches.push_back({nodes[i].created, nodes[i].shard, 0, i, nodes[i].kind});
   }
 }
 
@@ -235,7 +235,8 @@ void NcclPairing::pair(std::vector<Unit>& units,
     const size_t last = std::min(launches.size(), near + kMostLooked);
     for (size_t k = near - std::min(near, kMostLooked); k < last; ++k) {
       const Launch& launch = launches[k];
-      const bool fits = launch.op.empty() || unit.ops.contains(launch.op);
+      const bool fits = launch.kind == CollectiveKind::kUnknown ||
+                        unit.kinds.contains(launch.kind);
       if (launch.at.thread != unit.at.thread || !fits ||
           (unit.is_replay && !launch.node)) {
         continue;
@@ -294,21 +295,21 @@ void NcclPairing::give(const NcclGraphNode& node, Unit& unit) {
 /// Of replays whose capture nobody told: the captured calls of a communicator
 /// are as its nodes, in order, where these are of one communicator alone.
 void NcclPairing::pair_by_order(std::vector<Unit>& units) {
-  std::map<std::string, std::vector<size_t>> nodes, replayed;
+  std::map<CollectiveKind, std::vector<size_t>> nodes, replayed;
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (is_node_known_[i] == 0) nodes[nodes_[i].op].push_back(i);
+    if (is_node_known_[i] == 0) nodes[nodes_[i].kind].push_back(i);
   }
   for (size_t i = 0; i < units.size(); ++i) {
     const Unit& unit = units[i];
     if (unit.instances.empty() || !unit.is_replay) continue;
-    if (unit.at.thread < 0 && unit.ops.size() == 1)
-      replayed[*unit.ops.begin()].push_back(i);
+    if (unit.at.thread < 0 && unit.kinds.size() == 1)
+      replayed[*unit.kinds.begin()].push_back(i);
   }
   const auto first_of = [&](size_t i) -> const NcclCall& {
     return call_at(units[i].instances.front().front());
   };
-  for (auto& [op, places] : replayed) {
-    const std::vector<size_t>& same = nodes[op];
+  for (auto& [kind, places] : replayed) {
+    const std::vector<size_t>& same = nodes[kind];
     std::set<std::string> communicators;
     std::set<int64_t> threads;
     for (const size_t i : places) {
@@ -319,7 +320,7 @@ void NcclPairing::pair_by_order(std::vector<Unit>& units) {
     for (const size_t i : same) {
       threads.insert(nodes_[i].created.thread);
     }
-    if (op.empty() || same.size() != places.size() ||
+    if (kind == CollectiveKind::kUnknown || same.size() != places.size() ||
         communicators.size() != 1 || threads.size() != 1) {
       continue;
     }

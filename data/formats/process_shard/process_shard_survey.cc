@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "data/collective/collective_names.h"
 #include "data/formats/nccl_names.h"
 #include "data/formats/nccl_profiler/nccl_profiler_calls.h"
 #include "data/formats/ranks.h"
-#include "data/trace/collective_words.h"
 
 namespace reprise {
 namespace {
@@ -35,11 +35,11 @@ int64_t number_of(const Json& value, int64_t limit) {
 /// Takes a member into its field; false when there is none for it.
 bool take_member(std::string_view key, const Json& value, NcclCallInfo& call) {
   if (key == "op") {
-    call.op = collective_word(text_of(value));
+    call.kind = collective_named(text_of(value));
   } else if (key == "communicator") {
     call.communicator = text_of(value);
   } else if (key == "data_type") {
-    call.data_type = hlo_type_word(text_of(value));
+    call.type = element_type_named(text_of(value));
   } else if (key == "count") {
     call.count = number_of(value, kLargestCount);
   } else if (key == "rank") {
@@ -321,7 +321,9 @@ NcclCallInfo parse_nccl_call(std::string_view info, std::string_view name) {
       if (!take_member(key, value, call)) rest[key] = value;
     }
   }
-  if (call.op.empty()) call.op = collective_word(name);
+  if (call.kind == CollectiveKind::kUnknown) {
+    call.kind = collective_named(name);
+  }
   if (!rest.empty()) {
     call.attributes = rest.dump(-1, ' ', false, Json::error_handler_t::replace);
   }

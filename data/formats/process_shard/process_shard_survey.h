@@ -18,9 +18,9 @@ namespace reprise {
 
 /// The JSON object of a kCollective record.
 struct NcclCallInfo {
-  std::string op;  ///< CollectiveInfo's word, "" unknown.
+  CollectiveKind kind = CollectiveKind::kUnknown;
   std::string communicator;
-  std::string data_type;                     ///< HLO's word.
+  std::optional<PrimitiveType> type;
   int64_t count = -1;                        ///< Elements as NCCL counts them.
   int64_t rank = -1, ranks = -1, peer = -1;  ///< In the communicator.
   std::string attributes;  ///< JSON object of what no field holds, or "".

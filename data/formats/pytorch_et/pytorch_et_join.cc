@@ -324,9 +324,9 @@ class Join {
     const auto& node_info =
         trace_.collectives[static_cast<size_t>(node.detail)];
     CollectiveInfo info = trace_.collectives[static_cast<size_t>(op.detail)];
-    if (info.op.empty()) info.op = node_info.op;
+    if (info.kind == CollectiveKind::kUnknown) info.kind = node_info.kind;
     if (info.communicator.empty()) info.communicator = node_info.communicator;
-    if (info.data_type.empty()) info.data_type = node_info.data_type;
+    if (!info.type) info.type = node_info.type;
     if (info.group.empty()) info.group = node_info.group;
     if (info.group_size < 0) info.group_size = node_info.group_size;
     if (info.input_elements < 0) info.input_elements = node_info.input_elements;

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/collective/collective_names.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
-#include "data/trace/collective_words.h"
 #include "data/trace/trace_spool.h"
 
 namespace reprise {
@@ -241,12 +241,6 @@ std::vector<uint32_t> members_of(const Call& call, const EtGroups& groups) {
   return ranks;
 }
 
-/// The place where other operations have this rank holds the root's of these.
-bool names_other_rank(std::string_view op) {
-  return op == "broadcast" || op == "reduce" || op == "gather" ||
-         op == "scatter" || op == "send" || op == "receive";
-}
-
 int32_t peer_of(const Call& call, const std::vector<uint32_t>& group) {
   if (call.rank < 0 || call.rank > INT32_MAX) return -1;
   const auto place = static_cast<size_t>(call.rank);
@@ -327,13 +321,15 @@ std::optional<EtCollective> collective_of(const EtNode& node,
   if (node.name != "record_param_comms") return std::nullopt;
   const std::optional<Call> call = call_in(node.inputs);
   if (!call) return std::nullopt;
-  const std::string_view op = collective_word(call->name);
-  if (op.empty() || call->name == "wait") return std::nullopt;
+  const CollectiveKind kind = collective_named(call->name);
+  if (kind == CollectiveKind::kUnknown || call->name == "wait") {
+    return std::nullopt;
+  }
   EtCollective result;
   CollectiveInfo& info = result.info;
-  info.op = op;
+  info.kind = kind;
   info.communicator = node.group_name.empty() ? call->group : node.group_name;
-  info.data_type = hlo_type_word(
+  info.type = element_type_named(
       node.data_type.empty() ? tensor_type(node.input_types) : node.data_type);
   info.group = members_of(*call, groups);
   info.group_size = node.group_size >= 0 ? node.group_size : call->size;
@@ -341,10 +337,11 @@ std::optional<EtCollective> collective_of(const EtNode& node,
   const bool counted = node.input_elements >= 0;
   info.input_elements = counted ? node.input_elements : call->tensors.elements;
   info.output_elements = counted ? node.output_elements : outputs.elements;
-  if (op == "send" || op == "receive") info.peer = peer_of(*call, info.group);
+  if (is_message(kind)) info.peer = peer_of(*call, info.group);
   result.bytes = std::max(call->tensors.bytes, outputs.bytes);
   result.sequence = call->sequence;
-  if (!names_other_rank(op)) result.group_rank = call->rank;
+  // Where others have this rank, the root's or the peer's stands.
+  if (!facts_of(kind).names_rank) result.group_rank = call->rank;
   result.default_group =
       call->group_description == "default_pg" || call->group == "0";
   return result;

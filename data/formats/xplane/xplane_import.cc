@@ -307,14 +307,14 @@ void XplaneImport::describe_collective(XplaneRow& row) {
   const bool has_op = row.stats.has(XplaneStat::kHloOp);
   const std::string_view op =
       has_op ? row.stats.text(XplaneStat::kHloOp) : row.name;
-  const auto word = collective_of_hlo_name(op);
+  const auto kind = collective_of_hlo_name(op);
   // A fusion may be named after a collective, and its kernel is none.
-  const bool operation = word && !row.stats.has(XplaneStat::kKernelDetails);
+  const bool operation = kind && !row.stats.has(XplaneStat::kKernelDetails);
   if (!kernel && !operation) return;
   row.event.kind = EventKind::kCollective;
   CollectiveInfo info;
   if (kernel) info = describe_nccl_kernel(std::string(row.name));
-  if (word && !word->empty()) info.op = *word;
+  if (kind && *kind != CollectiveKind::kUnknown) info.kind = *kind;
   const XplaneCollective* known =
       modules_.find(row.stats.text(XplaneStat::kHloModule),
                     row.stats.number(XplaneStat::kProgram, -1), op);

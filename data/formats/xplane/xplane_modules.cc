@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -46,8 +45,8 @@ XplaneCollective describe(const Computation& computation,
                           const Instruction& instruction) {
   XplaneCollective collective;
   CollectiveInfo& info = collective.info;
-  info.op =
-      collective_of_hlo_name(opcode_name(instruction.opcode)).value_or("");
+  info.kind = collective_of_hlo_name(opcode_name(instruction.opcode))
+                  .value_or(CollectiveKind::kUnknown);
   info.input_elements = 0;
   for (const InstructionId id : instruction.operands) {
     const Shape& shape = computation.at(id).shape;
@@ -61,7 +60,7 @@ XplaneCollective describe(const Computation& computation,
     }
     collective.bytes = bytes;
     info.input_elements = elements;
-    info.data_type = primitive_type_name(shape.type);
+    info.type = shape.type;
   }
   // Of `{}`, one group of all, the size is not known.
   const auto groups = replica_groups(instruction, 0);
@@ -123,20 +122,10 @@ const XplaneCollective* XplaneModules::find(
   return found == in->second.end() ? nullptr : &found->second;
 }
 
-std::optional<std::string_view> collective_of_hlo_name(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7>
-      kWords = {{{"all-reduce", "all-reduce"},
-                 {"all-gather", "all-gather"},
-                 {"reduce-scatter", "reduce-scatter"},
-                 {"all-to-all", "all-to-all"},
-                 {"ragged-all-to-all", "all-to-all"},
-                 {"collective-broadcast", "broadcast"},
-                 {"collective-permute", ""}}};
+std::optional<CollectiveKind> collective_of_hlo_name(std::string_view name) {
   if (name.starts_with('%')) name.remove_prefix(1);
-  for (const auto& [start, word] : kWords) {
-    if (name.starts_with(start)) return word;
-  }
-  return std::nullopt;
+  const std::optional<CollectiveKind> kind = collective_of_hlo(name);
+  return kind == CollectiveKind::kPermute ? CollectiveKind::kUnknown : kind;
 }
 
 }  // namespace reprise

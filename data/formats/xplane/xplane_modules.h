@@ -43,9 +43,9 @@ class XplaneModules {
   size_t count_ = 0;
 };
 
-/// The trace's word for the collective that an HLO instruction of this name
-/// is ("all-reduce-start.1" -> "all-reduce"); "" for a permutation, which has
-/// none; empty if the name is no collective's.
-std::optional<std::string_view> collective_of_hlo_name(std::string_view name);
+/// The collective that an HLO instruction of this name is ("all-reduce-start.1"
+/// -> all-reduce); kUnknown for a permutation, whose messages are several; none
+/// if the name is no collective's.
+std::optional<CollectiveKind> collective_of_hlo_name(std::string_view name);
 
 }  // namespace reprise

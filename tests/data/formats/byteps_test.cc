@@ -29,11 +29,11 @@ TEST(BytePs, ReadsTensorsAndTheirPartitions) {
             "Comm.byteps.gradient_0");
   const auto op = [&](size_t place) {
     return trace.collectives[static_cast<size_t>(trace.events[place].detail)]
-        .op;
+        .kind;
   };
-  EXPECT_EQ(op(1), "reduce");
+  EXPECT_EQ(op(1), CollectiveKind::kReduce);
   EXPECT_EQ(trace.events[2].kind, EventKind::kCopy);
-  EXPECT_EQ(op(3), "send");
+  EXPECT_EQ(op(3), CollectiveKind::kSend);
   EXPECT_EQ(trace.streams[trace.events[3].stream].name,
             "Comm.byteps.gradient_0 partition 26148864");
   EXPECT_EQ(input.report.dropped.at("no usable duration"), 1);

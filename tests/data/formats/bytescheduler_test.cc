@@ -40,8 +40,8 @@ TEST(ByteScheduler, MatchesOverlappingBeginsAndEndsByName) {
   EXPECT_EQ(communication.start_ns, 13'000);
   EXPECT_EQ(communication.end_ns, 20'000);
   EXPECT_EQ(trace.streams[communication.stream].name, "w1");
-  EXPECT_EQ(trace.collectives[static_cast<size_t>(communication.detail)].op,
-            "all-reduce");
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(communication.detail)].kind,
+            CollectiveKind::kAllReduce);
   EXPECT_EQ(input.report.dropped.at("begin without an end"), 1);
 }
 

@@ -85,7 +85,7 @@ TEST(Chakra, LaysNodesOutByStreamInFileOrder) {
   EXPECT_EQ(gradients.bytes, 4096);  // zigzag 8192.
   const CollectiveInfo& info =
       trace.collectives[static_cast<size_t>(gradients.detail)];
-  EXPECT_EQ(info.op, "all-reduce");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
   EXPECT_EQ(info.communicator, "dp");
   EXPECT_EQ(trace.strings[static_cast<size_t>(trace.events[0].attributes)],
             "{\"num_ops\": 1000}");
@@ -157,9 +157,9 @@ TEST(Chakra, ReadsProtobufsOwnJson) {
   };
   EXPECT_EQ(trace.events[0].end_ns, 12'000);
   EXPECT_EQ(trace.events[0].bytes, 65536);
-  EXPECT_EQ(info(0).op, "send");
+  EXPECT_EQ(info(0).kind, CollectiveKind::kSend);
   EXPECT_EQ(info(0).peer, 3);
-  EXPECT_EQ(info(1).op, "receive");
+  EXPECT_EQ(info(1).kind, CollectiveKind::kReceive);
   EXPECT_EQ(info(1).peer, 5);
   EXPECT_EQ(trace.dependencies, (std::vector<EventDependency>{{0, 0, 1}}));
 }
@@ -259,9 +259,9 @@ TEST(Chakra, ReadsSendsAndReceives) {
   EXPECT_EQ(input.report.dialect, "schema 1.0.2-chakra.0.0.4");
   const Trace trace = input.gather();
   ASSERT_EQ(trace.collectives.size(), 2u);
-  EXPECT_EQ(trace.collectives[0].op, "send");
+  EXPECT_EQ(trace.collectives[0].kind, CollectiveKind::kSend);
   EXPECT_EQ(trace.collectives[0].peer, 1);
-  EXPECT_EQ(trace.collectives[1].op, "receive");
+  EXPECT_EQ(trace.collectives[1].kind, CollectiveKind::kReceive);
   EXPECT_EQ(trace.collectives[1].peer, 7);
   int64_t bytes = 0;
   for (const Event& event : trace.events) bytes += event.bytes;
@@ -289,7 +289,7 @@ TEST(Chakra, ReadsConvertedWorkloads) {
   const Trace trace = one.gather();
   ASSERT_EQ(trace.events.size(), 1u);
   EXPECT_EQ(trace.events[0].bytes, 65536);  // A uint64, not an int64.
-  EXPECT_EQ(trace.collectives[0].op, "all-reduce");
+  EXPECT_EQ(trace.collectives[0].kind, CollectiveKind::kAllReduce);
 }
 
 }  // namespace

@@ -203,7 +203,7 @@ TEST_F(DproTest, JoinsATensorGroupToOneAllReduce) {
             R"({"tensors":["w0","w1"]})");
   const CollectiveInfo& info =
       trace.collectives[static_cast<size_t>(transfer->detail)];
-  EXPECT_EQ(info.op, "all-reduce");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
   EXPECT_EQ(info.group, (std::vector<uint32_t>{0, 1}));
   EXPECT_EQ(info.input_elements, 10);
   const Event* const ready = find(trace, 0, "Comm.0+1.Sync");

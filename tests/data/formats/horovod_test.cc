@@ -69,8 +69,8 @@ TEST(Horovod, KnowsTheCollectiveOfATensor) {
   EXPECT_EQ(trace.streams[transfer->stream].kind, StreamKind::kTensor);
   const CollectiveInfo& info =
       trace.collectives[static_cast<size_t>(transfer->detail)];
-  EXPECT_EQ(info.op, "all-reduce");
-  EXPECT_EQ(info.data_type, "f32");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(info.type, PrimitiveType::kF32);
   EXPECT_EQ(info.group, (std::vector<uint32_t>{0, 1}));
   // Around something finer, the whole is but a range; alone, it is it.
   EXPECT_EQ(find(trace, "ALLREDUCE", 0)->kind, EventKind::kAnnotation);
@@ -106,8 +106,8 @@ TEST(Horovod, ReadsTimesOfAMonotonicClockAndClosedArrays) {
   const Event* const gather = find(trace, "MPI_ALLGATHER");
   ASSERT_NE(gather, nullptr);
   EXPECT_EQ(gather->start_ns, 900000000003'000);
-  EXPECT_EQ(trace.collectives[static_cast<size_t>(gather->detail)].op,
-            "all-gather");
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(gather->detail)].kind,
+            CollectiveKind::kAllGather);
   EXPECT_TRUE(input.report.dropped.empty());
   EXPECT_TRUE(input.report.repaired.empty());
   EXPECT_EQ(trace.ranks[0].clock_domain, "");

@@ -261,9 +261,9 @@ TEST(Kineto, CollectivesSayWhoDidWhatWithHowMuch) {
   EXPECT_EQ(gathered.bytes, 400);  // 200 bf16, the larger buffer.
   EXPECT_EQ(gathered.sequence, 31);
   EXPECT_EQ(file.collective_of(gathered),
-            (CollectiveInfo{.op = "all-gather",
+            (CollectiveInfo{.kind = CollectiveKind::kAllGather,
                             .communicator = "5",
-                            .data_type = "bf16",
+                            .type = PrimitiveType::kBF16,
                             .group = {2, 6},
                             .group_size = 2,
                             .input_elements = 100,
@@ -274,8 +274,8 @@ TEST(Kineto, CollectivesSayWhoDidWhatWithHowMuch) {
   EXPECT_EQ(
       file.collective_of(file.named("ncclKernel_AllReduce_RING_LL_Sum_float("
                                     "ncclWorkElem)"))
-          .op,
-      "all-reduce");
+          .kind,
+      CollectiveKind::kAllReduce);
   EXPECT_EQ(file.named("my_ncclish_kernel").kind, EventKind::kCompute);
 }
 
@@ -295,14 +295,14 @@ TEST(Kineto, HostRecordsOfCollectivesAreReadInEveryForm) {
             (std::vector<uint32_t>{0, 2, 4, 6}));
   // Or by the group's name.
   EXPECT_EQ(file.collective_of(record(3)).group, (std::vector<uint32_t>{2, 6}));
-  EXPECT_EQ(file.collective_of(record(3)).data_type, "s64");
+  EXPECT_EQ(file.collective_of(record(3)).type, PrimitiveType::kS64);
   const CollectiveInfo& scattered = file.collective_of(record(4));
-  EXPECT_EQ(scattered.op, "reduce-scatter");
+  EXPECT_EQ(scattered.kind, CollectiveKind::kReduceScatter);
   EXPECT_EQ(scattered.communicator, "3");
   EXPECT_EQ(scattered.group_size, 8);
   EXPECT_EQ(scattered.input_elements, 4 * 2048 + 2);
   EXPECT_EQ(record(4).sequence, 85);
-  EXPECT_EQ(file.collective_of(record(5)).op, "all-to-all");
+  EXPECT_EQ(file.collective_of(record(5)).kind, CollectiveKind::kAllToAll);
   EXPECT_EQ(record(5).kind, EventKind::kAnnotation);
   EXPECT_EQ(record(5).bytes, 6144 * 2);
   // Rank 1 of the group {2, 6}.
@@ -321,8 +321,8 @@ TEST(Kineto, AGlooCollectiveIsWorkOfItsHostThread) {
   EXPECT_EQ(file.stream_of(reduced).kind, StreamKind::kHostThread);
   EXPECT_EQ(file.stream_of(reduced).number, 3553);
   EXPECT_EQ(reduced.bytes, 321271 * 4);
-  EXPECT_EQ(file.collective_of(reduced).op, "all-reduce");
-  EXPECT_EQ(file.collective_of(reduced).data_type, "f32");
+  EXPECT_EQ(file.collective_of(reduced).kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(file.collective_of(reduced).type, PrimitiveType::kF32);
   EXPECT_EQ(file.report.collectives, 1);
   EXPECT_EQ(file.report.kernels, 0);
   EXPECT_EQ(file.report.dialect, "2024-05+ cpu");

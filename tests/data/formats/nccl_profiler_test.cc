@@ -84,8 +84,8 @@ TEST(NcclProfiler, ReadsARealFile) {
     EXPECT_EQ(trace.streams[call.stream].device, rank);
     EXPECT_EQ(trace.text(call.name), "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
     const CollectiveInfo& info = info_of(trace, call);
-    EXPECT_EQ(info.op, "all-reduce");
-    EXPECT_EQ(info.data_type, "f32");
+    EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
+    EXPECT_EQ(info.type, PrimitiveType::kF32);
     EXPECT_EQ(info.communicator, "8612235153520363772");
     EXPECT_EQ(info.group_size, 4);
   }
@@ -154,12 +154,12 @@ TEST(NcclProfiler, OperationsOfOneKernelAreOneEvent) {
   EXPECT_EQ(calls[0].enqueue_ns, 16'000);
   EXPECT_EQ(calls[1].start_ns, 41'000);
   EXPECT_EQ(calls[1].end_ns, 45'000);
-  EXPECT_EQ(info_of(trace, calls[1]).op, "broadcast");
+  EXPECT_EQ(info_of(trace, calls[1]).kind, CollectiveKind::kBroadcast);
   // ncclAllGather twice, and the launch of the last broadcast.
   const std::vector<Event> host = of_kind(trace, EventKind::kHostOp);
   ASSERT_EQ(host.size(), 3u);
   EXPECT_EQ(host[2].start_ns, 50'000);
-  EXPECT_EQ(info_of(trace, host[2]).op, "broadcast");
+  EXPECT_EQ(info_of(trace, host[2]).kind, CollectiveKind::kBroadcast);
   // The gathers have no time of their own: one cost point.
   ASSERT_EQ(trace.measurements.size(), 1u);
   EXPECT_EQ(trace.measurements[0].key, "collective:broadcast:4:16:bf16");
@@ -211,7 +211,7 @@ TEST(NcclProfiler, ReadsTheExamplePluginsEvents) {
   // To the end of its proxy.
   EXPECT_EQ(calls[1].start_ns, 200'000);
   EXPECT_EQ(calls[1].end_ns, 220'000);
-  EXPECT_EQ(info_of(trace, calls[1]).op, "send");
+  EXPECT_EQ(info_of(trace, calls[1]).kind, CollectiveKind::kSend);
   EXPECT_EQ(info_of(trace, calls[1]).peer, 1);
   const std::vector<Event> host = of_kind(trace, EventKind::kHostOp);
   ASSERT_EQ(host.size(), 2u);
@@ -331,7 +331,7 @@ TEST(NcclInspector, SendsNameTheirPeer) {
   ASSERT_EQ(trace.events.size(), 1u);
   EXPECT_EQ(trace.events[0].start_ns, 1'000'000);
   EXPECT_EQ(trace.events[0].bytes, 524288);
-  EXPECT_EQ(info_of(trace, trace.events[0]).op, "send");
+  EXPECT_EQ(info_of(trace, trace.events[0]).kind, CollectiveKind::kSend);
   EXPECT_EQ(info_of(trace, trace.events[0]).peer, 1);
   EXPECT_TRUE(trace.measurements.empty());
 }

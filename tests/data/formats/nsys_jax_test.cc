@@ -71,8 +71,8 @@ TEST(NsysJax, RangesStandOnTheirThreads) {
   EXPECT_EQ(trace.streams[trace.events[1].stream].number, 8);
   EXPECT_EQ(trace.events[2].kind, EventKind::kHostOp);
   EXPECT_EQ(
-      trace.collectives.at(static_cast<size_t>(trace.events[2].detail)).op,
-      "all-gather");
+      trace.collectives.at(static_cast<size_t>(trace.events[2].detail)).kind,
+      CollectiveKind::kAllGather);
   EXPECT_EQ(trace.ranks[0].process, 7);
   EXPECT_EQ(input.report.dropped.at("time out of range"), 1);
   EXPECT_EQ(input.report.dropped.at("row without numbers"), 1);

@@ -105,8 +105,8 @@ TEST(Nsys, ReadsAMinimalFileOfAnOldSchema) {
   ASSERT_GE(nccl->detail, 0);
   const CollectiveInfo& info =
       trace.collectives[static_cast<size_t>(nccl->detail)];
-  EXPECT_EQ(info.op, "all-reduce");
-  EXPECT_EQ(info.data_type, "bf16");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(info.type, PrimitiveType::kBF16);
 }
 
 TEST(Nsys, RanksAreProcessesOnDevicesAndCorrelationsTheirOwn) {
@@ -254,8 +254,8 @@ TEST(Nsys, RangesTellOperatorsStepsAndAnnotations) {
             R"({"sizes":"[[2, 3]]"})");
   const Event* exchange = find_event(trace, "nccl:all_to_all");
   ASSERT_NE(exchange, nullptr);
-  EXPECT_EQ(trace.collectives[static_cast<size_t>(exchange->detail)].op,
-            "all-to-all");
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(exchange->detail)].kind,
+            CollectiveKind::kAllToAll);
   // "micro iter" has one range, "train_step" two: these number the steps.
   ASSERT_EQ(trace.steps.size(), 2u);
   EXPECT_EQ(trace.steps[1].step, 2);
@@ -322,7 +322,7 @@ TEST(Nsys, PayloadsTellSizesPeersAndRanks) {
   EXPECT_EQ(reduce->bytes, 4096);
   const CollectiveInfo& info =
       trace.collectives[static_cast<size_t>(reduce->detail)];
-  EXPECT_EQ(info.op, "all-reduce");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
   EXPECT_EQ(info.communicator, "0xdeadbeef");
   EXPECT_EQ(info.group_size, 2);
   const Event* group = find_event(trace, "ncclGroupEnd");
@@ -330,7 +330,7 @@ TEST(Nsys, PayloadsTellSizesPeersAndRanks) {
   EXPECT_EQ(group->bytes, 256 + 512);
   const CollectiveInfo& sends =
       trace.collectives[static_cast<size_t>(group->detail)];
-  EXPECT_EQ(sends.op, "send");
+  EXPECT_EQ(sends.kind, CollectiveKind::kSend);
   EXPECT_EQ(sends.peer, 0);
   // Payloads were there, so nothing is said to be missing.
   for (const std::string& text : result.report.missing) {
@@ -394,16 +394,17 @@ TEST(Nsys, NamesOfNccl) {
   EXPECT_FALSE(is_nccl_kernel("ncc"));
   const CollectiveInfo old = describe_nccl_kernel(
       "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*)");
-  EXPECT_EQ(old.op, "all-reduce");
-  EXPECT_EQ(old.data_type, "f32");
+  EXPECT_EQ(old.kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(old.type, PrimitiveType::kF32);
   const CollectiveInfo gather = describe_nccl_kernel(
       "ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)");
-  EXPECT_EQ(gather.op, "all-gather");
-  EXPECT_EQ(gather.data_type, "");
-  EXPECT_EQ(operation_of_nccl_call("ncclReduceScatter"), "reduce-scatter");
-  EXPECT_EQ(operation_of_nccl_call("ncclGroupEnd"), "");
-  EXPECT_EQ(operation_of_nccl_call("ncclCommInitRank"), "");
-  EXPECT_EQ(operation_of_nccl_call("all_reduce"), "");
+  EXPECT_EQ(gather.kind, CollectiveKind::kAllGather);
+  EXPECT_EQ(gather.type, std::nullopt);
+  EXPECT_EQ(kind_of_nccl_call("ncclReduceScatter"),
+            CollectiveKind::kReduceScatter);
+  EXPECT_EQ(kind_of_nccl_call("ncclGroupEnd"), CollectiveKind::kUnknown);
+  EXPECT_EQ(kind_of_nccl_call("ncclCommInitRank"), CollectiveKind::kUnknown);
+  EXPECT_EQ(kind_of_nccl_call("all_reduce"), CollectiveKind::kUnknown);
 }
 
 }  // namespace

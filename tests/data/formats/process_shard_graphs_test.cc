@@ -145,10 +145,10 @@ void expect_attributed(const Trace& trace, uint32_t rank) {
     for (const Event* kernel : {&alone, &grouped}) {
       const CollectiveInfo& info =
           trace.collectives[static_cast<size_t>(kernel->detail)];
-      EXPECT_EQ(info.op, "all-reduce");
+      EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
       EXPECT_EQ(info.communicator, "0xc");
       EXPECT_EQ(info.group, (std::vector<uint32_t>{0, 1}));
-      EXPECT_EQ(info.data_type, "f32");
+      EXPECT_EQ(info.type, PrimitiveType::kF32);
     }
   }
 }

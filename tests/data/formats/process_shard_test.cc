@@ -211,8 +211,8 @@ TEST(ProcessShard, RangesAreAnnotationsOperatorsAndSteps) {
   EXPECT_EQ(stream_of(trace, *across).kind, StreamKind::kTensor);
   const Event* call = find(trace, "ncclAllReduce", EventKind::kHostOp);
   ASSERT_NE(call, nullptr);
-  EXPECT_EQ(trace.collectives[static_cast<size_t>(call->detail)].op,
-            "all-reduce");
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(call->detail)].kind,
+            CollectiveKind::kAllReduce);
 }
 
 TEST(ProcessShard, MarkedStepsGoBeforeNamedOnes) {
@@ -331,9 +331,9 @@ TEST(ProcessShard, KernelsOfNcclAreDescribedByItsPlugin) {
     EXPECT_EQ(kernel->start_ns, 2000);
     const CollectiveInfo& info =
         trace.collectives[static_cast<size_t>(kernel->detail)];
-    const CollectiveInfo expected{.op = "all-reduce",
+    const CollectiveInfo expected{.kind = CollectiveKind::kAllReduce,
                                   .communicator = "0xc",
-                                  .data_type = "f32",
+                                  .type = PrimitiveType::kF32,
                                   .group = {0, 1},
                                   .group_size = 2,
                                   .input_elements = 256,
@@ -492,7 +492,7 @@ TEST(ProcessShard, GroupsOfMessagesToAllAreAnAllToAll) {
   ASSERT_NE(kernel, trace.events.end());
   const CollectiveInfo& info =
       trace.collectives[static_cast<size_t>(kernel->detail)];
-  EXPECT_EQ(info.op, "all-to-all");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllToAll);
   EXPECT_EQ(info.peer, -1);
   EXPECT_EQ(kernel->bytes, 200);
   EXPECT_EQ(trace.strings[static_cast<size_t>(kernel->attributes)],

@@ -194,8 +194,8 @@ TEST(Xplane, KeepsProgramsAndDescribesTheirCollectives) {
   EXPECT_EQ(trace.events[0].bytes, 16);
   const CollectiveInfo& info =
       trace.collectives.at(static_cast<size_t>(trace.events[0].detail));
-  EXPECT_EQ(info.op, "all-reduce");
-  EXPECT_EQ(info.data_type, "f32");
+  EXPECT_EQ(info.kind, CollectiveKind::kAllReduce);
+  EXPECT_EQ(info.type, PrimitiveType::kF32);
   EXPECT_EQ(info.group_size, 2);
   EXPECT_EQ(info.input_elements, 4);
   EXPECT_EQ(
@@ -215,8 +215,8 @@ TEST(Xplane, OperationsOfATpuAreItsWork) {
   const Event* gather = find_event(trace, "all-gather-start.2");
   ASSERT_NE(gather, nullptr);
   EXPECT_EQ(gather->kind, EventKind::kCollective);
-  EXPECT_EQ(trace.collectives.at(static_cast<size_t>(gather->detail)).op,
-            "all-gather");
+  EXPECT_EQ(trace.collectives.at(static_cast<size_t>(gather->detail)).kind,
+            CollectiveKind::kAllGather);
   // Its times count from the epoch by themselves.
   EXPECT_EQ(trace.ranks[0].clock_domain, "epoch");
   EXPECT_EQ(trace.events[0].start_ns, 1757516928109201518);

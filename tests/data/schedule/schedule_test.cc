@@ -80,7 +80,7 @@ TEST_F(ScheduleTest, UpdatesStateInPlaceAfterItsReaders) {
   EXPECT_EQ(unit("n").writes[0].buffer, schedule_.parameter_buffers[0]);
   EXPECT_EQ(schedule_.outputs[0].location.buffer,
             schedule_.parameter_buffers[0]);
-  EXPECT_EQ(unit("g").writes[0], unit("ar").collective.location);
+  EXPECT_EQ(unit("g").writes[0], unit("ar").collective.output);
   EXPECT_TRUE(depends("n", "late"));
   EXPECT_TRUE(depends("n", "g"));
   EXPECT_TRUE(depends("n", "ar"));
@@ -154,8 +154,8 @@ TEST_F(ScheduleTest, CopiesOperandsThatOthersRead) {
     ROOT out = (f32[32], f32[32]) tuple(h, pr))");
   lower();
   EXPECT_EQ(names(), (Names{"copy:pr", "pr", "g", "copy:ar", "ar", "h"}));
-  EXPECT_EQ(unit("copy:ar").writes[0], unit("ar").collective.location);
-  EXPECT_NE(unit("g").writes[0].buffer, unit("ar").collective.location.buffer);
+  EXPECT_EQ(unit("copy:ar").writes[0], unit("ar").collective.output);
+  EXPECT_NE(unit("g").writes[0].buffer, unit("ar").collective.output.buffer);
   EXPECT_FALSE(depends("copy:ar", "pr"));
 }
 
@@ -175,11 +175,11 @@ TEST_F(ScheduleTest, WritesGradientsIntoTheirBucketAndCutsItInChunks) {
   plan_.buckets = {{.unit = "b0", .collectives = {"ag", "ah"}, .chunks = 2}};
   lower();
   EXPECT_EQ(names(), (Names{"g", "h", "b0#0", "b0#1", "rg", "rh"}));
-  const BufferId bucket = unit("b0#0").collective.location.buffer;
+  const BufferId bucket = unit("b0#0").collective.output.buffer;
   EXPECT_EQ(unit("g").writes[0], (Location{bucket, 0, 40}));
   EXPECT_EQ(unit("h").writes[0], (Location{bucket, 64, 256}));
-  EXPECT_EQ(unit("b0#0").collective.location, (Location{bucket, 0, 192}));
-  EXPECT_EQ(unit("b0#1").collective.location, (Location{bucket, 192, 128}));
+  EXPECT_EQ(unit("b0#0").collective.output, (Location{bucket, 0, 192}));
+  EXPECT_EQ(unit("b0#1").collective.output, (Location{bucket, 192, 128}));
   EXPECT_EQ(unit("b0#1").collective.elements, 32);
   EXPECT_TRUE(depends("b0#0", "g"));
   EXPECT_TRUE(depends("b0#0", "h"));
@@ -323,7 +323,7 @@ TEST_F(ScheduleTest, WritesADotWithItsEpilogueIntoItsBucket) {
   lower();
   EXPECT_EQ(names(), (Names{"f0", "ar"}));
   EXPECT_EQ(unit("f0").dot.alpha, 0.5F);
-  EXPECT_EQ(unit("f0").writes[0], unit("ar").collective.location);
+  EXPECT_EQ(unit("f0").writes[0], unit("ar").collective.output);
 }
 
 TEST_F(ScheduleTest, LeavesDeadCodeOut) {
@@ -374,7 +374,7 @@ TEST_F(ScheduleTest, KeepsBytesOfAChunkThatNobodyWaitsFor) {
     ROOT out = f32[16] sqrt(ag))");
   plan_.buckets = {{.unit = "b0", .collectives = {"ar"}, .chunks = 2}};
   lower();
-  const BufferId bucket = unit("b0#1").collective.location.buffer;
+  const BufferId bucket = unit("b0#1").collective.output.buffer;
   EXPECT_EQ(live_intervals(schedule_)[index_of(bucket)].end, INT64_MAX);
 }
 
@@ -386,9 +386,61 @@ TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
   EXPECT_NE(refusal().find("weird.5"), std::string::npos) << refusal();
   load("", R"(
     x = f32[32] parameter(0)
-    ROOT ag.3 = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0})");
+    ROOT aa.3 = f32[32] all-to-all(x), replica_groups={{0,1}}, dimensions={0})");
+  EXPECT_EQ(refusal(), "aa.3: all-to-all does not run yet");
+  load("", R"(
+    x = f32[4,8] parameter(0)
+    ROOT ag.3 = f32[4,16] all-gather(x), replica_groups={{0,1}}, dimensions={1})");
+  EXPECT_EQ(refusal(), "ag.3: all-gather runs along the first dimension only");
+}
+
+TEST_F(ScheduleTest, GathersFromTheOperandsPlaceIntoABufferOfItsOwn) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    y = f32[64] parameter(1)
+    g = f32[32] negate(x)
+    ag = f32[64] all-gather(g), replica_groups={{0,1}}, dimensions={0}
+    a = f32[64] sqrt(y)
+    b = f32[64] negate(a)
+    ROOT c = f32[64] add(ag, b))");
+  lower();
+  EXPECT_EQ(names(), (Names{"g", "ag", "a", "b", "c"}));
+  const CollectiveSpec& spec = unit("ag").collective;
+  EXPECT_EQ(spec.kind, CollectiveKind::kAllGather);
+  EXPECT_EQ(spec.elements, 64);  // Payload: what comes out.
+  EXPECT_EQ(spec.bytes, 256);
+  EXPECT_EQ(spec.input, unit("g").writes[0]);
+  EXPECT_NE(spec.input.buffer, spec.output.buffer);
+  EXPECT_EQ(unit("c").reads[0], spec.output);
+  EXPECT_TRUE(depends("ag", "g"));
+  EXPECT_TRUE(depends("c", "ag"));
+  // It may be written as soon as g, the first to compute, has ended, while a
+  // and b run; c, the fourth, reads it.
+  const LiveInterval live =
+      live_intervals(schedule_)[index_of(spec.output.buffer)];
+  EXPECT_EQ(live.begin, 0);
+  EXPECT_EQ(live.end, 3);
+}
+
+TEST_F(ScheduleTest, ScattersToAPartOfWhatItReduces) {
+  load("", R"(
+    x = f32[64] parameter(0)
+    ROOT rs = f32[32] reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, to_apply=add_f32)");
+  lower();
+  const CollectiveSpec& spec = unit("rs").collective;
+  EXPECT_EQ(spec.kind, CollectiveKind::kReduceScatter);
+  EXPECT_EQ(spec.bytes, 256);  // Payload: what goes in, here a parameter.
+  EXPECT_EQ(spec.input.buffer, schedule_.parameter_buffers[0]);
+  EXPECT_EQ(spec.output.size_bytes, 128);
+}
+
+TEST_F(ScheduleTest, WhatIsNotBytewiseSharesNoBucket) {
+  load("", R"(
+    x = f32[32] parameter(0)
+    ROOT ag = f32[64] all-gather(x), replica_groups={{0,1}}, dimensions={0})");
+  plan_.buckets = {{.unit = "b0", .collectives = {"ag"}}};
   EXPECT_EQ(refusal(),
-            "ag.3: all-gather does not run yet, only all-reduce does");
+            "bucket 'b0': 'ag' is of kind all-gather, which runs alone");
 }
 
 TEST_F(ScheduleTest, NamesTheGroupThatCannotBeOneKernel) {

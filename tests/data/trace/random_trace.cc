@@ -31,16 +31,16 @@ void add_rank(Trace& trace, uint32_t rank) {
 
 /// What imported traces hold.
 void add_details(Trace& trace) {
-  trace.collectives = {{.op = "all-reduce",
+  trace.collectives = {{.kind = CollectiveKind::kAllReduce,
                         .communicator = "default_pg",
-                        .data_type = "bf16",
+                        .type = PrimitiveType::kBF16,
                         .group = {0, 1},
                         .group_size = 2,
                         .input_elements = 1024,
                         .output_elements = 1024},
-                       {.op = "send",
+                       {.kind = CollectiveKind::kSend,
                         .communicator = "",
-                        .data_type = "",
+                        .type = std::nullopt,
                         .group = {},
                         .peer = 1}};
   trace.synchronizations = {{.kind = SynchronizationKind::kStreamWait,
@@ -149,12 +149,16 @@ Trace random_trace(uint64_t seed, size_t events, uint32_t ranks) {
   }
   for (uint32_t rank = 0; rank < ranks; ++rank) add_rank(trace, rank);
   for (int32_t i = 0; i < 5; ++i) {
-    trace.collectives.push_back({.op = "all-gather",
-                                 .communicator = "",
-                                 .data_type = "s64",
-                                 .group = {0, 4, ~uint32_t{0}},
-                                 .group_size = below_signed(9),
-                                 .peer = i});
+    const bool foreign = i % 2 == 1;  // Of a later version, say.
+    trace.collectives.push_back(
+        {.kind = foreign ? CollectiveKind::kOther : CollectiveKind::kAllGather,
+         .communicator = "",
+         .type = foreign ? std::nullopt : std::optional(PrimitiveType::kS64),
+         .group = {0, 4, ~uint32_t{0}},
+         .group_size = below_signed(9),
+         .peer = i,
+         .other_kind = foreign ? "shuffle" : "",
+         .other_type = foreign ? "f6" : ""});
     trace.synchronizations.push_back(
         {.kind = static_cast<SynchronizationKind>(i), .stream = -i});
     trace.dependencies.push_back({.before = i, .after = below_signed(100)});

@@ -154,7 +154,8 @@ class CaseMaker {
       remember(made.synchronizations, event.detail, one);
     } else {
       CollectiveInfo one;
-      one.op = below(2) == 0 ? "all-reduce" : "send";
+      one.kind =
+          below(2) == 0 ? CollectiveKind::kAllReduce : CollectiveKind::kSend;
       one.group = {0, static_cast<uint32_t>(1 + below(5))};
       one.peer = static_cast<int32_t>(below(4));
       event.detail = made.spool.add_collective(one);
@@ -330,9 +331,9 @@ TEST_F(Spools, NumberEqualValuesOnce) {
   EXPECT_EQ(index_of(spool.intern("")), 5000U);
   // Fields that run together must not be taken for each other.
   CollectiveInfo one, other;
-  one.op = "send";
-  one.communicator = "1";
-  other.op = "send1";
+  one.communicator = "shuffle";
+  one.other_kind = "1";
+  other.communicator = "shuffle1";
   EXPECT_EQ(spool.add_collective(one), 0);
   EXPECT_EQ(spool.add_collective(other), 1);
   EXPECT_EQ(spool.add_collective(one), 0);

@@ -16,12 +16,12 @@ BucketProgram program_of_sizes(std::vector<ReadyGradient> gradients) {
 
 TEST(Baselines, DdpClosesABucketWhenItsSizeReachesTheCap) {
   // First cap 1 MiB: 0.6 + 0.6 reaches it. Then 25 MiB: 20 + 6 reaches it.
-  const auto borders = ddp_borders(program_of_sizes({{0, kMib * 6 / 10},
-                                                     {1, kMib * 6 / 10},
-                                                     {2, 20 * kMib},
-                                                     {3, 6 * kMib},
-                                                     {4, kMib}}));
-  EXPECT_EQ(borders, (std::vector<size_t>{2, 4, 5}));
+  const auto groups = ddp_groups(program_of_sizes({{0, kMib * 6 / 10},
+                                                   {1, kMib * 6 / 10},
+                                                   {2, 20 * kMib},
+                                                   {3, 6 * kMib},
+                                                   {4, kMib}}));
+  EXPECT_EQ(groups, (std::vector<GradientGroup>{{0, 1}, {2, 3}, {4}}));
 }
 
 TEST(Baselines, HorovodFusesWhatIsReadyAtACycle) {
@@ -56,16 +56,16 @@ TEST(Baselines, HorovodCyclesLastAsLongAsTheirTransfers) {
   EXPECT_EQ(borders, (std::vector<size_t>{1, 2, 4}));
 }
 
-TEST(Baselines, DdpGivesEachTypeAFirstBucket) {
-  // 0.6 of one type, then 0.6 + 0.3 of another: neither has reached 1 MiB.
-  // Then 0.5 + 0.5 of the first type reach it.
-  const auto borders = ddp_borders(program_of_sizes({{0, kMib * 6 / 10, 0, 0},
-                                                     {1, kMib * 6 / 10, 0, 1},
-                                                     {2, kMib * 3 / 10, 0, 1},
-                                                     {3, kMib / 2, 0, 0},
-                                                     {4, kMib / 2, 0, 0},
-                                                     {5, kMib, 0, 0}}));
-  EXPECT_EQ(borders, (std::vector<size_t>{1, 3, 5, 6}));
+TEST(Baselines, DdpGivesEachTypeBucketsOfItsOwn) {
+  // 0.6 of one type, then 0.6 + 0.3 of another, which never reach 1 MiB. The
+  // first type's 0.5 makes 1.1: {0, 3}; its next cap, 25 MiB, leaves 0.5 + 1.
+  const auto groups = ddp_groups(program_of_sizes({{0, kMib * 6 / 10, 0, 0},
+                                                   {1, kMib * 6 / 10, 0, 1},
+                                                   {2, kMib * 3 / 10, 0, 1},
+                                                   {3, kMib / 2, 0, 0},
+                                                   {4, kMib / 2, 0, 0},
+                                                   {5, kMib, 0, 0}}));
+  EXPECT_EQ(groups, (std::vector<GradientGroup>{{0, 3}, {1, 2}, {4, 5}}));
 }
 
 TEST(Baselines, XlaCombinesUpToItsThreshold) {

@@ -30,8 +30,8 @@ class DdpRun {
     Trace& all = build.trace();
     for (const int64_t bytes : {first_bucket_bytes, int64_t{3'000'000}}) {
       CollectiveInfo info;
-      info.op = "all-reduce";
-      info.data_type = "f32";
+      info.kind = CollectiveKind::kAllReduce;
+      info.type = PrimitiveType::kF32;
       info.input_elements = info.output_elements = bytes / 4;
       all.collectives.push_back(info);
     }
@@ -168,8 +168,8 @@ TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
   DdpRun run;
   Trace trace = run.trace(3);
   CollectiveInfo loss;
-  loss.op = "all-reduce";
-  loss.data_type = "f32";
+  loss.kind = CollectiveKind::kAllReduce;
+  loss.type = PrimitiveType::kF32;
   loss.input_elements = loss.output_elements = 1;
   trace.collectives.push_back(loss);
   std::vector<Event> events;

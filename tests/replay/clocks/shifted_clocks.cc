@@ -74,7 +74,7 @@ int64_t worst_acausality_ns(const Trace& aligned) {
   int64_t worst = 0;
   for (const MatchedCollective& collective :
        match_collectives(aligned).collectives) {
-    if (!joins_all_ranks(collective.op)) continue;
+    if (!facts_of(collective.kind).joins_all_ranks) continue;
     int64_t last_start = INT64_MIN, first_end = INT64_MAX;
     for (const CollectiveMember& member : collective.members) {
       const RankInfo& info = aligned.ranks[place_of(aligned, member.rank)];

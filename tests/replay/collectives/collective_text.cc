@@ -73,9 +73,12 @@ class TextReader {
       const std::string key = word.substr(0, equals);
       std::string value = word.substr(equals + 1);
       const auto number = [&] { return std::stoll(value); };
-      if (key == "op") info.op = value;
+      if (key == "op") {
+        info.kind =
+            collective_from_name(value).value_or(CollectiveKind::kOther);
+      }
       if (key == "comm") info.communicator = value;
-      if (key == "type") info.data_type = value;
+      if (key == "type") info.type = primitive_type_from_name(value);
       if (key == "size") info.group_size = number();
       if (key == "in") info.input_elements = number();
       if (key == "out") info.output_elements = number();

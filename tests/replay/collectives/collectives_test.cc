@@ -15,7 +15,7 @@ std::string summary(const Trace& trace) {
   std::string text;
   for (const MatchedCollective& collective :
        match_collectives(trace).collectives) {
-    text += fmt::format("{} {} [", collective.op, collective.bytes);
+    text += fmt::format("{} {} [", name_of(collective.kind), collective.bytes);
     for (const uint32_t rank : collective.group)
       text += fmt::format("{} ", rank);
     text.back() = ']';
@@ -271,17 +271,6 @@ TEST(TimesOf, CountsTheGatheredWholeAsSize) {
   const CollectiveTimes times =
       times_of(match_collectives(trace).collectives.at(0), trace);
   EXPECT_DOUBLE_EQ(times.bus_bandwidth_bytes_per_s, 12000 / 100e-9);
-}
-
-TEST(BusFactor, IsNcclTests) {
-  EXPECT_DOUBLE_EQ(bus_factor("all-reduce", 8), 1.75);
-  EXPECT_DOUBLE_EQ(bus_factor("all-gather", 8), 0.875);
-  EXPECT_DOUBLE_EQ(bus_factor("reduce-scatter", 8), 0.875);
-  EXPECT_DOUBLE_EQ(bus_factor("all-to-all", 8), 0.875);
-  EXPECT_DOUBLE_EQ(bus_factor("broadcast", 8), 1);
-  EXPECT_DOUBLE_EQ(bus_factor("reduce", 8), 1);
-  EXPECT_DOUBLE_EQ(bus_factor("", 8), 0);
-  EXPECT_DOUBLE_EQ(bus_factor("all-reduce", 1), 0);
 }
 
 }  // namespace

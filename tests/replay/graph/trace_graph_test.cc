@@ -271,7 +271,7 @@ TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
       event.detail = static_cast<int32_t>(trace.collectives.size());
       const uint32_t peer = (rank + (sends ? 1 : 2)) % 3;
       CollectiveInfo info;
-      info.op = sends ? "send" : "receive";
+      info.kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive;
       info.peer = static_cast<int32_t>(peer);
       trace.collectives.push_back(info);
       trace.events.push_back(event);

@@ -70,7 +70,7 @@ class Parser {
     if (event.kind == EventKind::kCollective) {
       event.detail = static_cast<int32_t>(trace_.collectives.size());
       CollectiveInfo info;
-      info.op = name;
+      info.kind = collective_from_name(name).value_or(CollectiveKind::kOther);
       info.communicator = "world";
       trace_.collectives.push_back(info);
     }

@@ -158,8 +158,9 @@ TEST_F(RealTraces, DlrmsFirstAllToAllIsWaitAndNotTransfer) {
     EXPECT_TRUE(collective.missing.empty());
   }
   const auto first = std::find_if(
-      collectives.begin(), collectives.end(),
-      [](const auto& collective) { return collective.op == "all-to-all"; });
+      collectives.begin(), collectives.end(), [](const auto& collective) {
+        return collective.kind == CollectiveKind::kAllToAll;
+      });
   ASSERT_NE(first, collectives.end());
   // Recorded: 10 us on the last rank to come, 7,635 us on the first one.
   int64_t longest_ns = 0;

@@ -42,7 +42,7 @@ class ScheduleBuilder {
     unit.stream = Stream::kCommunication;
     unit.collective.elements = 1;
     unit.collective.bytes = 4;
-    unit.collective.location = location(buffer);
+    unit.collective.input = unit.collective.output = location(buffer);
     return *this;
   }
   /// The unit added last waits for that one.

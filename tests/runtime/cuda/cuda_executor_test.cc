@@ -39,7 +39,7 @@ class DoublingCommunicator : public DeviceCommunicator {
   }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_host_staged() const override { return staged_; }
-  Status enqueue(const CollectiveSpec&, uint64_t data,
+  Status enqueue(const CollectiveSpec&, uint64_t, uint64_t data,
                  CUstream_st* stream) override {
     if (calls_++ == failing_call_)
       return fail(ErrorKind::kDevice, "rank 1 was lost");
@@ -75,7 +75,7 @@ class StuckCommunicator : public DeviceCommunicator {
   Status attach(DeviceSpan, size_t) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec&, uint64_t,
+  Status enqueue(const CollectiveSpec&, uint64_t, uint64_t,
                  CUstream_st* stream) override {
     const CUresult enqueued = fake_cuda_enqueue_when(
         stream, [](void* released) { return *static_cast<int*>(released); },

@@ -161,7 +161,7 @@ TEST_P(DeviceAllReduce, ComesAfterWhatIsOnItsStreamAndBeforeWhatFollows) {
       rank.upload(rank.stream);
       const Status done = communicator->enqueue(
           sum_of(end - begin, ranks), rank.memory.address() + begin * 4,
-          rank.stream.get());
+          rank.memory.address() + begin * 4, rank.stream.get());
       ASSERT_TRUE(done) << done.error().message;
       ASSERT_TRUE(communicator->poll());
       rank.download(rank.stream);
@@ -179,11 +179,13 @@ TEST_P(DeviceAllReduce, MayFollowAnotherWithoutWaiting) {
     rank.upload(rank.stream);
     const auto joined = make_event(rank.driver(), false);
     // The second is on another stream, which waits for the first one's.
-    ASSERT_TRUE(communicator->enqueue(
-        sum_of(kElements, ranks), rank.memory.address(), rank.stream.get()));
+    ASSERT_TRUE(
+        communicator->enqueue(sum_of(kElements, ranks), rank.memory.address(),
+                              rank.memory.address(), rank.stream.get()));
     rank.driver().event_record(joined->get(), rank.stream.get());
     rank.driver().stream_wait_event(rank.other.get(), joined->get(), 0);
     ASSERT_TRUE(communicator->enqueue(sum_of(kElements, ranks),
+                                      rank.memory.address(),
                                       rank.memory.address(), rank.other.get()));
     rank.download(rank.other);
     expect_sums(rank, ranks, 0, kElements, 2);
@@ -207,7 +209,8 @@ CUgraph captured_sum(const Rank& rank, int ranks) {
                                         CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
             CUDA_SUCCESS);
   EXPECT_TRUE(rank.communicator->enqueue(
-      sum_of(kElements, ranks), rank.memory.address(), rank.stream.get()));
+      sum_of(kElements, ranks), rank.memory.address(), rank.memory.address(),
+      rank.stream.get()));
   EXPECT_EQ(driver.stream_end_capture(rank.stream.get(), &graph), CUDA_SUCCESS);
   return graph;
 }
@@ -246,7 +249,7 @@ TEST(NcclCommunicator, SaysWhatNcclSaysOfACallItRefuses) {
     float elsewhere = 0;
     const Status refused = communicator->enqueue(
         sum_of(1, 1), reinterpret_cast<uint64_t>(&elsewhere),
-        rank.stream.get());
+        reinterpret_cast<uint64_t>(&elsewhere), rank.stream.get());
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, ErrorKind::kDevice);
     EXPECT_NE(refused.error().message.find("invalid argument"),
@@ -279,9 +282,11 @@ TEST(HostStagedCommunicator, KeepsResultsOfTwoStreamsApart) {
     rank.upload(rank.stream);
     rank.driver().stream_synchronize(rank.stream.get());
     ASSERT_TRUE(communicator->enqueue(sum_of(kHalf, 2), rank.memory.address(),
+                                      rank.memory.address(),
                                       rank.stream.get()));
     ASSERT_TRUE(communicator->enqueue(
-        sum_of(kHalf, 2), rank.memory.address() + kHalf * 4, rank.other.get()));
+        sum_of(kHalf, 2), rank.memory.address() + kHalf * 4,
+        rank.memory.address() + kHalf * 4, rank.other.get()));
     rank.driver().stream_synchronize(rank.stream.get());
     rank.download(rank.other);
     expect_sums(rank, 2, 0, kElements);
@@ -293,8 +298,9 @@ TEST(HostStagedCommunicator, PassesOnThatAPeerIsLost) {
     const auto& communicator = rank.communicator = make_staged(rank);
     ASSERT_TRUE(communicator->attach(rank.span(), kElements * 4));
     if (rank.number == 1) return rank.communicator.reset();
-    const Status lost = communicator->enqueue(
-        sum_of(64, 2), rank.memory.address(), rank.stream.get());
+    const Status lost =
+        communicator->enqueue(sum_of(64, 2), rank.memory.address(),
+                              rank.memory.address(), rank.stream.get());
     ASSERT_FALSE(lost);
     EXPECT_NE(lost.error().message.find("rank 1"), std::string::npos);
   });

@@ -96,7 +96,7 @@ class PairCommunicator : public DeviceCommunicator {
     return {};
   }
   bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec& spec, uint64_t data,
+  Status enqueue(const CollectiveSpec& spec, uint64_t, uint64_t data,
                  CUstream_st* stream) override {
     const Side side{&pair_.exchanges[next_++ % pair_.exchanges.size()], rank_,
                     reinterpret_cast<float*>(data),

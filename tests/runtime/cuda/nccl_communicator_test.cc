@@ -64,14 +64,14 @@ int operand(int rank, size_t i) {
   return number < 0 ? number : number + 1;
 }
 
-int expected(ReduceOperation operation, int ranks, size_t i) {
+int expected(Reduction operation, int ranks, size_t i) {
   int result = operand(0, i);
   for (int rank = 1; rank < ranks; ++rank) {
     const int next = operand(rank, i);
-    if (operation == ReduceOperation::kSum) result += next;
-    if (operation == ReduceOperation::kProduct) result *= next;
-    if (operation == ReduceOperation::kMax) result = std::max(result, next);
-    if (operation == ReduceOperation::kMin) result = std::min(result, next);
+    if (operation == Reduction::kSum) result += next;
+    if (operation == Reduction::kProduct) result *= next;
+    if (operation == Reduction::kMax) result = std::max(result, next);
+    if (operation == Reduction::kMin) result = std::min(result, next);
   }
   return result;
 }
@@ -113,7 +113,7 @@ void store(PrimitiveType type, int value, std::byte* at) {
 
 struct Case {
   PrimitiveType type;
-  ReduceOperation operation;
+  Reduction operation;
   int ranks;
 };
 
@@ -127,7 +127,7 @@ TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
     ASSERT_TRUE(communicator);
     for (const size_t elements : {size_t{1}, size_t{1000}, size_t{100'003}}) {
       CollectiveSpec spec = all_reduce(one.type, elements, one.ranks);
-      spec.operation = one.operation;
+      spec.reduction = one.operation;
       ASSERT_TRUE(communicator->check(spec));
       // One element more than is asked for, which must stay as it is.
       std::vector<std::byte> data((elements + 1) * element), wanted = data;
@@ -138,8 +138,9 @@ TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
                            : operand(rank, i),
               wanted.data() + i * element);
       }
-      const Status done = communicator->enqueue(
-          spec, reinterpret_cast<uint64_t>(data.data()), nullptr);
+      const auto address = reinterpret_cast<uint64_t>(data.data());
+      const Status done =
+          communicator->enqueue(spec, address, address, nullptr);
       ASSERT_TRUE(done) << done.error().message;
       ASSERT_TRUE(communicator->poll());
       EXPECT_EQ(data, wanted) << elements;
@@ -150,20 +151,54 @@ TEST_P(NcclAllReduce, IsExactForWholeNumbers) {
 
 INSTANTIATE_TEST_SUITE_P(
     Types, NcclAllReduce,
-    testing::Values(Case{PrimitiveType::kF32, ReduceOperation::kSum, 2},
-                    Case{PrimitiveType::kF32, ReduceOperation::kSum, 3},
-                    Case{PrimitiveType::kF64, ReduceOperation::kMin, 2},
-                    Case{PrimitiveType::kBF16, ReduceOperation::kSum, 3},
-                    Case{PrimitiveType::kBF16, ReduceOperation::kProduct, 3},
-                    Case{PrimitiveType::kF16, ReduceOperation::kSum, 2},
-                    Case{PrimitiveType::kF16, ReduceOperation::kMax, 3},
-                    Case{PrimitiveType::kS32, ReduceOperation::kProduct, 2},
-                    Case{PrimitiveType::kS64, ReduceOperation::kSum, 3}),
+    testing::Values(Case{PrimitiveType::kF32, Reduction::kSum, 2},
+                    Case{PrimitiveType::kF32, Reduction::kSum, 3},
+                    Case{PrimitiveType::kF64, Reduction::kMin, 2},
+                    Case{PrimitiveType::kBF16, Reduction::kSum, 3},
+                    Case{PrimitiveType::kBF16, Reduction::kProduct, 3},
+                    Case{PrimitiveType::kF16, Reduction::kSum, 2},
+                    Case{PrimitiveType::kF16, Reduction::kMax, 3},
+                    Case{PrimitiveType::kS32, Reduction::kProduct, 2},
+                    Case{PrimitiveType::kS64, Reduction::kSum, 3}),
     [](const auto& each) {
       return fmt::format(
           "{}Operation{}Among{}", primitive_type_name(each.param.type),
           static_cast<int>(each.param.operation), each.param.ranks);
     });
+
+// Rank r gives {100 r, 100 r + 1, …}; parts are of 5 elements.
+TEST(NcclCommunicator, GathersAndScattersParts) {
+  constexpr int kRanks = 3;
+  constexpr size_t kPart = 5, kWhole = kPart * kRanks;
+  run_ranks(kRanks, [&](int rank, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    CollectiveSpec spec = all_reduce(PrimitiveType::kF32, kWhole, kRanks);
+    spec.kind = CollectiveKind::kAllGather;
+    ASSERT_TRUE(communicator->check(spec));
+    std::vector<float> mine(kWhole), all(kWhole, -1), part(kPart, -1);
+    for (size_t i = 0; i < kWhole; ++i)
+      mine[i] = static_cast<float>(100 * rank) + static_cast<float>(i);
+    const auto address = [](std::vector<float>& values) {
+      return reinterpret_cast<uint64_t>(values.data());
+    };
+    ASSERT_TRUE(
+        communicator->enqueue(spec, address(mine), address(all), nullptr));
+    spec.kind = CollectiveKind::kReduceScatter;
+    ASSERT_TRUE(communicator->check(spec));
+    ASSERT_TRUE(
+        communicator->enqueue(spec, address(mine), address(part), nullptr));
+    for (size_t i = 0; i < kWhole; ++i) {
+      EXPECT_EQ(all[i], static_cast<float>(i / kPart * 100 + i % kPart));
+    }
+    // 0 + 100 + 200 and three times the place in the whole.
+    for (size_t i = 0; i < kPart; ++i) {
+      const size_t place = static_cast<size_t>(rank) * kPart + i;
+      EXPECT_EQ(part[i], static_cast<float>(300 + 3 * place));
+    }
+    ASSERT_TRUE(group.barrier());
+  });
+}
 
 TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
   run_ranks(2, [](int, ProcessGroup& group) {
@@ -176,7 +211,7 @@ TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
     EXPECT_EQ(type.error().kind, ErrorKind::kUnsupported);
     EXPECT_NE(type.error().message.find("pred"), std::string::npos);
     spec = all_reduce(PrimitiveType::kF32, 8, 2);
-    spec.kind = CollectiveKind::kAllGather;
+    spec.kind = CollectiveKind::kAllToAll;
     EXPECT_FALSE(communicator->check(spec));
     spec = all_reduce(PrimitiveType::kF32, 8, 2);
     spec.groups = {{0}, {1}};
@@ -197,7 +232,8 @@ TEST(NcclCommunicator, NamesThePeerThatIsLost) {
     if (rank == 1) communicator->abort();
     ASSERT_TRUE(group.barrier());
     const Status polled = communicator->poll();
-    const Status enqueued = communicator->enqueue(spec, address, nullptr);
+    const Status enqueued =
+        communicator->enqueue(spec, address, address, nullptr);
     ASSERT_FALSE(polled);
     ASSERT_FALSE(enqueued);
     EXPECT_EQ(enqueued.error().kind, ErrorKind::kDevice);
@@ -250,9 +286,9 @@ TEST(SoloDeviceCommunicator, DoesNothing) {
   EXPECT_TRUE(communicator->is_immediate());
   EXPECT_FALSE(communicator->is_host_staged());
   float value = 3;
-  EXPECT_TRUE(communicator->enqueue(all_reduce(PrimitiveType::kF32, 1, 2),
-                                    reinterpret_cast<uint64_t>(&value),
-                                    nullptr));
+  EXPECT_TRUE(communicator->enqueue(
+      all_reduce(PrimitiveType::kF32, 1, 2), reinterpret_cast<uint64_t>(&value),
+      reinterpret_cast<uint64_t>(&value), nullptr));
   EXPECT_EQ(value, 3);
 }
 

@@ -55,10 +55,10 @@ TEST(NcclHeader, HasOurTypesAndOperations) {
   EXPECT_EQ(nccl_data_type(PrimitiveType::kF64), ncclFloat64);
   EXPECT_EQ(nccl_data_type(PrimitiveType::kBF16), ncclBfloat16);
   EXPECT_FALSE(nccl_data_type(PrimitiveType::kS16));
-  EXPECT_EQ(nccl_operation(ReduceOperation::kSum), ncclSum);
-  EXPECT_EQ(nccl_operation(ReduceOperation::kProduct), ncclProd);
-  EXPECT_EQ(nccl_operation(ReduceOperation::kMax), ncclMax);
-  EXPECT_EQ(nccl_operation(ReduceOperation::kMin), ncclMin);
+  EXPECT_EQ(nccl_operation(Reduction::kSum), ncclSum);
+  EXPECT_EQ(nccl_operation(Reduction::kProduct), ncclProd);
+  EXPECT_EQ(nccl_operation(Reduction::kMax), ncclMax);
+  EXPECT_EQ(nccl_operation(Reduction::kMin), ncclMin);
 }
 
 }  // namespace

@@ -70,8 +70,8 @@ TEST_P(AllReduce, GivesTheSameBitsOnAllRanksForAnySize) {
             [&](int rank, Communicator& communicator, std::span<float> data) {
               for (const size_t size : sizes) {
                 for (size_t i = 0; i < size; ++i) data[i] = operand(rank, i);
-                const Status done =
-                    communicator.run(sum_of(size, ranks), data.data());
+                const Status done = communicator.run(sum_of(size, ranks),
+                                                     data.data(), data.data());
                 ASSERT_TRUE(done) << done.error().message;
                 results[static_cast<size_t>(rank)].emplace_back(
                     data.begin(), data.begin() + static_cast<long>(size));
@@ -97,7 +97,8 @@ TEST(Communicator, NamesARankThatKeepsSilent) {
   run_ranks(2, 64, 2,
             [&](int rank, Communicator& communicator, std::span<float> data) {
               if (rank == 1) return given_up.wait();
-              const Status done = communicator.run(sum_of(64, 2), data.data());
+              const Status done =
+                  communicator.run(sum_of(64, 2), data.data(), data.data());
               given_up.count_down();
               ASSERT_FALSE(done);
               EXPECT_EQ(done.error().kind, ErrorKind::kDevice);
@@ -111,7 +112,8 @@ TEST(Communicator, NamesARankThatIsLost) {
   run_ranks(2, 64, 20,
             [](int rank, Communicator& communicator, std::span<float> data) {
               if (rank == 1) return;  // Its connections close.
-              const Status done = communicator.run(sum_of(64, 2), data.data());
+              const Status done =
+                  communicator.run(sum_of(64, 2), data.data(), data.data());
               ASSERT_FALSE(done);
               EXPECT_NE(done.error().message.find("rank 1 was lost"),
                         std::string::npos)
@@ -128,14 +130,15 @@ TEST(Communicator, WritingToALostRankIsNoSignal) {
 }
 
 TEST(Communicator, FailsOnAllRanksLongBeforeItsTimeoutAfterALoss) {
-  run_ranks(4, 64, 60,
-            [](int rank, Communicator& communicator, std::span<float> data) {
-              if (rank == 1) return;
-              const auto start = std::chrono::steady_clock::now();
-              EXPECT_FALSE(communicator.run(sum_of(64, 4), data.data()));
-              EXPECT_LT(std::chrono::steady_clock::now() - start,
-                        std::chrono::seconds(30));
-            });
+  run_ranks(
+      4, 64, 60,
+      [](int rank, Communicator& communicator, std::span<float> data) {
+        if (rank == 1) return;
+        const auto start = std::chrono::steady_clock::now();
+        EXPECT_FALSE(communicator.run(sum_of(64, 4), data.data(), data.data()));
+        EXPECT_LT(std::chrono::steady_clock::now() - start,
+                  std::chrono::seconds(30));
+      });
 }
 
 TEST(Communicator, SaysOnAllRanksWhichOneCannotListen) {

@@ -1,4 +1,4 @@
-#include "data/trace/collective_words.h"
+#include "data/collective/collective_names.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace reprise {
 namespace {
 
-TEST(CollectiveWords, TellTheOperationInEveryDialect) {
+TEST(CollectiveNames, TellTheOperationInEveryDialect) {
   const std::pair<const char*, const char*> kNames[] = {
       {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "all-reduce"},
       {"ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*, unsigned long)",
@@ -32,21 +32,23 @@ TEST(CollectiveWords, TellTheOperationInEveryDialect) {
       {"all-gather-start.17", "all-gather"},
       {"MPI_Bcast", "broadcast"}};
   for (const auto& [name, op] : kNames) {
-    EXPECT_EQ(collective_word(name), op) << name;
+    EXPECT_EQ(name_of(collective_named(name)), op) << name;
   }
 }
 
-TEST(CollectiveWords, AWordThatDoesNotTellIsAWordAllTheSame) {
-  EXPECT_TRUE(holds_collective_word("ncclKernel_SendRecv_RING_SIMPLE"));
-  EXPECT_FALSE(holds_collective_word("gemm"));
+TEST(CollectiveNames, AWordThatDoesNotTellIsAWordAllTheSame) {
+  EXPECT_TRUE(names_any_collective("ncclKernel_SendRecv_RING_SIMPLE"));
+  EXPECT_FALSE(names_any_collective("gemm"));
   // What comes first names the operation, not what stands earlier in the list.
-  EXPECT_EQ(collective_word("Broadcast_then_AllReduce"), "broadcast");
+  EXPECT_EQ(collective_named("Broadcast_then_AllReduce"),
+            CollectiveKind::kBroadcast);
   // Beyond 256 bytes nothing is looked at.
-  EXPECT_EQ(collective_word(std::string(250, 'x') + "reduce"), "reduce");
-  EXPECT_FALSE(holds_collective_word(std::string(251, 'x') + "reduce"));
+  EXPECT_EQ(collective_named(std::string(250, 'x') + "reduce"),
+            CollectiveKind::kReduce);
+  EXPECT_FALSE(names_any_collective(std::string(251, 'x') + "reduce"));
 }
 
-TEST(CollectiveWords, TypesOfLibrariesAreTypesOfHlo) {
+TEST(CollectiveNames, TypesOfLibrariesAreTypesOfHlo) {
   const std::pair<const char*, const char*> kNames[] = {
       {"ncclFloat32", "f32"},
       {"float", "f32"},
@@ -62,17 +64,17 @@ TEST(CollectiveWords, TypesOfLibrariesAreTypesOfHlo) {
       {"string", ""},
       {"", ""}};
   for (const auto& [name, type] : kNames) {
-    EXPECT_EQ(hlo_type_word(name), type) << name;
+    EXPECT_EQ(name_of(element_type_named(name)), type) << name;
   }
 }
 
-TEST(CollectiveWords, OnlyKnownTypesHaveASize) {
+TEST(CollectiveNames, OnlyKnownTypesHaveASize) {
   const std::pair<const char*, int64_t> kTypes[] = {
       {"pred", 1},  {"s4", 1},    {"f8e5m2", 1}, {"u16", 2},
       {"bf16", 2},  {"f32", 4},   {"s64", 8},    {"c64", 8},
       {"c128", 16}, {"token", 0}, {"x32", 0},    {"", 0}};
   for (const auto& [type, bytes] : kTypes) {
-    EXPECT_EQ(bytes_of_type(type), bytes) << type;
+    EXPECT_EQ(element_bytes(primitive_type_from_name(type)), bytes) << type;
   }
 }
 
