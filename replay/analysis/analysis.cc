@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "costmodel/recorded_steps.h"
 #include "data/integers.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
