@@ -6,7 +6,9 @@ if(REPRISE_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   execute_process(COMMAND ${REPRISE_CCACHE} ${CMAKE_CXX_COMPILER} -c ccache_probe.cc -o ccache_probe.o
     WORKING_DIRECTORY ${CMAKE_BINARY_DIR} RESULT_VARIABLE ccache_failed OUTPUT_QUIET ERROR_QUIET)
   if(NOT ccache_failed)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${REPRISE_CCACHE})
+    # Precompiled headers are part of what it compares, by content.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${REPRISE_CCACHE})
   endif()
 endif()
 

@@ -15,8 +15,6 @@
 namespace reprise {
 namespace {
 
-constexpr double kMillion = 1e6;
-
 Measurement factor(const std::string& key, double value, size_t samples) {
   return {.key = "slowdown/" + key,
           .unit = "slow-down of " + key,

@@ -14,6 +14,9 @@
 
 namespace reprise {
 
+/// A factor stands in a cost database in millionths.
+constexpr double kMillion = 1e6;
+
 /// Context of measurements from a run without communication, all ranks
 /// computing (`reprise-train --solo`).
 inline constexpr const char* kSoloContext = "solo";

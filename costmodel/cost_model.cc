@@ -11,8 +11,6 @@
 namespace reprise {
 namespace {
 
-constexpr double kNanosecondsPerSecond = 1e9;
-
 size_t group_size(const CollectiveSpec& collective) {
   return collective.groups.empty() ? 0 : collective.groups.front().size();
 }

@@ -17,6 +17,8 @@
 
 namespace reprise {
 
+constexpr double kNanosecondsPerSecond = 1e9;
+
 /// Where a price came from, in order of trust.
 enum class PriceSource : uint8_t { kMeasured, kCalibrated, kModelled };
 

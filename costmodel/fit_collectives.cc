@@ -19,7 +19,6 @@
 namespace reprise {
 namespace {
 
-constexpr double kNanosecondsPerSecond = 1e9;
 constexpr double kOutlier = 0.5;  // Log ratio from which the loss is linear.
 // A model with more parameters must lower the loss by this factor. Burst credit
 // can imitate noise (by 5 % on synthetic traces at 8 %) and then mislead for

@@ -20,8 +20,6 @@
 namespace reprise {
 namespace {
 
-constexpr double kMillion = 1e6;
-
 std::string prefix_of(const std::string& key) { return "size/" + key + "/"; }
 
 // Bytes of a measurement of `prefix`, nothing for any other.

@@ -13,7 +13,7 @@ namespace reprise {
 namespace {
 
 /// The number behind `key`; -1 if there is none.
-int64_t number_behind(std::string_view text, std::string_view key) {
+int64_t id_behind(std::string_view text, std::string_view key) {
   const size_t at = text.find(key);
   if (at == std::string_view::npos) return -1;
   const std::string_view rest = text.substr(at + key.size());
@@ -54,7 +54,7 @@ std::optional<TorchRange> torch_range(std::string_view name) {
   constexpr std::string_view kId = ", op_id = ";
   constexpr std::string_view kSequence = ", seq = ";
   constexpr std::string_view kSizes = ", sizes = ";
-  TorchRange range{name, number_behind(name, kId), {}};
+  TorchRange range{name, id_behind(name, kId), {}};
   if (range.id < 0) return std::nullopt;
   range.name = name.substr(0, std::min(name.find(kId), name.find(kSequence)));
   const size_t sizes = name.find(kSizes);

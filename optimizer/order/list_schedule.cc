@@ -11,9 +11,6 @@
 #include <limits>
 
 namespace reprise {
-namespace {
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-}  // namespace
 
 ListScheduler::ListScheduler(const OrderGraph& graph)
     : graph_(&graph),

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "optimizer/order/order_graph.h"
 
 namespace reprise {
+
+/// As a cutoff: none. As a makespan: beyond the cutoff.
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 /// Schedules by priorities (higher first, ties by smaller id); reusable, so
 /// that a search allocates nothing. Not thread-safe: one a thread.

@@ -14,7 +14,6 @@
 namespace reprise {
 namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kNodesOfWindow = 2000;
 /// Priorities are spread so that one fits between any two neighbours.
 constexpr int64_t kPrioritySpread = 1 << 10;

@@ -14,10 +14,6 @@ namespace {
 constexpr size_t kNobody = std::numeric_limits<size_t>::max();
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
-double difference(int64_t a, int64_t b) {
-  return static_cast<double>(static_cast<__int128>(a) - b);
-}
-
 int64_t sum(int64_t base, double rest) {
   constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
   const double bounded = std::clamp(rest, -9e18, 9e18);

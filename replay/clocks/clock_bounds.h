@@ -14,6 +14,11 @@ namespace reprise {
 /// No oscillator is further off than 1000 ppm (quartz: 100 ppm).
 constexpr double kMostDrift = 1e-3;
 
+/// a - b - c, exact until it is rounded once.
+inline double difference(int64_t a, int64_t b, int64_t c = 0) {
+  return static_cast<double>(static_cast<__int128>(a) - b - c);
+}
+
 struct ClockPoint {
   double at = 0, value = 0;
 };

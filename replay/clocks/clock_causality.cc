@@ -14,10 +14,6 @@ namespace {
 // Nanoseconds that a bound is kept clear of, for rounding of both its times.
 constexpr double kClear = 2;
 
-double difference(int64_t a, int64_t b) {
-  return static_cast<double>(static_cast<__int128>(a) - b);
-}
-
 class CausalClocks {
  public:
   CausalClocks(const ClockMeetings& meetings,

@@ -12,11 +12,6 @@
 namespace reprise {
 namespace {
 
-// a - b - c, exact until it is rounded once.
-double difference(int64_t a, int64_t b, int64_t c = 0) {
-  return static_cast<double>(static_cast<__int128>(a) - b - c);
-}
-
 int64_t clamped(__int128 value) {
   constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
   return static_cast<int64_t>(std::clamp(value, -kMost, kMost));

@@ -42,7 +42,7 @@ Status find_functions(void* library, Driver& driver) {
               "the NVIDIA driver lacks {}: it is older than CUDA 12", missing);
 }
 
-Result<Driver> load_once() {
+Result<Driver> load_driver() {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return fail(ErrorKind::kDevice,
@@ -63,7 +63,7 @@ Result<Driver> load_once() {
 }  // namespace
 
 Result<const Driver*> Driver::load() {
-  static const Result<Driver> driver = load_once();
+  static const Result<Driver> driver = load_driver();
   if (!driver) return pass(driver.error());
   return &*driver;
 }

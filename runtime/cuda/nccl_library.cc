@@ -12,7 +12,7 @@ void find(void* library, const char* symbol, Function*& function,
   if (function == nullptr && missing.empty()) missing = symbol;
 }
 
-Result<NcclLibrary> load_once() {
+Result<NcclLibrary> load_nccl() {
   void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return fail(ErrorKind::kDevice,
@@ -39,7 +39,7 @@ Result<NcclLibrary> load_once() {
 }  // namespace
 
 Result<const NcclLibrary*> NcclLibrary::load() {
-  static const Result<NcclLibrary> nccl = load_once();
+  static const Result<NcclLibrary> nccl = load_nccl();
   if (!nccl) return pass(nccl.error());
   return &*nccl;
 }

@@ -100,7 +100,7 @@ void take_attributes(std::string_view array, ChakraNode& node,
   }
 }
 
-void take_inputs(std::string_view object, ChakraNode& node) {
+void take_json_inputs(std::string_view object, ChakraNode& node) {
   JsonScanner members(object);
   while (members.next()) {
     const ChakraValue value = value_in(members.value());
@@ -137,7 +137,7 @@ bool read_chakra_json(std::string_view object, ChakraNode& node,
     } else if (key == "durationmicros" || key == "runtime") {
       node.duration_us = parse_integer(value).value_or(-1);
     } else if (key == "inputs") {
-      take_inputs(value, node);
+      take_json_inputs(value, node);
     } else if (key == "attr" || key == "attribute") {
       take_attributes(value, node, metadata);
     } else if (key == "version") {

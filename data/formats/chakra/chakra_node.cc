@@ -107,7 +107,7 @@ bool decode_attribute(std::string_view message, std::string& name,
 }
 
 /// IOInfo: shapes and types, printed as Python prints lists.
-void take_inputs(std::string_view message, ChakraNode& node) {
+void take_proto_inputs(std::string_view message, ChakraNode& node) {
   ProtoCursor cursor(message);
   while (const ProtoField* field = cursor.next()) {
     ChakraValue value{
@@ -186,7 +186,7 @@ bool decode_chakra_node(std::string_view message, ChakraNode& node) {
         node.duration_us = field->as_int64();
         break;
       case 8:
-        take_inputs(field->bytes, node);
+        take_proto_inputs(field->bytes, node);
         break;
       case 10:
         sound &= decode_attribute(field->bytes, name, value);

@@ -16,7 +16,7 @@ namespace reprise {
 namespace {
 
 /// Begins that wait for their end; the plugin's pools are smaller.
-constexpr size_t kMostOpen = 1 << 16;
+constexpr size_t kMostBegunEvents = 1 << 16;
 
 struct Record {
   std::string category, phase, name;
@@ -83,7 +83,7 @@ void EventsImport::note_rank(const NcclOperation& operation) {
 
 void EventsImport::begin(const Record& record) {
   const Key key(record.category, record.id);
-  if (begun_.size() >= kMostOpen) {
+  if (begun_.size() >= kMostBegunEvents) {
     begun_.erase(begun_.begin());
     ++report_.dropped["begin without an end"];
   }

@@ -16,7 +16,7 @@ namespace reprise {
 namespace {
 
 /// Operations that wait for their kernel; pools are smaller.
-constexpr size_t kMostOpen = 1 << 16;
+constexpr size_t kMostOpenLines = 1 << 16;
 
 struct Line {
   std::string kind, type, name, uuid, communicator, address, parent, stream;
@@ -148,7 +148,7 @@ void LinesImport::close(const std::string& address) {
 
 void LinesImport::take_operation(const Line& line) {
   close(line.address);
-  while (open_.size() >= kMostOpen) close(std::string(open_.begin()->first));
+  while (open_.size() >= kMostOpenLines) close(std::string(open_.begin()->first));
   Open open;
   NcclOperation& operation = open.operation;
   operation.rank = rank_of(line);

@@ -22,7 +22,7 @@ std::optional<int64_t> time_ns(int64_t base_ns, int64_t picoseconds) {
 }
 
 /// `word`123 in "kind:Unknown size:655360 dest:2", or 0.
-int64_t number_behind(std::string_view details, std::string_view word) {
+int64_t detail_behind(std::string_view details, std::string_view word) {
   const size_t at = details.find(word);
   if (at == details.npos) return 0;
   int64_t number = 0;
@@ -101,7 +101,7 @@ int64_t xplane_moved_bytes(const XplaneRow& row) {
   const bool copy = row.stats.has(XplaneStat::kCopyDetails);
   const std::string_view details =
       row.stats.text(copy ? XplaneStat::kCopyDetails : XplaneStat::kSetDetails);
-  return number_behind(details, "size:");
+  return detail_behind(details, "size:");
 }
 
 bool is_hlo_container(std::string_view name) {
