@@ -2,6 +2,7 @@
 // Internal to the HLO verifier.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "data/result.h"
 
 namespace reprise {
+
+/// Whether a list of dimensions names one.
+inline bool contains(const std::vector<int64_t>& list, size_t dimension) {
+  return std::find(list.begin(), list.end(), static_cast<int64_t>(dimension)) !=
+         list.end();
+}
 
 struct CheckedInstruction {
   const Module& module;

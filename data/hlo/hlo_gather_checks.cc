@@ -10,11 +10,6 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-bool contains(const Dimensions& list, size_t dimension) {
-  return std::find(list.begin(), list.end(), static_cast<int64_t>(dimension)) !=
-         list.end();
-}
-
 /// Each list that is named has distinct dimensions of an array of rank `rank`.
 Status check_lists(const CheckedInstruction& checked,
                    std::initializer_list<const char*> names, size_t rank) {

@@ -17,11 +17,6 @@ int64_t extent(const Shape& shape, int64_t dimension) {
   return shape.dimensions[static_cast<size_t>(dimension)];
 }
 
-bool contains(const Dimensions& list, size_t dimension) {
-  return std::find(list.begin(), list.end(), static_cast<int64_t>(dimension)) !=
-         list.end();
-}
-
 Status check_broadcast(const CheckedInstruction& checked) {
   const Shape& operand = checked.operand(0);
   const auto dimensions =

@@ -18,7 +18,7 @@ namespace reprise {
 namespace {
 
 /// Column values up to this weight are computed again in each phase.
-constexpr int32_t kCheapWeight = 6;
+constexpr int32_t kCheapColumnWeight = 6;
 constexpr int64_t kMaxScratchElements = 1 << 14;
 constexpr int64_t kMaxScratchBytes = 1 << 18;
 
@@ -94,7 +94,7 @@ void NestEmitter::need(int32_t id, uint64_t phases) {
 }
 
 bool NestEmitter::keep(int32_t id, uint64_t phases) {
-  if (std::popcount(phases) < 2 || node(id).weight <= kCheapWeight)
+  if (std::popcount(phases) < 2 || node(id).weight <= kCheapColumnWeight)
     return false;
   int64_t elements = 1;
   for (const NestSpace::Loop& loop : nest_.space.loops) {

@@ -13,21 +13,21 @@
 namespace reprise {
 namespace {
 
-uint64_t mix(uint64_t hash, uint64_t word) {
+uint64_t mix_value(uint64_t hash, uint64_t word) {
   return (hash ^ word) * 0x9e3779b97f4a7c15ull + (hash >> 29);
 }
 
 uint64_t hash_of(const KernelValue& value) {
-  uint64_t hash = mix(static_cast<uint64_t>(value.kind),
-                      static_cast<uint64_t>(value.opcode));
-  hash = mix(hash, static_cast<uint64_t>(value.type));
-  hash = mix(hash,
-             value.literal ^ static_cast<uint64_t>(value.comparison[0] * 256 +
-                                                   value.comparison[1]));
+  uint64_t hash = mix_value(static_cast<uint64_t>(value.kind),
+                            static_cast<uint64_t>(value.opcode));
+  hash = mix_value(hash, static_cast<uint64_t>(value.type));
+  hash = mix_value(
+      hash, value.literal ^ static_cast<uint64_t>(value.comparison[0] * 256 +
+                                                  value.comparison[1]));
   for (const int32_t operand : value.operands)
-    hash = mix(hash, static_cast<uint64_t>(operand));
-  hash = mix(hash, static_cast<uint64_t>(value.source));
-  return mix(hash, static_cast<uint64_t>(value.index));
+    hash = mix_value(hash, static_cast<uint64_t>(operand));
+  hash = mix_value(hash, static_cast<uint64_t>(value.source));
+  return mix_value(hash, static_cast<uint64_t>(value.index));
 }
 
 bool same(const KernelValue& a, const KernelValue& b) {

@@ -14,14 +14,14 @@
 namespace reprise {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr uint64_t kFirstSeed = 1000;
 constexpr const char* kPlaceholder = "FILL_IN";
 
 /// JSON text; bytes that are no UTF-8 (names of a strange dump) are replaced.
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string dump(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 bool is_floating(PrimitiveType type) {
@@ -161,7 +161,7 @@ void infer_outputs(const std::vector<Shape>& outputs,
   }
 }
 
-Json initial_value_json(const ManifestParameter& parameter) {
+OrderedJson initial_value_json(const ManifestParameter& parameter) {
   switch (parameter.init) {
     case InitKind::kUniform:
       return {{"kind", "uniform"},
@@ -177,8 +177,8 @@ Json initial_value_json(const ManifestParameter& parameter) {
   return {{"kind", "zeros"}};
 }
 
-Json parameter_json(const ManifestParameter& parameter) {
-  Json json = {{"index", parameter.index}, {"name", parameter.name}};
+OrderedJson parameter_json(const ManifestParameter& parameter) {
+  OrderedJson json = {{"index", parameter.index}, {"name", parameter.name}};
   if (parameter.role == ParameterRole::kBatch) {
     json["role"] = "batch";
     json["field"] = parameter.field;
@@ -189,8 +189,8 @@ Json parameter_json(const ManifestParameter& parameter) {
   return json;
 }
 
-Json output_json(const ManifestOutput& output) {
-  Json json = {{"index", output.index}};
+OrderedJson output_json(const ManifestOutput& output) {
+  OrderedJson json = {{"index", output.index}};
   switch (output.role) {
     case OutputRole::kState:
       json["role"] = "state";
@@ -209,18 +209,18 @@ Json output_json(const ManifestOutput& output) {
   return json;
 }
 
-Json dataset_json(const Dataset& dataset) {
-  Json json = {{"kind", dataset.is_text ? "text" : "records"},
-               {"file", dataset.file}};
+OrderedJson dataset_json(const Dataset& dataset) {
+  OrderedJson json = {{"kind", dataset.is_text ? "text" : "records"},
+                      {"file", dataset.file}};
   if (dataset.is_text) {
     json["sequence"] = dataset.sequence;
   } else {
     json["record_bytes"] = dataset.record_bytes;
   }
   json["seed"] = dataset.seed;
-  json["fields"] = Json::array();
+  json["fields"] = OrderedJson::array();
   for (const DatasetField& field : dataset.fields) {
-    Json item = {{"name", field.name}};
+    OrderedJson item = {{"name", field.name}};
     if (dataset.is_text) {
       item["shift"] = field.shift;
     } else {
@@ -261,7 +261,9 @@ std::string manifest_text(const Manifest& manifest) {
     }
     return "[" + out + "]";
   };
-  const auto text = [](const std::string& value) { return dump(Json(value)); };
+  const auto text = [](const std::string& value) {
+    return dump(OrderedJson(value));
+  };
   std::string out =
       "{\"schema\": \"reprise.manifest/1\",\n \"name\": " +
       text(manifest.name) + ",\n \"program\": " + text(manifest.program) +
@@ -271,8 +273,8 @@ std::string manifest_text(const Manifest& manifest) {
   if (manifest.dataset)
     out += ",\n \"dataset\": " + dump(dataset_json(*manifest.dataset));
   if (!manifest.reference_file.empty()) {
-    const Json reference = {{"file", manifest.reference_file},
-                            {"steps", manifest.reference_steps}};
+    const OrderedJson reference = {{"file", manifest.reference_file},
+                                   {"steps", manifest.reference_steps}};
     out += ",\n \"reference\": " + dump(reference);
   }
   return out + "}\n";

@@ -14,10 +14,6 @@
 namespace reprise {
 namespace {
 
-int64_t within(int64_t time_ns, int64_t limit) {
-  return std::clamp(time_ns, -limit, limit);
-}
-
 // Events stream by stream; Trace::events is sorted by start within a rank.
 void sort_into_streams(GraphDraft& draft) {
   const Trace& trace = draft.trace;

@@ -3,6 +3,7 @@
 // delays to what was recorded, orders the nodes and packs them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -16,6 +17,11 @@
 #include "replay/graph/trace_graph.h"
 
 namespace reprise {
+
+/// The time, or the limit that it is beyond.
+inline int64_t within(int64_t time_ns, int64_t limit) {
+  return std::clamp(time_ns, -limit, limit);
+}
 
 constexpr uint32_t kNoNode = std::numeric_limits<uint32_t>::max();
 /// Recorded times of host and device may disagree by this much: CUPTI maps

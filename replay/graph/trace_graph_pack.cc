@@ -8,10 +8,6 @@
 namespace reprise {
 namespace {
 
-int64_t within(int64_t time_ns, int64_t limit) {
-  return std::clamp(time_ns, -limit, limit);
-}
-
 // Clocks that are known no better than this tell nothing about waiting.
 constexpr int64_t kWorstResidual = 1'000'000;
 

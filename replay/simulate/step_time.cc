@@ -46,7 +46,7 @@ struct Cause {
   uint32_t rank = 0;
 };
 
-struct RankState {
+struct RankStreams {
   Task compute;
   bool computing = false;
   bool transferring = false;  // A collective is in flight, all ranks present.
@@ -79,7 +79,7 @@ class TwoStreamStep {
 
   int64_t run() {
     const int64_t feed_end_ns = std::llround(std::max(0.0, priced_.feed_ns));
-    for (RankState& rank : ranks_)
+    for (RankStreams& rank : ranks_)
       rank.credit_ns = std::llround(priced_.burst_ns);
     int64_t now_ns = feed_end_ns;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -99,7 +99,7 @@ class TwoStreamStep {
         end_transfer(rank, now_ns);
       }
     }
-    for (const RankState& rank : ranks_) {
+    for (const RankStreams& rank : ranks_) {
       REPRISE_CHECK(rank.compute_done == priced_.order.compute.size() &&
                     rank.communication_done ==
                         priced_.order.communication.size());
@@ -136,7 +136,7 @@ class TwoStreamStep {
 
   // Starts the next compute unit if what it needs is done.
   void begin_compute(uint32_t rank, int64_t now_ns, bool woken) {
-    RankState& state = ranks_[rank];
+    RankStreams& state = ranks_[rank];
     const uint32_t place = state.compute_done;
     if (state.computing || place == priced_.order.compute.size()) return;
     if (priced_.order.compute_needs[place] > state.communication_done) return;
@@ -156,7 +156,7 @@ class TwoStreamStep {
   }
 
   void end_compute(uint32_t rank, int64_t now_ns) {
-    RankState& state = ranks_[rank];
+    RankStreams& state = ranks_[rank];
     ++state.compute_done;
     const Cause cause{.what = Cause::kCompute, .rank = rank};
     state.computing = false;
@@ -171,7 +171,7 @@ class TwoStreamStep {
   // Puts the rank into the collective at the head of its stream, if that may
   // start, and starts the transfer when it is the last one in.
   void arrive(uint32_t rank, int64_t now_ns, Cause cause) {
-    RankState& state = ranks_[rank];
+    RankStreams& state = ranks_[rank];
     const uint32_t place = state.communication_done;
     if (state.arrived || state.gathering || state.transferring) return;
     if (place == priced_.order.communication.size()) return;
@@ -207,7 +207,7 @@ class TwoStreamStep {
   }
 
   void begin_transfer(uint32_t leader_rank, int64_t now_ns) {
-    RankState& leader = ranks_[leader_rank];
+    RankStreams& leader = ranks_[leader_rank];
     const uint32_t place = leader.communication_done;
     const uint32_t unit = priced_.order.communication[place];
     const std::vector<uint32_t>& group = members(leader_rank, place);
@@ -234,7 +234,7 @@ class TwoStreamStep {
   }
 
   void end_transfer(uint32_t leader_rank, int64_t now_ns) {
-    RankState& leader = ranks_[leader_rank];
+    RankStreams& leader = ranks_[leader_rank];
     const uint32_t place = leader.communication_done;
     const uint32_t unit = priced_.order.communication[place];
     const std::vector<uint32_t>& group = members(leader_rank, place);
@@ -251,7 +251,7 @@ class TwoStreamStep {
     for (const uint32_t member : group) refresh_compute(member, now_ns);
   }
 
-  void settle_credit(RankState& leader, uint32_t unit, int64_t now_ns) {
+  void settle_credit(RankStreams& leader, uint32_t unit, int64_t now_ns) {
     if (priced_.burst_ns <= 0) return;
     const int64_t gained =
         now_ns - leader.credit_since_ns - std::llround(priced_.wire_ns[unit]);
@@ -271,7 +271,7 @@ class TwoStreamStep {
   // Brings the rate of the rank's compute unit in line with its communication
   // stream, and the rate of its collective in line with that.
   void refresh_compute(uint32_t rank, int64_t now_ns) {
-    RankState& state = ranks_[rank];
+    RankStreams& state = ranks_[rank];
     if (state.computing) {
       const uint32_t unit = priced_.order.compute[state.compute_done];
       const int64_t slowdown =
@@ -289,7 +289,7 @@ class TwoStreamStep {
     const uint32_t place = ranks_[rank].communication_done;
     const uint32_t unit = priced_.order.communication[place];
     const std::vector<uint32_t>& group = members(rank, place);
-    RankState& leader = ranks_[group.front()];
+    RankStreams& leader = ranks_[group.front()];
     const int64_t slowdown = transfer_rate(group, unit);
     if (slowdown == leader.transfer.slowdown) return;
     leader.transfer.rebase(now_ns, slowdown);
@@ -298,7 +298,7 @@ class TwoStreamStep {
 
   const PricedSchedule& priced_;
   const RankClasses& classes_;
-  std::vector<RankState> ranks_;
+  std::vector<RankStreams> ranks_;
   EarliestEvent events_;
   std::vector<uint32_t> everyone_;
   double gap_ns_ = 0;

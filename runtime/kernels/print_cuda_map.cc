@@ -17,8 +17,6 @@ constexpr int64_t kTwoEach = int64_t{1} << 19;
 /// Values a thread may hold several times over without running out of
 /// registers.
 constexpr int kMaxWideValues = 24;
-/// More blocks than this are walked by a stride.
-constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 
 /// Statements by whether they stand in a loop, loops taken apart.
 void flatten(const Block& block, bool inside, Block& uniform, Block& inner) {

@@ -29,7 +29,7 @@ constexpr int64_t kWideWalk = 65536;
 /// measured.
 constexpr int64_t kMostLooks = int64_t{1} << 28;
 /// Accumulations that share a block's memory.
-constexpr size_t kMostTogether = 8;
+constexpr size_t kMostAccumulations = 8;
 
 int64_t loop_extent(const Kernel& kernel, int32_t loop) {
   return kernel.loops[static_cast<size_t>(loop)].extent;
@@ -173,7 +173,7 @@ void map_loops(const Kernel& original, CudaStage& stage,
       tiled = false;
     }
   }
-  tiled = tiled && stage.accumulators.size() <= kMostTogether;
+  tiled = tiled && stage.accumulators.size() <= kMostAccumulations;
   if (tiled && iterations_of(stage.kernel, stage.sequential) >= kShortWalk &&
       iterations_of(stage.kernel, stage.parallel) < kWideWalk) {
     stage.mapping = StageMapping::kTiled;
@@ -235,7 +235,7 @@ void map_stage(const Kernel& original, CudaStage& stage) {
       loop_extent(stage.kernel, stage.columns.back()) % kLanes == 0;
   const bool block = aligned && columns >= kBlockColumns &&
                      (rows < kManyRows || columns >= kLongRow) &&
-                     count_resets(*nest.inner) <= kMostTogether;
+                     count_resets(*nest.inner) <= kMostAccumulations;
   stage.mapping = block ? StageMapping::kBlocks : StageMapping::kRows;
 }
 

@@ -11,7 +11,6 @@ using Block = std::vector<KernelStatement>;
 using Kind = KernelStatement::Kind;
 
 constexpr int64_t kTileThreads = 256;
-constexpr int64_t kTileBytes = 16384;
 /// Columns of a tile: fewer where that keeps more multiprocessors busy, but a
 /// 32-byte sector of memory at least.
 constexpr int64_t kMostColumns = 32, kFewestColumns = 8, kEnoughBlocks = 128;

@@ -11,10 +11,6 @@ using Block = std::vector<KernelStatement>;
 using Kind = KernelStatement::Kind;
 
 constexpr int64_t kTeams = 8;  ///< Rows at once in a block of kRows.
-constexpr int64_t kMaxBlocks = int64_t{1} << 20;
-/// Shared memory for elements that wait for their lane: several blocks of it
-/// fit a multiprocessor.
-constexpr int64_t kTileBytes = 16384;
 constexpr int64_t kMaxTile = 4096;
 
 /// Accumulators that a phase fills, in order.

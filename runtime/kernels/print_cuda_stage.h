@@ -11,6 +11,12 @@
 
 namespace reprise {
 
+/// More blocks than this are walked by a stride.
+constexpr int64_t kMaxBlocks = int64_t{1} << 20;
+/// Shared memory for elements that wait for their lane: several blocks of it
+/// fit a multiprocessor.
+constexpr int64_t kTileBytes = 16384;
+
 /// What the mappings share: lines, loops by number, element statements.
 class StageWriter {
  public:

@@ -11,7 +11,7 @@
 namespace reprise {
 namespace {
 
-constexpr useconds_t kPollMicroseconds = 1000;
+constexpr useconds_t kFilePollMicroseconds = 1000;
 /// For the others, at the end of a run.
 constexpr std::chrono::seconds kLeaveTime{2};
 
@@ -35,7 +35,7 @@ class FileProcessGroup : public ProcessGroup {
     for (int peer = 1; peer < size_; ++peer) {
       while (!std::filesystem::exists(left(peer))) {
         if (std::chrono::steady_clock::now() > end) return;
-        ::usleep(kPollMicroseconds);
+        ::usleep(kFilePollMicroseconds);
       }
     }
     for (int peer = 0; peer < size_; ++peer) {
@@ -111,7 +111,7 @@ class FileProcessGroup : public ProcessGroup {
         return fail(ErrorKind::kDevice, "rank {} did not come: no file {}",
                     peer, file);
       }
-      ::usleep(kPollMicroseconds);
+      ::usleep(kFilePollMicroseconds);
     }
     return read_file(file);
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPingTag = 7;
 constexpr int kRollCallTag = 8;
-constexpr useconds_t kPollMicroseconds = 100;
+constexpr useconds_t kMpiPollMicroseconds = 100;
 
 Status check(int code, const char* what) {
   if (code == MPI_SUCCESS) return {};
@@ -29,7 +29,7 @@ Status wait_asleep(MPI_Request& request) {
     Status tested =
         check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (!tested || done != 0) return tested;
-    ::usleep(kPollMicroseconds);
+    ::usleep(kMpiPollMicroseconds);
   }
 }
 

@@ -8,14 +8,6 @@
 #include "data/formats/spool_tables.h"
 
 namespace reprise {
-namespace {
-
-std::string base_name(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
-}
-
-}  // namespace
-
 RankImport::RankImport(TraceSpool& spool, const JobRank& rank,
                        const RecordedProcess& main)
     : spool_(spool), rank_(rank), main_process_(main.identity.process) {

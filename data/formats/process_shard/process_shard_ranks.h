@@ -13,6 +13,11 @@
 
 namespace reprise {
 
+/// The last part of a path.
+inline std::string base_name(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
 /// One shard, surveyed.
 struct SurveyedShard {
   std::string path;

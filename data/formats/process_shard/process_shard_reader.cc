@@ -29,10 +29,6 @@ std::string first_bytes(const std::string& path) {
   return {bytes.data(), std::fread(bytes.data(), 1, bytes.size(), file.get())};
 }
 
-std::string base_name(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
-}
-
 std::string command_of(const ProcessIdentity& identity) {
   if (identity.arguments.empty()) return identity.program;
   return fmt::format("{}", fmt::join(identity.arguments, " "));
