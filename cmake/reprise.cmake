@@ -8,10 +8,16 @@ if((CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LE
   set(REPRISE_WERROR ${REPRISE_DEV})
 endif()
 
+# What a room's sources include is parsed once for all of them: half of the compile time of a whole
+# build. Off where one file is compiled again and again, and for tools that look at files.
+option(REPRISE_UNITY "Compile the sources of each library as one" OFF)
+
 # Flags that every target of the project shares.
 add_library(reprise_flags INTERFACE)
 target_include_directories(reprise_flags INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion
+  # Where sources are compiled as one, what is local to one of them looks like a header's.
+  $<$<AND:$<BOOL:${REPRISE_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   # g++ 12 sees overlaps in string concatenations that are none (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
   $<$<BOOL:${REPRISE_WERROR}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-O1 -fsanitize=address,undefined
@@ -24,10 +30,6 @@ target_link_options(reprise_flags INTERFACE
   $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined>
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=address,undefined>)
-
-# What a room's sources include is parsed once for all of them: half of the compile time of a whole
-# build. Off where one file is compiled again and again, and for tools that look at files.
-option(REPRISE_UNITY "Compile the sources of each library as one" OFF)
 
 # reprise_library(name SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])
 # A static library; without SOURCES, a header-only one. Of HEADERS_OF it uses what is inline, and links nothing.

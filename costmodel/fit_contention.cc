@@ -7,13 +7,14 @@
 namespace reprise {
 namespace {
 
-constexpr double kApart = 0.02;  // Share beside transfers that still is alone.
+constexpr double kApartShare =
+    0.02;  // Share beside transfers that still is alone.
 
 // Mean of the runs beside nothing, or 0.
 double own_alone_ns(const std::vector<ContentionSample>& samples) {
   double total = 0, count = 0;
   for (const ContentionSample& sample : samples) {
-    if (sample.beside_ns > kApart * sample.duration_ns) continue;
+    if (sample.beside_ns > kApartShare * sample.duration_ns) continue;
     total += sample.duration_ns;
     count += 1;
   }

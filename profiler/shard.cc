@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "shards are written as they lie");
 
-using nlohmann::json;
+using ShardJson = nlohmann::json;
 
 constexpr std::string_view kMagic = "RPRSHARD";
 constexpr uint32_t kVersion = 1;
@@ -73,8 +73,8 @@ std::string write_all(int descriptor, std::string_view bytes) {
   return {};
 }
 
-std::string dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+std::string dump(const ShardJson& value) {
+  return value.dump(-1, ' ', false, ShardJson::error_handler_t::replace);
 }
 
 }  // namespace
@@ -225,15 +225,15 @@ Status ShardReader::check_start() const {
 }
 
 Status ShardReader::read_header(std::string_view payload) {
-  const json value = json::parse(payload, nullptr, false);
+  const ShardJson value = ShardJson::parse(payload, nullptr, false);
   const auto is = [&](const char* key, auto check) {
     return value.is_object() && value.contains(key) && check(value[key]);
   };
-  const auto is_integer = [](const json& field) {
+  const auto is_integer = [](const ShardJson& field) {
     return field.is_number_integer();
   };
-  const auto is_text = [](const json& field) { return field.is_string(); };
-  const auto is_texts = [&](const json& field) {
+  const auto is_text = [](const ShardJson& field) { return field.is_string(); };
+  const auto is_texts = [&](const ShardJson& field) {
     return field.is_array() && std::all_of(field.begin(), field.end(), is_text);
   };
   if (!is("rank", is_integer) || !is("process", is_integer) ||
@@ -280,7 +280,7 @@ bool ShardReader::read_steps(std::string_view payload) {
 }
 
 bool ShardReader::read_end(std::string_view payload) {
-  const json value = json::parse(payload, nullptr, false);
+  const ShardJson value = ShardJson::parse(payload, nullptr, false);
   if (!value.is_object()) return false;
   const auto integer = [&](const char* key) {
     return value.contains(key) && value[key].is_number_integer()
@@ -295,7 +295,7 @@ bool ShardReader::read_end(std::string_view payload) {
     shard_.rank.clock_drift_ppm = value["clock_drift_ppm"].get<double>();
   }
   if (value.contains("lost_events") && value["lost_events"].is_array()) {
-    const json& lost = value["lost_events"];
+    const ShardJson& lost = value["lost_events"];
     for (size_t stream = 0;
          stream < std::min(lost.size(), shard_.streams.size()); ++stream) {
       if (!lost[stream].is_number_integer() || lost[stream] == 0) continue;

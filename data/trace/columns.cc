@@ -57,8 +57,8 @@ constexpr ColumnSpec<Record> column(std::string_view name,
 
 /// A column that is one field as it is.
 template <auto Field, typename Record>
-constexpr ColumnSpec<Record> field(std::string_view name,
-                                   ColumnEncoding encoding) {
+constexpr ColumnSpec<Record> plain_column(std::string_view name,
+                                          ColumnEncoding encoding) {
   return column<Record>(
       name, encoding,
       [](const Record& record) { return static_cast<int64_t>(record.*Field); },
@@ -90,7 +90,7 @@ constexpr ColumnNames<EventColumn> kEventNames = {
 };
 
 constexpr ColumnSpec<Event> kEventColumns[] = {
-    field<&Event::start_ns, Event>(kEventNames[kStart], kDelta),
+    plain_column<&Event::start_ns, Event>(kEventNames[kStart], kDelta),
     column<Event>(
         kEventNames[kDuration], kPlain,
         [](const Event& e) { return wrapping_subtract(e.end_ns, e.start_ns); },
@@ -107,19 +107,19 @@ constexpr ColumnSpec<Event> kEventColumns[] = {
           e.enqueue_ns = wrapping_subtract(e.start_ns, value);
           return true;
         }),
-    field<&Event::rank, Event>(kEventNames[kRank], kDelta),
-    field<&Event::stream, Event>(kEventNames[kStream], kPlain),
-    field<&Event::kind, Event>(kEventNames[kKind], kPlain),
-    field<&Event::step, Event>(kEventNames[kStep], kDelta),
-    field<&Event::unit, Event>(kEventNames[kUnit], kDelta),
-    field<&Event::name, Event>(kEventNames[kName], kPlain),
-    field<&Event::bytes, Event>(kEventNames[kBytes], kPlain),
-    field<&Event::correlation, Event>(kEventNames[kCorrelation], kDelta),
-    field<&Event::external_id, Event>(kEventNames[kExternalId], kDelta),
-    field<&Event::graph_node, Event>(kEventNames[kGraphNode], kPlain),
-    field<&Event::sequence, Event>(kEventNames[kSequence], kDelta),
-    field<&Event::detail, Event>(kEventNames[kDetail], kPlain),
-    field<&Event::attributes, Event>(kEventNames[kAttributes], kPlain),
+    plain_column<&Event::rank, Event>(kEventNames[kRank], kDelta),
+    plain_column<&Event::stream, Event>(kEventNames[kStream], kPlain),
+    plain_column<&Event::kind, Event>(kEventNames[kKind], kPlain),
+    plain_column<&Event::step, Event>(kEventNames[kStep], kDelta),
+    plain_column<&Event::unit, Event>(kEventNames[kUnit], kDelta),
+    plain_column<&Event::name, Event>(kEventNames[kName], kPlain),
+    plain_column<&Event::bytes, Event>(kEventNames[kBytes], kPlain),
+    plain_column<&Event::correlation, Event>(kEventNames[kCorrelation], kDelta),
+    plain_column<&Event::external_id, Event>(kEventNames[kExternalId], kDelta),
+    plain_column<&Event::graph_node, Event>(kEventNames[kGraphNode], kPlain),
+    plain_column<&Event::sequence, Event>(kEventNames[kSequence], kDelta),
+    plain_column<&Event::detail, Event>(kEventNames[kDetail], kPlain),
+    plain_column<&Event::attributes, Event>(kEventNames[kAttributes], kPlain),
 };
 static_assert(std::equal(std::begin(kEventColumns), std::end(kEventColumns),
                          kEventNames.all().begin(), kEventNames.all().end(),
@@ -129,9 +129,9 @@ static_assert(std::equal(std::begin(kEventColumns), std::end(kEventColumns),
               "the columns stand in the order of EventColumn");
 
 constexpr ColumnSpec<EventDependency> kDependencyColumns[] = {
-    field<&EventDependency::before, EventDependency>("before", kDelta),
-    field<&EventDependency::after, EventDependency>("after", kDelta),
-    field<&EventDependency::rank, EventDependency>("rank", kDelta),
+    plain_column<&EventDependency::before, EventDependency>("before", kDelta),
+    plain_column<&EventDependency::after, EventDependency>("after", kDelta),
+    plain_column<&EventDependency::rank, EventDependency>("rank", kDelta),
 };
 
 }  // namespace

@@ -30,7 +30,9 @@ constexpr size_t kDigits = size_t{1} << kDigitBits;
 auto key_of(const Event& event) {
   return std::tie(event.rank, event.start_ns, event.stream);
 }
-bool is_before(const Event& a, const Event& b) { return key_of(a) < key_of(b); }
+bool event_is_before(const Event& a, const Event& b) {
+  return key_of(a) < key_of(b);
+}
 
 /// The values of one field.
 template <typename Field>
@@ -69,7 +71,7 @@ std::vector<uint32_t> order_by_comparing(std::span<const Event> events) {
   std::vector<uint32_t> order(events.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return is_before(events[a], events[b]);
+    return event_is_before(events[a], events[b]);
   });
   return order;
 }
@@ -77,7 +79,7 @@ std::vector<uint32_t> order_by_comparing(std::span<const Event> events) {
 }  // namespace
 
 std::vector<uint32_t> event_order(std::span<const Event> events) {
-  if (std::is_sorted(events.begin(), events.end(), is_before)) return {};
+  if (std::is_sorted(events.begin(), events.end(), event_is_before)) return {};
   REPRISE_CHECK(events.size() <= std::numeric_limits<uint32_t>::max());
   Range<uint32_t> ranks, streams;
   Range<int64_t> starts;

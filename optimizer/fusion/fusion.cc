@@ -31,7 +31,6 @@ constexpr size_t kMaxOpsOfGroup = 120;
 constexpr double kLeastGainOfSplit = 0.9;
 /// A roofline is no reason to think that a merge saves less than this leaves.
 constexpr double kMostOfParts = 0.9;
-constexpr double kNanosecondsPerSecond = 1e9;
 
 /// A dot wins an op over a kernel only where it saves more by this factor: on a
 /// CPU its epilogue is a pass over the result, in a kernel the op is free.

@@ -13,7 +13,7 @@
 namespace reprise {
 namespace {
 
-constexpr int64_t kPred = 1;  ///< PrimitiveType of xla_data.proto.
+constexpr int64_t kPredType = 1;  ///< PrimitiveType of xla_data.proto.
 
 std::string braced(const std::vector<std::string>& items,
                    std::string_view between = ",") {
@@ -94,7 +94,7 @@ Result<std::string> one_of_two(const HloProtoInstruction& instruction,
 /// A conditional on a predicate, as opposed to one on a branch's number.
 bool is_two_way(const HloProtoInstruction& instruction) {
   return instruction.opcode() == "conditional" &&
-         instruction.operand_type == kPred &&
+         instruction.operand_type == kPredType &&
          instruction.proto.integers(38).size() == 2;
 }
 
