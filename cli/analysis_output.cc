@@ -378,8 +378,8 @@ std::string path_text(const Trace& trace, const CriticalPath& path,
   std::vector<std::pair<int64_t, std::string>> longest;
   for (const auto& [key, time_ns] : names) {
     const auto& [kind, name, rank] = key;
-    longest.emplace_back(-time_ns,
-                         fmt::format("{} {} (rank {})", kind, name, rank));
+    const std::string what = kind == name ? kind : kind + " " + name;
+    longest.emplace_back(-time_ns, fmt::format("{} (rank {})", what, rank));
   }
   std::sort(longest.begin(), longest.end());
   text += "\n";

@@ -276,6 +276,24 @@ class Session {
 
 }  // namespace
 
+Status agree(ProcessGroup& group, const Status& mine) {
+  std::string message;
+  if (!mine) {
+    message = static_cast<char>('0' + static_cast<int>(mine.error().kind)) +
+              mine.error().message;
+  }
+  const Result<std::vector<std::string>> all = group.all_gather(message);
+  if (!all) return pass(all.error());
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    const std::string& text = (*all)[rank];
+    if (text.empty()) continue;
+    const ErrorKind kind = static_cast<ErrorKind>(text[0] - '0');
+    if (rank == 0) return fail(kind, "{}", text.substr(1));
+    return fail(kind, "rank {}: {}", rank, text.substr(1));
+  }
+  return {};
+}
+
 Result<TrainResult> train(const TrainingProgram& program,
                           const TrainOptions& options, TrainingDevice& device,
                           ProcessGroup& group) {
