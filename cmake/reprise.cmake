@@ -1,9 +1,10 @@
 # One library per folder, one test binary per mirrored test file.
 
-# Warnings are errors with the compilers that this source has been built with; a later one may
-# know more of them.
+# Warnings are errors under the presets of developers (those with sanitizers) with every compiler, and
+# in a release with those that this source has been built with: a later one may know more of them.
 set(REPRISE_WERROR OFF)
-if((CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+if(REPRISE_SANITIZE
+   OR (CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
    OR (CMAKE_CXX_COMPILER_ID STREQUAL Clang AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15))
   set(REPRISE_WERROR ${REPRISE_DEV})
 endif()

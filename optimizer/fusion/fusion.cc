@@ -379,6 +379,7 @@ std::vector<ChosenGroup> FusionTree::groups(
   std::sort(chosen.begin(), chosen.end(),
             [](const Node* a, const Node* b) { return a->ops < b->ops; });
   std::vector<ChosenGroup> result;
+  result.reserve(chosen.size());
   for (const Node* node : chosen) result.push_back({.ops = node->ops});
   return result;
 }

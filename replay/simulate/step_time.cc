@@ -152,7 +152,7 @@ class TwoStreamStep {
     state.compute = {
         .remaining = before + own, .since_ns = now_ns, .slowdown = slowdown};
     state.computing = true;
-    events_.set(2 * rank, state.compute.end_ns());
+    events_.set(size_t{2} * rank, state.compute.end_ns());
   }
 
   void end_compute(uint32_t rank, int64_t now_ns) {
@@ -162,7 +162,7 @@ class TwoStreamStep {
     state.computing = false;
     state.apart_ns += now_ns - state.begun_ns;
     state.compute_end_ns = now_ns;
-    events_.set(2 * rank, kNever);
+    events_.set(size_t{2} * rank, kNever);
     begin_compute(rank, now_ns, false);
     arrive(rank, now_ns, cause);
     refresh_transfer(rank, now_ns);
@@ -278,7 +278,7 @@ class TwoStreamStep {
           state.transferring ? slowdown_of(priced_.slowdown[unit]) : kOne;
       if (slowdown != state.compute.slowdown) {
         state.compute.rebase(now_ns, slowdown);
-        events_.set(2 * rank, state.compute.end_ns());
+        events_.set(size_t{2} * rank, state.compute.end_ns());
       }
     }
     refresh_transfer(rank, now_ns);
