@@ -100,8 +100,9 @@ class OptimizeCommand : public Command {
     std::vector<std::string> passes;
     for (const PassEntry& pass : registered_passes())
       passes.emplace_back(pass.name);
-    flags.add_option("--only", options_.only,
-                     "families of moves: " + pass_names())
+    flags
+        .add_option("--only", options_.only,
+                    "families of moves: " + pass_names())
         .delimiter(',')
         .one_of(passes);
     const Flag limit =
@@ -196,9 +197,8 @@ class OptimizeCommand : public Command {
   }
 
   Result<CostModel> fit() const {
-    Result<RunModel> model =
-        model_run(AlignedTrace::align(trace_), program_.schedule,
-                  calibration_->known());
+    Result<RunModel> model = model_run(
+        AlignedTrace::align(trace_), program_.schedule, calibration_->known());
     if (!model) return pass(model.error());
     return std::move(model->costs);
   }

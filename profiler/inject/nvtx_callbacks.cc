@@ -13,7 +13,6 @@
 #include "profiler/inject/injection.h"
 #include "profiler/inject/range_table.h"
 #include "profiler/inject/thread_context.h"
-#include "profiler/inject/range_table.h"
 
 namespace reprise::nvtx {
 namespace {

@@ -82,13 +82,11 @@ Status Driver::check(CUresult result, std::string_view call) const {
               static_cast<int>(result), words);
 }
 
-Status Driver::record(const CudaEvent& event,
-                      const CudaStream& stream) const {
+Status Driver::record(const CudaEvent& event, const CudaStream& stream) const {
   return check(event_record(event.get(), stream.get()), "cuEventRecord");
 }
 
-Status Driver::wait(const CudaStream& stream,
-                    const CudaEvent& event) const {
+Status Driver::wait(const CudaStream& stream, const CudaEvent& event) const {
   return check(
       stream_wait_event(stream.get(), event.get(), CU_EVENT_WAIT_DEFAULT),
       "cuStreamWaitEvent");

@@ -28,7 +28,7 @@ int64_t number_within(std::string_view value, int64_t limit, int64_t fallback) {
 }
 
 void CollectiveCostPoints::add(const CollectiveInfo& info, int64_t bytes,
-                          int64_t sequence, int64_t time_ns) {
+                               int64_t sequence, int64_t time_ns) {
   if (info.kind == CollectiveKind::kUnknown || is_message(info.kind)) return;
   const int64_t group_size = std::max<int64_t>(0, info.group_size);
   Point point{{collective_key(info.kind, group_size, bytes, info.type),

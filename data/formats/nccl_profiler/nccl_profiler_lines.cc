@@ -148,7 +148,8 @@ void LinesImport::close(const std::string& address) {
 
 void LinesImport::take_operation(const Line& line) {
   close(line.address);
-  while (open_.size() >= kMostOpenLines) close(std::string(open_.begin()->first));
+  while (open_.size() >= kMostOpenLines)
+    close(std::string(open_.begin()->first));
   Open open;
   NcclOperation& operation = open.operation;
   operation.rank = rank_of(line);
