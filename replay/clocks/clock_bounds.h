@@ -6,6 +6,7 @@
 // the points matter, so every question costs the hull, not the record.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
