@@ -6,17 +6,126 @@
 namespace reprise {
 namespace {
 
+// State that a step replaces is written over the old value where every reader
+// of the old value can run first; a collective's operands are written straight
+// into its buffer where nobody else reads them; everything else gets a
+// temporary, which memory_plan.cc then packs by live interval. Linear but for
+// the search behind each overwritten parameter, O(units + edges).
+
 enum class Copies : uint32_t { kOperand, kOldValue, kUpdate };
 UnitRef copy_ref(Copies what, size_t index) {
   return {UnitRef::Kind::kCopy, static_cast<uint32_t>(index),
           static_cast<uint32_t>(what)};
 }
 
+/// Which units must run after which: by their data, by a given order of the
+/// plan, and by the edges that placing adds.
+class RunOrder {
+ public:
+  explicit RunOrder(const UnitGraph& units) : units_(units) {
+    place_.resize(units.order.size());
+    for (uint32_t p = 0; p < place_.size(); ++p) place_[units.order[p]] = p;
+  }
+
+  /// Lets `writer` run after all of `readers` (ascending); false, and nothing
+  /// changes, where it cannot.
+  bool put_after(const std::vector<uint32_t>& readers, uint32_t writer) {
+    if (!place_.empty()) {
+      return std::all_of(readers.begin(), readers.end(), [&](uint32_t reader) {
+        return place_[reader] <= place_[writer];
+      });
+    }
+    if (reaches(writer, readers)) return false;
+    for (uint32_t reader : readers) {
+      if (reader == writer) continue;
+      extra_.emplace_back(reader, writer);
+      successors_[reader].push_back(writer);
+    }
+    return true;
+  }
+
+  std::vector<uint32_t> order() const {
+    return place_.empty() ? default_order(units_, extra_) : units_.order;
+  }
+
+ private:
+  /// True if any of `targets` but `start` itself must run after `start`.
+  bool reaches(uint32_t start, const std::vector<uint32_t>& targets) {
+    if (successors_.empty()) build_successors();
+    std::vector<uint32_t> touched{start};  // Also the queue of the search.
+    seen_[start] = true;
+    bool found = false;
+    for (size_t next = 0; next < touched.size() && !found; ++next) {
+      for (uint32_t after : successors_[touched[next]]) {
+        if (seen_[after]) continue;
+        found =
+            found || std::binary_search(targets.begin(), targets.end(), after);
+        seen_[after] = true;
+        touched.push_back(after);
+      }
+    }
+    for (uint32_t u : touched) seen_[u] = false;
+    return found;
+  }
+
+  void build_successors() {
+    successors_.resize(units_.units.size());
+    seen_.assign(units_.units.size(), false);
+    for (uint32_t u = 0; u < units_.units.size(); ++u) {
+      for (uint32_t before : units_.units[u].predecessors)
+        successors_[before].push_back(u);
+      if (units_.units[u].chunk > 0) successors_[u - 1].push_back(u);
+    }
+  }
+
+  const UnitGraph& units_;
+  std::vector<uint32_t> place_;  ///< [unit] in the plan's order, if it has one.
+  std::vector<std::pair<uint32_t, uint32_t>> extra_;
+  std::vector<std::vector<uint32_t>> successors_;  ///< [unit]
+  std::vector<bool> seen_;                         ///< [unit]
+};
+
+/// True if a kernel reads each element of `input` before it writes that of
+/// `value` over it.
+bool overwrites_in_step(const OpGraph& graph, const Kernel& kernel,
+                        InstructionId value, InstructionId input) {
+  const auto holds = [&](const KernelArgument& argument, InstructionId what) {
+    return graph.value_of[index_of(argument.instruction)] == what;
+  };
+  const std::vector<KernelArgument>& arguments = kernel.arguments;
+  size_t output = arguments.size();
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    if (arguments[a].is_output && holds(arguments[a], value)) output = a;
+  }
+  if (output == arguments.size()) return false;
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    if (!arguments[a].is_output && holds(arguments[a], input) &&
+        !in_place_safe(kernel, a, output))
+      return false;
+  }
+  return true;
+}
+
+/// [instruction] True for what several units compute.
+std::vector<bool> ops_of_several_units(const OpGraph& graph,
+                                       const UnitGraph& units) {
+  std::vector<bool> counted(graph.role.size(), false),
+      several(graph.role.size(), false);
+  for (const PlannedUnit& unit : units.units) {
+    if (unit.role == OpRole::kCollective) continue;
+    for (InstructionId op : unit.ops) {
+      several[index_of(op)] = several[index_of(op)] || counted[index_of(op)];
+      counted[index_of(op)] = true;
+    }
+  }
+  return several;
+}
+
 class Placer {
  public:
   Placer(const OpGraph& graph, const UnitGraph& units,
          const std::vector<const LoweredKernel*>& kernels)
-      : graph_(graph), units_(units), kernels_(kernels) {
+      : graph_(graph), units_(units), kernels_(kernels), runs_(units) {
     parameter_of_.assign(graph.role.size(), -1);
     for (size_t n = 0; n < graph.parameters.size(); ++n) {
       parameter_of_[index_of(graph.parameters[n])] = static_cast<int32_t>(n);
@@ -30,8 +139,7 @@ class Placer {
     collect_parameter_readers();
     place_parameters();
     place_updates();
-    result_.order =
-        units_.order.empty() ? default_order(units_, extra_) : units_.order;
+    result_.order = runs_.order();
     place_collectives();
     place_rest();
     bind_outputs();
@@ -39,8 +147,6 @@ class Placer {
   }
 
  private:
-  using Edge = std::pair<uint32_t, uint32_t>;
-
   BufferId add_buffer(Buffer buffer) {
     result_.buffers.push_back(buffer);
     return BufferId{static_cast<uint32_t>(result_.buffers.size() - 1)};
@@ -130,96 +236,12 @@ class Placer {
     const std::vector<uint32_t>& readers = readers_[parameter];
     const bool reads_itself =
         std::binary_search(readers.begin(), readers.end(), writer);
-    if (reads_itself && !overwrites_in_step(writer, value, parameter))
+    if (reads_itself &&
+        (units_.units[writer].role != OpRole::kKernel ||
+         !overwrites_in_step(graph_, kernels_[writer]->kernel, value,
+                             graph_.parameters[parameter])))
       return false;
-    if (!units_.order.empty()) return all_before(readers, writer);
-    if (reaches(writer, readers)) return false;
-    for (uint32_t reader : readers) {
-      if (reader == writer) continue;
-      extra_.emplace_back(reader, writer);
-      successors_[reader].push_back(writer);
-    }
-    return true;
-  }
-
-  /// True if the unit's own kernel reads each element of the parameter before
-  /// writing it.
-  bool overwrites_in_step(uint32_t unit, InstructionId value,
-                          size_t parameter) const {
-    if (units_.units[unit].role != OpRole::kKernel) return false;
-    const Kernel& kernel = kernels_[unit]->kernel;
-    size_t output = kernel.arguments.size();
-    for (size_t a = 0; a < kernel.arguments.size(); ++a) {
-      const KernelArgument& argument = kernel.arguments[a];
-      if (argument.is_output &&
-          graph_.value_of[index_of(argument.instruction)] == value)
-        output = a;
-    }
-    if (output == kernel.arguments.size()) return false;
-    for (size_t a = 0; a < kernel.arguments.size(); ++a) {
-      const KernelArgument& argument = kernel.arguments[a];
-      const InstructionId input =
-          graph_.value_of[index_of(argument.instruction)];
-      if (argument.is_output || input != graph_.parameters[parameter]) continue;
-      if (!in_place_safe(kernel, a, output)) return false;
-    }
-    return true;
-  }
-
-  bool all_before(const std::vector<uint32_t>& readers, uint32_t writer) {
-    if (place_.empty()) {
-      place_.resize(units_.units.size());
-      for (uint32_t p = 0; p < place_.size(); ++p) place_[units_.order[p]] = p;
-    }
-    return std::all_of(readers.begin(), readers.end(), [&](uint32_t reader) {
-      return place_[reader] <= place_[writer];
-    });
-  }
-
-  /// True if any of `targets` but `start` itself must run after `start`.
-  bool reaches(uint32_t start, const std::vector<uint32_t>& targets) {
-    if (successors_.empty()) build_successors();
-    std::vector<uint32_t> stack{start};
-    std::vector<uint32_t> touched{start};
-    seen_[start] = true;
-    bool found = false;
-    while (!stack.empty() && !found) {
-      const uint32_t u = stack.back();
-      stack.pop_back();
-      for (uint32_t after : successors_[u]) {
-        if (seen_[after]) continue;
-        found =
-            found || std::binary_search(targets.begin(), targets.end(), after);
-        seen_[after] = true;
-        touched.push_back(after);
-        stack.push_back(after);
-      }
-    }
-    for (uint32_t u : touched) seen_[u] = false;
-    return found;
-  }
-
-  void build_successors() {
-    successors_.resize(units_.units.size());
-    seen_.assign(units_.units.size(), false);
-    for (uint32_t u = 0; u < units_.units.size(); ++u) {
-      for (uint32_t before : units_.units[u].predecessors)
-        successors_[before].push_back(u);
-      if (units_.units[u].chunk > 0) successors_[u - 1].push_back(u);
-    }
-  }
-
-  std::vector<bool> ops_of_several_units() const {
-    std::vector<bool> counted(graph_.role.size(), false),
-        several(graph_.role.size(), false);
-    for (const PlannedUnit& unit : units_.units) {
-      if (unit.role == OpRole::kCollective) continue;
-      for (InstructionId op : unit.ops) {
-        several[index_of(op)] = several[index_of(op)] || counted[index_of(op)];
-        counted[index_of(op)] = true;
-      }
-    }
-    return several;
+    return runs_.put_after(readers, writer);
   }
 
   /// True if the slot's input may be written by its producer straight into the
@@ -254,7 +276,7 @@ class Placer {
   }
 
   void place_collectives() {
-    const std::vector<bool> several = ops_of_several_units();
+    const std::vector<bool> several = ops_of_several_units(graph_, units_);
     result_.slot_copy.assign(graph_.slots.size(), -1);
     for (const PlannedCollective& collective : units_.collectives) {
       if (!is_bytewise(collective.kind)) {
@@ -362,16 +384,13 @@ class Placer {
   const OpGraph& graph_;
   const UnitGraph& units_;
   const std::vector<const LoweredKernel*>& kernels_;
+  RunOrder runs_;
   Placement result_;
   std::vector<bool> placed_;           ///< [value]
   std::vector<int32_t> parameter_of_;  ///< [value] number, or -1.
   std::vector<int32_t> updated_by_;    ///< [parameter] output, or -1.
   /// [parameter] units, ascending.
   std::vector<std::vector<uint32_t>> readers_;
-  std::vector<std::vector<uint32_t>> successors_;
-  std::vector<bool> seen_;
-  std::vector<uint32_t> place_;  ///< [unit] in a given order.
-  std::vector<Edge> extra_;      ///< Readers before the unit that overwrites.
   std::vector<std::pair<int32_t, Location>> copied_;
 };
 
