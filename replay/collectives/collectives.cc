@@ -26,6 +26,11 @@ struct Channel {
   int64_t group_size = -1;
   auto operator<=>(const Channel&) const = default;
   bool named() const { return communicator >= 0 || group >= 0 || pair; }
+  /// Whether `ranks` ranks are several groups, and nothing says which.
+  bool mixes_groups(size_t ranks) const {
+    return !named() && !trainer && group_size > 0 &&
+           ranks > static_cast<size_t>(group_size);
+  }
 };
 
 bool same_lengths(const Lists& lists) {
@@ -98,6 +103,7 @@ class Matcher {
       }
       return;
     }
+    if (channel_->mixes_groups(lists.size())) return give_up(lists);
     const auto keyed = [&](uint32_t i) {
       return channel_->trainer || calls_[i].sequence >= 0;
     };
@@ -328,7 +334,12 @@ class Matcher {
                                  ? std::string("without a communicator")
                                  : "of communicator '" + communicator + "'";
     const std::string reason =
-        fewest->second.size() == most->second.size()
+        channel_->mixes_groups(lists.size())
+            ? fmt::format(
+                  "{} ranks are in groups of {}, and nothing says "
+                  "which",
+                  lists.size(), channel_->group_size)
+        : fewest->second.size() == most->second.size()
             ? std::string("ranks recorded different operations or sizes")
             : fmt::format("rank {} recorded {} and rank {} {}", fewest->first,
                           fewest->second.size(), most->first,

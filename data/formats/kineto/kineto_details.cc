@@ -19,6 +19,10 @@ namespace {
 /// Members of groups that all collectives of a file may hold together.
 constexpr size_t kMostMembers = size_t{1} << 24;
 constexpr int64_t kLargestGroup = int64_t{1} << 20;
+/// Groups are counted from 0; a number above is an address.
+/// Source: ProcessGroupNCCL.cpp of PyTorch 1.12 to 2.1 records
+/// reinterpret_cast<std::intptr_t>(this).
+constexpr int64_t kLeastAddress = int64_t{1} << 32;
 /// A longer argument is not kept as attribute.
 constexpr size_t kLongestAttribute = 4096;
 
@@ -280,6 +284,11 @@ std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
   }
   collective.sequence = number_or(details.sequence, -1);
   take_concrete_inputs(details, collective);
+  if (details.group_name.empty() &&
+      number_or(info.communicator, 0) >= kLeastAddress) {
+    info.communicator.clear();
+    collective.group_is_address = true;
+  }
   take_shapes(details, info);
   info.peer = peer_of(details, info);
   collective.bytes = payload_bytes(info);

@@ -59,6 +59,9 @@ struct KinetoCollective {
   CollectiveInfo info;
   int64_t sequence = -1;
   int64_t bytes = 0;  ///< Of the larger of this rank's buffers, as nccl-tests.
+  /// The process group is told by its address in the process, which is no name
+  /// to another rank: `info` has no communicator.
+  bool group_is_address = false;
 };
 
 /// What is known of a collective; `kind` is what its name tells.

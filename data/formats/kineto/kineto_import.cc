@@ -205,6 +205,7 @@ void KinetoImport::describe(const ChromeEvent& source, const KinetoName& name,
   if (name.host_collective) event.kind = EventKind::kCollective;
   const auto collective = kineto_collective(details, name.kind, groups_);
   if (!collective) return;
+  addressed_groups_ += collective->group_is_address;
   event.sequence = collective->sequence;
   event.bytes = collective->bytes;
   if (collective->info != CollectiveInfo{}) {
@@ -305,6 +306,12 @@ void KinetoImport::finish_report() {
                 "Python function"};
   for (size_t i = 0; i < kWords.size(); ++i) {
     if (ignored_[i] > 0) report_.ignored[kWords[i]] += ignored_[i];
+  }
+  if (addressed_groups_ > 0) {
+    report_.repaired
+        ["process group told by an address, which no other rank knows: its "
+         "collectives meet by operation, size, type, group size and order"] +=
+        addressed_groups_;
   }
   if (mtia_events_ > 0) {
     report_.dropped["event of an MTIA accelerator"] += mtia_events_;

@@ -69,7 +69,7 @@ class KinetoImport {
   KinetoGroups groups_;
   std::unordered_set<int32_t> steps_;
   std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
-  int64_t mtia_events_ = 0, device_events_ = 0;
+  int64_t mtia_events_ = 0, device_events_ = 0, addressed_groups_ = 0;
   // What tells one dialect from another.
   int64_t base_ns_ = -1, first_time_ns_ = -1;
   int noted_ = 0;

@@ -309,6 +309,28 @@ TEST(Kineto, HostRecordsOfCollectivesAreReadInEveryForm) {
   EXPECT_EQ(file.collective_of(record(6)).peer, 6);
 }
 
+TEST(Kineto, AProcessGroupThatIsAnAddressNamesNobody) {
+  // PyTorch 1.12 to 2.1 with record_shapes.
+  const Imported file = import_text(R"json({"schemaVersion": 1,
+"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8},
+"traceEvents": [
+  {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 10, "dur": 5, "args": {"External id": 1, "Concrete Inputs": ["", "7", "94187305713168", "3", "allreduce", "[]", "[]", "8"], "Input type": ["float"], "Input Dims": [[4096], [], [], [], [], [], [], []]}},
+  {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 20, "dur": 5, "args": {"External id": 2, "Concrete Inputs": ["", "8", "3", "3", "allreduce", "[]", "[]", "8"], "Input type": ["float"], "Input Dims": [[4096], [], [], [], [], [], [], []]}}
+]})json");
+  EXPECT_EQ(file.trace.collectives[0],
+            (CollectiveInfo{.kind = CollectiveKind::kAllReduce,
+                            .type = PrimitiveType::kF32,
+                            .group_size = 8,
+                            .input_elements = 4096}));
+  EXPECT_EQ(file.trace.collectives[1].communicator, "3");
+  EXPECT_EQ(file.report.repaired,
+            (std::map<std::string, int64_t>{
+                {"process group told by an address, which no other rank knows: "
+                 "its collectives meet by operation, size, type, group size "
+                 "and order",
+                 1}}));
+}
+
 TEST(Kineto, AGlooCollectiveIsWorkOfItsHostThread) {
   const Imported file = import_text(R"json({"schemaVersion": 1,
 "distributedInfo": {"backend": "gloo", "rank": 34, "world_size": 300},

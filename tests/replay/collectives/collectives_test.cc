@@ -74,6 +74,22 @@ TEST(MatchCollectives, TellsGroupsOfOneNameApart) {
             "all-reduce 0 [2 3] 2@12 3@13\n");
 }
 
+TEST(MatchCollectives, DoesNotGuessWhichRanksAreAGroupWithoutAName) {
+  // Groups of two among three ranks, and one of all three.
+  const Trace trace = collective_trace(R"(
+      0 collective d7 10 20 k op=all-reduce size=2 in=4 out=4 type=f32
+      1 collective d7 11 20 k op=all-reduce size=2 in=4 out=4 type=f32
+      2 collective d7 12 20 k op=all-reduce size=2 in=4 out=4 type=f32
+      0 collective d7 30 40 k op=all-reduce size=3 in=4 out=4 type=f32
+      1 collective d7 31 40 k op=all-reduce size=3 in=4 out=4 type=f32
+      2 collective d7 32 40 k op=all-reduce size=3 in=4 out=4 type=f32)");
+  EXPECT_EQ(summary(trace), "all-reduce 16 [0 1 2] 0@30 1@31 2@32\n");
+  EXPECT_EQ(match_collectives(trace).notes[0],
+            "3 collectives without a communicator could not be matched: 3 "
+            "ranks are in groups of 2, and nothing says which, so their order "
+            "says nothing.");
+}
+
 TEST(MatchCollectives, GivesACommunicatorItsGroupWhereACallLacksIt) {
   const Trace trace = collective_trace(R"(
       0 collective d7 10 20 k op=all-reduce comm=a group=0,1
