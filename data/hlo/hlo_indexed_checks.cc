@@ -44,6 +44,16 @@ Status check_reshape(const CheckedInstruction& checked) {
                   shape_text(checked.result(), false)));
 }
 
+/// The same bytes read as another array. Source: HandleBitcast in XLA's
+/// hlo_verifier.cc.
+Status check_bitcast(const CheckedInstruction& checked) {
+  if (byte_size(checked.operand(0)) == byte_size(checked.result())) return {};
+  return checked.invalid(
+      fmt::format("bitcast of {} to {} changes the number of bytes",
+                  shape_text(checked.operand(0), false),
+                  shape_text(checked.result(), false)));
+}
+
 /// Elements of one width keep the extents; several narrow ones make a wide one
 /// along the last dimension.
 Status check_bitcast_convert(const CheckedInstruction& checked) {
@@ -370,7 +380,7 @@ struct Rule {
 };
 
 constexpr Rule kRules[] = {
-    {Opcode::kBitcast, true, true, check_reshape},
+    {Opcode::kBitcast, false, true, check_bitcast},
     {Opcode::kBitcastConvert, false, true, check_bitcast_convert},
     {Opcode::kBroadcast, true, true, check_broadcast},
     {Opcode::kConcatenate, true, true, check_concatenate},

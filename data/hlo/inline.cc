@@ -1,8 +1,9 @@
-// Inlines calls and removes tuples that only carry values to get-tuple-element.
-// The entry is copied instruction by instruction, a call replaced by the copy
-// of its callee with the call's name as a prefix; sizes are summed first, so
-// that calls which multiply beyond reason are refused before any copy. Cost:
-// linear in the result.
+// Inlines calls, removes tuples that only carry values to get-tuple-element,
+// and parts bitcasts that change the element type into bitcast-convert and
+// bitcast. The entry is copied instruction by instruction, a call replaced by
+// the copy of its callee with the call's name as a prefix; sizes are summed
+// first, so that calls which multiply beyond reason are refused before any
+// copy. Cost: linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -45,6 +46,7 @@ class Inliner {
       const std::vector<InstructionId>& predecessors, int depth);
   std::optional<InstructionId> element_of_tuple(
       const Instruction& instruction) const;
+  void convert_operand(Instruction& bitcast);
   InstructionId append(Instruction instruction);
   void drop_unused_tuples();
 
@@ -115,6 +117,23 @@ std::optional<InstructionId> Inliner::element_of_tuple(
   return tuple.operands[static_cast<size_t>(index[0])];
 }
 
+/// Lets a bitcast to another type of one width keep its operand's type.
+void Inliner::convert_operand(Instruction& bitcast) {
+  const InstructionId operand = bitcast.operands[0];
+  Shape shape = result_.at(operand).shape;
+  const PrimitiveType type = bitcast.shape.type;
+  if (shape.type == type ||
+      primitive_type_bits(shape.type) != primitive_type_bits(type))
+    return;
+  shape.type = type;
+  Instruction convert;
+  convert.name = bitcast.name + "/convert";
+  convert.opcode = Opcode::kBitcastConvert;
+  convert.shape = std::move(shape);
+  convert.operands = {operand};
+  bitcast.operands[0] = append(std::move(convert));
+}
+
 Result<InstructionId> Inliner::copy(
     const Computation& body, const std::string& prefix,
     const std::vector<InstructionId>& arguments,
@@ -139,6 +158,7 @@ Result<InstructionId> Inliner::copy(
     std::vector<InstructionId> before = predecessors_of(original, map);
     before.insert(before.end(), predecessors.begin(), predecessors.end());
     set_predecessors(&instruction, std::move(before));
+    if (instruction.opcode == Opcode::kBitcast) convert_operand(instruction);
     const auto element = element_of_tuple(instruction);
     map.push_back(element ? *element : append(std::move(instruction)));
   }

@@ -20,6 +20,20 @@ bool is_row_major(const Shape& shape) {
                         shape.minor_to_major.end(), std::greater<>());
 }
 
+/// Refuses bitcasts that move elements or cut them into others.
+Status check_bitcast(const Computation& entry, const Instruction& bitcast) {
+  const Shape& operand = entry.at(bitcast.operands[0]).shape;
+  if (operand.type != bitcast.shape.type) {
+    return fail(ErrorKind::kUnsupported,
+                "{}: a bitcast to elements of another width does not run",
+                bitcast.name);
+  }
+  if (is_row_major(bitcast.shape) && is_row_major(operand)) return {};
+  return fail(ErrorKind::kUnsupported,
+              "{}: a bitcast of another layout than row-major does not run",
+              bitcast.name);
+}
+
 /// Refuses what row-major arrays of known size in one arena cannot be.
 Status check_arrays(const Computation& entry) {
   constexpr int64_t kMostBytes = int64_t{1} << 58;  // Sums of a few fit.
@@ -31,13 +45,8 @@ Status check_arrays(const Computation& entry) {
       return fail(ErrorKind::kUnsupported, "{}: {} has no fixed size",
                   instruction.name, shape_text(shape, false));
     }
-    if (instruction.opcode == Opcode::kBitcast &&
-        !(is_row_major(shape) &&
-          is_row_major(entry.at(instruction.operands[0]).shape))) {
-      return fail(ErrorKind::kUnsupported,
-                  "{}: a bitcast of another layout than row-major does not "
-                  "run",
-                  instruction.name);
+    if (instruction.opcode == Opcode::kBitcast) {
+      if (Status runs = check_bitcast(entry, instruction); !runs) return runs;
     }
     if (byte_size(shape) > kMostBytes - bytes) {
       return fail(ErrorKind::kInvalid,

@@ -81,6 +81,23 @@ TEST(HloInline, InlinesNestedCallsAndDropsTheirTuples) {
   EXPECT_EQ(print_hlo(*again), print_hlo(*inlined));
 }
 
+TEST(HloInline, PartsBitcastsThatChangeTheType) {
+  const auto inlined = inline_calls(
+      parsed("HloModule m\nENTRY %e {\n  %a = u16[2,3]{1,0} parameter(0)\n"
+             "  ROOT %b = bf16[6]{0} bitcast(%a)\n}\n"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  const Computation& entry = inlined->entry_computation();
+  ASSERT_EQ(entry.instructions.size(), 3U);
+  const Instruction& converted = entry.instructions[1];
+  EXPECT_EQ(converted.name, "b/convert");
+  EXPECT_EQ(converted.opcode, Opcode::kBitcastConvert);
+  EXPECT_EQ(shape_text(converted.shape, false), "bf16[2,3]");
+  EXPECT_EQ(entry.instructions[2].opcode, Opcode::kBitcast);
+  EXPECT_EQ(entry.instructions[2].operands,
+            std::vector<InstructionId>{InstructionId(1)});
+  EXPECT_EQ(index_of(entry.root), 2U);
+}
+
 TEST(HloInline, RefusesCallsThatExplode) {
   // 30 levels, each calling the level below twice: 2^30 instructions.
   std::string text =

@@ -47,5 +47,14 @@ TEST(OpGraph, RefusesBitcastsThatTranspose) {
             "r: a bitcast of another layout than row-major does not run");
 }
 
+TEST(OpGraph, RefusesBitcastsThatCutElements) {
+  EXPECT_EQ(refusal("  a = u16[2,3]{1,0} parameter(0)\n"
+                    "  ROOT r = bf16[6]{0} bitcast(a)\n"),
+            "");
+  EXPECT_EQ(refusal("  a = f32[3]{0} parameter(0)\n"
+                    "  ROOT r = bf16[6]{0} bitcast(a)\n"),
+            "r: a bitcast to elements of another width does not run");
+}
+
 }  // namespace
 }  // namespace reprise
