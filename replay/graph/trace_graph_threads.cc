@@ -52,9 +52,21 @@ class Thread {
     const bool idle =
         next == nodes_.size() ||
         draft_.nodes[nodes_.first + next].start_ns - end_ns >= kIdle;
-    const int64_t worked_ns = worked_ns_[next] - worked_ns_[place_at(from_ns)];
-    const bool busy = worked_ns >= (until_ns - from_ns) / kWorkedPart;
+    const bool busy =
+        worked_ns(from_ns, next) >= (until_ns - from_ns) / kWorkedPart;
     return idle && busy ? last : kNoNode;
+  }
+
+  // Work from a time on, up to the end of the node before place `next`; what
+  // began before that time (a collective on a thread of its own) counts from
+  // it.
+  int64_t worked_ns(int64_t from_ns, uint32_t next) const {
+    const uint32_t first = std::min(place_at(from_ns), next);
+    const int64_t begun_ns =
+        first == 0 ? 0
+                   : draft_.nodes[nodes_.first + first - 1].end_ns - from_ns;
+    return worked_ns_[next] - worked_ns_[first] +
+           std::max<int64_t>(0, begun_ns);
   }
 
   // The last node that had ended by a time.

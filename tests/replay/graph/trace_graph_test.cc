@@ -167,6 +167,19 @@ TEST(TraceGraph, LetsAThreadWaitForAnother) {
   EXPECT_EQ(trace.gap_us("step"), 10);
 }
 
+TEST(TraceGraph, LetsAThreadWaitForACollectiveThatBeganBefore) {
+  // Gloo's own threads reduce two buckets while the backward pass goes on; the
+  // main thread then waits for both.
+  const Built trace = built(R"(
+    h0 host-op backward 0-100
+    h0 host-op optimizer 900-950
+    h0a collective all-reduce 60-700
+    h0b collective all-gather 90-890)");
+  EXPECT_EQ(trace.edges("all-gather", "optimizer"), "handoff");
+  EXPECT_EQ(trace.edges("all-reduce", "optimizer"), "");
+  EXPECT_EQ(trace.gap_us("optimizer"), 10);
+}
+
 TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
   // 20-40 lies in a range, 40-50 in the step alone.
   const Built trace = built(R"(
