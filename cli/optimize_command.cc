@@ -84,7 +84,8 @@ class OptimizeCommand : public Command {
   void add_flags(Flags& flags) override {
     flags
         .add_option("trace", trace_path_,
-                    "of `reprise train`, or an import of PyTorch DDP")
+                    "of `reprise train`, an import of PyTorch DDP, or a "
+                    "directory of dPRO")
         .required();
     flags.add_option("-o,--output", plan_path_, "write the plan here")
         .required();
@@ -138,10 +139,11 @@ class OptimizeCommand : public Command {
     }
     const Status writable = check_output(plan_path_, force_);
     if (!writable) return pass(writable.error());
-    Result<Trace> trace = read_trace(trace_path_);
-    if (!trace) return pass(trace.error());
-    if (trace->program_text.empty()) return optimize_buckets(*std::move(trace));
-    trace_ = *std::move(trace);
+    Result<OpenedTrace> opened = open_trace(trace_path_);
+    if (!opened) return pass(opened.error());
+    if (opened->trace.program_text.empty())
+      return optimize_buckets(*std::move(opened));
+    trace_ = std::move(opened->trace);
     Result<LoweredProgram> program =
         lowered_program_of(trace_, trace_path_, "");
     if (!program) return pass(program.error());
@@ -168,7 +170,7 @@ class OptimizeCommand : public Command {
   }
 
   /// Of an imported trace.
-  Result<int> optimize_buckets(Trace trace) const {
+  Result<int> optimize_buckets(OpenedTrace opened) const {
     const bool only_buckets =
         std::all_of(options_.only.begin(), options_.only.end(),
                     [](const std::string& each) { return each == "buckets"; });
@@ -179,12 +181,13 @@ class OptimizeCommand : public Command {
                  trace_path_);
       return kExitUsage;
     }
-    const Status done =
-        optimize_imported(std::move(trace), {.trace_path = trace_path_,
-                                             .plan_path = plan_path_,
-                                             .costs_path = costs_path_,
-                                             .explain = explain_,
-                                             .format = format_});
+    const Status done = optimize_imported(std::move(opened.trace),
+                                          {.trace_path = trace_path_,
+                                           .plan_path = plan_path_,
+                                           .trace_sha256 = opened.sha256,
+                                           .costs_path = costs_path_,
+                                           .explain = explain_,
+                                           .format = format_});
     if (!done) return pass(done.error());
     return kExitOk;
   }

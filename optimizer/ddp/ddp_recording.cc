@@ -13,6 +13,7 @@
 #include "data/collective/collective_names.h"
 #include "data/trace/intervals.h"
 #include "optimizer/ddp/ddp_rank.h"
+#include "optimizer/ddp/horovod_recording.h"
 #include "replay/clocks/clock_alignment.h"
 #include "replay/collectives/collective_description.h"
 #include "replay/collectives/collectives.h"
@@ -72,23 +73,6 @@ std::optional<std::vector<DdpBucket>> carried(
   if (covered != all.size()) return std::nullopt;
   step.transfers = std::move(carriers);
   return buckets;
-}
-
-/// Leaves out the fastest and slowest quarter of the steps.
-void keep_middle_half(DdpRecording& recording) {
-  std::vector<DdpStep>& steps = recording.steps;
-  std::stable_sort(
-      steps.begin(), steps.end(),
-      [](const DdpStep& a, const DdpStep& b) { return a.time_ns < b.time_ns; });
-  const size_t count = steps.size();
-  recording.step_time_ns = steps[count / 2].time_ns;
-  if (count >= 4) {
-    const auto cut = static_cast<int64_t>(count / 4);
-    steps.erase(steps.end() - cut, steps.end());
-    steps.erase(steps.begin(), steps.begin() + cut);
-  }
-  std::sort(steps.begin(), steps.end(),
-            [](const DdpStep& a, const DdpStep& b) { return a.step < b.step; });
 }
 
 class Reading {
@@ -370,9 +354,33 @@ class Reading {
   DdpRecording recording_;
 };
 
+/// A data-flow graph without PyTorch's accumulation of gradients.
+bool has_reduction_graph(const Trace& trace) {
+  return !trace.dependencies.empty() &&
+         std::find(trace.strings.begin(), trace.strings.end(),
+                   kAccumulateGrad) == trace.strings.end();
+}
+
 }  // namespace
 
+void keep_middle_half(DdpRecording& recording) {
+  std::vector<DdpStep>& steps = recording.steps;
+  std::stable_sort(
+      steps.begin(), steps.end(),
+      [](const DdpStep& a, const DdpStep& b) { return a.time_ns < b.time_ns; });
+  const size_t count = steps.size();
+  recording.step_time_ns = steps[count / 2].time_ns;
+  if (count >= 4) {
+    const auto cut = static_cast<int64_t>(count / 4);
+    steps.erase(steps.end() - cut, steps.end());
+    steps.erase(steps.begin(), steps.begin() + cut);
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const DdpStep& a, const DdpStep& b) { return a.step < b.step; });
+}
+
 Result<DdpRecording> ddp_recording(Trace& trace) {
+  if (has_reduction_graph(trace)) return horovod_recording(trace);
   return Reading(trace).run();
 }
 

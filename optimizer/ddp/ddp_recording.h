@@ -55,9 +55,14 @@ struct DdpRecording {
   std::vector<std::string> notes;  ///< Whole sentences.
 };
 
-/// Reads the recording; aligns the clocks of `trace` on the way.
-/// Errors: kInvalid saying what the trace lacks and how to record it: steps,
-/// gradients with dimensions, all-reduces that carry them.
+/// Sets the step time, then leaves out the fastest and slowest quarter of the
+/// steps. Requires: a step.
+void keep_middle_half(DdpRecording& recording);
+
+/// Reads the recording, of a dPRO directory by `horovod_recording`; aligns the
+/// clocks of `trace` on the way. Errors: kInvalid saying what the trace lacks
+/// and how to record it: steps, gradients with dimensions, all-reduces that
+/// carry them.
 Result<DdpRecording> ddp_recording(Trace& trace);
 
 /// Fits what `simulate_buckets` needs. `known` are the user's own points
