@@ -60,6 +60,16 @@ Table table_of(std::span<const FileReport> files, size_t limit,
   return table;
 }
 
+/// Files in the order of the table: where not all fit, those with events first.
+std::vector<FileReport> fullest_first(std::vector<FileReport> files,
+                                      size_t limit) {
+  if (files.size() > limit) {
+    std::stable_partition(files.begin(), files.end(),
+                          [](const FileReport& file) { return file.events; });
+  }
+  return files;
+}
+
 }  // namespace
 
 void print_import(const std::vector<FileReport>& files,
@@ -67,7 +77,8 @@ void print_import(const std::vector<FileReport>& files,
   constexpr size_t kMostRows = 24, kMostRemarks = 20, kNameWidth = 40;
   const bool people = format == Format::kTable;
   print_output(format,
-               table_of(files, people ? kMostRows : files.size(),
+               table_of(people ? fullest_first(files, kMostRows) : files,
+                        people ? kMostRows : files.size(),
                         people ? kNameWidth : std::string::npos - 1),
                import_json(files, seconds));
   std::fflush(stdout);

@@ -202,7 +202,7 @@ class UnitImport {
       read_with(*reader, input, part);
     } else {
       part.report.bytes = static_cast<int64_t>(input.head.size());
-      part.report.refused = "no trace: " + words_for_content(input);
+      part.report.refused = std::string(kNoTrace) + words_for_content(input);
     }
     if (!part.report.refused.empty() && ++refused_ > kMostRefusedMembers) {
       ++members_left_out_;

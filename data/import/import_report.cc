@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace reprise {
@@ -33,6 +34,22 @@ Json file_json(const FileReport& file) {
                {"missing", file.missing}};
   if (!file.refused.empty()) json["refused"] = file.refused;
   return json;
+}
+
+/// A bundle of sources and the like has as many reasons as files: beyond so
+/// many they are one remark.
+constexpr size_t kMostReasons = 3;
+
+bool is_no_trace(const FileReport& file) {
+  return file.refused.starts_with(kNoTrace);
+}
+
+size_t reasons_for_no_trace(std::span<const FileReport> files) {
+  std::set<std::string_view> reasons;
+  for (const FileReport& file : files) {
+    if (is_no_trace(file)) reasons.insert(file.refused);
+  }
+  return reasons.size();
 }
 
 /// One thing to say, of one file or of several.
@@ -96,22 +113,25 @@ std::vector<std::string> import_remarks(std::span<const FileReport> files,
                                         size_t limit) {
   Remarks remarks;
   for (const FileReport& file : files) {
-    if (!file.refused.empty()) remarks.add(file.path, file.refused, 0);
-  }
-  for (const FileReport& file : files) {
-    for (const auto& [reason, count] : file.dropped) {
-      remarks.add(file.path, fmt::format("dropped: {}", reason), count);
-    }
-  }
-  for (const FileReport& file : files) {
-    for (const auto& [reason, count] : file.repaired) {
-      remarks.add(file.path, fmt::format("repaired: {}", reason), count);
-    }
-  }
-  for (const FileReport& file : files) {
-    for (const std::string& sentence : file.missing) {
+    for (const std::string& sentence : file.missing)
       remarks.add(file.path, sentence, 0);
-    }
+  }
+  const bool few = reasons_for_no_trace(files) <= kMostReasons;
+  for (const FileReport& file : files) {
+    if (file.refused.empty() || (is_no_trace(file) && !few)) continue;
+    remarks.add(file.path, file.refused, 0);
+  }
+  for (const FileReport& file : files) {
+    for (const auto& [reason, count] : file.dropped)
+      remarks.add(file.path, fmt::format("dropped: {}", reason), count);
+  }
+  for (const FileReport& file : files) {
+    for (const auto& [reason, count] : file.repaired)
+      remarks.add(file.path, fmt::format("repaired: {}", reason), count);
+  }
+  for (const FileReport& file : files) {
+    if (is_no_trace(file) && !few)
+      remarks.add(file.path, "no traces, passed over", 0);
   }
   return remarks.lines(limit);
 }

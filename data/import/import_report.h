@@ -20,9 +20,12 @@ nlohmann::ordered_json import_json(std::span<const FileReport> files,
 /// Returns import_json as text, without seconds.
 std::string import_text(std::span<const FileReport> files);
 
+/// How `FileReport::refused` begins for a file that no reader knows.
+constexpr std::string_view kNoTrace = "no trace: ";
+
 /// Returns a line for each thing that a reader of the trace should know: what
-/// was refused, dropped, repaired or missing; equal lines of several files
-/// are one, and after `limit` lines the rest is counted.
+/// is missing, what was refused, dropped, repaired or passed over; equal lines
+/// of several files are one, and after `limit` lines the rest is counted.
 std::vector<std::string> import_remarks(std::span<const FileReport> files,
                                         size_t limit);
 

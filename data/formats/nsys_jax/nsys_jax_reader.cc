@@ -112,8 +112,9 @@ class NsysJaxReader : public TraceReader {
     report.dialect = "nvtx_pushpop_trace";
     report.missing.emplace_back(
         "What devices did is not in this table but in "
-        "nvtx_gpu_proj_trace/trace.parquet, which is not read; import the "
-        "profile itself, exported by `nsys export --type sqlite`.");
+        "nvtx_gpu_proj_trace/trace.parquet, which is not read: run `nsys "
+        "export --type sqlite -o profile.sqlite profile.nsys-rep` on the "
+        "profile itself and import profile.sqlite.");
     return {};
   }
 };

@@ -469,12 +469,23 @@ TEST(ImportReport, FoldsEqualRemarks) {
   files[1].missing = {"no device work"};
   files[2].refused = "an empty file";
   EXPECT_EQ(import_remarks(files, 10),
-            (std::vector<std::string>{"f2: an empty file",
-                                      "f0 and 2 more: 6 dropped: truncated",
-                                      "f1: no device work"}));
+            (std::vector<std::string>{"f1: no device work", "f2: an empty file",
+                                      "f0 and 2 more: 6 dropped: truncated"}));
   EXPECT_EQ(
       import_remarks(files, 1),
-      (std::vector<std::string>{"f2: an empty file", "… and 2 more remarks"}));
+      (std::vector<std::string>{"f1: no device work", "… and 2 more remarks"}));
+}
+
+TEST(ImportReport, PassesOverABundleOfSourcesInOneLine) {
+  std::vector<FileReport> files(5);
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].path = fmt::format("f{}", i);
+    files[i].refused = fmt::format("no trace: text that starts \"{}\"", i);
+  }
+  EXPECT_EQ(import_remarks(files, 10),
+            std::vector<std::string>{"f0 and 4 more: no traces, passed over"});
+  EXPECT_EQ(import_remarks({files.data(), 1}, 10),
+            std::vector<std::string>{"f0: no trace: text that starts \"0\""});
 }
 
 TEST(ImportReport, ListsRanksInRanges) {
