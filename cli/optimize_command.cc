@@ -84,8 +84,7 @@ class OptimizeCommand : public Command {
   void add_flags(Flags& flags) override {
     flags
         .add_option("trace", trace_path_,
-                    "of `reprise train`, an import of PyTorch DDP, or a "
-                    "directory of dPRO")
+                    "of `reprise train` or PyTorch DDP, or a dPRO directory")
         .required();
     flags.add_option("-o,--output", plan_path_, "write the plan here")
         .required();

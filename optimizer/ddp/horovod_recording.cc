@@ -19,13 +19,13 @@ namespace reprise {
 namespace {
 
 /// One reduction of one rank and step, on rank 0's clock.
-struct Reduction {
+struct TensorReduction {
   uint32_t transfer = 0;  ///< Event.
   int64_t start_ns = 0, end_ns = 0;
   int64_t ready_ns = INT64_MIN;  ///< INT64_MIN: nothing says.
 };
 /// By name: "Comm.3".
-using Reductions = std::map<std::string_view, Reduction>;
+using TensorReductions = std::map<std::string_view, TensorReduction>;
 
 class HorovodReading {
  public:
@@ -65,10 +65,10 @@ class HorovodReading {
   }
 
   /// The reduction that the event is a stage of, or null.
-  Reduction* reduction_of(const Event& event) {
+  TensorReduction* reduction_of(const Event& event) {
     const auto step = steps_.find(event.step);
     if (step == steps_.end()) return nullptr;
-    Reductions& all = step->second[places_.at(event.rank)];
+    TensorReductions& all = step->second[places_.at(event.rank)];
     const std::string_view name = trace_.text(event.name);
     auto found = all.find(name);
     if (found == all.end()) found = all.find(name.substr(0, name.rfind('.')));
@@ -83,12 +83,13 @@ class HorovodReading {
       ranks.resize(trace_.ranks.size());
       ranks[places_.at(event.rank)].try_emplace(
           trace_.text(event.name),
-          Reduction{.transfer = i, .start_ns = INT64_MAX, .end_ns = INT64_MIN});
+          TensorReduction{
+              .transfer = i, .start_ns = INT64_MAX, .end_ns = INT64_MIN});
     }
     for (const Event& event : trace_.events) {
       if (steps_.contains(event.step)) widen(windows_[event.step], event);
       if (event.kind == EventKind::kCompute) continue;
-      Reduction* const reduction = reduction_of(event);
+      TensorReduction* const reduction = reduction_of(event);
       if (reduction == nullptr) continue;
       reduction->start_ns =
           std::min(reduction->start_ns, at(event, event.start_ns));
@@ -118,7 +119,7 @@ class HorovodReading {
       const Event& stage = trace_.events[after->second];
       if (made.kind != EventKind::kCompute || stage.kind == EventKind::kCompute)
         continue;
-      if (Reduction* const reduction = reduction_of(stage)) {
+      if (TensorReduction* const reduction = reduction_of(stage)) {
         reduction->ready_ns =
             std::max(reduction->ready_ns, at(made, made.end_ns));
       }
@@ -133,7 +134,7 @@ class HorovodReading {
                   "of dPRO's directories those of Horovod with NCCL and with "
                   "metadata.json can be optimized");
     }
-    const Reductions& first = steps_.begin()->second.front();
+    const TensorReductions& first = steps_.begin()->second.front();
     std::vector<std::tuple<int64_t, std::string_view>> order;
     for (const auto& [name, reduction] : first) {
       if (reduction.ready_ns == INT64_MIN) {
@@ -186,18 +187,18 @@ class HorovodReading {
   }
 
   /// Keeps the step if all ranks reduce what the gradients are.
-  void add_step(int32_t number, const std::vector<Reductions>& ranks) {
+  void add_step(int32_t number, const std::vector<TensorReductions>& ranks) {
     DdpStep step;
     step.step = number;
     step.start_ns = windows_.at(number).start_ns;
     step.time_ns = windows_.at(number).end_ns - step.start_ns;
     step.transfers.resize(names_.size());
-    for (const Reductions& rank : ranks) {
+    for (const TensorReductions& rank : ranks) {
       std::vector<int64_t> ready;
       for (size_t i = 0; i < names_.size(); ++i) {
         const auto found = rank.find(names_[i]);
         if (found == rank.end() || found->second.ready_ns == INT64_MIN) return;
-        const Reduction& each = found->second;
+        const TensorReduction& each = found->second;
         ready.push_back(
             std::max(each.ready_ns, ready.empty() ? INT64_MIN : ready.back()));
         DdpTransfer& transfer = step.transfers[i];
@@ -239,7 +240,7 @@ class HorovodReading {
 
   Trace& trace_;
   std::map<uint32_t, uint32_t> places_;  // By rank, in Trace::ranks.
-  std::map<int32_t, std::vector<Reductions>> steps_;  // [rank place]
+  std::map<int32_t, std::vector<TensorReductions>> steps_;  // [rank place]
   std::map<int32_t, Interval> windows_;  // From first to last event.
   std::vector<std::string> names_;       // [gradient], as its reduction's.
   DdpRecording recording_;

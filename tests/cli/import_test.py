@@ -204,7 +204,7 @@ class Import(CommandCase):
         self.assertLessEqual(len(lines), 50)
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 132)
         self.assertIn("96 more", done.stdout)
-        self.assertIn("more remarks", done.stderr)
+        self.assertIn(" and 59 more: no traces, passed over", done.stderr)
         # A machine gets everything.
         report = self.imported(self.path / "run")
         self.assertEqual(len(report["files"]), 120)
