@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/analysis_output.h"
+#include "cli/path_output.h"
 #include "data/io/json_text.h"
 
 namespace reprise {
@@ -120,11 +121,11 @@ std::string collective_text(const Analysis& analysis, uint32_t place) {
       json_number(times.bus_bandwidth_bytes_per_s));
 }
 
-std::string path_entry_text(const Trace& trace, const PathEntry& entry) {
+std::string path_entry_text(const NodeFacts& facts, const PathEntry& entry) {
   return fmt::format(
       R"({{"kind": "{}", "name": {}, "rank": {}, "start_ns": {}, )"
       R"("duration_ns": {}}})",
-      name_of(entry.kind), json_quoted(path_name(trace, entry)), entry.rank,
+      name_of(entry.kind), json_quoted(path_name(facts, entry)), entry.rank,
       entry.start_ns, entry.duration_ns);
 }
 
@@ -143,12 +144,7 @@ Json kernel_json(const Trace& trace, const KernelStatistics& kernel) {
 Json path_summary(const CriticalPath& path) {
   Json summary = {{"step", nullptr}, {"length_ns", path.length_ns}};
   if (path.step) summary["step"] = *path.step;
-  summary["by_kind_ns"] = Json::object();
-  for (size_t kind = 0; kind < kPathKinds; ++kind) {
-    if (kind >= kTracePathKinds && path.by_kind_ns[kind] == 0) continue;
-    summary["by_kind_ns"][std::string(name_of(static_cast<PathKind>(kind)))] =
-        path.by_kind_ns[kind];
-  }
+  summary["by_kind_ns"] = path_kinds_json(path);
   return summary;
 }
 
@@ -159,13 +155,6 @@ Json straggler_json(const Straggler& late) {
           {"last", late.last},
           {"imposed_ns", late.imposed_ns},
           {"waited_ns", late.waited_ns}};
-}
-
-Json clock_json(const ClockAlignment& clock) {
-  return {{"rank", clock.rank},
-          {"offset_ns", clock.offset_ns},
-          {"drift_ppm", clock.drift_ppm},
-          {"residual_ns", clock.residual_ns}};
 }
 
 std::string text_of(const Json& json) {
@@ -244,9 +233,10 @@ std::string analysis_json(const Trace& trace, const Analysis& analysis) {
                 [&](const KernelStatistics& kernel) {
                   return text_of(kernel_json(trace, kernel));
                 });
-  text.add_rows(
-      "critical_path", analysis.critical_path.entries,
-      [&](const PathEntry& entry) { return path_entry_text(trace, entry); });
+  text.add_rows("critical_path", analysis.critical_path.entries,
+                [&](const PathEntry& entry) {
+                  return path_entry_text(NodeFacts(trace), entry);
+                });
   text.add("critical_path_summary", path_summary(analysis.critical_path));
   text.add_rows("clocks", analysis.clocks, [](const ClockAlignment& clock) {
     return text_of(clock_json(clock));

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/path_output.h"
 #include "data/integers.h"
 #include "data/median.h"
 #include "replay/analysis/kernel_name.h"
@@ -19,19 +20,6 @@ namespace reprise {
 namespace {
 
 constexpr size_t kNameWidth = 48;
-
-std::string time_text(int64_t time_ns) {
-  return duration_text(static_cast<double>(time_ns));
-}
-
-/// "18 %", "0.4 %", "-" of nothing.
-std::string share_text(int64_t part, int64_t whole) {
-  if (whole <= 0) return "-";
-  const double percent =
-      100 * static_cast<double>(part) / static_cast<double>(whole);
-  return fmt::format("{:.{}f} %", percent,
-                     percent > 0 && percent < 9.95 ? 1 : 0);
-}
 
 /// Sums over windows: of a rank's steps, or of ranks.
 struct Sum {
@@ -341,56 +329,6 @@ std::string launches_text(const Analysis& analysis) {
                     share_text(sum.tiny_ns, sum.total_ns));
 }
 
-/// For people, who have not read what the kinds are called.
-std::string_view words_for(PathKind kind) {
-  if (kind == PathKind::kHost) return "host ops";
-  if (kind == PathKind::kRange) return "host between ops";
-  return name_of(kind);
-}
-
-/// What the path is made of, and the names that it spends most on.
-std::string path_text(const Trace& trace, const CriticalPath& path,
-                      size_t top) {
-  if (path.entries.empty()) return "";
-  std::string text = fmt::format(
-      "critical path{}: {}",
-      path.step ? fmt::format(" of step {}", *path.step) : std::string(),
-      time_text(path.length_ns));
-  std::vector<std::pair<int64_t, size_t>> kinds;
-  for (size_t kind = 0; kind < kPathKinds; ++kind) {
-    if (path.by_kind_ns[kind] > 0) {
-      kinds.emplace_back(-path.by_kind_ns[kind], kind);
-    }
-  }
-  std::sort(kinds.begin(), kinds.end());
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    text += fmt::format("{} {} {}", i == 0 ? " =" : " +",
-                        share_text(-kinds[i].first, path.length_ns),
-                        words_for(static_cast<PathKind>(kinds[i].second)));
-  }
-  std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
-  for (const PathEntry& entry : path.entries) {
-    int64_t& sum = names[{
-        std::string(words_for(entry.kind)),
-        short_kernel_name(path_name(trace, entry), kNameWidth), entry.rank}];
-    sum = saturating_add(sum, entry.duration_ns);
-  }
-  std::vector<std::pair<int64_t, std::string>> longest;
-  for (const auto& [key, time_ns] : names) {
-    const auto& [kind, name, rank] = key;
-    const std::string what = kind == name ? kind : kind + " " + name;
-    longest.emplace_back(-time_ns, fmt::format("{} (rank {})", what, rank));
-  }
-  std::sort(longest.begin(), longest.end());
-  text += "\n";
-  for (size_t i = 0; i < std::min(longest.size(), std::min(top, size_t{3}));
-       ++i) {
-    text += fmt::format("  {:>8}  {}\n", time_text(-longest[i].first),
-                        longest[i].second);
-  }
-  return text;
-}
-
 std::string clocks_text(const Analysis& analysis) {
   if (analysis.clocks.size() < 2) return "";
   const ClockAlignment* farthest = &analysis.clocks[0];
@@ -425,7 +363,9 @@ std::string analysis_text(const Trace& trace, const Analysis& analysis,
   add(stragglers_table(analysis, std::min(top, size_t{3})));
   add(kernels_table(trace, analysis, top));
   text += "\n" + launches_text(analysis) +
-          path_text(trace, analysis.critical_path, top) + clocks_text(analysis);
+          path_text(NodeFacts(trace), analysis.critical_path,
+                    std::min(top, size_t{3})) +
+          clocks_text(analysis);
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/path_output.h"
 #include "data/integers.h"
 #include "replay/analysis/device_work.h"
 
@@ -85,22 +86,18 @@ void add_path(ChromeTimeline& timeline, const Trace& trace,
     tracks[kind] = timeline.add_track(
         process, std::string(name_of(static_cast<PathKind>(kind))));
   }
-  uint32_t previous = kNoSlice;
   for (const PathEntry& entry : path.entries) {
-    if (entry.duration_ns > 0) {
-      timeline.add_slice(tracks[static_cast<size_t>(entry.kind)],
-                         std::string(path_name(trace, entry)), "critical-path",
-                         entry.start_ns,
-                         saturating_add(entry.start_ns, entry.duration_ns),
-                         {{"rank", int64_t{entry.rank}}});
-    }
-    const uint32_t slice = slice_of_event[entry.origin];
-    if (slice == kNoSlice) continue;
-    if (previous != kNoSlice && previous != slice) {
-      timeline.add_flow(previous, slice);
-    }
-    previous = slice;
+    if (entry.duration_ns <= 0) continue;
+    timeline.add_slice(tracks[static_cast<size_t>(entry.kind)],
+                       std::string(path_name(NodeFacts(trace), entry)),
+                       "critical-path", entry.start_ns,
+                       saturating_add(entry.start_ns, entry.duration_ns),
+                       {{"rank", int64_t{entry.rank}}});
   }
+  add_path_arrows(
+      path.entries,
+      [&](const PathEntry& entry) { return slice_of_event[entry.origin]; },
+      timeline);
 }
 
 }  // namespace

@@ -50,10 +50,6 @@ Json run_json(const std::string& path, const RunSteps& run) {
           {"ranks", run.ranks}};
 }
 
-std::string time_text(int64_t time_ns) {
-  return duration_text(static_cast<double>(time_ns));
-}
-
 std::string change_text(double ratio) {
   return std::isfinite(ratio) ? percent_text(ratio) : "new";
 }

@@ -41,6 +41,11 @@ std::string csv_line(const std::vector<std::string>& fields) {
   return line + "\n";
 }
 
+std::string percentage(double percent) {
+  return fmt::format("{:.{}f} %", percent,
+                     percent > 0 && percent < 9.95 ? 1 : 0);
+}
+
 }  // namespace
 
 std::string table_text(const Table& table) {
@@ -104,6 +109,18 @@ std::string duration_text(double nanoseconds) {
   if (magnitude >= 1e6) return scaled(nanoseconds / 1e6, "ms");
   if (magnitude >= 1e3) return scaled(nanoseconds / 1e3, "us");
   return fmt::format("{:.0f} ns", nanoseconds);
+}
+
+std::string time_text(int64_t time_ns) {
+  return duration_text(static_cast<double>(time_ns));
+}
+
+std::string share_text(double share) { return percentage(100 * share); }
+
+std::string share_text(int64_t part, int64_t whole) {
+  if (whole <= 0) return "-";
+  return percentage(100 * static_cast<double>(part) /
+                    static_cast<double>(whole));
 }
 
 std::string bytes_text(double bytes) {

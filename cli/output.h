@@ -30,6 +30,10 @@ void print_output(Format format, const Table& table,
 
 /// "12.3 ms", "4.56 s", "789 us": three significant digits.
 std::string duration_text(double nanoseconds);
+std::string time_text(int64_t time_ns);
+/// "18 %", "0.4 %"; of a part, "-" of nothing.
+std::string share_text(double share);
+std::string share_text(int64_t part, int64_t whole);
 /// "25.5 MB" (powers of ten).
 std::string bytes_text(double bytes);
 /// "+1.2 %".

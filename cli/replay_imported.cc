@@ -1,40 +1,41 @@
-#include "cli/replay_imported.h"
-
+// `reprise replay` of a trace without an embedded program: somebody else's run,
+// its graph inferred from what was recorded.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "cli/command.h"
+#include "cli/path_output.h"
+#include "cli/replay_report.h"
 #include "data/trace/step_times.h"
-#include "replay/analysis/analysis.h"
+#include "replay/analysis/device_work.h"
+#include "replay/clocks/aligned_trace.h"
+#include "replay/simulate/trace_replay_timeline.h"
 
 namespace reprise {
 namespace {
 
-int64_t median(std::vector<int64_t> values) {
+/// Of two in the middle, their mean.
+int64_t median_of(const std::vector<ReplayReport::Step>& steps,
+                  int64_t ReplayReport::Step::*time) {
+  std::vector<int64_t> values;
+  for (const ReplayReport::Step& step : steps) values.push_back(step.*time);
   std::sort(values.begin(), values.end());
   const int64_t low = values[(values.size() - 1) / 2];
   return low + (values[values.size() / 2] - low) / 2;
 }
 
-std::set<std::pair<uint32_t, int32_t>> warmup_steps(const Trace& trace) {
+// Steps that as many ranks have as any step, the longest rank of each.
+std::vector<ReplayReport::Step> steps_over_ranks(const Trace& trace,
+                                                 const TraceReplay& replay) {
   std::set<std::pair<uint32_t, int32_t>> warmup;
   for (const StepMark& mark : trace.steps) {
     if (mark.warmup) warmup.emplace(mark.rank, mark.step);
   }
-  return warmup;
-}
-
-// Steps that as many ranks have as any step, the longest rank of each.
-std::vector<ReplayedStepTime> steps_over_ranks(const Trace& trace,
-                                               const TraceReplay& replay) {
-  const auto warmup = warmup_steps(trace);
-  std::map<int32_t, std::pair<size_t, ReplayedStepTime>> steps;
+  std::map<int32_t, std::pair<size_t, ReplayReport::Step>> steps;
   size_t most = 0;
   for (const ReplayedStep& one : replay.steps) {
     if (warmup.contains({trace.ranks[one.rank].rank, one.step})) continue;
@@ -44,7 +45,7 @@ std::vector<ReplayedStepTime> steps_over_ranks(const Trace& trace,
     step.predicted_ns = std::max(step.predicted_ns, one.predicted_ns);
     step.measured_ns = std::max(step.measured_ns, one.measured_ns);
   }
-  std::vector<ReplayedStepTime> complete;
+  std::vector<ReplayReport::Step> complete;
   for (const auto& [number, step] : steps) {
     if (step.first == most) complete.push_back(step.second);
   }
@@ -52,19 +53,15 @@ std::vector<ReplayedStepTime> steps_over_ranks(const Trace& trace,
 }
 
 int64_t predicted_time(const Trace& trace, const TraceReplay& replay) {
-  std::vector<int64_t> times;
-  for (const ReplayedStepTime& step : steps_over_ranks(trace, replay)) {
-    times.push_back(step.predicted_ns);
-  }
-  return times.empty() ? replay.predicted_ns : median(std::move(times));
+  const auto steps = steps_over_ranks(trace, replay);
+  return steps.empty() ? replay.predicted_ns
+                       : median_of(steps, &ReplayReport::Step::predicted_ns);
 }
 
 int64_t measured_time(const Trace& trace, const TraceReplay& replay) {
-  std::vector<int64_t> times;
-  for (const ReplayedStepTime& step : steps_over_ranks(trace, replay)) {
-    times.push_back(step.measured_ns);
-  }
-  return times.empty() ? replay.measured_ns : median(std::move(times));
+  const auto steps = steps_over_ranks(trace, replay);
+  return steps.empty() ? replay.measured_ns
+                       : median_of(steps, &ReplayReport::Step::measured_ns);
 }
 
 Result<TimedGraph> graph_of(const AlignedTrace& aligned,
@@ -74,8 +71,114 @@ Result<TimedGraph> graph_of(const AlignedTrace& aligned,
   return build_trace_graph(aligned, window);
 }
 
-/// What another trace measured: of our trainer its step time, else the same
-/// that a replay of it is held against.
+/// Each rank within its predicted span, its device's parts in it.
+std::vector<ReplayReport::Rank> ranks_of(const Trace& trace,
+                                         const TimedGraph& graph,
+                                         const TraceReplay& replay) {
+  std::vector<ReplayReport::Rank> ranks;
+  for (size_t place = 0; place < trace.ranks.size(); ++place) {
+    ReplayReport::Rank& rank = ranks.emplace_back();
+    rank.rank = trace.ranks[place].rank;
+    rank.predicted_ns = replay.rank_predicted_ns[place];
+    if (graph.timed) rank.measured_ns = replay.rank_measured_ns[place];
+    rank.unexplained = replay.rank_unexplained_share[place];
+  }
+  visit_predicted_ranks(
+      trace, graph, replay, [&](uint32_t place, const Trace& predicted) {
+        if (predicted.events.empty()) return;
+        int64_t end_ns = std::numeric_limits<int64_t>::min();
+        for (const Event& event : predicted.events) {
+          end_ns = std::max(end_ns, event.end_ns);
+        }
+        ranks[place].parts =
+            break_down(predicted, predicted.ranks[place].rank,
+                       end_ns - ranks[place].predicted_ns, end_ns);
+      });
+  return ranks;
+}
+
+// Collectives that nobody timed count as instant, and that must be said.
+void note_untimed_collectives(const TimedGraph& graph, ReplayReport& report) {
+  if (graph.timed) return;
+  int64_t instant = 0;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    instant += graph.collective[node] >= 0 && graph.duration[node] == 0;
+  }
+  if (instant == 0) return;
+  report.notes.push_back(fmt::format(
+      "{} collective calls have no recorded duration and take no time here.",
+      instant));
+}
+
+/// Recorded and predicted ranks, arrows along the predicted critical path.
+ChromeTimeline replayed_timeline(const Trace& trace, const TimedGraph& graph,
+                                 const TraceReplay& replay) {
+  ChromeTimeline timeline;
+  const ReplayTimeline both = replay_timeline(trace, graph, replay);
+  const Trace& predicted = both.predicted;
+  std::vector<uint32_t> slices(predicted.events.size(), kNoSlice);
+  for (const RankInfo& rank : predicted.ranks) {
+    if (graph.timed) {
+      add_measured_rank(timeline, both.recorded, rank.rank,
+                        {.suffix = " measured"});
+    }
+    const MeasuredSlices added = add_measured_rank(
+        timeline, predicted, rank.rank, {.suffix = " predicted"});
+    const auto [first, last] = events_of_rank(predicted, rank.rank);
+    for (size_t event = first; event < last; ++event) {
+      slices[event] = added.by_event[event];
+    }
+  }
+  add_path_arrows(
+      replay.critical_path,
+      [&](const PathEntry& entry) {
+        const uint32_t place = both.predicted_place[entry.origin];
+        return place == ReplayTimeline::kNoEvent ? kNoSlice : slices[place];
+      },
+      timeline);
+  for (const std::string& warning : trace.warnings) {
+    timeline.add_note("warning", warning);
+  }
+  return timeline;
+}
+
+/// Replayed as recorded and, if there are any, under the what-ifs.
+struct Replays {
+  TraceReplay recorded;
+  std::optional<TraceReplay> changed;
+
+  const TraceReplay& shown() const { return changed ? *changed : recorded; }
+};
+
+ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
+                       const Replays& replays, const ReplayOptions& options) {
+  const Trace& trace = aligned.trace();
+  const TraceReplay& replay = replays.shown();
+  ReplayReport report;
+  report.what_ifs = options.what_ifs;
+  report.recorded_ns = predicted_time(trace, replays.recorded);
+  if (graph.timed) {
+    report.measured_ns = measured_time(trace, replays.recorded);
+  }
+  report.steps = steps_over_ranks(trace, replay);
+  report.by_steps = !report.steps.empty();
+  report.predicted_ns = predicted_time(trace, replay);
+  report.without_gaps_ns = replay.without_gaps_ns;
+  report.ranks = ranks_of(trace, graph, replay);
+  report.sources = replay.sources;
+  report.path = CriticalPath(replay.critical_path, options.step);
+  report.clocks = aligned.clocks();
+  report.warnings = trace.warnings;
+  report.notes = aligned.matching().notes;
+  report.notes.insert(report.notes.end(), graph.notes.begin(),
+                      graph.notes.end());
+  note_untimed_collectives(graph, report);
+  report.graph = {std::move(graph), replay.steps, replay.predicted_ns};
+  return report;
+}
+
+}  // namespace
+
 Result<int64_t> measured_in(const std::string& path,
                             const std::optional<int32_t>& step) {
   Result<Trace> trace = read_trace(path);
@@ -98,125 +201,42 @@ Result<int64_t> measured_in(const std::string& path,
   return measured_time(aligned.trace(), *replay);
 }
 
-Result<std::vector<WhatIf>> parse_all(const std::vector<std::string>& texts) {
-  std::vector<WhatIf> what_ifs;
-  for (const std::string& text : texts) {
-    Result<WhatIf> what_if = parse_what_if(text);
-    if (!what_if) return pass(what_if.error());
-    what_ifs.push_back(*std::move(what_if));
-  }
-  return what_ifs;
-}
-
-/// Each rank's device within its predicted span.
-void break_down_ranks(const Trace& trace, ImportedReplay& result) {
-  result.ranks.resize(trace.ranks.size());
-  visit_predicted_ranks(
-      trace, result.graph, result.replay,
-      [&](uint32_t place, const Trace& predicted) {
-        if (predicted.events.empty()) return;
-        int64_t end_ns = std::numeric_limits<int64_t>::min();
-        for (const Event& event : predicted.events) {
-          end_ns = std::max(end_ns, event.end_ns);
-        }
-        const RankWork work =
-            device_work(predicted, predicted.ranks[place].rank);
-        const int64_t start_ns =
-            end_ns - result.replay.rank_predicted_ns[place];
-        result.ranks[place] =
-            DeviceUnions(work.events).within(start_ns, end_ns);
-      });
-}
-
-// Collectives that nobody timed count as instant, and that must be said.
-void note_untimed_collectives(ImportedReplay& result) {
-  const TimedGraph& graph = result.graph;
-  if (graph.timed) return;
-  int64_t instant = 0;
-  for (size_t node = 0; node < graph.size(); ++node) {
-    instant += graph.collective[node] >= 0 && graph.duration[node] == 0;
-  }
-  if (instant == 0) return;
-  result.notes.push_back(fmt::format(
-      "{} collective calls have no recorded duration and take no time here.",
-      instant));
-}
-
-Result<ImportedReplay> run_replay(const AlignedTrace& aligned,
-                                  const ImportedReplayOptions& options) {
-  const Trace& trace = aligned.trace();
-  const Result<std::vector<WhatIf>> what_ifs = parse_all(options.what_ifs);
-  if (!what_ifs) return pass(what_ifs.error());
-  Result<TimedGraph> graph = graph_of(aligned, options.step);
-  if (!graph) return pass(graph.error(), options.path);
-  ImportedReplay result;
-  result.clocks = aligned.clocks();
-  result.graph = *std::move(graph);
-  result.what_ifs = options.what_ifs;
-  Result<TraceReplay> replay = replay_trace(trace, result.graph);
-  if (!replay) return pass(replay.error());
-  result.recorded_ns = predicted_time(trace, *replay);
-  result.measured_ns = measured_time(trace, *replay);
-  if (!what_ifs->empty()) {
-    replay = replay_trace(trace, result.graph, *what_ifs);
-    if (!replay) return pass(replay.error());
-  }
-  result.replay = *std::move(replay);
-  result.steps = steps_over_ranks(trace, result.replay);
-  result.predicted_ns = predicted_time(trace, result.replay);
-  break_down_ranks(trace, result);
-  result.notes = aligned.matching().notes;
-  result.notes.insert(result.notes.end(), result.graph.notes.begin(),
-                      result.graph.notes.end());
-  note_untimed_collectives(result);
-  return result;
-}
-
-void print(const Trace& trace, const ImportedReplay& result,
-           const ImportedReplayOptions& options) {
-  if (options.format == Format::kTable) {
-    const std::string text = imported_replay_text(trace, result);
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return;
-  }
-  const bool json = options.format == Format::kJson;
-  print_output(options.format,
-               json ? Table{} : imported_replay_rows(trace, result),
-               json ? imported_replay_json(trace, result, options.step)
-                    : nlohmann::ordered_json{});
-}
-
-}  // namespace
-
-Result<int> replay_imported(Trace recorded,
-                            const ImportedReplayOptions& options) {
+Status replay_imported(Trace recorded, const ReplayOptions& options) {
   const AlignedTrace aligned = AlignedTrace::align(std::move(recorded));
   const Trace& trace = aligned.trace();
-  Result<ImportedReplay> result = run_replay(aligned, options);
-  if (!result) return pass(result.error());
+  const Result<std::vector<WhatIf>> what_ifs = parse_what_ifs(options.what_ifs);
+  if (!what_ifs) return pass(what_ifs.error());
+  Result<TimedGraph> graph = graph_of(aligned, options.step);
+  if (!graph) return pass(graph.error(), options.trace_path);
+  Result<TraceReplay> as_recorded = replay_trace(trace, *graph);
+  if (!as_recorded) return pass(as_recorded.error());
+  Replays replays{.recorded = *std::move(as_recorded), .changed = {}};
+  if (!what_ifs->empty()) {
+    Result<TraceReplay> changed = replay_trace(trace, *graph, *what_ifs);
+    if (!changed) return pass(changed.error());
+    replays.changed = *std::move(changed);
+  }
+  std::optional<ChromeTimeline> timeline;
+  if (!options.chrome_path.empty()) {
+    timeline = replayed_timeline(trace, *graph, replays.shown());
+  }
+  ReplayReport report = report_of(aligned, *std::move(graph), replays, options);
   if (!options.validate_path.empty()) {
     const Result<int64_t> measured =
         measured_in(options.validate_path, options.step);
     if (!measured) return pass(measured.error());
-    result->reference_ns = *measured;
-  } else if (result->graph.timed && options.what_ifs.empty()) {
-    result->reference_ns = result->measured_ns;
+    report.reference_ns = *measured;
+  } else if (what_ifs->empty()) {
+    report.reference_ns = report.measured_ns;
   }
-  if (!options.chrome_path.empty()) {
-    const Status written = write_chrome(
-        imported_replay_timeline(trace, *result), options.chrome_path);
-    if (!written) return pass(written.error());
+  if (timeline) {
+    const Status written = write_chrome(*timeline, options.chrome_path);
+    if (!written) return written;
     fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
                options.chrome_path);
   }
-  print(trace, *result, options);
-  for (const std::string& warning : trace.warnings) {
-    fmt::print(stderr, "reprise replay: warning: {}\n", warning);
-  }
-  for (const std::string& note : result->notes) {
-    fmt::print(stderr, "reprise replay: {}\n", note);
-  }
-  return kExitOk;
+  print_report(options, report, NodeFacts(trace));
+  return {};
 }
 
 }  // namespace reprise

@@ -175,7 +175,7 @@ Status add_program_path(const AlignedTrace& recorded, const Schedule& program,
   const Replay replay = replay_step(price_schedule(program, model->costs));
   const auto events = events_of_units(recorded.trace(), program, step);
   const int64_t start_ns = start_of(recorded.trace(), step);
-  CriticalPath path{.step = step, .entries = {}};
+  std::vector<PathEntry> path;
   for (PathEntry entry : replay.critical_path) {
     if (entry.rank >= events.size()) continue;
     entry.origin = events[entry.rank][entry.origin];
@@ -184,9 +184,9 @@ Status add_program_path(const AlignedTrace& recorded, const Schedule& program,
                   step);
     }
     entry.start_ns = saturating_add(entry.start_ns, start_ns);
-    path.entries.push_back(entry);
+    path.push_back(entry);
   }
-  analysis.critical_path = std::move(path);
+  analysis.critical_path = CriticalPath(std::move(path), step);
   return {};
 }
 
@@ -198,9 +198,9 @@ Status add_recorded_path(const AlignedTrace& recorded,
   if (step) window.step = *step;
   const Result<TimedGraph> graph = build_trace_graph(recorded, window);
   if (!graph) return pass(graph.error());
-  CriticalPath& path = analysis.critical_path;
-  path.step = step;
-  path.entries = critical_path(*graph, evaluate(*graph), &recorded.trace());
+  analysis.critical_path = CriticalPath(
+      critical_path(*graph, evaluate(*graph), NodeFacts(recorded.trace())),
+      step);
   return {};
 }
 
@@ -211,16 +211,7 @@ Status add_critical_path(const AlignedTrace& recorded,
   const bool replayed =
       program != nullptr && step &&
       add_program_path(recorded, *program, *step, analysis).has_value();
-  if (!replayed) {
-    Status found = add_recorded_path(recorded, step, analysis);
-    if (!found) return found;
-  }
-  CriticalPath& path = analysis.critical_path;
-  for (const PathEntry& entry : path.entries) {
-    path.by_kind_ns[static_cast<size_t>(entry.kind)] += entry.duration_ns;
-    path.length_ns += entry.duration_ns;
-  }
-  return {};
+  return replayed ? Status{} : add_recorded_path(recorded, step, analysis);
 }
 
 /// Sets the time of a step; returns which one the critical path is of.

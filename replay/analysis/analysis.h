@@ -41,13 +41,6 @@ struct RankAnalysis {
   LaunchStatistics launches;
 };
 
-struct CriticalPath {
-  std::optional<int32_t> step;  ///< Of which step; none: of everything.
-  std::vector<PathEntry> entries;
-  std::array<int64_t, kPathKinds> by_kind_ns{};
-  int64_t length_ns = 0;
-};
-
 struct Analysis {
   explicit Analysis(const AlignedTrace& recorded)
       : matching(recorded.matching()), clocks(recorded.clocks()) {}

@@ -38,8 +38,9 @@ struct PricedSchedule {
   double unexplained_ns = 0;  ///< A step, spread over its compute units.
   double step_overhead_ns = 0;
   double burst_ns = 0;  ///< Most credit of the link, as time on the wire.
-  /// [unit], collectives: credit used, least time.
-  std::vector<double> wire_ns, floor_ns;
+  /// [unit], collectives: credit used, least time, and what no bandwidth
+  /// shrinks.
+  std::vector<double> wire_ns, floor_ns, latency_ns;
   std::vector<PriceSource> source;  ///< [unit]
   StreamOrder order;
 };

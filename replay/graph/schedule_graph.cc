@@ -76,14 +76,13 @@ class Builder {
     for (size_t rank = classes_.class_of.size(); rank-- > 0;) {
       graph_.ranks[classes_.class_of[rank]].rank = static_cast<uint32_t>(rank);
     }
-    double gap_ns = priced_.dispatch_ns;
-    if (!priced_.order.compute.empty()) {
-      gap_ns += priced_.unexplained_ns /
-                static_cast<double>(priced_.order.compute.size());
-    }
-    gap_ = ticks_of(gap_ns);
     StepRules& rules = graph_.rules.emplace();
-    rules.wake = ticks_of(gap_ns + priced_.compute_wake_ns) - gap_;
+    if (!priced_.order.compute.empty()) {
+      rules.unexplained_ns = priced_.unexplained_ns /
+                             static_cast<double>(priced_.order.compute.size());
+    }
+    rules.compute_wake_ns = priced_.compute_wake_ns;
+    gap_ = set_dispatch(rules, priced_.dispatch_ns);
     rules.arrival_wake_ns = priced_.communication_wake_ns;
     rules.arrival_gap_ns = priced_.communication_gap_ns;
     if (priced_.rank_factor.size() > 1) {
@@ -91,11 +90,10 @@ class Builder {
     }
     rules.overhead_ns = priced_.step_overhead_ns;
     rules.burst_ns = std::llround(priced_.burst_ns);
-    if (rules.burst_ns <= 0) return;
     for (const uint32_t unit : priced_.order.communication) {
       rules.transfers.push_back({priced_.duration_ns[unit],
-                                 priced_.wire_ns[unit],
-                                 priced_.floor_ns[unit]});
+                                 priced_.wire_ns[unit], priced_.floor_ns[unit],
+                                 priced_.latency_ns[unit]});
     }
   }
 
@@ -229,30 +227,35 @@ std::vector<std::vector<std::vector<uint32_t>>> explicit_groups(
 }  // namespace
 
 RankClasses fold_ranks(const PricedSchedule& priced) {
-  RankClasses classes;
-  const std::vector<double>& factors = priced.rank_factor;
-  const size_t ranks = std::max<size_t>(1, factors.size());
+  std::vector<double> factors = priced.rank_factor;
+  if (factors.empty()) factors.push_back(1);
   std::vector<double> distinct = factors;
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  if (distinct.empty()) distinct.push_back(1);
   // Equal ranks do equal things whatever the groups; unequal ones fold only
   // when every collective joins all of them.
-  if (distinct.size() == 1 || groups_cover_all(priced, ranks)) {
-    classes.factor = distinct;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      const double factor = factors.empty() ? 1 : factors[rank];
-      const auto place =
-          std::lower_bound(distinct.begin(), distinct.end(), factor);
-      classes.class_of.push_back(
-          static_cast<uint32_t>(place - distinct.begin()));
-    }
-    return classes;
+  if (distinct.size() > 1 && !groups_cover_all(priced, factors.size())) {
+    return single_ranks(priced);
   }
-  classes.factor = factors;
-  for (uint32_t rank = 0; rank < ranks; ++rank)
+  RankClasses classes{.class_of = {}, .factor = distinct, .groups = {}};
+  for (const double factor : factors) {
+    const auto place =
+        std::lower_bound(distinct.begin(), distinct.end(), factor);
+    classes.class_of.push_back(static_cast<uint32_t>(place - distinct.begin()));
+  }
+  return classes;
+}
+
+RankClasses single_ranks(const PricedSchedule& priced) {
+  RankClasses classes{
+      .class_of = {}, .factor = priced.rank_factor, .groups = {}};
+  if (classes.factor.empty()) classes.factor.push_back(1);
+  for (uint32_t rank = 0; rank < classes.factor.size(); ++rank) {
     classes.class_of.push_back(rank);
-  classes.groups = explicit_groups(priced, ranks);
+  }
+  if (!groups_cover_all(priced, classes.factor.size())) {
+    classes.groups = explicit_groups(priced, classes.factor.size());
+  }
   return classes;
 }
 

@@ -20,6 +20,8 @@ struct RankClasses {
   std::vector<std::vector<std::vector<uint32_t>>> groups;
 };
 RankClasses fold_ranks(const PricedSchedule& priced);
+/// Each rank a class of its own, for edits of the graph that tell them apart.
+RankClasses single_ranks(const PricedSchedule& priced);
 
 /// One step: ranks of the graph are classes (each stands for its first rank),
 /// `origin` is the unit, `collective`

@@ -29,6 +29,16 @@ inline uint32_t slowdown_of(double factor) {
       std::llround(std::min(factor, kSteepest) * static_cast<double>(kAlone)));
 }
 
+/// Handing over takes so long from now on; returns the gap before a compute
+/// unit, in ticks of prices.
+inline int64_t set_dispatch(StepRules& rules, double dispatch_ns) {
+  rules.dispatch_ns = dispatch_ns;
+  const double gap_ns = dispatch_ns + rules.unexplained_ns;
+  const int64_t gap = ticks_of(gap_ns, kTickBits);
+  rules.wake = ticks_of(gap_ns + rules.compute_wake_ns, kTickBits) - gap;
+  return gap;
+}
+
 /// A link regains, while it rests, the credit that bursts have used.
 class LinkCredit {
  public:

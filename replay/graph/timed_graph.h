@@ -41,8 +41,11 @@ constexpr uint32_t kAlone = 1 << kAloneBits;
 /// What holds in a step of our trainer beside its nodes and edges: how streams
 /// wake, how far ranks drift apart, what a link has in store.
 struct StepRules {
-  /// Ticks more of gap for compute that a transfer let begin.
-  int64_t wake = 0;
+  /// What a compute unit's gap is made of: handing it over, and its share of
+  /// what the fit did not explain (set_dispatch).
+  double dispatch_ns = 0, unexplained_ns = 0;
+  double compute_wake_ns = 0;  ///< More, if a transfer let it begin.
+  int64_t wake = 0;            ///< That, in ticks.
   /// Before a transfer that compute, or another transfer, let begin.
   double arrival_wake_ns = 0, arrival_gap_ns = 0;
   /// CostModel::jitter_sqrt_ns; 0 for a single rank.
@@ -53,8 +56,9 @@ struct StepRules {
     double duration_ns = 0;  ///< Sustained.
     double wire_ns = 0;      ///< Credit that it uses.
     double floor_ns = 0;     ///< It takes no less.
+    double latency_ns = 0;   ///< Of its duration, what no bandwidth shrinks.
   };
-  std::vector<Transfer> transfers;  ///< [TimedGraph::collective], for credit.
+  std::vector<Transfer> transfers;  ///< [TimedGraph::collective]
 };
 
 /// CSR by target: the edges into node n are edges[first[n] .. first[n+1]).

@@ -9,8 +9,9 @@ namespace {
 // Walks from the last node back through what each node waited for.
 class PathWalk {
  public:
-  PathWalk(const TimedGraph& graph, const GraphTimes& times, const Trace* trace)
-      : graph_(graph), times_(times), trace_(trace) {}
+  PathWalk(const TimedGraph& graph, const GraphTimes& times,
+           const NodeFacts& facts)
+      : graph_(graph), times_(times), facts_(facts) {}
 
   std::vector<PathEntry> run(uint32_t node) {
     if (node == kNoPathNode) return {};
@@ -104,20 +105,7 @@ class PathWalk {
   }
 
   PathKind kind_of(uint32_t node) const {
-    if (trace_ == nullptr) return PathKind::kUnit;
-    const Event& event = trace_->events[graph_.origin[node]];
-    const StreamKind stream = trace_->streams[event.stream].kind;
-    if (event.kind == EventKind::kCollective) return PathKind::kCollective;
-    if (stream == StreamKind::kHostThread) return PathKind::kHost;
-    switch (event.kind) {
-      case EventKind::kCopy:
-      case EventKind::kMemset:
-        return PathKind::kCopy;
-      case EventKind::kCompute:
-        return PathKind::kKernel;
-      default:
-        return PathKind::kHost;
-    }
+    return facts_.kind(graph_.origin[node]);
   }
 
   // A start-to-start delay on a stream is the earlier work's own time.
@@ -147,15 +135,14 @@ class PathWalk {
   void add(PathKind kind, uint32_t node, uint32_t origin, int64_t start_ns) {
     if (start_ns >= cursor_ns_) return;
     const uint32_t place = graph_.ranks[graph_.rank[node]].rank;
-    path_.push_back({kind,
-                     trace_ == nullptr ? place : trace_->ranks[place].rank,
-                     origin, start_ns, cursor_ns_ - start_ns});
+    path_.push_back({kind, facts_.rank_number(place), origin, start_ns,
+                     cursor_ns_ - start_ns});
     cursor_ns_ = start_ns;
   }
 
   const TimedGraph& graph_;
   const GraphTimes& times_;
-  const Trace* trace_;
+  const NodeFacts& facts_;
   std::vector<PathEntry> path_;
   int64_t cursor_ns_ = 0;
 };
@@ -171,37 +158,9 @@ double unexplained_ns(const PathEntry& entry, const PricedSchedule& priced) {
 
 }  // namespace
 
-std::string_view name_of(PathKind kind) {
-  switch (kind) {
-    case PathKind::kKernel:
-      return "kernel";
-    case PathKind::kCollective:
-      return "collective";
-    case PathKind::kCopy:
-      return "copy";
-    case PathKind::kHost:
-      return "host";
-    case PathKind::kLaunch:
-      return "launch";
-    case PathKind::kRange:
-      return "range";
-    case PathKind::kUnexplained:
-      return "unexplained";
-    case PathKind::kUnit:
-      return "unit";
-    case PathKind::kDispatch:
-      return "dispatch";
-    case PathKind::kFeed:
-      return "feed";
-    case PathKind::kOverhead:
-      return "overhead";
-  }
-  return "";
-}
-
-std::string_view path_name(const Trace& trace, const PathEntry& entry) {
-  if (entry.kind > PathKind::kUnit) return name_of(entry.kind);
-  return trace.text(trace.events[entry.origin].name);
+std::string_view path_name(const NodeFacts& facts, const PathEntry& entry) {
+  return entry.kind > PathKind::kUnexplained ? name_of(entry.kind)
+                                             : facts.name(entry.origin);
 }
 
 std::vector<uint32_t> last_nodes(const TimedGraph& graph,
@@ -226,14 +185,23 @@ std::vector<uint32_t> last_nodes(const TimedGraph& graph,
 
 std::vector<PathEntry> critical_path_to(uint32_t node, const TimedGraph& graph,
                                         const GraphTimes& times,
-                                        const Trace* trace) {
-  return PathWalk(graph, times, trace).run(node);
+                                        const NodeFacts& facts) {
+  return PathWalk(graph, times, facts).run(node);
 }
 
 std::vector<PathEntry> critical_path(const TimedGraph& graph,
                                      const GraphTimes& times,
-                                     const Trace* trace) {
-  return critical_path_to(last_nodes(graph, times).back(), graph, times, trace);
+                                     const NodeFacts& facts) {
+  return critical_path_to(last_nodes(graph, times).back(), graph, times, facts);
+}
+
+CriticalPath::CriticalPath(std::vector<PathEntry> path,
+                           std::optional<int32_t> of_step)
+    : step(of_step), entries(std::move(path)) {
+  for (const PathEntry& entry : entries) {
+    by_kind_ns[static_cast<size_t>(entry.kind)] += entry.duration_ns;
+    length_ns += entry.duration_ns;
+  }
 }
 
 PathSources sources_of(const std::vector<PathEntry>& path,
@@ -245,7 +213,7 @@ PathSources sources_of(const std::vector<PathEntry>& path,
     if (entry.kind == PathKind::kUnexplained) unexplained += duration_ns;
     if (priced == nullptr) continue;
     unexplained += unexplained_ns(entry, *priced);
-    if (entry.kind != PathKind::kUnit) continue;
+    if (entry.kind > PathKind::kCollective) continue;
     const PriceSource source = priced->source[entry.origin];
     if (source == PriceSource::kCalibrated) calibrated += duration_ns;
     if (source == PriceSource::kModelled) modelled += duration_ns;

@@ -14,10 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "data/hlo/module.h"
+#include "data/result.h"
 #include "replay/graph/priced_schedule.h"
 #include "replay/simulate/critical_path.h"
+#include "replay/simulate/what_if.h"
 
 namespace reprise {
 
@@ -40,6 +44,10 @@ struct Replay {
 /// once. Cost: O(units x R log R) for compute, O(collectives x R^2) for R
 /// distinct ranks.
 Replay replay_step(const PricedSchedule& priced);
+/// The same under what-ifs; `module` (null: unit names only) names the ops of
+/// units. Errors: as apply_what_if.
+Result<Replay> replay_step(const PricedSchedule& priced, const Module* module,
+                           std::span<const WhatIf> what_ifs);
 /// The step time alone, for search: same number, no timeline.
 int64_t replay_step_time(const PricedSchedule& priced);
 

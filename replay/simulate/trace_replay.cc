@@ -80,10 +80,11 @@ void measure_steps(const TimedGraph& recorded, const TimedGraph& graph,
 
 Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
                                  std::span<const WhatIf> what_ifs) {
+  const NodeFacts facts(trace);
   TimedGraph edited;
   for (const WhatIf& what_if : what_ifs) {
     if (edited.size() == 0) edited = graph;
-    const Status applied = apply_what_if(what_if, trace, edited);
+    const Status applied = apply_what_if(what_if, facts, edited);
     if (!applied) return pass(applied.error());
   }
   const TimedGraph& chosen = what_ifs.empty() ? graph : edited;
@@ -92,7 +93,7 @@ Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
   replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
   const auto path_to = [&](uint32_t node) {
-    return critical_path_to(node, chosen, times, &trace);
+    return critical_path_to(node, chosen, times, facts);
   };
   replay.critical_path = path_to(last.back());
   replay.sources = sources_of(replay.critical_path, nullptr);

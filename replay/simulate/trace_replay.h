@@ -52,9 +52,4 @@ struct TraceReplay {
 Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
                                  std::span<const WhatIf> what_ifs = {});
 
-/// Edits durations, gaps and edges of a graph. Errors: kInvalid when no event
-/// matches, the rank does not exist, or there is no collective to change.
-Status apply_what_if(const WhatIf& what_if, const Trace& trace,
-                     TimedGraph& graph);
-
 }  // namespace reprise

@@ -1,16 +1,38 @@
+// One vocabulary and one implementation for every graph. A transfer is latency,
+// waiting for ranks that are not here, and the wire, whether it was recorded or
+// priced; a priced step has its credit and its dispatch beside its nodes
+// (StepRules).
 #include "replay/simulate/what_if.h"
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <cmath>
 #include <regex>
 
 #include "data/median.h"
+#include "replay/graph/step_rules.h"
 
 namespace reprise {
 namespace {
 
 constexpr size_t kLongestPattern = 256;
+constexpr double kLongestDuration = 1e18;  // ns; sums stay within 64 bits.
+constexpr size_t kLongestName = 2048;  // std::regex needs stack a character.
+
+struct Target {
+  std::string_view word;
+  WhatIfKind kind;
+};
+constexpr Target kTargets[] = {{"bandwidth", WhatIfKind::kBandwidth},
+                               {"latency", WhatIfKind::kLatency},
+                               {"launch", WhatIfKind::kLaunch},
+                               {"device", WhatIfKind::kDevice},
+                               {"host", WhatIfKind::kHost}};
+/// The forms without a quantity.
+constexpr Target kWholes[] = {{"straggler=none", WhatIfKind::kStraggler},
+                              {"overlap=ideal", WhatIfKind::kOverlap},
+                              {"launch=0", WhatIfKind::kLaunch},
+                              {"launch=0x", WhatIfKind::kLaunch}};
 
 tl::unexpected<Error> misunderstood(std::string_view text) {
   return fail(ErrorKind::kInvalid, "--what-if '{}': expected one of {}", text,
@@ -42,15 +64,9 @@ double unit_of(std::string_view suffix) {
 
 Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
   WhatIf what_if;
-  if (target == "bandwidth") return what_if;
-  if (target == "latency" || target == "launch") {
-    what_if.kind =
-        target == "launch" ? WhatIfKind::kLaunch : WhatIfKind::kLatency;
-    return what_if;
-  }
-  if (target == "device" || target == "host") {
-    what_if.kind = target == "host" ? WhatIfKind::kHost : WhatIfKind::kDevice;
-    return what_if;
+  for (const auto& [word, kind] : kTargets) {
+    what_if.kind = kind;
+    if (target == word) return what_if;
   }
   if (target == "ranks") {
     return fail(ErrorKind::kUnsupported,
@@ -80,50 +96,280 @@ Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
   return misunderstood(text);
 }
 
-bool matches(const std::regex& pattern, const Unit& unit,
-             const Module* module) {
-  if (std::regex_search(unit.name, pattern)) return true;
-  if (module == nullptr) return false;
-  for (const InstructionId id : unit.ops) {
-    const auto& instructions = module->entry_computation().instructions;
-    if (index_of(id) < instructions.size() &&
-        std::regex_search(instructions[index_of(id)].name, pattern)) {
-      return true;
+int64_t scaled(int64_t time, double factor) {
+  return std::llround(
+      std::min(static_cast<double>(time) * factor, kLongestDuration));
+}
+
+Status nothing(std::string_view form, std::string_view what) {
+  return fail(ErrorKind::kInvalid, "--what-if {}: the trace has no {}", form,
+              what);
+}
+
+double edited_transfer(const WhatIf& what_if, double whole_ns,
+                       double latency_ns, double absent_ns) {
+  absent_ns = std::min(absent_ns, whole_ns);
+  latency_ns = std::min(latency_ns, whole_ns - absent_ns);
+  const double wire_ns = whole_ns - absent_ns - latency_ns;
+  if (what_if.kind == WhatIfKind::kBandwidth) {
+    return absent_ns + latency_ns + wire_ns / what_if.factor;
+  }
+  return absent_ns + wire_ns +
+         (what_if.latency_ns >= 0 ? what_if.latency_ns
+                                  : latency_ns * what_if.factor);
+}
+
+// Transfers of a priced step last what its rules say.
+void renew_transfers(TimedGraph& graph) {
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] < 0) continue;
+    const size_t place = static_cast<size_t>(graph.collective[node]);
+    graph.duration[node] =
+        ticks_of(graph.rules->transfers[place].duration_ns, graph.tick_bits);
+  }
+}
+
+void edit_priced_transfers(const WhatIf& what_if, TimedGraph& graph) {
+  StepRules& rules = *graph.rules;
+  const bool bandwidth = what_if.kind == WhatIfKind::kBandwidth;
+  for (StepRules::Transfer& transfer : rules.transfers) {
+    const auto edit = [&](double whole_ns) {
+      return edited_transfer(what_if, whole_ns, transfer.latency_ns, 0);
+    };
+    transfer.duration_ns = edit(transfer.duration_ns);
+    transfer.floor_ns = edit(transfer.floor_ns);
+    if (bandwidth) {
+      transfer.wire_ns /= what_if.factor;
+    } else {
+      transfer.latency_ns = edit(transfer.latency_ns);
     }
   }
-  return false;
+  if (bandwidth) rules.burst_ns = scaled(rules.burst_ns, 1 / what_if.factor);
+  renew_transfers(graph);
 }
 
-Status scale_ops(const WhatIf& what_if, const Module* module,
-                 PricedSchedule& priced) {
-  const std::regex pattern(what_if.pattern);
-  size_t found = 0;
-  for (size_t unit = 0; unit < priced.duration_ns.size(); ++unit) {
-    if (!matches(pattern, priced.schedule->units[unit], module)) continue;
-    ++found;
-    priced.duration_ns[unit] *= what_if.factor;
-    priced.wire_ns[unit] *= what_if.factor;
-    priced.floor_ns[unit] *= what_if.factor;
+Status edit_transfers(const WhatIf& what_if, TimedGraph& graph) {
+  bool any = false;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] < 0) continue;
+    any = true;
+    if (graph.rules) break;
+    const size_t place = static_cast<size_t>(graph.collective[node]);
+    const TimedGraph::Transfer& transfer = graph.transfers[place];
+    graph.duration[node] = std::llround(std::min(
+        edited_transfer(what_if, static_cast<double>(graph.duration[node]),
+                        static_cast<double>(transfer.latency_ns),
+                        static_cast<double>(transfer.absent_ns)),
+        kLongestDuration));
   }
-  if (found > 0) return {};
-  return fail(ErrorKind::kInvalid, "--what-if op:{}: no unit or op matches",
-              what_if.pattern);
+  if (!any) return nothing("bandwidth or latency", "collectives");
+  if (graph.rules) edit_priced_transfers(what_if, graph);
+  return {};
 }
 
-// The forms without a quantity.
-std::optional<WhatIf> parse_whole(std::string_view text) {
-  WhatIf what_if;
-  if (text == "straggler=none") {
-    what_if.kind = WhatIfKind::kStraggler;
-  } else if (text == "overlap=ideal") {
-    what_if.kind = WhatIfKind::kOverlap;
-  } else if (text == "launch=0" || text == "launch=0x") {
-    what_if.kind = WhatIfKind::kLaunch;
-    what_if.factor = 0;
-  } else {
-    return std::nullopt;
+// Whether an origin's name matches; each name is searched once.
+class NameMatch {
+ public:
+  NameMatch(const NodeFacts& facts, const std::string& pattern)
+      : facts_(facts), pattern_(pattern), known_(facts.name_count(), -1) {}
+
+  bool operator()(uint32_t origin) {
+    const uint32_t number = facts_.name_number(origin);
+    int8_t& known = known_[number];
+    if (known < 0) {
+      const auto names = facts_.names(number);
+      known =
+          std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+            const std::string text(name.substr(0, kLongestName));
+            return std::regex_search(text, pattern_);
+          });
+    }
+    return known == 1;
   }
-  return what_if;
+
+ private:
+  const NodeFacts& facts_;
+  std::regex pattern_;
+  std::vector<int8_t> known_;  // [name number] -1: not searched yet.
+};
+
+// Of a gap, the part within a named range; the rest stays. A priced step has
+// none.
+void scale_named(size_t node, double factor, TimedGraph& graph) {
+  if (graph.named.empty()) return;
+  const int64_t named_ns = graph.named[node];
+  graph.named[node] = scaled(named_ns, factor);
+  graph.gap[node] += graph.named[node] - named_ns;
+}
+
+Status scale_ops(const WhatIf& what_if, const NodeFacts& facts,
+                 TimedGraph& graph) {
+  NameMatch matches(facts, what_if.pattern);
+  bool any = false;
+  std::vector<double> transfers;  // [collective] of a priced step: factor.
+  if (graph.rules) transfers.assign(graph.rules->transfers.size(), 1);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (matches(graph.origin[node])) {
+      any = true;
+      graph.duration[node] = scaled(graph.duration[node], what_if.factor);
+      if (graph.rules && graph.collective[node] >= 0) {
+        transfers[static_cast<size_t>(graph.collective[node])] = what_if.factor;
+      }
+    }
+    if (!graph.named.empty() && graph.named[node] > 0 &&
+        matches(graph.range[node])) {
+      any = true;
+      scale_named(node, what_if.factor, graph);
+    }
+  }
+  if (!any) {
+    return fail(ErrorKind::kInvalid, "--what-if op:{}: no event's name matches",
+                what_if.pattern);
+  }
+  if (!graph.rules) return {};
+  for (size_t place = 0; place < transfers.size(); ++place) {
+    StepRules::Transfer& transfer = graph.rules->transfers[place];
+    for (double* time_ns : {&transfer.duration_ns, &transfer.latency_ns,
+                            &transfer.wire_ns, &transfer.floor_ns}) {
+      *time_ns *= transfers[place];
+    }
+  }
+  renew_transfers(graph);
+  return {};
+}
+
+// A priced step's gaps are what handing over takes, not what a rank does.
+void scale_gap(size_t node, double factor, TimedGraph& graph) {
+  if (graph.rules) return;
+  graph.gap[node] = scaled(graph.gap[node], factor);
+  graph.named[node] =
+      std::min(graph.gap[node], scaled(graph.named[node], factor));
+}
+
+// What a rank does itself: all but its transfers.
+Status scale_rank(const WhatIf& what_if, const NodeFacts& facts,
+                  TimedGraph& graph) {
+  const auto found = std::find_if(
+      graph.ranks.begin(), graph.ranks.end(), [&](const auto& span) {
+        return facts.rank_number(span.rank) == what_if.rank;
+      });
+  if (found == graph.ranks.end()) {
+    return fail(ErrorKind::kInvalid, "--what-if rank:{}: no such rank among {}",
+                what_if.rank, graph.ranks.size());
+  }
+  const auto place = static_cast<uint32_t>(found - graph.ranks.begin());
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.rank[node] != place) continue;
+    scale_gap(node, what_if.factor, graph);
+    if (graph.collective[node] >= 0) continue;
+    graph.duration[node] = scaled(graph.duration[node], what_if.factor);
+  }
+  return {};
+}
+
+// All device work but collectives; or all host work and the named time around
+// it, while gaps that nothing explains stay.
+Status scale_side(const WhatIf& what_if, const NodeFacts& facts,
+                  TimedGraph& graph) {
+  const bool host = what_if.kind == WhatIfKind::kHost;
+  bool any = false;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0 ||
+        facts.on_host(graph.origin[node]) != host) {
+      continue;
+    }
+    any = true;
+    graph.duration[node] = scaled(graph.duration[node], what_if.factor);
+    scale_named(node, what_if.factor, graph);
+  }
+  const std::string_view side = host ? "host" : "device";
+  return any ? Status{} : nothing(side, fmt::format("{} work", side));
+}
+
+// No rank needs more host time or device time in total than the median rank,
+// and all begin with the median rank.
+Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
+  std::vector<double> host_ns(graph.ranks.size(), 0);
+  std::vector<double> device_ns(graph.ranks.size(), 0);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) continue;
+    const bool host = facts.on_host(graph.origin[node]);
+    (host ? host_ns : device_ns)[graph.rank[node]] += static_cast<double>(
+        graph.duration[node] + (host ? graph.gap[node] : 0));
+  }
+  std::vector<double> hosts, devices, starts;
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns < rank.start_ns) continue;
+    hosts.push_back(host_ns[rank.rank]);
+    devices.push_back(device_ns[rank.rank]);
+    starts.push_back(static_cast<double>(rank.start_ns));
+  }
+  if (starts.size() < 2) {
+    return fail(ErrorKind::kInvalid,
+                "--what-if straggler=none: the trace has one rank");
+  }
+  // The lower one: of two ranks, one is the straggler.
+  const double host = lower_median(hosts), device = lower_median(devices);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) continue;
+    const uint32_t rank = graph.rank[node];
+    const bool on_host = facts.on_host(graph.origin[node]);
+    const double own_ns = (on_host ? host_ns : device_ns)[rank];
+    const double most_ns = on_host ? host : device;
+    const double factor = own_ns > most_ns ? most_ns / own_ns : 1;
+    graph.duration[node] = scaled(graph.duration[node], factor);
+    if (on_host) scale_gap(node, factor, graph);
+  }
+  const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
+  for (TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns < rank.start_ns) continue;
+    rank.end_ns += start_ns - rank.start_ns;
+    rank.start_ns = start_ns;
+  }
+  return {};
+}
+
+// The calls that launch device work, and what passes until it starts; in a
+// priced step, what handing a unit to its stream takes.
+Status scale_launches(const WhatIf& what_if, const NodeFacts& facts,
+                      TimedGraph& graph) {
+  if (graph.rules) {
+    const int64_t gap =
+        set_dispatch(*graph.rules, graph.rules->dispatch_ns * what_if.factor);
+    for (size_t node = 0; node < graph.size(); ++node) {
+      if (graph.collective[node] < 0) graph.gap[node] = gap;
+    }
+    return {};
+  }
+  std::vector<bool> launches(graph.size(), false);
+  bool any = false;
+  for (TimedGraph::Edge& edge : graph.edges) {
+    if (edge.kind != EdgeKind::kLaunch) continue;
+    any = launches[edge.from] = true;
+    if (edge.delay_ns > 0) {
+      edge.delay_ns = scaled(edge.delay_ns, what_if.factor);
+    }
+  }
+  if (!any) return nothing("launch", "launches");
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (!launches[node] || !facts.is_call(graph.origin[node])) continue;
+    graph.duration[node] = scaled(graph.duration[node], what_if.factor);
+  }
+  return {};
+}
+
+// Only collectives wait for a collective's end.
+Status free_collectives(TimedGraph& graph) {
+  bool any = false;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    any = any || graph.collective[node] >= 0;
+    if (graph.collective[node] >= 0) continue;
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      TimedGraph::Edge& edge = graph.edges[at];
+      if (graph.collective[edge.from] >= 0) edge.from_start = true;
+    }
+  }
+  return any ? Status{} : nothing("overlap=ideal", "collectives");
 }
 
 }  // namespace
@@ -133,7 +379,9 @@ const char* const kWhatIfForms =
     "device=0.5x, host=0.5x, launch=0, straggler=none, overlap=ideal";
 
 Result<WhatIf> parse_what_if(std::string_view text) {
-  if (const auto whole = parse_whole(text)) return *whole;
+  for (const auto& [whole, kind] : kWholes) {
+    if (text == whole) return WhatIf{.kind = kind, .factor = 0, .pattern = {}};
+  }
   const size_t equals = text.rfind('=');
   if (equals == std::string_view::npos) return misunderstood(text);
   Result<WhatIf> what_if = parse_target(text.substr(0, equals), text);
@@ -151,58 +399,44 @@ Result<WhatIf> parse_what_if(std::string_view text) {
   return what_if;
 }
 
-void apply_what_if(const WhatIf& what_if, CostModel& costs) {
-  for (auto& [key, price] : costs.collectives) {
-    const double before_ns = price.latency_ns;
-    if (what_if.kind == WhatIfKind::kBandwidth) {
-      price.bandwidth_bytes_per_s *= what_if.factor;
-      price.peak_bandwidth_bytes_per_s *= what_if.factor;
-      for (auto& [bytes, time_ns] : price.points) {
-        const double wire_ns = std::max(0.0, time_ns - before_ns);
-        time_ns = time_ns - wire_ns + wire_ns / what_if.factor;
-      }
-    } else if (what_if.kind == WhatIfKind::kLatency) {
-      price.latency_ns = what_if.latency_ns >= 0 ? what_if.latency_ns
-                                                 : before_ns * what_if.factor;
-      for (auto& [bytes, time_ns] : price.points) {
-        time_ns = std::max(1.0, time_ns + price.latency_ns - before_ns);
-      }
-    }
+Result<std::vector<WhatIf>> parse_what_ifs(
+    const std::vector<std::string>& texts) {
+  std::vector<WhatIf> what_ifs;
+  for (const std::string& text : texts) {
+    Result<WhatIf> what_if = parse_what_if(text);
+    if (!what_if) return pass(what_if.error());
+    what_ifs.push_back(*std::move(what_if));
   }
+  return what_ifs;
 }
 
-Status apply_what_if(const WhatIf& what_if, const Module* module,
-                     PricedSchedule& priced) {
+bool tells_ranks_apart(std::span<const WhatIf> what_ifs) {
+  return std::any_of(what_ifs.begin(), what_ifs.end(),
+                     [](const WhatIf& what_if) {
+                       return what_if.kind == WhatIfKind::kRank ||
+                              what_if.kind == WhatIfKind::kStraggler;
+                     });
+}
+
+Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
+                     TimedGraph& graph) {
   switch (what_if.kind) {
-    case WhatIfKind::kOp:
-      return scale_ops(what_if, module, priced);
-    case WhatIfKind::kRank:
-      if (what_if.rank >= priced.rank_factor.size()) {
-        return fail(ErrorKind::kInvalid,
-                    "--what-if rank:{}: there are {} ranks", what_if.rank,
-                    priced.rank_factor.size());
-      }
-      priced.rank_factor[what_if.rank] *= what_if.factor;
-      break;
-    case WhatIfKind::kLaunch:
-      priced.dispatch_ns *= what_if.factor;
-      break;
-    case WhatIfKind::kStraggler:
-      std::fill(priced.rank_factor.begin(), priced.rank_factor.end(),
-                median(priced.rank_factor));
-      break;
-    case WhatIfKind::kOverlap:
-      return fail(ErrorKind::kUnsupported,
-                  "--what-if overlap=ideal is for imported traces; for a "
-                  "program, `reprise optimize` seeks the order");
-    case WhatIfKind::kDevice:
-    case WhatIfKind::kHost:
-      return fail(ErrorKind::kUnsupported,
-                  "--what-if device and host are for imported traces; for a "
-                  "program, op:.=0.5x changes all of its ops");
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:
-      break;
+      return edit_transfers(what_if, graph);
+    case WhatIfKind::kOp:
+      return scale_ops(what_if, facts, graph);
+    case WhatIfKind::kRank:
+      return scale_rank(what_if, facts, graph);
+    case WhatIfKind::kDevice:
+    case WhatIfKind::kHost:
+      return scale_side(what_if, facts, graph);
+    case WhatIfKind::kLaunch:
+      return scale_launches(what_if, facts, graph);
+    case WhatIfKind::kStraggler:
+      return level_ranks(facts, graph);
+    case WhatIfKind::kOverlap:
+      return free_collectives(graph);
   }
   return {};
 }

@@ -1,14 +1,16 @@
-// What-ifs: a price model, a priced schedule or the graph of an imported trace
-// (replay/simulate/trace_replay.h), edited by a short text.
+// What-ifs: the graph of a priced schedule or of an imported trace, edited by a
+// short text.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "costmodel/cost_model.h"
-#include "data/hlo/module.h"
 #include "data/result.h"
-#include "replay/simulate/replay.h"
+#include "replay/graph/timed_graph.h"
+#include "replay/simulate/node_facts.h"
 
 namespace reprise {
 
@@ -16,9 +18,7 @@ enum class WhatIfKind : uint8_t {
   kBandwidth,  ///< "bandwidth=2x": all collectives.
   kLatency,    ///< "latency=0.5x", "latency=50us": of each collective.
   kOp,         ///< "op:REGEX=0.5x": time of units with a matching op or name.
-  /// "rank:1=1.2x": compute time of one rank (of an imported trace: all that it
-  /// does itself, on the host too).
-  kRank,
+  kRank,       ///< "rank:1=1.2x": what one rank does itself, its host too.
   kDevice,     ///< "device=0.5x": all device work but collectives.
   kHost,       ///< "host=0.5x": what host threads do, and their named ranges.
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.
@@ -37,18 +37,21 @@ struct WhatIf {
   uint32_t rank = 0;       ///< kRank.
 };
 
-/// Errors: kInvalid with the text and the forms that are understood.
+/// Errors: kInvalid with the text and the forms that are understood;
+/// kUnsupported for "ranks=".
 Result<WhatIf> parse_what_if(std::string_view text);
+Result<std::vector<WhatIf>> parse_what_ifs(
+    const std::vector<std::string>& texts);
 
-/// Edits prices; for kBandwidth and kLatency. Call it before price_schedule.
-void apply_what_if(const WhatIf& what_if, CostModel& costs);
+/// Whether any of them changes or compares single ranks, so that none may stand
+/// for others.
+bool tells_ranks_apart(std::span<const WhatIf> what_ifs);
 
-/// Edits a priced schedule; for all others. `module` (null: unit names only)
-/// names the ops of a unit.
-/// Errors: kInvalid when nothing matches, or the rank does not exist;
-/// kUnsupported for kOverlap, which a schedule's dependencies leave no room
-/// for, and for kDevice and kHost, which it does not tell apart.
-Status apply_what_if(const WhatIf& what_if, const Module* module,
-                     PricedSchedule& priced);
+/// Edits durations, gaps and edges of a graph; what is not named stays as
+/// recorded or priced, gaps too. `facts` are those of its origins. Errors:
+/// kInvalid when nothing matches, the rank does not exist, or there is nothing
+/// of the kind that would change.
+Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
+                     TimedGraph& graph);
 
 }  // namespace reprise

@@ -48,8 +48,10 @@ TEST(Analysis, CrossesFromComputeToTheCollectiveThatItWaitedFor) {
   int64_t transfers = 0, unexplained = 0;
   for (const PathEntry& entry : analysis->critical_path.entries) {
     const Event& event = run.trace().events[entry.origin];
-    transfers +=
-        entry.kind == PathKind::kUnit && event.kind == EventKind::kCollective;
+    const bool collective = event.kind == EventKind::kCollective;
+    transfers += entry.kind == PathKind::kCollective;
+    EXPECT_FALSE(entry.kind == PathKind::kCollective && !collective);
+    EXPECT_FALSE(entry.kind == PathKind::kKernel && collective);
     unexplained += entry.kind == PathKind::kUnexplained;
   }
   EXPECT_GT(transfers, 0);

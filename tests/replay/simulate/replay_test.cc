@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <random>
+#include <tuple>
 
 #include "replay/analysis/breakdown.h"
 #include "tests/replay/simulate/fluid_simulator.h"
@@ -87,6 +88,19 @@ TEST(Replay, AddsDispatchFeedWakesAndOverhead) {
   const Replay result = replay(text);
   EXPECT_EQ(result.step_time_ns, 60);
   EXPECT_EQ(result.times[0][2].start_ns, 46);
+  using Part = std::tuple<PathKind, int64_t, int64_t>;  // From, for how long.
+  std::vector<Part> parts;
+  for (const PathEntry& entry : result.critical_path) {
+    parts.emplace_back(entry.kind, entry.start_ns, entry.duration_ns);
+  }
+  EXPECT_EQ(parts, (std::vector<Part>{{PathKind::kFeed, 0, 7},
+                                      {PathKind::kDispatch, 7, 1},
+                                      {PathKind::kKernel, 8, 10},
+                                      {PathKind::kDispatch, 18, 3},
+                                      {PathKind::kCollective, 21, 20},
+                                      {PathKind::kDispatch, 41, 5},
+                                      {PathKind::kKernel, 46, 5},
+                                      {PathKind::kOverhead, 51, 9}}));
 }
 
 TEST(Replay, MakesRanksThatComputedApartMeetLate) {

@@ -2,38 +2,94 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "replay/simulate/replay.h"
 #include "tests/replay/simulate/schedule_text.h"
 
 namespace reprise {
 namespace {
 
-WhatIf parsed(std::string_view text) {
-  const Result<WhatIf> what_if = parse_what_if(text);
-  EXPECT_TRUE(what_if.has_value()) << text;
-  return what_if ? *what_if : WhatIf{};
+/// The step under what-ifs, or -1 where they are refused.
+int64_t step_under(const TextSchedule& text,
+                   const std::vector<std::string>& what_ifs) {
+  const Result<std::vector<WhatIf>> parsed = parse_what_ifs(what_ifs);
+  EXPECT_TRUE(parsed.has_value());
+  if (!parsed) return -1;
+  const Result<Replay> replay = replay_step(text.priced, nullptr, *parsed);
+  return replay ? replay->step_time_ns : -1;
 }
 
+// 100 of compute, a transfer of 1100 of which 100 are latency, 10 of compute.
 TEST(WhatIf, ScalesTheWireAndNotTheLatency) {
-  CostModel costs;
-  costs.collectives["k"] = {.latency_ns = 100,
-                            .bandwidth_bytes_per_s = 1e9,
-                            .points = {{1000, 1100}}};
-  apply_what_if(parsed("bandwidth=2x"), costs);
-  EXPECT_EQ(costs.collectives["k"].price_ns(1000), 600);
-  EXPECT_EQ(costs.collectives["k"].price_ns(2000), 1100);
-  apply_what_if(parsed("latency=50ns"), costs);
-  EXPECT_EQ(costs.collectives["k"].price_ns(1000), 550);
-  apply_what_if(parsed("latency=2x"), costs);
-  EXPECT_EQ(costs.collectives["k"].price_ns(1000), 600);
+  TextSchedule text;
+  parse_schedule("compute a 100\ntransfer t 1100 after a\ncompute b 10 after t",
+                 2, text);
+  text.priced.latency_ns = {0, 100, 0};
+  EXPECT_EQ(step_under(text, {}), 1210);
+  EXPECT_EQ(step_under(text, {"bandwidth=2x"}), 100 + (100 + 500) + 10);
+  EXPECT_EQ(step_under(text, {"latency=50ns"}), 100 + (50 + 1000) + 10);
+  EXPECT_EQ(step_under(text, {"latency=2x"}), 100 + (200 + 1000) + 10);
+  EXPECT_EQ(step_under(text, {"bandwidth=2x", "latency=50ns", "latency=3x"}),
+            100 + (150 + 500) + 10);
+  // Shorter than the latency that was fitted to others: latency alone.
+  text.priced.latency_ns = {0, 2000, 0};
+  EXPECT_EQ(step_under(text, {"bandwidth=2x"}), 1210);
+  EXPECT_EQ(step_under(text, {"latency=50ns"}), 100 + 50 + 10);
 }
 
-TEST(WhatIf, ScalesMatchingUnitsAndRanks) {
+// The link has 400 ns of credit in store, worth 200 once it is twice as fast;
+// no transfer takes less than its floor, of which 100 are latency.
+TEST(WhatIf, ScalesTheCreditOfALink) {
   TextSchedule text;
-  parse_schedule("compute dot.1 10\ncompute add.1 10", 2, text);
-  EXPECT_TRUE(apply_what_if(parsed("op:^dot=0.5x"), nullptr, text.priced));
-  EXPECT_EQ(replay_step_time(text.priced), 15);
-  EXPECT_TRUE(apply_what_if(parsed("rank:1=2x"), nullptr, text.priced));
-  EXPECT_EQ(replay_step_time(text.priced), 30);
+  parse_schedule("transfer t 1100", 2, text);
+  text.priced.latency_ns = {100};
+  text.priced.wire_ns = {1000};
+  text.priced.floor_ns = {300};
+  text.priced.burst_ns = 400;
+  EXPECT_EQ(step_under(text, {}), 1100 - 400);
+  EXPECT_EQ(step_under(text, {"bandwidth=2x"}), 600 - 200);
+  EXPECT_EQ(step_under(text, {"op:^t$=0.5x"}), 550 - 400);
+  text.priced.floor_ns = {900};
+  EXPECT_EQ(step_under(text, {"bandwidth=2x"}), 100 + 800 / 2);
+}
+
+TEST(WhatIf, ScalesMatchingUnitsRanksAndSides) {
+  TextSchedule text;
+  parse_schedule("compute dot.1 10\ncompute add.1 10\ntransfer t 7 after add.1",
+                 3, text);
+  EXPECT_EQ(step_under(text, {"op:^dot=0.5x"}), 5 + 10 + 7);
+  EXPECT_EQ(step_under(text, {"op:t$=2x"}), 10 + 10 + 14);
+  EXPECT_EQ(step_under(text, {"device=0.5x"}), 5 + 5 + 7);
+  EXPECT_EQ(step_under(text, {"rank:1=2x"}), 20 + 20 + 7);
+  EXPECT_EQ(step_under(text, {"op:^dot=0.5x", "rank:1=2x"}), 10 + 20 + 7);
+  // No slower than the median of three ranks: the others' 20.
+  EXPECT_EQ(step_under(text, {"rank:1=2x", "straggler=none"}), 20 + 7);
+}
+
+// Of 8 ns before each unit, 5 are dispatch and 3 what the fit did not explain;
+// 2 more wake the stream that waited for the transfer.
+TEST(WhatIf, ScalesHandingOver) {
+  TextSchedule text;
+  parse_schedule("compute a 10\ntransfer t 7 after a\ncompute b 10 after t", 2,
+                 text);
+  text.priced.dispatch_ns = 5;
+  text.priced.unexplained_ns = 6;
+  text.priced.compute_wake_ns = 2;
+  EXPECT_EQ(step_under(text, {}), 8 + 10 + 7 + 10 + 10);
+  EXPECT_EQ(step_under(text, {"launch=0.4x"}), 5 + 10 + 7 + 7 + 10);
+  EXPECT_EQ(step_under(text, {"launch=0"}), 3 + 10 + 7 + 5 + 10);
+}
+
+// The second unit no longer waits for the transfer, the step still does.
+TEST(WhatIf, OverlapsTransfersWithWhatWaitedForThem) {
+  TextSchedule text;
+  parse_schedule("compute a 10\ntransfer t 100 after a\ncompute b 20 after t",
+                 2, text);
+  EXPECT_EQ(step_under(text, {}), 130);
+  EXPECT_EQ(step_under(text, {"overlap=ideal"}), 110);
+  EXPECT_EQ(step_under(text, {"overlap=ideal", "bandwidth=10x"}), 30);
 }
 
 TEST(WhatIf, RefusesWhatItDoesNotUnderstand) {
@@ -44,9 +100,12 @@ TEST(WhatIf, RefusesWhatItDoesNotUnderstand) {
     EXPECT_FALSE(parse_what_if(text).has_value()) << text;
   }
   TextSchedule text;
-  parse_schedule("compute dot.1 10", 2, text);
-  EXPECT_FALSE(apply_what_if(parsed("op:conv=2x"), nullptr, text.priced));
-  EXPECT_FALSE(apply_what_if(parsed("rank:2=2x"), nullptr, text.priced));
+  parse_schedule("compute dot.1 10", 1, text);
+  for (const char* refused :
+       {"op:conv=2x", "rank:2=2x", "host=0.5x", "bandwidth=2x", "latency=1us",
+        "straggler=none", "overlap=ideal"}) {
+    EXPECT_EQ(step_under(text, {refused}), -1) << refused;
+  }
 }
 
 }  // namespace
