@@ -99,6 +99,16 @@ class Report {
   }
 
   Json json(double seconds) const {
+    Json all = all_but_range(seconds);
+    if (search_.plan.least_step_ns != search_.plan.step_ns) {
+      all["predicted"]["least_step_time_ns"] =
+          std::llround(search_.plan.least_step_ns);
+    }
+    return all;
+  }
+
+ private:
+  Json all_but_range(double seconds) const {
     Json baselines = Json::object();
     for (const DdpSetting& each : search_.baselines) {
       baselines[each.name] = std::llround(each.step_ns);
@@ -134,7 +144,6 @@ class Report {
             {"log", recording_.notes}};
   }
 
- private:
   double total_bytes() const {
     double bytes = 0;
     for (const DdpGradient& each : model_.gradients) {
@@ -144,10 +153,19 @@ class Report {
   }
 
   void add_row(const DdpSetting& setting, Table& table) const {
+    const double most = setting.step_ns / search_.plan.step_ns;
+    const double least = setting.least_step_ns / search_.plan.least_step_ns;
+    const auto [worst, best] = std::minmax(most, least);
     table.rows.push_back(
         {setting.name, std::to_string(setting.buckets.size()),
-         duration_text(setting.step_ns),
-         fmt::format("{:.2f}x", setting.step_ns / search_.plan.step_ns)});
+         between(duration_text(setting.least_step_ns),
+                 duration_text(setting.step_ns)),
+         between(fmt::format("{:.2f}x", worst), fmt::format("{:.2f}x", best))});
+  }
+
+  static std::string between(const std::string& least,
+                             const std::string& most) {
+    return least == most ? most : least + " to " + most;
   }
 
   const DdpRecording& recording_;
@@ -231,7 +249,13 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
       known_points(options.costs_path, recording->ranks);
   if (!points) return pass(points.error());
   const DdpModel model = ddp_model(*recording, *points);
-  const DdpSearch search = search_buckets(model);
+  const bool lacks_ranks =
+      recording->group_size > recording->ranks && points->empty();
+  const DdpSearch search =
+      lacks_ranks
+          ? search_buckets_between(model, with_least_price(*recording, model),
+                                   recording->buckets)
+          : search_buckets(model);
   const Report report(*recording, model, search);
   Plan plan = plan_of(model, search, recording->ranks, report.gap());
   const auto device = trace.ranks.front().device;

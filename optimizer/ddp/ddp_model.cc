@@ -175,4 +175,14 @@ DdpModel ddp_model(const DdpRecording& recording,
   return model;
 }
 
+DdpModel with_least_price(const DdpRecording& recording, DdpModel model) {
+  double bytes_per_ns = model.price.bandwidth_bytes_per_s / 1e9;
+  for (const TransferSample& sample : samples_of(recording))
+    bytes_per_ns = std::max(bytes_per_ns, sample.bytes / sample.duration_ns);
+  model.price = {};
+  model.price.bandwidth_bytes_per_s = 1e9 * bytes_per_ns;
+  model.collective_slowdown = 1;
+  return model;
+}
+
 }  // namespace reprise

@@ -193,9 +193,50 @@ DdpSetting price_setting(const DdpModel& model, std::string name,
   setting.buckets = ddp_buckets(model.gradients, caps_bytes);
   setting.caps_bytes = std::move(caps_bytes);
   setting.step_ns = simulate_buckets(model, setting.buckets).step_ns;
+  setting.least_step_ns = setting.step_ns;
   return setting;
 }
 
 DdpSearch search_buckets(const DdpModel& model) { return Search(model).run(); }
+
+DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
+                                 const std::vector<DdpBucket>& recorded) {
+  DdpSearch search = search_buckets(most);
+  const DdpSearch other = search_buckets(least);
+  search.evaluations += other.evaluations;
+  search.lower_bound_ns = other.lower_bound_ns;
+  const auto price_both = [&](DdpSetting& setting) {
+    setting.step_ns = simulate_buckets(most, setting.buckets).step_ns;
+    setting.least_step_ns = simulate_buckets(least, setting.buckets).step_ns;
+  };
+  DdpSetting kept =
+      price_setting(most, "recorded", caps_of(most.gradients, recorded));
+  price_both(kept);
+  const auto gain = [&](const DdpSetting& setting) {
+    return std::min(kept.step_ns / setting.step_ns,
+                    kept.least_step_ns / setting.least_step_ns);
+  };
+  DdpSetting best = kept;
+  const auto offer = [&](DdpSetting& setting) {
+    price_both(setting);
+    if (gain(setting) > gain(best)) best = setting;
+  };
+  for (DdpSetting& each : search.baselines) offer(each);
+  DdpSetting ends[] = {search.single_cap, search.plan, other.single_cap,
+                       other.plan};
+  for (DdpSetting& each : ends) offer(each);
+  price_both(search.single_cap);
+  for (const double mib : kTriedCapsMib) {
+    DdpSetting setting =
+        price_setting(most, fmt::format("{:g} MiB", mib),
+                      {std::llround(mib * static_cast<double>(kMebibyte))});
+    offer(setting);
+    if (gain(setting) > gain(search.single_cap)) search.single_cap = setting;
+  }
+  search.baselines.push_back(kept);
+  search.plan = best;
+  search.plan.name = "plan";
+  return search;
+}
 
 }  // namespace reprise

@@ -17,6 +17,7 @@ struct DdpSetting {
   std::vector<int64_t> caps_bytes;  ///< As for `ddp_buckets`.
   std::vector<DdpBucket> buckets;
   double step_ns = 0;
+  double least_step_ns = 0;  ///< At the prices' other end; else step_ns.
 };
 
 struct DdpSearch {
@@ -35,6 +36,13 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 /// Prices one setting.
 DdpSetting price_setting(const DdpModel& model, std::string name,
                          std::vector<int64_t> caps_bytes);
+
+/// Where prices are known between two ends only: the setting that gains most
+/// over `recorded` at the end where it gains less, `recorded` itself if none
+/// gains at both. Steps are of `most`, the bound is of `least`. The models
+/// differ in their price alone.
+DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
+                                 const std::vector<DdpBucket>& recorded);
 
 /// Deterministic. Requires: at least one gradient.
 /// Cost: that of a few dynamic programs and a hundred simulations.

@@ -3,6 +3,8 @@
 // type and bytes. Steps outside of the middle half of times are left out.
 #include "optimizer/ddp/ddp_recording.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -11,6 +13,7 @@
 #include <tuple>
 
 #include "data/collective/collective_names.h"
+#include "data/io/decimal.h"
 #include "data/trace/intervals.h"
 #include "optimizer/ddp/ddp_rank.h"
 #include "optimizer/ddp/horovod_recording.h"
@@ -210,9 +213,17 @@ class Reading {
 
   /// Gives each step the collectives that its first member took part in.
   void place_transfers() {
+    if (const auto size = trace_.environment.find("world_size");
+        size != trace_.environment.end()) {
+      recording_.group_size = static_cast<size_t>(
+          std::max<int64_t>(0, parse_integer(size->second).value_or(0)));
+    }
     for (const MatchedCollective& each : matching_.collectives) {
       const bool is_barrier = each.kind == CollectiveKind::kBarrier;
       if (each.kind != CollectiveKind::kAllReduce && !is_barrier) continue;
+      recording_.group_size =
+          std::max(recording_.group_size,
+                   static_cast<size_t>(std::max<int64_t>(0, each.group_size)));
       const CollectiveTimes times = times_of(each, trace_);
       for (DdpStep& step : recording_.steps) {
         if (times.arrival_ns < step.start_ns ||
@@ -338,13 +349,25 @@ class Reading {
   }
 
   void add_notes() {
-    if (ranks_.size() < 2) {
+    if (recording_.group_size > recording_.ranks) {
+      recording_.notes.push_back(fmt::format(
+          "{} of the job's {} ranks were recorded ({}): waiting for the others "
+          "cannot be told from transferring, so prices are bounds and "
+          "predictions ranges; record the other ranks too",
+          recording_.ranks, recording_.group_size, recorded_ranks()));
+    } else if (ranks_.size() < 2) {
       recording_.notes.push_back(
           "only one rank was recorded: time spent waiting for the others "
           "counts as transfer");
     }
     recording_.notes.insert(recording_.notes.end(), matching_.notes.begin(),
                             matching_.notes.end());
+  }
+
+  std::string recorded_ranks() const {
+    std::vector<uint32_t> numbers;
+    for (const RankInfo& info : trace_.ranks) numbers.push_back(info.rank);
+    return fmt::format("{}", fmt::join(numbers, ", "));
   }
 
   Trace& trace_;

@@ -47,6 +47,9 @@ struct DdpRecording {
   std::vector<DdpStep> steps;
   int64_t step_time_ns = 0;  ///< Median over all recorded steps.
   size_t ranks = 0;
+  /// The job's, of the largest all-reduce. Where it is more than `ranks`, waits
+  /// for ranks that were not recorded cannot be told from transfers.
+  size_t group_size = 0;
   int workers = 1;  ///< Collectives that run at a time on a rank.
   std::string collective_key = {};  ///< "all-reduce/f32/2".
   /// Runs of compute by operator and dimensions, beside transfers and not.
@@ -70,5 +73,10 @@ Result<DdpRecording> ddp_recording(Trace& trace);
 /// Requires: a recording from `ddp_recording`.
 DdpModel ddp_model(const DdpRecording& recording,
                    const std::vector<std::pair<double, double>>& known = {});
+
+/// The other end of what a recording without some ranks allows: transfers cost
+/// no latency and pass at the best rate that was seen; `model` takes all of
+/// their recorded time for transfer.
+DdpModel with_least_price(const DdpRecording& recording, DdpModel model);
 
 }  // namespace reprise

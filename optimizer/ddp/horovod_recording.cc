@@ -166,6 +166,8 @@ class HorovodReading {
                          .type = std::string(name_of(info.type)),
                          .shape = std::to_string(info.input_elements),
                          .bytes = transfer.bytes};
+    recording_.group_size =
+        std::max(recording_.group_size, static_cast<size_t>(info.group_size));
     if (recording_.collective_key.empty()) {
       recording_.collective_key = fmt::format("{}/{}/{}", name_of(info.kind),
                                               gradient.type, info.group_size);

@@ -195,5 +195,35 @@ TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
   EXPECT_EQ(recording->buckets, (std::vector<DdpBucket>{{{0, 1}}, {{2}}}));
 }
 
+/// Two gradients of 1 MB; a transfer takes its latency and 1 ms a MB.
+DdpModel two_gradients(double second_ready_ms, double latency_ms) {
+  DdpModel model;
+  model.gradients = {{"a", "f32", "250000", 1'000'000},
+                     {"b", "f32", "250000", 1'000'000}};
+  model.ready_ns = {10.0 * kMs, second_ready_ms * kMs};
+  model.price.latency_ns = latency_ms * kMs;
+  model.price.bandwidth_bytes_per_s = 1e9;
+  return model;
+}
+
+TEST(DdpRecording, ChoosesForTheEndWhereThePlanGainsLess) {
+  const std::vector<DdpBucket> apart = {{{0}}, {{1}}}, together = {{{0, 1}}};
+  // Latency 5 ms: 10 to 16, 20 to 26 apart, 20 to 27 together; none: 21 or 22.
+  DdpSearch search = search_buckets_between(two_gradients(20, 5),
+                                            two_gradients(20, 0), together);
+  EXPECT_EQ(search.plan.buckets, apart);
+  EXPECT_EQ(search.plan.step_ns, 26.0 * kMs);
+  EXPECT_EQ(search.plan.least_step_ns, 21.0 * kMs);
+  // Ready at 11 ms: 18 ms together instead of 22 with the latency, 13 instead
+  // of 12 without: nothing is sure to gain.
+  search =
+      search_buckets_between(two_gradients(11, 5), two_gradients(11, 0), apart);
+  EXPECT_EQ(search.plan.buckets, apart);
+  EXPECT_EQ(search.baselines.back().name, "recorded");
+  EXPECT_EQ(search.baselines.back().step_ns, search.plan.step_ns);
+  // The search that trusts the latency alone would fuse.
+  EXPECT_EQ(search_buckets(two_gradients(11, 5)).plan.buckets, together);
+}
+
 }  // namespace
 }  // namespace reprise
