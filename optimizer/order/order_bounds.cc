@@ -164,7 +164,8 @@ int64_t set_bound(const OrderGraph& graph) {
 int64_t destructive_bound(const OrderGraph& graph, int64_t upper_bound,
                           const DestructiveOptions& options) {
   uint64_t work_left = options.work_limit;
-  int64_t bound = std::min(jackson_bound(graph), upper_bound);
+  int64_t bound = jackson_bound(graph);
+  REPRISE_CHECK(bound <= upper_bound);  // Else it bounds nothing.
   bound = first_unrefuted(graph, bound, upper_bound, false, work_left);
   if (options.shaving) {
     bound = first_unrefuted(graph, bound, upper_bound, true, work_left);
@@ -176,7 +177,8 @@ int64_t order_lower_bound(const OrderGraph& graph, int64_t upper_bound) {
   if (graph.size() > kMaxOpsOfPairs) {
     const int64_t bound =
         graph.size() > kMaxOpsOfSets ? jackson_bound(graph) : set_bound(graph);
-    return std::min(bound, upper_bound);
+    REPRISE_CHECK(bound <= upper_bound);
+    return bound;
   }
   return destructive_bound(graph, upper_bound,
                            {.shaving = graph.size() <= kMaxOpsOfShaving});

@@ -73,8 +73,11 @@ class ReorderTurn : public Turn {
     const OrderSearchResult found = search_order(*graph, search, &start);
     search_.count_inner(found.evaluations);
     search_.say(fmt::format(
-        "order search: {} evaluations, {} windows solved, {} improved",
-        found.evaluations, found.windows_solved, found.windows_improved));
+        "order search: {} evaluations, {} windows solved, {} improved{}",
+        found.evaluations, found.windows_solved, found.windows_improved,
+        found.best.makespan == found.lower_bound
+            ? "; the order meets its bound: optimal"
+            : ""));
     order_ = order_of(best.schedule, found.best.sequence);
     is_searched_ = true;
     return true;
