@@ -9,6 +9,8 @@
 #include "cli/analysis_timeline.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/output.h"
+#include "data/io/printable_text.h"
 #include "data/program/lowered_program.h"
 #include "replay/analysis/analysis.h"
 
@@ -68,30 +70,33 @@ class AnalyzeCommand : public Command {
     const Result<Analysis> analysis = analyze(aligned, options);
     if (!analysis) return pass(analysis.error(), path_);
     if (!chrome_path_.empty()) {
-      const Status written = write_chrome(
-          analysis_timeline(trace, *analysis, step_), chrome_path_);
+      const Status written =
+          write_chrome(analysis_timeline(trace, *analysis, step_), chrome_path_,
+                       existing_with(force_));
       if (!written) return pass(written.error());
-      fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
-                 chrome_path_);
+      tell("wrote {}; open it in https://ui.perfetto.dev\n", chrome_path_);
     }
     print(trace, *analysis);
     std::fflush(stdout);
     for (const std::string& warning : trace.warnings) {
-      fmt::print(stderr, "reprise analyze: warning: {}\n", warning);
+      tell("reprise analyze: warning: {}\n", warning);
     }
     for (const std::string& remark : analysis->remarks) {
-      fmt::print(stderr, "reprise analyze: {}\n", remark);
+      tell("reprise analyze: {}\n", remark);
     }
     return kExitOk;
   }
 
  private:
   void print(const Trace& trace, const Analysis& analysis) const {
-    const std::string text =
-        format_ == Format::kTable  ? analysis_text(trace, analysis, top_)
-        : format_ == Format::kJson ? analysis_json(trace, analysis)
-                                   : table_csv(analysis_rows(analysis));
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    switch (format_) {
+      case Format::kTable:
+        return write_lines(stdout, analysis_text(trace, analysis, top_));
+      case Format::kJson:
+        return write_out(printable_json(analysis_json(trace, analysis)));
+      case Format::kCsv:
+        return write_out(table_csv(analysis_rows(analysis)));
+    }
   }
 
   std::string path_, chrome_path_;

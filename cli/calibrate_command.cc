@@ -36,6 +36,8 @@ class CalibrateCommand : public Command {
                      "plan with the units (default: recorded, or identity)");
     flags.add_option("--costs", costs_path_,
                      "cost database to add the measurements to");
+    flags.add_option("--data", data_folder_,
+                     "folder of its data (default: the program's)");
     flags.add_option("--steps", steps_, "steps to run (default 8)")
         .range(2, 100000);
     flags
@@ -51,18 +53,18 @@ class CalibrateCommand : public Command {
 
   Result<int> run() override {
     if (warmup_ >= steps_) {
-      fmt::print(stderr,
-                 "reprise calibrate: --warmup {} leaves no step of --steps "
-                 "{}\n",
-                 warmup_, steps_);
+      tell(
+          "reprise calibrate: --warmup {} leaves no step of --steps "
+          "{}\n",
+          warmup_, steps_);
       return kExitUsage;
     }
     const bool is_program =
         std::filesystem::path(subject_).extension() == ".hlo";
     if (!is_program && ranks_ != 0) {
-      fmt::print(stderr,
-                 "reprise calibrate: a trace says its ranks itself: leave "
-                 "out -n\n");
+      tell(
+          "reprise calibrate: a trace says its ranks itself: leave "
+          "out -n\n");
       return kExitUsage;
     }
     std::optional<Trace> trace;
@@ -92,14 +94,15 @@ class CalibrateCommand : public Command {
 
  private:
   Result<LoweredProgram> load(const std::optional<Trace>& trace) const {
-    if (trace) return lowered_program_of(*trace, subject_, plan_path_);
+    if (trace)
+      return lowered_program_of(*trace, subject_, plan_path_, data_folder_);
     int64_t ranks = ranks_;
     if (ranks == 0) {
       const Result<Manifest> manifest = load_manifest_for(subject_);
       if (!manifest) return pass(manifest.error());
       ranks = manifest->ranks;
     }
-    return load_lowered_program(subject_, plan_path_, ranks);
+    return load_lowered_program(subject_, plan_path_, ranks, {data_folder_});
   }
 
   void print(const std::vector<Measurement>& measurements) const {
@@ -110,8 +113,8 @@ class CalibrateCommand : public Command {
       if (each.context == kSoloContext) {
         by_time.push_back(each);
       } else {
-        fmt::print(stderr, "{}: {:.3f}\n", each.unit,
-                   static_cast<double>(each.median_ns) * 1e-6);
+        tell("{}: {:.3f}\n", each.unit,
+             static_cast<double>(each.median_ns) * 1e-6);
       }
     }
     std::stable_sort(by_time.begin(), by_time.end(),
@@ -137,7 +140,7 @@ class CalibrateCommand : public Command {
     print_output(format_, table, json);
   }
 
-  std::string subject_, plan_path_, costs_path_;
+  std::string subject_, plan_path_, costs_path_, data_folder_;
   int64_t steps_ = 8, warmup_ = 2, ranks_ = 0;
   Format format_ = Format::kTable;
 };

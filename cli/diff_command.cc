@@ -115,7 +115,7 @@ class DiffCommand : public Command {
     if (!fail_above_.empty()) {
       const Result<double> parsed = parse_ratio(fail_above_);
       if (!parsed) {
-        fmt::print(stderr, "reprise diff: {}\n", parsed.error().message);
+        tell("reprise diff: {}\n", parsed.error().message);
         return kExitUsage;
       }
       limit = *parsed;
@@ -146,9 +146,8 @@ class DiffCommand : public Command {
   void print(const TraceDiff& diff, const std::optional<double>& limit,
              const std::vector<std::string>& slower) const {
     if (format_ == Format::kTable) {
-      fmt::print("step {} before, {} after: {}\n\n",
-                 time_text(diff.before.step_ns), time_text(diff.after.step_ns),
-                 change_text(diff.step_change()));
+      show("step {} before, {} after: {}\n\n", time_text(diff.before.step_ns),
+           time_text(diff.after.step_ns), change_text(diff.step_change()));
     }
     print_output(format_,
                  format_ == Format::kCsv ? rows_of(diff, by_)
@@ -156,8 +155,7 @@ class DiffCommand : public Command {
                  json_of(diff, limit, slower));
     std::fflush(stdout);
     for (const std::string& what : slower) {
-      fmt::print(stderr, "reprise diff: slower by more than {}: {}\n",
-                 fail_above_, what);
+      tell("reprise diff: slower by more than {}: {}\n", fail_above_, what);
     }
   }
 

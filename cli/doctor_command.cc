@@ -90,9 +90,9 @@ class DoctorCommand : public Command {
 
   /// A fix for each lack, and what each job still needs.
   static void print_advice(const std::vector<Check>& checks) {
-    fmt::print("\n");
+    show("\n");
     for (const Check& check : checks) {
-      if (!check.ok) fmt::print("fix {}: {}\n", check.name, check.fix);
+      if (!check.ok) show("fix {}: {}\n", check.name, check.fix);
     }
     for (const unsigned job : {kForTrain, kForCuda, kForProfile, kForView}) {
       std::vector<std::string> lacks;
@@ -101,10 +101,9 @@ class DoctorCommand : public Command {
       }
       const std::string name =
           job == kForCuda ? "train --device cuda" : words_of(job);
-      fmt::print("{}: {}\n", name,
-                 lacks.empty()
-                     ? "ready"
-                     : fmt::format("needs {}", fmt::join(lacks, ", ")));
+      show("{}: {}\n", name,
+           lacks.empty() ? "ready"
+                         : fmt::format("needs {}", fmt::join(lacks, ", ")));
     }
   }
 

@@ -49,20 +49,17 @@ class ExportCommand : public Command {
         kind_ == "csv" ? write_text(csv_of(*trace)) : write_timeline(*trace);
     if (!written) return pass(written.error());
     if (output_ != "-") {
-      fmt::print(
-          stderr, "wrote {} ({} events{})\n", output_, trace->events.size(),
-          kind_ == "chrome" ? "; open it in https://ui.perfetto.dev" : "");
+      tell("wrote {} ({} events{})\n", output_, trace->events.size(),
+           kind_ == "chrome" ? "; open it in https://ui.perfetto.dev" : "");
     }
     return kExitOk;
   }
 
  private:
   Status write_text(const std::string& text) const {
-    if (output_ != "-") return write_file_atomically(output_, text);
-    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-        std::fflush(stdout) != 0) {
-      return fail(ErrorKind::kIo, "cannot write to stdout");
-    }
+    if (output_ != "-")
+      return write_file_atomically(output_, text, existing_with(force_));
+    write_out(text);
     return {};
   }
 
@@ -74,7 +71,7 @@ class ExportCommand : public Command {
     }
     const ChromeTimeline timeline = timeline_of(trace);
     if (output_ == "-") return write_text(timeline.json());
-    return write_chrome(timeline, output_);
+    return write_chrome(timeline, output_, existing_with(force_));
   }
 
   std::string path_, kind_, output_;

@@ -9,6 +9,7 @@
 
 #include "cli/output.h"
 #include "data/file.h"
+#include "data/io/printable_text.h"
 #include "data/plan/plan.h"
 #include "optimizer/ddp/ddp_arguments.h"
 
@@ -141,7 +142,9 @@ Status write_files(const std::string& directory, const std::string& json,
     if (Status writable = check_output(path, force); !writable) return writable;
   }
   for (const auto& [path, text] : files) {
-    if (Status written = write_file_atomically(path, text); !written) {
+    if (Status written =
+            write_file_atomically(path, text, existing_with(force));
+        !written) {
       return written;
     }
   }
@@ -163,13 +166,14 @@ Status export_ddp(const std::string& plan_path, const std::string& output,
   const std::string json = json_of(*plan, *arguments);
   const std::string lines = lines_of(*plan, *arguments);
   if (output == "-") {
-    fmt::print("{}", json);
+    write_out(printable_json(json));
     return {};
   }
-  const Status written = output.ends_with(".json")
-                             ? write_file_atomically(output, json)
-                             : write_files(output, json, lines, force);
-  if (written) fmt::print(stderr, "wrote {}\n\n{}", output, lines);
+  const Status written =
+      output.ends_with(".json")
+          ? write_file_atomically(output, json, existing_with(force))
+          : write_files(output, json, lines, force);
+  if (written) tell("wrote {}\n\n{}", output, lines);
   return written;
 }
 

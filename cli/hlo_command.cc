@@ -14,6 +14,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/module_summary.h"
 #include "data/hlo/proto/hlo_proto.h"
+#include "data/io/printable_text.h"
 #include "data/manifest/infer.h"
 
 namespace reprise {
@@ -51,7 +52,7 @@ class HloCommand : public Command {
 
   Result<int> run() override {
     if (const char* wrong = misuse()) {
-      fmt::print(stderr, "reprise hlo: {}\n", wrong);
+      tell("reprise hlo: {}\n", wrong);
       return kExitUsage;
     }
     const auto module = read_hlo_file(file_);
@@ -60,7 +61,8 @@ class HloCommand : public Command {
     if (manifest_) {
       const std::string program =
           std::filesystem::path(file_).filename().string();
-      return write(manifest_text(infer_manifest(*module, program)));
+      return write(
+          printable_json(manifest_text(infer_manifest(*module, program))));
     }
     if (table_) return print_instructions(*module);
     print_module_summary(summarize(*module), file_, format_);
@@ -96,20 +98,22 @@ class HloCommand : public Command {
                            ? graph_of_computation(module, computation_)
                            : graph_around(module, around_, hops_);
     if (!graph) return pass(graph.error(), file_);
-    return write(svg_ ? graph_svg(*graph) : graph_dot(*graph));
+    return write(printable_lines(svg_ ? graph_svg(*graph) : graph_dot(*graph)));
   }
 
   Result<int> write(const std::string& text) const {
     if (output_.empty()) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
+      write_out(text);
       return kExitOk;
     }
     if (const Status free = check_output(output_, force_); !free)
       return pass(free.error());
-    if (const Status written = write_file_atomically(output_, text); !written) {
+    if (const Status written =
+            write_file_atomically(output_, text, existing_with(force_));
+        !written) {
       return pass(written.error());
     }
-    fmt::print(stderr, "wrote {}\n", output_);
+    tell("wrote {}\n", output_);
     return kExitOk;
   }
 

@@ -162,31 +162,28 @@ void print_module_summary(const ModuleSummary& summary, const std::string& file,
     print_output(format, opcode_table(summary), summary_json(summary, file));
     return;
   }
-  fmt::print("{}: {} instructions in {} computations\n", summary.name,
-             summary.instructions, summary.computations);
-  fmt::print("parameters {} ({}), outputs {}\n", summary.parameters,
-             bytes_text(static_cast<double>(summary.parameter_bytes)),
-             bytes_text(static_cast<double>(summary.output_bytes)));
-  fmt::print("a step: {} flops, {} transcendentals, {} moved\n",
-             count_text(summary.cost.flops),
-             count_text(summary.cost.transcendentals),
-             bytes_text(summary.cost.bytes));
+  show("{}: {} instructions in {} computations\n", summary.name,
+       summary.instructions, summary.computations);
+  show("parameters {} ({}), outputs {}\n", summary.parameters,
+       bytes_text(static_cast<double>(summary.parameter_bytes)),
+       bytes_text(static_cast<double>(summary.output_bytes)));
+  show("a step: {} flops, {} transcendentals, {} moved\n",
+       count_text(summary.cost.flops), count_text(summary.cost.transcendentals),
+       bytes_text(summary.cost.bytes));
   if (summary.loops > 0) {
-    fmt::print("loops: {}, of unknown trip count and counted once: {}\n",
-               summary.loops, summary.loops_of_unknown_trips);
+    show("loops: {}, of unknown trip count and counted once: {}\n",
+         summary.loops, summary.loops_of_unknown_trips);
   }
-  fmt::print("{}\n\n{}", summary.fingerprint,
-             table_text(opcode_table(summary)));
+  show("{}\n\n{}", summary.fingerprint, table_text(opcode_table(summary)));
   if (summary.collectives.empty()) {
-    fmt::print("\nno collectives\n");
+    show("\nno collectives\n");
     return;
   }
   size_t left_out = 0;
   const Table collectives = collective_table(summary, &left_out);
-  fmt::print("\n{}", table_text(collectives));
+  show("\n{}", table_text(collectives));
   if (left_out > 0)
-    fmt::print("{} more rows; --format json names every collective\n",
-               left_out);
+    show("{} more rows; --format json names every collective\n", left_out);
 }
 
 }  // namespace reprise

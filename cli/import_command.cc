@@ -94,12 +94,13 @@ class ImportCommand : public Command {
     }
     Result<ImportResult> result = read();
     if (guard.signal() != 0) {
-      fmt::print(stderr, "reprise import: interrupted, nothing written\n");
+      tell("reprise import: interrupted, nothing written\n");
       return 128 + guard.signal();
     }
     if (!result) return pass(result.error());
     guard.writes(output_);
-    if (Status written = write_import(*result, output_); !written)
+    if (Status written = write_import(*result, output_, existing_with(force_));
+        !written)
       return pass(written.error());
     const std::chrono::duration<double> seconds =
         std::chrono::steady_clock::now() - start;
@@ -138,7 +139,7 @@ class ImportCommand : public Command {
     guard.writes(output_);
     Result<GatheredProfile> gathered = gather_profile(
         inputs_.front(), output_,
-        {.force = force_,
+        {.existing = existing_with(force_),
          .align_clocks = [](Trace& trace) { align_clocks(trace); }});
     if (!gathered) return pass(gathered.error());
     const std::chrono::duration<double> seconds =

@@ -83,7 +83,7 @@ void print_import(const std::vector<FileReport>& files,
                import_json(files, seconds));
   std::fflush(stdout);
   for (const std::string& remark : import_remarks(files, kMostRemarks)) {
-    fmt::print(stderr, "  {}\n", remark);
+    tell("  {}\n", remark);
   }
   int64_t events = 0, bytes = 0;
   std::vector<uint32_t> ranks;
@@ -92,10 +92,9 @@ void print_import(const std::vector<FileReport>& files,
     bytes += file.bytes;
     ranks.insert(ranks.end(), file.ranks.begin(), file.ranks.end());
   }
-  fmt::print(stderr, "wrote {} (rank {}, {} events of {} in {})\n", output,
-             ranks.empty() ? "none" : rank_list(ranks), events,
-             bytes_text(static_cast<double>(bytes)),
-             duration_text(seconds * 1e9));
+  tell("wrote {} (rank {}, {} events of {} in {})\n", output,
+       ranks.empty() ? "none" : rank_list(ranks), events,
+       bytes_text(static_cast<double>(bytes)), duration_text(seconds * 1e9));
 }
 
 }  // namespace reprise

@@ -157,14 +157,14 @@ class InfoCommand : public Command {
     if (!trace) return pass(trace.error());
     const std::vector<RankSummary> ranks = summarize(*trace);
     if (format_ == Format::kTable) {
-      fmt::print("program {}, {} events, {}\n", program_name(*trace),
-                 trace->events.size(),
-                 trace->plan_text.empty() ? "no plan" : "with its plan");
-      if (!trace->modules.empty()) fmt::print("{}\n", modules_text(*trace));
+      show("program {}, {} events, {}\n", program_name(*trace),
+           trace->events.size(),
+           trace->plan_text.empty() ? "no plan" : "with its plan");
+      if (!trace->modules.empty()) show("{}\n", modules_text(*trace));
     }
     print_output(format_, table_of(ranks), json_of(*trace, path_, ranks));
     for (const std::string& warning : trace->warnings) {
-      fmt::print(stderr, "reprise info: warning: {}\n", warning);
+      tell("reprise info: warning: {}\n", warning);
     }
     return kExitOk;
   }

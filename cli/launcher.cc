@@ -4,6 +4,7 @@
 #include "cli/launcher.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "cli/process.h"
 #include "cli/profile_environment.h"
+#include "cli/supervisor.h"
 #include "data/file.h"
 #include "data/program/lowered_program.h"
 #include "profiler/gather/gather_shards.h"
@@ -77,6 +79,12 @@ std::vector<std::string> trainer_arguments(const TrainRequest& request,
         arguments.end(),
         {"--plan", std::filesystem::absolute(request.plan).string()});
   }
+  if (!request.data.folder.empty()) {
+    arguments.insert(
+        arguments.end(),
+        {"--data", std::filesystem::absolute(request.data.folder).string()});
+  }
+  if (request.data.made_up) arguments.push_back("--made-up-data");
   if (request.verify) arguments.push_back("--verify");
   if (request.solo) arguments.push_back("--solo");
   if (request.interpret) arguments.push_back("--interpret");
@@ -137,11 +145,12 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   if (!ready) return pass(ready.error());
   // Every rank refuses a bad program or plan too; refusing it here spares the
   // user mpirun's words about it.
-  const Result<LoweredProgram> lowered =
-      load_lowered_program(request.program, request.plan, request.ranks);
+  const Result<LoweredProgram> lowered = load_lowered_program(
+      request.program, request.plan, request.ranks, request.data);
   if (!lowered) return pass(lowered.error());
   std::optional<HeldSignals> held;  // Let go when the directory is gone.
-  const Result<TemporaryDirectory> directory = TemporaryDirectory::create();
+  const Result<TemporaryDirectory> directory =
+      TemporaryDirectory::create(request.scratch);
   if (!directory) return pass(directory.error());
   const Status room = check_room(directory->path());
   if (!room) return pass(room.error());
@@ -155,17 +164,20 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   }
   // Open MPI refuses root unless told twice; containers run as root.
   int received = 0;
-  const Result<int> status =
-      run_process(arguments,
-                  {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
-                  &received);
+  const Result<int> status = run_supervised(
+      arguments,
+      {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
+      request.scratch.empty() ? directory->path() : request.scratch, &received);
   if (!status) return pass(status.error());
   held.emplace();
   TrainOutcome outcome;
-  // mpirun that was interrupted ends with 1, whatever the signal.
-  outcome.exit_status =
-      *status == 1 && received != 0 ? 128 + received : *status;
+  outcome.received = received;
+  // mpirun that was interrupted ends with 1, whatever the signal, or is killed
+  // when it takes its time.
+  const bool is_interrupted =
+      received != 0 && (*status == 1 || *status == 128 + SIGKILL);
+  outcome.exit_status = is_interrupted ? 128 + received : *status;
   if (const Result<std::string> result = read_file(result_path))
     outcome.result_json = *result;
   if (request.record && outcome.exit_status <= 1 &&

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/program/lowered_program.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
 
@@ -18,17 +19,22 @@ struct TrainRequest {
   int64_t steps = 20;
   int64_t warmup = 2;  ///< The first of `steps` that are not timed.
   std::string device = "cpu";
+  ProgramData data;
   bool verify = false;
   bool solo = false;  ///< Collectives do nothing: calibration.
   bool interpret = false;
   bool record = false;    ///< Record every unit into shards.
   double timeout_s = 30;  ///< Longest wait for a silent peer.
+  /// A folder that goes with the run, even where this process is killed; its
+  /// own is made there. Empty: where temporary files are.
+  std::string scratch;
   std::vector<std::string> mpi_arguments;
   std::vector<std::string> trainer_arguments;  ///< Passed on as they are.
 };
 
 struct TrainOutcome {
   int exit_status = 0;  ///< The trainer's, or 128+N.
+  int received = 0;     ///< The last signal passed on to it, or 0.
   /// reprise.train/1 of rank 0; empty when it failed.
   std::string result_json;
   Trace trace;  ///< Filled when `record` was asked and the run ended well.

@@ -4,19 +4,20 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <numeric>
+#include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/output.h"
+#include "cli/supervisor.h"
 
 namespace reprise {
 namespace {
@@ -26,6 +27,11 @@ namespace {
 class ShortHelp : public CLI::Formatter {
  public:
   ShortHelp() { column_width(24); }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    usage.erase(usage.find_last_not_of('\n') + 1);
+    return usage;  // What follows begins with the end of its line.
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0 || option->get_positional()) return "";
     const std::string type = option->get_type_name();
@@ -68,31 +74,23 @@ int unknown_verb(const std::string& word,
       commands.begin(), commands.end(), [&](const auto& a, const auto& b) {
         return edit_distance(word, a->name()) < edit_distance(word, b->name());
       });
-  fmt::print(
-      stderr,
-      "reprise: unknown verb '{}'; did you mean '{}'? See reprise --help\n",
-      word, (*nearest)->name());
+  tell("reprise: unknown verb '{}'; did you mean '{}'? See reprise --help\n",
+       word, (*nearest)->name());
   return kExitUsage;
-}
-
-// Never throws: stderr may be closed or full.
-void complain(const std::string& message) {
-  std::fputs(message.c_str(), stderr);
-  std::fputc('\n', stderr);
 }
 
 int run_verb(Command& command) {
   const Result<int> result = command.run();
-  const bool is_written = std::fflush(stdout) == 0;
+  const Status written = flush_output();
   if (!result) {
-    complain(
-        fmt::format("reprise {}: {}", command.name(), result.error().message));
+    tell("reprise {}: {}\n", command.name(), result.error().message);
     return exit_code(result.error().kind);
   }
-  if (is_written || *result != kExitOk) return *result;
-  complain(fmt::format("reprise {}: cannot write to standard output: {}",
-                       command.name(), std::strerror(errno)));
-  return kExitBadInput;
+  // An answer that nobody got is none.
+  if (written || (*result != kExitOk && *result != kExitAnswerIsNo))
+    return *result;
+  tell("reprise {}: {}\n", command.name(), written.error().message);
+  return exit_code(written.error().kind);
 }
 
 // A standard stream that this process was started without would be the number
@@ -133,6 +131,17 @@ std::vector<std::string> reversed_words(
   return words;
 }
 
+// Help or the version.
+int show_help(const CLI::App& app, const CLI::ParseError& asked) {
+  std::ostringstream text;
+  app.exit(asked, text);
+  write_out(text.str());
+  const Status written = flush_output();
+  if (written) return kExitOk;
+  tell("reprise: {}\n", written.error().message);
+  return exit_code(written.error().kind);
+}
+
 int run(int argc, char** argv) {
   std::vector<std::unique_ptr<Command>> commands;
   for (const auto make :
@@ -166,13 +175,13 @@ int run(int argc, char** argv) {
   try {
     app.parse(reversed_words(argc, argv, app, commands));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) return show_help(app, error);
     const std::string verb =
         app.get_subcommands().empty()
             ? ""
             : " " + app.get_subcommands().front()->get_name();
-    fmt::print(stderr, "reprise{}: {}; see reprise{} --help\n", verb,
-               without_endless_range(error.what()), verb);
+    tell("reprise{}: {}; see reprise{} --help\n", verb,
+         without_endless_range(error.what()), verb);
     return kExitUsage;
   }
   return run_verb(*chosen);
@@ -186,12 +195,15 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   reprise::hold_standard_streams();
   try {
+    if (argc > 1 && std::strcmp(argv[1], reprise::kSupervisorWord) == 0)
+      return reprise::supervise(argc - 2, argv + 2);
     return reprise::run(argc, argv);
-  } catch (const std::system_error& error) {  // Of fmt: a full device.
-    reprise::complain(std::string("reprise: ") + error.what());
+  } catch (const std::bad_alloc&) {
+    reprise::tell(
+        "reprise: out of memory: this input needs more than there is\n");
     return reprise::kExitBadInput;
   } catch (const std::exception& error) {
-    reprise::complain(std::string("reprise: internal error: ") + error.what());
+    reprise::tell("reprise: internal error: {}\n", error.what());
     return reprise::kExitInternal;
   }
 }

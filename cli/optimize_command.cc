@@ -119,6 +119,8 @@ class OptimizeCommand : public Command {
         .positive();
     flags.add_option("--costs", costs_path_,
                      "cost database to use and add to; or imported nccl-tests");
+    flags.add_option("--data", data_folder_,
+                     "data for measuring (default: made-up batches)");
     flags.add_flag("--no-measure", no_measure_,
                    "price units that never ran by roofline; start no ranks");
     flags.add_option("--seed", options_.seed, "of the search (default 0)");
@@ -133,7 +135,7 @@ class OptimizeCommand : public Command {
 
   Result<int> run() override {
     if (const Status set = set_options(); !set) {
-      fmt::print(stderr, "reprise optimize: {}\n", set.error().message);
+      tell("reprise optimize: {}\n", set.error().message);
       return kExitUsage;
     }
     const Status writable = check_output(plan_path_, force_);
@@ -144,7 +146,7 @@ class OptimizeCommand : public Command {
       return optimize_buckets(*std::move(opened));
     trace_ = std::move(opened->trace);
     Result<LoweredProgram> program =
-        lowered_program_of(trace_, trace_path_, "");
+        lowered_program_of(trace_, trace_path_, "", data_folder_);
     if (!program) return pass(program.error());
     program_ = *std::move(program);
     if (const Status known = load_known(); !known) return pass(known.error());
@@ -174,10 +176,10 @@ class OptimizeCommand : public Command {
         std::all_of(options_.only.begin(), options_.only.end(),
                     [](const std::string& each) { return each == "buckets"; });
     if (!only_buckets || !baseline_.empty()) {
-      fmt::print(stderr,
-                 "reprise optimize: {} embeds no program: only its buckets can "
-                 "be chosen (--only buckets)\n",
-                 trace_path_);
+      tell(
+          "reprise optimize: {} embeds no program: only its buckets can "
+          "be chosen (--only buckets)\n",
+          trace_path_);
       return kExitUsage;
     }
     const Status done = optimize_imported(std::move(opened.trace),
@@ -185,6 +187,7 @@ class OptimizeCommand : public Command {
                                            .plan_path = plan_path_,
                                            .trace_sha256 = opened.sha256,
                                            .costs_path = costs_path_,
+                                           .existing = existing_with(force_),
                                            .explain = explain_,
                                            .format = format_});
     if (!done) return pass(done.error());
@@ -250,7 +253,8 @@ class OptimizeCommand : public Command {
   }
 
   Status write_plan(const Plan& plan) const {
-    return write_file_atomically(plan_path_, print_plan(plan));
+    return write_file_atomically(plan_path_, print_plan(plan),
+                                 existing_with(force_));
   }
 
   /// Nothing where the user forbids it or the run was not on the CPU.
@@ -258,10 +262,10 @@ class OptimizeCommand : public Command {
     if (no_measure_) return {};
     const Status measurable = check_measurable(trace_, trace_path_);
     if (measurable) return [this](const Plan& plan) { return measure(plan); };
-    fmt::print(stderr,
-               "reprise optimize: {}: those that never ran are priced by "
-               "roofline\n",
-               measurable.error().message);
+    tell(
+        "reprise optimize: {}: those that never ran are priced by "
+        "roofline\n",
+        measurable.error().message);
     return {};
   }
 
@@ -283,8 +287,7 @@ class OptimizeCommand : public Command {
   void print(const OptimizeResult& result) const {
     const PlanPrediction& predicted = *result.plan.predicted;
     if (explain_) {
-      for (const std::string& line : result.log)
-        fmt::print(stderr, "{}\n", line);
+      for (const std::string& line : result.log) tell("{}\n", line);
     }
     Table table;
     table.headings = {"configuration", "predicted", "plan is faster by"};
@@ -317,7 +320,7 @@ class OptimizeCommand : public Command {
   }
 
   std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,
-      costs_path_;
+      costs_path_, data_folder_;
   int64_t evaluations_ = 0;
   bool no_measure_ = false, explain_ = false, force_ = false;
   OptimizeOptions options_;

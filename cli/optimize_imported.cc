@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "cli/output.h"
 #include "cli/process.h"
 #include "data/file.h"
 #include "data/import/import.h"
@@ -69,18 +70,18 @@ class Report {
   }
 
   void explain() const {
-    fmt::print(stderr,
-               "{} gradients, {}; compute {:.3f}x slower beside transfers, "
-               "transfers {:.3f}x slower beside compute\n"
-               "all-reduce: {} + {}/s ({:.1f} % residual), up to {} at a time\n"
-               "recorded buckets: {} recorded, {} predicted\n",
-               model_.gradients.size(), bytes_text(total_bytes()),
-               model_.compute_slowdown, model_.collective_slowdown,
-               duration_text(model_.price.latency_ns),
-               bytes_text(model_.price.bandwidth_bytes_per_s),
-               100 * model_.price.residual, model_.workers,
-               duration_text(static_cast<double>(recording_.step_time_ns)),
-               duration_text(recorded_));
+    tell(
+        "{} gradients, {}; compute {:.3f}x slower beside transfers, "
+        "transfers {:.3f}x slower beside compute\n"
+        "all-reduce: {} + {}/s ({:.1f} % residual), up to {} at a time\n"
+        "recorded buckets: {} recorded, {} predicted\n",
+        model_.gradients.size(), bytes_text(total_bytes()),
+        model_.compute_slowdown, model_.collective_slowdown,
+        duration_text(model_.price.latency_ns),
+        bytes_text(model_.price.bandwidth_bytes_per_s),
+        100 * model_.price.residual, model_.workers,
+        duration_text(static_cast<double>(recording_.step_time_ns)),
+        duration_text(recorded_));
   }
 
   Table table() const {
@@ -213,7 +214,7 @@ Status import_folder(const std::string& folder, const std::string& trace_path) {
   if (!imported) return pass(imported.error());
   constexpr size_t kMostRemarks = 8;
   for (const std::string& line : import_remarks(imported->files, kMostRemarks))
-    fmt::print(stderr, "reprise optimize: {}\n", line);
+    tell("reprise optimize: {}\n", line);
   return write_import(*imported, trace_path);
 }
 
@@ -235,9 +236,9 @@ Result<OpenedTrace> open_trace(const std::string& path) {
   if (!trace) return pass(trace.error());
   OpenedTrace opened{.trace = *std::move(trace), .sha256 = {}};
   if (!opened.trace.program_text.empty()) return opened;
-  const Result<std::string> bytes = read_file(file);
-  if (!bytes) return pass(bytes.error());
-  opened.sha256 = sha256_hex(*bytes);
+  const Result<MappedFile> mapped = MappedFile::open(file);
+  if (!mapped) return pass(mapped.error());
+  opened.sha256 = sha256_hex(mapped->bytes());
   return opened;
 }
 
@@ -261,11 +262,11 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
   const auto device = trace.ranks.front().device;
   plan.device = device.empty() ? "cpu" : device;
   plan.trace->fingerprint = "sha256:" + options.trace_sha256;
-  const Status written =
-      write_file_atomically(options.plan_path, print_plan(plan));
+  const Status written = write_file_atomically(
+      options.plan_path, print_plan(plan), options.existing);
   if (!written) return written;
   for (const std::string& note : recording->notes) {
-    fmt::print(stderr, "reprise optimize: {}\n", note);
+    tell("reprise optimize: {}\n", note);
   }
   if (options.explain) report.explain();
   const std::chrono::duration<double> seconds =

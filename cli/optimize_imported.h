@@ -16,6 +16,7 @@ struct ImportedSearch {
   /// A trace imported from nccl-tests' tables, whose times of all-reduces
   /// replace the trace's own; may be empty.
   std::string costs_path;
+  Existing existing = Existing::kKeep;  ///< At `plan_path`.
   bool explain = false;
   Format format = Format::kTable;
 };

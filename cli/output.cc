@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
-#include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "data/io/printable_text.h"
 
 namespace reprise {
 namespace {
@@ -20,16 +23,6 @@ size_t display_width(const std::string& text) {
 std::string padded(const std::string& text, size_t width, bool left) {
   const std::string fill(width - std::min(width, display_width(text)), ' ');
   return left ? text + fill : fill + text;
-}
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    quoted += c;
-    if (c == '"') quoted += '"';
-  }
-  return quoted + "\"";
 }
 
 std::string csv_line(const std::vector<std::string>& fields) {
@@ -48,7 +41,10 @@ std::string percentage(double percent) {
 
 }  // namespace
 
-std::string table_text(const Table& table) {
+std::string table_text(Table table) {
+  for (auto& row : table.rows) {
+    for (std::string& cell : row) cell = printable_text(cell);
+  }
   std::vector<size_t> widths;
   for (const std::string& heading : table.headings)
     widths.push_back(display_width(heading));
@@ -80,21 +76,34 @@ std::string table_csv(const Table& table) {
 
 void print_output(Format format, const Table& table,
                   const nlohmann::ordered_json& json) {
-  std::string text;
   switch (format) {
     case Format::kTable:
-      text = table_text(table);
-      break;
+      return write_out(table_text(table));
     case Format::kCsv:
-      text = table_csv(table);
-      break;
+      return write_out(table_csv(table));
     case Format::kJson:
-      text =
-          json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-          "\n";
-      break;
+      return write_out(
+          printable_json(json.dump(2, ' ', false,
+                                   nlohmann::json::error_handler_t::replace)) +
+          "\n");
   }
-  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+void write_out(std::string_view bytes) {
+  std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+}
+
+void write_lines(std::FILE* to, std::string_view text) {
+  const std::string lines = printable_lines(text);
+  std::fwrite(lines.data(), 1, lines.size(), to);
+}
+
+Status flush_output() {
+  // An earlier flush may have met the error: stdio keeps that it did, not why.
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return fail(ErrorKind::kIo, "cannot write to standard output: {}",
+              errno == 0 ? "it was refused" : std::strerror(errno));
 }
 
 std::string duration_text(double nanoseconds) {

@@ -97,6 +97,24 @@ class SpawnAttributes {
   posix_spawnattr_t attributes_{};
 };
 
+// One descriptor that stays open in the child: duplicated onto itself, it loses
+// its close-on-exec flag there.
+class KeptDescriptor {
+ public:
+  explicit KeptDescriptor(int descriptor) {
+    ::posix_spawn_file_actions_init(&actions_);
+    if (descriptor >= 0)
+      ::posix_spawn_file_actions_adddup2(&actions_, descriptor, descriptor);
+  }
+  ~KeptDescriptor() { ::posix_spawn_file_actions_destroy(&actions_); }
+  KeptDescriptor(const KeptDescriptor&) = delete;
+  KeptDescriptor& operator=(const KeptDescriptor&) = delete;
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
 std::vector<std::string> merged_environment(
     const std::vector<std::pair<std::string, std::string>>& extra) {
   std::vector<std::string> merged;
@@ -124,13 +142,15 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 /// Errors: kDevice.
 Result<pid_t> spawn(const std::vector<std::string>& arguments,
                     std::vector<std::string> environment,
-                    const sigset_t& unblocked) {
+                    const sigset_t& unblocked, int inherited) {
   const SpawnAttributes attributes(unblocked);
+  const KeptDescriptor kept(inherited);
   std::vector<std::string> words = arguments;
   pid_t child = 0;
   const auto start = [&] {
-    return ::posix_spawnp(&child, words[0].c_str(), nullptr, attributes.get(),
-                          pointers(words).data(), pointers(environment).data());
+    return ::posix_spawnp(&child, words[0].c_str(), kept.get(),
+                          attributes.get(), pointers(words).data(),
+                          pointers(environment).data());
   };
   int error = start();
   if (error == ENOEXEC) {  // A script without "#!": as execvp and shells do.
@@ -152,11 +172,11 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments,
 Result<int> run_process(
     const std::vector<std::string>& arguments,
     const std::vector<std::pair<std::string, std::string>>& environment,
-    int* received) {
+    int* received, int inherited) {
   last_signal = 0;
   SignalForwarding forwarding;
-  const Result<pid_t> child =
-      spawn(arguments, merged_environment(environment), forwarding.unblocked());
+  const Result<pid_t> child = spawn(arguments, merged_environment(environment),
+                                    forwarding.unblocked(), inherited);
   if (!child) return pass(child.error());
   forwarding.start(*child);
   int status = 0;
@@ -200,10 +220,12 @@ std::string executable_directory() {
       .string();
 }
 
-Result<TemporaryDirectory> TemporaryDirectory::create() {
-  const char* base = std::getenv("TMPDIR");
-  std::string pattern =
-      std::string(base == nullptr ? "/tmp" : base) + "/reprise.XXXXXX";
+Result<TemporaryDirectory> TemporaryDirectory::create(const std::string& base) {
+  const char* const usual = std::getenv("TMPDIR");
+  std::string pattern = !base.empty()      ? base
+                        : usual != nullptr ? usual
+                                           : "/tmp";
+  pattern += "/reprise.XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) {
     return fail(ErrorKind::kIo, "cannot make a directory like {}: {}", pattern,
                 std::strerror(errno));

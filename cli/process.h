@@ -13,12 +13,12 @@ namespace reprise {
 /// Runs `arguments` to its end; SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
 /// SIGUSR2 that somebody sends to this process meanwhile are passed on to it
 /// (those of a terminal it gets itself), the last one noted in `received` (else
-/// 0). Returns its exit status, 128+N when a signal ended it. Errors: kDevice
-/// when it cannot be started.
+/// 0). It keeps the descriptor `inherited`. Returns its exit status, 128+N when
+/// a signal ended it. Errors: kDevice when it cannot be started.
 Result<int> run_process(
     const std::vector<std::string>& arguments,
     const std::vector<std::pair<std::string, std::string>>& environment = {},
-    int* received = nullptr);
+    int* received = nullptr, int inherited = -1);
 
 /// While it lives, SIGINT, SIGTERM and SIGHUP wait: what is being written gets
 /// whole, or is removed. Threads started meanwhile inherit that.
@@ -43,8 +43,8 @@ std::string executable_directory();
 /// scope.
 class TemporaryDirectory {
  public:
-  /// Below TMPDIR. Errors: kIo.
-  static Result<TemporaryDirectory> create();
+  /// Below `base`, or TMPDIR where that is empty. Errors: kIo.
+  static Result<TemporaryDirectory> create(const std::string& base = {});
   /// One that is there.
   explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
   TemporaryDirectory(TemporaryDirectory&& other) noexcept;

@@ -34,16 +34,7 @@ constexpr int kExitNotFound = 127, kExitNotExecutable = 126;
 constexpr int kMostGlances = 20;
 constexpr std::chrono::milliseconds kGlancePeriod{20};
 
-/// Never throws, unlike fmt::print: the command's status must get through with
-/// stderr closed or full too.
-void print_line(const std::string& line) {
-  std::fputs((line + "\n").c_str(), stderr);
-  std::fflush(stderr);
-}
-
-void say(const std::string& message) {
-  print_line("reprise profile: " + message);
-}
+void say(const std::string& message) { tell("reprise profile: {}\n", message); }
 
 /// What would keep a trace from being written, before the command runs for
 /// hours. Errors: kInvalid, kIo.
@@ -216,7 +207,7 @@ class ProfileCommand : public Command {
     const Result<GatheredProfile> gathered = gather_profile(
         shards.path(), output_,
         {.window = parse_step_window(steps_).value_or(StepWindow()),
-         .force = force_,
+         .existing = existing_with(force_),
          .align_clocks = [](Trace& trace) { align_clocks(trace); }});
     if (!gathered) {
       shards.stay();
@@ -241,7 +232,7 @@ class ProfileCommand : public Command {
         import_remarks(gathered.files, kMostRemarks);
     remarks.insert(remarks.end(), gathered.warnings.begin(),
                    gathered.warnings.end());
-    for (const std::string& remark : remarks) print_line("  " + remark);
+    for (const std::string& remark : remarks) tell("  {}\n", remark);
     const bool has_gpu =
         std::any_of(gathered.files.begin(), gathered.files.end(),
                     [](const FileReport& file) { return file.kernels > 0; });

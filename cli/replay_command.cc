@@ -42,6 +42,7 @@ class ReplayCommand : public Command {
   }
 
   Result<int> run() override {
+    options_.existing = existing_with(force_);
     const ReplayOptions& given = options_;
     if (!given.chrome_path.empty()) {
       const Status writable = check_output(given.chrome_path, force_);

@@ -230,10 +230,10 @@ Status replay_imported(Trace recorded, const ReplayOptions& options) {
     report.reference_ns = report.measured_ns;
   }
   if (timeline) {
-    const Status written = write_chrome(*timeline, options.chrome_path);
+    const Status written =
+        write_chrome(*timeline, options.chrome_path, options.existing);
     if (!written) return written;
-    fmt::print(stderr, "wrote {}; open it in https://ui.perfetto.dev\n",
-               options.chrome_path);
+    tell("wrote {}; open it in https://ui.perfetto.dev\n", options.chrome_path);
   }
   print_report(options, report, NodeFacts(trace));
   return {};

@@ -169,7 +169,7 @@ Status replay_program(Trace recorded, const ReplayOptions& options) {
   if (!options.chrome_path.empty()) {
     const Status written =
         write_chrome(comparison_timeline(aligned.trace(), schedule, *replay),
-                     options.chrome_path);
+                     options.chrome_path, options.existing);
     if (!written) return written;
   }
   print_report(options, report, NodeFacts(schedule));

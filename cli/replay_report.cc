@@ -275,18 +275,17 @@ Table report_rows(const ReplayReport& report) {
 void print_report(const ReplayOptions& options, const ReplayReport& report,
                   const NodeFacts& facts) {
   if (options.format == Format::kTable) {
-    const std::string text = report_text(report, facts);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    write_lines(stdout, report_text(report, facts));
   } else {
     const bool json = options.format == Format::kJson;
     print_output(options.format, json ? Table{} : report_rows(report),
                  json ? report_json(report, facts, options.step) : Json());
   }
   for (const std::string& warning : report.warnings) {
-    fmt::print(stderr, "reprise replay: warning: {}\n", warning);
+    tell("reprise replay: warning: {}\n", warning);
   }
   for (const std::string& note : report.notes) {
-    fmt::print(stderr, "reprise replay: {}\n", note);
+    tell("reprise replay: {}\n", note);
   }
 }
 

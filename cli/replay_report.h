@@ -22,6 +22,7 @@ struct ReplayOptions {
   std::string trace_path, plan_path, validate_path, costs_path, chrome_path;
   std::vector<std::string> what_ifs;
   std::optional<int32_t> step;
+  Existing existing = Existing::kKeep;  ///< At `chrome_path`.
   Format format = Format::kTable;
 };
 

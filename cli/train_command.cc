@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/process.h"
+#include "data/trace/trace_file.h"
 
 namespace reprise {
 namespace {
@@ -76,7 +78,10 @@ Status check_place(const std::string& path) {
 // it is mpirun's, which could not start them and has said why.
 int status_of_no_result(int status) {
   if (status == kExitOk) return kExitInternal;
-  return status == kExitAnswerIsNo ? kExitEnvironment : status;
+  const bool is_mpiruns = status == kExitAnswerIsNo ||
+                          (status > kExitInternal && status < 128) ||
+                          status > 128 + SIGRTMAX;  // 255: no host, no daemon.
+  return is_mpiruns ? kExitEnvironment : status;
 }
 
 class TrainCommand : public Command {
@@ -95,6 +100,8 @@ class TrainCommand : public Command {
         .positive();
     flags.add_option("--plan", request_.plan,
                      "plan to run under (default: identity)");
+    flags.add_option("--data", request_.data.folder,
+                     "folder of its data (default: the program's)");
     flags.add_option("--trace", trace_path_, "write a trace of the run here");
     flags.add_option("--steps", request_.steps, "training steps (default 20)")
         .positive();
@@ -134,10 +141,8 @@ class TrainCommand : public Command {
 
   Result<int> run() override {
     if (request_.warmup >= request_.steps) {
-      fmt::print(
-          stderr,
-          "reprise train: --warmup {} leaves no timed step of --steps {}\n",
-          request_.warmup, request_.steps);
+      tell("reprise train: --warmup {} leaves no timed step of --steps {}\n",
+           request_.warmup, request_.steps);
       return kExitUsage;
     }
     const Status driver = check_driver(request_);
@@ -156,12 +161,13 @@ class TrainCommand : public Command {
       return status_of_no_result(outcome->exit_status);
     if (request_.record && outcome->exit_status <= 1) {
       const HeldSignals held;
-      const Status written = write_trace(outcome->trace, trace_path_);
+      const Status written =
+          write_trace(outcome->trace, trace_path_, existing_with(force_));
       if (!written) return pass(written.error());
       for (const std::string& warning : outcome->trace.warnings)
-        fmt::print(stderr, "reprise train: {}\n", warning);
-      fmt::print(stderr, "wrote {} ({} events, {} ranks)\n", trace_path_,
-                 outcome->trace.events.size(), outcome->trace.ranks.size());
+        tell("reprise train: {}\n", warning);
+      tell("wrote {} ({} events, {} ranks)\n", trace_path_,
+           outcome->trace.events.size(), outcome->trace.ranks.size());
     }
     print_result(Json::parse(outcome->result_json));
     return outcome->exit_status;
@@ -185,6 +191,8 @@ class TrainCommand : public Command {
                                     : "csv"});
     if (!request_.plan.empty())
       words.insert(words.end(), {"--plan", request_.plan});
+    if (!request_.data.folder.empty())
+      words.insert(words.end(), {"--data", request_.data.folder});
     if (request_.verify) words.push_back("--verify");
     if (request_.solo) words.push_back("--solo");
     for (const std::string& word : gpu_.words()) words.push_back(word);

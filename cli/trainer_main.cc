@@ -1,23 +1,26 @@
 // `reprise-train`: one rank of a run. `reprise train` starts it by mpirun; it
 // also runs alone, and under RANK/WORLD_SIZE/REPRISE_RENDEZVOUS.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/output.h"
 #include "cli/trainer_device.h"
 #include "data/file.h"
 #include "data/program/lowered_program.h"
 #include "profiler/trainer_context.h"
 #include "runtime/process/process_group.h"
+#include "runtime/process/wait_limit.h"
 #include "runtime/train/run_directory.h"
 #include "runtime/train/train.h"
 #include "runtime/train/train_result.h"
@@ -29,6 +32,7 @@ struct TrainerFlags {
   std::string program, plan, result_path, dump_path;
   TrainerDeviceFlags device;
   TrainOptions train;
+  ProgramData data;
   bool no_pin = false;
 };
 
@@ -37,6 +41,10 @@ void add_flags(Flags& app, TrainerFlags& flags) {
                  "PROGRAM.hlo, its manifest PROGRAM.json beside it")
       .required();
   app.add_option("--plan", flags.plan, "plan to run under (default: identity)");
+  app.add_option("--data", flags.data.folder,
+                 "folder of its data (default: the program's)");
+  app.add_flag("--made-up-data", flags.data.made_up,
+               "read no data: for steps that are only timed");
   app.add_option("--steps", flags.train.steps, "training steps (default 20)")
       .positive();
   app.add_option("--warmup", flags.train.warmup,
@@ -63,10 +71,7 @@ void add_flags(Flags& app, TrainerFlags& flags) {
                "do not bind each rank's compute thread to a core");
 }
 
-void say(const std::string& message) {
-  fmt::print(stderr, "reprise-train: {}\n", message);
-  std::fflush(stderr);
-}
+void say(const std::string& message) { tell("reprise-train: {}\n", message); }
 
 Result<LoweredProgram> load(const TrainerFlags& flags,
                             const ProcessGroup& group) {
@@ -76,7 +81,7 @@ Result<LoweredProgram> load(const TrainerFlags& flags,
     if (!manifest) return pass(manifest.error());
     ranks = manifest->ranks;
   }
-  return load_lowered_program(flags.program, flags.plan, ranks);
+  return load_lowered_program(flags.program, flags.plan, ranks, flags.data);
 }
 
 // Writes the result and says what did not verify.
@@ -88,7 +93,9 @@ Result<int> report(const TrainResult& result, const LoweredProgram& program,
                .device = flags.device.device,
                .plan = flags.plan.empty() ? "identity" : flags.plan});
   if (flags.result_path.empty()) {
-    fmt::print("{}", json);
+    write_out(json);
+    if (const Status written = flush_output(); !written)
+      return pass(written.error());
   } else {
     const Status written = write_file_atomically(flags.result_path, json);
     if (!written) return pass(written.error());
@@ -166,15 +173,42 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   return report(*result, *program, flags);
 }
 
+// Nothing tells MPI's waits for all ranks who is missing, nor ends them. The
+// first rank to exit has its launcher end the others.
+[[noreturn]] void give_up(double timeout_s, const char* when) {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const int order = rank == nullptr ? 0 : std::min(std::atoi(rank), 10);
+  ::usleep(300'000u * static_cast<unsigned>(std::max(order, 0)));
+  const std::vector<int> stopped = stopped_ranks_here();
+  say(stopped.empty()
+          ? fmt::format("not all ranks came within {} s {}", timeout_s, when)
+          : fmt::format("rank {} is stopped: it did not come within {} s {}",
+                        fmt::join(stopped, ", "), timeout_s, when));
+  ::_exit(kExitEnvironment);
+}
+
+/// Ranks end at different times, the slower for writing more.
+constexpr double kLeastEndSeconds = 3;
+
+Result<std::unique_ptr<ProcessGroup>> meet(double timeout_s) {
+  const WaitLimit limit(timeout_s, [=] { give_up(timeout_s, "to the start"); });
+  return make_process_group(timeout_s);
+}
+
 int run(const TrainerFlags& flags) {
-  Result<std::unique_ptr<ProcessGroup>> group =
-      make_process_group(flags.train.device.timeout_s);
+  const double timeout_s = flags.train.device.timeout_s;
+  Result<std::unique_ptr<ProcessGroup>> group = meet(timeout_s);
   if (!group) {
     say(group.error().message);
     return exit_code(group.error().kind);
   }
   const Result<int> code = train_and_report(flags, **group);
-  if (code) return *code;
+  const double end_s = std::max(timeout_s, kLeastEndSeconds);
+  const WaitLimit limit(end_s, [=] { give_up(end_s, "to the end"); });
+  if (code) {
+    group->reset();
+    return *code;
+  }
   const int failure = exit_code(code.error().kind);
   const bool lost = code.error().kind == ErrorKind::kDevice;
   // Errors that every rank has got are said once; of a lost rank, the first
@@ -183,6 +217,7 @@ int run(const TrainerFlags& flags) {
     ::usleep(300'000u * static_cast<unsigned>(std::min((*group)->rank(), 10)));
   if (lost || (*group)->rank() == 0) say(code.error().message);
   if (lost && (*group)->size() > 1) (*group)->abort(failure);
+  group->reset();
   return failure;
 }
 
@@ -214,8 +249,11 @@ int parse_and_run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return reprise::parse_and_run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    reprise::tell("reprise-train: out of memory\n");
+    return reprise::kExitEnvironment;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "reprise-train: internal error: {}\n", error.what());
+    reprise::tell("reprise-train: internal error: {}\n", error.what());
     return reprise::kExitInternal;
   }
 }

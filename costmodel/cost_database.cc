@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/file.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -58,10 +59,12 @@ Result<CostDatabase> CostDatabase::load(const std::string& path) {
   CostDatabase database;
   std::error_code missing;
   if (!std::filesystem::exists(path, missing)) return database;
-  const Result<std::string> text = read_file(path);
+  const Result<std::string> text = read_text_file(path);
   if (!text) return pass(text.error());
-  const Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) {
+  const Result<Json> tree = parse_json<Json>(*text, path);
+  if (!tree) return pass(tree.error());
+  const Json& json = *tree;
+  if (!json.is_object()) {
     return fail(ErrorKind::kParse, "{}: not a cost database (JSON object)",
                 path);
   }

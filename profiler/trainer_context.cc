@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "data/io/json_tree.h"
 #include "data/plan/plan.h"
 
 namespace reprise {
@@ -84,7 +85,7 @@ std::string print_trainer_context(const TrainerContext& context) {
 
 Result<TrainerContext> parse_trainer_context(const std::string& text,
                                              const std::string& file) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json_or_discard<Json>(text);
   if (!json.is_object() || text_of(json, "schema") != kSchema) {
     return fail(ErrorKind::kParse, "{}: not a {} object", file, kSchema);
   }

@@ -273,9 +273,11 @@ class ChromeTimeline::Printer {
 
 std::string ChromeTimeline::json() const { return Printer(*this).print(); }
 
-Status write_chrome(const ChromeTimeline& timeline, const std::string& path) {
+Status write_chrome(const ChromeTimeline& timeline, const std::string& path,
+                    Existing existing) {
   const std::string text = timeline.json();
-  return write_file_atomically(path, path.ends_with(".gz") ? gzip(text) : text);
+  return write_file_atomically(path, path.ends_with(".gz") ? gzip(text) : text,
+                               existing);
 }
 
 }  // namespace reprise

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/file.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
 
@@ -82,7 +83,8 @@ class ChromeTimeline {
 };
 
 /// Writes the timeline; gzip (ISA-L) when the path ends in ".gz". Errors: kIo.
-Status write_chrome(const ChromeTimeline& timeline, const std::string& path);
+Status write_chrome(const ChromeTimeline& timeline, const std::string& path,
+                    Existing existing = Existing::kReplace);
 
 /// Which part of a trace to show, and under which process names ("rank 0" +
 /// suffix).

@@ -330,7 +330,7 @@ Result<Module> parse_hlo(std::string_view text, std::string_view file) {
 }
 
 Result<Module> parse_hlo_file(const std::string& path) {
-  const auto text = read_file(path);
+  const auto text = read_text_file(path);
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_hlo(*text, path);
 }

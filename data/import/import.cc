@@ -22,6 +22,7 @@
 #include "data/import/content_words.h"
 #include "data/import/import_inputs.h"
 #include "data/import/import_report.h"
+#include "data/trace/trace_file.h"
 
 namespace reprise {
 namespace {
@@ -407,7 +408,8 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
   return result;
 }
 
-Status write_import(ImportResult& result, const std::string& path) {
+Status write_import(ImportResult& result, const std::string& path,
+                    Existing existing) {
   const auto joins = [&](std::string_view kind) {
     return std::any_of(result.files.begin(), result.files.end(),
                        [&](const FileReport& f) {
@@ -415,14 +417,15 @@ Status write_import(ImportResult& result, const std::string& path) {
                        });
   };
   if (!joins(kTimedKind) || !joins(kUntimedKind)) {
-    return write_spools(result.spools, import_text(result.files), path);
+    return write_spools(result.spools, import_text(result.files), path,
+                        existing);
   }
   // What ran when and what it was given are joined op by op, in memory.
   Result<Trace> trace = gather_spools(result.spools);
   if (!trace) return pass(trace.error());
   note_join(join_execution_traces(*trace), result);
   trace->import_text = import_text(result.files);
-  return write_trace(*trace, path);
+  return write_trace(*trace, path, existing);
 }
 
 std::vector<std::string> import_kinds(const ImportOptions& options) {

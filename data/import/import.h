@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/file.h"
 #include "data/formats/reader.h"
 #include "data/result.h"
 #include "data/trace/trace_spool.h"
@@ -62,7 +63,8 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
                                   const ImportWatcher& watcher = {});
 
 /// Writes the trace with its report embedded. Errors: as write_spools.
-Status write_import(ImportResult& result, const std::string& path);
+Status write_import(ImportResult& result, const std::string& path,
+                    Existing existing = Existing::kReplace);
 
 /// The words for `ImportOptions::kind`, in the order of the readers.
 std::vector<std::string> import_kinds(const ImportOptions& options = {});

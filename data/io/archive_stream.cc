@@ -76,7 +76,7 @@ void PackedInput::fail_with(std::string_view what) {
 
 Result<std::unique_ptr<ByteSource>> file_source(
     const std::string& path, std::atomic<int64_t>* position) {
-  const Result<OpenFile> file = open_to_read(path);
+  const Result<OpenFile> file = open_to_read(path, Readable::kAndFifos);
   if (!file) return pass(file.error());
   if (file->is_directory) {
     ::close(file->descriptor);

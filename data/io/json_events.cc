@@ -50,6 +50,15 @@ class ValueSkipper {
   bool in_string_ = false, escaped_ = false;
 };
 
+/// What a crashed machine leaves of a file, or what was never written: no JSON
+/// has it, and it may go on for terabytes that cost no disk.
+bool ends_in_hole(std::string_view bytes) {
+  constexpr size_t kHoleBytes = 4096;
+  return bytes.size() >= kHoleBytes &&
+         bytes.substr(bytes.size() - kHoleBytes).find_first_not_of('\0') ==
+             std::string_view::npos;
+}
+
 }  // namespace
 
 JsonEventStream::JsonEventStream(ByteSource& source, JsonEventOptions options)
@@ -76,7 +85,9 @@ Status JsonEventStream::fill(size_t wanted) {
         source_.read({buffer_.data() + end_, buffer_.size() - kPadding - end_});
     if (!got && got.error().kind == ErrorKind::kIo) return pass(got.error());
     if (!got) ++dropped_["the rest of the file: " + got.error().message];
-    if (!got || *got == 0) {
+    const bool is_hole = got && ends_in_hole({buffer_.data() + end_, *got});
+    if (is_hole) ++dropped_["the rest of the file: nothing but zero bytes"];
+    if (!got || *got == 0 || is_hole) {
       source_ended_ = true;
       return {};
     }

@@ -1,5 +1,6 @@
 #include "data/manifest/dataset.h"
 
+#include <algorithm>
 #include <array>
 
 #include "data/file.h"
@@ -23,37 +24,75 @@ std::string tokenize(std::string& text) {
   return vocabulary;
 }
 
+/// What steps are timed on where no data is to be read: small numbers, which
+/// are labels, tokens and pixels alike.
+Result<std::string> made_up_bytes(const Dataset& dataset) {
+  constexpr int64_t kMostBytes = int64_t{64} << 20, kMostRecords = 1024;
+  constexpr uint64_t kValues = 10;
+  const int64_t record =
+      dataset.is_text ? dataset.sequence : dataset.record_bytes;
+  if (record < 1 || record > kMostBytes) {
+    return fail(ErrorKind::kInvalid,
+                "records or windows of {} bytes cannot be made up", record);
+  }
+  const int64_t count =
+      std::clamp<int64_t>(kMostBytes / record, 2, kMostRecords);
+  std::string bytes(static_cast<size_t>(record * count + 2 * dataset.is_text),
+                    '\0');
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<char>(splitmix64(dataset.seed + i) % kValues);
+  return bytes;
+}
+
 int64_t row_size(const Shape& shape) {
   return element_count(shape) / shape.dimensions[0];
 }
 
 }  // namespace
 
-Result<BatchSource> BatchSource::open(const Dataset& dataset) {
-  Result<std::string> bytes = read_file(dataset.file);
-  if (!bytes) return pass(bytes.error());
+Result<BatchSource> BatchSource::open(const Dataset& dataset,
+                                      const DataFolders& folders) {
   BatchSource source;
   source.dataset_ = dataset;
-  source.bytes_ = std::move(*bytes);
-  const int64_t size = static_cast<int64_t>(source.bytes_.size());
-  if (dataset.is_text) {
-    if (size <= dataset.sequence + 1 || dataset.sequence < 1) {
-      return fail(ErrorKind::kInvalid,
-                  "{}: {} bytes of text are too few for windows of {}",
-                  dataset.file, size, dataset.sequence);
-    }
-    source.vocabulary_ = tokenize(source.bytes_);
-    source.choices_ = static_cast<uint64_t>(size - dataset.sequence - 1);
-    return source;
+  Result<std::string> bytes;
+  if (folders.none()) {
+    bytes = made_up_bytes(dataset);
+  } else {
+    const Result<DataFile> file = find_data_file(dataset.file, folders);
+    if (!file) return pass(file.error());
+    bytes = read_file(file->path);
   }
-  if (dataset.record_bytes < 1 || size == 0 ||
-      size % dataset.record_bytes != 0) {
+  if (!bytes) return pass(bytes.error());
+  if (Status fits = check_size(dataset, bytes->size()); !fits)
+    return pass(fits.error());
+  source.load(*std::move(bytes));
+  return source;
+}
+
+Status BatchSource::check_size(const Dataset& dataset, uint64_t bytes) {
+  const auto size = static_cast<int64_t>(bytes);
+  if (dataset.is_text &&
+      (dataset.sequence < 1 || dataset.sequence >= size - 1)) {
+    return fail(ErrorKind::kInvalid,
+                "{}: {} bytes of text are too few for windows of {}",
+                dataset.file, size, dataset.sequence);
+  }
+  if (!dataset.is_text && (dataset.record_bytes < 1 || size == 0 ||
+                           size % dataset.record_bytes != 0)) {
     return fail(ErrorKind::kInvalid,
                 "{}: {} bytes are no whole number of records of {}",
                 dataset.file, size, dataset.record_bytes);
   }
-  source.choices_ = static_cast<uint64_t>(size / dataset.record_bytes);
-  return source;
+  return {};
+}
+
+void BatchSource::load(std::string bytes) {
+  bytes_ = std::move(bytes);
+  const auto size = static_cast<int64_t>(bytes_.size());
+  choices_ =
+      static_cast<uint64_t>(dataset_.is_text ? size - dataset_.sequence - 1
+                                             : size / dataset_.record_bytes);
+  if (dataset_.is_text) vocabulary_ = tokenize(bytes_);
 }
 
 const DatasetField* BatchSource::find(const std::string& field) const {

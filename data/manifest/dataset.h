@@ -15,9 +15,14 @@ namespace reprise {
 /// A dataset read into memory; safe to read from many threads.
 class BatchSource {
  public:
-  /// Errors: kIo; kInvalid when the file is no whole number of records or
-  /// shorter than a window.
-  static Result<BatchSource> open(const Dataset& dataset);
+  /// Made-up data where the manifest has no folders. Errors: kIo; kInvalid when
+  /// the file lies elsewhere, is no whole number of records or is shorter than
+  /// a window.
+  static Result<BatchSource> open(const Dataset& dataset,
+                                  const DataFolders& folders);
+
+  /// Whether a file of so many bytes can be the dataset. Errors: kInvalid.
+  static Status check_size(const Dataset& dataset, uint64_t bytes);
 
   /// Checks that `field` can fill a tensor of `shape` ([rows, …] of f32 or
   /// s32). Errors: kInvalid, kUnsupported, naming the field.
@@ -33,6 +38,7 @@ class BatchSource {
   const std::string& vocabulary() const { return vocabulary_; }
 
  private:
+  void load(std::string bytes);
   const DatasetField* find(const std::string& field) const;
   double value(const DatasetField& field, uint64_t hash, int64_t column) const;
 

@@ -1,10 +1,12 @@
 #include "data/manifest/manifest.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/file.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -70,13 +72,7 @@ DatasetField field_from(const Json& json) {
   return field;
 }
 
-std::string resolve(const std::string& directory, const std::string& file) {
-  const std::filesystem::path path(file);
-  if (path.is_absolute() || directory.empty()) return file;
-  return (std::filesystem::path(directory) / path).lexically_normal().string();
-}
-
-Dataset dataset_from(const Json& json, const std::string& directory) {
+Dataset dataset_from(const Json& json) {
   Dataset dataset;
   const std::string kind = json.at("kind");
   if (kind != "text" && kind != "records") {
@@ -84,7 +80,7 @@ Dataset dataset_from(const Json& json, const std::string& directory) {
                                 "' is neither records nor text");
   }
   dataset.is_text = kind == "text";
-  dataset.file = resolve(directory, json.at("file"));
+  dataset.file = json.at("file");
   dataset.record_bytes = json.value("record_bytes", int64_t{0});
   dataset.sequence = json.value("sequence", int64_t{0});
   dataset.seed = json.value("seed", uint64_t{0});
@@ -93,7 +89,7 @@ Dataset dataset_from(const Json& json, const std::string& directory) {
   return dataset;
 }
 
-Manifest manifest_from(const Json& json, const std::string& directory) {
+Manifest manifest_from(const Json& json) {
   const std::string schema = json.at("schema");
   if (schema != "reprise.manifest/1") {
     throw std::invalid_argument("schema is '" + schema +
@@ -108,10 +104,10 @@ Manifest manifest_from(const Json& json, const std::string& directory) {
   for (const Json& item : json.at("outputs"))
     manifest.outputs.push_back(output_from(item));
   if (json.contains("dataset") && !json["dataset"].is_null()) {
-    manifest.dataset = dataset_from(json["dataset"], directory);
+    manifest.dataset = dataset_from(json["dataset"]);
   }
   if (json.contains("reference") && !json["reference"].is_null()) {
-    manifest.reference_file = resolve(directory, json["reference"].at("file"));
+    manifest.reference_file = json["reference"].at("file");
     manifest.reference_steps = json["reference"].at("steps");
   }
   return manifest;
@@ -158,14 +154,15 @@ std::vector<Shape> parameter_shapes(const Computation& entry) {
 
 }  // namespace
 
-Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
-                                const std::string& directory) {
+Result<Manifest> parse_manifest(std::string_view json,
+                                const std::string& file) {
+  const Result<Json> tree = parse_json(json, file);
+  if (!tree) return pass(tree.error());
   try {
-    return manifest_from(Json::parse(json), directory);
-  } catch (const Json::parse_error& error) {
-    return fail(ErrorKind::kParse, "{}:{}: not JSON: {}", file, error.byte,
-                error.what());
-  } catch (const std::exception& error) {
+    return manifest_from(*tree);
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::kInvalid, "{}: {}", file, json_complaint(error));
+  } catch (const std::invalid_argument& error) {
     return fail(ErrorKind::kInvalid, "{}: {}", file, error.what());
   }
 }
@@ -173,14 +170,46 @@ Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
 Result<Manifest> load_manifest_for(const std::string& hlo_path) {
   const std::filesystem::path path =
       std::filesystem::path(hlo_path).replace_extension(".json");
-  const Result<std::string> text = read_file(path.string());
+  const Result<std::string> text = read_text_file(path.string());
   if (!text) {
     return pass(text.error(),
                 "the manifest of " + hlo_path +
                     " (reprise hlo --manifest writes a skeleton)");
   }
-  return parse_manifest(*text, path.string(),
-                        std::filesystem::absolute(path).parent_path().string());
+  Result<Manifest> manifest = parse_manifest(*text, path.string());
+  if (manifest) {
+    manifest->folders.program =
+        std::filesystem::absolute(path).parent_path().string();
+  }
+  return manifest;
+}
+
+Result<DataFile> find_data_file(const std::string& name,
+                                const DataFolders& folders) {
+  namespace fs = std::filesystem;
+  Error missing{ErrorKind::kIo, name + ": no folder may hold it"};
+  for (const std::string& base : {folders.data, folders.program}) {
+    if (base.empty()) continue;
+    const fs::path named = fs::path(base) / name;  // `name` where absolute.
+    std::error_code error;
+    const fs::path path = fs::canonical(named, error);
+    if (error) {
+      missing.message = named.string() + ": " + error.message();
+      continue;
+    }
+    for (const std::string& folder : {folders.data, folders.program}) {
+      if (folder.empty()) continue;
+      const fs::path root = fs::canonical(folder, error);
+      const auto [end, ignored] =
+          std::mismatch(root.begin(), root.end(), path.begin(), path.end());
+      if (!error && end == root.end()) return DataFile{path.string(), folder};
+    }
+    return fail(ErrorKind::kInvalid,
+                "{}: lies outside of the program's folder; --data DIR names "
+                "the folder of its data",
+                named.string());
+  }
+  return tl::unexpected(missing);
 }
 
 Status validate_manifest(const Manifest& manifest, const Module& module) {

@@ -44,11 +44,19 @@ struct DatasetField {
 
 struct Dataset {
   bool is_text = false;
-  std::string file;  ///< Relative to the manifest; absolute after load.
+  std::string file;  ///< As the manifest names it.
   int64_t record_bytes = 0;
   int64_t sequence = 0;
   uint64_t seed = 0;
   std::vector<DatasetField> fields;
+};
+
+/// Folders below which the files that a manifest names may lie; none for a
+/// program without a place of its own, as from inside a trace.
+struct DataFolders {
+  std::string program;  ///< The manifest's own; empty: none.
+  std::string data;     ///< Named by the user; empty: none.
+  bool none() const { return program.empty() && data.empty(); }
 };
 
 struct Manifest {
@@ -58,16 +66,27 @@ struct Manifest {
   std::vector<ManifestParameter> parameters;
   std::vector<ManifestOutput> outputs;
   std::optional<Dataset> dataset;
-  std::string reference_file;  ///< Empty when none; absolute after load.
+  std::string reference_file;  ///< Empty when none.
   int64_t reference_steps = 0;
+  DataFolders folders;  ///< Where both are.
 };
 
-/// Parses manifest JSON. `directory` resolves relative files. Errors: kParse,
-/// kInvalid.
-Result<Manifest> parse_manifest(std::string_view json, const std::string& file,
-                                const std::string& directory);
-/// Loads `NAME.json` beside `NAME.hlo`.
+/// Parses manifest JSON; it has no folders then. Errors: kParse, kInvalid.
+Result<Manifest> parse_manifest(std::string_view json, const std::string& file);
+/// Loads `NAME.json` beside `NAME.hlo`; its folder may hold the data.
 Result<Manifest> load_manifest_for(const std::string& hlo_path);
+
+/// A file that a manifest names, found.
+struct DataFile {
+  std::string path;    ///< Without symbolic links.
+  std::string folder;  ///< Of the DataFolders, that which holds it.
+};
+
+/// Finds it: a relative name below the user's folder, else below the program's;
+/// nothing is opened. Errors: kIo where there is none; kInvalid where it, or
+/// what a symbolic link makes of it, lies outside of both.
+Result<DataFile> find_data_file(const std::string& name,
+                                const DataFolders& folders);
 /// Checks a manifest against its program: every parameter is covered, outputs
 /// exist and those of state have their parameter's shape.
 Status validate_manifest(const Manifest& manifest, const Module& module);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/file.h"
+#include "data/io/json_tree.h"
 #include "data/manifest/initial_values.h"
 
 namespace reprise {
@@ -36,22 +37,25 @@ ReferenceTensor tensor_from(const nlohmann::json& json) {
 
 }  // namespace
 
-Result<Reference> load_reference(const std::string& path) {
-  const Result<std::string> text = read_file(path);
+Result<Reference> load_reference(const Manifest& manifest) {
+  const Result<DataFile> file =
+      find_data_file(manifest.reference_file, manifest.folders);
+  if (!file) return pass(file.error());
+  const std::string& path = file->path;
+  const Result<std::string> text = read_text_file(path);
   if (!text) return pass(text.error());
+  const Result<nlohmann::json> tree = parse_json(*text, path);
+  if (!tree) return pass(tree.error());
   try {
-    const nlohmann::json json = nlohmann::json::parse(*text);
+    const nlohmann::json& json = *tree;
     Reference reference;
     reference.steps = json.at("steps");
     reference.loss = json.at("loss").get<std::vector<double>>();
     for (const auto& item : json.at("state"))
       reference.state.push_back(tensor_from(item));
     return reference;
-  } catch (const nlohmann::json::parse_error& error) {
-    return fail(ErrorKind::kParse, "{}:{}: not JSON: {}", path, error.byte,
-                error.what());
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::kInvalid, "{}: {}", path, error.what());
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorKind::kInvalid, "{}: {}", path, json_complaint(error));
   }
 }
 

@@ -27,8 +27,9 @@ struct Reference {
   std::vector<ReferenceTensor> state;
 };
 
-/// Loads the file that a manifest names. Errors: kIo, kParse, kInvalid.
-Result<Reference> load_reference(const std::string& path);
+/// Loads the file that a manifest names. Errors: as find_data_file; kParse,
+/// kInvalid.
+Result<Reference> load_reference(const Manifest& manifest);
 
 /// Relative L2 error of a tensor's change against the reference. For sketches
 /// (64 buckets of a count-sketch, Charikar, Chen, Farach-Colton 2002) an

@@ -10,6 +10,7 @@
 
 #include "data/file.h"
 #include "data/hlo/hlo.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -300,25 +301,21 @@ Plan identity_plan(const Module& module, int64_t ranks) {
 }
 
 Result<Plan> parse_plan(std::string_view json, std::string_view file) {
-  Json document;
-  try {
-    document = Json::parse(json);
-  } catch (const Json::parse_error& error) {
-    return fail(ErrorKind::kParse,
-                "{}:byte {}: not a plan of `reprise optimize`: {}", file,
-                error.byte, error.what());
-  } catch (const Json::exception& error) {  // A number beyond any double.
-    return fail(ErrorKind::kParse, "{}: not JSON: {}", file, error.what());
+  const Result<Json> document = parse_json<Json>(json, file);
+  if (!document) {
+    return pass(
+        {document.error().kind,
+         document.error().message + ", so no plan of `reprise optimize`"});
   }
   Plan plan;
-  const std::string complaint = read_plan(document, &plan);
+  const std::string complaint = read_plan(*document, &plan);
   if (!complaint.empty())
     return fail(ErrorKind::kInvalid, "{}: {}", file, complaint);
   return plan;
 }
 
 Result<Plan> load_plan(const std::string& path) {
-  Result<std::string> text = read_file(path);
+  Result<std::string> text = read_text_file(path);
   if (!text) return pass(text.error());
   return parse_plan(*text, path);
 }

@@ -1,30 +1,12 @@
 #include "data/program/lowered_program.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "data/file.h"
+#include "data/manifest/dataset.h"
 
 namespace reprise {
 namespace {
-
-void make_absolute(nlohmann::ordered_json& file,
-                   const std::filesystem::path& directory) {
-  const std::filesystem::path path(file.get<std::string>());
-  if (path.is_relative()) file = (directory / path).lexically_normal().string();
-}
-
-// The manifest's text with the files it names made absolute.
-std::string standalone_manifest(const std::string& text,
-                                const std::filesystem::path& directory) {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);
-  for (const char* section : {"dataset", "reference"}) {
-    if (json.contains(section) && json[section].contains("file")) {
-      make_absolute(json[section]["file"], directory);
-    }
-  }
-  return json.dump(1);
-}
 
 // Parses, checks and lowers; `name` is what errors call the program.
 Result<LoweredProgram> lower_texts(LoweredProgram program,
@@ -66,13 +48,25 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   return program;
 }
 
+// Before ranks start. Errors: as BatchSource::open.
+Status check_dataset(const Manifest& manifest) {
+  if (!manifest.dataset || manifest.folders.none()) return {};
+  const Result<DataFile> file =
+      find_data_file(manifest.dataset->file, manifest.folders);
+  if (!file) return pass(file.error());
+  const Result<MappedFile> opened = MappedFile::open(file->path);
+  if (!opened) return pass(opened.error());
+  return BatchSource::check_size(*manifest.dataset, opened->bytes().size());
+}
+
 }  // namespace
 
 Result<LoweredProgram> load_lowered_program(const std::string& program,
                                             const std::string& plan,
-                                            int64_t ranks) {
+                                            int64_t ranks,
+                                            const ProgramData& data) {
   LoweredProgram loaded;
-  Result<std::string> text = read_file(program);
+  Result<std::string> text = read_text_file(program);
   if (!text) return pass(text.error());
   loaded.program_text = std::move(*text);
   Result<Manifest> manifest = load_manifest_for(program);
@@ -80,10 +74,11 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
   loaded.manifest = std::move(*manifest);
   const std::filesystem::path beside =
       std::filesystem::path(program).replace_extension(".json");
-  const Result<std::string> manifest_text = read_file(beside.string());
+  const Result<std::string> manifest_text = read_text_file(beside.string());
   if (!manifest_text) return pass(manifest_text.error());
-  loaded.manifest_text = standalone_manifest(
-      *manifest_text, std::filesystem::absolute(beside).parent_path());
+  loaded.manifest_text = *manifest_text;
+  loaded.manifest.folders.data = data.folder;
+  if (data.made_up) loaded.manifest.folders = {};
   if (loaded.manifest.ranks != ranks) {
     return fail(ErrorKind::kInvalid,
                 "{}: exported for {} ranks, asked to run on {}", program,
@@ -91,16 +86,16 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
   }
   Result<LoweredProgram> lowered =
       lower_texts(std::move(loaded), program, plan, "", ranks);
-  if (!lowered || !lowered->manifest.dataset) return lowered;
-  const auto dataset = MappedFile::open(lowered->manifest.dataset->file);
-  if (!dataset)
-    return pass(dataset.error(), "the dataset of " + beside.string());
+  if (!lowered) return lowered;
+  if (Status there = check_dataset(lowered->manifest); !there)
+    return pass(there.error(), "the dataset of " + beside.string());
   return lowered;
 }
 
 Result<LoweredProgram> lowered_program_of(const Trace& trace,
                                           const std::string& trace_path,
-                                          const std::string& plan) {
+                                          const std::string& plan,
+                                          const std::string& data_folder) {
   if (trace.program_text.empty()) {
     return fail(ErrorKind::kInvalid,
                 "{}: holds no program; only traces of `reprise train` do",
@@ -110,8 +105,11 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
   loaded.program_text = trace.program_text;
   loaded.manifest_text = trace.manifest_text;
   Result<Manifest> manifest =
-      parse_manifest(trace.manifest_text, trace_path + ":manifest", "");
+      parse_manifest(trace.manifest_text, trace_path + ":manifest");
   if (!manifest) return pass(manifest.error());
+  manifest->folders.data = data_folder;
+  if (Status there = check_dataset(*manifest); !there)
+    return pass(there.error(), "the dataset of " + trace_path);
   loaded.manifest = std::move(*manifest);
   const int64_t ranks = static_cast<int64_t>(trace.ranks.size());
   return lower_texts(std::move(loaded), trace_path, plan, trace.plan_text,

@@ -13,10 +13,15 @@
 
 namespace reprise {
 
+/// Where the data of a program is read that a manifest names.
+struct ProgramData {
+  std::string folder;    ///< Besides the program's own; empty: none.
+  bool made_up = false;  ///< Nowhere: steps are only timed.
+};
+
 /// A program with its manifest and plan, lowered.
 struct LoweredProgram {
   std::string program_text;
-  /// With absolute file names, so that it stands alone.
   std::string manifest_text;
   Manifest manifest;
   InlinedModule module;
@@ -29,14 +34,17 @@ struct LoweredProgram {
 /// naming the file.
 Result<LoweredProgram> load_lowered_program(const std::string& program,
                                             const std::string& plan,
-                                            int64_t ranks);
+                                            int64_t ranks,
+                                            const ProgramData& data = {});
 
 /// The same from a trace's embedded program; `plan` replaces the recorded one
-/// when not empty. Errors: kInvalid for an imported trace, which embeds no
-/// program.
+/// when not empty. Its data is made up unless `data_folder` names where it
+/// lies. Errors: those of each step; kInvalid for an imported trace, which
+/// embeds no program.
 Result<LoweredProgram> lowered_program_of(const Trace& trace,
                                           const std::string& trace_path,
-                                          const std::string& plan);
+                                          const std::string& plan,
+                                          const std::string& data_folder = {});
 
 /// Lowers the module under another plan.
 Result<Schedule> lower_under(const LoweredProgram& program, const Plan& plan);

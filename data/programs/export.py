@@ -47,7 +47,7 @@ FORBIDDEN = {"while", "conditional", "custom-call", "sort", "rng",
 
 def text_tokens():
     """The text as token ids: rank of a byte among those that occur."""
-    data = np.frombuffer((HERE / "../samples/text.txt").read_bytes(), np.uint8)
+    data = np.frombuffer((HERE / "text.txt").read_bytes(), np.uint8)
     vocabulary, tokens = np.unique(data, return_inverse=True)
     return tokens.astype(np.int32), len(vocabulary)
 

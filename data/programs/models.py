@@ -142,7 +142,7 @@ def make_mlp(widths, batch, learning_rate):
 
     inputs = [Tensor("x", (batch, widths[0]), batch_field="x"),
               Tensor("y", (batch,), batch_field="y", dtype="int32")]
-    dataset = {"kind": "records", "file": "../samples/digits.bin",
+    dataset = {"kind": "records", "file": "digits.bin",
                "record_bytes": 65, "seed": 17,
                "fields": [{"name": "x", "offset": 0, "count": 64, "type": "u8",
                            "scale": 0.0625},
@@ -318,7 +318,7 @@ def make_gpt(layers, width, heads, sequence, vocabulary, batch, rate, betas,
 
     inputs = [Tensor(name, (batch, sequence), batch_field=name, dtype="int32")
               for name in ("x", "y")]
-    dataset = {"kind": "text", "file": "../samples/text.txt",
+    dataset = {"kind": "text", "file": "text.txt",
                "sequence": sequence, "seed": 17,
                "fields": [{"name": "x", "shift": 0}, {"name": "y", "shift": 1}]}
     return Model("gpt", state, inputs, weights, step, ["loss"], dataset)

@@ -5,21 +5,9 @@
 #include <iterator>
 #include <map>
 
+#include "data/io/printable_text.h"
+
 namespace reprise {
-namespace {
-
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char character : text) {
-    if (character == '"') quoted += '"';
-    quoted += character;
-  }
-  return quoted + '"';
-}
-
-}  // namespace
-
 std::string csv_of(const Trace& trace) {
   std::map<uint32_t, std::string> hosts;
   for (const RankInfo& rank : trace.ranks)

@@ -1,4 +1,5 @@
-// Events as rows of CSV (RFC 4180), for SQL and spreadsheets.
+// Events as rows of CSV (RFC 4180), for SQL and spreadsheets; names as
+// csv_field writes them.
 #pragma once
 
 #include <string>

@@ -279,7 +279,8 @@ Result<Trace> gather_spools(std::span<TraceSpool> spools) {
 }
 
 Status write_spools(std::span<TraceSpool> spools,
-                    const std::string& import_text, const std::string& path) {
+                    const std::string& import_text, const std::string& path,
+                    Existing existing) {
   SpoolGatherer gatherer(spools);
   if (Status joined = gatherer.join(); !joined)
     return pass(joined.error(), path);
@@ -290,7 +291,12 @@ Status write_spools(std::span<TraceSpool> spools,
       [&](std::span<const ColumnBytes> columns, size_t count) {
         return file->add_events(columns, count);
       });
-  return written ? file->finish(gatherer.trace()) : written;
+  return written ? file->finish(gatherer.trace(), existing) : written;
+}
+
+Status write_spools(std::span<TraceSpool> spools,
+                    const std::string& import_text, const std::string& path) {
+  return write_spools(spools, import_text, path, Existing::kReplace);
 }
 
 }  // namespace reprise

@@ -4,16 +4,10 @@
 // anything fails.
 #include "data/trace/trace_file.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
-#include "data/file.h"
 #include "data/io/crc32.h"
 #include "data/trace/tables.h"
 
@@ -63,39 +57,17 @@ Status create_tables(sqlite3* database) {
   return execute(database, sql);
 }
 
-Status flush(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return fail(ErrorKind::kIo, "{}", std::strerror(errno));
-  const bool failed = ::fsync(descriptor) != 0 && errno != EINVAL &&
-                      errno != EROFS && errno != ENOTSUP;
-  const int reason = errno;
-  ::close(descriptor);
-  if (failed) return fail(ErrorKind::kIo, "{}", std::strerror(reason));
-  return {};
-}
-
 }  // namespace
-
-std::string unfinished_path(const std::string& path) {
-  return path + ".tmp." + std::to_string(::getpid());
-}
 
 Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
   TraceFileWriter writer(path);
-  struct stat target {};
-  const bool in_place =
-      ::stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode);
   Result<Database> database = fail(ErrorKind::kIo, "not opened");
-  if (!in_place) {
-    writer.temporary_ = unfinished_path(path);
-    ::unlink(writer.temporary_.c_str());
-    database = open_database(file_uri(writer.temporary_),
-                             SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (Result<NewFile> file = NewFile::create(path, true);
+      file && !file->name().empty()) {
+    database = open_database(file_uri(file->name()), SQLITE_OPEN_READWRITE);
+    if (database) writer.file_.emplace(*std::move(file));
   }
-  if (!database) {
-    writer.temporary_.clear();
-    database = open_in_memory();
-  }
+  if (!database) database = open_in_memory();
   if (!database) return writer.failed(database.error());
   writer.database_ = std::move(*database);
   Status ready = create_tables(writer.database_.get());
@@ -105,10 +77,6 @@ Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
 }
 
 TraceFileWriter::TraceFileWriter(TraceFileWriter&& other) noexcept = default;
-
-TraceFileWriter::~TraceFileWriter() {
-  if (database_ != nullptr && !temporary_.empty()) ::unlink(temporary_.c_str());
-}
 
 Status TraceFileWriter::prepare_statements() {
   const auto insert = [&](Statement& statement, const std::string& sql) {
@@ -132,7 +100,7 @@ Status TraceFileWriter::prepare_statements() {
 }
 
 tl::unexpected<Error> TraceFileWriter::failed(const Error& error) const {
-  return fail(ErrorKind::kIo, "{}: cannot write: {}", path_, error.message);
+  return fail(error.kind, "{}: cannot write: {}", path_, error.message);
 }
 
 template <typename Record>
@@ -212,7 +180,7 @@ Status TraceFileWriter::write_tables(const Trace& trace) {
   return execute(database_.get(), "COMMIT");
 }
 
-Status TraceFileWriter::finish(const Trace& trace) {
+Status TraceFileWriter::finish(const Trace& trace, Existing existing) {
   if (Status added = add_dependencies(trace.dependencies); !added) return added;
   Status written = write_tables(trace);
   if (!written) return failed(written.error());
@@ -220,22 +188,20 @@ Status TraceFileWriter::finish(const Trace& trace) {
        {&insert_event_, &insert_dependency_, &insert_checksum_}) {
     statement->reset();
   }
-  if (temporary_.empty()) {
+  if (!file_) {
     sqlite3_int64 size = 0;
     const std::unique_ptr<unsigned char, decltype(&sqlite3_free)> bytes(
         sqlite3_serialize(database_.get(), "main", &size, 0), &sqlite3_free);
     if (bytes == nullptr) return failed({ErrorKind::kIo, "out of memory"});
-    return write_file_atomically(path_,
-                                 {reinterpret_cast<const char*>(bytes.get()),
-                                  static_cast<size_t>(size)});
+    return write_file_atomically(
+        path_,
+        {reinterpret_cast<const char*>(bytes.get()), static_cast<size_t>(size)},
+        existing);
   }
   database_.reset();
-  written = flush(temporary_);
-  if (written && std::rename(temporary_.c_str(), path_.c_str()) != 0)
-    written = fail(ErrorKind::kIo, "{}", std::strerror(errno));
-  if (written) return {};
-  ::unlink(temporary_.c_str());
-  return failed(written.error());
+  written = file_->publish(existing);
+  if (!written) return failed(written.error());
+  return {};
 }
 
 }  // namespace reprise

@@ -7,7 +7,8 @@
 
 namespace reprise {
 
-Status write_trace(const Trace& trace, const std::string& path) {
+Status write_trace(const Trace& trace, const std::string& path,
+                   Existing existing) {
   if (Status valid = validate_trace(trace); !valid)
     return pass(valid.error(), path);
   Result<TraceFileWriter> file = TraceFileWriter::create(path);
@@ -23,7 +24,11 @@ Status write_trace(const Trace& trace, const std::string& path) {
       return added;
     }
   }
-  return file->finish(trace);
+  return file->finish(trace, existing);
+}
+
+Status write_trace(const Trace& trace, const std::string& path) {
+  return write_trace(trace, path, Existing::kReplace);
 }
 
 }  // namespace reprise

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "data/collective/collective_names.h"
+#include "data/io/json_tree.h"
 #include "replay/collectives/collective_description.h"
 
 namespace reprise {
@@ -116,8 +117,8 @@ DdpRank read_ddp_rank(const Trace& trace, const RankInfo& info) {
 DdpGradient ddp_gradient_of(const Trace& trace, const Event& event) {
   DdpGradient gradient;
   gradient.bytes = dimension_bytes(trace, event);
-  const nlohmann::json attributes = nlohmann::json::parse(
-      trace.strings[static_cast<size_t>(event.attributes)], nullptr, false);
+  const nlohmann::json attributes = parse_json_or_discard<nlohmann::json>(
+      trace.strings[static_cast<size_t>(event.attributes)]);
   if (!attributes.is_object()) return gradient;
   const auto dims = attributes.find("input_dims");
   if (dims != attributes.end()) gradient.shape = shape_text(*dims);

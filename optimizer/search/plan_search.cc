@@ -39,6 +39,7 @@ void PlanSearch::offer(PricedPlanPtr candidate) {
 }
 
 void PlanSearch::measure(const PlanChoice& plan, const std::string& what) {
+  if (options_.should_stop && options_.should_stop()) return;
   const auto before = std::chrono::steady_clock::now();
   Result<CostModel> costs = measure_(name_plan(pricer_->ops(), plan));
   measuring_ += std::chrono::steady_clock::now() - before;

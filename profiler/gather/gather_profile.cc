@@ -14,6 +14,7 @@
 #include "data/formats/process_shard/process_shard_reader.h"
 #include "data/import/import.h"
 #include "data/import/import_report.h"
+#include "data/trace/trace_file.h"
 #include "profiler/gather/profile_files.h"
 
 namespace reprise {
@@ -84,13 +85,13 @@ Result<GatheredProfile> gather_strangers(const std::string& directory,
   }
   Status written;
   if (is_one_clock) {
-    written = write_import(*read, output);
+    written = write_import(*read, output, options.existing);
   } else {
     Result<Trace> trace = gather_spools(read->spools);
     if (!trace) return pass(trace.error());
     trace->import_text = import_text(read->files);
     options.align_clocks(*trace);
-    written = write_trace(*trace, output);
+    written = write_trace(*trace, output, options.existing);
   }
   if (!written) return pass(written.error());
   gathered.files = std::move(read->files);
@@ -119,7 +120,7 @@ Result<GatheredProfile> gather_runs(const ProfileFiles& files,
   GatheredProfile gathered;
   gathered.of_trainer = true;
   const size_t runs = files.trainers.size();
-  if (!options.force) {
+  if (options.existing == Existing::kKeep) {
     Status free = check_later_runs(runs, output);
     if (!free) return pass(free.error());
   }
@@ -128,7 +129,7 @@ Result<GatheredProfile> gather_runs(const ProfileFiles& files,
     Result<Trace> trace = gather_trainer(files, run, directory, options.window);
     if (!trace) return pass(trace.error());
     const std::string path = path_of_run(output, number);
-    Status written = write_trace(*trace, path);
+    Status written = write_trace(*trace, path, options.existing);
     if (!written) return pass(written.error());
     std::vector<FileReport> reports = trainer_reports(run.shards, *trace);
     if (number > 1 && !reports.empty()) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/file.h"
 #include "data/formats/reader.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
@@ -18,8 +19,8 @@ namespace reprise {
 struct GatherOptions {
   /// Of a trainer's steps (the libraries keep to it themselves).
   StepWindow window = {};
-  /// Whether traces of later runs may be replaced.
-  bool force = false;
+  /// Of traces under the names of those to be written.
+  Existing existing = Existing::kKeep;
   /// Brings the clocks of several hosts onto one by what the ranks did
   /// together: replay's alignment, bound by the caller. Required.
   std::function<void(Trace&)> align_clocks;

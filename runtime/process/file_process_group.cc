@@ -1,6 +1,7 @@
 // ProcessGroup through files: round k of an exchange is `path.k.RANK`.
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 
@@ -72,7 +73,14 @@ class FileProcessGroup : public ProcessGroup {
     Result<std::string> stamp = wait_for(answer, peer);
     if (!stamp) return pass(stamp.error());
     ::unlink(answer.c_str());
-    return std::stoll(*stamp);
+    int64_t time_ns = 0;
+    const char* const end = stamp->data() + stamp->size();
+    const auto [rest, error] = std::from_chars(stamp->data(), end, time_ns);
+    if (error != std::errc() || rest != end) {
+      return fail(ErrorKind::kInvalid, "{}: expected a time in ns, found '{}'",
+                  answer, stamp->substr(0, 40));
+    }
+    return time_ns;
   }
 
   Status answer_ping(int peer) override {

@@ -58,7 +58,7 @@ bool started_by_mpi() {
 }
 
 Result<std::unique_ptr<ProcessGroup>> make_process_group(double timeout_s) {
-  if (started_by_mpi()) return make_mpi_process_group();
+  if (started_by_mpi()) return make_mpi_process_group(timeout_s);
   const char* rendezvous = std::getenv("REPRISE_RENDEZVOUS");
   if (rendezvous == nullptr) return make_single_process_group();
   const Result<int> rank = environment_integer("RANK");

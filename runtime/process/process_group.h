@@ -53,8 +53,10 @@ std::unique_ptr<ProcessGroup> make_single_process_group();
 /// True when the environment says that an MPI launcher started this process.
 bool started_by_mpi();
 
-/// Initializes MPI; the returned value finalizes it. Errors: kDevice.
-Result<std::unique_ptr<ProcessGroup>> make_mpi_process_group();
+/// Initializes MPI, waiting for all ranks without limit; the returned value
+/// finalizes it, likewise. Errors: kDevice; in between also of a peer that
+/// gives no sign of life for `timeout_s`, naming it.
+Result<std::unique_ptr<ProcessGroup>> make_mpi_process_group(double timeout_s);
 
 /// Ranks that find each other through files `path.*` on storage that all can
 /// reach; no such file may be left of an earlier run that failed. Errors: kIo,

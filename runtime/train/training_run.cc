@@ -24,7 +24,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
   run->executor_->set_meanwhile(
       [raw = run.get()] { raw->prepare_batch(raw->step_ + 1); });
   if (program.manifest.dataset) {
-    Result<BatchSource> source = BatchSource::open(*program.manifest.dataset);
+    Result<BatchSource> source =
+        BatchSource::open(*program.manifest.dataset, program.manifest.folders);
     if (!source) return pass(source.error());
     run->source_ = std::move(*source);
   }

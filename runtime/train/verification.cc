@@ -65,7 +65,7 @@ Result<Verification> verify(const Manifest& manifest, const TrainingRun& run,
     return fail(ErrorKind::kInvalid, "{}: the manifest names no reference",
                 manifest.name);
   }
-  const Result<Reference> reference = load_reference(manifest.reference_file);
+  const Result<Reference> reference = load_reference(manifest);
   if (!reference) return pass(reference.error());
   if (!losses.empty() &&
       reference->steps != static_cast<int64_t>(losses.size())) {

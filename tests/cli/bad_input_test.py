@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ class BadInput(CommandCase):
     def program(self, text, name="bad"):
         """Writes a program with mlp's manifest beside it."""
         manifest = dict(MANIFEST, program=f"{name}.hlo")
-        manifest["dataset"] = dict(MANIFEST["dataset"], file=str(ROOT / "data/samples/digits.bin"))
+        shutil.copy(PROGRAMS / "digits.bin", self.path)
         manifest.pop("reference", None)
         (self.path / f"{name}.json").write_text(json.dumps(manifest))
         (self.path / f"{name}.hlo").write_text(text)

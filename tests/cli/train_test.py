@@ -32,7 +32,7 @@ class Train(CommandCase):
     def program(self, change, name="changed"):
         """The MLP of one rank with another manifest."""
         manifest = json.loads((PROGRAMS / "mlp.1.json").read_text())
-        manifest["dataset"]["file"] = str(ROOT / "data/samples/digits.bin")
+        shutil.copy(PROGRAMS / "digits.bin", self.path)
         manifest["program"] = f"{name}.hlo"
         change(manifest)
         self.write(f"{name}.json", json.dumps(manifest))

@@ -44,9 +44,8 @@ for program in "$root"/data/programs/*.hlo; do
   cp "$program" "$base.json" "$bundle/programs/"
   if [ -e "$base.reference.json" ]; then cp "$base.reference.json" "$bundle/programs/"; fi
 done
-for sample in $(sed -n 's/.*"file": *"\(\.\.[^"]*\)".*/\1/p' "$root"/data/programs/*.json | sort -u); do
-  mkdir -p "$bundle/programs/$(dirname "$sample")"
-  cp "$root/data/programs/$sample" "$bundle/programs/$sample"
+for data in $(sed -n 's/.*"dataset".*"file": *"\([^"]*\)".*/\1/p' "$root"/data/programs/*.json | sort -u); do
+  cp "$root/data/programs/$data" "$bundle/programs/$data"
 done
 cp "$root"/tests/gpu/*.py "$root/tests/gpu/run.sh" "$bundle/tests/gpu/"
 git -C "$root" describe --always --dirty >"$bundle/COMMIT" 2>/dev/null || echo unknown >"$bundle/COMMIT"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/io/crc32.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -174,7 +175,7 @@ bool ProcessShardContents::take(ProcessSegment kind, std::string_view payload,
 }
 
 bool ProcessShardContents::take_header(std::string_view payload) {
-  const json header = json::parse(payload, nullptr, false);
+  const json header = parse_json_or_discard<json>(payload);
   if (!header.is_object() || has_header_) return false;
   has_header_ = true;
   identity_.host = text_of(header, "host");
@@ -225,7 +226,7 @@ bool ProcessShardContents::take_strings(std::string_view payload) {
 }
 
 bool ProcessShardContents::take_notes(std::string_view payload) {
-  const json notes = json::parse(payload, nullptr, false);
+  const json notes = parse_json_or_discard<json>(payload);
   if (!notes.is_object()) return false;
   for (const auto& [name, text] : notes.items()) {
     if (text.is_string()) notes_[name] = text.get<std::string>();
@@ -234,7 +235,7 @@ bool ProcessShardContents::take_notes(std::string_view payload) {
 }
 
 bool ProcessShardContents::take_end(std::string_view payload) {
-  const json end = json::parse(payload, nullptr, false);
+  const json end = parse_json_or_discard<json>(payload);
   if (!end.is_object()) return false;
   has_end_ = true;
   end_ns_ = number_of(end, "end_ns", 0);

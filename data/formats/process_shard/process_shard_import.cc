@@ -14,6 +14,7 @@
 #include "data/formats/ranks.h"
 #include "data/formats/synchronization_name.h"
 #include "data/io/json_text.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -347,7 +348,7 @@ void ProcessShardImport::add_synchronization(const ProcessRecord& record) {
   Event event;
   if (!start_event(record, event)) return;
   const json info =
-      json::parse(shard_.contents.text(record.info), nullptr, false);
+      parse_json_or_discard<json>(shard_.contents.text(record.info));
   SynchronizationInfo waited;
   if (info.is_object() && info.contains("kind") && info["kind"].is_string()) {
     waited.kind = synchronization_kind(info["kind"].get<std::string>());

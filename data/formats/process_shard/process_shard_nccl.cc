@@ -8,6 +8,7 @@
 #include "data/formats/nccl_profiler/nccl_profiler_calls.h"
 #include "data/formats/ranks.h"
 #include "data/integers.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -144,7 +145,7 @@ NcclWork CallSum::finish() {
   if (sends_ == receives_ && sends_ == info.group_size && sends_ > 1) {
     info.kind = CollectiveKind::kAllToAll;
   }
-  Json attributes = Json::parse(attributes_, nullptr, false);
+  Json attributes = parse_json_or_discard<Json>(attributes_);
   if (!attributes.is_object()) attributes = Json::object();
   if (calls_ > 1) attributes["calls"] = calls_;
   if (network_steps_ > 0) {

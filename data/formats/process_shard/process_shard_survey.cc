@@ -12,6 +12,7 @@
 #include "data/formats/nccl_names.h"
 #include "data/formats/nccl_profiler/nccl_profiler_calls.h"
 #include "data/formats/ranks.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -314,7 +315,7 @@ uint32_t ShardSurvey::range_of(int64_t graph_node) const {
 
 NcclCallInfo parse_nccl_call(std::string_view info, std::string_view name) {
   NcclCallInfo call;
-  const Json members = Json::parse(info, nullptr, false);
+  const Json members = parse_json_or_discard<Json>(info);
   Json rest = Json::object();
   if (members.is_object()) {
     for (const auto& [key, value] : members.items()) {

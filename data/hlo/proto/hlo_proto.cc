@@ -398,7 +398,7 @@ Result<Module> parse_hlo_proto(std::string_view bytes, std::string_view file,
 }
 
 Result<Module> read_hlo_file(const std::string& path) {
-  const auto bytes = read_file(path);
+  const auto bytes = read_text_file(path, starts_like_hlo_proto);
   if (!bytes) return pass(bytes.error());
   if (starts_like_hlo_proto(*bytes)) return parse_hlo_proto(*bytes, path);
   return parse_hlo(*bytes, path);

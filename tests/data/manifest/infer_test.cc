@@ -60,7 +60,7 @@ TEST(InferManifest, CountsRanksOfTheHeaderWhereGroupsNameNone) {
 TEST(InferManifest, WritesWhatTheManifestReaderTakes) {
   const Module module = parsed(kStep);
   const Manifest inferred = infer_manifest(module, "step.hlo");
-  const auto read = parse_manifest(manifest_text(inferred), "step.json", "");
+  const auto read = parse_manifest(manifest_text(inferred), "step.json");
   ASSERT_TRUE(read.has_value()) << read.error().message;
   EXPECT_TRUE(validate_manifest(*read, module).has_value());
   EXPECT_EQ(manifest_text(*read), manifest_text(inferred));

@@ -87,12 +87,12 @@ TEST(Manifest, PairsStateThatTheProgramDoesNotDonate) {
 }
 
 TEST(Manifest, ErrorsNameFileAndPlace) {
-  const Result<Manifest> cut = parse_manifest("{\"schema\": ", "m.json", "");
+  const Result<Manifest> cut = parse_manifest("{\"schema\": ", "m.json");
   ASSERT_FALSE(cut);
   EXPECT_EQ(cut.error().kind, ErrorKind::kParse);
   EXPECT_EQ(cut.error().message.rfind("m.json:", 0), 0U);
   const Result<Manifest> newer =
-      parse_manifest(R"({"schema": "reprise.manifest/9"})", "m.json", "");
+      parse_manifest(R"({"schema": "reprise.manifest/9"})", "m.json");
   ASSERT_FALSE(newer);
   EXPECT_NE(newer.error().message.find("reprise.manifest/9"),
             std::string::npos);
@@ -101,7 +101,7 @@ TEST(Manifest, ErrorsNameFileAndPlace) {
 TEST(BatchSource, ShiftsTextByOneForTheTarget) {
   const Result<Manifest> manifest = load_manifest_for(kPrograms + "gpt.2.hlo");
   ASSERT_TRUE(manifest);
-  const Result<BatchSource> source = BatchSource::open(*manifest->dataset);
+  const Result<BatchSource> source = BatchSource::open(*manifest->dataset, manifest->folders);
   ASSERT_TRUE(source) << source.error().message;
   const Shape shape = s32_rows(2, manifest->dataset->sequence);
   const size_t count = static_cast<size_t>(element_count(shape));
@@ -114,6 +114,23 @@ TEST(BatchSource, ShiftsTextByOneForTheTarget) {
   for (size_t i = 0; i + 1 < row; ++i) EXPECT_EQ(x[i + 1], y[i]);
   EXPECT_FALSE(source->check("z", shape));
   EXPECT_FALSE(source->check("x", s32_rows(2, 7)));
+}
+
+TEST(BatchSource, IsMadeUpWhereNothingMayBeRead) {
+  for (const char* name : {"mlp.2", "gpt.2"}) {
+    Result<Manifest> manifest =
+        load_manifest_for(kPrograms + name + std::string(".hlo"));
+    ASSERT_TRUE(manifest);
+    manifest->dataset->file = "/dev/zero";
+    const auto outside =
+        BatchSource::open(*manifest->dataset, manifest->folders);
+    ASSERT_FALSE(outside);
+    EXPECT_NE(outside.error().message.find("--data"), std::string::npos);
+    EXPECT_TRUE(BatchSource::open(*manifest->dataset, {}));
+    manifest->dataset->record_bytes = int64_t{1} << 40;
+    manifest->dataset->sequence = int64_t{1} << 40;
+    EXPECT_FALSE(BatchSource::open(*manifest->dataset, {}));
+  }
 }
 
 // Exact digests: |(2,2) - (1,2)| / |(1,2)| = 1 / sqrt(5), by hand.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes digits.bin and text.txt (see README.md). Run by hand.
+"""Writes digits.bin and text.txt (see README.md here). Run by hand.
 
 Needs: pip install numpy scikit-learn; apt install bible-kjv
 """
