@@ -129,6 +129,7 @@ ReplayReport report_of(const RunModel& model, const AlignedTrace& aligned,
   report.clocks = aligned.clocks();
   report.warnings = aligned.trace().warnings;
   report.costs = model.costs;
+  report.notes = modelled_collectives(schedule, model.costs);
   return report;
 }
 

@@ -229,6 +229,7 @@ Json report_json(const ReplayReport& report, const NodeFacts& facts,
                      {"calibrated", sources.calibrated},
                      {"modelled", sources.modelled},
                      {"unexplained", sources.unexplained}};
+  if (report.costs) json["sources"]["modelled_because"] = report.notes;
   if (report.graph) {
     json["graph"] = graph_json(report.graph->graph, report.notes);
   }

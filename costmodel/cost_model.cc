@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 
 namespace reprise {
@@ -29,6 +30,13 @@ double interpolate(const std::pair<double, double>& low,
   const double weight = (std::log(bytes) - std::log(low.first)) / span;
   return std::exp((1 - weight) * std::log(low.second) +
                   weight * std::log(high.second));
+}
+
+bool is_within(const std::vector<std::pair<double, double>>& points,
+               int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  return !points.empty() && points.front().first <= size &&
+         size <= points.back().first;
 }
 
 }  // namespace
@@ -114,11 +122,51 @@ const CollectivePrice* CostModel::find_collective(const Unit& unit) const {
   return collectives.empty() ? nullptr : &collectives.begin()->second;
 }
 
+PriceSource CostModel::collective_source(const Unit& unit) const {
+  const auto own = collectives.find(collective_key(unit.collective));
+  if (own == collectives.end() ||
+      !is_within(own->second.points, unit.collective.bytes))
+    return PriceSource::kModelled;
+  return own->second.source;
+}
+
 double CostModel::price_collective(const Unit& unit) const {
   const CollectivePrice* price = find_collective(unit);
   return price == nullptr
              ? 0
              : price->price_ns(static_cast<double>(unit.collective.bytes));
+}
+
+std::vector<std::string> modelled_collectives(const Schedule& schedule,
+                                              const CostModel& costs) {
+  std::map<std::string, std::string> reasons;
+  for (const Unit& unit : schedule.units) {
+    if (unit.kind != UnitKind::kCollective ||
+        costs.collective_source(unit) != PriceSource::kModelled)
+      continue;
+    std::string key = collective_key(unit.collective);
+    const CollectivePrice* const price = costs.find_collective(unit);
+    std::string& reason = reasons[key];
+    if (price == nullptr) {
+      reason = fmt::format("no collective was recorded: {} is free", key);
+    } else if (!costs.collectives.contains(key)) {
+      const auto used = std::find_if(
+          costs.collectives.begin(), costs.collectives.end(),
+          [price](const auto& entry) { return &entry.second == price; });
+      reason = fmt::format("{} was not recorded: modelled by the price of {}",
+                           key, used->first);
+    } else if (!price->points.empty()) {
+      reason = fmt::format(
+          "{} was recorded from {:.0f} to {:.0f} bytes: beyond, modelled by "
+          "latency and bandwidth",
+          key, price->points.front().first, price->points.back().first);
+    } else {
+      reason = fmt::format("{} is modelled by latency and bandwidth", key);
+    }
+  }
+  std::vector<std::string> sentences;
+  for (auto& [key, reason] : reasons) sentences.push_back(std::move(reason));
+  return sentences;
 }
 
 }  // namespace reprise

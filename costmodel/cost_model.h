@@ -102,7 +102,15 @@ struct CostModel {
   /// The entry for a collective unit: its own key, else another of the same
   /// kind, else any, else null.
   const CollectivePrice* find_collective(const Unit& unit) const;
+  /// How far the price of a collective unit is to be trusted: its entry's
+  /// source, but kModelled where another key's entry stands in or the size is
+  /// not between recorded ones.
+  PriceSource collective_source(const Unit& unit) const;
 };
+
+/// Why collectives of the schedule are modelled, a sentence for each key.
+std::vector<std::string> modelled_collectives(const Schedule& schedule,
+                                              const CostModel& costs);
 
 /// Key of a collective's price: "all-reduce/f32/2" (kind, type, size of a
 /// group).

@@ -23,7 +23,7 @@ void price_unit(PricedSchedule& priced, size_t place, const CostModel& costs) {
   priced.duration_ns[place] = price->price_ns(bytes);
   priced.floor_ns[place] = price->floor_ns(bytes);
   priced.latency_ns[place] = price->latency_ns;
-  priced.source[place] = price->source;
+  priced.source[place] = costs.collective_source(unit);
   if (price->bandwidth_bytes_per_s <= 0) return;
   const double wire_ns_per_byte =
       kNanosecondsPerSecond / price->bandwidth_bytes_per_s;

@@ -53,6 +53,35 @@ TEST(CostModel, PricesUnknownUnitsByTheRooflineOfTheirKind) {
   EXPECT_EQ(costs.price(unit).alone_ns, 100);
 }
 
+TEST(CostModel, TrustsACollectiveBetweenItsRecordedSizesAlone) {
+  CostModel costs;
+  costs.collectives["all-reduce/f32/2"] = {
+      .points = {{1000, 1200}, {4000, 4800}}, .source = PriceSource::kMeasured};
+  Schedule schedule;
+  schedule.units.resize(3);
+  const auto collective = [&](size_t place, PrimitiveType type,
+                              int64_t bytes) -> Unit& {
+    Unit& unit = schedule.units[place];
+    unit.kind = UnitKind::kCollective;
+    unit.collective.type = type;
+    unit.collective.bytes = bytes;
+    unit.collective.groups = {{0, 1}};
+    return unit;
+  };
+  EXPECT_EQ(costs.collective_source(collective(0, PrimitiveType::kF32, 1000)),
+            PriceSource::kMeasured);
+  EXPECT_EQ(costs.collective_source(collective(1, PrimitiveType::kF32, 4001)),
+            PriceSource::kModelled);
+  EXPECT_EQ(costs.collective_source(collective(2, PrimitiveType::kBF16, 2000)),
+            PriceSource::kModelled);
+  EXPECT_EQ(modelled_collectives(schedule, costs),
+            (std::vector<std::string>{
+                "all-reduce/bf16/2 was not recorded: modelled by the price of "
+                "all-reduce/f32/2",
+                "all-reduce/f32/2 was recorded from 1000 to 4000 bytes: "
+                "beyond, modelled by latency and bandwidth"}));
+}
+
 TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
   CostModel costs;
   costs.collectives["all-reduce/other"] = {.latency_ns = 5};
