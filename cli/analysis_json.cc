@@ -27,19 +27,34 @@ Json idle_json(const IdleCauses& idle) {
   return json;
 }
 
+struct Part {
+  const char* name;
+  int64_t Breakdown::*time;
+};
+constexpr Part kParts[] = {{"window_start_ns", &Breakdown::window_start_ns},
+                           {"window_ns", &Breakdown::window_ns},
+                           {"compute_ns", &Breakdown::compute_ns},
+                           {"communication_ns", &Breakdown::communication_ns},
+                           {"memory_ns", &Breakdown::memory_ns},
+                           {"overlapped_ns", &Breakdown::overlapped_ns},
+                           {"exposed_ns", &Breakdown::exposed_ns},
+                           {"idle_ns", &Breakdown::idle_ns}};
+using Exclusive = Breakdown::Exclusive;
+struct ExclusivePart {
+  const char* name;
+  int64_t Exclusive::*time;
+};
+constexpr ExclusivePart kExclusiveParts[] = {
+    {"compute_ns", &Exclusive::compute_ns},
+    {"exposed_ns", &Exclusive::exposed_ns},
+    {"memory_ns", &Exclusive::memory_ns},
+    {"idle_ns", &Exclusive::idle_ns}};
+
 void add_window(const Breakdown& window, Json& json) {
-  json["window_start_ns"] = window.window_start_ns;
-  json["window_ns"] = window.window_ns;
-  json["compute_ns"] = window.compute_ns;
-  json["communication_ns"] = window.communication_ns;
-  json["memory_ns"] = window.memory_ns;
-  json["overlapped_ns"] = window.overlapped_ns;
-  json["exposed_ns"] = window.exposed_ns;
-  json["idle_ns"] = window.idle_ns;
-  json["exclusive"] = {{"compute_ns", window.exclusive.compute_ns},
-                       {"exposed_ns", window.exclusive.exposed_ns},
-                       {"memory_ns", window.exclusive.memory_ns},
-                       {"idle_ns", window.exclusive.idle_ns}};
+  for (const auto& [name, time] : kParts) json[name] = window.*time;
+  for (const auto& [name, time] : kExclusiveParts) {
+    json["exclusive"][name] = window.exclusive.*time;
+  }
 }
 
 Json step_json(const StepAnalysis& step) {
@@ -194,13 +209,11 @@ void add_row(const RankAnalysis& rank, const std::string& step,
              const char* window_name, const Breakdown& window,
              const IdleCauses* idle, Table& table) {
   std::vector<std::string> row = {std::to_string(rank.rank), step, window_name};
-  for (const int64_t value :
-       {window.window_start_ns, window.window_ns, window.compute_ns,
-        window.communication_ns, window.memory_ns, window.overlapped_ns,
-        window.exposed_ns, window.idle_ns, window.exclusive.compute_ns,
-        window.exclusive.exposed_ns, window.exclusive.memory_ns,
-        window.exclusive.idle_ns}) {
-    row.push_back(std::to_string(value));
+  for (const auto& [name, time] : kParts) {
+    row.push_back(std::to_string(window.*time));
+  }
+  for (const auto& [name, time] : kExclusiveParts) {
+    row.push_back(std::to_string(window.exclusive.*time));
   }
   for (size_t cause = 0; cause < kIdleCauses; ++cause) {
     row.push_back(idle == nullptr ? ""
@@ -247,21 +260,11 @@ std::string analysis_json(const Trace& trace, const Analysis& analysis) {
 
 Table analysis_rows(const Analysis& analysis) {
   Table table;
-  table.headings = {"rank",
-                    "step",
-                    "window",
-                    "window_start_ns",
-                    "window_ns",
-                    "compute_ns",
-                    "communication_ns",
-                    "memory_ns",
-                    "overlapped_ns",
-                    "exposed_ns",
-                    "idle_ns",
-                    "exclusive_compute_ns",
-                    "exclusive_exposed_ns",
-                    "exclusive_memory_ns",
-                    "exclusive_idle_ns"};
+  table.headings = {"rank", "step", "window"};
+  for (const auto& [name, time] : kParts) table.headings.emplace_back(name);
+  for (const auto& [name, time] : kExclusiveParts) {
+    table.headings.push_back(fmt::format("exclusive_{}", name));
+  }
   for (size_t cause = 0; cause < kIdleCauses; ++cause) {
     table.headings.push_back(
         fmt::format("idle_{}_ns", name_of(static_cast<IdleCause>(cause))));

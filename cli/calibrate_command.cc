@@ -132,9 +132,8 @@ class CalibrateCommand : public Command {
                                       {"samples", each.samples}});
     }
     for (const Measurement& each : by_time) {
-      table.rows.push_back({each.unit,
-                            duration_text(static_cast<double>(each.median_ns)),
-                            duration_text(static_cast<double>(each.spread_ns)),
+      table.rows.push_back({each.unit, time_text(each.median_ns),
+                            time_text(each.spread_ns),
                             std::to_string(each.samples)});
     }
     print_output(format_, table, json);

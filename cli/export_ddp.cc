@@ -103,9 +103,6 @@ std::string json_of(const Plan& plan, const DdpArguments& arguments) {
 /// What people paste, and what each is predicted to give.
 std::string lines_of(const Plan& plan, const DdpArguments& arguments) {
   const PlanPrediction& predicted = *plan.predicted;
-  const auto time_of = [](int64_t time_ns) {
-    return duration_text(static_cast<double>(time_ns));
-  };
   std::string text = fmt::format(
       "# Copy ddp_plan.json and reprise_ddp.py beside your script, then:\n"
       "import reprise_ddp\n"
@@ -115,14 +112,15 @@ std::string lines_of(const Plan& plan, const DdpArguments& arguments) {
       "# Without it, {} predicted:\n"
       "torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = {}\n"
       "DistributedDataParallel(model, bucket_cap_mb={})\n",
-      time_of(predicted.step_time_ns), mebibytes(arguments.bucket_bytes).dump(),
-      time_of(plan.trace->single_cap_step_time_ns),
+      time_text(predicted.step_time_ns),
+      mebibytes(arguments.bucket_bytes).dump(),
+      time_text(plan.trace->single_cap_step_time_ns),
       plan.trace->single_cap_bytes,
       static_cast<double>(plan.trace->single_cap_bytes) / (1 << 20));
   const auto usual = predicted.baselines.find("ddp");
   if (usual != predicted.baselines.end()) {
     text += fmt::format("# PyTorch's default, {} predicted: bucket_cap_mb=25\n",
-                        time_of(usual->second));
+                        time_text(usual->second));
   }
   return text;
 }

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/output.h"
+#include "data/median.h"
 #include "data/trace/trace.h"
 
 namespace reprise {
@@ -25,13 +26,6 @@ struct RankSummary {
   std::array<int64_t, static_cast<size_t>(kLastEventKind) + 1> events{};
   int64_t steps = 0, warmup_steps = 0;
   std::vector<int64_t> step_ns;  ///< Timed steps.
-
-  int64_t median_step_ns() const {
-    if (step_ns.empty()) return 0;
-    std::vector<int64_t> sorted = step_ns;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
 };
 
 std::vector<RankSummary> summarize(const Trace& trace) {
@@ -79,7 +73,7 @@ Json rank_json(const RankSummary& rank) {
           {"events", events},
           {"steps", rank.steps},
           {"warmup_steps", rank.warmup_steps},
-          {"step_time_ns", {{"median", rank.median_step_ns()}}},
+          {"step_time_ns", {{"median", median(rank.step_ns)}}},
           {"clock",
            {{"offset_ns", rank.info.clock_offset_ns},
             {"drift_ppm", rank.info.clock_drift_ppm},
@@ -131,13 +125,13 @@ Table table_of(const std::vector<RankSummary>& ranks) {
     return std::to_string(rank.events[static_cast<size_t>(kind)]);
   };
   for (const RankSummary& rank : ranks) {
-    table.rows.push_back(
-        {std::to_string(rank.info.rank), rank.info.host,
-         std::to_string(rank.info.process), rank.info.device,
-         count(rank, EventKind::kCompute), count(rank, EventKind::kCollective),
-         fmt::format("{}+{}", rank.warmup_steps, rank.steps),
-         duration_text(static_cast<double>(rank.median_step_ns())),
-         duration_text(static_cast<double>(rank.info.clock_offset_ns))});
+    table.rows.push_back({std::to_string(rank.info.rank), rank.info.host,
+                          std::to_string(rank.info.process), rank.info.device,
+                          count(rank, EventKind::kCompute),
+                          count(rank, EventKind::kCollective),
+                          fmt::format("{}+{}", rank.warmup_steps, rank.steps),
+                          time_text(median(rank.step_ns)),
+                          time_text(rank.info.clock_offset_ns)});
   }
   return table;
 }

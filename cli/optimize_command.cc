@@ -243,8 +243,7 @@ class OptimizeCommand : public Command {
     const int64_t time_ns = plan->predicted->step_time_ns;
     Table table;
     table.headings = {"configuration", "predicted"};
-    table.rows.push_back(
-        {baseline_, duration_text(static_cast<double>(time_ns))});
+    table.rows.push_back({baseline_, time_text(time_ns)});
     print_output(format_, table,
                  {{"schema", "reprise.optimize/1"},
                   {"baseline", baseline_},
@@ -302,10 +301,8 @@ class OptimizeCommand : public Command {
       baselines[name] = found->second;
     }
     table.rows.push_back({"plan", duration_text(plan_ns), ""});
-    table.rows.push_back(
-        {"lower bound",
-         duration_text(static_cast<double>(predicted.lower_bound_ns)),
-         fmt::format("gap {:.1f} %", 100 * predicted.gap)});
+    table.rows.push_back({"lower bound", time_text(predicted.lower_bound_ns),
+                          fmt::format("gap {:.1f} %", 100 * predicted.gap)});
     const Json json = {
         {"schema", "reprise.optimize/1"},
         {"predicted",

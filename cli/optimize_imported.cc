@@ -80,8 +80,7 @@ class Report {
         duration_text(model_.price.latency_ns),
         bytes_text(model_.price.bandwidth_bytes_per_s),
         100 * model_.price.residual, model_.workers,
-        duration_text(static_cast<double>(recording_.step_time_ns)),
-        duration_text(recorded_));
+        time_text(recording_.step_time_ns), duration_text(recorded_));
   }
 
   Table table() const {

@@ -11,7 +11,6 @@
 #include "cli/path_output.h"
 #include "cli/replay_report.h"
 #include "costmodel/cost_database.h"
-#include "costmodel/recorded_steps.h"
 #include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
 #include "replay/simulate/replay.h"
@@ -38,18 +37,6 @@ Result<Schedule> lower_plan(const LoweredProgram& program,
                                       : options.trace_path);
   }
   return schedule;
-}
-
-/// On rank 0's clock, the earliest of all ranks.
-int64_t start_of(const Trace& trace, int32_t step) {
-  std::optional<int64_t> earliest_ns;
-  for (const StepMark& mark : trace.steps) {
-    if (mark.step != step || mark.rank >= trace.ranks.size()) continue;
-    const int64_t start_ns =
-        on_first_clock(trace.ranks[mark.rank], mark.start_ns);
-    earliest_ns = std::min(earliest_ns.value_or(start_ns), start_ns);
-  }
-  return earliest_ns.value_or(0);
 }
 
 // Adds a rank's replay; returns the slice of each unit.
@@ -90,7 +77,7 @@ ChromeTimeline comparison_timeline(const Trace& trace, const Schedule& schedule,
         timeline, trace, rank,
         {.suffix = " measured", .first_step = step, .last_step = step});
   }
-  const int64_t start_ns = start_of(trace, step);
+  const int64_t start_ns = step_start_ns(trace, step);
   std::vector<std::vector<uint32_t>> slices;
   for (uint32_t rank = 0; rank < replay.times.size(); ++rank) {
     slices.push_back(add_rank(timeline, schedule, replay, rank, start_ns));

@@ -130,13 +130,6 @@ PriceSource CostModel::collective_source(const Unit& unit) const {
   return own->second.source;
 }
 
-double CostModel::price_collective(const Unit& unit) const {
-  const CollectivePrice* price = find_collective(unit);
-  return price == nullptr
-             ? 0
-             : price->price_ns(static_cast<double>(unit.collective.bytes));
-}
-
 std::vector<std::string> modelled_collectives(const Schedule& schedule,
                                               const CostModel& costs) {
   std::map<std::string, std::string> reasons;

@@ -97,8 +97,6 @@ struct CostModel {
 
   /// Prices a compute unit: by key, else by roofline. Cost: O(log units).
   UnitPrice price(const Unit& unit) const;
-  /// Transfer time of a collective unit alone.
-  double price_collective(const Unit& unit) const;
   /// The entry for a collective unit: its own key, else another of the same
   /// kind, else any, else null.
   const CollectivePrice* find_collective(const Unit& unit) const;

@@ -15,6 +15,7 @@
 #include <map>
 
 #include "costmodel/pattern_search.h"
+#include "data/median.h"
 
 namespace reprise {
 namespace {
@@ -242,12 +243,12 @@ void find_typical(std::vector<TransferSample>& samples) {
   for (const TransferSample& sample : samples) {
     by_size[sample.bytes].push_back(sample.duration_ns);
   }
+  std::map<double, double> typical_ns;
   for (auto& [bytes, durations] : by_size) {
-    std::sort(durations.begin(), durations.end());
+    typical_ns[bytes] = median(std::move(durations));
   }
   for (TransferSample& sample : samples) {
-    const std::vector<double>& durations = by_size[sample.bytes];
-    sample.typical_ns = durations[durations.size() / 2];
+    sample.typical_ns = typical_ns[sample.bytes];
   }
 }
 

@@ -95,7 +95,7 @@ class Builder {
   }
 
   int64_t aligned(uint32_t rank, int64_t time_ns) const {
-    return on_first_clock(infos_[rank], time_ns);
+    return to_rank0_ns(infos_[rank], time_ns);
   }
 
   void find_steps() {
@@ -218,41 +218,9 @@ class Builder {
 
 }  // namespace
 
-int64_t on_first_clock(const RankInfo& rank, int64_t time_ns) {
-  const double drifted = rank.clock_drift_ppm * 1e-6 *
-                         static_cast<double>(time_ns - rank.clock_reference_ns);
-  return time_ns + rank.clock_offset_ns + std::llround(drifted);
-}
-
 Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
                                                  const Schedule& recorded) {
   return Builder(trace, recorded).build();
-}
-
-int64_t median_step_time(const std::vector<RecordedStep>& steps) {
-  REPRISE_CHECK(!steps.empty());
-  std::vector<int64_t> times;
-  times.reserve(steps.size());
-  for (const RecordedStep& step : steps) times.push_back(step.time_ns);
-  std::sort(times.begin(), times.end());
-  return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
-}
-
-std::vector<RecordedStep> middle_half(std::vector<RecordedStep> steps) {
-  if (steps.size() < 4) return steps;
-  std::vector<std::pair<int64_t, int32_t>> times;
-  times.reserve(steps.size());
-  for (const RecordedStep& step : steps) {
-    times.emplace_back(step.time_ns, step.step);
-  }
-  std::sort(times.begin(), times.end());
-  const auto low = times[times.size() / 4];
-  const auto high = times[times.size() - 1 - times.size() / 4];
-  std::erase_if(steps, [&](const RecordedStep& step) {
-    const std::pair time(step.time_ns, step.step);
-    return time < low || time > high;
-  });
-  return steps;
 }
 
 }  // namespace reprise

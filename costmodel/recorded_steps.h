@@ -3,6 +3,7 @@
 // is fitted from this.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,9 +44,6 @@ struct RecordedStep {
   std::vector<RecordedTransfer> transfers;  ///< By start.
 };
 
-/// A time of a rank's clock on rank 0's.
-int64_t on_first_clock(const RankInfo& rank, int64_t time_ns);
-
 /// Reads the steps of a trace that are no warm-up and that every rank finished.
 /// `recorded` is the schedule that ran.
 /// Errors: kInvalid when the trace names units that the schedule lacks, has
@@ -55,9 +53,20 @@ Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
 
 /// The steps whose time lies in the middle half (all of them when there are
 /// fewer than 4): the mean of anything over these is robust, and means add up.
-std::vector<RecordedStep> middle_half(std::vector<RecordedStep> steps);
-
-/// Median over all given steps. Requires: not empty.
-int64_t median_step_time(const std::vector<RecordedStep>& steps);
+/// `Step` has `step` and `time_ns`.
+template <typename Step>
+std::vector<Step> middle_half(std::vector<Step> steps) {
+  if (steps.size() < 4) return steps;
+  std::vector<std::pair<int64_t, int32_t>> times;
+  for (const Step& step : steps) times.emplace_back(step.time_ns, step.step);
+  std::sort(times.begin(), times.end());
+  const auto low = times[times.size() / 4];
+  const auto high = times[times.size() - 1 - times.size() / 4];
+  std::erase_if(steps, [&](const Step& step) {
+    const std::pair time(step.time_ns, step.step);
+    return time < low || time > high;
+  });
+  return steps;
+}
 
 }  // namespace reprise

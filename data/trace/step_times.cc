@@ -1,6 +1,7 @@
 #include "data/trace/step_times.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -40,6 +41,16 @@ std::optional<TypicalStep> typical_step(const Trace& trace) {
                      .least_ns = complete.front().first,
                      .median_ns = lower_ns + (step_ns - lower_ns) / 2,
                      .most_ns = complete.back().first};
+}
+
+int64_t step_start_ns(const Trace& trace, int32_t step) {
+  int64_t earliest_ns = std::numeric_limits<int64_t>::max();
+  for (const StepMark& mark : trace.steps) {
+    if (mark.step != step || mark.rank >= trace.ranks.size()) continue;
+    earliest_ns = std::min(earliest_ns,
+                           to_rank0_ns(trace.ranks[mark.rank], mark.start_ns));
+  }
+  return earliest_ns;
 }
 
 Result<int64_t> measured_step_time(const Trace& trace) {

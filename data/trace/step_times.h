@@ -26,6 +26,10 @@ struct TypicalStep {
 /// Nothing when no step counts.
 std::optional<TypicalStep> typical_step(const Trace& trace);
 
+/// When the earliest rank began the step, on rank 0's clock; the latest time of
+/// all where none did. Requires: ranks by number.
+int64_t step_start_ns(const Trace& trace, int32_t step);
+
 /// The median step. Errors: kInvalid when no step counts.
 Result<int64_t> measured_step_time(const Trace& trace);
 

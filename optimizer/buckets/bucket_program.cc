@@ -91,21 +91,4 @@ BucketSolution solve_buckets(const BucketProgram& program) {
   return solution;
 }
 
-int64_t finish_of(const BucketProgram& program,
-                  const std::vector<size_t>& borders) {
-  State state{.communication_free = 0, .compute_free = program.compute_free_ns};
-  size_t begin = 0;
-  for (const size_t end : borders) {
-    int64_t bytes = 0, update_ns = 0;
-    for (size_t i = begin; i < end; ++i) {
-      REPRISE_CHECK(program.gradients[i].key == program.gradients[end - 1].key);
-      bytes += program.gradients[i].bytes;
-      update_ns += program.gradients[i].update_ns;
-    }
-    state = extend(program, state, begin, end, bytes, update_ns);
-    begin = end;
-  }
-  return state.compute_free;
-}
-
 }  // namespace reprise

@@ -42,8 +42,4 @@ struct BucketSolution {
 /// gradients).
 BucketSolution solve_buckets(const BucketProgram& program);
 
-/// Finish under given borders, in the same model.
-int64_t finish_of(const BucketProgram& program,
-                  const std::vector<size_t>& borders);
-
 }  // namespace reprise

@@ -12,8 +12,10 @@
 #include <set>
 #include <tuple>
 
+#include "costmodel/recorded_steps.h"
 #include "data/collective/collective_names.h"
 #include "data/io/decimal.h"
+#include "data/median.h"
 #include "data/trace/intervals.h"
 #include "optimizer/ddp/ddp_rank.h"
 #include "optimizer/ddp/horovod_recording.h"
@@ -387,19 +389,10 @@ bool has_reduction_graph(const Trace& trace) {
 }  // namespace
 
 void keep_middle_half(DdpRecording& recording) {
-  std::vector<DdpStep>& steps = recording.steps;
-  std::stable_sort(
-      steps.begin(), steps.end(),
-      [](const DdpStep& a, const DdpStep& b) { return a.time_ns < b.time_ns; });
-  const size_t count = steps.size();
-  recording.step_time_ns = steps[count / 2].time_ns;
-  if (count >= 4) {
-    const auto cut = static_cast<int64_t>(count / 4);
-    steps.erase(steps.end() - cut, steps.end());
-    steps.erase(steps.begin(), steps.begin() + cut);
-  }
-  std::sort(steps.begin(), steps.end(),
-            [](const DdpStep& a, const DdpStep& b) { return a.step < b.step; });
+  std::vector<int64_t> times;
+  for (const DdpStep& step : recording.steps) times.push_back(step.time_ns);
+  recording.step_time_ns = median(std::move(times));
+  recording.steps = middle_half(std::move(recording.steps));
 }
 
 Result<DdpRecording> ddp_recording(Trace& trace) {

@@ -130,19 +130,4 @@ OrderSolution evaluate_sequence(const OrderGraph& graph,
   return solution;
 }
 
-bool is_valid_sequence(const OrderGraph& graph,
-                       const std::vector<uint32_t>& sequence) {
-  if (sequence.size() != graph.size()) return false;
-  std::vector<uint32_t> place(graph.size(), graph.size());
-  for (uint32_t i = 0; i < sequence.size(); ++i) {
-    if (sequence[i] >= graph.size() || place[sequence[i]] != graph.size())
-      return false;
-    place[sequence[i]] = i;
-  }
-  const auto& dependencies = graph.instance().dependencies;
-  return std::all_of(
-      dependencies.begin(), dependencies.end(),
-      [&](const auto& edge) { return place[edge.first] < place[edge.second]; });
-}
-
 }  // namespace reprise

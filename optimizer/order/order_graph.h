@@ -80,8 +80,4 @@ struct OrderSolution {
 OrderSolution evaluate_sequence(const OrderGraph& graph,
                                 std::vector<uint32_t> sequence);
 
-/// True when the sequence names every op once and breaks no dependency.
-bool is_valid_sequence(const OrderGraph& graph,
-                       const std::vector<uint32_t>& sequence);
-
 }  // namespace reprise

@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "costmodel/recorded_steps.h"
 #include "data/integers.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
@@ -139,17 +138,6 @@ void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
   }
 }
 
-/// On rank 0's clock, the earliest of all ranks.
-int64_t start_of(const Trace& trace, int32_t step) {
-  int64_t earliest_ns = std::numeric_limits<int64_t>::max();
-  for (const StepMark& mark : trace.steps) {
-    if (mark.step != step || mark.rank >= trace.ranks.size()) continue;
-    earliest_ns = std::min(
-        earliest_ns, on_first_clock(trace.ranks[mark.rank], mark.start_ns));
-  }
-  return earliest_ns;
-}
-
 /// [rank][unit] The event that ran it in a step, or kNoEvent.
 std::vector<std::vector<uint32_t>> events_of_units(const Trace& trace,
                                                    const Schedule& program,
@@ -174,7 +162,7 @@ Status add_program_path(const AlignedTrace& recorded, const Schedule& program,
   if (!model) return pass(model.error());
   const Replay replay = replay_step(price_schedule(program, model->costs));
   const auto events = events_of_units(recorded.trace(), program, step);
-  const int64_t start_ns = start_of(recorded.trace(), step);
+  const int64_t start_ns = step_start_ns(recorded.trace(), step);
   std::vector<PathEntry> path;
   for (PathEntry entry : replay.critical_path) {
     if (entry.rank >= events.size()) continue;

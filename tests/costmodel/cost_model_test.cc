@@ -87,8 +87,9 @@ TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
   costs.collectives["all-reduce/other"] = {.latency_ns = 5};
   Unit unit;
   unit.kind = UnitKind::kCollective;
-  EXPECT_EQ(costs.price_collective(unit), 5);
-  EXPECT_EQ(CostModel{}.price_collective(unit), 0);
+  ASSERT_NE(costs.find_collective(unit), nullptr);
+  EXPECT_EQ(costs.find_collective(unit)->price_ns(0), 5);
+  EXPECT_EQ(CostModel{}.find_collective(unit), nullptr);
 }
 
 TEST(FitCollective, SharesPreemptionOverTransfersNotOverBytes) {

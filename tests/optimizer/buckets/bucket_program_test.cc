@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
 
@@ -27,6 +28,27 @@ BucketProgram random_program(size_t count, uint64_t seed) {
     return latency + bytes / 2 + (bytes % 7) * (1 + key);
   };
   return program;
+}
+
+// Bucket after bucket: sent when its last gradient is ready and the link free,
+// updated when it has arrived and compute is free.
+int64_t finish_of(const BucketProgram& program,
+                  const std::vector<size_t>& borders) {
+  int64_t link_free = 0, compute_free = program.compute_free_ns;
+  size_t begin = 0;
+  for (const size_t end : borders) {
+    int64_t bytes = 0, update_ns = 0;
+    for (size_t i = begin; i < end; ++i) {
+      bytes += program.gradients[i].bytes;
+      update_ns += program.gradients[i].update_ns;
+    }
+    const ReadyGradient& last = program.gradients[end - 1];
+    link_free =
+        std::max(link_free, last.ready_ns) + program.price_ns(bytes, last.key);
+    compute_free = std::max(compute_free, link_free) + update_ns;
+    begin = end;
+  }
+  return compute_free;
 }
 
 int64_t brute_force(const BucketProgram& program) {

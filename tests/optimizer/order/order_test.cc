@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "optimizer/order/list_schedule.h"
 #include "optimizer/order/order_bounds.h"
 #include "optimizer/order/order_search.h"
 #include "optimizer/order/order_window.h"
+#include "replay/graph/evaluate.h"
+#include "replay/simulate/decide.h"
 #include "tests/optimizer/order/order_text.h"
 
 namespace reprise {
@@ -26,6 +29,71 @@ OrderGraph random_graph(uint32_t ops, uint32_t streams, uint64_t seed) {
     }
   }
   return *OrderGraph::make(std::move(instance));
+}
+
+/// True when the sequence names every op once and breaks no dependency.
+bool is_valid_sequence(const OrderGraph& graph,
+                       const std::vector<uint32_t>& sequence) {
+  if (sequence.size() != graph.size()) return false;
+  std::vector<uint32_t> place(graph.size(), graph.size());
+  for (uint32_t i = 0; i < sequence.size(); ++i) {
+    if (sequence[i] >= graph.size() || place[sequence[i]] != graph.size())
+      return false;
+    place[sequence[i]] = i;
+  }
+  const auto& dependencies = graph.instance().dependencies;
+  return std::all_of(
+      dependencies.begin(), dependencies.end(),
+      [&](const auto& edge) { return place[edge.first] < place[edge.second]; });
+}
+
+/// The sequence as the graph that is replayed: an edge for each dependency and
+/// one from the op before on the stream.
+TimedGraph timed_graph(const OrderGraph& graph,
+                       const std::vector<uint32_t>& sequence) {
+  TimedGraph timed;
+  timed.ranks.push_back({});
+  std::vector<uint32_t> node_of(graph.size());
+  std::map<uint32_t, uint32_t> last;  // [stream] node
+  for (const uint32_t op : sequence) {
+    const auto node = static_cast<uint32_t>(timed.origin.size());
+    node_of[op] = node;
+    timed.first.push_back(static_cast<uint32_t>(timed.edges.size()));
+    for (const uint32_t before : graph.predecessors(op)) {
+      timed.edges.push_back(
+          {.from = node_of[before], .kind = EdgeKind::kDependency});
+    }
+    if (const auto found = last.find(graph.stream(op)); found != last.end()) {
+      timed.edges.push_back({.from = found->second, .kind = EdgeKind::kStream});
+    }
+    last[graph.stream(op)] = node;
+    timed.origin.push_back(op);
+    timed.duration.push_back(graph.duration(op));
+  }
+  timed.first.push_back(static_cast<uint32_t>(timed.edges.size()));
+  timed.rank.assign(sequence.size(), 0);
+  timed.gap.assign(sequence.size(), 0);
+  timed.collective.assign(sequence.size(), -1);
+  timed.meeting.assign(sequence.size(), 1);
+  timed.waits.assign(sequence.size(), 0);
+  return timed;
+}
+
+// The search's own sweep of a sequence gives the times of both engines.
+TEST(OrderGraph, StartsOpsWhenReplayDoes) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const OrderGraph graph =
+        random_graph(30, 1 + static_cast<uint32_t>(seed % 4), seed);
+    const OrderSolution solution = schedule_by_critical_path(graph);
+    const TimedGraph timed = timed_graph(graph, solution.sequence);
+    for (const GraphTimes& times : {decide(timed), evaluate(timed)}) {
+      for (size_t node = 0; node < timed.size(); ++node) {
+        const uint32_t op = timed.origin[node];
+        EXPECT_EQ(times.start_ns[node], solution.start[op]) << seed;
+        EXPECT_EQ(times.end_ns[node], solution.start[op] + graph.duration(op));
+      }
+    }
+  }
 }
 
 /// Best makespan over every topological sequence that agrees with `fixed`

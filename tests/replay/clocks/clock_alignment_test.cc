@@ -7,7 +7,6 @@
 #include <map>
 #include <random>
 
-#include "costmodel/recorded_steps.h"
 #include "tests/replay/clocks/shifted_clocks.h"
 #include "tests/replay/collectives/collective_text.h"
 #include "tests/replay/simulate/synthetic_run.h"
@@ -32,8 +31,7 @@ int64_t worst_error_ns(const Trace& trace) {
   int64_t worst = 0;
   for (const Event& event : trace.events) {
     if (event.kind != EventKind::kCollective) continue;
-    const int64_t end_ns =
-        on_first_clock(trace.ranks[event.rank], event.end_ns);
+    const int64_t end_ns = to_rank0_ns(trace.ranks[event.rank], event.end_ns);
     const auto [at, first] = ends.insert({{event.step, event.unit}, end_ns});
     worst = std::max(worst, std::abs(end_ns - at->second));
   }
