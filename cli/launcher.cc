@@ -43,7 +43,9 @@ std::vector<std::string> mpirun_arguments(const TrainRequest& request,
       std::to_string(request.ranks),
       // Its session directory in /tmp is shared by name: another user's would
       // be in the way.
-      "--mca", "orte_tmpdir_base", directory};
+      "--mca", "orte_tmpdir_base", directory,
+      // What killed ranks leave of their shared memory goes with the rest.
+      "--mca", "btl_vader_backing_directory", directory};
   // Under `reprise profile`: ranks on other hosts are to be recorded too.
   if (std::getenv(kProfileDirectory) != nullptr) {
     for (const char* name : kProfileVariables) {

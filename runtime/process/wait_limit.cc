@@ -6,9 +6,9 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
+
+#include "data/file.h"
 
 namespace reprise {
 namespace {
@@ -16,8 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(path.string()).value_or("");
 }
 
 // "123 (a name) T 77 ...": the state and the parent.

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -103,6 +104,16 @@ class HostileInput(CommandCase):
                     self.assertLess(time.monotonic() - start, 20)
                     self.assertFalse(out.exists())
         self.assertTrue(plan.exists())
+
+    def test_regular_expressions_meet_long_names(self):
+        text = (PROGRAMS / "mlp.1.hlo").read_text()
+        name = next(line for line in text.splitlines() if " tanh(" in line).split()[0]
+        program = self.program("digits.bin")
+        shutil.copy(PROGRAMS / "digits.bin", program.parent)
+        program.write_text(re.sub(rf"\b{re.escape(name)}\b", "t" * 300_000, text))
+        done = self.train(program, "--trace", self.path / "run.trace")
+        self.assertEqual(done.returncode, 0, done.stderr[-300:])
+        self.reprise("replay", self.path / "run.trace", "--what-if", "op:(t|u)*x=0.5x", "--what-if", "op:^t+$=0.5x")
 
     def test_memory_that_is_not_there_is_said(self):
         path = self.write("long.hlo", "HloModule m\n" + "// 0123456789\n" * 20_000_000)

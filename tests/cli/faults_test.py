@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Runs that are stopped, killed or interrupted at any moment end soon, say who was lost, and leave nothing."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from command_case import (BIN, MPI, ROOT, CommandCase, descendants, end_all, has_recorded_steps, reprise,
+                          state_and_parent, wait_until)
+
+PROGRAMS = ROOT / "data/programs"
+
+
+class Faults(CommandCase):
+    def setUp(self):
+        super().setUp()
+        self.temporary = self.path / "tmp"
+        self.temporary.mkdir()
+
+    def start(self, *arguments):
+        run = subprocess.Popen([BIN / "reprise", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=dict(os.environ, **MPI, TMPDIR=str(self.temporary)))
+        self.addCleanup(end_all, run)
+        return run
+
+    def start_training(self, *arguments):
+        return self.start("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 1000000, "--timeout", 3, *arguments)
+
+    def ranks(self, run):
+        """Process of each rank that has begun."""
+        found = {}
+        for pid in descendants(run.pid):
+            try:
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            for entry in environment:
+                if words[0].endswith(b"reprise-train") and entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    found[int(entry.split(b"=")[1])] = pid
+        return found
+
+    def leaves_nothing(self, pids):
+        self.assertTrue(wait_until(lambda: not any(state_and_parent(pid) for pid in pids), 10), pids)
+        self.assertTrue(wait_until(lambda: not list(self.temporary.iterdir()), 5), list(self.temporary.iterdir()))
+
+    def test_a_rank_that_stops_during_start_up(self):
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                run = self.start_training()
+                self.assertTrue(wait_until(lambda: rank in self.ranks(run), 20))
+                pids = descendants(run.pid)
+                os.kill(self.ranks(run)[rank], signal.SIGSTOP)
+                start = time.monotonic()
+                _, errors = run.communicate(timeout=60)
+                self.assertLess(time.monotonic() - start, 12)
+                self.assertEqual(run.returncode, 4, errors)
+                self.assertIn(f"rank {rank}", errors)
+                self.leaves_nothing(pids)
+
+    def test_a_launcher_killed(self):
+        for at in ("start", "steps"):
+            with self.subTest(at=at):
+                run = self.start_training("--trace", self.trace)
+                begun = (lambda: len(self.ranks(run)) == 2) if at == "start" else \
+                    (lambda: has_recorded_steps(self.temporary))
+                self.assertTrue(wait_until(begun, 30))
+                pids = descendants(run.pid)
+                run.kill()
+                run.communicate(timeout=30)
+                self.leaves_nothing(pids)
+                self.assertFalse(self.trace.exists())
+
+    def test_a_launcher_of_measuring_runs_killed(self):
+        run = self.start("calibrate", PROGRAMS / "mlp.2.hlo", "--steps", 100000, "--costs", self.path / "costs.json")
+        self.assertTrue(wait_until(lambda: len(self.ranks(run)) == 2, 30))
+        pids = descendants(run.pid)
+        run.kill()
+        run.communicate(timeout=30)
+        self.leaves_nothing(pids)
+
+    def test_a_host_that_cannot_be_reached(self):
+        agent = self.write("agent", "#!/bin/sh\nexit 255\n")
+        agent.chmod(0o755)
+        words = ("--host", "192.0.2.1:2", "--mca", "plm_rsh_agent", agent)
+        done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", *(f"--mpi-arg={word}" for word in words))
+        self.assertEqual(done.returncode, 4, done.stderr)
+
+    def test_a_signal_while_optimize_measures(self):
+        self.reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 6, "--warmup", 2, "--trace", self.trace)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number=number):
+                plan = self.path / f"plan.{number}.json"
+                run = self.start("optimize", self.trace, "-o", plan)
+                self.assertTrue(wait_until(lambda: len(self.ranks(run)) == 2, 30))
+                pids = descendants(run.pid)
+                run.send_signal(number)
+                start = time.monotonic()
+                _, errors = run.communicate(timeout=60)
+                self.assertLess(time.monotonic() - start, 2)  # A second, where the machine is not shared.
+                self.assertEqual(run.returncode, 128 + number, errors)
+                self.assertEqual(json.loads(plan.read_text())["schema"], "reprise.plan/1")
+                self.leaves_nothing(pids)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
