@@ -27,8 +27,7 @@ class StepSweep {
       : graph_(graph),
         rules_(*graph.rules),
         credits_(graph.ranks.size(), LinkCredit(rules_)),
-        compute_end_ns_(graph.ranks.size(), 0),
-        rank_apart_ns_(graph.ranks.size(), 0),
+        ranks_(graph.ranks.size()),
         apart_ns_(graph.size(), 0) {
     times_.start_ns.resize(graph.size());
     times_.end_ns.resize(graph.size());
@@ -48,8 +47,7 @@ class StepSweep {
       }
       last_ns = std::max(last_ns, times_.end_ns[node - 1]);
     }
-    times_.finish_ns =
-        step_end_ns(rules_, last_ns, compute_end_ns_, rank_apart_ns_);
+    times_.finish_ns = step_end_ns(rules_, last_ns, ranks_);
     return std::move(times_);
   }
 
@@ -87,7 +85,7 @@ class StepSweep {
   }
 
   void compute(uint32_t node) {
-    const uint32_t rank = graph_.rank[node];
+    RankState& rank = ranks_[graph_.rank[node]];
     const int64_t begun_ns = pull(node);
     const uint32_t cause = times_.cause[node];
     const bool woken = cause != GraphTimes::kNoEdge && from_transfer(cause);
@@ -95,9 +93,9 @@ class StepSweep {
     times_.begun_ns[node] = begun_ns;
     times_.start_ns[node] = begun_ns + rounded_up(gap);
     const int64_t end_ns = begun_ns + rounded_up(gap + graph_.duration[node]);
-    times_.end_ns[node] = compute_end_ns_[rank] = end_ns;
-    if (woken) rank_apart_ns_[rank] = 0;
-    apart_ns_[node] = rank_apart_ns_[rank] += end_ns - begun_ns;
+    times_.end_ns[node] = rank.compute_end_ns = end_ns;
+    if (woken) rank.apart_ns = 0;
+    apart_ns_[node] = rank.apart_ns += end_ns - begun_ns;
   }
 
   void transfer(uint32_t first) {
@@ -144,26 +142,12 @@ class StepSweep {
   const TimedGraph& graph_;
   const StepRules& rules_;
   GraphTimes times_;
-  std::vector<LinkCredit> credits_;      // [rank]
-  std::vector<int64_t> compute_end_ns_;  // [rank]
-  std::vector<int64_t> rank_apart_ns_;   // [rank]
-  std::vector<int64_t> apart_ns_;        // [node] of its rank, at its end.
+  std::vector<LinkCredit> credits_;  // [rank]
+  std::vector<RankState> ranks_;
+  std::vector<int64_t> apart_ns_;  // [node] of its rank, at its end.
 };
 
 }  // namespace
-
-int64_t step_end_ns(const StepRules& rules, int64_t last_ns,
-                    const std::vector<int64_t>& compute_end_ns,
-                    const std::vector<int64_t>& apart_ns) {
-  double time_ns = std::max(0.0, rules.overhead_ns);
-  // If it ends in compute, all wait for the last rank.
-  for (size_t rank = 0; rank < compute_end_ns.size(); ++rank) {
-    if (compute_end_ns[rank] != last_ns) continue;
-    time_ns += lateness_ns(rules, apart_ns[rank]);
-    break;
-  }
-  return last_ns + std::llround(time_ns);
-}
 
 GraphTimes evaluate_trace(const TimedGraph& graph,
                           std::span<const int64_t> gap) {

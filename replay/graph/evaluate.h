@@ -37,10 +37,4 @@ GraphTimes evaluate(const TimedGraph& graph);
 GraphTimes evaluate_trace(const TimedGraph& graph,
                           std::span<const int64_t> gap);
 
-/// The end of a step of which the last node ends at `last_ns`; the ranks'
-/// compute ended at `compute_end_ns`, `apart_ns` after they last waited.
-int64_t step_end_ns(const StepRules& rules, int64_t last_ns,
-                    const std::vector<int64_t>& compute_end_ns,
-                    const std::vector<int64_t>& apart_ns);
-
 }  // namespace reprise

@@ -76,25 +76,7 @@ class Builder {
     for (size_t rank = classes_.class_of.size(); rank-- > 0;) {
       graph_.ranks[classes_.class_of[rank]].rank = static_cast<uint32_t>(rank);
     }
-    StepRules& rules = graph_.rules.emplace();
-    if (!priced_.order.compute.empty()) {
-      rules.unexplained_ns = priced_.unexplained_ns /
-                             static_cast<double>(priced_.order.compute.size());
-    }
-    rules.compute_wake_ns = priced_.compute_wake_ns;
-    gap_ = set_dispatch(rules, priced_.dispatch_ns);
-    rules.arrival_wake_ns = priced_.communication_wake_ns;
-    rules.arrival_gap_ns = priced_.communication_gap_ns;
-    if (priced_.rank_factor.size() > 1) {
-      rules.jitter_sqrt_ns = priced_.jitter_sqrt_ns;
-    }
-    rules.overhead_ns = priced_.step_overhead_ns;
-    rules.burst_ns = std::llround(priced_.burst_ns);
-    for (const uint32_t unit : priced_.order.communication) {
-      rules.transfers.push_back({priced_.duration_ns[unit],
-                                 priced_.wire_ns[unit], priced_.floor_ns[unit],
-                                 priced_.latency_ns[unit]});
-    }
+    graph_.rules = step_rules(priced_);
   }
 
   void open_node(uint32_t unit, uint32_t rank, uint32_t resource,
@@ -122,7 +104,7 @@ class Builder {
       open_node(unit, rank, 2 * rank,
                 ticks_of(priced_.duration_ns[unit] * classes_.factor[rank]),
                 slowdown);
-      graph_.gap[node_] = gap_;
+      graph_.gap[node_] = graph_.rules->gap;
       add_edge(last_compute_[rank], EdgeKind::kStream);
       if (waits)
         add_edge(transfer_node(needs - 1, rank), EdgeKind::kDependency);
@@ -183,7 +165,6 @@ class Builder {
   std::vector<uint32_t> last_compute_, last_transfer_;  // [rank] node
   std::vector<uint32_t> node_of_compute_;   // [place] node of rank 0
   std::vector<uint32_t> node_of_transfer_;  // [place], or [place][rank]
-  int64_t gap_ = 0;
   uint32_t node_ = 0, compute_ = 0, communication_ = 0;
   uint32_t compute_waited_ = 0, transfer_waited_ = 0;
 };
@@ -257,6 +238,28 @@ RankClasses single_ranks(const PricedSchedule& priced) {
     classes.groups = explicit_groups(priced, classes.factor.size());
   }
   return classes;
+}
+
+StepRules step_rules(const PricedSchedule& priced) {
+  StepRules rules;
+  if (!priced.order.compute.empty()) {
+    rules.unexplained_ns = priced.unexplained_ns /
+                           static_cast<double>(priced.order.compute.size());
+  }
+  rules.compute_wake_ns = priced.compute_wake_ns;
+  set_dispatch(rules, priced.dispatch_ns);
+  rules.arrival_wake_ns = priced.communication_wake_ns;
+  rules.arrival_gap_ns = priced.communication_gap_ns;
+  if (priced.rank_factor.size() > 1) {
+    rules.jitter_sqrt_ns = priced.jitter_sqrt_ns;
+  }
+  rules.overhead_ns = priced.step_overhead_ns;
+  rules.burst_ns = std::llround(priced.burst_ns);
+  for (const uint32_t unit : priced.order.communication) {
+    rules.transfers.push_back({priced.duration_ns[unit], priced.wire_ns[unit],
+                               priced.floor_ns[unit], priced.latency_ns[unit]});
+  }
+  return rules;
 }
 
 TimedGraph schedule_graph(const PricedSchedule& priced,

@@ -23,6 +23,9 @@ RankClasses fold_ranks(const PricedSchedule& priced);
 /// Each rank a class of its own, for edits of the graph that tell them apart.
 RankClasses single_ranks(const PricedSchedule& priced);
 
+/// What holds in the step beside nodes and edges.
+StepRules step_rules(const PricedSchedule& priced);
+
 /// One step: ranks of the graph are classes (each stands for its first rank),
 /// `origin` is the unit, `collective`
 /// the place in the communication order, resources are 2 x class for compute

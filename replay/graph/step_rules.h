@@ -29,19 +29,18 @@ inline uint32_t slowdown_of(double factor) {
       std::llround(std::min(factor, kSteepest) * static_cast<double>(kAlone)));
 }
 
-/// Handing over takes so long from now on; returns the gap before a compute
-/// unit, in ticks of prices.
-inline int64_t set_dispatch(StepRules& rules, double dispatch_ns) {
+/// Handing over takes so long from now on.
+inline void set_dispatch(StepRules& rules, double dispatch_ns) {
   rules.dispatch_ns = dispatch_ns;
   const double gap_ns = dispatch_ns + rules.unexplained_ns;
-  const int64_t gap = ticks_of(gap_ns, kTickBits);
-  rules.wake = ticks_of(gap_ns + rules.compute_wake_ns, kTickBits) - gap;
-  return gap;
+  rules.gap = ticks_of(gap_ns, kTickBits);
+  rules.wake = ticks_of(gap_ns + rules.compute_wake_ns, kTickBits) - rules.gap;
 }
 
 /// A link regains, while it rests, the credit that bursts have used.
 class LinkCredit {
  public:
+  LinkCredit() = default;
   explicit LinkCredit(const StepRules& rules) : credit_ns_(rules.burst_ns) {}
 
   /// What the transfer takes, alone, that begins now.
@@ -71,6 +70,27 @@ class LinkCredit {
 inline double lateness_ns(const StepRules& rules, int64_t apart_ns) {
   if (rules.jitter_sqrt_ns <= 0) return 0;
   return rules.jitter_sqrt_ns * std::sqrt(static_cast<double>(apart_ns));
+}
+
+/// Of one rank, while a step is replayed.
+struct RankState {
+  int64_t apart_ns = 0;  ///< Computed since it last waited for others.
+  int64_t compute_end_ns = 0;
+};
+
+/// The end of a step of which the last node ends at `last_ns`. Each of `ranks`
+/// has what a RankState has.
+template <typename Ranks>
+int64_t step_end_ns(const StepRules& rules, int64_t last_ns,
+                    const Ranks& ranks) {
+  double time_ns = std::max(0.0, rules.overhead_ns);
+  // If it ends in compute, all wait for the last rank.
+  for (const auto& rank : ranks) {
+    if (rank.compute_end_ns != last_ns) continue;
+    time_ns += lateness_ns(rules, rank.apart_ns);
+    break;
+  }
+  return last_ns + std::llround(time_ns);
 }
 
 }  // namespace reprise

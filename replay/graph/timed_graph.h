@@ -45,7 +45,7 @@ struct StepRules {
   /// what the fit did not explain (set_dispatch).
   double dispatch_ns = 0, unexplained_ns = 0;
   double compute_wake_ns = 0;  ///< More, if a transfer let it begin.
-  int64_t wake = 0;            ///< That, in ticks.
+  int64_t gap = 0, wake = 0;   ///< Both in ticks.
   /// Before a transfer that compute, or another transfer, let begin.
   double arrival_wake_ns = 0, arrival_gap_ns = 0;
   /// CostModel::jitter_sqrt_ns; 0 for a single rank.

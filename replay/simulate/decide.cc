@@ -14,22 +14,6 @@
 namespace reprise {
 namespace {
 
-struct RankState {
-  int64_t apart_ns = 0;  // Computed since it last waited for others.
-  int64_t compute_end_ns = 0;
-};
-
-/// When a step ends whose last task ended at `now_ns`.
-int64_t finish_of(const StepRules& rules, int64_t now_ns,
-                  const std::vector<RankState>& ranks) {
-  std::vector<int64_t> ends, apart;
-  for (const RankState& rank : ranks) {
-    ends.push_back(rank.compute_end_ns);
-    apart.push_back(rank.apart_ns);
-  }
-  return step_end_ns(rules, now_ns, ends, apart);
-}
-
 int64_t rounded_up(int64_t ticks, int tick_bits) {
   return (ticks + ((int64_t{1} << tick_bits) - 1)) >> tick_bits;
 }
@@ -73,7 +57,7 @@ class Decision {
     }
     REPRISE_CHECK(ended_ == count);
     if (rules_ != nullptr)
-      times_.finish_ns = finish_of(*rules_, now_ns_, ranks_);
+      times_.finish_ns = step_end_ns(*rules_, now_ns_, ranks_);
     return std::move(times_);
   }
 

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-#include "replay/graph/evaluate.h"
-
 namespace reprise {
 
 using Transfer = TimedGraph::Transfer;
-__extension__ typedef __int128 Wide;
 
 RunningTasks::RunningTasks(const TimedGraph& graph)
     : graph_(graph), ranks_(graph.ranks.size()), events_(0) {
@@ -145,7 +142,7 @@ void RunningTasks::refresh(int64_t now_ns) {
     if (slowdown == slot.task.slowdown && slot.task.since_ns != now_ns) {
       continue;
     }
-    rebase(slot.task, now_ns, slowdown);
+    slot.task.rebase(now_ns, slowdown, shift_);
     events_.set(index, end_of(slot.task));
   }
   stale_.clear();
@@ -171,26 +168,6 @@ bool RunningTasks::is_beside_other(const Slot& slot) const {
     if (!ranks_[graph_.rank[at]].compute.empty()) return true;
   }
   return false;
-}
-
-int64_t RunningTasks::end_of(const Task& task) const {
-  const int shift = graph_.tick_bits + kAloneBits;
-  const Wide scaled = static_cast<Wide>(task.remaining) * task.slowdown;
-  const Wide after = (scaled + ((Wide{1} << shift) - 1)) >> shift;
-  return std::min(task.since_ns + static_cast<int64_t>(after), kEndOfTime);
-}
-
-void RunningTasks::rebase(Task& task, int64_t now_ns, int64_t slowdown) const {
-  constexpr int64_t kNarrow = int64_t{1} << 42;
-  const int shift = graph_.tick_bits + kAloneBits;
-  const int64_t elapsed_ns = std::max<int64_t>(0, now_ns - task.since_ns);
-  const int64_t done =
-      elapsed_ns < kNarrow
-          ? (elapsed_ns << shift) / task.slowdown
-          : static_cast<int64_t>((Wide{elapsed_ns} << shift) / task.slowdown);
-  task.remaining = std::max<int64_t>(0, task.remaining - done);
-  task.since_ns = std::max(task.since_ns, now_ns);
-  task.slowdown = slowdown;
 }
 
 }  // namespace reprise

@@ -7,13 +7,43 @@
 // instant is not rebased.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "replay/graph/evaluate.h"
 #include "replay/graph/timed_graph.h"
 #include "replay/simulate/earliest_event.h"
 
 namespace reprise {
+
+/// `remaining` ticks at time `since`, running kAlone/slowdown as fast as alone.
+/// Work of a nanosecond alone is 2^shift: kAloneBits more than a tick's bits.
+struct RunningTask {
+  int64_t remaining = 0, since_ns = 0;
+  int64_t slowdown = kAlone;
+
+  /// When it ends at its present rate, rounded up.
+  int64_t end_ns(int shift) const {
+    const Wide scaled = static_cast<Wide>(remaining) * slowdown;
+    const Wide after = (scaled + ((Wide{1} << shift) - 1)) >> shift;
+    return since_ns + static_cast<int64_t>(after);
+  }
+  void rebase(int64_t now_ns, int64_t new_slowdown, int shift) {
+    constexpr int64_t kNarrow = int64_t{1} << 42;
+    const int64_t elapsed_ns = std::max<int64_t>(0, now_ns - since_ns);
+    const int64_t done =
+        elapsed_ns < kNarrow
+            ? (elapsed_ns << shift) / slowdown
+            : static_cast<int64_t>((Wide{elapsed_ns} << shift) / slowdown);
+    remaining = std::max<int64_t>(0, remaining - done);
+    since_ns = std::max(since_ns, now_ns);
+    slowdown = new_slowdown;
+  }
+
+ private:
+  __extension__ typedef __int128 Wide;
+};
 
 enum class TaskPhase : uint8_t {
   kFree,
@@ -27,12 +57,7 @@ enum class TaskPhase : uint8_t {
 
 class RunningTasks {
  public:
-  /// `remaining` ticks at time `since`, running kAlone/slowdown as fast as
-  /// alone.
-  struct Task {
-    int64_t remaining = 0, since_ns = 0;
-    int64_t slowdown = kAlone;
-  };
+  using Task = RunningTask;
   struct Slot {
     Task task;
     uint32_t node = 0, count = 0;  ///< Nodes node .. node + count run as one.
@@ -56,7 +81,9 @@ class RunningTasks {
   void refresh(int64_t now_ns);
 
   /// When a task ends at its present rate.
-  int64_t end_of(const Task& task) const;
+  int64_t end_of(const Task& task) const {
+    return std::min(task.end_ns(shift_), kEndOfTime);
+  }
   int64_t next_ns() const { return events_.time_ns(); }
   uint32_t next_slot() const { return static_cast<uint32_t>(events_.slot()); }
   TaskPhase phase(uint32_t slot) const { return slots_[slot].phase; }
@@ -76,9 +103,9 @@ class RunningTasks {
   void mark(const std::vector<uint32_t>& slots);
   int64_t slowdown_of(const Slot& slot);
   bool is_beside_other(const Slot& slot) const;
-  void rebase(Task& task, int64_t now_ns, int64_t slowdown) const;
 
   const TimedGraph& graph_;
+  const int shift_ = graph_.tick_bits + kAloneBits;
   std::vector<Slot> slots_;  // By resource, then as many more as it takes.
   uint32_t resources_ = 0;
   std::vector<uint32_t> free_, stale_;

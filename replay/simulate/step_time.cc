@@ -1,7 +1,8 @@
 // The step time alone, in the special form that search needs: two streams a
 // rank as they stand in the prices, no nodes or edges, no record of what was.
-// About a third of the instructions of `decide` on the schedule's graph, whose
-// answer it gives to the nanosecond (replay_test holds them equal).
+// Rules, credit and the arithmetic of a task are those of `decide`. About a
+// third of the instructions of `decide` on the schedule's graph, whose answer
+// it gives to the nanosecond (replay_test holds them equal).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,35 +11,15 @@
 #include "replay/graph/step_rules.h"
 #include "replay/simulate/earliest_event.h"
 #include "replay/simulate/replay.h"
+#include "replay/simulate/running_tasks.h"
 
 namespace reprise {
 namespace {
 
 constexpr int64_t kNever = EarliestEvent::kNever;
-constexpr int64_t kOne = kAlone;  // Rate 1, and one nanosecond of work.
+constexpr int kShift = kTickBits + kAloneBits;
 
 int64_t work_of(double duration_ns) { return ticks_of(duration_ns, kTickBits); }
-
-// A running task: `remaining` work at time `since`, running 1024/slowdown as
-// fast as alone.
-struct Task {
-  int64_t remaining = 0;
-  int64_t since_ns = 0;
-  int64_t slowdown = kOne;
-
-  int64_t end_ns() const {
-    __extension__ typedef __int128 Wide;
-    const Wide scaled = static_cast<Wide>(remaining) * slowdown;
-    const Wide unit = static_cast<Wide>(kOne) * kOne;
-    return since_ns + static_cast<int64_t>((scaled + unit - 1) / unit);
-  }
-  void rebase(int64_t now_ns, int64_t new_slowdown) {
-    const int64_t done = (now_ns - since_ns) * (kOne * kOne) / slowdown;
-    remaining = std::max<int64_t>(0, remaining - done);
-    since_ns = now_ns;
-    slowdown = new_slowdown;
-  }
-};
 
 // Whose end let a task begin.
 struct Cause {
@@ -46,19 +27,17 @@ struct Cause {
   uint32_t rank = 0;
 };
 
-struct RankStreams {
-  Task compute;
+struct RankStreams : RankState {
+  RunningTask compute;
   bool computing = false;
   bool transferring = false;  // A collective is in flight, all ranks present.
   bool gathering = false;     // All ranks are in, but it has not begun.
   bool arrived = false;       // Waits in the collective at the head.
   uint32_t compute_done = 0, communication_done = 0;
-  int64_t begun_ns = 0;        // The compute unit that runs.
-  int64_t compute_end_ns = 0;  // The last one that ended.
-  int64_t apart_ns = 0;        // Computed since it last waited for others.
+  int64_t begun_ns = 0;  // The compute unit that runs.
   // Of the collectives that this rank leads:
-  Task transfer;
-  int64_t credit_ns = 0, credit_since_ns = 0;
+  RunningTask transfer;
+  LinkCredit credit;
 };
 
 class TwoStreamStep {
@@ -66,21 +45,16 @@ class TwoStreamStep {
   TwoStreamStep(const PricedSchedule& priced, const RankClasses& classes)
       : priced_(priced),
         classes_(classes),
+        rules_(step_rules(priced)),
         ranks_(classes.factor.size()),
         events_(2 * classes.factor.size()) {
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
       everyone_.push_back(rank);
-    gap_ns_ = priced.dispatch_ns;
-    if (!priced.order.compute.empty()) {
-      gap_ns_ += priced.unexplained_ns /
-                 static_cast<double>(priced.order.compute.size());
-    }
   }
 
   int64_t run() {
     const int64_t feed_end_ns = std::llround(std::max(0.0, priced_.feed_ns));
-    for (RankStreams& rank : ranks_)
-      rank.credit_ns = std::llround(priced_.burst_ns);
+    for (RankStreams& rank : ranks_) rank.credit = LinkCredit(rules_);
     int64_t now_ns = feed_end_ns;
     for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       begin_compute(rank, now_ns, false);
@@ -104,28 +78,10 @@ class TwoStreamStep {
                     rank.communication_done ==
                         priced_.order.communication.size());
     }
-    return now_ns + ending_ns(now_ns);
+    return step_end_ns(rules_, now_ns, ranks_);
   }
 
  private:
-  // How much later than their mean the last rank is expected.
-  double lateness_ns(uint32_t rank) const {
-    if (priced_.jitter_sqrt_ns <= 0 || priced_.rank_factor.size() < 2) return 0;
-    return priced_.jitter_sqrt_ns *
-           std::sqrt(static_cast<double>(ranks_[rank].apart_ns));
-  }
-
-  // The step's own end, and waiting for the last rank if it ends in compute.
-  int64_t ending_ns(int64_t last_ns) const {
-    double time_ns = std::max(0.0, priced_.step_overhead_ns);
-    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-      if (ranks_[rank].compute_end_ns != last_ns) continue;
-      time_ns += lateness_ns(rank);
-      break;
-    }
-    return std::llround(time_ns);
-  }
-
   const std::vector<uint32_t>& members(uint32_t rank, uint32_t place) const {
     if (classes_.groups.empty()) return everyone_;
     for (const auto& group : classes_.groups[place]) {
@@ -143,16 +99,16 @@ class TwoStreamStep {
     if (woken) state.apart_ns = 0;
     state.begun_ns = now_ns;
     const uint32_t unit = priced_.order.compute[place];
-    const int64_t before =
-        work_of(gap_ns_ + (woken ? priced_.compute_wake_ns : 0));
+    const int64_t before = rules_.gap + (woken ? rules_.wake : 0);
     const int64_t own =
         work_of(priced_.duration_ns[unit] * classes_.factor[rank]);
-    const int64_t slowdown =
-        state.transferring ? slowdown_of(priced_.slowdown[unit]) : kOne;
+    const int64_t slowdown = state.transferring
+                                 ? slowdown_of(priced_.slowdown[unit])
+                                 : int64_t{kAlone};
     state.compute = {
         .remaining = before + own, .since_ns = now_ns, .slowdown = slowdown};
     state.computing = true;
-    events_.set(size_t{2} * rank, state.compute.end_ns());
+    events_.set(size_t{2} * rank, state.compute.end_ns(kShift));
   }
 
   void end_compute(uint32_t rank, int64_t now_ns) {
@@ -190,9 +146,10 @@ class TwoStreamStep {
   void gather(const std::vector<uint32_t>& group, int64_t now_ns, Cause cause) {
     double delay_ns = 0;
     if (cause.what == Cause::kCompute) {
-      delay_ns = priced_.communication_wake_ns + lateness_ns(cause.rank);
+      delay_ns = rules_.arrival_wake_ns +
+                 lateness_ns(rules_, ranks_[cause.rank].apart_ns);
     } else if (cause.what == Cause::kTransfer) {
-      delay_ns = priced_.communication_gap_ns;
+      delay_ns = rules_.arrival_gap_ns;
     }
     for (const uint32_t member : group) {
       ranks_[member].arrived = false;
@@ -211,16 +168,10 @@ class TwoStreamStep {
     const uint32_t place = leader.communication_done;
     const uint32_t unit = priced_.order.communication[place];
     const std::vector<uint32_t>& group = members(leader_rank, place);
-    const int64_t burst_ns = std::llround(priced_.burst_ns);
-    leader.credit_ns = std::min(
-        burst_ns, leader.credit_ns + (now_ns - leader.credit_since_ns));
-    leader.credit_since_ns = now_ns;
     double duration_ns = priced_.duration_ns[unit];
-    if (burst_ns > 0) {
-      const double saved = std::min(static_cast<double>(leader.credit_ns),
-                                    priced_.wire_ns[unit]);
-      duration_ns = std::max(std::min(priced_.floor_ns[unit], duration_ns),
-                             duration_ns - saved);
+    if (rules_.burst_ns > 0) {
+      duration_ns =
+          leader.credit.spend(rules_, rules_.transfers[place], now_ns);
     }
     for (const uint32_t member : group) {
       ranks_[member].gathering = false;
@@ -229,16 +180,17 @@ class TwoStreamStep {
     leader.transfer = {.remaining = work_of(duration_ns),
                        .since_ns = now_ns,
                        .slowdown = transfer_rate(group, unit)};
-    events_.set(2 * leader_rank + 1, leader.transfer.end_ns());
+    events_.set(2 * leader_rank + 1, leader.transfer.end_ns(kShift));
     for (const uint32_t member : group) refresh_compute(member, now_ns);
   }
 
   void end_transfer(uint32_t leader_rank, int64_t now_ns) {
     RankStreams& leader = ranks_[leader_rank];
     const uint32_t place = leader.communication_done;
-    const uint32_t unit = priced_.order.communication[place];
     const std::vector<uint32_t>& group = members(leader_rank, place);
-    settle_credit(leader, unit, now_ns);
+    if (rules_.burst_ns > 0) {
+      leader.credit.settle(rules_, rules_.transfers[place], now_ns);
+    }
     events_.set(2 * leader_rank + 1, kNever);
     for (const uint32_t member : group) {
       ranks_[member].transferring = false;
@@ -251,21 +203,12 @@ class TwoStreamStep {
     for (const uint32_t member : group) refresh_compute(member, now_ns);
   }
 
-  void settle_credit(RankStreams& leader, uint32_t unit, int64_t now_ns) {
-    if (priced_.burst_ns <= 0) return;
-    const int64_t gained =
-        now_ns - leader.credit_since_ns - std::llround(priced_.wire_ns[unit]);
-    leader.credit_ns = std::clamp<int64_t>(leader.credit_ns + gained, 0,
-                                           std::llround(priced_.burst_ns));
-    leader.credit_since_ns = now_ns;
-  }
-
   int64_t transfer_rate(const std::vector<uint32_t>& group,
                         uint32_t unit) const {
     for (const uint32_t member : group) {
       if (ranks_[member].computing) return slowdown_of(priced_.slowdown[unit]);
     }
-    return kOne;
+    return kAlone;
   }
 
   // Brings the rate of the rank's compute unit in line with its communication
@@ -274,11 +217,12 @@ class TwoStreamStep {
     RankStreams& state = ranks_[rank];
     if (state.computing) {
       const uint32_t unit = priced_.order.compute[state.compute_done];
-      const int64_t slowdown =
-          state.transferring ? slowdown_of(priced_.slowdown[unit]) : kOne;
+      const int64_t slowdown = state.transferring
+                                   ? slowdown_of(priced_.slowdown[unit])
+                                   : int64_t{kAlone};
       if (slowdown != state.compute.slowdown) {
-        state.compute.rebase(now_ns, slowdown);
-        events_.set(size_t{2} * rank, state.compute.end_ns());
+        state.compute.rebase(now_ns, slowdown, kShift);
+        events_.set(size_t{2} * rank, state.compute.end_ns(kShift));
       }
     }
     refresh_transfer(rank, now_ns);
@@ -292,16 +236,16 @@ class TwoStreamStep {
     RankStreams& leader = ranks_[group.front()];
     const int64_t slowdown = transfer_rate(group, unit);
     if (slowdown == leader.transfer.slowdown) return;
-    leader.transfer.rebase(now_ns, slowdown);
-    events_.set(2 * group.front() + 1, leader.transfer.end_ns());
+    leader.transfer.rebase(now_ns, slowdown, kShift);
+    events_.set(2 * group.front() + 1, leader.transfer.end_ns(kShift));
   }
 
   const PricedSchedule& priced_;
   const RankClasses& classes_;
+  const StepRules rules_;
   std::vector<RankStreams> ranks_;
   EarliestEvent events_;
   std::vector<uint32_t> everyone_;
-  double gap_ns_ = 0;
 };
 
 }  // namespace

@@ -334,10 +334,9 @@ Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
 Status scale_launches(const WhatIf& what_if, const NodeFacts& facts,
                       TimedGraph& graph) {
   if (graph.rules) {
-    const int64_t gap =
-        set_dispatch(*graph.rules, graph.rules->dispatch_ns * what_if.factor);
+    set_dispatch(*graph.rules, graph.rules->dispatch_ns * what_if.factor);
     for (size_t node = 0; node < graph.size(); ++node) {
-      if (graph.collective[node] < 0) graph.gap[node] = gap;
+      if (graph.collective[node] < 0) graph.gap[node] = graph.rules->gap;
     }
     return {};
   }
