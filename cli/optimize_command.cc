@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -121,8 +122,9 @@ class OptimizeCommand : public Command {
                      "cost database to use and add to; or imported nccl-tests");
     flags.add_option("--data", data_folder_,
                      "data for measuring (default: made-up batches)");
+    flags.add_flag("--keep", keep_, "keep what was measured in the trace too");
     flags.add_flag("--no-measure", no_measure_,
-                   "price units that never ran by roofline; start no ranks");
+                   "train nothing; else up to 11 runs of 1.5 to 3.5 s each");
     flags.add_option("--seed", options_.seed, "of the search (default 0)");
     flags.add_option("--threads", options_.threads, "of the search")
         .range(1, 1024);
@@ -150,9 +152,8 @@ class OptimizeCommand : public Command {
     if (!program) return pass(program.error());
     program_ = *std::move(program);
     if (const Status known = load_known(); !known) return pass(known.error());
-    const Result<CostModel> costs = fit();
-    if (!costs) return pass(costs.error(), trace_path_);
-    return baseline_.empty() ? search(*costs) : write_baseline(*costs);
+    return baseline_.empty() ? search(model_.costs)
+                             : write_baseline(model_.costs);
   }
 
  private:
@@ -194,32 +195,63 @@ class OptimizeCommand : public Command {
     return kExitOk;
   }
 
+  /// Prices from the recording, and from the database unless they are refused.
   Status load_known() {
     auto known = load_measurements(costs_path_, trace_.environment);
     if (!known) return pass(known.error());
-    calibration_.emplace(trace_, program_, *std::move(known), trainer_runs());
+    forget_known({});
+    if (Status fitted = fit(); !fitted)
+      return pass(fitted.error(), trace_path_);
+    if (known->empty()) return {};
+    const RunModel alone = model_;
+    forget_known(*std::move(known));
+    if (Status fitted = fit(); !fitted)
+      return pass(fitted.error(), costs_path_);
+    const Status better = check_calibration(alone, model_);
+    if (better) return {};
+    tell("reprise optimize: {}: {}\n", costs_path_, better.error().message);
+    forget_known({});
+    model_ = alone;
     return {};
   }
 
-  Result<CostModel> fit() const {
+  void forget_known(std::vector<Measurement> but) {
+    calibration_.emplace(trace_, program_, std::move(but), trainer_runs());
+  }
+
+  Status fit() {
     Result<RunModel> model = model_run(
         AlignedTrace::align(trace_), program_.schedule, calibration_->known());
     if (!model) return pass(model.error());
-    return std::move(model->costs);
+    model_ = *std::move(model);
+    return {};
   }
 
-  /// Runs a plan without communication and fits prices anew. Measurements go to
-  /// the trace and the database, where `reprise replay` finds them.
+  /// Runs a plan without communication and fits prices anew.
   Result<CostModel> measure(const Plan& plan) {
     const Status measured = calibration_->measure(plan);
     if (!measured) return pass(measured.error());
-    return fit();
+    const RunModel before = model_;
+    Status fitted = fit();
+    if (fitted) fitted = check_calibration(before, model_);
+    if (fitted) return model_.costs;
+    calibration_->forget_last();
+    model_ = before;
+    return pass(fitted.error());
   }
 
+  /// In the database, and in the trace where the user asks for it.
   Status keep_measured() {
-    if (calibration_->measured().empty()) return {};
+    if (calibration_->runs() == 0) return {};
+    const bool has_place = keep_ || !costs_path_.empty();
+    tell("predicted from one recording and {} calibration runs{}\n",
+         calibration_->runs(),
+         has_place ? ""
+                   : "; their prices are not kept for `reprise replay`: name "
+                     "a database by --costs, or keep them in the trace by "
+                     "--keep");
     return keep_measurements(calibration_->measured(),
-                             {.trace = &trace_,
+                             {.trace = keep_ ? &trace_ : nullptr,
                               .trace_path = trace_path_,
                               .costs_path = costs_path_,
                               .machine = machine_name(trace_.environment)});
@@ -303,23 +335,25 @@ class OptimizeCommand : public Command {
     table.rows.push_back({"plan", duration_text(plan_ns), ""});
     table.rows.push_back({"lower bound", time_text(predicted.lower_bound_ns),
                           fmt::format("gap {:.1f} %", 100 * predicted.gap)});
-    const Json json = {
-        {"schema", "reprise.optimize/1"},
-        {"predicted",
-         {{"step_time_ns", predicted.step_time_ns},
-          {"baselines", baselines},
-          {"lower_bound_ns", predicted.lower_bound_ns},
-          {"gap", predicted.gap}}},
-        {"search",
-         {{"seconds", result.seconds}, {"evaluations", result.evaluations}}},
-        {"log", result.log}};
+    const Json json = {{"schema", "reprise.optimize/1"},
+                       {"predicted",
+                        {{"step_time_ns", predicted.step_time_ns},
+                         {"baselines", baselines},
+                         {"lower_bound_ns", predicted.lower_bound_ns},
+                         {"gap", predicted.gap}}},
+                       {"search",
+                        {{"seconds", result.seconds},
+                         {"evaluations", result.evaluations},
+                         {"calibration_runs", calibration_->runs()}}},
+                       {"log", result.log}};
     print_output(format_, table, json);
   }
 
   std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,
       costs_path_, data_folder_;
   int64_t evaluations_ = 0;
-  bool no_measure_ = false, explain_ = false, force_ = false;
+  bool no_measure_ = false, explain_ = false, force_ = false, keep_ = false;
+  RunModel model_;  // Of the recorded run, under what is known so far.
   OptimizeOptions options_;
   Format format_ = Format::kTable;
   Trace trace_;

@@ -229,11 +229,13 @@ Json report_json(const ReplayReport& report, const NodeFacts& facts,
                      {"calibrated", sources.calibrated},
                      {"modelled", sources.modelled},
                      {"unexplained", sources.unexplained}};
-  if (report.costs) json["sources"]["modelled_because"] = report.notes;
   if (report.graph) {
     json["graph"] = graph_json(report.graph->graph, report.notes);
   }
-  if (report.costs) json["costs"] = costs_json(*report.costs);
+  if (report.costs) {
+    json["costs"] = costs_json(*report.costs);
+    json["costs"]["modelled_because"] = report.notes;
+  }
   json["clocks"] = Json::array();
   for (const ClockAlignment& clock : report.clocks) {
     json["clocks"].push_back(clock_json(clock));

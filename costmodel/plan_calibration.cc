@@ -33,12 +33,21 @@ PlanCalibration::PlanCalibration(const Trace& recorded,
                                  MeasuringRuns runs)
     : recorded_(recorded),
       program_(program),
-      runs_(std::move(runs)),
       known_(std::move(known)),
       knows_contention_(has_contention(known_) ||
-                        has_contention(recorded.measurements)) {}
+                        has_contention(recorded.measurements)) {
+  runs_ = std::move(runs);
+  runs_.run = [this, run = std::move(runs_.run)](
+                  const LoweredProgram& each, bool solo,
+                  const CalibrationSteps& steps) {
+    ++run_count_;
+    return run(each, solo, steps);
+  };
+}
 
 Status PlanCalibration::measure(const Plan& plan) {
+  known_before_ = known_.size();
+  measured_before_ = measured_.size();
   if (!knows_contention_) {
     Status recorded = measure_recorded();
     if (!recorded) return recorded;
@@ -52,6 +61,11 @@ Status PlanCalibration::measure(const Plan& plan) {
   if (!solo) return pass(solo.error());
   keep(*solo);
   return {};
+}
+
+void PlanCalibration::forget_last() {
+  known_.resize(known_before_);
+  measured_.resize(measured_before_);
 }
 
 /// What the recorded run itself cannot tell: its units alone, and how compute

@@ -21,16 +21,21 @@ class PlanCalibration {
   /// calibrations, besides the trace's own.
   PlanCalibration(const Trace& recorded, const LoweredProgram& program,
                   std::vector<Measurement> known, MeasuringRuns runs);
+  PlanCalibration(const PlanCalibration&) = delete;  // Its runs count in it.
 
   /// Runs a plan without communication, for about 1.5 s at the recorded pace.
   /// Before the first plan, where no earlier calibration told the slow-downs,
   /// the recorded plan and its link are measured too. Errors: of lowering, of
   /// the runs, and as fit_costs.
   Status measure(const Plan& plan);
+  /// Forgets what the last `measure` found.
+  void forget_last();
 
   /// `known`, and what was measured since.
   const std::vector<Measurement>& known() const { return known_; }
   const std::vector<Measurement>& measured() const { return measured_; }
+  /// Trainings so far.
+  int runs() const { return run_count_; }
 
  private:
   Status measure_recorded();
@@ -44,6 +49,9 @@ class PlanCalibration {
   std::vector<Measurement> known_, measured_;
   std::map<std::string, int64_t> reference_;  ///< First solo run, by key.
   bool knows_contention_ = false;
+  /// Sizes of known_ and measured_ before the last `measure`.
+  size_t known_before_ = 0, measured_before_ = 0;
+  int run_count_ = 0;
 };
 
 }  // namespace reprise

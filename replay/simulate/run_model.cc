@@ -1,6 +1,7 @@
 #include "replay/simulate/run_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "costmodel/fit_costs.h"
 #include "data/trace/step_times.h"
@@ -32,6 +33,20 @@ Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
   }
   model.predicted_ns = predict();
   return model;
+}
+
+Status check_calibration(const RunModel& without, const RunModel& with) {
+  constexpr double kWorse = 0.02;
+  const auto missed = [](const RunModel& model) {
+    return static_cast<double>(model.missed_ns) /
+           static_cast<double>(std::max<int64_t>(1, model.measured_ns));
+  };
+  if (std::abs(missed(with)) <= std::abs(missed(without)) + kWorse) return {};
+  return fail(ErrorKind::kInvalid,
+              "the calibration is refused: under it the recorded run took "
+              "{:+.1f} % against its replay, without it {:+.1f} %; was the "
+              "machine busy?",
+              100 * missed(with), 100 * missed(without));
 }
 
 }  // namespace reprise

@@ -26,4 +26,10 @@ struct RunModel {
 Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
                            std::span<const Measurement> measurements = {});
 
+/// Refuses a calibration under which the replay of the recorded run misses its
+/// measurement by clearly more than without: by 2 % of the step, which is about
+/// what replays of one program recorded twice differ by (README's table).
+/// Errors: kInvalid with both misses.
+Status check_calibration(const RunModel& without, const RunModel& with);
+
 }  // namespace reprise

@@ -93,7 +93,7 @@ class ProgramLoop(CommandCase):
         answer, plan = self.optimize("--evaluations", 20)
         self.assertEqual(answer["schema"], "reprise.optimize/1")
         self.assertEqual(set(answer), {"schema", "predicted", "search", "log"})
-        self.assertEqual(set(answer["search"]), {"seconds", "evaluations"})
+        self.assertEqual(set(answer["search"]), {"seconds", "evaluations", "calibration_runs"})
         predicted = answer["predicted"]
         self.assertEqual(predicted, plan["predicted"])
         self.assertEqual(set(predicted["baselines"]),
@@ -160,6 +160,18 @@ class ProgramLoop(CommandCase):
         self.assertLessEqual(answer["predicted"]["step_time_ns"], answer["predicted"]["baselines"]["none"])
         self.assertEqual(len(self.replay("--plan", self.plan, trace=alone)["ranks"]), 1)
 
+    def test_measuring_leaves_the_trace_alone(self):
+        alone = record(self.path / "one.trace", "mlp.1.hlo", 1)
+        before, costs = alone.read_bytes(), self.path / "costs.json"
+        done = self.reprise("optimize", alone, "-o", self.plan, "--evaluations", 1, "--costs", costs, "--force")
+        self.assertRegex(done.stderr, r"predicted from one recording and [1-9]\d* calibration runs\n")
+        self.assertEqual(alone.read_bytes(), before)
+        self.assertIn("solo", {each["context"] for each in json.loads(costs.read_text())["measurements"]})
+        # In the trace where it is asked for.
+        done = self.reprise("optimize", alone, "-o", self.plan, "--evaluations", 1, "--keep", "--force")
+        self.assertNotIn("not kept", done.stderr)
+        self.assertNotEqual(alone.read_bytes(), before)
+
     def test_no_plan_fits_into_too_little_memory(self):
         done = self.reprise("optimize", self.trace, "-o", self.plan, "--no-measure", "--memory-limit", 1000, status=1)
         self.assertIn("1000 bytes", done.stderr)
@@ -174,8 +186,11 @@ class ProgramLoop(CommandCase):
         answer = self.answer("calibrate", self.trace, "--plan", self.plan, "--costs", costs, "--steps", 5)
         self.assertEqual(answer["schema"], "reprise.calibrate/1")
         self.assertTrue(all(each["samples"] > 0 and each["context"] == "solo" for each in answer["measurements"]))
-        after = self.replay("--plan", self.plan)["sources"]
-        self.assertEqual(after["modelled"], 0)
+        answer = self.replay("--plan", self.plan)
+        after = answer["sources"]
+        # A bucket larger than what was recorded stays modelled, and says so.
+        self.assertLess(after["modelled"], before["modelled"])
+        self.assertIn("bytes: beyond, modelled", answer["costs"]["modelled_because"][0])
         self.assertGreater(after["calibrated"], 0)
         # The database alone tells as much.
         fresh = pathlib.Path(shutil.copy(self.recorded, self.path / "fresh.trace"))

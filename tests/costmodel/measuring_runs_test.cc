@@ -102,6 +102,13 @@ TEST_F(MeasuringRunsTest, ASearchMeasuresTheLinkOnceAndEachPlanAlone) {
   ASSERT_EQ(seen_.size(), 5u);
   EXPECT_EQ(seen_.back(), (Run{.solo = true, .steps = steps}));
   EXPECT_EQ(calibration.known().size(), calibration.measured().size());
+  EXPECT_EQ(calibration.runs(), 5);
+  const size_t found = calibration.measured().size();
+  ASSERT_TRUE(calibration.measure(program_.plan));
+  EXPECT_GT(calibration.measured().size(), found);
+  calibration.forget_last();
+  EXPECT_EQ(calibration.known().size(), found);
+  EXPECT_EQ(calibration.measured().size(), found);
 }
 
 TEST_F(MeasuringRunsTest, KnownSlowDownsAreNotMeasuredAgain) {

@@ -75,7 +75,8 @@ class Program:
         for name in BASELINES:
             self.plans[name] = self.directory / f"{name}.json"
             fusion = ["--plan", self.plans["plan"]] if name.endswith("+fusion") else []
-            reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force", *fusion)
+            reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force",
+                    "--costs", self.costs, *fusion)
         self.predict()
         return result
 

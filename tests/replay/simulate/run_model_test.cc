@@ -47,6 +47,23 @@ TEST(ModelRun, RefusesASoloRun) {
   EXPECT_NE(model.error().message.find("solo"), std::string::npos);
 }
 
+TEST(ModelRun, RefusesACalibrationUnderWhichItReplaysWorse) {
+  const auto missing = [](int64_t missed_ns) {
+    RunModel model;
+    model.measured_ns = 1000;
+    model.missed_ns = missed_ns;
+    return model;
+  };
+  EXPECT_TRUE(check_calibration(missing(40), missing(-55)));
+  EXPECT_TRUE(check_calibration(missing(-40), missing(3)));
+  const Status refused = check_calibration(missing(-4), missing(52));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "the calibration is refused: under it the recorded run took "
+            "+5.2 % against its replay, without it -0.4 %; was the machine "
+            "busy?");
+}
+
 TEST(RecordedSteps, SplitsWaitFromTransfer) {
   // Rank 0 arrives at 10, rank 1 at 25; both leave at 40. Rank 0 computes
   // 0–20 beside nothing, rank 1 20–35: 10 of it beside the transfer.
