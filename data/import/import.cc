@@ -7,10 +7,9 @@
 #include "data/import/import.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -22,6 +21,7 @@
 #include "data/import/content_words.h"
 #include "data/import/import_inputs.h"
 #include "data/import/import_report.h"
+#include "data/parallel.h"
 #include "data/trace/trace_file.h"
 
 namespace reprise {
@@ -260,12 +260,12 @@ class UnitImport {
   int64_t members_left_out_ = 0;
 };
 
-int thread_count(const ImportOptions& options, size_t units) {
+size_t thread_count(const ImportOptions& options, size_t units) {
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const size_t wanted =
       options.threads > 0 ? static_cast<size_t>(options.threads) : cores;
-  return static_cast<int>(std::clamp<size_t>(std::min<size_t>(wanted, cores), 1,
-                                             std::max<size_t>(units, 1)));
+  // For a single file threads would cost more to make than it to read.
+  return std::min({wanted, size_t{cores}, units});
 }
 
 /// Reads all units; the result is in their order, whatever the threads did.
@@ -280,20 +280,11 @@ std::vector<std::vector<DirectoryPart>> read_units(
   });
   SharedProgress progress(watcher, units);
   std::vector<std::vector<DirectoryPart>> read(units.size());
-  std::atomic<size_t> next = 0;
-  const auto work = [&](int) {
-    for (size_t i = next++; i < order.size(); i = next++) {
-      const size_t unit = order[i];
-      read[unit] = UnitImport(units[unit], unit, options, progress).run();
-    }
-  };
-  const int threads = thread_count(options, units.size());
-  if (threads == 1) {
-    work(0);  // Threads would cost more to make than a small file to read.
-  } else {
-    tbb::task_arena arena(threads);
-    arena.execute([&] { tbb::parallel_for(0, threads, work); });
-  }
+  parallel_for(
+      order.size(), thread_count(options, units.size()), [&](size_t i) {
+        const size_t unit = order[i];
+        read[unit] = UnitImport(units[unit], unit, options, progress).run();
+      });
   return read;
 }
 

@@ -5,16 +5,14 @@
 // behind goes on from the best. Ends at the lower bound or when evaluations are
 // spent.
 //
-// Chains run in parallel (TBB) in rounds of fixed length and are reduced by
+// Chains run in parallel in rounds of fixed length and are reduced by
 // index, so threads change nothing but the time taken.
 #include "optimizer/order/order_search.h"
 
-#include <tbb/info.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-
 #include <algorithm>
+#include <thread>
 
+#include "data/parallel.h"
 #include "optimizer/order/list_schedule.h"
 #include "optimizer/order/order_bounds.h"
 #include "optimizer/order/order_chain.h"
@@ -150,12 +148,11 @@ OrderSearchResult Search::run() {
       first_.begin(), first_.end(),
       [](const auto& a, const auto& b) { return a.makespan < b.makespan; });
   result.lower_bound = order_lower_bound(graph_, result.best.makespan);
-  tbb::task_arena arena(
-      std::clamp(options_.threads, 1, tbb::info::default_concurrency()));
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const size_t threads = std::min<size_t>(
+      cores, static_cast<size_t>(std::max(1, options_.threads)));
   while (!is_done(result)) {
-    arena.execute([&] {
-      tbb::parallel_for(size_t{0}, chains_.size(), [&](size_t i) { round(i); });
-    });
+    parallel_for(chains_.size(), threads, [this](size_t i) { round(i); });
     reduce(result);
   }
   return result;
