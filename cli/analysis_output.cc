@@ -104,7 +104,7 @@ std::string headline(const Analysis& analysis) {
 
 /// Columns of which no row says anything, except those that are always there.
 void drop_empty_columns(Table& table) {
-  static const std::set<std::string> kOptional = {
+  static const std::set<std::string> optional = {
       "exposed",   "hidden",   "copies",    "+ sync",
       "+ streams", "+ launch", "+ unknown", ""};
   for (size_t column = table.headings.size(); column-- > 1;) {
@@ -113,7 +113,7 @@ void drop_empty_columns(Table& table) {
           return row[column] == "0 %" || row[column] == "-" ||
                  row[column].empty();
         });
-    if (!empty || !kOptional.contains(table.headings[column])) continue;
+    if (!empty || !optional.contains(table.headings[column])) continue;
     const auto at = static_cast<std::ptrdiff_t>(column);
     table.headings.erase(table.headings.begin() + at);
     for (auto& row : table.rows) row.erase(row.begin() + at);
@@ -213,6 +213,7 @@ std::vector<CollectiveGroup> grouped(const Analysis& analysis) {
                          times.wait_ns.end());
   }
   std::vector<CollectiveGroup> result;
+  result.reserve(groups.size());
   for (auto& [key, group] : groups) result.push_back(std::move(group));
   std::stable_sort(result.begin(), result.end(),
                    [](const CollectiveGroup& a, const CollectiveGroup& b) {

@@ -135,12 +135,12 @@ class DiffCommand : public Command {
 
  private:
   DiffKey key() const {
-    static const std::map<std::string, DiffKey> kKeys = {
+    static const std::map<std::string, DiffKey> keys = {
         {"op", DiffKey::kOp},
         {"kind", DiffKey::kKind},
         {"collective", DiffKey::kCollective},
         {"phase", DiffKey::kPhase}};
-    return kKeys.at(by_);
+    return keys.at(by_);
   }
 
   void print(const TraceDiff& diff, const std::optional<double>& limit,

@@ -52,13 +52,13 @@ void Flags::add_flag(const std::string& name, bool& value,
 }
 
 void Flags::add_format(Format& format) {
-  static const std::map<std::string, Format> kFormats = {
+  static const std::map<std::string, Format> formats = {
       {"table", Format::kTable},
       {"json", Format::kJson},
       {"csv", Format::kCsv}};
   app_.add_option("--format", format, "table, json or csv (default table)")
       ->transform(
-          CLI::CheckedTransformer(kFormats, CLI::ignore_case).description(""))
+          CLI::CheckedTransformer(formats, CLI::ignore_case).description(""))
       ->type_name("FORMAT");
 }
 

@@ -32,7 +32,7 @@ double sum_above(const std::vector<double>& values, double level) {
 
 class GapReader {
  public:
-  GapReader(const Schedule& recorded)
+  explicit GapReader(const Schedule& recorded)
       : recorded_(recorded), other_stream_(recorded.units.size()) {
     for (const Dependency& edge : recorded.dependencies) {
       const uint32_t before = index_of(edge.before);

@@ -5,6 +5,7 @@
 // verified as it is read.
 #include "data/hlo/hlo_instruction_parser.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -77,8 +78,7 @@ std::string compact(std::string_view literal) {
       continue;
     }
     if (literal.substr(i, 2) == "/*") {
-      const size_t end = literal.find("*/", i + 2);
-      i = end == std::string_view::npos ? literal.size() : end + 1;
+      i = std::min(literal.find("*/", i + 2), literal.size() - 1) + 1;
       continue;
     }
     if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {

@@ -112,6 +112,7 @@ bool HloLexer::skip_string() {
 
 bool HloLexer::raw_until(std::string_view stops, std::string_view what,
                          std::string_view* out) {
+  constexpr std::string_view kOpening = "([{", kClosing = ")]}";
   skip_space();
   const size_t begin = position_;
   std::string closers;
@@ -126,13 +127,13 @@ bool HloLexer::raw_until(std::string_view stops, std::string_view what,
       skip_space();
       continue;
     }
-    if (c == '(' || c == '[' || c == '{') {
+    if (kOpening.find(c) != std::string_view::npos) {
       if (closers.size() >= kMaxNesting) {
         return error(
             fmt::format("{} nests deeper than {} brackets", what, kMaxNesting));
       }
       closers.push_back(closing_of(c));
-    } else if (c == ')' || c == ']' || c == '}') {
+    } else if (kClosing.find(c) != std::string_view::npos) {
       if (closers.empty()) break;
       if (closers.back() != c) {
         return error(fmt::format("expected `{}` in {}, found `{}`",

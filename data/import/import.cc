@@ -386,6 +386,7 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
     std::move(some.begin(), some.end(), std::back_inserter(parts));
   }
   std::vector<FileReport> reports;
+  reports.reserve(parts.size());
   for (const DirectoryPart& part : parts) reports.push_back(part.report);
   if (Status good = check_losses(reports, options); !good)
     return pass(good.error());

@@ -46,29 +46,22 @@ Result<bool> CsvRows::read_row() {
     }
     const char c = static_cast<char>(*next);
     ++bytes;
-    if (quoted && !was_quote) {
-      was_quote = c == '"';
-      if (!was_quote && bytes <= kLongestRow) fields_.back() += c;
-      continue;
+    // Two quotes within quotes are one.
+    const bool inside = quoted && (!was_quote || c == '"');
+    was_quote = inside && !was_quote && c == '"';
+    if (!inside) {
+      quoted = c == '"';
+      if (c == '\n') break;
+      if (quoted || c == '\r') continue;
     }
-    if (was_quote && c == '"') {
-      // Two quotes within quotes are one.
-      was_quote = false;
-      if (bytes <= kLongestRow) fields_.back() += c;
-      continue;
-    }
-    was_quote = false;
-    quoted = c == '"';
-    if (quoted || c == '\r') continue;
-    if (c == '\n') break;
-    if (bytes > kLongestRow) continue;
-    if (c == ',') {
+    if (was_quote || bytes > kLongestRow) continue;
+    if (!inside && c == ',') {
       fields_.emplace_back();
     } else {
       fields_.back() += c;
     }
   }
-  if (bytes > kLongestRow) ++too_long_;
+  too_long_ += bytes > kLongestRow;
   return bytes > 0;
 }
 

@@ -206,7 +206,7 @@ size_t append_unicode_escape(std::string_view text, size_t at,
 size_t append_escape(std::string_view text, size_t at, std::string& out) {
   constexpr std::string_view kLetters = "\"\\/bfnrt",
                              kMeanings = "\"\\/\b\f\n\r\t";
-  const char letter = at + 1 < text.size() ? text[at + 1] : 0;
+  const char letter = at + 1 < text.size() ? text[at + 1] : '\0';
   if (letter == 'u') {
     const size_t next = append_unicode_escape(text, at, out);
     if (next != at) return next;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "data/hlo/hlo.h"
@@ -315,9 +316,12 @@ bool reshape_strides(const std::vector<int64_t>& dimensions,
         old_count *= old[old_end++].size;
       }
     }
-    for (size_t i = old_begin; i + 1 < old_end; ++i) {
-      if (old[i].stride != old[i + 1].stride * old[i + 1].size) return false;
-    }
+    const std::span<const Extent> run(&old[old_begin], old_end - old_begin);
+    const auto is_broken = [](const Extent& outer, const Extent& inner) {
+      return outer.stride != inner.stride * inner.size;
+    };
+    if (std::adjacent_find(run.begin(), run.end(), is_broken) != run.end())
+      return false;
     int64_t stride = old[old_end - 1].stride;
     for (size_t i = new_end; i-- > new_begin;) {
       (*new_strides)[i] = stride;

@@ -106,6 +106,7 @@ std::vector<InstructionId> path_back(const OpGraph& graph,
 std::string path_text(const OpGraph& graph,
                       const std::vector<InstructionId>& path) {
   std::vector<std::string> names;
+  names.reserve(path.size());
   for (InstructionId op : path) names.push_back(graph.at(op).name);
   if (names.size() > 8) {
     names.erase(names.begin() + 4, names.end() - 3);

@@ -14,6 +14,7 @@ std::string location_text(const Location& location) {
 
 std::string locations_text(const std::vector<Location>& locations) {
   std::vector<std::string> texts;
+  texts.reserve(locations.size());
   for (const Location& location : locations)
     texts.push_back(location_text(location));
   return fmt::format("{}", fmt::join(texts, " "));

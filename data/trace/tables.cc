@@ -278,6 +278,7 @@ const std::vector<TableSpec>& trace_tables(int32_t schema) {
 
 std::vector<Row> count_rows(const std::vector<int64_t>& counts) {
   std::vector<Row> rows;
+  rows.reserve(counts.size());
   for (const int64_t count : counts) rows.push_back({count});
   return rows;
 }

@@ -18,6 +18,23 @@ constexpr uint64_t kNodesOfWindow = 2000;
 /// Priorities are spread so that one fits between any two neighbours.
 constexpr int64_t kPrioritySpread = 1 << 10;
 
+/// Moves the op at `at` later or earlier, past at most `reach` others and none
+/// that depends on it or that it depends on.
+void shift(const OrderGraph& graph, uint32_t at, uint32_t reach, bool later,
+           std::vector<uint32_t>& sequence) {
+  const uint32_t op = sequence[at];
+  const uint32_t end = later ? graph.size() - 1 : 0;
+  for (; reach > 0 && at != end; --reach) {
+    const uint32_t next = later ? at + 1 : at - 1, other = sequence[next];
+    const auto after = graph.successors(later ? op : other);
+    if (std::find(after.begin(), after.end(), later ? other : op) !=
+        after.end())
+      return;
+    std::swap(sequence[at], sequence[next]);
+    at = next;
+  }
+}
+
 }  // namespace
 
 OrderChain::OrderChain(const OrderGraph& graph, OrderSolution start,
@@ -76,20 +93,7 @@ void OrderChain::drift(uint64_t evaluations) {
     const uint32_t reach = 1 + random_below(std::min<uint32_t>(ops - 1, 12));
     const bool later = random_() % 2 == 0;
     std::vector<uint32_t> sequence = current.sequence;
-    const uint32_t op = sequence[from];
-    uint32_t to = from;
-    const auto blocked = [&](uint32_t other) {
-      const uint32_t before = later ? op : other, after = later ? other : op;
-      const auto next = graph_->successors(before);
-      return std::find(next.begin(), next.end(), after) != next.end();
-    };
-    while ((later ? to - from : from - to) < reach) {
-      if (later ? to + 1 == ops : to == 0) break;
-      const uint32_t next = later ? to + 1 : to - 1;
-      if (blocked(sequence[next])) break;
-      std::swap(sequence[to], sequence[next]);
-      to = next;
-    }
+    shift(*graph_, from, reach, later, sequence);
     OrderSolution moved = evaluate_sequence(*graph_, std::move(sequence));
     if (moved.makespan > current.makespan) continue;
     current = std::move(moved);

@@ -82,6 +82,7 @@ std::vector<Breakdown> break_down_launched(const RankWork& work) {
     }
   }
   std::vector<Breakdown> result;
+  result.reserve(launched.size());
   for (const std::vector<DeviceEvent>& events : launched) {
     result.push_back(DeviceUnions(events).whole());
   }

@@ -143,6 +143,7 @@ std::vector<StreamIdle> stream_idle(const RankWork& work,
         .first->second.next(event);
   }
   std::vector<StreamIdle> result;
+  result.reserve(walks.size());
   for (auto& [stream, walk] : walks) result.push_back(walk.finish(stream));
   return result;
 }

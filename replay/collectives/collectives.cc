@@ -414,14 +414,14 @@ int64_t difference_ns(int64_t a, int64_t b) {
 }
 
 const RankInfo& info_of_rank(const Trace& trace, uint32_t rank) {
-  static const RankInfo kNoClock;
+  static const RankInfo no_clock;
   if (rank < trace.ranks.size() && trace.ranks[rank].rank == rank) {
     return trace.ranks[rank];
   }
   const auto found =
       std::find_if(trace.ranks.begin(), trace.ranks.end(),
                    [rank](const RankInfo& info) { return info.rank == rank; });
-  return found == trace.ranks.end() ? kNoClock : *found;
+  return found == trace.ranks.end() ? no_clock : *found;
 }
 
 }  // namespace

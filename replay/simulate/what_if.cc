@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <regex>
 
 #include "data/median.h"
@@ -171,12 +172,12 @@ Status edit_transfers(const WhatIf& what_if, TimedGraph& graph) {
 class NameMatch {
  public:
   NameMatch(const NodeFacts& facts, const std::string& pattern)
-      : facts_(facts), pattern_(pattern), known_(facts.name_count(), -1) {}
+      : facts_(facts), pattern_(pattern), known_(facts.name_count()) {}
 
   bool operator()(uint32_t origin) {
     const uint32_t number = facts_.name_number(origin);
-    int8_t& known = known_[number];
-    if (known < 0) {
+    std::optional<bool>& known = known_[number];
+    if (!known) {
       const auto names = facts_.names(number);
       known =
           std::any_of(names.begin(), names.end(), [&](std::string_view name) {
@@ -184,13 +185,13 @@ class NameMatch {
             return std::regex_search(text, pattern_);
           });
     }
-    return known == 1;
+    return *known;
   }
 
  private:
   const NodeFacts& facts_;
   std::regex pattern_;
-  std::vector<int8_t> known_;  // [name number] -1: not searched yet.
+  std::vector<std::optional<bool>> known_;  // [name number] Once searched.
 };
 
 // Of a gap, the part within a named range; the rest stays. A priced step has

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "data/collective/collective_names.h"
 #include "data/formats/spool_tables.h"
@@ -50,6 +52,16 @@ int32_t peer_in(int64_t rank) {
   return rank >= 0 && rank <= INT32_MAX ? static_cast<int32_t>(rank) : -1;
 }
 
+/// Where a node runs that names no thread: a number below those of threads, and
+/// a name.
+std::pair<int64_t, const char*> unnamed_stream(const ChakraNode& node,
+                                               bool on_host) {
+  if (on_host) return {-1, "cpu"};
+  if (communicates(node)) return {-2, "communication"};
+  if (kind_of(node, on_host) == EventKind::kCopy) return {-3, "memory"};
+  return {-1, "compute"};
+}
+
 }  // namespace
 
 ChakraGraph::ChakraGraph(TraceSpool& spool, FileReport& report)
@@ -60,21 +72,11 @@ ChakraGraph::ChakraGraph(TraceSpool& spool, FileReport& report)
 
 ChakraGraph::Stream& ChakraGraph::stream_of(const ChakraNode& node,
                                             bool on_host) {
-  constexpr int64_t kCompute = -1, kCommunication = -2, kMemory = -3;
   StreamKey key{on_host, node.thread};
   std::string name =
       fmt::format("{} {}", on_host ? "thread" : "stream", node.thread);
-  if (node.thread < 0) {
-    const bool memory = kind_of(node, on_host) == EventKind::kCopy;
-    key.second = on_host              ? kCompute
-                 : communicates(node) ? kCommunication
-                 : memory             ? kMemory
-                                      : kCompute;
-    name = on_host              ? "cpu"
-           : communicates(node) ? "communication"
-           : memory             ? "memory"
-                                : "compute";
-  }
+  if (node.thread < 0)
+    std::tie(key.second, name) = unnamed_stream(node, on_host);
   const auto [place, added] = streams_.try_emplace(key);
   if (added) {
     place->second.number = spool_.add_stream(

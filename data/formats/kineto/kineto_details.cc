@@ -199,6 +199,18 @@ void append_member(std::string& object, std::string_view name,
   }
 }
 
+/// An entry of pg_config.
+std::pair<std::string, std::vector<uint32_t>> named_group(
+    std::string_view object) {
+  std::pair<std::string, std::vector<uint32_t>> found;
+  JsonScanner group(object);
+  while (group.next()) {
+    if (group.key() == "pg_name") found.first = json_unescaped(group.value());
+    if (group.key() == "ranks") found.second = listed_ranks(group.value());
+  }
+  return found;
+}
+
 }  // namespace
 
 KinetoDetails kineto_details(std::string_view arguments) {
@@ -222,13 +234,7 @@ void KinetoGroups::learn(std::string_view distributed_info) {
     if (key != "pg_config") continue;
     JsonScanner groups(value);
     while (groups.next()) {
-      std::string name;
-      std::vector<uint32_t> ranks;
-      JsonScanner group(groups.value());
-      while (group.next()) {
-        if (group.key() == "pg_name") name = json_unescaped(group.value());
-        if (group.key() == "ranks") ranks = listed_ranks(group.value());
-      }
+      auto [name, ranks] = named_group(groups.value());
       if (!ranks.empty()) named_[name] = std::move(ranks);
     }
   }

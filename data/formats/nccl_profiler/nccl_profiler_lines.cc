@@ -38,26 +38,29 @@ void take_time(std::string_view object, std::optional<int64_t>& time,
   }
 }
 
+constexpr std::pair<std::string_view, std::string Line::*> kTexts[] = {
+    {"recordType", &Line::kind},  {"type", &Line::type},
+    {"name", &Line::name},        {"func", &Line::name},
+    {"gpuUuid", &Line::uuid},     {"commId", &Line::communicator},
+    {"parentObj", &Line::parent}, {"eventAddr", &Line::address},
+    {"stream", &Line::stream},
+};
+
 /// False for what is no JSON.
 bool read_line(std::string_view text, Line& line) {
   JsonScanner members(text);
   std::optional<int64_t> start, stop;
   while (members.next()) {
     const std::string_view key = members.key(), value = members.value();
-    if (key == "recordType") line.kind = json_unescaped(value);
-    if (key == "type") line.type = json_unescaped(value);
-    if (key == "name" || key == "func") line.name = json_unescaped(value);
-    if (key == "gpuUuid") line.uuid = json_unescaped(value);
-    if (key == "commId") line.communicator = json_unescaped(value);
+    for (const auto& [name, field] : kTexts) {
+      if (key == name) line.*field = json_unescaped(value);
+    }
     if (key == "rank") line.rank = number_within(value, kLargestRank - 1, -1);
     if (key == "start") take_time(value, start, line);
     if (key == "stop") take_time(value, stop, line);
-    if (key == "parentObj") line.parent = json_unescaped(value);
-    if (key == "eventAddr") line.address = json_unescaped(value);
     if (key == "extCorrId")
       line.correlation = number_within(value, INT64_MAX, -1);
     if (key == "deviceId") line.device = number_within(value, kLargestRank, -1);
-    if (key == "stream") line.stream = json_unescaped(value);
     if (key == "details") line.details = value;
   }
   if (start && stop && *start <= *stop) line.times = {start, *stop};

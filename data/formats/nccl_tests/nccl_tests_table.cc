@@ -213,7 +213,7 @@ bool NcclTestsParser::take_row(const Words& words) {
   if (algorithm && bus && *algorithm > kTelling) {
     row.bus_factor = *bus / *algorithm;
   }
-  table_.rows.push_back(std::move(row));
+  table_.rows.push_back(row);
   return true;
 }
 

@@ -224,6 +224,13 @@ int32_t Annotations::describe_group(
   return import_.spool.add_collective(all);
 }
 
+/// Too many bytes to count are none.
+void add_sent(const PendingNcclCall& call, int64_t& bytes) {
+  if (call.name.starts_with("ncclRecv") || !call.payload) return;
+  const int64_t more = std::max<int64_t>(0, call.payload->bytes);
+  if (__builtin_add_overflow(bytes, more, &bytes)) bytes = 0;
+}
+
 void Annotations::add_nccl_calls() {
   std::stable_sort(nccl_calls_.begin(), nccl_calls_.end(),
                    [](const PendingNcclCall& a, const PendingNcclCall& b) {
@@ -247,14 +254,8 @@ void Annotations::add_nccl_calls() {
       if (depth > 0 && --depth == 0) {
         // A group is launched by the call that ends it.
         event.detail = describe_group(group);
-        for (const PendingNcclCall* member : group) {
-          const bool sent = !member->name.starts_with("ncclRecv");
-          if (!sent || !member->payload) continue;
-          const int64_t more = std::max<int64_t>(0, member->payload->bytes);
-          if (__builtin_add_overflow(event.bytes, more, &event.bytes)) {
-            event.bytes = 0;
-          }
-        }
+        for (const PendingNcclCall* member : group)
+          add_sent(*member, event.bytes);
       }
     } else if (depth > 0 && event.detail >= 0) {
       group.push_back(&call);

@@ -142,6 +142,7 @@ std::string tiles_text(const ProtoMessage& sharding) {
   const std::vector<int64_t> last = sharding.integers(8);
   if (!last.empty()) {
     std::vector<std::string_view> words;
+    words.reserve(last.size());
     for (const int64_t type : last) words.push_back(sharding_word(type));
     text += fmt::format(" last_tile_dims={{{}}}", fmt::join(words, ", "));
   }
@@ -246,7 +247,7 @@ std::string frontend_attributes_text(std::string_view proto) {
   std::string text = "{";
   for (const auto& [key, value] : pairs) {
     if (text.size() > 1) text += ',';
-    text += key + "=" + value;
+    text.append(key).append("=").append(value);
   }
   return text + "}";
 }

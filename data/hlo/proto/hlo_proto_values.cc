@@ -98,6 +98,15 @@ bool is_two_way(const HloProtoInstruction& instruction) {
          instruction.proto.integers(38).size() == 2;
 }
 
+/// The place of the quote that closes the string opened at `at`, or the text's
+/// size.
+size_t closing_quote(std::string_view text, size_t at) {
+  while (++at < text.size() && text[at] != '"') {
+    if (text[at] == '\\') ++at;
+  }
+  return std::min(at, text.size());
+}
+
 /// Whether XLA's lexer takes the text unquoted: a JSON object by its brackets
 /// and strings.
 bool is_json_object(std::string_view text) {
@@ -105,11 +114,7 @@ bool is_json_object(std::string_view text) {
   int64_t depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '"') {
-      do {
-        if (++i >= text.size()) return false;
-        if (text[i] == '\\') ++i;
-      } while (i < text.size() && text[i] != '"');
-      if (i >= text.size()) return false;
+      i = closing_quote(text, i);
     } else if (text[i] == '{') {
       ++depth;
     } else if (text[i] == '}') {
@@ -147,6 +152,7 @@ Result<std::string> replica_groups_value(
   std::vector<std::string_view> groups = devices.all_bytes(1);
   if (groups.empty()) groups = instruction.proto.all_bytes(49);
   std::vector<std::string> texts;
+  texts.reserve(groups.size());
   for (const std::string_view group : groups) {
     texts.push_back(
         fmt::format("{{{}}}", fmt::join(ProtoMessage(group).integers(1), ",")));

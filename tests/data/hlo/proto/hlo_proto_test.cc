@@ -156,6 +156,23 @@ TEST(HloProto, ReadsReplicaGroupsOfAllVersions) {
   EXPECT_EQ(*groups, (std::vector<std::vector<int64_t>>{{0, 2}, {1, 3}}));
 }
 
+// XLA's lexer (HloLexer::LexJsonDict) takes a JSON object as it stands, strings
+// with escapes in it; all else is a string.
+TEST(HloProto, LeavesAConfigThatIsJsonUnquoted) {
+  const auto line = [](std::string_view config) {
+    return line_of(
+        module_of(
+            {instruction("x", "parameter", 7, shape("\2")).bytes(43, config)},
+            7),
+        "x");
+  };
+  const std::string start = "f32[2]{0} parameter(0), backend_config=";
+  EXPECT_EQ(line(R"({"a":"}","b":{}})"), start + R"({"a":"}","b":{}})");
+  EXPECT_EQ(line(R"({"a":"x\"}"})"), start + R"({"a":"x\"}"})");
+  EXPECT_EQ(line(R"({"a":"b)"), start + R"("{\"a\":\"b")");
+  EXPECT_EQ(line(R"({"a":"\)"), start + R"("{\"a\":\"\\")");
+}
+
 TEST(HloProto, OrdersAScheduledModuleByItsSchedule) {
   // Written x, second, first; run x, first, second.
   const ProtoWriter order =
