@@ -159,6 +159,7 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   report.recorded_ns = predicted_time(trace, replays.recorded);
   if (graph.timed) {
     report.measured_ns = measured_time(trace, replays.recorded);
+    report.spread_ns = typical_step(trace).value_or(TypicalStep{}).spread_ns;
   }
   report.steps = steps_over_ranks(trace, replay);
   report.by_steps = !report.steps.empty();

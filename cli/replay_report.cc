@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -286,6 +287,13 @@ void print_report(const ReplayOptions& options, const ReplayReport& report,
   }
   for (const std::string& warning : report.warnings) {
     tell("reprise replay: warning: {}\n", warning);
+  }
+  const int64_t change_ns = std::abs(report.predicted_ns - report.recorded_ns);
+  if (change_ns > 0 && change_ns < report.spread_ns) {
+    tell(
+        "reprise replay: the recorded steps themselves spread by {} (middle "
+        "half), more than the {} that this changes\n",
+        time_text(report.spread_ns), time_text(change_ns));
   }
   for (const std::string& note : report.notes) {
     tell("reprise replay: {}\n", note);

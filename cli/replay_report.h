@@ -52,6 +52,7 @@ struct ReplayReport {
   /// The recorded run without what-ifs, under the recorded plan.
   int64_t recorded_ns = 0;
   std::optional<int64_t> measured_ns;
+  int64_t spread_ns = 0;  ///< Of the recorded steps, their middle half.
   /// What the prediction is held against, if anything: the trace's own times,
   /// or those of another one.
   std::optional<int64_t> reference_ns;

@@ -35,12 +35,15 @@ std::optional<TypicalStep> typical_step(const Trace& trace) {
   std::sort(complete.begin(), complete.end());
   const int64_t lower_ns = complete[(complete.size() - 1) / 2].first;
   const auto& [step_ns, step] = complete[complete.size() / 2];
-  return TypicalStep{.step = step,
-                     .step_ns = step_ns,
-                     .steps = complete.size(),
-                     .least_ns = complete.front().first,
-                     .median_ns = lower_ns + (step_ns - lower_ns) / 2,
-                     .most_ns = complete.back().first};
+  return TypicalStep{
+      .step = step,
+      .step_ns = step_ns,
+      .steps = complete.size(),
+      .least_ns = complete.front().first,
+      .median_ns = lower_ns + (step_ns - lower_ns) / 2,
+      .most_ns = complete.back().first,
+      .spread_ns = complete[3 * (complete.size() - 1) / 4].first -
+                   complete[(complete.size() - 1) / 4].first};
 }
 
 int64_t step_start_ns(const Trace& trace, int32_t step) {

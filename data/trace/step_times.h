@@ -21,6 +21,7 @@ struct TypicalStep {
   int64_t step_ns = 0;                               ///< Its own.
   size_t steps = 0;                                  ///< That count.
   int64_t least_ns = 0, median_ns = 0, most_ns = 0;  ///< Over all of them.
+  int64_t spread_ns = 0;  ///< From the first quartile to the third.
 };
 
 /// Nothing when no step counts.

@@ -33,6 +33,7 @@ def run_program(program, options):
     program.measure(options.steps, options.warmup, options.rounds)
     timeline = program.directory / "timeline.json"
     program.replay(plan=program.plans["plan"], chrome=timeline)
+    program.note_spread(trained["step_time_ns"]["all"])
     accuracy = trained.get("accuracy")
     print(f"{program.name}: loss {trained['loss'][0]:.3f} -> {trained['loss'][-1]:.3f}"
           + (f", accuracy {100 * accuracy[-1]:.0f} %" if accuracy else "")
@@ -65,6 +66,8 @@ def main():
     loop.print_table(rows)
     for program in programs:
         print(summary_lines(program))
+        for line in program.warnings():
+            print(line)
     temporary = output / "summary.json.tmp"
     temporary.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
     temporary.rename(output / "summary.json")

@@ -51,6 +51,7 @@ class Program:
         self.errors = {}
         self.rounds = {}
         self.hashes = {}
+        self.spread = 0.0
 
     def record(self, steps, warmup):
         """Trains under the identity plan with the recorder on."""
@@ -125,6 +126,18 @@ class Program:
         """Median over rounds of the ratio of medians: paired, so drift cancels."""
         pairs = zip(self.rounds[over], self.rounds[name])
         return statistics.median(statistics.median(a) / statistics.median(b) for a, b in pairs)
+
+    def note_spread(self, steps_ns):
+        """Takes the recorded steps' middle half as a share of their median."""
+        first, median, third = statistics.quantiles(steps_ns, n=4)
+        self.spread = (third - first) / median
+
+    def warnings(self):
+        """Names the configurations that differ from none by less than the recorded steps spread."""
+        small = [name for name in self.rounds if name != "none" and abs(self.speedup(name, "none") - 1) < self.spread]
+        if small:
+            yield (f"{self.name}: the recorded steps spread by {100 * self.spread:.1f} % (middle half), more than "
+                   f"{', '.join(small)} differ{'s' if len(small) == 1 else ''} from none")
 
     def row(self, name, paired=False):
         """One line of the table; `paired`: the error is the median over rounds of each pair's."""

@@ -44,6 +44,7 @@ TEST(StepTimes, OfTwoMiddleStepsTheLongerIsTypical) {
   EXPECT_EQ(typical->least_ns, 10);
   EXPECT_EQ(typical->median_ns, 25);  // Between 20 and 30.
   EXPECT_EQ(typical->most_ns, 40);
+  EXPECT_EQ(typical->spread_ns, 20);  // From 10 to 30.
 }
 
 TEST(StepTimes, RanksWithoutTimesAreNotWaitedFor) {
