@@ -21,6 +21,9 @@ enum ExitCode : int {
   kExitInternal = 5,
 };
 
+/// Of the file beside a trainer's result that says: ranks were lost.
+inline constexpr const char* kLostSuffix = ".lost";
+
 /// Of a program that ends with such an error.
 constexpr int exit_code(ErrorKind kind) {
   switch (kind) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "cli/command.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
 #include "cli/supervisor.h"
@@ -170,7 +171,8 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
       arguments,
       {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
-      request.scratch.empty() ? directory->path() : request.scratch, &received);
+      request.scratch.empty() ? directory->path() : request.scratch,
+      result_path + kLostSuffix, &received);
   if (!status) return pass(status.error());
   held.emplace();
   TrainOutcome outcome;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -23,6 +24,7 @@
 #include <map>
 #include <optional>
 
+#include "cli/command.h"
 #include "cli/process.h"
 
 namespace reprise {
@@ -30,7 +32,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kGrace{500}, kPollPeriod{50};
+constexpr std::chrono::milliseconds kGrace{500}, kGraceOfLost{3000},
+    kPollPeriod{50}, kUsualPeriod{500};
 constexpr int kExitCannotStart = 127;
 
 /// (process, its parent) of every process that runs.
@@ -74,7 +77,8 @@ bool kill_descendants() {
 
 class Supervisor {
  public:
-  explicit Supervisor(int lifeline) : lifeline_(lifeline) {
+  Supervisor(int lifeline, const char* lost)
+      : lifeline_(lifeline), lost_(lost) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigset_t watched;
     sigemptyset(&watched);
@@ -102,12 +106,14 @@ class Supervisor {
       pollfd events[] = {
           {.fd = signals_, .events = POLLIN, .revents = 0},
           {.fd = is_orphan_ ? -1 : lifeline_, .events = 0, .revents = 0}};
-      ::poll(events, 2, deadline_ ? static_cast<int>(kPollPeriod.count()) : -1);
+      const auto period = deadline_ ? kPollPeriod : kUsualPeriod;
+      ::poll(events, 2, static_cast<int>(period.count()));
       if ((events[1].revents & (POLLHUP | POLLERR)) != 0) {
         is_orphan_ = true;
         ::kill(child_, SIGTERM);
-        give_grace();
+        give_grace(kGrace);
       }
+      if (!deadline_ && ::access(lost_, F_OK) == 0) give_grace(kGraceOfLost);
       pass_signals();
       reap();
       if (deadline_ && Clock::now() >= *deadline_) kill_descendants();
@@ -116,6 +122,8 @@ class Supervisor {
       reap();
       ::usleep(2000);
     }
+    if (WIFSIGNALED(*status_) && ::access(lost_, F_OK) == 0)
+      return kExitEnvironment;
     return WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_)
                                  : WEXITSTATUS(*status_);
   }
@@ -126,8 +134,9 @@ class Supervisor {
   }
 
  private:
-  void give_grace() {
-    if (!deadline_) deadline_ = Clock::now() + kGrace;
+  void give_grace(Clock::duration grace) {
+    const Clock::time_point end = Clock::now() + grace;
+    deadline_ = std::min(deadline_.value_or(end), end);
   }
 
   void pass_signals() {
@@ -138,7 +147,7 @@ class Supervisor {
       if (signal == SIGCHLD) continue;
       // A terminal's own the command has got itself.
       if (info.ssi_code != SI_KERNEL) ::kill(child_, signal);
-      if (signal != SIGUSR1 && signal != SIGUSR2) give_grace();
+      if (signal != SIGUSR1 && signal != SIGUSR2) give_grace(kGrace);
     }
   }
 
@@ -150,6 +159,7 @@ class Supervisor {
   }
 
   int lifeline_, signals_ = -1;
+  const char* lost_;
   pid_t child_ = 0;
   sigset_t before_{};
   bool is_orphan_ = false;
@@ -162,13 +172,13 @@ class Supervisor {
 Result<int> run_supervised(
     const std::vector<std::string>& arguments,
     const std::vector<std::pair<std::string, std::string>>& environment,
-    const std::string& folder, int* received) {
+    const std::string& folder, const std::string& lost, int* received) {
   int lifeline[2];
   if (::pipe2(lifeline, O_CLOEXEC) != 0)
     return fail(ErrorKind::kDevice, "no pipe: {}", std::strerror(errno));
   std::vector<std::string> words = {executable_directory() + "/reprise",
                                     kSupervisorWord,
-                                    std::to_string(lifeline[0]), folder};
+                                    std::to_string(lifeline[0]), folder, lost};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const Result<int> status =
       run_process(words, environment, received, lifeline[0]);
@@ -182,10 +192,10 @@ Result<int> run_supervised(
 
 int supervise(int argc, char** argv) {
   int lifeline = -1;
-  if (argc < 3) return kExitCannotStart;
+  if (argc < 4) return kExitCannotStart;
   std::from_chars(argv[0], argv[0] + std::strlen(argv[0]), lifeline);
-  Supervisor supervisor(lifeline);
-  if (!supervisor.start(argv + 2)) return kExitCannotStart;
+  Supervisor supervisor(lifeline, argv[2]);
+  if (!supervisor.start(argv + 3)) return kExitCannotStart;
   const int status = supervisor.watch();
   std::error_code ignored;
   if (supervisor.is_orphan()) std::filesystem::remove_all(argv[1], ignored);

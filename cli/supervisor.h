@@ -16,13 +16,16 @@ inline constexpr const char* kSupervisorWord = "supervise-a-run";
 /// As run_process, below a supervisor. SIGINT, SIGTERM, SIGHUP and SIGQUIT give
 /// the command half a second; then, or when it ends, or when this process has
 /// died of whatever, every process that it has left is killed. Where this one
-/// died, `folder` is removed. Errors: as run_process.
+/// died, `folder` is removed. Once there is a file `lost`, the command has
+/// three seconds: a launcher waits without end for hosts that it cannot reach.
+/// Errors: as run_process.
 Result<int> run_supervised(
     const std::vector<std::string>& arguments,
     const std::vector<std::pair<std::string, std::string>>& environment,
-    const std::string& folder, int* received);
+    const std::string& folder, const std::string& lost, int* received);
 
-/// The supervisor: LIFELINE FOLDER COMMAND... Returns the command's status.
+/// The supervisor: LIFELINE FOLDER LOST COMMAND... Returns the command's
+/// status, or kExitEnvironment where it was killed for what was lost.
 int supervise(int argc, char** argv);
 
 }  // namespace reprise

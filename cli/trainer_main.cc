@@ -216,7 +216,13 @@ int run(const TrainerFlags& flags) {
   if (lost)
     ::usleep(300'000u * static_cast<unsigned>(std::min((*group)->rank(), 10)));
   if (lost || (*group)->rank() == 0) say(code.error().message);
-  if (lost && (*group)->size() > 1) (*group)->abort(failure);
+  if (lost && (*group)->size() > 1) {
+    if (!flags.result_path.empty()) {
+      static_cast<void>(
+          write_file_atomically(flags.result_path + kLostSuffix, {}));
+    }
+    (*group)->abort(failure);
+  }
   group->reset();
   return failure;
 }

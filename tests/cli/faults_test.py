@@ -91,6 +91,22 @@ class Faults(CommandCase):
         done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", *(f"--mpi-arg={word}" for word in words))
         self.assertEqual(done.returncode, 4, done.stderr)
 
+    def test_a_host_that_is_lost_for_good(self):
+        # Open MPI's mpirun waits without end for the daemon there, whatever the ranks that live tell it.
+        launcher = self.write("bin/mpirun.openmpi", """#!/bin/sh
+while [ "$1" != --result ]; do shift; done
+echo "rank 1 kept silent" >&2
+: > "$2.lost"
+sleep 1000
+""")
+        launcher.chmod(0o755)
+        start = time.monotonic()
+        done = reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", env={"PATH": f"{launcher.parent}:{os.environ['PATH']}",
+                                                                      "TMPDIR": str(self.temporary)}, timeout=60)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual(list(self.temporary.iterdir()), [])
+
     def test_a_signal_while_optimize_measures(self):
         self.reprise("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 6, "--warmup", 2, "--trace", self.trace)
         for number in (signal.SIGTERM, signal.SIGINT):
