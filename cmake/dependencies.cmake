@@ -16,6 +16,7 @@ set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS graph)  # card: graphs
+find_package(TBB REQUIRED)                          # card: parallel loops
 find_package(nlohmann_json REQUIRED)                # card: plans, manifests, results
 find_package(SQLite3 REQUIRED)                      # card: trace container
 find_package(fmt REQUIRED)                          # number formatting, 20x nlohmann on timelines

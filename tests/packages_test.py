@@ -10,7 +10,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "cmake/packages.sh"
-PRODUCT = """libglpk-dev libboost-graph-dev nlohmann-json3-dev libsqlite3-dev libsimdjson-dev libisal-dev
+PRODUCT = """libglpk-dev libboost-graph-dev libtbb-dev nlohmann-json3-dev libsqlite3-dev libsimdjson-dev libisal-dev
  libfmt-dev libcli11-dev libexpected-dev libdnnl-dev libgloo-dev libopenmpi-dev openmpi-bin g++""".split()
 
 

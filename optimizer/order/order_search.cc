@@ -5,7 +5,7 @@
 // behind goes on from the best. Ends at the lower bound or when evaluations are
 // spent.
 //
-// Chains run in parallel in rounds of fixed length and are reduced by
+// Chains run in parallel (TBB) in rounds of fixed length and are reduced by
 // index, so threads change nothing but the time taken.
 #include "optimizer/order/order_search.h"
 
