@@ -38,8 +38,10 @@ std::vector<std::pair<int64_t, std::string>> longest_of(
   std::vector<std::pair<int64_t, std::string>> longest;
   for (const auto& [key, time_ns] : names) {
     const auto& [kind, name, rank] = key;
-    const std::string what = kind == name ? kind : kind + " " + name;
-    longest.emplace_back(-time_ns, fmt::format("{} (rank {})", what, rank));
+    const bool says_all = kind == name;  // A kind that has no names.
+    longest.emplace_back(
+        -time_ns, fmt::format("{}{}{} (rank {})", kind, says_all ? "" : " ",
+                              says_all ? std::string_view() : name, rank));
   }
   std::sort(longest.begin(), longest.end());
   return longest;

@@ -22,6 +22,7 @@ namespace {
 int64_t median_of(const std::vector<ReplayReport::Step>& steps,
                   int64_t ReplayReport::Step::*time) {
   std::vector<int64_t> values;
+  values.reserve(steps.size());
   for (const ReplayReport::Step& step : steps) values.push_back(step.*time);
   std::sort(values.begin(), values.end());
   const int64_t low = values[(values.size() - 1) / 2];
@@ -231,7 +232,7 @@ Status replay_imported(Trace recorded, const ReplayOptions& options) {
     report.reference_ns = report.measured_ns;
   }
   if (timeline) {
-    const Status written =
+    Status written =
         write_chrome(*timeline, options.chrome_path, options.existing);
     if (!written) return written;
     tell("wrote {}; open it in https://ui.perfetto.dev\n", options.chrome_path);

@@ -157,7 +157,7 @@ Status replay_program(Trace recorded, const ReplayOptions& options) {
     rank.measured_ns = report.reference_ns;
   }
   if (!options.chrome_path.empty()) {
-    const Status written =
+    Status written =
         write_chrome(comparison_timeline(aligned.trace(), schedule, *replay),
                      options.chrome_path, options.existing);
     if (!written) return written;

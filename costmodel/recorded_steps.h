@@ -58,6 +58,7 @@ template <typename Step>
 std::vector<Step> middle_half(std::vector<Step> steps) {
   if (steps.size() < 4) return steps;
   std::vector<std::pair<int64_t, int32_t>> times;
+  times.reserve(steps.size());
   for (const Step& step : steps) times.emplace_back(step.time_ns, step.step);
   std::sort(times.begin(), times.end());
   const auto low = times[times.size() / 4];

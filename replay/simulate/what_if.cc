@@ -179,11 +179,11 @@ class NameMatch {
     std::optional<bool>& known = known_[number];
     if (!known) {
       const auto names = facts_.names(number);
-      known =
-          std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-            const std::string text(name.substr(0, kLongestName));
-            return std::regex_search(text, pattern_);
-          });
+      const auto matches = [&](std::string_view name) {
+        const std::string text(name.substr(0, kLongestName));
+        return std::regex_search(text, pattern_);
+      };
+      known = std::any_of(names.begin(), names.end(), matches) ? 1 : 0;
     }
     return *known;
   }
