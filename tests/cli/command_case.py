@@ -14,6 +14,12 @@ BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).re
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
+def is_sanitized():
+    """Whether the program is slowed down, and its memory reserved, by a sanitizer."""
+    content = (BIN / "reprise").read_bytes()
+    return b"__asan_init" in content or b"__tsan_init" in content
+
+
 def reprise(*arguments, **options):
     """`env` is added to this process's own."""
     options.setdefault("timeout", 240)

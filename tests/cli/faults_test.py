@@ -10,8 +10,8 @@ import sys
 import time
 import unittest
 
-from command_case import (BIN, MPI, ROOT, CommandCase, descendants, end_all, has_recorded_steps, reprise,
-                          state_and_parent, wait_until)
+from command_case import (BIN, MPI, ROOT, CommandCase, descendants, end_all, has_recorded_steps, is_sanitized,
+                          reprise, state_and_parent, wait_until)
 
 PROGRAMS = ROOT / "data/programs"
 
@@ -118,7 +118,8 @@ sleep 1000
                 run.send_signal(number)
                 start = time.monotonic()
                 _, errors = run.communicate(timeout=60)
-                self.assertLess(time.monotonic() - start, 2)  # A second, where the machine is not shared.
+                # A second, where the machine is not shared.
+                self.assertLess(time.monotonic() - start, 20 if is_sanitized() else 2)
                 self.assertEqual(run.returncode, 128 + number, errors)
                 self.assertEqual(json.loads(plan.read_text())["schema"], "reprise.plan/1")
                 self.leaves_nothing(pids)

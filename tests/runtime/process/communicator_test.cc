@@ -15,6 +15,8 @@
 #include <latch>
 #include <thread>
 
+#include "data/file.h"
+
 namespace reprise {
 namespace {
 
@@ -179,6 +181,25 @@ TEST(FileProcessGroup, LeavesNoFilesBehind) {
     other.join();
     EXPECT_TRUE(std::filesystem::is_empty(path)) << run;
   }
+  std::filesystem::remove_all(path);
+}
+
+// std::stoll threw here, or took what only begins with a number.
+TEST(FileProcessGroup, RefusesAnAnswerThatIsNoTime) {
+  std::string path = std::filesystem::temp_directory_path() / "reprise_XXXXXX";
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const auto group = make_file_process_group(path + "/r", 0, 2, 20);
+  for (const char* answer :
+       {"", "soon", "12 o'clock", "99999999999999999999"}) {
+    ASSERT_TRUE(write_file_atomically(path + "/r.pong.1", answer));
+    const Result<int64_t> stamp = (*group)->ping(1);
+    ASSERT_FALSE(stamp) << answer;
+    EXPECT_EQ(stamp.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(stamp.error().message.find("r.pong.1: expected a time"),
+              std::string::npos);
+  }
+  ASSERT_TRUE(write_file_atomically(path + "/r.pong.1", "-12"));
+  EXPECT_EQ(*(*group)->ping(1), -12);
   std::filesystem::remove_all(path);
 }
 
