@@ -7,6 +7,7 @@ drift of the machine meets all of them. Standard library only.
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ class Program:
         self.rounds = {}
         self.hashes = {}
         self.spread = 0.0
+        self.kept = None
 
     def record(self, steps, warmup):
         """Trains under the identity plan with the recorder on."""
@@ -78,6 +80,8 @@ class Program:
             fusion = ["--plan", self.plans["plan"]] if name.endswith("+fusion") else []
             reprise("optimize", self.trace, "--baseline", name, "-o", self.plans[name], "--force",
                     "--costs", self.costs, *fusion)
+        kept = [re.search(r"x: (.+) kept$", line) for line in result["log"]]
+        self.kept = next((found.group(1) for found in kept if found), None)
         self.predict()
         return result
 
@@ -146,7 +150,7 @@ class Program:
         error = statistics.median(self.errors[name]) if paired else predicted / measured - 1
         return {"program": self.name, "configuration": name, "ranks": self.ranks,
                 "predicted_ns": predicted, "measured_ns": round(measured),
-                "error": error,
+                "error": error, "kept": self.kept if name == "plan" else None,
                 "speedup": self.speedup(name, "none")}
 
 
@@ -156,4 +160,5 @@ def print_table(rows, out=sys.stdout):
     for row in rows:
         out.write(f"{row['program']:8} {row['configuration']:15} "
                   f"{row['predicted_ns'] / 1e6:8.1f} ms {row['measured_ns'] / 1e6:8.1f} ms "
-                  f"{100 * row['error']:+6.1f} % {row['speedup']:8.2f}x\n")
+                  f"{100 * row['error']:+6.1f} % {row['speedup']:8.2f}x"
+              f"{'  (' + row['kept'] + ', kept)' if row.get('kept') else ''}\n")
