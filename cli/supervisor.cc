@@ -32,7 +32,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kGrace{500}, kGraceOfLost{3000},
+constexpr std::chrono::milliseconds kGrace{300}, kGraceOfLost{3000},
     kPollPeriod{50}, kUsualPeriod{500};
 constexpr int kExitCannotStart = 127;
 

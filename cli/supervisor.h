@@ -14,7 +14,7 @@ namespace reprise {
 inline constexpr const char* kSupervisorWord = "supervise-a-run";
 
 /// As run_process, below a supervisor. SIGINT, SIGTERM, SIGHUP and SIGQUIT give
-/// the command half a second; then, or when it ends, or when this process has
+/// the command 0.3 s; then, or when it ends, or when this process has
 /// died of whatever, every process that it has left is killed. Where this one
 /// died, `folder` is removed. Once there is a file `lost`, the command has
 /// three seconds: a launcher waits without end for hosts that it cannot reach.
