@@ -183,7 +183,7 @@ class NameMatch {
         const std::string text(name.substr(0, kLongestName));
         return std::regex_search(text, pattern_);
       };
-      known = std::any_of(names.begin(), names.end(), matches) ? 1 : 0;
+      known = std::any_of(names.begin(), names.end(), matches);
     }
     return *known;
   }

@@ -31,6 +31,7 @@ namespace reprise {
   X(cublasLtMatmul)
 
 struct CublasFunctions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration.
 #define REPRISE_CUBLAS_MEMBER(name) decltype(&::name) name;
   REPRISE_CUBLAS_FUNCTIONS(REPRISE_CUBLAS_MEMBER)
 #undef REPRISE_CUBLAS_MEMBER
@@ -134,9 +135,8 @@ std::string plan_key(const MatrixProduct& product, uint32_t alignment) {
 // the shape's descriptor when the call is enqueued.
 cublasStatus_t set_bias(const CublasFunctions& functions,
                         cublasLtMatmulDesc_t operation, CUdeviceptr address) {
-  const void* bias = reinterpret_cast<const void*>(address);
   return functions.cublasLtMatmulDescSetAttribute(
-      operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+      operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address);
 }
 
 }  // namespace
@@ -367,6 +367,7 @@ Status CublasLibrary::Call::enqueue(CUstream stream) const {
   const CublasFunctions& functions = *library_->functions_;
   const float beta = accumulate_ != 0 ? 1 : 0;
   const auto at = [](CUdeviceptr base, int64_t offset) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA's addresses are integers.
     return reinterpret_cast<void*>(base + static_cast<CUdeviceptr>(offset));
   };
   if (bias_ != 0) {
@@ -382,8 +383,7 @@ Status CublasLibrary::Call::enqueue(CUstream stream) const {
         static_cast<cublasLtHandle_t>(library_->handle_), plan_->operation,
         &alpha_, at(a_, offset.a), plan_->layouts[0], at(b_, offset.b),
         plan_->layouts[1], &beta, c, plan_->layouts[2], out, plan_->layouts[2],
-        &plan_->algorithm,
-        reinterpret_cast<void*>(library_->workspace_.address()),
+        &plan_->algorithm, at(library_->workspace_.address(), 0),
         library_->options_.workspace_bytes,
         reinterpret_cast<cudaStream_t>(stream));
     if (status != CUBLAS_STATUS_SUCCESS)
