@@ -173,9 +173,16 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   return report(*result, *program, flags);
 }
 
+// For who started mpirun, which may wait without end for what is lost.
+void mark_lost(const TrainerFlags& flags) {
+  if (flags.result_path.empty()) return;
+  static_cast<void>(write_file_atomically(flags.result_path + kLostSuffix, {}));
+}
+
 // Nothing tells MPI's waits for all ranks who is missing, nor ends them. The
 // first rank to exit has its launcher end the others.
-[[noreturn]] void give_up(double timeout_s, const char* when) {
+[[noreturn]] void give_up(const TrainerFlags& flags, double timeout_s,
+                          const char* when) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   const int order = rank == nullptr ? 0 : std::min(std::atoi(rank), 10);
   ::usleep(300'000u * static_cast<unsigned>(std::max(order, 0)));
@@ -184,27 +191,29 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
           ? fmt::format("not all ranks came within {} s {}", timeout_s, when)
           : fmt::format("rank {} is stopped: it did not come within {} s {}",
                         fmt::join(stopped, ", "), timeout_s, when));
+  mark_lost(flags);
   ::_exit(kExitEnvironment);
 }
 
 /// Ranks end at different times, the slower for writing more.
 constexpr double kLeastEndSeconds = 3;
 
-Result<std::unique_ptr<ProcessGroup>> meet(double timeout_s) {
-  const WaitLimit limit(timeout_s, [=] { give_up(timeout_s, "to the start"); });
+Result<std::unique_ptr<ProcessGroup>> meet(const TrainerFlags& flags) {
+  const double timeout_s = flags.train.device.timeout_s;
+  const WaitLimit limit(timeout_s,
+                        [&] { give_up(flags, timeout_s, "to the start"); });
   return make_process_group(timeout_s);
 }
 
 int run(const TrainerFlags& flags) {
-  const double timeout_s = flags.train.device.timeout_s;
-  Result<std::unique_ptr<ProcessGroup>> group = meet(timeout_s);
+  Result<std::unique_ptr<ProcessGroup>> group = meet(flags);
   if (!group) {
     say(group.error().message);
     return exit_code(group.error().kind);
   }
   const Result<int> code = train_and_report(flags, **group);
-  const double end_s = std::max(timeout_s, kLeastEndSeconds);
-  const WaitLimit limit(end_s, [=] { give_up(end_s, "to the end"); });
+  const double end_s = std::max(flags.train.device.timeout_s, kLeastEndSeconds);
+  const WaitLimit limit(end_s, [&] { give_up(flags, end_s, "to the end"); });
   if (code) {
     group->reset();
     return *code;
@@ -217,10 +226,7 @@ int run(const TrainerFlags& flags) {
     ::usleep(300'000u * static_cast<unsigned>(std::min((*group)->rank(), 10)));
   if (lost || (*group)->rank() == 0) say(code.error().message);
   if (lost && (*group)->size() > 1) {
-    if (!flags.result_path.empty()) {
-      static_cast<void>(
-          write_file_atomically(flags.result_path + kLostSuffix, {}));
-    }
+    mark_lost(flags);
     (*group)->abort(failure);
   }
   group->reset();
