@@ -68,6 +68,35 @@ inline bool take_varint(std::string_view& bytes, uint64_t& value) {
   return false;
 }
 
+/// Varints that are whole within eight bytes, as long as so many are left: no
+/// branch on how many there are. Returns how many were taken.
+template <typename Take>
+size_t take_short_varints(std::string_view& bytes, size_t most,
+                          const Take& take) {
+  constexpr uint64_t kMore = 0x8080808080808080;
+  const char* at = bytes.data();
+  const char* const end = at + bytes.size();
+  size_t taken = 0;
+  for (; taken < most && end - at >= 8; ++taken) {
+    uint64_t word = 0;
+    std::memcpy(&word, at, sizeof word);
+    if constexpr (std::endian::native == std::endian::big)
+      word = __builtin_bswap64(word);
+    const uint64_t ends = ~word & kMore;
+    if (ends == 0) break;
+    const int bits = std::countr_zero(ends) + 1;
+    word &= ~kMore & (~uint64_t{0} >> (64 - bits));
+    // Groups of seven bits, joined two by two.
+    word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
+    word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
+    word = (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
+    at += bits / 8;
+    take(taken, word);
+  }
+  bytes.remove_prefix(static_cast<size_t>(at - bytes.data()));
+  return taken;
+}
+
 }  // namespace
 
 void ColumnEncoder::start(ColumnEncoding otherwise, bool may_run) {
@@ -175,13 +204,20 @@ size_t ColumnDecoder::take_values(std::span<int64_t> values) {
   const bool is_delta = encoding_ == ColumnEncoding::kDelta;
   std::string_view bytes = bytes_;
   int64_t previous = previous_;
-  size_t taken = 0;
-  for (; taken < values.size(); ++taken) {
-    uint64_t code = 0;
-    if (!take_varint(bytes, code)) break;
+  const auto put = [&](size_t place, uint64_t code) {
     const int64_t value = wrapping_add(previous, unzigzag(code));
-    values[taken] = value;
+    values[place] = value;
     if (is_delta) previous = value;
+  };
+  size_t taken = 0;
+  while (taken < values.size()) {
+    const size_t first = taken;
+    taken += take_short_varints(
+        bytes, values.size() - first,
+        [&](size_t place, uint64_t code) { put(first + place, code); });
+    uint64_t code = 0;
+    if (taken == values.size() || !take_varint(bytes, code)) break;
+    put(taken++, code);
   }
   bytes_ = bytes;
   previous_ = previous;

@@ -21,10 +21,13 @@ constexpr int at(Part part) { return static_cast<int>(part); }
 }  // namespace
 
 template <typename Record>
-Status SegmentReader<Record>::read(std::vector<Record>& records) {
+Status SegmentReader<Record>::read(std::vector<Record>& records,
+                                   const DrainRecords& drain) {
   Result<size_t> count = count_records();
   if (!count) return pass(count.error());
-  records.reserve(*count);
+  left_ = *count;
+  const bool drains = drain.drain && *count > drain.most;
+  records.reserve(drains ? kSegmentRecords : *count);
   Result<Statement> select =
       prepare(database_, fmt::format("SELECT {} FROM {} ORDER BY {}, {}",
                                      fmt::join(kSegmentParts.all(), ", "),
@@ -37,6 +40,8 @@ Status SegmentReader<Record>::read(std::vector<Record>& records) {
     if (!*more) return {};
     if (Status read = read_segment(select->get(), segment, records); !read)
       return pass(read.error(), fmt::format("segment {}", segment));
+    if (!drains) continue;
+    if (Status drained = drain.drain(); !drained) return drained;
   }
 }
 
@@ -107,9 +112,9 @@ Status SegmentReader<Record>::read_segment(sqlite3_stmt* select,
   }
   const size_t first = records.size();
   const size_t count = count_values(blobs_[0]);
-  if (count > kSegmentRecords || count > records.capacity() - first) {
+  if (count > kSegmentRecords || count > left_)
     return fail(ErrorKind::kParse, "{} records in one segment", count);
-  }
+  left_ -= count;
   records.resize(first + count);
   counts_.push_back(static_cast<int64_t>(count));
   return decode_segment<Record>(columns_, bytes_,

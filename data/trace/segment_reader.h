@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,13 @@
 #include "data/trace/columns.h"
 
 namespace reprise {
+
+/// What becomes of the records of a table with more than `most`: `drain` takes
+/// them after every segment and clears them. Without it they stay.
+struct DrainRecords {
+  size_t most = 0;
+  std::function<Status()> drain;
+};
 
 template <typename Record>
 class SegmentReader {
@@ -31,7 +39,7 @@ class SegmentReader {
 
   /// Appends all records to `records`. Errors: kParse, naming segment and
   /// column.
-  Status read(std::vector<Record>& records);
+  Status read(std::vector<Record>& records, const DrainRecords& drain = {});
 
   /// Records of each segment that was read.
   const std::vector<int64_t>& counts() const { return counts_; }
@@ -47,6 +55,7 @@ class SegmentReader {
   std::span<const ColumnSpec<Record>> columns_;
   uint64_t file_bytes_;
   uint64_t read_bytes_ = 0;
+  size_t left_ = 0;  ///< Records that were counted and not yet read.
   std::vector<std::string> blobs_;  ///< Of the segment that is being read.
   std::vector<ColumnBytes> bytes_;
   std::vector<int64_t> counts_;

@@ -1,5 +1,7 @@
 // Reads a trace as data from a stranger, table by table, every table and column
 // checked against its checksum, and the whole against what traces hold to.
+#include "data/trace/trace_reader.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -105,8 +107,9 @@ Status read_table(sqlite3* database, const TableSpec& table,
 /// The whole file, table by table.
 class DatabaseReader {
  public:
-  explicit DatabaseReader(const TraceDatabase& opened)
-      : database_(opened.database.get()),
+  DatabaseReader(const TraceDatabase& opened, const EventSink* sink)
+      : sink_(sink),
+        database_(opened.database.get()),
         schema_(opened.schema),
         file_bytes_(opened.file_bytes) {}
 
@@ -136,8 +139,12 @@ class DatabaseReader {
   Status read_all_segments(Trace& trace) {
     const auto events = event_columns().first(
         schema_ == 1 ? kEventColumnsOfSchema1 : event_columns().size());
-    Status read =
-        read_segments(kEventTable, kEventCountTable, events, trace.events);
+    DrainRecords drain;
+    if (sink_ != nullptr && trace.ranks.size() > 1 &&
+        trace.program_text.empty())
+      drain = {sink_->most_events, [&] { return sink_->take(trace); }};
+    Status read = read_segments(kEventTable, kEventCountTable, events,
+                                trace.events, drain);
     if (!read || schema_ == 1) return read;
     return read_segments(kDependencyTable, kDependencyCountTable,
                          dependency_columns(), trace.dependencies);
@@ -147,9 +154,10 @@ class DatabaseReader {
   template <typename Record>
   Status read_segments(std::string_view name, std::string_view count_table,
                        std::span<const ColumnSpec<Record>> columns,
-                       std::vector<Record>& records) {
+                       std::vector<Record>& records,
+                       const DrainRecords& drain = {}) {
     SegmentReader<Record> reader(database_, name, columns, file_bytes_);
-    if (Status read = reader.read(records); !read)
+    if (Status read = reader.read(records, drain); !read)
       return pass(read.error(), fmt::format("table {}", name));
     const std::vector<Row> rows = count_rows(reader.counts());
     uint32_t crc = 0;
@@ -165,6 +173,7 @@ class DatabaseReader {
     return {};
   }
 
+  const EventSink* sink_;  ///< Null: events stay in the trace.
   sqlite3* database_;
   int32_t schema_;
   uint64_t file_bytes_;
@@ -172,11 +181,21 @@ class DatabaseReader {
 };
 
 Result<Trace> read_opened(const Result<TraceDatabase>& opened,
-                          const std::string& file) {
+                          const std::string& file,
+                          const EventSink* sink = nullptr) {
   if (!opened) return pass(opened.error(), file);
-  Result<Trace> trace = DatabaseReader(*opened).read();
+  Result<Trace> trace = DatabaseReader(*opened, sink).read();
   if (!trace) return pass(trace.error(), file);
   return trace;
+}
+
+Result<Trace> read_path(const std::string& path, const EventSink* sink) {
+  Result<TraceDatabase> opened = open_trace_file(path);
+  if (opened || opened.error().kind != ErrorKind::kIo)
+    return read_opened(opened, path, sink);
+  Result<std::string> bytes = read_file(path);
+  if (!bytes) return pass(bytes.error());
+  return read_opened(open_trace_bytes(*bytes), path, sink);
 }
 
 }  // namespace
@@ -186,12 +205,11 @@ Result<Trace> parse_trace(std::string bytes, const std::string& file) {
 }
 
 Result<Trace> read_trace(const std::string& path) {
-  Result<TraceDatabase> opened = open_trace_file(path);
-  if (opened || opened.error().kind != ErrorKind::kIo)
-    return read_opened(opened, path);
-  Result<std::string> bytes = read_file(path);
-  if (!bytes) return pass(bytes.error());
-  return parse_trace(std::move(*bytes), path);
+  return read_path(path, nullptr);
+}
+
+Result<Trace> read_trace(const std::string& path, const EventSink& sink) {
+  return read_path(path, &sink);
 }
 
 }  // namespace reprise

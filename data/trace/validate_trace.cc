@@ -8,38 +8,6 @@
 namespace reprise {
 namespace {
 
-/// The first rule that an event breaks; empty when none.
-std::string fault_of(const Event& event, const Trace& trace) {
-  if (event.stream >= trace.streams.size() ||
-      index_of(event.name) >= trace.strings.size()) {
-    return fmt::format("stream {} of {} or name {} of {} does not exist",
-                       event.stream, trace.streams.size(), index_of(event.name),
-                       trace.strings.size());
-  }
-  if (event.kind > kLastEventKind ||
-      event.rank != trace.streams[event.stream].rank) {
-    return fmt::format("rank {} has no stream {}, or kind {} is unknown",
-                       event.rank, event.stream, static_cast<int>(event.kind));
-  }
-  if (event.end_ns < event.start_ns) {
-    return fmt::format("\"{}\" ends at {}, before its start {}",
-                       trace.text(event.name), event.end_ns, event.start_ns);
-  }
-  const size_t details = event.kind == EventKind::kSynchronization
-                             ? trace.synchronizations.size()
-                             : trace.collectives.size();
-  if (event.detail < -1 || event.detail >= static_cast<int64_t>(details)) {
-    return fmt::format("{} {} of {} does not exist", name_of(event.kind),
-                       event.detail, details);
-  }
-  if (event.attributes < -1 ||
-      event.attributes >= static_cast<int64_t>(trace.strings.size())) {
-    return fmt::format("attributes {} of {} strings do not exist",
-                       event.attributes, trace.strings.size());
-  }
-  return "";
-}
-
 Status validate_events(const Trace& trace) {
   const auto key = [](const Event& e) {
     return std::tie(e.rank, e.start_ns, e.stream);
@@ -112,6 +80,37 @@ Status validate_details(const Trace& trace) {
 }
 
 }  // namespace
+
+std::string fault_of(const Event& event, const Trace& trace) {
+  if (event.stream >= trace.streams.size() ||
+      index_of(event.name) >= trace.strings.size()) {
+    return fmt::format("stream {} of {} or name {} of {} does not exist",
+                       event.stream, trace.streams.size(), index_of(event.name),
+                       trace.strings.size());
+  }
+  if (event.kind > kLastEventKind ||
+      event.rank != trace.streams[event.stream].rank) {
+    return fmt::format("rank {} has no stream {}, or kind {} is unknown",
+                       event.rank, event.stream, static_cast<int>(event.kind));
+  }
+  if (event.end_ns < event.start_ns) {
+    return fmt::format("\"{}\" ends at {}, before its start {}",
+                       trace.text(event.name), event.end_ns, event.start_ns);
+  }
+  const size_t details = event.kind == EventKind::kSynchronization
+                             ? trace.synchronizations.size()
+                             : trace.collectives.size();
+  if (event.detail < -1 || event.detail >= static_cast<int64_t>(details)) {
+    return fmt::format("{} {} of {} does not exist", name_of(event.kind),
+                       event.detail, details);
+  }
+  if (event.attributes < -1 ||
+      event.attributes >= static_cast<int64_t>(trace.strings.size())) {
+    return fmt::format("attributes {} of {} strings do not exist",
+                       event.attributes, trace.strings.size());
+  }
+  return "";
+}
 
 bool is_before(const EventDependency& a, const EventDependency& b) {
   return std::tie(a.rank, a.before, a.after) <

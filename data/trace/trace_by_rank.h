@@ -1,0 +1,114 @@
+// A trace one rank after the other: most questions about a run are asked of
+// each rank alone, and its events are then all that memory must hold. Those of
+// the others wait encoded as in a file, a tenth of the bytes; of each event a
+// name and two kinds stay at hand.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/result.h"
+#include "data/trace/column_codec.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// The events of one rank: trace.events[first, last). They are numbered over
+/// all ranks, as places in the Trace::events of the whole trace.
+struct RankEvents {
+  const Trace& trace;  ///< All of it, but events of other ranks may lack.
+  uint32_t rank = 0;
+  uint32_t first = 0, last = 0;
+  uint32_t base = 0;  ///< Number of trace.events[0].
+
+  uint32_t number(size_t place) const {
+    return base + static_cast<uint32_t>(place);
+  }
+};
+
+class TraceByRank {
+ public:
+  /// Larger traces are packed.
+  static constexpr size_t kMostEvents = size_t{1} << 20;
+
+  /// A trace in memory stays as it is.
+  explicit TraceByRank(Trace trace);
+  /// One that outlives this.
+  static TraceByRank borrow(const Trace& trace);
+  /// Packs more than `most_events` of several ranks, unless a program of ours
+  /// ran. `visit` sees each rank that is packed, and once more what came of it
+  /// later on. Errors: as read_trace.
+  using Visit = std::function<void(const RankEvents& events)>;
+  static Result<TraceByRank> read(const std::string& path,
+                                  size_t most_events = kMostEvents,
+                                  const Visit& visit = {});
+
+  TraceByRank(TraceByRank&&) noexcept = default;
+  TraceByRank& operator=(TraceByRank&&) noexcept = default;
+
+  /// Everything but the events.
+  const Trace& frame() const { return *trace_; }
+  std::vector<RankInfo>& ranks() { return own_->ranks; }
+  bool is_packed() const { return packed_; }
+  /// With all events. Requires: not packed.
+  const Trace& whole() const;
+  /// The same, back to who gave it.
+  Trace take_whole() && { return std::move(*own_); }
+
+  size_t event_count() const;
+  /// Ranks that have events.
+  size_t size() const { return parts_.size(); }
+  /// The number of one of them, and that of its first event.
+  uint32_t rank(size_t part) const { return parts_[part].span.rank; }
+  uint32_t first_event(size_t part) const { return parts_[part].first; }
+  /// The events of one of them, in ascending order of rank; valid until
+  /// another's are asked for. Cost: decoding them, where they are packed.
+  RankEvents at(size_t part) const;
+  /// Of a rank by its number; it may have none.
+  RankEvents of_rank(uint32_t rank) const;
+  /// First start and last end of one of them.
+  struct Span {
+    uint32_t rank = 0;
+    int64_t start_ns = 0, end_ns = 0;
+  };
+  Span span(size_t part) const;
+
+  /// What an event is, by its number. Cost: none, packed or not.
+  StringId name(uint32_t event) const;
+  EventKind kind(uint32_t event) const;
+  StreamKind stream_kind(uint32_t event) const;
+
+ private:
+  class Packer;
+  /// One rank. What stands behind `count` is there where it is packed.
+  struct Part {
+    Span span;
+    uint32_t first = 0, count = 0;  ///< Numbers of its events.
+    std::string bytes;              ///< All columns.
+    struct Column {
+      ColumnEncoding encoding = ColumnEncoding::kPlain;
+      size_t size = 0;
+    };
+    std::vector<Column> columns;
+    std::vector<StringId> names;  ///< [event of the rank]
+    std::vector<uint8_t> kinds;   ///< Of the event, then of its stream.
+    void pack(const Trace& frame, std::span<const Event> events);
+    /// Into all of `events`, which are as many.
+    void unpack(std::span<Event> events) const;
+  };
+  TraceByRank() = default;
+  void find_parts();
+  const Part& part_of(uint32_t event) const;
+
+  std::unique_ptr<Trace> own_;  ///< Packed: events that were asked for last.
+  const Trace* trace_ = nullptr;
+  std::vector<Part> parts_;  ///< By rank.
+  bool packed_ = false;
+  mutable size_t unpacked_ = SIZE_MAX;  ///< The part whose events `own_` has.
+};
+
+}  // namespace reprise

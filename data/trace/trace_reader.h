@@ -1,0 +1,25 @@
+// Reading a trace whose events need not be in memory at once.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+
+#include "data/result.h"
+#include "data/trace/trace.h"
+
+namespace reprise {
+
+/// Where the events of a trace with more than `most_events` go that no program
+/// of ours ran, and that has several ranks: as they stand in the file, some at
+/// a time, in a trace that has all but the others. `take` clears them.
+struct EventSink {
+  size_t most_events = 0;
+  std::function<Status(Trace& trace)> take;
+};
+
+/// read_trace; of a trace that went to the sink, everything but its events.
+/// Errors: as read_trace, and those of the sink.
+Result<Trace> read_trace(const std::string& path, const EventSink& sink);
+
+}  // namespace reprise
