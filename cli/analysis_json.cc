@@ -228,7 +228,10 @@ std::string collective_id(size_t place_in_matching) {
   return "c" + std::to_string(place_in_matching);
 }
 
-std::string analysis_json(const Trace& trace, const Analysis& analysis) {
+std::string analysis_json(const TraceByRank& by_rank,
+                          const Analysis& analysis) {
+  const Trace& trace = by_rank.frame();
+  const NodeFacts facts(by_rank);
   ObjectText text;
   text.add("schema", "reprise.analyze/1");
   text.add("step_time_ns",
@@ -246,10 +249,9 @@ std::string analysis_json(const Trace& trace, const Analysis& analysis) {
                 [&](const KernelStatistics& kernel) {
                   return text_of(kernel_json(trace, kernel));
                 });
-  text.add_rows("critical_path", analysis.critical_path.entries,
-                [&](const PathEntry& entry) {
-                  return path_entry_text(NodeFacts(trace), entry);
-                });
+  text.add_rows(
+      "critical_path", analysis.critical_path.entries,
+      [&](const PathEntry& entry) { return path_entry_text(facts, entry); });
   text.add("critical_path_summary", path_summary(analysis.critical_path));
   text.add_rows("clocks", analysis.clocks, [](const ClockAlignment& clock) {
     return text_of(clock_json(clock));

@@ -353,8 +353,9 @@ std::string clocks_text(const Analysis& analysis) {
 
 }  // namespace
 
-std::string analysis_text(const Trace& trace, const Analysis& analysis,
+std::string analysis_text(const TraceByRank& by_rank, const Analysis& analysis,
                           size_t top) {
+  const Trace& trace = by_rank.frame();
   std::string text = headline(analysis);
   const auto add = [&](const Table& table) {
     if (!table.rows.empty()) text += "\n" + table_text(table);
@@ -364,7 +365,7 @@ std::string analysis_text(const Trace& trace, const Analysis& analysis,
   add(stragglers_table(analysis, std::min(top, size_t{3})));
   add(kernels_table(trace, analysis, top));
   text += "\n" + launches_text(analysis) +
-          path_text(NodeFacts(trace), analysis.critical_path,
+          path_text(NodeFacts(by_rank), analysis.critical_path,
                     std::min(top, size_t{3})) +
           clocks_text(analysis);
   return text;

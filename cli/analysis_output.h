@@ -11,11 +11,11 @@
 namespace reprise {
 
 /// The answer in its first line, then small tables of at most `top` rows.
-std::string analysis_text(const Trace& trace, const Analysis& analysis,
+std::string analysis_text(const TraceByRank& by_rank, const Analysis& analysis,
                           size_t top);
 
 /// Everything, whole names (design: reprise.analyze/1), a row a line.
-std::string analysis_json(const Trace& trace, const Analysis& analysis);
+std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis);
 
 /// A row for each rank and for each of its steps, in both windows.
 Table analysis_rows(const Analysis& analysis);

@@ -53,10 +53,12 @@ class AnalyzeCommand : public Command {
       const Status writable = check_output(chrome_path_, force_);
       if (!writable) return pass(writable.error());
     }
-    Result<Trace> read = read_trace(path_);
+    // A timeline shows all ranks at once.
+    const Result<AlignedTrace> read = AlignedTrace::read(
+        path_, chrome_path_.empty() ? TraceByRank::kMostEvents : SIZE_MAX);
     if (!read) return pass(read.error());
-    const AlignedTrace aligned = AlignedTrace::align(*std::move(read));
-    const Trace& trace = aligned.trace();
+    const AlignedTrace& aligned = *read;
+    const Trace& trace = aligned.frame();
     AnalysisOptions options;
     options.step = step_;
     // Only CSV has no place for it.
@@ -71,12 +73,12 @@ class AnalyzeCommand : public Command {
     if (!analysis) return pass(analysis.error(), path_);
     if (!chrome_path_.empty()) {
       const Status written =
-          write_chrome(analysis_timeline(trace, *analysis, step_), chrome_path_,
-                       existing_with(force_));
+          write_chrome(analysis_timeline(aligned.trace(), *analysis, step_),
+                       chrome_path_, existing_with(force_));
       if (!written) return pass(written.error());
       tell("wrote {}; open it in https://ui.perfetto.dev\n", chrome_path_);
     }
-    print(trace, *analysis);
+    print(aligned.by_rank(), *analysis);
     std::fflush(stdout);
     for (const std::string& warning : trace.warnings) {
       tell("reprise analyze: warning: {}\n", warning);
@@ -88,7 +90,7 @@ class AnalyzeCommand : public Command {
   }
 
  private:
-  void print(const Trace& trace, const Analysis& analysis) const {
+  void print(const TraceByRank& trace, const Analysis& analysis) const {
     switch (format_) {
       case Format::kTable:
         return write_lines(stdout, analysis_text(trace, analysis, top_));

@@ -219,9 +219,15 @@ class OptimizeCommand : public Command {
     calibration_.emplace(trace_, program_, std::move(but), trainer_runs());
   }
 
+  /// The trace is lent, not copied, and keeps the clocks that it was recorded
+  /// with.
   Status fit() {
-    Result<RunModel> model = model_run(
-        AlignedTrace::align(trace_), program_.schedule, calibration_->known());
+    std::vector<RankInfo> ranks = trace_.ranks;
+    AlignedTrace aligned = AlignedTrace::align(std::move(trace_));
+    Result<RunModel> model =
+        model_run(aligned, program_.schedule, calibration_->known());
+    trace_ = std::move(aligned).take();
+    trace_.ranks = std::move(ranks);
     if (!model) return pass(model.error());
     model_ = *std::move(model);
     return {};

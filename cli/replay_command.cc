@@ -48,9 +48,12 @@ class ReplayCommand : public Command {
       const Status writable = check_output(given.chrome_path, force_);
       if (!writable) return pass(writable.error());
     }
-    Result<Trace> trace = read_trace(given.trace_path);
+    // A timeline shows all ranks at once.
+    const Result<AlignedTrace> trace = AlignedTrace::read(
+        given.trace_path,
+        given.chrome_path.empty() ? TraceByRank::kMostEvents : SIZE_MAX);
     if (!trace) return pass(trace.error());
-    const bool imported = trace->program_text.empty();
+    const bool imported = trace->frame().program_text.empty();
     if (imported && !(given.plan_path + given.costs_path).empty()) {
       return fail(ErrorKind::kInvalid,
                   "{} {}: {} embeds no program to apply it to; an imported "
@@ -65,8 +68,8 @@ class ReplayCommand : public Command {
                   "which every step is the same",
                   given.trace_path);
     }
-    const Status done = imported ? replay_imported(*std::move(trace), given)
-                                 : replay_program(*std::move(trace), given);
+    const Status done = imported ? replay_imported(*trace, given)
+                                 : replay_program(*trace, given);
     if (!done) return pass(done.error());
     return kExitOk;
   }

@@ -73,9 +73,10 @@ Result<TimedGraph> graph_of(const AlignedTrace& aligned,
 }
 
 /// Each rank within its predicted span, its device's parts in it.
-std::vector<ReplayReport::Rank> ranks_of(const Trace& trace,
+std::vector<ReplayReport::Rank> ranks_of(const TraceByRank& by_rank,
                                          const TimedGraph& graph,
                                          const TraceReplay& replay) {
+  const Trace& trace = by_rank.frame();
   std::vector<ReplayReport::Rank> ranks;
   for (size_t place = 0; place < trace.ranks.size(); ++place) {
     ReplayReport::Rank& rank = ranks.emplace_back();
@@ -85,7 +86,7 @@ std::vector<ReplayReport::Rank> ranks_of(const Trace& trace,
     rank.unexplained = replay.rank_unexplained_share[place];
   }
   visit_predicted_ranks(
-      trace, graph, replay, [&](uint32_t place, const Trace& predicted) {
+      by_rank, graph, replay, [&](uint32_t place, const Trace& predicted) {
         if (predicted.events.empty()) return;
         int64_t end_ns = std::numeric_limits<int64_t>::min();
         for (const Event& event : predicted.events) {
@@ -153,7 +154,7 @@ struct Replays {
 
 ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
                        const Replays& replays, const ReplayOptions& options) {
-  const Trace& trace = aligned.trace();
+  const Trace& trace = aligned.frame();
   const TraceReplay& replay = replays.shown();
   ReplayReport report;
   report.what_ifs = options.what_ifs;
@@ -166,7 +167,7 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   report.by_steps = !report.steps.empty();
   report.predicted_ns = predicted_time(trace, replay);
   report.without_gaps_ns = replay.without_gaps_ns;
-  report.ranks = ranks_of(trace, graph, replay);
+  report.ranks = ranks_of(aligned.by_rank(), graph, replay);
   report.sources = replay.sources;
   report.path = CriticalPath(replay.critical_path, options.step);
   report.clocks = aligned.clocks();
@@ -183,44 +184,44 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
 
 Result<int64_t> measured_in(const std::string& path,
                             const std::optional<int32_t>& step) {
-  Result<Trace> trace = read_trace(path);
-  if (!trace) return pass(trace.error());
-  if (!trace->program_text.empty()) {
-    Result<int64_t> measured = measured_step_time(*trace);
+  const Result<AlignedTrace> aligned = AlignedTrace::read(path);
+  if (!aligned) return pass(aligned.error());
+  if (!aligned->frame().program_text.empty()) {
+    Result<int64_t> measured = measured_step_time(aligned->frame());
     if (!measured) return pass(measured.error(), path);
     return measured;
   }
-  const AlignedTrace aligned = AlignedTrace::align(*std::move(trace));
-  const Result<TimedGraph> graph = graph_of(aligned, step);
+  const Result<TimedGraph> graph = graph_of(*aligned, step);
   if (!graph) return pass(graph.error(), path);
   if (!graph->timed) {
     return fail(ErrorKind::kInvalid,
                 "{}: it has no times that a prediction could be held against",
                 path);
   }
-  const Result<TraceReplay> replay = replay_trace(aligned.trace(), *graph);
+  const Result<TraceReplay> replay =
+      replay_trace(NodeFacts(aligned->by_rank()), *graph);
   if (!replay) return pass(replay.error(), path);
-  return measured_time(aligned.trace(), *replay);
+  return measured_time(aligned->frame(), *replay);
 }
 
-Status replay_imported(Trace recorded, const ReplayOptions& options) {
-  const AlignedTrace aligned = AlignedTrace::align(std::move(recorded));
-  const Trace& trace = aligned.trace();
+Status replay_imported(const AlignedTrace& aligned,
+                       const ReplayOptions& options) {
+  const NodeFacts facts(aligned.by_rank());
   const Result<std::vector<WhatIf>> what_ifs = parse_what_ifs(options.what_ifs);
   if (!what_ifs) return pass(what_ifs.error());
   Result<TimedGraph> graph = graph_of(aligned, options.step);
   if (!graph) return pass(graph.error(), options.trace_path);
-  Result<TraceReplay> as_recorded = replay_trace(trace, *graph);
+  Result<TraceReplay> as_recorded = replay_trace(facts, *graph);
   if (!as_recorded) return pass(as_recorded.error());
   Replays replays{.recorded = *std::move(as_recorded), .changed = {}};
   if (!what_ifs->empty()) {
-    Result<TraceReplay> changed = replay_trace(trace, *graph, *what_ifs);
+    Result<TraceReplay> changed = replay_trace(facts, *graph, *what_ifs);
     if (!changed) return pass(changed.error());
     replays.changed = *std::move(changed);
   }
   std::optional<ChromeTimeline> timeline;
   if (!options.chrome_path.empty()) {
-    timeline = replayed_timeline(trace, *graph, replays.shown());
+    timeline = replayed_timeline(aligned.trace(), *graph, replays.shown());
   }
   ReplayReport report = report_of(aligned, *std::move(graph), replays, options);
   if (!options.validate_path.empty()) {
@@ -237,7 +238,7 @@ Status replay_imported(Trace recorded, const ReplayOptions& options) {
     if (!written) return written;
     tell("wrote {}; open it in https://ui.perfetto.dev\n", options.chrome_path);
   }
-  print_report(options, report, NodeFacts(trace));
+  print_report(options, report, facts);
   return {};
 }
 

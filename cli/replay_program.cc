@@ -124,16 +124,16 @@ ReplayReport report_of(const RunModel& model, const AlignedTrace& aligned,
 
 }  // namespace
 
-Status replay_program(Trace recorded, const ReplayOptions& options) {
+Status replay_program(const AlignedTrace& aligned,
+                      const ReplayOptions& options) {
   const Result<LoweredProgram> program =
-      lowered_program_of(recorded, options.trace_path, "");
+      lowered_program_of(aligned.trace(), options.trace_path, "");
   if (!program) return pass(program.error());
   const bool replanned = !options.plan_path.empty();
   const Result<Schedule> other =
       replanned ? lower_plan(*program, options) : Schedule{};
   if (!other) return pass(other.error());
   const Schedule& schedule = replanned ? *other : program->schedule;
-  const AlignedTrace aligned = AlignedTrace::align(std::move(recorded));
   const Result<std::vector<WhatIf>> what_ifs = parse_what_ifs(options.what_ifs);
   if (!what_ifs) return pass(what_ifs.error());
   const Result<std::vector<Measurement>> known =

@@ -173,7 +173,8 @@ Json steps_json(const ReplayReport& report) {
 Json graph_json(const TimedGraph& graph,
                 const std::vector<std::string>& notes) {
   std::array<int64_t, kEdgeKinds> count{};
-  for (const TimedGraph::Edge& edge : graph.edges) {
+  for (size_t at = 0; at < graph.edges.size(); ++at) {
+    const TimedGraph::Edge edge = graph.edges[at];
     ++count[static_cast<size_t>(edge.kind)];
   }
   Json edges = Json::object();

@@ -10,7 +10,7 @@
 #include "cli/output.h"
 #include "costmodel/cost_model.h"
 #include "replay/analysis/breakdown.h"
-#include "replay/clocks/clock_alignment.h"
+#include "replay/clocks/aligned_trace.h"
 #include "replay/graph/timed_graph.h"
 #include "replay/simulate/critical_path.h"
 #include "replay/simulate/trace_replay.h"
@@ -76,11 +76,13 @@ void print_report(const ReplayOptions& options, const ReplayReport& report,
 
 /// Replays a trace that embeds its program, and prints. Errors: as
 /// lowered_program_of, model_run, replay_step, measured_in.
-Status replay_program(Trace recorded, const ReplayOptions& options);
+Status replay_program(const AlignedTrace& aligned,
+                      const ReplayOptions& options);
 
 /// Replays somebody else's run, its graph inferred from what was recorded, and
 /// prints. Errors: as build_trace_graph, replay_trace, measured_in.
-Status replay_imported(Trace recorded, const ReplayOptions& options);
+Status replay_imported(const AlignedTrace& aligned,
+                       const ReplayOptions& options);
 
 /// What another trace measured: of our trainer its step time, else the same
 /// that a replay of it is held against. Errors: kInvalid, naming `path`.

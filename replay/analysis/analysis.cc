@@ -15,8 +15,9 @@
 namespace reprise {
 namespace {
 
-Status check(const Trace& trace, const AnalysisOptions& options) {
-  if (trace.events.empty() && !trace.measurements.empty()) {
+Status check(const TraceByRank& by_rank, const AnalysisOptions& options) {
+  const Trace& trace = by_rank.frame();
+  if (by_rank.event_count() == 0 && !trace.measurements.empty()) {
     return fail(ErrorKind::kUnsupported,
                 "the trace holds {} cost points but no times, so there is no "
                 "timeline to analyse; `reprise optimize --costs` takes it",
@@ -27,7 +28,7 @@ Status check(const Trace& trace, const AnalysisOptions& options) {
                 "the trace holds durations and dependencies of {} events but "
                 "no times, so there is no timeline to analyse; `reprise "
                 "replay` gives it one",
-                trace.events.size());
+                by_rank.event_count());
   }
   if (!options.step) return {};
   std::set<int32_t> steps;
@@ -98,39 +99,45 @@ RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
   return rank;
 }
 
-/// Collectives of which the chosen step launched a member.
-std::vector<uint32_t> collectives_within(const Trace& trace,
-                                         const std::vector<RankWork>& works,
-                                         const CollectiveMatching& matching,
-                                         const AnalysisOptions& options) {
-  const WorkScope scope{.step = options.step};
-  std::vector<bool> held(trace.events.size(), !options.step);
-  for (const RankWork& work : works) {
-    if (!options.step) break;
-    for (const DeviceEvent& event : work.events) {
-      held[event.event] = scope.holds(work, event);
-    }
-  }
-  std::vector<uint32_t> places;
-  for (uint32_t i = 0; i < matching.collectives.size(); ++i) {
-    const auto& members = matching.collectives[i].members;
-    if (std::any_of(members.begin(), members.end(),
-                    [&](const CollectiveMember& member) {
-                      return held[member.event];
-                    })) {
-      places.push_back(i);
-    }
-  }
-  return places;
-}
+/// Which events the chosen step launched, of all ranks.
+class HeldEvents {
+ public:
+  HeldEvents(const TraceByRank& trace, const WorkScope& scope)
+      : scope_(scope),
+        held_(scope.step ? trace.event_count() : size_t{0}, false) {}
 
-void add_collectives(const Trace& trace, const std::vector<RankWork>& works,
-                     const AnalysisOptions& options, Analysis& analysis) {
+  void add(const RankEvents& events, const RankWork& work) {
+    if (!scope_.step) return;
+    for (const DeviceEvent& event : work.events) {
+      held_[events.number(event.event)] = scope_.holds(work, event);
+    }
+  }
+  /// Collectives of which it launched a member.
+  std::vector<uint32_t> collectives(const CollectiveMatching& matching) const {
+    std::vector<uint32_t> places;
+    for (uint32_t i = 0; i < matching.collectives.size(); ++i) {
+      const auto& members = matching.collectives[i].members;
+      if (std::any_of(members.begin(), members.end(),
+                      [&](const CollectiveMember& member) {
+                        return !scope_.step || held_[member.event];
+                      })) {
+        places.push_back(i);
+      }
+    }
+    return places;
+  }
+
+ private:
+  const WorkScope& scope_;
+  std::vector<bool> held_;  ///< [event]; empty: all.
+};
+
+void add_collectives(const Trace& trace, const HeldEvents& held,
+                     Analysis& analysis) {
   for (const MatchedCollective& collective : analysis.matching.collectives) {
     analysis.times.push_back(times_of(collective, trace));
   }
-  analysis.collectives =
-      collectives_within(trace, works, analysis.matching, options);
+  analysis.collectives = held.collectives(analysis.matching);
   analysis.stragglers = find_stragglers(trace, analysis.matching,
                                         analysis.times, analysis.collectives);
   for (const std::string& note : analysis.matching.notes) {
@@ -187,7 +194,7 @@ Status add_recorded_path(const AlignedTrace& recorded,
   const Result<TimedGraph> graph = build_trace_graph(recorded, window);
   if (!graph) return pass(graph.error());
   analysis.critical_path = CriticalPath(
-      critical_path(*graph, evaluate(*graph), NodeFacts(recorded.trace())),
+      critical_path(*graph, evaluate(*graph), NodeFacts(recorded.by_rank())),
       step);
   return {};
 }
@@ -260,30 +267,34 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
 
 Result<Analysis> analyze(const AlignedTrace& recorded,
                          const AnalysisOptions& options) {
-  const Trace& trace = recorded.trace();
-  if (Status usable = check(trace, options); !usable) {
+  const TraceByRank& by_rank = recorded.by_rank();
+  const Trace& trace = by_rank.frame();
+  if (Status usable = check(by_rank, options); !usable) {
     return pass(usable.error());
   }
   Analysis analysis(recorded);
-  std::vector<RankWork> works;
+  const WorkScope scope{.step = options.step};
+  HeldEvents held(by_rank, scope);
+  KernelDurations kernels;
   for (const RankInfo& rank : trace.ranks) {
     if (!is_timed(rank)) continue;
-    RankWork work = device_work(trace, rank.rank);
+    const RankEvents events = by_rank.of_rank(rank.rank);
+    const RankWork work = device_work(trace, rank.rank);
     if (work.events.empty()) {
       analysis.remarks.push_back(
           fmt::format("Rank {} did no work that was recorded.", rank.rank));
       continue;
     }
-    works.push_back(std::move(work));
-    analysis.ranks.push_back(analyze_rank(trace, works.back(), options));
+    analysis.ranks.push_back(analyze_rank(trace, work, options));
+    held.add(events, work);
+    kernels.add(trace, work, scope);
   }
-  if (works.empty()) {
+  if (analysis.ranks.empty()) {
     return fail(ErrorKind::kUnsupported,
                 "no rank has device work or operators: nothing to analyse");
   }
-  add_collectives(trace, works, options, analysis);
-  analysis.kernels =
-      kernel_statistics(trace, works, WorkScope{.step = options.step});
+  add_collectives(trace, held, analysis);
+  analysis.kernels = std::move(kernels).statistics(trace);
   const std::optional<int32_t> path_step =
       choose_step(trace, options, analysis);
   add_remarks(trace, analysis);

@@ -9,47 +9,6 @@
 namespace reprise {
 namespace {
 
-/// Durations by name, in one array: a counting sort.
-struct DurationsByName {
-  std::vector<size_t> first;  ///< [name], and one more.
-  std::vector<int64_t> durations_ns;
-  std::vector<WorkClass> work;  ///< [name], of its last event.
-};
-
-template <typename Visit>
-void visit_works(std::span<const RankWork> ranks, const WorkScope& scope,
-                 const Visit& visit) {
-  for (const RankWork& rank : ranks) {
-    for (const DeviceEvent& event : rank.events) {
-      if (scope.holds(rank, event)) visit(event);
-    }
-  }
-}
-
-DurationsByName durations_by_name(const Trace& trace,
-                                  std::span<const RankWork> ranks,
-                                  const WorkScope& scope) {
-  DurationsByName result;
-  result.first.assign(trace.strings.size() + 1, 0);
-  result.work.assign(trace.strings.size(), WorkClass::kCompute);
-  const auto name_of_work = [&](const DeviceEvent& event) {
-    return size_t{index_of(trace.events[event.event].name)};
-  };
-  visit_works(ranks, scope, [&](const DeviceEvent& event) {
-    ++result.first[name_of_work(event) + 1];
-  });
-  std::partial_sum(result.first.begin(), result.first.end(),
-                   result.first.begin());
-  result.durations_ns.resize(result.first.back());
-  std::vector<size_t> next(result.first.begin(), result.first.end() - 1);
-  visit_works(ranks, scope, [&](const DeviceEvent& event) {
-    const size_t name = name_of_work(event);
-    result.durations_ns[next[name]++] = event.own_ns;
-    result.work[name] = event.work;
-  });
-  return result;
-}
-
 /// Work between its launch and its start.
 class Queue {
  public:
@@ -111,20 +70,27 @@ bool WorkScope::holds(const RankWork& work, const DeviceEvent& event) const {
   return place >= 0 && work.steps[static_cast<size_t>(place)].step == *step;
 }
 
-std::vector<KernelStatistics> kernel_statistics(const Trace& trace,
-                                                std::span<const RankWork> ranks,
-                                                const WorkScope& scope) {
-  DurationsByName by_name = durations_by_name(trace, ranks, scope);
+void KernelDurations::add(const Trace& trace, const RankWork& rank,
+                          const WorkScope& scope) {
+  by_name_.resize(trace.strings.size());
+  for (const DeviceEvent& event : rank.events) {
+    if (!scope.holds(rank, event)) continue;
+    OfName& name = by_name_[index_of(trace.events[event.event].name)];
+    name.durations_ns.push_back(event.own_ns);
+    name.work = event.work;
+  }
+}
+
+std::vector<KernelStatistics> KernelDurations::statistics(
+    const Trace& trace) && {
   std::vector<KernelStatistics> result;
-  for (size_t name = 0; name < trace.strings.size(); ++name) {
-    const auto first = by_name.durations_ns.begin() +
-                       static_cast<std::ptrdiff_t>(by_name.first[name]);
-    const auto last = by_name.durations_ns.begin() +
-                      static_cast<std::ptrdiff_t>(by_name.first[name + 1]);
+  for (size_t name = 0; name < by_name_.size(); ++name) {
+    const auto first = by_name_[name].durations_ns.begin();
+    const auto last = by_name_[name].durations_ns.end();
     if (first == last) continue;
     KernelStatistics kernel;
     kernel.name = StringId{static_cast<uint32_t>(name)};
-    kernel.work = by_name.work[name];
+    kernel.work = by_name_[name].work;
     kernel.count = last - first;
     kernel.total_ns = std::accumulate(first, last, int64_t{0}, saturating_add);
     const auto at = [&](int64_t part) {

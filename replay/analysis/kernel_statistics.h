@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "data/trace/trace.h"
@@ -27,10 +26,20 @@ struct KernelStatistics {
   int64_t total_ns = 0, median_ns = 0, p95_ns = 0, longest_ns = 0;
 };
 
-/// Longest total first, then by name's text.
-std::vector<KernelStatistics> kernel_statistics(const Trace& trace,
-                                                std::span<const RankWork> ranks,
-                                                const WorkScope& scope);
+class KernelDurations {
+ public:
+  /// Adds a rank's work; `trace` holds its events.
+  void add(const Trace& trace, const RankWork& rank, const WorkScope& scope);
+  /// Longest total first, then by name's text. Ends the collection.
+  std::vector<KernelStatistics> statistics(const Trace& trace) &&;
+
+ private:
+  struct OfName {
+    WorkClass work = WorkClass::kCompute;  ///< Of its last event.
+    std::vector<int64_t> durations_ns;
+  };
+  std::vector<OfName> by_name_;  ///< [StringId]
+};
 
 /// Percentiles are of sorted values at place (n - 1) * p, rounded down.
 struct Distribution {

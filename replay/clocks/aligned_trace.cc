@@ -2,16 +2,29 @@
 
 namespace reprise {
 
+void AlignedTrace::align() {
+  if (!is_solo(frame())) clocks_ = align_clocks(trace_, matching_);
+}
+
 AlignedTrace AlignedTrace::align(Trace trace) {
-  AlignedTrace aligned(std::move(trace));
-  if (!is_solo(aligned.trace_)) {
-    aligned.clocks_ = align_clocks(aligned.trace_, aligned.matching_);
-  }
+  AlignedTrace aligned(TraceByRank(std::move(trace)));
+  aligned.align();
+  return aligned;
+}
+
+Result<AlignedTrace> AlignedTrace::read(const std::string& path,
+                                        size_t most_events) {
+  CollectiveCallFinder calls;
+  Result<TraceByRank> trace = TraceByRank::read(
+      path, most_events, [&](const RankEvents& events) { calls.add(events); });
+  if (!trace) return pass(trace.error());
+  AlignedTrace aligned(*std::move(trace), std::move(calls));
+  aligned.align();
   return aligned;
 }
 
 AlignedTrace AlignedTrace::as_recorded(Trace trace) {
-  return AlignedTrace(std::move(trace));
+  return AlignedTrace(TraceByRank(std::move(trace)));
 }
 
 bool is_solo(const Trace& trace) {

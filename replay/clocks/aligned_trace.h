@@ -2,9 +2,10 @@
 // question over several ranks starts from, so that neither is done twice.
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 #include "replay/clocks/clock_alignment.h"
 #include "replay/collectives/collectives.h"
 
@@ -15,19 +16,30 @@ class AlignedTrace {
   /// Matches and aligns; ranks that ran alone (`solo`) keep their clocks, as
   /// nothing ties them together. Cost: as align_clocks.
   static AlignedTrace align(Trace trace);
+  /// The same of a file, as TraceByRank::read. Errors: as that.
+  static Result<AlignedTrace> read(
+      const std::string& path, size_t most_events = TraceByRank::kMostEvents);
   /// Takes the clocks as they are: of one rank, or aligned before.
   static AlignedTrace as_recorded(Trace trace);
 
-  const Trace& trace() const { return trace_; }
+  const TraceByRank& by_rank() const { return trace_; }
+  /// Everything but the events.
+  const Trace& frame() const { return trace_.frame(); }
+  /// With all events. Requires: these are in memory, as those of a program of
+  /// ours and of a trace that was not read here always are.
+  const Trace& trace() const { return trace_.whole(); }
+  Trace take() && { return std::move(trace_).take_whole(); }
   const CollectiveMatching& matching() const { return matching_; }
   /// By rank; empty where nothing was aligned.
   const std::vector<ClockAlignment>& clocks() const { return clocks_; }
 
  private:
-  explicit AlignedTrace(Trace trace)
-      : trace_(std::move(trace)), matching_(match_collectives(trace_)) {}
+  explicit AlignedTrace(TraceByRank trace, CollectiveCallFinder calls = {})
+      : trace_(std::move(trace)),
+        matching_(match_collectives(std::move(calls).finish(trace_))) {}
+  void align();
 
-  Trace trace_;
+  TraceByRank trace_;
   CollectiveMatching matching_;
   std::vector<ClockAlignment> clocks_;
 };

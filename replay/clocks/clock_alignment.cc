@@ -23,17 +23,18 @@ int64_t sum(int64_t base, double rest) {
 
 class Aligner {
  public:
-  Aligner(Trace& trace, const CollectiveMatching& matching)
-      : trace_(trace),
+  Aligner(const TraceByRank& trace, std::vector<RankInfo>& infos,
+          const CollectiveMatching& matching)
+      : infos_(infos),
         meetings_(trace, matching),
-        ranks_(trace.ranks.size()),
-        imported_(!trace.import_text.empty()) {}
+        ranks_(infos.size()),
+        imported_(!trace.frame().import_text.empty()) {}
 
   std::vector<ClockAlignment> align() {
     std::vector<size_t> order(ranks_.size());
     for (size_t place = 0; place < order.size(); ++place) order[place] = place;
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return trace_.ranks[a].rank < trace_.ranks[b].rank;
+      return infos_[a].rank < infos_[b].rank;
     });
     place_all(order);
     repair();
@@ -71,7 +72,7 @@ class Aligner {
 
   void settle(size_t place) {
     ranks_[place].placed = true;
-    meetings_.know(trace_.ranks[place], place, 0);
+    meetings_.know(infos_[place], place, 0);
   }
 
   // Nothing bounds this one: it keeps its clock, or has that of its host.
@@ -85,7 +86,7 @@ class Aligner {
     }
     if (is_measured(place)) {
       rank.tied = true;
-      rank.unsure_ns = trace_.ranks[place].clock_residual_ns;
+      rank.unsure_ns = infos_[place].clock_residual_ns;
       return;
     }
     const size_t peer = peer_on_host(place);
@@ -94,23 +95,22 @@ class Aligner {
 
   // Our trainer measures its clocks; so did whoever states an offset.
   bool is_measured(size_t place) const {
-    const RankInfo& info = trace_.ranks[place];
+    const RankInfo& info = infos_[place];
     return (info.clock_domain == "monotonic" && !imported_) ||
            info.clock_residual_ns > 0 || info.clock_offset_ns != 0 ||
            info.clock_drift_ppm != 0;
   }
 
   size_t peer_on_host(size_t place) const {
-    const RankInfo& info = trace_.ranks[place];
+    const RankInfo& info = infos_[place];
     if (info.host.empty() ||
         (info.clock_domain != "epoch" && info.clock_domain != "monotonic")) {
       return kNobody;
     }
     for (size_t peer = 0; peer < ranks_.size(); ++peer) {
       if (peer != place && ranks_[peer].placed &&
-          ranks_[peer].shares == kNobody &&
-          trace_.ranks[peer].host == info.host &&
-          trace_.ranks[peer].clock_domain == info.clock_domain) {
+          ranks_[peer].shares == kNobody && infos_[peer].host == info.host &&
+          infos_[peer].clock_domain == info.clock_domain) {
         return peer;
       }
     }
@@ -118,8 +118,8 @@ class Aligner {
   }
 
   void share_clock(size_t place, size_t peer) {
-    RankInfo& info = trace_.ranks[place];
-    const RankInfo& shared = trace_.ranks[peer];
+    RankInfo& info = infos_[place];
+    const RankInfo& shared = infos_[peer];
     info.clock_offset_ns = shared.clock_offset_ns;
     info.clock_drift_ppm = shared.clock_drift_ppm;
     info.clock_reference_ns = shared.clock_reference_ns;
@@ -138,7 +138,7 @@ class Aligner {
   }
 
   void set_line(size_t place, int64_t offset_ns, const ClockLine& line) {
-    RankInfo& info = trace_.ranks[place];
+    RankInfo& info = infos_[place];
     info.clock_offset_ns = sum(offset_ns, line.offset);
     info.clock_drift_ppm = line.drift * 1e6;
     info.clock_reference_ns = meetings_.reference_ns(place);
@@ -148,7 +148,7 @@ class Aligner {
 
   void fit(size_t place) {
     Rank& rank = ranks_[place];
-    const RankInfo& info = trace_.ranks[place];
+    const RankInfo& info = infos_[place];
     const int64_t rough_ns = meetings_.rough_offset_ns(place);
     const auto bounds = meetings_.bounds_of(place, rough_ns, 0);
     const ClockRegion region(bounds.low, bounds.high);
@@ -163,7 +163,7 @@ class Aligner {
     }
     const size_t peer = measured ? kNobody : peer_on_host(place);
     if (peer != kNobody &&
-        region.contains(line_of(trace_.ranks[peer], place, rough_ns))) {
+        region.contains(line_of(infos_[peer], place, rough_ns))) {
       share_clock(place, peer);
       return;
     }
@@ -216,7 +216,7 @@ class Aligner {
       clock_of.push_back(shares == kNobody ? place : shares);
       movable.push_back(!ranks_[place].kept);
     }
-    make_causal(meetings_, clock_of, movable, trace_.ranks);
+    make_causal(meetings_, clock_of, movable, infos_);
   }
 
   // What bounds leave open, given what the peers' bounds leave open: starts
@@ -228,7 +228,7 @@ class Aligner {
       meetings_.clear();
       for (const size_t place : order) {
         if (ranks_[place].unsure_ns == kUnknown) continue;
-        meetings_.know(trace_.ranks[place], place, ranks_[place].unsure_ns);
+        meetings_.know(infos_[place], place, ranks_[place].unsure_ns);
       }
       for (const size_t place : order) {
         Rank& rank = ranks_[place];
@@ -248,7 +248,7 @@ class Aligner {
     const Rank& rank = ranks_[place];
     if (rank.shares != kNobody) return ranks_[rank.shares].unsure_ns;
     if (rank.kept) return rank.unsure_ns;
-    const RankInfo& info = trace_.ranks[place];
+    const RankInfo& info = infos_[place];
     auto bounds = meetings_.bounds_of(place, info.clock_offset_ns, 0);
     const ClockRegion causal(bounds.low, bounds.high);
     const auto ends = meetings_.end_bounds_of(place, info.clock_offset_ns);
@@ -277,7 +277,7 @@ class Aligner {
   std::vector<ClockAlignment> results(const std::vector<size_t>& order) {
     std::vector<ClockAlignment> all;
     for (const size_t place : order) {
-      RankInfo& info = trace_.ranks[place];
+      RankInfo& info = infos_[place];
       const Rank& rank = ranks_[place];
       const bool first = all.empty();
       const bool known = rank.tied && rank.unsure_ns != kUnknown;
@@ -292,7 +292,7 @@ class Aligner {
     return all;
   }
 
-  Trace& trace_;
+  std::vector<RankInfo>& infos_;  // Trace::ranks.
   ClockMeetings meetings_;
   std::vector<Rank> ranks_;  // [place]
   bool imported_ = false;
@@ -302,7 +302,12 @@ class Aligner {
 
 std::vector<ClockAlignment> align_clocks(Trace& trace,
                                          const CollectiveMatching& matching) {
-  return Aligner(trace, matching).align();
+  return Aligner(TraceByRank::borrow(trace), trace.ranks, matching).align();
+}
+
+std::vector<ClockAlignment> align_clocks(TraceByRank& trace,
+                                         const CollectiveMatching& matching) {
+  return Aligner(trace, trace.ranks(), matching).align();
 }
 
 std::vector<ClockAlignment> align_clocks(Trace& trace) {

@@ -41,12 +41,14 @@ struct ClockAlignment {
   int64_t collectives = 0;     ///< Used as bounds.
 };
 
-/// Aligns and writes the result into `trace.ranks`; event times stay as they
-/// are. By rank; the lowest one stays as it is. Ranks that share no collective
-/// with an aligned one are aligned among themselves and keep their measured
-/// clock; ranks of clock domain "none" are left alone.
-/// Requires: a run with communication (a solo run's collectives bound nothing).
-/// Cost: O(members of collectives) times a few dozen.
+/// Aligns and writes the result into the trace's ranks; event times stay as
+/// they are. By rank; the lowest one stays as it is. Ranks that share no
+/// collective with an aligned one are aligned among themselves and keep their
+/// measured clock; ranks of clock domain "none" are left alone. Requires: a run
+/// with communication (a solo run's collectives bound nothing). Cost: O(members
+/// of collectives) times a few dozen.
+std::vector<ClockAlignment> align_clocks(TraceByRank& trace,
+                                         const CollectiveMatching& matching);
 std::vector<ClockAlignment> align_clocks(Trace& trace,
                                          const CollectiveMatching& matching);
 std::vector<ClockAlignment> align_clocks(Trace& trace);

@@ -37,24 +37,18 @@ void Greatest::add(int64_t value, size_t owner) {
   }
 }
 
-ClockMeetings::ClockMeetings(const Trace& trace,
+ClockMeetings::ClockMeetings(const TraceByRank& by_rank,
                              const CollectiveMatching& matching)
-    : parts_of_(trace.ranks.size()),
-      first_event_ns_(trace.ranks.size(), 0),
-      last_event_ns_(trace.ranks.size(), 0) {
-  std::vector<bool> seen(trace.ranks.size());
-  uint32_t rank = 0;
-  size_t place = place_of(trace, rank);
-  for (const Event& event : trace.events) {
-    if (event.rank != rank) {
-      rank = event.rank;
-      place = place_of(trace, rank);
-    }
-    if (place >= seen.size()) continue;
-    int64_t &first = first_event_ns_[place], &last = last_event_ns_[place];
-    first = seen[place] ? std::min(first, event.start_ns) : event.start_ns;
-    last = seen[place] ? std::max(last, event.end_ns) : event.end_ns;
-    seen[place] = true;
+    : parts_of_(by_rank.frame().ranks.size()),
+      first_event_ns_(parts_of_.size(), 0),
+      last_event_ns_(parts_of_.size(), 0) {
+  const Trace& trace = by_rank.frame();
+  for (size_t part = 0; part < by_rank.size(); ++part) {
+    const TraceByRank::Span span = by_rank.span(part);
+    const size_t place = place_of(trace, span.rank);
+    if (place >= parts_of_.size()) continue;
+    first_event_ns_[place] = span.start_ns;
+    last_event_ns_[place] = span.end_ns;
   }
   using Kind = std::tuple<CollectiveKind, int64_t, int64_t>;
   std::map<Kind, int64_t> least;
@@ -77,26 +71,22 @@ ClockMeetings::ClockMeetings(const Trace& trace,
 bool ClockMeetings::add_meeting(const Trace& trace,
                                 const MatchedCollective& collective) {
   const bool pair = collective.sender >= 0;
-  const bool ours = trace.events[collective.members.front().event].unit >= 0;
-  if (!pair && !ours && !facts_of(collective.kind).joins_all_ranks)
+  if (!pair && !collective.by_trainer &&
+      !facts_of(collective.kind).joins_all_ranks)
     return false;
   std::vector<Part> parts;
-  bool on_device = true;
   int64_t stay_ns = std::numeric_limits<int64_t>::max();
   for (const CollectiveMember& member : collective.members) {
     const size_t place = place_of(trace, member.rank);
     if (place >= parts_of_.size()) continue;
     if (!is_timed(trace.ranks[place])) continue;
-    const Event& event = trace.events[member.event];
     const bool sends = static_cast<int64_t>(member.rank) == collective.sender;
-    on_device &= event.stream < trace.streams.size() &&
-                 trace.streams[event.stream].kind == StreamKind::kDeviceStream;
-    stay_ns = std::min(
-        stay_ns, clamped(static_cast<__int128>(event.end_ns) - event.start_ns));
+    stay_ns = std::min(stay_ns, clamped(static_cast<__int128>(member.end_ns) -
+                                        member.start_ns));
     parts.push_back({.meeting = meetings_.size(),
                      .place = place,
-                     .start_ns = event.start_ns,
-                     .end_ns = event.end_ns,
+                     .start_ns = member.start_ns,
+                     .end_ns = member.end_ns,
                      .gives = !pair || sends,
                      .takes = !pair || !sends});
   }
@@ -108,7 +98,7 @@ bool ClockMeetings::add_meeting(const Trace& trace,
   meetings_.push_back({.first_part = parts_.size() - parts.size(),
                        .part_count = parts.size(),
                        .stay_ns = stay_ns,
-                       .on_device = on_device,
+                       .on_device = collective.on_device,
                        .joins = !pair,
                        .start = {},
                        .end = {},

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 #include "replay/clocks/clock_bounds.h"
 #include "replay/collectives/collectives.h"
 
@@ -28,7 +28,7 @@ struct Greatest {
 
 class ClockMeetings {
  public:
-  ClockMeetings(const Trace& trace, const CollectiveMatching& matching);
+  ClockMeetings(const TraceByRank& trace, const CollectiveMatching& matching);
 
   /// Places of ranks are those in Trace::ranks, everywhere here.
   struct Bounds {

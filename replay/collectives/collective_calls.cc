@@ -16,120 +16,18 @@ bool on_device(const Trace& trace, const Event& event) {
          trace.streams[event.stream].kind == StreamKind::kDeviceStream;
 }
 
-class CallFinder {
+// What is known of communicators and groups, spread over all calls.
+class CallRepair {
  public:
-  explicit CallFinder(const Trace& trace) : trace_(trace) {}
+  explicit CallRepair(CollectiveCalls& result) : result_(result) {}
 
-  CollectiveCalls find() {
-    number_signatures();
-    find_calls();
-    std::sort(result_.calls.begin(), result_.calls.end(),
-              [](const CollectiveCall& a, const CollectiveCall& b) {
-                return std::tie(a.rank, a.order_ns, a.event) <
-                       std::tie(b.rank, b.order_ns, b.event);
-              });
+  void run() {
     drop_foreign_groups();
     share_groups();
     count_unknown();
-    return std::move(result_);
   }
 
  private:
-  // Communicators and groups of all signatures, each once.
-  void number_signatures() {
-    std::map<std::string_view, int32_t> names;
-    std::map<std::vector<uint32_t>, int32_t> groups;
-    for (const CollectiveInfo& info : trace_.collectives) {
-      std::vector<uint32_t> group = info.group;
-      std::sort(group.begin(), group.end());
-      group.erase(std::unique(group.begin(), group.end()), group.end());
-      Signature signature;
-      if (!info.communicator.empty()) {
-        signature.communicator =
-            names.try_emplace(info.communicator, names.size()).first->second;
-      }
-      if (!group.empty()) {
-        signature.group =
-            groups.try_emplace(std::move(group), groups.size()).first->second;
-      }
-      signatures_.push_back(signature);
-    }
-    result_.communicators.resize(names.size());
-    for (const auto& [name, place] : names) {
-      result_.communicators[static_cast<size_t>(place)] = name;
-    }
-    result_.groups.resize(groups.size());
-    for (const auto& [group, place] : groups) {
-      result_.groups[static_cast<size_t>(place)] = group;
-    }
-  }
-
-  void find_calls() {
-    std::vector<uint32_t> host, device;
-    for (uint32_t i = 0; i < trace_.events.size(); ++i) {
-      const Event& event = trace_.events[i];
-      if (event.kind != EventKind::kCollective) continue;
-      (on_device(trace_, event) ? device : host).push_back(i);
-    }
-    const CollectiveDescriptions descriptions(trace_, device);
-    for (size_t i = 0; i < device.size(); ++i) {
-      CollectiveCall call = recorded(device[i]);
-      call.device = true;
-      call.order_ns = descriptions.launch_ns(i);
-      for (const uint32_t range : descriptions.of(i)) absorb(range, call);
-      result_.calls.push_back(call);
-    }
-    // A host range that launched a device's collective is its description.
-    for (const uint32_t event : host) {
-      if (!descriptions.used(event)) result_.calls.push_back(recorded(event));
-    }
-    for (CollectiveCall& call : result_.calls) {
-      if (call.bytes > 0) continue;
-      call.bytes = std::max<int64_t>(trace_.events[call.event].bytes, 0);
-    }
-  }
-
-  CollectiveCall recorded(uint32_t index) const {
-    const Event& event = trace_.events[index];
-    CollectiveCall call{.event = index,
-                        .rank = event.rank,
-                        .step = event.step,
-                        .unit = event.unit,
-                        .order_ns = event.start_ns,
-                        .sequence = event.sequence};
-    absorb(index, call);
-    return call;
-  }
-
-  // Adds what the event says and the call lacks.
-  void absorb(uint32_t index, CollectiveCall& call) const {
-    const Event& event = trace_.events[index];
-    const CollectiveInfo* info = info_of(trace_, event);
-    constexpr CollectiveKind kUnknown = CollectiveKind::kUnknown;
-    const CollectiveKind kind = info && info->kind != kUnknown
-                                    ? info->kind
-                                    : collective_named(trace_.text(event.name));
-    // A call inside a call ("barrier" made of an all-reduce) keeps its own.
-    if (call.kind != kUnknown && kind != kUnknown && kind != call.kind) return;
-    if (call.kind == kUnknown) call.kind = kind;
-    if (call.sequence < 0) call.sequence = event.sequence;
-    if (!call.exact) {
-      call.bytes = std::max(call.bytes, dimension_bytes(trace_, event));
-    }
-    if (!info) return;
-    if (!call.exact) {
-      const int64_t bytes = recorded_bytes(*info);
-      call.exact =
-          info->input_elements >= 0 && info->output_elements >= 0 && bytes > 0;
-      call.bytes = call.exact ? bytes : std::max(call.bytes, bytes);
-    }
-    const Signature& signature = signatures_[static_cast<size_t>(event.detail)];
-    if (call.communicator < 0) call.communicator = signature.communicator;
-    if (call.group < 0) call.group = signature.group;
-    if (call.group_size < 0) call.group_size = info->group_size;
-    if (call.peer < 0) call.peer = info->peer;
-  }
-
   const std::vector<uint32_t>& ranks_of(int32_t group) const {
     return result_.groups[static_cast<size_t>(group)];
   }
@@ -190,19 +88,138 @@ class CallFinder {
                     unknown, result_.calls.size()));
   }
 
-  struct Signature {
-    int32_t communicator = -1, group = -1;
-  };
   static constexpr int64_t kAnyRank = -1;
-  const Trace& trace_;
-  CollectiveCalls result_;
-  std::vector<Signature> signatures_;  // [Trace::collectives]
+  CollectiveCalls& result_;
 };
 
 }  // namespace
 
-CollectiveCalls collective_calls(const Trace& trace) {
-  return CallFinder(trace).find();
+// Communicators and groups of all signatures, each once.
+void CollectiveCallFinder::number_signatures(const Trace& frame) {
+  numbered_ = true;
+  std::map<std::string_view, int32_t> names;
+  std::map<std::vector<uint32_t>, int32_t> groups;
+  for (const CollectiveInfo& info : frame.collectives) {
+    std::vector<uint32_t> group = info.group;
+    std::sort(group.begin(), group.end());
+    group.erase(std::unique(group.begin(), group.end()), group.end());
+    Signature signature;
+    if (!info.communicator.empty()) {
+      signature.communicator =
+          names.try_emplace(info.communicator, names.size()).first->second;
+    }
+    if (!group.empty()) {
+      signature.group =
+          groups.try_emplace(std::move(group), groups.size()).first->second;
+    }
+    signatures_.push_back(signature);
+  }
+  communicators_.resize(names.size());
+  for (const auto& [name, place] : names) {
+    communicators_[static_cast<size_t>(place)] = name;
+  }
+  groups_.resize(groups.size());
+  for (const auto& [group, place] : groups) {
+    groups_[static_cast<size_t>(place)] = group;
+  }
+}
+
+void CollectiveCallFinder::add(const RankEvents& events) {
+  const Trace& trace = events.trace;
+  if (!numbered_) number_signatures(trace);
+  std::vector<uint32_t> host, device;
+  for (uint32_t i = events.first; i < events.last; ++i) {
+    const Event& event = trace.events[i];
+    if (event.kind != EventKind::kCollective) continue;
+    (on_device(trace, event) ? device : host).push_back(i);
+  }
+  std::vector<CollectiveCall>& calls = by_rank_[events.rank];
+  calls.clear();
+  const auto add_call = [&](uint32_t index, CollectiveCall call) {
+    call.event = index - events.first;
+    if (call.bytes <= 0) {
+      call.bytes = std::max<int64_t>(trace.events[index].bytes, 0);
+    }
+    calls.push_back(call);
+  };
+  const CollectiveDescriptions descriptions(events, device);
+  for (size_t i = 0; i < device.size(); ++i) {
+    CollectiveCall call = recorded(trace, device[i]);
+    call.device = true;
+    call.order_ns = descriptions.launch_ns(i);
+    for (const uint32_t range : descriptions.of(i)) absorb(trace, range, call);
+    add_call(device[i], call);
+  }
+  // A host range that launched a device's collective is its description.
+  for (const uint32_t event : host) {
+    if (!descriptions.used(event)) add_call(event, recorded(trace, event));
+  }
+}
+
+CollectiveCall CollectiveCallFinder::recorded(const Trace& trace,
+                                              uint32_t index) const {
+  const Event& event = trace.events[index];
+  CollectiveCall call{.rank = event.rank,
+                      .start_ns = event.start_ns,
+                      .end_ns = event.end_ns,
+                      .step = event.step,
+                      .unit = event.unit,
+                      .order_ns = event.start_ns,
+                      .sequence = event.sequence};
+  absorb(trace, index, call);
+  return call;
+}
+
+// Adds what the event says and the call lacks.
+void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
+                                  CollectiveCall& call) const {
+  const Event& event = trace.events[index];
+  const CollectiveInfo* info = info_of(trace, event);
+  constexpr CollectiveKind kUnknown = CollectiveKind::kUnknown;
+  const CollectiveKind kind = info && info->kind != kUnknown
+                                  ? info->kind
+                                  : collective_named(trace.text(event.name));
+  // A call inside a call ("barrier" made of an all-reduce) keeps its own.
+  if (call.kind != kUnknown && kind != kUnknown && kind != call.kind) return;
+  if (call.kind == kUnknown) call.kind = kind;
+  if (call.sequence < 0) call.sequence = event.sequence;
+  if (!call.exact) {
+    call.bytes = std::max(call.bytes, dimension_bytes(trace, event));
+  }
+  if (!info) return;
+  if (!call.exact) {
+    const int64_t bytes = recorded_bytes(*info);
+    call.exact =
+        info->input_elements >= 0 && info->output_elements >= 0 && bytes > 0;
+    call.bytes = call.exact ? bytes : std::max(call.bytes, bytes);
+  }
+  const Signature& signature = signatures_[static_cast<size_t>(event.detail)];
+  if (call.communicator < 0) call.communicator = signature.communicator;
+  if (call.group < 0) call.group = signature.group;
+  if (call.group_size < 0) call.group_size = info->group_size;
+  if (call.peer < 0) call.peer = info->peer;
+}
+
+CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
+  if (!numbered_) number_signatures(trace.frame());
+  CollectiveCalls result;
+  for (size_t part = 0; part < trace.size(); ++part) {
+    const uint32_t rank = trace.rank(part);
+    if (!by_rank_.contains(rank)) add(trace.at(part));
+    for (CollectiveCall call : by_rank_[rank]) {
+      call.event += trace.first_event(part);
+      result.calls.push_back(call);
+    }
+  }
+  std::sort(result.calls.begin(), result.calls.end(),
+            [](const CollectiveCall& a, const CollectiveCall& b) {
+              return std::tie(a.rank, a.order_ns, a.event) <
+                     std::tie(b.rank, b.order_ns, b.event);
+            });
+  result.communicators = std::move(communicators_);
+  result.groups = std::move(groups_);
+  CallRepair(result).run();
+  return result;
 }
 
 }  // namespace reprise

@@ -4,16 +4,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 
 namespace reprise {
 
 struct CollectiveCall {
-  uint32_t event = 0;  ///< Index in Trace::events.
+  uint32_t event = 0;  ///< Its number over all ranks.
   uint32_t rank = 0;
+  int64_t start_ns = 0, end_ns = 0;
   bool device = false;  ///< Ran on a device's stream.
   int32_t step = -1;
   int32_t unit = -1;     ///< Of our own trainer; the same on every rank.
@@ -36,8 +38,29 @@ struct CollectiveCalls {
   std::vector<std::string> notes;
 };
 
-/// What one rank or the whole trace knows of a communicator is known of all its
-/// calls. Cost: O(events log events).
-CollectiveCalls collective_calls(const Trace& trace);
+/// Finds them rank by rank. What one rank or the whole trace knows of a
+/// communicator is known of all its calls. Cost: O(events log events).
+class CollectiveCallFinder {
+ public:
+  /// Instead of what was found of the rank before, if it was.
+  void add(const RankEvents& events);
+  /// `trace`: whose ranks were added; those that were not are now.
+  CollectiveCalls finish(const TraceByRank& trace) &&;
+
+ private:
+  struct Signature {
+    int32_t communicator = -1, group = -1;
+  };
+  void number_signatures(const Trace& frame);
+  CollectiveCall recorded(const Trace& trace, uint32_t index) const;
+  void absorb(const Trace& trace, uint32_t index, CollectiveCall& call) const;
+
+  std::vector<std::string> communicators_;
+  std::vector<std::vector<uint32_t>> groups_;
+  std::vector<Signature> signatures_;  ///< [Trace::collectives]
+  bool numbered_ = false;
+  /// By rank; `event` counts from the rank's first.
+  std::map<uint32_t, std::vector<CollectiveCall>> by_rank_;
+};
 
 }  // namespace reprise

@@ -121,14 +121,16 @@ int64_t dimension_bytes(const Trace& trace, const Event& event) {
   return largest_elements(json) * first_type_bytes(json);
 }
 
-CollectiveDescriptions::CollectiveDescriptions(const Trace& trace,
+CollectiveDescriptions::CollectiveDescriptions(const RankEvents& events,
                                                std::span<const uint32_t> device)
-    : trace_(trace),
+    : trace_(events.trace),
+      first_(events.first),
+      last_(events.last),
       launch_stream_(device.size(), kNone),
       ranges_(device.size()),
-      used_(trace.events.size()) {
+      used_(last_ - first_) {
   for (const uint32_t event : device) {
-    launch_ns_.push_back(trace.events[event].start_ns);
+    launch_ns_.push_back(trace_.events[event].start_ns);
   }
   if (device.empty()) return;
   find_launches(device);
@@ -141,26 +143,25 @@ std::span<const uint32_t> CollectiveDescriptions::of(size_t i) const {
   return ranges_[i];
 }
 
-bool CollectiveDescriptions::used(uint32_t event) const { return used_[event]; }
+bool CollectiveDescriptions::used(uint32_t event) const {
+  return used_[event - first_];
+}
 
 void CollectiveDescriptions::find_launches(std::span<const uint32_t> device) {
-  // (rank, correlation) of each collective; a graph's launch has many.
-  std::vector<std::tuple<uint32_t, int64_t, size_t>> wanted;
+  // Correlation of each collective; a graph's launch has many.
+  std::vector<std::pair<int64_t, size_t>> wanted;
   for (size_t i = 0; i < device.size(); ++i) {
     const Event& event = trace_.events[device[i]];
-    if (event.correlation >= 0) {
-      wanted.emplace_back(event.rank, event.correlation, i);
-    }
+    if (event.correlation >= 0) wanted.emplace_back(event.correlation, i);
   }
   std::sort(wanted.begin(), wanted.end());
-  for (const Event& event : trace_.events) {
+  for (uint32_t index = first_; index < last_; ++index) {
+    const Event& event = trace_.events[index];
     if (event.kind != EventKind::kRuntime || event.correlation < 0) continue;
     auto at = std::lower_bound(wanted.begin(), wanted.end(),
-                               std::tuple(event.rank, event.correlation, 0));
-    for (; at != wanted.end() && std::get<0>(*at) == event.rank &&
-           std::get<1>(*at) == event.correlation;
-         ++at) {
-      const size_t i = std::get<2>(*at);
+                               std::pair(event.correlation, size_t{0}));
+    for (; at != wanted.end() && at->first == event.correlation; ++at) {
+      const size_t i = at->second;
       if (launch_stream_[i] != kNone) continue;
       launch_stream_[i] = event.stream;
       launch_ns_[i] = event.start_ns;
@@ -187,7 +188,7 @@ void CollectiveDescriptions::tie_by_containment() {
            std::tie(y.stream, y.start_ns, x.end_ns, b);
   };
   std::vector<uint32_t> ranges;
-  for (uint32_t i = 0; i < trace_.events.size(); ++i) {
+  for (uint32_t i = first_; i < last_; ++i) {
     if (is_description(trace_, trace_.events[i])) ranges.push_back(i);
   }
   std::sort(ranges.begin(), ranges.end(), outer_first);
@@ -216,7 +217,7 @@ void CollectiveDescriptions::tie_by_containment() {
         continue;
       }
       ranges_[launch.i].push_back(range);
-      used_[range] = true;
+      used_[range - first_] = true;
     }
   }
 }
@@ -225,7 +226,7 @@ void CollectiveDescriptions::tie_by_containment() {
 // but the correlation again (until 2023), it says nothing.
 void CollectiveDescriptions::tie_by_external_id(
     std::span<const uint32_t> device) {
-  std::map<std::pair<uint32_t, int64_t>, size_t> untied;
+  std::map<int64_t, size_t> untied;
   std::vector<std::vector<size_t>> sharing;
   for (size_t i = 0; i < device.size(); ++i) {
     const Event& event = trace_.events[device[i]];
@@ -234,20 +235,20 @@ void CollectiveDescriptions::tie_by_external_id(
       continue;
     }
     const auto [at, is_new] =
-        untied.try_emplace({event.rank, event.external_id}, sharing.size());
+        untied.try_emplace(event.external_id, sharing.size());
     if (is_new) sharing.emplace_back();
     sharing[at->second].push_back(i);
   }
   if (untied.empty()) return;
-  for (uint32_t index = 0; index < trace_.events.size(); ++index) {
+  for (uint32_t index = first_; index < last_; ++index) {
     const Event& event = trace_.events[index];
     if (event.external_id < 0 || !is_description(trace_, event)) continue;
-    const auto found = untied.find({event.rank, event.external_id});
+    const auto found = untied.find(event.external_id);
     if (found == untied.end()) continue;
     for (const size_t i : sharing[found->second]) {
       if (!ranges_[i].empty()) continue;
       ranges_[i].push_back(index);
-      used_[index] = true;
+      used_[index - first_] = true;
     }
   }
 }
@@ -255,8 +256,7 @@ void CollectiveDescriptions::tie_by_external_id(
 // The rest: where a rank has as many calls of one operation as unused
 // descriptions of it, they belong together in order.
 void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
-  using Key = std::pair<uint32_t, CollectiveKind>;  // (rank, kind)
-  std::map<Key, std::vector<size_t>> untied;
+  std::map<CollectiveKind, std::vector<size_t>> untied;
   for (size_t i = 0; i < device.size(); ++i) {
     const Event& event = trace_.events[device[i]];
     const CollectiveInfo* info = info_of(trace_, event);
@@ -267,27 +267,25 @@ void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
     const CollectiveKind kind = info && info->kind != CollectiveKind::kUnknown
                                     ? info->kind
                                     : collective_named(trace_.text(event.name));
-    if (kind != CollectiveKind::kUnknown) {
-      untied[{event.rank, kind}].push_back(i);
-    }
+    if (kind != CollectiveKind::kUnknown) untied[kind].push_back(i);
   }
   if (untied.empty()) return;
-  std::map<Key, std::vector<uint32_t>> unused;
-  for (uint32_t i = 0; i < trace_.events.size(); ++i) {
+  std::map<CollectiveKind, std::vector<uint32_t>> unused;
+  for (uint32_t i = first_; i < last_; ++i) {
     const Event& event = trace_.events[i];
     const CollectiveInfo* info = info_of(trace_, event);
-    if (!info || info->kind == CollectiveKind::kUnknown || used_[i] ||
+    if (!info || info->kind == CollectiveKind::kUnknown || used(i) ||
         !is_description(trace_, event)) {
       continue;
     }
-    unused[{event.rank, info->kind}].push_back(i);
+    unused[info->kind].push_back(i);
   }
-  for (const auto& [key, calls] : untied) {
-    const auto found = unused.find(key);
+  for (const auto& [kind, calls] : untied) {
+    const auto found = unused.find(kind);
     if (found == unused.end() || found->second.size() != calls.size()) continue;
     for (size_t k = 0; k < calls.size(); ++k) {
       ranges_[calls[k]].push_back(found->second[k]);
-      used_[found->second[k]] = true;
+      used_[found->second[k] - first_] = true;
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 
 namespace reprise {
 
@@ -23,8 +23,10 @@ int64_t dimension_bytes(const Trace& trace, const Event& event);
 
 class CollectiveDescriptions {
  public:
-  /// `device`: indices of the device's collectives in trace.events, ascending.
-  CollectiveDescriptions(const Trace& trace, std::span<const uint32_t> device);
+  /// `device`: indices of the device's collectives in events.trace.events,
+  /// ascending, of the one rank.
+  CollectiveDescriptions(const RankEvents& events,
+                         std::span<const uint32_t> device);
 
   /// Ranges that describe device[i], innermost first; indices of events.
   std::span<const uint32_t> of(size_t i) const;
@@ -39,10 +41,11 @@ class CollectiveDescriptions {
   void tie_by_order(std::span<const uint32_t> device);
 
   const Trace& trace_;
+  uint32_t first_, last_;  // In trace_.events.
   std::vector<int64_t> launch_ns_;
   std::vector<uint32_t> launch_stream_;        // [i], or kNone.
   std::vector<std::vector<uint32_t>> ranges_;  // [i], innermost first.
-  std::vector<bool> used_;                     // [event]
+  std::vector<bool> used_;                     // [event - first_]
 };
 
 }  // namespace reprise

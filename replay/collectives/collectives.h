@@ -16,13 +16,15 @@
 #include <vector>
 
 #include "data/trace/trace.h"
+#include "replay/collectives/collective_calls.h"
 
 namespace reprise {
 
 /// One rank's part in a collective.
 struct CollectiveMember {
   uint32_t rank = 0;
-  uint32_t event = 0;  ///< Index in Trace::events.
+  uint32_t event = 0;  ///< Index in Trace::events, over all ranks.
+  int64_t start_ns = 0, end_ns = 0;  ///< As recorded.
 };
 
 struct MatchedCollective {
@@ -39,19 +41,29 @@ struct MatchedCollective {
   int64_t group_size = -1;        ///< May exceed `group` where that is unknown.
   std::vector<uint32_t> missing;  ///< Of the group, without an event here.
   std::vector<CollectiveMember> members;  ///< By rank; never empty.
-  int32_t sender = -1;  ///< Rank that sends, of a send with its receive.
+  int32_t sender = -1;      ///< Rank that sends, of a send with its receive.
+  bool on_device = false;   ///< All members ran on devices' streams.
+  bool by_trainer = false;  ///< Ours: a unit of a step.
 };
 
 struct CollectiveMatching {
   std::vector<MatchedCollective> collectives;  ///< By first member's start.
-  std::vector<int32_t> of_event;  ///< [event] place in `collectives`, or -1.
+  struct EventPlace {
+    uint32_t event = 0, collective = 0;  ///< Its place in `collectives`.
+    auto operator<=>(const EventPlace&) const = default;
+  };
+  std::vector<EventPlace> of_event;  ///< Of all members, by event.
   /// What could not be matched, and repairs, in whole sentences.
   std::vector<std::string> notes;
+
+  /// The event's place in `collectives`, or -1.
+  int32_t place_of(uint32_t event) const;
 };
 
 /// Matches by sequence and order alone, never by time, so it may come before
 /// clock alignment. Host-side descriptions (record_param_comms) give device
 /// events what they lack. Groups of one rank and missing ranks are legal.
+CollectiveMatching match_collectives(CollectiveCalls calls);
 CollectiveMatching match_collectives(const Trace& trace);
 
 /// Wait and transfer of one collective, on aligned clocks (to_rank0_ns). Where

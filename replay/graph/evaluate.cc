@@ -149,8 +149,7 @@ class StepSweep {
 
 }  // namespace
 
-GraphTimes evaluate_trace(const TimedGraph& graph,
-                          std::span<const int64_t> gap) {
+GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap) {
   GraphTimes times;
   const uint32_t count = static_cast<uint32_t>(graph.size());
   times.start_ns.resize(count);

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "replay/graph/timed_graph.h"
@@ -34,7 +33,6 @@ constexpr int64_t kEndOfTime = 4'000'000'000'000'000'000;
 /// Requires: no limited resource. Cost: O(nodes + edges).
 GraphTimes evaluate(const TimedGraph& graph);
 /// Of the graph of a trace, as if its gaps were others: [node].
-GraphTimes evaluate_trace(const TimedGraph& graph,
-                          std::span<const int64_t> gap);
+GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap);
 
 }  // namespace reprise

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "replay/graph/narrow_column.h"
+
 namespace reprise {
 
 /// Why a node cannot start earlier; the less trusted come later, and are the
@@ -70,18 +72,54 @@ struct TimedGraph {
     EdgeKind kind = EdgeKind::kThread;
     bool from_start = false;  ///< Counts from the start of `from`.
   };
-  /// [node] Index in Trace::events, or unit of the schedule.
+  /// [node] Number of its event (Trace::events), or unit of the schedule.
   std::vector<uint32_t> origin;
-  std::vector<uint32_t> rank;     ///< [node] place in `ranks`.
-  std::vector<int64_t> duration;  ///< [node] ticks, alone, waits taken out.
-  std::vector<int64_t> gap;       ///< [node] ticks before its start.
+  NarrowColumn<uint32_t, uint16_t> rank;  ///< [node] place in `ranks`.
+  TickColumn duration;  ///< [node] ticks, alone, waits taken out.
+  TickColumn gap;       ///< [node] ticks before its start.
   std::vector<uint32_t> first;
-  std::vector<Edge> edges;
+  /// Column by column: nine bytes an edge.
+  class Edges {
+   public:
+    size_t size() const { return from_.size(); }
+    Edge operator[](size_t at) const {
+      return {delay_ns_[at], from_[at], static_cast<EdgeKind>(kind_[at] >> 1),
+              (kind_[at] & 1) != 0};
+    }
+    void set(size_t at, const Edge& edge) {
+      delay_ns_[at] = edge.delay_ns;
+      from_[at] = edge.from;
+      kind_[at] = static_cast<uint8_t>(static_cast<unsigned>(edge.kind) << 1 |
+                                       (edge.from_start ? 1U : 0U));
+    }
+    void push_back(const Edge& edge) {
+      delay_ns_.push_back(0);
+      from_.push_back(0);
+      kind_.push_back(0);
+      set(size() - 1, edge);
+    }
+    void reserve(size_t count) {
+      delay_ns_.reserve(count);
+      from_.reserve(count);
+      kind_.reserve(count);
+    }
+    void resize(size_t count) {
+      delay_ns_.resize(count);
+      from_.resize(count);
+      kind_.resize(count);
+    }
+
+   private:
+    TickColumn delay_ns_;
+    std::vector<uint32_t> from_;
+    std::vector<uint8_t> kind_;  ///< And, in the lowest bit, from_start.
+  };
+  Edges edges;
   /// [node] Place in the matching or the communication order, or -1.
-  std::vector<int32_t> collective;
+  NarrowColumn<int32_t, int16_t> collective;
   /// [node] Members that meet here: their number at the first of them, 0 at the
   /// others; 1 for every other node.
-  std::vector<uint32_t> meeting;
+  NarrowColumn<uint32_t, uint8_t> meeting;
   /// [node] Whether it ends no earlier than the meeting's last arrival plus its
   /// duration (a broadcast's root may leave before others come).
   std::vector<uint8_t> waits;
@@ -89,8 +127,8 @@ struct TimedGraph {
   int tick_bits = 0;
 
   // Of traces; empty in the graph of a schedule.
-  std::vector<int32_t> step;    ///< [node] place in `steps`, or -1.
-  std::vector<int64_t> named;   ///< [node] of its gap, in a named range.
+  NarrowColumn<int32_t, int16_t> step;  ///< [node] place in `steps`, or -1.
+  TickColumn named;             ///< [node] of its gap, in a named range.
   std::vector<uint32_t> range;  ///< [node] that range's event.
 
   /// [node] Queue that runs it: its slot among equal times. Empty: none.

@@ -4,33 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "data/trace/step_times.h"
 #include "replay/graph/evaluate.h"
 #include "replay/graph/trace_graph_draft.h"
-#include "replay/graph/trace_graph_order.h"
 
 namespace reprise {
 namespace {
-
-// Events stream by stream; Trace::events is sorted by start within a rank.
-void sort_into_streams(GraphDraft& draft) {
-  const Trace& trace = draft.trace;
-  draft.stream_first.assign(trace.streams.size() + 1, 0);
-  for (const Event& event : trace.events) {
-    ++draft.stream_first[event.stream + 1];
-  }
-  for (size_t stream = 0; stream < trace.streams.size(); ++stream) {
-    draft.stream_first[stream + 1] += draft.stream_first[stream];
-  }
-  draft.by_stream.resize(trace.events.size());
-  std::vector<uint32_t> next(draft.stream_first.begin(),
-                             draft.stream_first.end() - 1);
-  for (uint32_t index = 0; index < trace.events.size(); ++index) {
-    draft.by_stream[next[trace.events[index].stream]++] = index;
-  }
-}
 
 void find_ranks(GraphDraft& draft) {
   const Trace& trace = draft.trace;
@@ -43,32 +25,53 @@ void find_ranks(GraphDraft& draft) {
   for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
     const uint32_t place = draft.place_of(trace.streams[stream].rank);
     draft.rank_place.push_back(place);
-    if (place != kNoNode) draft.ranks[place].recorded_streams.push_back(stream);
+    draft.stream_slot.push_back(0);
+    if (place == kNoNode) continue;
+    RankDraft& rank = draft.ranks[place];
+    draft.stream_slot.back() =
+        static_cast<uint32_t>(rank.recorded_streams.size());
+    rank.recorded_streams.push_back(stream);
   }
 }
 
-// Half a step, or half the record where there are no steps.
+// Half a step, or half the record where there are no steps: of steps here …
 void find_widest_ranges(GraphDraft& draft) {
-  std::vector<std::pair<int64_t, int64_t>> spans(draft.ranks.size(),
-                                                 {kLatest, -kLatest});
-  for (const Event& event : draft.trace.events) {
-    const uint32_t place = draft.rank_place[event.stream];
-    if (place == kNoNode) continue;
-    spans[place].first =
-        std::min(spans[place].first, within(event.start_ns, kLatest));
-    spans[place].second =
-        std::max(spans[place].second, within(event.end_ns, kLatest));
-  }
-  for (size_t place = 0; place < spans.size(); ++place) {
-    draft.ranks[place].widest_range_ns =
-        spans[place].second / 2 - spans[place].first / 2;
-  }
   for (const StepMark& mark : draft.trace.steps) {
     const uint32_t place = draft.place_of(mark.rank);
     if (place == kNoNode) continue;
     int64_t& widest_ns = draft.ranks[place].widest_range_ns;
     widest_ns = std::min(widest_ns, within(mark.end_ns, kLatest) / 2 -
                                         within(mark.start_ns, kLatest) / 2);
+  }
+}
+
+// … and of the record of the rank at work.
+void narrow_widest_range(GraphDraft& draft) {
+  int64_t first_ns = kLatest, last_ns = -kLatest;
+  for (uint32_t index = draft.first; index < draft.last; ++index) {
+    const Event& event = draft.trace.events[index];
+    first_ns = std::min(first_ns, within(event.start_ns, kLatest));
+    last_ns = std::max(last_ns, within(event.end_ns, kLatest));
+  }
+  int64_t& widest_ns = draft.ranks[draft.place].widest_range_ns;
+  widest_ns = std::min(widest_ns, last_ns / 2 - first_ns / 2);
+}
+
+// The rank's events stream by stream; they are sorted by start.
+void sort_into_streams(GraphDraft& draft) {
+  const auto slot_of = [&](uint32_t index) {
+    return draft.stream_slot[draft.trace.events[index].stream];
+  };
+  std::vector<uint32_t>& first = draft.stream_first;
+  first.assign(draft.ranks[draft.place].recorded_streams.size() + 1, 0);
+  for (uint32_t index = draft.first; index < draft.last; ++index) {
+    ++first[slot_of(index) + 1];
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  draft.by_stream.resize(draft.last - draft.first);
+  std::vector<uint32_t> next(first.begin(), first.end() - 1);
+  for (uint32_t index = draft.first; index < draft.last; ++index) {
+    draft.by_stream[next[slot_of(index)]++] = index;
   }
 }
 
@@ -126,27 +129,21 @@ RowKind row_of(const GraphDraft& draft, uint32_t stream) {
 }
 
 void add_nodes(GraphDraft& draft) {
-  draft.first_node.assign(draft.trace.events.size(), kNoNode);
-  draft.last_node.assign(draft.trace.events.size(), kNoNode);
-  draft.nodes.reserve(2 * draft.trace.events.size());
-  draft.edges.reserve(3 * draft.trace.events.size());
-  for (RankDraft& rank : draft.ranks) {
-    std::vector<uint32_t> device;
-    for (const uint32_t stream : rank.recorded_streams) {
-      switch (row_of(draft, stream)) {
-        case RowKind::kHost:
-          add_host_thread(draft, stream);
-          break;
-        case RowKind::kDevice:
-          device.push_back(stream);
-          break;
-        case RowKind::kFlat:
-          add_flat_stream(draft, stream);
-          break;
-      }
+  std::vector<uint32_t> device;
+  for (const uint32_t stream : draft.ranks[draft.place].recorded_streams) {
+    switch (row_of(draft, stream)) {
+      case RowKind::kHost:
+        add_host_thread(draft, stream);
+        break;
+      case RowKind::kDevice:
+        device.push_back(stream);
+        break;
+      case RowKind::kFlat:
+        add_flat_stream(draft, stream);
+        break;
     }
-    for (const uint32_t stream : device) add_device_stream(draft, stream);
   }
+  for (const uint32_t stream : device) add_device_stream(draft, stream);
 }
 
 // A host node belongs to the step in which it starts, device work to that of
@@ -190,38 +187,36 @@ void fit_edges(GraphDraft& draft) {
   draft.edges.resize(kept);
 }
 
-std::vector<TimedGraph::Span> rank_spans(const GraphDraft& draft) {
-  std::vector<TimedGraph::Span> spans(draft.ranks.size());
-  for (uint32_t place = 0; place < spans.size(); ++place) {
-    spans[place] = {place, draft.window.all() ? 0 : draft.window.step, kLatest,
-                    -kLatest};
-  }
+TimedGraph::Span rank_span(const GraphDraft& draft) {
+  TimedGraph::Span span = {draft.place,
+                           draft.window.all() ? 0 : draft.window.step, kLatest,
+                           -kLatest};
   for (const DraftNode& node : draft.nodes) {
-    TimedGraph::Span& span = spans[node.rank];
     span.start_ns = std::min(span.start_ns, node.start_ns);
     span.end_ns = std::max(span.end_ns, node.end_ns);
   }
   for (const TimedGraph::Span& step : draft.steps) {
-    TimedGraph::Span& span = spans[step.rank];
-    if (span.end_ns < span.start_ns) continue;
+    if (step.rank != draft.place || span.end_ns < span.start_ns) continue;
     span.start_ns = std::min(span.start_ns, step.start_ns);
   }
-  return spans;
+  return span;
 }
 
 // A row's nodes follow each other in order of the earliest start that
 // dependencies allow; of a meeting, when all its members have come, so that no
 // two rows hold each other up. Returns how many cycles of dependencies were
 // opened.
-int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
+int64_t schedule_untimed(GraphDraft& draft, LooseGraph& loose,
+                         const Meetings& meetings,
                          const std::vector<TimedGraph::Span>& ranks) {
   std::vector<uint32_t> places;
-  const TimedGraph free = pack_graph(draft, meetings, ranks, places);
+  const TimedGraph free = pack_graph(draft, loose, meetings, ranks, places);
   const GraphTimes times = evaluate(free);
   const auto turn = [&](uint32_t node) {
     const uint32_t place = places[node];
     return std::pair(times.end_ns[place] - free.duration[place], place);
   };
+  std::vector<DraftEdge> order;
   for (const RankDraft& rank : draft.ranks) {
     for (const StreamNodes& row : rank.flat) {
       std::vector<uint32_t> nodes;
@@ -231,10 +226,11 @@ int64_t schedule_untimed(GraphDraft& draft, const Meetings& meetings,
       std::sort(nodes.begin(), nodes.end(),
                 [&](uint32_t a, uint32_t b) { return turn(a) < turn(b); });
       for (size_t at = 1; at < nodes.size(); ++at) {
-        draft.add_edge(nodes[at - 1], nodes[at], EdgeKind::kStream);
+        order.push_back({0, nodes[at - 1], nodes[at], EdgeKind::kStream});
       }
     }
   }
+  loose.add_edges(order);
   return free.cycles_repaired;
 }
 
@@ -251,22 +247,13 @@ void drop_untimed_beside_timed(GraphDraft& draft) {
   }
 }
 
-void add_timed_edges(GraphDraft& draft) {
-  for (uint32_t rank = 0; rank < draft.ranks.size(); ++rank) {
-    add_handoffs(draft, rank);
-    add_device_order(draft, rank);
-    add_host_waits(draft, rank);
-    add_stream_waits(draft, rank);
-  }
-}
-
-// What the edges so far leave open may be waits that nothing recorded.
-void explain_late_work(GraphDraft& draft,
-                       const std::vector<TimedGraph::Span>& ranks) {
-  const std::vector<int64_t> ready_ns = ready_times(draft, ranks);
-  for (uint32_t rank = 0; rank < draft.ranks.size(); ++rank) {
-    add_coincident_waits(draft, rank, ready_ns);
-  }
+// The edges within the rank at work.
+void add_edges(GraphDraft& draft) {
+  add_handoffs(draft, draft.place);
+  add_device_order(draft, draft.place);
+  add_host_waits(draft, draft.place);
+  add_stream_waits(draft, draft.place);
+  add_dependencies(draft);
 }
 
 void note(std::vector<std::string>& notes, int64_t count,
@@ -303,18 +290,15 @@ std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
   return notes;
 }
 
-Status check_content(const GraphDraft& draft) {
-  if (draft.nodes.empty()) {
+Status check_content(const GraphDraft& draft, const LooseGraph& loose) {
+  if (loose.size() == 0) {
     return fail(ErrorKind::kInvalid,
                 "the trace{} holds no device or host work to replay",
                 draft.window.all()
                     ? std::string()
                     : fmt::format("'s step {}", draft.window.step));
   }
-  const bool lasting = std::any_of(
-      draft.nodes.begin(), draft.nodes.end(),
-      [](const DraftNode& node) { return node.end_ns > node.start_ns; });
-  if (lasting) return {};
+  if (loose.lasting) return {};
   return fail(ErrorKind::kInvalid,
               "the trace has neither times nor durations; join it with a timed "
               "trace of the same run");
@@ -322,33 +306,65 @@ Status check_content(const GraphDraft& draft) {
 
 // Starts of untimed ranks stand for nothing.
 void forget_untimed_starts(GraphDraft& draft) {
+  if (draft.ranks[draft.place].timed) return;
   for (DraftNode& node : draft.nodes) {
-    if (draft.ranks[node.rank].timed) continue;
     node.end_ns -= node.start_ns;
     node.start_ns = 0;
   }
 }
 
-TimedGraph finish(GraphDraft& draft) {
-  const bool timed = draft.tally.untimed_ranks > 0 || draft.ranks[0].timed;
-  std::vector<TimedGraph::Span> ranks;
-  if (timed) {
+// Turns to the next rank: its events, and nothing found of them yet.
+void begin_rank(GraphDraft& draft, uint32_t place) {
+  const bool used = !draft.ranks[place].recorded_streams.empty();
+  const uint32_t number = draft.trace.ranks[place].rank;
+  const RankEvents events =
+      used ? draft.by_rank.of_rank(number) : RankEvents{draft.trace, number};
+  draft.place = place;
+  draft.base = events.base;
+  draft.first = events.first;
+  draft.last = events.last;
+  for (ByEvent* column : {&draft.launch_of, &draft.child_of, &draft.first_node,
+                          &draft.last_node}) {
+    column->assign(events);
+  }
+  draft.nodes.clear();
+  draft.edges.clear();
+}
+
+// Everything that one rank adds; returns its span.
+TimedGraph::Span add_rank(GraphDraft& draft, LooseGraph& loose) {
+  sort_into_streams(draft);
+  narrow_widest_range(draft);
+  find_launches(draft);
+  add_nodes(draft);
+  for (const DraftNode& node : draft.nodes) {
+    loose.lasting |= node.end_ns > node.start_ns;
+  }
+  find_steps(draft);
+  add_edges(draft);
+  TimedGraph::Span span = {.rank = draft.place};
+  if (loose.timed) {
     fit_edges(draft);
-    ranks = rank_spans(draft);
-    explain_late_work(draft, ranks);
+    span = rank_span(draft);
+    // What the edges so far leave open may be waits that nothing recorded.
+    add_coincident_waits(draft, draft.place, ready_times(draft, span));
   } else {
     forget_untimed_starts(draft);
-    for (uint32_t place = 0; place < draft.ranks.size(); ++place) {
-      ranks.push_back({.rank = place});
-    }
   }
-  if (!timed) add_messages(draft);
-  const Meetings meetings = find_meetings(draft);
-  const int64_t repaired = timed ? 0 : schedule_untimed(draft, meetings, ranks);
+  loose.add_rank(draft);
+  return span;
+}
+
+TimedGraph finish(GraphDraft& draft, LooseGraph& loose,
+                  std::vector<TimedGraph::Span> ranks) {
+  const bool timed = loose.timed;
+  if (!timed) loose.add_edges(messages(draft, loose));
+  const Meetings meetings = find_meetings(draft, loose);
+  const int64_t repaired =
+      timed ? 0 : schedule_untimed(draft, loose, meetings, ranks);
   std::vector<uint32_t> places;
-  draft.release_indices();
   TimedGraph graph =
-      pack_graph(draft, meetings, std::move(ranks), places, true);
+      pack_graph(draft, loose, meetings, std::move(ranks), places, true);
   graph.cycles_repaired += repaired;
   graph.timed = timed;
   price_transfers(draft.matching, graph);
@@ -407,23 +423,27 @@ uint32_t GraphDraft::place_of(uint32_t rank) const {
 
 Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
                                      const TraceWindow& window) {
-  const Trace& trace = recorded.trace();
-  GraphDraft draft(trace, recorded.matching(), window);
-  sort_into_streams(draft);
+  GraphDraft draft(recorded, window);
   find_ranks(draft);
   const Status windows = find_windows(draft);
   if (!windows) return pass(windows.error());
   find_widest_ranges(draft);
-  draft.call_of = classify_calls(trace);
-  find_launches(draft);
+  draft.call_of = classify_calls(draft.trace);
   drop_untimed_beside_timed(draft);
-  add_nodes(draft);
-  const Status content = check_content(draft);
+  LooseGraph loose;
+  loose.timed = draft.tally.untimed_ranks > 0 ||
+                (!draft.ranks.empty() && draft.ranks[0].timed);
+  loose.member_node.assign(draft.matching.of_event.size(), kNoNode);
+  std::vector<TimedGraph::Span> ranks;
+  for (uint32_t place = 0; place < draft.ranks.size(); ++place) {
+    begin_rank(draft, place);
+    ranks.push_back(add_rank(draft, loose));
+    draft.ranks[place].forget_events(loose.rank_first[place]);
+  }
+  loose.rank_first.push_back(static_cast<uint32_t>(loose.size()));
+  const Status content = check_content(draft, loose);
   if (!content) return pass(content.error());
-  find_steps(draft);
-  add_timed_edges(draft);
-  add_dependencies(draft);
-  return finish(draft);
+  return finish(draft, loose, std::move(ranks));
 }
 
 }  // namespace reprise

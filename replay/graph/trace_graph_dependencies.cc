@@ -69,25 +69,24 @@ void add_dependency(GraphDraft& draft, uint32_t before, uint32_t after,
 
 // A flat row's node without a dependency follows what ended before it there.
 void order_free_nodes(GraphDraft& draft) {
+  const RankDraft& rank = draft.ranks[draft.place];
+  if (!rank.timed || rank.flat.empty()) return;
   std::vector<bool> bound(draft.nodes.size(), false);
   for (const DraftEdge& edge : draft.edges) bound[edge.to] = true;
-  for (const RankDraft& rank : draft.ranks) {
-    if (!rank.timed) continue;
-    for (const StreamNodes& row : rank.flat) {
-      uint32_t last = kNoNode;  // Of those that ended, the one that ended last.
-      uint32_t running = row.first;
-      for (uint32_t node = row.first; node < row.last; ++node) {
-        for (; running < node &&
-               draft.nodes[running].end_ns <= draft.nodes[node].start_ns;
-             ++running) {
-          if (last == kNoNode ||
-              draft.nodes[running].end_ns >= draft.nodes[last].end_ns) {
-            last = running;
-          }
+  for (const StreamNodes& row : rank.flat) {
+    uint32_t last = kNoNode;  // Of those that ended, the one that ended last.
+    uint32_t running = row.first;
+    for (uint32_t node = row.first; node < row.last; ++node) {
+      for (; running < node &&
+             draft.nodes[running].end_ns <= draft.nodes[node].start_ns;
+           ++running) {
+        if (last == kNoNode ||
+            draft.nodes[running].end_ns >= draft.nodes[last].end_ns) {
+          last = running;
         }
-        if (bound[node] || last == kNoNode) continue;
-        draft.add_edge(last, node, EdgeKind::kStream);
       }
+      if (bound[node] || last == kNoNode) continue;
+      draft.add_edge(last, node, EdgeKind::kStream);
     }
   }
 }
@@ -112,34 +111,32 @@ void add_flat_stream(GraphDraft& draft, uint32_t stream) {
                            .end_ns = draft.at(rank, event.end_ns),
                            .event = index,
                            .rank = rank,
-                           .collective = draft.matching.of_event[index]});
+                           .collective = draft.collective_of(index)});
   }
   const uint32_t last = static_cast<uint32_t>(draft.nodes.size());
   if (last > first) window.flat.push_back({stream, first, last});
 }
 
 void add_dependencies(GraphDraft& draft) {
-  const auto& dependencies = draft.trace.dependencies;
-  for (size_t first = 0; first < dependencies.size();) {
-    size_t last = first;
-    while (last < dependencies.size() &&
-           dependencies[last].rank == dependencies[first].rank) {
-      ++last;
-    }
-    const uint32_t rank = draft.place_of(dependencies[first].rank);
-    if (rank != kNoNode) {
-      const NodesById by_id(draft, rank);
-      for (size_t at = first; at < last; ++at) {
-        const uint32_t before = by_id.find(dependencies[at].before);
-        const uint32_t after = by_id.find(dependencies[at].after);
-        if (before == kNoNode || after == kNoNode) {
-          ++draft.tally.dangling;
-        } else {
-          add_dependency(draft, before, after, draft.ranks[rank].timed);
-        }
+  const auto& all = draft.trace.dependencies;
+  const uint32_t rank = draft.trace.ranks[draft.place].rank;
+  const auto first = std::partition_point(
+      all.begin(), all.end(),
+      [&](const EventDependency& one) { return one.rank < rank; });
+  const auto last = std::partition_point(
+      first, all.end(),
+      [&](const EventDependency& one) { return one.rank == rank; });
+  if (first != last) {
+    const NodesById by_id(draft, draft.place);
+    for (auto one = first; one != last; ++one) {
+      const uint32_t before = by_id.find(one->before);
+      const uint32_t after = by_id.find(one->after);
+      if (before == kNoNode || after == kNoNode) {
+        ++draft.tally.dangling;
+      } else {
+        add_dependency(draft, before, after, draft.ranks[draft.place].timed);
       }
     }
-    first = last;
   }
   order_free_nodes(draft);
 }

@@ -18,13 +18,12 @@ constexpr int64_t kWorstLaunchError = 1'000'000;
 
 using Correlation = std::pair<int64_t, uint32_t>;  // Number, event.
 
-std::vector<Correlation> correlated_calls(const Trace& trace, size_t first,
-                                          size_t last) {
+std::vector<Correlation> correlated_calls(const GraphDraft& draft) {
   std::vector<Correlation> calls;
-  for (size_t index = first; index < last; ++index) {
-    const Event& event = trace.events[index];
+  for (uint32_t index = draft.first; index < draft.last; ++index) {
+    const Event& event = draft.trace.events[index];
     if (event.kind == EventKind::kRuntime && event.correlation >= 0) {
-      calls.emplace_back(event.correlation, static_cast<uint32_t>(index));
+      calls.emplace_back(event.correlation, index);
     }
   }
   if (!std::is_sorted(calls.begin(), calls.end())) {
@@ -38,26 +37,6 @@ bool may_have_call(const Trace& trace, const Event& event) {
   if (event.kind == EventKind::kSynchronization) return true;
   return is_busy(event) &&
          trace.streams[event.stream].kind == StreamKind::kDeviceStream;
-}
-
-void find_rank_launches(GraphDraft& draft, size_t first, size_t last) {
-  const Trace& trace = draft.trace;
-  const uint32_t place = draft.place_of(trace.events[first].rank);
-  if (place == kNoNode) return;
-  RankDraft& rank = draft.ranks[place];
-  rank.calls = correlated_calls(trace, first, last);
-  if (rank.calls.empty()) return;
-  for (size_t index = first; index < last; ++index) {
-    const Event& event = trace.events[index];
-    if (!may_have_call(trace, event)) continue;
-    draft.launch_of[index] = call_of_correlation(rank, event.correlation);
-    const uint32_t call = draft.launch_of[index];
-    if (call == kNoNode || !is_busy(event)) continue;
-    uint32_t& child = draft.child_of[call];
-    if (child == kNoNode || trace.events[child].end_ns <= event.end_ns) {
-      child = static_cast<uint32_t>(index);
-    }
-  }
 }
 
 // How the nodes of a stream follow each other.
@@ -172,16 +151,20 @@ uint32_t call_of_correlation(const RankDraft& rank, int64_t correlation) {
 }
 
 void find_launches(GraphDraft& draft) {
-  const std::vector<Event>& events = draft.trace.events;
-  draft.launch_of.assign(events.size(), kNoNode);
-  draft.child_of.assign(events.size(), kNoNode);
-  for (size_t first = 0; first < events.size();) {
-    size_t last = first;
-    while (last < events.size() && events[last].rank == events[first].rank) {
-      ++last;
+  const Trace& trace = draft.trace;
+  RankDraft& rank = draft.ranks[draft.place];
+  rank.calls = correlated_calls(draft);
+  if (rank.calls.empty()) return;
+  for (uint32_t index = draft.first; index < draft.last; ++index) {
+    const Event& event = trace.events[index];
+    if (!may_have_call(trace, event)) continue;
+    draft.launch_of[index] = call_of_correlation(rank, event.correlation);
+    const uint32_t call = draft.launch_of[index];
+    if (call == kNoNode || !is_busy(event)) continue;
+    uint32_t& child = draft.child_of[call];
+    if (child == kNoNode || trace.events[child].end_ns <= event.end_ns) {
+      child = index;
     }
-    find_rank_launches(draft, first, last);
-    first = last;
   }
 }
 
@@ -196,7 +179,7 @@ void add_device_stream(GraphDraft& draft, uint32_t stream) {
                       .end_ns = draft.at(rank, event.end_ns),
                       .event = index,
                       .rank = rank,
-                      .collective = draft.matching.of_event[index]};
+                      .collective = draft.collective_of(index)};
     const uint32_t call = draft.launch_of[index];
     node.issued_ns = call == kNoNode
                          ? node.start_ns

@@ -1,6 +1,7 @@
-// A graph under construction: recorded nodes and edges in the order of finding
-// them. Each part of the builder adds its own kind; build_trace_graph fits
-// delays to what was recorded, orders the nodes and packs them.
+// A graph under construction. GraphDraft is one rank at a time: recorded nodes
+// and edges in the order of finding them, each part of the builder adding its
+// own kind. LooseGraph is all ranks that are done, in a few bytes a node and
+// edge, until all is ordered and packed.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 #include "replay/collectives/collectives.h"
 #include "replay/graph/trace_graph.h"
 
@@ -90,13 +91,19 @@ struct StreamWaitCall {
   int64_t called_ns = 0;
 };
 
+/// Gives a container's memory back, which `= {}` keeps.
+template <typename Container>
+void release(Container& container) {
+  container = Container();
+}
+
 /// What one rank adds.
 struct RankDraft {
   int64_t start_ns = std::numeric_limits<int64_t>::min();  ///< Of the window.
   int64_t end_ns = std::numeric_limits<int64_t>::max();
   bool timed = true;
   /// An annotation from this width on does not explain its own time.
-  int64_t widest_range_ns = 0;
+  int64_t widest_range_ns = std::numeric_limits<int64_t>::max();
   std::vector<uint32_t> recorded_streams;  ///< All of the rank's, by number.
   std::vector<StreamNodes> threads;        ///< Host threads.
   std::vector<StreamNodes> streams;        ///< Device streams.
@@ -107,6 +114,10 @@ struct RankDraft {
   std::vector<std::pair<int64_t, uint32_t>> calls;
   int64_t launch_ns = 0;    ///< Typical launch latency of an idle stream.
   int64_t dispatch_ns = 0;  ///< Typical gap between queued kernels.
+
+  /// Frees what only finding its nodes and edges needed; `first` is added to
+  /// the numbers of nodes in `flat`.
+  void forget_events(uint32_t first);
 };
 
 struct GraphTally {
@@ -126,36 +137,66 @@ class RankClock {
   double drift_ = 0, reference_ns_ = 0;
 };
 
-struct GraphDraft {
-  GraphDraft(const Trace& recorded, const CollectiveMatching& matched,
-             const TraceWindow& chosen)
-      : trace(recorded), matching(matched), window(chosen) {}
+/// [event] of one rank, by its place in Trace::events.
+class ByEvent {
+ public:
+  void assign(const RankEvents& events) {
+    first_ = events.first;
+    values_.assign(events.last - events.first, kNoNode);
+  }
+  uint32_t& operator[](uint32_t event) { return values_[event - first_]; }
+  uint32_t operator[](uint32_t event) const { return values_[event - first_]; }
 
+ private:
+  uint32_t first_ = 0;
+  std::vector<uint32_t> values_;
+};
+
+struct GraphDraft {
+  GraphDraft(const AlignedTrace& recorded, const TraceWindow& chosen)
+      : by_rank(recorded.by_rank()),
+        trace(recorded.frame()),
+        matching(recorded.matching()),
+        window(chosen) {}
+
+  const TraceByRank& by_rank;
   const Trace& trace;
   const CollectiveMatching& matching;
   TraceWindow window;
   std::vector<RankClock> clocks;                      ///< [rank place]
   std::vector<std::pair<uint32_t, uint32_t>> places;  ///< Rank, place; sorted.
   std::vector<CallClass> call_of;                     ///< [StringId]
-  std::vector<uint32_t> by_stream;     ///< Events, stream by stream, by start.
-  std::vector<uint32_t> stream_first;  ///< [stream] place in by_stream; +1 end.
-  std::vector<uint32_t> rank_place;    ///< [stream] place of its rank.
-  /// [event] of device work or a recorded synchronization: its host call.
-  std::vector<uint32_t> launch_of;
-  std::vector<uint32_t> child_of;  ///< [event] of a call: its last device work.
-  std::vector<uint32_t> first_node, last_node;  ///< [event] or kNoNode.
-  std::vector<DraftNode> nodes;
-  std::vector<DraftEdge> edges;
-  std::vector<RankDraft> ranks;  ///< [rank place]
+  std::vector<uint32_t> rank_place;   ///< [stream] place of its rank.
+  std::vector<uint32_t> stream_slot;  ///< [stream] place in recorded_streams.
+  std::vector<RankDraft> ranks;       ///< [rank place]
   std::vector<TimedGraph::Span> steps;
   GraphTally tally;
 
+  // Of the rank at work. Numbers of nodes are its own.
+  uint32_t place = 0;            ///< In Trace::ranks.
+  uint32_t base = 0;             ///< Number of trace.events[0] over all ranks.
+  uint32_t first = 0, last = 0;  ///< Its events, in trace.events.
+  std::vector<uint32_t> by_stream;     ///< Events, stream by stream, by start.
+  std::vector<uint32_t> stream_first;  ///< [slot] place in by_stream; +1 end.
+  /// [event] of device work or a recorded synchronization: its host call.
+  ByEvent launch_of;
+  ByEvent child_of;               ///< [event] of a call: its last device work.
+  ByEvent first_node, last_node;  ///< [event] or kNoNode.
+  std::vector<DraftNode> nodes;
+  std::vector<DraftEdge> edges;
+
   std::span<const uint32_t> events_of(uint32_t stream) const {
+    const uint32_t slot = stream_slot[stream];
     return std::span(by_stream).subspan(
-        stream_first[stream], stream_first[stream + 1] - stream_first[stream]);
+        stream_first[slot], stream_first[slot + 1] - stream_first[slot]);
   }
   CallClass call(const Event& event) const {
     return call_of[index_of(event.name)];
+  }
+  int32_t collective_of(uint32_t event) const {
+    return trace.events[event].kind == EventKind::kCollective
+               ? matching.place_of(base + event)
+               : -1;
   }
   /// Rank 0's time, saturated so that differences and sums cannot overflow.
   int64_t at(uint32_t rank, int64_t time_ns) const {
@@ -165,18 +206,57 @@ struct GraphDraft {
                 bool from_start = false) {
     edges.push_back({delay_ns, from, to, kind, from_start});
   }
-  /// Frees what only finding nodes, edges and meetings needed.
-  void release_indices() {
-    call_of = {};
-    by_stream = stream_first = launch_of = child_of = first_node =
-        last_node = {};
-    for (RankDraft& rank : ranks) rank.calls = {};
-  }
   /// The place of a rank in Trace::ranks, or kNoNode.
   uint32_t place_of(uint32_t rank) const;
   bool same_process(uint32_t stream, uint32_t other) const {
     return trace.streams[stream].process == trace.streams[other].process;
   }
+};
+
+/// The nodes of all ranks in the order of finding them, rank after rank.
+struct LooseGraph {
+  std::vector<int64_t> start_ns;  ///< [node] Recorded.
+  TickColumn lasts;               ///< [node] Recorded end less start.
+  std::vector<uint32_t> event;    ///< [node] Its number over all ranks.
+  TickColumn named;               ///< [node] As DraftNode::named_ns.
+  std::vector<uint32_t> range;    ///< [node] Of `named`: number of the event.
+  NarrowColumn<int32_t, int16_t> step;  ///< [node]
+  std::vector<uint32_t> rank_first;     ///< [rank place] first node; +1 end.
+  /// Node and place in the matching, of members.
+  std::vector<std::pair<uint32_t, uint32_t>> collectives;
+  /// [place in CollectiveMatching::of_event] Its node, or kNoNode.
+  std::vector<uint32_t> member_node;
+  // Edges by source: those out of node n are first_out[n] .. first_out[n + 1].
+  std::vector<uint32_t> first_out = {0};
+  std::vector<uint32_t> to;
+  TickColumn delay;
+  std::vector<uint8_t> kind;  ///< EdgeKind and, in the lowest bit, from_start.
+  /// [edge] Its turn among those found, of a trace with dependencies, which may
+  /// close cycles: it decides where these are opened.
+  std::vector<uint32_t> turn;
+  bool timed = true;  ///< As TimedGraph::timed.
+
+  bool lasting = false;  ///< A node lasts, as recorded.
+
+  size_t size() const { return event.size(); }
+  int64_t end_ns(uint32_t node) const { return start_ns[node] + lasts[node]; }
+  EdgeKind edge_kind(size_t edge) const {
+    return static_cast<EdgeKind>(kind[edge] >> 1);
+  }
+  bool from_start(size_t edge) const { return (kind[edge] & 1) != 0; }
+  /// When an edge out of `from` lets its target start, by recorded times.
+  int64_t allows_ns(uint32_t from, size_t edge) const {
+    return (from_start(edge) ? start_ns[from] : end_ns(from)) + delay[edge];
+  }
+  uint32_t place_of_rank(uint32_t node) const {
+    return static_cast<uint32_t>(
+        std::upper_bound(rank_first.begin(), rank_first.end(), node) -
+        rank_first.begin() - 1);
+  }
+  /// Adds the draft's rank, which is done.
+  void add_rank(const GraphDraft& draft);
+  /// Adds edges between nodes that are here, behind those of their sources.
+  void add_edges(const std::vector<DraftEdge>& edges);
 };
 
 /// Whether an event of a device stream keeps the device busy.
@@ -215,27 +295,29 @@ void add_dependencies(GraphDraft& draft);
 int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge);
 /// [node] When its edges let it start; without any, the start of its rank.
 std::vector<int64_t> ready_times(const GraphDraft& draft,
-                                 const std::vector<TimedGraph::Span>& ranks);
+                                 const TimedGraph::Span& rank);
 
 /// Edges from sends to their receives, of untimed ranks: they do not meet, as
 /// nothing says that a send waited for its receiver.
-void add_messages(GraphDraft& draft);
+std::vector<DraftEdge> messages(const GraphDraft& draft,
+                                const LooseGraph& loose);
 
-/// Nodes that meet: [node] number of its meeting, or kNoNode.
+/// Nodes that meet: [node] number of its meeting, or -1.
 struct Meetings {
-  std::vector<uint32_t> of_node;
+  NarrowColumn<int32_t, int16_t> of_node;
   std::vector<std::vector<uint32_t>> members;  ///< [meeting], ascending.
 };
-/// Members of matched collectives that are in the draft, two ranks at least.
-Meetings find_meetings(const GraphDraft& draft);
+/// Members of matched collectives that are in the graph, two ranks at least.
+Meetings find_meetings(const GraphDraft& draft, const LooseGraph& loose);
 
 /// Fills TimedGraph::transfers.
 void price_transfers(const CollectiveMatching& matching, TimedGraph& graph);
 
-/// Orders the draft's nodes and turns recorded times into durations and gaps;
-/// `places` becomes [draft node] its node in the graph. Edges that the order
-/// leaves out are gone from the draft, and of the `last` packing its nodes.
-TimedGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
+/// Orders the nodes and turns recorded times into durations and gaps; `places`
+/// becomes [loose node] its node in the graph. Edges that the order leaves out
+/// are gone from `loose`; of the `last` packing, all of it is.
+TimedGraph pack_graph(GraphDraft& draft, LooseGraph& loose,
+                      const Meetings& meetings,
                       std::vector<TimedGraph::Span> ranks,
                       std::vector<uint32_t>& places, bool last = false);
 

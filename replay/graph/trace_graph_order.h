@@ -16,9 +16,9 @@ struct NodeOrder {
   int64_t dropped = 0;          ///< Edges left out.
 };
 
-/// Removes from `edges` what it leaves out. Deterministic; ties go to the lower
-/// number. Cost: O(nodes + edges), plus O(n log n) where there are cycles.
-NodeOrder order_nodes(const std::vector<DraftNode>& nodes,
-                      const Meetings& meetings, std::vector<DraftEdge>& edges);
+/// Removes from `graph` the edges that it leaves out. Deterministic; ties go to
+/// the lower number. Cost: O(nodes + edges), plus O(n log n) where there are
+/// cycles.
+NodeOrder order_nodes(LooseGraph& graph, const Meetings& meetings);
 
 }  // namespace reprise

@@ -1,6 +1,7 @@
 // The last steps of building a graph: who meets whom, recorded times turned
 // into durations and gaps, and everything packed in topological order.
 #include <algorithm>
+#include <numeric>
 
 #include "replay/graph/trace_graph_draft.h"
 #include "replay/graph/trace_graph_order.h"
@@ -13,151 +14,201 @@ constexpr int64_t kWorstResidual = 1'000'000;
 
 // The members of a collective that are here, one a rank, by number.
 std::vector<uint32_t> members_here(const GraphDraft& draft,
+                                   const LooseGraph& loose,
                                    const MatchedCollective& collective) {
+  const auto& of_event = draft.matching.of_event;
   std::vector<uint32_t> members;
   for (const CollectiveMember& member : collective.members) {
-    const uint32_t node = draft.first_node[member.event];
-    if (node == kNoNode || draft.nodes[node].cut) continue;
-    const bool again =
-        std::any_of(members.begin(), members.end(), [&](uint32_t other) {
-          return draft.nodes[other].rank == draft.nodes[node].rank;
-        });
-    if (!again) members.push_back(node);
+    const auto at =
+        std::lower_bound(of_event.begin(), of_event.end(),
+                         CollectiveMatching::EventPlace{member.event, 0});
+    const uint32_t node =
+        loose.member_node[static_cast<size_t>(at - of_event.begin())];
+    if (node != kNoNode) members.push_back(node);
   }
   return members;
 }
 
 // Without times, nothing says that a send waited for its receiver.
-bool is_untimed_message(const GraphDraft& draft,
+bool is_untimed_message(const GraphDraft& draft, const LooseGraph& loose,
                         const MatchedCollective& collective,
                         const std::vector<uint32_t>& members) {
   return collective.sender >= 0 && members.size() == 2 &&
-         !draft.ranks[draft.nodes[members[0]].rank].timed;
+         !draft.ranks[loose.place_of_rank(members[0])].timed;
+}
+
+// A column of the graph from one of the loose nodes, which is `done` with.
+template <typename From, typename To>
+void move_column(From& from, const std::vector<uint32_t>& places, bool done,
+                 To& to) {
+  to.resize(places.size());
+  for (size_t node = 0; node < places.size(); ++node) {
+    to[places[node]] = from[node];
+  }
+  if (done) release(from);
 }
 
 class Packer {
  public:
-  Packer(GraphDraft& draft, const Meetings& meetings,
-         std::vector<TimedGraph::Span> ranks)
-      : draft_(draft), meetings_(meetings) {
+  Packer(GraphDraft& draft, LooseGraph& loose, const Meetings& meetings,
+         std::vector<TimedGraph::Span> ranks, bool last)
+      : draft_(draft), loose_(loose), meetings_(meetings), last_(last) {
     graph_.ranks = std::move(ranks);
   }
 
-  /// All but the edges.
   TimedGraph run() {
-    const NodeOrder order = order_nodes(draft_.nodes, meetings_, draft_.edges);
-    graph_.cycles_repaired = order.dropped;
-    ready_ns_ = ready_times(draft_, graph_.ranks);
-    place_.resize(draft_.nodes.size());
-    reserve(order.order.size());
-    for (const uint32_t node : order.order) {
-      place_[node] = static_cast<uint32_t>(graph_.origin.size());
-      add(node);
-    }
+    place_nodes();
+    add_gaps();
+    add_durations();
+    add_members();
     add_steps();
-    ready_ns_ = {};
+    move_column(loose_.event, places_, last_, graph_.origin);
+    move_column(loose_.range, places_, last_, graph_.range);
+    if (last_) release(loose_.start_ns);
+    add_edges();
     return std::move(graph_);
   }
 
-  /// The rest of the graph: needs the draft's edges alone.
-  void add_edges(TimedGraph& graph) const {
-    graph.first.assign(graph.size() + 1, 0);
-    for (const DraftEdge& edge : draft_.edges) {
-      ++graph.first[place_[edge.to] + 1];
-    }
-    for (size_t node = 0; node < graph.size(); ++node) {
-      graph.first[node + 1] += graph.first[node];
-    }
-    graph.edges.resize(draft_.edges.size());
-    std::vector<uint32_t> next(graph.first.begin(), graph.first.end() - 1);
-    for (const DraftEdge& edge : draft_.edges) {
-      graph.edges[next[place_[edge.to]]++] = {edge.delay_ns, place_[edge.from],
-                                              edge.kind, edge.from_start};
-    }
-  }
-
-  /// [draft node] its node in the graph. Requires: run.
-  const std::vector<uint32_t>& places() const { return place_; }
+  /// [loose node] its node in the graph. Requires: run.
+  std::vector<uint32_t> places() && { return std::move(places_); }
 
  private:
-  void reserve(size_t count) {
-    graph_.origin.reserve(count);
-    graph_.rank.reserve(count);
-    graph_.step.reserve(count);
-    graph_.duration.reserve(count);
-    graph_.gap.reserve(count);
-    graph_.named.reserve(count);
-    graph_.range.reserve(count);
-    graph_.collective.reserve(count);
-    graph_.meeting.reserve(count);
-    graph_.waits.reserve(count);
+  void place_nodes() {
+    NodeOrder order = order_nodes(loose_, meetings_);
+    graph_.cycles_repaired = order.dropped;
+    places_.resize(order.order.size());
+    for (uint32_t at = 0; at < places_.size(); ++at) {
+      places_[order.order[at]] = at;
+    }
   }
 
-  void add(uint32_t index) {
-    const DraftNode& node = draft_.nodes[index];
-    int64_t duration_ns = node.end_ns - node.start_ns;
-    const uint32_t meeting = meetings_.of_node[index];
-    bool waits = false;
-    uint32_t meets = 1;
-    if (meeting != kNoNode) {
-      const std::vector<uint32_t>& members = meetings_.members[meeting];
-      meets =
-          index == members.front() ? static_cast<uint32_t>(members.size()) : 0;
-      waits = wait_for_others(node, members, duration_ns);
+  // The ranks; and, where there are times, what remains between a node's last
+  // edge and its recorded start. Edges then stay on their rank.
+  void add_gaps() {
+    graph_.rank.resize(places_.size());
+    graph_.gap.resize(places_.size());
+    graph_.named.resize(places_.size());
+    for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      const uint32_t first = loose_.rank_first[rank];
+      const uint32_t end = loose_.rank_first[rank + 1];
+      for (uint32_t node = first; node < end; ++node) {
+        graph_.rank[places_[node]] = rank;
+      }
+      if (draft_.ranks[rank].timed) add_gaps(rank, first, end);
     }
-    graph_.origin.push_back(node.event);
-    graph_.rank.push_back(node.rank);
-    graph_.step.push_back(node.step);
-    graph_.duration.push_back(within(duration_ns, kLongest));
-    const int64_t gap_ns = node.start_ns - ready_ns_[index];
-    const bool timed = draft_.ranks[node.rank].timed;
-    graph_.gap.push_back(timed ? std::clamp<int64_t>(gap_ns, 0, kLongest) : 0);
-    graph_.named.push_back(std::min(node.named_ns, graph_.gap.back()));
-    graph_.range.push_back(node.range);
-    graph_.collective.push_back(node.collective);
-    graph_.meeting.push_back(meets);
-    graph_.waits.push_back(waits ? 1 : 0);
+    if (last_) release(loose_.named);
+  }
+
+  void add_gaps(uint32_t rank, uint32_t first, uint32_t end) {
+    std::vector<int64_t> ready_ns(end - first, graph_.ranks[rank].start_ns);
+    for (uint32_t node = first; node < end; ++node) {
+      for (uint32_t edge = loose_.first_out[node];
+           edge < loose_.first_out[node + 1]; ++edge) {
+        int64_t& ready = ready_ns[loose_.to[edge] - first];
+        ready = std::max(ready, loose_.allows_ns(node, edge));
+      }
+    }
+    for (uint32_t node = first; node < end; ++node) {
+      const int64_t gap_ns = std::clamp<int64_t>(
+          loose_.start_ns[node] - ready_ns[node - first], 0, kLongest);
+      graph_.gap[places_[node]] = gap_ns;
+      graph_.named[places_[node]] =
+          std::min<int64_t>(loose_.named[node], gap_ns);
+    }
+  }
+
+  void add_durations() {
+    graph_.duration.resize(places_.size());
+    for (uint32_t node = 0; node < places_.size(); ++node) {
+      graph_.duration[places_[node]] = within(loose_.lasts[node], kLongest);
+    }
+  }
+
+  void add_members() {
+    graph_.collective.assign(places_.size(), -1);
+    for (const auto& [node, collective] : loose_.collectives) {
+      graph_.collective[places_[node]] = static_cast<int32_t>(collective);
+    }
+    graph_.meeting.assign(places_.size(), 1);
+    graph_.waits.assign(places_.size(), 0);
+    for (const std::vector<uint32_t>& members : meetings_.members) {
+      for (const uint32_t node : members) {
+        const uint32_t place = places_[node];
+        graph_.meeting[place] = 0;
+        graph_.waits[place] = wait_for_others(node, members) ? 1 : 0;
+      }
+      graph_.meeting[places_[members.front()]] =
+          static_cast<uint32_t>(members.size());
+    }
   }
 
   // Takes the wait out of a member's duration, if it waited to the end.
-  bool wait_for_others(const DraftNode& node,
-                       const std::vector<uint32_t>& members,
-                       int64_t& duration_ns) {
-    if (!draft_.ranks[node.rank].timed) return true;
-    int64_t arrival_ns = node.start_ns, tolerance_ns = kClockTolerance;
-    for (const uint32_t member : members) {
-      const DraftNode& other = draft_.nodes[member];
-      if (other.start_ns <= arrival_ns) continue;
-      arrival_ns = other.start_ns;
-      tolerance_ns = kClockTolerance +
-                     within(draft_.trace.ranks[node.rank].clock_residual_ns,
-                            kWorstResidual) +
-                     within(draft_.trace.ranks[other.rank].clock_residual_ns,
-                            kWorstResidual);
+  bool wait_for_others(uint32_t node, const std::vector<uint32_t>& members) {
+    const uint32_t rank = loose_.place_of_rank(node);
+    if (!draft_.ranks[rank].timed) return true;
+    const auto residual_ns = [&](uint32_t place) {
+      return within(draft_.trace.ranks[place].clock_residual_ns,
+                    kWorstResidual);
+    };
+    const uint32_t last = *std::max_element(
+        members.begin(), members.end(), [&](uint32_t a, uint32_t b) {
+          return loose_.start_ns[a] < loose_.start_ns[b];
+        });
+    int64_t arrival_ns = loose_.start_ns[node], tolerance_ns = kClockTolerance;
+    if (loose_.start_ns[last] > arrival_ns) {
+      arrival_ns = loose_.start_ns[last];
+      tolerance_ns +=
+          residual_ns(rank) + residual_ns(loose_.place_of_rank(last));
     }
-    if (node.end_ns < arrival_ns - tolerance_ns) {
+    const int64_t end_ns = loose_.end_ns(node);
+    if (end_ns < arrival_ns - tolerance_ns) {
       ++draft_.tally.early_leavers;
       return false;
     }
-    duration_ns = std::max<int64_t>(0, node.end_ns - arrival_ns);
+    graph_.duration[places_[node]] =
+        within(std::max<int64_t>(0, end_ns - arrival_ns), kLongest);
     return true;
   }
 
   // A step's end: that of its last node.
   void add_steps() {
     graph_.steps = draft_.steps;
-    for (const DraftNode& node : draft_.nodes) {
-      if (node.step < 0) continue;
-      TimedGraph::Span& step = graph_.steps[static_cast<size_t>(node.step)];
-      step.end_ns = std::max(step.end_ns, node.end_ns);
+    for (uint32_t node = 0; node < places_.size(); ++node) {
+      if (loose_.step[node] < 0) continue;
+      TimedGraph::Span& step =
+          graph_.steps[static_cast<size_t>(loose_.step[node])];
+      step.end_ns = std::max(step.end_ns, loose_.end_ns(node));
     }
+    move_column(loose_.step, places_, last_, graph_.step);
+    if (last_) release(loose_.lasts);
+  }
+
+  void add_edges() {
+    graph_.first.assign(graph_.size() + 1, 0);
+    for (const uint32_t to : loose_.to) ++graph_.first[places_[to] + 1];
+    std::partial_sum(graph_.first.begin(), graph_.first.end(),
+                     graph_.first.begin());
+    graph_.edges.resize(loose_.to.size());
+    // While they are filled, first[n] is where the next edge into n goes.
+    for (uint32_t node = 0; node < places_.size(); ++node) {
+      for (uint32_t edge = loose_.first_out[node];
+           edge < loose_.first_out[node + 1]; ++edge) {
+        graph_.edges.set(graph_.first[places_[loose_.to[edge]]]++,
+                         {loose_.delay[edge], places_[node],
+                          loose_.edge_kind(edge), loose_.from_start(edge)});
+      }
+    }
+    std::shift_right(graph_.first.begin(), graph_.first.end(), 1);
+    graph_.first.front() = 0;
+    if (last_) release(loose_);
   }
 
   GraphDraft& draft_;
+  LooseGraph& loose_;
   const Meetings& meetings_;
+  const bool last_;
   TimedGraph graph_;
-  std::vector<int64_t> ready_ns_;
-  std::vector<uint32_t> place_;
+  std::vector<uint32_t> places_;
 };
 
 }  // namespace
@@ -168,61 +219,60 @@ int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge) {
 }
 
 std::vector<int64_t> ready_times(const GraphDraft& draft,
-                                 const std::vector<TimedGraph::Span>& ranks) {
-  std::vector<int64_t> ready_ns;
-  ready_ns.reserve(draft.nodes.size());
-  for (const DraftNode& node : draft.nodes) {
-    ready_ns.push_back(ranks[node.rank].start_ns);
-  }
+                                 const TimedGraph::Span& rank) {
+  std::vector<int64_t> ready_ns(draft.nodes.size(), rank.start_ns);
   for (const DraftEdge& edge : draft.edges) {
     ready_ns[edge.to] = std::max(ready_ns[edge.to], allows_ns(draft, edge));
   }
   return ready_ns;
 }
 
-void add_messages(GraphDraft& draft) {
+std::vector<DraftEdge> messages(const GraphDraft& draft,
+                                const LooseGraph& loose) {
+  std::vector<DraftEdge> edges;
   for (const MatchedCollective& collective : draft.matching.collectives) {
-    const std::vector<uint32_t> members = members_here(draft, collective);
-    if (!is_untimed_message(draft, collective, members)) continue;
+    const std::vector<uint32_t> members =
+        members_here(draft, loose, collective);
+    if (!is_untimed_message(draft, loose, collective, members)) continue;
     const auto sends = [&](uint32_t node) {
-      return draft.trace.ranks[draft.nodes[node].rank].rank ==
+      return draft.trace.ranks[loose.place_of_rank(node)].rank ==
              static_cast<uint32_t>(collective.sender);
     };
     const bool first = sends(members[0]);
     if (first == sends(members[1])) continue;
-    draft.add_edge(members[first ? 0 : 1], members[first ? 1 : 0],
-                   EdgeKind::kDependency, 0, true);
+    edges.push_back({0, members[first ? 0 : 1], members[first ? 1 : 0],
+                     EdgeKind::kDependency, true});
   }
+  return edges;
 }
 
-Meetings find_meetings(const GraphDraft& draft) {
+Meetings find_meetings(const GraphDraft& draft, const LooseGraph& loose) {
   Meetings meetings;
-  meetings.of_node.assign(draft.nodes.size(), kNoNode);
+  meetings.of_node.assign(loose.size(), -1);
   for (const MatchedCollective& collective : draft.matching.collectives) {
     if (collective.members.size() < 2) continue;
-    std::vector<uint32_t> members = members_here(draft, collective);
-    if (is_untimed_message(draft, collective, members)) continue;
-    const bool taken = std::any_of(
-        members.begin(), members.end(),
-        [&](uint32_t node) { return meetings.of_node[node] != kNoNode; });
+    std::vector<uint32_t> members = members_here(draft, loose, collective);
+    if (is_untimed_message(draft, loose, collective, members)) continue;
+    const bool taken =
+        std::any_of(members.begin(), members.end(),
+                    [&](uint32_t node) { return meetings.of_node[node] >= 0; });
     if (members.size() < 2 || taken) continue;
     std::sort(members.begin(), members.end());
     for (const uint32_t node : members) {
-      meetings.of_node[node] = static_cast<uint32_t>(meetings.members.size());
+      meetings.of_node[node] = static_cast<int32_t>(meetings.members.size());
     }
     meetings.members.push_back(std::move(members));
   }
   return meetings;
 }
 
-TimedGraph pack_graph(GraphDraft& draft, const Meetings& meetings,
+TimedGraph pack_graph(GraphDraft& draft, LooseGraph& loose,
+                      const Meetings& meetings,
                       std::vector<TimedGraph::Span> ranks,
                       std::vector<uint32_t>& places, bool last) {
-  Packer packer(draft, meetings, std::move(ranks));
+  Packer packer(draft, loose, meetings, std::move(ranks), last);
   TimedGraph graph = packer.run();
-  if (last) draft.nodes = {};
-  packer.add_edges(graph);
-  places = packer.places();
+  places = std::move(packer).places();
   return graph;
 }
 

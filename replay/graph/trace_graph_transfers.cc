@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "replay/graph/trace_graph_draft.h"
 
@@ -54,7 +55,7 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
     int64_t& longest = transfer_ns[static_cast<size_t>(graph.collective[node])];
-    longest = std::max(longest, graph.duration[node]);
+    longest = std::max(longest, std::as_const(graph).duration[node]);
   }
   std::map<Kind, LeastBySize> least;
   for (size_t at = 0; at < collectives.size(); ++at) {

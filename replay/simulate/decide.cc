@@ -39,7 +39,7 @@ class Decision {
     times_.begun_ns.resize(count);
     times_.cause.assign(count, GraphTimes::kNoEdge);
     find_successors();
-    absent_ = graph_.meeting;
+    absent_ = graph_.meeting.values();
   }
 
   GraphTimes run() {
@@ -70,7 +70,8 @@ class Decision {
   void find_successors() {
     const uint32_t count = static_cast<uint32_t>(graph_.size());
     successor_first_.assign(count + 2, 0);
-    for (const TimedGraph::Edge& edge : graph_.edges) {
+    for (size_t at = 0; at < graph_.edges.size(); ++at) {
+      const TimedGraph::Edge edge = graph_.edges[at];
       ++successor_first_[edge.from + 2];
       any_from_start_ |= edge.from_start;
     }

@@ -17,7 +17,7 @@ PathKind NodeFacts::kind(uint32_t origin) const {
                ? PathKind::kKernel
                : PathKind::kCollective;
   }
-  const EventKind kind = event(origin).kind;
+  const EventKind kind = event_kind(origin);
   if (kind == EventKind::kCollective) return PathKind::kCollective;
   if (stream_kind(origin) == StreamKind::kHostThread) return PathKind::kHost;
   switch (kind) {
@@ -36,16 +36,16 @@ bool NodeFacts::on_host(uint32_t origin) const {
 }
 
 bool NodeFacts::is_call(uint32_t origin) const {
-  return trace_ != nullptr && event(origin).kind == EventKind::kRuntime;
+  return trace_ != nullptr && event_kind(origin) == EventKind::kRuntime;
 }
 
 std::string_view NodeFacts::name(uint32_t origin) const {
-  return trace_ != nullptr ? std::string_view(trace_->text(event(origin).name))
+  return trace_ != nullptr ? std::string_view(trace_->text(event_name(origin)))
                            : std::string_view(schedule_->units[origin].name);
 }
 
 uint32_t NodeFacts::name_number(uint32_t origin) const {
-  return trace_ != nullptr ? index_of(event(origin).name) : origin;
+  return trace_ != nullptr ? index_of(event_name(origin)) : origin;
 }
 
 size_t NodeFacts::name_count() const {

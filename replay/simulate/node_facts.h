@@ -9,7 +9,7 @@
 
 #include "data/hlo/module.h"
 #include "data/schedule/schedule.h"
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 
 namespace reprise {
 
@@ -37,6 +37,8 @@ std::string_view name_of(PathKind kind);
 class NodeFacts {
  public:
   explicit NodeFacts(const Trace& trace) : trace_(&trace) {}
+  explicit NodeFacts(const TraceByRank& trace)
+      : trace_(&trace.frame()), by_rank_(&trace) {}
   /// `module` (null: unit names only) names the ops of a unit.
   explicit NodeFacts(const Schedule& schedule, const Module* module = nullptr)
       : schedule_(&schedule), module_(module) {}
@@ -59,13 +61,23 @@ class NodeFacts {
   uint32_t rank_number(uint32_t place) const;
 
  private:
-  const Event& event(uint32_t origin) const { return trace_->events[origin]; }
+  EventKind event_kind(uint32_t origin) const {
+    return by_rank_ != nullptr ? by_rank_->kind(origin)
+                               : trace_->events[origin].kind;
+  }
   StreamKind stream_kind(uint32_t origin) const {
-    return trace_->streams[event(origin).stream].kind;
+    return by_rank_ != nullptr
+               ? by_rank_->stream_kind(origin)
+               : trace_->streams[trace_->events[origin].stream].kind;
+  }
+  StringId event_name(uint32_t origin) const {
+    return by_rank_ != nullptr ? by_rank_->name(origin)
+                               : trace_->events[origin].name;
   }
 
   const Trace* trace_ = nullptr;
-  const Schedule* schedule_ = nullptr;  ///< One of these two is set.
+  const TraceByRank* by_rank_ = nullptr;  ///< Its events, where given.
+  const Schedule* schedule_ = nullptr;    ///< One of these two is set.
   const Module* module_ = nullptr;
 };
 

@@ -80,7 +80,12 @@ void measure_steps(const TimedGraph& recorded, const TimedGraph& graph,
 
 Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
                                  std::span<const WhatIf> what_ifs) {
-  const NodeFacts facts(trace);
+  return replay_trace(NodeFacts(trace), graph, what_ifs);
+}
+
+Result<TraceReplay> replay_trace(const NodeFacts& facts,
+                                 const TimedGraph& graph,
+                                 std::span<const WhatIf> what_ifs) {
   TimedGraph edited;
   for (const WhatIf& what_if : what_ifs) {
     if (edited.size() == 0) edited = graph;
@@ -88,8 +93,9 @@ Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
     if (!applied) return pass(applied.error());
   }
   const TimedGraph& chosen = what_ifs.empty() ? graph : edited;
-  GraphTimes times = evaluate(chosen);
   TraceReplay replay;
+  replay.without_gaps_ns = span_without_gaps(chosen);
+  GraphTimes times = evaluate(chosen);
   replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
   const auto path_to = [&](uint32_t node) {
@@ -102,7 +108,6 @@ Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
     replay.rank_unexplained_share.push_back(
         sources_of(path_to(node), nullptr).unexplained);
   }
-  replay.without_gaps_ns = span_without_gaps(chosen);
   replay.start_ns = std::move(times.start_ns);
   replay.end_ns = std::move(times.end_ns);
   measure_ranks(graph, chosen, replay);

@@ -47,8 +47,11 @@ struct TraceReplay {
   int64_t without_gaps_ns = 0;
 };
 
-/// Replays `graph` under what-ifs (none: as recorded). Errors: as
-/// apply_what_if.
+/// Replays `graph` under what-ifs (none: as recorded); `facts` are of the trace
+/// that it was built of. Errors: as apply_what_if.
+Result<TraceReplay> replay_trace(const NodeFacts& facts,
+                                 const TimedGraph& graph,
+                                 std::span<const WhatIf> what_ifs = {});
 Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
                                  std::span<const WhatIf> what_ifs = {});
 

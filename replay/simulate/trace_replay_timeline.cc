@@ -20,7 +20,7 @@ class ThreadTimes {
   }
   void sort() { std::sort(anchors_.begin(), anchors_.end()); }
   bool empty() const { return anchors_.empty(); }
-  void clear() { anchors_.clear(); }
+  void clear() { anchors_ = std::vector<Anchor>(); }
 
   int64_t start(int64_t time_ns) const {
     const auto after = std::upper_bound(anchors_.begin(), anchors_.end(),
@@ -58,10 +58,13 @@ class ThreadTimes {
 
 class Builder {
  public:
-  Builder(const Trace& trace, const TimedGraph& graph,
+  Builder(const TraceByRank& by_rank, const TimedGraph& graph,
           const TraceReplay& replay)
-      : trace_(trace), graph_(graph), replay_(replay) {
-    for (const RankInfo& rank : trace.ranks) clocks_.emplace_back(rank);
+      : by_rank_(by_rank),
+        trace_(by_rank.frame()),
+        graph_(graph),
+        replay_(replay) {
+    for (const RankInfo& rank : trace_.ranks) clocks_.emplace_back(rank);
     if (!replay.as_recorded) changed_from_ = evaluate(graph);
     find_nodes();
   }
@@ -69,7 +72,7 @@ class Builder {
   ReplayTimeline run() {
     copy_frame(timeline_.recorded);
     copy_frame(timeline_.predicted);
-    timeline_.recorded_place.assign(trace_.events.size(),
+    timeline_.recorded_place.assign(by_rank_.event_count(),
                                     ReplayTimeline::kNoEvent);
     timeline_.predicted_place = timeline_.recorded_place;
     for (const uint32_t rank : ranks_in_order()) place_rank(rank);
@@ -130,7 +133,9 @@ class Builder {
   // The nodes, rank by rank.
   void find_nodes() {
     node_first_.assign(trace_.ranks.size() + 1, 0);
-    for (const uint32_t rank : graph_.rank) ++node_first_[rank + 1];
+    for (uint32_t node = 0; node < graph_.size(); ++node) {
+      ++node_first_[graph_.rank[node] + 1];
+    }
     std::partial_sum(node_first_.begin(), node_first_.end(),
                      node_first_.begin());
     nodes_.resize(graph_.size());
@@ -145,29 +150,24 @@ class Builder {
   // First and last node of each event of a rank, and the anchors of its host
   // threads; then its events.
   void place_rank(uint32_t rank) {
-    const uint32_t number = trace_.ranks[rank].rank;
-    const auto first_event = std::partition_point(
-        trace_.events.begin(), trace_.events.end(),
-        [&](const Event& event) { return event.rank < number; });
-    const auto last_event = std::partition_point(
-        first_event, trace_.events.end(),
-        [&](const Event& event) { return event.rank == number; });
-    first_of_rank_ = static_cast<uint32_t>(first_event - trace_.events.begin());
-    const uint32_t end =
-        static_cast<uint32_t>(last_event - trace_.events.begin());
-    first_.assign(end - first_of_rank_, kNone);
+    const RankEvents events = by_rank_.of_rank(trace_.ranks[rank].rank);
+    base_ = events.base;
+    first_event_ = events.first;
+    first_.assign(events.last - events.first, kNone);
     last_ = first_;
     for (ThreadTimes& thread : threads_) thread.clear();
     for (uint32_t at = node_first_[rank]; at < node_first_[rank + 1]; ++at) {
       add_anchors(nodes_[at]);
     }
     for (ThreadTimes& thread : threads_) thread.sort();
-    for (uint32_t event = first_of_rank_; event < end; ++event) place(event);
+    for (uint32_t event = events.first; event < events.last; ++event) {
+      place(event);
+    }
   }
 
   void add_anchors(uint32_t node) {
-    const uint32_t event = graph_.origin[node];
-    const uint32_t at = event - first_of_rank_;
+    const uint32_t event = graph_.origin[node] - base_;
+    const uint32_t at = event - first_event_;
     if (first_[at] == kNone) first_[at] = node;
     last_[at] = node;
     const uint32_t stream = trace_.events[event].stream;
@@ -184,7 +184,7 @@ class Builder {
       place_on_thread(index, thread);
       return;
     }
-    const uint32_t at = index - first_of_rank_;
+    const uint32_t at = index - first_event_;
     if (first_[at] == kNone) return;
     const RankClock& clock = clocks_[graph_.rank[first_[at]]];
     add(index, clock.at(event.start_ns), clock.at(event.end_ns),
@@ -213,7 +213,7 @@ class Builder {
     event.enqueue_ns = event.start_ns = predicted_start_ns;
     event.end_ns = std::max(predicted_start_ns, predicted_end_ns);
     timeline_.predicted.events.push_back(event);
-    added_.push_back(index);
+    added_.push_back(base_ + index);
   }
 
   void sort(Trace& part, std::vector<uint32_t>& places) const {
@@ -247,7 +247,8 @@ class Builder {
 
   static constexpr uint32_t kNone = ReplayTimeline::kNoEvent;
 
-  const Trace& trace_;
+  const TraceByRank& by_rank_;
+  const Trace& trace_;  // Its events: of the rank at work.
   const TimedGraph& graph_;
   const TraceReplay& replay_;
   ReplayTimeline timeline_;
@@ -255,7 +256,8 @@ class Builder {
   GraphTimes changed_from_;        // As recorded, where the replay is not.
   bool keeps_recorded_ = true;
   std::vector<uint32_t> nodes_, node_first_;  // Rank by rank.
-  uint32_t first_of_rank_ = 0;                // Event.
+  uint32_t base_ = 0;                         // Number of trace_.events[0].
+  uint32_t first_event_ = 0;                  // Of the rank, in trace_.events.
   std::vector<uint32_t> first_, last_;        // [event of the rank] node
   std::vector<ThreadTimes> threads_;          // [stream]
   std::vector<uint32_t> rank_of_stream_;      // [stream] place
@@ -266,10 +268,10 @@ class Builder {
 
 ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
                                const TraceReplay& replay) {
-  return Builder(trace, graph, replay).run();
+  return Builder(TraceByRank::borrow(trace), graph, replay).run();
 }
 
-void visit_predicted_ranks(const Trace& trace, const TimedGraph& graph,
+void visit_predicted_ranks(const TraceByRank& trace, const TimedGraph& graph,
                            const TraceReplay& replay,
                            const RankVisitor& visit) {
   Builder(trace, graph, replay).visit_ranks(visit);

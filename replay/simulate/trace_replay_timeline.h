@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "data/trace/trace.h"
+#include "data/trace/trace_by_rank.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/trace_replay.h"
 
@@ -33,7 +33,7 @@ ReplayTimeline replay_timeline(const Trace& trace, const TimedGraph& graph,
 /// A rank (its place) and a trace that holds its predicted events alone.
 using RankVisitor = std::function<void(uint32_t place, const Trace& predicted)>;
 /// The same events, one rank after the other, by place: memory of one rank.
-void visit_predicted_ranks(const Trace& trace, const TimedGraph& graph,
+void visit_predicted_ranks(const TraceByRank& trace, const TimedGraph& graph,
                            const TraceReplay& replay, const RankVisitor& visit);
 
 }  // namespace reprise

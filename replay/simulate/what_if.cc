@@ -244,7 +244,7 @@ void scale_gap(size_t node, double factor, TimedGraph& graph) {
   if (graph.rules) return;
   graph.gap[node] = scaled(graph.gap[node], factor);
   graph.named[node] =
-      std::min(graph.gap[node], scaled(graph.named[node], factor));
+      std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
 }
 
 // What a rank does itself: all but its transfers.
@@ -296,7 +296,7 @@ Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
     if (graph.collective[node] >= 0) continue;
     const bool host = facts.on_host(graph.origin[node]);
     (host ? host_ns : device_ns)[graph.rank[node]] += static_cast<double>(
-        graph.duration[node] + (host ? graph.gap[node] : 0));
+        graph.duration[node] + (host ? int64_t{graph.gap[node]} : 0));
   }
   std::vector<double> hosts, devices, starts;
   for (const TimedGraph::Span& rank : graph.ranks) {
@@ -343,11 +343,13 @@ Status scale_launches(const WhatIf& what_if, const NodeFacts& facts,
   }
   std::vector<bool> launches(graph.size(), false);
   bool any = false;
-  for (TimedGraph::Edge& edge : graph.edges) {
+  for (size_t at = 0; at < graph.edges.size(); ++at) {
+    TimedGraph::Edge edge = graph.edges[at];
     if (edge.kind != EdgeKind::kLaunch) continue;
     any = launches[edge.from] = true;
     if (edge.delay_ns > 0) {
       edge.delay_ns = scaled(edge.delay_ns, what_if.factor);
+      graph.edges.set(at, edge);
     }
   }
   if (!any) return nothing("launch", "launches");
@@ -365,8 +367,10 @@ Status free_collectives(TimedGraph& graph) {
     any = any || graph.collective[node] >= 0;
     if (graph.collective[node] >= 0) continue;
     for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
-      TimedGraph::Edge& edge = graph.edges[at];
-      if (graph.collective[edge.from] >= 0) edge.from_start = true;
+      TimedGraph::Edge edge = graph.edges[at];
+      if (graph.collective[edge.from] < 0) continue;
+      edge.from_start = true;
+      graph.edges.set(at, edge);
     }
   }
   return any ? Status{} : nothing("overlap=ideal", "collectives");

@@ -7,6 +7,14 @@
 namespace reprise {
 namespace {
 
+std::vector<KernelStatistics> statistics(const Trace& trace, uint32_t ranks,
+                                         const WorkScope& scope) {
+  KernelDurations durations;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    durations.add(trace, device_work(trace, rank), scope);
+  return std::move(durations).statistics(trace);
+}
+
 TEST(KernelStatistics, SumsByNameOverRanks) {
   AnalysisTrace builder;
   for (const uint32_t rank : {0u, 1u}) {
@@ -19,9 +27,7 @@ TEST(KernelStatistics, SumsByNameOverRanks) {
     builder.kernel(host, 2000, device, "add", 2005, 2008);
   }
   Trace& trace = builder.trace();
-  const std::vector<RankWork> works = {device_work(trace, 0),
-                                       device_work(trace, 1)};
-  const auto kernels = kernel_statistics(trace, works, {});
+  const auto kernels = statistics(trace, 2, {});
   ASSERT_EQ(kernels.size(), 2u);
   // Twice 1, 2 … 10: 110 in all. Of 20 values sorted, place 19 * 50 / 100 = 9
   // holds 5 and place 19 * 95 / 100 = 18 holds 10.
@@ -43,9 +49,8 @@ TEST(KernelStatistics, AStepHoldsWhatItLaunched) {
   builder.kernel(host, 9, device, "late", 12, 13);  // Runs in the next step.
   builder.add(device, EventKind::kCompute, "lost", 15, 16);  // No launch.
   Trace& trace = builder.trace();
-  const std::vector<RankWork> works = {device_work(trace, 0)};
-  const auto first = kernel_statistics(trace, works, {.step = 4});
-  const auto second = kernel_statistics(trace, works, {.step = 5});
+  const auto first = statistics(trace, 1, {.step = 4});
+  const auto second = statistics(trace, 1, {.step = 5});
   ASSERT_EQ(first.size(), 1u);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(trace.text(first[0].name), "late");

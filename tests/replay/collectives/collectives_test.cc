@@ -35,6 +35,15 @@ TEST(CollectiveName, ALibraryOrAFrameworkGaveIt) {
   EXPECT_FALSE(describes_collective("## alltoall_fwd_single ##"));
 }
 
+/// [event] Its place in the matching, or -1.
+std::vector<int32_t> places(const CollectiveMatching& matching,
+                            uint32_t events) {
+  std::vector<int32_t> found;
+  for (uint32_t event = 0; event < events; ++event)
+    found.push_back(matching.place_of(event));
+  return found;
+}
+
 TEST(MatchCollectives, MatchesACommunicatorByRecordedSequence) {
   // Rank 1's capture began one call later.
   const Trace trace = collective_trace(R"(
@@ -47,7 +56,7 @@ TEST(MatchCollectives, MatchesACommunicatorByRecordedSequence) {
   const CollectiveMatching matching = match_collectives(trace);
   EXPECT_EQ(matching.collectives[0].missing, std::vector<uint32_t>{1});
   EXPECT_EQ(matching.collectives[1].sequence, 5);
-  EXPECT_EQ(matching.of_event, (std::vector<int32_t>{0, 1, 1}));
+  EXPECT_EQ(places(matching, 3), (std::vector<int32_t>{0, 1, 1}));
 }
 
 TEST(MatchCollectives, KeepsSequencesOfOperationsApart) {
@@ -208,7 +217,7 @@ TEST(MatchCollectives, MatchesOnlyWhatIsSureWhereCallsWereDropped) {
       1 collective d7 51 60 ncclKernel_AllReduce bytes=8)");
   EXPECT_EQ(summary(trace), "all-reduce 64 [0 1] 0@30 1@31\n");
   const CollectiveMatching matching = match_collectives(trace);
-  EXPECT_EQ(matching.of_event, (std::vector<int32_t>{-1, 0, -1, 0, -1}));
+  EXPECT_EQ(places(matching, 5), (std::vector<int32_t>{-1, 0, -1, 0, -1}));
   EXPECT_EQ(matching.notes[0],
             "3 collectives without a communicator could not be matched: rank 1 "
             "recorded 2 and rank 0 3, so their order says nothing.");

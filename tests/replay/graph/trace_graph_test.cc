@@ -300,11 +300,11 @@ TEST(TraceGraph, SendsDoNotHoldUpReceivesAroundARing) {
       build_trace_graph(AlignedTrace::as_recorded(trace));
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(graph->cycles_repaired, 0);
-  const auto messages = std::count_if(
-      graph->edges.begin(), graph->edges.end(),
-      [](const TimedGraph::Edge& edge) {
-        return edge.kind == EdgeKind::kDependency && edge.from_start;
-      });
+  int messages = 0;
+  for (size_t at = 0; at < graph->edges.size(); ++at) {
+    const TimedGraph::Edge edge = graph->edges[at];
+    messages += edge.kind == EdgeKind::kDependency && edge.from_start ? 1 : 0;
+  }
   EXPECT_EQ(messages, 3);
 }
 

@@ -135,7 +135,8 @@ TEST(Decide, RunsAsManyAsAResourceHolds) {
   TimedGraph graph;
   graph.ranks.push_back({});
   graph.origin = {0, 1, 2};
-  graph.rank = graph.resource = {0, 0, 0};
+  graph.rank = {0, 0, 0};
+  graph.resource = {0, 0, 0};
   graph.duration = {10, 20, 30};
   graph.gap = {0, 0, 0};
   graph.collective = {-1, -1, -1};

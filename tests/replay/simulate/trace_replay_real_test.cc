@@ -299,7 +299,7 @@ int64_t transfers_ns(const Recording& recording) {
     if (recording.graph.collective[node] < 0) continue;
     int64_t& known =
         longest[static_cast<size_t>(recording.graph.collective[node])];
-    known = std::max(known, recording.graph.duration[node]);
+    known = std::max<int64_t>(known, recording.graph.duration[node]);
   }
   int64_t sum_ns = 0;
   for (const int64_t one : longest) sum_ns += one;

@@ -1,7 +1,9 @@
 #include "replay/simulate/trace_replay.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +67,61 @@ constexpr const char* kDeviceBound = R"(
     h0 runtime cudaDeviceSynchronize 20-230
     d0 compute k1 15-115 #1
     d0 compute k2 120-220 #2)";
+
+// Read rank by rank, a trace has the matching, the graph and the path that it
+// has in memory.
+TEST(TraceReplay, IsTheSameRankByRank) {
+  std::string text;
+  for (const char* rank : {"0", "1", "2"}) {
+    for (const char* line :
+         {"h@ annotation forward 0-60", "h@ runtime cudaLaunchKernel 5-10 #1",
+          "h@ runtime cudaLaunchKernel 20-25 #2",
+          "h@ runtime cudaDeviceSynchronize 60-200", "d@ compute gemm 15-4@ #1",
+          "d@x collective all-reduce 5@-150 #2 "
+          "bytes=64"}) {
+      for (const char* at = line; *at != 0; ++at) {
+        if (*at == '@') {
+          text += rank;
+        } else {
+          text += *at;
+        }
+      }
+      text += "\n";
+    }
+  }
+  const Trace trace = parse_trace_text(text);
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            fmt::format("reprise_replay_{}", ::getpid()))
+                               .string();
+  ASSERT_TRUE(write_trace(trace, path));
+  const AlignedTrace whole = AlignedTrace::align(trace);
+  const Result<AlignedTrace> packed = AlignedTrace::read(path, 0);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(packed) << packed.error().message;
+  ASSERT_TRUE(packed->by_rank().is_packed());
+  EXPECT_EQ(packed->frame().ranks, whole.frame().ranks);
+  ASSERT_EQ(packed->matching().collectives.size(), 1U);
+  EXPECT_EQ(packed->matching().collectives[0].members.size(), 3U);
+  EXPECT_EQ(packed->matching().of_event, whole.matching().of_event);
+  const Result<TimedGraph> graph = build_trace_graph(*packed);
+  const Result<TimedGraph> expected = build_trace_graph(whole);
+  ASSERT_TRUE(graph && expected);
+  EXPECT_EQ(graph->origin, expected->origin);
+  const Result<TraceReplay> replay =
+      replay_trace(NodeFacts(packed->by_rank()), *graph);
+  const Result<TraceReplay> other =
+      replay_trace(NodeFacts(whole.trace()), *expected);
+  ASSERT_TRUE(replay && other);
+  EXPECT_EQ(replay->end_ns, other->end_ns);
+  ASSERT_EQ(replay->critical_path.size(), other->critical_path.size());
+  for (size_t i = 0; i < replay->critical_path.size(); ++i) {
+    const PathEntry &one = replay->critical_path[i],
+                    &two = other->critical_path[i];
+    EXPECT_EQ(one.origin, two.origin);
+    EXPECT_EQ(path_name(NodeFacts(packed->by_rank()), one),
+              path_name(NodeFacts(whole.trace()), two));
+  }
+}
 
 TEST(TraceReplay, GivesTheRecordedTimesBack) {
   const Replayed same = replayed(kDeviceBound);

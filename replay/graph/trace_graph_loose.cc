@@ -1,0 +1,127 @@
+// All ranks of a graph under construction: what a rank adds, and edges between
+// what is there. Columns grow by what the ranks so far say of the rest, so that
+// they are hardly ever moved.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "replay/graph/trace_graph_draft.h"
+
+namespace reprise {
+namespace {
+
+/// Room for `added` more in each column, and as many again for every event that
+/// is still to come as there are for one that came (and a fiftieth).
+template <typename... Columns>
+void make_room(size_t added, double events_left, Columns&... columns) {
+  const auto make = [&](auto& column) {
+    const size_t size = column.size() + added;
+    if (size <= column.capacity()) return;
+    column.reserve(size + static_cast<size_t>(static_cast<double>(size) * 1.02 *
+                                              events_left));
+  };
+  (make(columns), ...);
+}
+
+uint8_t code_of(const DraftEdge& edge) {
+  const auto kind = static_cast<unsigned>(edge.kind);
+  return static_cast<uint8_t>(kind << 1 | (edge.from_start ? 1U : 0U));
+}
+
+}  // namespace
+
+void RankDraft::forget_events(uint32_t first) {
+  for (StreamNodes& row : flat) {
+    row.first += first;
+    row.last += first;
+  }
+  release(recorded_streams);
+  release(threads);
+  release(streams);
+  release(host_waits);
+  release(stream_waits);
+  release(calls);
+}
+
+void LooseGraph::add_rank(const GraphDraft& draft) {
+  const auto first = static_cast<uint32_t>(size());
+  const auto first_edge = static_cast<uint32_t>(to.size());
+  const size_t done = draft.base + draft.last;
+  const size_t left = draft.by_rank.event_count() - done;
+  const double part =
+      done == 0 ? 0 : static_cast<double>(left) / static_cast<double>(done);
+  make_room(draft.nodes.size(), part, start_ns, lasts, event, named, range,
+            step, first_out);
+  make_room(draft.edges.size(), part, to, delay, kind);
+  rank_first.push_back(first);
+  for (uint32_t node = 0; node < draft.nodes.size(); ++node) {
+    const DraftNode& one = draft.nodes[node];
+    start_ns.push_back(one.start_ns);
+    lasts.push_back(one.end_ns - one.start_ns);
+    event.push_back(draft.base + one.event);
+    named.push_back(one.named_ns);
+    range.push_back(one.named_ns > 0 ? draft.base + one.range : 0);
+    step.push_back(one.step);
+    if (one.collective < 0) continue;
+    collectives.emplace_back(first + node,
+                             static_cast<uint32_t>(one.collective));
+  }
+  // By source, in the order in which they were found.
+  std::vector<uint32_t> next(draft.nodes.size() + 1, 0);
+  for (const DraftEdge& edge : draft.edges) ++next[edge.from + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (uint32_t node = 1; node < next.size(); ++node)
+    first_out.push_back(first_edge + next[node]);
+  std::vector<uint32_t> order(draft.edges.size());
+  for (uint32_t edge = 0; edge < order.size(); ++edge)
+    order[next[draft.edges[edge].from]++] = edge;
+  for (const uint32_t place : order) {
+    const DraftEdge& edge = draft.edges[place];
+    to.push_back(first + edge.to);
+    delay.push_back(edge.delay_ns);
+    kind.push_back(code_of(edge));
+    if (!draft.trace.dependencies.empty()) turn.push_back(first_edge + place);
+  }
+  const auto& members = draft.matching.of_event;
+  auto member = std::lower_bound(
+      members.begin(), members.end(),
+      CollectiveMatching::EventPlace{draft.base + draft.first, 0});
+  for (; member != members.end() && member->event < done; ++member) {
+    const uint32_t node = draft.first_node[member->event - draft.base];
+    if (node == kNoNode || draft.nodes[node].cut) continue;
+    member_node[static_cast<size_t>(member - members.begin())] = first + node;
+  }
+}
+
+void LooseGraph::add_edges(const std::vector<DraftEdge>& edges) {
+  if (edges.empty()) return;
+  std::vector<uint32_t> order(edges.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return edges[a].from < edges[b].from;
+  });
+  const auto old_first = std::exchange(first_out, {0});
+  const auto old_to = std::exchange(to, {});
+  const auto old_delay = std::exchange(delay, {});
+  const auto old_kind = std::exchange(kind, {});
+  const auto old_turn = std::exchange(turn, {});
+  const auto first_turn = static_cast<uint32_t>(old_to.size());
+  auto next = order.begin();
+  for (uint32_t node = 0; node < size(); ++node) {
+    for (uint32_t at = old_first[node]; at < old_first[node + 1]; ++at) {
+      to.push_back(old_to[at]);
+      delay.push_back(old_delay[at]);
+      kind.push_back(old_kind[at]);
+      if (!old_turn.empty()) turn.push_back(old_turn[at]);
+    }
+    for (; next != order.end() && edges[*next].from == node; ++next) {
+      to.push_back(edges[*next].to);
+      delay.push_back(edges[*next].delay_ns);
+      kind.push_back(code_of(edges[*next]));
+      if (!old_turn.empty()) turn.push_back(first_turn + *next);
+    }
+    first_out.push_back(static_cast<uint32_t>(to.size()));
+  }
+}
+
+}  // namespace reprise
