@@ -11,6 +11,7 @@ largest resident set, the part of the trace file that it maps included.
 import argparse
 import gzip
 import json
+import multiprocessing
 import os
 import pathlib
 import subprocess
@@ -50,17 +51,26 @@ def measured(command):
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
-def bench(reprise, trace, ranks, directory):
+def write_ranks(options, ranks, source):
+    """Writes the ranks' files; returns how many events each has."""
+    trace = traces_of(options.trace)[0] if options.trace else training(options.launches)
     text, events = template(trace, ranks)
-    source = directory / "ranks"
-    source.mkdir()
     for rank in range(ranks):
         data = text.replace(f'"{RANK}"', str(rank)).encode()
         (source / f"rank{rank}.json.gz").write_bytes(gzip.compress(data, 1))
+    return events
+
+
+def bench(options, ranks, directory):
+    source = directory / "ranks"
+    source.mkdir()
+    # In another process: a child's peak begins with its parent's memory.
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        events = pool.apply(write_ranks, (options, ranks, source))
     run = directory / "run.trace"
     for verb, command in {"import": ["import", source, "-o", run], "analyze": ["analyze", run],
                           "replay": ["replay", run]}.items():
-        seconds, peak = measured([reprise, *command])
+        seconds, peak = measured([options.reprise, *command])
         print(f"{ranks:6} {verb:8} {seconds:8.2f} s {peak / 1e6:8.0f} MB {peak / (ranks * events):7.0f} bytes an event",
               flush=True)
 
@@ -73,15 +83,14 @@ def main():
     parser.add_argument("--launches", type=int, default=2000, help="of the generated trace, three events each")
     parser.add_argument("--keep", type=pathlib.Path, help="leave the traces here")
     options = parser.parse_args()
-    trace = traces_of(options.trace)[0] if options.trace else training(options.launches)
     for ranks in (int(number) for number in options.ranks.split(",")):
         if options.keep:
             directory = options.keep / str(ranks)
             directory.mkdir(parents=True)
-            bench(options.reprise, trace, ranks, directory)
+            bench(options, ranks, directory)
             continue
         with tempfile.TemporaryDirectory() as temporary:
-            bench(options.reprise, trace, ranks, pathlib.Path(temporary))
+            bench(options, ranks, pathlib.Path(temporary))
 
 
 if __name__ == "__main__":
