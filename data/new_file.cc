@@ -80,8 +80,8 @@ bool link_descriptor(int descriptor, const std::string& to) {
 }  // namespace
 
 std::string unfinished_path(const std::string& path) {
-  static const uint64_t kOfThisProcess = random_number();
-  return fmt::format("{}.tmp.{:016x}", path, kOfThisProcess);
+  static const uint64_t of_this_process = random_number();
+  return fmt::format("{}.tmp.{:016x}", path, of_this_process);
 }
 
 Result<NewFile> NewFile::create(const std::string& path, bool named) {

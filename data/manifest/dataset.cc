@@ -37,8 +37,8 @@ Result<std::string> made_up_bytes(const Dataset& dataset) {
   }
   const int64_t count =
       std::clamp<int64_t>(kMostBytes / record, 2, kMostRecords);
-  std::string bytes(static_cast<size_t>(record * count + 2 * dataset.is_text),
-                    '\0');
+  const int64_t more = dataset.is_text ? 2 : 0;
+  std::string bytes(static_cast<size_t>(record * count + more), '\0');
   for (size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<char>(splitmix64(dataset.seed + i) % kValues);
   return bytes;
