@@ -158,6 +158,7 @@ std::vector<std::string> modelled_collectives(const Schedule& schedule,
     }
   }
   std::vector<std::string> sentences;
+  sentences.reserve(reasons.size());
   for (auto& [key, reason] : reasons) sentences.push_back(std::move(reason));
   return sentences;
 }
