@@ -28,12 +28,24 @@ std::string_view words_for(PathKind kind) {
 /// By kind, name and rank, in words, the longest first.
 std::vector<std::pair<int64_t, std::string>> longest_of(
     const NodeFacts& facts, const CriticalPath& path) {
-  std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
+  // A path has thousands of stretches and few names, each shortened once.
+  struct Same {
+    std::string_view name;
+    int64_t time_ns = 0;
+  };
+  std::map<std::tuple<PathKind, const char*, uint32_t>, Same> same;
   for (const PathEntry& entry : path.entries) {
-    int64_t& sum = names[{
-        std::string(words_for(entry.kind)),
-        short_kernel_name(path_name(facts, entry), kNameWidth), entry.rank}];
-    sum = saturating_add(sum, entry.duration_ns);
+    const std::string_view name = path_name(facts, entry);
+    Same& one = same[{entry.kind, name.data(), entry.rank}];
+    one.name = name;
+    one.time_ns = saturating_add(one.time_ns, entry.duration_ns);
+  }
+  std::map<std::tuple<std::string, std::string, uint32_t>, int64_t> names;
+  for (const auto& [key, one] : same) {
+    int64_t& sum =
+        names[{std::string(words_for(std::get<0>(key))),
+               short_kernel_name(one.name, kNameWidth), std::get<2>(key)}];
+    sum = saturating_add(sum, one.time_ns);
   }
   std::vector<std::pair<int64_t, std::string>> longest;
   for (const auto& [key, time_ns] : names) {

@@ -65,8 +65,9 @@ class NarrowColumn {
   }
   void push_back(Value value) {
     if (!wide_.empty()) return wide_.push_back(value);
-    small_.push_back(Small{});
-    set(small_.size() - 1, value);
+    const bool small = is_small(value);
+    small_.push_back(small ? static_cast<Small>(value) : kAside);
+    if (!small) put_aside(small_.size() - 1, value);
   }
 
  private:
@@ -77,18 +78,24 @@ class NarrowColumn {
     const Small small = small_[at];
     return small == kAside ? aside_.find(at)->second : Value{small};
   }
-  void set(size_t at, Value value) {
+  static bool is_small(Value value) {
+    return value < Value{kAside} &&
+           value >= Value{std::numeric_limits<Small>::min()};
+  }
+  [[gnu::always_inline]] void set(size_t at, Value value) {
     if (!wide_.empty()) {
       wide_[at] = value;
-    } else if (value < Value{kAside} &&
-               value >= Value{std::numeric_limits<Small>::min()}) {
+    } else if (is_small(value)) {
       small_[at] = static_cast<Small>(value);
     } else {
-      small_[at] = kAside;
-      aside_[at] = value;
-      constexpr size_t kFew = 1024, kPart = 32;
-      if (aside_.size() > kFew + small_.size() / kPart) widen();
+      put_aside(at, value);
     }
+  }
+  [[gnu::noinline]] void put_aside(size_t at, Value value) {
+    small_[at] = kAside;
+    aside_[at] = value;
+    constexpr size_t kFew = 1024, kPart = 32;
+    if (aside_.size() > kFew + small_.size() / kPart) widen();
   }
   void widen() {
     std::vector<Value> all;
