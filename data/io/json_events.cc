@@ -50,13 +50,13 @@ class ValueSkipper {
   bool in_string_ = false, escaped_ = false;
 };
 
-/// What a crashed machine leaves of a file, or what was never written: no JSON
-/// has it, and it may go on for terabytes that cost no disk.
-bool ends_in_hole(std::string_view bytes) {
+/// The bytes before a hole at their end: what a crashed machine leaves of a
+/// file, or what was never written. No JSON has one, and it may go on for
+/// terabytes that cost no disk.
+size_t bytes_before_hole(std::string_view bytes) {
   constexpr size_t kHoleBytes = 4096;
-  return bytes.size() >= kHoleBytes &&
-         bytes.substr(bytes.size() - kHoleBytes).find_first_not_of('\0') ==
-             std::string_view::npos;
+  const size_t kept = bytes.find_last_not_of('\0') + 1;  // npos + 1 is 0.
+  return bytes.size() - kept < kHoleBytes ? bytes.size() : kept;
 }
 
 }  // namespace
@@ -85,14 +85,16 @@ Status JsonEventStream::fill(size_t wanted) {
         source_.read({buffer_.data() + end_, buffer_.size() - kPadding - end_});
     if (!got && got.error().kind == ErrorKind::kIo) return pass(got.error());
     if (!got) ++dropped_["the rest of the file: " + got.error().message];
-    const bool is_hole = got && ends_in_hole({buffer_.data() + end_, *got});
-    if (is_hole) ++dropped_["the rest of the file: nothing but zero bytes"];
-    if (!got || *got == 0 || is_hole) {
+    const size_t count = got.value_or(0);
+    const size_t kept = bytes_before_hole({buffer_.data() + end_, count});
+    if (kept < count)
+      ++dropped_["the rest of the file: nothing but zero bytes"];
+    end_ += kept;
+    bytes_read_ += static_cast<int64_t>(kept);
+    if (count == 0 || kept < count) {
       source_ended_ = true;
       return {};
     }
-    end_ += *got;
-    bytes_read_ += static_cast<int64_t>(*got);
   }
   return {};
 }
