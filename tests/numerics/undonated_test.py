@@ -18,13 +18,13 @@ def main(trainer, program, cache):
                           program.read_text(), count=1)
     assert count == 1, "the program donates no state"
     manifest = json.loads(program.with_suffix(".json").read_text())
-    for section in ("dataset", "reference"):
-        manifest[section]["file"] = str(program.parent / manifest[section]["file"])
+    manifest["reference"]["file"] = str(program.parent / manifest["reference"]["file"])
     with tempfile.TemporaryDirectory() as directory:
         copy = pathlib.Path(directory) / program.name
         copy.write_text(text)
         copy.with_suffix(".json").write_text(json.dumps(manifest))
-        command = [trainer, copy, "--verify", "--cache", cache, "--result", copy.with_suffix(".result")]
+        command = [trainer, copy, "--data", program.parent, "--verify", "--cache", cache,
+                   "--result", copy.with_suffix(".result")]
         sys.exit(subprocess.run(command, check=False).returncode)
 
 
