@@ -75,9 +75,12 @@ def looks(source, build):
             for header in reached(source, [one]):
                 reaching.setdefault(header, flags)
     first = {first_included(source, path) for path in ours}
+    alone = build / "alone.cc"
     for header in cpp_source.product_files(source, suffixes=(".h",)):
         if header not in first and header in reaching:
-            found.append(Look(header, [header], ["-x", "c++", *reaching[header], "-Wno-pragma-once-outside-header"], True))
+            flags = [*reaching[header], "-include", str(header)]
+            found.append(Look(alone, [header], flags, True))
+    alone.write_text("")
     return found
 
 
@@ -112,8 +115,9 @@ def main():
             if (named.intersection(look.sources) if named else not stamps[id(look)].exists())]
 
     def check(look):
-        command = [tidy, "--quiet", f"--config-file={source / '.clang-tidy'}", *([COMPILE_ONLY] if look.compile_only else []),
-                   str(look.path), "--", *look.flags]
+        command = [tidy, "--quiet", f"--config-file={source / '.clang-tidy'}"]
+        command += [COMPILE_ONLY] if look.compile_only else []
+        command += [str(look.path), "--", *look.flags]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode == 0:
             stamps[id(look)].touch()

@@ -229,11 +229,11 @@ void round_to(PrimitiveType type, T* values, int64_t count) {
   }
 }
 
-bool is_rounded(PrimitiveType type) {
+inline bool is_rounded(PrimitiveType type) {
   return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
 }
 
-int64_t memory_bytes(PrimitiveType type) {
+inline int64_t memory_bytes(PrimitiveType type) {
   return primitive_type_bits(type) / 8;
 }
 
