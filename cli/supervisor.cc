@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,7 +131,8 @@ class Supervisor {
 
   bool is_orphan() {
     pollfd event{.fd = lifeline_, .events = 0, .revents = 0};
-    return is_orphan_ || ::poll(&event, 1, 0) > 0;
+    return is_orphan_ ||
+           (::poll(&event, 1, 0) > 0 && (event.revents & POLLHUP) != 0);
   }
 
  private:
@@ -194,6 +196,10 @@ int supervise(int argc, char** argv) {
   int lifeline = -1;
   if (argc < 4) return kExitCannotStart;
   std::from_chars(argv[0], argv[0] + std::strlen(argv[0]), lifeline);
+  // By hand, without a lifeline, nothing is started and no folder removed.
+  struct stat of_lifeline {};
+  if (::fstat(lifeline, &of_lifeline) != 0 || !S_ISFIFO(of_lifeline.st_mode))
+    return kExitCannotStart;
   Supervisor supervisor(lifeline, argv[2]);
   if (!supervisor.start(argv + 3)) return kExitCannotStart;
   const int status = supervisor.watch();

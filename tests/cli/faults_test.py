@@ -76,6 +76,14 @@ class Faults(CommandCase):
                 self.leaves_nothing(pids)
                 self.assertFalse(self.trace.exists())
 
+    def test_a_supervisor_started_by_hand_removes_nothing(self):
+        for lifeline in ("0", "9", "x"):
+            with self.subTest(lifeline=lifeline):
+                done = subprocess.run([BIN / "reprise", "supervise-a-run", lifeline, self.temporary, self.path / "lost",
+                                       "true"], stdin=subprocess.DEVNULL, check=False)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertTrue(self.temporary.exists())
+
     def test_a_launcher_of_measuring_runs_killed(self):
         run = self.start("calibrate", PROGRAMS / "mlp.2.hlo", "--steps", 100000, "--costs", self.path / "costs.json")
         self.assertTrue(wait_until(lambda: len(self.ranks(run)) == 2, 30))
