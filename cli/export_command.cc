@@ -1,52 +1,97 @@
-// reprise export: a trace in the formats of other tools.
+// reprise export: a trace in the formats of other tools, a plan as what other
+// tools are told of it.
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/command.h"
-#include "cli/export_ddp.h"
+#include "cli/export/export_target.h"
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "data/draw/chrome_export.h"
 #include "data/file.h"
+#include "data/io/printable_text.h"
 #include "data/trace/csv_export.h"
 #include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
 namespace {
 
+std::vector<std::string> target_names() {
+  std::vector<std::string> names = {"chrome", "csv"};
+  for (const ExportTarget& target : export_targets()) {
+    names.emplace_back(target.name);
+  }
+  return names;
+}
+
+/// "TITLE a b c" in lines that fit a help page.
+std::string listed(std::string_view title,
+                   const std::vector<std::string>& names) {
+  constexpr size_t kWidth = 80;
+  std::string text(title);
+  size_t width = text.size();
+  for (const std::string& name : names) {
+    if (width + 1 + name.size() > kWidth) {
+      text += "\n ";
+      width = 1;
+    }
+    text += ' ' + name;
+    width += 1 + name.size();
+  }
+  return text;
+}
+
+std::string targets_footer() {
+  std::vector<std::string> of_trace = {"chrome", "csv"}, of_plan;
+  for (const ExportTarget& target : export_targets()) {
+    (target.of_trace ? of_trace : of_plan).emplace_back(target.name);
+  }
+  return listed("Of a trace:", of_trace) + "\n" + listed("Of a plan:", of_plan);
+}
+
+/// A name of one file, not of a directory for several.
+bool names_file(const std::string& output) {
+  const std::filesystem::path path(output);
+  return output == "-" || path.extension() == ".json";
+}
+
 class ExportCommand : public Command {
  public:
   std::string name() const override { return "export"; }
   std::string summary() const override {
-    return "Write a trace as a timeline or rows, a plan for DDP";
+    return "Write a trace or a plan as what another tool reads";
   }
 
   void add_flags(Flags& flags) override {
-    flags.add_option("trace", path_, "trace file; a plan for ddp").required();
-    flags
-        .add_option("--as", kind_,
-                    "chrome (.json, .json.gz), csv, or ddp (a directory)")
+    flags.add_option("input", request_.path, "trace or plan file")
         .required()
-        .one_of({"chrome", "csv", "ddp"});
-    flags.add_option("-o,--output", output_, "what to write, - for stdout")
-        .required();
-    flags.add_flag("--force", force_, "replace an existing file");
+        .type_name("TRACE|PLAN");
+    flags.add_option("--as", kind_, "what to write: see below")
+        .required()
+        .type_name("TARGET")
+        .one_of(target_names());
+    flags
+        .add_option("-o,--output", output_,
+                    "file, or directory where there are several; - for stdout")
+        .required()
+        .type_name("PATH");
+    flags.add_flag("--force", force_, "replace existing files");
+    flags.footer(targets_footer());
   }
 
   Result<int> run() override {
+    for (const ExportTarget& target : export_targets()) {
+      if (target.name == kind_) return run_target(target);
+    }
     if (Status writable = check_output(output_, force_); !writable) {
       return pass(writable.error());
     }
-    if (kind_ == "ddp") {
-      const Status done = export_ddp(path_, output_, force_);
-      if (!done) return pass(done.error());
-      return kExitOk;
-    }
-    Result<Trace> trace = read_trace(path_);
+    Result<Trace> trace = read_trace(request_.path);
     if (!trace) return pass(trace.error());
-    const Status written =
-        kind_ == "csv" ? write_text(csv_of(*trace)) : write_timeline(*trace);
+    const Status written = kind_ == "csv" ? write_text(output_, csv_of(*trace))
+                                          : write_timeline(*trace);
     if (!written) return pass(written.error());
     if (output_ != "-") {
       tell("wrote {} ({} events{})\n", output_, trace->events.size(),
@@ -56,9 +101,9 @@ class ExportCommand : public Command {
   }
 
  private:
-  Status write_text(const std::string& text) const {
-    if (output_ != "-")
-      return write_file_atomically(output_, text, existing_with(force_));
+  Status write_text(const std::string& path, const std::string& text) const {
+    if (path != "-")
+      return write_file_atomically(path, text, existing_with(force_));
     write_out(text);
     return {};
   }
@@ -70,11 +115,48 @@ class ExportCommand : public Command {
       align_clocks(trace);
     }
     const ChromeTimeline timeline = timeline_of(trace);
-    if (output_ == "-") return write_text(timeline.json());
+    if (output_ == "-") return write_text(output_, timeline.json());
     return write_chrome(timeline, output_, existing_with(force_));
   }
 
-  std::string path_, kind_, output_;
+  Result<int> run_target(const ExportTarget& target) const {
+    const Result<Artefact> artefact = target.make(request_);
+    if (!artefact) return pass(artefact.error());
+    const Status written = write_artefact(*artefact);
+    if (!written) return pass(written.error());
+    if (output_ != "-") tell("wrote {}\n\n{}", output_, artefact->advice);
+    return kExitOk;
+  }
+
+  /// The first file alone where one is asked for or there is no other, else a
+  /// directory of all.
+  Status write_artefact(const Artefact& artefact) const {
+    const ExportedFile& first = artefact.files.front();
+    if (output_ == "-") {
+      write_out(first.name.ends_with(".json") ? printable_json(first.text)
+                                              : first.text);
+      return {};
+    }
+    if (artefact.files.size() == 1 || names_file(output_)) {
+      if (Status free = check_output(output_, force_); !free) return free;
+      return write_text(output_, first.text);
+    }
+    std::error_code error;
+    std::filesystem::create_directories(output_, error);
+    if (error) return fail(ErrorKind::kIo, "{}: {}", output_, error.message());
+    for (const ExportedFile& file : artefact.files) {
+      const std::string path = output_ + "/" + file.name;
+      if (Status free = check_output(path, force_); !free) return free;
+    }
+    for (const ExportedFile& file : artefact.files) {
+      const Status done = write_text(output_ + "/" + file.name, file.text);
+      if (!done) return done;
+    }
+    return {};
+  }
+
+  ExportRequest request_;
+  std::string kind_, output_;
   bool force_ = false;
 };
 

@@ -72,6 +72,8 @@ class ImportCommand : public Command {
                     "FILE=N: rank of an input that does not say it itself")
         .type_name("FILE=N")
         .one_value_each();
+    flags.add_flag("--shapes", shapes_,
+                   "keep what PyTorch's operators were called with");
     flags.add_flag("--strict", options_.strict,
                    "fail when anything is dropped or refused");
     flags.add_flag("--force", force_, "replace an existing file");
@@ -130,6 +132,7 @@ class ImportCommand : public Command {
       }
     }
     options_.output = output_;
+    if (shapes_) options_.readers = trace_readers_with_shapes();
     return {};
   }
 
@@ -157,7 +160,7 @@ class ImportCommand : public Command {
 
   std::vector<std::string> inputs_, ranks_;
   std::string output_;
-  bool force_ = false;
+  bool force_ = false, shapes_ = false;
   ImportOptions options_;
   Format format_ = Format::kTable;
 };

@@ -98,6 +98,8 @@ class Report {
     return table;
   }
 
+  int64_t recorded_ns() const { return std::llround(recorded_); }
+
   Json json(double seconds) const {
     Json all = all_but_range(seconds);
     if (search_.plan.least_step_ns != search_.plan.step_ns) {
@@ -260,6 +262,8 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
   Plan plan = plan_of(model, search, recording->ranks, report.gap());
   const auto device = trace.ranks.front().device;
   plan.device = device.empty() ? "cpu" : device;
+  plan.trace->recorded_step_time_ns = recording->step_time_ns;
+  plan.trace->replayed_step_time_ns = report.recorded_ns();
   plan.trace->fingerprint = "sha256:" + options.trace_sha256;
   const Status written = write_file_atomically(
       options.plan_path, print_plan(plan), options.existing);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/file.h"
+#include "data/number_text.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -55,17 +56,6 @@ void show(fmt::format_string<Args...> format, Args&&... args) {
 /// Flushes stdout. Errors: kIo when anything of what was written to it, now or
 /// before, is lost.
 Status flush_output();
-
-/// "12.3 ms", "4.56 s", "789 us": three significant digits.
-std::string duration_text(double nanoseconds);
-std::string time_text(int64_t time_ns);
-/// "18 %", "0.4 %"; of a part, "-" of nothing.
-std::string share_text(double share);
-std::string share_text(int64_t part, int64_t whole);
-/// "25.5 MB" (powers of ten).
-std::string bytes_text(double bytes);
-/// "+1.2 %".
-std::string percent_text(double ratio);
 
 /// Refuses to overwrite an existing output without --force. Errors: kInvalid.
 Status check_output(const std::string& path, bool force);

@@ -56,6 +56,8 @@ class TraceReader {
 
 /// All readers, in the order in which they are asked.
 const std::vector<const TraceReader*>& trace_readers();
+/// The same, and PyTorch's traces keep what each operator was called with.
+std::vector<const TraceReader*> trace_readers_with_shapes();
 
 /// A directory and all regular files below it.
 struct DirectoryListing {

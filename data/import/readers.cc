@@ -1,4 +1,6 @@
 // Each reader adds its line here: the more certain its magic, the earlier.
+#include <algorithm>
+
 #include "data/formats/byteps/byteps_reader.h"
 #include "data/formats/bytescheduler/bytescheduler_reader.h"
 #include "data/formats/chakra/chakra_reader.h"
@@ -30,6 +32,13 @@ const std::vector<const TraceReader*>& trace_readers() {
       &bytescheduler_reader(),  &byteps_reader(),
       &kineto_reader(),
   };
+  return readers;
+}
+
+std::vector<const TraceReader*> trace_readers_with_shapes() {
+  std::vector<const TraceReader*> readers = trace_readers();
+  std::replace(readers.begin(), readers.end(), &kineto_reader(),
+               &kineto_reader_with_shapes());
   return readers;
 }
 

@@ -210,6 +210,14 @@ TracePlan read_trace_plan(ObjectReader& root, std::string* error) {
     plan.single_cap_step_time_ns = cap.integer("step_time_ns", 0, INT64_MAX);
     if (error->empty()) *error = cap.error();
   }
+  if (root.has("recorded")) {
+    ObjectReader recorded(root.at("recorded"), root.place() + ".recorded");
+    recorded.allow({"step_time_ns", "predicted_step_time_ns"});
+    plan.recorded_step_time_ns = recorded.integer("step_time_ns", 0, INT64_MAX);
+    plan.replayed_step_time_ns =
+        recorded.integer("predicted_step_time_ns", 0, INT64_MAX);
+    if (error->empty()) *error = recorded.error();
+  }
   return plan;
 }
 
@@ -223,8 +231,8 @@ std::string read_plan(const Json& json, Plan* plan) {
         fmt::format("schema is '{}', expected '{}'", schema, kSchema));
   }
   root.allow({"schema", "program_fingerprint", "trace_fingerprint", "gradients",
-              "single_cap", "device", "ranks", "fusion", "buckets", "order",
-              "predicted", "search", "made_by"});
+              "single_cap", "recorded", "device", "ranks", "fusion", "buckets",
+              "order", "predicted", "search", "made_by"});
   if (root.has("trace_fingerprint") && !root.has("program_fingerprint")) {
     plan->trace = read_trace_plan(root, &error);
   } else {
@@ -271,12 +279,21 @@ std::string print_subject(const Plan& plan) {
                                      {"shape", each.shape},
                                      {"bytes", each.bytes}}));
   }
+  std::string recorded;
+  if (plan.trace->recorded_step_time_ns > 0) {
+    recorded = fmt::format(
+        " \"recorded\": {},\n",
+        compact(Json{
+            {"step_time_ns", plan.trace->recorded_step_time_ns},
+            {"predicted_step_time_ns", plan.trace->replayed_step_time_ns}}));
+  }
   return fmt::format(
       " \"trace_fingerprint\": {},\n \"gradients\": {},\n \"single_cap\": "
-      "{},\n",
+      "{},\n{}",
       compact(plan.trace->fingerprint), lines(gradients),
       compact(Json{{"bytes", plan.trace->single_cap_bytes},
-                   {"step_time_ns", plan.trace->single_cap_step_time_ns}}));
+                   {"step_time_ns", plan.trace->single_cap_step_time_ns}}),
+      recorded);
 }
 
 std::string print_prediction(const PlanPrediction& prediction) {

@@ -60,6 +60,9 @@ struct TracePlan {
   /// The best cap for all buckets alike, and what it is predicted to give.
   int64_t single_cap_bytes = 0;
   int64_t single_cap_step_time_ns = 0;
+  /// Of the recorded buckets: measured, and by the model that made the plan.
+  /// 0: not stated.
+  int64_t recorded_step_time_ns = 0, replayed_step_time_ns = 0;
   bool operator==(const TracePlan&) const = default;
 };
 

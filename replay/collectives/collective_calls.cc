@@ -187,6 +187,7 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
     call.bytes = std::max(call.bytes, dimension_bytes(trace, event));
   }
   if (!info) return;
+  if (!call.type) call.type = info->type;
   if (!call.exact) {
     const int64_t bytes = recorded_bytes(*info);
     call.exact =

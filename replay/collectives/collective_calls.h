@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct CollectiveCall {
   int32_t group = -1;         ///< In CollectiveCalls::groups.
   int64_t group_size = -1;
   int64_t sequence = -1;
+  std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.
   int64_t bytes = 0;   ///< By nccl-tests' convention; 0 unknown.
   bool exact = false;  ///< Both what goes in and what comes out was recorded.
   int32_t peer = -1;

@@ -64,6 +64,7 @@ class Matcher {
       collective.members.push_back(
           {call.rank, call.event, call.start_ns, call.end_ns});
       if (collective.kind == K::kUnknown) collective.kind = call.kind;
+      if (!collective.type) collective.type = call.type;
       if (collective.sequence < 0) collective.sequence = call.sequence;
       collective.bytes = std::max(collective.bytes, call.bytes);
       if (call.bytes > 0) least = std::min(least, call.bytes);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct MatchedCollective {
   /// kSend: with its receive.
   CollectiveKind kind = CollectiveKind::kUnknown;
   std::string communicator;  ///< "" unknown.
+  std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.
   int64_t sequence = -1;     ///< In its communicator: recorded, else counted.
   /// Payload by the convention of nccl-tests' "size": the larger of what goes
   /// into a rank and what comes out of it (all-gather: the gathered whole;

@@ -47,6 +47,7 @@ constexpr ArgumentName kArguments[] = {
     {"Dst Rank", &KinetoDetails::destination_rank},
     {"Input Dims", &KinetoDetails::input_dims},
     {"Input dims", &KinetoDetails::input_dims},
+    {"Input Strides", &KinetoDetails::input_strides},
     {"Input type", &KinetoDetails::input_types},
     {"Concrete Inputs", &KinetoDetails::concrete_inputs},
     {"Sequence number", &KinetoDetails::autograd_sequence},
@@ -326,6 +327,15 @@ std::string kineto_attributes(const KinetoDetails& details) {
   append_member(object, "concrete_inputs", details.concrete_inputs);
   append_member(object, "sequence_number", details.autograd_sequence);
   append_member(object, "forward_thread_id", details.forward_thread);
+  if (!object.empty()) object += '}';
+  return object;
+}
+
+std::string kineto_shapes(const KinetoDetails& details) {
+  std::string object;
+  append_member(object, "input_dims", details.input_dims);
+  append_member(object, "input_strides", details.input_strides);
+  append_member(object, "input_types", details.input_types);
   if (!object.empty()) object += '}';
   return object;
 }

@@ -21,8 +21,8 @@ struct KinetoDetails {
       group_size, group_name, group_id, group_ranks, rank_start, rank_stride,
       sequence, source_rank, destination_rank;
   // Of host operators.
-  std::string_view input_dims, input_types, concrete_inputs, autograd_sequence,
-      forward_thread;
+  std::string_view input_dims, input_strides, input_types, concrete_inputs,
+      autograd_sequence, forward_thread;
   // Of synchronizations.
   std::string_view sync_kind, stream, waited_stream, waited_correlation;
 };
@@ -76,5 +76,9 @@ SynchronizationInfo kineto_synchronization(const KinetoDetails& details);
 /// sizes: input_dims, input_types, concrete_inputs, sequence_number,
 /// forward_thread_id. Empty if there are none.
 std::string kineto_attributes(const KinetoDetails& details);
+
+/// A JSON object of what an operator was called with: input_dims,
+/// input_strides, input_types. Empty if there are none.
+std::string kineto_shapes(const KinetoDetails& details);
 
 }  // namespace reprise

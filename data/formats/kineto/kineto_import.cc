@@ -27,10 +27,10 @@ int64_t id_of(std::string_view text) {
 }  // namespace
 
 KinetoImport::KinetoImport(TraceSpool& spool, FileReport& report,
-                           bool keep_python_functions)
+                           KinetoKept kept)
     : spool_(spool),
       report_(report),
-      keep_python_functions_(keep_python_functions),
+      kept_(kept),
       rank_(add_unknown_rank(spool, "")),
       names_(spool),
       streams_(spool, rank_) {}
@@ -42,7 +42,7 @@ void KinetoImport::add(const ChromeEvent& source) {
   if (category == KinetoCategory::kDeviceAnnotation) {
     return ignore(Ignored::kDeviceAnnotation);
   }
-  if (category == KinetoCategory::kPythonFunction && !keep_python_functions_) {
+  if (category == KinetoCategory::kPythonFunction && !kept_.python_functions) {
     return ignore(Ignored::kPythonFunction);
   }
   if (category == KinetoCategory::kMtia) {
@@ -147,7 +147,11 @@ void KinetoImport::add_host(const ChromeEvent& source, Event& event,
   }
   event.external_id = id_of(source.external_id);
   if (name.step >= 0 && kind != EventKind::kOther) mark_step(name.step, event);
-  if (name.keeps_arguments) describe(source, name, event);
+  if (name.keeps_arguments) {
+    describe(source, name, event);
+  } else if (kept_.shapes && kind == EventKind::kHostOp) {
+    keep_shapes(source, event);
+  }
   push(event);
 }
 
@@ -211,6 +215,12 @@ void KinetoImport::describe(const ChromeEvent& source, const KinetoName& name,
   if (collective->info != CollectiveInfo{}) {
     event.detail = spool_.add_collective(collective->info);
   }
+}
+
+void KinetoImport::keep_shapes(const ChromeEvent& source, Event& event) {
+  const std::string shapes = kineto_shapes(kineto_details(source.arguments));
+  if (shapes.empty()) return;
+  event.attributes = static_cast<int32_t>(index_of(spool_.intern(shapes)));
 }
 
 void KinetoImport::mark_step(int32_t step, const Event& event) {

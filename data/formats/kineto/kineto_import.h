@@ -16,10 +16,15 @@
 
 namespace reprise {
 
+/// What is kept that not everybody needs.
+struct KinetoKept {
+  bool python_functions = true;
+  bool shapes = false;
+};
+
 class KinetoImport {
  public:
-  KinetoImport(TraceSpool& spool, FileReport& report,
-               bool keep_python_functions);
+  KinetoImport(TraceSpool& spool, FileReport& report, KinetoKept kept);
 
   /// Takes one event in.
   void add(const ChromeEvent& event);
@@ -49,6 +54,7 @@ class KinetoImport {
   void add_synchronization(const ChromeEvent& source, Event& event);
   void describe(const ChromeEvent& source, const KinetoName& name,
                 Event& event);
+  void keep_shapes(const ChromeEvent& source, Event& event);
   void mark_step(int32_t step, const Event& event);
   void push(Event& event);
   void ignore(Ignored what) { ++ignored_[static_cast<size_t>(what)]; }
@@ -62,7 +68,7 @@ class KinetoImport {
 
   TraceSpool& spool_;
   FileReport& report_;
-  bool keep_python_functions_;
+  KinetoKept kept_;
   uint32_t rank_;
   KinetoNames names_;
   KinetoStreams streams_;

@@ -87,7 +87,9 @@ Status KinetoReader::read(InputFile& input, TraceSpool& spool,
                           FileReport& report) const {
   JsonEventStream stream(*input.source, options_.events);
   ChromeEventBlock block;
-  KinetoImport import(spool, report, options_.keep_python_functions);
+  KinetoImport import(spool, report,
+                      {.python_functions = options_.keep_python_functions,
+                       .shapes = options_.keep_shapes});
   for (;;) {
     const Result<JsonEventStream::Piece> piece = stream.next();
     if (!piece) return pass(piece.error());
@@ -112,6 +114,12 @@ Status KinetoReader::read(InputFile& input, TraceSpool& spool,
 
 const TraceReader& kineto_reader() {
   static const KinetoReader reader;
+  return reader;
+}
+
+const TraceReader& kineto_reader_with_shapes() {
+  static const KinetoReader reader(
+      {.keep_python_functions = true, .keep_shapes = true, .events = {}});
   return reader;
 }
 

@@ -11,6 +11,9 @@ namespace reprise {
 struct KinetoOptions {
   /// Annotations of Python's stack (with_stack=True); counted if not kept.
   bool keep_python_functions = true;
+  /// What each operator was called with; else of those alone that tell of
+  /// gradients and collectives.
+  bool keep_shapes = false;
   JsonEventOptions events;
 };
 
@@ -29,5 +32,7 @@ class KinetoReader final : public TraceReader {
 };
 
 const TraceReader& kineto_reader();
+/// The same with `keep_shapes`.
+const TraceReader& kineto_reader_with_shapes();
 
 }  // namespace reprise

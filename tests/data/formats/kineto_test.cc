@@ -403,8 +403,9 @@ TEST(Kineto, PythonFunctionsAreKeptUnlessAskedOtherwise) {
 ]})json";
   EXPECT_EQ(import_text(text).named("nn.Module: Linear_0").kind,
             EventKind::kAnnotation);
-  const Imported without =
-      import_text(text, {.keep_python_functions = false, .events = {}});
+  const Imported without = import_text(
+      text,
+      {.keep_python_functions = false, .keep_shapes = false, .events = {}});
   EXPECT_EQ(without.report.events, 1);
   EXPECT_EQ(without.report.ignored.at("Python function"), 1);
 }

@@ -48,7 +48,9 @@ TEST(Plan, OfAnImportedTracePrintsWhatItParses) {
                                         .shape = "7",
                                         .bytes = 14}},
                          .single_cap_bytes = 1 << 20,
-                         .single_cap_step_time_ns = 150};
+                         .single_cap_step_time_ns = 150,
+                         .recorded_step_time_ns = 200,
+                         .replayed_step_time_ns = 190};
   plan.ranks = 2;
   plan.buckets = {{.unit = "b0", .collectives = {"gradient.0"}},
                   {.unit = "b1", .collectives = {"gradient.1"}}};

@@ -1,15 +1,11 @@
 // Three files: the plan as data, a Python module that reads it and hands
 // DistributedDataParallel what its version takes, and the same lines to paste.
-#include "cli/export_ddp.h"
-
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/output.h"
-#include "data/file.h"
-#include "data/io/printable_text.h"
+#include "cli/export/export_target.h"
+#include "data/number_text.h"
 #include "data/plan/plan.h"
 #include "optimizer/ddp/ddp_arguments.h"
 
@@ -65,21 +61,6 @@ def check(model):
     return [int(size) for size in told.split(",")] == planned
 )python";
 
-Status invalid(const std::string& path, const std::string& what) {
-  return fail(ErrorKind::kInvalid,
-              "{}: {}; --as ddp takes a plan that `reprise optimize` made from "
-              "an imported PyTorch trace",
-              path, what);
-}
-
-Json mebibytes(const std::vector<int64_t>& sizes) {
-  Json all = Json::array();
-  for (const int64_t bytes : sizes) {
-    all.push_back(static_cast<double>(bytes) / (1 << 20));  // Exact.
-  }
-  return all;
-}
-
 std::string json_of(const Plan& plan, const DdpArguments& arguments) {
   const int64_t cap_bytes = plan.trace->single_cap_bytes;
   Json predicted = {{"bucket_cap_mb_list", plan.predicted->step_time_ns},
@@ -125,54 +106,19 @@ std::string lines_of(const Plan& plan, const DdpArguments& arguments) {
   return text;
 }
 
-Status write_files(const std::string& directory, const std::string& json,
-                   const std::string& lines, bool force) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    return fail(ErrorKind::kIo, "{}: {}", directory, error.message());
-  }
-  const std::pair<std::string, std::string_view> files[] = {
-      {directory + "/ddp_plan.json", json},
-      {directory + "/reprise_ddp.py", kPython},
-      {directory + "/README.txt", lines}};
-  for (const auto& [path, text] : files) {
-    if (Status writable = check_output(path, force); !writable) return writable;
-  }
-  for (const auto& [path, text] : files) {
-    if (Status written =
-            write_file_atomically(path, text, existing_with(force));
-        !written) {
-      return written;
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
-Status export_ddp(const std::string& plan_path, const std::string& output,
-                  bool force) {
-  const Result<Plan> plan = load_plan(plan_path);
+Result<Artefact> make_ddp(const ExportRequest& request) {
+  const Result<BucketPlan> plan = load_bucket_plan(request.path, "ddp");
   if (!plan) return pass(plan.error());
-  if (!plan->trace) return invalid(plan_path, "the plan is of a program");
-  if (!plan->predicted || plan->trace->single_cap_bytes <= 0) {
-    return invalid(plan_path, "the plan states no prediction or no single cap");
-  }
-  const Result<DdpArguments> arguments = ddp_arguments(*plan, plan_path);
+  const Result<DdpArguments> arguments =
+      ddp_arguments(plan->plan, request.path);
   if (!arguments) return pass(arguments.error());
-  const std::string json = json_of(*plan, *arguments);
-  const std::string lines = lines_of(*plan, *arguments);
-  if (output == "-") {
-    write_out(printable_json(json));
-    return {};
-  }
-  const Status written =
-      output.ends_with(".json")
-          ? write_file_atomically(output, json, existing_with(force))
-          : write_files(output, json, lines, force);
-  if (written) tell("wrote {}\n\n{}", output, lines);
-  return written;
+  const std::string lines = lines_of(plan->plan, *arguments);
+  return Artefact{.files = {{"ddp_plan.json", json_of(plan->plan, *arguments)},
+                            {"reprise_ddp.py", std::string(kPython)},
+                            {"README.txt", lines}},
+                  .advice = lines};
 }
 
 }  // namespace reprise

@@ -1,0 +1,34 @@
+// The tools that plans and traces are written for: one file each, and a row in
+// the table of export_target.cc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/export/artefact.h"
+#include "data/result.h"
+
+namespace reprise {
+
+struct ExportRequest {
+  std::string path;     ///< The plan or the trace.
+  std::string program;  ///< Of a plan of a program: HLO, or a trace of it.
+  /// "algorithm/protocol/channels=FILE": measured points of one way.
+  std::vector<std::string> points;
+};
+
+struct ExportTarget {
+  std::string_view name;
+  bool of_trace = false;  ///< Takes a trace; else a plan.
+  Result<Artefact> (*make)(const ExportRequest& request);
+};
+
+/// In the order of the help page.
+std::span<const ExportTarget> export_targets();
+
+Result<Artefact> make_ddp(const ExportRequest& request);
+Result<Artefact> make_pge(const ExportRequest& request);
+
+}  // namespace reprise
