@@ -210,6 +210,8 @@ bool ProcessRecorder::is_recording() const {
   return state_->is_recording.load(std::memory_order_relaxed);
 }
 
+bool ProcessRecorder::is_ending() const { return state_->is_finishing.load(); }
+
 uint32_t ProcessRecorder::string_id(std::string_view text) try {
   if (!is_recording() || text.empty()) return 0;
   const uint32_t id = state_->names.id(text);

@@ -78,6 +78,8 @@ class ProcessRecorder {
   void finish_quickly();
   /// False after `finish` and in the child of a fork.
   bool is_recording() const;
+  /// The process ends: what `collect` does not bring now is lost.
+  bool is_ending() const;
 
  private:
   struct State;

@@ -13,8 +13,9 @@
 namespace reprise::cupti {
 namespace {
 
+constexpr size_t kHeaderBytes = ActivityBuffers::kHeaderBytes;
+
 /// A buffer's `Full` lies before its bytes.
-constexpr size_t kHeaderBytes = 64;
 static_assert(sizeof(ActivityBuffers::Full) <= kHeaderBytes);
 
 ActivityBuffers::Full* header_of(uint8_t* buffer) {

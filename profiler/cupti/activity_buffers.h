@@ -13,10 +13,14 @@ namespace reprise::cupti {
 
 class ActivityBuffers {
  public:
-  /// About 4,800 kernels; CUPTI holds one or more for each thread.
-  static constexpr size_t kBufferBytes = size_t{1} << 20;
+  /// About 300 kernels, 64 KiB with our header; CUPTI holds one or more for
+  /// each thread. An unforced flush returns a buffer only when all its records
+  /// are complete, so a device that is never idle would keep a large one for
+  /// ever, and a killed process lose it.
+  static constexpr size_t kHeaderBytes = 64;
+  static constexpr size_t kBufferBytes = (size_t{64} << 10) - kHeaderBytes;
   /// Beyond them CUPTI drops records, and counts that.
-  static constexpr uint32_t kMaximumBuffers = 256;
+  static constexpr uint32_t kMaximumBuffers = 1024;
 
   /// A full buffer; `next` is the one completed after it.
   struct Full {

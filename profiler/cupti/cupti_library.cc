@@ -90,7 +90,6 @@ void find_optional(void* library, Functions* f) {
   find(library, "cuptiActivityEnableDriverApi", &f->enable_driver_api);
   find(library, "cuptiActivityRegisterTimestampCallback",
        &f->register_timestamp);
-  find(library, "cuptiActivityFlushPeriod", &f->flush_period);
   find(library, "cuptiActivityEnableLatencyTimestamps",
        &f->enable_latency_timestamps);
   find(library, "cuptiActivityEnableAllSyncRecords",

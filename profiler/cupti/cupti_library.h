@@ -31,7 +31,6 @@ struct Functions {
   Result (*next_record)(uint8_t* buffer, size_t valid_size, void** record);
   Result (*dropped_records)(void* context, uint32_t stream, size_t* dropped);
   Result (*flush_all)(uint32_t flag);
-  Result (*flush_period)(uint32_t milliseconds);  ///< Optional.
   Result (*set_attribute)(uint32_t attribute, size_t* size, void* value);
   Result (*set_thread_id_type)(uint32_t type);
   Result (*enable_latency_timestamps)(uint8_t enable);  ///< Optional.

@@ -1,8 +1,9 @@
 // Everything happens in CUPTI's own callbacks: a context that is made switches
 // activity records on, a graph node that is made or cloned is named, and full
-// buffers come back every 100 ms at the latest. Records are stamped by the
-// clock of the host's records where CUPTI allows that, else shifted by one
-// reading of both.
+// buffers come back every 100 ms, asked for by the writer: CUPTI's own periodic
+// flush may return only full ones (cupti_activity.h of CUDA 13). Records are
+// stamped by the clock of the host's records where CUPTI allows that, else
+// shifted by one reading of both.
 #include "profiler/cupti/cupti_session.h"
 
 #include "profiler/cupti/cupti_calls.h"
@@ -10,8 +11,9 @@
 namespace reprise::cupti {
 namespace {
 
-/// A killed process loses at most what CUPTI held for this long.
-constexpr uint32_t kFlushPeriodMilliseconds = 100;
+/// A killed process loses at most what it did in this time, and a buffer a
+/// thread in which a record is not complete.
+constexpr int64_t kFlushPeriod_ns = 100'000'000;
 
 constexpr std::array<uint32_t, 8> kRecordedKinds = {
     kConcurrentKernel, kMemcpy,    kMemcpyPeer,          kMemset,
@@ -119,9 +121,6 @@ void Session::set_up_activity(ProcessRecorder& recorder) {
   if (cupti.enable_all_sync_records != nullptr) {
     cupti.enable_all_sync_records(0);
   }
-  if (cupti.flush_period != nullptr) {
-    cupti.flush_period(kFlushPeriodMilliseconds);
-  }
 }
 
 void Session::set_up_callbacks() {
@@ -184,9 +183,24 @@ void Session::set_enabled(bool is_enabled) {
   if (!is_enabled) wants_flush_.store(true);
 }
 
-void Session::collect(ProcessRecorder& recorder) {
-  if (wants_flush_.exchange(false)) library_.functions.flush_all(0);
+/// Also while recording is off: what was launched before may end now.
+void Session::flush_if_due() {
+  const int64_t now = ProcessRecorder::now_ns();
   const bool is_last = is_last_.load();
+  if (!wants_flush_.exchange(false) && !is_last &&
+      now - last_flush_ns_ < kFlushPeriod_ns) {
+    return;
+  }
+  last_flush_ns_ = now;
+  library_.functions.flush_all(0);
+  // The first has brought what is whole, so that this one, which also brings
+  // buffers still being written, finds little.
+  if (is_last) library_.functions.flush_all(kFlushForced);
+}
+
+void Session::collect(ProcessRecorder& recorder) {
+  const bool is_last = is_last_.load();
+  flush_if_due();
   for (std::atomic<uint64_t>& place : contexts_) {
     const uint64_t context = place.load(std::memory_order_acquire);
     if (context == 0) break;
@@ -205,13 +219,8 @@ void Session::collect(ProcessRecorder& recorder) {
 }
 
 void Session::flush(bool is_last) {
-  if (is_last) {
-    // Twice: the first brings what is whole, so that the second, which also
-    // brings buffers still being written, finds little.
-    library_.functions.flush_all(0);
-    is_last_.store(true);
-  }
-  library_.functions.flush_all(is_last ? kFlushForced : 0);
+  if (is_last) is_last_.store(true);
+  wants_flush_.store(true);
 }
 
 void Session::push_unit(int64_t unit) {

@@ -36,9 +36,11 @@ class Session {
 
   /// Switches the recorded kinds; nothing is torn down.
   void set_enabled(bool is_enabled);
-  /// Decodes what CUPTI has completed. Requires: one caller at a time.
+  /// Decodes what CUPTI has completed, every 100 ms and after `flush` all that
+  /// it holds complete. Requires: one caller at a time.
   void collect(ProcessRecorder& recorder);
-  /// Asks CUPTI for what it holds; `is_last` also for what is not complete.
+  /// The next `collect` asks CUPTI for what it holds; `is_last` also for what
+  /// is not complete. A store: signal handlers may call it.
   void flush(bool is_last);
   void push_unit(int64_t unit);
   void pop_unit();
@@ -58,6 +60,7 @@ class Session {
   static void on_request(uint8_t** buffer, size_t* size, size_t* most_records);
   static void on_complete(void* context, uint32_t stream, uint8_t* buffer,
                           size_t size, size_t valid_size);
+  void flush_if_due();
   void on_graph_node(bool is_clone, const GraphData& graph);
   void on_context(void* context);
   void on_api(bool is_runtime, uint32_t id, const ApiCallback& call);
@@ -74,6 +77,7 @@ class Session {
   std::atomic<uint64_t> dropped_{0};
   std::atomic<bool> is_last_{false};
   std::atomic<bool> wants_flush_{false};
+  int64_t last_flush_ns_ = 0;  ///< Of `collect` alone.
   /// Context << 32 | device + 1; 0 is empty.
   std::array<std::atomic<uint64_t>, kMaximumContexts> contexts_{};
   std::mutex switch_mutex_;

@@ -31,7 +31,10 @@ constinit Injection* injection = nullptr;
 
 void collect(void*, ProcessRecorder& recorder) {
   cupti::Session* session = injection->session.load(std::memory_order_acquire);
-  if (session != nullptr) session->collect(recorder);
+  if (session == nullptr) return;
+  // By _exit: no exit handler has asked CUPTI for the rest.
+  if (recorder.is_ending()) session->flush(/*is_last=*/true);
+  session->collect(recorder);
 }
 
 ProcessRecorder* start_recorder() {

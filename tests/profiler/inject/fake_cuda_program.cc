@@ -4,6 +4,7 @@
 // CUPTI.
 #include <dlfcn.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -125,6 +126,52 @@ void play_killed() {
   ::kill(::getpid(), SIGKILL);
 }
 
+/// Keeps the device's queue full, never flushes, and is killed when the library
+/// has flushed three times since: the first may have begun before the last
+/// kernel, and what the second brought is written before the third.
+void play_busy() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  auto* progress = in_cupti<void(uint32_t)>("fake_cupti_progress");
+  auto* flushes = in_cupti<uint32_t()>("fake_cupti_flushes");
+  const uint32_t first =
+      Round(0, 0).correlation + reprise::fake::kQueuedKernels;
+  for (uint32_t number = 0; number < reprise::fake::kBusyKernels; ++number) {
+    Activity kernel = Round(0, 0).kernel(0, 0);
+    kernel.start += number;
+    kernel.end += number;
+    kernel.correlation = first + number;
+    put(&kernel);
+    progress(kernel.correlation - reprise::fake::kQueuedKernels);
+  }
+  const uint32_t before = flushes();
+  // Without a flush the test fails by what is lost, not by waiting.
+  for (int wait = 0; wait < 20'000 && flushes() < before + 3; ++wait) {
+    ::usleep(1000);
+  }
+  ::kill(::getpid(), SIGKILL);
+}
+
+void put_kernels(uint32_t count) {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  for (uint32_t round = 0; round < count; ++round) {
+    const Activity kernel = Round(0, round).kernel(0, 0);
+    put(&kernel);
+  }
+}
+
+/// As a worker that Python forks: CUDA starts in it, and it ends by _exit.
+void play_forked_worker() {
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    if (in_injection<int()>("InitializeInjection")() != 1) ::_exit(8);
+    put_kernels(100);
+    ::_exit(7);
+  }
+  int status = 0;
+  ::waitpid(worker, &status, 0);
+  if (status != 7 << 8) std::abort();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -136,6 +183,10 @@ int main(int count, char** arguments) {
   const char* library = std::getenv("CUDA_INJECTION64_PATH");
   injection = library == nullptr ? nullptr : ::dlopen(library, RTLD_NOW);
   if (injection == nullptr) return 9;
+  if (scenario == "forked-worker") {
+    play_forked_worker();
+    return 7;
+  }
   if (in_injection<int()>("InitializeInjection")() != 1) return 8;
   if (in_injection<int()>("InitializeInjection")() != 1) return 8;
   if (scenario == "records") play_records();
@@ -144,6 +195,11 @@ int main(int count, char** arguments) {
   if (scenario == "profiler-range") play_profiler_range();
   if (scenario == "split-call") play_split_call();
   if (scenario == "killed") play_killed();
+  if (scenario == "busy") play_busy();
+  if (scenario == "exits-at-once") {
+    put_kernels(100);
+    ::_exit(7);
+  }
   const bool is_misused =
       cupti != nullptr && in_cupti<uint32_t()>("fake_cupti_misuses")() > 0;
   return is_misused ? 8 : 7;

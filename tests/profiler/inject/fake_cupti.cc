@@ -34,6 +34,7 @@ using Callback = void (*)(void*, uint32_t, uint32_t, const void*);
 struct Buffer {
   uint8_t* bytes = nullptr;
   size_t size = 0, used = 0;
+  uint32_t last_work = 0;  ///< Largest correlation id of device work.
 };
 
 std::mutex mutex;  // Of all that follows.
@@ -43,6 +44,9 @@ std::set<std::pair<uint32_t, uint32_t>> callbacks;  // (domain, id)
 /// The device's, then one for each thread: kernels come before what says whose
 /// they are.
 std::list<Buffer> buffers(1);
+std::list<Buffer> kept;          ///< Full, with an unfinished record.
+uint32_t progress = UINT32_MAX;  ///< Work up to this id has finished.
+std::atomic<uint32_t> flushes{0};
 RequestBuffer request_buffer = nullptr;
 CompleteBuffer complete_buffer = nullptr;
 Callback callback = nullptr;
@@ -85,6 +89,11 @@ bool is_enabled(const Activity& a) {
          calls.contains({a.kind == 5, a.callback});
 }
 
+bool is_device_work(uint32_t kind) {
+  return kind == reprise::fake::kCopy || kind == reprise::fake::kMemset ||
+         kind == reprise::fake::kKernel;
+}
+
 /// Requires: mutex, which is free while the library is called.
 void complete(Buffer* buffer, std::unique_lock<std::mutex>* lock) {
   if (buffer->used == 0) return;
@@ -99,7 +108,12 @@ void complete(Buffer* buffer, std::unique_lock<std::mutex>* lock) {
 bool make_room(size_t size, Buffer* buffer,
                std::unique_lock<std::mutex>* lock) {
   if (buffer->bytes != nullptr && buffer->used + size > buffer->size) {
-    complete(buffer, lock);
+    if (buffer->last_work > progress) {
+      kept.push_back(*buffer);
+      *buffer = {};
+    } else {
+      complete(buffer, lock);
+    }
   }
   if (buffer->bytes != nullptr) return true;
   size_t most_records = 0;
@@ -127,6 +141,22 @@ void put(const Activity& activity, bool of_device) {
   }
   std::memcpy(buffer->bytes + buffer->used, bytes.data(), bytes.size());
   buffer->used += bytes.size();
+  if (is_device_work(activity.kind)) {
+    buffer->last_work = std::max(buffer->last_work, activity.correlation);
+  }
+}
+
+/// As the header has it: a buffer returns when it is full and all its records
+/// are complete; by a flush before it is full; by a forced one as it is.
+void flush_all(bool is_forced) {
+  std::unique_lock lock(mutex);
+  if (complete_buffer == nullptr) return;
+  for (std::list<Buffer>* list : {&kept, &buffers}) {
+    for (Buffer& buffer : *list) {
+      if (is_forced || buffer.last_work <= progress) complete(&buffer, &lock);
+    }
+  }
+  kept.remove_if([](const Buffer& buffer) { return buffer.used == 0; });
 }
 
 /// What the thread has pushed last, for a call.
@@ -246,10 +276,14 @@ void fake_cupti_runtime_call(uint32_t id) {
   }
 }
 
-void fake_cupti_complete_all() {
-  std::unique_lock lock(mutex);
-  for (Buffer& buffer : buffers) complete(&buffer, &lock);
+void fake_cupti_progress(uint32_t correlation) {
+  const std::lock_guard lock(mutex);
+  progress = correlation;
 }
+
+uint32_t fake_cupti_flushes() { return flushes.load(); }
+
+void fake_cupti_complete_all() { flush_all(/*is_forced=*/true); }
 
 uint32_t fake_cupti_misuses() { return misuses.load(); }
 
@@ -388,11 +422,14 @@ int cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* count) {
   return 0;
 }
 
-int cuptiActivityFlushAll(uint32_t) {
-  fake_cupti_complete_all();
+int cuptiActivityFlushAll(uint32_t flag) {
+  expect(flag <= 1);
+  flush_all(flag == 1);
+  ++flushes;
   return 0;
 }
 
+/// The real one may return full buffers only, which return by themselves here.
 int cuptiActivityFlushPeriod(uint32_t) { return 0; }
 int cuptiActivitySetAttribute(uint32_t, size_t*, void*) { return 0; }
 

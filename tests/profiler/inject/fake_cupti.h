@@ -67,6 +67,10 @@ void fake_cupti_graph_node(uint64_t node, uint64_t original);
 void fake_cupti_context(uint32_t context, uint32_t device);
 /// A call of the runtime is entered, then left.
 void fake_cupti_runtime_call(uint32_t callback);
+/// From now on device work is unfinished when its correlation id is larger.
+void fake_cupti_progress(uint32_t correlation);
+/// Calls of cuptiActivityFlushAll so far.
+uint32_t fake_cupti_flushes();
 /// Completes all buffers that hold something.
 void fake_cupti_complete_all();
 /// Calls that the library made in an order that CUPTI does not take.

@@ -11,6 +11,8 @@ namespace reprise::fake {
 
 inline constexpr int kThreads = 4;
 inline constexpr uint32_t kRounds = 500;  ///< Of a thread.
+inline constexpr uint32_t kBusyKernels = 5000;
+inline constexpr uint32_t kQueuedKernels = 64;  ///< Launched, not yet run.
 /// Bases of numbers, so that no two threads share one.
 inline constexpr uint64_t kThreadTime = 1'000'000'000;
 inline constexpr uint32_t kThreadCorrelation = 1'000'000;

@@ -265,6 +265,34 @@ TEST_P(InjectCupti, AKilledProgramLeavesWhatWasFlushed) {
   EXPECT_TRUE(shard.end.is_null());
 }
 
+TEST_P(InjectCupti, AKilledProgramWhoseQueueWasNeverEmptyLosesABufferAtMost) {
+  EXPECT_EQ(play("busy"), SIGKILL);
+  const ProcessShardContents shard = host_.only_shard();
+  // The queue may lie over two buffers of 64 KiB; a kernel has 160 bytes or
+  // more in every version.
+  constexpr size_t kHeld = fake::kQueuedKernels + 2 * (size_t{64} << 10) / 160;
+  static_assert(4 * kHeld < fake::kBusyKernels);
+  EXPECT_GE(shard.of(RecordKind::kKernel).size(), fake::kBusyKernels - kHeld);
+  EXPECT_TRUE(shard.end.is_null());
+}
+
+TEST_P(InjectCupti, AProgramThatEndsAtOnceLosesNothing) {
+  EXPECT_EQ(play("exits-at-once"), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  EXPECT_EQ(shard.of(RecordKind::kKernel).size(), 100U);
+  EXPECT_FALSE(shard.end.is_null());
+}
+
+TEST_P(InjectCupti, AForkedWorkerHasAShardOfItsOwn) {
+  EXPECT_EQ(play("forked-worker"), kStatus7);
+  std::multiset<size_t> kernels;
+  for (const auto& [name, shard] : host_.shards()) {
+    kernels.insert(shard.of(RecordKind::kKernel).size());
+    EXPECT_FALSE(shard.end.is_null()) << name;
+  }
+  EXPECT_EQ(kernels, (std::multiset<size_t>{0, 100}));
+}
+
 TEST_P(InjectCupti, WithoutOurClockTimesAreShifted) {
   ASSERT_EQ(play("steps", {{"FAKE_CUPTI_NO_CLOCK", "1"}}), kStatus7);
   const ProcessShardContents shard = host_.only_shard();
