@@ -14,6 +14,7 @@
 
 #include "cli/doctor_checks.h"
 #include "profiler/cupti/cupti_types.h"
+#include "runtime/cuda/nvidia_library.h"
 
 namespace reprise {
 namespace {
@@ -153,7 +154,7 @@ DriverAnswer driver_check() {
 /// A library of a toolkit of CUDA `major`, held against the driver: a newer
 /// major version than the driver's does not run.
 void compare_with_driver(int major, const DriverAnswer& driver, Check& check) {
-  if (driver.version == 0 || major <= driver.version / 1000) return;
+  if (too_new_for_driver(major, driver.version).empty()) return;
   check.ok = false;
   check.found += fmt::format(", newer than the driver's CUDA {}",
                              cuda_version(driver.version));
@@ -162,19 +163,70 @@ void compare_with_driver(int major, const DriverAnswer& driver, Check& check) {
                   driver.version / 1000);
 }
 
+/// What a copy of a library says of itself; no text: it is none.
+struct LibraryVersion {
+  std::string text;
+  int cuda_major = 0;
+  int number = 0;  ///< As the library counts.
+};
+using VersionOf = LibraryVersion(void* handle, const std::string& path);
+
+/// Chooses as the trainer does: the newest that the driver runs, else the first
+/// that is there, which `check` then says is too new.
+LibraryVersion choose_library(NvidiaLibrary which, VersionOf* version_of,
+                              const DriverAnswer& driver, Check& check) {
+  LibraryVersion chosen;
+  const auto refusal = [&](int driver_cuda) {
+    return [&, driver_cuda](void* handle, const std::string& path) {
+      chosen = version_of(handle, path);
+      if (chosen.text.empty())
+        return std::string("it does not say its version");
+      return too_new_for_driver(chosen.cuda_major, driver_cuda);
+    };
+  };
+  auto opened =
+      open_nvidia_library(which, driver.version, refusal(driver.version));
+  if (!opened) opened = open_nvidia_library(which, driver.version, refusal(0));
+  if (!opened) return {};
+  dlclose(opened->handle);
+  check.ok = true;
+  check.found = fmt::format("{} ({})", chosen.text, opened->path);
+  compare_with_driver(chosen.cuda_major, driver, check);
+  for (const std::string& passed : opened->passed_over) {
+    check.found += "; passed over " + passed;
+  }
+  return chosen;
+}
+
+template <typename Function>
+Function* function_of(void* handle, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(handle, name));
+}
+
+LibraryVersion nvrtc_version(void* handle, const std::string&) {
+  auto* version = function_of<int(int*, int*)>(handle, "nvrtcVersion");
+  int major = 0, minor = 0;
+  if (version == nullptr || version(&major, &minor) != 0) return {};
+  return {fmt::format("{}.{}", major, minor), major};
+}
+
 Check nvrtc_check(const DriverAnswer& driver) {
   Check check{"NVRTC", kForCuda, false, "libnvrtc not found",
               "install the CUDA toolkit's nvrtc (apt install cuda-nvrtc-13-0, "
               "or pip install nvidia-cuda-nvrtc) and set CUDA_HOME or "
               "LD_LIBRARY_PATH"};
-  const Library library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
-  int major = 0, minor = 0;
-  const auto version = library.find<int(int*, int*)>("nvrtcVersion");
-  if (version == nullptr || version(&major, &minor) != 0) return check;
-  check.ok = true;
-  check.found = fmt::format("{}.{} ({})", major, minor, library.path());
-  compare_with_driver(major, driver, check);
+  choose_library(NvidiaLibrary::kNvrtc, nvrtc_version, driver, check);
   return check;
+}
+
+LibraryVersion cublas_version(void* handle, const std::string&) {
+  auto* version = function_of<size_t()>(handle, "cublasLtGetVersion");
+  if (version == nullptr) return {};
+  // 120103 is 12.1.3; from 13 on, 130100 is 13.1.0.
+  const auto number = static_cast<int>(version());
+  return {
+      fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100),
+      number / 10000};
 }
 
 Check cublas_check(const DriverAnswer& driver) {
@@ -182,16 +234,7 @@ Check cublas_check(const DriverAnswer& driver) {
               "install the CUDA toolkit's cuBLAS (apt install libcublas-13-0, "
               "or pip install nvidia-cublas) and set CUDA_HOME or "
               "LD_LIBRARY_PATH"};
-  const Library library(
-      {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"});
-  const auto version = library.find<size_t()>("cublasLtGetVersion");
-  if (version == nullptr) return check;
-  const auto number = static_cast<int>(version());
-  // 120103 is 12.1.3; from 13 on, 130100 is 13.1.0.
-  check.ok = true;
-  check.found = fmt::format("{}.{}.{} ({})", number / 10000, number / 100 % 100,
-                            number % 100, library.path());
-  compare_with_driver(number / 10000, driver, check);
+  choose_library(NvidiaLibrary::kCublasLt, cublas_version, driver, check);
   return check;
 }
 
@@ -300,7 +343,16 @@ Check cupti_check(const DriverAnswer& driver) {
   return check;
 }
 
-Check nccl_check() {
+LibraryVersion nccl_library_version(void* handle, const std::string& path) {
+  auto* version = function_of<int(int*)>(handle, "ncclGetVersion");
+  int number = 0;
+  if (version == nullptr || version(&number) != 0) return {};
+  return {
+      fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100),
+      cuda_major_of_nccl(path), number};
+}
+
+Check nccl_check(const DriverAnswer& driver) {
   Check check{"NCCL",
               kForDevice,
               false,
@@ -309,13 +361,10 @@ Check nccl_check() {
               "nvidia-nccl; one that the program brings along is found "
               "without",
               false};
-  const Library library({"libnccl.so.2"});
-  int number = 0;
-  const auto version = library.find<int(int*)>("ncclGetVersion");
-  if (version == nullptr || version(&number) != 0) return check;
-  const int major = number / 10000, minor = number / 100 % 100;
-  check.found =
-      fmt::format("{}.{}.{} ({})", major, minor, number % 100, library.path());
+  const int number =
+      choose_library(NvidiaLibrary::kNccl, nccl_library_version, driver, check)
+          .number;
+  if (!check.ok) return check;
   // Our plugin has the tables of 2.28 (version 5) and 2.27 (version 4).
   const bool has_plugin = number >= 22700;
   check.ok = has_plugin;
@@ -335,7 +384,7 @@ Check nccl_check() {
 std::vector<Check> cuda_checks() {
   const DriverAnswer driver = driver_check();
   return {driver.check, nvrtc_check(driver), cublas_check(driver),
-          cupti_check(driver), nccl_check()};
+          cupti_check(driver), nccl_check(driver)};
 }
 
 }  // namespace reprise

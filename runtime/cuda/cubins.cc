@@ -204,20 +204,10 @@ Status load_images(const std::vector<Job>& jobs, const CompileCache& cache,
   return {};
 }
 
-}  // namespace
-
-Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
-                              const CubinOptions& options) {
-  const Result<Nvrtc> nvrtc = Nvrtc::open(options.nvrtc_library);
-  if (!nvrtc) return pass(nvrtc.error());
-  if (!nvrtc->supports(architecture)) {
-    return fail(ErrorKind::kDevice,
-                "NVRTC {} does not compile for compute capability {}.{} "
-                "(install a CUDA toolkit made for this device)",
-                nvrtc->version(), architecture / 10, architecture % 10);
-  }
+Result<Cubins> compile_with(const Nvrtc& nvrtc, std::span<const Kernel> kernels,
+                            int architecture, const CubinOptions& options) {
   const std::vector<std::string> flags = options_for(architecture);
-  std::string environment = "nvrtc " + nvrtc->version() + cuda_prelude();
+  std::string environment = "nvrtc " + nvrtc.version() + cuda_prelude();
   for (const std::string& flag : flags) environment += flag;
   Result<CompileCache> cache = CompileCache::open(
       options.cache_directory.empty() ? default_cache_directory()
@@ -233,13 +223,35 @@ Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
   cache->remove_damaged(keys);
   const size_t threads = static_cast<size_t>(std::max(options.jobs, 1));
   std::vector<Batch> batches = make_batches(jobs, *cache, threads);
-  compile_all(*nvrtc, flags, batches, threads);
+  compile_all(nvrtc, flags, batches, threads);
   Cubins cubins;
   if (const Status kept = keep(batches, *cache, cubins); !kept)
     return pass(kept.error());
   if (const Status loaded = load_images(jobs, *cache, cubins); !loaded)
     return pass(loaded.error());
   return cubins;
+}
+
+}  // namespace
+
+Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
+                              const CubinOptions& options) {
+  NvrtcRequest request{.driver_cuda = options.driver_cuda,
+                       .architecture = architecture,
+                       .search = options.nvrtc_search};
+  while (true) {
+    const Result<Nvrtc> nvrtc = Nvrtc::open(request);
+    if (!nvrtc) return pass(nvrtc.error());
+    Result<Cubins> cubins =
+        compile_with(*nvrtc, kernels, architecture, options);
+    if (!cubins || cubins->images.empty() || !options.takes) return cubins;
+    const Status taken = options.takes(cubins->images.front());
+    if (taken) return cubins;
+    request.refused.emplace_back(
+        nvrtc->path(), fmt::format("the device does not take the code of NVRTC "
+                                   "{}: {}",
+                                   nvrtc->version(), taken.error().message));
+  }
 }
 
 }  // namespace reprise

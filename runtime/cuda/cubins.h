@@ -13,12 +13,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/kernel/kernel.h"
 #include "data/result.h"
+#include "runtime/cuda/nvidia_library.h"
 
 namespace reprise {
 
@@ -62,15 +64,19 @@ struct Cubins {
 struct CubinOptions {
   /// Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
   std::string cache_directory = {};
-  /// Empty: libnvrtc.so.13, .12, … as the loader finds them, else in CUDA_HOME.
-  std::string nvrtc_library = {};
+  int driver_cuda = 0;  ///< As cuDriverGetVersion counts; 0: not known.
+  NvidiaSearch nvrtc_search = default_nvidia_search();
+  /// Whether the device takes an image; where it does not, the next older NVRTC
+  /// compiles all anew. Empty: nobody asks.
+  std::function<Status(const std::string& image)> takes = {};
   int jobs = 2;  ///< Compilations at once.
 };
 
 /// Compiles what the cache lacks. `architecture` is 10 × major + minor of the
 /// device's compute capability: 80, 90, 100.
-/// Errors: kDevice when NVRTC is missing, does not know the architecture or
-/// refuses a kernel (named by its outputs), or the cache cannot be used.
+/// Errors: kDevice when no NVRTC knows the architecture and makes images that
+/// the device takes, one refuses a kernel (named by its outputs), or the cache
+/// cannot be used.
 Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
                               const CubinOptions& options = {});
 

@@ -9,7 +9,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+
+#include "runtime/cuda/nvidia_library.h"
 
 namespace reprise {
 
@@ -44,43 +45,15 @@ namespace {
 /// same algorithm wherever a plan puts its result.
 constexpr uint32_t kAlignment = 64;
 
-void* open_library() {
-  const std::vector<std::string> names = {"libcublasLt.so.13",
-                                          "libcublasLt.so.12"};
-  std::vector<std::string> places = names;
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    const char* home = std::getenv(variable);
-    if (home == nullptr) continue;
-    for (const std::string& name : names)
-      places.push_back(std::string(home) + "/lib64/" + name);
-  }
-  for (const std::string& name : names)
-    places.push_back("/usr/local/cuda/lib64/" + name);
-  for (const std::string& place : places) {
-    if (void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL))
-      return library;
-  }
-  return nullptr;
-}
-
-Result<std::shared_ptr<const CublasFunctions>> load() {
-  // Never closed: the library keeps threads and device memory of its own.
-  void* library = open_library();
-  if (library == nullptr) {
-    return fail(ErrorKind::kDevice,
-                "no cuBLASLt to multiply matrices: libcublasLt.so.13 (or .12) "
-                "cannot be opened (install CUDA's libcublas, or set CUDA_HOME "
-                "or LD_LIBRARY_PATH)");
-  }
-  auto functions = std::make_shared<CublasFunctions>();
+/// What the library lacks; empty: nothing.
+std::string find_functions(void* library, CublasFunctions* functions) {
 #define REPRISE_CUBLAS_FIND(name)                                           \
   functions->name =                                                         \
       reinterpret_cast<decltype(functions->name)>(::dlsym(library, #name)); \
-  if (functions->name == nullptr)                                           \
-    return fail(ErrorKind::kDevice, "libcublasLt lacks {}", #name);
+  if (functions->name == nullptr) return "it lacks " #name;
   REPRISE_CUBLAS_FUNCTIONS(REPRISE_CUBLAS_FIND)
 #undef REPRISE_CUBLAS_FIND
-  return functions;
+  return {};
 }
 
 Result<cudaDataType_t> data_type(PrimitiveType type) {
@@ -178,14 +151,16 @@ class PlanBuilder {
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed);
   }
 
-  /// Requires: an operation. `bias` is that of the first call.
-  void epilogue(const MatrixProduct& product, CUdeviceptr bias) {
+  /// Requires: an operation. `bias` is that of the first call; its type is the
+  /// output's, the one that cuBLASLt takes for every output.
+  void epilogue(const MatrixProduct& product, cudaDataType_t type,
+                CUdeviceptr bias) {
     const cublasLtEpilogue_t epilogue = epilogue_of(product);
     if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
     set_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     if (!product.has_bias) return;
-    const int32_t type = CUDA_R_32F;
-    set_operation(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+    set_operation(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                  static_cast<int32_t>(type));
     if (!failed()) keep(set_bias(functions_, plan_.operation, bias));
   }
 
@@ -272,19 +247,44 @@ class PlanBuilder {
 
 }  // namespace
 
+/// What keeps this copy from being used; empty: nothing, and there is a handle.
+std::string CublasLibrary::bind(void* library, int driver_cuda) {
+  auto functions = std::make_shared<CublasFunctions>();
+  if (std::string lacks = find_functions(library, functions.get());
+      !lacks.empty()) {
+    return lacks;
+  }
+  version_ = functions->cublasLtGetVersion();
+  // 120103 is 12.1.3, 130100 is 13.1.0.
+  std::string why =
+      too_new_for_driver(static_cast<int>(version_ / 10000), driver_cuda);
+  if (!why.empty()) return why;
+  functions_ = std::move(functions);
+  cublasLtHandle_t handle = nullptr;
+  const Status created =
+      check(functions_->cublasLtCreate(&handle), "cublasLtCreate");
+  if (!created) return created.error().message;
+  handle_ = handle;
+  return {};
+}
+
 Result<std::unique_ptr<CublasLibrary>> CublasLibrary::create(
     const Driver& driver, const Options& options) {
-  Result<std::shared_ptr<const CublasFunctions>> functions = load();
-  if (!functions) return pass(functions.error());
   std::unique_ptr<CublasLibrary> library(new CublasLibrary());
   library->options_ = options;
-  library->functions_ = std::move(*functions);
-  library->version_ = library->functions_->cublasLtGetVersion();
-  cublasLtHandle_t handle = nullptr;
-  const Status created = library->check(
-      library->functions_->cublasLtCreate(&handle), "cublasLtCreate");
-  if (!created) return pass(created.error());
-  library->handle_ = handle;
+  const auto refusal = [&](void* handle, const std::string&) {
+    return library->bind(handle, driver.version);
+  };
+  const Result<OpenedNvidiaLibrary> opened =
+      open_nvidia_library(NvidiaLibrary::kCublasLt, driver.version, refusal);
+  if (!opened) {
+    return fail(
+        ErrorKind::kDevice,
+        "no cuBLASLt to multiply matrices: {} (install CUDA's libcublas "
+        "for this driver, or set CUDA_HOME or LD_LIBRARY_PATH; `reprise "
+        "doctor --for cuda` shows them)",
+        opened.error().message);
+  }
   Result<DeviceMemory> workspace =
       DeviceMemory::allocate(driver, options.workspace_bytes);
   if (!workspace) return pass(workspace.error(), "workspace of cuBLASLt");
@@ -313,7 +313,7 @@ Result<std::unique_ptr<CublasPlan>> CublasLibrary::make_plan(
   auto plan = std::make_unique<CublasPlan>(functions_);
   PlanBuilder builder(*functions_, *plan);
   builder.operation(product, compute_type(product.type, options_.math));
-  builder.epilogue(product, bias);
+  builder.epilogue(product, *type, bias);
   builder.layout(0, product.a, *type, product.batches);
   builder.layout(1, product.b, *type, product.batches);
   builder.layout(2, product.out, *type, product.batches);

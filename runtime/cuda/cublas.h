@@ -60,8 +60,9 @@ class CublasLibrary {
     std::vector<MatrixOffsets> offsets_;  ///< Bytes.
   };
 
-  /// Opens libcublasLt where the loader finds it, else in CUDA_HOME. Requires:
-  /// the device's context is current. Errors: kDevice.
+  /// Opens the newest libcublasLt that the driver runs and that makes a handle
+  /// (nvidia_library.h). Requires: the device's context is current. Errors:
+  /// kDevice.
   static Result<std::unique_ptr<CublasLibrary>> create(const Driver& driver,
                                                        const Options& options);
   ~CublasLibrary();
@@ -82,6 +83,7 @@ class CublasLibrary {
                                                 CUdeviceptr bias,
                                                 uint32_t alignment) const;
   Status check(int status, const char* call) const;
+  std::string bind(void* library, int driver_cuda);
 
   Options options_;
   std::shared_ptr<const CublasFunctions> functions_;

@@ -72,7 +72,11 @@ class CudaDevice : public TrainingDevice {
       if ((group.local_rank() == 0) == first_on_host) {
         Result<Cubins> cubins =
             compile_cubins(device_kernels(schedule), context_->architecture(),
-                           {.cache_directory = device.cache_directory});
+                           {.cache_directory = device.cache_directory,
+                            .driver_cuda = context_->driver().version,
+                            .takes = [this](const std::string& image) {
+                              return context_->try_image(image);
+                            }});
         mine = status_of(cubins);
         if (cubins) cubins_ = std::move(*cubins);
       }

@@ -153,6 +153,26 @@ Status DeviceContext::make_current() const {
                        "cuCtxSetCurrent");
 }
 
+Status DeviceContext::try_image(const std::string& image) const {
+  Status current = make_current();
+  if (!current) return current;
+  CUmodule module = nullptr;
+  const CUresult result = driver_.module_load_data(&module, image.data());
+  switch (result) {
+    case CUDA_SUCCESS:
+      driver_.module_unload(module);
+      return {};
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_INVALID_SOURCE:
+      return driver_.check(result, "cuModuleLoadData");
+    default:
+      return {};
+  }
+}
+
 Result<CudaStream> make_stream(const Driver& driver, bool urgent) {
   int least = 0, greatest = 0;
   Status status = driver.check(driver.stream_priority_range(&least, &greatest),

@@ -127,6 +127,9 @@ class DeviceContext {
 
   /// Makes the context current on the calling thread.
   Status make_current() const;
+  /// Fails when the driver refuses an image for this device, as code of another
+  /// CUDA or of another architecture; other failures are left to who loads it.
+  Status try_image(const std::string& image) const;
 
  private:
   DeviceContext(const Driver& driver, int index)

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "runtime/cuda/nvidia_library.h"
+
 namespace reprise {
 namespace {
 
@@ -12,27 +14,37 @@ void find(void* library, const char* symbol, Function*& function,
   if (function == nullptr && missing.empty()) missing = symbol;
 }
 
-Result<NcclLibrary> load_nccl() {
-  void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return fail(ErrorKind::kDevice,
-                "NCCL is missing (libnccl.so.2 cannot be opened): install it, "
-                "put its directory into LD_LIBRARY_PATH, or use --collectives "
-                "gloo");
-  }
-  NcclLibrary nccl{};
+/// What keeps this copy from being used; empty: nothing, `nccl` is filled.
+std::string bind_nccl(void* library, const std::string& path, int driver_cuda,
+                      NcclLibrary* nccl) {
+  *nccl = {};
   std::string missing, optional;
 #define REPRISE_NCCL_FIND(member, symbol, ...) \
-  find(library, #symbol, nccl.member, missing);
+  find(library, #symbol, nccl->member, missing);
   REPRISE_NCCL_FUNCTIONS(REPRISE_NCCL_FIND)
 #undef REPRISE_NCCL_FIND
-  find(library, "ncclGetErrorString", nccl.get_error_string, missing);
-  find(library, "ncclGetLastError", nccl.get_last_error, optional);
-  if (!missing.empty()) {
-    return fail(ErrorKind::kDevice, "libnccl.so.2 lacks {}: it is too old",
-                missing);
+  find(library, "ncclGetErrorString", nccl->get_error_string, missing);
+  find(library, "ncclGetLastError", nccl->get_last_error, optional);
+  if (!missing.empty()) return "it lacks " + missing + ": it is too old";
+  nccl->get_version(&nccl->version);
+  return too_new_for_driver(cuda_major_of_nccl(path), driver_cuda);
+}
+
+Result<NcclLibrary> load_nccl() {
+  NcclLibrary nccl{};
+  const int driver_cuda = installed_driver_cuda();
+  const auto refusal = [&](void* library, const std::string& path) {
+    return bind_nccl(library, path, driver_cuda, &nccl);
+  };
+  const Result<OpenedNvidiaLibrary> opened =
+      open_nvidia_library(NvidiaLibrary::kNccl, driver_cuda, refusal);
+  if (!opened) {
+    return fail(
+        ErrorKind::kDevice,
+        "NCCL is missing: {} (install libnccl2 for this driver, put its "
+        "directory into LD_LIBRARY_PATH, or use --collectives gloo)",
+        opened.error().message);
   }
-  nccl.get_version(&nccl.version);
   return nccl;
 }
 

@@ -3,13 +3,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace reprise {
 
 // Source: nvrtc.h of CUDA 13.0; the functions are the same since CUDA 11.2.
 struct Nvrtc::Table {
   using Program = void*;
+  explicit Table(void* opened) : library(opened) {}
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+  ~Table() { ::dlclose(library); }
+
   void* library = nullptr;
   int (*version)(int* major, int* minor) = nullptr;
   int (*count_architectures)(int* count) = nullptr;
@@ -25,33 +29,9 @@ struct Nvrtc::Table {
   int (*log_size)(Program program, size_t* size) = nullptr;
   int (*log)(Program program, char* text) = nullptr;
   const char* (*error_text)(int code) = nullptr;
-
-  Table() = default;
-  Table(const Table&) = delete;
-  Table& operator=(const Table&) = delete;
-  ~Table() {
-    if (library != nullptr) ::dlclose(library);
-  }
 };
 
 namespace {
-
-/// Names to try, newest first.
-std::vector<std::string> candidates(const std::string& library) {
-  if (!library.empty()) return {library};
-  const std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12",
-                                       "libnvrtc.so.11.2", "libnvrtc.so"};
-  std::vector<std::string> list = names;
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    const char* home = std::getenv(variable);
-    if (home == nullptr) continue;
-    for (const std::string& name : names)
-      list.push_back(std::string(home) + "/lib64/" + name);
-  }
-  for (const std::string& name : names)
-    list.push_back("/usr/local/cuda/lib64/" + name);
-  return list;
-}
 
 template <typename Function>
 bool find(void* library, const char* name, Function& function) {
@@ -61,21 +41,10 @@ bool find(void* library, const char* name, Function& function) {
 
 }  // namespace
 
-Result<Nvrtc> Nvrtc::open(const std::string& library) {
-  auto table = std::make_shared<Table>();
-  std::string reason;
-  for (const std::string& name : candidates(library)) {
-    table->library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (table->library != nullptr) break;
-    if (reason.empty()) reason = ::dlerror();
-  }
-  if (table->library == nullptr) {
-    return fail(ErrorKind::kDevice,
-                "no NVRTC to compile GPU kernels: {} (install CUDA's "
-                "libnvrtc, or set CUDA_HOME or LD_LIBRARY_PATH)",
-                reason);
-  }
-  void* handle = table->library;
+/// What an opened library will not do; empty: it is used.
+std::string Nvrtc::bind(void* handle, const std::string& path,
+                        const NvrtcRequest& request) {
+  auto table = std::make_shared<Table>(handle);  // Refused: closed.
   Table& t = *table;
   if (!find(handle, "nvrtcVersion", t.version) ||
       !find(handle, "nvrtcGetNumSupportedArchs", t.count_architectures) ||
@@ -88,20 +57,47 @@ Result<Nvrtc> Nvrtc::open(const std::string& library) {
       !find(handle, "nvrtcGetProgramLogSize", t.log_size) ||
       !find(handle, "nvrtcGetProgramLog", t.log) ||
       !find(handle, "nvrtcGetErrorString", t.error_text)) {
-    return fail(ErrorKind::kDevice,
-                "NVRTC is too old (CUDA 11.2 is the first that makes cubins)");
+    return "too old (CUDA 11.2 is the first that makes cubins)";
   }
-  Nvrtc nvrtc;
   int major = 0, minor = 0, count = 0;
   if (t.version(&major, &minor) != 0 || t.count_architectures(&count) != 0 ||
       count < 0) {
-    return fail(ErrorKind::kDevice, "NVRTC does not say its version");
+    return "it does not say its version";
   }
-  nvrtc.version_ = fmt::format("{}.{}", major, minor);
-  nvrtc.architectures_.resize(static_cast<size_t>(count));
-  if (t.architectures(nvrtc.architectures_.data()) != 0)
-    return fail(ErrorKind::kDevice, "NVRTC does not say its architectures");
-  nvrtc.table_ = std::move(table);
+  architectures_.resize(static_cast<size_t>(count));
+  if (t.architectures(architectures_.data()) != 0) {
+    return "it does not say its architectures";
+  }
+  version_ = fmt::format("{}.{}", major, minor);
+  if (request.architecture != 0 && !supports(request.architecture)) {
+    return fmt::format("NVRTC {} does not compile for compute capability {}.{}",
+                       version_, request.architecture / 10,
+                       request.architecture % 10);
+  }
+  std::string why = too_new_for_driver(major, request.driver_cuda);
+  for (const auto& [refused, refusal] : request.refused) {
+    if (refused == path) why = refusal;
+  }
+  if (why.empty()) table_ = std::move(table);
+  return why;
+}
+
+Result<Nvrtc> Nvrtc::open(const NvrtcRequest& request) {
+  Nvrtc nvrtc;
+  const auto refusal = [&](void* handle, const std::string& path) {
+    return nvrtc.bind(handle, path, request);
+  };
+  Result<OpenedNvidiaLibrary> opened = open_nvidia_library(
+      NvidiaLibrary::kNvrtc, request.driver_cuda, refusal, request.search);
+  if (!opened) {
+    return fail(ErrorKind::kDevice,
+                "no NVRTC to compile GPU kernels: {} (install CUDA's libnvrtc "
+                "for this driver and device, or set CUDA_HOME or "
+                "LD_LIBRARY_PATH; `reprise doctor --for cuda` shows them)",
+                opened.error().message);
+  }
+  nvrtc.path_ = std::move(opened->path);
+  nvrtc.passed_over_ = std::move(opened->passed_over);
   return nvrtc;
 }
 

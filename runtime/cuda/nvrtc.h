@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/result.h"
+#include "runtime/cuda/nvidia_library.h"
 
 namespace reprise {
 
@@ -16,14 +17,27 @@ struct NvrtcImage {
   std::string log;  ///< Warnings and what ptxas says of each function.
 };
 
+/// Which NVRTC will do.
+struct NvrtcRequest {
+  int driver_cuda = 0;   ///< As cuDriverGetVersion counts; 0: any.
+  int architecture = 0;  ///< 10 × major + minor of the device; 0: any.
+  /// Copies whose code the driver did not take: path, and why.
+  std::vector<std::pair<std::string, std::string>> refused = {};
+  NvidiaSearch search = default_nvidia_search();
+};
+
 class Nvrtc {
  public:
-  /// Opens `library`, or the newest NVRTC that the loader or CUDA_HOME offers.
-  /// Errors: kDevice when there is none or it lacks a function.
-  static Result<Nvrtc> open(const std::string& library);
+  /// Opens the newest NVRTC whose code the driver and the device can be
+  /// expected to run. Errors: kDevice when there is none, with what was passed
+  /// over and why.
+  static Result<Nvrtc> open(const NvrtcRequest& request);
 
   /// "13.0" of nvrtcVersion.
   const std::string& version() const { return version_; }
+  const std::string& path() const { return path_; }
+  /// "PATH: why", in order.
+  const std::vector<std::string>& passed_over() const { return passed_over_; }
   /// True if it compiles for this compute capability, 10 × major + minor.
   bool supports(int architecture) const;
   /// Compiles one text. May run on several threads at once. Errors: kDevice
@@ -33,8 +47,12 @@ class Nvrtc {
 
  private:
   struct Table;
+  std::string bind(void* handle, const std::string& path,
+                   const NvrtcRequest& request);
+
   std::shared_ptr<const Table> table_;
-  std::string version_;
+  std::string version_, path_;
+  std::vector<std::string> passed_over_;
   std::vector<int> architectures_;
 };
 

@@ -123,7 +123,7 @@ Result<DeviceStep> scheduled_step(const LoweredProgram& program,
                                   const std::string& kernel_cache) {
   const Result<Cubins> cubins = compile_cubins(
       device_kernels(program.schedule), kArchitecture,
-      {.cache_directory = kernel_cache, .nvrtc_library = REPRISE_FAKE_NVRTC});
+      {.cache_directory = kernel_cache, .nvrtc_search = {.only = REPRISE_FAKE_NVRTC}});
   if (!cubins) return pass(cubins.error());
   DeviceStep step =
       StepOfSchedule(program.schedule, *cubins, collectives).run();

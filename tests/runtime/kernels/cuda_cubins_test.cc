@@ -93,7 +93,7 @@ TEST(Cubins, DamagedOnesAreCompiledAnew) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (const auto nvrtc = reprise::Nvrtc::open(""); !nvrtc) {
+  if (const auto nvrtc = reprise::Nvrtc::open({}); !nvrtc) {
     std::printf("skipped: %s\n", nvrtc.error().message.c_str());
     return 77;
   }

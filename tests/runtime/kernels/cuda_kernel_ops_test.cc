@@ -305,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(All, CudaFused, testing::ValuesIn(kFused),
                          });
 
 TEST(CudaKernels, AllOfTheseCompileWhereNvrtcIs) {
-  if (!Nvrtc::open("")) GTEST_SKIP() << "no NVRTC";
+  if (!Nvrtc::open({})) GTEST_SKIP() << "no NVRTC";
   std::vector<Kernel> kernels;
   for (const KernelCase& one : kKernelCases) {
     const Module module = parse(one.entry);
@@ -361,7 +361,8 @@ TEST(CudaKernels, ARefusedKernelIsNamed) {
 
 /// Runs a kernel in which each thread reads what another put in shared memory.
 std::vector<int> exchange(const std::string& barrier) {
-  const Result<Nvrtc> nvrtc = Nvrtc::open(REPRISE_FAKE_NVRTC);
+  const Result<Nvrtc> nvrtc =
+      Nvrtc::open({.search = {.only = REPRISE_FAKE_NVRTC}});
   EXPECT_TRUE(nvrtc) << nvrtc.error().message;
   const bool checks = std::getenv("REPRISE_TWIN_CHECKS") != nullptr;
   ::setenv("REPRISE_TWIN_CHECKS", "1", 1);
@@ -391,13 +392,13 @@ TEST(CudaTwinDeathTest, TheCheckOfRacesSeesAMissingBarrier) {
 }
 
 TEST(CudaKernels, AMissingNvrtcAndAnUnknownDeviceAreSaid) {
-  const Result<Cubins> missing =
-      compile_cubins({}, 90, {.nvrtc_library = "/nonexistent/libnvrtc.so"});
+  const Result<Cubins> missing = compile_cubins(
+      {}, 90, {.nvrtc_search = {.only = "/nonexistent/libnvrtc.so"}});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::kDevice);
   EXPECT_NE(missing.error().message.find("NVRTC"), std::string::npos);
   const Result<Cubins> unknown =
-      compile_cubins({}, 999, {.nvrtc_library = REPRISE_FAKE_NVRTC});
+      compile_cubins({}, 999, {.nvrtc_search = {.only = REPRISE_FAKE_NVRTC}});
   ASSERT_FALSE(unknown);
   EXPECT_NE(unknown.error().message.find("99.9"), std::string::npos);
 }

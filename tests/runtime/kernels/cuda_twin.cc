@@ -25,7 +25,7 @@ Result<CudaTwins> CudaTwins::make(std::span<const Kernel> kernels) {
   Result<Cubins> cubins =
       compile_cubins(kernels, 90,
                      {.cache_directory = build_directory() + "/kernel_cache",
-                      .nvrtc_library = REPRISE_FAKE_NVRTC});
+                      .nvrtc_search = {.only = REPRISE_FAKE_NVRTC}});
   if (!cubins) return pass(cubins.error());
   twins.cubins_ = std::move(*cubins);
   for (const std::string& image : twins.cubins_.images) {
