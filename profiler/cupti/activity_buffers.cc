@@ -43,7 +43,19 @@ uint8_t* ActivityBuffers::request() {
   }
   uint8_t* buffer = static_cast<uint8_t*>(pages) + kHeaderBytes;
   new (header_of(buffer)) Full{.bytes = buffer};
+  for (std::atomic<uint8_t*>& place : all_) {
+    uint8_t* none = nullptr;
+    if (place.compare_exchange_strong(none, buffer)) break;
+  }
   return buffer;
+}
+
+bool ActivityBuffers::owns(const uint8_t* buffer) const {
+  for (const std::atomic<uint8_t*>& place : all_) {
+    const uint8_t* made = place.load();
+    if (made == nullptr || made == buffer) return made != nullptr;
+  }
+  return false;
 }
 
 void ActivityBuffers::complete(uint8_t* buffer, size_t valid_bytes) {

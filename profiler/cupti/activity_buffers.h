@@ -32,6 +32,8 @@ class ActivityBuffers {
   /// An empty, zeroed buffer of kBufferBytes, 8-byte aligned; null when all
   /// are in use.
   uint8_t* request();
+  /// Whether `request` gave this buffer. Cost: a look at every buffer made.
+  bool owns(const uint8_t* buffer) const;
   /// Hands over a buffer that `request` gave.
   void complete(uint8_t* buffer, size_t valid_bytes);
   /// Takes all full buffers, the one completed first in front.
@@ -42,6 +44,7 @@ class ActivityBuffers {
  private:
   std::atomic<Full*> full_{nullptr};  ///< The last completed one in front.
   std::array<std::atomic<uint8_t*>, kMaximumBuffers> empty_{};
+  std::array<std::atomic<uint8_t*>, kMaximumBuffers> all_{};
   std::atomic<uint32_t> made_{0};
 };
 

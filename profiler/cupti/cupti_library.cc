@@ -142,11 +142,25 @@ std::vector<std::string> candidate_paths() {
   return paths;
 }
 
-std::optional<Library> open_library(std::string* why) {
+namespace {
+
+std::optional<Library> open_loaded() {
   for (const std::string& loaded : loaded_paths()) {
     if (!file_name(loaded).starts_with("libcupti.so")) continue;
     if (auto library = open_one(loaded, RTLD_NOLOAD)) return library;
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Functions* loaded_functions() {
+  static const std::optional<Library> library = open_loaded();
+  return library ? &library->functions : nullptr;
+}
+
+std::optional<Library> open_library(std::string* why) {
+  if (auto library = open_loaded()) return library;
   const std::vector<std::string> paths = candidate_paths();
   for (const std::string& path : paths) {
     if (auto library = open_one(path, 0)) return library;

@@ -52,6 +52,9 @@ struct Library {
 /// toolkit's usual place.
 std::vector<std::string> candidate_paths();
 
+/// The functions of the CUPTI that this process has loaded; null without one.
+const Functions* loaded_functions();
+
 /// Opens the CUPTI of this process, or the first candidate that has all that
 /// is needed; else `why` says what was looked for.
 std::optional<Library> open_library(std::string* why);

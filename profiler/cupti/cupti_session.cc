@@ -22,11 +22,16 @@ constexpr std::array<uint32_t, 8> kRecordedKinds = {
 /// CUPTI's buffer callbacks have no user pointer.
 std::atomic<Session*> the_session{nullptr};
 
-uint64_t monotonic_time() {
-  return static_cast<uint64_t>(ProcessRecorder::now_ns());
-}
-
 }  // namespace
+
+/// The clock of all records, CLOCK_MONOTONIC but while a guest records.
+uint64_t Session::time() {
+  const Session* session = the_session.load();
+  const Timestamp guest =
+      session == nullptr ? nullptr : session->guest_.clock();
+  return guest != nullptr ? guest()
+                          : static_cast<uint64_t>(ProcessRecorder::now_ns());
+}
 
 Session* Session::start(const Hooks& hooks) {
   ProcessRecorder* recorder = hooks.recorder();
@@ -105,7 +110,8 @@ void Session::set_up_activity(ProcessRecorder& recorder) {
   // Once in a process: a second registration corrupts records
   // (https://github.com/pytorch/pytorch/issues/192021).
   const bool has_clock = cupti.register_timestamp != nullptr &&
-                         cupti.register_timestamp(monotonic_time) == kSuccess;
+                         cupti.register_timestamp(time) == kSuccess;
+  is_our_clock_ = has_clock;
   if (!has_clock) {
     uint64_t time = 0;
     cupti.get_timestamp(&time);
@@ -207,6 +213,8 @@ void Session::collect(ProcessRecorder& recorder) {
     decoder_->set_context_device(static_cast<uint32_t>(context >> 32),
                                  static_cast<uint32_t>(context) - 1);
   }
+  decoder_->set_latest(guest_.was_here() ? ProcessRecorder::now_ns()
+                                         : INT64_MAX);
   ActivityBuffers::Full* full = buffers_.take_full();
   while (full != nullptr) {
     ActivityBuffers::Full* next = full->next;
@@ -233,17 +241,64 @@ void Session::pop_unit() {
   library_.functions.pop_external(kCustomCorrelation, &last);
 }
 
+/// CUPTI keeps our callbacks. Our buffers come back, so that the guest's work
+/// finds none of them half full.
+Result Session::guest_registers(RequestBuffer request,
+                                CompleteBuffer complete) {
+  guest_.begin(request, complete);
+  note_guest();
+  return library_.functions.flush_all(kFlushForced);
+}
+
+Result Session::guest_registers_clock(Timestamp clock) {
+  guest_.set_clock(clock);
+  if (is_our_clock_) return kSuccess;
+  const auto forward = library_.functions.register_timestamp;
+  return forward == nullptr ? kUnknownError : forward(clock);
+}
+
+Result Session::guest_enables(uint32_t kind) {
+  guest_.enable(kind);
+  return library_.functions.activity_enable(kind);
+}
+
+/// Kinds are the process's, so the guest has switched off ours too.
+Result Session::guest_disables(uint32_t kind) {
+  const Result result = library_.functions.activity_disable(kind);
+  if (!guest_.disable(kind)) return result;
+  note_guest();
+  const std::lock_guard lock(switch_mutex_);
+  if (!is_enabled_) return result;
+  std::string refused;
+  switch_kinds(/*is_enabled=*/true, &refused);
+  switch_calls(/*is_enabled=*/true);
+  return result;
+}
+
+void Session::note_guest() {
+  ProcessRecorder* recorder = hooks_.recorder();
+  if (recorder != nullptr) recorder->note("cupti guest", guest_.describe());
+}
+
 void Session::on_request(uint8_t** buffer, size_t* size, size_t* most_records) {
   Session* session = the_session.load();
+  if (session != nullptr) {
+    *buffer = session->guest_.request(size, most_records);
+    if (*buffer != nullptr) return;
+  }
   *buffer = session == nullptr ? nullptr : session->buffers_.request();
   *size = *buffer == nullptr ? 0 : ActivityBuffers::kBufferBytes;
   *most_records = 0;  // As many as fit.
 }
 
 void Session::on_complete(void* context, uint32_t stream, uint8_t* buffer,
-                          size_t, size_t valid_size) {
+                          size_t size, size_t valid_size) {
   Session* session = the_session.load();
   if (session == nullptr) return;
+  if (session->guest_.was_here() && !session->buffers_.owns(buffer)) {
+    session->guest_.complete(context, stream, buffer, size, valid_size);
+    return;
+  }
   size_t dropped = 0;
   if (session->library_.functions.dropped_records(context, stream, &dropped) ==
       kSuccess) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "profiler/cupti/activity_buffers.h"
+#include "profiler/cupti/buffer_guest.h"
 #include "profiler/cupti/cupti_library.h"
 #include "profiler/cupti/record_decoder.h"
 #include "profiler/process_recorder.h"
@@ -45,6 +46,12 @@ class Session {
   void push_unit(int64_t unit);
   void pop_unit();
 
+  /// What another tool calls, caught on its way to CUPTI (buffer_guest.h).
+  Result guest_registers(RequestBuffer request, CompleteBuffer complete);
+  Result guest_registers_clock(Timestamp clock);
+  Result guest_enables(uint32_t kind);
+  Result guest_disables(uint32_t kind);
+
  private:
   explicit Session(const Hooks& hooks, Library library)
       : hooks_(hooks), library_(std::move(library)) {}
@@ -61,6 +68,8 @@ class Session {
   static void on_complete(void* context, uint32_t stream, uint8_t* buffer,
                           size_t size, size_t valid_size);
   void flush_if_due();
+  void note_guest();
+  static uint64_t time();
   void on_graph_node(bool is_clone, const GraphData& graph);
   void on_context(void* context);
   void on_api(bool is_runtime, uint32_t id, const ApiCallback& call);
@@ -71,8 +80,10 @@ class Session {
   Hooks hooks_;
   Library library_;
   uint32_t version_ = 0;
+  bool is_our_clock_ = false;
   void* subscriber_ = nullptr;
   ActivityBuffers buffers_;
+  BufferGuest guest_;
   std::unique_ptr<RecordDecoder> decoder_;
   std::atomic<uint64_t> dropped_{0};
   std::atomic<bool> is_last_{false};

@@ -149,6 +149,9 @@ void RecordDecoder::emit(ProcessRecord record, uint64_t start, uint64_t end,
   if (end < start) return recorder.count_lost("end before start", 1);
   record.start_ns = static_cast<int64_t>(start) + shift_ns_;
   record.end_ns = static_cast<int64_t>(end) + shift_ns_;
+  if (record.end_ns > latest_ns_) {
+    return recorder.count_lost("on another tool's clock", 1);
+  }
   recorder.record(record);
 }
 

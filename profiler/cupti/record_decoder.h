@@ -54,6 +54,9 @@ class RecordDecoder {
   /// calls that a runtime call may have made, are kept for the next batch,
   /// unless this is the last one.
   void end_batch(bool is_last, ProcessRecorder& recorder);
+  /// Records that end later have the clock of a guest (buffer_guest.h) about
+  /// them: they are counted as lost.
+  void set_latest(int64_t latest_ns) { latest_ns_ = latest_ns; }
   /// Says on which device a context is, from any batch before.
   void set_context_device(uint32_t context, uint32_t device);
 
@@ -99,6 +102,7 @@ class RecordDecoder {
   Functions functions_;
   uint32_t version_ = 0;
   int64_t shift_ns_ = 0;
+  int64_t latest_ns_ = INT64_MAX;
   std::unordered_map<std::string, uint32_t> kernel_names_;
   std::unordered_map<uint64_t, uint32_t> call_names_;
   std::map<KernelShape, uint32_t> kernel_infos_;

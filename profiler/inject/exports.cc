@@ -6,8 +6,26 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "profiler/cupti/cupti_library.h"
 #include "profiler/inject/injection.h"
 #include "profiler/inject/nvtx_callbacks.h"
+
+namespace {
+
+/// To our session where there is one, else straight to CUPTI.
+template <typename ToSession, typename ToCupti>
+int of_cupti(const ToSession& to_session, const ToCupti& to_cupti) {
+  constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED.
+  try {
+    if (auto* session = reprise::inject::session()) return to_session(*session);
+    const auto* cupti = reprise::cupti::loaded_functions();
+    return cupti == nullptr ? kNotInitialized : to_cupti(*cupti);
+  } catch (...) {
+    return kNotInitialized;
+  }
+}
+
+}  // namespace
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -49,6 +67,29 @@ int reprise_is_window_open(void) {
 /// Hands everything recorded so far to the file. Call it when the device is
 /// idle.
 void reprise_flush(void) { reprise::inject::flush(); }
+
+// In front of CUPTI's, for other tools in the process that are linked with it:
+// what they ask for changes what we are given (cupti/buffer_guest.h).
+
+int cuptiActivityRegisterCallbacks(reprise::cupti::RequestBuffer request,
+                                   reprise::cupti::CompleteBuffer complete) {
+  return of_cupti(
+      [&](auto& session) { return session.guest_registers(request, complete); },
+      [&](auto& cupti) { return cupti.register_callbacks(request, complete); });
+}
+int cuptiActivityRegisterTimestampCallback(reprise::cupti::Timestamp clock) {
+  return of_cupti(
+      [&](auto& session) { return session.guest_registers_clock(clock); },
+      [&](auto& cupti) { return cupti.register_timestamp(clock); });
+}
+int cuptiActivityEnable(uint32_t kind) {
+  return of_cupti([&](auto& session) { return session.guest_enables(kind); },
+                  [&](auto& cupti) { return cupti.activity_enable(kind); });
+}
+int cuptiActivityDisable(uint32_t kind) {
+  return of_cupti([&](auto& session) { return session.guest_disables(kind); },
+                  [&](auto& cupti) { return cupti.activity_disable(kind); });
+}
 
 /// In front of libc's, for programs that end without their exit handlers: many
 /// shells do, and workers that Python forks.

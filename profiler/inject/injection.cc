@@ -144,6 +144,12 @@ void start_cuda() {
   std::atexit(finish_cuda);
 }
 
+cupti::Session* session() {
+  return injection == nullptr
+             ? nullptr
+             : injection->session.load(std::memory_order_acquire);
+}
+
 int64_t begin_range(std::string_view name) {
   if (injection == nullptr || !injection->window.takes_ranges()) return -1;
   const std::optional<int64_t> step = injection->window.number_of(name);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "profiler/cupti/cupti_session.h"
 #include "profiler/process_recorder.h"
 
 namespace reprise::inject {
@@ -29,6 +30,8 @@ void push_unit(int64_t unit);
 void pop_unit();
 void mark_step(int32_t step, bool is_warmup, int64_t start_ns, int64_t end_ns);
 void flush();
+/// The session, for what another tool calls of CUPTI; null when there is none.
+cupti::Session* session();
 /// For a process that ends without its exit handlers, now.
 void finish_quickly();
 

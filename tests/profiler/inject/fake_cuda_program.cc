@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -159,6 +160,62 @@ void put_kernels(uint32_t count) {
   }
 }
 
+/// Another tool, as PyTorch's profiler: linked with CUPTI, so that its calls go
+/// to whoever has the name first.
+template <typename Function>
+Function* linked(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+alignas(8) uint8_t guest_buffer[1 << 16];
+size_t guest_bytes = 0;
+int guest_clock_reads = 0, strange_buffers = 0;
+
+void request_of_guest(uint8_t** buffer, size_t* size, size_t* most_records) {
+  std::memset(guest_buffer, 0, sizeof guest_buffer);
+  *buffer = guest_buffer;
+  *size = sizeof guest_buffer;
+  *most_records = 0;
+}
+
+void complete_of_guest(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  strange_buffers += buffer == guest_buffer ? 0 : 1;
+  guest_bytes += valid;
+}
+
+uint64_t clock_of_guest() {
+  ++guest_clock_reads;
+  return uint64_t{1} << 62;
+}
+
+/// A kernel, two recordings of the guest with one each, a kernel after each.
+void play_guest() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  auto* now = in_cupti<uint64_t()>("fake_cupti_now");
+  const auto put_kernel = [&](uint32_t round) {
+    const Activity kernel = Round(0, round).kernel(0, 0);
+    put(&kernel);
+  };
+  put_kernel(0);
+  bool is_right = now() < uint64_t{1} << 62;
+  for (uint32_t round = 1; round < 5; round += 2) {
+    linked<int(uint64_t(*)())>("cuptiActivityRegisterTimestampCallback")(
+        clock_of_guest);
+    linked<int(decltype(&request_of_guest), decltype(&complete_of_guest))>(
+        "cuptiActivityRegisterCallbacks")(request_of_guest, complete_of_guest);
+    linked<int(uint32_t)>("cuptiActivityEnable")(10);
+    put_kernel(round);
+    is_right = is_right && now() == uint64_t{1} << 62;
+    linked<int(uint32_t)>("cuptiActivityDisable")(10);
+    const size_t before = guest_bytes;
+    linked<int(uint32_t)>("cuptiActivityFlushAll")(1);
+    is_right = is_right && guest_bytes > before && guest_bytes - before < 300 &&
+               now() < uint64_t{1} << 62;
+    put_kernel(round + 1);
+  }
+  if (!is_right || strange_buffers != 0) ::_exit(8);
+}
+
 /// As a worker that Python forks: CUDA starts in it, and it ends by _exit.
 void play_forked_worker() {
   const pid_t worker = ::fork();
@@ -196,6 +253,7 @@ int main(int count, char** arguments) {
   if (scenario == "split-call") play_split_call();
   if (scenario == "killed") play_killed();
   if (scenario == "busy") play_busy();
+  if (scenario == "guest") play_guest();
   if (scenario == "exits-at-once") {
     put_kernels(100);
     ::_exit(7);

@@ -281,6 +281,8 @@ void fake_cupti_progress(uint32_t correlation) {
   progress = correlation;
 }
 
+uint64_t fake_cupti_now() { return now(); }
+
 uint32_t fake_cupti_flushes() { return flushes.load(); }
 
 void fake_cupti_complete_all() { flush_all(/*is_forced=*/true); }

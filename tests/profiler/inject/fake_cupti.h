@@ -69,6 +69,8 @@ void fake_cupti_context(uint32_t context, uint32_t device);
 void fake_cupti_runtime_call(uint32_t callback);
 /// From now on device work is unfinished when its correlation id is larger.
 void fake_cupti_progress(uint32_t correlation);
+/// What the clock that was registered says.
+uint64_t fake_cupti_now();
 /// Calls of cuptiActivityFlushAll so far.
 uint32_t fake_cupti_flushes();
 /// Completes all buffers that hold something.

@@ -283,6 +283,21 @@ TEST_P(InjectCupti, AProgramThatEndsAtOnceLosesNothing) {
   EXPECT_FALSE(shard.end.is_null());
 }
 
+TEST_P(InjectCupti, AnotherToolGetsItsRecordsAndOursSaySo) {
+  EXPECT_EQ(play("guest"), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  std::vector<int64_t> kernels;
+  for (const uint32_t round : {0U, 2U, 4U}) {
+    kernels.push_back(static_cast<int64_t>(Round(0, round).time));
+  }
+  EXPECT_EQ(starts(shard.of(RecordKind::kKernel)), kernels);
+  const std::string note = shard.notes.at("cupti guest");
+  EXPECT_TRUE(note.starts_with(
+      "fake_cuda_program recorded device work itself 2 times, "))
+      << note;
+  EXPECT_TRUE(note.ends_with("that work is in its own trace alone")) << note;
+}
+
 TEST_P(InjectCupti, AForkedWorkerHasAShardOfItsOwn) {
   EXPECT_EQ(play("forked-worker"), kStatus7);
   std::multiset<size_t> kernels;
