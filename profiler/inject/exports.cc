@@ -70,6 +70,7 @@ void reprise_flush(void) { reprise::inject::flush(); }
 
 // In front of CUPTI's, for other tools in the process that are linked with it:
 // what they ask for changes what we are given (cupti/buffer_guest.h).
+// NOLINTBEGIN(readability-identifier-naming): CUPTI's names.
 
 int cuptiActivityRegisterCallbacks(reprise::cupti::RequestBuffer request,
                                    reprise::cupti::CompleteBuffer complete) {
@@ -90,6 +91,7 @@ int cuptiActivityDisable(uint32_t kind) {
   return of_cupti([&](auto& session) { return session.guest_disables(kind); },
                   [&](auto& cupti) { return cupti.activity_disable(kind); });
 }
+// NOLINTEND(readability-identifier-naming)
 
 /// In front of libc's, for programs that end without their exit handlers: many
 /// shells do, and workers that Python forks.

@@ -188,7 +188,7 @@ Result<OpenedNvidiaLibrary> open_nvidia_library(NvidiaLibrary library,
       opened.path = path;
       return opened;
     }
-    opened.passed_over.push_back(path + ": " + why);
+    opened.passed_over.push_back(fmt::format("{}: {}", path, why));
   }
   std::string text;
   for (const std::string& passed : opened.passed_over) {

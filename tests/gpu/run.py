@@ -19,7 +19,10 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import machine as machines  # noqa: E402
+import job_parts  # noqa: E402
 import parts  # noqa: E402
+
+PARTS = {**parts.PARTS, **job_parts.PARTS}
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -28,7 +31,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, help="a bundle or a build directory")
     parser.add_argument("--output", type=pathlib.Path, help="default: $OUT, or results/ here")
-    parser.add_argument("--only", help="parts, with commas: " + ", ".join(parts.PARTS))
+    parser.add_argument("--only", help="parts, with commas: " + ", ".join(PARTS))
     parser.add_argument("--rounds", type=int, default=20, help="pairs of a comparison")
     parser.add_argument("--script-rounds", type=int, default=6,
                         help="the same where a Python script starts anew each time")
@@ -38,10 +41,10 @@ def arguments():
     parser.add_argument("--device", choices=["cpu", "cuda"], help="of a dry run")
     parser.add_argument("--quick", action="store_true", help="the small program, few steps")
     options = parser.parse_args()
-    chosen = options.only.split(",") if options.only else list(parts.PARTS)
+    chosen = options.only.split(",") if options.only else list(PARTS)
     for name in chosen:
-        if name not in parts.PARTS:
-            parser.error(f"no part {name}; there are {', '.join(parts.PARTS)}")
+        if name not in PARTS:
+            parser.error(f"no part {name}; there are {', '.join(PARTS)}")
     if options.quick:
         options.rounds, options.steps = min(options.rounds, 2), min(options.steps, 3)
         options.script_rounds = min(options.script_rounds, 2)
@@ -52,9 +55,9 @@ def run_part(name, machine, options):
     """One part's record; never raises."""
     start = time.monotonic()
     machine.start_part(options.part_seconds)
-    record = {"part": name, "purpose": parts.PARTS[name].__doc__}
+    record = {"part": name, "purpose": PARTS[name].__doc__}
     try:
-        record["values"], goals = parts.PARTS[name](machine, options)
+        record["values"], goals = PARTS[name](machine, options)
         record["goals"] = [dict(zip(("name", "value", "goal", "met"), goal)) for goal in goals]
     except machines.Skipped as reason:
         record["skipped"] = str(reason)

@@ -1,15 +1,20 @@
 """A training script that knows nothing of Reprise: a transformer in PyTorch on made-up tokens.
 
     python3 torch_train.py [--steps N] [--width N] [--layers N] [--operators] [--device cuda|cpu]
+        [--profiler FILE] [--kill-at STEP] [--loaders WORKERS] [--launches KERNELS]
 
 Steps are NVTX ranges "step N", as torch.cuda.nvtx makes them; with --operators PyTorch names each of its operators by
-NVTX too, as torch.autograd.profiler.emit_nvtx does. Prints step times, each from its start until the device is done, as
-JSON. --device cpu is there to try this script, and what records it, on a machine without a GPU.
+NVTX too, as torch.autograd.profiler.emit_nvtx does. --profiler records steps 10 to 12 by torch.profiler, --kill-at kills
+the script in mid-step, --loaders brings batches from forked workers, --launches makes a step so many small kernels.
+Prints step times, each from its start until the device is done, as JSON. --device cpu is there to try this script, and what records it, on a machine without a GPU.
 """
 
 import argparse
 import contextlib
+import itertools
 import json
+import os
+import signal
 import statistics
 import time
 
@@ -62,22 +67,69 @@ def named_operators(device):
     _disable_profiler()
 
 
+def launches(options, device):
+    """A step of small kernels: the launch is all that takes time."""
+    x = torch.zeros(256, device=device)
+
+    def step(_):
+        for _ in range(options.launches):
+            x.add_(1)
+        return x.mean()
+    return step
+
+
+def transformer(options, device):
+    model = make_model(options).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step(tokens):
+        optimizer.zero_grad(set_to_none=True)
+        logits = model(tokens[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+    return step
+
+
+def batches(options, device):
+    """One batch for ever, or as many as there are steps, made by forked workers."""
+    tokens = torch.randint(options.vocabulary, (options.batch, options.sequence + 1))
+    count = options.warmup + options.steps
+    if not options.loaders:
+        return itertools.repeat(tokens.to(device), count)
+    rows = tokens.repeat(count, 1)
+    loader = torch.utils.data.DataLoader(rows, options.batch, num_workers=options.loaders,
+                                         multiprocessing_context="fork")
+    return (batch.to(device) for batch in loader)
+
+
+@contextlib.contextmanager
+def own_profiler(options, step):
+    """torch.profiler over steps 10 to 12, started and ended by the script."""
+    if not options.profiler or step not in (10, 12):
+        yield
+        return
+    if step == 10:
+        options.running = torch.profiler.profile()
+        options.running.start()
+    yield
+    if step == 12:
+        options.running.stop()
+        options.running.export_chrome_trace(options.profiler)
+
+
 def train(options, device):
     torch.manual_seed(0)
     on_gpu = device.type == "cuda"
-    model = make_model(options).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    tokens = torch.randint(options.vocabulary, (options.batch, options.sequence + 1),
-                           device=device)
+    run_step = (launches if options.launches else transformer)(options, device)
     times, losses = [], []
-    for step in range(options.warmup + options.steps):
+    for step, tokens in enumerate(batches(options, device)):
         start = time.perf_counter_ns()
-        with named(f"step {step}"):
-            optimizer.zero_grad(set_to_none=True)
-            logits = model(tokens[:, :-1])
-            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-            loss.backward()
-            optimizer.step()
+        with named(f"step {step}"), own_profiler(options, step):
+            loss = run_step(tokens)
+            if step == options.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
             if on_gpu:
                 torch.cuda.synchronize()
         if step >= options.warmup:
@@ -96,6 +148,10 @@ def main():
     parser.add_argument("--sequence", type=int, default=512)
     parser.add_argument("--vocabulary", type=int, default=8192)
     parser.add_argument("--operators", action="store_true")
+    parser.add_argument("--profiler", metavar="FILE")
+    parser.add_argument("--kill-at", type=int, metavar="STEP")
+    parser.add_argument("--loaders", type=int, default=0, metavar="WORKERS")
+    parser.add_argument("--launches", type=int, default=0, metavar="KERNELS")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args()
     device = torch.device(options.device)
