@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/analysis_output.h"
+#include "cli/findings_output.h"
 #include "cli/path_output.h"
 #include "data/io/json_text.h"
 
@@ -228,14 +229,18 @@ std::string collective_id(size_t place_in_matching) {
   return "c" + std::to_string(place_in_matching);
 }
 
-std::string analysis_json(const TraceByRank& by_rank,
-                          const Analysis& analysis) {
+std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis,
+                          const Findings& findings, const std::string& path) {
   const Trace& trace = by_rank.frame();
   const NodeFacts facts(by_rank);
   ObjectText text;
   text.add("schema", "reprise.analyze/1");
   text.add("step_time_ns",
            analysis.step_ns ? Json(*analysis.step_ns) : Json(nullptr));
+  text.add_rows("findings", findings.list, [&](const Finding& finding) {
+    return text_of(finding_json(finding, path));
+  });
+  text.add("findings_summary", findings_summary_json(findings));
   text.add_rows("ranks", analysis.ranks, [&](const RankAnalysis& rank) {
     return text_of(rank_json(trace, rank));
   });

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cli/findings_output.h"
 #include "cli/path_output.h"
 #include "data/integers.h"
 #include "data/median.h"
@@ -354,9 +355,11 @@ std::string clocks_text(const Analysis& analysis) {
 }  // namespace
 
 std::string analysis_text(const TraceByRank& by_rank, const Analysis& analysis,
+                          const Findings& findings, const std::string& path,
                           size_t top) {
   const Trace& trace = by_rank.frame();
-  std::string text = headline(analysis);
+  std::string text = headline(analysis) + "\n" +
+                     findings_text(findings, path, std::min(top, size_t{3}));
   const auto add = [&](const Table& table) {
     if (!table.rows.empty()) text += "\n" + table_text(table);
   };

@@ -7,15 +7,19 @@
 #include "cli/output.h"
 #include "data/trace/trace.h"
 #include "replay/analysis/analysis.h"
+#include "replay/findings/findings.h"
 
 namespace reprise {
 
-/// The answer in its first line, then small tables of at most `top` rows.
+/// The answer in its first line, what to do about it, then small tables of at
+/// most `top` rows. `trace`: its path, for commands.
 std::string analysis_text(const TraceByRank& by_rank, const Analysis& analysis,
+                          const Findings& findings, const std::string& trace,
                           size_t top);
 
 /// Everything, whole names (design: reprise.analyze/1), a row a line.
-std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis);
+std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis,
+                          const Findings& findings, const std::string& trace);
 
 /// A row for each rank and for each of its steps, in both windows.
 Table analysis_rows(const Analysis& analysis);

@@ -13,6 +13,7 @@
 #include "data/io/printable_text.h"
 #include "data/program/lowered_program.h"
 #include "replay/analysis/analysis.h"
+#include "replay/findings/findings.h"
 
 namespace reprise {
 namespace {
@@ -78,7 +79,10 @@ class AnalyzeCommand : public Command {
       if (!written) return pass(written.error());
       tell("wrote {}; open it in https://ui.perfetto.dev\n", chrome_path_);
     }
-    print(aligned.by_rank(), *analysis);
+    const Findings findings = format_ == Format::kCsv
+                                  ? Findings()
+                                  : find_findings(aligned.by_rank(), *analysis);
+    print(aligned.by_rank(), *analysis, findings);
     std::fflush(stdout);
     for (const std::string& warning : trace.warnings) {
       tell("reprise analyze: warning: {}\n", warning);
@@ -90,12 +94,15 @@ class AnalyzeCommand : public Command {
   }
 
  private:
-  void print(const TraceByRank& trace, const Analysis& analysis) const {
+  void print(const TraceByRank& trace, const Analysis& analysis,
+             const Findings& findings) const {
     switch (format_) {
       case Format::kTable:
-        return write_lines(stdout, analysis_text(trace, analysis, top_));
+        return write_lines(
+            stdout, analysis_text(trace, analysis, findings, path_, top_));
       case Format::kJson:
-        return write_out(printable_json(analysis_json(trace, analysis)));
+        return write_out(
+            printable_json(analysis_json(trace, analysis, findings, path_)));
       case Format::kCsv:
         return write_out(table_csv(analysis_rows(analysis)));
     }

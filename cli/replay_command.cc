@@ -37,7 +37,9 @@ class ReplayCommand : public Command {
     flags.add_flag("--force", force_, "replace an existing timeline");
     flags.add_format(options_.format);
     std::string forms = kWhatIfForms;
-    forms.insert(forms.find("device="), "\n          ");
+    for (const char* form : {"device=", "straggler="}) {
+      forms.insert(forms.find(form), "\n          ");
+    }
     flags.footer("What-ifs: " + forms);
   }
 

@@ -191,11 +191,14 @@ Status add_recorded_path(const AlignedTrace& recorded,
                          Analysis& analysis) {
   TraceWindow window;
   if (step) window.step = *step;
-  const Result<TimedGraph> graph = build_trace_graph(recorded, window);
+  Result<TimedGraph> graph = build_trace_graph(recorded, window);
   if (!graph) return pass(graph.error());
-  analysis.critical_path = CriticalPath(
-      critical_path(*graph, evaluate(*graph), NodeFacts(recorded.by_rank())),
-      step);
+  analysis.graph_times = evaluate(*graph);
+  analysis.critical_path =
+      CriticalPath(critical_path(*graph, analysis.graph_times,
+                                 NodeFacts(recorded.by_rank())),
+                   step);
+  analysis.graph = *std::move(graph);
   return {};
 }
 

@@ -56,6 +56,9 @@ struct Analysis {
   std::vector<Straggler> stragglers;
   std::vector<KernelStatistics> kernels;
   CriticalPath critical_path;
+  /// What the critical path was found in: of an imported trace, its window's.
+  std::optional<TimedGraph> graph;
+  GraphTimes graph_times;  ///< As recorded.
   const std::vector<ClockAlignment>& clocks;
   std::vector<std::string> remarks;  ///< In whole sentences.
 };

@@ -77,6 +77,9 @@ class StreamWalk {
 
 struct Typical {
   std::vector<int64_t> launch, dispatch;
+  /// Of collectives, which begin late because they wait for what they send:
+  /// typical only where nothing else was launched.
+  std::vector<int64_t> collective_launch;
 };
 
 void sample_delays(GraphDraft& draft, const StreamNodes& stream,
@@ -88,7 +91,9 @@ void sample_delays(GraphDraft& draft, const StreamNodes& stream,
     const uint32_t before = order.ended_before(node);
     const int64_t latency_ns = work.start_ns - work.issued_ns;
     if (order.idle_at_launch(node, before)) {
-      if (latency_ns >= 0) typical.launch.push_back(latency_ns);
+      if (latency_ns < 0) continue;
+      (work.collective < 0 ? typical.launch : typical.collective_launch)
+          .push_back(latency_ns);
     } else if (latency_ns > kTypicalSpread * kClockTolerance) {
       typical.dispatch.push_back(work.start_ns - draft.nodes[before].end_ns);
     }
@@ -207,7 +212,9 @@ void add_device_order(GraphDraft& draft, uint32_t rank) {
   for (const StreamNodes& stream : window.streams) {
     sample_delays(draft, stream, typical);
   }
-  window.launch_ns = median(typical.launch);
+  window.launch_ns =
+      median(std::move(typical.launch.empty() ? typical.collective_launch
+                                              : typical.launch));
   window.dispatch_ns = median(typical.dispatch);
   for (const StreamNodes& stream : window.streams) {
     order_stream(draft, stream, window);

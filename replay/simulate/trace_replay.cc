@@ -7,13 +7,7 @@ namespace {
 
 // Gaps that no range names are taken out.
 int64_t span_without_gaps(const TimedGraph& graph) {
-  const GraphTimes times = evaluate_trace(graph, graph.named);
-  int64_t longest_ns = 0;
-  for (size_t node = 0; node < graph.size(); ++node) {
-    const int64_t start_ns = graph.ranks[graph.rank[node]].start_ns;
-    longest_ns = std::max(longest_ns, times.end_ns[node] - start_ns);
-  }
-  return longest_ns;
+  return replayed_span_ns(graph, evaluate_trace(graph, graph.named));
 }
 
 void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
@@ -77,6 +71,15 @@ void measure_steps(const TimedGraph& recorded, const TimedGraph& graph,
 }
 
 }  // namespace
+
+int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times) {
+  int64_t longest_ns = 0;
+  for (size_t node = 0; node < graph.size(); ++node) {
+    const int64_t start_ns = graph.ranks[graph.rank[node]].start_ns;
+    longest_ns = std::max(longest_ns, times.end_ns[node] - start_ns);
+  }
+  return longest_ns;
+}
 
 Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
                                  std::span<const WhatIf> what_ifs) {

@@ -47,6 +47,10 @@ struct TraceReplay {
   int64_t without_gaps_ns = 0;
 };
 
+/// What the window takes by these times: from the start of a rank to its last
+/// end, of the rank where that is longest.
+int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times);
+
 /// Replays `graph` under what-ifs (none: as recorded); `facts` are of the trace
 /// that it was built of. Errors: as apply_what_if.
 Result<TraceReplay> replay_trace(const NodeFacts& facts,

@@ -10,14 +10,13 @@
 #include <optional>
 #include <regex>
 
-#include "data/median.h"
 #include "replay/graph/step_rules.h"
+#include "replay/simulate/graph_edits.h"
 
 namespace reprise {
 namespace {
 
 constexpr size_t kLongestPattern = 256;
-constexpr double kLongestDuration = 1e18;  // ns; sums stay within 64 bits.
 constexpr size_t kLongestName = 2048;  // std::regex needs stack a character.
 
 struct Target {
@@ -33,7 +32,11 @@ constexpr Target kTargets[] = {{"bandwidth", WhatIfKind::kBandwidth},
 constexpr Target kWholes[] = {{"straggler=none", WhatIfKind::kStraggler},
                               {"overlap=ideal", WhatIfKind::kOverlap},
                               {"launch=0", WhatIfKind::kLaunch},
-                              {"launch=0x", WhatIfKind::kLaunch}};
+                              {"launch=0x", WhatIfKind::kLaunch},
+                              {"launch=graph", WhatIfKind::kCapture},
+                              {"sync=none", WhatIfKind::kSync},
+                              {"copies=overlapped", WhatIfKind::kCopies},
+                              {"data=none", WhatIfKind::kData}};
 
 tl::unexpected<Error> misunderstood(std::string_view text) {
   return fail(ErrorKind::kInvalid, "--what-if '{}': expected one of {}", text,
@@ -97,11 +100,6 @@ Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
   return misunderstood(text);
 }
 
-int64_t scaled(int64_t time, double factor) {
-  return std::llround(
-      std::min(static_cast<double>(time) * factor, kLongestDuration));
-}
-
 Status nothing(std::string_view form, std::string_view what) {
   return fail(ErrorKind::kInvalid, "--what-if {}: the trace has no {}", form,
               what);
@@ -161,7 +159,7 @@ Status edit_transfers(const WhatIf& what_if, TimedGraph& graph) {
         edited_transfer(what_if, static_cast<double>(graph.duration[node]),
                         static_cast<double>(transfer.latency_ns),
                         static_cast<double>(transfer.absent_ns)),
-        kLongestDuration));
+        kLongestEdit_ns));
   }
   if (!any) return nothing("bandwidth or latency", "collectives");
   if (graph.rules) edit_priced_transfers(what_if, graph);
@@ -239,14 +237,6 @@ Status scale_ops(const WhatIf& what_if, const NodeFacts& facts,
   return {};
 }
 
-// A priced step's gaps are what handing over takes, not what a rank does.
-void scale_gap(size_t node, double factor, TimedGraph& graph) {
-  if (graph.rules) return;
-  graph.gap[node] = scaled(graph.gap[node], factor);
-  graph.named[node] =
-      std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
-}
-
 // What a rank does itself: all but its transfers.
 Status scale_rank(const WhatIf& what_if, const NodeFacts& facts,
                   TimedGraph& graph) {
@@ -287,49 +277,6 @@ Status scale_side(const WhatIf& what_if, const NodeFacts& facts,
   return any ? Status{} : nothing(side, fmt::format("{} work", side));
 }
 
-// No rank needs more host time or device time in total than the median rank,
-// and all begin with the median rank.
-Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
-  std::vector<double> host_ns(graph.ranks.size(), 0);
-  std::vector<double> device_ns(graph.ranks.size(), 0);
-  for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0) continue;
-    const bool host = facts.on_host(graph.origin[node]);
-    (host ? host_ns : device_ns)[graph.rank[node]] += static_cast<double>(
-        graph.duration[node] + (host ? int64_t{graph.gap[node]} : 0));
-  }
-  std::vector<double> hosts, devices, starts;
-  for (const TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns < rank.start_ns) continue;
-    hosts.push_back(host_ns[rank.rank]);
-    devices.push_back(device_ns[rank.rank]);
-    starts.push_back(static_cast<double>(rank.start_ns));
-  }
-  if (starts.size() < 2) {
-    return fail(ErrorKind::kInvalid,
-                "--what-if straggler=none: the trace has one rank");
-  }
-  // The lower one: of two ranks, one is the straggler.
-  const double host = lower_median(hosts), device = lower_median(devices);
-  for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0) continue;
-    const uint32_t rank = graph.rank[node];
-    const bool on_host = facts.on_host(graph.origin[node]);
-    const double own_ns = (on_host ? host_ns : device_ns)[rank];
-    const double most_ns = on_host ? host : device;
-    const double factor = own_ns > most_ns ? most_ns / own_ns : 1;
-    graph.duration[node] = scaled(graph.duration[node], factor);
-    if (on_host) scale_gap(node, factor, graph);
-  }
-  const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
-  for (TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns < rank.start_ns) continue;
-    rank.end_ns += start_ns - rank.start_ns;
-    rank.start_ns = start_ns;
-  }
-  return {};
-}
-
 // The calls that launch device work, and what passes until it starts; in a
 // priced step, what handing a unit to its stream takes.
 Status scale_launches(const WhatIf& what_if, const NodeFacts& facts,
@@ -360,27 +307,52 @@ Status scale_launches(const WhatIf& what_if, const NodeFacts& facts,
   return {};
 }
 
-// Only collectives wait for a collective's end.
-Status free_collectives(TimedGraph& graph) {
+bool any_of(const NodeSet& nodes) {
+  return std::find(nodes.begin(), nodes.end(), true) != nodes.end();
+}
+
+// Of nodes that there must be some of.
+Status edit_nodes(std::string_view form, std::string_view what,
+                  const NodeSet& nodes, TimedGraph& graph,
+                  void (*edit)(const NodeSet& nodes, TimedGraph& graph)) {
+  if (!any_of(nodes)) return nothing(form, what);
+  edit(nodes, graph);
+  return {};
+}
+
+Status capture(const NodeFacts& facts, TimedGraph& graph) {
   bool any = false;
-  for (size_t node = 0; node < graph.size(); ++node) {
-    any = any || graph.collective[node] >= 0;
-    if (graph.collective[node] >= 0) continue;
-    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
-      TimedGraph::Edge edge = graph.edges[at];
-      if (graph.collective[edge.from] < 0) continue;
-      edge.from_start = true;
-      graph.edges.set(at, edge);
-    }
+  for (size_t at = 0; at < graph.edges.size(); ++at) {
+    any = any || graph.edges[at].kind == EdgeKind::kLaunch;
   }
-  return any ? Status{} : nothing("overlap=ideal", "collectives");
+  if (!any) return nothing("launch=graph", "launches");
+  capture_launches(data_loading(facts, graph), facts, graph);
+  return {};
+}
+
+Status overlap_all_copies(const NodeFacts& facts, TimedGraph& graph) {
+  if (!any_of(host_copies(facts, graph))) {
+    return nothing("copies=overlapped", "copies between host and device");
+  }
+  overlap_copies(facts, graph);
+  return {};
+}
+
+Status load_no_data(const NodeFacts& facts, TimedGraph& graph) {
+  const DataLoading data = data_loading(facts, graph);
+  if (!any_of(data.nodes) && !any_of(data.gaps)) {
+    return nothing("data=none", "ranges of data loaders");
+  }
+  remove_data_loading(data, graph);
+  return {};
 }
 
 }  // namespace
 
 const char* const kWhatIfForms =
     "bandwidth=2x, latency=0.5x, latency=50us, op:REGEX=0.5x, rank:N=1.2x, "
-    "device=0.5x, host=0.5x, launch=0, straggler=none, overlap=ideal";
+    "device=0.5x, host=0.5x, launch=0, launch=graph, straggler=none, "
+    "overlap=ideal, sync=none, copies=overlapped, data=none";
 
 Result<WhatIf> parse_what_if(std::string_view text) {
   for (const auto& [whole, kind] : kWholes) {
@@ -440,7 +412,17 @@ Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
     case WhatIfKind::kStraggler:
       return level_ranks(facts, graph);
     case WhatIfKind::kOverlap:
-      return free_collectives(graph);
+      return edit_nodes("overlap=ideal", "collectives", collective_nodes(graph),
+                        graph, free_ends);
+    case WhatIfKind::kCapture:
+      return capture(facts, graph);
+    case WhatIfKind::kSync:
+      return edit_nodes("sync=none", "host calls that wait for the device",
+                        blocking_nodes(facts, graph), graph, drop_host_waits);
+    case WhatIfKind::kCopies:
+      return overlap_all_copies(facts, graph);
+    case WhatIfKind::kData:
+      return load_no_data(facts, graph);
   }
   return {};
 }

@@ -24,6 +24,10 @@ enum class WhatIfKind : uint8_t {
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.
   kStraggler,  ///< "straggler=none": no rank slower than the median one.
   kOverlap,    ///< "overlap=ideal": nothing but collectives waits for one.
+  kCapture,    ///< "launch=graph": device work is launched all at once.
+  kSync,       ///< "sync=none": the host waits for no device work.
+  kCopies,     ///< "copies=overlapped": nothing else waits for such a copy.
+  kData,       ///< "data=none": data loaders take no time.
 };
 
 /// The forms that parse_what_if understands, for help and errors.

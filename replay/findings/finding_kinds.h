@@ -1,0 +1,71 @@
+// The kinds of findings. Each `find` adds what it saw, priced by nobody yet; it
+// may propose several edits of one kind, of which the best counts.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "replay/analysis/analysis.h"
+#include "replay/findings/finding.h"
+#include "replay/graph/evaluate.h"
+#include "replay/graph/timed_graph.h"
+#include "replay/simulate/graph_edits.h"
+#include "replay/simulate/node_facts.h"
+
+namespace reprise {
+
+/// What is looked at. Borrows all of it.
+struct FindingInput {
+  const TraceByRank& trace;
+  const Analysis& analysis;
+  const NodeFacts& facts;
+  const TimedGraph& graph;
+  const GraphTimes& times;       ///< As recorded: of the unedited graph.
+  int64_t least_ns = 0;          ///< Gains below this are not shown.
+  std::vector<PathKind> kinds;   ///< [node]
+  std::vector<uint32_t> thread;  ///< [node] First of its host thread's.
+  /// [node] Host node that launched it, or itself.
+  std::vector<uint32_t> launch;
+  std::vector<uint32_t> stream_before;  ///< [node] On its stream, or itself.
+  /// What ends within this of another's start made it wait: as in the graph.
+  static constexpr int64_t kAtOnce = 10'000;
+
+  std::string_view name(uint32_t node) const {
+    return facts.name(graph.origin[node]);
+  }
+  uint32_t rank_number(uint32_t node) const {
+    return facts.rank_number(graph.ranks[graph.rank[node]].rank);
+  }
+};
+FindingInput finding_input(const TraceByRank& trace, const Analysis& analysis,
+                           const NodeFacts& facts, const TimedGraph& graph,
+                           const GraphTimes& times);
+
+using Candidates = std::vector<Candidate>;
+
+void find_pipeline_stages(const FindingInput& input, Candidates& found);
+void find_experts(const FindingInput& input, Candidates& found);
+void find_late_rank(const FindingInput& input, Candidates& found);
+void find_data_loading(const FindingInput& input, Candidates& found);
+void find_serial_copies(const FindingInput& input, Candidates& found);
+void find_blocking_calls(const FindingInput& input, Candidates& found);
+void find_launch_bound(const FindingInput& input, Candidates& found);
+void find_small_kernels(const FindingInput& input, Candidates& found);
+void find_small_buckets(const FindingInput& input, Candidates& found);
+void find_missing_overlap(const FindingInput& input, Candidates& found);
+void find_collective_choice(const FindingInput& input, Candidates& found);
+
+struct FindingKind {
+  std::string_view name;
+  void (*find)(const FindingInput& input, Candidates& found);
+};
+/// In the order in which they go before others of the same gain: the more
+/// special first.
+std::span<const FindingKind> finding_kinds();
+
+/// "1.23 ms", "45.6 us" and "12 %", as findings' sentences have them.
+std::string finding_time(int64_t time_ns);
+std::string finding_share(double share);
+
+}  // namespace reprise

@@ -1,0 +1,193 @@
+#include "replay/findings/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include "replay/findings/finding_kinds.h"
+#include "replay/findings/source_line.h"
+#include "replay/simulate/trace_replay.h"
+
+namespace reprise {
+namespace {
+
+constexpr FindingKind kKinds[] = {
+    {"unequal-stages", find_pipeline_stages},
+    {"unequal-experts", find_experts},
+    {"data-loading", find_data_loading},
+    {"serial-copies", find_serial_copies},
+    {"blocking-calls", find_blocking_calls},
+    {"collective-choice", find_collective_choice},
+    {"small-buckets", find_small_buckets},
+    {"late-rank", find_late_rank},
+    {"missing-overlap", find_missing_overlap},
+    {"small-kernels", find_small_kernels},
+    {"launch-bound", find_launch_bound},
+};
+
+/// A finding of a more special kind goes first where the other gains so little
+/// more: both are then about the same time.
+constexpr double kSameGain = 0.02;
+
+size_t place_of(std::string_view kind) {
+  const auto found =
+      std::find_if(std::begin(kKinds), std::end(kKinds),
+                   [&](const FindingKind& one) { return one.name == kind; });
+  return static_cast<size_t>(found - std::begin(kKinds));
+}
+
+/// Replays each candidate on a graph of its own, which they share the memory
+/// of; keeps the best of each kind.
+void price(std::vector<Candidate> candidates, const TimedGraph& graph,
+           Findings& findings, std::vector<Candidate>& kept) {
+  std::map<size_t, Candidate> best;  // By kind.
+  TimedGraph edited;
+  for (Candidate& candidate : candidates) {
+    edited = graph;
+    candidate.remove(edited);
+    Finding& finding = candidate.finding;
+    finding.gain_ns =
+        findings.replayed_ns - replayed_span_ns(edited, evaluate(edited));
+    if (finding.gain_ns > candidate.most_ns) {
+      finding.gain_ns = candidate.most_ns;
+      finding.what_if.clear();
+    }
+    if (finding.gain_ns < findings.threshold_ns) continue;
+    finding.gain_share = static_cast<double>(finding.gain_ns) /
+                         static_cast<double>(findings.replayed_ns);
+    const auto [known, added] =
+        best.try_emplace(place_of(finding.kind), candidate);
+    if (!added && known->second.finding.gain_ns < finding.gain_ns) {
+      known->second = std::move(candidate);
+    }
+  }
+  for (auto& [kind, candidate] : best) kept.push_back(std::move(candidate));
+}
+
+void rank_by_gain(std::vector<Candidate>& kept) {
+  std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+    return a.finding.gain_ns > b.finding.gain_ns;
+  });
+  for (size_t at = 1; at < kept.size(); ++at) {
+    for (size_t place = at; place > 0; --place) {
+      const Finding& before = kept[place - 1].finding;
+      const Finding& own = kept[place].finding;
+      const bool same = static_cast<double>(before.gain_ns - own.gain_ns) <=
+                        kSameGain * static_cast<double>(before.gain_ns);
+      if (!same || place_of(before.kind) < place_of(own.kind)) break;
+      std::swap(kept[place - 1], kept[place]);
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const FindingKind> finding_kinds() { return kKinds; }
+
+std::string finding_time(int64_t time_ns) {
+  const double time = static_cast<double>(time_ns);
+  if (time_ns < 1'000'000) return fmt::format("{:.3g} us", time / 1e3);
+  if (time_ns < 1'000'000'000) return fmt::format("{:.3g} ms", time / 1e6);
+  return fmt::format("{:.3g} s", time / 1e9);
+}
+
+std::string finding_share(double share) {
+  return fmt::format("{:.{}f} %", share * 100, share < 0.0995 ? 1 : 0);
+}
+
+FindingInput finding_input(const TraceByRank& trace, const Analysis& analysis,
+                           const NodeFacts& facts, const TimedGraph& graph,
+                           const GraphTimes& times) {
+  FindingInput input = {.trace = trace,
+                        .analysis = analysis,
+                        .facts = facts,
+                        .graph = graph,
+                        .times = times,
+                        .least_ns = 0,
+                        .kinds = {},
+                        .thread = {},
+                        .launch = {},
+                        .stream_before = {}};
+  const size_t count = graph.size();
+  input.kinds.resize(count);
+  input.thread.resize(count);
+  input.launch.resize(count);
+  input.stream_before.resize(count);
+  for (uint32_t node = 0; node < count; ++node) {
+    input.kinds[node] = facts.kind(graph.origin[node]);
+    input.thread[node] = input.launch[node] = input.stream_before[node] = node;
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      const TimedGraph::Edge edge = graph.edges[at];
+      if (edge.kind == EdgeKind::kThread) {
+        input.thread[node] = input.thread[edge.from];
+      } else if (edge.kind == EdgeKind::kLaunch) {
+        input.launch[node] = edge.from;
+      } else if (edge.kind == EdgeKind::kStream) {
+        input.stream_before[node] = edge.from;
+      }
+    }
+  }
+  return input;
+}
+
+Findings find_findings(const TraceByRank& trace, const Analysis& analysis) {
+  Findings findings;
+  if (!analysis.graph) {
+    findings.not_replayed =
+        trace.frame().program_text.empty()
+            ? "the trace cannot be replayed"
+            : "its program is what `reprise optimize` searches: fusion, "
+              "buckets and order";
+    return findings;
+  }
+  const TimedGraph& graph = *analysis.graph;
+  if (graph.size() > Findings::kMostNodes) {
+    findings.not_replayed = fmt::format(
+        "its graph of {} nodes is too large to try what-ifs on; `--step N` "
+        "looks at one step",
+        graph.size());
+    return findings;
+  }
+  const NodeFacts facts(trace);
+  findings.replayed_ns = replayed_span_ns(graph, analysis.graph_times);
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    findings.measured_ns =
+        std::max(findings.measured_ns, rank.end_ns - rank.start_ns);
+  }
+  findings.threshold_ns = std::max<int64_t>(
+      1, static_cast<int64_t>(Findings::kLeastShare *
+                              static_cast<double>(findings.replayed_ns)));
+  findings.unexplained_share =
+      sources_of(analysis.critical_path.entries, nullptr).unexplained;
+  if (findings.replayed_ns <= 0) {
+    findings.not_replayed = "nothing in it takes any time";
+    return findings;
+  }
+  FindingInput input =
+      finding_input(trace, analysis, facts, graph, analysis.graph_times);
+  input.least_ns = findings.threshold_ns;
+  std::vector<Candidate> candidates, kept;
+  for (const FindingKind& kind : kKinds) {
+    const size_t before = candidates.size();
+    kind.find(input, candidates);
+    for (size_t at = before; at < candidates.size(); ++at) {
+      candidates[at].finding.kind = kind.name;
+    }
+  }
+  price(std::move(candidates), graph, findings, kept);
+  rank_by_gain(kept);
+  for (Candidate& candidate : kept) {
+    Finding finding = std::move(candidate.finding);
+    finding.step = analysis.critical_path.step;
+    if (candidate.origin != TimedGraph::Transfer::kNoLink) {
+      finding.where.source = source_line(trace, candidate.origin);
+    }
+    findings.list.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace reprise

@@ -1,0 +1,80 @@
+// The device waits for the host, which takes longer to launch a step's work
+// than the device takes to do it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "replay/findings/finding_kinds.h"
+
+namespace reprise {
+namespace {
+
+struct HostBound {
+  uint32_t rank = 0;
+  double share = -1;  ///< Of the rank's window, idle for the host.
+  int64_t idle_ns = 0;
+};
+
+/// Below this, the device hardly waits at all.
+constexpr double kLeastIdle = 0.01;
+
+HostBound most_bound(const Analysis& analysis) {
+  HostBound most;
+  const auto add = [&](uint32_t rank, int64_t idle_ns, int64_t window_ns) {
+    if (window_ns <= 0) return;
+    const double share =
+        static_cast<double>(idle_ns) / static_cast<double>(window_ns);
+    if (share > most.share) most = {rank, share, idle_ns};
+  };
+  for (const RankAnalysis& rank : analysis.ranks) {
+    if (rank.host_only) continue;
+    if (!analysis.critical_path.step) {
+      add(rank.rank, rank.idle.host_bound_ns(), rank.window.window_ns);
+    }
+    for (const StepAnalysis& step : rank.steps) {
+      if (step.mark.step != analysis.critical_path.step) continue;
+      add(rank.rank, step.idle.host_bound_ns(), step.host.window_ns);
+    }
+  }
+  return most;
+}
+
+}  // namespace
+
+void find_launch_bound(const FindingInput& input, Candidates& found) {
+  const TimedGraph& graph = input.graph;
+  int64_t works = 0, tiny = 0;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (input.launch[node] == node) continue;
+    ++works;
+    tiny += graph.duration[node] < kTinyKernelNs ? 1 : 0;
+  }
+  if (works == 0) return;
+  const HostBound bound = most_bound(input.analysis);
+  if (bound.share < kLeastIdle) return;
+  Candidate candidate;
+  Finding& finding = candidate.finding;
+  finding.what = fmt::format(
+      "the device waits for the host to launch: idle so {} of rank {}'s time",
+      finding_share(bound.share), bound.rank);
+  finding.where.ranks = {bound.rank};
+  finding.evidence.push_back(fmt::format(
+      "{} kernels and copies, {} of them shorter than {}", works,
+      finding_share(static_cast<double>(tiny) / static_cast<double>(works)),
+      finding_time(kTinyKernelNs)));
+  finding.action =
+      "launch graphs instead of kernels, or give each kernel more to do "
+      "(larger batch, fused optimizer)";
+  finding.command =
+      "torch.compile(mode='reduce-overhead') or "
+      "torch.cuda.make_graphed_callables";
+  finding.what_if = "launch=graph";
+  // Without steps, the window has host work before and after the device's.
+  if (!input.analysis.critical_path.step) candidate.most_ns = bound.idle_ns;
+  candidate.remove = [&input](TimedGraph& edited) {
+    capture_launches(data_loading(input.facts, edited), input.facts, edited);
+  };
+  found.push_back(std::move(candidate));
+}
+
+}  // namespace reprise

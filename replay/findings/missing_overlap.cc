@@ -1,0 +1,153 @@
+// Communication that nothing runs beside, and why nothing does.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "data/trace/intervals.h"
+#include "replay/findings/finding_kinds.h"
+
+namespace reprise {
+namespace {
+
+enum class Reason : uint8_t { kStream, kConsumer, kHost, kNothingLeft };
+
+struct ReasonWords {
+  std::string_view because, action;
+};
+constexpr std::array<ReasonWords, 4> kWords = {{
+    {"it runs on a compute stream",
+     "run collectives on a stream of their own (async_op=True; "
+     "communicators of their own)"},
+    {"what comes next waits for it at once",
+     "issue it earlier, or prefetch: smaller buckets, "
+     "set_modules_to_forward_prefetch (FSDP2)"},
+    {"the host waits for it", "wait for it later: keep its Work handle"},
+    {"nothing is left to run beside it",
+     "make the last bucket small, or begin the next step's work before it "
+     "ends"},
+}};
+
+/// [rank place] When kernels run.
+std::vector<IntervalSet> computing(const FindingInput& input) {
+  std::vector<std::vector<Interval>> busy(input.graph.ranks.size());
+  for (uint32_t node = 0; node < input.graph.size(); ++node) {
+    if (input.kinds[node] != PathKind::kKernel) continue;
+    busy[input.graph.rank[node]].push_back(
+        {input.times.start_ns[node], input.times.end_ns[node]});
+  }
+  std::vector<IntervalSet> sets;
+  for (auto& intervals : busy) sets.emplace_back(std::move(intervals));
+  return sets;
+}
+
+/// [node] Of collectives; the first that applies.
+std::vector<Reason> reasons_of(const FindingInput& input) {
+  const TimedGraph& graph = input.graph;
+  std::vector<Reason> reasons(graph.size(), Reason::kNothingLeft);
+  const auto add = [&](uint32_t node, Reason reason) {
+    reasons[node] = std::min(reasons[node], reason);
+  };
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      const TimedGraph::Edge edge = graph.edges[at];
+      const bool into = graph.collective[node] >= 0;
+      const bool out = graph.collective[edge.from] >= 0;
+      if (into == out) continue;
+      if (edge.kind == EdgeKind::kStream || edge.kind == EdgeKind::kThread) {
+        const uint32_t other = into ? edge.from : node;
+        const bool works = input.kinds[other] == PathKind::kKernel ||
+                           edge.kind == EdgeKind::kThread;
+        if (works) add(into ? node : edge.from, Reason::kStream);
+      }
+      if (!out) continue;
+      const int64_t after_ns =
+          input.times.start_ns[node] - input.times.end_ns[edge.from];
+      if (edge.kind == EdgeKind::kSynchronization) {
+        add(edge.from, Reason::kHost);
+      } else if (after_ns <= FindingInput::kAtOnce) {
+        add(edge.from, Reason::kConsumer);
+      }
+    }
+  }
+  return reasons;
+}
+
+struct Exposure {
+  std::array<int64_t, 4> by_reason_ns{};
+  std::array<uint32_t, 4> longest{};  ///< Node.
+  std::array<int64_t, 4> longest_ns{};
+  int64_t exposed_ns = 0, transfer_ns = 0;
+  bool any_compute = false;  ///< That it could run beside.
+};
+
+/// Of all ranks; transfers alone, waits for others are not communication's.
+Exposure exposure_of(const FindingInput& input) {
+  const TimedGraph& graph = input.graph;
+  const std::vector<IntervalSet> busy = computing(input);
+  const std::vector<Reason> reasons = reasons_of(input);
+  Exposure exposure;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] < 0) {
+      exposure.any_compute |= input.kinds[node] == PathKind::kKernel;
+      continue;
+    }
+    const int64_t end_ns = input.times.end_ns[node];
+    const int64_t begin_ns = end_ns - graph.duration[node];
+    const int64_t exposed_ns =
+        graph.duration[node] -
+        busy[graph.rank[node]].length_within_ns(begin_ns, end_ns);
+    exposure.transfer_ns += graph.duration[node];
+    exposure.exposed_ns += exposed_ns;
+    const auto reason = static_cast<size_t>(reasons[node]);
+    exposure.by_reason_ns[reason] += exposed_ns;
+    if (exposed_ns <= exposure.longest_ns[reason]) continue;
+    exposure.longest_ns[reason] = exposed_ns;
+    exposure.longest[reason] = node;
+  }
+  return exposure;
+}
+
+}  // namespace
+
+void find_missing_overlap(const FindingInput& input, Candidates& found) {
+  const Exposure exposure = exposure_of(input);
+  if (exposure.exposed_ns < input.least_ns || !exposure.any_compute) return;
+  const auto most =
+      static_cast<size_t>(std::max_element(exposure.by_reason_ns.begin(),
+                                           exposure.by_reason_ns.end()) -
+                          exposure.by_reason_ns.begin());
+  const uint32_t node = exposure.longest[most];
+  const auto place = static_cast<size_t>(input.graph.collective[node]);
+  const MatchedCollective& one = input.analysis.matching.collectives[place];
+  const std::string kind = one.kind == CollectiveKind::kUnknown
+                               ? "collective"
+                               : std::string(name_of(one.kind));
+  Candidate candidate;
+  Finding& finding = candidate.finding;
+  const double share = static_cast<double>(exposure.exposed_ns) /
+                       static_cast<double>(exposure.transfer_ns);
+  finding.what = fmt::format(
+      "{} of communication runs beside no compute; mostly because {}",
+      finding_share(share), kWords[most].because);
+  finding.where.ranks = {input.rank_number(node)};
+  finding.where.collective = fmt::format("{} c{}", kind, place);
+  finding.evidence.push_back(fmt::format(
+      "{} of {} of transfers, over ranks; the longest is {} on rank {}, {}",
+      finding_time(exposure.exposed_ns), finding_time(exposure.transfer_ns),
+      finding.where.collective, finding.where.ranks[0],
+      finding_time(exposure.longest_ns[most])));
+  finding.action = kWords[most].action;
+  if (one.kind == CollectiveKind::kAllReduce) {
+    finding.command = "reprise optimize TRACE --only buckets";
+  }
+  finding.what_if = "overlap=ideal";
+  candidate.remove = [](TimedGraph& edited) {
+    free_ends(collective_nodes(edited), edited);
+  };
+  found.push_back(std::move(candidate));
+}
+
+}  // namespace reprise

@@ -1,0 +1,351 @@
+#include "replay/simulate/graph_edits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "data/median.h"
+#include "replay/graph/evaluate.h"
+
+namespace reprise {
+namespace {
+
+// The edge holds nothing up any more.
+void cut(size_t at, TimedGraph& graph) {
+  TimedGraph::Edge edge = graph.edges[at];
+  edge.from_start = true;
+  edge.delay_ns = -kEndOfTime / 2;
+  graph.edges.set(at, edge);
+}
+
+void drop_time(size_t node, TimedGraph& graph) {
+  graph.duration[node] = 0;
+  scale_gap(node, 0, graph);
+}
+
+bool has(std::string_view name, std::string_view word) {
+  return name.find(word) != std::string_view::npos;
+}
+
+bool copies_to_device(std::string_view name) {
+  return has(name, "HtoD") || has(name, "H2D") || has(name, "HostToDevice");
+}
+
+bool copies_to_host(std::string_view name) {
+  return has(name, "DtoH") || has(name, "D2H") || has(name, "DeviceToHost");
+}
+
+// "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+// "torch/utils/data/dataloader.py(521): __next__".
+bool names_data_loading(std::string_view name) {
+  constexpr size_t kLongestName = 200;
+  std::string lower(name.substr(0, kLongestName));
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return has(lower, "dataloader") || has(lower, "data_loader") ||
+         has(lower, "data loading");
+}
+
+// Threads as the first of their nodes: [node], of host nodes.
+std::vector<uint32_t> threads_of(const TimedGraph& graph) {
+  std::vector<uint32_t> thread(graph.size());
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    thread[node] = node;
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      const TimedGraph::Edge edge = graph.edges[at];
+      if (edge.kind == EdgeKind::kThread) thread[node] = thread[edge.from];
+    }
+  }
+  return thread;
+}
+
+}  // namespace
+
+int64_t scaled(int64_t time, double factor) {
+  return std::llround(
+      std::min(static_cast<double>(time) * factor, kLongestEdit_ns));
+}
+
+void scale_gap(size_t node, double factor, TimedGraph& graph) {
+  if (graph.rules) return;
+  graph.gap[node] = scaled(graph.gap[node], factor);
+  graph.named[node] =
+      std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
+}
+
+NodeSet collective_nodes(const TimedGraph& graph) {
+  NodeSet nodes(graph.size(), false);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    nodes[node] = graph.collective[node] >= 0;
+  }
+  return nodes;
+}
+
+NodeSet blocking_nodes(const NodeFacts& facts, const TimedGraph& graph) {
+  NodeSet nodes(graph.size(), false);
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      const TimedGraph::Edge edge = graph.edges[at];
+      if (edge.kind != EdgeKind::kSynchronization) continue;
+      nodes[node] = !copies_to_device(facts.name(graph.origin[edge.from]));
+    }
+  }
+  return nodes;
+}
+
+NodeSet host_copies(const NodeFacts& facts, const TimedGraph& graph) {
+  NodeSet nodes(graph.size(), false);
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (facts.kind(graph.origin[node]) != PathKind::kCopy) continue;
+    const std::string_view name = facts.name(graph.origin[node]);
+    nodes[node] = copies_to_device(name) || copies_to_host(name);
+  }
+  return nodes;
+}
+
+DataLoading data_loading(const NodeFacts& facts, const TimedGraph& graph) {
+  const std::vector<uint32_t> thread = threads_of(graph);
+  std::vector<int8_t> known(facts.name_count(), -1);
+  const auto loads_data = [&](uint32_t origin) {
+    int8_t& answer = known[facts.name_number(origin)];
+    if (answer < 0) answer = names_data_loading(facts.name(origin)) ? 1 : 0;
+    return answer == 1;
+  };
+  struct Loading {
+    uint32_t event = 0, last = 0;  // The range, and its last own stretch.
+  };
+  // By thread; a node is in a range once that has another stretch behind it.
+  std::unordered_map<uint32_t, Loading> open;
+  std::vector<uint32_t> before(graph.size());  // [node] On its thread.
+  std::unordered_map<uint32_t, uint32_t> newest;
+  DataLoading data = {NodeSet(graph.size(), false),
+                      NodeSet(graph.size(), false)};
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    const uint32_t origin = graph.origin[node];
+    if (!facts.on_host(origin)) continue;
+    const auto [last, first_of_all] = newest.try_emplace(thread[node], node);
+    before[node] = last->second;
+    last->second = node;
+    const bool gap = !graph.named.empty() && graph.named[node] > 0 &&
+                     loads_data(graph.range[node]);
+    const bool own = loads_data(origin);
+    if (!gap && !own) continue;
+    const uint32_t event = own ? origin : graph.range[node];
+    const auto [range, added] =
+        open.try_emplace(thread[node], Loading{event, node});
+    if (!added && range->second.event == event) {
+      for (uint32_t at = before[node]; at > range->second.last;
+           at = before[at]) {
+        data.nodes[at] = true;
+      }
+    }
+    range->second = {event, node};
+    data.nodes[node] = own;
+    data.gaps[node] = gap;
+  }
+  return data;
+}
+
+namespace {
+
+struct NewEdge {
+  uint32_t from = 0, to = 0;
+};
+
+// Edges that come with the order of a row; `added` are by target, one each.
+void add_edges(const std::vector<NewEdge>& added, TimedGraph& graph) {
+  if (added.empty()) return;
+  TimedGraph::Edges edges;
+  edges.reserve(graph.edges.size() + added.size());
+  auto next = added.begin();
+  uint32_t begin = 0;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    const uint32_t end = graph.first[node + 1];
+    for (uint32_t at = begin; at < end; ++at) edges.push_back(graph.edges[at]);
+    if (next != added.end() && next->to == node) {
+      edges.push_back({0, next->from, EdgeKind::kStream, false});
+      ++next;
+    }
+    begin = end;
+    graph.first[node + 1] = static_cast<uint32_t>(edges.size());
+  }
+  graph.edges = std::move(edges);
+}
+
+// Between nodes of the set that follow each other on a stream or thread, with
+// others in between.
+std::vector<NewEdge> order_within(const NodeSet& nodes,
+                                  const TimedGraph& graph) {
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  std::vector<uint32_t> last(graph.size(), kNone);  // Of the set, in its row.
+  std::vector<NewEdge> added;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      const TimedGraph::Edge edge = graph.edges[at];
+      const bool row = edge.kind == EdgeKind::kThread ||
+                       (edge.kind == EdgeKind::kStream && !edge.from_start);
+      if (!row) continue;
+      last[node] = last[edge.from];
+      if (nodes[node] && !nodes[edge.from] && last[node] != kNone) {
+        added.push_back({last[node], node});
+      }
+      break;
+    }
+    if (nodes[node]) last[node] = node;
+  }
+  return added;
+}
+
+}  // namespace
+
+void free_ends(const NodeSet& nodes, TimedGraph& graph) {
+  if (!graph.rules) add_edges(order_within(nodes, graph), graph);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (nodes[node]) continue;
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      TimedGraph::Edge edge = graph.edges[at];
+      if (!nodes[edge.from]) continue;
+      edge.from_start = true;
+      graph.edges.set(at, edge);
+    }
+  }
+}
+
+void drop_host_waits(const NodeSet& nodes, TimedGraph& graph) {
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (!nodes[node]) continue;
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      if (graph.edges[at].kind == EdgeKind::kSynchronization) cut(at, graph);
+    }
+  }
+}
+
+void overlap_copies(const NodeFacts& facts, TimedGraph& graph) {
+  const NodeSet copies = host_copies(facts, graph);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      const TimedGraph::Edge edge = graph.edges[at];
+      if (!copies[edge.from] || edge.kind != EdgeKind::kSynchronization) {
+        continue;
+      }
+      if (copies_to_device(facts.name(graph.origin[edge.from]))) {
+        cut(at, graph);
+      }
+    }
+  }
+  free_ends(copies, graph);
+}
+
+void remove_time(const NodeSet& nodes, TimedGraph& graph) {
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (nodes[node]) drop_time(node, graph);
+  }
+}
+
+void remove_data_loading(const DataLoading& data, TimedGraph& graph) {
+  remove_time(data.nodes, graph);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (!data.gaps[node]) continue;
+    graph.gap[node] += -int64_t{graph.named[node]};
+    graph.named[node] = 0;
+  }
+}
+
+void capture_launches(const DataLoading& data, const NodeFacts& facts,
+                      TimedGraph& graph) {
+  const std::vector<uint32_t> thread = threads_of(graph);
+  NodeSet launches(graph.size(), false);  // [thread]
+  for (size_t at = 0; at < graph.edges.size(); ++at) {
+    const TimedGraph::Edge edge = graph.edges[at];
+    if (edge.kind == EdgeKind::kLaunch) launches[thread[edge.from]] = true;
+  }
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (!launches[thread[node]] || data.nodes[node]) continue;
+    if (graph.collective[node] >= 0 || !facts.on_host(graph.origin[node])) {
+      continue;
+    }
+    const int64_t loading_ns = data.gaps[node] ? int64_t{graph.named[node]} : 0;
+    drop_time(node, graph);
+    if (loading_ns == 0) continue;
+    graph.gap[node] = loading_ns;
+    graph.named[node] = loading_ns;
+  }
+}
+
+Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
+  std::vector<double> host_ns(graph.ranks.size(), 0);
+  std::vector<double> device_ns(graph.ranks.size(), 0);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) continue;
+    const bool host = facts.on_host(graph.origin[node]);
+    (host ? host_ns : device_ns)[graph.rank[node]] += static_cast<double>(
+        graph.duration[node] + (host ? int64_t{graph.gap[node]} : 0));
+  }
+  std::vector<double> hosts, devices, starts;
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns < rank.start_ns) continue;
+    hosts.push_back(host_ns[rank.rank]);
+    devices.push_back(device_ns[rank.rank]);
+    starts.push_back(static_cast<double>(rank.start_ns));
+  }
+  if (starts.size() < 2) {
+    return fail(ErrorKind::kInvalid,
+                "--what-if straggler=none: the trace has one rank");
+  }
+  // The lower one: of two ranks, one is the straggler.
+  const double host = lower_median(hosts), device = lower_median(devices);
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) continue;
+    const uint32_t rank = graph.rank[node];
+    const bool on_host = facts.on_host(graph.origin[node]);
+    const double own_ns = (on_host ? host_ns : device_ns)[rank];
+    const double most_ns = on_host ? host : device;
+    const double factor = own_ns > most_ns ? most_ns / own_ns : 1;
+    graph.duration[node] = scaled(graph.duration[node], factor);
+    if (on_host) scale_gap(node, factor, graph);
+  }
+  const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
+  for (TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns < rank.start_ns) continue;
+    rank.end_ns += start_ns - rank.start_ns;
+    rank.start_ns = start_ns;
+  }
+  return {};
+}
+
+void scale_parts(std::span<const int32_t> part, std::span<const double> factor,
+                 TimedGraph& graph) {
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (part[node] < 0) continue;
+    const size_t place = static_cast<size_t>(part[node]) * graph.ranks.size() +
+                         uint32_t{graph.rank[node]};
+    graph.duration[node] = scaled(graph.duration[node], factor[place]);
+  }
+}
+
+void fuse_kernels(const std::vector<std::vector<uint32_t>>& runs,
+                  int64_t floor_ns, const NodeSet& freed, TimedGraph& graph) {
+  for (const std::vector<uint32_t>& run : runs) {
+    for (size_t place = 1; place < run.size(); ++place) {
+      const uint32_t node = run[place];
+      graph.duration[node] =
+          std::max<int64_t>(0, graph.duration[node] - floor_ns);
+      graph.gap[node] = 0;
+      graph.named[node] = 0;
+      for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+        TimedGraph::Edge edge = graph.edges[at];
+        if (edge.delay_ns <= 0) continue;
+        edge.delay_ns = 0;
+        graph.edges.set(at, edge);
+      }
+    }
+  }
+  remove_time(freed, graph);
+}
+
+}  // namespace reprise

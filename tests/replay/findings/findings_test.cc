@@ -1,0 +1,318 @@
+// Steps with a known cause: it is found, ranked first, and what a replay
+// without it gains is what the same step without it takes less. Without the
+// cause there is no such finding.
+#include "replay/findings/findings.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "replay/clocks/aligned_trace.h"
+#include "replay/simulate/trace_replay.h"
+#include "tests/replay/findings/injected_step.h"
+
+namespace reprise {
+namespace {
+
+/// A program with or without its cause.
+using Program = std::function<void(InjectedStep& step, bool cause)>;
+
+struct Found {
+  Findings findings;
+  int64_t span_ns = 0;
+  /// Gain of the first finding by `reprise replay --what-if`; -1: no word.
+  int64_t what_if_ns = -1;
+
+  const Finding* of(std::string_view kind) const {
+    for (const Finding& finding : findings.list) {
+      if (finding.kind == kind) return &finding;
+    }
+    return nullptr;
+  }
+};
+
+Found find(uint32_t ranks, const Program& program, bool cause) {
+  InjectedStep step(ranks);
+  program(step, cause);
+  Found found;
+  found.span_ns = step.span_ns();
+  const AlignedTrace recorded = AlignedTrace::as_recorded(step.trace());
+  const Result<Analysis> analysis = analyze(recorded);
+  if (!analysis) {
+    ADD_FAILURE() << analysis.error().message;
+    return found;
+  }
+  found.findings = find_findings(recorded.by_rank(), *analysis);
+  if (found.findings.list.empty()) return found;
+  const std::string& text = found.findings.list[0].what_if;
+  if (text.empty()) return found;
+  const auto what_if = parse_what_if(text);
+  if (!what_if) {
+    ADD_FAILURE() << what_if.error().message;
+    return found;
+  }
+  const auto with =
+      replay_trace(recorded.trace(), *analysis->graph, {&*what_if, 1});
+  if (with) {
+    found.what_if_ns = found.findings.replayed_ns - with->predicted_ns;
+  } else {
+    ADD_FAILURE() << with.error().message;
+  }
+  return found;
+}
+
+/// The cause costs what the finding says, within `tolerance`: rules of the
+/// made-up machine that the graph has to guess (latencies of launches).
+void expect_found(std::string_view kind, uint32_t ranks, const Program& program,
+                  double tolerance = 0.03) {
+  const Found with = find(ranks, program, true);
+  const Found without = find(ranks, program, false);
+  const double truth = static_cast<double>(with.span_ns - without.span_ns);
+  ASSERT_GT(truth, 0.02 * static_cast<double>(with.span_ns)) << kind;
+  EXPECT_EQ(with.findings.replayed_ns, with.span_ns) << kind;
+  ASSERT_FALSE(with.findings.list.empty()) << kind;
+  const Finding& first = with.findings.list[0];
+  EXPECT_EQ(first.kind, kind) << first.what;
+  EXPECT_NEAR(static_cast<double>(first.gain_ns), truth, tolerance * truth)
+      << first.what;
+  EXPECT_FALSE(first.evidence.empty());
+  EXPECT_FALSE(first.action.empty());
+  if (with.what_if_ns >= 0) {
+    EXPECT_EQ(with.what_if_ns, first.gain_ns) << kind;
+  }
+  const Finding* none = without.of(kind);
+  EXPECT_EQ(none, nullptr) << (none == nullptr ? "" : none->what);
+}
+
+constexpr int64_t kUs = 1'000, kMs = 1'000'000;
+
+/// Compute-bound: the host runs ahead, one small all-reduce is hidden.
+void compute(InjectedStep& step, int layers, int64_t kernel_ns) {
+  for (int layer = 0; layer < layers; ++layer) {
+    step.kernel("gemm", kernel_ns);
+  }
+}
+
+TEST(Findings, CleanStepHasNone) {
+  const Program clean = [](InjectedStep& step, bool) {
+    compute(step, 100, 200 * kUs);
+    step.collective(CollectiveKind::kAllReduce, 4'000'000, 50 * kUs);
+    compute(step, 100, 200 * kUs);
+    step.wait_for_communication();
+    step.kernel("adam_gemm", 100 * kUs);
+  };
+  const Found found = find(2, clean, false);
+  for (const Finding& finding : found.findings.list) {
+    ADD_FAILURE() << finding.kind << ": " << finding.what;
+  }
+  EXPECT_EQ(found.findings.not_replayed, "");
+  // 1 % of the window.
+  EXPECT_EQ(found.findings.threshold_ns, found.span_ns / 100);
+}
+
+TEST(Findings, LateRank) {
+  expect_found("late-rank", 4, [](InjectedStep& step, bool cause) {
+    if (cause) step.pace[2] = 1.4;
+    compute(step, 50, 200 * kUs);
+    step.collective(CollectiveKind::kAllReduce, 4'000'000, 50 * kUs);
+    compute(step, 50, 200 * kUs);
+    step.wait_for_communication();
+    step.kernel("adam_gemm", 100 * kUs);
+  });
+  const Found found = find(
+      4,
+      [](InjectedStep& step, bool) {
+        step.pace[2] = 1.4;
+        compute(step, 50, 200 * kUs);
+        step.collective(CollectiveKind::kAllReduce, 4'000'000, 50 * kUs);
+        step.wait_for_communication();
+        step.kernel("adam_gemm", 100 * kUs);
+      },
+      true);
+  ASSERT_FALSE(found.findings.list.empty());
+  EXPECT_EQ(found.findings.list[0].where.ranks, std::vector<uint32_t>{2});
+}
+
+TEST(Findings, DataLoading) {
+  expect_found("data-loading", 1, [](InjectedStep& step, bool cause) {
+    if (cause) step.load_data(5 * kMs);
+    compute(step, 50, 200 * kUs);
+  });
+}
+
+TEST(Findings, SerialCopies) {
+  // Hidden, the copy takes no time of the step.
+  expect_found("serial-copies", 1, [](InjectedStep& step, bool cause) {
+    if (cause) step.copy(4 * kMs, true);
+    compute(step, 50, 200 * kUs);
+  });
+}
+
+TEST(Findings, CopiesThatTakeMostOfTheTime) {
+  // The link is busy: what is gained is the copies themselves.
+  expect_found("serial-copies", 1, [](InjectedStep& step, bool cause) {
+    for (int layer = 0; layer < 20; ++layer) {
+      if (cause) step.copy(1 * kMs, false);
+      step.kernel("gemm", 300 * kUs);
+    }
+  });
+}
+
+TEST(Findings, BlockingCalls) {
+  // After each wait the device is idle while the host launches anew; without
+  // it the host has all the time.
+  expect_found(
+      "blocking-calls", 1,
+      [](InjectedStep& step, bool cause) {
+        step.operator_ns = 20 * kUs;
+        for (int layer = 0; layer < 40; ++layer) {
+          compute(step, 4, 50 * kUs);
+          if (cause) step.synchronize("aten::item");
+        }
+        step.kernel("gemm", 100 * kUs);
+      },
+      0.05);
+}
+
+TEST(Findings, LaunchBound) {
+  // Without the host: kernels back to back.
+  const Program program = [](InjectedStep& step, bool cause) {
+    step.operator_ns = cause ? 60 * kUs : 0;
+    if (!cause) step.launch_ns = 0;
+    compute(step, 200, 20 * kUs);
+  };
+  expect_found("launch-bound", 1, program);
+}
+
+TEST(Findings, SmallKernels) {
+  // Rows of eight kernels of 4 us, of which 3 us are fixed (a kernel that does
+  // nothing); one kernel would pay these once, and its dispatch.
+  const auto row = [](InjectedStep& step, bool cause) {
+    if (cause) {
+      for (int i = 0; i < 40; ++i) step.kernel("elementwise", 4 * kUs);
+    } else {
+      step.kernel("elementwise", (40 * 1 + 3) * kUs);
+    }
+  };
+  expect_found(
+      "small-kernels", 1,
+      [&](InjectedStep& step, bool cause) {
+        step.operator_ns = step.launch_ns = 1 * kUs;
+        for (int i = 0; i < 150; ++i) step.kernel("empty_gemm", 3 * kUs);
+        for (int layer = 0; layer < 20; ++layer) {
+          step.kernel("gemm", 300 * kUs);
+          row(step, cause);
+        }
+      },
+      0.05);
+}
+
+TEST(Findings, SmallBuckets) {
+  // Each all-reduce pays 100 us beside 10 us a MB. Without: the best of one,
+  // two, four or eight in place of 32.
+  const auto program = [](InjectedStep& step, int buckets) {
+    const int each = 32 / buckets;
+    int64_t bytes = 0;
+    for (int layer = 0; layer < 32; ++layer) {
+      step.kernel("gemm", 50 * kUs);
+      bytes += 1'000'000 * (1 + layer % 2);
+      if (layer % each != each - 1) continue;
+      step.collective(CollectiveKind::kAllReduce, bytes,
+                      100 * kUs + bytes / 100);
+      bytes = 0;
+    }
+    step.wait_for_communication();
+    step.kernel("adam_gemm", 20 * kUs);
+  };
+  int64_t best_ns = std::numeric_limits<int64_t>::max();
+  for (const int buckets : {1, 2, 4, 8}) {
+    InjectedStep step(2);
+    program(step, buckets);
+    best_ns = std::min(best_ns, step.span_ns());
+  }
+  const Found found = find(
+      2, [&](InjectedStep& step, bool) { program(step, 32); }, true);
+  const Finding* buckets = found.of("small-buckets");
+  ASSERT_NE(buckets, nullptr);
+  const double truth = static_cast<double>(found.span_ns - best_ns);
+  EXPECT_NEAR(static_cast<double>(buckets->gain_ns), truth, 0.05 * truth);
+  const Found best = find(
+      2, [&](InjectedStep& step, bool) { program(step, 4); }, true);
+  EXPECT_EQ(best.of("small-buckets"), nullptr);
+}
+
+TEST(Findings, MissingOverlap) {
+  expect_found("missing-overlap", 2, [](InjectedStep& step, bool cause) {
+    for (int layer = 0; layer < 20; ++layer) {
+      step.kernel("gemm", 400 * kUs);
+      step.collective(CollectiveKind::kAllReduce, 4'000'000, 200 * kUs, !cause);
+    }
+    compute(step, 5, 400 * kUs);
+    step.wait_for_communication();
+  });
+  const Found found = find(
+      2,
+      [](InjectedStep& step, bool) {
+        for (int layer = 0; layer < 20; ++layer) {
+          step.kernel("gemm", 400 * kUs);
+          step.collective(CollectiveKind::kAllReduce, 4'000'000, 200 * kUs,
+                          false);
+        }
+      },
+      true);
+  ASSERT_NE(found.of("missing-overlap"), nullptr);
+  EXPECT_NE(found.of("missing-overlap")->what.find("on a compute stream"),
+            std::string::npos)
+      << found.of("missing-overlap")->what;
+}
+
+TEST(Findings, CollectiveChoice) {
+  // Every other all-reduce of one size is five times as slow by its protocol:
+  // communication, hidden before, outlasts compute.
+  expect_found("collective-choice", 2, [](InjectedStep& step, bool cause) {
+    for (int layer = 0; layer < 20; ++layer) {
+      const bool slow = cause && layer % 2 == 0;
+      step.kernel("gemm", 400 * kUs);
+      step.collective(CollectiveKind::kAllReduce, 40'000'000,
+                      (slow ? 1000 : 200) * kUs, true,
+                      slow
+                          ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(int)"
+                          : "ncclDevKernel_AllReduce_Sum_f32_RING_SIMPLE(int)");
+    }
+  });
+}
+
+TEST(Findings, UnequalStages) {
+  // Two stages, one micro batch after the other; balanced, each has the mean.
+  expect_found(
+      "unequal-stages", 2,
+      [](InjectedStep& step, bool cause) {
+        for (int batch = 0; batch < 16; ++batch) {
+          step.kernel_on(0, "gemm", (cause ? 300 : 500) * kUs);
+          step.send(0, 1'000'000, 10 * kUs);
+          step.kernel_on(1, "gemm", (cause ? 700 : 500) * kUs);
+        }
+      },
+      0.05);
+}
+
+TEST(Findings, UnequalExperts) {
+  // The hot expert wanders, so that no rank has more in all.
+  expect_found("unequal-experts", 4, [](InjectedStep& step, bool cause) {
+    for (uint32_t layer = 0; layer < 8; ++layer) {
+      compute(step, 2, 100 * kUs);
+      step.collective(CollectiveKind::kAllToAll, 1'000'000, 20 * kUs, false);
+      for (uint32_t rank = 0; rank < 4; ++rank) {
+        const bool hot = rank == layer % 4;
+        step.kernel_on(rank, "expert_gemm",
+                       (cause ? hot ? 1000 : 200 : 400) * kUs);
+      }
+      step.collective(CollectiveKind::kAllToAll, 1'000'000, 20 * kUs, false);
+    }
+    compute(step, 2, 100 * kUs);
+  });
+}
+
+}  // namespace
+}  // namespace reprise
