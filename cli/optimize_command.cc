@@ -14,6 +14,7 @@
 #include "cli/calibration_run.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/optimize_imported.h"
 #include "cli/output.h"
 #include "costmodel/cost_database.h"

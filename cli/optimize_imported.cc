@@ -4,16 +4,10 @@
 
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/output.h"
-#include "cli/process.h"
 #include "data/file.h"
-#include "data/import/import.h"
-#include "data/import/import_report.h"
-#include "data/sha256.h"
 #include "optimizer/ddp/ddp_plan.h"
 #include "optimizer/ddp/ddp_recording.h"
 
@@ -209,39 +203,7 @@ Plan plan_of(const DdpModel& model, const DdpSearch& search, size_t ranks,
   return plan;
 }
 
-/// Writes what the folder's files hold as a trace.
-Status import_folder(const std::string& folder, const std::string& trace_path) {
-  Result<ImportResult> imported = import_files({&folder, 1}, {});
-  if (!imported) return pass(imported.error());
-  constexpr size_t kMostRemarks = 8;
-  for (const std::string& line : import_remarks(imported->files, kMostRemarks))
-    tell("reprise optimize: {}\n", line);
-  return write_import(*imported, trace_path);
-}
-
 }  // namespace
-
-Result<OpenedTrace> open_trace(const std::string& path) {
-  std::string file = path;
-  std::optional<TemporaryDirectory> scratch;
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    Result<TemporaryDirectory> created = TemporaryDirectory::create();
-    if (!created) return pass(created.error());
-    scratch.emplace(*std::move(created));
-    file = scratch->path() + "/imported.trace";
-    if (Status done = import_folder(path, file); !done)
-      return pass(done.error());
-  }
-  Result<Trace> trace = read_trace(file);
-  if (!trace) return pass(trace.error());
-  OpenedTrace opened{.trace = *std::move(trace), .sha256 = {}};
-  if (!opened.trace.program_text.empty()) return opened;
-  const Result<MappedFile> mapped = MappedFile::open(file);
-  if (!mapped) return pass(mapped.error());
-  opened.sha256 = sha256_hex(mapped->bytes());
-  return opened;
-}
 
 Status optimize_imported(Trace trace, const ImportedSearch& options) {
   const auto start = std::chrono::steady_clock::now();

@@ -21,16 +21,6 @@ struct ImportedSearch {
   Format format = Format::kTable;
 };
 
-struct OpenedTrace {
-  Trace trace;
-  /// Of the trace's file, hexadecimal; empty where a program is embedded.
-  std::string sha256;
-};
-
-/// Reads a trace; a folder of another tool's files (dPRO's) is imported first,
-/// with its remarks on stderr. Errors: as read_trace and import_files.
-Result<OpenedTrace> open_trace(const std::string& path);
-
 /// Searches buckets, writes the plan and prints what is predicted
 /// (reprise.optimize/1). Errors: as `ddp_recording`; kInvalid when the costs
 /// hold no all-reduce among as many ranks.

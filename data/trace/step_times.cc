@@ -12,7 +12,7 @@ namespace reprise {
 
 bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
 
-std::optional<TypicalStep> typical_step(const Trace& trace) {
+std::vector<TimedStep> complete_steps(const Trace& trace) {
   struct Step {
     size_t ranks = 0;
     int64_t time_ns = 0;
@@ -27,9 +27,17 @@ std::optional<TypicalStep> typical_step(const Trace& trace) {
   }
   const auto timed = static_cast<size_t>(
       std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));
-  std::vector<std::pair<int64_t, int32_t>> complete;
+  std::vector<TimedStep> complete;
   for (const auto& [number, step] : steps) {
-    if (step.ranks >= timed) complete.emplace_back(step.time_ns, number);
+    if (step.ranks >= timed) complete.push_back({number, step.time_ns});
+  }
+  return complete;
+}
+
+std::optional<TypicalStep> typical_step(const Trace& trace) {
+  std::vector<std::pair<int64_t, int32_t>> complete;
+  for (const TimedStep& each : complete_steps(trace)) {
+    complete.emplace_back(each.step_ns, each.step);
   }
   if (complete.empty()) return std::nullopt;
   std::sort(complete.begin(), complete.end());

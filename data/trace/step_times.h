@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "data/result.h"
 #include "data/trace/trace.h"
@@ -14,6 +15,14 @@ namespace reprise {
 
 /// Whether the rank's events have times, not durations and order alone.
 bool is_timed(const RankInfo& rank);
+
+struct TimedStep {
+  int32_t step = 0;
+  int64_t step_ns = 0;
+};
+
+/// The steps that count, by number.
+std::vector<TimedStep> complete_steps(const Trace& trace);
 
 /// The step whose time is nearest to the median, of two the longer one.
 struct TypicalStep {

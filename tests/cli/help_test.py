@@ -8,7 +8,7 @@ import sys
 import unittest
 
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", "build/release/bin"))
-VERBS = ["train", "profile", "import", "info", "analyze", "diff", "replay", "calibrate", "optimize", "export", "hlo",
+VERBS = ["train", "profile", "import", "info", "analyze", "diff", "replay", "calibrate", "optimize", "export", "verify", "hlo",
          "doctor"]
 
 

@@ -1,0 +1,126 @@
+#include "cli/verify_runs.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "cli/open_trace.h"
+#include "data/file.h"
+#include "data/plan/plan_difference.h"
+#include "data/sha256.h"
+#include "data/trace/step_list.h"
+
+namespace reprise {
+namespace {
+
+/// The list that the file holds; nothing of a file of another kind.
+Result<std::optional<StepList>> list_in(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return std::optional<StepList>();
+  }
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file) return pass(file.error());
+  constexpr size_t kHead = 4096;
+  if (!may_be_step_list(file->bytes().substr(0, kHead))) {
+    return std::optional<StepList>();
+  }
+  Result<StepList> list = parse_step_list(file->bytes(), path);
+  if (!list) return pass(list.error());
+  return std::optional<StepList>(*std::move(list));
+}
+
+Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
+                                      const std::vector<VerifiedRun>& after) {
+  PlanEffect effect;
+  for (const VerifiedRun& each : after) {
+    if (!each.recording) continue;
+    const Result<BucketEffect> seen =
+        bucket_effect(plan, path, *each.recording);
+    if (!seen) return pass(seen.error());
+    if (!seen->same_gradients) {
+      effect.other_program = true;
+      effect.in_effect = false;
+      effect.told =
+          fmt::format("{}: its gradients are not the plan's", each.run.name);
+      return effect;
+    }
+    if (!seen->in_effect && !seen->as_single_cap) {
+      effect.in_effect = false;
+      effect.told = fmt::format("{}: {}", each.run.name, seen->difference);
+      return effect;
+    }
+    effect.in_effect = true;
+    effect.told = fmt::format(
+        "{} buckets, {}", seen->seen_bytes.size(),
+        seen->in_effect ? "as planned" : "those of the plan's single cap");
+  }
+  if (!effect.in_effect) {
+    effect.told = after.front().traced
+                      ? after.front().no_recording
+                      : "step times alone do not show what ran";
+  }
+  return effect;
+}
+
+}  // namespace
+
+Result<VerifiedRun> read_run(const std::string& path, const Plan* plan) {
+  Result<std::optional<StepList>> list = list_in(path);
+  if (!list) return pass(list.error());
+  VerifiedRun verified;
+  if (*list) {
+    Result<StepRun> run = run_of_list(**std::move(list), path);
+    if (!run) return pass(run.error());
+    verified.run = *std::move(run);
+    return verified;
+  }
+  Result<Trace> trace = read_any_trace(path, "verify");
+  if (!trace) return pass(trace.error());
+  Result<StepRun> run = run_of_trace(*trace, path);
+  if (!run) return pass(run.error());
+  verified.traced = true;
+  verified.run = *std::move(run);
+  verified.plan_text = trace->plan_text;
+  if (!trace->program_text.empty()) {
+    verified.run.program = "sha256:" + sha256_hex(trace->program_text);
+  }
+  if (plan == nullptr || !plan->trace) return verified;
+  Result<DdpRecording> recording = ddp_recording(*trace);
+  if (recording) {
+    verified.recording = *std::move(recording);
+  } else {
+    verified.no_recording = recording.error().message;
+  }
+  return verified;
+}
+
+Result<PlanEffect> plan_effect(const Plan& plan, const std::string& path,
+                               const std::vector<VerifiedRun>& after) {
+  if (plan.trace) return bucket_plan_effect(plan, path, after);
+  PlanEffect effect;
+  effect.told = "no run after says what plan it ran";
+  for (const VerifiedRun& each : after) {
+    if (each.run.program.empty()) continue;
+    Plan ran;
+    if (!each.plan_text.empty()) {
+      const Result<Plan> read = parse_plan(each.plan_text, each.run.name);
+      if (!read) return pass(read.error());
+      ran = *read;
+    } else {
+      ran.program_fingerprint = plan.program_fingerprint;
+      ran.ranks = plan.ranks;
+    }
+    const std::string difference = plan_difference(plan, ran);
+    effect.in_effect = difference.empty();
+    effect.other_program = plan.program_fingerprint != ran.program_fingerprint;
+    effect.told = difference.empty()
+                      ? "fusion, buckets and order as planned"
+                      : fmt::format("{}: {}", each.run.name, difference);
+    if (!difference.empty()) return effect;
+  }
+  return effect;
+}
+
+}  // namespace reprise

@@ -1,0 +1,348 @@
+#include "replay/verdict/run_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "replay/verdict/run_drift.h"
+#include "replay/verdict/steady_state.h"
+
+namespace reprise {
+namespace {
+
+/// Steps that are resampled in all: a few seconds.
+constexpr double kMostWork = 1e8;
+constexpr size_t kMostDraws = 1000, kFewestDraws = 100;
+/// Fewer of a run behind its warm-up say nothing of what is typical.
+constexpr size_t kFewestSteps = 5;
+/// A drift shows that runs without one would show as rarely as this.
+constexpr double kDriftShows = 0.01;
+
+/// A run behind its warm-up, divided by its references where all have some.
+struct SettledRun {
+  std::vector<double> steps;
+  double log_step = 0, place = 0;
+  size_t warmup = 0, block = 1;
+};
+
+struct Side {
+  std::vector<SettledRun> runs;
+  size_t steps() const {
+    size_t all = 0;
+    for (const SettledRun& run : runs) all += run.steps.size();
+    return all;
+  }
+  double log_step() const {
+    double sum = 0;
+    for (const SettledRun& run : runs) sum += run.log_step;
+    return sum / static_cast<double>(runs.size());
+  }
+};
+
+SettledRun settled(const StepRun& run, bool by_reference) {
+  SettledRun result;
+  result.warmup = warmup_steps(run.step_ns);
+  for (size_t i = result.warmup; i < run.step_ns.size(); ++i) {
+    result.steps.push_back(by_reference ? run.step_ns[i] / run.reference_ns[i]
+                                        : run.step_ns[i]);
+  }
+  result.log_step = std::log(middle_mean(result.steps));
+  result.block = block_length(result.steps);
+  return result;
+}
+
+Side settled(const std::vector<StepRun>& runs, bool by_reference) {
+  Side side;
+  for (const StepRun& run : runs) {
+    side.runs.push_back(settled(run, by_reference));
+  }
+  return side;
+}
+
+/// A side's value under resampling: its variance and degrees of freedom.
+struct Uncertainty {
+  double variance = 0, freedom = 1;
+};
+
+class Resampler {
+ public:
+  explicit Resampler(uint64_t seed) : random_(seed) {}
+
+  Uncertainty of(const Side& side) {
+    const auto count = static_cast<double>(std::max(side.steps(), size_t{1}));
+    const auto draws = static_cast<size_t>(
+        std::clamp(kMostWork / count, static_cast<double>(kFewestDraws),
+                   static_cast<double>(kMostDraws)));
+    std::vector<double> values;
+    for (size_t i = 0; i < draws; ++i) values.push_back(draw(side));
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) /
+                        static_cast<double>(draws);
+    double squares = 0;
+    for (const double value : values)
+      squares += (value - mean) * (value - mean);
+    // Of one run its blocks are what there are several of.
+    const SettledRun& first = side.runs.front();
+    const auto units = static_cast<double>(
+        side.runs.size() > 1
+            ? side.runs.size()
+            : std::max(first.steps.size() / first.block, size_t{2}));
+    return {.variance =
+                squares / static_cast<double>(draws - 1) * units / (units - 1),
+            .freedom = units - 1};
+  }
+
+ private:
+  /// Below `bound`, the same on every machine.
+  size_t below(size_t bound) { return static_cast<size_t>(random_() % bound); }
+
+  double draw(const Side& side) {
+    double sum = 0;
+    for (size_t i = 0; i < side.runs.size(); ++i) {
+      sum += draw(side.runs[below(side.runs.size())]);
+    }
+    return sum / static_cast<double>(side.runs.size());
+  }
+
+  double draw(const SettledRun& run) {
+    std::vector<double> steps;
+    const size_t count = run.steps.size();
+    steps.reserve(count);
+    while (steps.size() < count) {
+      const size_t start = below(count - run.block + 1);
+      const size_t length = std::min(run.block, count - steps.size());
+      const auto from = run.steps.begin() + static_cast<std::ptrdiff_t>(start);
+      steps.insert(steps.end(), from,
+                   from + static_cast<std::ptrdiff_t>(length));
+    }
+    return std::log(middle_mean(std::move(steps)));
+  }
+
+  std::mt19937_64 random_;
+};
+
+bool all_have_references(const std::vector<StepRun>& runs) {
+  return std::all_of(runs.begin(), runs.end(), [](const StepRun& run) {
+    return !run.reference_ns.empty();
+  });
+}
+
+SideSummary summary_of(const std::vector<StepRun>& runs, const Side& side) {
+  SideSummary summary{.runs = runs.size(), .steps = side.steps()};
+  std::vector<double> all;
+  double logs = 0, squares = 0;
+  const double middle = side.log_step();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const size_t cut = side.runs[i].warmup;
+    summary.warmup_steps += cut;
+    const std::vector<double> steps(
+        runs[i].step_ns.begin() + static_cast<std::ptrdiff_t>(cut),
+        runs[i].step_ns.end());
+    all.insert(all.end(), steps.begin(), steps.end());
+    logs += std::log(middle_mean(steps));
+    const double off = side.runs[i].log_step - middle;
+    squares += off * off;
+  }
+  const auto count = static_cast<double>(runs.size());
+  summary.step_ns = std::exp(logs / count);
+  if (runs.size() > 1) summary.spread = std::sqrt(squares / (count - 1));
+  summary.mean_ns = std::accumulate(all.begin(), all.end(), 0.0) /
+                    static_cast<double>(all.size());
+  std::sort(all.begin(), all.end());
+  summary.p90_ns = all[(all.size() - 1) * 9 / 10];
+  return summary;
+}
+
+/// Places of runs in time: their recorded starts, else the order as given.
+void place_runs(const std::vector<StepRun>& before,
+                const std::vector<StepRun>& after, bool alternating,
+                Side& before_side, Side& after_side) {
+  const auto timed = [](const StepRun& run) { return run.start_ns >= 0; };
+  const bool known = std::all_of(before.begin(), before.end(), timed) &&
+                     std::all_of(after.begin(), after.end(), timed);
+  const auto place = [&](const std::vector<StepRun>& runs, Side& side,
+                         double first, double stride) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      side.runs[i].place = known
+                               ? static_cast<double>(runs[i].start_ns -
+                                                     before.front().start_ns) /
+                                     1e9
+                               : first + stride * static_cast<double>(i);
+    }
+  };
+  const auto gap = static_cast<double>(before.size());
+  place(before, before_side, 0, alternating ? 2 : 1);
+  place(after, after_side, alternating ? 1 : gap, alternating ? 2 : 1);
+}
+
+std::vector<PlacedRun> placed(const Side& side) {
+  std::vector<PlacedRun> runs;
+  for (const SettledRun& run : side.runs) {
+    runs.push_back({run.place, run.log_step});
+  }
+  return runs;
+}
+
+/// Why the sides cannot be compared at all; "" where they can.
+std::string obstacle(const std::vector<StepRun>& before,
+                     const std::vector<StepRun>& after, const Side& before_side,
+                     const Side& after_side, bool by_reference) {
+  std::set<std::string> programs;
+  for (const auto* runs : {&before, &after}) {
+    for (const StepRun& run : *runs) {
+      if (!run.program.empty()) programs.insert(run.program);
+    }
+  }
+  if (programs.size() > 1) {
+    return fmt::format("The runs are of different programs: {} and {}.",
+                       *programs.begin(), *std::next(programs.begin()));
+  }
+  if (std::min(before.size(), after.size()) < 2 && !by_reference) {
+    return "One run a side says nothing about the next one: give several, or "
+           "a reference of the machine's pace beside each step.";
+  }
+  for (const auto& [runs, side] :
+       {std::pair(&before, &before_side), std::pair(&after, &after_side)}) {
+    for (size_t i = 0; i < runs->size(); ++i) {
+      if (side->runs[i].steps.size() >= kFewestSteps) continue;
+      return fmt::format("{} has {} steps behind its warm-up, {} are too few.",
+                         (*runs)[i].name, side->runs[i].steps.size(),
+                         kFewestSteps - 1);
+    }
+  }
+  return {};
+}
+
+double ratio_of(double logarithm) { return std::expm1(logarithm); }
+
+/// A change and how sure it is, in logarithms.
+struct Estimate {
+  double change = 0, error = 0, freedom = 1;
+};
+
+/// The interval's half, and how much more a change must be to leave it as
+/// often.
+std::pair<double, double> widths_of(const Estimate& estimate,
+                                    double confidence) {
+  const boost::math::students_t chance(std::max(estimate.freedom, 1.0));
+  return {
+      estimate.error * boost::math::quantile(chance, 1 - (1 - confidence) / 2),
+      estimate.error * boost::math::quantile(chance, confidence)};
+}
+
+Verdict verdict_of(double low, double high) {
+  if (high < 0) return Verdict::kFaster;
+  return low > 0 ? Verdict::kSlower : Verdict::kNoDifference;
+}
+
+Estimate resampled_change(const Side& before, const Side& after,
+                          uint64_t seed) {
+  Resampler resampler(seed);
+  const Uncertainty one = resampler.of(before);
+  const Uncertainty other = resampler.of(after);
+  const double variance = one.variance + other.variance;
+  const double parts = one.variance * one.variance / one.freedom +
+                       other.variance * other.variance / other.freedom;
+  return {.change = after.log_step() - before.log_step(),
+          .error = std::sqrt(variance),
+          .freedom = parts > 0 ? variance * variance / parts
+                               : std::min(one.freedom, other.freedom)};
+}
+
+/// An interval of the change, in logarithms, and what would leave it as often.
+struct Span {
+  double low = 0, high = 0, detectable = 0;
+};
+
+Span span_of(const Estimate& estimate, double confidence) {
+  const auto [width, often] = widths_of(estimate, confidence);
+  return {.low = estimate.change - width,
+          .high = estimate.change + width,
+          .detectable = width + often};
+}
+
+/// Where a drift shows, the change beside it is what counts; where none does,
+/// the interval holds both estimates, with a drift and without one.
+void decide(const Estimate& plain, const DriftFit& drift, double confidence,
+            RunComparison& result) {
+  Span span = span_of(plain, confidence);
+  const Verdict without_drift = verdict_of(span.low, span.high);
+  const bool shows = drift.fits && drift.chance < kDriftShows;
+  if (drift.fits) {
+    const Span beside =
+        span_of({drift.change, drift.error, drift.freedom}, confidence);
+    span = shows ? beside
+                 : Span{.low = std::min(span.low, beside.low),
+                        .high = std::max(span.high, beside.high),
+                        .detectable =
+                            std::max(span.detectable, beside.detectable)};
+  }
+  if (shows) {
+    result.change = ratio_of(drift.change);
+    result.drift = ratio_of(drift.drift);
+    result.remarks.push_back(fmt::format(
+        "The machine's pace drifts over the runs: {:+.1f} % from one side's "
+        "middle to the other's; the change is what is left beside it.",
+        100 * result.drift));
+  }
+  result.low = ratio_of(span.low);
+  result.high = ratio_of(span.high);
+  result.detectable = ratio_of(span.detectable);
+  result.verdict = verdict_of(span.low, span.high);
+  if (result.verdict == Verdict::kNoDifference &&
+      without_drift != Verdict::kNoDifference) {
+    result.verdict = Verdict::kNotComparable;
+    result.remarks.push_back(
+        "Steps differ, but a drift of the machine's pace may be all of it: "
+        "take runs of both sides in turn.");
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kNoDifference:
+      return "no difference";
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kNotComparable:
+      return "not comparable";
+  }
+  return {};
+}
+
+RunComparison compare_runs(const std::vector<StepRun>& before,
+                           const std::vector<StepRun>& after,
+                           const ComparisonOptions& options) {
+  RunComparison result;
+  result.by_reference =
+      all_have_references(before) && all_have_references(after);
+  Side before_side = settled(before, result.by_reference);
+  Side after_side = settled(after, result.by_reference);
+  result.before = summary_of(before, before_side);
+  result.after = summary_of(after, after_side);
+  result.change = ratio_of(after_side.log_step() - before_side.log_step());
+  result.low = -1;
+  result.high = result.detectable = std::numeric_limits<double>::infinity();
+  const std::string why =
+      obstacle(before, after, before_side, after_side, result.by_reference);
+  if (!why.empty()) {
+    result.remarks.push_back(why);
+    return result;
+  }
+  place_runs(before, after, options.alternating, before_side, after_side);
+  decide(resampled_change(before_side, after_side, options.seed),
+         fit_drift(placed(before_side), placed(after_side)), options.confidence,
+         result);
+  return result;
+}
+
+}  // namespace reprise

@@ -1,0 +1,87 @@
+#include "replay/verdict/steady_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "data/median.h"
+
+namespace reprise {
+namespace {
+
+constexpr size_t kBatch = 5;  // MSER-5's.
+
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) /
+         static_cast<double>(values.size());
+}
+
+}  // namespace
+
+size_t warmup_steps(std::span<const double> step_ns) {
+  std::vector<double> batches;
+  for (size_t i = 0; i + kBatch <= step_ns.size(); i += kBatch) {
+    batches.push_back(median(std::vector<double>(
+        step_ns.begin() + static_cast<std::ptrdiff_t>(i),
+        step_ns.begin() + static_cast<std::ptrdiff_t>(i + kBatch))));
+  }
+  // Sums over what is left behind each cut, from the back.
+  double sum = 0, squares = 0, least = std::numeric_limits<double>::infinity();
+  size_t best = 0;
+  const double middle = batches.empty() ? 0 : mean_of(batches);
+  for (size_t cut = batches.size(); cut-- > 0;) {
+    const double value = batches[cut] - middle;
+    sum += value;
+    squares += value * value;
+    const auto left = static_cast<double>(batches.size() - cut);
+    if (2 * cut > batches.size() || left < 3) continue;
+    const double error = (squares - sum * sum / left) / (left * left);
+    if (error <= least) {
+      least = error;
+      best = cut;
+    }
+  }
+  // What is cut is slower than what follows, or it is no warm-up.
+  const auto cut = batches.begin() + static_cast<std::ptrdiff_t>(best);
+  const bool slower =
+      best > 0 && median(std::vector<double>(batches.begin(), cut)) >
+                      median(std::vector<double>(cut, batches.end()));
+  return slower ? best * kBatch : 0;
+}
+
+double middle_mean(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto quarter = static_cast<std::ptrdiff_t>(values.size() / 4);
+  const auto first = values.begin() + quarter, last = values.end() - quarter;
+  std::nth_element(values.begin(), first, values.end());
+  if (last != values.end()) std::nth_element(first, last, values.end());
+  return std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
+}
+
+size_t block_length(std::span<const double> values) {
+  const size_t count = values.size();
+  if (count < 8) return 1;
+  const double mean = mean_of(values);
+  const auto covariance = [&](size_t lag) {
+    double sum = 0;
+    for (size_t i = lag; i < count; ++i) {
+      sum += (values[i] - mean) * (values[i - lag] - mean);
+    }
+    return sum;
+  };
+  const double variance = covariance(0);
+  constexpr size_t kMostLags = 1000;
+  double memory = 0.5;
+  for (size_t lag = 1; lag < std::min(count / 4, kMostLags); ++lag) {
+    const double share = variance > 0 ? covariance(lag) / variance : 0;
+    if (share <= 0) break;
+    memory += share;
+  }
+  const auto root =
+      static_cast<size_t>(std::ceil(std::cbrt(static_cast<double>(count))));
+  return std::clamp(static_cast<size_t>(std::ceil(4 * memory)), root,
+                    std::max(count / 4, root));
+}
+
+}  // namespace reprise

@@ -1,0 +1,29 @@
+// When a run has settled, how long its steps remember one another, and what a
+// typical step of it takes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace reprise {
+
+/// How many steps to cut off the front as warm-up: those whose removal makes
+/// the mean of the rest most certain, counted in fives, each its median; never
+/// more than half, and nothing that is not slower than the rest.
+/// Source: MSER-5; White, Cobb and Spratt, "A comparison of five steady-state
+/// truncation heuristics for simulation", WSC 2000; medians of the fives in
+/// place of means, so that one late step moves nothing. Cost: linear.
+size_t warmup_steps(std::span<const double> step_ns);
+
+/// Mean of the middle half of the values: 0 of none. It changes little when a
+/// few values are extreme, and never in a jump, as a median does between two
+/// paces of a machine. Cost: linear.
+double middle_mean(std::vector<double> values);
+
+/// Length of blocks that are resampled as one: twice the time over which
+/// values remember one another (the sum of autocorrelations until the first
+/// that is none), n^(1/3) at least, a quarter of them at most. 1 of few values.
+size_t block_length(std::span<const double> values);
+
+}  // namespace reprise

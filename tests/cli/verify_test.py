@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""`reprise verify`: verdicts on sets of step times with known truth, what counts as a run, whether a plan took effect."""
+
+import json
+import os
+import pathlib
+import sys
+import unittest
+
+from command_case import ROOT, CommandCase
+
+SETS = ROOT / "tests/replay/verdict/sets"
+sys.path.insert(0, str(SETS.parent))
+import make_sets  # noqa: E402
+
+SAMPLE = ROOT / "data/samples/kineto"
+CONFIDENCE = "99.9%"
+
+
+class VerifyCase(CommandCase):
+    def verify(self, before, after, *flags, plan=(), status=0):
+        done = self.reprise("verify", *plan, "--before", *before, "--after", *after, *flags, "--format", "json",
+                            status=status)
+        return json.loads(done.stdout)
+
+    def runs(self, side, lists, program=None):
+        """A file a run."""
+        paths = []
+        for place, times in enumerate(lists):
+            told = {"schema": "reprise.steps/1", "step_time_ns": [1000 * each for each in times]}
+            if program:
+                told["program"] = program
+            paths.append(self.write(f"{side}{place}.json", json.dumps(told)))
+        return paths
+
+
+class KnownTruth(VerifyCase):
+    """None false, 10 % always found, 2 % found where the printed effect allows it."""
+
+    def verdict_of(self, one):
+        before, after = one.get("programs", (None, None))
+        flags = ["--confidence", CONFIDENCE] + ["--alternating"] * one["alternating"]
+        command = ["verify", "--before", *self.runs("before", one["before"], before), "--after",
+                   *self.runs("after", one["after"], after), *flags, "--format", "json"]
+        return json.loads(self.reprise(*command, status=None).stdout)
+
+    def reprise(self, *arguments, status=0):
+        if status is not None:
+            return super().reprise(*arguments, status=status)
+        from command_case import reprise
+        done = reprise(*arguments)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done
+
+    def test_the_sets_are_what_the_script_makes(self):
+        paths = sorted(SETS.glob("*.json"))
+        self.assertEqual(len(paths), len(make_sets.CASES))
+        for number, path in enumerate(paths):
+            one = json.loads(path.read_text())
+            again = make_sets.made(number, one["seed"])
+            for side in ("before", "after"):
+                for run, same in zip(one[side], again[side], strict=True):
+                    for time, expected in zip(run, same, strict=True):
+                        self.assertLessEqual(abs(time - expected), 1, path)  # The C library's exp and log.
+
+    def test_gates(self):
+        shown = []
+        for path in sorted(SETS.glob("*.json")):
+            one = json.loads(path.read_text())
+            found = self.verdict_of(one)
+            verdict, effect, detectable = found["verdict"], one["effect"], found["detectable_change"]
+            shown.append(f"{path.stem}: {verdict}, {found['change']:+.2%}, detectable "
+                         f"{'none' if detectable is None else format(detectable, '.2%')}")
+            with self.subTest(path.stem):
+                if effect is None:
+                    self.assertEqual(verdict, "not comparable")
+                    continue
+                right = "slower" if effect > 0 else "faster" if effect < 0 else None
+                self.assertIn(verdict, {right, "no difference", "not comparable"}, "a false verdict")
+                if abs(effect) >= 0.1 or (effect and detectable is not None and detectable <= abs(effect)):
+                    self.assertEqual(verdict, right)
+                if effect:
+                    self.assertLess(found["interval"][0], effect)
+                    self.assertGreater(found["interval"][1], effect)
+        if os.environ.get("REPRISE_SHOW"):
+            print("\n".join(shown))
+
+    def test_ten_sets_at_two_percent_could_show_it(self):
+        able = 0
+        for path in sorted(SETS.glob("*-two-*.json")):
+            found = self.verdict_of(json.loads(path.read_text()))
+            able += found["detectable_change"] is not None and found["detectable_change"] <= 0.02
+        self.assertGreaterEqual(able, 10)
+
+
+class Runs(VerifyCase):
+    def lists(self, scale, count=4):
+        return [[scale * (10000 + 10 * ((7 * step + 3 * run) % 11) + 5 * (run * run % 7)) for step in range(40)]
+                for run in range(count)]
+
+    def test_slower_fails_and_faster_passes(self):
+        slow, fast = self.runs("slow", self.lists(1.1)), self.runs("fast", self.lists(1))
+        found = self.verify(fast, slow, "--alternating", status=1)
+        self.assertEqual(found["verdict"], "slower")
+        self.assertAlmostEqual(found["change"], 0.1, places=3)
+        self.assertEqual(self.verify(fast, slow, "--alternating", "--fail-above", "15%")["verdict"], "slower")
+        self.assertEqual(self.verify(slow, fast, "--alternating")["verdict"], "faster")
+        same = self.verify(fast, fast, "--alternating")
+        self.assertEqual(same["verdict"], "no difference")
+        self.verify(fast, fast, "--alternating", "--require-faster", status=1)
+
+    def test_one_run_a_side_needs_a_reference(self):
+        lone = self.verify(self.runs("b", self.lists(1, 1)), self.runs("a", self.lists(1.1, 1)), status=1)
+        self.assertEqual(lone["verdict"], "not comparable")
+        self.assertIn("One run a side", lone["remarks"][0])
+        # The machine is 1.3 times as slow in the second run: its reference says so.
+        lines = lambda scale, pace: "".join(f"{pace * scale * each / 1000} ms {pace} ms\n"
+                                            for each in self.lists(1, 1)[0])
+        before = self.write("before.txt", "# step, reference\n" + lines(1, 1))
+        same, slow = self.write("same.txt", lines(1, 1.3)), self.write("slow.txt", lines(1.1, 1.3))
+        self.assertEqual(self.verify([before], [same])["verdict"], "no difference")
+        found = self.verify([before], [slow], status=1)
+        self.assertEqual(found["verdict"], "slower")
+        self.assertAlmostEqual(found["change"], 0.1, places=3)
+        self.assertTrue(found["by_reference"])
+
+    def test_lists_in_all_their_forms_are_the_same_run(self):
+        times = self.lists(1, 1)[0]
+        forms = [self.write("a.txt", "".join(f"{each / 1000} ms\n" for each in times)),
+                 self.write("b.txt", "".join(f"{each}us # warm\n" for each in times)),
+                 self.write("c.json", json.dumps([each / 1e6 for each in times])),
+                 self.write("d.json", json.dumps({"schema": "reprise.train/1", "program": "x",
+                                                  "step_time_ns": {"all": [1000 * each for each in times]}})),
+                 self.write("e.txt", "".join(f"{each / 1e6}\n" for each in times))]
+        found = self.verify(forms, forms)
+        self.assertEqual(found["before"]["runs"], 5)
+        self.assertLess(found["before"]["spread"], 1e-9)
+
+    def test_what_cannot_be_read_is_named(self):
+        good = self.runs("g", self.lists(1, 2))
+        for text, told in (("12 ms\nsoon\n", "bad.txt:2"), ("1 ms 2 ms\n1 ms\n", "bad.txt:2"),
+                           ("[1, -2]", "took no time above zero"), ('{"step_time_ns": "x"}', "expected an array"),
+                           ("# nothing\n", "it has no step"), ("[0.1", "not JSON")):
+            bad = self.write("bad.txt", text)
+            done = self.reprise("verify", "--before", bad, "--after", *good, status=3)
+            self.assertIn(told, done.stderr)
+
+    def test_traces_are_runs(self):
+        for name in ("a", "b"):
+            self.reprise("import", SAMPLE, "-o", self.path / f"{name}.trace")
+        traces = [self.path / "a.trace", self.path / "b.trace"]
+        found = self.verify(traces, [SAMPLE, SAMPLE], status=1)  # Three steps a run are too few.
+        self.assertEqual(found["verdict"], "not comparable")
+        self.assertIn("too few", found["remarks"][0])
+        self.assertEqual(found["after"]["steps"], 6)
+
+
+class Effect(VerifyCase):
+    """A plan of the sample, before and after the sample itself: its recorded buckets are PyTorch's default ones."""
+
+    def setUp(self):
+        super().setUp()
+        self.reprise("import", SAMPLE, "-o", self.trace)
+        self.plan = self.path / "plan.json"
+        self.reprise("optimize", self.trace, "--only", "buckets", "-o", self.plan)
+
+    def planned(self, change):
+        plan = json.loads(self.plan.read_text())
+        change(plan)
+        self.plan.write_text(json.dumps(plan))
+
+    def effect(self, status=1):
+        return self.verify([self.trace], [self.trace], plan=[self.plan], status=status)["plan"]
+
+    def test_buckets_that_ran_are_in_effect(self):
+        recorded = [bucket for bucket in self.recorded_buckets()]
+        self.planned(lambda plan: plan.update(buckets=recorded))
+        found = self.effect()
+        self.assertTrue(found["in_effect"], found)
+        parts = found["prediction"]
+        self.assertLess(abs(parts["structure_ns"]), 0.01 * parts["measured_ns"])
+        self.assertAlmostEqual(parts["predicted_ns"] + sum(parts[part] for part in (
+            "pace_ns", "price_ns", "structure_ns", "unexplained_ns")), parts["measured_ns"], delta=5)
+
+    def test_other_buckets_are_named_and_fail(self):
+        one = [{"unit": "b0", "collectives": [f"gradient.{i}" for i in range(10)]}]
+        self.planned(lambda plan: plan.update(buckets=one, single_cap={"bytes": 1, "step_time_ns": 1}))
+        found = self.effect()
+        self.assertIs(found["in_effect"], False)
+        self.assertRegex(found["told"], r"bucket 0 has 2\.1 MB where 4\.2 MB are planned")
+
+    def test_another_model_is_not_comparable(self):
+        def widen(plan):
+            plan["gradients"][0]["bytes"] *= 2
+        self.planned(widen)
+        found = self.verify([self.trace], [self.trace], plan=[self.plan], status=1)
+        self.assertEqual(found["verdict"], "not comparable")
+        self.assertIn("not of the plan's program", found["remarks"][0])
+
+    def test_step_times_do_not_show_a_plan(self):
+        runs = self.runs("r", [[1000 + (7 * i + r) % 5 for i in range(40)] for r in range(3)])
+        found = self.verify(runs, runs, plan=[self.plan])
+        self.assertIsNone(found["plan"]["in_effect"])
+
+    def recorded_buckets(self):
+        """The sample's two all-reduces: each takes the next gradients in ready order until its size is reached."""
+        gradients = json.loads(self.plan.read_text())["gradients"]
+        sizes, buckets, at = [4 * 530442, 4 * 525312], [], 0
+        for place, size in enumerate(sizes):
+            members = []
+            while size > 0:
+                members.append(gradients[at]["name"])
+                size -= gradients[at]["bytes"]
+                at += 1
+            self.assertEqual(size, 0)
+            buckets.append({"unit": f"b{place}", "collectives": members})
+        return buckets
+
+
+if __name__ == "__main__":
+    unittest.main()
