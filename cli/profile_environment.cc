@@ -162,9 +162,10 @@ std::string process_file(const std::filesystem::path& path) {
 }  // namespace
 
 std::string profile_library(const std::string& name) {
-  return (std::filesystem::path(executable_directory()).parent_path() / "lib" /
-          name)
-      .string();
+  const std::filesystem::path libraries =
+      std::filesystem::path(executable_directory()).parent_path() / "lib";
+  const std::filesystem::path installed = libraries / "reprise" / name;
+  return std::filesystem::exists(installed) ? installed : libraries / name;
 }
 
 Result<ProfileEnvironment> profile_environment(

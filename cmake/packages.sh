@@ -8,7 +8,7 @@ packages=(g++ cmake ninja-build ccache pkg-config git ca-certificates python3
   libisal-dev liblzma-dev libfmt-dev libcli11-dev libexpected-dev libdnnl-dev libgloo-dev libssl-dev
   libopenmpi-dev openmpi-bin libgtest-dev libbenchmark-dev iproute2 util-linux)
 if [ "${1:-}" = test ]; then
-  packages+=(python3-selenium valgrind xz-utils clang clang-format clang-tidy)
+  packages+=(python3-selenium valgrind xz-utils dpkg-dev file clang clang-format clang-tidy)
   # Ubuntu has Chromium as a snap only; the browser tests skip without it.
   grep -qs '^ID=ubuntu' /etc/os-release || packages+=(chromium chromium-driver)
 fi
