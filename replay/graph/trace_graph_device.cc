@@ -101,7 +101,10 @@ void sample_delays(GraphDraft& draft, const StreamNodes& stream,
 }
 
 int64_t explained(int64_t delay_ns, int64_t typical_ns) {
-  return delay_ns <= kTypicalSpread * typical_ns ? delay_ns : typical_ns;
+  // Up to kTypicalSpread times as long; times of broken traces are too long to
+  // be multiplied.
+  const int64_t share_ns = (delay_ns + kTypicalSpread - 1) / kTypicalSpread;
+  return share_ns <= typical_ns ? delay_ns : typical_ns;
 }
 
 void add_launch_edge(GraphDraft& draft, uint32_t node, bool idle,
