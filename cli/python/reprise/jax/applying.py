@@ -1,0 +1,180 @@
+"""apply: the user's own step under a plan. Its jaxpr is rewritten, so the step itself stays as it is.
+
+Each bucket becomes one psum of its members, flattened and concatenated, with one element of the previous bucket's result
+at the end: XLA then can neither merge two buckets (one needs the other's result) nor change their order. Barriers and
+psums of tuples do not hold: barriers are removed before collectives are combined, tuples are lowered leaf by leaf
+(jax 0.5.3, 0.7.2 and 0.10.2, CPU). On GPU XLA's own combiner may do it instead, method="keys"; that is untested."""
+
+import collections
+import dataclasses
+import json
+import pathlib
+import re
+
+import jax
+
+from .. import hlo
+from .. import plan as plans
+from ..errors import RepriseError
+from . import equations, evaluation
+
+
+@dataclasses.dataclass
+class Report:
+    """What of the plan runs, and what cannot be said to JAX."""
+
+    buckets: list  # of (name, number of members, all-reduces)
+    unexpressed: list  # of (what, why)
+    method: str
+
+    def __str__(self):
+        several = sum(members > 1 for _, members, _ in self.buckets)
+        lines = [f"{sum(count for _, _, count in self.buckets)} all-reduces by {self.method} in {len(self.buckets)} "
+                 f"buckets, {several} of several tensors"]
+        lines += [f"  not expressed: {what}: {why}" for what, why in self.unexpressed]
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass
+class Counted:
+    """Collectives of the compiled step beside the plan's."""
+
+    expected: int
+    found: int
+    names: list
+
+    @property
+    def ok(self):
+        return self.expected == self.found
+
+    def __bool__(self):
+        return self.ok
+
+    def __str__(self):
+        return f"{self.found} all-reduces compiled, {self.expected} planned" + ("" if self.ok else ": NOT the plan's")
+
+
+def _mapping(exported, plan):
+    if isinstance(exported, dict):
+        return exported
+    folder = pathlib.Path(exported) if exported is not None else None
+    if folder is None and not isinstance(plan, dict):
+        folder = pathlib.Path(plan).parent
+    path = folder / "map.json" if folder is not None else None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (AttributeError, OSError, ValueError) as error:
+        raise RepriseError(f"no map.json in {folder}: give exported=, the folder that reprise.jax.export wrote") from error
+
+
+def _check_same(found, mapped):
+    """The step is the one that was exported: the same collectives of the same values, in order."""
+    expected = mapped["equations"]
+    if not found and mapped["collectives"]:
+        raise RepriseError(
+            "the step has no collective of its own: partitioning makes them (jit with shardings), after anything that "
+            "apply can rewrite. Write the step with shard_map and psum, or set XLA's combiner thresholds by hand")
+    for place in range(max(len(found), len(expected))):
+        ours = found[place] if place < len(found) else None
+        theirs = expected[place] if place < len(expected) else None
+        say = lambda e: "nothing" if e is None else f"{e['primitive']} of {e['type']}{e['shape']}"
+        if say(ours) != say(theirs):
+            raise RepriseError(f"collective {place} of the step is {say(ours)}, of the exported one {say(theirs)}: "
+                               "the step, its shapes or jax have changed; export, record and optimize again")
+
+
+def _split_by_region(buckets, found):
+    """No bucket crosses a loop or a branch: what stands in another region than the first member runs apart."""
+    region = {(e["equation"], e["operand"]): e["region"] for e in found}
+    kept, unexpressed = [], []
+    for bucket in buckets:
+        by_region = collections.OrderedDict()
+        for member in bucket.members:
+            by_region.setdefault(region[member], []).append(member)
+        if len(by_region) > 1:
+            unexpressed.append((f"bucket {bucket.name}", "its members stand in different loops: one all-reduce each loop"))
+        for place, members in enumerate(by_region.values()):
+            name = bucket.name if len(by_region) == 1 else f"{bucket.name}.{place}"
+            kept.append(dataclasses.replace(bucket, name=name, members=members))
+    return kept, unexpressed
+
+
+def _all_reduces(bucket, elements, method):
+    """How many a bucket becomes: its chunks, none empty."""
+    size = sum(elements[member][0] for member in bucket.members)
+    bits = int(re.search(r"\d+$", elements[bucket.members[0]][1])[0])
+    return len(evaluation.chunk_ends(size, max(1, bits // 8), bucket.chunks)) if method == "packing" else 1
+
+
+def _method(method):
+    if method is None:
+        method = "keys" if jax.default_backend() == "gpu" and evaluation.metadata_keys() else "packing"
+    if method not in ("packing", "keys"):
+        raise RepriseError(f"method={method!r}: 'packing' or 'keys'")
+    if method == "keys" and not evaluation.metadata_keys():
+        raise RepriseError(f"jax {jax.__version__} has no set_xla_metadata: method='packing'")
+    return method
+
+
+class Planned:
+    """A step under a plan: call it as the step itself; `.report` once called or checked, `.check(*args)` counts."""
+
+    def __init__(self, plan, step, mapped, method):
+        self._plan, self._step, self._mapped, self._method = plan, step, mapped, method
+        self._jitted = {}
+        self.report = None
+
+    def _build(self, args, kwargs):
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        key = (tree, tuple((jax.numpy.shape(x), str(getattr(x, "dtype", type(x)))) for x in leaves))
+        if key not in self._jitted:
+            self._jitted[key] = self._rewrite(args, kwargs)
+        return (leaves, *self._jitted[key])
+
+    def _rewrite(self, args, kwargs):
+        if not hasattr(self._step, "trace"):
+            raise RepriseError("the step is not jitted: give the jax.jit(…) that was exported")
+        traced = self._step.trace(*args, **kwargs)
+        found = equations.collectives(traced.jaxpr)
+        _check_same(found, self._mapped)
+        planned = plans.buckets(self._plan, self._mapped)
+        buckets, apart = _split_by_region(planned.buckets, found)
+        elements = {(e["equation"], e["operand"]): (e["count"], e["type"]) for e in found}
+        self.report = Report([(b.name, len(b.members), _all_reduces(b, elements, self._method)) for b in buckets],
+                             planned.unexpressed + apart, self._method)
+        function = evaluation.planned_function(traced.jaxpr, buckets, self._method)
+        donated = [i for i, info in enumerate(jax.tree_util.tree_leaves(
+            traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))) if info.donated]
+        out_tree = jax.tree_util.tree_structure(traced.out_info)
+        options = evaluation.jit_options(self._step, args, kwargs)
+        if self._method == "keys":
+            options["compiler_options"] = {"xla_gpu_all_reduce_combine_threshold_bytes": str(1 << 40)}
+        return jax.jit(function, donate_argnums=tuple(donated), **options), out_tree
+
+    def __call__(self, *args, **kwargs):
+        leaves, jitted, out_tree = self._build(args, kwargs)
+        return jax.tree_util.tree_unflatten(out_tree, jitted(*leaves))
+
+    def lower(self, *args, **kwargs):
+        """The planned step lowered, its arguments flat."""
+        leaves, jitted, _ = self._build(args, kwargs)
+        return jitted.lower(*leaves)
+
+    def check(self, *args, **kwargs):
+        """Compiles for these arguments and counts: every all-reduce of the plan is one of the compiled text."""
+        text = self.lower(*args, **kwargs).compile().as_text()
+        names = [i.name for i in hlo.parse(text).collectives() if i.opcode.removesuffix("-start") == "all-reduce"]
+        expected = sum(count for _, _, count in self.report.buckets)
+        return Counted(expected, len(names), names)
+
+
+def apply(plan, step, exported=None, method=None):
+    """The step with its all-reduces in the plan's buckets, in the plan's order; call it as the step.
+
+    `plan` is a file of `reprise optimize` (or what it holds), `step` the jitted function that was exported, `exported`
+    the folder of the export (by default the plan's own). State is bit-equal on two ranks; with more, sums may be taken
+    in another order. Fused groups and the order of compute cannot be said to JAX: see `.report`.
+    Errors: RepriseError where the plan is of another program, the step has changed, or partitioning makes its
+    collectives."""
+    loaded = plans.load(plan)
+    return Planned(loaded, step, _mapping(exported, plan), _method(method))

@@ -1,0 +1,274 @@
+"""Evaluates a traced step with its all-reduces in buckets: what `apply` jits.
+
+Regions that hold collectives (shard_map, scan, while, cond) are entered again through JAX's own functions, everything
+else is bound as it was traced. A bucket runs when its last member's operand is there; what needs a result of it waits."""
+
+import contextlib
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from ..errors import RepriseError
+from . import equations
+
+LINE_BYTES = 64  # chunks are whole lines of it (data/plan/format.md)
+
+
+def metadata_keys():
+    """JAX's context that puts frontend attributes on operations, or None."""
+    try:
+        from jax.experimental.xla_metadata import set_xla_metadata
+    except ImportError:
+        return None
+    return set_xla_metadata
+
+
+def planned_function(closed, buckets, method):
+    """A function of flat arguments that runs the step's jaxpr with these buckets."""
+    flattener = equations.Flattener(inline_all=False)
+    jaxpr, consts = equations.open_jaxpr(closed)
+    region = flattener.region(jaxpr, consts)
+    evaluator = _Evaluator(buckets, method)
+
+    def step(*leaves):
+        return evaluator.run(region, leaves)
+
+    return step
+
+
+def jit_options(step, args, kwargs):
+    """The shardings that the user's jit states."""
+    jaxpr = jax.make_jaxpr(step)(*args, **kwargs)
+    params = jaxpr.jaxpr.eqns[0].params if len(jaxpr.jaxpr.eqns) == 1 else {}
+    options = {}
+    for key in ("in_shardings", "out_shardings"):
+        shardings = params.get(key, ())
+        if any(isinstance(s, jax.sharding.Sharding) for s in shardings):
+            options[key] = tuple(s if isinstance(s, jax.sharding.Sharding) else None for s in shardings)
+    return options
+
+
+def bind(equation, values):
+    """Runs an equation as it was traced, in its contexts and under its name; its results as a list."""
+    bound = equation.primitive.get_bind_params(equation.params)
+    subfunctions, params = bound if isinstance(bound, tuple) else ((), bound)
+    manager = getattr(getattr(equation, "ctx", None), "manager", None) or contextlib.nullcontext()
+    name = str(equation.source_info.name_stack)
+    with manager, jax.named_scope(name) if name else contextlib.nullcontext():
+        results = equation.primitive.bind(*subfunctions, *values, **params)
+    return list(results) if equation.primitive.multiple_results else [results]
+
+
+@dataclasses.dataclass
+class _Pending:
+    """A bucket of a region and the operands that it still waits for."""
+
+    bucket: object
+    operands: dict  # (equation, operand): value
+    flats: dict  # (equation, operand): Flat
+
+
+class _Evaluator:
+    def __init__(self, buckets, method):
+        self.buckets, self.method = buckets, method
+        self.of_member = {}
+        for place, bucket in enumerate(buckets):
+            self.of_member.update({member: place for member in [*bucket.members, *bucket.merged]})
+
+    def run(self, region, inputs):
+        """The outputs of a region for these inputs."""
+        return _RegionRun(self, region, inputs).outputs()
+
+
+class _RegionRun:
+    """One evaluation of a region: values by number, equations that wait, buckets as they fill."""
+
+    def __init__(self, evaluator, region, inputs):
+        self.evaluator, self.region = evaluator, region
+        self.values = dict(region.constants)
+        self.values.update(zip(region.inputs, inputs))
+        self.pending = {}
+        self.order = []  # places of the region's buckets, in the plan's order
+        self.link = None  # one element of the last bucket's result
+        for flat in region.equations:
+            for place, _ in enumerate(flat.outputs if flat.index >= 0 else []):
+                at = evaluator.of_member.get((flat.index, place))
+                if at is not None:
+                    bucket = evaluator.buckets[at]
+                    pending = self.pending.setdefault(at, _Pending(bucket, {}, {}))
+                    pending.flats[(flat.index, place)] = flat
+        self.order = sorted(self.pending)
+
+    def read(self, atom):
+        return atom.val if equations.is_literal(atom) else self.values[atom]
+
+    def ready(self, flat):
+        return all(equations.is_literal(atom) or atom in self.values for atom in flat.inputs)
+
+    def outputs(self):
+        waiting = list(self.region.equations)
+        while waiting:
+            left = [flat for flat in waiting if not self._step(flat)]
+            ran = self._run_full_buckets()
+            if len(left) == len(waiting) and not ran:
+                self._stuck()
+            waiting = left
+        return [self.read(atom) for atom in self.region.outputs]
+
+    def _stuck(self):
+        waiting = [self.pending[at].bucket.name for at in self.order]
+        raise RepriseError(f"buckets {', '.join(waiting[:5])} wait for each other's results: in this order no step can "
+                           "run them; the plan is of another program")
+
+    def _step(self, flat):
+        """Runs an equation if its operands are there; whether it is done."""
+        if not self.ready(flat):
+            return False
+        values = [self.read(atom) for atom in flat.inputs]
+        places = [self.evaluator.of_member.get((flat.index, place)) for place in range(len(values))]
+        if flat.index >= 0 and any(at is not None for at in places):
+            for place, (at, value) in enumerate(zip(places, values)):
+                if at is None:
+                    self.values[flat.outputs[place]] = _psum(flat.equation, value)
+                else:
+                    self.pending[at].operands[(flat.index, place)] = value
+            return True
+        results = self._enter(flat, values) if flat.body else bind(flat.equation, values)
+        self.values.update(zip(flat.outputs, results))
+        return True
+
+    def _run_full_buckets(self):
+        """Runs, in the plan's order, the buckets whose operands are all there; whether any ran."""
+        ran = False
+        while self.order:
+            pending = self.pending[self.order[0]]
+            if any(member not in pending.operands for member in pending.bucket.members):
+                break
+            self._reduce(pending)
+            self.order.pop(0)
+            ran = True
+        return ran
+
+    def _reduce(self, pending):
+        bucket = pending.bucket
+        operands = [pending.operands[member] for member in bucket.members]
+        equation = pending.flats[bucket.members[0]].equation
+        if self.evaluator.method == "keys":
+            results = _keyed(equation, operands, bucket.name)
+        else:
+            results, self.link = _packed(equation, operands, bucket.chunks, self.link)
+        for member, result in zip(bucket.members, results):
+            self.values[pending.flats[member].outputs[member[1]]] = result
+        for member, source in bucket.merged.items():
+            if member in pending.flats:
+                result = results[bucket.members.index(source)]
+                self.values[pending.flats[member].outputs[member[1]]] = result
+
+    def _enter(self, flat, values):
+        """A map or a loop that holds collectives, entered by JAX's own function."""
+        name, params = flat.equation.primitive.name, flat.equation.params
+        run = self.evaluator.run
+        if name == "shard_map":
+            return list(_shard_map(params, lambda *inner: tuple(run(flat.body, inner)))(*values))
+        if name == "scan":
+            return _scan(params, lambda inner: run(flat.body[0], inner), values)
+        if name == "while":
+            return _while(params, flat.body, run, values)
+        if name == "cond":
+            branches = [lambda *inner, body=body: tuple(run(body, inner)) for body in flat.body]
+            return list(jax.lax.switch(values[0], branches, *values[1:]))
+        raise RepriseError(f"a collective stands inside {name}, which apply cannot enter: take it out of there")
+
+
+def _specs(names_or_specs):
+    """PartitionSpecs; jax before 0.6 keeps {dimension: axes} instead."""
+    specs = []
+    for item in names_or_specs:
+        if isinstance(item, dict):
+            rank = max(item, default=-1) + 1
+            item = PartitionSpec(*(tuple(item[d]) if d in item else None for d in range(rank)))
+        specs.append(item)
+    return tuple(specs)
+
+
+def _shard_map(params, body):
+    in_specs = _specs(params.get("in_specs", params.get("in_names")))
+    out_specs = _specs(params.get("out_specs", params.get("out_names")))
+    mesh = params["mesh"]
+    if hasattr(jax, "shard_map"):
+        manual = params.get("newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names)))
+        return jax.shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs,
+                             check_vma=params["check_vma"], axis_names=set(manual))
+    from jax.experimental.shard_map import shard_map
+
+    # What was checked when the step was traced need not be checked again, and psum2 is psum here.
+    return shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_rep=False,
+                     auto=params.get("auto", frozenset()))
+
+
+def _scan(params, body, values):
+    constants, carried = params["num_consts"], params["num_carry"]
+    consts, carry, xs = values[:constants], values[constants:constants + carried], values[constants + carried:]
+
+    def one(carry, x):
+        results = body([*consts, *carry, *x])
+        return tuple(results[:carried]), tuple(results[carried:])
+
+    carry, ys = jax.lax.scan(one, tuple(carry), tuple(xs), length=params["length"], reverse=params["reverse"],
+                             unroll=params.get("unroll", 1))
+    return [*carry, *ys]
+
+
+def _while(params, bodies, run, values):
+    of_condition, of_body = params["cond_nconsts"], params["body_nconsts"]
+    body, condition = bodies  # as the parameters are sorted: body_jaxpr, cond_jaxpr
+    first, second = values[:of_condition], values[of_condition:of_condition + of_body]
+    return list(jax.lax.while_loop(lambda carry: run(condition, [*first, *carry])[0],
+                                   lambda carry: tuple(run(body, [*second, *carry])),
+                                   tuple(values[of_condition + of_body:])))
+
+
+def _psum(equation, operand):
+    """The equation's own reduction of another operand."""
+    if equation.primitive.name == "psum2":
+        return jax.lax.psum_p.bind(operand, **equation.params)[0]
+    return bind(equation, [operand])[0]
+
+
+def chunk_ends(size, item_bytes, chunks):
+    """Where each chunk of a buffer of `size` elements ends: whole lines, none empty."""
+    per_line = max(1, LINE_BYTES // item_bytes)
+    lines = -(-size // per_line)
+    return sorted({min(size, per_line * (lines * (i + 1) // chunks)) for i in range(chunks)} - {0})
+
+
+def _packed(equation, operands, chunks, link):
+    """One psum a chunk over all operands end to end, each with one element of the one before; (results, last element)."""
+    operands = [jnp.asarray(operand) for operand in operands]
+    flat = [jnp.ravel(operand) for operand in operands]
+    buffer = jnp.concatenate(flat) if len(flat) > 1 else flat[0]
+    parts, begin = [], 0
+    for end in chunk_ends(buffer.size, buffer.dtype.itemsize, chunks):
+        part = buffer[begin:end] if (begin, end) != (0, buffer.size) else buffer
+        if link is not None:
+            part = jnp.concatenate([part, link.astype(part.dtype)])
+        reduced = _psum(equation, part)
+        link = reduced[end - begin - 1:end - begin]
+        parts.append(reduced[:end - begin])
+        begin = end
+    whole = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
+    results, begin = [], 0
+    for operand in operands:
+        results.append(jnp.reshape(whole[begin:begin + operand.size], operand.shape))
+        begin += operand.size
+    # Without it XLA moves what follows across the slices, and updates are rounded in other places than in the step.
+    return jax.lax.optimization_barrier(results), link
+
+
+def _keyed(equation, operands, name):
+    """A psum each, marked so that XLA:GPU's combiner merges those of one bucket only. Untested."""
+    marked = metadata_keys() or (lambda **_: contextlib.nullcontext())
+    with marked(combiner_key=name, collective_group_key=name):
+        return [_psum(equation, operand) for operand in operands]

@@ -1,0 +1,348 @@
+"""export: a jitted training step becomes a folder that `reprise train` runs."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+
+import jax
+import numpy as np
+
+from .. import hlo, manifest, mapping, roles, tensors
+from ..errors import RepriseError
+from . import dump, equations, trees
+
+
+@dataclasses.dataclass
+class Exported:
+    """What export wrote; printing it says what each argument was taken for."""
+
+    directory: str
+    program: str
+    ranks: int
+    arguments: list  # of (name, role, tensors)
+    loss: str
+    collectives: int
+    notes: list
+
+    def __str__(self):
+        lines = [f"{self.program}: {self.ranks} {'rank' if self.ranks == 1 else 'ranks'}, "
+                 f"{self.collectives} collectives, loss {self.loss or 'none'}"]
+        lines += [f"  {name}: {role}, {count} tensors" for name, role, count in self.arguments]
+        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+
+@dataclasses.dataclass
+class Step:
+    """A traced and compiled step with its arguments in flat order."""
+
+    jitted: object
+    args: tuple
+    kwargs: dict
+    names: list  # of arguments
+    paths: list  # by leaf: (argument place, names below it)
+    leaves: list
+    closed: object  # jaxpr
+    compiled: object
+    text: str
+    module: object
+    results: list  # roles.Leaf
+    out_avals: list
+    donated: list
+    kept: list  # leaves that the program takes, in order
+    captured: list  # arrays passed before them, that the step closed over
+    in_shardings: list
+    out_shardings: list
+    devices: list
+
+    @property
+    def tree(self):
+        return jax.tree_util.tree_structure((self.args, self.kwargs))
+
+
+# Steps that this process exported, by folder: verify runs what was compiled.
+exported_steps = {}
+
+
+def _lower(jitted, args, kwargs):
+    if not hasattr(jitted, "lower"):
+        raise RepriseError("the step is not jitted: give jax.jit(step, donate_argnums=…)")
+    if not hasattr(jitted, "trace"):
+        raise RepriseError(f"jax {jax.__version__} has no jit(step).trace: 0.5 or newer is needed; "
+                           "data/programs/export.py shows the older route by xla_computation")
+    traced = jitted.trace(*args, **kwargs)
+    return traced, traced.lower()
+
+
+def _parameters(lowered, leaves):
+    """(leaves that the program takes, arrays that it takes before them)."""
+    inner = getattr(lowered, "_lowering", None)
+    compile_args = getattr(inner, "compile_args", None) or {}
+    kept = compile_args.get("kept_var_idx")
+    kept = sorted(kept) if kept is not None else list(range(len(leaves)))
+    captured = list(compile_args.get("const_args") or getattr(inner, "const_args", None) or [])
+    return kept, captured
+
+
+def _flat_shardings(tree, count, kept):
+    """A sharding a leaf, None where there is none."""
+    flat = jax.tree_util.tree_leaves(tree, is_leaf=lambda x: x is None)
+    if len(flat) == count:
+        return flat
+    by_leaf = dict(zip(kept, flat)) if len(flat) == len(kept) else {}
+    return [by_leaf.get(i) for i in range(count)]
+
+
+def trace_and_compile(jitted, args, kwargs):
+    """Traces, lowers and compiles once."""
+    traced, lowered = _lower(jitted, args, kwargs)
+    names = trees.argument_names(getattr(jitted, "__wrapped__", jitted), len(args), kwargs)
+    with_paths = [(place, path, leaf) for place, tree in enumerate([*args, *(kwargs[k] for k in sorted(kwargs))])
+                  for path, leaf in trees.leaves(tree)]
+    leaves = [leaf for _, _, leaf in with_paths]
+    for leaf in leaves:
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise RepriseError("an argument is a ShapeDtypeStruct: export needs its first value")
+    kept, captured = _parameters(lowered, leaves)
+    compiled, text, _ = dump.compile_and_dump(lowered)
+    out = trees.leaves(lowered.out_info)
+    results = [roles.Leaf(tuple(trees.part_name(k) for k in path), tuple(info.shape), str(info.dtype))
+               for path, info in out]
+    donated = [bool(info.donated) for info in jax.tree_util.tree_leaves(
+        lowered.args_info, is_leaf=lambda x: hasattr(x, "donated"))]
+    in_shardings = _flat_shardings(compiled.input_shardings, len(leaves), kept)
+    out_shardings = _flat_shardings(compiled.output_shardings, len(results), range(len(results)))
+    module = hlo.parse(text)
+    step = Step(jitted, args, kwargs, names, [(place, tuple(map(trees.part_name, path))) for place, path, _ in with_paths],
+                leaves, traced.jaxpr, compiled, text, module, results, [info for _, info in out], donated, kept,
+                captured, in_shardings, out_shardings,
+                trees.devices_in_order([s for s in in_shardings + out_shardings if s is not None]))
+    _check(step)
+    return step
+
+
+def _check(step):
+    """The program's parameters are the step's leaves as one rank holds them."""
+    parameters = step.module.parameters()
+    if len(parameters) != len(step.captured) + len(step.kept):
+        raise RepriseError(f"the program has {len(parameters)} parameters, the step {len(step.kept)} leaves in use and "
+                           f"{len(step.captured)} captured arrays: jax {jax.__version__} is not understood")
+    if len(step.module.results()) != len(step.results):
+        raise RepriseError(f"the program returns {len(step.module.results())} values, the step {len(step.results)}")
+    if step.module.ranks() != len(step.devices):
+        raise RepriseError(f"the program runs on {step.module.ranks()} devices, its arguments lie on "
+                           f"{len(step.devices)}")
+
+
+def _batch_places(step, batch):
+    if batch is None:
+        return None
+    places = set()
+    for item in batch if isinstance(batch, (tuple, list, set)) else [batch]:
+        if isinstance(item, str) and item in step.names:
+            places.add(step.names.index(item))
+        elif isinstance(item, int) and -len(step.args) <= item < len(step.names):
+            places.add(item % len(step.names) if item >= 0 else len(step.args) + item)
+        else:
+            raise RepriseError(f"batch={item!r} is no argument of the step, which has {', '.join(step.names)}")
+    return places
+
+
+def _arguments(step):
+    arguments = [roles.Argument(name, [], False) for name in step.names]
+    for (place, path), leaf, donated in zip(step.paths, step.leaves, step.donated):
+        dtype = getattr(leaf, "dtype", None)
+        dtype = str(dtype) if dtype is not None else str(trees.to_numpy(leaf).dtype)
+        dtype = dtype if trees.is_key(leaf) else str(jax.dtypes.canonicalize_dtype(dtype))
+        arguments[place].leaves.append(roles.Leaf(path, tuple(np.shape(leaf)), dtype))
+        arguments[place].donated |= donated
+    return arguments
+
+
+@dataclasses.dataclass
+class Roles:
+    batch: set  # argument places
+    next_value: list  # by argument: first result leaf, or None
+    loss: object
+
+
+def _roles(step, batch, loss):
+    places, arguments = _batch_places(step, batch), _arguments(step)
+    found = roles.next_values(arguments, step.results, places)
+    roles.check_donated(arguments, found, places)
+    if places is None:
+        places = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
+    taken = {i for argument, first in zip(arguments, found) if first is not None
+             for i in range(first, first + len(argument.leaves))}
+    return Roles(places, found, roles.pick_loss(step.results, taken, loss))
+
+
+def _leaf_table(step, chosen):
+    """By leaf: what the files say of it."""
+    table, below = [], {}
+    for number, ((place, path), leaf) in enumerate(zip(step.paths, step.leaves)):
+        value = trees.to_numpy(leaf)
+        sharding = step.in_shardings[number]
+        slices = trees.slices_by_rank(sharding, np.shape(leaf), step.devices) if sharding is not None else None
+        if slices is not None and trees.is_key(leaf):
+            slices = [mine + [[0, n] for n in value.shape[len(mine):]] for mine in slices]
+        first, within = chosen.next_value[place], below.get(place, 0)
+        below[place] = within + 1
+        table.append({
+            "name": ".".join([step.names[place], *path]), "argument": step.names[place],
+            "role": "batch" if place in chosen.batch else "state",
+            "parameter": step.kept.index(number) + len(step.captured) if number in step.kept else None,
+            "result": first + within if first is not None else None,
+            "type": tensors.hlo_type(value.dtype), "shape": list(value.shape), "slices": slices,
+            "key": str(jax.random.key_impl(leaf)) if trees.is_key(leaf) else None})
+    names = [entry["name"] for entry in table]
+    for entry in table:
+        if names.count(entry["name"]) > 1:
+            raise RepriseError(f"two leaves are both called {entry['name']}")
+    return table
+
+
+def _batches(step, chosen, data, limit):
+    """Steps of batch leaves, flat: [[array]]. Without data, the arguments' own."""
+    places = sorted(chosen.batch)
+    arguments = [*step.args, *(step.kwargs[k] for k in sorted(step.kwargs))]
+    own = tuple(arguments[p] for p in places)
+    own = own if len(own) != 1 else own[0]
+    structure, own_leaves = jax.tree_util.tree_structure(own), jax.tree_util.tree_leaves(own)
+    if data is None or not places:
+        return [own_leaves]
+    leaves = [] if callable(data) or hasattr(data, "__next__") else jax.tree_util.tree_leaves(data)
+    if leaves and jax.tree_util.tree_structure(data) == structure and all(
+            np.ndim(a) == np.ndim(b) + 1 and np.shape(a)[1:] == np.shape(b) for a, b in zip(leaves, own_leaves)):
+        return [[leaf[t] for leaf in leaves] for t in range(min(limit, len(leaves[0])))]
+    items = (data(t) for t in range(limit)) if callable(data) else iter(data)
+    batches = []
+    for item, t in zip(items, range(limit)):
+        item = item[0] if isinstance(item, (tuple, list)) and len(places) == 1 and len(item) == 1 and \
+            jax.tree_util.tree_structure(item) != structure else item
+        item = tuple(item) if isinstance(item, list) and len(places) > 1 else item
+        if jax.tree_util.tree_structure(item) != structure:
+            raise RepriseError(f"batch {t} of data= is {jax.tree_util.tree_structure(item)}, the step takes {structure}")
+        batches.append(jax.tree_util.tree_leaves(item))
+    if not batches:
+        raise RepriseError("data= gave no batch")
+    return batches
+
+
+def _stacked(step, table, batches):
+    """{tensor: [steps, ranks, shape of a rank…]} of the batch leaves."""
+    entries = [e for e in table if e["role"] == "batch"]
+    stacked = {}
+    for column, entry in enumerate(entries):
+        values = []
+        for t, batch in enumerate(batches):
+            value = trees.to_numpy(batch[column])
+            if list(value.shape) != entry["shape"] or tensors.hlo_type(value.dtype) != entry["type"]:
+                raise RepriseError(f"batch {t}: {entry['name']} is {value.dtype}{list(value.shape)}, the step takes "
+                                   f"{entry['type']}{entry['shape']}")
+            values.append(trees.split(value, entry["slices"], len(step.devices)))
+        if entry["parameter"] is not None:
+            stacked[entry["name"]] = np.stack(values)
+    return stacked
+
+
+def _state(step, table):
+    state = {f"captured.{i}": trees.to_numpy(array) for i, array in enumerate(step.captured)}
+    for entry, leaf in zip(table, step.leaves):
+        if entry["role"] == "state" and entry["parameter"] is not None:
+            value = trees.to_numpy(leaf)
+            state[entry["name"]] = value if entry["slices"] is None else trees.split(
+                value, entry["slices"], len(step.devices))
+    return state
+
+
+def _manifest(step, table, chosen, name, steps):
+    parameters = [{"name": f"captured.{i}", "role": "state"} for i in range(len(step.captured))]
+    for number in step.kept:
+        entry = table[number]
+        parameters.append({"name": entry["name"], "role": entry["role"], "per_rank": entry["slices"] is not None})
+    outputs = [{"role": "metric", "name": ".".join(r.path) or "result"} for r in step.results]
+    for entry in table:
+        if entry["result"] is not None and entry["parameter"] is not None:
+            outputs[entry["result"]] = {"role": "state", "parameter": entry["parameter"]}
+    if chosen.loss is not None:
+        outputs[chosen.loss] = {"role": "loss"}
+    return manifest.build(name, "step.hlo", len(step.devices), parameters, outputs,
+                          {"file": "batches.safetensors", "steps": steps})
+
+
+def _aliases(text, outputs):
+    """The program's text without its donations where they pair other values than the manifest: sizes are all that JAX
+    pairs by, and the manifest's pairs are what Reprise updates in place."""
+    header, _, rest = text.partition("\n")
+    for result, parameter in re.findall(r"\{(\d+)\}: \((\d+), \{\}, (?:may|must)-alias\)", header):
+        output = outputs[int(result)]
+        if output["role"] != "state" or output["parameter"] != int(parameter):
+            return re.sub(r" input_output_alias=\{(?: \{\d+\}: \(\d+, \{\}, \w+-alias\),?)+ \},?", "", header) + "\n" + rest
+    return text
+
+
+def _write_text(path, text):
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=None, **kwargs):
+    """Writes into the folder `out` what `reprise train out/step.hlo` needs; returns an Exported.
+
+    `jitted(*args, **kwargs)` is one training step. An argument whose structure comes back in the result is state, with
+    these values at first; the others are batches (`batch=`, places or names, says so where that is not right). `data`
+    gives the batches of `steps` steps: an iterator, a function of the step, or the arguments with one axis more before;
+    without it the given batch is used in every step. `loss=` names the loss among several scalars of the result.
+    Compiles once, without the persistent cache; sets no environment variable.
+    Errors: RepriseError, saying what to do."""
+    step = trace_and_compile(jitted, args, kwargs)
+    chosen = _roles(step, batch, loss)
+    table = _leaf_table(step, chosen)
+    batches = _batches(step, chosen, data, steps)
+    stacked = _stacked(step, table, batches)
+    state = _state(step, table)
+    name = name or getattr(jitted, "__name__", "step")
+    manifest_json = _manifest(step, table, chosen, name, len(batches))
+    found = equations.collectives(step.closed)
+    result_names = [".".join(r.path) for r in step.results]
+    for entry in table:
+        if entry["result"] is not None:
+            result_names[entry["result"]] = entry["name"]
+    mapped = mapping.build(step.module, found, result_names)
+
+    directory = pathlib.Path(out)
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors.save(directory / "state.safetensors", state)
+    tensors.save(directory / "state.npz", state)
+    if stacked:
+        tensors.save(directory / "batches.safetensors", stacked)
+    _write_text(directory / "step.hlo", _aliases(step.text, manifest_json["outputs"]))
+    _write_text(directory / "map.json", json.dumps(mapped, indent=1) + "\n")
+    _write_text(directory / "jax.json", json.dumps({
+        "schema": "reprise.jax/1", "jax": jax.__version__, "platform": step.devices[0].platform,
+        "ranks": len(step.devices), "steps": len(batches), "leaves": table,
+        "loss": chosen.loss, "results": result_names}, indent=1) + "\n")
+    _write_text(directory / "step.json", manifest.dumps(manifest_json))
+    exported_steps[os.path.realpath(directory)] = step
+    return _summary(directory, step, chosen, table, mapped, len(batches), data)
+
+
+def _summary(directory, step, chosen, table, mapped, steps, data):
+    listed = []
+    for place, name in enumerate(step.names):
+        count = sum(entry["argument"] == name for entry in table)
+        role = "batch" if place in chosen.batch else (
+            "state" if chosen.next_value[place] is not None else "state that no result updates")
+        listed.append((name, role, count))
+    notes = [f"{e['name']} is not used by the step" for e in table if e["parameter"] is None]
+    if chosen.batch and data is None:
+        notes.append("every step has the same batch: data= gives others")
+    unmapped = sum(e["equation"] is None for e in mapped["collectives"])
+    if unmapped:
+        notes.append(f"{unmapped} collectives were made by partitioning: a plan cannot go back to them by apply()")
+    loss = None if chosen.loss is None else ".".join(step.results[chosen.loss].path) or "the result"
+    return Exported(str(directory), str(directory / "step.hlo"), len(step.devices), listed, loss,
+                    len(mapped["collectives"]), notes)

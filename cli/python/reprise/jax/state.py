@@ -1,0 +1,85 @@
+"""load_state: what was trained, as the step's own tree on the step's own devices."""
+
+import json
+import os
+import pathlib
+
+import jax
+import numpy as np
+
+from .. import tensors
+from ..errors import RepriseError
+from . import trees
+
+
+def description(directory):
+    """jax.json of an exported folder."""
+    path = pathlib.Path(directory) / "jax.json"
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RepriseError(f"{path}: not a folder that reprise.jax.export wrote: {error}") from error
+
+
+def state_leaves(described):
+    """Its leaves that are state and parameters of the program, by name."""
+    return {e["name"]: e for e in described["leaves"] if e["role"] == "state" and e["parameter"] is not None}
+
+
+def whole(entry, array):
+    """The global value of a stored tensor."""
+    if entry["slices"] is None:
+        return array
+    return trees.join(array, entry["slices"], entry["shape"])
+
+
+def _resolve(source, exported):
+    path = pathlib.Path(source)
+    if path.is_dir():
+        trained = path / "trained.safetensors"
+        return trained if trained.exists() else path / "state.safetensors", exported or path
+    return path, exported or (path.parent if (path.parent / "jax.json").exists() else None)
+
+
+def load_state(source, like, exported=None):
+    """The state in `source`, a file of `train --dump-state` or an exported folder, in the structure of `like`.
+
+    `like` is the step's state argument, or the tuple of all its state arguments, in order. `exported` is the folder that
+    export wrote, needed where ranks hold different parts; it is found beside `source`. Leaves come back on the devices
+    of `like`, keys as keys. Errors: RepriseError where names, shapes or types do not fit."""
+    path, exported = _resolve(source, exported)
+    known = state_leaves(description(exported)) if exported else {}
+    stored = tensors.load(os.fspath(path), {name: entry["type"] for name, entry in known.items()})
+    stored = {name: a for name, a in stored.items() if not name.startswith("captured.")}
+    values = [(name, whole(known[name], a) if name in known else a) for name, a in stored.items()]
+    wanted = trees.leaves(like)
+    by_name = _by_name(dict(values), wanted)
+    if by_name is None and len(values) == len(wanted):
+        by_name = [value for _, value in values]
+    if by_name is None:
+        raise RepriseError(f"{path} has {len(values)} tensors, `like` has {len(wanted)} leaves: give the state argument "
+                           "of the step, or the tuple of all of them")
+    placed = [_place(value, leaf, trees.path_name("", key)) for value, (key, leaf) in zip(by_name, wanted)]
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), placed)
+
+
+def _by_name(values, wanted):
+    """Values whose names are those of the leaves, below an argument's name or not; None where they are others."""
+    short = [trees.path_name("", path) for path, _ in wanted]
+    roots = {name.split(".")[0] + "." for name in values} | {""}
+    for root in sorted(roots, key=len):
+        if all(root + name in values for name in short):
+            return [values[root + name] for name in short]
+    if len(wanted) == 1 and len(values) == 1:
+        return list(values.values())
+    return None
+
+
+def _place(value, leaf, name):
+    shape, dtype = trees.physical(leaf) if hasattr(leaf, "dtype") else (np.shape(leaf), trees.to_numpy(leaf).dtype)
+    if tuple(value.shape) != tuple(shape) or value.dtype != dtype:
+        raise RepriseError(f"{name or 'the state'} is {value.dtype}{list(value.shape)} in the file, "
+                           f"{dtype}{list(shape)} in `like`")
+    if trees.is_key(leaf):
+        return jax.device_put(jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf)), leaf.sharding)
+    return jax.device_put(value, leaf.sharding) if isinstance(leaf, jax.Array) else value

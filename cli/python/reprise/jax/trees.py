@@ -1,0 +1,101 @@
+"""Leaves of pytrees with names, and what JAX keeps in them: typed keys, shardings."""
+
+import inspect
+
+import jax
+import numpy as np
+
+
+def part_name(key):
+    """One step of a tree path: a key, an index or a field."""
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key).strip(".[]'\"")
+
+
+def path_name(root, path):
+    """"state.params.Dense_0.kernel"."""
+    return ".".join([root, *map(part_name, path)] if root else map(part_name, path))
+
+
+def leaves(tree):
+    """[(path, leaf)]."""
+    return jax.tree_util.tree_flatten_with_path(tree)[0]
+
+
+def argument_names(function, positions, keywords):
+    """Names of the positional arguments from the signature where it has them, then the keywords, sorted as JAX does."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = []
+    for position in range(positions):
+        plain = position < len(parameters) and parameters[position].kind in (
+            inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names.append(parameters[position].name if plain else f"argument_{position}")
+    return names + sorted(keywords)
+
+
+def is_key(leaf):
+    """Whether a leaf is a typed key of jax.random.key, whose data is u32 with one dimension more."""
+    dtype = getattr(leaf, "dtype", None)
+    return dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def plain(leaf):
+    """A leaf without the type of keys."""
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf
+
+
+def to_numpy(leaf):
+    """A leaf's value on the host, with the type that a jitted function would give it."""
+    leaf = plain(leaf)
+    if isinstance(leaf, jax.Array):
+        return np.asarray(jax.device_get(leaf))
+    array = np.asarray(leaf)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
+
+
+def physical(aval):
+    """Shape and numpy type of what a program passes for an abstract value (a key: its data)."""
+    if is_key(aval):
+        data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(aval.shape, aval.dtype))
+        return tuple(data.shape), np.dtype(data.dtype)
+    return tuple(aval.shape), np.dtype(aval.dtype)
+
+
+def devices_in_order(shardings):
+    """Devices by rank, as the program numbers them."""
+    for sharding in shardings:
+        order = getattr(sharding, "_device_assignment", None)
+        if order:
+            return list(order)
+        mesh = getattr(sharding, "mesh", None)
+        if mesh is not None and hasattr(mesh, "devices"):
+            return list(mesh.devices.flat)
+    return jax.devices()[:1]
+
+
+def slices_by_rank(sharding, shape, devices):
+    """[[start, stop] for each dimension] by rank, or None where every rank has the whole."""
+    if sharding is None or len(devices) == 1 or sharding.is_fully_replicated:
+        return None
+    index = sharding.devices_indices_map(tuple(shape))
+    return [[list(s.indices(n)[:2]) for s, n in zip(index[d], shape)] for d in devices]
+
+
+def split(array, slices, ranks):
+    """[ranks, rank's shape…] of a global array."""
+    if slices is None:
+        return np.broadcast_to(array, (ranks, *array.shape))
+    return np.stack([array[tuple(slice(*s) for s in mine)] for mine in slices])
+
+
+def join(parts, slices, shape):
+    """The global array of what each rank holds."""
+    whole = np.empty(shape, parts.dtype)
+    for part, mine in zip(parts, slices):
+        whole[tuple(slice(*s) for s in mine)] = part
+    return whole

@@ -1,0 +1,124 @@
+"""Named tensors in files: safetensors (https://github.com/huggingface/safetensors, "Format") and .npz.
+
+A safetensors file is a 64-bit little-endian length, that many bytes of JSON {name: {dtype, shape, data_offsets}} and the
+data, row-major without holes. bfloat16 has no type in numpy: it is read and written as ml_dtypes.bfloat16 where that is
+installed (JAX brings it) and as raw 16-bit integers otherwise; an .npz forgets it, so `load` is told the types."""
+
+import json
+import os
+import tempfile
+
+import numpy as np
+
+from .errors import RepriseError
+
+try:
+    from ml_dtypes import bfloat16 as _bfloat16
+except ImportError:
+    _bfloat16 = None
+
+# The name in a safetensors header, that in HLO, numpy's type.
+_TYPES = [
+    ("BOOL", "pred", np.bool_), ("U8", "u8", np.uint8), ("I8", "s8", np.int8), ("U16", "u16", np.uint16),
+    ("I16", "s16", np.int16), ("U32", "u32", np.uint32), ("I32", "s32", np.int32), ("U64", "u64", np.uint64),
+    ("I64", "s64", np.int64), ("F16", "f16", np.float16), ("F32", "f32", np.float32), ("F64", "f64", np.float64),
+]
+BFLOAT16 = np.dtype(_bfloat16) if _bfloat16 is not None else np.dtype("V2")
+_HLO = {np.dtype(t): hlo for _, hlo, t in _TYPES} | {BFLOAT16: "bf16"}
+_STORED = {hlo: name for name, hlo, _ in _TYPES} | {"bf16": "BF16"}
+_NUMPY = {name: np.dtype(t) for name, _, t in _TYPES} | {"BF16": BFLOAT16}
+
+
+def hlo_type(dtype):
+    """The HLO name of a numpy type: "f32"."""
+    name = _HLO.get(np.dtype(dtype))
+    if name is None:
+        raise RepriseError(f"no tensor file holds {np.dtype(dtype)}: known are {', '.join(sorted(_STORED))}")
+    return name
+
+
+def as_float64(array):
+    """Values of any stored type in float64, bfloat16 without ml_dtypes included."""
+    array = np.asarray(array)
+    if array.dtype == np.dtype("V2"):
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def save(path, tensors):
+    """Writes {name: array} in this order, as the name's end says, to a temporary name first."""
+    path = os.fspath(path)
+    directory = os.path.dirname(path) or "."
+    handle, temporary = tempfile.mkstemp(dir=directory, prefix=".reprise-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if path.endswith(".npz"):
+                np.savez(file, **{name: np.asarray(a) for name, a in tensors.items()})
+            else:
+                _write_safetensors(file, tensors)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write_safetensors(file, tensors):
+    header, end = {}, 0
+    arrays = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in tensors.items()}
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": _STORED[hlo_type(array.dtype)], "shape": list(array.shape),
+                        "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for array in arrays.values():
+        file.write(array.tobytes())
+
+
+def load(path, types=None):
+    """Reads {name: array}. `types` ({name: HLO type}) restores bfloat16, which .npz returns as raw bytes."""
+    path = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            if path.endswith(".npz"):
+                with np.load(file, allow_pickle=False) as archive:
+                    loaded = {name: archive[name] for name in archive.files}
+                return {name: _typed(a, (types or {}).get(name)) for name, a in loaded.items()}
+            return _read_safetensors(file, path)
+    except OSError as error:
+        raise RepriseError(f"{path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise RepriseError(f"{path}: not a file of tensors: {error}") from error
+
+
+def _typed(array, hlo):
+    return array.view(BFLOAT16) if hlo == "bf16" and array.dtype == np.dtype("V2") else array
+
+
+def _read_safetensors(file, path):
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > size - 8:
+        raise RepriseError(f"{path}: not a safetensors file: a header of {length} bytes in a file of {size}")
+    header = json.loads(file.read(length))
+    data, tensors = np.frombuffer(file.read(), np.uint8), {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        dtype, (begin, end) = _NUMPY.get(entry["dtype"]), entry["data_offsets"]
+        if dtype is None:
+            raise RepriseError(f"{path}: tensor {name} is {entry['dtype']}: known are {', '.join(sorted(_NUMPY))}")
+        count = int(np.prod(entry["shape"], dtype=np.int64))
+        if not 0 <= begin <= end <= data.size or end - begin != count * dtype.itemsize:
+            raise RepriseError(f"{path}: tensor {name} stands at bytes {begin} to {end}, its shape needs "
+                               f"{count * dtype.itemsize} of {data.size}")
+        tensors[name] = data[begin:end].copy().view(dtype).reshape(entry["shape"])
+    return tensors

@@ -1,0 +1,259 @@
+"""export, load_state and apply on two CPU devices, with the JAX of this interpreter."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import jax
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 2)
+
+# pylint: disable=wrong-import-position
+import jax.numpy as jnp
+import numpy as np
+import steps
+from jax.experimental.compilation_cache import compilation_cache
+from jax.sharding import PartitionSpec as P
+
+import reprise.jax as rj
+from reprise import hlo, tensors
+from reprise.jax import trees, verifying
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.out = pathlib.Path(directory.name) / "run"
+
+    def json(self, name):
+        return json.loads((self.out / name).read_text())
+
+
+def parameters(manifest, role):
+    return [p["name"] for p in manifest["parameters"] if p["role"] == role]
+
+
+class Export(Folder):
+    def export(self, step, *args, **options):
+        return rj.export(step, *args, out=self.out, **options)
+
+    def test_every_step_is_exported_with_state_that_its_parameters_fit(self):
+        for name in steps.STEPS:
+            with self.subTest(step=name):
+                step = steps.make(name, 2)
+                done = self.export(step.step, *steps.arguments(step, 0), data=step.batch, steps=3)
+                self.assertEqual(done.ranks, 2)
+                self.assertTrue(done.loss)
+                self.check_files(step)
+
+    def check_files(self, step):
+        manifest, module = self.json("step.json"), hlo.parse((self.out / "step.hlo").read_text())
+        state = tensors.load(self.out / "state.safetensors")
+        batches = tensors.load(self.out / "batches.safetensors")
+        self.assertEqual(len(manifest["parameters"]), len(module.parameters()))
+        for parameter, (kind, shape) in zip(manifest["parameters"], module.parameters()):
+            if parameter["role"] == "state":
+                array = state[parameter["init"]["name"]]
+                array = array[0] if parameter["init"].get("per_rank") else array
+            else:
+                array = batches[parameter["field"]]
+                self.assertEqual(array.shape[:2], (3, 2))
+                array = array[0, 0]
+            self.assertEqual((tensors.hlo_type(array.dtype), list(array.shape)), (kind, shape), parameter)
+        updated = {o["parameter"] for o in manifest["outputs"] if o["role"] == "state"}
+        self.assertEqual(updated, {p["index"] for p in manifest["parameters"] if p["role"] == "state"})
+        leaves = jax.tree_util.tree_leaves([steps.arguments(step, 0)[i] for i in step.donated])
+        self.assertEqual(len(leaves), len(updated))
+
+    def test_a_warm_compilation_cache_changes_nothing_and_stays_on(self):
+        old = jax.config.jax_compilation_cache_dir
+        with tempfile.TemporaryDirectory() as cache:
+            jax.config.update("jax_compilation_cache_dir", cache)
+            jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+            jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+            try:
+                step = jax.jit(lambda w, x: (w - x.mean(), (w * x).sum()), donate_argnums=0)
+                args = (jnp.ones(4), jnp.ones(4))
+                step.lower(*args).compile()
+                self.assertTrue(any(pathlib.Path(cache).rglob("*")), "the cache is not warm")
+                self.export(step, *args)
+                self.export(step, *args)
+                self.assertTrue(jax.config.jax_enable_compilation_cache)
+                before = len(list(pathlib.Path(cache).rglob("*")))
+                jax.jit(lambda x: x * 3).lower(jnp.ones(4)).compile()
+                self.assertGreater(len(list(pathlib.Path(cache).rglob("*"))), before)
+            finally:
+                jax.config.update("jax_compilation_cache_dir", old)
+                compilation_cache.reset_cache()
+
+    def test_the_arguments_stay_alive(self):
+        state = jnp.ones(4)
+        self.export(jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0), state, jnp.ones(4))
+        self.assertEqual(float(state.sum()), 4)
+
+    def test_captured_arrays_and_unused_leaves_keep_parameters_in_place(self):
+        table = jnp.arange(4000.0).reshape(40, 100)
+        step = jax.jit(lambda s, x: ({"w": s["w"] + table[:4, :4].sum() * x, "z": jnp.zeros(3)}, x.sum()))
+        self.export(step, {"w": jnp.ones(4), "z": jnp.ones(3)}, jnp.ones(4))
+        manifest = self.json("step.json")
+        names = [n for n in parameters(manifest, "state") if not n.startswith("captured.")]
+        self.assertEqual(names, [n for n in ("s.w", "s.z") if n in names])
+        self.assertIn("s.w", names)
+        module = hlo.parse((self.out / "step.hlo").read_text())
+        self.assertEqual(len(module.parameters()), len(manifest["parameters"]))
+
+    def test_a_result_order_other_than_the_arguments_is_paired_by_name_not_by_donation(self):
+        step = jax.jit(lambda a, b, x: {"b": b + x, "a": a - x, "loss": x.sum()}, donate_argnums=(0, 1))
+        self.export(step, jnp.ones(4), jnp.zeros(4), jnp.ones(4))
+        outputs = self.json("step.json")["outputs"]
+        self.assertEqual([(o["role"], o.get("parameter")) for o in outputs], [("state", 0), ("state", 1), ("loss", None)])
+        swapped = jax.jit(lambda a, b, x: (dict(q=b["q"] + x), dict(p=a["p"] - x), x.sum()), donate_argnums=(0, 1))
+        self.export(swapped, {"p": jnp.ones(4)}, {"q": jnp.ones(4)}, jnp.ones(4))
+        outputs = self.json("step.json")["outputs"]
+        self.assertEqual([o.get("parameter") for o in outputs], [1, 0, None])
+        self.assertNotIn("input_output_alias", (self.out / "step.hlo").read_text().splitlines()[0])
+
+    def test_batches_come_from_iterators_functions_and_arrays(self):
+        step = jax.jit(lambda w, x, y: (w - x.mean() + y.sum(), w.sum()), donate_argnums=0)
+        args = (jnp.ones(2), jnp.zeros((4, 2)), jnp.zeros(4, jnp.int32))
+        xs, ys = np.random.default_rng(0).normal(size=(3, 4, 2)), np.arange(12).reshape(3, 4)
+        stored = []
+        for data in (zip(xs, ys), lambda t: (xs[t % 3], ys[t % 3]), (xs, ys), [(x, y) for x, y in zip(xs, ys)]):
+            self.export(step, *args, data=data, steps=3)
+            stored.append(tensors.load(self.out / "batches.safetensors"))
+            self.assertEqual(self.json("step.json")["dataset"]["steps"], 3)
+        for other in stored:
+            np.testing.assert_array_equal(other["argument_1" if "argument_1" in other else "x"][:, 0],
+                                          xs.astype(np.float32))
+            self.assertEqual([a.tobytes() for a in other.values()], [a.tobytes() for a in stored[0].values()])
+
+    def test_keyword_arguments_and_named_batches(self):
+        step = jax.jit(lambda w, *, x, frozen: (w - (x * frozen).mean(), w.sum()))
+        self.export(step, jnp.ones(2), x=jnp.ones(2), frozen=jnp.ones(2), batch="x")
+        manifest = self.json("step.json")
+        self.assertEqual((parameters(manifest, "batch"), parameters(manifest, "state")), (["x"], ["w", "frozen"]))
+
+    def test_mistakes_say_what_to_do(self):
+        good = jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0)
+        cases = [
+            ("not jitted", lambda w, x: w, (jnp.ones(2), jnp.ones(2)), {}),
+            ("is donated, but", jax.jit(lambda w, x: (w[:1], x.sum()), donate_argnums=0), (jnp.ones(2), jnp.ones(2)), {}),
+            ("no argument of the step", good, (jnp.ones(2), jnp.ones(2)), {"batch": "y"}),
+            ("name the loss", jax.jit(lambda w, x: (w - x, x.sum(), w.sum())), (jnp.ones(2), jnp.ones(2)), {}),
+            ("gave no batch", good, (jnp.ones(2), jnp.ones(2)), {"data": []}),
+            ("batch 0: x is", good, (jnp.ones(2), jnp.ones(2)), {"data": [jnp.ones(3)]}),
+            ("needs its first value", good, (jax.ShapeDtypeStruct((2,), jnp.float32), jnp.ones(2)), {}),
+        ]
+        for message, step, args, options in cases:
+            with self.subTest(message), self.assertRaisesRegex(rj.RepriseError, message):
+                self.export(step, *args, **options)
+        self.assertFalse(self.out.exists() and any(self.out.glob("*.json")))
+
+
+class Run(Folder):
+    def test_the_folder_replays_in_jax_what_the_step_does(self):
+        for name in ("dropout", "fsdp"):
+            step = steps.make(name, 2)
+            rj.export(step.step, *steps.arguments(step, 0), out=self.out, data=step.batch, steps=2)
+            final, losses = verifying.run_jax(self.out, 2)
+            state, want = step.state, []
+            for t in range(2):
+                state, metrics = step.step(state, *step.batch(t))
+                want.append(float(jax.tree_util.tree_leaves(metrics)[0]))
+            self.assertEqual(losses, want)
+            path = self.out / "trained.safetensors"
+            tensors.save(path, final)
+            loaded = rj.load_state(path, like=state)
+            for a, b in zip(jax.tree_util.tree_leaves(loaded), jax.tree_util.tree_leaves(state)):
+                np.testing.assert_array_equal(trees.to_numpy(a), trees.to_numpy(b))
+                self.assertEqual(a.sharding, b.sharding)
+                self.assertEqual(a.dtype, b.dtype)
+
+    def test_state_of_several_arguments_and_both_formats(self):
+        step = steps.make("auto", 2)
+        args = steps.arguments(step, 0)
+        rj.export(step.step, *args, out=self.out)
+        for name in ("state.safetensors", "state.npz"):
+            loaded = rj.load_state(self.out / name, like=args[:2])
+            for a, b in zip(jax.tree_util.tree_leaves(loaded), jax.tree_util.tree_leaves(args[:2])):
+                np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+        params = rj.load_state(self.out / "state.npz", like=args[0])
+        np.testing.assert_array_equal(np.asarray(params[0][0]), np.asarray(args[0][0][0]))
+        with self.assertRaisesRegex(rj.RepriseError, "leaves"):
+            rj.load_state(self.out / "state.npz", like={"w": jnp.ones(3)})
+
+
+def thirds(mapped, chunks=1):
+    """A plan with the all-reduces of arrays in three buckets; the scalar ones stay by themselves."""
+    names = [c["collective"] for c in mapped["collectives"] if c["kind"] == "all-reduce" and c["shape"]]
+    size = max(1, -(-len(names) // 3))
+    buckets = [{"unit": f"b{i}", "collectives": names[i:i + size], "chunks": chunks} for i in range(0, len(names), size)]
+    return {"schema": "reprise.plan/1", "buckets": buckets}
+
+
+class Apply(Folder):
+    def run_steps(self, function, name):
+        step = steps.make(name, 2)
+        state = steps.arguments(step, 0)[:len(step.donated)]
+        for t in range(3):
+            results = function(*state, *step.batch(t))
+            state = results[:len(step.donated)]
+        return [trees.to_numpy(leaf) for leaf in jax.tree_util.tree_leaves(results)]
+
+    def test_buckets_are_jaxs_collectives_and_state_is_bit_equal(self):
+        for name, chunks in (("mlp", 1), ("decoder", 2), ("resnet", 1), ("lstm", 3), ("dropout", 1), ("fsdp", 1)):
+            with self.subTest(step=name):
+                step = steps.make(name, 2)
+                args = steps.arguments(step, 0)
+                rj.export(step.step, *args, out=self.out, data=step.batch, steps=2)
+                planned = rj.apply(thirds(self.json("map.json"), chunks), step.step, exported=self.out)
+                counted = planned.check(*args)
+                self.assertTrue(counted, counted)
+                for ours, theirs in zip(self.run_steps(planned, name), self.run_steps(step.step, name)):
+                    self.assertEqual(ours.tobytes(), theirs.tobytes())
+
+    def test_collectives_inside_scan_and_jit_with_the_check_on_and_off(self):
+        mesh = steps.data_mesh(2)
+
+        def inner(w, x):
+            def body(carry, row):
+                a, b = jax.lax.psum((row * w, row + w), "data")
+                return carry + a.sum() * b, a
+
+            w, rows = jax.jit(lambda w, x: jax.lax.scan(body, w, x))(w, x)
+            return w + jax.lax.psum(x.sum(), "data"), jax.lax.psum(rows.sum(), "data")
+
+        for check in (False, hasattr(jax, "shard_map")):
+            args = (jnp.linspace(0, 1, 3), jnp.linspace(0, 1, 4 * 2 * 3).reshape(4, 2, 3))
+            inside = jax.jit(steps.shard_map(lambda w, x: inner(w, x[:, 0]), mesh, (P(), P(None, "data")), (P(), P()),
+                                             check=check))
+            rj.export(inside, *args, out=self.out)
+            mapped = self.json("map.json")
+            names = [c["collective"] for c in mapped["collectives"] if c["equation"] is not None and c["shape"]]
+            plan = {"schema": "reprise.plan/1", "buckets": [{"unit": "b0", "collectives": names}]}
+            planned = rj.apply(plan, inside, exported=self.out)
+            for ours, theirs in zip(planned(*args), inside(*args)):
+                np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+            self.assertTrue(planned.check(*args), planned.check(*args))
+
+    def test_steps_whose_collectives_partitioning_makes_are_refused(self):
+        step = steps.make("auto", 2)
+        args = steps.arguments(step, 0)
+        rj.export(step.step, *args, out=self.out)
+        with self.assertRaisesRegex(rj.RepriseError, "partitioning makes them"):
+            rj.apply(thirds(self.json("map.json")), step.step, exported=self.out)(*args)
+
+    def test_another_step_than_the_exported_one_is_refused(self):
+        step, other = steps.make("lstm", 2), steps.make("mlp", 2)
+        rj.export(step.step, *steps.arguments(step, 0), out=self.out)
+        with self.assertRaisesRegex(rj.RepriseError, "collective 0 of the step is"):
+            rj.apply(thirds(self.json("map.json")), other.step, exported=self.out)(*steps.arguments(other, 0))
+        with self.assertRaisesRegex(rj.RepriseError, "map.json"):
+            rj.apply({"schema": "reprise.plan/1"}, step.step)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""What the package does without JAX and without numpy: HLO text, the map, roles, plans, manifests."""
+
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cli" / "python"))
+# pylint: disable=wrong-import-position
+from reprise import RepriseError, hlo, manifest, mapping, plan, roles
+
+MODULE = """HloModule jit_step, num_partitions=2, entry_computation_layout={(f32[2,3]{1,0})->(f32[2,3]{1,0})}
+
+FileNames
+1 "step.py"
+
+%add.1 (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+ENTRY %main.9 (p0: f32[2,3], p1: f32[2,3], p2: f32[4]) -> (f32[2,3], f32[2,3], f32[]) {
+  %p0 = f32[2,3]{1,0} parameter(0)
+  %p1 = f32[2,3]{1,0} parameter(1), metadata={op_name="state[\\'w\\']"}
+  %p2 = f32[4]{0} parameter(2)
+  %psum.1 = f32[6]{0} all-reduce(%r0), channel_id=1, to_apply=%add.1, metadata={op_name="jit(step)/b/psum"}
+  %psum.2 = (f32[2,3]{1,0}, /*index=1*/f32[2,3]{0,1}) all-reduce(%p0, %p1), to_apply=%add.1
+  %x = f32[2,3]{1,0} get-tuple-element(%psum.2), index=0
+  %y = f32[2,3]{0,1} get-tuple-element(%psum.2), index=1
+  %s = f32[2,3]{1,0} reshape(%psum.1)
+  %t = (f32[2,3]{1,0}, f32[2,3]{1,0}) tuple(%s, %x)
+  %u = f32[2,3]{1,0} get-tuple-element(%t), index=0
+  %v = f32[2,3]{1,0} get-tuple-element(%t), index=1
+  %n = f32[] reduce(%y, %zero), dimensions={0,1}, to_apply=%add.1
+  ROOT %out = (f32[2,3]{1,0}, f32[2,3]{1,0}, f32[]) tuple(%u, %v, %n)
+}
+"""
+
+
+def equation(number, results, *, operand=0, shape=(2, 3), scope="", primitive="psum"):
+    return {"equation": number, "operand": operand, "kind": mapping.KINDS[primitive], "primitive": primitive,
+            "axes": ["data"], "type": "f32", "shape": list(shape), "count": hlo.count(shape), "region": "", "entry": True,
+            "scope": scope, "source": "step.py:1", "results": set(results)}
+
+
+def mapped(*entries):
+    return {"collectives": [{"collective": name, "kind": kind, "equation": number, "operand": 0,
+                             "merged": list(merged)} for name, kind, number, merged in entries], "equations": []}
+
+
+class Hlo(unittest.TestCase):
+    def test_a_module_is_read_with_tables_comments_and_tuples(self):
+        module = hlo.parse(MODULE)
+        self.assertEqual(module.ranks(), 2)
+        self.assertEqual(module.entry, "main.9")
+        self.assertEqual(module.parameters(), [("f32", [2, 3]), ("f32", [2, 3]), ("f32", [4])])
+        self.assertEqual(module.results(), ["u", "v", "n"])
+        self.assertEqual([c.name for c in module.collectives()], ["psum.1", "psum.2"])
+
+    def test_a_collective_reaches_results_through_reshapes_and_tuples_but_not_through_a_sum(self):
+        found = {c["collective"]: c["results"] for c in mapping.operands_of(hlo.parse(MODULE))}
+        self.assertEqual(found, {"psum.1": {0}, "psum.2:0": {1}, "psum.2:1": set()})
+
+
+class Map(unittest.TestCase):
+    def test_pairs_follow_the_results_that_are_reached_not_the_order(self):
+        equations = [equation(0, {1}), equation(1, {0}), equation(2, set())]
+        built = mapping.build(hlo.parse(MODULE), equations, ["a", "b", "loss"])
+        self.assertEqual([(e["collective"], e["equation"], e["reaches"]) for e in built["collectives"]],
+                         [("psum.1", 1, ["a"]), ("psum.2:0", 0, ["b"]), ("psum.2:1", 2, [])])
+
+    def test_an_equation_that_xla_merged_into_another_is_listed_there(self):
+        equations = [equation(0, {1}), equation(1, {0}), equation(2, set()), equation(3, {0})]
+        built = mapping.build(hlo.parse(MODULE), equations, ["a", "b", "loss"])
+        self.assertEqual([e["merged"] for e in built["collectives"]], [[[3, 0]], [], []])
+
+    def test_a_collective_of_partitioning_has_no_equation(self):
+        built = mapping.build(hlo.parse(MODULE), [], ["a", "b", "loss"])
+        self.assertEqual([e["equation"] for e in built["collectives"]], [None, None, None])
+
+
+class Plans(unittest.TestCase):
+    MAP = mapped(("psum.1", "all-reduce", 3, []), ("psum.2", "all-reduce", 0, [[7, 0]]), ("ag.1", "all-gather", 1, []),
+                 ("psum.3", "all-reduce", 2, []))
+
+    def plan(self, buckets, order=()):
+        return {"schema": "reprise.plan/1", "buckets": buckets, "order": list(order)}
+
+    def names(self, plan_json):
+        return [(b.name, b.members, b.chunks) for b in plan.buckets(plan_json, self.MAP).buckets]
+
+    def test_all_reduces_in_no_bucket_run_by_themselves(self):
+        found = self.names(self.plan([{"unit": "b0", "collectives": ["psum.1", "psum.3:0"], "chunks": 2}]))
+        self.assertEqual(found, [("psum.2", [(0, 0)], 1), ("b0", [(3, 0), (2, 0)], 2)])
+
+    def test_the_order_of_the_plan_is_kept_chunks_together(self):
+        found = self.names(self.plan([{"unit": "b0", "collectives": ["psum.1", "psum.2"], "chunks": 2}],
+                                     ["psum.3", "dot.1", "b0#0", "b0#1"]))
+        self.assertEqual([name for name, _, _ in found], ["psum.3", "b0"])
+
+    def test_a_merged_equation_takes_its_members_result(self):
+        found = plan.buckets(self.plan([]), self.MAP).buckets
+        self.assertEqual([b.merged for b in found if b.name == "psum.2"], [{(7, 0): (0, 0)}])
+
+    def test_a_plan_of_another_program_is_refused_by_name(self):
+        with self.assertRaisesRegex(RepriseError, "bucket b0 names psum.9"):
+            self.names(self.plan([{"unit": "b0", "collectives": ["psum.9"]}]))
+
+    def test_fusion_is_reported_as_not_expressed(self):
+        given = self.plan([]) | {"fusion": [{"unit": "f0", "ops": ["a", "b"]}]}
+        self.assertIn(("1 fused groups", "XLA fuses by itself"), plan.buckets(given, self.MAP).unexpressed)
+
+    def test_what_is_no_plan_says_so(self):
+        with self.assertRaisesRegex(RepriseError, "schema"):
+            plan.load({"schema": "reprise.optimize/1"})
+        with self.assertRaisesRegex(RepriseError, "imported trace"):
+            plan.load({"schema": "reprise.plan/1", "gradients": []})
+        with self.assertRaisesRegex(RepriseError, "no plan"):
+            plan.load("/nowhere/plan.json")
+
+
+def leaf(path, shape=(2,), dtype="float32"):
+    return roles.Leaf(tuple(path.split(".")) if path else (), shape, dtype)
+
+
+class Roles(unittest.TestCase):
+    def test_state_is_what_comes_back_in_its_structure(self):
+        state = roles.Argument("state", [leaf("p.w"), leaf("n", (), "int32")], True)
+        x = roles.Argument("x", [leaf("", (2,))], False)
+        results = [leaf("0.p.w"), leaf("0.n", (), "int32"), leaf("1", ())]
+        self.assertEqual(roles.next_values([state, x], results), [0, None])
+
+    def test_equal_structures_pair_by_name_where_the_result_has_names_else_in_order(self):
+        a, b = (roles.Argument(name, [leaf("w")], True) for name in ("a", "b"))
+        self.assertEqual(roles.next_values([a, b], [leaf("b.w"), leaf("a.w")]), [1, 0])
+        self.assertEqual(roles.next_values([a, b], [leaf("0.w"), leaf("1.w")]), [0, 1])
+
+    def test_a_batch_that_looks_like_a_result_is_a_batch_where_something_else_is_donated(self):
+        state, x = roles.Argument("s", [leaf("w")], True), roles.Argument("x", [leaf("")], False)
+        results = [leaf("0.w"), leaf("1")]
+        self.assertEqual(roles.next_values([state, x], results), [0, None])
+        self.assertEqual(roles.next_values([state, x], results, batch={0}), [None, 1])
+
+    def test_donated_state_that_does_not_come_back_is_refused(self):
+        state = roles.Argument("state", [leaf("w")], True)
+        with self.assertRaisesRegex(RepriseError, "argument state is donated"):
+            roles.check_donated([state], [None], None)
+
+    def test_the_loss_is_the_scalar_called_so(self):
+        results = [leaf("m.accuracy", ()), leaf("m.loss", ()), leaf("m.step", (), "int32")]
+        self.assertEqual(roles.pick_loss(results, set()), 1)
+        self.assertEqual(roles.pick_loss(results, set(), "accuracy"), 0)
+        self.assertEqual(roles.pick_loss([leaf("", ())], set()), 0)
+        self.assertIsNone(roles.pick_loss([leaf("w")], set()))
+        with self.assertRaisesRegex(RepriseError, "'a', 'b'"):
+            roles.pick_loss([leaf("a", ()), leaf("b", ())], set())
+        with self.assertRaisesRegex(RepriseError, "names 0 results"):
+            roles.pick_loss(results, set(), "perplexity")
+
+
+class Manifests(unittest.TestCase):
+    def test_parameters_outputs_and_batches_are_listed(self):
+        built = manifest.build("step", "step.hlo", 2,
+                               [{"name": "s.w", "role": "state", "per_rank": True}, {"name": "x", "role": "batch"}],
+                               [{"role": "state", "parameter": 0}, {"role": "loss"}],
+                               {"file": "batches.safetensors", "steps": 3})
+        self.assertEqual(json.loads(manifest.dumps(built)), built)
+        self.assertEqual(built["parameters"][0]["init"],
+                         {"kind": "tensor", "file": "state.safetensors", "name": "s.w", "per_rank": True})
+        self.assertEqual(built["dataset"], {"kind": "tensors", "file": "batches.safetensors", "steps": 3,
+                                            "fields": [{"name": "x", "tensor": "x"}]})
+        self.assertEqual(built["outputs"][1], {"index": 1, "role": "loss"})
+
+
+if __name__ == "__main__":
+    unittest.main()

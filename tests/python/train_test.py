@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""Every step of steps.py on 1 and 2 ranks: exported, trained by `reprise train`, each tensor compared with JAX.
+
+  train_test.py [STEP…] [--ranks N…] [--steps N] [--keep DIR]
+
+One process an interpreter, step and rank count. What `reprise train` refuses must be listed in REFUSED with its reason,
+and what is listed must be refused."""
+
+import argparse
+import sys
+
+import jaxes
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--keep", default="")
+    flags = parser.parse_args()
+    arguments = ["--ranks", *map(str, flags.ranks), "--steps", str(flags.steps), "--keep", flags.keep]
+    sys.exit(jaxes.run_in_each("train_cases.py", ["jax", "flax", "optax"], [*flags.names, *arguments]))
+
+
+if __name__ == "__main__":
+    main()
