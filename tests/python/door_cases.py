@@ -235,8 +235,10 @@ class Apply(Folder):
             names = [c["collective"] for c in mapped["collectives"] if c["equation"] is not None and c["shape"]]
             plan = {"schema": "reprise.plan/1", "buckets": [{"unit": "b0", "collectives": names}]}
             planned = rj.apply(plan, inside, exported=self.out)
-            for ours, theirs in zip(planned(*args), inside(*args)):
-                np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs))
+            (ours, sums), (theirs, expected) = planned(*args), inside(*args)
+            self.assertEqual(np.asarray(ours).tobytes(), np.asarray(theirs).tobytes())
+            # Summed inside another fusion: 8e-8 in jax 0.7.2.
+            np.testing.assert_allclose(np.asarray(sums), np.asarray(expected), rtol=3e-7)
             self.assertTrue(planned.check(*args), planned.check(*args))
 
     def test_steps_whose_collectives_partitioning_makes_are_refused(self):
