@@ -5,7 +5,15 @@ namespace {
 
 constexpr ExportTarget kTargets[] = {
     {.name = "pge", .of_trace = true, .make = make_pge},
+    {.name = "pgle", .of_trace = true, .make = make_pgle},
     {.name = "ddp", .make = make_ddp},
+    {.name = "inductor", .make = make_inductor},
+    {.name = "fx-buckets", .make = make_fx_buckets},
+    {.name = "fsdp2", .make = make_fsdp2},
+    {.name = "deepspeed", .make = make_deepspeed},
+    {.name = "megatron", .make = make_megatron},
+    {.name = "horovod", .make = make_horovod},
+    {.name = "dpro", .make = make_dpro},
 };
 
 }  // namespace

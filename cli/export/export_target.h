@@ -13,10 +13,7 @@
 namespace reprise {
 
 struct ExportRequest {
-  std::string path;     ///< The plan or the trace.
-  std::string program;  ///< Of a plan of a program: HLO, or a trace of it.
-  /// "algorithm/protocol/channels=FILE": measured points of one way.
-  std::vector<std::string> points;
+  std::string path;  ///< The plan or the trace.
 };
 
 struct ExportTarget {
@@ -29,6 +26,14 @@ struct ExportTarget {
 std::span<const ExportTarget> export_targets();
 
 Result<Artefact> make_ddp(const ExportRequest& request);
+Result<Artefact> make_inductor(const ExportRequest& request);
+Result<Artefact> make_fx_buckets(const ExportRequest& request);
+Result<Artefact> make_fsdp2(const ExportRequest& request);
+Result<Artefact> make_horovod(const ExportRequest& request);
+Result<Artefact> make_deepspeed(const ExportRequest& request);
+Result<Artefact> make_megatron(const ExportRequest& request);
+Result<Artefact> make_dpro(const ExportRequest& request);
+Result<Artefact> make_pgle(const ExportRequest& request);
 Result<Artefact> make_pge(const ExportRequest& request);
 
 }  // namespace reprise

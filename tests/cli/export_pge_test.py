@@ -5,9 +5,7 @@ import collections
 import json
 import os
 import pathlib
-import statistics
 import subprocess
-import sys
 import tarfile
 import unittest
 
