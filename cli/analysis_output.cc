@@ -69,40 +69,6 @@ std::string time_of(const Analysis& analysis) {
                      time_text(analysis.typical->most_ns));
 }
 
-std::string headline(const Analysis& analysis) {
-  Sum sum;
-  bool host_only = true;
-  for (const RankAnalysis& rank : analysis.ranks) {
-    sum.add(rank);
-    host_only = host_only && rank.host_only;
-  }
-  const auto of_window = [&](int64_t part) {
-    return share_text(part, sum.window_ns);
-  };
-  std::string text = fmt::format("{}: {} {}", time_of(analysis),
-                                 of_window(sum.parts.compute_ns),
-                                 host_only ? "operators" : "compute");
-  if (sum.communication_ns > 0) {
-    text += fmt::format(", {} exposed communication",
-                        of_window(sum.parts.exposed_ns));
-  }
-  if (sum.parts.memory_ns > sum.window_ns / 100) {
-    text += fmt::format(", {} copies", of_window(sum.parts.memory_ns));
-  }
-  text += fmt::format(", {} idle", of_window(sum.parts.idle_ns));
-  if (!host_only && sum.parts.idle_ns > sum.window_ns / 100) {
-    text +=
-        fmt::format(", of it {} host-bound",
-                    share_text(sum.idle.host_bound_ns(), sum.parts.idle_ns));
-  }
-  if (!analysis.stragglers.empty() && analysis.stragglers[0].last > 0) {
-    const Straggler& late = analysis.stragglers[0];
-    text += fmt::format("; rank {} is late in {} of {} collectives", late.rank,
-                        late.last, late.collectives);
-  }
-  return text + "\n";
-}
-
 /// Columns of which no row says anything, except those that are always there.
 void drop_empty_columns(Table& table) {
   static const std::set<std::string> optional = {
@@ -354,19 +320,55 @@ std::string clocks_text(const Analysis& analysis) {
 
 }  // namespace
 
+std::string analysis_headline(const Analysis& analysis) {
+  Sum sum;
+  bool host_only = true;
+  for (const RankAnalysis& rank : analysis.ranks) {
+    sum.add(rank);
+    host_only = host_only && rank.host_only;
+  }
+  const auto of_window = [&](int64_t part) {
+    return share_text(part, sum.window_ns);
+  };
+  std::string text = fmt::format("{}: {} {}", time_of(analysis),
+                                 of_window(sum.parts.compute_ns),
+                                 host_only ? "operators" : "compute");
+  if (sum.communication_ns > 0) {
+    text += fmt::format(", {} exposed communication",
+                        of_window(sum.parts.exposed_ns));
+  }
+  if (sum.parts.memory_ns > sum.window_ns / 100) {
+    text += fmt::format(", {} copies", of_window(sum.parts.memory_ns));
+  }
+  text += fmt::format(", {} idle", of_window(sum.parts.idle_ns));
+  if (!host_only && sum.parts.idle_ns > sum.window_ns / 100) {
+    text +=
+        fmt::format(", of it {} host-bound",
+                    share_text(sum.idle.host_bound_ns(), sum.parts.idle_ns));
+  }
+  if (!analysis.stragglers.empty() && analysis.stragglers[0].last > 0) {
+    const Straggler& late = analysis.stragglers[0];
+    text += fmt::format("; rank {} is late in {} of {} collectives", late.rank,
+                        late.last, late.collectives);
+  }
+  return text;
+}
+
+std::vector<Table> analysis_tables(const TraceByRank& by_rank,
+                                   const Analysis& analysis, size_t top) {
+  return {breakdown_table(analysis, top), collectives_table(analysis, top),
+          stragglers_table(analysis, std::min(top, size_t{3})),
+          kernels_table(by_rank.frame(), analysis, top)};
+}
+
 std::string analysis_text(const TraceByRank& by_rank, const Analysis& analysis,
                           const Findings& findings, const std::string& path,
                           size_t top) {
-  const Trace& trace = by_rank.frame();
-  std::string text = headline(analysis) + "\n" +
+  std::string text = analysis_headline(analysis) + "\n\n" +
                      findings_text(findings, path, std::min(top, size_t{3}));
-  const auto add = [&](const Table& table) {
+  for (const Table& table : analysis_tables(by_rank, analysis, top)) {
     if (!table.rows.empty()) text += "\n" + table_text(table);
-  };
-  add(breakdown_table(analysis, top));
-  add(collectives_table(analysis, top));
-  add(stragglers_table(analysis, std::min(top, size_t{3})));
-  add(kernels_table(trace, analysis, top));
+  }
   text += "\n" + launches_text(analysis) +
           path_text(NodeFacts(by_rank), analysis.critical_path,
                     std::min(top, size_t{3})) +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/output.h"
 #include "data/trace/trace.h"
@@ -16,6 +17,12 @@ namespace reprise {
 std::string analysis_text(const TraceByRank& by_rank, const Analysis& analysis,
                           const Findings& findings, const std::string& trace,
                           size_t top);
+
+/// Its first line: "step 219 ms: 64 % compute, …".
+std::string analysis_headline(const Analysis& analysis);
+/// Its tables: breakdown, collectives, who is late, kernels.
+std::vector<Table> analysis_tables(const TraceByRank& by_rank,
+                                   const Analysis& analysis, size_t top);
 
 /// Everything, whole names (design: reprise.analyze/1), a row a line.
 std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis,
