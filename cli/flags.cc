@@ -62,6 +62,10 @@ void Flags::add_format(Format& format) {
       ->type_name("FORMAT");
 }
 
+void Flags::leave_to_footer(const std::vector<std::string>& names) {
+  for (const std::string& name : names) app_.get_option(name)->group("");
+}
+
 void Flags::footer(const std::string& text) { app_.footer(text); }
 
 }  // namespace reprise

@@ -50,6 +50,8 @@ class Flags {
   void add_flag(const std::string& name, bool& value, const std::string& help);
   /// `--format table|json|csv`.
   void add_format(Format& format);
+  /// Leaves flags out of the help page's list: its footer names them.
+  void leave_to_footer(const std::vector<std::string>& names);
   /// Text below the help page.
   void footer(const std::string& text);
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/process.h"
@@ -88,6 +89,13 @@ std::vector<std::string> trainer_arguments(const TrainRequest& request,
         {"--data", std::filesystem::absolute(request.data.folder).string()});
   }
   if (request.data.made_up) arguments.push_back("--made-up-data");
+  for (const auto& [flag, path] : {std::pair{"--state", &request.data.state},
+                                   {"--dump-state", &request.dump_state}}) {
+    if (path->empty()) continue;
+    arguments.insert(arguments.end(),
+                     {flag, std::filesystem::absolute(*path).string()});
+  }
+  if (request.allow_nan) arguments.push_back("--allow-nan");
   if (request.verify) arguments.push_back("--verify");
   if (request.solo) arguments.push_back("--solo");
   if (request.interpret) arguments.push_back("--interpret");

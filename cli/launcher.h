@@ -23,6 +23,8 @@ struct TrainRequest {
   bool verify = false;
   bool solo = false;  ///< Collectives do nothing: calibration.
   bool interpret = false;
+  std::string dump_state;  ///< Write the final state here, if set.
+  bool allow_nan = false;  ///< Go on where the loss is not finite.
   bool record = false;    ///< Record every unit into shards.
   double timeout_s = 30;  ///< Longest wait for a silent peer.
   /// A folder that goes with the run, even where this process is killed; its

@@ -44,6 +44,19 @@ struct GpuFlags {
   }
 };
 
+void add_gpu_flags(Flags& flags, GpuFlags& gpu) {
+  flags
+      .add_option("--collectives", gpu.collectives,
+                  "between GPUs: auto (default), nccl or gloo")
+      .one_of({"auto", "nccl", "gloo"});
+  flags
+      .add_option("--math", gpu.math,
+                  "dots of f32 on a GPU: f32 (default) or tf32")
+      .one_of({"f32", "tf32"});
+  flags.add_flag("--no-graph", gpu.no_graph,
+                 "on a GPU, launch every unit, not one CUDA graph");
+}
+
 // Every rank refuses this too; refused here it is said once and without
 // mpirun's words. Ranks sent to other hosts may find a driver there.
 Status check_driver(const TrainRequest& request) {
@@ -102,6 +115,14 @@ class TrainCommand : public Command {
                      "plan to run under (default: identity)");
     flags.add_option("--data", request_.data.folder,
                      "folder of its data (default: the program's)");
+    flags.add_flag("--made-up-data", request_.data.made_up,
+                   "read no data: for steps that are only timed");
+    flags.add_option("--state", request_.data.state,
+                     "start from this state and where its data was");
+    flags.add_option("--dump-state", request_.dump_state,
+                     "write the final state here: .safetensors or .npz");
+    flags.add_flag("--allow-nan", request_.allow_nan,
+                   "go on where the loss is not finite");
     flags.add_option("--trace", trace_path_, "write a trace of the run here");
     flags.add_option("--steps", request_.steps, "training steps (default 20)")
         .positive();
@@ -111,16 +132,6 @@ class TrainCommand : public Command {
         .not_negative();
     flags.add_option("--device", request_.device, "cpu (default) or cuda")
         .one_of({"cpu", "cuda"});
-    flags
-        .add_option("--collectives", gpu_.collectives,
-                    "between GPUs: auto (default), nccl or gloo")
-        .one_of({"auto", "nccl", "gloo"});
-    flags
-        .add_option("--math", gpu_.math,
-                    "dots of f32 on a GPU: f32 (default) or tf32")
-        .one_of({"f32", "tf32"});
-    flags.add_flag("--no-graph", gpu_.no_graph,
-                   "on a GPU, launch every unit, not one CUDA graph");
     flags.add_flag("--verify", request_.verify,
                    "compare the final state with the reference results");
     flags.add_flag("--solo", request_.solo,
@@ -135,8 +146,14 @@ class TrainCommand : public Command {
         .add_option("--mpi-arg", request_.mpi_arguments,
                     "one more argument for mpirun (repeatable)")
         .repeatable();
-    flags.add_flag("--force", force_, "replace an existing trace");
+    flags.add_flag("--force", force_, "replace an existing trace or state");
     flags.add_format(format_);
+    add_gpu_flags(flags, gpu_);
+    flags.leave_to_footer({"--collectives", "--math", "--no-graph", "--solo",
+                           "--interpret", "--timeout", "--mpi-arg"});
+    flags.footer(
+        "Rare: --solo --interpret --timeout --mpi-arg --collectives "
+        "--math --no-graph");
   }
 
   Result<int> run() override {
@@ -145,13 +162,20 @@ class TrainCommand : public Command {
            request_.warmup, request_.steps);
       return kExitUsage;
     }
+    if (request_.verify && !request_.data.state.empty()) {
+      tell(
+          "reprise train: --verify compares with a run from the start; leave "
+          "--state out\n");
+      return kExitUsage;
+    }
     const Status driver = check_driver(request_);
     if (!driver) return pass(driver.error());
     if (!trace_path_.empty() && request_.device == "cuda") return profile();
     request_.trainer_arguments = gpu_.words();
-    if (!trace_path_.empty()) {
-      Status writable = check_output(trace_path_, force_);
-      if (writable) writable = check_place(trace_path_);
+    for (const std::string& path : {trace_path_, request_.dump_state}) {
+      if (path.empty()) continue;
+      Status writable = check_output(path, force_);
+      if (writable) writable = check_place(path);
       if (!writable) return pass(writable.error());
     }
     request_.record = !trace_path_.empty();
@@ -193,6 +217,12 @@ class TrainCommand : public Command {
       words.insert(words.end(), {"--plan", request_.plan});
     if (!request_.data.folder.empty())
       words.insert(words.end(), {"--data", request_.data.folder});
+    if (!request_.data.state.empty())
+      words.insert(words.end(), {"--state", request_.data.state});
+    if (!request_.dump_state.empty())
+      words.insert(words.end(), {"--dump-state", request_.dump_state});
+    if (request_.data.made_up) words.push_back("--made-up-data");
+    if (request_.allow_nan) words.push_back("--allow-nan");
     if (request_.verify) words.push_back("--verify");
     if (request_.solo) words.push_back("--solo");
     for (const std::string& word : gpu_.words()) words.push_back(word);

@@ -54,8 +54,12 @@ void add_flags(Flags& app, TrainerFlags& flags) {
                  "record every unit into DIR/rank.R.shard");
   app.add_option("--result", flags.result_path,
                  "write the JSON result here (default: stdout)");
+  app.add_option("--state", flags.data.state,
+                 "start from this state (.safetensors or .npz)");
   app.add_option("--dump-state", flags.dump_path,
-                 "write rank 0's final state tensors here, f32, in order");
+                 "write the final state here (.safetensors or .npz)");
+  app.add_flag("--allow-nan", flags.train.allow_nan,
+               "go on where the loss is not finite");
   app.add_flag("--verify", flags.train.verify,
                "compare the final state with the reference results");
   app.add_flag("--solo", flags.train.device.solo, "skip all communication");
@@ -157,7 +161,8 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   if (!recorded) return pass(recorded.error());
   const TrainingProgram training{.module = program->module,
                                  .manifest = program->manifest,
-                                 .schedule = program->schedule};
+                                 .schedule = program->schedule,
+                                 .state_path = flags.data.state};
   const Result<TrainResult> result = train(training, options, **device, group);
   if (!result) return pass(result.error());
   if (group.rank() != 0) {
@@ -167,7 +172,8 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   }
   if (options.keep_state) {
     const Status dumped =
-        write_file_atomically(flags.dump_path, result->final_state);
+        write_state(flags.dump_path, program->manifest,
+                    program->module.entry_computation(), result->final_state);
     if (!dumped) return pass(dumped.error());
   }
   return report(*result, *program, flags);

@@ -54,6 +54,8 @@ class NewFile {
   ~NewFile();
 
   int descriptor() const { return descriptor_; }
+  /// Appends. Errors: kIo, the system's reason.
+  Status write(std::string_view bytes);
   /// Its name until it is published; empty while it has none.
   const std::string& name() const { return name_; }
   /// Flushes it to disk and gives it the name of `path`. Of several writers who

@@ -38,16 +38,6 @@ tl::unexpected<Error> system_error(int reason) {
   return fail(ErrorKind::kIo, "{}", std::strerror(reason));
 }
 
-Status write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error(errno);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
-}
-
 // A device or a pipe cannot be replaced by another file.
 bool is_written_in_place(const std::string& path) {
   struct stat target {};
@@ -133,6 +123,16 @@ int NewFile::link_into_place(Existing existing) {
   return 0;
 }
 
+Status NewFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error(errno);
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return {};
+}
+
 Status NewFile::publish(Existing existing) {
   if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS &&
       errno != ENOTSUP) {
@@ -153,7 +153,7 @@ Status write_file_atomically(const std::string& path, std::string_view bytes,
   const std::string what = path + ": cannot write";
   Result<NewFile> file = NewFile::create(path);
   if (!file) return pass(file.error(), what);
-  if (Status written = write_all(file->descriptor(), bytes); !written)
+  if (Status written = file->write(bytes); !written)
     return pass(written.error(), what);
   if (Status published = file->publish(existing); !published)
     return pass(published.error(), what);

@@ -1,13 +1,20 @@
 #include "data/manifest/dataset.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <cstring>
 
+#include "data/element.h"
 #include "data/file.h"
 #include "data/manifest/initial_values.h"
 
 namespace reprise {
 namespace {
+
+/// What infer_manifest writes where it cannot know the file.
+constexpr std::string_view kNoFile = "FILL_IN";
 
 // Replaces each byte of a text by its token and returns the vocabulary.
 std::string tokenize(std::string& text) {
@@ -29,56 +36,67 @@ std::string tokenize(std::string& text) {
 Result<std::string> made_up_bytes(const Dataset& dataset) {
   constexpr int64_t kMostBytes = int64_t{64} << 20, kMostRecords = 1024;
   constexpr uint64_t kValues = 10;
-  const int64_t record =
-      dataset.is_text ? dataset.sequence : dataset.record_bytes;
+  const bool is_text = dataset.kind == DatasetKind::kText;
+  const int64_t record = is_text ? dataset.sequence : dataset.record_bytes;
   if (record < 1 || record > kMostBytes) {
     return fail(ErrorKind::kInvalid,
                 "records or windows of {} bytes cannot be made up", record);
   }
   const int64_t count =
       std::clamp<int64_t>(kMostBytes / record, 2, kMostRecords);
-  const int64_t more = dataset.is_text ? 2 : 0;
+  const int64_t more = is_text ? 2 : 0;
   std::string bytes(static_cast<size_t>(record * count + more), '\0');
   for (size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<char>(splitmix64(dataset.seed + i) % kValues);
   return bytes;
 }
 
+int64_t row_count(const Shape& shape) {
+  return shape.dimensions.empty() ? 1 : shape.dimensions[0];
+}
+
 int64_t row_size(const Shape& shape) {
-  return element_count(shape) / shape.dimensions[0];
+  return element_count(shape) / std::max<int64_t>(row_count(shape), 1);
 }
 
-}  // namespace
-
-Result<BatchSource> BatchSource::open(const Dataset& dataset,
-                                      const DataFolders& folders) {
-  BatchSource source;
-  source.dataset_ = dataset;
-  Result<std::string> bytes;
-  if (folders.none()) {
-    bytes = made_up_bytes(dataset);
-  } else {
-    const Result<DataFile> file = find_data_file(dataset.file, folders);
-    if (!file) return pass(file.error());
-    bytes = read_file(file->path);
+/// A batch of no dataset: small numbers of any type.
+void fill_made_up(const Shape& shape, uint64_t seed, std::span<std::byte> out) {
+  constexpr uint64_t kValues = 10;
+  const size_t size = out.size() / static_cast<size_t>(std::max<int64_t>(
+                                       element_count(shape), 1));
+  for (size_t i = 0; (i + 1) * size <= out.size() && size > 0; ++i) {
+    const uint64_t hash = splitmix64(seed + i);
+    const double value = is_plain_float(shape.type)
+                             ? static_cast<double>(uniform_value(seed, i, 1))
+                             : static_cast<double>(hash % kValues);
+    store_element(shape.type, value, out.data() + i * size);
   }
-  if (!bytes) return pass(bytes.error());
-  if (Status fits = check_size(dataset, bytes->size()); !fits)
-    return pass(fits.error());
-  source.load(*std::move(bytes));
-  return source;
 }
 
-Status BatchSource::check_size(const Dataset& dataset, uint64_t bytes) {
+Result<DataFile> find_dataset(const Dataset& dataset,
+                              const DataFolders& folders) {
+  Result<DataFile> file = find_data_file(dataset.file, folders);
+  if (!file && dataset.file == kNoFile) {
+    return fail(ErrorKind::kInvalid,
+                "'{}' is the skeleton's placeholder: write the name of your "
+                "data's file and the layout of its records there, or give "
+                "--made-up-data for steps that are only timed",
+                kNoFile);
+  }
+  return file;
+}
+
+/// Whether a file of so many bytes can be the dataset.
+Status check_size(const Dataset& dataset, uint64_t bytes) {
   const auto size = static_cast<int64_t>(bytes);
-  if (dataset.is_text &&
-      (dataset.sequence < 1 || dataset.sequence >= size - 1)) {
+  const bool is_text = dataset.kind == DatasetKind::kText;
+  if (is_text && (dataset.sequence < 1 || dataset.sequence >= size - 1)) {
     return fail(ErrorKind::kInvalid,
                 "{}: {} bytes of text are too few for windows of {}",
                 dataset.file, size, dataset.sequence);
   }
-  if (!dataset.is_text && (dataset.record_bytes < 1 || size == 0 ||
-                           size % dataset.record_bytes != 0)) {
+  if (!is_text && (dataset.record_bytes < 1 || size == 0 ||
+                   size % dataset.record_bytes != 0)) {
     return fail(ErrorKind::kInvalid,
                 "{}: {} bytes are no whole number of records of {}",
                 dataset.file, size, dataset.record_bytes);
@@ -86,13 +104,45 @@ Status BatchSource::check_size(const Dataset& dataset, uint64_t bytes) {
   return {};
 }
 
-void BatchSource::load(std::string bytes) {
+}  // namespace
+
+Result<BatchSource> BatchSource::open(const Dataset& dataset, int64_t ranks,
+                                      const DataFolders& folders) {
+  BatchSource source;
+  source.dataset_ = dataset;
+  source.ranks_ = ranks;
+  if (folders.none()) {
+    if (dataset.kind == DatasetKind::kTensors) return source;
+    Result<std::string> bytes = made_up_bytes(dataset);
+    if (!bytes) return pass(bytes.error());
+    if (Status loaded = source.load(*std::move(bytes)); !loaded)
+      return pass(loaded.error());
+    return source;
+  }
+  const Result<DataFile> file = find_dataset(dataset, folders);
+  if (!file) return pass(file.error());
+  if (dataset.kind == DatasetKind::kTensors) {
+    Result<TensorFile> tensors = TensorFile::open(file->path);
+    if (!tensors) return pass(tensors.error());
+    source.tensors_ = std::make_shared<TensorFile>(*std::move(tensors));
+    return source;
+  }
+  Result<std::string> bytes = read_file(file->path);
+  if (!bytes) return pass(bytes.error());
+  if (Status loaded = source.load(*std::move(bytes)); !loaded)
+    return pass(loaded.error());
+  return source;
+}
+
+Status BatchSource::load(std::string bytes) {
+  if (Status fits = check_size(dataset_, bytes.size()); !fits) return fits;
   bytes_ = std::move(bytes);
   const auto size = static_cast<int64_t>(bytes_.size());
-  choices_ =
-      static_cast<uint64_t>(dataset_.is_text ? size - dataset_.sequence - 1
-                                             : size / dataset_.record_bytes);
-  if (dataset_.is_text) vocabulary_ = tokenize(bytes_);
+  const bool is_text = dataset_.kind == DatasetKind::kText;
+  choices_ = static_cast<uint64_t>(is_text ? size - dataset_.sequence - 1
+                                           : size / dataset_.record_bytes);
+  if (is_text) vocabulary_ = tokenize(bytes_);
+  return {};
 }
 
 const DatasetField* BatchSource::find(const std::string& field) const {
@@ -108,57 +158,100 @@ Status BatchSource::check(const std::string& field, const Shape& shape) const {
     return fail(ErrorKind::kInvalid, "{}: the dataset has no field '{}'",
                 dataset_.file, field);
   }
-  const bool typed =
-      shape.type == PrimitiveType::kF32 || shape.type == PrimitiveType::kS32;
-  if (!typed || shape.dimensions.empty() || shape.dimensions[0] < 1) {
+  if (!shape.is_array() || !has_plain_elements(shape.type)) {
     return fail(ErrorKind::kUnsupported,
-                "field '{}' cannot fill {}: expected f32 or s32 rows", field,
-                shape_text(shape));
+                "field '{}' cannot fill {}: expected plain numbers", field,
+                shape_text(shape, false));
   }
-  const int64_t columns = dataset_.is_text ? dataset_.sequence : found->count;
+  return dataset_.kind == DatasetKind::kTensors ? check_tensor(*found, shape)
+                                                : check_rows(*found, shape);
+}
+
+Status BatchSource::check_rows(const DatasetField& field,
+                               const Shape& shape) const {
+  const bool is_text = dataset_.kind == DatasetKind::kText;
+  const int64_t columns = is_text ? dataset_.sequence : field.count;
+  const int64_t size = primitive_type_bits(field.type) / 8;
   const bool inside =
-      dataset_.is_text
-          ? found->shift >= 0 && found->shift <= 1
-          : found->offset >= 0 && found->count >= 0 &&
-                found->offset <= dataset_.record_bytes - found->count;
-  if (row_size(shape) != columns || !inside) {
+      is_text ? field.shift >= 0 && field.shift <= 1
+              : field.offset >= 0 && field.count >= 0 &&
+                    field.count <= dataset_.record_bytes / size &&
+                    field.offset <= dataset_.record_bytes - field.count * size;
+  if (row_count(shape) < 1 || row_size(shape) != columns || !inside) {
     return fail(ErrorKind::kInvalid,
-                "field '{}' has {} values a row, its tensor {} wants {}", field,
-                columns, shape_text(shape), row_size(shape));
+                "field '{}' has {} values a row, its tensor {} wants {}",
+                field.name, columns, shape_text(shape), row_size(shape));
   }
   return {};
+}
+
+Status BatchSource::check_tensor(const DatasetField& field,
+                                 const Shape& shape) const {
+  if (!tensors_) return {};
+  const TensorEntry* tensor = tensors_->find(field.tensor);
+  if (tensor == nullptr) {
+    return fail(ErrorKind::kInvalid, "{}: it has no tensor '{}'",
+                tensors_->path(), field.tensor);
+  }
+  const int64_t steps = field.steps > 0 ? field.steps : dataset_.steps;
+  std::vector<int64_t> wanted = {steps, ranks_};
+  wanted.insert(wanted.end(), shape.dimensions.begin(), shape.dimensions.end());
+  const bool typed = tensor->type ? *tensor->type == shape.type
+                                  : tensor->element_bytes * 8 ==
+                                        primitive_type_bits(shape.type);
+  if (typed && steps > 0 && tensor->dimensions == wanted) return {};
+  return fail(ErrorKind::kInvalid,
+              "{}: '{}' is {}, expected {}[{}]: steps, ranks, and the batch of "
+              "one rank",
+              tensors_->path(), field.tensor, tensor->text(),
+              primitive_type_name(shape.type), fmt::join(wanted, ","));
 }
 
 double BatchSource::value(const DatasetField& field, uint64_t hash,
                           int64_t column) const {
   const uint64_t choice = hash % choices_;
-  const uint64_t start =
-      dataset_.is_text ? choice + static_cast<uint64_t>(field.shift)
-                       : choice * static_cast<uint64_t>(dataset_.record_bytes) +
-                             static_cast<uint64_t>(field.offset);
-  return static_cast<unsigned char>(
-      bytes_[start + static_cast<uint64_t>(column)]);
+  if (dataset_.kind == DatasetKind::kText) {
+    const uint64_t start = choice + static_cast<uint64_t>(field.shift);
+    return static_cast<unsigned char>(
+        bytes_[start + static_cast<uint64_t>(column)]);
+  }
+  const auto size = static_cast<uint64_t>(primitive_type_bits(field.type) / 8);
+  const uint64_t start = choice * static_cast<uint64_t>(dataset_.record_bytes) +
+                         static_cast<uint64_t>(field.offset) +
+                         static_cast<uint64_t>(column) * size;
+  return load_element(field.type,
+                      reinterpret_cast<const std::byte*>(&bytes_[start]));
 }
 
-void BatchSource::fill(const std::string& field, const Shape& shape,
-                       uint64_t step, uint64_t rank, void* out) const {
-  const DatasetField* found = find(field);
-  REPRISE_CHECK(found != nullptr);
+void BatchSource::fill_rows(const DatasetField& field, const Shape& shape,
+                            uint64_t step, uint64_t rank,
+                            std::byte* out) const {
   const int64_t columns = row_size(shape);
-  float* floats = static_cast<float*>(out);
-  int32_t* integers = static_cast<int32_t*>(out);
-  for (int64_t row = 0; row < shape.dimensions[0]; ++row) {
+  const int64_t size = primitive_type_bits(shape.type) / 8;
+  const double scale = is_plain_float(shape.type) ? field.scale : 1;
+  for (int64_t row = 0; row < row_count(shape); ++row) {
     const uint64_t hash =
         batch_hash(dataset_.seed, step, rank, static_cast<uint64_t>(row));
     for (int64_t column = 0; column < columns; ++column) {
-      const double raw = value(*found, hash, column);
-      if (shape.type == PrimitiveType::kF32) {
-        *floats++ = static_cast<float>(raw * found->scale);
-      } else {
-        *integers++ = static_cast<int32_t>(raw);
-      }
+      store_element(shape.type, value(field, hash, column) * scale, out);
+      out += size;
     }
   }
+}
+
+void BatchSource::fill(const std::string& field, const Shape& shape,
+                       uint64_t step, uint64_t rank,
+                       std::span<std::byte> out) const {
+  const DatasetField* found = find(field);
+  REPRISE_CHECK(found != nullptr);
+  if (dataset_.kind != DatasetKind::kTensors)
+    return fill_rows(*found, shape, step, rank, out.data());
+  if (!tensors_) return fill_made_up(shape, batch_hash(0, step, rank, 0), out);
+  const auto steps =
+      static_cast<uint64_t>(found->steps > 0 ? found->steps : dataset_.steps);
+  const uint64_t place = step % steps * static_cast<uint64_t>(ranks_) + rank;
+  const std::string_view bytes = tensors_->find(found->tensor)->bytes;
+  std::memcpy(out.data(), bytes.data() + place * out.size(), out.size());
 }
 
 }  // namespace reprise

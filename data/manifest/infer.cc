@@ -6,23 +6,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "data/element.h"
 #include "data/hlo/hlo.h"
+#include "data/manifest/initial_values.h"
 
 namespace reprise {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-constexpr uint64_t kFirstSeed = 1000;
 constexpr const char* kPlaceholder = "FILL_IN";
-
-/// JSON text; bytes that are no UTF-8 (names of a strange dump) are replaced.
-std::string dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
 
 bool is_floating(PrimitiveType type) {
   const std::string_view name = primitive_type_name(type);
@@ -100,17 +92,6 @@ std::vector<int64_t> parameters_of_outputs(
   return next;
 }
 
-void infer_initial_value(const Shape& shape, ManifestParameter* parameter) {
-  parameter->init = InitKind::kZeros;
-  if (!is_floating(shape.type) || shape.dimensions.size() < 2) return;
-  const int64_t columns = std::max<int64_t>(shape.dimensions.back(), 1);
-  const double fan_in =
-      static_cast<double>(std::max<int64_t>(element_count(shape) / columns, 1));
-  parameter->init = InitKind::kUniform;
-  parameter->seed = kFirstSeed + static_cast<uint64_t>(parameter->index);
-  parameter->scale = std::round(1e6 / std::sqrt(fan_in)) / 1e6;
-}
-
 /// One field a batch parameter, a row of it in each record, one byte a value.
 void add_field(const Shape& shape, const std::string& name, Dataset* dataset) {
   const int64_t rows =
@@ -132,7 +113,7 @@ void infer_parameters(const std::vector<const Instruction*>& parameters,
     parameter.index = instruction->parameter_number;
     parameter.name = parameter_name(*instruction);
     if (std::find(next.begin(), next.end(), parameter.index) != next.end()) {
-      infer_initial_value(instruction->shape, &parameter);
+      guess_initial_value(instruction->shape, &parameter);
     } else {
       parameter.role = ParameterRole::kBatch;
       parameter.field = parameter.name;
@@ -161,79 +142,6 @@ void infer_outputs(const std::vector<Shape>& outputs,
   }
 }
 
-OrderedJson initial_value_json(const ManifestParameter& parameter) {
-  switch (parameter.init) {
-    case InitKind::kUniform:
-      return {{"kind", "uniform"},
-              {"seed", parameter.seed},
-              {"scale", parameter.scale}};
-    case InitKind::kOnes:
-      return {{"kind", "ones"}};
-    case InitKind::kConstant:
-      return {{"kind", "constant"}, {"value", parameter.value}};
-    case InitKind::kZeros:
-      break;
-  }
-  return {{"kind", "zeros"}};
-}
-
-OrderedJson parameter_json(const ManifestParameter& parameter) {
-  OrderedJson json = {{"index", parameter.index}, {"name", parameter.name}};
-  if (parameter.role == ParameterRole::kBatch) {
-    json["role"] = "batch";
-    json["field"] = parameter.field;
-  } else {
-    json["role"] = "state";
-    json["init"] = initial_value_json(parameter);
-  }
-  return json;
-}
-
-OrderedJson output_json(const ManifestOutput& output) {
-  OrderedJson json = {{"index", output.index}};
-  switch (output.role) {
-    case OutputRole::kState:
-      json["role"] = "state";
-      json["parameter"] = output.parameter;
-      break;
-    case OutputRole::kLoss:
-      json["role"] = "loss";
-      break;
-    case OutputRole::kCorrect:
-      json["role"] = "correct";
-      break;
-    case OutputRole::kOther:
-      json["role"] = "other";
-      break;
-  }
-  return json;
-}
-
-OrderedJson dataset_json(const Dataset& dataset) {
-  OrderedJson json = {{"kind", dataset.is_text ? "text" : "records"},
-                      {"file", dataset.file}};
-  if (dataset.is_text) {
-    json["sequence"] = dataset.sequence;
-  } else {
-    json["record_bytes"] = dataset.record_bytes;
-  }
-  json["seed"] = dataset.seed;
-  json["fields"] = OrderedJson::array();
-  for (const DatasetField& field : dataset.fields) {
-    OrderedJson item = {{"name", field.name}};
-    if (dataset.is_text) {
-      item["shift"] = field.shift;
-    } else {
-      item["offset"] = field.offset;
-      item["count"] = field.count;
-      item["type"] = "u8";
-      item["scale"] = field.scale;
-    }
-    json["fields"].push_back(std::move(item));
-  }
-  return json;
-}
-
 }  // namespace
 
 Manifest infer_manifest(const Module& module, const std::string& program) {
@@ -251,33 +159,6 @@ Manifest infer_manifest(const Module& module, const std::string& program) {
   infer_parameters(parameters, next, &manifest);
   infer_outputs(outputs, next, &manifest);
   return manifest;
-}
-
-std::string manifest_text(const Manifest& manifest) {
-  const auto list = [](const auto& items, auto to_json) {
-    std::string out;
-    for (const auto& item : items) {
-      out += (out.empty() ? "\n  " : ",\n  ") + dump(to_json(item));
-    }
-    return "[" + out + "]";
-  };
-  const auto text = [](const std::string& value) {
-    return dump(OrderedJson(value));
-  };
-  std::string out =
-      "{\"schema\": \"reprise.manifest/1\",\n \"name\": " +
-      text(manifest.name) + ",\n \"program\": " + text(manifest.program) +
-      ",\n \"ranks\": " + std::to_string(manifest.ranks) +
-      ",\n \"parameters\": " + list(manifest.parameters, parameter_json) +
-      ",\n \"outputs\": " + list(manifest.outputs, output_json);
-  if (manifest.dataset)
-    out += ",\n \"dataset\": " + dump(dataset_json(*manifest.dataset));
-  if (!manifest.reference_file.empty()) {
-    const OrderedJson reference = {{"file", manifest.reference_file},
-                                   {"steps", manifest.reference_steps}};
-    out += ",\n \"reference\": " + dump(reference);
-  }
-  return out + "}\n";
 }
 
 }  // namespace reprise

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "data/element.h"
 #include "data/file.h"
 #include "data/io/json_tree.h"
 
@@ -29,6 +30,7 @@ ManifestParameter parameter_from(const Json& json) {
                                 "' is neither state nor batch");
   const Json& init = json.at("init");
   const std::string kind = init.at("kind");
+  parameter.per_rank = init.value("per_rank", false);
   if (kind == "uniform") {
     parameter.init = InitKind::kUniform;
     parameter.seed = init.at("seed");
@@ -40,11 +42,35 @@ ManifestParameter parameter_from(const Json& json) {
   } else if (kind == "constant") {
     parameter.init = InitKind::kConstant;
     parameter.value = init.at("value");
+  } else if (kind == "tensor") {
+    parameter.init = InitKind::kTensor;
+    parameter.file = init.at("file");
+    parameter.tensor = init.at("name");
   } else {
-    throw std::invalid_argument("init kind '" + kind +
-                                "' is not uniform, zeros, ones or constant");
+    throw std::invalid_argument(
+        "init kind '" + kind +
+        "' is not uniform, zeros, ones, constant or tensor (of a file)");
   }
   return parameter;
+}
+
+/// What nlohmann-json objects to, with the place it is about.
+template <typename Read>
+auto within(const std::string& place, const Read& read) {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    throw std::invalid_argument(place + ": " + json_complaint(error));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(place + ": " + error.what());
+  }
+}
+
+std::string place_of(const char* list, size_t at, const Json& json) {
+  std::string place = fmt::format("{}[{}]", list, at);
+  if (json.is_object() && json.contains("name") && json["name"].is_string())
+    place += " ('" + json["name"].get<std::string>() + "')";
+  return place;
 }
 
 ManifestOutput output_from(const Json& json) {
@@ -58,8 +84,22 @@ ManifestOutput output_from(const Json& json) {
     output.role = OutputRole::kLoss;
   } else if (role == "correct") {
     output.role = OutputRole::kCorrect;
+  } else if (role == "metric") {
+    output.role = OutputRole::kMetric;
+    output.name = json.value("name", std::string());
   }
   return output;
+}
+
+/// Of a record's values: "u8", "f32" and so on; numpy's "i32" is s32.
+PrimitiveType value_type(std::string name) {
+  if (name.starts_with('i')) name[0] = 's';
+  const auto type = primitive_type_from_name(name);
+  if (!type || !has_plain_elements(*type)) {
+    throw std::invalid_argument("type '" + name +
+                                "' is no u8, s32, f32 or like type of numbers");
+  }
+  return *type;
 }
 
 DatasetField field_from(const Json& json) {
@@ -69,23 +109,33 @@ DatasetField field_from(const Json& json) {
   field.count = json.value("count", int64_t{0});
   field.scale = json.value("scale", 1.0);
   field.shift = json.value("shift", int64_t{0});
+  field.type = value_type(json.value("type", std::string("u8")));
+  field.tensor = json.value("tensor", field.name);
+  field.steps = json.value("steps", int64_t{0});
   return field;
 }
 
 Dataset dataset_from(const Json& json) {
   Dataset dataset;
   const std::string kind = json.at("kind");
-  if (kind != "text" && kind != "records") {
+  if (kind == "text") {
+    dataset.kind = DatasetKind::kText;
+  } else if (kind == "tensors") {
+    dataset.kind = DatasetKind::kTensors;
+    dataset.steps = json.at("steps");
+  } else if (kind != "records") {
     throw std::invalid_argument("dataset kind '" + kind +
-                                "' is neither records nor text");
+                                "' is not records, text or tensors");
   }
-  dataset.is_text = kind == "text";
   dataset.file = json.at("file");
   dataset.record_bytes = json.value("record_bytes", int64_t{0});
   dataset.sequence = json.value("sequence", int64_t{0});
   dataset.seed = json.value("seed", uint64_t{0});
-  for (const Json& field : json.at("fields"))
-    dataset.fields.push_back(field_from(field));
+  const Json& fields = json.at("fields");
+  for (size_t i = 0; i < fields.size(); ++i) {
+    dataset.fields.push_back(within(place_of("fields", i, fields[i]),
+                                    [&] { return field_from(fields[i]); }));
+  }
   return dataset;
 }
 
@@ -99,12 +149,20 @@ Manifest manifest_from(const Json& json) {
   manifest.name = json.at("name");
   manifest.program = json.at("program");
   manifest.ranks = json.at("ranks");
-  for (const Json& item : json.at("parameters"))
-    manifest.parameters.push_back(parameter_from(item));
-  for (const Json& item : json.at("outputs"))
-    manifest.outputs.push_back(output_from(item));
+  const Json& parameters = json.at("parameters");
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    manifest.parameters.push_back(
+        within(place_of("parameters", i, parameters[i]),
+               [&] { return parameter_from(parameters[i]); }));
+  }
+  const Json& outputs = json.at("outputs");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    manifest.outputs.push_back(within(place_of("outputs", i, outputs[i]),
+                                      [&] { return output_from(outputs[i]); }));
+  }
   if (json.contains("dataset") && !json["dataset"].is_null()) {
-    manifest.dataset = dataset_from(json["dataset"]);
+    manifest.dataset =
+        within("dataset", [&] { return dataset_from(json["dataset"]); });
   }
   if (json.contains("reference") && !json["reference"].is_null()) {
     manifest.reference_file = json["reference"].at("file");

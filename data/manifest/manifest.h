@@ -15,8 +15,8 @@
 namespace reprise {
 
 enum class ParameterRole { kState, kBatch };
-enum class OutputRole { kState, kLoss, kCorrect, kOther };
-enum class InitKind { kUniform, kZeros, kOnes, kConstant };
+enum class OutputRole { kState, kLoss, kCorrect, kMetric, kOther };
+enum class InitKind { kUniform, kZeros, kOnes, kConstant, kTensor };
 
 struct ManifestParameter {
   int64_t index = 0;
@@ -26,27 +26,38 @@ struct ManifestParameter {
   uint64_t seed = 0;                 ///< kUniform: stream of splitmix64.
   double scale = 0;                  ///< kUniform: values in [-scale, scale).
   double value = 0;                  ///< kConstant.
-  std::string field;                 ///< Batch only: field of the dataset.
+  std::string file, tensor;          ///< kTensor: where it lies.
+  /// State that differs by rank; in files the ranks are a leading axis.
+  bool per_rank = false;
+  std::string field;  ///< Batch only: field of the dataset.
 };
 
 struct ManifestOutput {
   int64_t index = 0;
   OutputRole role = OutputRole::kOther;
   int64_t parameter = -1;  ///< kState: the parameter it is the next value of.
+  std::string name;        ///< kMetric.
 };
 
 struct DatasetField {
   std::string name;
-  int64_t offset = 0, count = 0;  ///< records: bytes from the record's start.
-  double scale = 1;   ///< records: multiplies u8 when the parameter is f32.
-  int64_t shift = 0;  ///< text: tokens after the window's start.
+  /// records: bytes from the record's start, and values.
+  int64_t offset = 0, count = 0;
+  PrimitiveType type = PrimitiveType::kU8;  ///< records: of its values.
+  double scale = 1;    ///< records: multiplies when the parameter is a float.
+  int64_t shift = 0;   ///< text: tokens after the window's start.
+  std::string tensor;  ///< tensors: [steps, ranks, shape of the batch].
+  int64_t steps = 0;   ///< tensors: its own, or 0 for the dataset's.
 };
 
+enum class DatasetKind { kRecords, kText, kTensors };
+
 struct Dataset {
-  bool is_text = false;
+  DatasetKind kind = DatasetKind::kRecords;
   std::string file;  ///< As the manifest names it.
   int64_t record_bytes = 0;
   int64_t sequence = 0;
+  int64_t steps = 0;  ///< kTensors: batches, after which they come again.
   uint64_t seed = 0;
   std::vector<DatasetField> fields;
 };

@@ -1,9 +1,11 @@
 #include "data/program/lowered_program.h"
 
 #include <filesystem>
+#include <optional>
 
 #include "data/file.h"
 #include "data/manifest/dataset.h"
+#include "data/manifest/state_file.h"
 
 namespace reprise {
 namespace {
@@ -48,15 +50,33 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   return program;
 }
 
-// Before ranks start. Errors: as BatchSource::open.
-Status check_dataset(const Manifest& manifest) {
-  if (!manifest.dataset || manifest.folders.none()) return {};
-  const Result<DataFile> file =
-      find_data_file(manifest.dataset->file, manifest.folders);
-  if (!file) return pass(file.error());
-  const Result<MappedFile> opened = MappedFile::open(file->path);
-  if (!opened) return pass(opened.error());
-  return BatchSource::check_size(*manifest.dataset, opened->bytes().size());
+// Before ranks start. Errors: as BatchSource and InitialState.
+Status check_data(const LoweredProgram& program, const std::string& state) {
+  const Manifest& manifest = program.manifest;
+  const Computation& entry = program.module.entry_computation();
+  const Result<InitialState> initial =
+      InitialState::open(manifest, entry, state);
+  if (!initial) return pass(initial.error());
+  std::optional<BatchSource> source;
+  if (manifest.dataset) {
+    Result<BatchSource> opened =
+        BatchSource::open(*manifest.dataset, manifest.ranks, manifest.folders);
+    if (!opened) return pass(opened.error(), "the dataset");
+    source = *std::move(opened);
+  }
+  const std::vector<const Instruction*> parameters = parameters_of(entry);
+  for (const ManifestParameter& parameter : manifest.parameters) {
+    if (parameter.role != ParameterRole::kBatch) continue;
+    if (!source) {
+      return fail(ErrorKind::kInvalid, "'{}' is a batch without a dataset",
+                  parameter.name);
+    }
+    const Status fits =
+        source->check(parameter.field,
+                      parameters[static_cast<size_t>(parameter.index)]->shape);
+    if (!fits) return pass(fits.error(), "the dataset");
+  }
+  return {};
 }
 
 }  // namespace
@@ -87,8 +107,8 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
   Result<LoweredProgram> lowered =
       lower_texts(std::move(loaded), program, plan, "", ranks);
   if (!lowered) return lowered;
-  if (Status there = check_dataset(lowered->manifest); !there)
-    return pass(there.error(), "the dataset of " + beside.string());
+  if (Status there = check_data(*lowered, data.state); !there)
+    return pass(there.error(), beside.string());
   return lowered;
 }
 
@@ -108,12 +128,14 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
       parse_manifest(trace.manifest_text, trace_path + ":manifest");
   if (!manifest) return pass(manifest.error());
   manifest->folders.data = data_folder;
-  if (Status there = check_dataset(*manifest); !there)
-    return pass(there.error(), "the dataset of " + trace_path);
   loaded.manifest = std::move(*manifest);
   const int64_t ranks = static_cast<int64_t>(trace.ranks.size());
-  return lower_texts(std::move(loaded), trace_path, plan, trace.plan_text,
-                     ranks);
+  Result<LoweredProgram> lowered =
+      lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks);
+  if (!lowered || data_folder.empty()) return lowered;
+  if (Status there = check_data(*lowered, ""); !there)
+    return pass(there.error(), trace_path);
+  return lowered;
 }
 
 Result<Schedule> lower_under(const LoweredProgram& program, const Plan& plan) {

@@ -17,6 +17,7 @@ namespace reprise {
 struct ProgramData {
   std::string folder;    ///< Besides the program's own; empty: none.
   bool made_up = false;  ///< Nowhere: steps are only timed.
+  std::string state = {};  ///< State file to start from, or the manifest's.
 };
 
 /// A program with its manifest and plan, lowered.

@@ -187,6 +187,16 @@ Status Executor::run_step(int32_t step) {
   return {};
 }
 
+Result<NonFinite> Executor::find_non_finite(int32_t step) {
+  check_ = std::make_unique<FiniteCheck>(
+      schedule_,
+      [this](const Location& location) { return bytes_of(location); });
+  const Status ran = run_step(step);
+  const std::unique_ptr<FiniteCheck> check = std::move(check_);
+  if (!ran) return pass(ran.error());
+  return check->found();
+}
+
 Status Executor::run_compute(int32_t step) {
   const UnitSequence& walk = waits_.compute;
   for (uint32_t i = 0; i < thunks_.size(); ++i) {
@@ -199,6 +209,7 @@ Status Executor::run_compute(int32_t step) {
       return fail(ErrorKind::kDevice, "{}: oneDNN failed",
                   schedule_.units[index_of(walk.units[i])].name);
     }
+    if (check_ != nullptr) check_->look(walk.units[i]);
     if (recorder_ != nullptr) {
       const int64_t end = Recorder::now_ns();
       recorder_->record(kComputeStream, EventKind::kCompute,
@@ -287,6 +298,7 @@ bool Executor::run_collective(uint32_t place, int32_t step) {
                                         done.error().message)});
     return false;
   }
+  if (check_ != nullptr) check_->look(walk.units[place]);
   if (recorder_ != nullptr) {
     recorder_->record(kCommunicationStream, EventKind::kCollective,
                       static_cast<int32_t>(index_of(walk.units[place])), step,

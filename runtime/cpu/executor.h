@@ -17,6 +17,7 @@
 #include "profiler/recorder.h"
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/dot.h"
+#include "runtime/cpu/finite_check.h"
 #include "runtime/cpu/stream_waits.h"
 #include "runtime/process/communicator.h"
 #include "runtime/train/progress.h"
@@ -72,6 +73,7 @@ class Executor final : public StepExecutor {
     return output(number);
   }
   Status run_step(int32_t step) override;
+  Result<NonFinite> find_non_finite(int32_t step) override;
 
  private:
   struct Thunk;
@@ -111,6 +113,7 @@ class Executor final : public StepExecutor {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
   std::optional<Error> error_;  ///< Written before `failed_`.
+  std::unique_ptr<FiniteCheck> check_;  ///< Only within find_non_finite.
   std::thread communication_thread_;
 };
 

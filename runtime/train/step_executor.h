@@ -7,10 +7,17 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "data/result.h"
 
 namespace reprise {
+
+/// The first units of a step that wrote what is not finite; empty: none did, or
+/// the executor cannot tell.
+struct NonFinite {
+  std::string nan_unit, infinite_unit;
+};
 
 /// One rank's copy of a schedule, ready to run. All calls belong to one thread.
 class StepExecutor {
@@ -33,6 +40,14 @@ class StepExecutor {
   /// Runs every unit once and returns when all streams are done. Errors:
   /// kDevice; the executor is of no use after one.
   virtual Status run_step(int32_t step) = 0;
+
+  /// Runs a step and looks at what each unit writes. Collectives run as in
+  /// `run_step`, so all ranks call either. Errors: kDevice.
+  virtual Result<NonFinite> find_non_finite(int32_t step) {
+    const Status ran = run_step(step);
+    if (!ran) return pass(ran.error());
+    return NonFinite{};
+  }
 
   /// `work` is called once in every step, when a device has all of it to do and
   /// this thread has nothing; never where the thread computes itself. It must

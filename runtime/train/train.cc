@@ -5,33 +5,22 @@
 // by tensor.
 #include "runtime/train/train.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "profiler/recorder.h"
 #include "runtime/process/clock_offset.h"
+#include "runtime/train/gather_values.h"
+#include "runtime/train/loss_watch.h"
 
 namespace reprise {
 namespace {
 
 /// Time that all living ranks need to hear of a failure: a step of compute.
 constexpr double kRollCallSeconds = 0.6;
-
-/// Trivially copyable values of all ranks, `[rank][i]`.
-template <typename T>
-Result<std::vector<std::vector<T>>> gather_values(ProcessGroup& group,
-                                                  const std::vector<T>& mine) {
-  const Result<std::vector<std::string>> all = group.all_gather(
-      {reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(T)});
-  if (!all) return pass(all.error());
-  std::vector<std::vector<T>> values;
-  for (const std::string& bytes : *all) {
-    std::vector<T>& row = values.emplace_back(bytes.size() / sizeof(T));
-    std::memcpy(row.data(), bytes.data(), row.size() * sizeof(T));
-  }
-  return values;
-}
 
 // All ranks must have lowered the same collectives in the same order, or they
 // would wait for each other in vain.
@@ -62,10 +51,12 @@ Status compare_states(const std::vector<std::string>& digests,
     for (const ManifestParameter& parameter : manifest.parameters) {
       if (parameter.role != ParameterRole::kState) continue;
       const size_t at = 64 * tensor++;
+      if (parameter.per_rank) continue;
       if (other.compare(at, 64, (*gathered)[0], at, 64) == 0) continue;
       return fail(ErrorKind::kInvalid,
                   "rank {} ends with another '{}' than rank 0: data-parallel "
-                  "ranks must hold the same state",
+                  "ranks must hold the same state; of state that differs by "
+                  "rank the manifest says \"per_rank\": true in its init",
                   rank, parameter.name);
     }
   }
@@ -157,22 +148,31 @@ class Session {
         program_, std::move(bound.executor), recorder_.get(), group_.rank());
     if (!run) return pass(run.error());
     run_ = std::move(*run);
+    const bool watches = !options_.allow_nan && !options_.device.solo &&
+                         has_loss() && !program_.manifest.folders.none();
+    watch_.emplace(watches, *run_, losses_, group_);
     return {};
   }
 
   Status all_steps() {
     for (int64_t step = 0; step < options_.steps; ++step) {
+      if (Status looked = watch_->before(step); !looked)
+        return lost(looked.error());
       const Result<StepOutcome> outcome =
           run_->step(static_cast<int32_t>(step), step < options_.warmup);
-      if (!outcome && outcome.error().kind == ErrorKind::kDevice)
-        return pass(name_lost_ranks(outcome.error(), group_));
-      if (!outcome) return pass(outcome.error());
+      if (!outcome) return lost(outcome.error());
       durations_.push_back(outcome->end_ns - outcome->start_ns);
       losses_.push_back(outcome->loss);
       if (outcome->correct) corrects_.push_back(*outcome->correct);
       if (outcome->device_ns) device_durations_.push_back(*outcome->device_ns);
     }
-    return {};
+    const Status finite = watch_->look();
+    return finite ? finite : lost(finite.error());
+  }
+
+  Status lost(const Error& error) {
+    if (error.kind != ErrorKind::kDevice) return pass(error);
+    return pass(name_lost_ranks(error, group_));
   }
 
   Status finish_recording() {
@@ -192,8 +192,9 @@ class Session {
     std::vector<std::string> digests;
     Status status = agree(group_, read_state(digests));
     if (status) status = combine_steps();
-    if (status && !options_.device.solo)
+    if (status && !options_.device.solo && !program_.manifest.folders.none())
       status = compare_states(digests, program_.manifest, group_);
+    if (status) status = gather_state();
     if (status && options_.verify) status = agree(group_, check_results());
     if (!status) return pass(status.error());
     return std::move(result_);
@@ -205,9 +206,24 @@ class Session {
     digests = std::move(*read);
     result_.state_hash = state_hash(digests);
     if (!options_.keep_state) return {};
-    Result<std::string> bytes = run_->state_bytes();
+    Result<std::map<int64_t, std::string>> bytes = run_->state_bytes();
     if (!bytes) return pass(bytes.error());
-    result_.final_state = std::move(*bytes);
+    result_.final_state.tensors = std::move(*bytes);
+    result_.final_state.steps = run_->steps_before() + options_.steps;
+    return {};
+  }
+
+  // Values of all ranks of what differs by rank.
+  Status gather_state() {
+    if (!options_.keep_state) return {};
+    for (const ManifestParameter& parameter : program_.manifest.parameters) {
+      if (parameter.role != ParameterRole::kState || !parameter.per_rank)
+        continue;
+      std::string& bytes = result_.final_state.tensors[parameter.index];
+      const Result<std::vector<std::string>> all = group_.all_gather(bytes);
+      if (!all) return pass(all.error());
+      bytes = fmt::format("{}", fmt::join(*all, ""));
+    }
     return {};
   }
 
@@ -271,6 +287,7 @@ class Session {
   ClockReading first_clock_;
   std::vector<int64_t> durations_, device_durations_;
   std::vector<double> losses_, corrects_;
+  std::optional<LossWatch> watch_;
   TrainResult result_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/manifest/state_file.h"
 #include "data/result.h"
 #include "runtime/process/process_group.h"
 #include "runtime/train/training_device.h"
@@ -22,6 +23,7 @@ struct TrainOptions {
   bool verify = false;
   std::string shard_directory;  ///< Record into `rank.R.shard` here if set.
   bool keep_state = false;      ///< Fill TrainResult::final_state.
+  bool allow_nan = false;  ///< Go on where the loss is not finite any more.
   /// Gets, on rank 0 and before the first step, what a user should know of the
   /// device, such as that kernels are interpreted. May be empty.
   std::function<void(const std::string& note)> tell;
@@ -40,16 +42,17 @@ struct TrainResult {
   std::vector<double> accuracy;  ///< Every step, over ranks; may be empty.
   std::string state_hash;
   std::optional<Verification> verification;  ///< On rank 0.
-  std::string final_state;  ///< Bytes of all state tensors, if asked for.
+  FinalState final_state;                    ///< On rank 0, if asked for.
   std::map<std::string, std::string> device_facts;  ///< BoundDevice::facts.
 };
 
 /// Trains on every rank of the group. Collective; every rank gets the result
-/// or an error. Errors: kDevice for lost ranks, naming them: then peers may
-/// still wait, so the caller says it and calls `group.abort`. Any other error
-/// every rank has got: kInvalid when ranks disagree about the schedule or end
-/// with different states, naming rank and tensor; those of TrainingRun and
-/// verify.
+/// or an error. Errors: kInvalid where the loss is not finite, naming the
+/// step and the unit that computed it; kDevice for lost ranks, naming them:
+/// then peers may still wait, so the caller says it and calls `group.abort`.
+/// Any other error every rank has got: kInvalid when ranks disagree about the
+/// schedule or end with different states, naming rank and tensor; those of
+/// TrainingRun and verify.
 Result<TrainResult> train(const TrainingProgram& program,
                           const TrainOptions& options, TrainingDevice& device,
                           ProcessGroup& group);

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "data/manifest/initial_values.h"
+#include "data/element.h"
 #include "data/sha256.h"
 
 namespace reprise {
@@ -10,6 +10,15 @@ namespace {
 
 std::string_view characters(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::vector<float> as_floats(PrimitiveType type,
+                             std::span<const std::byte> bytes) {
+  const auto size = static_cast<size_t>(primitive_type_bits(type) / 8);
+  std::vector<float> values(bytes.size() / size);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(load_element(type, &bytes[i * size]));
+  return values;
 }
 
 }  // namespace
@@ -25,7 +34,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
       [raw = run.get()] { raw->prepare_batch(raw->step_ + 1); });
   if (program.manifest.dataset) {
     Result<BatchSource> source =
-        BatchSource::open(*program.manifest.dataset, program.manifest.folders);
+        BatchSource::open(*program.manifest.dataset, program.manifest.ranks,
+                          program.manifest.folders);
     if (!source) return pass(source.error());
     run->source_ = std::move(*source);
   }
@@ -40,6 +50,10 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
         run->parameters_[static_cast<size_t>(parameter.index)]->shape);
     if (!fits) return pass(fits.error());
   }
+  Result<InitialState> initial = InitialState::open(
+      program.manifest, program.module.entry_computation(), program.state_path);
+  if (!initial) return pass(initial.error());
+  run->initial_ = *std::move(initial);
   const Status filled = run->fill_state();
   if (!filled) return pass(filled.error());
   return run;
@@ -48,16 +62,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
 Status TrainingRun::fill_state() {
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
     if (parameter.role != ParameterRole::kState) continue;
-    const Shape& shape =
-        parameters_[static_cast<size_t>(parameter.index)]->shape;
-    if (shape.type != PrimitiveType::kF32) {
-      return fail(ErrorKind::kUnsupported, "state '{}' is {}, not f32",
-                  parameter.name, shape_text(shape, false));
-    }
-    const std::span<std::byte> bytes =
-        executor_->edit_parameter(parameter.index);
-    fill_initial(parameter, {reinterpret_cast<float*>(bytes.data()),
-                             bytes.size() / sizeof(float)});
+    initial_.fill(parameter, shape_of(parameter.index), rank_,
+                  executor_->edit_parameter(parameter.index));
     const Status written = executor_->commit_parameter(parameter.index);
     if (!written) return pass(written.error(), parameter.name);
   }
@@ -65,10 +71,10 @@ Status TrainingRun::fill_state() {
 }
 
 void TrainingRun::fill_batch(const ManifestParameter& parameter, int32_t step,
-                             std::byte* to) {
-  source_->fill(parameter.field,
-                parameters_[static_cast<size_t>(parameter.index)]->shape,
-                static_cast<uint64_t>(step), static_cast<uint64_t>(rank_), to);
+                             std::span<std::byte> to) {
+  source_->fill(parameter.field, shape_of(parameter.index),
+                static_cast<uint64_t>(initial_.steps() + step),
+                static_cast<uint64_t>(rank_), to);
 }
 
 // Beside a device that runs the step before. Not straight into the executor's
@@ -79,7 +85,7 @@ void TrainingRun::prepare_batch(int32_t step) {
     if (parameter.role != ParameterRole::kBatch) continue;
     const auto number = static_cast<size_t>(parameter.index);
     prepared_[number].resize(batch_bytes_[number]);
-    fill_batch(parameter, step, prepared_[number].data());
+    fill_batch(parameter, step, prepared_[number]);
   }
   prepared_step_ = step;
 }
@@ -94,7 +100,7 @@ Status TrainingRun::feed(int32_t step) {
     if (prepared_step_ == step) {
       std::memcpy(to.data(), prepared_[number].data(), to.size());
     } else {
-      fill_batch(parameter, step, to.data());
+      fill_batch(parameter, step, to);
     }
     const Status written = executor_->commit_parameter(parameter.index);
     if (!written) return pass(written.error(), parameter.name);
@@ -144,22 +150,28 @@ Result<double> TrainingRun::scalar_output(int64_t output) const {
   const Shape& root = entry.at(entry.root).shape;
   const Shape& shape =
       root.is_tuple() ? root.elements[static_cast<size_t>(output)] : root;
-  if (shape.type == PrimitiveType::kS32) {
-    int32_t value = 0;
-    std::memcpy(&value, bytes->data(), sizeof value);
-    return value;
+  if (!shape.is_array() || element_count(shape) != 1 ||
+      !has_plain_elements(shape.type)) {
+    return fail(ErrorKind::kUnsupported,
+                "output {} is {}: a loss or count is one number", output,
+                shape_text(shape, false));
   }
-  float value = 0;
-  std::memcpy(&value, bytes->data(), sizeof value);
-  return value;
+  return load_element(shape.type, bytes->data());
 }
 
-Result<std::span<const float>> TrainingRun::state(int64_t parameter) const {
+Result<std::vector<float>> TrainingRun::state(int64_t parameter) const {
   const Result<std::span<const std::byte>> bytes =
       executor_->read_parameter(parameter);
   if (!bytes) return pass(bytes.error());
-  return std::span(reinterpret_cast<const float*>(bytes->data()),
-                   bytes->size() / sizeof(float));
+  return as_floats(shape_of(parameter).type, *bytes);
+}
+
+std::vector<float> TrainingRun::initial_state(
+    const ManifestParameter& parameter) const {
+  const Shape& shape = shape_of(parameter.index);
+  std::vector<std::byte> bytes(static_cast<size_t>(byte_size(shape)));
+  initial_.fill(parameter, shape, rank_, bytes);
+  return as_floats(shape.type, bytes);
 }
 
 Result<std::vector<std::string>> TrainingRun::state_digests() const {
@@ -174,16 +186,43 @@ Result<std::vector<std::string>> TrainingRun::state_digests() const {
   return digests;
 }
 
-Result<std::string> TrainingRun::state_bytes() const {
-  std::string all;
+uint64_t TrainingRun::state_size() const {
+  uint64_t bytes = 0;
+  for (const ManifestParameter& parameter : program_.manifest.parameters) {
+    if (parameter.role == ParameterRole::kState)
+      bytes += static_cast<uint64_t>(byte_size(shape_of(parameter.index)));
+  }
+  return bytes;
+}
+
+Result<std::map<int64_t, std::string>> TrainingRun::state_bytes() const {
+  std::map<int64_t, std::string> all;
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
     if (parameter.role != ParameterRole::kState) continue;
     const Result<std::span<const std::byte>> bytes =
         executor_->read_parameter(parameter.index);
     if (!bytes) return pass(bytes.error(), parameter.name);
-    all += characters(*bytes);
+    all[parameter.index] = characters(*bytes);
   }
   return all;
+}
+
+Status TrainingRun::restore(const std::map<int64_t, std::string>& state) {
+  for (const auto& [parameter, bytes] : state) {
+    const std::span<std::byte> to = executor_->edit_parameter(parameter);
+    REPRISE_CHECK(to.size() == bytes.size());
+    if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
+    const Status written = executor_->commit_parameter(parameter);
+    if (!written) return written;
+  }
+  prepared_step_ = -1;
+  return {};
+}
+
+Result<NonFinite> TrainingRun::find_non_finite(int32_t step) {
+  const Status fed = feed(step);
+  if (!fed) return pass(fed.error());
+  return executor_->find_non_finite(step);
 }
 
 int64_t TrainingRun::batch_rows() const {

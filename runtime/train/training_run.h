@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "data/hlo/module.h"
 #include "data/manifest/dataset.h"
 #include "data/manifest/manifest.h"
+#include "data/manifest/state_file.h"
 #include "data/result.h"
 #include "data/schedule/schedule.h"
 #include "profiler/recorder.h"
@@ -24,6 +26,7 @@ struct TrainingProgram {
   const InlinedModule& module;
   const Manifest& manifest;
   const Schedule& schedule;
+  std::string state_path = {};  ///< State to start from; empty: the manifest's.
 };
 
 struct StepOutcome {
@@ -37,21 +40,31 @@ struct StepOutcome {
 class TrainingRun {
  public:
   /// Fills the executor's state with its initial values. Errors: those of
-  /// BatchSource; kUnsupported for state that is not f32; kDevice.
+  /// BatchSource and InitialState; kDevice.
   static Result<std::unique_ptr<TrainingRun>> create(
       const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
       Recorder* recorder, int64_t rank);
 
   /// Feeds the batch of `step` and runs it.
   Result<StepOutcome> step(int32_t step, bool warmup);
+  /// The same, naming what it computes that is not finite, where the executor
+  /// can. Nothing is recorded.
+  Result<NonFinite> find_non_finite(int32_t step);
 
-  /// Present values of a state parameter, valid until the next call. Errors
-  /// here and below: kDevice.
-  Result<std::span<const float>> state(int64_t parameter) const;
+  /// Steps before this run: the data goes on behind them.
+  int64_t steps_before() const { return initial_.steps(); }
+
+  /// Present values of a state parameter. Errors here and below: kDevice.
+  Result<std::vector<float>> state(int64_t parameter) const;
+  /// The values that it started from.
+  std::vector<float> initial_state(const ManifestParameter& parameter) const;
   /// SHA-256 of each state tensor's bytes, in order of parameters.
   Result<std::vector<std::string>> state_digests() const;
-  /// Bytes of all state tensors, in order of parameters.
-  Result<std::string> state_bytes() const;
+  uint64_t state_size() const;  ///< Bytes of all state.
+  /// Bytes of all state tensors, by parameter.
+  Result<std::map<int64_t, std::string>> state_bytes() const;
+  /// Puts such bytes back.
+  Status restore(const std::map<int64_t, std::string>& state);
   /// Rows of this rank's batch; 0 without a batch.
   int64_t batch_rows() const;
 
@@ -61,7 +74,10 @@ class TrainingRun {
   Status fill_state();
   Status feed(int32_t step);
   void fill_batch(const ManifestParameter& parameter, int32_t step,
-                  std::byte* to);
+                  std::span<std::byte> to);
+  const Shape& shape_of(int64_t parameter) const {
+    return parameters_[static_cast<size_t>(parameter)]->shape;
+  }
   void prepare_batch(int32_t step);
   Result<double> scalar_output(int64_t output) const;
 
@@ -69,6 +85,7 @@ class TrainingRun {
   Recorder* recorder_ = nullptr;
   int64_t rank_ = 0;
   std::optional<BatchSource> source_;
+  InitialState initial_;
   std::vector<const Instruction*> parameters_;  ///< By number.
   std::unique_ptr<StepExecutor> executor_;
   std::vector<size_t> batch_bytes_;  ///< By parameter; 0 for state.

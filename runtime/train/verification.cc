@@ -4,8 +4,6 @@
 #include <cmath>
 #include <set>
 
-#include "data/manifest/initial_values.h"
-
 namespace reprise {
 
 namespace {
@@ -93,10 +91,9 @@ Result<Verification> verify(const Manifest& manifest, const TrainingRun& run,
       return fail(ErrorKind::kInvalid, "{}: no parameter {} in the manifest",
                   manifest.reference_file, tensor.index);
     }
-    const Result<std::span<const float>> final = run.state(tensor.index);
+    const Result<std::vector<float>> final = run.state(tensor.index);
     if (!final) return pass(final.error(), tensor.name);
-    std::vector<float> initial(final->size());
-    fill_initial(*parameter, initial);
+    const std::vector<float> initial = run.initial_state(*parameter);
     const Result<double> error =
         relative_error_of_change(tensor, initial, *final);
     if (!error) return pass(error.error(), tensor.name);

@@ -56,9 +56,12 @@ class Train(CommandCase):
                     parameter["init"]["scale"] = 1e38
         path = self.program(diverge)
         done = self.train(path, "--steps", 3, "--warmup", 1)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, "step 1 of this run: the loss is not finite; the first .*; --allow-nan trains on")
+        done = self.train(path, "--steps", 3, "--warmup", 1, "--allow-nan")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("nan", done.stdout)
-        done = self.train(path, "--steps", 3, "--warmup", 1, "--format", "json")
+        done = self.train(path, "--steps", 3, "--warmup", 1, "--allow-nan", "--format", "json")
         self.assertIsNone(json.loads(done.stdout)["loss"][-1])
 
     def test_a_trace_that_cannot_be_written_is_refused_before_training(self):

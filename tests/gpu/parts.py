@@ -5,7 +5,6 @@ A goal is (name, value, goal in words, met or not); None for met when there is n
 
 import array
 import json
-import re
 import shutil
 import statistics
 import time
@@ -43,32 +42,26 @@ def unmeasured(name, goal, reason):
     return name, str(reason), goal, None
 
 
-def state_sizes(machine, name):
-    """Elements of each state tensor, in order, with its name."""
-    text = machine.program(name).read_text()
-    manifest = json.loads(machine.program(name).with_suffix(".json").read_text())
-    shapes = {}
-    for dimensions, number in re.findall(r"= \w+\[([\d,]*)\](?:\{[^}]*\})? parameter\((\d+)\)",
-                                         text[text.index("\nENTRY "):]):
-        count = 1
-        for extent in filter(None, dimensions.split(",")):
-            count *= int(extent)
-        shapes[int(number)] = count
-    return [(p["name"], shapes[p["index"]]) for p in manifest["parameters"] if p["role"] == "state"]
+def read_state(path):
+    """The tensors of a safetensors file of f32, by name."""
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(data[8:end]).items():
+        if name != "__metadata__":
+            begin, stop = entry["data_offsets"]
+            tensors[name] = array.array("f", data[end + begin:end + stop])
+    return tensors
 
 
-def worst_difference(machine, name, left, right):
+def worst_difference(name, left, right):
     """The largest relative L2 difference of a state tensor, and its name."""
-    a, b = array.array("f"), array.array("f")
-    a.frombytes(left.read_bytes())
-    b.frombytes(right.read_bytes())
-    if len(a) != len(b):
-        raise Failure(f"{name}: states of {len(a)} and {len(b)} elements")
-    worst, start = (0.0, ""), 0
-    for tensor, count in state_sizes(machine, name):
-        x, y = a[start:start + count], b[start:start + count]
-        start += count
-        off = sum((p - q) * (p - q) for p, q in zip(x, y))
+    a, b = read_state(left), read_state(right)
+    if {k: len(v) for k, v in a.items()} != {k: len(v) for k, v in b.items()}:
+        raise Failure(f"{name}: states of other tensors")
+    worst = (0.0, "")
+    for tensor, x in a.items():
+        off = sum((p - q) * (p - q) for p, q in zip(x, b[tensor]))
         size = sum(p * p for p in x)
         worst = max(worst, ((off / size) ** 0.5 if size > 0 else float(off > 0), tensor))
     return {"relative_error": worst[0], "tensor": worst[1]}
@@ -88,9 +81,9 @@ def correctness(machine, options):
         few = 3
         dumps = {}
         for device in (machine.device, "cpu"):
-            dumps[device] = machine.directory / f"{name}.{device}.state"
+            dumps[device] = machine.directory / f"{name}.{device}.safetensors"
             machine.train(name, few, "--dump-state", dumps[device], device=device)
-        worst = worst_difference(machine, name, dumps["cpu"], dumps[machine.device])
+        worst = worst_difference(name, dumps["cpu"], dumps[machine.device])
         values[name]["against_cpu_runtime"] = worst
         goals.append((f"{name}: state against the CPU runtime, {few} steps",
                       worst["relative_error"], f"≤ {STATE_LIMIT:g}",

@@ -5,9 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "data/file.h"
 #include "data/hlo/hlo.h"
 #include "data/manifest/dataset.h"
 #include "data/manifest/initial_values.h"
@@ -101,19 +104,104 @@ TEST(Manifest, ErrorsNameFileAndPlace) {
 TEST(BatchSource, ShiftsTextByOneForTheTarget) {
   const Result<Manifest> manifest = load_manifest_for(kPrograms + "gpt.2.hlo");
   ASSERT_TRUE(manifest);
-  const Result<BatchSource> source = BatchSource::open(*manifest->dataset, manifest->folders);
+  const Result<BatchSource> source =
+      BatchSource::open(*manifest->dataset, 2, manifest->folders);
   ASSERT_TRUE(source) << source.error().message;
   const Shape shape = s32_rows(2, manifest->dataset->sequence);
   const size_t count = static_cast<size_t>(element_count(shape));
   std::vector<int32_t> x(count);
   std::vector<int32_t> y(count);
   ASSERT_TRUE(source->check("x", shape) && source->check("y", shape));
-  source->fill("x", shape, 0, 0, x.data());
-  source->fill("y", shape, 0, 0, y.data());
+  source->fill("x", shape, 0, 0, std::as_writable_bytes(std::span(x)));
+  source->fill("y", shape, 0, 0, std::as_writable_bytes(std::span(y)));
   const size_t row = static_cast<size_t>(shape.dimensions[1]);
   for (size_t i = 0; i + 1 < row; ++i) EXPECT_EQ(x[i + 1], y[i]);
   EXPECT_FALSE(source->check("z", shape));
   EXPECT_FALSE(source->check("x", s32_rows(2, 7)));
+}
+
+// Values of s32 and f64 behind a byte; the same record fills any type.
+TEST(BatchSource, ReadsRecordsOfWiderTypes) {
+  const std::string path = testing::TempDir() + "wide.bin";
+  std::string record(1 + 2 * 4 + 8, '\0');
+  const int32_t integers[] = {-3, 70000};
+  const double number = 0.25;
+  std::memcpy(record.data() + 1, integers, sizeof integers);
+  std::memcpy(record.data() + 9, &number, sizeof number);
+  ASSERT_TRUE(write_file_atomically(path, record));
+  const Result<Manifest> manifest = parse_manifest(
+      R"({"schema": "reprise.manifest/1", "name": "n", "program": "n.hlo",
+          "ranks": 1, "parameters": [], "outputs": [], "dataset": {"kind":
+          "records", "file": "wide.bin", "record_bytes": 17, "fields": [
+          {"name": "i", "type": "i32", "offset": 1, "count": 2, "scale": 0.5},
+          {"name": "d", "type": "f64", "offset": 9, "count": 1}]}})",
+      "wide.json");
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  const auto source =
+      BatchSource::open(*manifest->dataset, 1, {testing::TempDir(), ""});
+  ASSERT_TRUE(source) << source.error().message;
+  Shape shape;
+  shape.dimensions = {1, 2};
+  std::vector<float> floats(2);
+  ASSERT_TRUE(source->check("i", shape));
+  source->fill("i", shape, 0, 0, std::as_writable_bytes(std::span(floats)));
+  EXPECT_EQ(floats, (std::vector<float>{-1.5, 35000}));
+  Shape scalar;
+  scalar.type = PrimitiveType::kF64;
+  std::vector<double> doubles(1);
+  ASSERT_TRUE(source->check("d", scalar));
+  source->fill("d", scalar, 0, 0, std::as_writable_bytes(std::span(doubles)));
+  EXPECT_EQ(doubles[0], 0.25);
+}
+
+TEST(Manifest, ErrorsSayWhereTheyAre) {
+  const auto said = [](const std::string& parameter) {
+    return parse_manifest(
+               R"({"schema": "reprise.manifest/1", "name": "n", "program": "n",
+                   "ranks": 1, "outputs": [], "parameters": [)" +
+                   parameter + "]}",
+               "n.json")
+        .error()
+        .message;
+  };
+  EXPECT_EQ(said(R"({"index": 0, "name": "w", "role": "state",
+                     "init": {"kind": "uniform", "seed": 1}})"),
+            "n.json: parameters[0] ('w'): 'scale' is missing");
+  EXPECT_EQ(said(R"({"index": 0, "name": "w", "role": "state",
+                     "init": {"kind": "file"}})"),
+            "n.json: parameters[0] ('w'): init kind 'file' is not uniform, "
+            "zeros, ones, constant or tensor (of a file)");
+}
+
+// Names as optax, flax and PyTorch give them, and as XLA mangles them.
+TEST(InitialValues, FollowNames) {
+  const auto guessed = [](const char* name, std::vector<int64_t> dimensions,
+                          PrimitiveType type = PrimitiveType::kF32) {
+    Shape shape;
+    shape.type = type;
+    shape.dimensions = std::move(dimensions);
+    ManifestParameter parameter;
+    parameter.name = name;
+    guess_initial_value(shape, &parameter);
+    return parameter.init;
+  };
+  for (const char* zero :
+       {"state['opt'][0].nu['dense']['kernel']", "v.w1", "m.w1",
+        "state__opt_state___0__mu__Dense_0____kernel__.1",
+        "opt['momentum']['w']", "params['dense']['bias']",
+        "batch_stats['bn']['mean']", "exp_avg_sq.layer.weight"}) {
+    EXPECT_EQ(guessed(zero, {3, 4}), InitKind::kZeros) << zero;
+  }
+  for (const char* one : {"params['norm']['scale']", "ln.gamma",
+                          "s__batch_stats____BatchNorm_0____var__.2"}) {
+    EXPECT_EQ(guessed(one, {4}), InitKind::kOnes) << one;
+  }
+  for (const char* weight : {"params['mul']['kernel']", "layers[3].v.w",
+                             "params['value']['kernel']", "w1"}) {
+    EXPECT_EQ(guessed(weight, {3, 4}), InitKind::kUniform) << weight;
+  }
+  EXPECT_EQ(guessed("opt.count", {}, PrimitiveType::kS32), InitKind::kZeros);
+  EXPECT_EQ(guessed("hyperparams['learning_rate']", {}), InitKind::kConstant);
 }
 
 TEST(BatchSource, IsMadeUpWhereNothingMayBeRead) {
@@ -123,13 +211,13 @@ TEST(BatchSource, IsMadeUpWhereNothingMayBeRead) {
     ASSERT_TRUE(manifest);
     manifest->dataset->file = "/dev/zero";
     const auto outside =
-        BatchSource::open(*manifest->dataset, manifest->folders);
+        BatchSource::open(*manifest->dataset, 2, manifest->folders);
     ASSERT_FALSE(outside);
     EXPECT_NE(outside.error().message.find("--data"), std::string::npos);
-    EXPECT_TRUE(BatchSource::open(*manifest->dataset, {}));
+    EXPECT_TRUE(BatchSource::open(*manifest->dataset, 2, {}));
     manifest->dataset->record_bytes = int64_t{1} << 40;
     manifest->dataset->sequence = int64_t{1} << 40;
-    EXPECT_FALSE(BatchSource::open(*manifest->dataset, {}));
+    EXPECT_FALSE(BatchSource::open(*manifest->dataset, 2, {}));
   }
 }
 
