@@ -16,6 +16,8 @@
 #include "data/hlo/proto/hlo_proto.h"
 #include "data/io/printable_text.h"
 #include "data/manifest/infer.h"
+#include "data/program/dump_folder.h"
+#include "data/program/refusals.h"
 
 namespace reprise {
 namespace {
@@ -30,7 +32,7 @@ class HloCommand : public Command {
   void add_flags(Flags& flags) override {
     flags
         .add_option("file", file_,
-                    "HLO text of any dialect that XLA dumps, or an HLO proto")
+                    "HLO text as XLA dumps it, an HLO proto, or a dump folder")
         .required();
     flags.add_flag("--table", table_,
                    "one row an instruction of the entry or of --computation");
@@ -55,15 +57,15 @@ class HloCommand : public Command {
       tell("reprise hlo: {}\n", wrong);
       return kExitUsage;
     }
+    const Result<ChosenProgram> chosen = choose_program(file_);
+    if (!chosen) return pass(chosen.error());
+    file_ = chosen->path;
+    if (!chosen->reason.empty())
+      tell("reprise hlo: {}: {}\n", file_, chosen->reason);
     const auto module = read_hlo_file(file_);
     if (!module) return pass(module.error());
     if (dot_ || svg_) return draw(*module);
-    if (manifest_) {
-      const std::string program =
-          std::filesystem::path(file_).filename().string();
-      return write(
-          printable_json(manifest_text(infer_manifest(*module, program))));
-    }
+    if (manifest_) return write_manifest(*module);
     if (table_) return print_instructions(*module);
     print_module_summary(summarize(*module), file_, format_);
     return kExitOk;
@@ -91,6 +93,23 @@ class HloCommand : public Command {
       return "--output takes a graph or a manifest; the rest prints on stdout";
     }
     return nullptr;
+  }
+
+  // The skeleton, and what `train` would refuse.
+  Result<int> write_manifest(const Module& module) const {
+    const std::string program =
+        std::filesystem::path(file_).filename().string();
+    const Result<InlinedModule> inlined = inline_calls(module);
+    Status runs = inlined ? check_runs(*inlined, ranks_of(*inlined))
+                          : Status(pass(inlined.error()));
+    const Module& one_rank = inlined ? *inlined : module;
+    Result<int> written =
+        write(printable_json(manifest_text(infer_manifest(one_rank, program))));
+    if (!written || runs) return written;
+    const std::string other = sibling_that_runs(file_);
+    return fail(runs.error().kind, "{}: `train` would refuse it:\n  {}{}",
+                file_, runs.error().message,
+                other.empty() ? "" : "\n" + other + " runs");
   }
 
   Result<int> draw(const Module& module) const {

@@ -16,6 +16,7 @@
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/process.h"
+#include "data/program/dump_folder.h"
 #include "data/trace/trace_file.h"
 
 namespace reprise {
@@ -107,7 +108,7 @@ class TrainCommand : public Command {
   void add_flags(Flags& flags) override {
     flags
         .add_option("program", request_.program,
-                    "PROGRAM.hlo, its manifest PROGRAM.json beside it")
+                    "PROGRAM.hlo, PROGRAM.json beside it; or a dump folder")
         .required();
     flags.add_option("-n,--ranks", request_.ranks, "ranks to start (default 1)")
         .positive();
@@ -168,6 +169,11 @@ class TrainCommand : public Command {
           "--state out\n");
       return kExitUsage;
     }
+    const Result<ChosenProgram> chosen = choose_program(request_.program);
+    if (!chosen) return pass(chosen.error());
+    request_.program = chosen->path;
+    if (!chosen->reason.empty())
+      tell("reprise train: {}: {}\n", chosen->path, chosen->reason);
     const Status driver = check_driver(request_);
     if (!driver) return pass(driver.error());
     if (!trace_path_.empty() && request_.device == "cuda") return profile();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/hlo/cost_analysis.h"
+#include "data/hlo/instruction_place.h"
 #include "data/hlo/module_summary.h"
 
 namespace reprise {
@@ -99,6 +100,25 @@ std::optional<InstructionId> find_in(const Computation& computation,
   return std::nullopt;
 }
 
+/// "; such are: …" of instructions that hold the word in their name or in what
+/// the source calls them.
+std::string similar_names(const Module& module, std::string_view word) {
+  constexpr int kMost = 5;
+  std::string names;
+  int count = 0;
+  for (const Computation& computation : module.computations) {
+    for (const Instruction& instruction : computation.instructions) {
+      const bool holds = instruction.name.find(word) != std::string::npos ||
+                         metadata_field(instruction, "op_name").find(word) !=
+                             std::string::npos;
+      if (!holds || word.empty() || ++count > kMost) continue;
+      names += (names.empty() ? "; such are: " : ", ") + instruction.name;
+    }
+  }
+  if (count > kMost) names += fmt::format(" and {} more", count - kMost);
+  return names;
+}
+
 Result<Place> find_instruction(const Module& module, std::string_view name) {
   if (name.starts_with('%')) name.remove_prefix(1);
   if (const auto id = find_in(module.entry_computation(), name))
@@ -113,8 +133,8 @@ Result<Place> find_instruction(const Module& module, std::string_view name) {
     if (const auto id = find_in(computation, local))
       return Place{ComputationId{i}, *id};
   }
-  return fail(ErrorKind::kInvalid, "module `{}` has no instruction `{}`",
-              module.name, name);
+  return fail(ErrorKind::kInvalid, "module `{}` has no instruction `{}`{}",
+              module.name, name, similar_names(module, name));
 }
 
 /// All neighbours of each instruction, by value or control, either way.

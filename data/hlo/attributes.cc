@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/window.h"
@@ -43,6 +44,15 @@ class Reader {
       if (!integer(&out->emplace_back())) return false;
     } while (take(','));
     return take(close);
+  }
+  /// What stands between two of `mark`.
+  bool quoted(char mark, std::string_view* out) {
+    if (!take(mark)) return false;
+    const size_t end = text_.find(mark, at_);
+    if (end == std::string_view::npos) return false;
+    *out = text_.substr(at_, end - at_);
+    at_ = end + 1;
+    return true;
   }
   bool at_end() {
     skip();
@@ -168,6 +178,86 @@ bool read_explicit_groups(std::string_view text,
   return reader.take('}') && reader.at_end();
 }
 
+/// One axis of a mesh and the part of it that a group runs along.
+struct MeshAxis {
+  std::string_view name;
+  int64_t size = 0;
+  int64_t before = 1, along = 0;  ///< Sub-axis `:(before)along`; 0: not taken.
+  size_t order = 0;               ///< Among those taken.
+};
+
+/// `mesh['a'=2,'b'=4] {'a','b':(1)2}`: devices numbered along the axes, the
+/// last fastest; a group runs along those in braces.
+bool read_mesh(std::string_view text, std::vector<MeshAxis>* axes) {
+  constexpr std::string_view kMesh = "mesh";
+  Reader reader(text.substr(kMesh.size()));
+  if (!reader.take('[')) return false;
+  do {
+    MeshAxis& axis = axes->emplace_back();
+    if (!reader.quoted('\'', &axis.name) || !reader.take('=') ||
+        !reader.integer(&axis.size) || axis.size < 1)
+      return false;
+  } while (reader.take(','));
+  if (!reader.take(']') || !reader.take('{')) return false;
+  if (reader.take('}')) return reader.at_end();
+  size_t taken = 0;
+  do {
+    std::string_view name;
+    if (!reader.quoted('\'', &name)) return false;
+    const auto axis =
+        std::find_if(axes->begin(), axes->end(),
+                     [&](const MeshAxis& a) { return a.name == name; });
+    if (axis == axes->end() || axis->along != 0) return false;
+    axis->along = axis->size;
+    axis->order = taken++;
+    if (reader.take(':') &&
+        (!reader.take('(') || !reader.integer(&axis->before) ||
+         !reader.take(')') || !reader.integer(&axis->along)))
+      return false;
+    if (axis->before < 1 || axis->along < 1 ||
+        axis->size / axis->before % axis->along != 0 ||
+        axis->size % axis->before != 0)
+      return false;
+  } while (reader.take(','));
+  return reader.take('}') && reader.at_end();
+}
+
+/// The same as an iota: groups stand along what is not taken.
+IotaGroups iota_of_mesh(const std::vector<MeshAxis>& axes) {
+  IotaGroups iota;
+  std::vector<std::pair<size_t, int64_t>> taken;  ///< Order, dimension.
+  int64_t along = 1, all = 1;
+  const auto add = [&](int64_t size) {
+    iota.dimensions.push_back(size);
+    return static_cast<int64_t>(iota.dimensions.size() - 1);
+  };
+  for (const MeshAxis& axis : axes) {
+    all *= axis.size;
+    if (axis.along == 0) {
+      iota.permutation.push_back(add(axis.size));
+      continue;
+    }
+    along *= axis.along;
+    iota.permutation.push_back(add(axis.before));
+    taken.emplace_back(axis.order, add(axis.along));
+    iota.permutation.push_back(add(axis.size / axis.before / axis.along));
+  }
+  std::sort(taken.begin(), taken.end());
+  for (const auto& [order, dimension] : taken)
+    iota.permutation.push_back(dimension);
+  iota.groups = {all / along, along};
+  return iota;
+}
+
+bool expand_mesh(std::string_view text,
+                 std::vector<std::vector<int64_t>>* groups) {
+  std::vector<MeshAxis> axes;
+  if (!read_mesh(text, &axes)) return false;
+  std::vector<int64_t> sizes;
+  for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
+  return small_product(sizes) > 0 && expand_iota(iota_of_mesh(axes), groups);
+}
+
 /// `AxBxC…` of items `a_b_c`, such as `3x3` or `1_1x0_2_1`.
 bool read_crossed(std::string_view text,
                   std::vector<std::vector<int64_t>>* out) {
@@ -204,6 +294,9 @@ Result<std::vector<std::vector<int64_t>>> replica_groups(
     if (!read_iota(text, &iota) || !expand_iota(iota, &groups)) {
       return malformed(instruction, "replica_groups");
     }
+  } else if (text.starts_with("mesh[")) {
+    if (!expand_mesh(text, &groups))
+      return malformed(instruction, "replica_groups");
   } else if (!text.empty()) {
     if (!read_explicit_groups(text, &groups))
       return malformed(instruction, "replica_groups");

@@ -31,12 +31,17 @@ std::string print_hlo(const Module& module, const PrintOptions& options = {});
 /// `sha256:…` of the canonical print without metadata.
 std::string fingerprint(const Module& module);
 
-/// Inlines every plain `call` of the entry computation (recursively); inlined
-/// instructions get path-qualified names, `call.5/add.3` (read back here, but
-/// not by XLA). Get-tuple-elements of tuples are replaced by the elements, so
-/// that no tuple stays but the root and those that loops, barriers and other
-/// instructions take whole. Errors: kUnsupported (nesting over 200 calls, more
-/// than 10^7 instructions), kInvalid.
+/// One rank's program as one flat entry computation, whatever was dumped.
+/// Calls and fusions are inlined (recursively), asynchronous operations made
+/// synchronous; inlined instructions get path-qualified names, `call.5/add.3`
+/// (read back here, but not by XLA). Get-tuple-elements of tuples are replaced
+/// by the elements, so that no tuple stays but the root and those that loops,
+/// barriers and other instructions take whole. Bitcasts that change types or
+/// layouts become transposes, conversions and reshapes: arrays are row-major,
+/// whatever layouts say. Calls that only speak to a partitioner are left out,
+/// and where shard_map begins, parameters and results get the shapes of one
+/// rank. Errors: kUnsupported (nesting over 200 calls, more than 10^7
+/// instructions, what a partitioner would still have to cut), kInvalid.
 Result<InlinedModule> inline_calls(const Module& module);
 
 /// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2

@@ -293,7 +293,14 @@ bool HloInstructionParser::parse_raw_value(Attribute* attribute) {
         fmt::format("expected a value of attribute `{}`, found {}",
                     attribute->name, lexer_->found()));
   }
-  attribute->value = RawText{std::string(raw)};
+  std::string text(raw);
+  // `mesh['a'=2] {'a'}` is one value.
+  lexer_->skip_space();
+  if (text.starts_with("mesh[") && lexer_->peek() == '{') {
+    if (!lexer_->raw_until(", \t\r\n", "axes of a mesh", &raw)) return false;
+    text.append(" ").append(raw);
+  }
+  attribute->value = RawText{std::move(text)};
   return true;
 }
 

@@ -1,14 +1,18 @@
-// Inlines calls, removes tuples that only carry values to get-tuple-element,
-// and parts bitcasts that change the element type into bitcast-convert and
-// bitcast. The entry is copied instruction by instruction, a call replaced by
-// the copy of its callee with the call's name as a prefix; sizes are summed
-// first, so that calls which multiply beyond reason are refused before any
-// copy. Cost: linear in the result.
+// One flat program of one rank from whatever was dumped: calls and fusions are
+// replaced by copies of their callees with the call's name as a prefix, tuples
+// that only carry values to get-tuple-element and copies of a compiled module
+// vanish, starts and ends of asynchronous operations become the operation,
+// bitcasts what they do to elements, and the borders of shard_map are left.
+// Sizes are summed first, so that calls which multiply beyond reason are
+// refused before any copy. Cost: linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "data/hlo/hlo.h"
+#include "data/hlo/hlo_verifier.h"
+#include "data/hlo/inline_bitcast.h"
+#include "data/hlo/rank_boundary.h"
 
 namespace reprise {
 namespace {
@@ -16,9 +20,75 @@ namespace {
 constexpr int kMaxCallDepth = 200;
 constexpr int64_t kMaxInstructions = 10'000'000;
 
+/// What a call, a fusion or a start that names a wrapper calls.
+std::optional<ComputationId> inlined_callee(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kCall:
+      return called_computation(instruction);
+    case Opcode::kFusion:
+      return called_computation(instruction, "calls");
+    case Opcode::kAsyncStart:
+      return wrapped_opcode(instruction) == Opcode::kAsyncStart
+                 ? called_computation(instruction, "calls")
+                 : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The operation that the start of an asynchronous one stands for.
+std::optional<Instruction> started(const Instruction& start) {
+  Instruction plain = unwrapped(start);
+  switch (start.opcode) {
+    case Opcode::kAllGatherStart:
+      plain.opcode = Opcode::kAllGather;
+      return plain;
+    case Opcode::kAllReduceStart:
+      plain.opcode = Opcode::kAllReduce;
+      return plain;
+    case Opcode::kCollectivePermuteStart:
+      plain.opcode = Opcode::kCollectivePermute;
+      return plain;
+    case Opcode::kCopyStart:
+      plain.opcode = Opcode::kCopy;
+      return plain;
+    case Opcode::kAsyncStart:
+      if (plain.opcode != Opcode::kAsyncStart) return plain;
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What comes of a start: its operand again.
+bool ends_operation(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kAllGatherDone:
+    case Opcode::kAllReduceDone:
+    case Opcode::kCollectivePermuteDone:
+    case Opcode::kCopyDone:
+    case Opcode::kAsyncDone:
+    case Opcode::kAsyncUpdate:
+      return instruction.operands.size() == 1;
+    default:
+      return false;
+  }
+}
+
+/// A compiled module copies for the sake of layouts and of what it may write.
+bool is_compiled(const Module& module) {
+  for (const Attribute& attribute : module.attributes) {
+    const auto* raw = std::get_if<RawText>(&attribute.value);
+    if (attribute.name == "is_scheduled" && raw != nullptr)
+      return raw->text == "true";
+  }
+  return false;
+}
+
 class Inliner {
  public:
-  explicit Inliner(const Module& module) : module_(module) {}
+  explicit Inliner(const Module& module)
+      : module_(module), drops_copies_(is_compiled(module)) {}
 
   Result<Computation> run() {
     const Computation& entry = module_.entry_computation();
@@ -29,6 +99,9 @@ class Inliner {
     const auto root = copy(entry, "", {}, {}, 0);
     if (!root) return tl::unexpected<Error>(root.error());
     result_.root = *root;
+    drop_unused_tuples();
+    const Status left = leave_rank_boundaries(module_, &result_);
+    if (!left) return tl::unexpected<Error>(left.error());
     drop_unused_tuples();
     return std::move(result_);
   }
@@ -46,11 +119,14 @@ class Inliner {
       const std::vector<InstructionId>& predecessors, int depth);
   std::optional<InstructionId> element_of_tuple(
       const Instruction& instruction) const;
-  void convert_operand(Instruction& bitcast);
+  InstructionId append_bitcast(Instruction bitcast);
+  InstructionId append_boundary(const Instruction& call);
+  InstructionId place(Instruction instruction);
   InstructionId append(Instruction instruction);
   void drop_unused_tuples();
 
   const Module& module_;
+  bool drops_copies_ = false;
   Computation result_;
 };
 
@@ -61,9 +137,7 @@ Status check_size(const Module& module) {
   for (const Computation& computation : module.computations) {
     int64_t size = 0;
     for (const Instruction& instruction : computation.instructions) {
-      const bool is_call = instruction.opcode == Opcode::kCall;
-      const auto callee =
-          is_call ? called_computation(instruction) : std::nullopt;
+      const auto callee = inlined_callee(instruction);
       size = std::min(size + (callee ? sizes[index_of(*callee)] : 1),
                       kMaxInstructions + 1);
     }
@@ -117,21 +191,43 @@ std::optional<InstructionId> Inliner::element_of_tuple(
   return tuple.operands[static_cast<size_t>(index[0])];
 }
 
-/// Lets a bitcast to another type of one width keep its operand's type.
-void Inliner::convert_operand(Instruction& bitcast) {
-  const InstructionId operand = bitcast.operands[0];
-  Shape shape = result_.at(operand).shape;
-  const PrimitiveType type = bitcast.shape.type;
-  if (shape.type == type ||
-      primitive_type_bits(shape.type) != primitive_type_bits(type))
-    return;
-  shape.type = type;
-  Instruction convert;
-  convert.name = bitcast.name + "/convert";
-  convert.opcode = Opcode::kBitcastConvert;
-  convert.shape = std::move(shape);
-  convert.operands = {operand};
-  bitcast.operands[0] = append(std::move(convert));
+/// A bitcast as steps that move and convert elements.
+InstructionId Inliner::append_bitcast(Instruction bitcast) {
+  const Shape operand = result_.at(bitcast.operands[0]).shape;
+  InstructionId last = bitcast.operands[0];
+  for (Instruction& step : bitcast_steps(bitcast, operand)) {
+    step.operands = {last};
+    last = append(std::move(step));
+  }
+  return last;
+}
+
+/// Marks in place of a call at the border of shard_map, one an array.
+InstructionId Inliner::append_boundary(const Instruction& call) {
+  std::vector<InstructionId> marks;
+  for (size_t i = 0; i < call.operands.size(); ++i)
+    marks.push_back(append(boundary_mark(call, i, call.operands[i])));
+  if (!call.shape.is_tuple()) return marks[0];
+  Instruction tuple;
+  tuple.name = call.name;
+  tuple.opcode = Opcode::kTuple;
+  tuple.shape = call.shape;
+  tuple.operands = std::move(marks);
+  return append(std::move(tuple));
+}
+
+/// An instruction of the result, its operands mapped, in the form that runs.
+InstructionId Inliner::place(Instruction instruction) {
+  if (ends_operation(instruction) ||
+      (drops_copies_ && instruction.opcode == Opcode::kCopy))
+    return instruction.operands[0];
+  if (is_rank_boundary(instruction)) return append_boundary(instruction);
+  if (auto plain = started(instruction)) instruction = *std::move(plain);
+  if (instruction.opcode == Opcode::kBitcast &&
+      moves_elements(instruction, result_.at(instruction.operands[0]).shape))
+    return append_bitcast(std::move(instruction));
+  const auto element = element_of_tuple(instruction);
+  return element ? *element : append(std::move(instruction));
 }
 
 Result<InstructionId> Inliner::copy(
@@ -145,7 +241,7 @@ Result<InstructionId> Inliner::copy(
       map.push_back(arguments[static_cast<size_t>(original.parameter_number)]);
       continue;
     }
-    if (original.opcode == Opcode::kCall && called_computation(original)) {
+    if (inlined_callee(original)) {
       const auto root = copy_call(original, prefix, map, predecessors, depth);
       if (!root) return root;
       map.push_back(*root);
@@ -158,9 +254,7 @@ Result<InstructionId> Inliner::copy(
     std::vector<InstructionId> before = predecessors_of(original, map);
     before.insert(before.end(), predecessors.begin(), predecessors.end());
     set_predecessors(&instruction, std::move(before));
-    if (instruction.opcode == Opcode::kBitcast) convert_operand(instruction);
-    const auto element = element_of_tuple(instruction);
-    map.push_back(element ? *element : append(std::move(instruction)));
+    map.push_back(place(std::move(instruction)));
   }
   return map[index_of(body.root)];
 }
@@ -169,7 +263,7 @@ Result<InstructionId> Inliner::copy_call(
     const Instruction& call, const std::string& prefix,
     const std::vector<InstructionId>& map,
     const std::vector<InstructionId>& predecessors, int depth) {
-  const Computation& callee = module_.at(*called_computation(call));
+  const Computation& callee = module_.at(*inlined_callee(call));
   if (depth + 1 > kMaxCallDepth) {
     return fail(ErrorKind::kUnsupported,
                 "call `{}{}` nests deeper than {} calls", prefix, call.name,
@@ -240,6 +334,9 @@ Result<InlinedModule> inline_calls(const Module& module) {
   if (!entry) return tl::unexpected<Error>(entry.error());
   InlinedModule inlined(module);
   inlined.entry_computation() = std::move(*entry);
+  // Starts and ends, wrappers and borders may contradict each other.
+  if (const Status valid = verify(inlined); !valid)
+    return tl::unexpected<Error>(valid.error());
   return inlined;
 }
 

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
+#include <map>
+#include <string>
 
 #include "data/element.h"
 #include "data/hlo/hlo.h"
@@ -53,21 +56,43 @@ int64_t header_count(const Module& module, std::string_view name) {
   return std::clamp<int64_t>(count, 1, kMost);
 }
 
-/// The most participants of any collective; `{}` means all of the header.
-int64_t ranks_of(const Module& module) {
-  const int64_t all = header_count(module, "replica_count") *
-                      header_count(module, "num_partitions");
-  size_t ranks = 1;
-  for (const Computation& computation : module.computations) {
-    for (const Instruction& instruction : computation.instructions) {
-      if (!is_collective(wrapped_opcode(instruction))) continue;
-      const auto groups = replica_groups(instruction, all);
-      if (!groups) continue;
-      for (const std::vector<int64_t>& group : *groups)
-        ranks = std::max(ranks, group.size());
+/// Numbers of `buffer_donor={ (0, {}), (1, {}) }`: what a sharded step donates,
+/// before the compiler has paired it with outputs.
+std::vector<int64_t> donated_parameters(const Module& module) {
+  std::vector<int64_t> donors;
+  for (const Attribute& attribute : module.attributes) {
+    const auto* raw = std::get_if<RawText>(&attribute.value);
+    if (attribute.name != "buffer_donor" || raw == nullptr) continue;
+    const std::string& text = raw->text;
+    for (size_t at = text.find('('); at != std::string::npos;
+         at = text.find('(', at + 1)) {
+      int64_t number = 0;
+      const auto read = std::from_chars(text.data() + at + 1,
+                                        text.data() + text.size(), number);
+      if (read.ec == std::errc()) donors.push_back(number);
     }
   }
-  return static_cast<int64_t>(ranks);
+  return donors;
+}
+
+/// As JAX pairs them: each output with the first donated parameter of its shape
+/// that is left.
+void pair_donors(const std::vector<int64_t>& donors,
+                 const std::vector<Shape>& outputs,
+                 const std::vector<const Instruction*>& parameters,
+                 std::vector<int64_t>* next) {
+  std::map<std::string, std::deque<int64_t>> left;
+  for (const int64_t donor : donors) {
+    const auto number = static_cast<size_t>(donor);
+    if (donor < 0 || number >= parameters.size()) continue;
+    left[shape_text(parameters[number]->shape, false)].push_back(donor);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::deque<int64_t>& same = left[shape_text(outputs[i], false)];
+    if (same.empty()) continue;
+    (*next)[i] = same.front();
+    same.pop_front();
+  }
 }
 
 /// `[output]` -> the parameter whose next value it is, or -1.
@@ -83,6 +108,11 @@ std::vector<int64_t> parameters_of_outputs(
     if (flat && output < next.size()) next[output] = alias.parameter;
   }
   if (!module.aliases.empty()) return next;
+  const std::vector<int64_t> donors = donated_parameters(module);
+  if (!donors.empty()) {
+    pair_donors(donors, outputs, parameters, &next);
+    return next;
+  }
   for (size_t i = 0; i < outputs.size() && i < parameters.size(); ++i) {
     if (shape_text(outputs[i], false) !=
         shape_text(parameters[i]->shape, false))
@@ -143,6 +173,24 @@ void infer_outputs(const std::vector<Shape>& outputs,
 }
 
 }  // namespace
+
+int64_t ranks_of(const Module& module) {
+  const int64_t all = header_count(module, "replica_count") *
+                      header_count(module, "num_partitions");
+  size_t ranks = 1;
+  for (const Computation& computation : module.computations) {
+    for (const Instruction& instruction : computation.instructions) {
+      if (!is_collective(wrapped_opcode(instruction))) continue;
+      const auto groups = replica_groups(instruction, all);
+      if (!groups) continue;
+      for (const std::vector<int64_t>& group : *groups) {
+        for (const int64_t id : group)
+          ranks = std::max(ranks, static_cast<size_t>(id) + 1);
+      }
+    }
+  }
+  return static_cast<int64_t>(ranks);
+}
 
 Manifest infer_manifest(const Module& module, const std::string& program) {
   const Computation& entry = module.entry_computation();

@@ -9,6 +9,10 @@
 
 namespace reprise {
 
+/// All that take part in any collective; `{}` means all of the header. 1 without
+/// collectives.
+int64_t ranks_of(const Module& module);
+
 /// Roles by aliasing (an output that aliases a parameter is its next value;
 /// without any aliases, leading outputs shaped like leading parameters are),
 /// floating scalars among the other outputs as the loss, other parameters as

@@ -6,6 +6,8 @@
 #include "data/file.h"
 #include "data/manifest/dataset.h"
 #include "data/manifest/state_file.h"
+#include "data/program/dump_folder.h"
+#include "data/program/refusals.h"
 
 namespace reprise {
 namespace {
@@ -18,13 +20,13 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
                                    int64_t ranks) {
   Result<Module> parsed = parse_hlo(program.program_text, name);
   if (!parsed) return pass(parsed.error());
-  const Status fits = validate_manifest(program.manifest, *parsed);
-  if (!fits) return pass(fits.error());
-  const Status aliased = alias_state(program.manifest, &*parsed);
-  if (!aliased) return pass(aliased.error());
   Result<InlinedModule> inlined = inline_calls(*parsed);
   if (!inlined) return pass(inlined.error(), name);
   program.module = std::move(*inlined);
+  const Status fits = validate_manifest(program.manifest, program.module);
+  if (!fits) return pass(fits.error());
+  const Status aliased = alias_state(program.manifest, &program.module);
+  if (!aliased) return pass(aliased.error());
   program.plan = identity_plan(program.module, ranks);
   if (!plan_path.empty() || !plan_text.empty()) {
     Result<Plan> plan =
@@ -41,8 +43,11 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   if (!valid) return pass(valid.error(), plan_path.empty() ? name : plan_path);
   Result<Schedule> schedule = lower_schedule(program.module, program.plan);
   if (!schedule) {
-    // The plan's groups may be at fault, or an op of the program.
+    // The plan's groups may be at fault, or ops of the program: then all.
     const bool plans = schedule.error().kind == ErrorKind::kInvalid;
+    if (Status runs = plans ? Status() : check_runs(program.module, ranks);
+        !runs)
+      return pass(runs.error(), name);
     return pass(schedule.error(),
                 plans && !plan_path.empty() ? plan_path : name);
   }
@@ -51,30 +56,32 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
 }
 
 // Before ranks start. Errors: as BatchSource and InitialState.
-Status check_data(const LoweredProgram& program, const std::string& state) {
+Status check_data(const LoweredProgram& program, const std::string& name,
+                  const std::string& state) {
+  const std::string dataset = "the dataset of " + name;
   const Manifest& manifest = program.manifest;
   const Computation& entry = program.module.entry_computation();
   const Result<InitialState> initial =
       InitialState::open(manifest, entry, state);
-  if (!initial) return pass(initial.error());
+  if (!initial) return pass(initial.error(), name);
   std::optional<BatchSource> source;
   if (manifest.dataset) {
     Result<BatchSource> opened =
         BatchSource::open(*manifest.dataset, manifest.ranks, manifest.folders);
-    if (!opened) return pass(opened.error(), "the dataset");
+    if (!opened) return pass(opened.error(), dataset);
     source = *std::move(opened);
   }
   const std::vector<const Instruction*> parameters = parameters_of(entry);
   for (const ManifestParameter& parameter : manifest.parameters) {
     if (parameter.role != ParameterRole::kBatch) continue;
     if (!source) {
-      return fail(ErrorKind::kInvalid, "'{}' is a batch without a dataset",
-                  parameter.name);
+      return fail(ErrorKind::kInvalid, "{}: '{}' is a batch without a dataset",
+                  name, parameter.name);
     }
     const Status fits =
         source->check(parameter.field,
                       parameters[static_cast<size_t>(parameter.index)]->shape);
-    if (!fits) return pass(fits.error(), "the dataset");
+    if (!fits) return pass(fits.error(), dataset);
   }
   return {};
 }
@@ -86,7 +93,7 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
                                             int64_t ranks,
                                             const ProgramData& data) {
   LoweredProgram loaded;
-  Result<std::string> text = read_text_file(program);
+  Result<std::string> text = read_program_text(program);
   if (!text) return pass(text.error());
   loaded.program_text = std::move(*text);
   Result<Manifest> manifest = load_manifest_for(program);
@@ -101,14 +108,20 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
   if (data.made_up) loaded.manifest.folders = {};
   if (loaded.manifest.ranks != ranks) {
     return fail(ErrorKind::kInvalid,
-                "{}: exported for {} ranks, asked to run on {}", program,
-                loaded.manifest.ranks, ranks);
+                "{}: its manifest is for {} ranks, asked to run on {}; use -n "
+                "{}, or export it for {}",
+                program, loaded.manifest.ranks, ranks, loaded.manifest.ranks,
+                ranks);
   }
   Result<LoweredProgram> lowered =
       lower_texts(std::move(loaded), program, plan, "", ranks);
+  if (!lowered && lowered.error().kind == ErrorKind::kUnsupported) {
+    const std::string other = sibling_that_runs(program);
+    if (!other.empty()) lowered.error().message += "\n" + other + " runs";
+  }
   if (!lowered) return lowered;
-  if (Status there = check_data(*lowered, data.state); !there)
-    return pass(there.error(), beside.string());
+  if (Status there = check_data(*lowered, beside.string(), data.state); !there)
+    return pass(there.error());
   return lowered;
 }
 
@@ -133,8 +146,8 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
   Result<LoweredProgram> lowered =
       lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks);
   if (!lowered || data_folder.empty()) return lowered;
-  if (Status there = check_data(*lowered, ""); !there)
-    return pass(there.error(), trace_path);
+  if (Status there = check_data(*lowered, trace_path, ""); !there)
+    return pass(there.error());
   return lowered;
 }
 

@@ -15,8 +15,8 @@ namespace reprise {
 
 /// Where the data of a program is read that a manifest names.
 struct ProgramData {
-  std::string folder;    ///< Besides the program's own; empty: none.
-  bool made_up = false;  ///< Nowhere: steps are only timed.
+  std::string folder;      ///< Besides the program's own; empty: none.
+  bool made_up = false;    ///< Nowhere: steps are only timed.
   std::string state = {};  ///< State file to start from, or the manifest's.
 };
 

@@ -178,6 +178,7 @@ class Evaluator {
   Elements reduce(const Instruction& op);
   Elements reduce_window(const Instruction& op);
   Elements gather(const Instruction& op);
+  Elements dot(const Instruction& op) const;
   Elements scatter(const Instruction& op);
   double element(const Instruction& op, const Index& index);
   double pad(const Instruction& op, const Index& index);
@@ -391,6 +392,44 @@ Elements Evaluator::scatter(const Instruction& op) {
   return out;
 }
 
+// Batch dimensions first, then the free ones of either side.
+Elements Evaluator::dot(const Instruction& op) const {
+  const DotDimensions dims = dot_dimensions(op);
+  const auto& left = shape(op, 0).dimensions;
+  const auto& right = shape(op, 1).dimensions;
+  std::vector<int64_t> summed;
+  for (const int64_t d : dims.lhs_contracting)
+    summed.push_back(left[static_cast<size_t>(d)]);
+  Elements out;
+  for_each(op.shape.dimensions, [&](const Index& index) {
+    double sum = 0;
+    for_each(summed, [&](const Index& along) {
+      Index a(left.size()), b(right.size());
+      size_t next = 0;
+      for (; next < dims.lhs_batch.size(); ++next) {
+        a[static_cast<size_t>(dims.lhs_batch[next])] = index[next];
+        b[static_cast<size_t>(dims.rhs_batch[next])] = index[next];
+      }
+      for (size_t k = 0; k < summed.size(); ++k) {
+        a[static_cast<size_t>(dims.lhs_contracting[k])] = along[k];
+        b[static_cast<size_t>(dims.rhs_contracting[k])] = along[k];
+      }
+      for (size_t d = 0; d < left.size(); ++d) {
+        if (!has(dims.lhs_batch, d) && !has(dims.lhs_contracting, d))
+          a[d] = index[next++];
+      }
+      for (size_t d = 0; d < right.size(); ++d) {
+        if (!has(dims.rhs_batch, d) && !has(dims.rhs_contracting, d))
+          b[d] = index[next++];
+      }
+      sum += operand(op, 0)[position(left, a)] *
+             operand(op, 1)[position(right, b)];
+    });
+    out.push_back(sum);
+  });
+  return out;
+}
+
 Elements Evaluator::evaluate_one(const Instruction& op) {
   switch (op.opcode) {
     case Opcode::kParameter:
@@ -399,7 +438,10 @@ Elements Evaluator::evaluate_one(const Instruction& op) {
       return *literal_values(op);
     case Opcode::kReshape:
     case Opcode::kBitcast:
+    case Opcode::kCopy:
       return operand(op, 0);
+    case Opcode::kDot:
+      return dot(op);
     case Opcode::kReduce:
       return reduce(op);
     case Opcode::kReduceWindow:

@@ -89,10 +89,11 @@ TEST(HloInline, PartsBitcastsThatChangeTheType) {
   const Computation& entry = inlined->entry_computation();
   ASSERT_EQ(entry.instructions.size(), 3U);
   const Instruction& converted = entry.instructions[1];
-  EXPECT_EQ(converted.name, "b/convert");
+  EXPECT_EQ(converted.name, "b/1");
   EXPECT_EQ(converted.opcode, Opcode::kBitcastConvert);
   EXPECT_EQ(shape_text(converted.shape, false), "bf16[2,3]");
-  EXPECT_EQ(entry.instructions[2].opcode, Opcode::kBitcast);
+  EXPECT_EQ(entry.instructions[2].name, "b");
+  EXPECT_EQ(entry.instructions[2].opcode, Opcode::kReshape);
   EXPECT_EQ(entry.instructions[2].operands,
             std::vector<InstructionId>{InstructionId(1)});
   EXPECT_EQ(index_of(entry.root), 2U);

@@ -1,0 +1,150 @@
+// Lowering knows best what does not run, and stops at the first. So what it
+// names becomes an input of the program, together with what is like it, and
+// lowering is asked again.
+#include "data/program/refusals.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/instruction_place.h"
+#include "data/plan/plan.h"
+#include "data/schedule/schedule.h"
+
+namespace reprise {
+namespace {
+
+/// `NAME: what` of an error, NAME an instruction of the entry.
+std::optional<InstructionId> named_in(const Computation& entry,
+                                      const std::string& message,
+                                      std::string* what) {
+  const size_t end = message.find(": ");
+  if (end == std::string::npos) return std::nullopt;
+  for (uint32_t i = 0; i < entry.instructions.size(); ++i) {
+    const std::string& name = entry.instructions[i].name;
+    if (message.compare(0, end, name) != 0) continue;
+    *what = message.substr(end + 2);
+    return InstructionId{i};
+  }
+  return std::nullopt;
+}
+
+const Shape& first_shape(const Shape& shape) {
+  return shape.is_tuple() && !shape.elements.empty()
+             ? first_shape(shape.elements[0])
+             : shape;
+}
+
+bool is_like(const Computation& entry, const Instruction& a,
+             const Instruction& b) {
+  if (a.opcode != b.opcode || a.operands.size() != b.operands.size() ||
+      a.shape.is_tuple() != b.shape.is_tuple() ||
+      first_shape(a.shape).type != first_shape(b.shape).type)
+    return false;
+  const auto type_of = [&](const Instruction& instruction) {
+    return instruction.operands.empty()
+               ? PrimitiveType::kTuple
+               : entry.at(instruction.operands[0]).shape.type;
+  };
+  const auto text_of = [](const Instruction& instruction) {
+    const Attribute* target = instruction.find_attribute("custom_call_target");
+    const auto* raw =
+        target == nullptr ? nullptr : std::get_if<RawText>(&target->value);
+    return raw == nullptr ? std::string() : raw->text;
+  };
+  return type_of(a) == type_of(b) && text_of(a) == text_of(b);
+}
+
+class Asker {
+ public:
+  Asker(const InlinedModule& module, int64_t ranks)
+      : module_(module), ranks_(ranks), entry_(module_.entry_computation()) {
+    inputs_ = static_cast<int64_t>(parameters_of(entry_).size());
+  }
+
+  std::vector<Refusal> run() {
+    while (refusals_.size() < kMostRefusals) {
+      const Result<Schedule> lowered =
+          lower_schedule(module_, identity_plan(module_, ranks_));
+      if (lowered) break;
+      if (!note(lowered.error())) break;
+    }
+    return std::move(refusals_);
+  }
+
+ private:
+  /// False where asking again would bring the same.
+  bool note(const Error& error) {
+    Refusal& refusal = refusals_.emplace_back();
+    const auto named = named_in(entry_, error.message, &refusal.reason);
+    if (!named) {
+      refusal.reason = error.message;
+      return false;
+    }
+    const Instruction first = entry_.at(*named);
+    refusal.instruction = instruction_place(module_, first);
+    if (first.opcode == Opcode::kParameter || *named == entry_.root)
+      return false;
+    for (uint32_t i = 0; i < entry_.instructions.size(); ++i) {
+      const InstructionId id{i};
+      const bool same = id == *named;
+      if (!same &&
+          (id == entry_.root || !is_like(entry_, first, entry_.at(id))))
+        continue;
+      refusal.more += same ? 0 : 1;
+      make_input(id);
+    }
+    return true;
+  }
+
+  void make_input(InstructionId id) {
+    Instruction& refused = entry_.at(id);
+    if (refused.shape.is_tuple()) {
+      for (Instruction& user : entry_.instructions) {
+        const bool takes = std::find(user.operands.begin(), user.operands.end(),
+                                     id) != user.operands.end();
+        if (takes && user.opcode == Opcode::kGetTupleElement)
+          become_input(user);
+      }
+    } else {
+      become_input(refused);
+    }
+  }
+
+  void become_input(Instruction& instruction) {
+    instruction.opcode = Opcode::kParameter;
+    instruction.opcode_text.clear();
+    instruction.operands.clear();
+    instruction.attributes.clear();
+    instruction.parameter_number = inputs_++;
+  }
+
+  InlinedModule module_;
+  int64_t ranks_;
+  Computation& entry_;
+  int64_t inputs_ = 0;
+  std::vector<Refusal> refusals_;
+};
+
+}  // namespace
+
+std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks) {
+  return Asker(module, ranks).run();
+}
+
+Status check_runs(const InlinedModule& module, int64_t ranks) {
+  const std::vector<Refusal> refusals = refusals_of(module, ranks);
+  if (refusals.empty()) return {};
+  std::string text;
+  for (const Refusal& refusal : refusals) {
+    if (!text.empty()) text += "\n  ";
+    if (!refusal.instruction.empty()) text += refusal.instruction + ": ";
+    text += refusal.reason;
+    if (refusal.more > 0)
+      text += fmt::format(" (and {} like it)", refusal.more);
+  }
+  if (refusals.size() == kMostRefusals) text += "\n  and perhaps more";
+  return fail(ErrorKind::kUnsupported, "{}", text);
+}
+
+}  // namespace reprise
