@@ -3,8 +3,8 @@
 
   train_test.py [STEP…] [--ranks N…] [--steps N] [--keep DIR]
 
-One process an interpreter, step and rank count. What `reprise train` refuses must be listed in REFUSED with its reason,
-and what is listed must be refused."""
+One process an interpreter, step and rank count. What `reprise train` refuses must be listed in REFUSED with its
+reason."""
 
 import argparse
 import sys

@@ -25,6 +25,8 @@ def run(words):
     """Runs `reprise WORDS…`; what it printed. Errors: RepriseError with its own message where it fails."""
     done = subprocess.run([find(), *map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        message = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-12:])
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        own = [line for line in lines if line.startswith("reprise")]  # not mpirun's banners around them
+        message = "\n".join(dict.fromkeys(own or lines[-12:]))
         raise RepriseError(f"reprise {' '.join(map(str, words))} failed with {done.returncode}:\n{message}")
     return done.stdout
