@@ -42,6 +42,7 @@ Result<std::vector<VerifiedRun>> read_runs(
 
 std::vector<StepRun> steps_of(const std::vector<VerifiedRun>& runs) {
   std::vector<StepRun> steps;
+  steps.reserve(runs.size());
   for (const VerifiedRun& run : runs) steps.push_back(run.run);
   return steps;
 }

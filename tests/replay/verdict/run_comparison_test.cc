@@ -1,0 +1,112 @@
+#include "replay/verdict/run_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "replay/verdict/run_drift.h"
+#include "replay/verdict/steady_state.h"
+
+namespace reprise {
+namespace {
+
+/// A few runs of 40 steps around a level each, drawn from `seed`.
+std::vector<StepRun> runs_of(uint64_t seed, size_t count, double scale,
+                             double first_place, double drift) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<StepRun> runs;
+  for (size_t i = 0; i < count; ++i) {
+    const double place = first_place + 2 * static_cast<double>(i);
+    const double level = std::exp(0.003 * normal(random) + drift * place);
+    StepRun run;
+    for (int step = 0; step < 40; ++step) {
+      run.step_ns.push_back(1e7 * scale * level *
+                            std::exp(0.01 * normal(random)));
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+RunComparison compared(uint64_t seed, double scale, double drift) {
+  return compare_runs(runs_of(2 * seed, 6, 1, 0, drift),
+                      runs_of(2 * seed + 1, 6, scale, 1, drift),
+                      {.confidence = 0.99, .alternating = true, .seed = 0});
+}
+
+TEST(SteadyState, CutsSlowStepsAtTheFrontAndNothingElse) {
+  std::vector<double> steps(40, 10);
+  EXPECT_EQ(warmup_steps(steps), 0u);
+  steps[3] = 90;  // One late step is no warm-up: its five have a median of 10.
+  EXPECT_EQ(warmup_steps(steps), 0u);
+  for (size_t i = 0; i < 8; ++i) steps[i] = 50 - 5 * static_cast<double>(i);
+  EXPECT_EQ(warmup_steps(steps), 10u);          // Whole fives.
+  for (size_t i = 0; i < 8; ++i) steps[i] = 5;  // Fast ones stay.
+  EXPECT_EQ(warmup_steps(steps), 0u);
+}
+
+TEST(SteadyState, MiddleMeanLeavesOutAQuarterOfEachEnd) {
+  EXPECT_DOUBLE_EQ(middle_mean({1000, 2, 4, 6, 8, 0, 3, 5}), 4.5);
+  EXPECT_DOUBLE_EQ(middle_mean({7}), 7);
+  EXPECT_DOUBLE_EQ(middle_mean({}), 0);
+}
+
+TEST(SteadyState, BlocksAreAsLongAsStepsRemember) {
+  std::vector<double> alternating, slow;
+  for (int i = 0; i < 64; ++i) {
+    alternating.push_back(i % 2);
+    slow.push_back(i / 16 % 2);
+  }
+  EXPECT_EQ(block_length(alternating), 4u);  // 64^(1/3).
+  EXPECT_EQ(block_length(slow), 16u);        // A quarter of them at most.
+}
+
+TEST(RunDrift, ALineIsNoChangeAndAStepIsNoLine) {
+  // log step = 0.1 + 0.02 place: all of the difference of 0.06 is drift.
+  const std::vector<PlacedRun> before = {{0, 0.1}, {1, 0.12}, {2, 0.14}};
+  const std::vector<PlacedRun> line = {{3, 0.16}, {4, 0.18}, {5, 0.20}};
+  const DriftFit drifted = fit_drift(before, line);
+  ASSERT_TRUE(drifted.fits);
+  EXPECT_NEAR(drifted.drift, 0.06, 1e-12);
+  EXPECT_NEAR(drifted.change, 0, 1e-12);
+  const std::vector<PlacedRun> flat = {{0, 0.1}, {1, 0.1}, {2, 0.1}};
+  const std::vector<PlacedRun> stepped = {{3, 0.2}, {4, 0.2}, {5, 0.2}};
+  EXPECT_NEAR(fit_drift(flat, stepped).change, 0.1, 1e-12);
+  EXPECT_FALSE(fit_drift({{0, 1}, {1, 1}}, {{2, 1}, {3, 1}}).fits);
+}
+
+TEST(RunComparison, IsWrongAsRarelyAsItSays) {
+  int false_verdicts = 0, missed = 0, held = 0;
+  constexpr int kPairs = 200;
+  for (int seed = 0; seed < kPairs; ++seed) {
+    const double drift = seed % 2 == 0 ? 0 : 0.002;
+    const RunComparison same = compared(1000 + seed, 1, drift);
+    false_verdicts +=
+        same.verdict == Verdict::kFaster || same.verdict == Verdict::kSlower;
+    const RunComparison slower = compared(5000 + seed, 1.05, drift);
+    missed += slower.detectable <= 0.05 && slower.verdict != Verdict::kSlower;
+    held += slower.low <= 0.05 && slower.high >= 0.05;
+  }
+  // Of 200 at 99 %, 2 are expected; more than 8 are less likely than 1 in 4000.
+  EXPECT_LE(false_verdicts, 8);
+  EXPECT_LE(missed, 8);
+  EXPECT_GE(held, kPairs - 8);
+}
+
+TEST(RunComparison, TheSameRunsGiveTheSameAnswer) {
+  const RunComparison one = compared(7, 1.02, 0), other = compared(7, 1.02, 0);
+  EXPECT_EQ(one.low, other.low);
+  EXPECT_EQ(one.detectable, other.detectable);
+}
+
+TEST(RunComparison, OneRunASideIsNotComparable) {
+  const RunComparison lone =
+      compare_runs(runs_of(1, 1, 1, 0, 0), runs_of(2, 1, 2, 1, 0));
+  EXPECT_EQ(lone.verdict, Verdict::kNotComparable);
+  EXPECT_NEAR(lone.change, 1, 0.05);
+}
+
+}  // namespace
+}  // namespace reprise
