@@ -60,6 +60,11 @@ function(reprise_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  # Leaks are looked for in unit tests alone: commands start Open MPI, which keeps memory for good and unloads whose
+  # that is before LeakSanitizer could say so.
+  if(REPRISE_SANITIZE AND NOT "${ARG_ENVIRONMENT}" MATCHES LSAN_OPTIONS)
+    list(APPEND ARG_ENVIRONMENT LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} testing_directories reprise_flags GTest::gtest_main)
   target_precompile_headers(${name} REUSE_FROM testing_headers)

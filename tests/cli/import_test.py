@@ -15,7 +15,7 @@ import time
 import unittest
 import zipfile
 
-from command_case import BIN, ROOT, CommandCase, reprise
+from command_case import BIN, ROOT, CommandCase, is_sanitized, reprise
 
 TRACES = ROOT.parent / "shared/traces"
 
@@ -250,7 +250,7 @@ class Import(CommandCase):
         """Runs with little memory, so that a bomb that is held whole fails."""
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-        return {"preexec_fn": limit}
+        return {} if is_sanitized() else {"preexec_fn": limit}
 
     def bomb(self, prefix, filler, mebibytes):
         """A gzip of `prefix` and so much filler, in members of 16 MiB."""
