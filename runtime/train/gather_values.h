@@ -20,6 +20,7 @@ Result<std::vector<std::vector<T>>> gather_values(ProcessGroup& group,
   std::vector<std::vector<T>> values;
   for (const std::string& bytes : *all) {
     std::vector<T>& row = values.emplace_back(bytes.size() / sizeof(T));
+    if (row.empty()) continue;  // Null has no bytes to copy.
     std::memcpy(row.data(), bytes.data(), row.size() * sizeof(T));
   }
   return values;
