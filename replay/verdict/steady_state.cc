@@ -42,12 +42,15 @@ size_t warmup_steps(std::span<const double> step_ns) {
       best = cut;
     }
   }
-  // What is cut is slower than what follows, or it is no warm-up.
+  if (best == 0) return 0;
+  // What is cut is slower than most of what follows, or it is no warm-up.
   const auto cut = batches.begin() + static_cast<std::ptrdiff_t>(best);
-  const bool slower =
-      best > 0 && median(std::vector<double>(batches.begin(), cut)) >
-                      median(std::vector<double>(cut, batches.end()));
-  return slower ? best * kBatch : 0;
+  const double first = median(std::vector<double>(batches.begin(), cut));
+  std::vector<double> rest(cut, batches.end());
+  const size_t quarter = rest.size() / 4;
+  const double slow =
+      value_at(std::move(rest), batches.size() - best - 1 - quarter);
+  return first > slow ? best * kBatch : 0;
 }
 
 double middle_mean(std::vector<double> values) {

@@ -10,7 +10,8 @@ namespace reprise {
 
 /// How many steps to cut off the front as warm-up: those whose removal makes
 /// the mean of the rest most certain, counted in fives, each its median; never
-/// more than half, and nothing that is not slower than the rest.
+/// more than half, and nothing that is not slower than three quarters of the
+/// rest.
 /// Source: MSER-5; White, Cobb and Spratt, "A comparison of five steady-state
 /// truncation heuristics for simulation", WSC 2000; medians of the fives in
 /// place of means, so that one late step moves nothing. Cost: linear.
