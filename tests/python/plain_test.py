@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import sys
 import unittest
 
@@ -57,6 +58,12 @@ class Hlo(unittest.TestCase):
         self.assertEqual(module.entry, "main.9")
         self.assertEqual(module.parameters(), [("f32", [2, 3]), ("f32", [2, 3]), ("f32", [4])])
         self.assertEqual(module.results(), ["u", "v", "n"])
+        self.assertEqual([c.name for c in module.collectives()], ["psum.1", "psum.2"])
+
+    def test_short_text_as_jax_0_4_dumps_it_reads_the_same(self):
+        short = re.sub(r" \([^()]*\) -> .* \{", " {", MODULE.replace("%", ""))
+        module = hlo.parse(short)
+        self.assertEqual((module.entry, module.results()), ("main.9", ["u", "v", "n"]))
         self.assertEqual([c.name for c in module.collectives()], ["psum.1", "psum.2"])
 
     def test_a_collective_reaches_results_through_reshapes_and_tuples_but_not_through_a_sum(self):

@@ -129,7 +129,7 @@ def parse(text):
             module.header = line
         elif computation is None:
             match = _COMPUTATION.match(line)
-            if match and "->" in line:
+            if match:
                 computation = match[2]
                 module.instructions[computation] = []
                 module.entry = computation if match[1] else module.entry
