@@ -80,6 +80,7 @@ class Steps {
 
   void transpose(const std::vector<int64_t>& order) {
     std::vector<int64_t> dimensions;
+    dimensions.reserve(order.size());
     for (const int64_t d : order)
       dimensions.push_back(shape_.dimensions[static_cast<size_t>(d)]);
     add(Opcode::kTranspose, row_major_shape(shape_.type, std::move(dimensions)))
