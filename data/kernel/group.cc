@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 
 namespace reprise {
@@ -140,32 +141,6 @@ bool Group::contains(InstructionId id) const {
 
 bool Group::is_output(InstructionId id) const {
   return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
-}
-
-std::optional<Opcode> combining_opcode(const Module& module,
-                                       const Instruction& instruction) {
-  const std::optional<ComputationId> called = called_computation(instruction);
-  if (!called) return std::nullopt;
-  const Computation& computation = module.at(*called);
-  const Instruction& root = computation.at(computation.root);
-  if (root.opcode == Opcode::kParameter && root.parameter_number == 1)
-    return Opcode::kParameter;
-  if (facts_of(root.opcode).identity == Identity::kNoIdentity ||
-      root.operands.size() != 2) {
-    return std::nullopt;
-  }
-  int64_t seen = 0;
-  for (const InstructionId operand : root.operands) {
-    const Instruction& parameter = computation.at(operand);
-    if (parameter.opcode != Opcode::kParameter ||
-        parameter.parameter_number > 1 ||
-        parameter.shape.type != root.shape.type) {
-      return std::nullopt;
-    }
-    seen += parameter.parameter_number + 1;
-  }
-  if (seen != 3) return std::nullopt;
-  return root.opcode;
 }
 
 Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {

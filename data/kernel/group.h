@@ -56,12 +56,6 @@ class Group {
   std::vector<InstructionId> outputs_;
 };
 
-/// The binary op of a `to_apply` that combines its two parameters, e.g. kAdd;
-/// kParameter when it returns its second parameter; nothing for any other
-/// computation.
-std::optional<Opcode> combining_opcode(const Module& module,
-                                       const Instruction& instruction);
-
 /// Errors: kUnsupported for variadic reduces and computations that are not one
 /// binary op.
 Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce);

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 #include "data/kernel/hero.h"
 

@@ -4,6 +4,7 @@
 // accumulates in memory and is a sink of its nest instead (nest.cc).
 #include <string>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/window.h"
 #include "data/kernel/canonical_maps.h"

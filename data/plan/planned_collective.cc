@@ -3,21 +3,12 @@
 
 #include <algorithm>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 #include "data/plan/unit_graph.h"
 
 namespace reprise {
 namespace {
-
-bool combines_its_parameters(const Computation& computation) {
-  const std::vector<InstructionId>& operands =
-      computation.at(computation.root).operands;
-  return computation.instructions.size() == 3 && operands.size() == 2 &&
-         operands[0] != operands[1] &&
-         std::all_of(operands.begin(), operands.end(), [&](InstructionId id) {
-           return computation.at(id).opcode == Opcode::kParameter;
-         });
-}
 
 std::optional<Reduction> reduction_by(Opcode opcode) {
   switch (opcode) {
@@ -36,13 +27,10 @@ std::optional<Reduction> reduction_by(Opcode opcode) {
 
 Result<Reduction> reduction_of(const Module& module,
                                const Instruction& collective) {
-  const std::optional<ComputationId> body = called_computation(collective);
-  if (body) {
-    const Computation& computation = module.at(*body);
-    const Instruction& root = computation.at(computation.root);
-    const std::optional<Reduction> reduction = reduction_by(root.opcode);
-    if (reduction && combines_its_parameters(computation)) return *reduction;
-  }
+  const std::optional<Opcode> opcode = combining_opcode(module, collective);
+  const std::optional<Reduction> reduction =
+      opcode ? reduction_by(*opcode) : std::nullopt;
+  if (reduction) return *reduction;
   return fail(ErrorKind::kUnsupported,
               "{}: expected a reduction by add, maximum, minimum or multiply",
               collective.name);
