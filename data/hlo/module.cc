@@ -5,6 +5,18 @@
 
 namespace reprise {
 
+int64_t header_count(const Module& module, std::string_view name) {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  int64_t count = 1;
+  for (const Attribute& attribute : module.attributes) {
+    const auto* raw = std::get_if<RawText>(&attribute.value);
+    if (attribute.name != name || raw == nullptr) continue;
+    std::from_chars(raw->text.data(), raw->text.data() + raw->text.size(),
+                    count);
+  }
+  return std::clamp<int64_t>(count, 1, kMost);
+}
+
 const Attribute* Instruction::find_attribute(
     std::string_view attribute_name) const {
   for (const Attribute& attribute : attributes) {

@@ -156,6 +156,9 @@ class InlinedModule : public Module {
   explicit InlinedModule(const Module& module) : Module(module) {}
 };
 
+/// A count of the header, `replica_count=8`; 1 when it has none.
+int64_t header_count(const Module& module, std::string_view name);
+
 /// The opcode as the text spells it.
 std::string_view written_opcode(const Instruction& instruction);
 

@@ -79,8 +79,12 @@ void CanonicalMaps::to_operands(InstructionId id, const IndexMap& map) {
   const auto& operands = instruction.operands;
   if (runs_elementwise(instruction.opcode)) {
     for (const InstructionId operand : operands) {
-      assign(operand,
-             group_.at(operand).shape.dimensions.empty() ? IndexMap{} : map);
+      const size_t rank = group_.at(operand).shape.dimensions.size();
+      if (rank == 0) {
+        assign(operand, {});
+      } else if (rank == map.size()) {  // Not a bitcast to another width.
+        assign(operand, map);
+      }
     }
     return;
   }

@@ -95,6 +95,16 @@ class ElementTrace {
                    const IndexMap& map);
   int32_t trace_elementwise(const Instruction& instruction,
                             const IndexMap& map);
+  /// The same bits as another type of the same width.
+  int32_t bits_of(int32_t node, PrimitiveType type);
+  int32_t trace_bitcast_convert(const Instruction& bitcast,
+                                const IndexMap& map);
+  int32_t trace_reduce_precision(const Instruction& reduce,
+                                 const IndexMap& map);
+  /// Float bits of `from` exponent bits, out of the range of `to`: infinity or
+  /// zero.
+  int32_t clamp_exponent(int32_t bits, PrimitiveType word, int mantissa,
+                         int from, int to);
   int32_t trace_constant(const Instruction& constant, InstructionId id,
                          const IndexMap& map);
   int32_t trace_slice(const Instruction& slice, const IndexMap& map);

@@ -32,6 +32,10 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
                   shape_text(instruction.shape, false));
     return literal(PrimitiveType::kF32, 0);
   }
+  if (instruction.opcode == Opcode::kBitcastConvert)
+    return trace_bitcast_convert(instruction, map);
+  if (instruction.opcode == Opcode::kReducePrecision)
+    return trace_reduce_precision(instruction, map);
   if (runs_elementwise(instruction.opcode))
     return trace_elementwise(instruction, map);
   if (const auto inner = moved_map(group_, indices_, instruction, map)) {
@@ -103,13 +107,6 @@ int32_t ElementTrace::trace_elementwise(const Instruction& instruction,
   }
   if (opcode == Opcode::kCopy || (opcode == Opcode::kConvert && type == from))
     return nodes[0];
-  if (opcode == Opcode::kBitcastConvert &&
-      primitive_type_bits(type) != primitive_type_bits(from)) {
-    fail_with(
-        ErrorKind::kUnsupported,
-        instruction.name + ": bitcast-convert to another width has no kernel");
-    return nodes[0];
-  }
   if (opcode == Opcode::kCompare) {
     const std::string direction = compare_direction(instruction);
     if (direction.size() != 2) {

@@ -43,19 +43,6 @@ std::string parameter_name(const Instruction& parameter) {
   return name.empty() || name.starts_with("xla__") ? parameter.name : name;
 }
 
-/// A count of the header, `replica_count=8`; 1 when it has none.
-int64_t header_count(const Module& module, std::string_view name) {
-  constexpr int64_t kMost = int64_t{1} << 20;
-  int64_t count = 1;
-  for (const Attribute& attribute : module.attributes) {
-    const auto* raw = std::get_if<RawText>(&attribute.value);
-    if (attribute.name != name || raw == nullptr) continue;
-    std::from_chars(raw->text.data(), raw->text.data() + raw->text.size(),
-                    count);
-  }
-  return std::clamp<int64_t>(count, 1, kMost);
-}
-
 /// Numbers of `buffer_donor={ (0, {}), (1, {}) }`: what a sharded step donates,
 /// before the compiler has paired it with outputs.
 std::vector<int64_t> donated_parameters(const Module& module) {

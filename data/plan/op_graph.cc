@@ -268,7 +268,8 @@ class Builder {
     OpRole& role = graph_.role[i];
     if (instruction.opcode == Opcode::kParameter) {
       role = OpRole::kParameter;
-    } else if (instruction.opcode == Opcode::kConstant) {
+    } else if (instruction.opcode == Opcode::kConstant ||
+               facts_of(instruction.opcode).lowering == Lowering::kInput) {
       role = OpRole::kConstant;
     } else if (graph_.dot_of[i] >= 0) {
       role = OpRole::kDot;

@@ -27,8 +27,8 @@ enum class OpRole : uint8_t {
   kDead,    ///< Nothing that leaves the program needs it.
   kFolded,  ///< A view, or a transpose that dots read or write through strides.
   kParameter,
-  /// A literal; stored when it is not a scalar or when something needs its
-  /// bytes.
+  /// A literal, stored when it is not a scalar or when something needs its
+  /// bytes; or the number of the device.
   kConstant,
   /// Runs as (part of) a generated kernel; a view whose bytes are needed, too.
   kKernel,

@@ -313,7 +313,7 @@ class Placer {
   Location locate(InstructionId value) {
     if (!placed_[index_of(value)]) {
       const int64_t bytes = bytes_of(value);
-      if (graph_.at(value).opcode == Opcode::kConstant) {
+      if (graph_.role_of(value) == OpRole::kConstant) {
         put(value, {add_buffer({.kind = BufferKind::kConstant,
                                 .size_bytes = bytes,
                                 .constant = value}),

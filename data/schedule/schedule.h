@@ -46,7 +46,7 @@ struct Location {
 enum class BufferKind : uint8_t {
   /// Lives across steps: state (updated in place) or a batch tensor.
   kParameter,
-  kConstant,   ///< A non-scalar literal, written once.
+  kConstant,   ///< Written once: a literal, or the number of the device.
   kTemporary,  ///< Shares arena bytes with others by live interval.
 };
 

@@ -1,76 +1,50 @@
 #include "runtime/cpu/constants.h"
 
-#include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/group.h"
 
 namespace reprise {
 namespace {
 
-template <typename T>
-Status write_as(const std::vector<double>& values, std::span<std::byte> out) {
-  REPRISE_CHECK(out.size() == values.size() * sizeof(T));
-  std::byte* at = out.data();
-  for (const double value : values) {
-    const T element = static_cast<T>(value);
-    std::memcpy(at, &element, sizeof element);
-    at += sizeof element;
-  }
-  return {};
-}
-
-/// For integers that a double does not hold.
-template <typename T>
-Status write_exactly(const std::vector<std::string_view>& words,
-                     std::span<std::byte> out) {
-  REPRISE_CHECK(out.size() == words.size() * sizeof(T));
-  std::byte* at = out.data();
-  for (const std::string_view word : words) {
-    T element = 0;
-    std::from_chars(word.data(), word.data() + word.size(), element);
-    std::memcpy(at, &element, sizeof element);
-    at += sizeof element;
-  }
-  return {};
+/// The rank's place among the partitions, or among the replicas.
+uint32_t device_id(const Module& module, Opcode opcode, int64_t rank) {
+  const int64_t partitions = header_count(module, "num_partitions");
+  return static_cast<uint32_t>(
+      opcode == Opcode::kPartitionId ? rank % partitions : rank / partitions);
 }
 
 }  // namespace
 
-Status write_constant(const Instruction& constant, std::span<std::byte> out) {
+Status write_constant(const Module& module, const Instruction& constant,
+                      int64_t rank, std::span<std::byte> out) {
+  if (constant.opcode != Opcode::kConstant) {
+    const uint32_t id = device_id(module, constant.opcode, rank);
+    REPRISE_CHECK(out.size() == sizeof id);
+    std::memcpy(out.data(), &id, sizeof id);
+    return {};
+  }
   const Result<std::vector<std::string_view>> words = literal_words(constant);
   if (!words) return pass(words.error());
-  if (constant.shape.type == PrimitiveType::kS64)
-    return write_exactly<int64_t>(*words, out);
-  if (constant.shape.type == PrimitiveType::kU64)
-    return write_exactly<uint64_t>(*words, out);
-  const Result<std::vector<double>> values = literal_values(constant);
-  if (!values) return pass(values.error());
-  switch (constant.shape.type) {
-    case PrimitiveType::kPred:
-    case PrimitiveType::kU8:
-      return write_as<uint8_t>(*values, out);
-    case PrimitiveType::kS8:
-      return write_as<int8_t>(*values, out);
-    case PrimitiveType::kS16:
-      return write_as<int16_t>(*values, out);
-    case PrimitiveType::kU16:
-      return write_as<uint16_t>(*values, out);
-    case PrimitiveType::kS32:
-      return write_as<int32_t>(*values, out);
-    case PrimitiveType::kU32:
-      return write_as<uint32_t>(*values, out);
-    case PrimitiveType::kF32:
-      return write_as<float>(*values, out);
-    case PrimitiveType::kF64:
-      return write_as<double>(*values, out);
-    default:
-      return fail(ErrorKind::kUnsupported, "constant of {}",
-                  primitive_type_name(constant.shape.type));
+  const PrimitiveType type = constant.shape.type;
+  if (!is_kernel_type(type)) {
+    return fail(ErrorKind::kUnsupported, "constant of {}",
+                primitive_type_name(type));
   }
+  const auto bytes = static_cast<size_t>(primitive_type_bits(type) / 8);
+  REPRISE_CHECK(out.size() == words->size() * bytes);
+  std::byte* at = out.data();
+  for (const std::string_view word : *words) {
+    const uint64_t bits = literal_bits(type, std::string(word));
+    std::memcpy(at, &bits, bytes);
+    at += bytes;
+  }
+  return {};
 }
 
 }  // namespace reprise

@@ -28,7 +28,7 @@ class CpuDevice : public TrainingDevice {
     if (!status) return pass(status.error());
     Result<std::unique_ptr<Executor>> executor = Executor::create(
         program.module, program.schedule, kernels_.code, *communicator_,
-        recorder, {.pin_core = options.pin ? *core : -1});
+        recorder, {.pin_core = options.pin ? *core : -1, .rank = group.rank()});
     status = agree(group, executor ? Status() : Status(pass(executor.error())));
     if (!status) return pass(status.error());
     bound.executor = std::move(*executor);

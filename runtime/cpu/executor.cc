@@ -50,7 +50,7 @@ Result<std::unique_ptr<Executor>> Executor::create(
   std::unique_ptr<Executor> executor(
       new Executor(schedule, communicator, recorder, std::move(*arena)));
   prepare_compute_thread();
-  Status status = executor->write_constants(inlined);
+  Status status = executor->write_constants(inlined, options.rank);
   if (status) status = executor->bind(kernels);
   if (status) status = communicator.attach(executor->arena_.bytes());
   if (!status) return pass(status.error());
@@ -96,16 +96,17 @@ std::span<std::byte> Executor::output(int64_t number) const {
   return bytes_of(schedule_.outputs[static_cast<size_t>(number)].location);
 }
 
-Status Executor::write_constants(const Module& inlined) {
+Status Executor::write_constants(const Module& inlined, int64_t rank) {
   for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
     const Buffer& buffer = schedule_.buffers[i];
     if (buffer.kind != BufferKind::kConstant) continue;
     const Instruction& literal =
         inlined.entry_computation().at(buffer.constant);
     const Status written =
-        write_constant(literal, bytes_of({.buffer = static_cast<BufferId>(i),
-                                          .offset_bytes = 0,
-                                          .size_bytes = buffer.size_bytes}));
+        write_constant(inlined, literal, rank,
+                       bytes_of({.buffer = static_cast<BufferId>(i),
+                                 .offset_bytes = 0,
+                                 .size_bytes = buffer.size_bytes}));
     if (!written) return pass(written.error(), literal.name);
   }
   return {};

@@ -43,6 +43,7 @@ class Executor final : public StepExecutor {
  public:
   struct Options {
     int pin_core = -1;  ///< Core of the compute thread; -1 leaves it free.
+    int64_t rank = 0;   ///< What partition-id and replica-id tell.
   };
 
   /// Lays out the arena, writes constants and binds every unit. `kernels` are
@@ -80,7 +81,7 @@ class Executor final : public StepExecutor {
 
   Executor(const Schedule& schedule, Communicator& communicator,
            Recorder* recorder, Arena arena);
-  Status write_constants(const Module& inlined);
+  Status write_constants(const Module& inlined, int64_t rank);
   Status bind(std::span<const KernelCode> kernels);
   Result<Thunk> make_thunk(const Unit& unit,
                            std::span<const KernelCode> kernels);

@@ -139,7 +139,8 @@ class CudaDevice : public TrainingDevice {
       const TrainingProgram& program, const DeviceOptions& device,
       Recorder* recorder, const ProcessGroup& group) {
     Result<std::unique_ptr<DeviceProgram>> bound = DeviceProgram::create(
-        *context_, program.module, program.schedule, cubins_, *cublas_);
+        *context_, program.module, program.schedule, cubins_, *cublas_,
+        group.rank());
     if (!bound) return pass(bound.error());
     CudaExecutor::Options options{.graph = options_.graph,
                                   .timeout_s = device.timeout_s,

@@ -12,12 +12,13 @@ namespace reprise {
 
 Result<std::unique_ptr<DeviceProgram>> DeviceProgram::create(
     const DeviceContext& context, const Module& inlined,
-    const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas) {
+    const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas,
+    int64_t rank) {
   std::unique_ptr<DeviceProgram> program(
       new DeviceProgram(context.driver(), schedule));
   Status status = program->allocate(cubins);
   if (status) status = program->load_modules(cubins);
-  if (status) status = program->write_constants(inlined);
+  if (status) status = program->write_constants(inlined, rank);
   if (status) status = program->bind(cubins, cublas);
   if (!status) return pass(status.error());
   return program;
@@ -64,7 +65,7 @@ Status DeviceProgram::load_modules(const Cubins& cubins) {
   return {};
 }
 
-Status DeviceProgram::write_constants(const Module& inlined) {
+Status DeviceProgram::write_constants(const Module& inlined, int64_t rank) {
   std::vector<std::byte> bytes;
   for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
     const Buffer& buffer = schedule_.buffers[i];
@@ -72,7 +73,7 @@ Status DeviceProgram::write_constants(const Module& inlined) {
     const Instruction& literal =
         inlined.entry_computation().at(buffer.constant);
     bytes.resize(static_cast<size_t>(buffer.size_bytes));
-    Status written = write_constant(literal, bytes);
+    Status written = write_constant(inlined, literal, rank, bytes);
     if (written) {
       written = write_device(
           driver_, arena_.address() + static_cast<CUdeviceptr>(offsets_[i]),

@@ -30,7 +30,8 @@ class DeviceProgram {
   /// unit that cannot run; kDevice.
   static Result<std::unique_ptr<DeviceProgram>> create(
       const DeviceContext& context, const Module& inlined,
-      const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas);
+      const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas,
+      int64_t rank = 0);
 
   /// Enqueues one unit of the compute stream. Errors: kDevice naming it.
   Status enqueue(UnitId unit, CUstream stream) const;
@@ -62,7 +63,7 @@ class DeviceProgram {
       : driver_(driver), schedule_(schedule), packed_(pack_dots(schedule)) {}
   Status allocate(const Cubins& cubins);
   Status load_modules(const Cubins& cubins);
-  Status write_constants(const Module& inlined);
+  Status write_constants(const Module& inlined, int64_t rank);
   Status bind(const Cubins& cubins, CublasLibrary& cublas);
   Status bind_unit(UnitId id, const Cubins& cubins, CublasLibrary& cublas);
   Status bind_kernel(const CubinKernel& kernel,

@@ -7,6 +7,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/window.h"
 #include "data/result.h"
+#include "tests/testing/element_bits.h"
 
 namespace reprise {
 namespace {
@@ -160,10 +161,12 @@ class Evaluator {
   std::function<double(double, double)> combiner(
       const Instruction& user) const {
     const Computation& called = module_.at(*called_computation(user));
-    const Instruction& root = called.at(called.root);
-    if (root.opcode == Opcode::kParameter)
+    const Instruction* root = &called.at(called.root);
+    if (root->opcode == Opcode::kConvert)  // Of a wider sum.
+      root = &called.at(root->operands[0]);
+    if (root->opcode == Opcode::kParameter)
       return [](double, double b) { return b; };
-    return [opcode = root.opcode](double a, double b) {
+    return [opcode = root->opcode](double a, double b) {
       return binary(opcode, a, b);
     };
   }
@@ -184,6 +187,7 @@ class Evaluator {
   double pad(const Instruction& op, const Index& index);
   double concatenate(const Instruction& op, Index index);
   double dynamic(const Instruction& op, const Index& index);
+  double bitcast(const Instruction& op, const Index& index);
 
   const Module& module_;
   const Computation& computation_;
@@ -228,6 +232,26 @@ double Evaluator::dynamic(const Instruction& op, const Index& index) {
       return at(op, 0, index);
   }
   return at(op, update ? 1 : 0, inner);
+}
+
+double Evaluator::bitcast(const Instruction& op, const Index& index) {
+  const PrimitiveType from = shape(op, 0).type, to = op.shape.type;
+  const int wide = primitive_type_bits(from), narrow = primitive_type_bits(to);
+  Index inner = index;
+  if (wide == narrow)
+    return element_of_bits(to, bits_of_element(from, at(op, 0, inner)));
+  uint64_t bits = 0;
+  if (wide > narrow) {
+    inner.pop_back();
+    bits = bits_of_element(from, at(op, 0, inner)) >> (index.back() * narrow);
+    return element_of_bits(to, bits & ((uint64_t{1} << narrow) - 1));
+  }
+  for (int part = 0; part < narrow / wide; ++part) {
+    inner.push_back(part);
+    bits |= bits_of_element(from, at(op, 0, inner)) << (part * wide);
+    inner.pop_back();
+  }
+  return element_of_bits(to, bits);
 }
 
 double Evaluator::element(const Instruction& op, const Index& index) {
@@ -277,6 +301,14 @@ double Evaluator::element(const Instruction& op, const Index& index) {
       return compare(compare_direction(op), at(op, 0, index), at(op, 1, index));
     case Opcode::kConvert:
       return convert(op.shape.type, at(op, 0, index));
+    case Opcode::kBitcastConvert:
+      return bitcast(op, index);
+    case Opcode::kReducePrecision:
+      return round_to_layout(
+          at(op, 0, index),
+          {static_cast<int>(integer_list(op, "exponent_bits")[0]),
+           static_cast<int>(integer_list(op, "mantissa_bits")[0])},
+          true);
     default:
       break;
   }

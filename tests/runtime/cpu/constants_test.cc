@@ -20,7 +20,7 @@ std::array<T, 2> written(const std::string& type, const std::string& literal) {
   std::array<T, 2> values{};
   if (!module) return values;
   const Status status =
-      write_constant(module->entry_computation().instructions[0],
+      write_constant(*module, module->entry_computation().instructions[0], 0,
                      std::as_writable_bytes(std::span(values)));
   EXPECT_TRUE(status) << status.error().message;
   return values;
@@ -44,6 +44,38 @@ TEST(Constants, AreOfTheirType) {
             (std::array<uint32_t, 2>{4294967295, 7}));
   EXPECT_EQ(written<float>("f32", "{-2.5, 1e-3}"),
             (std::array<float, 2>{-2.5f, 1e-3f}));
+}
+
+TEST(Constants, RoundTo16Bits) {
+  EXPECT_EQ(written<uint16_t>("bf16", "{1, -inf}"),
+            (std::array<uint16_t, 2>{0x3f80, 0xff80}));
+  EXPECT_EQ(written<uint16_t>("f16", "{-2, 0.5}"),
+            (std::array<uint16_t, 2>{0xc000, 0x3800}));
+}
+
+/// What an opcode without operands gives on a rank.
+uint32_t id_of(const std::string& header, const std::string& opcode,
+               int64_t rank) {
+  const Result<Module> module =
+      parse_hlo("HloModule m" + header + "\nENTRY e {\n  ROOT k = u32[] " +
+                opcode + "()\n}\n");
+  EXPECT_TRUE(module) << module.error().message;
+  std::array<uint32_t, 1> value{};
+  const Status status =
+      write_constant(*module, module->entry_computation().instructions[0], rank,
+                     std::as_writable_bytes(std::span(value)));
+  EXPECT_TRUE(status) << status.error().message;
+  return value[0];
+}
+
+TEST(Constants, NameTheDevice) {
+  EXPECT_EQ(id_of(", num_partitions=4", "partition-id", 3), 3u);
+  EXPECT_EQ(id_of(", num_partitions=4", "replica-id", 3), 0u);
+  EXPECT_EQ(id_of(", replica_count=4", "replica-id", 3), 3u);
+  EXPECT_EQ(id_of(", replica_count=4", "partition-id", 3), 0u);
+  EXPECT_EQ(id_of(", replica_count=2, num_partitions=2", "partition-id", 3),
+            1u);
+  EXPECT_EQ(id_of(", replica_count=2, num_partitions=2", "replica-id", 2), 1u);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ mul { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] multiply(a,
 put { a = f32[] parameter(0)  ROOT b = f32[] parameter(1) }
 addi { a = s32[] parameter(0)  b = s32[] parameter(1)  ROOT r = s32[] add(a, b) }
 addb { a = bf16[] parameter(0)  b = bf16[] parameter(1)  ROOT r = bf16[] add(a, b) }
+addw { a = bf16[] parameter(0)  b = bf16[] parameter(1)  x = f32[] convert(a)  y = f32[] convert(b)  s = f32[] add(x, y)  ROOT r = bf16[] convert(s) }
 maxu { a = u8[] parameter(0)  b = u8[] parameter(1)  ROOT r = u8[] maximum(a, b) }
 or { a = pred[] parameter(0)  b = pred[] parameter(1)  ROOT r = pred[] or(a, b) }
 )";
@@ -145,6 +146,26 @@ inline constexpr KernelCase kKernelCases[] = {
   few = f32[7,5,33] reduce(t, z), dimensions={0}, to_apply=add
   w = f32[7,5,1] reshape(r2)
   ROOT deg = f32[7,5] reduce(w, z), dimensions={2}, to_apply=add)"},
+    {"rounding_reducers", R"(
+  x = bf16[7,5,33] parameter(0)
+  z = bf16[] constant(0.5)
+  r0 = bf16[5,33] reduce(x, z), dimensions={0}, to_apply=addw
+  r2 = bf16[7,5] reduce(x, z), dimensions={2}, to_apply=addw
+  ROOT w = bf16[7,5,31] reduce-window(x, z), window={size=1x1x3}, to_apply=addw)"},
+    {"bits", R"(
+  x = f32[6,4] parameter(0)
+  b = u8[6,4,4] bitcast-convert(x)
+  h = u16[6,4,2] bitcast-convert(x)
+  back = f32[6,4] bitcast-convert(h)
+  w = u64[3] parameter(1)
+  s = s32[3,2] bitcast-convert(w)
+  again = s64[3] bitcast-convert(s)
+  p8 = f32[6,4] reduce-precision(x), exponent_bits=8, mantissa_bits=7
+  p5 = f32[6,4] reduce-precision(x), exponent_bits=5, mantissa_bits=10
+  p3 = f32[6,4] reduce-precision(x), exponent_bits=3, mantissa_bits=2
+  d = f64[6,4] convert(x)
+  pd = f64[6,4] reduce-precision(d), exponent_bits=8, mantissa_bits=23
+  ROOT cp = f32[6,4] copy(x))"},
     {"dynamic", R"(
   x = f32[8,12] parameter(0)
   u = f32[3,4] parameter(1)
