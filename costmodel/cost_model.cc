@@ -54,6 +54,7 @@ double contention_of(const Contention& contention, const Unit& unit) {
     case UnitKind::kCollective:
       return contention.collective;
     case UnitKind::kKernel:
+    case UnitKind::kRoutine:
     case UnitKind::kCopy:
       break;
   }

@@ -13,6 +13,7 @@
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
 #include "data/hlo/rank_boundary.h"
+#include "data/hlo/routine.h"
 
 namespace reprise {
 namespace {
@@ -102,6 +103,7 @@ class Inliner {
     drop_unused_tuples();
     const Status left = leave_rank_boundaries(module_, &result_);
     if (!left) return tl::unexpected<Error>(left.error());
+    expose_elements(&result_);
     drop_unused_tuples();
     return std::move(result_);
   }

@@ -40,6 +40,7 @@ enum class Lowering : uint8_t {
   kIndexed,     ///< In a kernel: elements read at other indices.
   kReduction,   ///< In a kernel: elements combined in order.
   kLibrary,     ///< By a matrix library.
+  kRoutine,     ///< On its own, by a routine of the device.
   kCollective,  ///< With other ranks.
   kCaller,      ///< Its computations run as parts of the step.
 };

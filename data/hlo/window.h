@@ -15,7 +15,23 @@ struct WindowDimension {
   int64_t size = 1, stride = 1;
   int64_t padding_low = 0, padding_high = 0;
   int64_t base_dilation = 1, window_dilation = 1;
+  int64_t reversal = 0;  ///< 1: the window is walked from its end.
 };
+
+/// Where each dimension of a convolution's operands and result stands,
+/// `dim_labels=b01f_01io->b01f`.
+struct ConvolutionDimensions {
+  struct Array {
+    size_t batch = 0, feature = 0;  ///< Of a kernel: input and output features.
+    std::vector<size_t> spatial;
+  };
+  Array input, kernel, output;
+};
+
+/// Errors: kInvalid when `dim_labels` does not name each dimension once, of one
+/// rank for all three.
+Result<ConvolutionDimensions> convolution_dimensions(
+    const Instruction& convolution);
 
 /// Empty without a `window` attribute. Errors: kInvalid when it is malformed.
 Result<std::vector<WindowDimension>> window_dimensions(

@@ -97,6 +97,9 @@ class ElementTrace {
                             const IndexMap& map);
   /// The same bits as another type of the same width.
   int32_t bits_of(int32_t node, PrimitiveType type);
+  /// A signed integer that is ordered as the float's bits are: all but the sign
+  /// inverted where it is negative. Integers stay.
+  int32_t total_order_key(int32_t node);
   int32_t trace_bitcast_convert(const Instruction& bitcast,
                                 const IndexMap& map);
   int32_t trace_reduce_precision(const Instruction& reduce,

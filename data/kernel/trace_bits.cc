@@ -59,6 +59,21 @@ int32_t ElementTrace::bits_of(int32_t node, PrimitiveType type) {
              : apply(Opcode::kBitcastConvert, type, node);
 }
 
+int32_t ElementTrace::total_order_key(int32_t node) {
+  const PrimitiveType type = nodes_[static_cast<size_t>(node)].value.type;
+  if (!is_computable(Opcode::kIsFinite, type)) return node;
+  const int width = primitive_type_bits(type);
+  const PrimitiveType word = width == 16   ? PrimitiveType::kS16
+                             : width == 32 ? PrimitiveType::kS32
+                                           : PrimitiveType::kS64;
+  const int32_t bits = bits_of(node, word);
+  const int32_t sign = apply(Opcode::kShiftRightArithmetic, word, bits,
+                             literal(word, static_cast<uint64_t>(width - 1)));
+  return apply(
+      Opcode::kXor, word, bits,
+      apply(Opcode::kAnd, word, sign, literal(word, low_bits(width - 1))));
+}
+
 int32_t ElementTrace::trace_bitcast_convert(const Instruction& bitcast,
                                             const IndexMap& map) {
   const Shape& from = operand_shape(group_, bitcast, 0);

@@ -19,6 +19,14 @@ std::string described(const Instruction& instruction) {
   return text == nullptr ? opcode : opcode + " " + text->text;
 }
 
+/// A comparison of floats by which -0 is less than 0, and NaN has a place.
+bool compares_total_order(const Instruction& compare) {
+  const Attribute* type = compare.find_attribute("type");
+  const auto* text =
+      type == nullptr ? nullptr : std::get_if<RawText>(&type->value);
+  return text != nullptr && text->text == "TOTALORDER";
+}
+
 }  // namespace
 
 int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
@@ -32,10 +40,6 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
                   shape_text(instruction.shape, false));
     return literal(PrimitiveType::kF32, 0);
   }
-  if (instruction.opcode == Opcode::kBitcastConvert)
-    return trace_bitcast_convert(instruction, map);
-  if (instruction.opcode == Opcode::kReducePrecision)
-    return trace_reduce_precision(instruction, map);
   if (runs_elementwise(instruction.opcode))
     return trace_elementwise(instruction, map);
   if (const auto inner = moved_map(group_, indices_, instruction, map)) {
@@ -88,6 +92,10 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
 
 int32_t ElementTrace::trace_elementwise(const Instruction& instruction,
                                         const IndexMap& map) {
+  if (instruction.opcode == Opcode::kBitcastConvert)
+    return trace_bitcast_convert(instruction, map);
+  if (instruction.opcode == Opcode::kReducePrecision)
+    return trace_reduce_precision(instruction, map);
   int32_t nodes[3] = {-1, -1, -1};
   for (size_t i = 0; i < instruction.operands.size() && i < 3; ++i) {
     const Shape& shape = operand_shape(group_, instruction, i);
@@ -113,6 +121,10 @@ int32_t ElementTrace::trace_elementwise(const Instruction& instruction,
       fail_with(ErrorKind::kUnsupported,
                 instruction.name + ": unknown comparison");
       return nodes[0];
+    }
+    if (compares_total_order(instruction)) {
+      nodes[0] = total_order_key(nodes[0]);
+      nodes[1] = total_order_key(nodes[1]);
     }
     return apply(opcode, type, nodes[0], nodes[1], -1, direction.c_str());
   }

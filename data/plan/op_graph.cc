@@ -8,6 +8,9 @@
 #include <functional>
 
 #include "data/hlo/hlo.h"
+#include "data/hlo/routine.h"
+#include "data/plan/op_tables.h"
+#include "data/plan/output_aliases.h"
 #include "data/plan/value_storage.h"
 
 namespace reprise {
@@ -58,43 +61,6 @@ Status check_arrays(const Computation& entry) {
   return {};
 }
 
-/// What outputs replace which parameters.
-Status bind_aliases(OpGraph* graph) {
-  for (const InputOutputAlias& alias : graph->module->aliases) {
-    const int64_t output =
-        alias.output_index.empty() ? 0 : alias.output_index[0];
-    if (output < 0 || output >= static_cast<int64_t>(graph->outputs.size()) ||
-        alias.parameter < 0 ||
-        alias.parameter >= static_cast<int64_t>(graph->parameters.size()) ||
-        alias.output_index.size() > 1 || !alias.parameter_index.empty()) {
-      return fail(ErrorKind::kInvalid,
-                  "input_output_alias: output {} -> parameter {}: no such "
-                  "output or parameter",
-                  output, alias.parameter);
-    }
-    const Instruction& parameter = graph->entry->at(
-        graph->parameters[static_cast<size_t>(alias.parameter)]);
-    const Instruction& root = graph->entry->at(graph->entry->root);
-    const Shape& shape = root.opcode == Opcode::kTuple
-                             ? root.shape.elements[static_cast<size_t>(output)]
-                             : root.shape;
-    if (byte_size(shape) != byte_size(parameter.shape)) {
-      return fail(ErrorKind::kInvalid,
-                  "input_output_alias: output {} is {}, parameter {} is {}",
-                  output, shape_text(shape), alias.parameter,
-                  shape_text(parameter.shape));
-    }
-    if (std::count(graph->updates.begin(), graph->updates.end(),
-                   alias.parameter) > 0) {
-      return fail(ErrorKind::kInvalid,
-                  "input_output_alias: parameter {} stands twice",
-                  alias.parameter);
-    }
-    graph->updates[static_cast<size_t>(output)] = alias.parameter;
-  }
-  return {};
-}
-
 /// Builds an OpGraph in passes over the entry computation; see build_op_graph.
 class Builder {
  public:
@@ -122,8 +88,9 @@ class Builder {
       Status status = (this->*step)();
       if (!status) return pass(status.error());
     }
-    collect_slots();
-    collect_readers();
+    collect_slots(&graph_);
+    collect_results(&graph_);
+    collect_readers(&graph_);
     return std::move(graph_);
   }
 
@@ -199,7 +166,7 @@ class Builder {
         transpose = users[i].data();
       }
       Result<DotView> view = view_dot(entry_, id_at(i), transpose, is_written);
-      if (!view) return pass(view.error());
+      if (!view) continue;  // A routine runs it.
       view->lhs.value = storage_.resolve(view->lhs.value, false);
       view->rhs.value = storage_.resolve(view->rhs.value, false);
       storage_.set_written(view->out.value);
@@ -282,6 +249,8 @@ class Builder {
       return demand_element(id);
     } else if (is_collective(instruction.opcode)) {
       return demand_collective(id);
+    } else if (is_routine(instruction)) {
+      return demand_routine(id);
     } else {
       return demand_kernel(id);
     }
@@ -291,7 +260,8 @@ class Builder {
   Status demand_element(InstructionId id) {
     const InstructionId source =
         storage_.tuple_source(entry_.at(id).operands[0]);
-    if (!is_collective(entry_.at(source).opcode)) {
+    if (!is_collective(entry_.at(source).opcode) &&
+        !is_routine(entry_.at(source))) {
       return fail(
           ErrorKind::kUnsupported, "{}: {} with a tuple result does not run",
           entry_.at(source).name, opcode_name(entry_.at(source).opcode));
@@ -335,6 +305,31 @@ class Builder {
     return {};
   }
 
+  bool is_routine(const Instruction& instruction) const {
+    return runs_as_routine(*graph_.module, instruction) ||
+           facts_of(instruction.opcode).lowering == Lowering::kLibrary;
+  }
+
+  Status demand_routine(InstructionId id) {
+    const Instruction& instruction = entry_.at(id);
+    graph_.role[index_of(id)] = OpRole::kRoutine;
+    if (instruction.shape.is_array()) graph_.producer[index_of(id)] = id;
+    for (InstructionId operand : instruction.operands) {
+      const Result<std::vector<InstructionId>> arrays =
+          array_elements(entry_, operand);
+      if (!arrays) return pass(arrays.error());
+      for (const InstructionId array : *arrays)
+        demand(storage_.resolve(array, false), id);
+    }
+    const bool is_flat = std::all_of(
+        instruction.shape.elements.begin(), instruction.shape.elements.end(),
+        [](const Shape& element) { return element.is_array(); });
+    if (is_flat) return {};
+    return fail(ErrorKind::kUnsupported,
+                "{}: {} with a tuple in its result does not run",
+                instruction.name, opcode_name(instruction.opcode));
+  }
+
   Status demand_kernel(InstructionId id) {
     const Instruction& instruction = entry_.at(id);
     if (!instruction.shape.is_array()) {
@@ -352,46 +347,6 @@ class Builder {
     return {};
   }
 
-  void collect_slots() {
-    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-      if (graph_.role[i] != OpRole::kCollective) continue;
-      const Instruction& collective = entry_.instructions[i];
-      graph_.first_slot[i] = static_cast<int32_t>(graph_.slots.size());
-      for (size_t k = 0; k < collective.operands.size(); ++k) {
-        const Shape& shape = collective.shape.is_tuple()
-                                 ? collective.shape.elements[k]
-                                 : collective.shape;
-        graph_.slots.push_back(
-            {.collective = id_at(i),
-             .operand = static_cast<int64_t>(k),
-             .kind = *runnable_collective(opcode_name(collective.opcode)),
-             .input = graph_.value_of[index_of(collective.operands[k])],
-             .output = collective.shape.is_tuple() ? kNoInstruction : id_at(i),
-             .type = shape.type,
-             .bytes = byte_size(entry_.at(collective.operands[k]).shape),
-             .output_bytes = byte_size(shape)});
-      }
-    }
-    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-      const InstructionId source = graph_.producer[i];
-      if (source == kNoInstruction || source == id_at(i)) continue;
-      const int32_t first = graph_.first_slot[index_of(source)];
-      if (first < 0) continue;
-      const int64_t element = element_index(entry_.instructions[i]);
-      graph_.slots[static_cast<size_t>(first + element)].output = id_at(i);
-    }
-  }
-
-  void collect_readers() {
-    for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-      auto& inputs = graph_.inputs[i];
-      std::sort(inputs.begin(), inputs.end());
-      inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-      for (InstructionId value : inputs)
-        graph_.readers[index_of(value)].push_back(id_at(i));
-    }
-  }
-
   const Computation& entry_;
   OpGraph graph_;
   ValueStorage storage_;
@@ -399,6 +354,18 @@ class Builder {
 };
 
 }  // namespace
+
+std::vector<InstructionId> routine_inputs(const OpGraph& graph,
+                                          InstructionId routine) {
+  std::vector<InstructionId> inputs;
+  for (const InstructionId operand : graph.at(routine).operands) {
+    const auto arrays = array_elements(*graph.entry, operand);
+    REPRISE_CHECK(arrays);  // As the graph was built.
+    for (const InstructionId array : *arrays)
+      inputs.push_back(graph.value_of[index_of(array)]);
+  }
+  return inputs;
+}
 
 Result<OpGraph> build_op_graph(const InlinedModule& inlined) {
   return Builder(inlined).build();

@@ -33,6 +33,7 @@ enum class OpRole : uint8_t {
   /// Runs as (part of) a generated kernel; a view whose bytes are needed, too.
   kKernel,
   kDot,
+  kRoutine,  ///< Runs on its own (data/hlo/routine.h).
   kCollective,
 };
 
@@ -61,6 +62,9 @@ struct OpGraph {
   std::vector<std::vector<InstructionId>> inputs;
   /// [value] ops that read it, ascending.
   std::vector<std::vector<InstructionId>> readers;
+  /// [routine] the value of each element of its result; kNoInstruction where
+  /// nothing reads it.
+  std::unordered_map<uint32_t, std::vector<InstructionId>> results;
   std::vector<DotView> dots;    ///< In text order.
   std::vector<int32_t> dot_of;  ///< [instruction] index in dots, or -1.
   /// Of one collective adjacent, in text order.
@@ -81,9 +85,13 @@ struct OpGraph {
   }
 };
 
+/// What a routine reads: the values of all arrays of its operands, in order.
+std::vector<InstructionId> routine_inputs(const OpGraph& graph,
+                                          InstructionId routine);
+
 /// Analyses the entry computation.
 /// Errors: kUnsupported naming the first instruction that cannot run (tuples of
-/// values, a collective that does not run, a dot without strided form);
+/// values, a collective that does not run);
 /// kInvalid for aliases that name outputs or parameters which do not exist or
 /// differ in size.
 Result<OpGraph> build_op_graph(const InlinedModule& inlined);

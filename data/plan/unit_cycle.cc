@@ -53,9 +53,17 @@ std::vector<InstructionId> readers_of(const OpGraph& graph, InstructionId op) {
     const auto dot = static_cast<size_t>(graph.dot_of[index_of(op)]);
     return graph.readers[index_of(graph.dots[dot].out.value)];
   }
+  std::vector<InstructionId> result;
+  if (graph.role_of(op) == OpRole::kRoutine) {
+    for (const InstructionId value : graph.results.at(index_of(op))) {
+      if (value == kNoInstruction) continue;
+      const auto& readers = graph.readers[index_of(value)];
+      result.insert(result.end(), readers.begin(), readers.end());
+    }
+    return result;
+  }
   if (graph.role_of(op) != OpRole::kCollective)
     return graph.readers[index_of(op)];
-  std::vector<InstructionId> result;
   const auto first = static_cast<size_t>(graph.first_slot[index_of(op)]);
   for (size_t slot = first; slot < first + graph.slot_count(op); ++slot) {
     const InstructionId output = graph.slots[slot].output;

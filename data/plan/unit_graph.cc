@@ -53,7 +53,8 @@ class Resolver {
     }
     for (const InstructionId op : ops) {
       const OpRole role = graph_.role_of(op);
-      if (role == OpRole::kCollective || role == OpRole::kParameter) {
+      if (role == OpRole::kRoutine || role == OpRole::kCollective ||
+          role == OpRole::kParameter) {
         return fail(ErrorKind::kInvalid,
                     "group '{}': '{}' is a {}, which no group may hold", name,
                     name_of(op), opcode_name(graph_.at(op).opcode));

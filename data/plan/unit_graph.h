@@ -46,7 +46,7 @@ struct PlannedCollective {
 struct PlannedUnit {
   std::string name;
   UnitRef ref = {};
-  OpRole role = OpRole::kKernel;        ///< kKernel, kDot or kCollective.
+  OpRole role = OpRole::kKernel;        ///< That of its ops.
   std::vector<InstructionId> ops = {};  ///< Ascending.
   /// Values other units or the program need, ascending.
   std::vector<InstructionId> outputs = {};

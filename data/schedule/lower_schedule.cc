@@ -3,6 +3,7 @@
 
 #include "data/plan/op_graph.h"
 #include "data/plan/unit_graph.h"
+#include "data/schedule/called_program.h"
 #include "data/schedule/dependencies.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/placement.h"
@@ -15,12 +16,11 @@ namespace {
 /// Turns placed units into the units of a schedule.
 class Assembler {
  public:
-  Assembler(const UnitGraph& units,
-            const std::vector<const LoweredKernel*>& kernels,
+  Assembler(const UnitGraph& units, const LoweredUnits& lowered,
             const Placement& placement, ScheduleCache* cache)
       : graph_(cache->graph),
         units_(units),
-        kernels_(kernels),
+        lowered_(lowered),
         placement_(placement),
         cache_(cache) {}
 
@@ -33,9 +33,12 @@ class Assembler {
     for (uint32_t u : placement_.order) {
       const PlannedUnit& planned = units_.units[u];
       if (planned.role == OpRole::kKernel) {
-        add_kernel(planned, *kernels_[u]);
+        add_kernel(planned, *lowered_.kernels[u]);
       } else if (planned.role == OpRole::kDot) {
         add_dot(planned);
+      } else if (planned.role == OpRole::kRoutine) {
+        add_routine(planned, *lowered_.routines[u],
+                    placement_.routine_writes[u]);
       } else {
         add_collective(planned);
       }
@@ -80,10 +83,34 @@ class Assembler {
       (argument.is_output ? unit.writes : unit.reads)
           .push_back(location_of(argument.instruction));
     }
+    unit.kernel = kernel_place(lowered.key, lowered.kernel);
+    schedule_.units.push_back(std::move(unit));
+  }
+
+  int32_t kernel_place(const std::string& key, const Kernel& kernel) {
     const auto [found, is_new] = kernel_of_key_.emplace(
-        lowered.key, static_cast<int32_t>(schedule_.kernels.size()));
-    if (is_new) schedule_.kernels.push_back(lowered.kernel);
-    unit.kernel = found->second;
+        key, static_cast<int32_t>(schedule_.kernels.size()));
+    if (is_new) schedule_.kernels.push_back(kernel);
+    return found->second;
+  }
+
+  void add_routine(const PlannedUnit& planned, const LoweredRoutine& lowered,
+                   const std::vector<Location>& writes) {
+    Unit unit = start_unit(planned, UnitKind::kRoutine);
+    unit.key = lowered.key;
+    unit.flops = lowered.flops;
+    unit.bytes = lowered.bytes;
+    unit.routine = lowered.spec;
+    for (RoutineCallee& callee : unit.routine.callees) {
+      const CalledProgram& program = *callee.program;
+      for (size_t k = 0; k < program.kernel_keys.size(); ++k) {
+        callee.kernels.push_back(
+            kernel_place(program.kernel_keys[k], program.schedule.kernels[k]));
+      }
+    }
+    for (const InstructionId value : routine_inputs(graph_, planned.ops[0]))
+      unit.reads.push_back(placement_.location[index_of(value)]);
+    unit.writes = writes;
     schedule_.units.push_back(std::move(unit));
   }
 
@@ -186,26 +213,34 @@ class Assembler {
 
   const OpGraph& graph_;
   const UnitGraph& units_;
-  const std::vector<const LoweredKernel*>& kernels_;
+  const LoweredUnits& lowered_;
   const Placement& placement_;
   ScheduleCache* cache_;
   Schedule schedule_;
   std::vector<bool> copied_;  ///< [input copy]
-  std::unordered_map<std::string_view, int32_t> kernel_of_key_;
+  std::unordered_map<std::string, int32_t> kernel_of_key_;
 };
 
 /// `units`, which stand for a checked plan, as a schedule.
 Result<Schedule> lower_units(const UnitGraph& units, int64_t ranks,
                              ScheduleCache* cache) {
-  std::vector<const LoweredKernel*> kernels(units.units.size(), nullptr);
-  for (size_t u = 0; u < kernels.size(); ++u) {
-    if (units.units[u].role != OpRole::kKernel) continue;
-    Result<const LoweredKernel*> lowered = find_kernel(units.units[u], cache);
-    if (!lowered) return pass(lowered.error());
-    kernels[u] = *lowered;
+  const size_t count = units.units.size();
+  LoweredUnits lowered{.kernels = std::vector<const LoweredKernel*>(count),
+                       .routines = std::vector<const LoweredRoutine*>(count)};
+  for (size_t u = 0; u < count; ++u) {
+    const PlannedUnit& unit = units.units[u];
+    if (unit.role == OpRole::kKernel) {
+      Result<const LoweredKernel*> kernel = find_kernel(unit, cache);
+      if (!kernel) return pass(kernel.error());
+      lowered.kernels[u] = *kernel;
+    } else if (unit.role == OpRole::kRoutine) {
+      Result<const LoweredRoutine*> routine = find_routine(unit.ops[0], cache);
+      if (!routine) return pass(routine.error());
+      lowered.routines[u] = *routine;
+    }
   }
-  const Placement placement = place_values(cache->graph, units, kernels);
-  Schedule schedule = Assembler(units, kernels, placement, cache).assemble();
+  const Placement placement = place_values(cache->graph, units, lowered);
+  Schedule schedule = Assembler(units, lowered, placement, cache).assemble();
   schedule.ranks = ranks;
   schedule.dependencies = find_dependencies(schedule.units, schedule.buffers);
   plan_memory(&schedule);

@@ -124,8 +124,12 @@ std::vector<bool> ops_of_several_units(const OpGraph& graph,
 class Placer {
  public:
   Placer(const OpGraph& graph, const UnitGraph& units,
-         const std::vector<const LoweredKernel*>& kernels)
-      : graph_(graph), units_(units), kernels_(kernels), runs_(units) {
+         const LoweredUnits& lowered)
+      : graph_(graph),
+        units_(units),
+        kernels_(lowered.kernels),
+        routines_(lowered.routines),
+        runs_(units) {
     parameter_of_.assign(graph.role.size(), -1);
     for (size_t n = 0; n < graph.parameters.size(); ++n) {
       parameter_of_[index_of(graph.parameters[n])] = static_cast<int32_t>(n);
@@ -133,6 +137,7 @@ class Placer {
     updated_by_.assign(graph.parameters.size(), -1);
     placed_.assign(graph.role.size(), false);
     result_.location.resize(graph.role.size());
+    result_.routine_writes.resize(units.units.size());
   }
 
   Placement place() {
@@ -177,6 +182,9 @@ class Placer {
       }
     } else if (unit.role == OpRole::kDot) {
       for (InstructionId value : dot_inputs(graph_, unit.ops[0], unit.epilogue))
+        visit(value);
+    } else if (unit.role == OpRole::kRoutine) {
+      for (InstructionId value : routine_inputs(graph_, unit.ops[0]))
         visit(value);
     } else {
       const auto c = static_cast<size_t>(unit.collective);
@@ -313,7 +321,9 @@ class Placer {
   Location locate(InstructionId value) {
     if (!placed_[index_of(value)]) {
       const int64_t bytes = bytes_of(value);
-      if (graph_.role_of(value) == OpRole::kConstant) {
+      const Opcode opcode = graph_.at(value).opcode;
+      if (opcode == Opcode::kConstant ||
+          facts_of(opcode).lowering == Lowering::kInput) {
         put(value, {add_buffer({.kind = BufferKind::kConstant,
                                 .size_bytes = bytes,
                                 .constant = value}),
@@ -325,6 +335,22 @@ class Placer {
     return result_.location[index_of(value)];
   }
 
+  /// A routine writes all of its result, read or not.
+  void place_routine(uint32_t u) {
+    const InstructionId op = units_.units[u].ops[0];
+    const Shape& shape = graph_.at(op).shape;
+    std::vector<Location>& writes = result_.routine_writes[u];
+    for (const InstructionId result : graph_.results.at(index_of(op))) {
+      const size_t k = writes.size();
+      const bool unread = result == kNoInstruction;
+      const bool needed = unread && routines_[u]->written[k];
+      const int64_t bytes = needed ? byte_size(shape.elements[k]) : 0;
+      writes.push_back(unread ? add_temporary(bytes) : locate(result));
+    }
+    if (routines_[u]->workspace_bytes > 0)
+      writes.push_back(add_temporary(routines_[u]->workspace_bytes));
+  }
+
   /// Temporaries for what is left, in order of first writing, and constants
   /// that are read.
   void place_rest() {
@@ -332,6 +358,7 @@ class Placer {
       if (units_.units[u].role == OpRole::kCollective) continue;
       each_input(u, [&](InstructionId value) { locate(value); });
       for (InstructionId value : units_.units[u].outputs) locate(value);
+      if (routines_[u] != nullptr) place_routine(u);
     }
     for (const PlannedCollective& collective : units_.collectives) {
       if (!is_bytewise(collective.kind))
@@ -384,6 +411,7 @@ class Placer {
   const OpGraph& graph_;
   const UnitGraph& units_;
   const std::vector<const LoweredKernel*>& kernels_;
+  const std::vector<const LoweredRoutine*>& routines_;
   RunOrder runs_;
   Placement result_;
   std::vector<bool> placed_;           ///< [value]
@@ -397,8 +425,8 @@ class Placer {
 }  // namespace
 
 Placement place_values(const OpGraph& graph, const UnitGraph& units,
-                       const std::vector<const LoweredKernel*>& kernels) {
-  return Placer(graph, units, kernels).place();
+                       const LoweredUnits& lowered) {
+  return Placer(graph, units, lowered).place();
 }
 
 }  // namespace reprise

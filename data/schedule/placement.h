@@ -26,6 +26,9 @@ struct Placement {
   std::vector<Location> location;           ///< [value]
   /// [planned collective] Its buffer; of its result where that is apart.
   std::vector<Location> collective;
+  /// [unit] Of a routine: its result's arrays, then its workspace if it has
+  /// one. Without bytes where nothing need be written.
+  std::vector<std::vector<Location>> routine_writes;
   std::vector<int32_t> slot_copy;  ///< [slot] index in input_copies, or -1.
   std::vector<PlannedCopy> first_copies;  ///< Run before everything.
   std::vector<PlannedCopy> input_copies;  ///< Run just before their collective.
@@ -33,9 +36,14 @@ struct Placement {
   std::vector<OutputBinding> outputs;
 };
 
+/// What units are lowered to, [unit]: null where a unit is of another kind.
+struct LoweredUnits {
+  std::vector<const LoweredKernel*> kernels;
+  std::vector<const LoweredRoutine*> routines;
+};
+
 /// Decides order, copies and locations; see lower_schedule for the rules.
-/// `kernels` holds the kernel of each kernel unit, null for others.
 Placement place_values(const OpGraph& graph, const UnitGraph& units,
-                       const std::vector<const LoweredKernel*>& kernels);
+                       const LoweredUnits& lowered);
 
 }  // namespace reprise

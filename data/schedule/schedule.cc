@@ -20,8 +20,8 @@ std::string locations_text(const std::vector<Location>& locations) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-constexpr const char* kKindNames[] = {"kernel", "library", "collective",
-                                      "copy"};
+constexpr const char* kKindNames[] = {"kernel", "library", "routine",
+                                      "collective", "copy"};
 
 std::string kind_text(const Unit& unit) {
   const std::string name = kKindNames[static_cast<size_t>(unit.kind)];

@@ -18,6 +18,7 @@
 #include "data/plan/dot_epilogue.h"
 #include "data/plan/plan_choice.h"
 #include "data/result.h"
+#include "data/schedule/routine_spec.h"
 
 namespace reprise {
 
@@ -30,6 +31,7 @@ constexpr uint32_t index_of(BufferId id) { return static_cast<uint32_t>(id); }
 enum class UnitKind : uint8_t {
   kKernel,      ///< A generated kernel.
   kLibrary,     ///< A dot with its epilogue (oneDNN, cuBLASLt).
+  kRoutine,     ///< One op that no kernel computes.
   kCollective,  ///< A bucket, or a chunk of one.
   kCopy,        ///< Plain bytes from one location to another.
 };
@@ -107,10 +109,12 @@ struct Unit {
   std::string key;  ///< Structural key: equal keys cost the same.
   double flops = 0;
   double bytes = 0;  ///< Memory traffic by XLA's rules for fusions.
-  /// For a kernel, in order of its arguments.
+  /// For a kernel, in order of its arguments; for a routine, of its operands'
+  /// and its result's arrays, where a last write is its workspace.
   std::vector<Location> reads, writes;
   int32_t kernel = -1;        ///< kKernel: index in Schedule::kernels.
   DotSpec dot;                ///< kLibrary.
+  RoutineSpec routine;        ///< kRoutine.
   CollectiveSpec collective;  ///< kCollective.
 };
 
@@ -131,7 +135,8 @@ struct Schedule {
   std::string program_fingerprint;
   int64_t ranks = 1;
   std::vector<Unit> units;
-  std::vector<Kernel> kernels;  ///< One for each distinct kernel text.
+  /// One for each distinct kernel text, those of callees included.
+  std::vector<Kernel> kernels;
   /// Sorted by (after, before, steps), each once.
   std::vector<Dependency> dependencies;
   std::vector<Buffer> buffers;

@@ -1,7 +1,9 @@
 #include "data/schedule/schedule_cache.h"
 
+#include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
+#include "data/schedule/called_program.h"
 #include "data/sha256.h"
 
 namespace reprise {
@@ -27,6 +29,53 @@ Result<LoweredKernel> lower(const PlannedUnit& unit, const Module& module) {
   lowered.key = kernel_key(lowered.kernel);
   lowered.flops = kernel_flops(lowered.kernel);
   lowered.bytes = kernel_bytes(lowered.kernel);
+  return lowered;
+}
+
+/// An instruction without names: opcode, shapes, attributes that are no
+/// computations nor notes.
+std::string routine_text(const Computation& entry,
+                         const Instruction& instruction) {
+  std::string text(opcode_name(instruction.opcode));
+  for (const InstructionId operand : instruction.operands)
+    text += " " + shape_text(entry.at(operand).shape, false);
+  text += " -> " + shape_text(instruction.shape, false);
+  for (const Attribute& attribute : instruction.attributes) {
+    if (attribute.name == "metadata" || attribute.name == "sharding" ||
+        attribute.name == "control-predecessors")
+      continue;
+    if (const auto* raw = std::get_if<RawText>(&attribute.value)) {
+      text += fmt::format(" {}={}", attribute.name, raw->text);
+    } else if (const auto* list =
+                   std::get_if<std::vector<int64_t>>(&attribute.value)) {
+      text += fmt::format(" {}={}", attribute.name, fmt::join(*list, ","));
+    }
+  }
+  return text;
+}
+
+Result<LoweredRoutine> lower(const Module& module, InstructionId id) {
+  const Computation& entry = module.entry_computation();
+  const Instruction& instruction = entry.at(id);
+  Result<std::vector<RoutineCallee>> callees =
+      lower_callees(module, instruction);
+  if (!callees) return pass(callees.error());
+  LoweredRoutine lowered;
+  lowered.key = "routine:" + sha256_hex(routine_text(entry, instruction) +
+                                        callees_text(*callees));
+  const InstructionCost cost =
+      CostAnalysis(module, true).instruction(entry, id);
+  lowered.flops = cost.flops;
+  lowered.bytes = cost.bytes;
+  lowered.workspace_bytes = workspace_before(*callees, callees->size());
+  const Shape& shape = instruction.shape;
+  lowered.written.assign(shape.is_tuple() ? shape.elements.size() : 1, true);
+  if (instruction.opcode == Opcode::kWhile) {
+    for (size_t k = 0; k < lowered.written.size(); ++k) {
+      lowered.written[k] = !is_invariant(callees->back().program->schedule, k);
+    }
+  }
+  lowered.spec = {.instruction = id, .callees = *std::move(callees)};
   return lowered;
 }
 
@@ -75,6 +124,19 @@ Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
                 unit.name, error.message);
   }
   return pass(error);
+}
+
+Result<const LoweredRoutine*> find_routine(InstructionId instruction,
+                                           ScheduleCache* cache) {
+  auto found = cache->routines.find(index_of(instruction));
+  if (found == cache->routines.end()) {
+    found =
+        cache->routines
+            .emplace(index_of(instruction), lower(*cache->module, instruction))
+            .first;
+  }
+  if (found->second) return &*found->second;
+  return pass(found->second.error());
 }
 
 DotFigures dot_figures(const std::vector<InstructionId>& ops,

@@ -12,6 +12,7 @@
 #include "data/plan/op_graph.h"
 #include "data/plan/unit_graph.h"
 #include "data/result.h"
+#include "data/schedule/routine_spec.h"
 
 namespace reprise {
 
@@ -21,6 +22,18 @@ struct LoweredKernel {
   std::string key;
   double flops = 0;
   double bytes = 0;
+};
+
+/// What a routine's unit carries beside its locations; `spec` without the
+/// places of kernels.
+struct LoweredRoutine {
+  RoutineSpec spec;
+  std::string key;
+  double flops = 0;
+  double bytes = 0;
+  int64_t workspace_bytes = 0;
+  /// [element of its result] False for what needs no memory unless it is read.
+  std::vector<bool> written;
 };
 
 /// What a dot's unit carries beside its locations.
@@ -37,6 +50,8 @@ struct ScheduleCache {
   OpGraph graph;
   /// By ops and outputs.
   std::unordered_map<std::string, Result<LoweredKernel>> kernels;
+  /// By instruction.
+  std::unordered_map<uint32_t, Result<LoweredRoutine>> routines;
   /// Description -> key.
   std::unordered_map<std::string, std::string> dot_keys;
 };
@@ -49,6 +64,11 @@ Status open_cache(const InlinedModule& inlined, ScheduleCache* cache);
 /// naming the unit when its ops cannot be one kernel.
 Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
                                          ScheduleCache* cache);
+
+/// The routine of one planned unit, lowered at most once; as find_kernel.
+/// Errors: kUnsupported naming an instruction.
+Result<const LoweredRoutine*> find_routine(InstructionId instruction,
+                                           ScheduleCache* cache);
 
 /// Structural key and costs of a dot's unit: the dot's and its epilogue's
 /// flops, every operand and the result moved once. A plain dot has the key that

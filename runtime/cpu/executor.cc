@@ -18,18 +18,6 @@ constexpr uint32_t kCommunicationStream = 1;
 
 }  // namespace
 
-/// One compute unit, bound to its memory.
-struct Executor::Thunk {
-  enum class Kind : uint8_t { kFunction, kInterpreted, kDot, kCopy };
-  Kind kind = Kind::kFunction;
-  KernelCode code;
-  size_t first_argument = 0;  ///< In arguments_.
-  std::optional<DotCall> dot;
-  std::byte* target = nullptr;  ///< kCopy.
-  const std::byte* source = nullptr;
-  size_t size_bytes = 0;
-};
-
 Executor::Executor(const Schedule& schedule, Communicator& communicator,
                    Recorder* recorder, Arena arena)
     : schedule_(schedule),
@@ -51,7 +39,7 @@ Result<std::unique_ptr<Executor>> Executor::create(
       new Executor(schedule, communicator, recorder, std::move(*arena)));
   prepare_compute_thread();
   Status status = executor->write_constants(inlined, options.rank);
-  if (status) status = executor->bind(kernels);
+  if (status) status = executor->bind(inlined, kernels, options.rank);
   if (status) status = communicator.attach(executor->arena_.bytes());
   if (!status) return pass(status.error());
   if (!executor->waits_.communication.units.empty() &&
@@ -75,15 +63,6 @@ std::span<std::byte> Executor::bytes_of(const Location& location) const {
   const Buffer& buffer = schedule_.buffers[index_of(location.buffer)];
   return {arena_.data() + buffer.arena_offset + location.offset_bytes,
           static_cast<size_t>(location.size_bytes)};
-}
-
-DotMemory Executor::dot_memory(const DotSpec& spec) const {
-  DotMemory memory{.lhs = bytes_of(spec.lhs.location).data(),
-                   .rhs = bytes_of(spec.rhs.location).data(),
-                   .out = bytes_of(spec.out.location).data()};
-  if (spec.bias) memory.bias = bytes_of(*spec.bias).data();
-  if (spec.accumulate) memory.accumulate = bytes_of(*spec.accumulate).data();
-  return memory;
 }
 
 std::span<std::byte> Executor::parameter(int64_t number) const {
@@ -112,13 +91,19 @@ Status Executor::write_constants(const Module& inlined, int64_t rank) {
   return {};
 }
 
-Status Executor::bind(std::span<const KernelCode> kernels) {
+Status Executor::bind(const Module& inlined,
+                      std::span<const KernelCode> kernels, int64_t rank) {
   REPRISE_CHECK(kernels.size() == schedule_.kernels.size());
+  UnitContext context{.module = inlined,
+                      .schedule = schedule_,
+                      .kernels = {kernels.begin(), kernels.end()},
+                      .buffers = {},
+                      .rank = rank};
+  for (const Buffer& buffer : schedule_.buffers)
+    context.buffers.push_back(arena_.data() + buffer.arena_offset);
   for (const UnitId id : waits_.compute.units) {
-    const Unit& unit = schedule_.units[index_of(id)];
-    Result<Thunk> thunk = make_thunk(unit, kernels);
-    if (!thunk) return pass(thunk.error(), unit.name);
-    thunks_.push_back(std::move(*thunk));
+    const Status bound = calls_.bind(context, schedule_.units[index_of(id)]);
+    if (!bound) return bound;
   }
   for (const UnitId id : waits_.communication.units) {
     const Unit& unit = schedule_.units[index_of(id)];
@@ -126,41 +111,6 @@ Status Executor::bind(std::span<const KernelCode> kernels) {
     if (!runs) return pass(runs.error(), unit.name);
   }
   return {};
-}
-
-Result<Executor::Thunk> Executor::make_thunk(
-    const Unit& unit, std::span<const KernelCode> kernels) {
-  Thunk thunk;
-  switch (unit.kind) {
-    case UnitKind::kKernel: {
-      thunk.code = kernels[static_cast<size_t>(unit.kernel)];
-      thunk.kind = thunk.code.function != nullptr ? Thunk::Kind::kFunction
-                                                  : Thunk::Kind::kInterpreted;
-      thunk.first_argument = arguments_.size();
-      for (const auto* locations : {&unit.reads, &unit.writes}) {
-        for (const Location& location : *locations)
-          arguments_.push_back(bytes_of(location).data());
-      }
-      return thunk;
-    }
-    case UnitKind::kLibrary: {
-      thunk.kind = Thunk::Kind::kDot;
-      Result<DotCall> dot = dots_.bind(unit.dot, dot_memory(unit.dot));
-      if (!dot) return pass(dot.error());
-      thunk.dot = std::move(*dot);
-      return thunk;
-    }
-    case UnitKind::kCopy:
-      REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
-      thunk.kind = Thunk::Kind::kCopy;
-      thunk.source = bytes_of(unit.reads[0]).data();
-      thunk.target = bytes_of(unit.writes[0]).data();
-      thunk.size_bytes = bytes_of(unit.writes[0]).size();
-      return thunk;
-    case UnitKind::kCollective:
-      break;
-  }
-  return fail(ErrorKind::kUnsupported, "a collective on the compute stream");
 }
 
 Status Executor::run_step(int32_t step) {
@@ -200,13 +150,13 @@ Result<NonFinite> Executor::find_non_finite(int32_t step) {
 
 Status Executor::run_compute(int32_t step) {
   const UnitSequence& walk = waits_.compute;
-  for (uint32_t i = 0; i < thunks_.size(); ++i) {
+  for (uint32_t i = 0; i < calls_.size(); ++i) {
     if (walk.wait_for[i] != 0) {
       wait_for_communication(walk.wait_for[i], walk.units[i], step);
       if (failed_.load(std::memory_order_acquire)) return pass(*error_);
     }
     const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
-    if (!run_thunk(thunks_[i])) {
+    if (!calls_.run(i)) {
       return fail(ErrorKind::kDevice, "{}: oneDNN failed",
                   schedule_.units[index_of(walk.units[i])].name);
     }
@@ -221,26 +171,6 @@ Status Executor::run_compute(int32_t step) {
     if (walk.tell[i]) compute_.tell(i + 1);
   }
   return {};
-}
-
-bool Executor::run_thunk(const Thunk& thunk) const {
-  switch (thunk.kind) {
-    case Thunk::Kind::kFunction:
-      thunk.code.function(arguments_.data() + thunk.first_argument, 0,
-                          thunk.code.extent);
-      return true;
-    case Thunk::Kind::kInterpreted:
-      thunk.code.interpret(*thunk.code.kernel,
-                           arguments_.data() + thunk.first_argument, 0,
-                           thunk.code.extent);
-      return true;
-    case Thunk::Kind::kDot:
-      return thunk.dot->run();
-    case Thunk::Kind::kCopy:
-      std::memcpy(thunk.target, thunk.source, thunk.size_bytes);
-      return true;
-  }
-  return false;
 }
 
 void Executor::wait_for_communication(uint32_t count, UnitId unit,

@@ -16,26 +16,15 @@
 #include "data/schedule/schedule.h"
 #include "profiler/recorder.h"
 #include "runtime/cpu/arena.h"
-#include "runtime/cpu/dot.h"
 #include "runtime/cpu/finite_check.h"
+#include "runtime/cpu/kernel_code.h"
 #include "runtime/cpu/stream_waits.h"
+#include "runtime/cpu/unit_calls.h"
 #include "runtime/process/communicator.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/step_executor.h"
 
 namespace reprise {
-
-/// What runs a kernel of a schedule: generated code or, where `function` is
-/// null, `interpret` of the kernel.
-struct KernelCode {
-  using Function = void (*)(void* const* arguments, int64_t begin, int64_t end);
-  using Interpret = void (*)(const Kernel& kernel, void* const* arguments,
-                             int64_t begin, int64_t end);
-  Function function = nullptr;
-  Interpret interpret = nullptr;
-  const Kernel* kernel = nullptr;
-  int64_t extent = 1;  ///< Of the outermost loop.
-};
 
 /// The CPU's executor. A step is a walk over a vector; nothing is allocated in
 /// it. Steps run with denormals flushed to zero.
@@ -59,7 +48,6 @@ class Executor final : public StepExecutor {
   Executor& operator=(const Executor&) = delete;
 
   std::span<std::byte> bytes_of(const Location& location) const;
-  DotMemory dot_memory(const DotSpec& spec) const;
   std::span<std::byte> parameter(int64_t number) const;
   std::span<std::byte> output(int64_t number) const;
 
@@ -77,16 +65,12 @@ class Executor final : public StepExecutor {
   Result<NonFinite> find_non_finite(int32_t step) override;
 
  private:
-  struct Thunk;
-
   Executor(const Schedule& schedule, Communicator& communicator,
            Recorder* recorder, Arena arena);
   Status write_constants(const Module& inlined, int64_t rank);
-  Status bind(std::span<const KernelCode> kernels);
-  Result<Thunk> make_thunk(const Unit& unit,
-                           std::span<const KernelCode> kernels);
+  Status bind(const Module& inlined, std::span<const KernelCode> kernels,
+              int64_t rank);
   Status run_compute(int32_t step);
-  bool run_thunk(const Thunk& thunk) const;
   void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
   void communicate_forever();
   void run_communication(int32_t step);
@@ -99,9 +83,7 @@ class Executor final : public StepExecutor {
   Recorder* recorder_ = nullptr;
   Arena arena_;
   StreamSequences waits_;
-  DotLibrary dots_;
-  std::vector<Thunk> thunks_;     ///< Of the compute stream.
-  std::vector<void*> arguments_;  ///< Of all kernels.
+  UnitCalls calls_;               ///< Of the compute stream.
   std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.
   int64_t sequence_ = 0;          ///< Collectives run so far.
   int64_t ready_ns_ = 0;    ///< When the latest collective could have started.

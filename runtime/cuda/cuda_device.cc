@@ -32,6 +32,7 @@ class CudaDevice : public TrainingDevice {
                            const DeviceOptions& device, Recorder* recorder,
                            ProcessGroup& group) override {
     Status status = agree(group, check(device));
+    if (status) status = agree(group, check_units(program));
     if (status) status = agree(group, open_device(group));
     if (status) status = compile(program.schedule, device, group);
     if (status) status = agree(group, open_cublas());
@@ -53,6 +54,19 @@ class CudaDevice : public TrainingDevice {
     if (!device.interpret) return {};
     return fail(ErrorKind::kInvalid,
                 "kernels are interpreted on --device cpu only");
+  }
+
+  /// Before anything is compiled.
+  static Status check_units(const TrainingProgram& program) {
+    const Computation& entry = program.module.entry_computation();
+    for (const Unit& unit : program.schedule.units) {
+      if (unit.kind != UnitKind::kRoutine) continue;
+      const Opcode opcode = entry.at(unit.routine.instruction).opcode;
+      return fail(ErrorKind::kUnsupported,
+                  "{}: {} does not run on GPUs yet; use --device cpu",
+                  unit.name, opcode_name(opcode));
+    }
+    return {};
   }
 
   Status open_device(const ProcessGroup& group) {
@@ -138,9 +152,9 @@ class CudaDevice : public TrainingDevice {
   Result<std::unique_ptr<CudaExecutor>> make_executor(
       const TrainingProgram& program, const DeviceOptions& device,
       Recorder* recorder, const ProcessGroup& group) {
-    Result<std::unique_ptr<DeviceProgram>> bound = DeviceProgram::create(
-        *context_, program.module, program.schedule, cubins_, *cublas_,
-        group.rank());
+    Result<std::unique_ptr<DeviceProgram>> bound =
+        DeviceProgram::create(*context_, program.module, program.schedule,
+                              cubins_, *cublas_, group.rank());
     if (!bound) return pass(bound.error());
     CudaExecutor::Options options{.graph = options_.graph,
                                   .timeout_s = device.timeout_s,

@@ -120,6 +120,8 @@ Status DeviceProgram::bind_unit(UnitId id, const Cubins& cubins,
       thunk.target = address_of(unit.writes[0]);
       thunk.size_bytes = static_cast<size_t>(unit.writes[0].size_bytes);
       return {};
+    case UnitKind::kRoutine:
+      return fail(ErrorKind::kUnsupported, "it does not run on GPUs yet");
     case UnitKind::kCollective:
       return {};  // The communicator's.
   }
@@ -204,6 +206,7 @@ Status DeviceProgram::enqueue(UnitId unit, CUstream stream) const {
                                                      thunk.size_bytes, stream),
                         "cuMemcpyDtoDAsync");
       break;
+    case UnitKind::kRoutine:
     case UnitKind::kCollective:
       REPRISE_CHECK(false);
   }

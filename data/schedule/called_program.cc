@@ -1,0 +1,181 @@
+// Callees are extracted as programs (data/hlo/routine.h) and lowered as any
+// program is, op by op: a plan of the caller does not reach into them.
+#include "data/schedule/called_program.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/hlo/cost_analysis.h"
+#include "data/hlo/hlo.h"
+#include "data/hlo/routine.h"
+#include "data/kernel/lower_kernel.h"
+#include "data/schedule/schedule_cache.h"
+
+namespace reprise {
+namespace {
+
+bool calls_programs(Opcode opcode) {
+  return opcode == Opcode::kWhile || opcode == Opcode::kConditional;
+}
+
+/// Condition before body, select before scatter, branches by number, whatever
+/// the text's order.
+std::vector<ComputationId> callees_of(const Instruction& instruction) {
+  constexpr std::string_view kNames[] = {"condition",
+                                         "body",
+                                         "true_computation",
+                                         "false_computation",
+                                         "branch_computations",
+                                         "comparator",
+                                         "to_apply",
+                                         "select",
+                                         "scatter"};
+  std::vector<ComputationId> callees;
+  for (const std::string_view name : kNames) {
+    const Attribute* found = instruction.find_attribute(name);
+    if (found == nullptr) continue;
+    if (const auto* one = std::get_if<ComputationId>(&found->value)) {
+      callees.push_back(*one);
+    } else if (const auto* many =
+                   std::get_if<std::vector<ComputationId>>(&found->value)) {
+      callees.insert(callees.end(), many->begin(), many->end());
+    }
+  }
+  return callees;
+}
+
+/// Output k of a body replaces its parameter k.
+void alias_all(Module* module) {
+  const size_t count = module->entry_computation()
+                           .at(module->entry_computation().root)
+                           .operands.size();
+  for (size_t k = 0; k < count; ++k) {
+    module->aliases.push_back({.output_index = {static_cast<int64_t>(k)},
+                               .parameter = static_cast<int64_t>(k),
+                               .parameter_index = {},
+                               .must_alias = true});
+  }
+}
+
+Status check_units(const Schedule& schedule, const std::string& caller) {
+  for (const Unit& unit : schedule.units) {
+    if (unit.kind != UnitKind::kCollective) continue;
+    return fail(ErrorKind::kUnsupported,
+                "{}: the collective '{}' inside a loop or branch does not run",
+                caller, unit.name);
+  }
+  return {};
+}
+
+Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
+                                                     const std::string& caller,
+                                                     bool replaces) {
+  auto program = std::make_shared<CalledProgram>();
+  program->module = std::move(module);
+  if (replaces) alias_all(&program->module);
+  ScheduleCache cache;
+  const Status opened = open_cache(program->module, &cache);
+  if (!opened) return pass(opened.error(), caller);
+  Result<Schedule> schedule = lower_schedule(PlanChoice{}, &cache);
+  if (!schedule) return pass(schedule.error(), caller);
+  const Status runs = check_units(*schedule, caller);
+  if (!runs) return pass(runs.error());
+  program->schedule = *std::move(schedule);
+  return program;
+}
+
+Result<std::shared_ptr<CalledProgram>> lower_function(
+    InlinedModule module, const std::string& caller) {
+  auto program = std::make_shared<CalledProgram>();
+  program->module = std::move(module);
+  const Computation& entry = program->module.entry_computation();
+  const std::vector<InstructionId>& outputs = entry.at(entry.root).operands;
+  std::vector<InstructionId> ops;
+  for (uint32_t i = 0; i < entry.instructions.size(); ++i) {
+    const Opcode opcode = entry.instructions[i].opcode;
+    if (opcode != Opcode::kParameter && !is_view(opcode))
+      ops.push_back(InstructionId{i});
+  }
+  Result<Kernel> kernel = lower_kernel(program->module, ops, outputs);
+  if (!kernel) return pass(kernel.error(), caller);
+  size_t output = 0;
+  for (const KernelArgument& argument : kernel->arguments) {
+    program->arguments.push_back(static_cast<int32_t>(
+        argument.is_output ? static_cast<int64_t>(output++)
+                           : entry.at(argument.instruction).parameter_number));
+  }
+  program->schedule.kernels.push_back(*std::move(kernel));
+  return program;
+}
+
+}  // namespace
+
+int64_t parameter_extent(const Schedule& schedule) {
+  int64_t extent = schedule.arena_bytes;
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.kind != BufferKind::kParameter)
+      extent = std::min(extent, buffer.arena_offset);
+  }
+  return extent;
+}
+
+Result<std::vector<RoutineCallee>> lower_callees(
+    const Module& module, const Instruction& instruction) {
+  const bool programs = calls_programs(instruction.opcode);
+  std::vector<RoutineCallee> callees;
+  for (const ComputationId id : callees_of(instruction)) {
+    Result<InlinedModule> extracted = extract_computation(
+        module, id, programs ? CalleeForm::kProgram : CalleeForm::kFunction);
+    if (!extracted) return pass(extracted.error(), instruction.name);
+    const bool is_body =
+        called_computation(instruction, "body") == std::optional(id);
+    auto program =
+        programs
+            ? lower_program(*std::move(extracted), instruction.name, is_body)
+            : lower_function(*std::move(extracted), instruction.name);
+    if (!program) return pass(program.error());
+    for (const Kernel& kernel : (*program)->schedule.kernels)
+      (*program)->kernel_keys.push_back(kernel_key(kernel));
+    callees.push_back({.program = *std::move(program), .kernels = {}});
+  }
+  return callees;
+}
+
+int64_t workspace_bytes(const CalledProgram& program) {
+  return program.schedule.arena_bytes - parameter_extent(program.schedule);
+}
+
+int64_t workspace_before(const std::vector<RoutineCallee>& callees,
+                         size_t callee) {
+  int64_t bytes = 0;
+  for (size_t c = 0; c < callee; ++c)
+    bytes += workspace_bytes(*callees[c].program);
+  return bytes;
+}
+
+std::string callees_text(const std::vector<RoutineCallee>& callees) {
+  std::string text;
+  for (const RoutineCallee& callee : callees) {
+    const Schedule& schedule = callee.program->schedule;
+    if (callee.program->is_function()) {
+      text += " " + callee.program->kernel_keys.front();
+      continue;
+    }
+    for (const Unit& unit : schedule.units) text += " " + unit.key;
+    text += ';';
+  }
+  return text;
+}
+
+bool is_invariant(const Schedule& body, size_t number) {
+  const BufferId buffer = body.parameter_buffers[number];
+  return std::none_of(
+      body.units.begin(), body.units.end(), [&](const Unit& unit) {
+        return std::any_of(unit.writes.begin(), unit.writes.end(),
+                           [&](const Location& location) {
+                             return location.buffer == buffer;
+                           });
+      });
+}
+
+}  // namespace reprise

@@ -1,0 +1,208 @@
+// While and conditional: schedules inside a unit. A called schedule's
+// parameters lie where the caller says, everything else in its workspace,
+// constants written at each entry, since other units use that memory between.
+//
+// A loop's state lives in its result: copied there once, then replaced in place
+// by the body. What the body never writes is read where it lies.
+#include <cstring>
+#include <utility>
+
+#include "data/hlo/hlo.h"
+#include "data/schedule/called_program.h"
+#include "runtime/cpu/constants.h"
+#include "runtime/cpu/routine.h"
+#include "runtime/cpu/unit_calls.h"
+
+namespace reprise {
+namespace {
+
+/// A called schedule bound to its memory.
+class BoundProgram {
+ public:
+  /// `parameters`: first bytes, by number. Errors: those of units.
+  static Result<BoundProgram> bind(const RoutineCall& call, size_t callee,
+                                   const std::vector<std::byte*>& parameters) {
+    const RoutineCallee& called = call.spec.callees[callee];
+    const CalledProgram& program = *called.program;
+    const Schedule& schedule = program.schedule;
+    UnitContext context{.module = program.module,
+                        .schedule = schedule,
+                        .kernels = {},
+                        .buffers = {},
+                        .rank = call.rank};
+    for (const int32_t kernel : called.kernels)
+      context.kernels.push_back(call.kernels[static_cast<size_t>(kernel)]);
+    std::byte* const workspace = call.workspace.data() +
+                                 workspace_before(call.spec.callees, callee) -
+                                 parameter_extent(schedule);
+    for (const Buffer& buffer : schedule.buffers) {
+      context.buffers.push_back(
+          buffer.kind == BufferKind::kParameter
+              ? parameters.at(static_cast<size_t>(buffer.parameter))
+              : workspace + buffer.arena_offset);
+    }
+    BoundProgram bound;
+    const Status constants = bound.add_constants(context);
+    if (!constants) return pass(constants.error());
+    for (const Unit& unit : schedule.units) {
+      const Status status = bound.calls_.bind(context, unit);
+      if (!status) return pass(status.error());
+    }
+    for (const OutputBinding& output : schedule.outputs)
+      bound.outputs_.push_back(context.bytes_of(output.location));
+    return bound;
+  }
+
+  /// To be called before the first run, as other units use the workspace.
+  void enter() const {
+    for (const Constant& constant : constants_) {
+      std::memcpy(constant.to, constant.bytes.data(), constant.bytes.size());
+    }
+  }
+  bool run() const {
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      if (!calls_.run(i)) return false;
+    }
+    return true;
+  }
+  const std::vector<std::span<std::byte>>& outputs() const { return outputs_; }
+
+ private:
+  struct Constant {
+    std::byte* to = nullptr;
+    std::vector<std::byte> bytes;
+  };
+
+  Status add_constants(const UnitContext& context) {
+    for (size_t b = 0; b < context.buffers.size(); ++b) {
+      const Buffer& buffer = context.schedule.buffers[b];
+      if (buffer.kind != BufferKind::kConstant) continue;
+      Constant constant{.to = context.buffers[b],
+                        .bytes = std::vector<std::byte>(
+                            static_cast<size_t>(buffer.size_bytes))};
+      const Status written =
+          write_constant(context.module,
+                         context.module.entry_computation().at(buffer.constant),
+                         context.rank, constant.bytes);
+      if (!written) return written;
+      constants_.push_back(std::move(constant));
+    }
+    return {};
+  }
+
+  UnitCalls calls_;
+  std::vector<Constant> constants_;
+  std::vector<std::span<std::byte>> outputs_;
+};
+
+void copy_bytes(std::span<std::byte> from, std::span<std::byte> to) {
+  // An empty result is one that nothing reads.
+  if (to.data() != from.data() && !to.empty())
+    std::memcpy(to.data(), from.data(), from.size());
+}
+
+class While final : public Routine {
+ public:
+  While(RoutineCall call, BoundProgram condition, BoundProgram body)
+      : operands_(std::move(call.operands)),
+        results_(std::move(call.results)),
+        condition_(std::move(condition)),
+        body_(std::move(body)) {}
+
+  bool run() override {
+    for (size_t k = 0; k < results_.size(); ++k)
+      copy_bytes(operands_[k], results_[k]);
+    condition_.enter();
+    body_.enter();
+    for (;;) {
+      if (!condition_.run()) return false;
+      if (condition_.outputs()[0][0] == std::byte{0}) return true;
+      if (!body_.run()) return false;
+    }
+  }
+
+ private:
+  std::vector<std::span<std::byte>> operands_, results_;
+  BoundProgram condition_, body_;
+};
+
+class Conditional final : public Routine {
+ public:
+  Conditional(const RoutineCall& call, std::vector<BoundProgram> branches)
+      : chooser_(call.operands[0]),
+        is_predicate_(call.operand_shape(0).type == PrimitiveType::kPred),
+        results_(call.results),
+        branches_(std::move(branches)) {}
+
+  bool run() override {
+    const BoundProgram& branch = branches_[chosen()];
+    branch.enter();
+    if (!branch.run()) return false;
+    for (size_t k = 0; k < results_.size(); ++k)
+      copy_bytes(branch.outputs()[k], results_[k]);
+    return true;
+  }
+
+ private:
+  /// True is the first of two; an index out of range is the last.
+  size_t chosen() const {
+    if (is_predicate_) return chooser_[0] != std::byte{0} ? 0 : 1;
+    int32_t index = 0;
+    std::memcpy(&index, chooser_.data(), sizeof index);
+    const size_t last = branches_.size() - 1;
+    return index < 0 || static_cast<size_t>(index) > last
+               ? last
+               : static_cast<size_t>(index);
+  }
+
+  std::span<std::byte> chooser_;
+  bool is_predicate_;
+  std::vector<std::span<std::byte>> results_;
+  std::vector<BoundProgram> branches_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Routine>> make_while(const RoutineCall& call) {
+  if (call.spec.callees.size() != 2 ||
+      call.operands.size() != call.results.size()) {
+    return fail(ErrorKind::kInvalid, "a while without condition or body");
+  }
+  std::vector<std::byte*> state;
+  for (size_t k = 0; k < call.results.size(); ++k) {
+    // An invariant that nothing reads after the loop has no bytes there.
+    const bool stays = is_invariant(call.spec.callees[1].program->schedule, k);
+    state.push_back(stays ? call.operands[k].data() : call.results[k].data());
+  }
+  Result<BoundProgram> condition = BoundProgram::bind(call, 0, state);
+  if (!condition) return pass(condition.error());
+  Result<BoundProgram> body = BoundProgram::bind(call, 1, state);
+  if (!body) return pass(body.error());
+  return std::make_unique<While>(call, std::move(*condition), std::move(*body));
+}
+
+Result<std::unique_ptr<Routine>> make_conditional(const RoutineCall& call) {
+  std::vector<BoundProgram> branches;
+  size_t operand = 1;  // The first chooses.
+  for (size_t b = 0; b < call.spec.callees.size(); ++b) {
+    const Schedule& schedule = call.spec.callees[b].program->schedule;
+    std::vector<std::byte*> parameters;
+    for (size_t n = 0; n < schedule.parameter_buffers.size(); ++n)
+      parameters.push_back(call.operands.at(operand++).data());
+    if (schedule.outputs.size() != call.results.size()) {
+      return fail(ErrorKind::kInvalid, "branches that give {} and {} arrays",
+                  schedule.outputs.size(), call.results.size());
+    }
+    Result<BoundProgram> branch = BoundProgram::bind(call, b, parameters);
+    if (!branch) return pass(branch.error());
+    branches.push_back(std::move(*branch));
+  }
+  if (branches.empty() || (call.operand_shape(0).type == PrimitiveType::kPred &&
+                           branches.size() != 2)) {
+    return fail(ErrorKind::kInvalid, "a conditional of {} branches",
+                branches.size());
+  }
+  return std::make_unique<Conditional>(call, std::move(branches));
+}
+
+}  // namespace reprise

@@ -1,0 +1,41 @@
+// A comparator or reducer of scalars, as one call.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "data/result.h"
+#include "runtime/cpu/routine.h"
+
+namespace reprise {
+
+class ScalarFunction {
+ public:
+  /// Of RoutineSpec::callees. Errors: kInvalid when it does not take
+  /// `parameters` and give `outputs` scalars.
+  static Result<ScalarFunction> bind(const RoutineCall& call, size_t callee,
+                                     size_t parameters, size_t outputs);
+
+  /// Sets where parameter and output `number` lie.
+  void set_parameter(size_t number, const std::byte* place) {
+    set(parameters_[number], place);
+  }
+  void set_output(size_t number, std::byte* place) {
+    set(outputs_[number], place);
+  }
+  /// Outputs may not lie where parameters do.
+  void call() const { code_.run(arguments_.data()); }
+
+ private:
+  void set(const std::vector<size_t>& arguments, const std::byte* place) {
+    for (const size_t argument : arguments)
+      arguments_[argument] = const_cast<std::byte*>(place);
+  }
+
+  KernelCode code_;
+  std::vector<void*> arguments_;
+  /// [number] its arguments of the kernel; none of what it does not read.
+  std::vector<std::vector<size_t>> parameters_, outputs_;
+};
+
+}  // namespace reprise

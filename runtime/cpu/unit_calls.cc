@@ -1,0 +1,138 @@
+#include "runtime/cpu/unit_calls.h"
+
+#include <cstring>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+DotMemory dot_memory(const UnitContext& context, const DotSpec& spec) {
+  DotMemory memory{.lhs = context.bytes_of(spec.lhs.location).data(),
+                   .rhs = context.bytes_of(spec.rhs.location).data(),
+                   .out = context.bytes_of(spec.out.location).data()};
+  if (spec.bias) memory.bias = context.bytes_of(*spec.bias).data();
+  if (spec.accumulate)
+    memory.accumulate = context.bytes_of(*spec.accumulate).data();
+  return memory;
+}
+
+/// Whose parts lie where; see Unit::reads and writes of a routine.
+RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
+  RoutineCall call{.entry = context.module.entry_computation(),
+                   .instruction = context.module.entry_computation().at(
+                       unit.routine.instruction),
+                   .spec = unit.routine,
+                   .operands = {},
+                   .results = {},
+                   .workspace = {},
+                   .kernels = context.kernels,
+                   .rank = context.rank};
+  for (const Location& location : unit.reads)
+    call.operands.push_back(context.bytes_of(location));
+  for (const Location& location : unit.writes)
+    call.results.push_back(context.bytes_of(location));
+  const Shape& shape = call.instruction.shape;
+  const size_t results = shape.is_tuple() ? shape.elements.size() : 1;
+  if (call.results.size() > results) {
+    call.workspace = call.results.back();
+    call.results.pop_back();
+  }
+  return call;
+}
+
+}  // namespace
+
+/// One compute unit, bound to its memory.
+struct UnitCalls::Call {
+  enum class Kind : uint8_t { kFunction, kInterpreted, kDot, kRoutine, kCopy };
+  Kind kind = Kind::kFunction;
+  KernelCode code;
+  size_t first_argument = 0;  ///< In arguments_.
+  std::optional<DotCall> dot;
+  std::unique_ptr<Routine> routine;
+  std::byte* target = nullptr;  ///< kCopy.
+  const std::byte* source = nullptr;
+  size_t size_bytes = 0;
+};
+
+UnitCalls::UnitCalls() = default;
+UnitCalls::~UnitCalls() = default;
+UnitCalls::UnitCalls(UnitCalls&&) noexcept = default;
+UnitCalls& UnitCalls::operator=(UnitCalls&&) noexcept = default;
+
+Status UnitCalls::bind(const UnitContext& context, const Unit& unit) {
+  Result<Call> call = make_call(context, unit);
+  if (!call) return pass(call.error(), unit.name);
+  calls_.push_back(std::move(*call));
+  return {};
+}
+
+Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
+                                             const Unit& unit) {
+  Call call;
+  switch (unit.kind) {
+    case UnitKind::kKernel: {
+      call.code = context.kernels[static_cast<size_t>(unit.kernel)];
+      call.kind = call.code.function != nullptr ? Call::Kind::kFunction
+                                                : Call::Kind::kInterpreted;
+      call.first_argument = arguments_.size();
+      for (const auto* locations : {&unit.reads, &unit.writes}) {
+        for (const Location& location : *locations)
+          arguments_.push_back(context.bytes_of(location).data());
+      }
+      return call;
+    }
+    case UnitKind::kLibrary: {
+      call.kind = Call::Kind::kDot;
+      Result<DotCall> dot = dots_.bind(unit.dot, dot_memory(context, unit.dot));
+      if (!dot) return pass(dot.error());
+      call.dot = std::move(*dot);
+      return call;
+    }
+    case UnitKind::kRoutine: {
+      call.kind = Call::Kind::kRoutine;
+      Result<std::unique_ptr<Routine>> routine =
+          make_routine(routine_call(context, unit));
+      if (!routine) return pass(routine.error());
+      call.routine = std::move(*routine);
+      return call;
+    }
+    case UnitKind::kCopy:
+      REPRISE_CHECK(unit.reads.size() == 1 && unit.writes.size() == 1);
+      call.kind = Call::Kind::kCopy;
+      call.source = context.bytes_of(unit.reads[0]).data();
+      call.target = context.bytes_of(unit.writes[0]).data();
+      call.size_bytes = context.bytes_of(unit.writes[0]).size();
+      return call;
+    case UnitKind::kCollective:
+      break;
+  }
+  return fail(ErrorKind::kUnsupported, "a collective on the compute stream");
+}
+
+size_t UnitCalls::size() const { return calls_.size(); }
+
+bool UnitCalls::run(size_t place) const {
+  const Call& call = calls_[place];
+  switch (call.kind) {
+    case Call::Kind::kFunction:
+      call.code.function(arguments_.data() + call.first_argument, 0,
+                         call.code.extent);
+      return true;
+    case Call::Kind::kInterpreted:
+      call.code.interpret(*call.code.kernel,
+                          arguments_.data() + call.first_argument, 0,
+                          call.code.extent);
+      return true;
+    case Call::Kind::kDot:
+      return call.dot->run();
+    case Call::Kind::kRoutine:
+      return call.routine->run();
+    case Call::Kind::kCopy:
+      std::memcpy(call.target, call.source, call.size_bytes);
+      return true;
+  }
+  return false;
+}
+
+}  // namespace reprise
