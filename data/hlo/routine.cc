@@ -101,6 +101,14 @@ class Rebuilder {
   std::vector<InstructionId> map_;
 };
 
+/// Of custom calls, those whose target says plainly what they do.
+bool is_known_call(const Instruction& instruction) {
+  const Attribute* target = instruction.find_attribute("custom_call_target");
+  const auto* text =
+      target == nullptr ? nullptr : std::get_if<RawText>(&target->value);
+  return text != nullptr && text->text == "\"TopK\"";
+}
+
 bool is_routine(Opcode opcode) {
   return facts_of(opcode).lowering == Lowering::kRoutine ||
          opcode == Opcode::kWhile || opcode == Opcode::kConditional;
@@ -248,6 +256,8 @@ bool runs_as_routine(const Module& module, const Instruction& instruction) {
              !has_small_window(instruction);
     case Opcode::kScatter:
       return !reduces_in_kernel(module, instruction, 3, true);
+    case Opcode::kCustomCall:
+      return is_known_call(instruction);
     default:
       return is_routine(instruction.opcode);
   }
