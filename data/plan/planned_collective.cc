@@ -10,7 +10,8 @@
 namespace reprise {
 namespace {
 
-std::optional<Reduction> reduction_by(Opcode opcode) {
+/// Of preds, `or` is the greater and `and` the lesser of two.
+std::optional<Reduction> reduction_by(Opcode opcode, bool of_preds) {
   switch (opcode) {
     case Opcode::kAdd:
       return Reduction::kSum;
@@ -20,6 +21,10 @@ std::optional<Reduction> reduction_by(Opcode opcode) {
       return Reduction::kMin;
     case Opcode::kMultiply:
       return Reduction::kProduct;
+    case Opcode::kOr:
+      return of_preds ? std::optional(Reduction::kMax) : std::nullopt;
+    case Opcode::kAnd:
+      return of_preds ? std::optional(Reduction::kMin) : std::nullopt;
     default:
       return std::nullopt;
   }
@@ -28,12 +33,18 @@ std::optional<Reduction> reduction_by(Opcode opcode) {
 Result<Reduction> reduction_of(const Module& module,
                                const Instruction& collective) {
   const std::optional<Opcode> opcode = combining_opcode(module, collective);
+  const Shape& shape = collective.shape.is_tuple()
+                           ? collective.shape.elements.front()
+                           : collective.shape;
+  const bool of_preds = shape.type == PrimitiveType::kPred;
   const std::optional<Reduction> reduction =
-      opcode ? reduction_by(*opcode) : std::nullopt;
+      opcode ? reduction_by(*opcode, of_preds) : std::nullopt;
   if (reduction) return *reduction;
-  return fail(ErrorKind::kUnsupported,
-              "{}: expected a reduction by add, maximum, minimum or multiply",
-              collective.name);
+  return fail(
+      ErrorKind::kUnsupported,
+      "{}: expected a reduction by add, maximum, minimum or multiply, or "
+      "of preds by or or and",
+      collective.name);
 }
 
 /// Every rank stands in one group, once.

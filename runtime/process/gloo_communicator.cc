@@ -21,6 +21,7 @@
 #include "data/hlo/module.h"
 #include "runtime/process/communicator.h"
 #include "runtime/process/pair_exchange.h"
+#include "runtime/process/reduce_functions.h"
 #include "runtime/process/thread_setup.h"
 
 namespace reprise {
@@ -114,6 +115,8 @@ PairExchange::Reduce function_of(PrimitiveType type, Reduction reduction) {
     case PrimitiveType::kS8:
       return reduction_of<int8_t>(reduction);
     default:
+      if (const ReduceFunction own = reduce_function(type, reduction))
+        return own;
       return nullptr;
   }
 }
@@ -257,6 +260,8 @@ class GlooCommunicator : public Communicator {
       options.setOutput(static_cast<uint64_t*>(data), elements);
     } else if (element_bytes == 4) {
       options.setOutput(static_cast<uint32_t*>(data), elements);
+    } else if (element_bytes == 2) {
+      options.setOutput(static_cast<uint16_t*>(data), elements);
     } else {
       options.setOutput(static_cast<uint8_t*>(data), elements);
     }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -93,6 +94,44 @@ TEST_P(AllReduce, GivesTheSameBitsOnAllRanksForAnySize) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReduce, testing::Values(2, 3, 4));
+
+/// bf16 numbers of few bits: sums of them are exact.
+std::vector<uint16_t> halves(int rank, size_t count) {
+  std::vector<uint16_t> bits(count);
+  for (size_t i = 0; i < count; ++i) {
+    const float value =
+        static_cast<float>((i + 3 * static_cast<size_t>(rank)) % 16);
+    bits[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+  return bits;
+}
+
+TEST_P(AllReduce, Adds16BitFloats) {
+  const int ranks = GetParam();
+  constexpr size_t kCount = 40'001;
+  run_ranks(ranks, kCount, 20,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              CollectiveSpec spec = sum_of(kCount, ranks);
+              spec.type = PrimitiveType::kBF16;
+              spec.bytes = 2 * spec.elements;
+              ASSERT_TRUE(communicator.check(spec));
+              std::memcpy(data.data(), halves(rank, kCount).data(), 2 * kCount);
+              const Status done =
+                  communicator.run(spec, data.data(), data.data());
+              ASSERT_TRUE(done) << done.error().message;
+              std::vector<uint16_t> sums(kCount);
+              std::memcpy(sums.data(), data.data(), 2 * kCount);
+              for (size_t i = 0; i < kCount; ++i) {
+                float expected = 0;
+                for (int r = 0; r < ranks; ++r) {
+                  expected +=
+                      static_cast<float>((i + 3 * static_cast<size_t>(r)) % 16);
+                }
+                const auto bits = static_cast<uint32_t>(sums[i]) << 16;
+                ASSERT_EQ(std::bit_cast<float>(bits), expected) << i;
+              }
+            });
+}
 
 TEST(Communicator, NamesARankThatKeepsSilent) {
   std::latch given_up(1);

@@ -1,0 +1,20 @@
+// How ranks' elements are combined on the CPU, for every type.
+#pragma once
+
+#include <cstddef>
+
+#include "data/collective/collective.h"
+#include "data/primitive_type.h"
+
+namespace reprise {
+
+/// out[i] = a[i] combined with b[i], the same bits in either order. 16-bit
+/// floats are combined in f32 and rounded, as kernels do; of preds a sum is
+/// `or`, a product `and`.
+using ReduceFunction = void (*)(void* out, const void* a, const void* b,
+                                size_t elements);
+
+/// Null for a type that no kernel stores.
+ReduceFunction reduce_function(PrimitiveType type, Reduction reduction);
+
+}  // namespace reprise
