@@ -58,6 +58,7 @@ std::vector<Alike> alike_collectives(const Analysis& analysis) {
     }
   }
   std::vector<Alike> sorted;
+  sorted.reserve(groups.size());
   for (auto& [key, group] : groups) sorted.push_back(std::move(group));
   std::stable_sort(
       sorted.begin(), sorted.end(),

@@ -59,6 +59,7 @@ std::vector<BlockingGroup> groups_of(const FindingInput& input) {
     group.waited_ns += std::max<int64_t>(0, waited_ns);
   }
   std::vector<BlockingGroup> sorted;
+  sorted.reserve(groups.size());
   for (auto& [key, group] : groups) sorted.push_back(std::move(group));
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const BlockingGroup& a, const BlockingGroup& b) {

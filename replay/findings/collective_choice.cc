@@ -91,6 +91,7 @@ Samples samples_of(const FindingInput& input) {
 
 double typical(const std::vector<Sample>& samples) {
   std::vector<double> values;
+  values.reserve(samples.size());
   for (const Sample& sample : samples) values.push_back(sample.ns_per_byte);
   return lower_median(std::move(values));
 }

@@ -39,37 +39,40 @@ std::vector<IntervalSet> computing(const FindingInput& input) {
         {input.times.start_ns[node], input.times.end_ns[node]});
   }
   std::vector<IntervalSet> sets;
+  sets.reserve(busy.size());
   for (auto& intervals : busy) sets.emplace_back(std::move(intervals));
   return sets;
+}
+
+/// Why the edge keeps compute from running beside the collective at one of its
+/// ends, which is `into` or where it comes from.
+Reason reason_of(const FindingInput& input, const TimedGraph::Edge& edge,
+                 uint32_t to, bool into) {
+  if (edge.kind == EdgeKind::kThread) return Reason::kStream;
+  const uint32_t other = into ? edge.from : to;
+  if (edge.kind == EdgeKind::kStream &&
+      input.kinds[other] == PathKind::kKernel) {
+    return Reason::kStream;
+  }
+  if (into) return Reason::kNothingLeft;
+  if (edge.kind == EdgeKind::kSynchronization) return Reason::kHost;
+  const int64_t after_ns =
+      input.times.start_ns[to] - input.times.end_ns[edge.from];
+  return after_ns <= FindingInput::kAtOnce ? Reason::kConsumer
+                                           : Reason::kNothingLeft;
 }
 
 /// [node] Of collectives; the first that applies.
 std::vector<Reason> reasons_of(const FindingInput& input) {
   const TimedGraph& graph = input.graph;
   std::vector<Reason> reasons(graph.size(), Reason::kNothingLeft);
-  const auto add = [&](uint32_t node, Reason reason) {
-    reasons[node] = std::min(reasons[node], reason);
-  };
   for (uint32_t node = 0; node < graph.size(); ++node) {
+    const bool into = graph.collective[node] >= 0;
     for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
       const TimedGraph::Edge edge = graph.edges[at];
-      const bool into = graph.collective[node] >= 0;
-      const bool out = graph.collective[edge.from] >= 0;
-      if (into == out) continue;
-      if (edge.kind == EdgeKind::kStream || edge.kind == EdgeKind::kThread) {
-        const uint32_t other = into ? edge.from : node;
-        const bool works = input.kinds[other] == PathKind::kKernel ||
-                           edge.kind == EdgeKind::kThread;
-        if (works) add(into ? node : edge.from, Reason::kStream);
-      }
-      if (!out) continue;
-      const int64_t after_ns =
-          input.times.start_ns[node] - input.times.end_ns[edge.from];
-      if (edge.kind == EdgeKind::kSynchronization) {
-        add(edge.from, Reason::kHost);
-      } else if (after_ns <= FindingInput::kAtOnce) {
-        add(edge.from, Reason::kConsumer);
-      }
+      if (into == (graph.collective[edge.from] >= 0)) continue;
+      Reason& reason = reasons[into ? node : edge.from];
+      reason = std::min(reason, reason_of(input, edge, node, into));
     }
   }
   return reasons;

@@ -39,6 +39,7 @@ void find_pipeline_stages(const FindingInput& input, Candidates& found) {
   const auto shortest = std::min_element(own_ns.begin(), own_ns.end());
   if (*shortest <= 0 || *longest < kNotableStage * mean_ns) return;
   std::vector<double> factor;
+  factor.reserve(own_ns.size());
   for (const double own : own_ns) factor.push_back(mean_ns / own);
   const auto number = [&](const auto at) {
     return input.facts.rank_number(
