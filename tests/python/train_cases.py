@@ -5,10 +5,9 @@ import subprocess
 import sys
 import tempfile
 
-# Relative L2 of the change after 20 steps where it may be over 1e-4: bfloat16 rounds at 4e-3.
-TOLERANCE = {"decoder": 5e-2}
-# What train does not run yet, with a part of the reason.
-REFUSED = {"decoder": "dot of bf16", "resnet": "does not run", "lstm": "does not run", "dropout": "does not run"}
+# Relative L2 of the change after 20 steps where it may be over 1e-4. In bfloat16, twice what JAX 0.10.2 itself moves
+# its worst tensor when the rows of each rank's batch are permuted: median of 5 seeds, 1.9e-2 on 1 rank, 1.7e-2 on 2.
+TOLERANCE = {"decoder": 3.4e-2}
 
 
 def one(name, ranks, steps_run, keep):
@@ -25,20 +24,17 @@ def one(name, ranks, steps_run, keep):
         out = f"{keep or temporary}/{name}.{ranks}"
         step = steps.make(name, ranks)
         rj.export(step.step, *steps.arguments(step, 0), out=out, data=step.batch, steps=steps_run)
-        expected = REFUSED.get(name)
         where = f"jax {jax.__version__} {name} {ranks} ranks"
         try:
             done = rj.verify(out, steps=steps_run, tolerance=TOLERANCE.get(name, 1e-4))
         except rj.RepriseError as error:
             reason = str(error).splitlines()[1]
             print(f"{where}: refused: {reason}")
-            return 0 if expected is not None and expected in str(error) else 1
+            return 1
         print(f"{where}: {'equal' if done else 'NOT equal'}, {len(done.tensors)} tensors, worst {done.worst.name} "
               f"{done.worst.error:.1e}, loss {done.loss[0]:.6g} and {done.loss[1]:.6g}")
         if not done:
             print(done)
-        if expected is not None:
-            print(f"{name} is no longer refused: strike it from REFUSED")
         return 0 if done and planned(rj, steps, name, ranks, out) else 1
 
 

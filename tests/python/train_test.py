@@ -3,8 +3,7 @@
 
   train_test.py [STEP…] [--ranks N…] [--steps N] [--keep DIR]
 
-One process an interpreter, step and rank count. What `reprise train` refuses must be listed in REFUSED with its
-reason."""
+One process an interpreter, step and rank count."""
 
 import argparse
 import sys
