@@ -78,6 +78,8 @@ class StepOfSchedule {
         return add_dot();
       case UnitKind::kCopy:
         return add(step_.compute, "Memcpy DtoD");
+      case UnitKind::kRoutine:
+        return;  // None runs on a GPU yet.
       case UnitKind::kCollective:
         break;
     }
