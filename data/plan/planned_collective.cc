@@ -40,11 +40,10 @@ Result<Reduction> reduction_of(const Module& module,
   const std::optional<Reduction> reduction =
       opcode ? reduction_by(*opcode, of_preds) : std::nullopt;
   if (reduction) return *reduction;
-  return fail(
-      ErrorKind::kUnsupported,
-      "{}: expected a reduction by add, maximum, minimum or multiply, or "
-      "of preds by or or and",
-      collective.name);
+  return fail(ErrorKind::kUnsupported,
+              "{}: expected a reduction by add, maximum, minimum or multiply "
+              "(of preds by and, or)",
+              collective.name);
 }
 
 /// Every rank stands in one group, once.

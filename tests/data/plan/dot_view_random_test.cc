@@ -274,17 +274,16 @@ class ProgramWriter {
 };
 
 TEST(DotView, AgreesWithTheDefinitionOnRandomPrograms) {
-  int folded = 0, refused = 0;
+  int folded = 0, routines = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const std::string text = ProgramWriter(seed).write();
     SCOPED_TRACE(text);
     const Result<InlinedModule> module = parse_inlined(text);
     ASSERT_TRUE(module) << module.error().message;
     const Result<OpGraph> graph = build_op_graph(*module);
-    if (!graph) {
-      ASSERT_EQ(graph.error().kind, ErrorKind::kUnsupported)
-          << graph.error().message;
-      ++refused;
+    ASSERT_TRUE(graph) << graph.error().message;
+    if (graph->dots.empty()) {  // Of no strided matrices: it copies first.
+      ++routines;
       continue;
     }
     std::mt19937_64 random(seed);
@@ -305,7 +304,7 @@ TEST(DotView, AgreesWithTheDefinitionOnRandomPrograms) {
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(folded, 1500);
-  EXPECT_LT(refused, 1500);
+  EXPECT_LT(routines, 1500);
 }
 
 }  // namespace

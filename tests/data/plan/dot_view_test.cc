@@ -153,19 +153,13 @@ TEST(DotView, HandlesVectors) {
   EXPECT_EQ(p.graph.dots.at(0).out.dimensions, (Dims{4, 1}));
 }
 
-TEST(DotView, RefusesOtherTypesByName) {
-  const Result<InlinedModule> module = parse_inlined(R"(HloModule m
-ENTRY main {
-  x = s32[4,6] parameter(0)
-  y = s32[6] parameter(1)
-  ROOT d.7 = s32[4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-)");
-  ASSERT_TRUE(module) << module.error().message;
-  const Result<OpGraph> graph = build_op_graph(*module);
-  ASSERT_FALSE(graph);
-  EXPECT_EQ(graph.error().kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(graph.error().message.find("d.7"), 0U) << graph.error().message;
+TEST(DotView, OtherTypesAreRoutines) {
+  const Program p(R"(
+    x = s32[4,6] parameter(0)
+    y = s32[6] parameter(1)
+    ROOT d = s32[4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0})");
+  EXPECT_TRUE(p.graph.dots.empty());
+  EXPECT_EQ(p.role("d"), OpRole::kRoutine);
 }
 
 }  // namespace

@@ -215,8 +215,10 @@ TEST_F(Validate, RefusesAReductionThatDoesNotCombineItsParameters) {
   ASSERT_TRUE(graph) << graph.error().message;
   const Result<UnitGraph> units = plan_units(*graph, plan_);
   ASSERT_FALSE(units);
-  EXPECT_EQ(units.error().message,
-            "ar1: expected a reduction by add, maximum, minimum or multiply");
+  EXPECT_EQ(
+      units.error().message,
+      "ar1: expected a reduction by add, maximum, minimum or multiply (of "
+      "preds by and, or)");
 }
 
 TEST_F(Validate, RefusesNameClashes) {

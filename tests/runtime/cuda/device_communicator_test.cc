@@ -264,7 +264,7 @@ TEST(HostStagedCommunicator, RefusesWhatItsHostRefuses) {
     EXPECT_TRUE(communicator->is_host_staged());
     CollectiveSpec spec = sum_of(8, 2);
     EXPECT_TRUE(communicator->check(spec));
-    spec.type = PrimitiveType::kBF16;
+    spec.groups = {{0}, {1}};
     const Status refused = communicator->check(spec);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);

@@ -245,7 +245,7 @@ TEST(FileProcessGroup, RefusesAnAnswerThatIsNoTime) {
 TEST(Communicator, RefusesWhatItCannotDoByName) {
   run_ranks(2, 64, 20, [](int, Communicator& communicator, std::span<float>) {
     CollectiveSpec spec = sum_of(64, 2);
-    spec.type = PrimitiveType::kBF16;
+    spec.groups = {{0}, {1}};
     EXPECT_EQ(communicator.check(spec).error().kind, ErrorKind::kUnsupported);
   });
 }
