@@ -254,6 +254,7 @@ bool expand_mesh(std::string_view text,
   std::vector<MeshAxis> axes;
   if (!read_mesh(text, &axes)) return false;
   std::vector<int64_t> sizes;
+  sizes.reserve(axes.size());
   for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
   return small_product(sizes) > 0 && expand_iota(iota_of_mesh(axes), groups);
 }

@@ -98,6 +98,7 @@ std::vector<DumpFile> stages_of(const std::vector<DumpFile>& files,
     if (file.module == module) last[file.stage] = file;
   }
   std::vector<DumpFile> stages;
+  stages.reserve(last.size());
   for (auto& [stage, file] : last) stages.push_back(std::move(file));
   return stages;
 }

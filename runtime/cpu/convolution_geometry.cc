@@ -15,6 +15,7 @@ Axis axis_of(const Shape& shape, size_t dimension) {
 std::vector<Axis> axes_of(const Shape& shape,
                           const std::vector<size_t>& dimensions) {
   std::vector<Axis> axes;
+  axes.reserve(dimensions.size());
   for (const size_t dimension : dimensions)
     axes.push_back(axis_of(shape, dimension));
   return axes;

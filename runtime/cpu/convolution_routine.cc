@@ -82,6 +82,7 @@ class Convolution final : public Routine {
   static std::vector<std::vector<int64_t>> indices_of(
       const std::vector<Axis>& axes) {
     std::vector<int64_t> extents;
+    extents.reserve(axes.size());
     for (const Axis& axis : axes) extents.push_back(axis.extent);
     std::vector<std::vector<int64_t>> indices;
     IndexCounter index(extents);
