@@ -9,11 +9,11 @@ import subprocess
 import tarfile
 import unittest
 
-from command_case import CommandCase
+from command_case import ROOT, CommandCase
 from foreign_python import python_with
 
 INPUTS = pathlib.Path(__file__).resolve().parent.parent / "golden/export_pge"
-SHARED = pathlib.Path(os.environ.get("REPRISE_SHARED_TRACES", "/work/shared/traces")) / "kineto"
+SHARED = pathlib.Path(os.environ.get("REPRISE_TRACES", ROOT.parent / "shared/traces")) / "kineto"
 DLRM = SHARED / "dlrm_v100_8ranks/dlrm_kineto.tar.gz"
 TORCH = python_with("torch", "REPRISE_TORCH_PYTHON")
 # Prints what Inductor's class makes of a file.

@@ -12,7 +12,7 @@ import unittest
 
 from command_case import ROOT, CommandCase
 
-SHARED = pathlib.Path(os.environ.get("REPRISE_SHARED_TRACES", "/work/shared/traces")) / "xplane"
+SHARED = pathlib.Path(os.environ.get("REPRISE_TRACES", ROOT.parent / "shared/traces")) / "xplane"
 XPLANE = SHARED / "jax08_gemm_mi300/tw003.xplane.pb"
 COST = re.compile(r'costs \{ name: "([^"]+)" cost_us: ([0-9.e+-]+) \}')
 
