@@ -25,8 +25,8 @@ struct TrainRequest {
   bool interpret = false;
   std::string dump_state;  ///< Write the final state here, if set.
   bool allow_nan = false;  ///< Go on where the loss is not finite.
-  bool record = false;    ///< Record every unit into shards.
-  double timeout_s = 30;  ///< Longest wait for a silent peer.
+  bool record = false;     ///< Record every unit into shards.
+  double timeout_s = 30;   ///< Longest wait for a silent peer.
   /// A folder that goes with the run, even where this process is killed; its
   /// own is made there. Empty: where temporary files are.
   std::string scratch;

@@ -9,8 +9,8 @@
 
 namespace reprise {
 
-/// All that take part in any collective; `{}` means all of the header. 1 without
-/// collectives.
+/// All that take part in any collective; `{}` means all of the header. 1
+/// without collectives.
 int64_t ranks_of(const Module& module);
 
 /// Roles by aliasing (an output that aliases a parameter is its next value;

@@ -31,9 +31,9 @@ struct CollectiveMember {
 struct MatchedCollective {
   /// kSend: with its receive.
   CollectiveKind kind = CollectiveKind::kUnknown;
-  std::string communicator;  ///< "" unknown.
+  std::string communicator;                          ///< "" unknown.
   std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.
-  int64_t sequence = -1;     ///< In its communicator: recorded, else counted.
+  int64_t sequence = -1;  ///< In its communicator: recorded, else counted.
   /// Payload by the convention of nccl-tests' "size": the larger of what goes
   /// into a rank and what comes out of it (all-gather: the gathered whole;
   /// reduce-scatter: what is reduced; all-to-all: all that one rank sends), of

@@ -215,9 +215,8 @@ void add_device_order(GraphDraft& draft, uint32_t rank) {
   for (const StreamNodes& stream : window.streams) {
     sample_delays(draft, stream, typical);
   }
-  window.launch_ns =
-      median(std::move(typical.launch.empty() ? typical.collective_launch
-                                              : typical.launch));
+  window.launch_ns = median(std::move(
+      typical.launch.empty() ? typical.collective_launch : typical.launch));
   window.dispatch_ns = median(typical.dispatch);
   for (const StreamNodes& stream : window.streams) {
     order_stream(draft, stream, window);

@@ -95,7 +95,7 @@ class Executor final : public StepExecutor {
   int32_t requested_step_ = 0;  ///< Written before `requested_`.
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failed_{false};
-  std::optional<Error> error_;  ///< Written before `failed_`.
+  std::optional<Error> error_;          ///< Written before `failed_`.
   std::unique_ptr<FiniteCheck> check_;  ///< Only within find_non_finite.
   std::thread communication_thread_;
 };

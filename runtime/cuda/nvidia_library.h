@@ -47,10 +47,10 @@ struct OpenedNvidiaLibrary {
 using NvidiaRefusal =
     std::function<std::string(void* handle, const std::string& path)>;
 
-/// Opens the first candidate that is there and not refused. A refused copy stays
-/// open unless the refusal closes it: some keep threads of their own. Errors:
-/// kDevice, with what was found and why it will not do, or, where there was
-/// none, what the loader says.
+/// Opens the first candidate that is there and not refused. A refused copy
+/// stays open unless the refusal closes it: some keep threads of their own.
+/// Errors: kDevice, with what was found and why it will not do, or, where there
+/// was none, what the loader says.
 Result<OpenedNvidiaLibrary> open_nvidia_library(
     NvidiaLibrary library, int driver_cuda, const NvidiaRefusal& refusal,
     const NvidiaSearch& search = default_nvidia_search());
