@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "data/element.h"
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 
@@ -83,26 +84,7 @@ uint64_t least_bits(PrimitiveType type) {
 
 }  // namespace
 
-bool is_kernel_type(PrimitiveType type) {
-  switch (type) {
-    case PrimitiveType::kPred:
-    case PrimitiveType::kS8:
-    case PrimitiveType::kS16:
-    case PrimitiveType::kS32:
-    case PrimitiveType::kS64:
-    case PrimitiveType::kU8:
-    case PrimitiveType::kU16:
-    case PrimitiveType::kU32:
-    case PrimitiveType::kU64:
-    case PrimitiveType::kF16:
-    case PrimitiveType::kBF16:
-    case PrimitiveType::kF32:
-    case PrimitiveType::kF64:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_kernel_type(PrimitiveType type) { return has_plain_elements(type); }
 
 bool is_computable(Opcode opcode, PrimitiveType type) {
   switch (facts_of(opcode).types) {
