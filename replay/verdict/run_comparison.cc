@@ -154,7 +154,7 @@ SideSummary summary_of(const std::vector<StepRun>& runs, const Side& side) {
   summary.mean_ns = std::accumulate(all.begin(), all.end(), 0.0) /
                     static_cast<double>(all.size());
   std::sort(all.begin(), all.end());
-  summary.p90_ns = all[(all.size() - 1) * 9 / 10];
+  summary.p90_ns = all[(all.size() * 9 + 9) / 10 - 1];  // Nearest rank.
   return summary;
 }
 
