@@ -156,18 +156,27 @@ GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap) {
   times.end_ns.resize(count);
   for (uint32_t node = 0; node < count;) {
     const uint32_t meets = graph.meeting[node];
+    if (meets == 1) {  // Nearly all.
+      const int64_t start_ns =
+          std::min(ready_time(graph, times, node) + gap[node], kEndOfTime);
+      times.start_ns[node] = start_ns;
+      times.end_ns[node] =
+          std::min(start_ns + graph.duration[node], kEndOfTime);
+      ++node;
+      continue;
+    }
+    const uint32_t end = node + meets;
     int64_t arrival_ns = -kEndOfTime;
-    for (uint32_t at = node; at < node + meets; ++at) {
+    for (uint32_t at = node; at < end; ++at) {
       const int64_t start_ns = ready_time(graph, times, at) + gap[at];
       times.start_ns[at] = std::min(start_ns, kEndOfTime);
       arrival_ns = std::max(arrival_ns, times.start_ns[at]);
     }
-    for (uint32_t at = node; at < node + meets; ++at) {
+    for (; node < end; ++node) {
       const int64_t from_ns =
-          graph.waits[at] != 0 ? arrival_ns : times.start_ns[at];
-      times.end_ns[at] = std::min(from_ns + graph.duration[at], kEndOfTime);
+          graph.waits[node] != 0 ? arrival_ns : times.start_ns[node];
+      times.end_ns[node] = std::min(from_ns + graph.duration[node], kEndOfTime);
     }
-    node += meets;
   }
   return times;
 }

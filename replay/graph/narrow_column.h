@@ -1,6 +1,6 @@
 // A column of integers that are nearly all small: each takes as little as
-// `Small`, the few that do not fit stand aside. Where many do not fit, all are
-// kept whole.
+// `Small`, and those that do not fit stand aside: in a map, and where they are
+// many, in a second column.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ class NarrowColumn {
     size_t at_;
   };
 
-  size_t size() const { return wide_.empty() ? small_.size() : wide_.size(); }
-  bool empty() const { return size() == 0; }
+  size_t size() const { return small_.size(); }
+  bool empty() const { return small_.empty(); }
   Value operator[](size_t at) const { return get(at); }
   Place operator[](size_t at) { return {*this, at}; }
   std::vector<Value> values() const {
@@ -50,13 +50,9 @@ class NarrowColumn {
     return all;
   }
 
-  void reserve(size_t count) {
-    if (wide_.empty()) small_.reserve(count);
-  }
-  size_t capacity() const {
-    return wide_.empty() ? small_.capacity() : wide_.capacity();
-  }
-  void resize(size_t count) { assign(count, Value{}); }
+  void reserve(size_t count) { small_.reserve(count); }
+  size_t capacity() const { return small_.capacity(); }
+  void resize(size_t count) { small_.resize(count); }
   void assign(size_t count, Value value) {
     *this = {};
     small_.resize(count);
@@ -64,50 +60,48 @@ class NarrowColumn {
     for (size_t at = 0; at < count; ++at) set(at, value);
   }
   void push_back(Value value) {
-    if (!wide_.empty()) return wide_.push_back(value);
-    const bool small = is_small(value);
-    small_.push_back(small ? static_cast<Small>(value) : kAside);
-    if (!small) put_aside(small_.size() - 1, value);
+    small_.push_back(Small{});
+    set(small_.size() - 1, value);
   }
 
  private:
   static constexpr Small kAside = std::numeric_limits<Small>::max();
 
-  Value get(size_t at) const {
-    if (!wide_.empty()) return wide_[at];
+  [[gnu::always_inline]] Value get(size_t at) const {
     const Small small = small_[at];
-    return small == kAside ? aside_.find(at)->second : Value{small};
+    return small == kAside ? look_aside(at) : Value{small};
   }
   static bool is_small(Value value) {
     return value < Value{kAside} &&
            value >= Value{std::numeric_limits<Small>::min()};
   }
   [[gnu::always_inline]] void set(size_t at, Value value) {
-    if (!wide_.empty()) {
-      wide_[at] = value;
-    } else if (is_small(value)) {
+    if (is_small(value)) {
       small_[at] = static_cast<Small>(value);
     } else {
       put_aside(at, value);
     }
   }
+  [[gnu::noinline]] Value look_aside(size_t at) const {
+    return at < wide_.size() ? wide_[at] : aside_.find(at)->second;
+  }
   [[gnu::noinline]] void put_aside(size_t at, Value value) {
     small_[at] = kAside;
+    if (at < wide_.size()) {
+      wide_[at] = value;
+      return;
+    }
     aside_[at] = value;
     constexpr size_t kFew = 1024, kPart = 32;
-    if (aside_.size() > kFew + small_.size() / kPart) widen();
-  }
-  void widen() {
-    std::vector<Value> all;
-    all.reserve(small_.capacity());
-    for (size_t at = 0; at < small_.size(); ++at) all.push_back(get(at));
-    *this = {};
-    wide_ = std::move(all);
+    if (aside_.size() <= kFew + small_.size() / kPart) return;
+    wide_.resize(small_.capacity());
+    for (const auto& [place, large] : aside_) wide_[place] = large;
+    aside_.clear();
   }
 
   std::vector<Small> small_;
-  std::vector<Value> wide_;  ///< All, where many are not small.
-  std::unordered_map<size_t, Value> aside_;
+  std::vector<Value> wide_;  ///< Of the first so many, what stands aside …
+  std::unordered_map<size_t, Value> aside_;  ///< … and of those behind.
 };
 
 /// Times in ticks: 32 bits are two seconds of nanoseconds.

@@ -257,6 +257,10 @@ struct LooseGraph {
   void add_rank(const GraphDraft& draft);
   /// Adds edges between nodes that are here, behind those of their sources.
   void add_edges(const std::vector<DraftEdge>& edges);
+
+ private:
+  void add_nodes(const GraphDraft& draft, uint32_t first);
+  void add_edges(const GraphDraft& draft, uint32_t first, uint32_t first_edge);
 };
 
 /// Whether an event of a device stream keeps the device busy.

@@ -23,6 +23,11 @@ void make_room(size_t added, double events_left, Columns&... columns) {
   (make(columns), ...);
 }
 
+template <typename... Columns>
+void resize(size_t count, Columns&... columns) {
+  (columns.resize(count), ...);
+}
+
 uint8_t code_of(const DraftEdge& edge) {
   const auto kind = static_cast<unsigned>(edge.kind);
   return static_cast<uint8_t>(kind << 1 | (edge.from_start ? 1U : 0U));
@@ -43,6 +48,48 @@ void RankDraft::forget_events(uint32_t first) {
   release(calls);
 }
 
+void LooseGraph::add_nodes(const GraphDraft& draft, uint32_t first) {
+  const size_t count = first + draft.nodes.size();
+  resize(count, start_ns, lasts, event, named, range, step);
+  uint32_t node = first;
+  for (const DraftNode& one : draft.nodes) {
+    start_ns[node] = one.start_ns;
+    lasts[node] = one.end_ns - one.start_ns;
+    event[node] = draft.base + one.event;
+    named[node] = one.named_ns;
+    range[node] = one.named_ns > 0 ? draft.base + one.range : 0;
+    step[node] = one.step;
+    if (one.collective >= 0) {
+      collectives.emplace_back(node, static_cast<uint32_t>(one.collective));
+    }
+    ++node;
+  }
+}
+
+// By source, in the order in which they were found.
+void LooseGraph::add_edges(const GraphDraft& draft, uint32_t first,
+                           uint32_t first_edge) {
+  const size_t nodes = draft.nodes.size(), count = draft.edges.size();
+  resize(first_edge + count, to, delay, kind);
+  resize(draft.trace.dependencies.empty() ? 0 : first_edge + count, turn);
+  resize(first + nodes + 1, first_out);
+  uint32_t* const out = first_out.data() + first + 1;
+  for (const DraftEdge& edge : draft.edges) ++out[edge.from];
+  // out[n] becomes where the next edge out of n goes: at last, their end.
+  uint32_t next = first_edge;
+  for (size_t node = 0; node < nodes; ++node) {
+    next += std::exchange(out[node], next);
+  }
+  for (size_t place = 0; place < count; ++place) {
+    const DraftEdge& edge = draft.edges[place];
+    const uint32_t at = out[edge.from]++;
+    to[at] = first + edge.to;
+    delay[at] = edge.delay_ns;
+    kind[at] = code_of(edge);
+    if (!turn.empty()) turn[at] = first_edge + static_cast<uint32_t>(place);
+  }
+}
+
 void LooseGraph::add_rank(const GraphDraft& draft) {
   const auto first = static_cast<uint32_t>(size());
   const auto first_edge = static_cast<uint32_t>(to.size());
@@ -54,34 +101,8 @@ void LooseGraph::add_rank(const GraphDraft& draft) {
             step, first_out);
   make_room(draft.edges.size(), part, to, delay, kind);
   rank_first.push_back(first);
-  for (uint32_t node = 0; node < draft.nodes.size(); ++node) {
-    const DraftNode& one = draft.nodes[node];
-    start_ns.push_back(one.start_ns);
-    lasts.push_back(one.end_ns - one.start_ns);
-    event.push_back(draft.base + one.event);
-    named.push_back(one.named_ns);
-    range.push_back(one.named_ns > 0 ? draft.base + one.range : 0);
-    step.push_back(one.step);
-    if (one.collective < 0) continue;
-    collectives.emplace_back(first + node,
-                             static_cast<uint32_t>(one.collective));
-  }
-  // By source, in the order in which they were found.
-  std::vector<uint32_t> next(draft.nodes.size() + 1, 0);
-  for (const DraftEdge& edge : draft.edges) ++next[edge.from + 1];
-  std::partial_sum(next.begin(), next.end(), next.begin());
-  for (uint32_t node = 1; node < next.size(); ++node)
-    first_out.push_back(first_edge + next[node]);
-  std::vector<uint32_t> order(draft.edges.size());
-  for (uint32_t edge = 0; edge < order.size(); ++edge)
-    order[next[draft.edges[edge].from]++] = edge;
-  for (const uint32_t place : order) {
-    const DraftEdge& edge = draft.edges[place];
-    to.push_back(first + edge.to);
-    delay.push_back(edge.delay_ns);
-    kind.push_back(code_of(edge));
-    if (!draft.trace.dependencies.empty()) turn.push_back(first_edge + place);
-  }
+  add_nodes(draft, first);
+  add_edges(draft, first, first_edge);
   const auto& members = draft.matching.of_event;
   auto member = std::lower_bound(
       members.begin(), members.end(),

@@ -107,7 +107,7 @@ class Kahn {
   void close_edges(uint32_t node) {
     for (uint32_t at = graph_.first_out[node]; at < graph_.first_out[node + 1];
          ++at) {
-      if (left_out_[at]) continue;
+      if (dropped_ > 0 && left_out_[at]) continue;
       const uint32_t target = block(graph_.to[at]);
       if (--open_[target] == 0) make_ready(target);
     }
@@ -226,6 +226,7 @@ class Kahn {
       graph_.first_out[node + 1] = kept;
     }
     graph_.to.resize(kept);
+    graph_.delay.resize(kept);
     graph_.kind.resize(kept);
     if (!graph_.turn.empty()) graph_.turn.resize(kept);
   }
