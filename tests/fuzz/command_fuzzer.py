@@ -25,7 +25,9 @@ import mutants
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).resolve()
 CORPUS = ROOT / "tests/fuzz/corpus"
-VERBS = ("import", "analyze", "replay", "diff", "info", "hlo", "optimize", "export", "train")
+VERBS = ("import", "analyze", "replay", "diff", "info", "hlo", "optimize", "export", "train", "verify", "report")
+TRACE_TARGETS = ("csv", "chrome", "pge", "pgle")
+PLAN_TARGETS = ("ddp", "inductor", "fx-buckets", "fsdp2", "deepspeed", "megatron", "horovod", "dpro")
 DOCUMENTED = {0, 1, 2, 3, 4}
 # Of the code, as opposed to the text, of a program: what comes after parsing names no line.
 PARSE_ERROR = re.compile(r"\.hlo:\d+")
@@ -54,7 +56,12 @@ class Inputs:
                         for path in sorted(kind.iterdir()) if path.is_file() and path.stat().st_size < 200_000]
         self.write_program(folder, self.program, self.manifest)
         trace = folder / "run.trace"
-        self.run("train", folder / "p.hlo", "--interpret", "--steps", "3", "--warmup", "1", "--trace", trace)
+        self.states = {}
+        for name in ("state.npz", "state.safetensors"):
+            trace.unlink(missing_ok=True)
+            self.run("train", folder / "p.hlo", "--interpret", "--steps", "3", "--warmup", "1", "--trace", trace,
+                     "--dump-state", folder / name)
+            self.states[name] = (folder / name).read_bytes()
         self.trace = trace.read_bytes()
         imported = folder / "imported.trace"
         self.run("import", ROOT / "data/samples/kineto", "-o", imported)
@@ -92,64 +99,147 @@ def environment(temporary=None):
 
 
 def train_command(draw, inputs, folder):
-    program, manifest, plan = inputs.program, inputs.manifest, None
+    program, manifest, options = inputs.program, inputs.manifest, []
     what = draw.random()
     if what < 0.4:
         program = mutants.any_program(draw, program)
-    elif what < 0.65:
+    elif what < 0.55:
         manifest = mutants.any_json(draw, manifest)
+    elif what < 0.75:
+        name = draw.choice(sorted(inputs.states))
+        content = bytearray(mutants.any_bytes(draw, inputs.states[name]))
+        if draw.random() < 0.5:  # Values alone.
+            content = bytearray(inputs.states[name])
+            content[-draw.randrange(8, 400)] ^= 0xff
+        (folder / name).write_bytes(content)
+        options = ["--state", name]
     else:
         plan = draw.choice(inputs.plans)
         plan = mutants.any_json(draw, plan) if draw.random() < 0.9 else plan
-    inputs.write_program(folder, program, manifest)
-    words = ["train", "p.hlo", "--interpret", "--steps", "2", "--warmup", "1", "--timeout", "20"]
-    if plan:
         (folder / "plan.json").write_text(plan, errors="replace")
-        words += ["--plan", "plan.json"]
-    return words + draw.choice(([], ["--trace", "out"]))
+        options = ["--plan", "plan.json"]
+    inputs.write_program(folder, program, manifest)
+    return ["train", "p.hlo", "--interpret", "--steps", "2", "--warmup", "1", "--timeout", "20", *options] + \
+        draw.choice(([], ["--trace", "out"]))
+
+
+def hlo_command(draw, inputs, folder):
+    program = mutants.any_program(draw, draw.choice(inputs.programs))
+    if draw.random() < 0.3:  # A folder of dumps.
+        dump = folder / "dump"
+        dump.mkdir()
+        (dump / "module_0001.jit_step.before_optimizations.txt").write_text(inputs.program)
+        (dump / "module_0001.jit_step.cpu_after_optimizations.txt").write_text(program, errors="replace")
+        return ["hlo", "dump"] + draw.choice(([], ["--table"]))
+    (folder / "m.hlo").write_text(program, errors="replace")
+    return ["hlo", "m.hlo"] + draw.choice(([], ["--table"], ["--manifest"], ["--format", "json"]))
+
+
+def import_command(draw, inputs, folder):
+    source = draw.choice(inputs.imports)
+    content = source.read_bytes()
+    if content[:1] in (b"{", b"[") and draw.random() < 0.6:
+        content = mutants.any_json(draw, content.decode(errors="replace")).encode(errors="replace")
+    else:
+        content = mutants.any_bytes(draw, content)
+    (folder / source.name).write_bytes(content)
+    return ["import", source.name, "-o", "out"] + draw.choice(([], ["--strict"]))
+
+
+def write_trace(draw, inputs, folder):
+    """A mutant of some trace as a.trace; returns what it was."""
+    source = draw.choice((inputs.trace, inputs.imported, inputs.recorded))
+    (folder / "a.trace").write_bytes(mutants.any_trace(draw, source))
+    return source
+
+
+def write_plan(draw, inputs, folder, plans):
+    (folder / "plan.json").write_text(mutants.any_json(draw, draw.choice(plans)), errors="replace")
+
+
+def diff_command(draw, inputs, folder):
+    (folder / "b.trace").write_bytes(write_trace(draw, inputs, folder))
+    return ["diff", *draw.sample(("a.trace", "b.trace"), 2), "--by", draw.choice(("op", "kind", "collective", "phase"))]
+
+
+def export_command(draw, inputs, folder):
+    if draw.random() < 0.6:
+        write_plan(draw, inputs, folder, [*inputs.plans, inputs.ddp_plan, inputs.ddp_plan])
+        return ["export", "plan.json", "--as", draw.choice(PLAN_TARGETS), "-o", "out"]
+    write_trace(draw, inputs, folder)
+    return ["export", "a.trace", "--as", draw.choice(TRACE_TARGETS), "-o", "out"]
+
+
+def optimize_command(draw, inputs, folder):
+    source = write_trace(draw, inputs, folder)
+    words = ["optimize", "a.trace", "-o", "out", "--no-measure", "--evaluations", "3"]
+    if draw.random() >= 0.3:
+        return words
+    (folder / "a.trace").write_bytes(source)
+    (folder / "costs.json").write_text(mutants.any_json(draw, inputs.costs), errors="replace")
+    return words + ["--costs", "costs.json"]
+
+
+def replay_command(draw, inputs, folder):
+    is_program = write_trace(draw, inputs, folder) != inputs.imported
+    if is_program and draw.random() < 0.3:
+        (folder / "a.trace").write_bytes(inputs.trace)
+        write_plan(draw, inputs, folder, inputs.plans)
+        words = ["--plan", "plan.json"]
+    else:
+        words = draw.choice(([], ["--what-if", "bandwidth=2x"], ["--what-if", "op:.*=0.5x"], ["--what-if", "overlap=ideal"],
+                             ["--what-if", "straggler=none"]))
+    return ["replay", "a.trace", *words] + draw.choice(([], ["--format", "json"], ["--format", "csv"]))
+
+
+def analyze_command(draw, inputs, folder):
+    write_trace(draw, inputs, folder)
+    return ["analyze", "a.trace"] + draw.choice(([], ["--format", "json"], ["--format", "csv"]))
+
+
+def info_command(draw, inputs, folder):
+    write_trace(draw, inputs, folder)
+    return ["info", "a.trace"]
+
+
+def verify_command(draw, inputs, folder):
+    """Runs of each side: lists of step times, one a mutant, or traces."""
+    words = ["verify"]
+    if draw.random() < 0.2:
+        write_trace(draw, inputs, folder)
+        (folder / "b.trace").write_bytes(draw.choice((inputs.trace, inputs.imported, inputs.recorded)))
+        if draw.random() < 0.5:
+            write_plan(draw, inputs, folder, [*inputs.plans, inputs.ddp_plan])
+            words.append("plan.json")
+        words += ["--before", *draw.choice((["a.trace"], ["a.trace", "b.trace"])), "--after", "b.trace"]
+    else:
+        for side in ("before", "after"):
+            words.append(f"--{side}")
+            for run in range(draw.randrange(1, 4)):
+                pace = draw.choice(("", " 3.1 ms"))
+                lines = [f"{draw.gauss(12, 0.3):.3f} ms{pace}" for _ in range(draw.randrange(1, 40))]
+                text = json.dumps([float(line.split()[0]) for line in lines]) if draw.random() < 0.3 else "\n".join(lines)
+                content = text.encode()
+                (folder / f"{side}{run}.txt").write_bytes(mutants.any_bytes(draw, content) if draw.random() < 0.5 else content)
+                words.append(f"{side}{run}.txt")
+    return words + draw.choice(([], ["--alternating"], ["--format", "json"], ["--fail-above", "0.02"], ["--require-faster"]))
+
+
+def report_command(draw, inputs, folder):
+    what = draw.random()
+    if what < 0.3:
+        write_plan(draw, inputs, folder, [*inputs.plans, inputs.ddp_plan])
+        return ["report", "plan.json", "-o", "out"]
+    source = write_trace(draw, inputs, folder)
+    if what < 0.5:
+        (folder / "b.trace").write_bytes(source)
+        return ["report", "a.trace", "b.trace", "-o", "out"]
+    return ["report", "a.trace", "-o", "out"]
 
 
 def command(verb, draw, inputs, folder):
     """Writes the inputs of one run into `folder`; returns its words."""
-    if verb == "train":
-        return train_command(draw, inputs, folder)
-    if verb == "hlo":
-        (folder / "m.hlo").write_text(mutants.any_program(draw, draw.choice(inputs.programs)), errors="replace")
-        return ["hlo", "m.hlo"] + draw.choice(([], ["--table"], ["--manifest"], ["--format", "json"]))
-    if verb == "import":
-        source = draw.choice(inputs.imports)
-        content = source.read_bytes()
-        is_json = content[:1] in (b"{", b"[") and draw.random() < 0.6
-        content = mutants.any_json(draw, content.decode(errors="replace")).encode(errors="replace") if is_json else \
-            mutants.any_bytes(draw, content)
-        (folder / source.name).write_bytes(content)
-        return ["import", source.name, "-o", "out"] + draw.choice(([], ["--strict"]))
-    source = draw.choice((inputs.trace, inputs.imported, inputs.recorded))
-    is_program = source != inputs.imported
-    (folder / "a.trace").write_bytes(mutants.any_trace(draw, source))
-    if verb == "diff":
-        (folder / "b.trace").write_bytes(source)
-        return ["diff", *draw.sample(("a.trace", "b.trace"), 2), "--by", draw.choice(("op", "kind", "collective", "phase"))]
-    if verb == "export":
-        if draw.random() < 0.3:
-            (folder / "plan.json").write_text(mutants.any_json(draw, inputs.ddp_plan), errors="replace")
-            return ["export", "plan.json", "--as", "ddp", "-o", "out"]
-        return ["export", "a.trace", "--as", draw.choice(("csv", "chrome")), "-o", "out"]
-    if verb == "optimize":
-        if draw.random() < 0.3:
-            (folder / "a.trace").write_bytes(source)
-            (folder / "costs.json").write_text(mutants.any_json(draw, inputs.costs), errors="replace")
-            return ["optimize", "a.trace", "-o", "out", "--no-measure", "--evaluations", "3", "--costs", "costs.json"]
-        return ["optimize", "a.trace", "-o", "out", "--no-measure", "--evaluations", "3"]
-    words = [verb, "a.trace"]
-    if verb == "replay" and is_program and draw.random() < 0.3:
-        (folder / "a.trace").write_bytes(inputs.trace)
-        (folder / "plan.json").write_text(mutants.any_json(draw, draw.choice(inputs.plans)), errors="replace")
-        words += ["--plan", "plan.json"]
-    elif verb == "replay":
-        words += draw.choice(([], ["--what-if", "bandwidth=2x"], ["--what-if", "op:.*=0.5x"], ["--what-if", "overlap=ideal"],
-                              ["--what-if", "straggler=none"]))
-    return words + (draw.choice(([], ["--format", "json"], ["--format", "csv"])) if verb != "info" else [])
+    return globals()[f"{verb}_command"](draw, inputs, folder)
 
 
 def faults(done, folder, inputs_there):
