@@ -35,7 +35,8 @@ constexpr std::array<CollectiveFacts, 14> kFacts = {{
      .opcode = "all-to-all",
      .wire = WireShare::kOnce,
      .joins_all_ranks = true,
-     .counts_parts = true},
+     .counts_parts = true,
+     .runs = true},
     {.kind = K::kBarrier,
      .name = "barrier",
      .opcode = "",
@@ -45,10 +46,12 @@ constexpr std::array<CollectiveFacts, 14> kFacts = {{
      .opcode = "collective-broadcast",
      .wire = WireShare::kWhole,
      .has_one_size = true,
-     .names_rank = true},
+     .names_rank = true,
+     .runs = true},
     {.kind = K::kPermute,
      .name = "collective-permute",
-     .opcode = "collective-permute"},
+     .opcode = "collective-permute",
+     .runs = true},
     {.kind = K::kGather,
      .name = "gather",
      .opcode = "",
@@ -138,6 +141,10 @@ bool is_message(CollectiveKind kind) {
 }
 
 bool is_bytewise(CollectiveKind kind) { return kind == K::kAllReduce; }
+
+bool fills_with_zeros(CollectiveKind kind) {
+  return kind == K::kBroadcast || kind == K::kPermute;
+}
 
 double bus_factor(CollectiveKind kind, double ranks) {
   if (ranks < 2) return 0;

@@ -87,6 +87,10 @@ bool is_message(CollectiveKind kind);
 /// both run in place.
 bool is_bytewise(CollectiveKind kind);
 
+/// Whether a rank that nobody sends anything has zeros for its result: ranks
+/// that stand in no group of a broadcast, or are no target of a permute.
+bool fills_with_zeros(CollectiveKind kind);
+
 /// Bytes on the wire per byte of payload and rank over the algorithm's time, as
 /// nccl-tests' bus bandwidth has it; 0 when the kind has no such factor.
 double bus_factor(CollectiveKind kind, double ranks);

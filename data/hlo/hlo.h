@@ -38,7 +38,8 @@ std::string fingerprint(const Module& module);
 /// by the elements, so that no tuple stays but the root and those that loops,
 /// barriers and other instructions take whole. Bitcasts that change types or
 /// layouts become transposes, conversions and reshapes: arrays are row-major,
-/// whatever layouts say. Calls that only speak to a partitioner are left out,
+/// whatever layouts say. Collectives but all-reduces take one operand, cut
+/// along the outermost dimension (data/hlo/flat_collective.h). Calls that only speak to a partitioner are left out,
 /// and where shard_map begins, parameters and results get the shapes of one
 /// rank. Errors: kUnsupported (nesting over 200 calls, more than 10^7
 /// instructions, what a partitioner would still have to cut), kInvalid.
@@ -63,10 +64,14 @@ Result<std::vector<std::string_view>> literal_words(
 /// The same as doubles: integers up to 2^53 exact, pred 0/1.
 Result<std::vector<double>> literal_values(const Instruction& constant);
 
-/// One collective's replica groups, both text forms resolved; `{}` is one group
-/// of `ranks`.
+/// One collective's replica groups as numbered in the text, all forms resolved;
+/// `{}` is one group of `ranks`. Of ranks: data/hlo/collective_ranks.h.
 Result<std::vector<std::vector<int64_t>>> replica_groups(
     const Instruction& instruction, int64_t ranks);
+
+/// A collective-permute's `{{0,1},{1,0}}` as written, each of two numbers.
+Result<std::vector<std::vector<int64_t>>> source_target_pairs(
+    const Instruction& permute);
 
 /// dot's dimension numbers, in text order.
 struct DotDimensions {

@@ -2,13 +2,15 @@
 // replaced by copies of their callees with the call's name as a prefix, tuples
 // that only carry values to get-tuple-element and copies of a compiled module
 // vanish, starts and ends of asynchronous operations become the operation,
-// bitcasts what they do to elements, and the borders of shard_map are left.
+// bitcasts what they do to elements, collectives along inner dimensions ones
+// along the outermost, and the borders of shard_map are left.
 // Sizes are summed first, so that calls which multiply beyond reason are
 // refused before any copy. Cost: linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "data/hlo/flat_collective.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
@@ -121,9 +123,11 @@ class Inliner {
       const std::vector<InstructionId>& predecessors, int depth);
   std::optional<InstructionId> element_of_tuple(
       const Instruction& instruction) const;
-  InstructionId append_bitcast(Instruction bitcast);
+  InstructionId append_bitcast(const Instruction& bitcast,
+                               const Shape& operand);
   InstructionId append_boundary(const Instruction& call);
-  InstructionId place(Instruction instruction);
+  InstructionId place(Instruction instruction, const Computation& body,
+                      const Instruction& original);
   InstructionId append(Instruction instruction);
   void drop_unused_tuples();
 
@@ -193,9 +197,10 @@ std::optional<InstructionId> Inliner::element_of_tuple(
   return tuple.operands[static_cast<size_t>(index[0])];
 }
 
-/// A bitcast as steps that move and convert elements.
-InstructionId Inliner::append_bitcast(Instruction bitcast) {
-  const Shape operand = result_.at(bitcast.operands[0]).shape;
+/// A bitcast as steps that move and convert elements. Its operand has the
+/// layout of the text: a copy that changed it may have been left out.
+InstructionId Inliner::append_bitcast(const Instruction& bitcast,
+                                      const Shape& operand) {
   InstructionId last = bitcast.operands[0];
   for (Instruction& step : bitcast_steps(bitcast, operand)) {
     step.operands = {last};
@@ -219,15 +224,22 @@ InstructionId Inliner::append_boundary(const Instruction& call) {
 }
 
 /// An instruction of the result, its operands mapped, in the form that runs.
-InstructionId Inliner::place(Instruction instruction) {
+InstructionId Inliner::place(Instruction instruction, const Computation& body,
+                             const Instruction& original) {
   if (ends_operation(instruction) ||
       (drops_copies_ && instruction.opcode == Opcode::kCopy))
     return instruction.operands[0];
   if (is_rank_boundary(instruction)) return append_boundary(instruction);
   if (auto plain = started(instruction)) instruction = *std::move(plain);
-  if (instruction.opcode == Opcode::kBitcast &&
-      moves_elements(instruction, result_.at(instruction.operands[0]).shape))
-    return append_bitcast(std::move(instruction));
+  if (instruction.opcode == Opcode::kBitcast) {
+    const Shape& operand = body.at(original.operands[0]).shape;
+    if (moves_elements(instruction, operand))
+      return append_bitcast(instruction, operand);
+    if (operand.type == instruction.shape.type)
+      instruction.opcode = Opcode::kReshape;
+  }
+  if (is_collective(instruction.opcode))
+    return append_flat_collective(module_, instruction, &result_);
   const auto element = element_of_tuple(instruction);
   return element ? *element : append(std::move(instruction));
 }
@@ -256,7 +268,7 @@ Result<InstructionId> Inliner::copy(
     std::vector<InstructionId> before = predecessors_of(original, map);
     before.insert(before.end(), predecessors.begin(), predecessors.end());
     set_predecessors(&instruction, std::move(before));
-    map.push_back(place(std::move(instruction)));
+    map.push_back(place(std::move(instruction), body, original));
   }
   return map[index_of(body.root)];
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "data/hlo/flat_collective.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/routine.h"
 #include "data/plan/op_tables.h"
@@ -272,20 +273,6 @@ class Builder {
     return {};
   }
 
-  /// Whether the ranks' parts are bytes one after the other: the dimension that
-  /// they divide is the outermost of more than one element.
-  bool divides_bytes(const Instruction& instruction) const {
-    const std::vector<int64_t> divided =
-        integer_list(instruction, "dimensions");
-    const Shape& shape = entry_.at(instruction.operands[0]).shape;
-    if (divided.size() != 1 || divided[0] < 0) return false;
-    const auto before =
-        std::min(static_cast<size_t>(divided[0]), shape.dimensions.size());
-    return std::all_of(shape.dimensions.begin(),
-                       shape.dimensions.begin() + static_cast<long>(before),
-                       [](int64_t extent) { return extent == 1; });
-  }
-
   Status demand_collective(InstructionId id) {
     const Instruction& instruction = entry_.at(id);
     const auto kind = runnable_collective(opcode_name(instruction.opcode));
@@ -293,10 +280,18 @@ class Builder {
       return fail(ErrorKind::kUnsupported, "{}: {} does not run yet",
                   instruction.name, opcode_name(instruction.opcode));
     }
-    if (!is_bytewise(*kind) && !divides_bytes(instruction)) {
+    const CollectiveFacts& facts = facts_of(*kind);
+    if (!is_bytewise(*kind) && instruction.operands.size() != 1) {
       return fail(ErrorKind::kUnsupported,
-                  "{}: {} runs along the first dimension only",
-                  instruction.name, opcode_name(instruction.opcode));
+                  "{}: {} of {} operands does not run in this form",
+                  instruction.name, facts.opcode, instruction.operands.size());
+    }
+    if (facts.counts_parts &&
+        !divides_bytes(instruction, entry_.at(instruction.operands[0]).shape)) {
+      return fail(ErrorKind::kUnsupported,
+                  "{}: {} along an inner dimension needs replica_groups that "
+                  "name the ranks, or divide its extent",
+                  instruction.name, facts.opcode);
     }
     graph_.role[index_of(id)] = OpRole::kCollective;
     if (instruction.shape.is_array()) graph_.producer[index_of(id)] = id;

@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "data/element.h"
+#include "data/hlo/collective_ranks.h"
 #include "data/hlo/combiner.h"
-#include "data/hlo/hlo.h"
 #include "data/plan/unit_graph.h"
 
 namespace reprise {
@@ -46,30 +47,37 @@ Result<Reduction> reduction_of(const Module& module,
               collective.name);
 }
 
-/// Every rank stands in one group, once.
-Status check_groups(const Instruction& collective,
+/// No rank stands in two groups, and where the kind gives nobody a result who
+/// is in none, each stands in one.
+Status check_groups(const std::string& name, CollectiveKind kind,
                     const std::vector<std::vector<int64_t>>& groups,
                     int64_t ranks) {
   std::vector<bool> seen(static_cast<size_t>(ranks), false);
   int64_t covered = 0;
   for (const std::vector<int64_t>& group : groups) {
-    for (int64_t rank : group) {
-      if (rank < 0 || rank >= ranks || seen[static_cast<size_t>(rank)]) {
+    for (const int64_t rank : group) {
+      if (seen[static_cast<size_t>(rank)]) {
         return fail(ErrorKind::kInvalid,
-                    "{}: its replica groups name rank {}, but the plan is "
-                    "for {} ranks",
-                    collective.name, rank, ranks);
+                    "{}: its replica groups name rank {} twice", name, rank);
       }
       seen[static_cast<size_t>(rank)] = true;
       ++covered;
     }
   }
-  if (covered != ranks) {
-    return fail(ErrorKind::kInvalid,
-                "{}: its replica groups hold {} ranks, but the plan is for {}",
-                collective.name, covered, ranks);
-  }
-  return {};
+  if (covered == ranks || fills_with_zeros(kind)) return {};
+  return fail(ErrorKind::kInvalid,
+              "{}: its replica groups hold {} ranks, but the plan is for {}",
+              name, covered, ranks);
+}
+
+/// Types whose elements the devices can combine, or move by whole bytes.
+Status check_type(const std::string& name, CollectiveKind kind,
+                  PrimitiveType type) {
+  if (facts_of(kind).reduces ? has_plain_elements(type)
+                             : primitive_type_bits(type) % 8 == 0)
+    return {};
+  return fail(ErrorKind::kUnsupported, "{}: {} of {} does not run", name,
+              facts_of(kind).name, primitive_type_name(type));
 }
 
 /// Whether input and result have the sizes that the groups make of a part.
@@ -82,7 +90,8 @@ Status check_sizes(const std::string& name, const CollectiveSlot& slot,
     const auto fits = [&](int64_t bytes, BufferShare share) {
       return (share == BufferShare::kPart ? bytes * parts : bytes) == whole;
     };
-    if (fits(slot.bytes, facts.input) &&
+    const bool is_cut = !facts.counts_parts || whole % parts == 0;
+    if (is_cut && fits(slot.bytes, facts.input) &&
         fits(slot.output_bytes, facts.output)) {
       continue;
     }
@@ -99,13 +108,14 @@ Result<PlannedCollective> describe_slot(const OpGraph& graph, int64_t ranks,
                                         int32_t slot) {
   const CollectiveSlot& at = graph.slots[static_cast<size_t>(slot)];
   const Instruction& collective = graph.at(at.collective);
-  Result<std::vector<std::vector<int64_t>>> groups =
-      replica_groups(collective, ranks);
-  if (!groups) return pass(groups.error());
-  Status checked = check_groups(collective, *groups, ranks);
+  Result<CollectiveRanks> joined =
+      collective_ranks(*graph.module, collective, ranks);
+  if (!joined) return pass(joined.error());
+  Status checked =
+      check_groups(collective.name, at.kind, joined->groups, ranks);
+  if (checked) checked = check_sizes(collective.name, at, joined->groups);
+  if (checked) checked = check_type(collective.name, at.kind, at.type);
   if (!checked) return pass(checked.error());
-  Status sized = check_sizes(collective.name, at, *groups);
-  if (!sized) return pass(sized.error());
   PlannedCollective described;
   described.kind = at.kind;
   if (facts_of(at.kind).reduces) {
@@ -114,7 +124,8 @@ Result<PlannedCollective> describe_slot(const OpGraph& graph, int64_t ranks,
     described.reduction = *reduction;
   }
   described.type = at.type;
-  described.groups = *std::move(groups);
+  described.groups = std::move(joined->groups);
+  described.pairs = std::move(joined->pairs);
   return described;
 }
 

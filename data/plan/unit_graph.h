@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/plan/dot_epilogue.h"
@@ -37,6 +38,7 @@ struct PlannedCollective {
   Reduction reduction = Reduction::kSum;
   PrimitiveType type = PrimitiveType::kF32;
   std::vector<std::vector<int64_t>> groups;
+  std::vector<std::pair<int64_t, int64_t>> pairs;  ///< Of a permute.
   int64_t bytes = 0;        ///< Payload, padding between members included.
   int64_t chunk_bytes = 0;  ///< Of every chunk but the last.
   int64_t chunks = 1;

@@ -3,6 +3,7 @@
 #include "data/schedule/called_program.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "data/hlo/cost_analysis.h"
@@ -57,29 +58,32 @@ void alias_all(Module* module) {
   }
 }
 
-Status check_units(const Schedule& schedule, const std::string& caller) {
-  for (const Unit& unit : schedule.units) {
-    if (unit.kind != UnitKind::kCollective) continue;
-    return fail(ErrorKind::kUnsupported,
-                "{}: the collective '{}' inside a loop or branch does not run",
-                caller, unit.name);
+/// Payload of the collectives in one pass of a program; nothing where it has
+/// none.
+std::optional<int64_t> communicated_bytes(const CalledProgram& program) {
+  std::optional<int64_t> bytes;
+  for (const Unit& unit : program.schedule.units) {
+    if (unit.kind == UnitKind::kCollective)
+      bytes = bytes.value_or(0) + unit.collective.bytes;
+    if (unit.routine.communicates)
+      bytes = bytes.value_or(0) + unit.routine.communicated_bytes;
   }
-  return {};
+  return bytes;
 }
 
 Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
                                                      const std::string& caller,
-                                                     bool replaces) {
+                                                     bool replaces,
+                                                     int64_t ranks) {
   auto program = std::make_shared<CalledProgram>();
   program->module = std::move(module);
   if (replaces) alias_all(&program->module);
   ScheduleCache cache;
   const Status opened = open_cache(program->module, &cache);
   if (!opened) return pass(opened.error(), caller);
-  Result<Schedule> schedule = lower_schedule(PlanChoice{}, &cache);
+  Result<Schedule> schedule =
+      lower_schedule(PlanChoice{.ranks = ranks}, &cache);
   if (!schedule) return pass(schedule.error(), caller);
-  const Status runs = check_units(*schedule, caller);
-  if (!runs) return pass(runs.error());
   program->schedule = *std::move(schedule);
   return program;
 }
@@ -119,8 +123,9 @@ int64_t parameter_extent(const Schedule& schedule) {
   return extent;
 }
 
-Result<std::vector<RoutineCallee>> lower_callees(
-    const Module& module, const Instruction& instruction) {
+Result<std::vector<RoutineCallee>> lower_callees(const Module& module,
+                                                 const Instruction& instruction,
+                                                 int64_t ranks) {
   const bool programs = calls_programs(instruction.opcode);
   std::vector<RoutineCallee> callees;
   for (const ComputationId id : callees_of(instruction)) {
@@ -130,15 +135,28 @@ Result<std::vector<RoutineCallee>> lower_callees(
     const bool is_body =
         called_computation(instruction, "body") == std::optional(id);
     auto program =
-        programs
-            ? lower_program(*std::move(extracted), instruction.name, is_body)
-            : lower_function(*std::move(extracted), instruction.name);
+        programs ? lower_program(*std::move(extracted), instruction.name,
+                                 is_body, ranks)
+                 : lower_function(*std::move(extracted), instruction.name);
     if (!program) return pass(program.error());
     for (const Kernel& kernel : (*program)->schedule.kernels)
       (*program)->kernel_keys.push_back(kernel_key(kernel));
     callees.push_back({.program = *std::move(program), .kernels = {}});
   }
   return callees;
+}
+
+void add_communication(int64_t passes, RoutineSpec* routine) {
+  for (size_t c = 0; c < routine->callees.size(); ++c) {
+    const std::optional<int64_t> bytes =
+        communicated_bytes(*routine->callees[c].program);
+    if (!bytes) continue;
+    routine->communicates = true;
+    const bool is_last = c + 1 == routine->callees.size();
+    int64_t all = 0;
+    if (__builtin_mul_overflow(*bytes, is_last ? passes : 1, &all)) continue;
+    routine->communicated_bytes = std::max(routine->communicated_bytes, all);
+  }
 }
 
 int64_t workspace_bytes(const CalledProgram& program) {

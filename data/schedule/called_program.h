@@ -29,10 +29,15 @@ struct CalledProgram {
 int64_t parameter_extent(const Schedule& schedule);
 
 /// Lowers what an instruction calls, in the order of RoutineSpec::callees,
-/// without their `kernels`. Errors: kUnsupported naming an instruction, and for
-/// a collective inside a loop or branch.
-Result<std::vector<RoutineCallee>> lower_callees(
-    const Module& module, const Instruction& instruction);
+/// without their `kernels`. Errors: kUnsupported naming an instruction; those
+/// of replica groups.
+Result<std::vector<RoutineCallee>> lower_callees(const Module& module,
+                                                 const Instruction& instruction,
+                                                 int64_t ranks);
+
+/// Sets from its callees whether and how much a routine communicates that runs
+/// its last callee `passes` times.
+void add_communication(int64_t passes, RoutineSpec* routine);
 
 /// Bytes of memory that a callee, or the callees before it, need beside their
 /// operands and results: they lie one after the other.

@@ -182,6 +182,7 @@ class Assembler {
     spec.elements =
         spec.bytes * 8 / std::max(primitive_type_bits(collective.type), 1);
     spec.groups = collective.groups;
+    spec.pairs = collective.pairs;
     spec.output = placement_.collective[c];
     if (is_bytewise(collective.kind)) {
       spec.output = {spec.output.buffer, begin, end - begin};
@@ -195,19 +196,22 @@ class Assembler {
     unit.key = fmt::format("collective:{}:{}:{}:{}:{}", name_of(spec.kind),
                            static_cast<int>(spec.reduction),
                            primitive_type_name(spec.type), spec.bytes,
-                           group_text(spec.groups));
+                           members_text(spec));
     unit.bytes = static_cast<double>(spec.bytes);
     unit.reads = {spec.input};
     unit.writes = {spec.output};
     schedule_.units.push_back(std::move(unit));
   }
 
-  static std::string group_text(
-      const std::vector<std::vector<int64_t>>& groups) {
+  static std::string members_text(const CollectiveSpec& spec) {
     std::string text;
-    for (const std::vector<int64_t>& group : groups) {
-      text += fmt::format("{{{}}}", fmt::join(group, ","));
+    if (spec.kind == CollectiveKind::kPermute) {
+      for (const auto& [source, target] : spec.pairs)
+        text += fmt::format("{{{}>{}}}", source, target);
+      return text;
     }
+    for (const std::vector<int64_t>& group : spec.groups)
+      text += fmt::format("{{{}}}", fmt::join(group, ","));
     return text;
   }
 
@@ -234,7 +238,8 @@ Result<Schedule> lower_units(const UnitGraph& units, int64_t ranks,
       if (!kernel) return pass(kernel.error());
       lowered.kernels[u] = *kernel;
     } else if (unit.role == OpRole::kRoutine) {
-      Result<const LoweredRoutine*> routine = find_routine(unit.ops[0], cache);
+      Result<const LoweredRoutine*> routine =
+          find_routine(unit.ops[0], ranks, cache);
       if (!routine) return pass(routine.error());
       lowered.routines[u] = *routine;
     }

@@ -33,6 +33,11 @@ struct RoutineSpec {
   /// Sort: comparator. Reductions: reducer; select-and-scatter: select,
   /// scatter.
   std::vector<RoutineCallee> callees;
+  /// Collectives stand in what it calls, at any depth: ranks meet inside.
+  bool communicates = false;
+  /// Payload of those: of a loop's passes where their number is known, else of
+  /// one; of all branches that of the largest.
+  int64_t communicated_bytes = 0;
 };
 
 }  // namespace reprise

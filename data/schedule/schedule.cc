@@ -1,5 +1,6 @@
 #include "data/schedule/schedule.h"
 
+#include <algorithm>
 #include <map>
 
 #include "data/sha256.h"
@@ -34,10 +35,20 @@ std::string kind_text(const Unit& unit) {
 
 }  // namespace
 
+const std::vector<int64_t>* group_of(const CollectiveSpec& collective,
+                                     int64_t rank) {
+  for (const std::vector<int64_t>& group : collective.groups) {
+    if (std::find(group.begin(), group.end(), rank) != group.end())
+      return &group;
+  }
+  return nullptr;
+}
+
 std::string collective_digest(const Schedule& schedule) {
   std::string text;
   for (const Unit& unit : schedule.units) {
-    if (unit.kind == UnitKind::kCollective) text += unit.key + "\n";
+    if (unit.kind == UnitKind::kCollective || unit.routine.communicates)
+      text += unit.key + "\n";
   }
   return "sha256:" + sha256_hex(text);
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/collective/collective.h"
@@ -93,7 +94,11 @@ struct CollectiveSpec {
   PrimitiveType type = PrimitiveType::kF32;
   int64_t elements = 0;  ///< Of the payload, the larger of the two buffers.
   int64_t bytes = 0;     ///< Of the same.
-  std::vector<std::vector<int64_t>> groups;  ///< Replica groups, resolved.
+  /// Ranks that meet, each group in the order of its parts. A rank in none
+  /// neither waits nor has others wait for it; see fills_with_zeros.
+  std::vector<std::vector<int64_t>> groups;
+  /// Of a permute: from which rank to which.
+  std::vector<std::pair<int64_t, int64_t>> pairs;
   Location input, output;  ///< One and the same where it runs in place.
   int32_t bucket = -1;     ///< Place in the plan's buckets, or -1.
   int32_t chunk = 0;
@@ -155,13 +160,13 @@ struct ScheduleCache;
 /// - Order: the plan's, or else the text's, where a collective comes as soon as
 ///   its operands are written and an update of a parameter waits for the
 ///   parameter's other readers.
-/// - A collective whose result has its operand's bytes (is_bytewise) runs in
-///   place, any other from its operand to a buffer of its own. An operand is
-///   written straight into its collective's buffer by its producer; one that is
-///   a parameter, or that something else reads, is copied there by a unit
-///   `copy:COLLECTIVE[:OPERAND]` just before the collective (its first chunk
-///   that needs it). Members of a bucket are 64-byte aligned; padding between
-///   them is reduced with whatever it holds and never read.
+/// - A collective whose result depends on its operands byte by byte
+///   (is_bytewise) runs in place, any other from its operand to a buffer of its
+///   own. An operand is written straight into its collective's buffer by its
+///   producer; one that is a parameter, or that something else reads, is copied
+///   there by a unit `copy:COLLECTIVE[:OPERAND]` just before the collective
+///   (its first chunk that needs it). Members of a bucket are 64-byte aligned;
+///   padding between them is reduced with whatever it holds and never read.
 /// - State outputs are written into the parameter that they alias when every
 ///   other reader of the old value runs before; else into a temporary that a
 ///   unit `update:OUTPUT` copies at the end. An output that is the old value
@@ -185,8 +190,13 @@ Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
 /// The schedule carries no fingerprint.
 Result<Schedule> lower_schedule(const PlanChoice& plan, ScheduleCache* cache);
 
-/// Digest of the sequence of (kind, type, bytes, groups) of collectives; equal
-/// on all ranks.
+/// The ranks that meet `rank` in a collective, itself included, in the order of
+/// their parts; null where it is in no group.
+const std::vector<int64_t>* group_of(const CollectiveSpec& collective,
+                                     int64_t rank);
+
+/// Digest of the sequence of (kind, type, bytes, groups) of collectives, those
+/// inside loops and branches too; equal on all ranks.
 std::string collective_digest(const Schedule& schedule);
 
 /// One line for each unit: place, stream, name, kind, what it waits for, what

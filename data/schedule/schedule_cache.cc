@@ -54,11 +54,12 @@ std::string routine_text(const Computation& entry,
   return text;
 }
 
-Result<LoweredRoutine> lower(const Module& module, InstructionId id) {
+Result<LoweredRoutine> lower(const Module& module, InstructionId id,
+                             int64_t ranks) {
   const Computation& entry = module.entry_computation();
   const Instruction& instruction = entry.at(id);
   Result<std::vector<RoutineCallee>> callees =
-      lower_callees(module, instruction);
+      lower_callees(module, instruction, ranks);
   if (!callees) return pass(callees.error());
   LoweredRoutine lowered;
   lowered.key = "routine:" + sha256_hex(routine_text(entry, instruction) +
@@ -75,7 +76,15 @@ Result<LoweredRoutine> lower(const Module& module, InstructionId id) {
       lowered.written[k] = !is_invariant(callees->back().program->schedule, k);
     }
   }
-  lowered.spec = {.instruction = id, .callees = *std::move(callees)};
+  const int64_t passes =
+      instruction.opcode == Opcode::kWhile
+          ? trip_count(module, entry, instruction).value_or(1)
+          : 1;
+  lowered.spec = {.instruction = id,
+                  .callees = *std::move(callees),
+                  .communicates = false,
+                  .communicated_bytes = 0};
+  add_communication(passes, &lowered.spec);
   return lowered;
 }
 
@@ -127,12 +136,13 @@ Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
 }
 
 Result<const LoweredRoutine*> find_routine(InstructionId instruction,
+                                           int64_t ranks,
                                            ScheduleCache* cache) {
-  auto found = cache->routines.find(index_of(instruction));
+  const std::pair key(index_of(instruction), ranks);
+  auto found = cache->routines.find(key);
   if (found == cache->routines.end()) {
     found =
-        cache->routines
-            .emplace(index_of(instruction), lower(*cache->module, instruction))
+        cache->routines.emplace(key, lower(*cache->module, instruction, ranks))
             .first;
   }
   if (found->second) return &*found->second;

@@ -3,8 +3,10 @@
 // that differ in a few groups.
 #pragma once
 
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "data/kernel/kernel.h"
@@ -50,8 +52,8 @@ struct ScheduleCache {
   OpGraph graph;
   /// By ops and outputs.
   std::unordered_map<std::string, Result<LoweredKernel>> kernels;
-  /// By instruction.
-  std::unordered_map<uint32_t, Result<LoweredRoutine>> routines;
+  /// By instruction and number of ranks.
+  std::map<std::pair<uint32_t, int64_t>, Result<LoweredRoutine>> routines;
   /// Description -> key.
   std::unordered_map<std::string, std::string> dot_keys;
 };
@@ -68,7 +70,7 @@ Result<const LoweredKernel*> find_kernel(const PlannedUnit& unit,
 /// The routine of one planned unit, lowered at most once; as find_kernel.
 /// Errors: kUnsupported naming an instruction.
 Result<const LoweredRoutine*> find_routine(InstructionId instruction,
-                                           ScheduleCache* cache);
+                                           int64_t ranks, ScheduleCache* cache);
 
 /// Structural key and costs of a dot's unit: the dot's and its epilogue's
 /// flops, every operand and the result moved once. A plain dot has the key that

@@ -10,21 +10,12 @@
 #include "data/kernel/group.h"
 
 namespace reprise {
-namespace {
-
-/// The rank's place among the partitions, or among the replicas.
-uint32_t device_id(const Module& module, Opcode opcode, int64_t rank) {
-  const int64_t partitions = header_count(module, "num_partitions");
-  return static_cast<uint32_t>(
-      opcode == Opcode::kPartitionId ? rank % partitions : rank / partitions);
-}
-
-}  // namespace
 
 Status write_constant(const Module& module, const Instruction& constant,
-                      int64_t rank, std::span<std::byte> out) {
+                      const RankOfAll& place, std::span<std::byte> out) {
   if (constant.opcode != Opcode::kConstant) {
-    const uint32_t id = device_id(module, constant.opcode, rank);
+    const auto id =
+        static_cast<uint32_t>(device_number(module, constant.opcode, place));
     REPRISE_CHECK(out.size() == sizeof id);
     std::memcpy(out.data(), &id, sizeof id);
     return {};

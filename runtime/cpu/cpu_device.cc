@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runtime/cpu/executor.h"
 #include "runtime/cpu/kernel_loader.h"
 #include "runtime/process/communicator.h"
@@ -24,11 +26,16 @@ class CpuDevice : public TrainingDevice {
     if (!kernels_.note.empty()) bound.notes.push_back(kernels_.note);
     const Result<int> core = choose_core(group);
     if (!core) return pass(core.error());
-    Status status = agree(group, connect(options, group));
+    Status status = agree(group, connect(options, group, &communicator_));
+    if (status && any_unit_communicates(program.schedule))
+      status = agree(group, connect(options, group, &called_));
     if (!status) return pass(status.error());
-    Result<std::unique_ptr<Executor>> executor = Executor::create(
-        program.module, program.schedule, kernels_.code, *communicator_,
-        recorder, {.pin_core = options.pin ? *core : -1, .rank = group.rank()});
+    Result<std::unique_ptr<Executor>> executor =
+        Executor::create(program.module, program.schedule, kernels_.code,
+                         *communicator_, recorder,
+                         {.pin_core = options.pin ? *core : -1,
+                          .rank = group.rank(),
+                          .called = called_.get()});
     status = agree(group, executor ? Status() : Status(pass(executor.error())));
     if (!status) return pass(status.error());
     bound.executor = std::move(*executor);
@@ -36,20 +43,29 @@ class CpuDevice : public TrainingDevice {
   }
 
  private:
-  Status connect(const DeviceOptions& options, ProcessGroup& group) {
+  static bool any_unit_communicates(const Schedule& schedule) {
+    return std::any_of(
+        schedule.units.begin(), schedule.units.end(),
+        [](const Unit& unit) { return unit.routine.communicates; });
+  }
+
+  static Status connect(const DeviceOptions& options, ProcessGroup& group,
+                        std::unique_ptr<Communicator>* to) {
     if (options.solo || group.size() == 1) {
-      communicator_ = make_solo_communicator();
+      *to = make_solo_communicator();
       return {};
     }
     Result<std::unique_ptr<Communicator>> made =
         make_gloo_communicator(group, options.timeout_s);
     if (!made) return pass(made.error());
-    communicator_ = std::move(*made);
+    *to = std::move(*made);
     return {};
   }
 
   LoadedKernels kernels_;
   std::unique_ptr<Communicator> communicator_;
+  /// Of collectives inside loops, which run beside those of the step.
+  std::unique_ptr<Communicator> called_;
 };
 
 }  // namespace

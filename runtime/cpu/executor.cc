@@ -39,7 +39,7 @@ Result<std::unique_ptr<Executor>> Executor::create(
       new Executor(schedule, communicator, recorder, std::move(*arena)));
   prepare_compute_thread();
   Status status = executor->write_constants(inlined, options.rank);
-  if (status) status = executor->bind(inlined, kernels, options.rank);
+  if (status) status = executor->bind(inlined, kernels, options);
   if (status) status = communicator.attach(executor->arena_.bytes());
   if (!status) return pass(status.error());
   if (!executor->waits_.communication.units.empty() &&
@@ -81,24 +81,27 @@ Status Executor::write_constants(const Module& inlined, int64_t rank) {
     if (buffer.kind != BufferKind::kConstant) continue;
     const Instruction& literal =
         inlined.entry_computation().at(buffer.constant);
-    const Status written =
-        write_constant(inlined, literal, rank,
-                       bytes_of({.buffer = static_cast<BufferId>(i),
-                                 .offset_bytes = 0,
-                                 .size_bytes = buffer.size_bytes}));
+    const Status written = write_constant(
+        inlined, literal, {.rank = rank, .ranks = schedule_.ranks},
+        bytes_of({.buffer = static_cast<BufferId>(i),
+                  .offset_bytes = 0,
+                  .size_bytes = buffer.size_bytes}));
     if (!written) return pass(written.error(), literal.name);
   }
   return {};
 }
 
 Status Executor::bind(const Module& inlined,
-                      std::span<const KernelCode> kernels, int64_t rank) {
+                      std::span<const KernelCode> kernels,
+                      const Options& options) {
   REPRISE_CHECK(kernels.size() == schedule_.kernels.size());
   UnitContext context{.module = inlined,
                       .schedule = schedule_,
                       .kernels = {kernels.begin(), kernels.end()},
                       .buffers = {},
-                      .rank = rank};
+                      .rank = options.rank,
+                      .collectives = &called_};
+  called_.communicator = options.called;
   for (const Buffer& buffer : schedule_.buffers)
     context.buffers.push_back(arena_.data() + buffer.arena_offset);
   for (const UnitId id : waits_.compute.units) {
@@ -157,8 +160,7 @@ Status Executor::run_compute(int32_t step) {
     }
     const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
     if (!calls_.run(i)) {
-      return fail(ErrorKind::kDevice, "{}: oneDNN failed",
-                  schedule_.units[index_of(walk.units[i])].name);
+      return tl::unexpected<Error>(failed_unit(walk.units[i], step));
     }
     if (check_ != nullptr) check_->look(walk.units[i]);
     if (recorder_ != nullptr) {
@@ -171,6 +173,16 @@ Status Executor::run_compute(int32_t step) {
     if (walk.tell[i]) compute_.tell(i + 1);
   }
   return {};
+}
+
+Error Executor::failed_unit(UnitId unit, int32_t step) {
+  const std::string& name = schedule_.units[index_of(unit)].name;
+  if (!called_.error)
+    return {ErrorKind::kDevice, fmt::format("{}: oneDNN failed", name)};
+  // Peers may wait in collectives of the step.
+  communicator_.abandon();
+  return {called_.error->kind,
+          fmt::format("step {}, {}/{}", step, name, called_.error->message)};
 }
 
 void Executor::wait_for_communication(uint32_t count, UnitId unit,
@@ -240,6 +252,7 @@ bool Executor::run_collective(uint32_t place, int32_t step) {
 }
 
 void Executor::fail_communication(Error error) {
+  if (called_.communicator != nullptr) called_.communicator->abandon();
   error_ = std::move(error);
   failed_.store(true, std::memory_order_release);
   communication_.tell(Progress::kAll);

@@ -33,6 +33,9 @@ class Executor final : public StepExecutor {
   struct Options {
     int pin_core = -1;  ///< Core of the compute thread; -1 leaves it free.
     int64_t rank = 0;   ///< What partition-id and replica-id tell.
+    /// Of collectives inside loops and branches, beside those of the step; may
+    /// be null where there are none.
+    Communicator* called = nullptr;
   };
 
   /// Lays out the arena, writes constants and binds every unit. `kernels` are
@@ -69,8 +72,9 @@ class Executor final : public StepExecutor {
            Recorder* recorder, Arena arena);
   Status write_constants(const Module& inlined, int64_t rank);
   Status bind(const Module& inlined, std::span<const KernelCode> kernels,
-              int64_t rank);
+              const Options& options);
   Status run_compute(int32_t step);
+  Error failed_unit(UnitId unit, int32_t step);
   void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
   void communicate_forever();
   void run_communication(int32_t step);
@@ -83,6 +87,7 @@ class Executor final : public StepExecutor {
   Recorder* recorder_ = nullptr;
   Arena arena_;
   StreamSequences waits_;
+  CalledCollectives called_;
   UnitCalls calls_;               ///< Of the compute stream.
   std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.
   int64_t sequence_ = 0;          ///< Collectives run so far.

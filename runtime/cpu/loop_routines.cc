@@ -1,6 +1,7 @@
 // While and conditional: schedules inside a unit. A called schedule's
 // parameters lie where the caller says, everything else in its workspace,
 // constants written at each entry, since other units use that memory between.
+// Collectives run in their places (called_collectives.h).
 //
 // A loop's state lives in its result: copied there once, then replaced in place
 // by the body. What the body never writes is read where it lies.
@@ -25,11 +26,15 @@ class BoundProgram {
     const RoutineCallee& called = call.spec.callees[callee];
     const CalledProgram& program = *called.program;
     const Schedule& schedule = program.schedule;
+    BoundProgram bound;
+    bound.entries_->caller = call.caller;
     UnitContext context{.module = program.module,
                         .schedule = schedule,
                         .kernels = {},
                         .buffers = {},
-                        .rank = call.rank};
+                        .rank = call.rank,
+                        .collectives = call.collectives,
+                        .entries = bound.entries_.get()};
     for (const int32_t kernel : called.kernels)
       context.kernels.push_back(call.kernels[static_cast<size_t>(kernel)]);
     std::byte* const workspace = call.workspace.data() +
@@ -41,7 +46,6 @@ class BoundProgram {
               ? parameters.at(static_cast<size_t>(buffer.parameter))
               : workspace + buffer.arena_offset);
     }
-    BoundProgram bound;
     const Status constants = bound.add_constants(context);
     if (!constants) return pass(constants.error());
     for (const Unit& unit : schedule.units) {
@@ -55,6 +59,7 @@ class BoundProgram {
 
   /// To be called before the first run, as other units use the workspace.
   void enter() const {
+    ++entries_->count;
     for (const Constant& constant : constants_) {
       std::memcpy(constant.to, constant.bytes.data(), constant.bytes.size());
     }
@@ -80,16 +85,19 @@ class BoundProgram {
       Constant constant{.to = context.buffers[b],
                         .bytes = std::vector<std::byte>(
                             static_cast<size_t>(buffer.size_bytes))};
-      const Status written =
-          write_constant(context.module,
-                         context.module.entry_computation().at(buffer.constant),
-                         context.rank, constant.bytes);
+      const Status written = write_constant(
+          context.module,
+          context.module.entry_computation().at(buffer.constant),
+          {.rank = context.rank, .ranks = context.schedule.ranks},
+          constant.bytes);
       if (!written) return written;
       constants_.push_back(std::move(constant));
     }
     return {};
   }
 
+  /// Stays where it is when this moves.
+  std::unique_ptr<ProgramEntries> entries_ = std::make_unique<ProgramEntries>();
   UnitCalls calls_;
   std::vector<Constant> constants_;
   std::vector<std::span<std::byte>> outputs_;

@@ -10,6 +10,7 @@
 #include "data/hlo/module.h"
 #include "data/result.h"
 #include "data/schedule/routine_spec.h"
+#include "runtime/cpu/called_collectives.h"
 #include "runtime/cpu/kernel_code.h"
 
 namespace reprise {
@@ -25,6 +26,10 @@ struct RoutineCall {
   std::span<std::byte> workspace;       ///< Of the programs that it calls.
   std::span<const KernelCode> kernels;  ///< Of the whole schedule.
   int64_t rank = 0;
+  /// Of routines that communicate: what on, and entries of the program that
+  /// holds this one.
+  CalledCollectives* collectives = nullptr;
+  const ProgramEntries* caller = nullptr;
 
   const Shape& operand_shape(size_t operand) const {
     return entry.at(instruction.operands[operand]).shape;
@@ -39,7 +44,8 @@ struct RoutineCall {
 class Routine {
  public:
   virtual ~Routine() = default;
-  /// False when a library failed, which no later call repairs.
+  /// False when a library failed, or a collective in what it calls
+  /// (CalledCollectives::error), which no later call repairs.
   virtual bool run() = 0;
 };
 

@@ -26,7 +26,9 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
                    .results = {},
                    .workspace = {},
                    .kernels = context.kernels,
-                   .rank = context.rank};
+                   .rank = context.rank,
+                   .collectives = context.collectives,
+                   .caller = context.entries};
   for (const Location& location : unit.reads)
     call.operands.push_back(context.bytes_of(location));
   for (const Location& location : unit.writes)
@@ -44,12 +46,20 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
 
 /// One compute unit, bound to its memory.
 struct UnitCalls::Call {
-  enum class Kind : uint8_t { kFunction, kInterpreted, kDot, kRoutine, kCopy };
+  enum class Kind : uint8_t {
+    kFunction,
+    kInterpreted,
+    kDot,
+    kRoutine,
+    kCollective,
+    kCopy
+  };
   Kind kind = Kind::kFunction;
   KernelCode code;
   size_t first_argument = 0;  ///< In arguments_.
   std::optional<DotCall> dot;
   std::unique_ptr<Routine> routine;
+  std::optional<CalledCollective> collective;
   std::byte* target = nullptr;  ///< kCopy.
   const std::byte* source = nullptr;
   size_t size_bytes = 0;
@@ -104,10 +114,20 @@ Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
       call.target = context.bytes_of(unit.writes[0]).data();
       call.size_bytes = context.bytes_of(unit.writes[0]).size();
       return call;
-    case UnitKind::kCollective:
-      break;
+    case UnitKind::kCollective: {
+      REPRISE_CHECK(context.entries != nullptr &&
+                    context.collectives != nullptr);
+      call.kind = Call::Kind::kCollective;
+      Result<CalledCollective> collective = CalledCollective::bind(
+          unit, context.bytes_of(unit.collective.input).data(),
+          context.bytes_of(unit.collective.output).data(), *context.entries,
+          *context.collectives);
+      if (!collective) return pass(collective.error());
+      call.collective = *collective;
+      return call;
+    }
   }
-  return fail(ErrorKind::kUnsupported, "a collective on the compute stream");
+  return fail(ErrorKind::kUnsupported, "a unit of no kind");
 }
 
 size_t UnitCalls::size() const { return calls_.size(); }
@@ -128,6 +148,8 @@ bool UnitCalls::run(size_t place) const {
       return call.dot->run();
     case Call::Kind::kRoutine:
       return call.routine->run();
+    case Call::Kind::kCollective:
+      return call.collective->run();
     case Call::Kind::kCopy:
       std::memcpy(call.target, call.source, call.size_bytes);
       return true;

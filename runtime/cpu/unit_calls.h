@@ -24,6 +24,9 @@ struct UnitContext {
   /// [buffer] Its first byte.
   std::vector<std::byte*> buffers;
   int64_t rank = 0;
+  /// Needed where something communicates; `entries` only in called programs.
+  CalledCollectives* collectives = nullptr;
+  const ProgramEntries* entries = nullptr;
 
   std::span<std::byte> bytes_of(const Location& location) const {
     return {buffers[index_of(location.buffer)] + location.offset_bytes,
@@ -42,8 +45,8 @@ class UnitCalls {
   /// cannot run.
   Status bind(const UnitContext& context, const Unit& unit);
   size_t size() const;
-  /// Runs the unit bound as number `place`; false when a library failed, which
-  /// no later call repairs.
+  /// Runs the unit bound as number `place`; false when a library or a called
+  /// collective failed, which no later call repairs.
   bool run(size_t place) const;
 
  private:

@@ -131,10 +131,20 @@ class CudaDevice : public TrainingDevice {
                  : "collectives go through the host");
     }
     Result<std::unique_ptr<DeviceCommunicator>> made =
-        staged ? connect_through_host(device, group)
-               : make_nccl_communicator(
-                     group, [this] { return context_->make_current(); },
-                     device.timeout_s);
+        staged
+            ? connect_through_host(device, group)
+            : make_nccl_communicator(
+                  group,
+                  {.make_current = [this] { return context_->make_current(); },
+                   .clear =
+                       [this](uint64_t address, size_t bytes,
+                              CUstream_st* stream) {
+                         const Driver& driver = context_->driver();
+                         return driver.check(
+                             driver.memset_async(address, 0, bytes, stream),
+                             "cuMemsetD8Async");
+                       }},
+                  device.timeout_s);
     Status agreed = agree(group, status_of(made));
     if (!agreed) return agreed;
     communicator_ = std::move(*made);

@@ -119,6 +119,12 @@ Status CudaExecutor::attach_communicator() {
     if (!runs) return pass(runs.error(), unit.name);
     largest_bytes = std::max(largest_bytes, touched_bytes(unit.collective));
   }
+  // After all checks, which are alike on all ranks: nobody waits in vain.
+  for (const UnitId id : waits_.communication.units) {
+    const Unit& unit = schedule_.units[index_of(id)];
+    const Status joined = communicator_.join(unit.collective);
+    if (!joined) return pass(joined.error(), unit.name);
+  }
   return communicator_.attach(program_->arena(), largest_bytes);
 }
 

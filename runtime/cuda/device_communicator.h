@@ -20,12 +20,13 @@ struct DeviceSpan {
   size_t size_bytes = 0;
 };
 
-/// Collectives among all ranks, in stream order. Every rank enqueues
-/// the same sequence; results are bit-identical on all of them.
+/// Collectives among ranks, in stream order. Every rank enqueues the same
+/// sequence, also of those that it has no part in; what all members compute has
+/// the same bits on all of them.
 ///
-/// Threads: `attach`, `check` and `enqueue` belong to one thread at a time, and
-/// to one where the device's context is current; `poll` and `abort` may be
-/// called by another one meanwhile.
+/// Threads: `attach`, `check`, `join` and `enqueue` belong to one thread at a
+/// time, and to one where the device's context is current; `poll` and `abort`
+/// may be called by another one meanwhile.
 class DeviceCommunicator {
  public:
   /// Requires: graphs that hold its work are gone, and streams with its work
@@ -40,6 +41,10 @@ class DeviceCommunicator {
   /// Refuses, before the first step, what `enqueue` cannot do. Errors:
   /// kUnsupported.
   virtual Status check(const CollectiveSpec& spec) const = 0;
+
+  /// Connects those that meet in a collective, unless they are. Collective: all
+  /// ranks give it the same in the same order. Errors: kDevice.
+  virtual Status join(const CollectiveSpec& /*spec*/) { return {}; }
 
   /// True when `enqueue` waits for `stream`, goes through host memory and
   /// returns with the result's copy enqueued: then a step cannot be captured

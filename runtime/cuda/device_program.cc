@@ -73,7 +73,8 @@ Status DeviceProgram::write_constants(const Module& inlined, int64_t rank) {
     const Instruction& literal =
         inlined.entry_computation().at(buffer.constant);
     bytes.resize(static_cast<size_t>(buffer.size_bytes));
-    Status written = write_constant(inlined, literal, rank, bytes);
+    Status written = write_constant(
+        inlined, literal, {.rank = rank, .ranks = schedule_.ranks}, bytes);
     if (written) {
       written = write_device(
           driver_, arena_.address() + static_cast<CUdeviceptr>(offsets_[i]),

@@ -5,6 +5,7 @@
 // "Fault Tolerance".
 #include "runtime/cuda/nccl_communicator.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <condition_variable>
@@ -20,6 +21,9 @@ namespace {
 
 /// How long `abort` waits for NCCL to let go of the device.
 constexpr double kAbortSeconds = 5;
+
+/// ncclUint8: what only moves is bytes, whatever its type.
+constexpr int kNcclBytes = 1;
 
 /// Runs `call` on a thread of its own and waits at most `timeout_s` for its
 /// result; nothing if it takes longer. Such a thread is left to itself.
@@ -41,121 +45,6 @@ std::optional<T> run_within(double timeout_s, std::function<T()> call) {
   shared->done.wait_for(lock, std::chrono::duration<double>(timeout_s),
                         [&] { return shared->result.has_value(); });
   return shared->result;
-}
-
-class NcclCommunicator final : public DeviceCommunicator {
- public:
-  NcclCommunicator(const NcclLibrary& nccl, ncclComm* communicator, int rank,
-                   int ranks)
-      : nccl_(nccl), communicator_(communicator), rank_(rank), ranks_(ranks) {}
-  ~NcclCommunicator() override {
-    if (ncclComm* left = take()) nccl_.destroy(left);
-  }
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
-
-  Status attach(DeviceSpan, size_t) override { return {}; }
-  Status check(const CollectiveSpec& spec) const override;
-  bool is_host_staged() const override { return false; }
-  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
-                 CUstream_st* stream) override;
-  Status poll() override;
-  void abort() override;
-
- private:
-  ncclComm* take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(communicator_, nullptr);
-  }
-  int call(const CollectiveSpec& spec, const void* input, void* output,
-           ncclComm* communicator, CUstream_st* stream) const;
-  Status lost(int result, ncclComm* communicator);
-
-  const NcclLibrary& nccl_;
-  std::mutex mutex_;  ///< Of the handle, not of NCCL's work on it.
-  ncclComm* communicator_;
-  const int rank_, ranks_;
-};
-
-Status NcclCommunicator::check(const CollectiveSpec& spec) const {
-  if (!facts_of(spec.kind).runs) {
-    return fail(ErrorKind::kUnsupported, "{} does not run on a GPU",
-                name_of(spec.kind));
-  }
-  if (!nccl_data_type(spec.type)) {
-    return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
-                primitive_type_name(spec.type));
-  }
-  if (spec.groups.size() != 1 ||
-      spec.groups[0].size() != static_cast<size_t>(ranks_)) {
-    return fail(ErrorKind::kUnsupported, "{} among some of the ranks",
-                name_of(spec.kind));
-  }
-  return {};
-}
-
-Status NcclCommunicator::lost(int result, ncclComm* communicator) {
-  const std::string who =
-      ranks_ == 2 ? fmt::format("rank {}", 1 - rank_) : "a rank";
-  return fail(ErrorKind::kDevice, "rank {}: NCCL failed, {} may be lost: {}",
-              rank_, who, nccl_.words(result, communicator));
-}
-
-int NcclCommunicator::call(const CollectiveSpec& spec, const void* input,
-                           void* output, ncclComm* communicator,
-                           CUstream_st* stream) const {
-  const int type = *nccl_data_type(spec.type);
-  const int reduction = nccl_operation(spec.reduction);
-  const auto whole = static_cast<size_t>(spec.elements);
-  const size_t part = whole / static_cast<size_t>(ranks_);
-  switch (spec.kind) {
-    case CollectiveKind::kAllReduce:
-      return nccl_.all_reduce(input, output, whole, type, reduction,
-                              communicator, stream);
-    case CollectiveKind::kAllGather:
-      return nccl_.all_gather(input, output, part, type, communicator, stream);
-    case CollectiveKind::kReduceScatter:
-      return nccl_.reduce_scatter(input, output, part, type, reduction,
-                                  communicator, stream);
-    default:
-      break;
-  }
-  REPRISE_CHECK(false);  // `check` refuses it.
-}
-
-Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
-                                 uint64_t output, CUstream_st* stream) {
-  ncclComm* communicator = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    communicator = communicator_;
-  }
-  if (communicator == nullptr) {
-    return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
-  }
-  const int result = call(spec, std::bit_cast<const void*>(input),
-                          std::bit_cast<void*>(output), communicator, stream);
-  if (result == kNcclOk || result == kNcclWorking) return {};
-  return lost(result, communicator);
-}
-
-Status NcclCommunicator::poll() {
-  const std::lock_guard lock(mutex_);
-  if (communicator_ == nullptr) {
-    return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
-  }
-  int error = kNcclOk;
-  const int asked = nccl_.get_asynchronous_error(communicator_, &error);
-  if (asked != kNcclOk) return lost(asked, communicator_);
-  if (error == kNcclOk || error == kNcclWorking) return {};
-  return lost(error, communicator_);
-}
-
-void NcclCommunicator::abort() {
-  ncclComm* left = take();
-  if (left == nullptr) return;
-  run_within<int>(kAbortSeconds,
-                  [nccl = &nccl_, left] { return nccl->abort(left); });
 }
 
 /// What connecting came to, as its thread leaves it.
@@ -218,19 +107,288 @@ Result<NcclUniqueId> share_id(const Result<const NcclLibrary*>& nccl,
   return id;
 }
 
+/// NCCL's for the members of a group, or of all ranks.
+struct JoinedRanks {
+  std::vector<std::vector<int64_t>> groups;
+  ncclComm* communicator = nullptr;  ///< Null where this rank is in no group.
+};
+
+class NcclCommunicator final : public DeviceCommunicator {
+ public:
+  NcclCommunicator(const NcclLibrary& nccl, ncclComm* whole,
+                   ProcessGroup& group, NcclDevice device, double timeout_s)
+      : nccl_(nccl),
+        group_(group),
+        device_(std::move(device)),
+        timeout_s_(timeout_s),
+        rank_(group.rank()),
+        ranks_(group.size()),
+        joined_({{.groups = {}, .communicator = whole}}) {}
+  ~NcclCommunicator() override {
+    for (const JoinedRanks& left : take()) {
+      if (left.communicator != nullptr) nccl_.destroy(left.communicator);
+    }
+  }
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  Status attach(DeviceSpan, size_t) override { return {}; }
+  Status check(const CollectiveSpec& spec) const override;
+  Status join(const CollectiveSpec& spec) override;
+  bool is_host_staged() const override { return false; }
+  Status enqueue(const CollectiveSpec& spec, uint64_t input, uint64_t output,
+                 CUstream_st* stream) override;
+  Status poll() override;
+  void abort() override;
+
+ private:
+  /// All of them, which are then no longer there.
+  std::vector<JoinedRanks> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(joined_, {});
+  }
+  bool joins_all(const CollectiveSpec& spec) const;
+  std::vector<JoinedRanks>::const_iterator find(
+      const CollectiveSpec& spec) const;
+  int call(const CollectiveSpec& spec, const std::byte* input,
+           std::byte* output, ncclComm* communicator,
+           CUstream_st* stream) const;
+  int exchange_parts(const CollectiveSpec& spec, const std::byte* input,
+                     std::byte* output, ncclComm* communicator,
+                     CUstream_st* stream) const;
+  int permute(const CollectiveSpec& spec, const std::byte* input,
+              std::byte* output, ncclComm* communicator,
+              CUstream_st* stream) const;
+  Status lost(int result, ncclComm* communicator);
+
+  const NcclLibrary& nccl_;
+  ProcessGroup& group_;
+  const NcclDevice device_;
+  const double timeout_s_;
+  const int rank_, ranks_;
+  std::mutex mutex_;  ///< Of the handles, not of NCCL's work on them.
+  std::vector<JoinedRanks> joined_;  ///< All ranks first; empty: aborted.
+};
+
+/// Permutes go by messages between ranks, whoever meets.
+bool NcclCommunicator::joins_all(const CollectiveSpec& spec) const {
+  if (spec.kind == CollectiveKind::kPermute) return true;
+  return spec.groups.size() == 1 &&
+         spec.groups[0].size() == static_cast<size_t>(ranks_) &&
+         std::is_sorted(spec.groups[0].begin(), spec.groups[0].end());
+}
+
+std::vector<JoinedRanks>::const_iterator NcclCommunicator::find(
+    const CollectiveSpec& spec) const {
+  if (joins_all(spec)) return joined_.begin();
+  return std::find_if(
+      joined_.begin(), joined_.end(),
+      [&](const JoinedRanks& one) { return one.groups == spec.groups; });
+}
+
+Status NcclCommunicator::check(const CollectiveSpec& spec) const {
+  const CollectiveFacts& facts = facts_of(spec.kind);
+  if (!facts.runs) {
+    return fail(ErrorKind::kUnsupported, "{} does not run on a GPU",
+                facts.name);
+  }
+  if (facts.reduces && !nccl_data_type(spec.type)) {
+    return fail(ErrorKind::kUnsupported, "{} of {}", facts.name,
+                primitive_type_name(spec.type));
+  }
+  for (const std::vector<int64_t>& group : spec.groups) {
+    for (const int64_t rank : group) {
+      if (rank >= 0 && rank < ranks_) continue;
+      return fail(ErrorKind::kInvalid, "{} with rank {} of {}", facts.name,
+                  rank, ranks_);
+    }
+  }
+  return {};
+}
+
+Status NcclCommunicator::lost(int result, ncclComm* communicator) {
+  const std::string who =
+      ranks_ == 2 ? fmt::format("rank {}", 1 - rank_) : "a rank";
+  return fail(ErrorKind::kDevice, "rank {}: NCCL failed, {} may be lost: {}",
+              rank_, who, nccl_.words(result, communicator));
+}
+
+/// Every member sends each other one part, in one group of calls. Source: NCCL
+/// documentation, "Point-to-point communication".
+int NcclCommunicator::exchange_parts(const CollectiveSpec& spec,
+                                     const std::byte* input, std::byte* output,
+                                     ncclComm* communicator,
+                                     CUstream_st* stream) const {
+  const auto members = static_cast<int>(group_of(spec, rank_)->size());
+  const size_t part =
+      static_cast<size_t>(spec.bytes) / static_cast<size_t>(members);
+  int result = nccl_.start_group();
+  for (int peer = 0; peer < members && result == kNcclOk; ++peer) {
+    const size_t at = part * static_cast<size_t>(peer);
+    result =
+        nccl_.send(input + at, part, kNcclBytes, peer, communicator, stream);
+    if (result != kNcclOk) break;
+    result = nccl_.receive(output + at, part, kNcclBytes, peer, communicator,
+                           stream);
+  }
+  const int ended = nccl_.end_group();
+  return result == kNcclOk ? ended : result;
+}
+
+int NcclCommunicator::permute(const CollectiveSpec& spec,
+                              const std::byte* input, std::byte* output,
+                              ncclComm* communicator,
+                              CUstream_st* stream) const {
+  const auto bytes = static_cast<size_t>(spec.bytes);
+  int result = nccl_.start_group();
+  for (const auto& [source, target] : spec.pairs) {
+    if (source == rank_ && result == kNcclOk) {
+      result = nccl_.send(input, bytes, kNcclBytes, static_cast<int>(target),
+                          communicator, stream);
+    }
+    if (target == rank_ && result == kNcclOk) {
+      result = nccl_.receive(output, bytes, kNcclBytes,
+                             static_cast<int>(source), communicator, stream);
+    }
+  }
+  const int ended = nccl_.end_group();
+  return result == kNcclOk ? ended : result;
+}
+
+int NcclCommunicator::call(const CollectiveSpec& spec, const std::byte* input,
+                           std::byte* output, ncclComm* communicator,
+                           CUstream_st* stream) const {
+  const auto bytes = static_cast<size_t>(spec.bytes);
+  const auto elements = static_cast<size_t>(spec.elements);
+  const auto members = [&] { return group_of(spec, rank_)->size(); };
+  const int type = nccl_data_type(spec.type).value_or(kNcclBytes);
+  const int reduction = nccl_operation(spec.reduction);
+  switch (spec.kind) {
+    case CollectiveKind::kAllReduce:
+      return nccl_.all_reduce(input, output, elements, type, reduction,
+                              communicator, stream);
+    case CollectiveKind::kAllGather:
+      return nccl_.all_gather(input, output, bytes / members(), kNcclBytes,
+                              communicator, stream);
+    case CollectiveKind::kReduceScatter:
+      return nccl_.reduce_scatter(input, output, elements / members(), type,
+                                  reduction, communicator, stream);
+    case CollectiveKind::kBroadcast:
+      return nccl_.broadcast(input, output, bytes, kNcclBytes, 0, communicator,
+                             stream);
+    case CollectiveKind::kAllToAll:
+      return exchange_parts(spec, input, output, communicator, stream);
+    case CollectiveKind::kPermute:
+      return permute(spec, input, output, communicator, stream);
+    default:
+      break;
+  }
+  REPRISE_CHECK(false);  // `check` refuses it.
+}
+
+Status NcclCommunicator::enqueue(const CollectiveSpec& spec, uint64_t input,
+                                 uint64_t output, CUstream_st* stream) {
+  ncclComm* communicator = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (joined_.empty()) {
+      return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
+    }
+    const auto found = find(spec);
+    REPRISE_CHECK(found != joined_.end());  // It was joined.
+    communicator = found->communicator;
+  }
+  if (spec.bytes == 0) return {};
+  const bool is_member = group_of(spec, rank_) != nullptr;
+  const bool receives =
+      spec.kind == CollectiveKind::kPermute
+          ? std::any_of(spec.pairs.begin(), spec.pairs.end(),
+                        [&](const auto& pair) { return pair.second == rank_; })
+          : is_member;
+  if (!receives && fills_with_zeros(spec.kind)) {
+    const Status cleared =
+        device_.clear(output, static_cast<size_t>(spec.bytes), stream);
+    if (!cleared) return cleared;
+  }
+  if (!is_member) return {};
+  const int result =
+      call(spec, std::bit_cast<const std::byte*>(input),
+           std::bit_cast<std::byte*>(output), communicator, stream);
+  if (result == kNcclOk || result == kNcclWorking) return {};
+  return lost(result, communicator);
+}
+
+Status NcclCommunicator::poll() {
+  const std::lock_guard lock(mutex_);
+  if (joined_.empty()) {
+    return fail(ErrorKind::kDevice, "rank {}: NCCL was aborted", rank_);
+  }
+  for (const JoinedRanks& one : joined_) {
+    if (one.communicator == nullptr) continue;
+    int error = kNcclOk;
+    const int asked = nccl_.get_asynchronous_error(one.communicator, &error);
+    if (asked != kNcclOk) return lost(asked, one.communicator);
+    if (error != kNcclOk && error != kNcclWorking)
+      return lost(error, one.communicator);
+  }
+  return {};
+}
+
+void NcclCommunicator::abort() {
+  for (const JoinedRanks& left : take()) {
+    if (left.communicator == nullptr) continue;
+    run_within<int>(kAbortSeconds,
+                    [nccl = &nccl_, communicator = left.communicator] {
+                      return nccl->abort(communicator);
+                    });
+  }
+}
+
+/// By an id that the first rank of each group makes: what ncclCommSplit does,
+/// for every version that has the rest.
+Status NcclCommunicator::join(const CollectiveSpec& spec) {
+  if (find(spec) != joined_.end()) return {};
+  const std::vector<int64_t>* const members = group_of(spec, rank_);
+  NcclUniqueId id;
+  std::string mine;
+  if (members != nullptr && members->front() == rank_) {
+    const int made = nccl_.get_unique_id(&id);
+    if (made == kNcclOk) mine.assign(id.bytes.data(), id.bytes.size());
+  }
+  const Result<std::vector<std::string>> all = group_.all_gather(mine);
+  if (!all) return pass(all.error());
+  JoinedRanks joined{.groups = spec.groups, .communicator = nullptr};
+  if (members != nullptr) {
+    const std::string& theirs = (*all)[static_cast<size_t>(members->front())];
+    if (theirs.size() != id.bytes.size()) {
+      return fail(ErrorKind::kDevice, "rank {} cannot make an id of NCCL",
+                  members->front());
+    }
+    std::memcpy(id.bytes.data(), theirs.data(), id.bytes.size());
+    const auto place = std::find(members->begin(), members->end(), rank_);
+    const Result<ncclComm*> connected = connect(
+        nccl_, id, static_cast<int>(place - members->begin()),
+        static_cast<int>(members->size()), device_.make_current, timeout_s_);
+    if (!connected) return pass(connected.error());
+    joined.communicator = *connected;
+  }
+  const std::lock_guard lock(mutex_);
+  joined_.push_back(std::move(joined));
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<DeviceCommunicator>> make_nccl_communicator(
-    ProcessGroup& group, const std::function<Status()>& make_current,
-    double timeout_s) {
+    ProcessGroup& group, const NcclDevice& device, double timeout_s) {
   const Result<const NcclLibrary*> nccl = NcclLibrary::load();
   const Result<NcclUniqueId> id = share_id(nccl, group);
   if (!id) return pass(id.error());
-  const Result<ncclComm*> connected =
-      connect(**nccl, *id, group.rank(), group.size(), make_current, timeout_s);
+  const Result<ncclComm*> connected = connect(
+      **nccl, *id, group.rank(), group.size(), device.make_current, timeout_s);
   if (!connected) return pass(connected.error());
-  return std::make_unique<NcclCommunicator>(**nccl, *connected, group.rank(),
-                                            group.size());
+  return std::make_unique<NcclCommunicator>(**nccl, *connected, group, device,
+                                            timeout_s);
 }
 
 }  // namespace reprise

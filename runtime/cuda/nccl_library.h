@@ -29,19 +29,25 @@ struct NcclUniqueId {
 struct ncclComm;  // Opaque.
 
 // X(member, symbol, parameters…): each returns an ncclResult_t.
-#define REPRISE_NCCL_FUNCTIONS(X)                                            \
-  X(get_version, ncclGetVersion, int*)                                       \
-  X(get_unique_id, ncclGetUniqueId, NcclUniqueId*)                           \
-  X(init_rank, ncclCommInitRank, ncclComm**, int, NcclUniqueId, int)         \
-  X(destroy, ncclCommDestroy, ncclComm*)                                     \
-  X(abort, ncclCommAbort, ncclComm*)                                         \
-  X(get_asynchronous_error, ncclCommGetAsyncError, ncclComm*, int*)          \
-  X(all_reduce, ncclAllReduce, const void*, void*, size_t, int, int,         \
-    ncclComm*, CUstream_st*)                                                 \
-  X(all_gather, ncclAllGather, const void*, void*, size_t, int, ncclComm*,   \
-    CUstream_st*)                                                            \
-  X(reduce_scatter, ncclReduceScatter, const void*, void*, size_t, int, int, \
-    ncclComm*, CUstream_st*)
+#define REPRISE_NCCL_FUNCTIONS(X)                                              \
+  X(get_version, ncclGetVersion, int*)                                         \
+  X(get_unique_id, ncclGetUniqueId, NcclUniqueId*)                             \
+  X(init_rank, ncclCommInitRank, ncclComm**, int, NcclUniqueId, int)           \
+  X(destroy, ncclCommDestroy, ncclComm*)                                       \
+  X(abort, ncclCommAbort, ncclComm*)                                           \
+  X(get_asynchronous_error, ncclCommGetAsyncError, ncclComm*, int*)            \
+  X(all_reduce, ncclAllReduce, const void*, void*, size_t, int, int,           \
+    ncclComm*, CUstream_st*)                                                   \
+  X(all_gather, ncclAllGather, const void*, void*, size_t, int, ncclComm*,     \
+    CUstream_st*)                                                              \
+  X(reduce_scatter, ncclReduceScatter, const void*, void*, size_t, int, int,   \
+    ncclComm*, CUstream_st*)                                                   \
+  X(broadcast, ncclBroadcast, const void*, void*, size_t, int, int, ncclComm*, \
+    CUstream_st*)                                                              \
+  X(send, ncclSend, const void*, size_t, int, int, ncclComm*, CUstream_st*)    \
+  X(receive, ncclRecv, void*, size_t, int, int, ncclComm*, CUstream_st*)       \
+  X(start_group, ncclGroupStart, )                                             \
+  X(end_group, ncclGroupEnd, )
 
 /// NCCL's functions, found once per process.
 struct NcclLibrary {

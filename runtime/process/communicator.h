@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -12,14 +13,16 @@
 
 namespace reprise {
 
-/// Blocking collectives among all ranks. Every rank runs the same sequence;
-/// the results are bit-identical on all of them, and from run to run. `attach`
-/// and `check` belong to the thread that sets up, `run` to one thread.
+/// Blocking collectives among ranks. Every rank runs the same sequence, also of
+/// those that it has no part in; what all members compute has the same bits on
+/// all of them, and from run to run. `attach` and `check` belong to the thread
+/// that sets up, `run` to one thread.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// Names the memory in which every later collective lies. Collective.
+  /// Names the memory in which every later collective of tag 0 lies.
+  /// Collective.
   virtual Status attach(std::span<std::byte> memory) = 0;
   /// Refuses, before the first step, what `run` cannot do. Errors:
   /// kUnsupported.
@@ -30,8 +33,15 @@ class Communicator {
   /// runs in place. Errors: kDevice when a rank was
   /// lost or kept silent, naming it where there are two. After an error no
   /// further call succeeds, and the peers' calls fail too.
+  /// A call meets calls of the same `tag` alone: ranks whose loops run
+  /// differently often wait in vain rather than take each other's data.
   virtual Status run(const CollectiveSpec& spec, const void* input,
-                     void* output) = 0;
+                     void* output, uint32_t tag) = 0;
+  Status run(const CollectiveSpec& spec, const void* input, void* output) {
+    return run(spec, input, output, 0);
+  }
+  /// Lets every peer that waits for this rank fail at once. Any thread.
+  virtual void abandon() {}
 };
 
 /// Does nothing: one rank, or each rank alone (calibration).

@@ -2,8 +2,6 @@
 // ProcessGroup exchanges once. Two ranks have an exchange of their own
 // (pair_exchange.h), more use Gloo's ring. A peer that dies shows as a broken
 // pair; closing our own connections then tells the others at once.
-#include <gloo/allgather.h>
-#include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/device.h>
@@ -15,11 +13,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "data/hlo/module.h"
 #include "runtime/process/communicator.h"
+#include "runtime/process/flat_transfers.h"
+#include "runtime/process/group_context.h"
 #include "runtime/process/pair_exchange.h"
 #include "runtime/process/reduce_functions.h"
 #include "runtime/process/thread_setup.h"
@@ -32,8 +33,8 @@ class SoloCommunicator : public Communicator {
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
   bool is_immediate() const override { return true; }
-  Status run(const CollectiveSpec& spec, const void* input,
-             void* output) override {
+  Status run(const CollectiveSpec& spec, const void* input, void* output,
+             uint32_t) override {
     if (input == output) return {};
     // The whole of one rank; what several would leave, calibration needs not.
     const int64_t bytes =
@@ -177,109 +178,130 @@ class GlooCommunicator : public Communicator {
       return fail(ErrorKind::kUnsupported, "{} of {}", name_of(spec.kind),
                   primitive_type_name(spec.type));
     }
-    if (spec.groups.size() != 1 ||
-        spec.groups[0].size() != static_cast<size_t>(context_->size)) {
-      return fail(ErrorKind::kUnsupported, "{} among some of the ranks",
-                  name_of(spec.kind));
+    for (const std::vector<int64_t>& group : spec.groups) {
+      for (const int64_t rank : group) {
+        if (rank >= 0 && rank < context_->size) continue;
+        return fail(ErrorKind::kInvalid, "{} with rank {} of {}",
+                    name_of(spec.kind), rank, context_->size);
+      }
     }
     return {};
   }
 
-  Status run(const CollectiveSpec& spec, const void* input,
-             void* output) override {
+  Status run(const CollectiveSpec& spec, const void* input, void* output,
+             uint32_t tag) override {
+    if (spec.bytes == 0) return {};
+    const std::vector<int64_t>* const members = group_of(spec, context_->rank);
+    if (members == nullptr && !fills_with_zeros(spec.kind)) return {};
     try {
-      switch (spec.kind) {
-        case CollectiveKind::kAllReduce:
-          REPRISE_CHECK(input == output);
-          all_reduce(spec, output);
-          break;
-        case CollectiveKind::kAllGather:
-          all_gather(spec, input, output);
-          break;
-        case CollectiveKind::kReduceScatter:
-          reduce_scatter(spec, input, output);
-          break;
-        default:
-          return check(spec);
-      }
+      transfer(spec, members, input, output, tag);
     } catch (const std::exception& error) {
-      return lost(error.what());
+      return lost(error.what(), members);
     }
     return {};
   }
+
+  void abandon() override { context_->closeConnections(); }
 
  private:
-  void all_reduce(const CollectiveSpec& spec, void* data) {
-    const size_t elements = static_cast<size_t>(spec.elements);
-    const size_t element_bytes =
+  /// The members' context; the mesh itself where they are all ranks in order.
+  std::shared_ptr<gloo::Context> context_of(
+      const std::vector<int64_t>& members) {
+    const std::vector<int> ranks(members.begin(), members.end());
+    std::shared_ptr<gloo::Context>& made = groups_[ranks];
+    if (made) return made;
+    bool is_mesh = ranks.size() == static_cast<size_t>(context_->size);
+    for (size_t i = 0; i < ranks.size(); ++i)
+      is_mesh = is_mesh && ranks[i] == static_cast<int>(i);
+    made = is_mesh ? context_ : make_group_context(*context_, ranks);
+    return made;
+  }
+
+  void transfer(const CollectiveSpec& spec, const std::vector<int64_t>* members,
+                const void* input, void* output, uint32_t tag) {
+    const auto bytes = static_cast<size_t>(spec.bytes);
+    if (spec.kind == CollectiveKind::kPermute)
+      return permute(spec, input, output, tag);
+    if (members == nullptr) {
+      std::memset(output, 0, bytes);
+      return;
+    }
+    if (members->size() == 1) {
+      if (input != output) std::memcpy(output, input, bytes);
+      return;
+    }
+    const TransferGroup group{context_of(*members), tag};
+    switch (spec.kind) {
+      case CollectiveKind::kAllReduce:
+        REPRISE_CHECK(input == output);
+        return all_reduce(group, spec, output);
+      case CollectiveKind::kAllGather:
+        return all_gather_parts(group, input, output, bytes);
+      case CollectiveKind::kReduceScatter:
+        return reduce_scatter(group, spec, input, output);
+      case CollectiveKind::kAllToAll:
+        return exchange_parts(group, input, output, bytes);
+      case CollectiveKind::kBroadcast:
+        return broadcast_bytes(group, input, output, bytes);
+      default:
+        REPRISE_CHECK(false);  // `check` refuses it.
+    }
+  }
+
+  void all_reduce(const TransferGroup& group, const CollectiveSpec& spec,
+                  void* data) {
+    const auto elements = static_cast<size_t>(spec.elements);
+    const auto element_bytes =
         static_cast<size_t>(primitive_type_bits(spec.type) / 8);
     const PairExchange::Reduce reduce = function_of(spec.type, spec.reduction);
-    if (exchange_) {
+    if (exchange_ && group.tag == 0) {
       exchange_->all_reduce(static_cast<std::byte*>(data),
                             elements * element_bytes, element_bytes, reduce);
     } else {
-      ring(data, elements, element_bytes, reduce);
+      ring_all_reduce(group, data, elements, element_bytes, reduce);
     }
-  }
-
-  size_t part_bytes(const CollectiveSpec& spec) const {
-    return static_cast<size_t>(spec.bytes) /
-           static_cast<size_t>(context_->size);
-  }
-
-  void all_gather(const CollectiveSpec& spec, const void* input, void* output) {
-    gloo::AllgatherOptions options(context_);
-    // Gloo reads through this pointer alone.
-    auto* mine = const_cast<uint8_t*>(static_cast<const uint8_t*>(input));
-    options.setInput(mine, part_bytes(spec));
-    options.setOutput(static_cast<uint8_t*>(output),
-                      static_cast<size_t>(spec.bytes));
-    gloo::allgather(options);
   }
 
   /// Gloo has none: all ranks reduce all of a copy, at twice the bytes on the
   /// wire, and each keeps its part. So it has the bits of an all-reduce.
-  void reduce_scatter(const CollectiveSpec& spec, const void* input,
-                      void* output) {
+  void reduce_scatter(const TransferGroup& group, const CollectiveSpec& spec,
+                      const void* input, void* output) {
     scratch_.resize(static_cast<size_t>(spec.bytes));
     std::memcpy(scratch_.data(), input, scratch_.size());
-    ring(scratch_.data(), static_cast<size_t>(spec.elements),
-         static_cast<size_t>(primitive_type_bits(spec.type) / 8),
-         function_of(spec.type, spec.reduction));
-    const size_t part = part_bytes(spec);
-    std::memcpy(output,
-                scratch_.data() + part * static_cast<size_t>(context_->rank),
-                part);
+    ring_all_reduce(group, scratch_.data(), static_cast<size_t>(spec.elements),
+                    static_cast<size_t>(primitive_type_bits(spec.type) / 8),
+                    function_of(spec.type, spec.reduction));
+    const size_t part =
+        scratch_.size() / static_cast<size_t>(group.context->size);
+    std::memcpy(
+        output,
+        scratch_.data() + part * static_cast<size_t>(group.context->rank),
+        part);
   }
 
-  void ring(void* data, size_t elements, size_t element_bytes,
-            const PairExchange::Reduce& reduce) {
-    gloo::AllreduceOptions options(context_);
-    // Only the element size matters to Gloo: segments end at element borders.
-    if (element_bytes == 8) {
-      options.setOutput(static_cast<uint64_t*>(data), elements);
-    } else if (element_bytes == 4) {
-      options.setOutput(static_cast<uint32_t*>(data), elements);
-    } else if (element_bytes == 2) {
-      options.setOutput(static_cast<uint16_t*>(data), elements);
-    } else {
-      options.setOutput(static_cast<uint8_t*>(data), elements);
+  void permute(const CollectiveSpec& spec, const void* input, void* output,
+               uint32_t tag) {
+    std::optional<int> source, target;
+    for (const auto& [from, to] : spec.pairs) {
+      if (from == context_->rank) target = static_cast<int>(to);
+      if (to == context_->rank) source = static_cast<int>(from);
     }
-    options.setReduceFunction(reduce);
-    options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-    gloo::allreduce(options);
+    send_and_receive({context_, tag}, target, source, input, output,
+                     static_cast<size_t>(spec.bytes));
   }
 
   // Gloo names a peer by its ephemeral port at best, so among more than two
   // ranks the caller asks who still answers (ProcessGroup::roll_call). Closing
   // our connections tells the others at once.
-  Status lost(const std::string& reason) {
+  Status lost(const std::string& reason, const std::vector<int64_t>* members) {
     const bool silent = reason.find("imed out") != std::string::npos ||
                         reason.find("imeout") != std::string::npos;
     context_->closeConnections();
-    const std::string who = context_->size == 2
-                                ? fmt::format("rank {}", 1 - context_->rank)
-                                : "a rank";
+    std::string who = "a rank";
+    if (members != nullptr && members->size() == 2) {
+      const size_t other = (*members)[0] == context_->rank ? 1 : 0;
+      who = fmt::format("rank {}", (*members)[other]);
+    }
     return fail(ErrorKind::kDevice, "rank {}: {} {}: {}", context_->rank, who,
                 silent ? "kept silent" : "was lost", reason);
   }
@@ -290,6 +312,7 @@ class GlooCommunicator : public Communicator {
   ProcessGroup& group_;
   std::shared_ptr<MeshContext> context_;
   std::optional<PairExchange> exchange_;
+  std::map<std::vector<int>, std::shared_ptr<gloo::Context>> groups_;
   std::vector<std::byte> scratch_;  ///< Of a reduce-scatter.
 };
 

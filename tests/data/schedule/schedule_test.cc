@@ -386,12 +386,61 @@ TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
   EXPECT_NE(refusal().find("weird.5"), std::string::npos) << refusal();
   load("", R"(
     x = f32[32] parameter(0)
-    ROOT aa.3 = f32[32] all-to-all(x), replica_groups={{0,1}}, dimensions={0})");
-  EXPECT_EQ(refusal(), "aa.3: all-to-all does not run yet");
+    ROOT ra.3 = f32[32] ragged-all-to-all(x, x, x, x, x, x), replica_groups={{0,1}})");
+  EXPECT_EQ(refusal(), "ra.3: ragged-all-to-all does not run yet");
   load("", R"(
     x = f32[4,8] parameter(0)
-    ROOT ag.3 = f32[4,16] all-gather(x), replica_groups={{0,1}}, dimensions={1})");
-  EXPECT_EQ(refusal(), "ag.3: all-gather runs along the first dimension only");
+    ROOT aa.3 = f32[4,8] all-to-all(x), replica_groups={}, dimensions={1})");
+  EXPECT_EQ(refusal(),
+            "aa.3: all-to-all along an inner dimension needs replica_groups "
+            "that name the ranks, or divide its extent");
+  load("", R"(
+    x = c64[4] parameter(0)
+    ROOT ar.3 = c64[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add_f32)");
+  EXPECT_EQ(refusal(), "ar.3: all-reduce of c64 does not run");
+}
+
+// [4, 8] by columns of two ranks is [1, 4, 8], gathered to [2, 4, 8], and
+// [4, 2, 8] in rows again: one piece of memory a rank.
+TEST_F(ScheduleTest, GathersAlongAnInnerDimensionInOnePieceARank) {
+  load("", R"(
+    x = f32[4,8] parameter(0)
+    ag.3 = f32[4,16] all-gather(x), replica_groups={{1,0}}, dimensions={1}
+    ROOT out = f32[4,16] negate(ag.3))");
+  lower();
+  const CollectiveSpec& spec = unit("ag.3").collective;
+  EXPECT_EQ(spec.kind, CollectiveKind::kAllGather);
+  EXPECT_EQ(spec.input.size_bytes, 4 * 8 * 4);
+  EXPECT_EQ(spec.output.size_bytes, 4 * 16 * 4);
+  EXPECT_EQ(spec.groups, (std::vector<std::vector<int64_t>>{{1, 0}}));
+}
+
+// Array i goes to rank i: slices of one buffer.
+TEST_F(ScheduleTest, ExchangesSeveralArraysAsOne) {
+  load("", R"(
+    x = f32[4] parameter(0)
+    y = f32[4] parameter(1)
+    aa.3 = (f32[4], f32[4]) all-to-all(x, y), replica_groups={{0,1}}
+    a = f32[4] get-tuple-element(aa.3), index=0
+    b = f32[4] get-tuple-element(aa.3), index=1
+    ROOT out = f32[4] subtract(a, b))");
+  lower();
+  const CollectiveSpec& spec = unit("aa.3").collective;
+  EXPECT_EQ(spec.kind, CollectiveKind::kAllToAll);
+  EXPECT_EQ(spec.bytes, 32);
+}
+
+TEST_F(ScheduleTest, PermutesByPairsOfRanks) {
+  load("", R"(
+    x = f32[4] parameter(0)
+    s.1 = f32[4] collective-permute-start(x), source_target_pairs={{0,1}}
+    d.1 = f32[4] collective-permute-done(s.1)
+    ROOT out = f32[4] negate(d.1))");
+  lower();
+  const CollectiveSpec& spec = unit("s.1").collective;
+  EXPECT_EQ(spec.pairs, (std::vector<std::pair<int64_t, int64_t>>{{0, 1}}));
+  EXPECT_EQ(spec.groups, (std::vector<std::vector<int64_t>>{{0, 1}}));
+  EXPECT_EQ(unit("s.1").key, "collective:collective-permute:0:f32:16:{0>1}");
 }
 
 TEST_F(ScheduleTest, GathersFromTheOperandsPlaceIntoABufferOfItsOwn) {

@@ -20,7 +20,7 @@ std::array<T, 2> written(const std::string& type, const std::string& literal) {
   std::array<T, 2> values{};
   if (!module) return values;
   const Status status =
-      write_constant(*module, module->entry_computation().instructions[0], 0,
+      write_constant(*module, module->entry_computation().instructions[0], {},
                      std::as_writable_bytes(std::span(values)));
   EXPECT_TRUE(status) << status.error().message;
   return values;
@@ -61,14 +61,16 @@ uint32_t id_of(const std::string& header, const std::string& opcode,
                 opcode + "()\n}\n");
   EXPECT_TRUE(module) << module.error().message;
   std::array<uint32_t, 1> value{};
-  const Status status =
-      write_constant(*module, module->entry_computation().instructions[0], rank,
-                     std::as_writable_bytes(std::span(value)));
+  const Status status = write_constant(
+      *module, module->entry_computation().instructions[0],
+      {.rank = rank, .ranks = 4}, std::as_writable_bytes(std::span(value)));
   EXPECT_TRUE(status) << status.error().message;
   return value[0];
 }
 
 TEST(Constants, NameTheDevice) {
+  // A text of shard_map before any pass counts no devices.
+  EXPECT_EQ(id_of("", "partition-id", 3), 3u);
   EXPECT_EQ(id_of(", num_partitions=4", "partition-id", 3), 3u);
   EXPECT_EQ(id_of(", num_partitions=4", "replica-id", 3), 0u);
   EXPECT_EQ(id_of(", replica_count=4", "replica-id", 3), 3u);

@@ -48,7 +48,9 @@ class FakeCommunicator : public Communicator {
       : duration_(duration), failing_call_(failing_call) {}
   Status attach(std::span<std::byte>) override { return {}; }
   Status check(const CollectiveSpec&) const override { return {}; }
-  Status run(const CollectiveSpec&, const void*, void* data) override {
+  using Communicator::run;
+  Status run(const CollectiveSpec&, const void*, void* data,
+             uint32_t) override {
     if (duration_.count() > 0) std::this_thread::sleep_for(duration_);
     if (calls_++ == failing_call_) {
       return fail(ErrorKind::kDevice, "rank 1 was lost");
@@ -65,10 +67,10 @@ class FakeCommunicator : public Communicator {
 class MeetingCommunicator : public FakeCommunicator {
  public:
   MeetingCommunicator() : FakeCommunicator(std::chrono::milliseconds(0), -1) {}
-  Status run(const CollectiveSpec& spec, const void* input,
-             void* output) override {
+  Status run(const CollectiveSpec& spec, const void* input, void* output,
+             uint32_t tag) override {
     meeting.attend();
-    return FakeCommunicator::run(spec, input, output);
+    return FakeCommunicator::run(spec, input, output, tag);
   }
 };
 

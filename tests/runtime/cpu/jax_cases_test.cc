@@ -3,7 +3,6 @@
 // jax_cases.jsonl, made by make_cases.py.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,8 +11,8 @@
 #include "data/schedule/schedule.h"
 #include "runtime/cpu/executor.h"
 #include "runtime/cpu/kernel_loader.h"
+#include "tests/runtime/cpu/jax_values.h"
 #include "tests/testing/directories.h"
-#include "tests/testing/element_bits.h"
 #include "tests/testing/parse_inlined.h"
 
 namespace reprise {
@@ -24,31 +23,6 @@ struct JaxCase {
   std::vector<std::string> inputs, outputs;
 };
 
-/// Bytes of base64 text.
-std::string decoded(const std::string& text) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const size_t value = kAlphabet.find(c);
-    if (value == std::string_view::npos) break;
-    bits = bits << 6 | static_cast<uint32_t>(value);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes.push_back(static_cast<char>(bits >> count & 0xff));
-  }
-  return bytes;
-}
-
-std::vector<std::string> decoded_all(const nlohmann::json& texts) {
-  std::vector<std::string> all;
-  for (const auto& text : texts) all.push_back(decoded(text));
-  return all;
-}
-
 const std::vector<JaxCase>& jax_cases() {
   static const std::vector<JaxCase> kCases = [] {
     std::vector<JaxCase> cases;
@@ -56,53 +30,12 @@ const std::vector<JaxCase>& jax_cases() {
                        "/tests/runtime/cpu/jax_cases.jsonl");
     for (std::string line; std::getline(file, line);) {
       const auto json = nlohmann::json::parse(line);
-      cases.push_back({json["name"], json["hlo"], decoded_all(json["inputs"]),
-                       decoded_all(json["outputs"])});
+      cases.push_back({json["name"], json["hlo"], decode_arrays(json["inputs"]),
+                       decode_arrays(json["outputs"])});
     }
     return cases;
   }();
   return kCases;
-}
-
-std::vector<double> elements(PrimitiveType type,
-                             std::span<const std::byte> bytes) {
-  const auto size = static_cast<size_t>(primitive_type_bits(type)) / 8;
-  std::vector<double> values;
-  for (size_t at = 0; at < bytes.size(); at += size) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, bytes.data() + at, size);
-    values.push_back(element_of_bits(type, bits));
-  }
-  return values;
-}
-
-/// Of a result whose largest element is `scale`: sums in another order, a
-/// library's own functions. Types keep 8 to 53 bits; a rounding is half a unit
-/// in the last place, some tens of which may add up.
-double tolerance(PrimitiveType type, double scale) {
-  const FloatLayout layout = float_layout(type);
-  if (layout.mantissa == 0) return 0;
-  const double unit = std::ldexp(1.0, -layout.mantissa);
-  const bool is_half = layout.mantissa < 23;
-  return (is_half ? 4 : 24) * unit * (scale + 1e-6);
-}
-
-void expect_equal(const std::string& what, const Shape& shape,
-                  std::span<const std::byte> got, const std::string& bytes) {
-  ASSERT_EQ(got.size(), bytes.size()) << what;
-  const std::vector<double> have = elements(shape.type, got);
-  const std::vector<double> want =
-      elements(shape.type, std::as_bytes(std::span(bytes)));
-  double scale = 0;
-  for (const double value : want) {
-    if (std::isfinite(value)) scale = std::max(scale, std::fabs(value));
-  }
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i])))
-      continue;
-    ASSERT_NEAR(have[i], want[i], tolerance(shape.type, scale))
-        << what << ", element " << i << " of " << shape_text(shape, false);
-  }
 }
 
 /// Runs two steps, so that what a step leaves behind shows.
@@ -137,7 +70,7 @@ void run_case(const JaxCase& one, bool interpret) {
   for (size_t k = 0; k < one.outputs.size(); ++k) {
     const Shape& shape =
         root.shape.is_tuple() ? root.shape.elements[k] : root.shape;
-    expect_equal(fmt::format("output {}", k), shape,
+    expect_close(fmt::format("output {}", k), shape,
                  (*executor)->output(static_cast<int64_t>(k)), one.outputs[k]);
   }
 }

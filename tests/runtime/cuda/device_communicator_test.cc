@@ -138,7 +138,10 @@ std::unique_ptr<DeviceCommunicator> make_staged(const Rank& rank) {
 
 std::unique_ptr<DeviceCommunicator> make_nccl(const Rank& rank) {
   auto made = make_nccl_communicator(
-      *rank.group, [context = rank.context] { return context->make_current(); },
+      *rank.group,
+      {.make_current = [context =
+                            rank.context] { return context->make_current(); },
+       .clear = {}},
       100);
   EXPECT_TRUE(made) << made.error().message;
   return std::move(*made);
@@ -264,7 +267,7 @@ TEST(HostStagedCommunicator, RefusesWhatItsHostRefuses) {
     EXPECT_TRUE(communicator->is_host_staged());
     CollectiveSpec spec = sum_of(8, 2);
     EXPECT_TRUE(communicator->check(spec));
-    spec.groups = {{0}, {1}};
+    spec.type = PrimitiveType::kC64;
     const Status refused = communicator->check(spec);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().kind, ErrorKind::kUnsupported);

@@ -37,10 +37,17 @@ void run_ranks(int ranks, const Body& body) {
   std::filesystem::remove_all(path);
 }
 
-Status no_context() { return {}; }
+NcclDevice no_device() {
+  return {.make_current = [] { return Status(); },
+          .clear =
+              [](uint64_t address, size_t bytes, CUstream_st*) {
+                std::memset(std::bit_cast<void*>(address), 0, bytes);
+                return Status();
+              }};
+}
 
 std::unique_ptr<DeviceCommunicator> connected(ProcessGroup& group) {
-  auto made = make_nccl_communicator(group, no_context, 100);
+  auto made = make_nccl_communicator(group, no_device(), 100);
   EXPECT_TRUE(made) << made.error().message;
   return made ? std::move(*made) : nullptr;
 }
@@ -200,6 +207,69 @@ TEST(NcclCommunicator, GathersAndScattersParts) {
   });
 }
 
+/// What one collective leaves on each rank of 4, whose element i is
+/// 10 rank + i.
+std::vector<std::vector<float>> left_by(const CollectiveSpec& spec,
+                                        size_t out) {
+  std::vector<std::vector<float>> left(4);
+  run_ranks(4, [&](int rank, ProcessGroup& group) {
+    auto communicator = connected(group);
+    ASSERT_TRUE(communicator);
+    std::vector<float> data(8), to(out, -1);
+    for (size_t i = 0; i < data.size(); ++i)
+      data[i] = static_cast<float>(10 * rank) + static_cast<float>(i);
+    ASSERT_TRUE(communicator->check(spec));
+    const Status joined = communicator->join(spec);
+    ASSERT_TRUE(joined) << joined.error().message;
+    ASSERT_TRUE(communicator->join(spec));  // Once is enough.
+    const bool in_place = is_bytewise(spec.kind);
+    const auto from = std::bit_cast<uint64_t>(data.data());
+    const Status done = communicator->enqueue(
+        spec, from, in_place ? from : std::bit_cast<uint64_t>(to.data()),
+        nullptr);
+    ASSERT_TRUE(done) << done.error().message;
+    ASSERT_TRUE(communicator->poll());
+    if (in_place) std::copy_n(data.begin(), out, to.begin());
+    left[static_cast<size_t>(rank)] = to;
+    ASSERT_TRUE(group.barrier());
+  });
+  return left;
+}
+
+CollectiveSpec among(CollectiveKind kind,
+                     std::vector<std::vector<int64_t>> groups,
+                     size_t elements) {
+  CollectiveSpec spec = all_reduce(PrimitiveType::kF32, elements, 1);
+  spec.kind = kind;
+  spec.groups = std::move(groups);
+  return spec;
+}
+
+using Left = std::vector<std::vector<float>>;
+
+// Parts stand in the order in which the group names its ranks.
+TEST(NcclCommunicator, JoinsGroupsOfRanks) {
+  const std::vector<std::vector<int64_t>> groups = {{3, 0}, {1, 2}};
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllGather, groups, 2), 2),
+            (Left{{30, 0}, {10, 20}, {10, 20}, {30, 0}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllToAll, groups, 2), 2),
+            (Left{{31, 1}, {10, 20}, {11, 21}, {30, 0}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kReduceScatter, groups, 2), 1),
+            (Left{{32}, {30}, {32}, {30}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllReduce, groups, 1), 1),
+            (Left{{30}, {30}, {30}, {30}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllReduce, {{0, 1, 2}, {3}}, 1), 1),
+            (Left{{30}, {30}, {30}, {30}}));
+}
+
+TEST(NcclCommunicator, LeavesZerosWhereNobodySends) {
+  EXPECT_EQ(left_by(among(CollectiveKind::kBroadcast, {{2, 1}}, 1), 1),
+            (Left{{0}, {20}, {20}, {0}}));
+  CollectiveSpec spec = among(CollectiveKind::kPermute, {{0, 1, 2}}, 2);
+  spec.pairs = {{0, 2}, {1, 1}};
+  EXPECT_EQ(left_by(spec, 2), (Left{{0, 0}, {10, 11}, {0, 1}, {0, 0}}));
+}
+
 TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
   run_ranks(2, [](int, ProcessGroup& group) {
     auto communicator = connected(group);
@@ -211,10 +281,9 @@ TEST(NcclCommunicator, RefusesWhatItCannotDoByName) {
     EXPECT_EQ(type.error().kind, ErrorKind::kUnsupported);
     EXPECT_NE(type.error().message.find("pred"), std::string::npos);
     spec = all_reduce(PrimitiveType::kF32, 8, 2);
-    spec.kind = CollectiveKind::kAllToAll;
+    spec.kind = CollectiveKind::kScatter;
     EXPECT_FALSE(communicator->check(spec));
-    spec = all_reduce(PrimitiveType::kF32, 8, 2);
-    spec.groups = {{0}, {1}};
+    spec = all_reduce(PrimitiveType::kF32, 8, 3);
     EXPECT_FALSE(communicator->check(spec));
     ASSERT_TRUE(group.barrier());
   });
@@ -252,7 +321,7 @@ TEST(NcclCommunicator, EndsWithinItsTimeWhenAPeerNeverConnects) {
       ASSERT_TRUE(group.all_gather(std::string(128, 'x')));
       return;
     }
-    const auto made = make_nccl_communicator(group, no_context, 0.2);
+    const auto made = make_nccl_communicator(group, no_device(), 0.2);
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().kind, ErrorKind::kDevice);
     EXPECT_NE(made.error().message.find("within 0.2 s"), std::string::npos)
@@ -266,7 +335,7 @@ TEST(NcclCommunicator, SaysWhichRankHasNoNccl) {
       ASSERT_TRUE(group.all_gather(""));
       return;
     }
-    const auto made = make_nccl_communicator(group, no_context, 100);
+    const auto made = make_nccl_communicator(group, no_device(), 100);
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().message, "rank 1 has no NCCL");
   });
@@ -274,8 +343,11 @@ TEST(NcclCommunicator, SaysWhichRankHasNoNccl) {
 
 TEST(NcclCommunicator, ConnectsOnlyWhereTheDeviceIsCurrent) {
   run_ranks(1, [](int, ProcessGroup& group) {
-    const auto made = make_nccl_communicator(
-        group, [] { return fail(ErrorKind::kDevice, "context is gone"); }, 20);
+    NcclDevice device = no_device();
+    device.make_current = [] {
+      return fail(ErrorKind::kDevice, "context is gone");
+    };
+    const auto made = make_nccl_communicator(group, device, 20);
     ASSERT_FALSE(made);
     EXPECT_EQ(made.error().message, "context is gone");
   });

@@ -133,6 +133,91 @@ TEST_P(AllReduce, Adds16BitFloats) {
             });
 }
 
+/// What one collective leaves on each rank of 4, whose element i is
+/// 10 rank + i.
+std::vector<std::vector<float>> left_by(const CollectiveSpec& spec, size_t in,
+                                        size_t out) {
+  std::vector<std::vector<float>> left(4);
+  run_ranks(4, 16, 20,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              for (size_t i = 0; i < in; ++i)
+                data[i] = static_cast<float>(10 * rank) + static_cast<float>(i);
+              ASSERT_TRUE(communicator.check(spec));
+              std::vector<float> to(out, -1);
+              const bool in_place = is_bytewise(spec.kind);
+              const Status done = communicator.run(
+                  spec, data.data(), in_place ? data.data() : to.data());
+              ASSERT_TRUE(done) << done.error().message;
+              if (in_place) std::copy_n(data.begin(), out, to.begin());
+              left[static_cast<size_t>(rank)] = to;
+            });
+  return left;
+}
+
+CollectiveSpec among(CollectiveKind kind,
+                     std::vector<std::vector<int64_t>> groups,
+                     int64_t elements) {
+  CollectiveSpec spec;
+  spec.kind = kind;
+  spec.groups = std::move(groups);
+  spec.elements = elements;
+  spec.bytes = 4 * elements;
+  return spec;
+}
+
+using Left = std::vector<std::vector<float>>;
+
+// Parts stand in the order in which the group names its ranks.
+TEST(Groups, GiveEachRankThePartOfItsPlace) {
+  const std::vector<std::vector<int64_t>> groups = {{3, 0}, {1, 2}};
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllGather, groups, 2), 1, 2),
+            (Left{{30, 0}, {10, 20}, {10, 20}, {30, 0}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllToAll, groups, 2), 2, 2),
+            (Left{{31, 1}, {10, 20}, {11, 21}, {30, 0}}));
+  // 30 + 0, 31 + 1; 10 + 20, 11 + 21.
+  EXPECT_EQ(left_by(among(CollectiveKind::kReduceScatter, groups, 2), 2, 1),
+            (Left{{32}, {30}, {32}, {30}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kAllReduce, groups, 1), 1, 1),
+            (Left{{30}, {30}, {30}, {30}}));
+  EXPECT_EQ(left_by(among(CollectiveKind::kBroadcast, groups, 2), 2, 2),
+            (Left{{30, 31}, {10, 11}, {10, 11}, {30, 31}}));
+}
+
+TEST(Groups, OfDifferentSizesAndOfOneRank) {
+  EXPECT_EQ(
+      left_by(among(CollectiveKind::kAllReduce, {{0, 1, 2}, {3}}, 1), 1, 1),
+      (Left{{30}, {30}, {30}, {30}}));
+  EXPECT_EQ(
+      left_by(among(CollectiveKind::kAllToAll, {{0}, {1}, {2}, {3}}, 1), 1, 1),
+      (Left{{0}, {10}, {20}, {30}}));
+}
+
+TEST(Groups, LeaveZerosWhereNobodySends) {
+  EXPECT_EQ(left_by(among(CollectiveKind::kBroadcast, {{2, 1}}, 1), 1, 1),
+            (Left{{0}, {20}, {20}, {0}}));
+  CollectiveSpec spec = among(CollectiveKind::kPermute, {{0, 1, 2}}, 2);
+  spec.pairs = {{0, 2}, {1, 1}};
+  EXPECT_EQ(left_by(spec, 2, 2), (Left{{0, 0}, {10, 11}, {0, 1}, {0, 0}}));
+}
+
+// A rank that is one call of its group ahead does not reach into the other's.
+TEST(Groups, FollowEachOtherOnTheSameConnections) {
+  run_ranks(4, 16, 20,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              for (int round = 0; round < 50; ++round) {
+                data[0] = static_cast<float>(1 + rank);
+                for (const auto& groups :
+                     {std::vector<std::vector<int64_t>>{{0, 1}, {2, 3}},
+                      {{0, 2}, {1, 3}}}) {
+                  ASSERT_TRUE(communicator.run(
+                      among(CollectiveKind::kAllReduce, groups, 1), data.data(),
+                      data.data()));
+                }
+                ASSERT_EQ(data[0], 10);
+              }
+            });
+}
+
 TEST(Communicator, NamesARankThatKeepsSilent) {
   std::latch given_up(1);
   run_ranks(2, 64, 2,
@@ -245,7 +330,12 @@ TEST(FileProcessGroup, RefusesAnAnswerThatIsNoTime) {
 TEST(Communicator, RefusesWhatItCannotDoByName) {
   run_ranks(2, 64, 20, [](int, Communicator& communicator, std::span<float>) {
     CollectiveSpec spec = sum_of(64, 2);
-    spec.groups = {{0}, {1}};
+    spec.type = PrimitiveType::kC64;
+    EXPECT_EQ(communicator.check(spec).error().kind, ErrorKind::kUnsupported);
+    spec = sum_of(64, 3);
+    EXPECT_EQ(communicator.check(spec).error().kind, ErrorKind::kInvalid);
+    spec = sum_of(64, 2);
+    spec.kind = CollectiveKind::kScatter;
     EXPECT_EQ(communicator.check(spec).error().kind, ErrorKind::kUnsupported);
   });
 }

@@ -1,0 +1,54 @@
+// Collectives inside loops and branches: they run where they stand, on the
+// thread that computes, in program order on every rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "data/result.h"
+#include "data/schedule/schedule.h"
+#include "runtime/process/communicator.h"
+
+namespace reprise {
+
+/// What they run on, and why one failed: a unit itself can only say that it
+/// did.
+struct CalledCollectives {
+  Communicator* communicator = nullptr;
+  uint32_t bound = 0;  ///< Calls bound so far, the same on all ranks.
+  std::optional<Error> error = std::nullopt;
+};
+
+/// How often a called program was entered, and the one that called it.
+struct ProgramEntries {
+  uint32_t count = 0;
+  const ProgramEntries* caller = nullptr;
+};
+
+/// One collective of a called program, bound to its memory.
+class CalledCollective {
+ public:
+  /// Errors: those of Communicator::check. Both references must outlive it.
+  static Result<CalledCollective> bind(const Unit& unit, const void* input,
+                                       void* output,
+                                       const ProgramEntries& entries,
+                                       CalledCollectives& among);
+
+  /// False with CalledCollectives::error when a rank was lost or kept silent.
+  bool run() const;
+
+ private:
+  /// Ranks that do not enter the same programs equally often have other tags,
+  /// so a loop that ends sooner on one rank leaves the others waiting, where
+  /// the next loop's messages would be taken for this one's.
+  uint32_t tag() const;
+
+  const Unit* unit_ = nullptr;
+  const void* input_ = nullptr;
+  void* output_ = nullptr;
+  const ProgramEntries* entries_ = nullptr;
+  CalledCollectives* among_ = nullptr;
+  uint32_t number_ = 0;
+};
+
+}  // namespace reprise

@@ -1,0 +1,22 @@
+// Arrays that JAX made: read from a file of cases, and compared with ours.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/hlo/module.h"
+
+namespace reprise {
+
+/// The bytes of each array, of a list of base64 texts.
+std::vector<std::string> decode_arrays(const nlohmann::json& texts);
+
+/// Expects an array of ours to be JAX's, integers alike and floats within what
+/// sums in another order and a library's own functions may give.
+void expect_close(const std::string& what, const Shape& shape,
+                  std::span<const std::byte> got, const std::string& bytes);
+
+}  // namespace reprise
