@@ -12,8 +12,12 @@
 namespace reprise {
 namespace {
 
+/// Of the largest: those of a permute may differ.
 size_t group_size(const CollectiveSpec& collective) {
-  return collective.groups.empty() ? 0 : collective.groups.front().size();
+  size_t most = 0;
+  for (const std::vector<int64_t>& group : collective.groups)
+    most = std::max(most, group.size());
+  return most;
 }
 
 // Time of an amount at a rate; nothing is known of a rate of zero.

@@ -258,12 +258,20 @@ TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
                                  const Schedule& recorded) {
   TransfersByKey by_key;
   for (const RecordedStep& step : steps) {
-    int64_t last_end_ns = step.ranks.front().start_ns;
+    std::vector<int64_t> last_end_ns(step.ranks.size(),  // [rank]
+                                     step.ranks.front().start_ns);
     for (const RecordedTransfer& transfer : step.transfers) {
       const int64_t duration_ns = transfer.end_ns - transfer.start_ns;
-      const int64_t idle_ns = transfer.start_ns - last_end_ns;
-      last_end_ns = transfer.end_ns;
-      if (duration_ns <= 0) continue;
+      int64_t before_ns = INT64_MIN;
+      for (const uint32_t member : transfer.members) {
+        before_ns = std::max(before_ns, last_end_ns[member]);
+        last_end_ns[member] = transfer.end_ns;
+      }
+      const int64_t idle_ns = transfer.start_ns - before_ns;
+      // One rank alone copies, which tells nothing of links.
+      const bool is_alone =
+          transfer.members.size() == 1 && step.ranks.size() > 1;
+      if (duration_ns <= 0 || is_alone) continue;
       const Unit& unit = recorded.units[transfer.unit];
       const double duration = static_cast<double>(duration_ns);
       by_key[collective_key(unit.collective)].push_back(

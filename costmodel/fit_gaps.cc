@@ -89,8 +89,10 @@ class GapReader {
       last_ns = std::max(last_ns, run.end_ns);
     }
     for (const RecordedTransfer& transfer : step.transfers) {
-      end_ns_[transfer.unit] = transfer.left_ns[number];
-      last_ns = std::max(last_ns, transfer.left_ns[number]);
+      const auto own = transfer.place_of(number);
+      if (!own) continue;
+      end_ns_[transfer.unit] = transfer.left_ns[*own];
+      last_ns = std::max(last_ns, transfer.left_ns[*own]);
     }
     read_compute(rank);
     read_communication(step, number);
@@ -120,14 +122,16 @@ class GapReader {
     int64_t free_ns = step.ranks[number].start_ns;
     for (size_t place = 0; place < step.transfers.size(); ++place) {
       const RecordedTransfer& transfer = step.transfers[place];
+      const auto own = transfer.place_of(number);
+      if (!own) continue;
       const int64_t needed_ns = needed_end_ns(transfer.unit);
       if (needed_ns > free_ns) {
         communication_wakes_.push_back(static_cast<double>(
-            std::max<int64_t>(0, transfer.arrival_ns[number] - needed_ns)));
+            std::max<int64_t>(0, transfer.arrival_ns[*own] - needed_ns)));
         from_compute_[place].ranks += 1;
         from_compute_[place].apart_ns += needed_apart_ns(transfer.unit);
       }
-      free_ns = std::max(free_ns, transfer.left_ns[number]);
+      free_ns = std::max(free_ns, transfer.left_ns[*own]);
     }
   }
 
@@ -141,17 +145,18 @@ class GapReader {
     return static_cast<double>(most);
   }
 
-  // Waits inside collectives that compute let begin on all ranks, and gaps
-  // before those that no rank had to wait for.
+  // Waits inside collectives that compute let begin on all members, and gaps,
+  // after another of the same members, before those that none had to wait for.
   void read_jitter(const RecordedStep& step) {
-    const double ranks = static_cast<double>(step.ranks.size());
     for (size_t place = 0; place < step.transfers.size(); ++place) {
       const RecordedTransfer& transfer = step.transfers[place];
-      if (from_compute_[place].ranks == 0 && place > 0) {
+      const auto ranks = static_cast<double>(transfer.members.size());
+      if (from_compute_[place].ranks == 0 && place > 0 &&
+          transfer.members == step.transfers[place - 1].members) {
         communication_gaps_.push_back(static_cast<double>(std::max<int64_t>(
             0, transfer.start_ns - step.transfers[place - 1].end_ns)));
       }
-      if (from_compute_[place].ranks != step.ranks.size()) continue;
+      if (from_compute_[place].ranks != transfer.members.size()) continue;
       for (const int64_t arrival_ns : transfer.arrival_ns) {
         waits_ns_ +=
             static_cast<double>(transfer.start_ns - arrival_ns) / ranks;

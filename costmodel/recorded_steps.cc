@@ -147,23 +147,48 @@ class Builder {
     return {};
   }
 
+  // Who meets the rank in a collective, ascending: all where groups are not
+  // told, itself alone where it is in none of them.
+  std::vector<uint32_t> members_of(uint32_t unit, uint32_t rank) const {
+    const CollectiveSpec& collective = recorded_.units[unit].collective;
+    std::vector<uint32_t> members;
+    if (collective.groups.empty()) {
+      members.resize(infos_.size());
+      std::iota(members.begin(), members.end(), 0U);
+      return members;
+    }
+    const std::vector<int64_t>* const group = group_of(collective, rank);
+    for (size_t i = 0; group != nullptr && i < group->size(); ++i) {
+      const auto member = static_cast<size_t>((*group)[i]);
+      if (member < infos_.size())
+        members.push_back(static_cast<uint32_t>(member));
+    }
+    if (members.empty()) members.push_back(rank);
+    std::sort(members.begin(), members.end());
+    return members;
+  }
+
   void place_collective(RecordedStep& step, uint32_t rank, uint32_t unit,
                         int64_t start_ns, int64_t end_ns) {
-    auto at = std::find_if(
-        step.transfers.begin(), step.transfers.end(),
-        [unit](const RecordedTransfer& t) { return t.unit == unit; });
+    auto at = std::find_if(step.transfers.begin(), step.transfers.end(),
+                           [&](const RecordedTransfer& transfer) {
+                             return transfer.unit == unit &&
+                                    transfer.place_of(rank).has_value();
+                           });
     if (at == step.transfers.end()) {
       const auto bytes = recorded_.units[unit].collective.bytes;
       step.transfers.push_back({.unit = unit,
+                                .members = members_of(unit, rank),
                                 .bytes = static_cast<double>(bytes),
                                 .arrival_ns = {},
                                 .left_ns = {}});
       at = step.transfers.end() - 1;
-      at->arrival_ns.assign(infos_.size(), start_ns);
-      at->left_ns.assign(infos_.size(), end_ns);
+      at->arrival_ns.assign(at->members.size(), start_ns);
+      at->left_ns.assign(at->members.size(), end_ns);
     }
-    at->arrival_ns[rank] = start_ns;
-    at->left_ns[rank] = end_ns;
+    const size_t place = *at->place_of(rank);
+    at->arrival_ns[place] = start_ns;
+    at->left_ns[place] = end_ns;
   }
 
   // Splits wait from transfer, then works out what ran beside what.
@@ -195,7 +220,8 @@ class Builder {
                 });
       std::vector<Interval> flying;
       for (const RecordedTransfer& transfer : step.transfers) {
-        flying.push_back({transfer.start_ns, transfer.left_ns[number]});
+        if (const auto place = transfer.place_of(number))
+          flying.push_back({transfer.start_ns, transfer.left_ns[*place]});
       }
       const IntervalSet in_flight(std::move(flying));
       for (RecordedUnit& unit : rank.compute) {

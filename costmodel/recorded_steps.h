@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/result.h"
@@ -20,14 +21,23 @@ struct RecordedUnit {
   int64_t beside_ns = 0;  ///< Of it, beside a transfer in flight on this rank.
 };
 
-/// One collective of one step over all ranks.
+/// One collective of one step, of ranks that meet: a unit among groups of the
+/// ranks is one transfer a group.
 struct RecordedTransfer {
   uint32_t unit = 0;
+  std::vector<uint32_t> members;  ///< Ascending.
   double bytes = 0;
   int64_t start_ns = 0;   ///< Last arrival.
   int64_t end_ns = 0;     ///< Mean end: from there each rank goes on.
   int64_t beside_ns = 0;  ///< Of the transfer, while any rank computed.
-  std::vector<int64_t> arrival_ns, left_ns;  ///< [rank], own start and end.
+  std::vector<int64_t> arrival_ns, left_ns;  ///< [member], own start and end.
+
+  /// The rank's place among the members, or nothing.
+  std::optional<size_t> place_of(size_t rank) const {
+    const auto found = std::lower_bound(members.begin(), members.end(), rank);
+    if (found == members.end() || *found != rank) return std::nullopt;
+    return static_cast<size_t>(found - members.begin());
+  }
 };
 
 struct RecordedRank {

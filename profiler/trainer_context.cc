@@ -1,5 +1,6 @@
 #include "profiler/trainer_context.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -30,6 +31,49 @@ std::string text_of(const Json& object, const char* key) {
                                                      : std::string();
 }
 
+/// Empty where all ranks meet.
+std::vector<std::vector<uint32_t>> groups_of(const CollectiveSpec& collective,
+                                             int64_t ranks) {
+  std::vector<std::vector<uint32_t>> groups;
+  for (const std::vector<int64_t>& group : collective.groups) {
+    if (group.size() == static_cast<size_t>(ranks)) return {};
+    groups.emplace_back(group.begin(), group.end());
+    std::sort(groups.back().begin(), groups.back().end());
+  }
+  return groups;
+}
+
+UnitLabel label_of(const Unit& unit, int64_t ranks) {
+  UnitLabel label{.name = unit.name};
+  if (unit.kind != UnitKind::kCollective) {
+    label.bytes = unit.routine.communicated_bytes;
+    return label;
+  }
+  label.kind = EventKind::kCollective;
+  label.bytes = unit.collective.bytes;
+  label.groups = groups_of(unit.collective, ranks);
+  if (!label.groups.empty()) label.collective = unit.collective.kind;
+  return label;
+}
+
+/// False when they are malformed.
+bool read_groups(const Json& json, UnitLabel& unit) {
+  const auto groups = json.find("groups");
+  if (groups == json.end()) return true;
+  const auto kind = collective_from_name(text_of(json, "collective"));
+  if (!kind || !groups->is_array()) return false;
+  unit.collective = *kind;
+  for (const Json& group : *groups) {
+    if (!group.is_array()) return false;
+    std::vector<uint32_t>& ranks = unit.groups.emplace_back();
+    for (const Json& rank : group) {
+      if (!rank.is_number_unsigned() || rank > UINT32_MAX) return false;
+      ranks.push_back(rank.get<uint32_t>());
+    }
+  }
+  return true;
+}
+
 /// False when it is none.
 bool read_unit(const Json& json, UnitLabel& unit) {
   if (!json.is_object()) return false;
@@ -40,8 +84,9 @@ bool read_unit(const Json& json, UnitLabel& unit) {
   const auto bytes = json.find("bytes");
   const bool has_bytes = bytes != json.end() && bytes->is_number_integer();
   unit.bytes = has_bytes ? std::max<int64_t>(0, bytes->get<int64_t>()) : 0;
-  return !unit.name.empty() && (kind == name_of(EventKind::kCompute) ||
-                                kind == name_of(EventKind::kCollective));
+  return !unit.name.empty() && read_groups(json, unit) &&
+         (kind == name_of(EventKind::kCompute) ||
+          kind == name_of(EventKind::kCollective));
 }
 
 }  // namespace
@@ -59,12 +104,8 @@ TrainerContext trainer_context(const LoweredProgram& lowered,
       {"device", device},
       {"program_path", std::filesystem::absolute(program_path).string()},
       {"solo", solo ? "1" : "0"}};
-  for (const Unit& unit : lowered.schedule.units) {
-    const bool collective = unit.kind == UnitKind::kCollective;
-    context.units.push_back(
-        {unit.name, collective ? EventKind::kCollective : EventKind::kCompute,
-         collective ? unit.collective.bytes : 0});
-  }
+  for (const Unit& unit : lowered.schedule.units)
+    context.units.push_back(label_of(unit, lowered.schedule.ranks));
   return context;
 }
 
@@ -76,9 +117,13 @@ std::string print_trainer_context(const TrainerContext& context) {
                {"environment", context.environment},
                {"units", Json::array()}};
   for (const UnitLabel& unit : context.units) {
-    json["units"].push_back({{"name", unit.name},
-                             {"kind", std::string(name_of(unit.kind))},
-                             {"bytes", unit.bytes}});
+    Json& written = json["units"].emplace_back(
+        Json{{"name", unit.name},
+             {"kind", std::string(name_of(unit.kind))},
+             {"bytes", unit.bytes}});
+    if (unit.groups.empty()) continue;
+    written["collective"] = std::string(name_of(unit.collective));
+    written["groups"] = unit.groups;
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

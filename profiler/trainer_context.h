@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/collective/collective.h"
 #include "data/program/lowered_program.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
@@ -25,7 +26,11 @@ inline constexpr std::string_view kRunDirectoryPrefix = "training.";
 struct UnitLabel {
   std::string name;
   EventKind kind = EventKind::kCompute;
-  int64_t bytes = 0;  ///< Collectives: payload.
+  /// Payload of a collective, or of those inside a loop or branch.
+  int64_t bytes = 0;
+  /// Of a collective that does not join all ranks: which ranks meet.
+  CollectiveKind collective = CollectiveKind::kUnknown;
+  std::vector<std::vector<uint32_t>> groups = {};
 };
 
 struct TrainerContext {
@@ -42,7 +47,8 @@ TrainerContext trainer_context(const LoweredProgram& lowered,
                                const std::string& device, bool solo);
 
 /// {schema, program_text, manifest_text, plan_text, environment{},
-/// units[{name, kind, bytes}]}.
+/// units[{name, kind, bytes, and of collectives among some of the ranks
+/// collective and groups}]}.
 std::string print_trainer_context(const TrainerContext& context);
 /// Errors: kParse, naming `file`.
 Result<TrainerContext> parse_trainer_context(const std::string& text,

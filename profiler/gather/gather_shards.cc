@@ -23,6 +23,13 @@ class Gatherer {
     trace_.environment = context.environment;
     for (const UnitLabel& unit : context.units) {
       unit_names_.push_back(intern(unit.name));
+      first_info_.push_back(static_cast<int32_t>(trace_.collectives.size()));
+      for (const std::vector<uint32_t>& group : unit.groups) {
+        trace_.collectives.push_back(
+            {.kind = unit.collective,
+             .group = group,
+             .group_size = static_cast<int64_t>(group.size())});
+      }
     }
   }
 
@@ -36,12 +43,24 @@ class Gatherer {
     if (is_new) trace_.strings.push_back(text);
     return place->second;
   }
+  /// Who meets a rank in a unit, a place in the trace's collectives; -1: all
+  /// ranks.
+  int32_t info_of(size_t unit, uint32_t rank) const {
+    const auto& groups = context_.units[unit].groups;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (std::find(groups[g].begin(), groups[g].end(), rank) !=
+          groups[g].end())
+        return first_info_[unit] + static_cast<int32_t>(g);
+    }
+    return -1;
+  }
   Status add_event(const Shard& shard, uint32_t stream,
                    const ShardEvent& recorded);
 
   const TrainerContext& context_;
   std::unordered_map<std::string, StringId> ids_;
   std::vector<StringId> unit_names_;
+  std::vector<int32_t> first_info_;  ///< [unit] of its groups.
   Trace trace_;
 };
 
@@ -76,10 +95,14 @@ Status Gatherer::add_event(const Shard& shard, uint32_t stream,
        .enqueue_ns = recorded.enqueue_ns,
        .start_ns = recorded.start_ns,
        .end_ns = recorded.end_ns,
-       .bytes = has_unit && event_kind == EventKind::kCollective
+       .bytes = has_unit && (event_kind == EventKind::kCollective ||
+                             event_kind == EventKind::kCompute)
                     ? context_.units[unit].bytes
                     : 0,
-       .correlation = recorded.correlation});
+       .correlation = recorded.correlation,
+       .detail = has_unit && event_kind == EventKind::kCollective
+                     ? info_of(unit, shard.rank.rank)
+                     : -1});
   return {};
 }
 

@@ -104,6 +104,42 @@ TEST(RecordedSteps, SplitsWaitFromTransfer) {
   EXPECT_EQ(step.ranks[1].compute[0].beside_ns, 10);
 }
 
+// Ranks 0 and 2 meet at 30, ranks 1 and 3 at 12: neither waits for the other.
+TEST(RecordedSteps, SplitsGroupsOfRanksApart) {
+  Schedule schedule = training_schedule({.layers = 1});
+  schedule.ranks = 4;
+  schedule.units.resize(1);
+  schedule.dependencies.clear();
+  schedule.units[0] = {};
+  schedule.units[0].kind = UnitKind::kCollective;
+  schedule.units[0].stream = Stream::kCommunication;
+  schedule.units[0].collective.groups = {{2, 0}, {1, 3}};
+  schedule.units[0].collective.bytes = 64;
+  Trace trace;
+  const std::vector<std::pair<int64_t, int64_t>> stays = {
+      {10, 40}, {11, 20}, {30, 42}, {12, 22}};
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    trace.ranks.push_back({.rank = rank, .host = {}, .device = {}});
+    trace.steps.push_back({rank, 0, 0, 50, false});
+    trace.events.push_back({.rank = rank,
+                            .kind = EventKind::kCollective,
+                            .step = 0,
+                            .unit = 0,
+                            .start_ns = stays[rank].first,
+                            .end_ns = stays[rank].second});
+  }
+  const auto steps = recorded_steps(trace, schedule);
+  ASSERT_TRUE(steps.has_value()) << steps.error().message;
+  const auto& transfers = steps->front().transfers;
+  ASSERT_EQ(transfers.size(), 2u);
+  EXPECT_EQ(transfers[0].members, (std::vector<uint32_t>{1, 3}));
+  EXPECT_EQ(transfers[0].start_ns, 12);
+  EXPECT_EQ(transfers[0].end_ns, 21);  // The mean of 20 and 22.
+  EXPECT_EQ(transfers[1].members, (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(transfers[1].start_ns, 30);
+  EXPECT_EQ(transfers[1].end_ns, 41);
+}
+
 TEST(RecordedSteps, KeepsTheMiddleHalfOfTheSteps) {
   std::vector<RecordedStep> steps(8);
   for (int i = 0; i < 8; ++i) {
