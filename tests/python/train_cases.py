@@ -10,15 +10,22 @@ import tempfile
 TOLERANCE = {"decoder": 3.4e-2}
 
 
+# Of collective_steps.py: on one rank there is nothing to exchange.
+AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline"]
+
+
 def one(name, ranks, steps_run, keep):
     """In a process of its own: the number of devices is set once."""
     import jax
 
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", ranks)
+    import collective_steps
     import steps
 
     import reprise.jax as rj
+
+    steps.STEPS.update(collective_steps.STEPS)
 
     with tempfile.TemporaryDirectory() as temporary:
         out = f"{keep or temporary}/{name}.{ranks}"
@@ -66,17 +73,17 @@ def planned(rj, steps, name, ranks, out):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--ranks", type=int, nargs="*", default=[])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--keep", default="")
     parser.add_argument("--one", action="store_true")
     flags = parser.parse_args()
     if flags.one:
         return one(flags.names[0], flags.ranks[0], flags.steps, flags.keep)
-    names = flags.names or ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto"]
+    names = flags.names or ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", *AMONG_RANKS]
     failed = 0
     for name in names:
-        for ranks in flags.ranks:
+        for ranks in flags.ranks or ([2, 4] if name in AMONG_RANKS else [1, 2]):
             words = [sys.executable, __file__, name, "--one", "--ranks", str(ranks), "--steps", str(flags.steps)]
             failed += subprocess.run([*words, "--keep", flags.keep], check=False).returncode != 0
     return 1 if failed else 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every step of steps.py on 1 and 2 ranks: exported, trained by `reprise train`, each tensor compared with JAX.
+"""Every step of steps.py on 1 and 2 ranks, of collective_steps.py on 2 and 4: exported, trained by `reprise train`, each tensor compared with JAX.
 
   train_test.py [STEP…] [--ranks N…] [--steps N] [--keep DIR]
 
@@ -14,11 +14,12 @@ import jaxes
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--ranks", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--ranks", type=int, nargs="*", default=[])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--keep", default="")
     flags = parser.parse_args()
-    arguments = ["--ranks", *map(str, flags.ranks), "--steps", str(flags.steps), "--keep", flags.keep]
+    ranks = ["--ranks", *map(str, flags.ranks)] if flags.ranks else []
+    arguments = [*ranks, "--steps", str(flags.steps), "--keep", flags.keep]
     sys.exit(jaxes.run_in_each("train_cases.py", ["jax", "flax", "optax"], [*flags.names, *arguments]))
 
 
