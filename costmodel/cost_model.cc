@@ -43,6 +43,25 @@ bool is_within(const std::vector<std::pair<double, double>>& points,
          size <= points.back().first;
 }
 
+/// What is said of collectives inside loops and branches; empty without any.
+std::string inner_communication(const Schedule& schedule) {
+  const Unit* first = nullptr;
+  int64_t bytes = 0, others = -1;
+  for (const Unit& unit : schedule.units) {
+    if (!unit.routine.communicates) continue;
+    if (first == nullptr) first = &unit;
+    bytes += unit.routine.communicated_bytes;
+    ++others;
+  }
+  if (first == nullptr) return {};
+  const std::string more =
+      others > 0 ? fmt::format(" and {} more", others) : std::string();
+  return fmt::format(
+      "{}{}: ranks meet inside ({} bytes a step at least); that is part of the "
+      "unit's own time, which no bucket, link or late rank changes here",
+      first->name, more, bytes);
+}
+
 }  // namespace
 
 std::string collective_key(const CollectiveSpec& collective) {
@@ -163,8 +182,10 @@ std::vector<std::string> modelled_collectives(const Schedule& schedule,
     }
   }
   std::vector<std::string> sentences;
-  sentences.reserve(reasons.size());
+  sentences.reserve(reasons.size() + 1);
   for (auto& [key, reason] : reasons) sentences.push_back(std::move(reason));
+  std::string inner = inner_communication(schedule);
+  if (!inner.empty()) sentences.push_back(std::move(inner));
   return sentences;
 }
 

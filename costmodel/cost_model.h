@@ -106,7 +106,8 @@ struct CostModel {
   PriceSource collective_source(const Unit& unit) const;
 };
 
-/// Why collectives of the schedule are modelled, a sentence for each key.
+/// Why collectives of the schedule are modelled, a sentence for each key, and
+/// what is not told of those inside loops and branches.
 std::vector<std::string> modelled_collectives(const Schedule& schedule,
                                               const CostModel& costs);
 

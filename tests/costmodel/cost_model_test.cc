@@ -82,6 +82,31 @@ TEST(CostModel, TrustsACollectiveBetweenItsRecordedSizesAlone) {
                 "beyond, modelled by latency and bandwidth"}));
 }
 
+// A permute's groups differ in size: ranks 0 to 2 hand on, rank 3 keeps.
+TEST(CostModel, PricesByTheLargestGroup) {
+  CollectiveSpec spec;
+  spec.kind = CollectiveKind::kPermute;
+  spec.groups = {{3}, {0, 1, 2}};
+  EXPECT_EQ(collective_key(spec), "collective-permute/f32/3");
+}
+
+TEST(CostModel, SaysThatRanksMeetInsideLoops) {
+  Schedule schedule;
+  schedule.units.resize(3);
+  schedule.units[1].name = "while.5";
+  schedule.units[2].name = "while.9";
+  for (const size_t loop : {1U, 2U}) {
+    schedule.units[loop].kind = UnitKind::kRoutine;
+    schedule.units[loop].routine.communicates = true;
+    schedule.units[loop].routine.communicated_bytes = 64;
+  }
+  EXPECT_EQ(modelled_collectives(schedule, {}),
+            (std::vector<std::string>{
+                "while.5 and 1 more: ranks meet inside (128 bytes a step at "
+                "least); that is part of the unit's own time, which no bucket, "
+                "link or late rank changes here"}));
+}
+
 TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
   CostModel costs;
   costs.collectives["all-reduce/other"] = {.latency_ns = 5};
