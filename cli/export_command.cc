@@ -77,6 +77,18 @@ class ExportCommand : public Command {
                     "file, or directory where there are several; - for stdout")
         .required()
         .type_name("PATH");
+    flags
+        .add_option("--points", request_.points,
+                    "nccl-tests by ring/ll[/CHANNELS]=TRACE (nccl-tuner)")
+        .type_name("WHAT=TRACE");
+    flags
+        .add_option("--program", request_.program,
+                    "HLO text that the plan is of (xla)")
+        .type_name("FILE");
+    flags
+        .add_option("--step", request_.step,
+                    "one step instead of everything (chakra)")
+        .type_name("N");
     flags.add_flag("--force", force_, "replace existing files");
     flags.footer(targets_footer());
   }

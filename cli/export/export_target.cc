@@ -6,6 +6,8 @@ namespace {
 constexpr ExportTarget kTargets[] = {
     {.name = "pge", .of_trace = true, .make = make_pge},
     {.name = "pgle", .of_trace = true, .make = make_pgle},
+    {.name = "nccl-tuner", .of_trace = true, .make = make_nccl_tuner},
+    {.name = "chakra", .of_trace = true, .make = make_chakra},
     {.name = "ddp", .make = make_ddp},
     {.name = "inductor", .make = make_inductor},
     {.name = "fx-buckets", .make = make_fx_buckets},
@@ -14,6 +16,7 @@ constexpr ExportTarget kTargets[] = {
     {.name = "megatron", .make = make_megatron},
     {.name = "horovod", .make = make_horovod},
     {.name = "dpro", .make = make_dpro},
+    {.name = "xla", .make = make_xla},
 };
 
 }  // namespace

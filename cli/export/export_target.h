@@ -2,6 +2,8 @@
 // the table of export_target.cc.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +16,10 @@ namespace reprise {
 
 struct ExportRequest {
   std::string path;  ///< The plan or the trace.
+  /// Measured collectives: "ring/simple=TRACE" (nccl-tuner).
+  std::vector<std::string> points = {};
+  std::string program = {};          ///< HLO text that the plan is of (xla).
+  std::optional<int32_t> step = {};  ///< None: everything (chakra).
 };
 
 struct ExportTarget {
@@ -34,6 +40,9 @@ Result<Artefact> make_deepspeed(const ExportRequest& request);
 Result<Artefact> make_megatron(const ExportRequest& request);
 Result<Artefact> make_dpro(const ExportRequest& request);
 Result<Artefact> make_pgle(const ExportRequest& request);
+Result<Artefact> make_chakra(const ExportRequest& request);
+Result<Artefact> make_nccl_tuner(const ExportRequest& request);
+Result<Artefact> make_xla(const ExportRequest& request);
 Result<Artefact> make_pge(const ExportRequest& request);
 
 }  // namespace reprise

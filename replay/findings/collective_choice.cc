@@ -1,18 +1,18 @@
-// NCCL ran collectives of a kind and size by several algorithms or protocols,
-// and one of them was slower. Said only where kernels' names tell which.
+// NCCL ran collectives of a kind and size by several algorithms, protocols or
+// numbers of channels, and one of them was slower. Said only where kernels'
+// names or NCCL's profiler plugin tell which.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "data/median.h"
+#include "replay/collectives/nccl_configuration.h"
 #include "replay/findings/finding_kinds.h"
 
 namespace reprise {
@@ -21,53 +21,19 @@ namespace {
 constexpr double kNotableChoice = 1.1;  ///< Slower than the best by this.
 constexpr size_t kFewestSamples = 2;    ///< Of each choice.
 
-struct Choice {
-  std::string algorithm, protocol;  ///< As NCCL_ALGO and NCCL_PROTO say.
-  auto operator<=>(const Choice&) const = default;
-  bool known() const { return !algorithm.empty() && !protocol.empty(); }
-  std::string text() const { return algorithm + "/" + protocol; }
-};
-
-/// "ncclDevKernel_AllReduce_Sum_f32_RING_LL(…)": ring, ll.
-Choice choice_of(std::string_view name) {
-  struct Word {
-    std::string_view part, word;
-  };
-  // Longer words before those that they contain.
-  constexpr std::array<Word, 7> kAlgorithms = {
-      {{"_NVLS_TREE", "nvlstree"},
-       {"_NVLS", "nvls"},
-       {"_COLLNET_DIRECT", "collnetdirect"},
-       {"_COLLNET_CHAIN", "collnetchain"},
-       {"_RING", "ring"},
-       {"_TREE", "tree"},
-       {"_PAT", "pat"}}};
-  constexpr std::array<Word, 3> kProtocols = {
-      {{"_LL128", "ll128"}, {"_LL", "ll"}, {"_SIMPLE", "simple"}}};
-  Choice choice;
-  if (!name.starts_with("nccl")) return choice;
-  const auto find = [&](const auto& words, std::string& into) {
-    for (const Word& word : words) {
-      if (name.find(word.part) == std::string_view::npos) continue;
-      into = word.word;
-      return;
-    }
-  };
-  find(kAlgorithms, choice.algorithm);
-  find(kProtocols, choice.protocol);
-  return choice;
-}
-
 /// Alike: kind, group, size to a quarter of a power of two and a bit.
 using Alike = std::tuple<CollectiveKind, size_t, int64_t>;
 struct Sample {
   uint32_t node = 0;
   double ns_per_byte = 0;
 };
-using Samples = std::map<Alike, std::map<Choice, std::vector<Sample>>>;
+using Samples =
+    std::map<Alike, std::map<NcclConfiguration, std::vector<Sample>>>;
 
 Samples samples_of(const FindingInput& input) {
   const TimedGraph& graph = input.graph;
+  const std::vector<NcclConfiguration> choices =
+      nccl_configurations(input.trace, input.analysis.matching);
   Samples samples;
   for (uint32_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;
@@ -78,7 +44,8 @@ Samples samples_of(const FindingInput& input) {
     if (one.bytes <= 0 || one.members.size() < 2 || !one.missing.empty()) {
       continue;
     }
-    const Choice choice = choice_of(input.name(node));
+    const NcclConfiguration& choice =
+        choices[static_cast<size_t>(graph.collective[node])];
     if (!choice.known()) continue;
     const double bytes = static_cast<double>(one.bytes);
     const Alike alike = {one.kind, one.members.size(),
@@ -101,7 +68,7 @@ struct Slower {
   std::vector<std::pair<uint32_t, double>> nodes;
   double worst = 1;
   Alike alike{};
-  Choice best, used;
+  NcclConfiguration best, used;
 };
 
 Slower find_slower(const Samples& samples) {
@@ -129,6 +96,23 @@ Slower find_slower(const Samples& samples) {
   return slower;
 }
 
+std::string command_for(std::string kind, const NcclConfiguration& used,
+                        const NcclConfiguration& best) {
+  std::erase(kind, '-');
+  std::string algorithm = best.algorithm, command;
+  std::erase(algorithm, '_');  // NCCL_ALGO's spelling.
+  if (best.algorithm != used.algorithm || best.protocol != used.protocol) {
+    command = fmt::format("NCCL_ALGO={}:{} NCCL_PROTO={}:{}", kind, algorithm,
+                          kind, best.protocol);
+  }
+  if (best.channels > 0 && best.channels != used.channels) {
+    command +=
+        fmt::format("{}NCCL_MIN_CTAS={} NCCL_MAX_CTAS={}",
+                    command.empty() ? "" : " ", best.channels, best.channels);
+  }
+  return command;
+}
+
 }  // namespace
 
 void find_collective_choice(const FindingInput& input, Candidates& found) {
@@ -148,11 +132,7 @@ void find_collective_choice(const FindingInput& input, Candidates& found) {
       std::exp2(static_cast<double>(std::get<2>(slower.alike)) / 2) / 1e6,
       std::get<1>(slower.alike)));
   finding.action = "let NCCL choose it for this size";
-  std::string word = kind;
-  std::erase(word, '-');
-  finding.command =
-      fmt::format("NCCL_ALGO={}:{} NCCL_PROTO={}:{}", word,
-                  slower.best.algorithm, word, slower.best.protocol);
+  finding.command = command_for(kind, slower.used, slower.best);
   candidate.remove = [nodes = std::move(slower.nodes)](TimedGraph& edited) {
     for (const auto& [node, factor] : nodes) {
       edited.duration[node] = static_cast<int64_t>(

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "data/formats/chakra/chakra_reader.h"
+#include "data/io/proto_writer.h"
 #include "tests/testing/directories.h"
-#include "tests/testing/proto_writer.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {

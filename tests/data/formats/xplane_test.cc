@@ -11,8 +11,8 @@
 #include "data/file.h"
 #include "data/formats/xplane/xplane_reader.h"
 #include "data/import/import.h"
+#include "data/io/proto_writer.h"
 #include "tests/testing/directories.h"
-#include "tests/testing/proto_writer.h"
 #include "tests/testing/read_input.h"
 
 namespace reprise {

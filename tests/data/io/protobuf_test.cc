@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "tests/testing/proto_writer.h"
+#include "data/io/proto_writer.h"
 
 namespace reprise {
 namespace {

@@ -12,9 +12,9 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/io/byte_source.h"
+#include "data/io/proto_writer.h"
 #include "data/io/protobuf.h"
 #include "tests/testing/directories.h"
-#include "tests/testing/proto_writer.h"
 
 namespace reprise {
 namespace {

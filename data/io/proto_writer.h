@@ -1,4 +1,4 @@
-// Writes Protocol Buffers messages for tests, field by field, in any order.
+// Writes Protocol Buffers messages, field by field, in any order.
 #pragma once
 
 #include <bit>
@@ -43,6 +43,12 @@ class ProtoWriter {
       text_ += static_cast<char>(value | 0x80);
     }
     text_ += static_cast<char>(value);
+    return *this;
+  }
+
+  /// Fields of another message of the same type.
+  ProtoWriter& raw_bytes(std::string_view fields) {
+    text_ += fields;
     return *this;
   }
 
