@@ -3,6 +3,7 @@
 The modules beside this file need numpy at most; only `reprise.jax` imports JAX."""
 
 from .errors import RepriseError
+from .trace import Analysis, analyze, read_trace
 
 __version__ = "0.1.0"
-__all__ = ["RepriseError", "__version__"]
+__all__ = ["Analysis", "RepriseError", "__version__", "analyze", "read_trace"]
