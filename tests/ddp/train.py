@@ -3,7 +3,8 @@
 
 All ranks run it with the same arguments but --rank. --runs is a JSON list of what to run in turn:
 {"name": …, "bucket_mb": 4}; without "bucket_mb" DDP's default; {"plan": DIRECTORY} takes the
-arguments from `reprise export --as ddp`; "profile": PATH records the steps as Kineto JSON, where
+arguments from `reprise export --as ddp`; {"watch": DIRECTORY} leaves the default and holds it against
+that; {"fsdp2": DIRECTORY} shards the model as `--as fsdp2` says; "profile": PATH records the steps as Kineto JSON, where
 RANK stands for the rank. Rank 0 writes one line of JSON a run into --results: step times, barrier
 to barrier, and the buckets that DDP settled on.
 """
@@ -71,10 +72,10 @@ def arguments():
     return parser.parse_args()
 
 
-def exported(directory):
-    """The module that `reprise export --as ddp` wrote."""
-    path = pathlib.Path(directory) / "reprise_ddp.py"
-    spec = importlib.util.spec_from_file_location("reprise_ddp", path)
+def exported(directory, target="ddp"):
+    """The module that `reprise export --as TARGET` wrote."""
+    path = pathlib.Path(directory) / f"reprise_{target}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -91,10 +92,26 @@ def bucket_arguments(run):
     return {"bucket_cap_mb": run["bucket_mb"]}
 
 
+def distributed(model, run):
+    """The model as its run has it: replicated, or sharded by FSDP2."""
+    if "fsdp2" not in run:
+        return DistributedDataParallel(model, gradient_as_bucket_view=True, **bucket_arguments(run))
+    from torch.distributed.device_mesh import init_device_mesh
+    return exported(run["fsdp2"], "fsdp2").apply(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+
+
+def checked(model, run):
+    """What the run's own module says of its buckets, or None."""
+    if "fsdp2" in run:
+        return exported(run["fsdp2"], "fsdp2").check(model)
+    directory = run.get("plan") or run.get("watch")
+    return exported(directory).check(model) if directory else None
+
+
 def train(run, options):
     torch.manual_seed(0)
     model = Gpt(options.width, options.layers, options.words)
-    wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True, **bucket_arguments(run))
+    wrapped = distributed(model, run)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(1 + options.rank)
     shape = (options.batch, options.tokens)
@@ -129,13 +146,12 @@ def train(run, options):
             step()
         dist.barrier()
         starts.append(time.perf_counter())
-    told = wrapped._get_ddp_logging_data()
+    told = {} if "fsdp2" in run else wrapped._get_ddp_logging_data()
     result = {"name": run["name"], "torch": torch.__version__,
               "step_s": [b - a for a, b in zip(starts, starts[1:])],
               "bucket_bytes": told.get("rebuilt_bucket_sizes") or told.get("bucket_sizes")}
-    if "plan" in run:
-        result["check"] = exported(run["plan"]).check(wrapped)
-    return result
+    found = checked(wrapped, run)
+    return result if found is None else {**result, "check": found}
 
 
 def main():

@@ -26,8 +26,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).resolve()
 CORPUS = ROOT / "tests/fuzz/corpus"
 VERBS = ("import", "analyze", "replay", "diff", "info", "hlo", "optimize", "export", "train", "verify", "report")
-TRACE_TARGETS = ("csv", "chrome", "pge", "pgle")
-PLAN_TARGETS = ("ddp", "inductor", "fx-buckets", "fsdp2", "deepspeed", "megatron", "horovod", "dpro")
+TRACE_TARGETS = ("csv", "chrome", "pge", "pgle", "nccl-tuner", "chakra")
+PLAN_TARGETS = ("ddp", "inductor", "fx-buckets", "fsdp2", "deepspeed", "megatron", "horovod", "dpro", "xla")
 DOCUMENTED = {0, 1, 2, 3, 4}
 # Of the code, as opposed to the text, of a program: what comes after parsing names no line.
 PARSE_ERROR = re.compile(r"\.hlo:\d+")
