@@ -1,7 +1,8 @@
 // What a compiler dump tells of a training step without its script: an output
 // that aliases a parameter is that parameter's next value, so aliased
 // parameters are state and the rest are data; the floating scalar among the
-// other outputs is the loss; replica groups count the ranks.
+// other outputs is the loss; replica groups, and the pairs of a permute, count
+// the ranks.
 #include "data/manifest/infer.h"
 
 #include <algorithm>
@@ -168,7 +169,10 @@ int64_t ranks_of(const Module& module) {
   for (const Computation& computation : module.computations) {
     for (const Instruction& instruction : computation.instructions) {
       if (!is_collective(wrapped_opcode(instruction))) continue;
-      const auto groups = replica_groups(instruction, all);
+      const auto groups =
+          wrapped_opcode(instruction) == Opcode::kCollectivePermute
+              ? source_target_pairs(instruction)
+              : replica_groups(instruction, all);
       if (!groups) continue;
       for (const std::vector<int64_t>& group : *groups) {
         for (const int64_t id : group)

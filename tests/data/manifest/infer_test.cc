@@ -57,6 +57,15 @@ TEST(InferManifest, CountsRanksOfTheHeaderWhereGroupsNameNone) {
   EXPECT_EQ(infer_manifest(parsed(text), "step.hlo").ranks, 4);
 }
 
+TEST(InferManifest, CountsTheRanksOfAPermutesPairs) {
+  std::string text = kStep;
+  const std::string sum =
+      "all-reduce(%w), replica_groups={{0,1,2}}, to_apply=%sum";
+  text.replace(text.find(sum), sum.size(),
+               "collective-permute(%w), source_target_pairs={{0,1},{1,4}}");
+  EXPECT_EQ(infer_manifest(parsed(text), "step.hlo").ranks, 5);
+}
+
 TEST(InferManifest, WritesWhatTheManifestReaderTakes) {
   const Module module = parsed(kStep);
   const Manifest inferred = infer_manifest(module, "step.hlo");
