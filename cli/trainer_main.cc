@@ -144,6 +144,21 @@ Status record_for_profile(const TrainerFlags& flags,
   return {};
 }
 
+// For who started mpirun, which may wait without end for what is lost.
+void mark_lost(const TrainerFlags& flags) {
+  if (flags.result_path.empty()) return;
+  static_cast<void>(write_file_atomically(flags.result_path + kLostSuffix, {}));
+}
+
+// Of what nothing in this process can end: destructors, and those of the
+// libraries that run when a process exits, might wait for it for ever.
+[[noreturn]] void leave_at_once(const TrainerFlags& flags,
+                                const std::string& why) {
+  say(why);
+  mark_lost(flags);
+  ::_exit(kExitEnvironment);
+}
+
 Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   const Result<std::unique_ptr<TrainingDevice>> device =
       make_training_device(flags.device);
@@ -157,6 +172,9 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   options.device.pin = !flags.no_pin;
   options.keep_state = !flags.dump_path.empty();
   options.tell = say;
+  options.device.stuck = [&flags](const std::string& why) {
+    leave_at_once(flags, why);
+  };
   const Status recorded = record_for_profile(flags, *program, group, options);
   if (!recorded) return pass(recorded.error());
   const TrainingProgram training{.module = program->module,
@@ -164,6 +182,9 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
                                  .schedule = program->schedule,
                                  .state_path = flags.data.state};
   const Result<TrainResult> result = train(training, options, **device, group);
+  if ((*device)->is_abandoned())
+    leave_at_once(flags, result ? "the device does not end its work"
+                                : result.error().message);
   if (!result) return pass(result.error());
   if (group.rank() != 0) {
     return !result->verification || result->verification->passed()
@@ -177,12 +198,6 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
     if (!dumped) return pass(dumped.error());
   }
   return report(*result, *program, flags);
-}
-
-// For who started mpirun, which may wait without end for what is lost.
-void mark_lost(const TrainerFlags& flags) {
-  if (flags.result_path.empty()) return;
-  static_cast<void>(write_file_atomically(flags.result_path + kLostSuffix, {}));
 }
 
 // Nothing tells MPI's waits for all ranks who is missing, nor ends them. The

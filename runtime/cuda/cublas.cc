@@ -1,42 +1,20 @@
 // The library's heuristics are asked once a distinct shape, with the alignment
 // that any operand of a schedule has, so that a dot takes the same algorithm
-// wherever a plan puts its operands. One workspace serves all, since dots run
-// one after another on one stream.
+// wherever a plan puts its operands. They offer several: without measurements
+// the first serves. One workspace serves all, since dots run one after another
+// on one stream.
 #include "runtime/cuda/cublas.h"
 
-#include <cublasLt.h>
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
+#include <cstring>
+#include <utility>
 
+#include "runtime/cuda/cublas_plan.h"
 #include "runtime/cuda/nvidia_library.h"
 
 namespace reprise {
-
-#define REPRISE_CUBLAS_FUNCTIONS(X)       \
-  X(cublasLtCreate)                       \
-  X(cublasLtDestroy)                      \
-  X(cublasLtGetVersion)                   \
-  X(cublasLtGetStatusName)                \
-  X(cublasLtMatmulDescCreate)             \
-  X(cublasLtMatmulDescDestroy)            \
-  X(cublasLtMatmulDescSetAttribute)       \
-  X(cublasLtMatrixLayoutCreate)           \
-  X(cublasLtMatrixLayoutDestroy)          \
-  X(cublasLtMatrixLayoutSetAttribute)     \
-  X(cublasLtMatmulPreferenceCreate)       \
-  X(cublasLtMatmulPreferenceDestroy)      \
-  X(cublasLtMatmulPreferenceSetAttribute) \
-  X(cublasLtMatmulAlgoGetHeuristic)       \
-  X(cublasLtMatmul)
-
-struct CublasFunctions {
-// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration.
-#define REPRISE_CUBLAS_MEMBER(name) decltype(&::name) name;
-  REPRISE_CUBLAS_FUNCTIONS(REPRISE_CUBLAS_MEMBER)
-#undef REPRISE_CUBLAS_MEMBER
-};
 
 namespace {
 
@@ -44,6 +22,8 @@ namespace {
 /// are aligned so. Alignments beyond it are not used, so that a dot takes the
 /// same algorithm wherever a plan puts its result.
 constexpr uint32_t kAlignment = 64;
+/// Algorithms that the heuristics are asked for.
+constexpr int kOffers = 8;
 
 /// What the library lacks; empty: nothing.
 std::string find_functions(void* library, CublasFunctions* functions) {
@@ -85,6 +65,13 @@ cublasLtEpilogue_t epilogue_of(const MatrixProduct& product) {
   return relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+/// Of an algorithm for what it was asked to do, not of a device that failed.
+bool is_refusal(int status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED ||
+         status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
 uint32_t alignment_of(CUdeviceptr address) {
   uint32_t alignment = kAlignment;
   while (address % alignment != 0) alignment /= 2;
@@ -111,32 +98,6 @@ cublasStatus_t set_bias(const CublasFunctions& functions,
   return functions.cublasLtMatmulDescSetAttribute(
       operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof address);
 }
-
-}  // namespace
-
-/// What cuBLASLt needs to be told for one shape, and what it chose.
-struct CublasPlan {
-  explicit CublasPlan(std::shared_ptr<const CublasFunctions> table)
-      : functions(std::move(table)) {}
-  ~CublasPlan() {
-    for (cublasLtMatrixLayout_t layout : layouts) {
-      if (layout != nullptr) functions->cublasLtMatrixLayoutDestroy(layout);
-    }
-    if (preference != nullptr)
-      functions->cublasLtMatmulPreferenceDestroy(preference);
-    if (operation != nullptr) functions->cublasLtMatmulDescDestroy(operation);
-  }
-  CublasPlan(const CublasPlan&) = delete;
-  CublasPlan& operator=(const CublasPlan&) = delete;
-
-  std::shared_ptr<const CublasFunctions> functions;
-  cublasLtMatmulDesc_t operation = nullptr;
-  cublasLtMatmulPreference_t preference = nullptr;
-  std::array<cublasLtMatrixLayout_t, 3> layouts{};  ///< a, b, out.
-  cublasLtMatmulAlgo_t algorithm{};
-};
-
-namespace {
 
 /// Makes calls until one fails.
 class PlanBuilder {
@@ -194,18 +155,22 @@ class PlanBuilder {
   }
 
   /// False when no algorithm fits; `status` then says why if it can.
-  bool choose(cublasLtHandle_t handle) {
+  bool choose(cublasLtHandle_t handle, size_t workspace_bytes) {
     if (failed()) return false;
-    cublasLtMatmulHeuristicResult_t found{};
+    std::array<cublasLtMatmulHeuristicResult_t, kOffers> found{};
     int count = 0;
     keep(functions_.cublasLtMatmulAlgoGetHeuristic(
         handle, plan_.operation, plan_.layouts[0], plan_.layouts[1],
-        plan_.layouts[2], plan_.layouts[2], plan_.preference, 1, &found,
-        &count));
-    if (failed() || count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
-      return false;
-    plan_.algorithm = found.algo;
-    return true;
+        plan_.layouts[2], plan_.layouts[2], plan_.preference, kOffers,
+        found.data(), &count));
+    for (int i = 0; !failed() && i < count; ++i) {
+      const auto& offer = found[static_cast<size_t>(i)];
+      if (offer.state == CUBLAS_STATUS_SUCCESS &&
+          offer.workspaceSize <= workspace_bytes) {
+        plan_.algorithms.push_back(offer.algo);
+      }
+    }
+    return !plan_.algorithms.empty();
   }
 
   bool failed() const { return status_ != CUBLAS_STATUS_SUCCESS; }
@@ -271,6 +236,7 @@ std::string CublasLibrary::bind(void* library, int driver_cuda) {
 Result<std::unique_ptr<CublasLibrary>> CublasLibrary::create(
     const Driver& driver, const Options& options) {
   std::unique_ptr<CublasLibrary> library(new CublasLibrary());
+  library->driver_ = &driver;
   library->options_ = options;
   const auto refusal = [&](void* handle, const std::string&) {
     return library->bind(handle, driver.version);
@@ -294,7 +260,7 @@ Result<std::unique_ptr<CublasLibrary>> CublasLibrary::create(
 
 CublasLibrary::~CublasLibrary() {
   plans_.clear();
-  if (handle_ != nullptr)
+  if (handle_ != nullptr && !driver_->is_abandoned())
     functions_->cublasLtDestroy(static_cast<cublasLtHandle_t>(handle_));
 }
 
@@ -318,7 +284,12 @@ Result<std::unique_ptr<CublasPlan>> CublasLibrary::make_plan(
   builder.layout(1, product.b, *type, product.batches);
   builder.layout(2, product.out, *type, product.batches);
   builder.preference(options_.workspace_bytes, alignment);
-  if (builder.choose(static_cast<cublasLtHandle_t>(handle_))) return plan;
+  plan->product = product;
+  plan->alignment = alignment;
+  if (builder.choose(static_cast<cublasLtHandle_t>(handle_),
+                     options_.workspace_bytes)) {
+    return plan;
+  }
   return fail(ErrorKind::kUnsupported, "cuBLASLt refuses a dot of {}: {}",
               plan_key(product, alignment),
               builder.failed()
@@ -364,32 +335,84 @@ Result<CublasLibrary::Call> CublasLibrary::bind(const DotSpec& spec,
 }
 
 Status CublasLibrary::Call::enqueue(CUstream stream) const {
-  const CublasFunctions& functions = *library_->functions_;
-  const float beta = accumulate_ != 0 ? 1 : 0;
-  const auto at = [](CUdeviceptr base, int64_t offset) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA's addresses are integers.
-    return reinterpret_cast<void*>(base + static_cast<CUdeviceptr>(offset));
-  };
-  if (bias_ != 0) {
-    const Status set =
-        library_->check(set_bias(functions, plan_->operation, bias_),
-                        "cublasLtMatmulDescSetAttribute");
+  return library_->multiply(*plan_, *this, stream);
+}
+
+Status CublasLibrary::set_bias_of(const CublasPlan& plan,
+                                  CUdeviceptr bias) const {
+  return check(set_bias(*functions_, plan.operation, bias),
+               "cublasLtMatmulDescSetAttribute");
+}
+
+// An algorithm that is refused has enqueued nothing, so the next one takes its
+// place, for good.
+Status CublasLibrary::multiply(CublasPlan& plan, const Call& call,
+                               CUstream stream) const {
+  if (call.bias_ != 0) {
+    const Status set = set_bias_of(plan, call.bias_);
     if (!set) return set;
   }
-  for (const MatrixOffsets& offset : offsets_) {
-    void* out = at(out_, offset.out);
-    const void* c = accumulate_ != 0 ? at(accumulate_, offset.out) : out;
-    const cublasStatus_t status = functions.cublasLtMatmul(
-        static_cast<cublasLtHandle_t>(library_->handle_), plan_->operation,
-        &alpha_, at(a_, offset.a), plan_->layouts[0], at(b_, offset.b),
-        plan_->layouts[1], &beta, c, plan_->layouts[2], out, plan_->layouts[2],
-        &plan_->algorithm, at(library_->workspace_.address(), 0),
-        library_->options_.workspace_bytes,
-        reinterpret_cast<cudaStream_t>(stream));
-    if (status != CUBLAS_STATUS_SUCCESS)
-      return library_->check(status, "cublasLtMatmul");
+  for (const MatrixOffsets& offset : call.offsets_) {
+    int status = launch(plan, 0, call, offset, stream);
+    while (is_refusal(status) && plan.algorithms.size() > 1) {
+      plan.algorithms.erase(plan.algorithms.begin());
+      status = launch(plan, 0, call, offset, stream);
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) return check(status, "cublasLtMatmul");
   }
   return {};
+}
+
+int CublasLibrary::launch(const CublasPlan& plan, size_t algorithm,
+                          const Call& call, const MatrixOffsets& offset,
+                          CUstream stream) const {
+  const auto at = [](CUdeviceptr base, int64_t offset_bytes) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA's addresses are integers.
+    return reinterpret_cast<void*>(base +
+                                   static_cast<CUdeviceptr>(offset_bytes));
+  };
+  const bool accumulates = call.accumulate_ != 0;
+  const float beta = accumulates ? 1 : 0;
+  void* out = at(call.out_, offset.out);
+  const void* c = accumulates ? at(call.accumulate_, offset.out) : out;
+  return functions_->cublasLtMatmul(
+      static_cast<cublasLtHandle_t>(handle_), plan.operation, &call.alpha_,
+      at(call.a_, offset.a), plan.layouts[0], at(call.b_, offset.b),
+      plan.layouts[1], &beta, c, plan.layouts[2], out, plan.layouts[2],
+      &plan.algorithms[algorithm], at(workspace_.address(), 0),
+      options_.workspace_bytes, reinterpret_cast<cudaStream_t>(stream));
+}
+
+std::vector<std::string> CublasLibrary::shapes() const {
+  std::vector<std::string> shapes;
+  shapes.reserve(plans_.size());
+  for (const auto& [shape, plan] : plans_) shapes.push_back(shape);
+  return shapes;
+}
+
+bool CublasLibrary::use(const std::string& shape,
+                        const std::string& algorithm) {
+  const auto found = plans_.find(shape);
+  static_assert(sizeof(cublasLtMatmulAlgo_t) == kAlgorithmBytes);
+  if (found == plans_.end() || algorithm.size() != kAlgorithmBytes)
+    return false;
+  CublasPlan& plan = *found->second;
+  cublasLtMatmulAlgo_t wanted;
+  std::memcpy(&wanted, algorithm.data(), sizeof wanted);
+  cublasLtMatmulHeuristicResult_t checked{};
+  const int status = functions_->cublasLtMatmulAlgoCheck(
+      static_cast<cublasLtHandle_t>(handle_), plan.operation, plan.layouts[0],
+      plan.layouts[1], plan.layouts[2], plan.layouts[2], &wanted, &checked);
+  if (status != CUBLAS_STATUS_SUCCESS ||
+      checked.workspaceSize > options_.workspace_bytes) {
+    return false;
+  }
+  std::vector<cublasLtMatmulAlgo_t>& known = plan.algorithms;
+  std::erase_if(known, [&](const cublasLtMatmulAlgo_t& each) {
+    return std::memcmp(&each, &wanted, sizeof wanted) == 0;
+  });
+  known.insert(known.begin(), wanted);
+  return true;
 }
 
 }  // namespace reprise

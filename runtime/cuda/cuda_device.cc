@@ -7,6 +7,8 @@
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cuda_executor.h"
 #include "runtime/cuda/device_program.h"
+#include "runtime/cuda/device_watch.h"
+#include "runtime/cuda/dot_algorithms.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/host_staged_communicator.h"
 #include "runtime/cuda/nccl_communicator.h"
@@ -28,6 +30,9 @@ class CudaDevice : public TrainingDevice {
   explicit CudaDevice(const CudaOptions& options) : options_(options) {}
 
   std::string kind() const override { return "cuda"; }
+  bool is_abandoned() const override {
+    return context_ != nullptr && context_->driver().is_abandoned();
+  }
   Result<BoundDevice> bind(const TrainingProgram& program,
                            const DeviceOptions& device, Recorder* recorder,
                            ProcessGroup& group) override {
@@ -37,6 +42,8 @@ class CudaDevice : public TrainingDevice {
     if (status) status = compile(program.schedule, device, group);
     if (status) status = agree(group, open_cublas());
     if (status) status = connect(device, group);
+    if (status) status = agree(group, bind_units(program, group.rank()));
+    if (status) status = choose_algorithms(device, group);
     if (!status) return pass(status.error());
     Result<std::unique_ptr<CudaExecutor>> executor =
         make_executor(program, device, recorder, group);
@@ -156,27 +163,59 @@ class CudaDevice : public TrainingDevice {
     Result<std::unique_ptr<Communicator>> host =
         make_gloo_communicator(group, device.timeout_s);
     if (!host) return pass(host.error());
-    return make_host_staged_communicator(context_->driver(), std::move(*host));
+    return make_host_staged_communicator(context_->driver(), std::move(*host),
+                                         device.timeout_s);
+  }
+
+  Status bind_units(const TrainingProgram& program, int rank) {
+    Result<std::unique_ptr<DeviceProgram>> bound = DeviceProgram::create(
+        *context_, program.module, program.schedule, cubins_, *cublas_, rank);
+    if (!bound) return pass(bound.error());
+    units_ = std::move(*bound);
+    return {};
+  }
+
+  Status choose_algorithms(const DeviceOptions& device, ProcessGroup& group) {
+    const Result<DotAlgorithms> chosen = choose_dot_algorithms(
+        *cublas_, *context_, device.cache_directory, group);
+    if (!chosen) return pass(chosen.error());
+    if (!chosen->note.empty()) notes_.push_back(chosen->note);
+    return {};
   }
 
   Result<std::unique_ptr<CudaExecutor>> make_executor(
       const TrainingProgram& program, const DeviceOptions& device,
       Recorder* recorder, const ProcessGroup& group) {
-    Result<std::unique_ptr<DeviceProgram>> bound =
-        DeviceProgram::create(*context_, program.module, program.schedule,
-                              cubins_, *cublas_, group.rank());
-    if (!bound) return pass(bound.error());
     CudaExecutor::Options options{.graph = options_.graph,
                                   .timeout_s = device.timeout_s,
                                   .recorder = recorder};
+    watch(program.schedule, device, group.rank());
+    options.watch = watch_.get();
     if (group.size() == 2)
       options.peers = fmt::format("rank {}", 1 - group.rank());
     for (const ManifestParameter& parameter : program.manifest.parameters) {
       if (parameter.role == ParameterRole::kBatch)
         options.fed.push_back(parameter.index);
     }
-    return CudaExecutor::create(context_, program.schedule, std::move(*bound),
+    return CudaExecutor::create(context_, program.schedule, std::move(units_),
                                 *communicator_, options);
+  }
+
+  // Beyond what waits that ask for themselves take to give up.
+  void watch(const Schedule& schedule, const DeviceOptions& device, int rank) {
+    if (!device.stuck) return;
+    constexpr double kGraceSeconds = 6;
+    watch_ = std::make_unique<DeviceWatch>(
+        device.timeout_s + kGraceSeconds,
+        [&schedule, stuck = device.stuck, rank](const DeviceWatch::Place& at) {
+          const std::string what =
+              at.call != nullptr ? at.call : schedule.units[at.unit].name;
+          stuck(fmt::format(
+              "rank {}{}: {} has not come back from the NVIDIA "
+              "driver for {} s",
+              rank, at.step < 0 ? "" : fmt::format(", step {}", at.step), what,
+              at.seconds));
+        });
   }
 
   std::map<std::string, std::string> facts(const CudaExecutor& executor) const {
@@ -193,7 +232,9 @@ class CudaDevice : public TrainingDevice {
   std::shared_ptr<const DeviceContext> context_;
   Cubins cubins_;
   std::unique_ptr<CublasLibrary> cublas_;
+  std::unique_ptr<DeviceProgram> units_;  ///< Until the executor has it.
   std::unique_ptr<DeviceCommunicator> communicator_;
+  std::unique_ptr<DeviceWatch> watch_;
   std::string collectives_;
   std::vector<std::string> notes_;
 };

@@ -5,7 +5,8 @@
 // and both tell each other how far they are. The first step runs eagerly, so
 // that libraries load what they load lazily, and is then captured; later ones
 // are a single graph launch. The end is polled, not slept for, since a lost
-// peer must be noticed.
+// peer must be noticed, and so must a device that does not end: then nothing
+// that may block behind its work is called any more.
 #include "runtime/cuda/cuda_executor.h"
 
 #include <algorithm>
@@ -13,14 +14,15 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/process/thread_setup.h"
-
 namespace reprise {
 namespace {
 
-constexpr uint32_t kCommunicationStream = 1;  ///< Of the recorder.
 /// Between two questions to the communicator while a step runs.
 constexpr int64_t kPollPeriodNs = 2'000'000;
+/// For streams to run dry once collectives that never end were aborted.
+constexpr double kRunDrySeconds = 5;
+
+constexpr auto kIssuing = DeviceWatch::kIssuing;
 
 }  // namespace
 
@@ -38,6 +40,7 @@ CudaExecutor::CudaExecutor(std::shared_ptr<const DeviceContext> context,
       injected_(InjectedRecorder::find()),
       timeout_s_(options.timeout_s),
       peers_(options.peers),
+      watch_(options.watch),
       waits_(make_stream_waits(schedule)) {
   communicates_ =
       !waits_.communication.units.empty() && !communicator.is_immediate();
@@ -55,6 +58,10 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(
       executor->driver_, schedule, *executor->program_, options.fed);
   if (!feeds) return pass(feeds.error());
   executor->feeds_.emplace(std::move(*feeds));
+  Result<StepMarks> marks = StepMarks::create(
+      executor->driver_, executor->waits_, executor->communicates_);
+  if (!marks) return pass(marks.error());
+  executor->marks_.emplace(std::move(*marks));
   Status status = executor->make_streams();
   if (status) status = executor->attach_communicator();
   if (!status) return pass(status.error());
@@ -73,10 +80,22 @@ CudaExecutor::~CudaExecutor() {
   }
   // Nothing may still run when memory and streams go. After an error the
   // communicator has been told to let go; then the results do not matter.
-  for (const CudaStream* stream : {&compute_, &communication_, &copy_}) {
-    if (*stream != nullptr) driver_.stream_synchronize(stream->get());
-  }
+  if (!driver_.is_abandoned() && !runs_dry(timeout_s_)) driver_.abandon();
+  if (driver_.is_abandoned()) return;
+  const DeviceWatch::Visit visit(watch_, kIssuing,
+                                 "flush of the tool that records", -1);
   injected_.flush();
+}
+
+/// Whether all that was enqueued ends, or fails, within the time.
+bool CudaExecutor::runs_dry(double timeout_s) const {
+  for (const CudaStream* stream : {&compute_, &communication_, &copy_}) {
+    if (*stream == nullptr) continue;
+    const Status ended = driver_.synchronize(stream->get(), timeout_s);
+    if (!ended && driver_.stream_query(stream->get()) == CUDA_ERROR_NOT_READY)
+      return false;
+  }
+  return true;
 }
 
 Status CudaExecutor::make_streams() {
@@ -136,14 +155,17 @@ std::span<std::byte> CudaExecutor::edit_parameter(int64_t number) {
 
 Status CudaExecutor::commit_parameter(int64_t number) {
   if (feeds_->staging(number)) return {};  // The step copies it.
-  return write_device(
-      driver_, program_->address_of(program_->parameter(number)), scratch_);
+  return write_device(driver_,
+                      program_->address_of(program_->parameter(number)),
+                      scratch_, timeout_s_);
 }
 
 Result<std::span<const std::byte>> CudaExecutor::read(
     const Location& location) {
   if (error_) return pass(*error_);
   scratch_.resize(static_cast<size_t>(location.size_bytes));
+  const DeviceWatch::Visit visit(watch_, kIssuing, "a copy from the device",
+                                 -1);
   const Status done = driver_.check(
       driver_.copy_to_host(scratch_.data(), program_->address_of(location),
                            scratch_.size()),
@@ -168,9 +190,12 @@ void CudaExecutor::mark_step(int32_t step, bool warmup, int64_t start_ns,
 
 Status CudaExecutor::run_step(int32_t step) {
   if (error_) return pass(*error_);
+  marks_->reset();
   Status status = driver_.record(started_, compute_);
   if (!status) return give_up(status.error());
   if (executable_ != nullptr) {
+    const DeviceWatch::Visit visit(watch_, kIssuing, "the launch of its graph",
+                                   step);
     status =
         driver_.check(driver_.graph_launch(executable_.get(), compute_.get()),
                       "cuGraphLaunch");
@@ -180,173 +205,34 @@ Status CudaExecutor::run_step(int32_t step) {
   if (status) status = driver_.record(ended_, compute_);
   if (status && meanwhile_) meanwhile_();
   if (status) status = wait_for_end(step);
+  const bool is_first = !device_step_ns_;
   if (status) status = measure();
+  if (status && is_first) marks_->thin_out(*device_step_ns_);
   if (status && wants_graph_ && executable_ == nullptr) status = capture(step);
   if (!status) return give_up(status.error());
   return {};
 }
 
-// Every later call gets the same error. The peers are not waited for.
+// Every later call gets the same error. The peers are not waited for, nor is a
+// device that goes on although its collectives were ended.
 Status CudaExecutor::give_up(Error error) {
+  const double patience_s = is_overdue_ && !communicates_ ? 0 : kRunDrySeconds;
   communicator_.abort();
   error_ = std::move(error);
+  if (!runs_dry(patience_s)) driver_.abandon();
   return pass(*error_);
 }
 
-// Copies the batch beside whatever does not need it yet.
-Status CudaExecutor::begin_step() {
-  Status status = driver_.record(begun_, compute_);
-  if (status) status = driver_.wait(copy_, begun_);
-  if (status && communicates_) status = driver_.wait(communication_, begun_);
-  if (status) status = feeds_->copy(copy_);
-  if (status) status = driver_.record(fed_, copy_);
-  return status;
-}
-
-Status CudaExecutor::issue(int32_t step) {
-  Status status = begin_step();
-  if (!status) return status;
-  if (!communication_thread_.joinable()) {
-    status = issue_units(step);
-    if (status && communicates_)
-      status = driver_.record(communicated_, communication_);
-  } else {
-    compute_issued_.reset();
-    communication_issued_.reset();
-    request_.step = step;
-    requested_.tell(++requests_);
-    const auto units = static_cast<uint32_t>(waits_.compute.units.size());
-    for (uint32_t i = 0; i < units && status; ++i) status = issue_compute(i);
-    // An error of ours must not leave the other thread waiting, nor it us.
-    if (!status) compute_issued_.tell(Progress::kAll);
-    communication_issued_.wait_until(
-        static_cast<uint32_t>(waits_.communication.units.size()));
-    if (communication_error_) return pass(*communication_error_);
-  }
-  if (status) status = join_streams();
-  return status;
-}
-
-Status CudaExecutor::join_streams() {
-  Status status = driver_.wait(compute_, fed_);
-  if (status && communicates_) status = driver_.wait(compute_, communicated_);
-  return status;
-}
-
-// In the schedule's order, so that an event is recorded before it is waited
-// for.
-Status CudaExecutor::issue_units(int32_t step) {
-  uint32_t computing = 0, communicating = 0;
-  Status status;
-  for (const Unit& unit : schedule_.units) {
-    if (unit.stream == Stream::kCompute) {
-      status = issue_compute(computing++);
-    } else if (communicates_) {
-      status = issue_collective(communicating++, step);
-    }
-    if (!status) return status;
-  }
-  return status;
-}
-
-Status CudaExecutor::issue_compute(uint32_t place) {
-  const UnitSequence& walk = waits_.compute;
-  const UnitId id = walk.units[place];
-  Status status;
-  if (const uint32_t count = walk.wait_for[place];
-      count != 0 && communicates_) {
-    if (communication_thread_.joinable()) {
-      communication_issued_.wait_until(count);
-      // Only then is the error written for good.
-      if (communication_issued_.count() == Progress::kAll)
-        return pass(*communication_error_);
-    }
-    status = driver_.wait(compute_, communication_told_[count - 1]);
-  }
-  if (status) status = feeds_->wait_before(id, compute_);
-  if (!status) return status;
-  {
-    const UnitScope scope(injected_, index_of(id));
-    status = program_->enqueue(id, compute_.get());
-  }
-  if (status && walk.tell[place] && communicates_) {
-    status = driver_.record(compute_told_[place], compute_);
-    if (status && communication_thread_.joinable())
-      compute_issued_.tell(place + 1);
-  }
-  return status;
-}
-
-Status CudaExecutor::issue_collective(uint32_t place, int32_t step) {
-  const UnitSequence& walk = waits_.communication;
-  const UnitId id = walk.units[place];
-  const Unit& unit = schedule_.units[index_of(id)];
-  Status status;
-  if (const uint32_t count = walk.wait_for[place]; count != 0)
-    status = driver_.wait(communication_, compute_told_[count - 1]);
-  if (status) status = feeds_->wait_before(id, communication_);
-  if (!status) return status;
-  // Host-staged collectives happen while they are enqueued, so the host's
-  // clock sees them, once their operands are there.
-  const bool timed = recorder_ != nullptr && communication_thread_.joinable();
-  const int64_t asked_ns = timed ? Recorder::now_ns() : 0;
-  if (timed) {
-    status = driver_.check(driver_.stream_synchronize(communication_.get()),
-                           "cuStreamSynchronize");
-  }
-  const int64_t start_ns = timed ? Recorder::now_ns() : 0;
-  if (status) {
-    const UnitScope scope(injected_, index_of(id));
-    status = communicator_.enqueue(
-        unit.collective, program_->address_of(unit.collective.input),
-        program_->address_of(unit.collective.output), communication_.get());
-  }
-  if (!status) {
-    return pass(status.error(), fmt::format("step {}, {}", step, unit.name));
-  }
-  if (timed) {
-    recorder_->record(kCommunicationStream, EventKind::kCollective,
-                      static_cast<int32_t>(index_of(id)), step, asked_ns,
-                      start_ns, Recorder::now_ns(), sequence_);
-  }
-  ++sequence_;
-  return walk.tell[place]
-             ? driver_.record(communication_told_[place], communication_)
-             : Status();
-}
-
-void CudaExecutor::communicate_forever() {
-  prefer_prompt_turns();
-  const Status current = context_->make_current();
-  if (!current) communication_error_ = current.error();
-  for (uint32_t served = 0;; ++served) {
-    requested_.wait_until(served + 1);
-    if (request_.stopping) return;
-    if (!communication_error_) run_communication(request_.step);
-    if (communication_error_) communication_issued_.tell(Progress::kAll);
-  }
-}
-
-void CudaExecutor::run_communication(int32_t step) {
-  const UnitSequence& walk = waits_.communication;
-  const auto units = static_cast<uint32_t>(walk.units.size());
-  for (uint32_t i = 0; i < units; ++i) {
-    compute_issued_.wait_until(walk.wait_for[i]);
-    Status status;
-    if (compute_issued_.count() == Progress::kAll) {
-      // Compute has its own error to tell; this one only ends the walk.
-      communication_issued_.tell(Progress::kAll);
-      return;
-    }
-    status = issue_collective(i, step);
-    if (status && i + 1 == units)
-      status = driver_.record(communicated_, communication_);
-    if (!status) {
-      communication_error_ = status.error();
-      return;
-    }
-    if (walk.tell[i] || i + 1 == units) communication_issued_.tell(i + 1);
-  }
+Status CudaExecutor::overdue(int32_t step) {
+  is_overdue_ = true;
+  const std::string where = marks_->describe(schedule_);
+  return fail(
+      ErrorKind::kDevice,
+      "step {}: the device has not ended it after {} s{}{}; {}", step,
+      timeout_s_, where.empty() ? "" : ": ", where,
+      communicates_
+          ? peers_ + " is silent, or --timeout is too short"
+          : "a kernel that never ends, or --timeout is too short for the step");
 }
 
 // Asks instead of sleeping in the driver: a lost peer must be noticed.
@@ -360,16 +246,12 @@ Status CudaExecutor::wait_for_end(int32_t step) {
       return pass(driver_.check(state, "cuEventQuery").error(),
                   fmt::format("step {}", step));
     const int64_t now_ns = Recorder::now_ns();
-    if (communicates_ && now_ns >= next_poll_ns) {
-      const Status well = communicator_.poll();
+    if (now_ns >= next_poll_ns) {
+      const Status well = communicates_ ? communicator_.poll() : Status();
       if (!well) return pass(well.error(), fmt::format("step {}", step));
       next_poll_ns = now_ns + kPollPeriodNs;
-      if (static_cast<double>(now_ns - begin_ns) * 1e-9 > timeout_s_) {
-        return fail(ErrorKind::kDevice,
-                    "step {}: the device has not ended it after {} s; {} is "
-                    "silent, or --timeout is too short",
-                    step, timeout_s_, peers_);
-      }
+      if (static_cast<double>(now_ns - begin_ns) * 1e-9 > timeout_s_)
+        return overdue(step);
     }
     std::this_thread::yield();
   }
@@ -397,7 +279,8 @@ Status CudaExecutor::capture(int32_t step) {
   CUgraph graph = nullptr;
   status = driver_.check(driver_.stream_end_capture(compute_.get(), &graph),
                          "cuStreamEndCapture");
-  if (graph != nullptr) graph_ = CudaGraph(graph, {driver_.graph_destroy});
+  if (graph != nullptr)
+    graph_ = CudaGraph(graph, {&driver_, &Driver::graph_destroy});
   CUgraphExec executable = nullptr;
   if (issued && status) {
     status = driver_.check(driver_.graph_instantiate(&executable, graph, 0),
@@ -409,13 +292,12 @@ Status CudaExecutor::capture(int32_t step) {
                 "the step cannot be captured as a graph (--no-graph does "
                 "without)");
   }
-  executable_ =
-      CudaGraphExecutable(executable, {driver_.graph_executable_destroy});
+  executable_ = CudaGraphExecutable(
+      executable, {&driver_, &Driver::graph_executable_destroy});
   status = driver_.check(driver_.graph_upload(executable, compute_.get()),
                          "cuGraphUpload");
   if (!status) return status;
-  return driver_.check(driver_.stream_synchronize(compute_.get()),
-                       "cuStreamSynchronize");
+  return driver_.synchronize(compute_.get(), timeout_s_);
 }
 
 }  // namespace reprise

@@ -20,8 +20,10 @@
 #include "runtime/cuda/batch_feeds.h"
 #include "runtime/cuda/device_communicator.h"
 #include "runtime/cuda/device_program.h"
+#include "runtime/cuda/device_watch.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/injected_recorder.h"
+#include "runtime/cuda/step_marks.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/step_executor.h"
 
@@ -30,11 +32,12 @@ namespace reprise {
 class CudaExecutor final : public StepExecutor {
  public:
   struct Options {
-    bool graph = true;           ///< Not with host-staged collectives.
-    double timeout_s = 30;       ///< Longest wait for a step with collectives.
-    std::vector<int64_t> fed{};  ///< Parameters that every step copies anew.
+    bool graph = true;  ///< Not with host-staged collectives.
+    double timeout_s = kDeviceWaitSeconds;  ///< Longest wait for the device.
+    std::vector<int64_t> fed{};    ///< Parameters that every step copies anew.
     Recorder* recorder = nullptr;  ///< Of host-staged collectives.
     std::string peers = "a rank";  ///< Who may be silent, for messages.
+    DeviceWatch* watch = nullptr;  ///< Over calls that do not return; or none.
   };
 
   /// Makes streams, events and staging memory, and attaches the communicator
@@ -45,6 +48,7 @@ class CudaExecutor final : public StepExecutor {
       std::shared_ptr<const DeviceContext> context, const Schedule& schedule,
       std::unique_ptr<DeviceProgram> program, DeviceCommunicator& communicator,
       const Options& options);
+  /// Where the device does not end its work it is abandoned (Driver::abandon).
   ~CudaExecutor() override;
   CudaExecutor(const CudaExecutor&) = delete;
   CudaExecutor& operator=(const CudaExecutor&) = delete;
@@ -84,7 +88,7 @@ class CudaExecutor final : public StepExecutor {
   Status begin_step();
   Status issue(int32_t step);
   Status issue_units(int32_t step);
-  Status issue_compute(uint32_t place);
+  Status issue_compute(uint32_t place, int32_t step);
   Status issue_collective(uint32_t place, int32_t step);
   Status join_streams();
   void communicate_forever();
@@ -93,6 +97,8 @@ class CudaExecutor final : public StepExecutor {
   Status capture(int32_t step);
   Status measure();
   Status give_up(Error error);
+  Status overdue(int32_t step);
+  bool runs_dry(double timeout_s) const;
   Result<std::span<const std::byte>> read(const Location& location);
 
   std::shared_ptr<const DeviceContext> context_;
@@ -102,8 +108,9 @@ class CudaExecutor final : public StepExecutor {
   DeviceCommunicator& communicator_;
   Recorder* recorder_ = nullptr;
   InjectedRecorder injected_;
-  double timeout_s_ = 30;
+  double timeout_s_ = kDeviceWaitSeconds;
   std::string peers_;
+  DeviceWatch* watch_ = nullptr;
   bool wants_graph_ = false;
   bool communicates_ = false;  ///< There are collectives that do something.
 
@@ -115,12 +122,14 @@ class CudaExecutor final : public StepExecutor {
   /// `[place]` Ends of units that the other stream waits for; else null.
   std::vector<CudaEvent> compute_told_, communication_told_;
   std::optional<BatchFeeds> feeds_;  ///< Never empty after `create`.
+  std::optional<StepMarks> marks_;   ///< Nor this.
   std::vector<std::byte> scratch_;   ///< Between the host and other parameters.
   CudaGraph graph_;
   CudaGraphExecutable executable_;
   std::function<void()> meanwhile_;
   std::optional<int64_t> device_step_ns_;
   std::optional<Error> error_;
+  bool is_overdue_ = false;
   int64_t sequence_ = 0;  ///< Collectives run so far.
 
   // With host-staged collectives a thread of their own enqueues them: units

@@ -49,8 +49,7 @@ Status DeviceProgram::allocate(const Cubins& cubins) {
       driver_.check(driver_.memset_async(arena_.address(), 0, bytes, nullptr),
                     "cuMemsetD8Async");
   if (!zeroed) return zeroed;
-  return driver_.check(driver_.stream_synchronize(nullptr),
-                       "cuStreamSynchronize");
+  return driver_.synchronize(nullptr);
 }
 
 Status DeviceProgram::load_modules(const Cubins& cubins) {
@@ -59,8 +58,8 @@ Status DeviceProgram::load_modules(const Cubins& cubins) {
     Status loaded = driver_.check(
         driver_.module_load_data(&module, image.data()), "cuModuleLoadData");
     if (!loaded) return loaded;
-    modules_.emplace_back(module,
-                          DriverDeleter<CUmod_st>{driver_.module_unload});
+    modules_.emplace_back(
+        module, DriverDeleter<CUmod_st>{&driver_, &Driver::module_unload});
   }
   return {};
 }

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace reprise {
 namespace {
 
 constexpr size_t kSmallestAllocation = 256;
+/// How long a wait only yields, and how often it asks after that.
+constexpr std::chrono::milliseconds kPromptWait(2);
+constexpr std::chrono::microseconds kPollPeriod(50);
 
 // A symbol as cuda.h spells it, or without its version suffix where the driver
 // is older than the suffix; their types are the same for all that we call.
@@ -92,6 +97,26 @@ Status Driver::wait(const CudaStream& stream, const CudaEvent& event) const {
       "cuStreamWaitEvent");
 }
 
+// The thread sleeps a little once a wait is long, so that it is prompt for what
+// takes microseconds and costs nothing where the device has a lot to do.
+Status Driver::synchronize(CUstream stream, double timeout_s) const {
+  using std::chrono::steady_clock;
+  const auto begin = steady_clock::now();
+  for (;;) {
+    const CUresult state = stream_query(stream);
+    if (state != CUDA_ERROR_NOT_READY) return check(state, "cuStreamQuery");
+    const auto passed = steady_clock::now() - begin;
+    if (passed > std::chrono::duration<double>(timeout_s)) {
+      return fail(ErrorKind::kDevice,
+                  "the device has not ended its work after {} s", timeout_s);
+    }
+    if (passed < kPromptWait)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kPollPeriod);
+  }
+}
+
 Result<int> device_count() {
   const Result<const Driver*> driver = Driver::load();
   if (!driver) return pass(driver.error());
@@ -145,7 +170,8 @@ Result<std::shared_ptr<const DeviceContext>> DeviceContext::open(int index) {
 }
 
 DeviceContext::~DeviceContext() {
-  if (context_ != nullptr) driver_.context_release(device_);
+  if (context_ != nullptr && !driver_.is_abandoned())
+    driver_.context_release(device_);
 }
 
 Status DeviceContext::make_current() const {
@@ -184,7 +210,7 @@ Result<CudaStream> make_stream(const Driver& driver, bool urgent) {
                           "cuStreamCreateWithPriority");
   }
   if (!status) return pass(status.error());
-  return CudaStream(stream, {driver.stream_destroy});
+  return CudaStream(stream, {&driver, &Driver::stream_destroy});
 }
 
 Result<CudaEvent> make_event(const Driver& driver, bool timed) {
@@ -194,7 +220,7 @@ Result<CudaEvent> make_event(const Driver& driver, bool timed) {
                                                      : CU_EVENT_DISABLE_TIMING),
                    "cuEventCreate");
   if (!status) return pass(status.error());
-  return CudaEvent(event, {driver.event_destroy});
+  return CudaEvent(event, {&driver, &Driver::event_destroy});
 }
 
 Result<DeviceMemory> DeviceMemory::allocate(const Driver& driver,
@@ -223,16 +249,16 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
 }
 
 DeviceMemory::~DeviceMemory() {
-  if (driver_ != nullptr) driver_->memory_free(address_);
+  if (driver_ != nullptr && !driver_->is_abandoned())
+    driver_->memory_free(address_);
 }
 
 Status write_device(const Driver& driver, CUdeviceptr to,
-                    std::span<const std::byte> bytes) {
+                    std::span<const std::byte> bytes, double timeout_s) {
   Status copied = driver.check(
       driver.copy_to_device(to, bytes.data(), bytes.size()), "cuMemcpyHtoD");
   if (!copied) return copied;
-  return driver.check(driver.stream_synchronize(nullptr),
-                      "cuStreamSynchronize");
+  return driver.synchronize(nullptr, timeout_s);
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(const Driver& driver,
@@ -263,7 +289,7 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
 }
 
 PinnedMemory::~PinnedMemory() {
-  if (driver_ != nullptr) driver_->host_free(data_);
+  if (driver_ != nullptr && !driver_->is_abandoned()) driver_->host_free(data_);
 }
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,13 @@
 #include <string_view>
 
 #include "data/result.h"
+
+#if CUDA_VERSION < 12080
+// Drivers of all CUDA 12 and 13 are asked for it, and find_symbol takes the
+// older name; only headers came to it late.
+extern "C" CUresult CUDAAPI cuEventElapsedTime_v2(float* milliseconds,
+                                                  CUevent start, CUevent end);
+#endif
 
 namespace reprise {
 
@@ -51,6 +59,7 @@ namespace reprise {
   X(stream_synchronize, cuStreamSynchronize)            \
   X(stream_query, cuStreamQuery)                        \
   X(stream_wait_event, cuStreamWaitEvent)               \
+  X(stream_write_value, cuStreamWriteValue32_v2)        \
   X(stream_begin_capture, cuStreamBeginCapture_v2)      \
   X(stream_end_capture, cuStreamEndCapture)             \
   X(event_create, cuEventCreate)                        \
@@ -71,11 +80,18 @@ namespace reprise {
   X(graph_launch, cuGraphLaunch)                        \
   X(graph_executable_destroy, cuGraphExecDestroy)
 
-/// Deletes a driver's object by the function given.
+struct Driver;
+
+/// Longest wait for a device where nobody has said another; that of --timeout.
+constexpr double kDeviceWaitSeconds = 30;
+
+/// Deletes a driver's object by the function given, unless the device was
+/// abandoned.
 template <typename Object>
 struct DriverDeleter {
-  CUresult (*destroy)(Object*) = nullptr;
-  void operator()(Object* object) const { destroy(object); }
+  const Driver* driver = nullptr;
+  CUresult (*Driver::*destroy)(Object*) = nullptr;
+  void operator()(Object* object) const;
 };
 template <typename Object>
 using DriverHandle = std::unique_ptr<Object, DriverDeleter<Object>>;
@@ -87,6 +103,10 @@ using CudaGraph = DriverHandle<CUgraph_st>;
 using CudaGraphExecutable = DriverHandle<CUgraphExec_st>;
 
 /// The driver's functions, found once per process.
+///
+/// No wait on a device is for ever. Where a deadline has passed, the device is
+/// abandoned: what would give its objects back, and could block behind the work
+/// that does not end, does nothing any more, and the process ends soon.
 struct Driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration.
 #define REPRISE_DRIVER_MEMBER(member, symbol) decltype(&::symbol) member;
@@ -105,7 +125,25 @@ struct Driver {
   Status record(const CudaEvent& event, const CudaStream& stream) const;
   /// Lets `stream` wait for what `event` marks. Errors: kDevice.
   Status wait(const CudaStream& stream, const CudaEvent& event) const;
+  /// Waits until `stream` has ended what it holds, at most `timeout_s`, by
+  /// asking. Errors: kDevice, also when the time has passed: then nobody has
+  /// abandoned the device yet.
+  Status synchronize(CUstream stream,
+                     double timeout_s = kDeviceWaitSeconds) const;
+
+  /// From now on nothing waits for a device of this process. Any thread.
+  void abandon() const { *abandoned_ = true; }
+  bool is_abandoned() const { return *abandoned_; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> abandoned_ =
+      std::make_shared<std::atomic<bool>>(false);
 };
+
+template <typename Object>
+void DriverDeleter<Object>::operator()(Object* object) const {
+  if (!driver->is_abandoned()) (driver->*destroy)(object);
+}
 
 /// A device whose primary context this value holds.
 class DeviceContext {
@@ -176,7 +214,8 @@ class DeviceMemory {
 /// streams that do not wait for the default one may then be too early.
 /// Source: CUDA driver API, "API synchronization behavior". Errors: kDevice.
 Status write_device(const Driver& driver, CUdeviceptr to,
-                    std::span<const std::byte> bytes);
+                    std::span<const std::byte> bytes,
+                    double timeout_s = kDeviceWaitSeconds);
 
 /// Page-locked host memory, which the device copies from and to by itself.
 class PinnedMemory {

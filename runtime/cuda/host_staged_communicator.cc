@@ -10,8 +10,8 @@ namespace {
 class HostStagedCommunicator final : public DeviceCommunicator {
  public:
   HostStagedCommunicator(const Driver& driver,
-                         std::unique_ptr<Communicator> host)
-      : driver_(driver), host_(std::move(host)) {}
+                         std::unique_ptr<Communicator> host, double timeout_s)
+      : driver_(driver), host_(std::move(host)), timeout_s_(timeout_s) {}
 
   Status attach(DeviceSpan memory, size_t largest_bytes) override;
   Status check(const CollectiveSpec& spec) const override {
@@ -31,6 +31,7 @@ class HostStagedCommunicator final : public DeviceCommunicator {
 
   const Driver& driver_;
   std::unique_ptr<Communicator> host_;
+  const double timeout_s_;
   DeviceSpan memory_;
   PinnedMemory staging_;
   /// Where the last result is copied from the staging memory.
@@ -51,8 +52,7 @@ Status HostStagedCommunicator::attach(DeviceSpan memory, size_t largest_bytes) {
 Status HostStagedCommunicator::let_go_of_staging(CUstream_st* stream) {
   const std::optional<CUstream_st*> last = std::exchange(last_stream_, stream);
   if (!last || *last == stream) return {};
-  return driver_.check(driver_.stream_synchronize(*last),
-                       "cuStreamSynchronize");
+  return driver_.synchronize(*last, timeout_s_);
 }
 
 Status HostStagedCommunicator::enqueue(const CollectiveSpec& spec,
@@ -74,10 +74,7 @@ Status HostStagedCommunicator::enqueue(const CollectiveSpec& spec,
     status = driver_.check(driver_.copy_to_host_async(from, input, in, stream),
                            "cuMemcpyDtoHAsync");
   }
-  if (status) {
-    status = driver_.check(driver_.stream_synchronize(stream),
-                           "cuStreamSynchronize");
-  }
+  if (status) status = driver_.synchronize(stream, timeout_s_);
   if (status) status = host_->run(spec, from, to);
   if (!status) return status;
   return driver_.check(driver_.copy_to_device_async(output, to, out, stream),
@@ -87,8 +84,10 @@ Status HostStagedCommunicator::enqueue(const CollectiveSpec& spec,
 }  // namespace
 
 std::unique_ptr<DeviceCommunicator> make_host_staged_communicator(
-    const Driver& driver, std::unique_ptr<Communicator> host) {
-  return std::make_unique<HostStagedCommunicator>(driver, std::move(host));
+    const Driver& driver, std::unique_ptr<Communicator> host,
+    double timeout_s) {
+  return std::make_unique<HostStagedCommunicator>(driver, std::move(host),
+                                                  timeout_s);
 }
 
 }  // namespace reprise

@@ -13,9 +13,10 @@
 namespace reprise {
 
 /// Runs collectives by `host`, which is not attached yet. `enqueue` waits for
-/// the work before it on its stream, then for the peers; it must not be called
-/// while that stream is captured.
+/// the work before it on its stream, at most `timeout_s`, then for the peers;
+/// it must not be called while that stream is captured.
 std::unique_ptr<DeviceCommunicator> make_host_staged_communicator(
-    const Driver& driver, std::unique_ptr<Communicator> host);
+    const Driver& driver, std::unique_ptr<Communicator> host,
+    double timeout_s = kDeviceWaitSeconds);
 
 }  // namespace reprise

@@ -1,6 +1,7 @@
 // What the ranks of a run compute on: the CPU, or a GPU.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,7 +21,10 @@ struct DeviceOptions {
   bool interpret = false;
   bool pin = true;  ///< One core to each rank's compute thread, if enough.
   std::string cache_directory;  ///< Of compiled kernels; empty: the user's.
-  double timeout_s = 30;        ///< Longest wait for a silent peer.
+  double timeout_s = 30;        ///< Longest wait for a silent peer or a device.
+  /// Says why and ends the process, on any thread: called when a call of a
+  /// device's driver does not return, which nothing else can end. May be empty.
+  std::function<void(const std::string& why)> stuck;
 };
 
 /// An executor and what rank 0 should say about it.
@@ -46,6 +50,11 @@ class TrainingDevice {
   virtual Result<BoundDevice> bind(const TrainingProgram& program,
                                    const DeviceOptions& options,
                                    Recorder* recorder, ProcessGroup& group) = 0;
+
+  /// True once work on the device has outlived its deadline: then nothing of
+  /// the device may be waited for, the end of a process least of all, which
+  /// ends by _exit.
+  virtual bool is_abandoned() const { return false; }
 };
 
 /// The CPU: one core for each rank, collectives by Gloo.

@@ -114,8 +114,8 @@ TEST_F(KernelsOnGpu, ComputeTheBitsOfTheInterpreter) {
     const Status loaded = driver().check(
         driver().module_load_data(&module, image.data()), "cuModuleLoadData");
     ASSERT_TRUE(loaded) << loaded.error().message;
-    modules.emplace_back(module,
-                         DriverDeleter<CUmod_st>{driver().module_unload});
+    modules.emplace_back(
+        module, DriverDeleter<CUmod_st>{&driver(), &Driver::module_unload});
   }
   std::mt19937_64 generator(5);
   for (size_t k = 0; k < kernels.size(); ++k) {

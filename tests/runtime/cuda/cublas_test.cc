@@ -9,6 +9,7 @@
 #include <random>
 
 #include "runtime/cuda/cublas_shape.h"
+#include "tests/runtime/cuda/fake_cublas.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/testing/matrix_view.h"
 
@@ -130,6 +131,7 @@ class Multiplier {
     placed_.push_back(std::move(*memory));
     return placed_.back().address();
   }
+  CublasLibrary& library() { return *library_; }
   CublasLibrary::Call bind(const DotSpec& spec, const CublasMemory& memory) {
     const auto call = library_->bind(spec, memory);
     EXPECT_TRUE(call) << call.error().message;

@@ -3,8 +3,11 @@
 #include "runtime/cuda/cuda_executor.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <future>
 #include <numeric>
 
 #include "data/hlo/hlo.h"
@@ -243,9 +246,69 @@ TEST_F(CudaExecutorTest, ASilentPeerEndsTheStep) {
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().message,
               knows ? "step 0: rank 1 was lost"
-                    : "step 0: the device has not ended it after 0.01 s; rank "
-                      "1 is silent, or --timeout is too short");
+                    : "step 0: the device has not ended it after 0.01 s: "
+                      "compute has come to 'copy', communication has come to "
+                      "'all-reduce'; rank 1 is silent, or --timeout is too "
+                      "short");
   }
+}
+
+// One step of the schedule above, each unit by a name of its own, with kernel
+// `hanging` of all launches never ending; says the error and ends.
+[[noreturn]] void train_into_a_hang(bool graph, uint64_t hanging) {
+  Schedule schedule = crossing_schedule().schedule();
+  for (size_t i = 0; i < schedule.units.size(); ++i)
+    schedule.units[i].name = fmt::format("u{}", i);
+  const Module module;
+  std::string said;
+  {
+    Bound bound;
+    const auto communicator = make_solo_device_communicator();
+    const auto executor = make_executor(
+        bound, module, schedule, cubins_of(crossing_schedule()), *communicator,
+        {.graph = graph, .timeout_s = 0.05, .fed = {4}});
+    fake_cuda_hang(hanging);
+    Status ran;
+    for (int step = 0; ran && step < 3; ++step)
+      ran = (*executor)->run_step(step);
+    said = ran ? "nothing hung" : ran.error().message;
+    said += bound.context->driver().is_abandoned() ? " abandoned" : " kept";
+  }
+  std::fputs(said.c_str(), stderr);
+  ::_exit(7);
+}
+
+// All destructors have run: none may have waited for the device.
+TEST_F(CudaExecutorTest, AKernelThatNeverEndsIsNamedAndNothingWaitsForIt) {
+  constexpr const char* kEnd =
+      "; a kernel that never ends, or --timeout is too short for the step "
+      "abandoned";
+  for (const bool graph : {false, true}) {
+    EXPECT_EXIT(
+        train_into_a_hang(graph, 2), testing::ExitedWithCode(7),
+        std::string("^step 0: the device has not ended it after 0.05 s: "
+                    "compute has come to 'u3'") +
+            kEnd);
+  }
+  // Launched first when the step was captured: its graph's first kernel.
+  EXPECT_EXIT(train_into_a_hang(true, 4), testing::ExitedWithCode(7),
+              std::string("^step 1: the device has not ended it after 0.05 s: "
+                          "compute (has come to|is between) 'u0'.*") +
+                  kEnd);
+}
+
+TEST(DeviceWatch, TellsOfACallThatDoesNotComeBack) {
+  std::promise<DeviceWatch::Place> told;
+  DeviceWatch watch(
+      0.01, [&](const DeviceWatch::Place& place) { told.set_value(place); });
+  {
+    const DeviceWatch::Visit visit(&watch, DeviceWatch::kIssuing, "a call", 1);
+  }
+  const DeviceWatch::Visit visit(&watch, DeviceWatch::kCommunicating, 5, 77);
+  const DeviceWatch::Place place = told.get_future().get();
+  EXPECT_EQ(place.call, nullptr);
+  EXPECT_EQ(place.step, 5);
+  EXPECT_EQ(place.unit, 77U);
 }
 
 TEST_F(CudaExecutorTest, SaysHowToDoWithoutAGraphThatCannotBeMade) {

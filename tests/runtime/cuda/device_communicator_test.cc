@@ -232,11 +232,11 @@ TEST(NcclCommunicator, IsPartOfACapturedGraph) {
       if (turn == rank.number) graph = captured_sum(rank, kRanks);
     }
     ASSERT_TRUE(rank.group->barrier());
-    const CudaGraph owned(graph, {driver.graph_destroy});
+    const CudaGraph owned(graph, {&driver, &Driver::graph_destroy});
     CUgraphExec executable = nullptr;
     ASSERT_EQ(driver.graph_instantiate(&executable, graph, 0), CUDA_SUCCESS);
-    const CudaGraphExecutable kept(executable,
-                                   {driver.graph_executable_destroy});
+    const CudaGraphExecutable kept(
+        executable, {&driver, &Driver::graph_executable_destroy});
     for (int launch = 0; launch < kLaunches; ++launch) {
       ASSERT_EQ(driver.graph_launch(executable, rank.stream.get()),
                 CUDA_SUCCESS);

@@ -4,14 +4,18 @@
 // cublas_test.cc holds it against the definition. (For the same reason a bias
 // is added before C here; the real one adds it after.) Those of bf16, which
 // oneDNN has with AVX-512 alone, are computed by the definition.
+#include "tests/runtime/cuda/fake_cublas.h"
+
 #include <cublasLt.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "runtime/cpu/dot.h"
 #include "tests/runtime/cuda/fake_driver.h"
@@ -45,6 +49,7 @@ struct Algorithm {
   uint64_t shape;
   uint64_t workspace_bytes;
   uint32_t alignment;
+  uint32_t number;  ///< Of those that are offered.
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -75,6 +80,25 @@ cublasStatus_t drop(Handle handle) {
   }
   delete made;  // NOLINT
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Nanoseconds of each algorithm that is offered.
+std::vector<int64_t>& offered() {
+  static auto* costs = new std::vector<int64_t>{0};
+  return *costs;
+}
+uint32_t refused_number = UINT32_MAX;
+uint64_t launches_of[16];
+
+// FAKE_CUBLAS_COSTS=NS,NS,...: those of a process of its own.
+void read_costs() {
+  const char* text = std::getenv("FAKE_CUBLAS_COSTS");
+  if (text == nullptr) return;
+  offered().clear();
+  for (char* end = nullptr;; text = end + 1) {
+    offered().push_back(std::strtoll(text, &end, 10));
+    if (*end != ',') break;
+  }
 }
 
 template <typename T>
@@ -241,6 +265,13 @@ bool in_memory(const Layout& layout, const void* data, uint32_t alignment) {
 
 extern "C" {
 
+void fake_cublas_offer(const int64_t* costs_ns, int count, int refused) {
+  offered().assign(costs_ns, costs_ns + count);
+  refused_number = static_cast<uint32_t>(refused);
+  std::fill(std::begin(launches_of), std::end(launches_of), 0);
+}
+uint64_t fake_cublas_launches(int number) { return launches_of[number]; }
+
 size_t cublasLtGetVersion() { return 130000; }
 
 const char* cublasLtGetStatusName(cublasStatus_t status) {
@@ -249,6 +280,8 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  static std::once_flag once;
+  std::call_once(once, read_costs);
   return make(handle, int{0});
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
@@ -344,15 +377,37 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!knows(operation_of(operation))) return CUBLAS_STATUS_NOT_SUPPORTED;
   const auto& wish = *reinterpret_cast<const Preference*>(preference);
-  const Algorithm chosen{
-      .shape = shape_of(operation_of(operation), la, lb, lout),
-      .workspace_bytes = wish.workspace_bytes / 2,
-      .alignment = wish.alignment};
-  results[0] = {};
-  std::memcpy(&results[0].algo, &chosen, sizeof chosen);
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  results[0].workspaceSize = chosen.workspace_bytes;
-  *found = 1;
+  const int count = std::min(wanted, static_cast<int>(offered().size()));
+  for (int i = 0; i < count; ++i) {
+    const Algorithm chosen{
+        .shape = shape_of(operation_of(operation), la, lb, lout),
+        .workspace_bytes = wish.workspace_bytes / 2,
+        .alignment = wish.alignment,
+        .number = static_cast<uint32_t>(i)};
+    results[i] = {};
+    std::memcpy(&results[i].algo, &chosen, sizeof chosen);
+    results[i].state = CUBLAS_STATUS_SUCCESS;
+    results[i].workspaceSize = chosen.workspace_bytes;
+  }
+  *found = count;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t,
+    cublasLtMatrixLayout_t out, const cublasLtMatmulAlgo_t* algorithm,
+    cublasLtMatmulHeuristicResult_t* result) {
+  Algorithm chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  if (chosen.shape != shape_of(operation_of(operation), layout_of(a),
+                               layout_of(b), layout_of(out)) ||
+      chosen.number >= offered().size()) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  *result = {};
+  result->algo = *algorithm;
+  result->workspaceSize = chosen.workspace_bytes;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -390,6 +445,8 @@ cublasStatus_t cublasLtMatmul(
       !in_memory(lout, out, chosen.alignment)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (chosen.number == refused_number) return CUBLAS_STATUS_NOT_SUPPORTED;
+  ++launches_of[chosen.number];
   auto product = std::make_unique<Product>(
       product_of(what, la, lb, lout, scale, accumulates));
   const auto address = [](const void* data) {
@@ -401,6 +458,7 @@ cublasStatus_t cublasLtMatmul(
                      .bias = address(what.bias),
                      .accumulate = address(c)};
   fake_cuda_name_kernel("matrix_product");
+  fake_cuda_next_lasts(offered()[chosen.number]);
   const CUresult enqueued = fake_cuda_enqueue(
       reinterpret_cast<CUstream>(stream), multiply, product.release(),
       [](void* data) { delete static_cast<Product*>(data); });  // NOLINT

@@ -137,6 +137,9 @@ class Device {
   /// Does work now, and shows it to a tool.
   void perform(const Work& work, Activity activity);
 
+  /// The device's clock goes on, in work that it runs.
+  void pass_time(int64_t nanoseconds) { clock_ns_ += nanoseconds; }
+
   void report(const std::string& line);
   int live_objects() const;
 
@@ -145,6 +148,8 @@ class Device {
   CUresult sticky = CUDA_SUCCESS;  ///< An error that no later call survives.
   std::map<std::string, uint64_t> calls;
   std::map<std::string, std::pair<uint64_t, CUresult>> failures;
+  /// Launches until the one whose kernel never ends; none if negative.
+  int64_t launches_to_hang = -1;
   std::map<void*, std::shared_ptr<Graph>> graphs;
   std::map<void*, std::shared_ptr<const Graph>> executables;
   std::map<void*, void*> modules;  ///< Handle -> library, or null.

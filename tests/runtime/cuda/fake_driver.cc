@@ -28,6 +28,7 @@ int number_of(const char* name, int otherwise) {
 }
 
 thread_local const char* next_kernel = nullptr;
+thread_local int64_t next_lasts_ns = 0;
 
 /// A kernel that a library launches, by the runtime.
 CUresult enqueue_kernel(CUstream stream, fake::Work work, fake::Ready ready) {
@@ -41,6 +42,12 @@ CUresult enqueue_kernel(CUstream stream, fake::Work work, fake::Ready ready) {
   if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   fake::Activity kernel = call.activity(reprise::fake::kKernel);
   kernel.name = name == nullptr ? "kernel_of_a_library" : name;
+  if (const int64_t longer_ns = std::exchange(next_lasts_ns, 0)) {
+    work = [longer_ns, inner = std::move(work)] {
+      Device::get().pass_time(longer_ns);
+      inner();
+    };
+  }
   Device::get().enqueue(*queue, kernel, std::move(work), std::move(ready));
   return CUDA_SUCCESS;
 }
@@ -96,6 +103,8 @@ void fake_cuda_trace(const reprise::fake::Tracer* tracer) {
 
 void fake_cuda_name_kernel(const char* name) { next_kernel = name; }
 
+void fake_cuda_next_lasts(int64_t nanoseconds) { next_lasts_ns = nanoseconds; }
+
 CUresult fake_cuda_enqueue(CUstream stream, void (*run)(void*), void* data,
                            void (*destroy)(void*)) {
   const std::shared_ptr<void> kept(data, destroy);
@@ -135,6 +144,11 @@ void fake_cuda_clear() {
   Device::get().sticky = CUDA_SUCCESS;
 }
 
+void fake_cuda_hang(uint64_t after) {
+  const Lock lock(Device::get().mutex);
+  Device::get().launches_to_hang = static_cast<int64_t>(after);
+}
+
 uint64_t fake_cuda_calls(const char* function) {
   const Lock lock(Device::get().mutex);
   return Device::get().calls[function];
@@ -152,6 +166,7 @@ CUresult CUDAAPI cuInit(unsigned) {
   std::call_once(once, load_tool);
   ENTER(enter, "cuInit");
   device.random.seed(static_cast<uint64_t>(number_of("FAKE_CUDA_SEED", 0)));
+  device.launches_to_hang = number_of("FAKE_CUDA_HANG", -1);
   return CUDA_SUCCESS;
 }
 
@@ -360,6 +375,22 @@ CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value,
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr to,
+                                      cuuint32_t value, unsigned flags) {
+  ENTER(enter_current, "cuStreamWriteValue32");
+  fake::Stream* queue = device.stream(stream);
+  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags != CU_STREAM_WRITE_VALUE_DEFAULT || to % sizeof value != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!device.covers(to, sizeof value, false, "cuStreamWriteValue32"))
+    return device.sticky;
+  device.enqueue(*queue, {}, [=] {
+    if (Device::get().covers(to, sizeof value, false, "cuStreamWriteValue32"))
+      *reinterpret_cast<volatile cuuint32_t*>(to) = value;
+  });
+  return CUDA_SUCCESS;
+}
+
 // Streams and events.
 
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
@@ -476,6 +507,11 @@ namespace {
 /// Judges the process when it ends.
 struct AtExit {
   ~AtExit() {
+    // As the real driver may, its end waits for the device.
+    if (number_of("FAKE_CUDA_HANG", -1) >= 0) {
+      const Lock lock(Device::get().mutex);
+      Device::get().run_until([] { return Device::get().is_idle(); });
+    }
     if (number_of("FAKE_CUDA_STRICT", 0) == 0) return;
     const int live = fake_cuda_live_objects();
     const char* misuse = fake_cuda_report();

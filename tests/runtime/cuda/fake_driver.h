@@ -8,6 +8,8 @@
 //
 // Environment: FAKE_CUDA_SEED, FAKE_CUDA_DEVICES (1), FAKE_CUDA_STRICT=1: a
 // process that leaks an object or misuses one ends with status 99 and says so.
+// FAKE_CUDA_HANG=N: kernel N that is launched never ends;
+// FAKE_CUDA_BLOCK=CALL:N: call N of that function never comes back.
 #pragma once
 
 #include <cuda.h>
@@ -23,6 +25,9 @@ void fake_cuda_trace(const reprise::fake::Tracer* tracer);
 /// Names the next kernel that this thread enqueues by one of the two functions
 /// below. `name` must stay.
 void fake_cuda_name_kernel(const char* name);
+
+/// The next kernel that this thread enqueues by these takes so much longer.
+void fake_cuda_next_lasts(int64_t nanoseconds);
 
 /// Chooses the interleaving of all that is enqueued from now on.
 void fake_cuda_seed(uint64_t seed);
@@ -50,6 +55,9 @@ int fake_cuda_live_objects();
 const char* fake_cuda_report();
 /// Forgets misuses and failures asked for.
 void fake_cuda_clear();
+
+/// The kernel launched as number `after` from now on never ends.
+void fake_cuda_hang(uint64_t after);
 
 /// How often a function of the driver has been called, by its name in cuda.h.
 uint64_t fake_cuda_calls(const char* function);

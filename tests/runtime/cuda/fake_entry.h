@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cuda.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <mutex>
 #include <string>
 
@@ -88,10 +90,18 @@ class TracedCall {
   uint64_t start_ = 0;
 };
 
+// FAKE_CUDA_BLOCK=CALL:N.
+inline bool must_block(const char* name, uint64_t call) {
+  static const char* const plan = std::getenv("FAKE_CUDA_BLOCK");
+  if (plan == nullptr) return false;
+  return plan == std::string(name) + ":" + std::to_string(call);
+}
+
 // Counts the call and says how it must fail, if it must.
 inline CUresult enter(const char* name) {
   fake::Device& device = fake::Device::get();
-  ++device.calls[name];
+  const uint64_t call = device.calls[name]++;
+  while (must_block(name, call)) ::pause();
   const auto planned = device.failures.find(name);
   if (planned != device.failures.end() && planned->second.first-- == 0) {
     const CUresult result = planned->second.second;

@@ -141,13 +141,17 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,
   activity.name = kernel->name.c_str();
   activity.grid = static_cast<int32_t>(grid_x);
   activity.block = static_cast<int32_t>(block_x);
-  device.enqueue(*queue, activity, [=] {
+  fake::Ready ready;
+  if (device.launches_to_hang >= 0 && device.launches_to_hang-- == 0)
+    ready = [] { return false; };
+  const auto work = [=] {
     if (!Device::get().is_live(kernel->module, "module")) return;
     if (kernel->twin != nullptr)
       kernel->twin(arguments.data(), grid_x);
     else
       kernel->host(arguments.data(), 0, kernel->extent);
-  });
+  };
+  device.enqueue(*queue, activity, work, std::move(ready));
   return CUDA_SUCCESS;
 }
 

@@ -10,15 +10,15 @@ import tempfile
 mpirun, trainer, programs, cache, *libraries = sys.argv[1:]
 
 
-def train(program, *flags, ranks=1, **environment):
+def train(program, *flags, ranks=1, seconds=200, kept=cache, **environment):
     """Status, result and words of a run."""
-    command = [trainer, f"{programs}/{program}.hlo", "--cache", cache,
+    command = [trainer, f"{programs}/{program}.hlo", "--cache", kept,
                "--steps", "3", "--warmup", "1", *flags]
     if ranks > 1:
         command = [mpirun, "--oversubscribe", "--bind-to", "none",
                    "-n", str(ranks), *command]
     run = subprocess.run(
-        command, capture_output=True, text=True, timeout=200,
+        command, capture_output=True, text=True, timeout=seconds,
         env={**os.environ, "LD_LIBRARY_PATH": ":".join(libraries),
              "FAKE_CUDA_STRICT": "1", "OMP_NUM_THREADS": "1",
              "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -42,11 +42,11 @@ def expect(found, wanted, what):
     assert found == wanted, f"{what}: {found}, not {wanted}"
 
 
-def compare(program, expected, mode, *flags, ranks=1, **environment):
+def compare(program, expected, mode, *flags, ranks=1, kept=cache, **environment):
     """The run ends with the state `expected`; `mode` is what it must say."""
     what = f"{program} {' '.join(flags)} {environment}"
     status, result, words = train(program, "--device", "cuda", *flags,
-                                  ranks=ranks, **environment)
+                                  ranks=ranks, kept=kept, **environment)
     expect(status, 0, f"{what}: {words}")
     said = {key: result[key] for key in mode}
     expect(said, mode, what)
@@ -82,6 +82,11 @@ def two_ranks():
             ranks=2, FAKE_CUDA_SEED="3", **two)
     compare("mlp.2", host["state_hash"], staged, "--collectives", "gloo",
             ranks=2, **two)
+    with tempfile.TemporaryDirectory() as choices:  # Timed, then found.
+        for _ in range(2):
+            compare("mlp.2", host["state_hash"],
+                    {"steps_run_as": "graph", "collectives": "nccl"}, ranks=2,
+                    kept=choices, FAKE_CUBLAS_COSTS="9000,5000,7000", **two)
 
 
 def refusals():
@@ -94,6 +99,25 @@ def refusals():
         expect(status, code, words)
         assert word in words, words
         print("ok", words.strip())
+
+
+def hangs():
+    """A kernel or a call that never comes back ends the run by --timeout: the
+    error is said, though all that would clean up would wait (for 100 s)."""
+    for environment, flags, words in [
+            ({"FAKE_CUDA_HANG": "2"}, ["--no-graph"],
+             ["step 0: the device has not ended it after 1 s", "compute has come to '"]),
+            ({"FAKE_CUDA_HANG": "40"}, [], ["the device has not ended it after 1 s", "'"]),
+            ({"FAKE_CUDA_BLOCK": "cuLaunchKernel:3"}, [],
+             ["rank 0, step 0: ", "has not come back from the NVIDIA driver"]),
+            ({"FAKE_CUDA_BLOCK": "cuGraphLaunch:0"}, [],
+             ["rank 0, step 1: the launch of its graph has not come back"])]:
+        status, _, said = train("mlp.1", "--device", "cuda", "--timeout", "1",
+                                *flags, seconds=60, **environment)
+        expect(status, 4, said)
+        for word in words:
+            assert word in said, said
+        print("ok", said.strip())
 
 
 def traces():
@@ -119,4 +143,5 @@ def traces():
 one_rank()
 two_ranks()
 refusals()
+hangs()
 traces()
