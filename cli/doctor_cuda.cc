@@ -257,10 +257,13 @@ int record_for_a_moment(const Library& library, std::string& holder) {
     return cupti::kUnknownError;
   }
   std::array<char, 64> name{};
-  cupti::SubscriberParams params{.struct_size = sizeof(cupti::SubscriberParams),
-                                 .name = "reprise",
-                                 .old_name = name.data(),
-                                 .old_name_size = name.size()};
+  cupti::SubscriberParams params{
+      .struct_size = cupti::kFirstSubscriberParamsBytes,
+      .name = "reprise",
+      .old_name = name.data(),
+      .old_name_size = name.size(),
+      .allows_others = 0,
+      .pad = {}};
   void* subscriber = nullptr;
   int status =
       subscribe_v2 == nullptr
@@ -328,8 +331,22 @@ Check cupti_check(const DriverAnswer& driver) {
   Library library({"libcupti.so.13", "libcupti.so.12", "libcupti.so"});
   uint32_t number = 0;
   const auto version = library.find<int(uint32_t*)>("cuptiGetVersion");
-  if (version == nullptr || version(&number) != 0) return check;
+  if (version == nullptr) return check;
   check.ok = true;
+  // CUPTI of CUDA 13.2 crashes there without a driver, that of 13.5 refuses.
+  if (!driver.check.ok) {
+    check.found = fmt::format(
+        "{} (its version not asked for: that needs a "
+        "driver)",
+        library.path());
+    return check;
+  }
+  if (const int status = version(&number); status != 0) {
+    check.ok = false;
+    check.found = fmt::format("{}: does not say its version ({})",
+                              library.path(), status);
+    return check;
+  }
   check.found = fmt::format("version {} ({})", number, library.path());
   if (number < cupti::kOldestVersion) {
     check.ok = false;

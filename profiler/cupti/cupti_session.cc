@@ -7,6 +7,7 @@
 #include "profiler/cupti/cupti_session.h"
 
 #include "profiler/cupti/cupti_calls.h"
+#include "profiler/cupti/other_tool.h"
 
 namespace reprise::cupti {
 namespace {
@@ -60,33 +61,58 @@ std::string Session::describe(Result result) const {
          std::to_string(result) + ")";
 }
 
+/// What CUPTI says to a subscription, and of another one's whose it is.
+Result Session::ask(bool shares, std::string* holder) {
+  const Functions& cupti = library_.functions;
+  if (cupti.subscribe_v2 == nullptr)
+    return cupti.subscribe(&subscriber_, on_callback, this);
+  char name[64] = {};
+  SubscriberParams params{.struct_size = shares ? sizeof(SubscriberParams)
+                                                : kFirstSubscriberParamsBytes,
+                          .name = "reprise",
+                          .old_name = name,
+                          .old_name_size = sizeof name,
+                          .allows_others = static_cast<uint8_t>(shares ? 1 : 0),
+                          .pad = {}};
+  const Result result =
+      cupti.subscribe_v2(&subscriber_, on_callback, this, &params);
+  if (result == kInvalidParameter)  // Of a version that we do not know.
+    return cupti.subscribe(&subscriber_, on_callback, this);
+  name[sizeof name - 1] = '\0';
+  *holder = name;
+  return result;
+}
+
 bool Session::subscribe(ProcessRecorder& recorder) {
   const Functions& cupti = library_.functions;
-  const bool has_version = cupti.get_version(&version_) == kSuccess;
+  const Result known = cupti.get_version(&version_);
   const std::string which =
       "version " + std::to_string(version_) + ", " + library_.path;
-  if (!has_version || version_ < kOldestVersion) {
+  if (known != kSuccess) {  // That of CUDA 13.5 without a driver.
+    recorder.note("cupti", library_.path + ": does not say its version, " +
+                               describe(known) +
+                               "; most often there is no driver");
+    return false;
+  }
+  if (version_ < kOldestVersion) {
     recorder.note("cupti", which + ": not used, CUDA 12.0 or later is needed");
     return false;
   }
-  char holder[64] = {};
-  SubscriberParams params{.struct_size = sizeof(SubscriberParams),
-                          .name = "reprise",
-                          .old_name = holder,
-                          .old_name_size = sizeof holder};
-  const Result result =
-      cupti.subscribe_v2 != nullptr
-          ? cupti.subscribe_v2(&subscriber_, on_callback, this, &params)
-          : cupti.subscribe(&subscriber_, on_callback, this);
+  std::string holder;
+  Result result = ask(/*shares=*/false, &holder);
+  const bool shares =
+      result == kMultipleSubscribers && version_ >= kSharedSubscriptionVersion;
+  if (shares) result = ask(/*shares=*/true, &holder);
+  if (holder.empty()) holder = other_tool();
+  if (holder.empty()) holder = "another tool";
   if (result == kSuccess) {
-    recorder.note("cupti", which);
+    recorder.note("cupti", shares ? which + ", shared with " + holder : which);
     return true;
   }
-  holder[sizeof holder - 1] = '\0';
   if (result == kMultipleSubscribers) {
-    recorder.note("cupti", which + ": held by " +
-                               (holder[0] == '\0' ? "another tool" : holder) +
-                               ", so no device work is recorded");
+    recorder.note("cupti", which + ": held by " + holder +
+                               ", so no device work is recorded; NVTX ranges "
+                               "and NCCL's collectives are");
   } else {
     recorder.note(
         "cupti",

@@ -56,6 +56,7 @@ class Session {
   explicit Session(const Hooks& hooks, Library library)
       : hooks_(hooks), library_(std::move(library)) {}
   bool subscribe(ProcessRecorder& recorder);
+  Result ask(bool shares, std::string* holder);
   void set_up_activity(ProcessRecorder& recorder);
   void set_up_callbacks();
   std::string describe(Result result) const;

@@ -1,8 +1,8 @@
 // CUPTI's C interface as far as it is used, declared anew: the library must
 // build without NVIDIA's toolkit and find CUPTI at run time. Values and layouts
 // are those of cupti_activity.h, cupti_activity_deprecated.h,
-// cupti_callbacks.h and cupti_result.h of CUDA 12.0 to 13.0; a test holds them
-// against these headers where they are installed.
+// cupti_callbacks.h and cupti_result.h of CUDA 12.0 to 13.5; tests hold them
+// against these headers where there are any.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@ namespace reprise::cupti {
 
 using Result = int32_t;  ///< CUptiResult.
 inline constexpr Result kSuccess = 0;
+inline constexpr Result kInvalidParameter = 1;
 inline constexpr Result kMultipleSubscribers = 39;
 inline constexpr Result kUnknownError = 999;  ///< No driver, among others.
 
@@ -52,19 +53,30 @@ inline constexpr uint32_t kZeroedOutBuffers = 5;  ///< Attribute, uint8_t.
 /// First version whose synchronization and event records carry a
 /// cudaEventSyncId: 26, of CUDA 12.8.
 inline constexpr uint32_t kEventSyncIdVersion = 26;
-/// Oldest version whose records these are: 19, of CUDA 12.0.
-inline constexpr uint32_t kOldestVersion = 19;
+/// Oldest version whose records these are: 18, which the libraries of CUDA 12.0
+/// and 12.1 say (cupti_version.h lists 19), as does that of 11.8, whose records
+/// start alike.
+inline constexpr uint32_t kOldestVersion = 18;
 /// Version whose overhead records are known to own memory: CUDA 13.0.
 inline constexpr uint32_t kOverheadDataVersion = 130000;
 
-/// CUpti_SubscriberParams.
+/// Version whose subscribers may share CUPTI with others: CUDA 13.2.
+inline constexpr uint32_t kSharedSubscriptionVersion = 130200;
+
+/// CUpti_SubscriberParams; `struct_size` says how much of it there is.
 struct SubscriberParams {
   size_t struct_size;
   const char* name;
   char* old_name;
   size_t old_name_size;
+  uint8_t allows_others;  ///< From kSharedSubscriptionVersion on, and the rest.
+  uint8_t pad[7];
 };
-static_assert(sizeof(SubscriberParams) == 32);
+static_assert(sizeof(SubscriberParams) == 40);
+/// Of CUDA 13.0 and 13.1, which later versions take too.
+inline constexpr size_t kFirstSubscriberParamsBytes = 32;
+static_assert(offsetof(SubscriberParams, allows_others) ==
+              kFirstSubscriberParamsBytes);
 
 /// The start of CUpti_CallbackData.
 struct ApiCallback {

@@ -34,6 +34,7 @@ int nvrtcVersion(int* major, int* minor) {
 }
 size_t cublasLtGetVersion() { return 130100; }
 int cuptiGetVersion(uint32_t* version) {
+  if (std::getenv("FAKE_CUPTI_CRASHES") != nullptr) std::abort();
   *version = static_cast<uint32_t>(number("FAKE_CUPTI_VERSION", 130001));
   return 0;
 }

@@ -1,10 +1,13 @@
 // Where NVIDIA's headers are installed: our layouts and numbers are theirs.
+// Layouts and numbers are asserted as it compiles, so that vendor_headers_test
+// can hold them against the headers of many versions.
 #include <cupti.h>
+#if CUPTI_API_VERSION >= 22  // CUDA 12.4.
 #include <cupti_activity_deprecated.h>
+#endif
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <set>
+#include <cstdint>
 
 #include "profiler/cupti/cupti_calls.h"
 #include "profiler/cupti/cupti_records.h"
@@ -14,14 +17,14 @@
 namespace reprise::cupti {
 namespace {
 
-// EXPECT that a field of ours lies where that of a struct of theirs does, and
+// Asserts that a field of ours lies where that of a struct of theirs does, and
 // is as big.
-#define SAME(Ours, ours, Theirs, theirs)                    \
-  EXPECT_EQ(offsetof(Ours, ours), offsetof(Theirs, theirs)) \
-      << #Theirs "::" #theirs;                              \
-  EXPECT_EQ(sizeof(static_cast<Ours*>(nullptr)->ours),      \
-            sizeof(static_cast<Theirs*>(nullptr)->theirs))  \
-      << #Theirs "::" #theirs
+#define SAME(Ours, ours, Theirs, theirs)                           \
+  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs)); \
+  static_assert(sizeof(static_cast<Ours*>(nullptr)->ours) ==       \
+                sizeof(static_cast<Theirs*>(nullptr)->theirs))
+#define SAME_NUMBER(ours, theirs) \
+  static_assert(static_cast<int64_t>(ours) == static_cast<int64_t>(theirs))
 
 #define SAME_WORK(Ours, Theirs)                   \
   SAME(Ours, kind, Theirs, kind);                 \
@@ -53,9 +56,13 @@ namespace {
 
 TEST(CuptiLayout, OfDeviceWork) {
   SAME_KERNEL(CUpti_ActivityKernel9);
+#if CUPTI_API_VERSION >= 130000
   SAME_KERNEL(CUpti_ActivityKernel10);
+#endif
   SAME_COPY(CopyRecord, CUpti_ActivityMemcpy5);
+#if CUPTI_API_VERSION >= 26  // CUDA 12.8.
   SAME_COPY(CopyRecord, CUpti_ActivityMemcpy6);
+#endif
   SAME_COPY(PeerCopyRecord, CUpti_ActivityMemcpyPtoP3);
   SAME_COPY(PeerCopyRecord, CUpti_ActivityMemcpyPtoP4);
   SAME(PeerCopyRecord, source_device, CUpti_ActivityMemcpyPtoP4, srcDeviceId);
@@ -81,12 +88,15 @@ TEST(CuptiLayout, OfDeviceWork) {
 
 TEST(CuptiLayout, OfWaitsAndEvents) {
   SAME_WAIT(CUpti_ActivitySynchronization);
+  SAME_EVENT(CUpti_ActivityCudaEvent);
+#if CUPTI_API_VERSION >= 26
+  static_assert(kEventSyncIdVersion == 26);
   SAME_WAIT(CUpti_ActivitySynchronization2);
   SAME(SynchronizationRecord, sync_id, CUpti_ActivitySynchronization2,
        cudaEventSyncId);
-  SAME_EVENT(CUpti_ActivityCudaEvent);
   SAME_EVENT(CUpti_ActivityCudaEvent2);
   SAME(EventRecord, sync_id, CUpti_ActivityCudaEvent2, cudaEventSyncId);
+#endif
 }
 
 #define SAME_OVERHEAD(Theirs)                                \
@@ -107,11 +117,13 @@ TEST(CuptiLayout, OfTheHostsSide) {
   SAME(ExternalRecord, external_id, TheirExternal, externalId);
   SAME(ExternalRecord, correlation, TheirExternal, correlationId);
   SAME_OVERHEAD(CUpti_ActivityOverhead);
+#if CUPTI_API_VERSION >= 22  // CUDA 12.4.
   SAME_OVERHEAD(CUpti_ActivityOverhead2);
   SAME_OVERHEAD(CUpti_ActivityOverhead3);
   SAME(OverheadRecord, data, CUpti_ActivityOverhead3, overheadData);
+#endif
   // Of a thread, the second number is its id.
-  EXPECT_EQ(offsetof(CUpti_ActivityObjectKindId, pt.threadId), 4U);
+  SAME_NUMBER(offsetof(CUpti_ActivityObjectKindId, pt.threadId), 4U);
 }
 
 TEST(CuptiLayout, OfCallbacks) {
@@ -120,42 +132,53 @@ TEST(CuptiLayout, OfCallbacks) {
   SAME(ResourceData, descriptor, CUpti_ResourceData, resourceDescriptor);
   SAME(GraphData, node, CUpti_GraphData, node);
   SAME(GraphData, original_node, CUpti_GraphData, originalNode);
+#ifdef CUpti_SubscriberParams_STRUCT_SIZE  // CUDA 13.0.
   SAME(SubscriberParams, struct_size, CUpti_SubscriberParams, structSize);
   SAME(SubscriberParams, name, CUpti_SubscriberParams, subscriberName);
   SAME(SubscriberParams, old_name, CUpti_SubscriberParams, oldSubscriberName);
   SAME(SubscriberParams, old_name_size, CUpti_SubscriberParams,
        oldSubscriberSize);
-  EXPECT_EQ(sizeof(SubscriberParams), CUpti_SubscriberParams_STRUCT_SIZE);
+#if CUPTI_API_VERSION >= 130200
+  static_assert(kSharedSubscriptionVersion <= CUPTI_API_VERSION);
+  SAME(SubscriberParams, allows_others, CUpti_SubscriberParams,
+       allowMultipleSubscribers);
+  SAME_NUMBER(sizeof(SubscriberParams), CUpti_SubscriberParams_STRUCT_SIZE);
+#else
+  SAME_NUMBER(kFirstSubscriberParamsBytes, CUpti_SubscriberParams_STRUCT_SIZE);
+#endif
+#endif
 }
 
 TEST(CuptiLayout, Numbers) {
-  EXPECT_EQ(kMemcpy, CUPTI_ACTIVITY_KIND_MEMCPY);
-  EXPECT_EQ(kMemset, CUPTI_ACTIVITY_KIND_MEMSET);
-  EXPECT_EQ(kDriver, CUPTI_ACTIVITY_KIND_DRIVER);
-  EXPECT_EQ(kRuntime, CUPTI_ACTIVITY_KIND_RUNTIME);
-  EXPECT_EQ(kConcurrentKernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  EXPECT_EQ(kOverhead, CUPTI_ACTIVITY_KIND_OVERHEAD);
-  EXPECT_EQ(kMemcpyPeer, CUPTI_ACTIVITY_KIND_MEMCPY2);
-  EXPECT_EQ(kCudaEvent, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
-  EXPECT_EQ(kSynchronization, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
-  EXPECT_EQ(kExternalCorrelation, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
-  EXPECT_EQ(kDriverApi, CUPTI_CB_DOMAIN_DRIVER_API);
-  EXPECT_EQ(kRuntimeApi, CUPTI_CB_DOMAIN_RUNTIME_API);
-  EXPECT_EQ(kResource, CUPTI_CB_DOMAIN_RESOURCE);
-  EXPECT_EQ(kContextCreated, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
-  EXPECT_EQ(kGraphNodeCreated, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
-  EXPECT_EQ(kGraphNodeCloned, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
-  EXPECT_EQ(kApiEnter, CUPTI_API_ENTER);
-  EXPECT_EQ(kApiExit, CUPTI_API_EXIT);
-  EXPECT_EQ(kFlushForced, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-  EXPECT_EQ(kSystemThreadIds, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-  EXPECT_EQ(kCustomCorrelation, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
-  EXPECT_EQ(kNoId, CUPTI_SYNCHRONIZATION_INVALID_VALUE);
-  EXPECT_EQ(kThreadObject, CUPTI_ACTIVITY_OBJECT_THREAD);
-  EXPECT_EQ(kZeroedOutBuffers, CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
-  EXPECT_EQ(kMultipleSubscribers,
-            CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
-  EXPECT_EQ(kUnknownError, CUPTI_ERROR_UNKNOWN);
+  SAME_NUMBER(kMemcpy, CUPTI_ACTIVITY_KIND_MEMCPY);
+  SAME_NUMBER(kMemset, CUPTI_ACTIVITY_KIND_MEMSET);
+  SAME_NUMBER(kDriver, CUPTI_ACTIVITY_KIND_DRIVER);
+  SAME_NUMBER(kRuntime, CUPTI_ACTIVITY_KIND_RUNTIME);
+  SAME_NUMBER(kConcurrentKernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  SAME_NUMBER(kOverhead, CUPTI_ACTIVITY_KIND_OVERHEAD);
+  SAME_NUMBER(kMemcpyPeer, CUPTI_ACTIVITY_KIND_MEMCPY2);
+  SAME_NUMBER(kCudaEvent, CUPTI_ACTIVITY_KIND_CUDA_EVENT);
+  SAME_NUMBER(kSynchronization, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION);
+  SAME_NUMBER(kExternalCorrelation, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+  SAME_NUMBER(kDriverApi, CUPTI_CB_DOMAIN_DRIVER_API);
+  SAME_NUMBER(kRuntimeApi, CUPTI_CB_DOMAIN_RUNTIME_API);
+  SAME_NUMBER(kResource, CUPTI_CB_DOMAIN_RESOURCE);
+  SAME_NUMBER(kContextCreated, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
+  SAME_NUMBER(kGraphNodeCreated, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+  SAME_NUMBER(kGraphNodeCloned, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+  SAME_NUMBER(kApiEnter, CUPTI_API_ENTER);
+  SAME_NUMBER(kApiExit, CUPTI_API_EXIT);
+  SAME_NUMBER(kFlushForced, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  SAME_NUMBER(kSystemThreadIds, CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+  SAME_NUMBER(kCustomCorrelation, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0);
+  static_assert(kNoId ==
+                static_cast<uint32_t>(CUPTI_SYNCHRONIZATION_INVALID_VALUE));
+  SAME_NUMBER(kThreadObject, CUPTI_ACTIVITY_OBJECT_THREAD);
+  SAME_NUMBER(kZeroedOutBuffers,
+              CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER);
+  SAME_NUMBER(kMultipleSubscribers,
+              CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+  SAME_NUMBER(kUnknownError, CUPTI_ERROR_UNKNOWN);
 }
 
 TEST(CuptiLayout, Calls) {

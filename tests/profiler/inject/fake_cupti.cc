@@ -292,7 +292,9 @@ uint32_t fake_cupti_misuses() { return misuses.load(); }
 // What the library finds by dlsym. Results: 0, or CUptiResult.
 
 int cuptiGetVersion(uint32_t* version) {
-  *version = kCuptiVersion;
+  // FAKE_CUPTI_SHARES: of CUDA 13.2, which lets subscribers share it.
+  *version =
+      std::getenv("FAKE_CUPTI_SHARES") == nullptr ? kCuptiVersion : 130202;
   return 0;
 }
 
@@ -301,16 +303,20 @@ int cuptiGetResultString(int, const char** text) {
   return 0;
 }
 
-int cuptiSubscribe(void** subscriber, Callback function, void* user) {
-  if (const char* refused = std::getenv("FAKE_CUPTI_REFUSE")) {
-    return std::atoi(refused);
-  }
+static int subscribe(void** subscriber, Callback function, void* user) {
   expect(callback == nullptr);
   callback = function;
   callback_user = user;
   *subscriber = &callback;
   attach_to_driver();
   return 0;
+}
+
+int cuptiSubscribe(void** subscriber, Callback function, void* user) {
+  if (const char* refused = std::getenv("FAKE_CUPTI_REFUSE")) {
+    return std::atoi(refused);
+  }
+  return subscribe(subscriber, function, user);
 }
 
 #if FAKE_CUPTI_VERSION >= 130000
@@ -321,10 +327,17 @@ int cuptiSubscribe_v2(void** subscriber, Callback function, void* user,
     const char* name;
     char* old_name;
     size_t old_size;
+    uint8_t allows_others;
   };
   auto* given = static_cast<Parameters*>(parameters);
-  expect(given->size == 32 && std::strcmp(given->name, "reprise") == 0 &&
-         given->old_size >= 64);
+  const bool can_share = std::getenv("FAKE_CUPTI_SHARES") != nullptr;
+  const bool shares = can_share && given->size == 40 && given->allows_others;
+  expect((given->size == 32 || shares) &&
+         std::strcmp(given->name, "reprise") == 0 && given->old_size >= 64);
+  if (shares) {
+    std::strcpy(given->old_name, "Nsight Systems");
+    return subscribe(subscriber, function, user);
+  }
   const int result = cuptiSubscribe(subscriber, function, user);
   if (result == 39) std::strcpy(given->old_name, "Nsight Systems");
   return result;

@@ -246,7 +246,32 @@ TEST_P(InjectCupti, ARefusedSubscriptionIsSaid) {
   // Only the newer subscription tells who it is.
   EXPECT_EQ(note.find("Nsight Systems") != std::string::npos,
             GetParam().note == std::string("version 130001, "));
+  EXPECT_NE(note.find("NVTX ranges and NCCL's collectives are"),
+            std::string::npos)
+      << note;
   EXPECT_FALSE(shard.end.is_null());
+}
+
+// An older CUPTI does not say who holds it: the process shows.
+TEST_P(InjectCupti, WhoHoldsItIsSeenInTheProcess) {
+  ASSERT_EQ(play("records", {{"FAKE_CUPTI_REFUSE", "39"},
+                             {"NSYS_PROFILING_SESSION_ID", "1"}}),
+            kStatus7);
+  const std::string note = host_.only_shard().notes.at("cupti");
+  EXPECT_NE(note.find(": held by Nsight Systems"), std::string::npos) << note;
+}
+
+// From CUDA 13.2 on subscribers may share it.
+TEST_P(InjectCupti, SharesWithAnotherToolWhereCuptiCan) {
+  if (GetParam().note != std::string("version 130001, ")) GTEST_SKIP();
+  ASSERT_EQ(play("records",
+                 {{"FAKE_CUPTI_REFUSE", "39"}, {"FAKE_CUPTI_SHARES", "1"}}),
+            kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  EXPECT_FALSE(shard.records.empty());
+  EXPECT_NE(shard.notes.at("cupti").find(", shared with Nsight Systems"),
+            std::string::npos)
+      << shard.notes.at("cupti");
 }
 
 TEST_P(InjectCupti, AMissingDriverIsSaid) {

@@ -13,8 +13,9 @@ namespace {
 static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
 static_assert(kNcclOk == ncclSuccess && kNcclWorking == ncclInProgress);
 // The interposer reads the name there, and knows a config by its magic.
-static_assert(NCCL_VERSION_CODE < 22700 ||
-              offsetof(ncclConfig_t, commName) == 48);
+#if NCCL_VERSION_CODE >= 22700
+static_assert(offsetof(ncclConfig_t, commName) == 48);
+#endif
 static_assert(offsetof(ncclConfig_t, magic) == 8);
 static_assert(offsetof(ncclConfig_t, version) == 12);
 
