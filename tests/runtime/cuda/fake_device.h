@@ -44,6 +44,7 @@ struct Graph {
 };
 
 struct EventState {
+  bool timed = true;
   uint32_t number = 0;           ///< Tools know it by.
   uint64_t sync_id = 0;          ///< The latest recording, for tools.
   uint64_t recorded = 0;         ///< Times recorded so far.

@@ -69,6 +69,12 @@ CUresult find_to_wait(const char* name, CUstream stream,
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+/// What the documentation calls an invalid value, which a test must not pass.
+CUresult misused(const char* what) {
+  Device::get().report(what);
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
 /// An event that may be waited for.
 CUresult find_to_wait(CUevent event, std::shared_ptr<fake::EventState>* state) {
   *state = Device::get().event(event);
@@ -235,6 +241,11 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice) {
 }
 
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext context) {
+  ENTER(enter, "cuCtxSetCurrent");
+  if (context != nullptr && device.retained_contexts <= 0) {
+    device.report("cuCtxSetCurrent of a context that nobody holds");
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   current_context = reinterpret_cast<uint64_t>(context);
   return CUDA_SUCCESS;
 }
@@ -261,6 +272,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   ENTER(enter_uncaptured, "cuMemAlloc");
+  if (bytes == 0) return misused("cuMemAlloc of nothing");
   *address = device.allocate(bytes, true);
   return *address == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -273,8 +285,13 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr address) {
                                        : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemHostAlloc(void** address, size_t bytes, unsigned) {
+CUresult CUDAAPI cuMemHostAlloc(void** address, size_t bytes, unsigned flags) {
   ENTER(enter_uncaptured, "cuMemHostAlloc");
+  constexpr unsigned kKnown = CU_MEMHOSTALLOC_PORTABLE |
+                              CU_MEMHOSTALLOC_DEVICEMAP |
+                              CU_MEMHOSTALLOC_WRITECOMBINED;
+  if (bytes == 0 || (flags & ~kKnown) != 0)
+    return misused("cuMemHostAlloc of nothing, or with unknown flags");
   *address = reinterpret_cast<void*>(device.allocate(bytes, false));
   return *address == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
@@ -393,8 +410,11 @@ CUresult CUDAAPI cuStreamWriteValue32(CUstream stream, CUdeviceptr to,
 
 // Streams and events.
 
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* stream, unsigned flags,
+                                            int priority) {
   ENTER(enter_uncaptured, "cuStreamCreateWithPriority");
+  if (flags > CU_STREAM_NON_BLOCKING || priority > 0 || priority < -5)
+    return misused("cuStreamCreateWithPriority: flags or priority");
   void* handle = device.add("stream");
   device.make_stream(handle);
   *stream = static_cast<CUstream>(handle);
@@ -431,8 +451,11 @@ CUresult CUDAAPI cuStreamQuery(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event,
+                                   unsigned flags) {
   ENTER(enter_current, "cuStreamWaitEvent");
+  if (flags != CU_EVENT_WAIT_DEFAULT)
+    return misused("cuStreamWaitEvent: flags");
   fake::Stream* queue = device.stream(stream);
   const auto state = device.event(event);
   if (queue == nullptr || !state) return CUDA_ERROR_INVALID_HANDLE;
@@ -441,10 +464,14 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   return device.wait(*queue, state);
 }
 
-CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned) {
+CUresult CUDAAPI cuEventCreate(CUevent* event, unsigned flags) {
   ENTER(enter_uncaptured, "cuEventCreate");
+  if (flags > (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
+    return misused("cuEventCreate: flags");
   void* handle = device.add("event");
   device.make_event(handle);
+  device.event(static_cast<CUevent>(handle))->timed =
+      (flags & CU_EVENT_DISABLE_TIMING) == 0;
   *event = static_cast<CUevent>(handle);
   return CUDA_SUCCESS;
 }
@@ -493,6 +520,10 @@ CUresult CUDAAPI cuEventElapsedTime(float* milliseconds, CUevent start,
   ENTER(enter_current, "cuEventElapsedTime");
   const auto first = device.event(start), last = device.event(end);
   if (!first || !last) return CUDA_ERROR_INVALID_HANDLE;
+  if (!first->timed || !last->timed) {
+    device.report("cuEventElapsedTime of an event without timing");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
   if (first->completed == 0 || last->completed == 0)
     return CUDA_ERROR_INVALID_HANDLE;
   if (last->completed < last->recorded) return CUDA_ERROR_NOT_READY;

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda/driver.h"
@@ -162,6 +165,45 @@ TEST_F(FakeDriver, FailsWhereItIsTold) {
   EXPECT_EQ(second.error().message,
             "4096 bytes: cuMemAlloc: FAKE_ERROR_2 (2), an error of the fake "
             "driver");
+}
+
+// What the documentation forbids is reported, and so fails the test that does
+// it: no test of the runtime passes by the fake's leniency.
+TEST_F(FakeDriver, ReportsWhatTheDocumentationForbids) {
+  CUdeviceptr address = 0;
+  CUstream stream = nullptr;
+  void* host = nullptr;
+  CUevent event = nullptr;
+  const auto plain = make_event(driver(), /*timed=*/false);
+  float milliseconds = 0;
+  const std::pair<const char*, std::function<CUresult()>> misuses[] = {
+      {"cuMemAlloc", [&] { return driver().memory_allocate(&address, 0); }},
+      {"cuMemHostAlloc", [&] { return driver().host_allocate(&host, 8, 64); }},
+      {"cuStreamCreateWithPriority",
+       [&] { return driver().stream_create(&stream, 0, 7); }},
+      {"cuEventCreate", [&] { return driver().event_create(&event, 64); }},
+      {"cuEventElapsedTime",
+       [&] {
+         return driver().event_elapsed_time(&milliseconds, plain->get(),
+                                            plain->get());
+       }},
+      {"outside page-locked memory",
+       [&] { return driver().stream_write_value(nullptr, 64, 1, 0); }},
+  };
+  for (const auto& [what, misuse] : misuses) {
+    fake_cuda_clear();
+    EXPECT_NE(misuse(), CUDA_SUCCESS) << what;
+    EXPECT_NE(std::string(fake_cuda_report()).find(what), std::string::npos)
+        << what << ": " << fake_cuda_report();
+  }
+  std::thread([&] {
+    fake_cuda_clear();
+    EXPECT_EQ(driver().memory_allocate(&address, 8),
+              CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_NE(std::string(fake_cuda_report()).find("without a current context"),
+              std::string::npos);
+  }).join();
+  fake_cuda_clear();
 }
 
 }  // namespace

@@ -128,6 +128,8 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,
   if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x == 0 ||
       block_x > 1024 || block_y != 1 || block_z != 1 || shared != 0) {
+    device.report(
+        "cuLaunchKernel: a grid, block or shared memory beyond limits");
     return CUDA_ERROR_INVALID_VALUE;
   }
   // The driver copies a kernel's parameters when it is launched.
@@ -157,8 +159,13 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x,
 
 // Graphs.
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+CUresult CUDAAPI cuStreamBeginCapture(CUstream stream,
+                                      CUstreamCaptureMode mode) {
   ENTER(enter_current, "cuStreamBeginCapture");
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+    device.report("cuStreamBeginCapture: mode");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   fake::Stream* queue = device.stream(stream);
   if (queue == nullptr || stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (queue->capture) return CUDA_ERROR_ILLEGAL_STATE;
@@ -201,8 +208,9 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec* executable,
   return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphUpload(CUgraphExec executable, CUstream) {
-  ENTER(enter_current, "cuGraphUpload");
+CUresult CUDAAPI cuGraphUpload(CUgraphExec executable, CUstream stream) {
+  ENTER(enter_uncaptured, "cuGraphUpload");
+  if (device.stream(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   return device.is_live(executable, "graph executable")
              ? CUDA_SUCCESS
              : CUDA_ERROR_INVALID_HANDLE;

@@ -1,5 +1,7 @@
-// NVRTC compiles every kernel of every shipped program for the GPUs of three
-// generations, and none of them spills registers. Needs NVRTC, no GPU.
+// NVRTC compiles every kernel of every shipped program for the GPUs of all
+// generations from Turing to Blackwell, and none of them spills registers; so
+// does each NVRTC below the folder that REPRISE_HEADERS names
+// (tests/profiler/fetch_headers.sh). Needs NVRTC, no GPU.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -7,6 +9,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/nvrtc.h"
@@ -14,6 +19,8 @@
 
 namespace reprise {
 namespace {
+
+constexpr int kArchitectures[] = {75, 80, 86, 89, 90, 100, 103, 120};
 
 class CubinsOfPrograms : public testing::TestWithParam<int> {};
 
@@ -65,7 +72,38 @@ TEST_P(CubinsOfPrograms, EveryKernelOfEveryProgramCompilesWithoutSpills) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, CubinsOfPrograms,
-                         testing::Values(80, 90, 100));
+                         testing::ValuesIn(kArchitectures));
+
+TEST(Cubins, AreMadeByTheNvrtcOfEachVersion) {
+  const char* base = std::getenv("REPRISE_HEADERS");
+  if (base == nullptr || *base == '\0')
+    GTEST_SKIP() << "REPRISE_HEADERS names no folder";
+  const std::vector<Kernel> kernels = program_kernels();
+  int copies = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(base)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("libnvrtc.so.")) continue;
+    const NvidiaSearch search{.only = entry.path()};
+    for (const int architecture : kArchitectures) {
+      const auto nvrtc =
+          Nvrtc::open({.architecture = architecture, .search = search});
+      if (!nvrtc) continue;  // Of a device that came after it.
+      std::string directory =
+          std::filesystem::temp_directory_path() / "reprise_cubins_XXXXXX";
+      ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+      const Result<Cubins> cubins = compile_cubins(
+          std::span(kernels).first(60), architecture,
+          {.cache_directory = directory, .nvrtc_search = search});
+      EXPECT_TRUE(cubins) << nvrtc->version() << ": "
+                          << (cubins ? "" : cubins.error().message);
+      std::filesystem::remove_all(directory);
+      ++copies;
+    }
+  }
+  EXPECT_GT(copies, 0) << base << " holds no NVRTC";
+  RecordProperty("versions_and_architectures", copies);
+}
 
 TEST(Cubins, DamagedOnesAreCompiledAnew) {
   std::vector<Kernel> kernels = program_kernels();
