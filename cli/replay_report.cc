@@ -205,6 +205,9 @@ Json costs_json(const CostModel& costs) {
           {"feed_ns", costs.feed_ns},
           {"compute_wake_ns", costs.compute_wake_ns},
           {"communication_wake_ns", costs.communication_wake_ns},
+          {"jitter_sqrt_ns", costs.jitter_sqrt_ns},
+          {"meeting_ns", costs.meeting_ns},
+          {"meeting_is_measured", costs.meeting_is_measured},
           {"unexplained_ns", costs.unexplained_ns},
           {"roofline_residual", costs.roofline_residual}};
 }

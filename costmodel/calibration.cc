@@ -162,6 +162,8 @@ Result<std::vector<Measurement>> contention_measurements(
 }
 
 Contention default_contention(double bandwidth_bytes_per_s) {
+  // An estimate, used until a run has overlapped this link with compute
+  // (contention_measurements): no benchmark of ours backs it.
   constexpr double kCpu_s_per_byte = 1.2e-9;
   constexpr double kMostShare = 0.5;  // Two threads share a core.
   const double share =

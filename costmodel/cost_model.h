@@ -19,6 +19,10 @@ namespace reprise {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
+/// CostModel::meeting_ns where no recording tells. Source: half of the wait
+/// typical of a Gloo all-reduce of two emulated hosts on two cores (0.1 ms).
+constexpr double kDefaultMeeting_ns = 50'000;
+
 /// Where a price came from, in order of trust.
 enum class PriceSource : uint8_t { kMeasured, kCalibrated, kModelled };
 
@@ -90,6 +94,11 @@ struct CostModel {
   /// by noise: the last is later than their mean by jitter * sqrt(t) (both in
   /// nanoseconds), which everyone pays when they meet again.
   double jitter_sqrt_ns = 0;
+  /// What a search adds for every collective of a plan: each makes ranks meet,
+  /// and by how much their waits there vary from step to step is what replay,
+  /// without noise, cannot show.
+  double meeting_ns = kDefaultMeeting_ns;
+  bool meeting_is_measured = false;
   /// A step: recorded gaps that nothing above accounts for.
   double unexplained_ns = 0;
   /// A step: from the last unit's end to the step's end.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "data/median.h"
@@ -17,6 +18,8 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+/// Steps below which the typical wait of a collective is not known.
+constexpr size_t kLeastMeetings = 4;
 
 double mean(const std::vector<double>& values) {
   if (values.empty()) return 0;
@@ -67,9 +70,30 @@ class GapReader {
     const double excess = sum_above(dispatches_, costs.dispatch_ns);
     costs.unexplained_ns = std::max(0.0, excess / count);
     if (roots_ > 0) costs.jitter_sqrt_ns = waits_ns_ / roots_;
+    fill_meeting(costs);
   }
 
  private:
+  // The median distance of a collective's wait from that collective's typical
+  // one (a rank that is always late is no noise, nor is a stall now and then),
+  // mean over collectives: those that queue behind others hardly wait.
+  void fill_meeting(CostModel& costs) const {
+    double sum_ns = 0;
+    int64_t count = 0;
+    for (const auto& [unit, waits_ns] : meetings_ns_) {
+      if (waits_ns.size() < kLeastMeetings) continue;
+      const double typical_ns = median(waits_ns);
+      std::vector<double> off_ns;
+      for (const double wait_ns : waits_ns)
+        off_ns.push_back(std::abs(wait_ns - typical_ns));
+      sum_ns += median(off_ns);
+      ++count;
+    }
+    if (count == 0) return;
+    costs.meeting_ns = sum_ns / static_cast<double>(count);
+    costs.meeting_is_measured = true;
+  }
+
   // The latest end, on this rank, of what `unit` needs from the other stream.
   int64_t needed_end_ns(uint32_t unit) const {
     int64_t latest = kNone;
@@ -151,6 +175,14 @@ class GapReader {
     for (size_t place = 0; place < step.transfers.size(); ++place) {
       const RecordedTransfer& transfer = step.transfers[place];
       const auto ranks = static_cast<double>(transfer.members.size());
+      if (ranks > 1) {
+        double wait_ns = 0;
+        for (const int64_t arrival_ns : transfer.arrival_ns)
+          wait_ns +=
+              static_cast<double>(transfer.start_ns - arrival_ns) / ranks;
+        meetings_ns_[{transfer.unit, transfer.members.front()}].push_back(
+            wait_ns);
+      }
       if (from_compute_[place].ranks == 0 && place > 0 &&
           transfer.members == step.transfers[place - 1].members) {
         communication_gaps_.push_back(static_cast<double>(std::max<int64_t>(
@@ -175,6 +207,8 @@ class GapReader {
   };
   std::vector<FromCompute> from_compute_;  // [transfer], of the step.
   double waits_ns_ = 0, roots_ = 0;
+  // [unit, first member][step], mean.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> meetings_ns_;
   std::vector<double> dispatches_, compute_wakes_, communication_wakes_;
   std::vector<double> communication_gaps_, overheads_;
   double feed_total_ns_ = 0;

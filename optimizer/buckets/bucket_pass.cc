@@ -31,9 +31,10 @@ class ProgramTurn : public Turn {
     if (settled_ || round_ == kMaxRounds || gradients_.list.empty())
       return false;
     BucketProgram program = bucket_program_of(gradients_, search_.costs());
-    program.price_ns = [price_ns = std::move(program.price_ns)](int64_t bytes,
-                                                                uint32_t key) {
-      return price_ns(bytes, key) + kMeeting_ns;
+    const auto meeting_ns = static_cast<int64_t>(search_.costs().meeting_ns);
+    program.price_ns = [price_ns = std::move(program.price_ns), meeting_ns](
+                           int64_t bytes, uint32_t key) {
+      return price_ns(bytes, key) + meeting_ns;
     };
     buckets_ = buckets_of(gradients_, solve_buckets(program).borders);
     ++round_;

@@ -3,9 +3,10 @@
 namespace reprise {
 
 int64_t search_score(const PricedPlan& plan) {
+  const double meetings =
+      static_cast<double>(plan.priced.order.communication.size());
   return (plan.step_time_ns + plan.calm_step_time_ns) / 2 +
-         kMeeting_ns *
-             static_cast<int64_t>(plan.priced.order.communication.size());
+         static_cast<int64_t>(plan.priced.meeting_ns * meetings);
 }
 
 Result<std::unique_ptr<PlanSearch>> PlanSearch::make(

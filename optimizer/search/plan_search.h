@@ -15,15 +15,10 @@ namespace reprise {
 /// are spread over them.
 constexpr uint64_t kJointRounds = 3;
 
-/// What a search adds for every collective of a plan: each makes ranks meet, so
-/// noise on either one delays both, which replay, without noise, cannot show.
-/// Half of the wait typical of a collective on two emulated hosts (0.1 ms).
-constexpr int64_t kMeeting_ns = 50'000;
-
 /// What the search minimises: the mean of the step time with and without mutual
 /// slow-down, which is the least certain of all prices (a plan must not give up
-/// overlap for it), plus a little for every collective, so that of nearly equal
-/// plans the one of fewer meetings wins.
+/// overlap for it), plus CostModel::meeting_ns for every collective, so that of
+/// nearly equal plans the one of fewer meetings wins.
 int64_t search_score(const PricedPlan& plan);
 
 /// One thread at a time. The module, options and callback must outlive it.

@@ -99,6 +99,7 @@ PricedSchedule price_schedule(const Schedule& schedule,
   priced.communication_wake_ns = costs.communication_wake_ns;
   priced.communication_gap_ns = costs.communication_gap_ns;
   priced.jitter_sqrt_ns = costs.jitter_sqrt_ns;
+  priced.meeting_ns = costs.meeting_ns;
   priced.unexplained_ns = costs.unexplained_ns;
   priced.step_overhead_ns = costs.step_overhead_ns;
   for (size_t place = 0; place < count; ++place)

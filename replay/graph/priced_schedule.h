@@ -34,7 +34,8 @@ struct PricedSchedule {
   double dispatch_ns = 0, feed_ns = 0;
   double compute_wake_ns = 0, communication_wake_ns = 0;
   double communication_gap_ns = 0;
-  double jitter_sqrt_ns = 0;  ///< As in CostModel.
+  double jitter_sqrt_ns = 0;  ///< As in CostModel,
+  double meeting_ns = 0;      ///< as is this.
   double unexplained_ns = 0;  ///< A step, spread over its compute units.
   double step_overhead_ns = 0;
   double burst_ns = 0;  ///< Most credit of the link, as time on the wire.

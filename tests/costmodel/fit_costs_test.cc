@@ -8,7 +8,9 @@
 #include <map>
 #include <set>
 
+#include "costmodel/fit_gaps.h"
 #include "costmodel/large_transfers.h"
+#include "costmodel/recorded_steps.h"
 #include "replay/simulate/replay.h"
 #include "tests/replay/simulate/synthetic_run.h"
 
@@ -109,6 +111,50 @@ CostModel costs_that_bend(const Schedule& schedule) {
 }
 
 // Few large samples: the slow-down comes from totals, not from a fit of credit.
+/// Steps of two ranks with two collectives: rank 1 comes 1 ms late to the
+/// first, and in two steps of three `off_ns` less or more; nobody waits in the
+/// second.
+std::vector<RecordedStep> uneven_steps(int count, int64_t off_ns) {
+  std::vector<RecordedStep> steps;
+  for (int step = 0; step < count; ++step) {
+    const int64_t late = 1'000'000 + (step % 3 - 1) * off_ns;
+    RecordedStep made;
+    made.step = step;
+    made.time_ns = 10'000'000;
+    made.ranks.resize(2);
+    for (RecordedRank& rank : made.ranks) rank.end_ns = made.time_ns;
+    for (const uint32_t unit : {0U, 1U}) {
+      const int64_t at = unit == 0 ? 2'000'000 : 6'000'000;
+      const int64_t start = unit == 0 ? at + late : at;
+      made.transfers.push_back({.unit = unit,
+                                .members = {0, 1},
+                                .bytes = 4,
+                                .start_ns = start,
+                                .end_ns = start + 1000,
+                                .arrival_ns = {at, start},
+                                .left_ns = {start + 1000, start + 1000}});
+    }
+    steps.push_back(std::move(made));
+  }
+  return steps;
+}
+
+// Of two ranks the mean wait is half of what the late one is late; a rank that
+// is always late costs no meeting anything.
+TEST(FitGaps, AMeetingCostsWhatItsWaitsVaryBy) {
+  const Schedule schedule = training_schedule({});
+  const auto found = [&](int count, int64_t off_ns) {
+    CostModel costs;
+    fit_gaps(uneven_steps(count, off_ns), schedule, costs);
+    return costs;
+  };
+  EXPECT_TRUE(found(9, 0).meeting_is_measured);
+  EXPECT_EQ(found(9, 0).meeting_ns, 0);
+  EXPECT_EQ(found(9, 200'000).meeting_ns, 100'000 / 2);  // Of two collectives.
+  EXPECT_FALSE(found(3, 200'000).meeting_is_measured);
+  EXPECT_EQ(found(3, 200'000).meeting_ns, kDefaultMeeting_ns);
+}
+
 TEST(Contention, IsLearntFromBucketsApartAndBesideCompute) {
   const Schedule apart =
       training_schedule({.bucket_bytes = 2 << 20, .serial = true});
