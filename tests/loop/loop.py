@@ -14,6 +14,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import disturbance  # noqa: E402
+import errors  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 REPRISE = pathlib.Path(os.environ.get("REPRISE", ROOT / "build/release/bin/reprise"))
@@ -50,6 +51,8 @@ class Program:
         self.predicted = {}
         self.predictions = {}
         self.errors = {}
+        self.samples = {}
+        self.recorded_pace_ns = None
         self.rounds = {}
         self.hashes = {}
         self.spread = 0.0
@@ -101,21 +104,37 @@ class Program:
         calm = calm or disturbance.Calm()
         for index in range(rounds):
             if record_steps:
-                calm.run(lambda: self.record(record_steps, warmup))
+                self.recorded_pace_ns = calm.run(lambda: self._timed(record_steps, warmup))
                 self.predict()
             for name in names[index % len(names):] + names[:index % len(names)]:
                 self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
-                self._keep(name, calm.run(lambda: reprise(
-                    "train", "-n", self.ranks, self.hlo, "--plan", self.plans[name],
-                    "--steps", steps, "--warmup", warmup)))
+                self._keep(name, *calm.run(lambda: self._rerun(name, steps, warmup, bool(record_steps))))
         return self.rounds
 
-    def _keep(self, name, run):
+    def _timed(self, steps, warmup):
+        with disturbance.Pace() as pace:
+            self.record(steps, warmup)
+        return pace.median_ns
+
+    def _rerun(self, name, steps, warmup, traced):
+        """A run, its pace, and where it was recorded what its own trace replays to."""
+        own = self.directory / "own.trace"
+        flags = ["--trace", own, "--force"] if traced else []
+        with disturbance.Pace() as pace:
+            run = reprise("train", "-n", self.ranks, self.hlo, "--plan", self.plans[name],
+                          "--steps", steps, "--warmup", warmup, *flags)
+        own_ns = reprise("replay", own)["step_time_ns"]["predicted"] if traced else None
+        return run, pace.median_ns, own_ns
+
+    def _keep(self, name, run, pace_ns, own_ns):
         steps_ns = run["step_time_ns"]["all"]
         self.rounds.setdefault(name, []).append(steps_ns)
         self.predictions.setdefault(name, []).append(self.predicted[name])
         error = self.predicted[name] / statistics.median(steps_ns) - 1
         self.errors.setdefault(name, []).append(error)
+        if own_ns is not None:
+            self.samples.setdefault(name, []).append(
+                errors.sample(self.predicted[name], own_ns, steps_ns, self.recorded_pace_ns, pace_ns))
         self.hashes.setdefault(name, set()).add(run["state_hash"])
 
     def same_states(self):
