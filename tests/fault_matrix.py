@@ -3,8 +3,9 @@
 
 A cell is a run of `reprise train` with one fault. It ends within the time limit and a little, names the rank, exits as
 documented, and leaves no process, folder or shared memory and no trace that is half written. A rank that is only slow
-(stopped for less than the limit), and a link that is cut for less, end with the same bits as an undisturbed run. Network
-cells need root (tests/netns) and are left out without.
+(stopped for less than the limit), a link that is cut for less, and a jump of the clock of the day end with the same bits
+as an undisturbed run. A disk that is full from the n-th write of a process on is said. Network cells need root
+(tests/netns), those of the clock libfaketime; they are left out without. --writes N samples at most N writes a process.
 REPRISE_BIN names the programs' folder. Prints a line a cell and what failed.
 """
 
@@ -25,19 +26,63 @@ sys.path.insert(0, str(ROOT / "tests/cli"))
 from command_case import BIN, MPI, descendants, end_all, state_and_parent, wait_until  # noqa: E402
 
 LIMIT_S, MARGIN_S, STEPS = 4, 8, 30
-MOMENTS = ("launch", "first step", "mid-step", "end")
+MOMENTS = ("launch", "first step", "mid-step", "writing the trace", "end")
+FAKETIME = pathlib.Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+
+
+class Tools:
+    """What is preloaded, and the files that steer it, away from the folders that runs must leave clean."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults.tools."))
+        self.library = self.folder / "faulty_writes.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", self.library, ROOT / "tests/faulty_writes.c", "-ldl"],
+                       check=True)
+        self.marker, self.clock = self.folder / "paused", self.folder / "clock"
+        self.counts = {}
+
+    def writes(self, ranks, process):
+        """How many writes a process of an undisturbed run makes, counted once: `reprise`, or a rank's number."""
+        if (ranks, process) not in self.counts:
+            log = self.folder / "count"
+            log.unlink(missing_ok=True)
+            run = Run(ranks, tools=self, **self.of(process), FAULT_COUNT=str(log))
+            status, errors, _, _ = run.finish()
+            run.close()
+            assert status == 0, errors
+            self.counts[ranks, process] = log.stat().st_size if log.exists() else 0
+        return self.counts[ranks, process]
+
+    @staticmethod
+    def of(process):
+        if process == "reprise":
+            return {"FAULT_PROCESS": "reprise"}
+        return {"FAULT_PROCESS": "reprise-train", "FAULT_RANK": str(process)}
+
+    def pause(self, ranks, process):
+        """In the last write of a rank, or in the middle of the launcher's."""
+        self.marker.unlink(missing_ok=True)
+        writes = self.writes(ranks, process)
+        number = writes // 2 if process == "reprise" else writes - 1
+        return {**self.of(process), "FAULT_PAUSE": f"{number}:{self.marker}"}
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Run:
     """One training, in a folder of its own."""
 
-    def __init__(self, ranks, prefix=(), **environment):
+    def __init__(self, ranks, prefix=(), tools=None, **environment):
+        self.tools = tools
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="faults."))
         self.temporary = self.folder / "tmp"
         self.temporary.mkdir()
         self.trace = self.folder / "out.trace"
         words = ["train", "-n", ranks, ROOT / f"data/programs/mlp.{ranks}.hlo", "--steps", STEPS, "--timeout", LIMIT_S,
                  "--trace", self.trace, "--format", "json"]
+        if tools:
+            environment = {"LD_PRELOAD": str(tools.library), "FAULT_FOLDER": str(self.folder), **environment}
         self.shared = set(pathlib.Path("/dev/shm").iterdir())
         self.process = subprocess.Popen([*prefix, BIN / "reprise", *map(str, words)], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True,
@@ -70,6 +115,8 @@ class Run:
             return self.shard_bytes(rank) > 0
         if moment == "mid-step":
             return self.shard_bytes(rank) > 20_000
+        if moment == "writing the trace":
+            return self.tools.marker.exists()
         return bool(list(self.temporary.glob("reprise.*/result.json")))
 
     def await_moment(self, moment, rank):
@@ -113,6 +160,8 @@ def state_of(out):
 def strike(run, fault, pid):
     if pid is None:
         return
+    if run.tools:
+        threading.Timer(0.1, run.tools.marker.unlink, [True]).start()  # What still lives goes on.
     try:
         os.kill(pid, signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
     except ProcessLookupError:
@@ -149,8 +198,14 @@ def judge(run, fault, rank, state):
     return wrong + run.leftovers(), f"status {status} after {seconds:.1f} s"
 
 
-def rank_cell(ranks, fault, rank, moment, state):
-    run = Run(ranks)
+def run_to(ranks, moment, process, tools):
+    if moment != "writing the trace":
+        return Run(ranks)
+    return Run(ranks, tools=tools, **tools.pause(ranks, process))
+
+
+def rank_cell(ranks, fault, rank, moment, state, tools):
+    run = run_to(ranks, moment, rank, tools)
     try:
         strike(run, fault, run.await_moment(moment, rank))
         return judge(run, fault, rank, state)
@@ -158,20 +213,58 @@ def rank_cell(ranks, fault, rank, moment, state):
         run.close()
 
 
-def launcher_cell(ranks, moment):
-    run = Run(ranks)
+def launcher_cell(ranks, moment, tools):
+    run = run_to(ranks, moment, "reprise", tools)
     try:
         run.await_moment(moment, 0)
         run.process.kill()
         run.process.communicate()
-        return run.leftovers() + (["a trace"] if run.trace.exists() and moment != "end" else []), "killed"
+        tools.marker.unlink(missing_ok=True)
+        left = run.leftovers() + (["a trace"] if run.trace.exists() and moment != "end" else [])
+        if moment == "writing the trace":  # SQLite writes to a name; killed in the middle, nobody can remove it.
+            left = [each for each in left if not each.startswith("out.trace.tmp.")]
+        return left, "killed"
     finally:
         run.close()
 
 
-def network_cell(seconds, state):
+def full_cell(ranks, process, number, state, tools):
+    """The disk is full from a write on: said, or it was of no matter."""
+    run = Run(ranks, tools=tools, **tools.of(process), FAULT_FULL=str(number))
+    try:
+        status, errors, seconds, out = run.finish()
+        wrong = []
+        if status == 0 and (state_of(out) != state or not run.trace.exists()):
+            wrong.append("other bits" if run.trace.exists() else "no trace")
+        if status != 0 and "No space left" not in errors and "disk is full" not in errors:
+            wrong.append(f"the disk is not named: {errors[-300:]}")
+        if status not in (0, 3, 4):
+            wrong.append(f"status {status}")
+        if status != 0 and run.trace.exists():
+            wrong.append("a trace of a run that failed")
+        return wrong + run.leftovers(), f"status {status} after {seconds:.1f} s"
+    finally:
+        run.close()
+
+
+def clock_cell(ranks, jump, state, tools):
+    """The clock of the day jumps in the middle of the run; that of durations does not."""
+    tools.clock.write_text("+0")
+    run = Run(ranks, LD_PRELOAD=str(FAKETIME), DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
+              FAKETIME_NO_CACHE="1", FAKETIME_DISABLE_SHM="1", FAKETIME_TIMESTAMP_FILE=str(tools.clock))
+    try:
+        wait_until(lambda: run.has_come_to("mid-step", 0), 60)
+        (tools.folder / "clock.new").write_text(jump)
+        (tools.folder / "clock.new").rename(tools.clock)
+        wrong, how = judge(run, "slow", 0, state)  # It must end as if nothing had happened.
+        return wrong, how
+    finally:
+        run.close()
+
+
+def network_cell(ranks, seconds, state):
     """The link of rank 1's host is cut in the middle of the run, for good or for a while."""
-    run = Run(2, [ROOT / "tests/netns/run.sh"])
+    run = Run(ranks, [ROOT / "tests/netns/run.sh", "-n", str(ranks)])
     try:
         wait_until(lambda: run.has_come_to("mid-step", 1), 60)
         run.rank(1)
@@ -184,29 +277,47 @@ def network_cell(seconds, state):
         run.close()
 
 
-def cells(options, states):
+def disk_cells(ranks, most, state, tools):
+    for process in ("reprise", *range(ranks)):
+        writes = tools.writes(ranks, process)
+        for number in sorted({writes * i // min(most, writes) for i in range(min(most, writes))} | {max(writes - 1, 0)}):
+            who = process if process == "reprise" else f"rank {process}"
+            yield (f"{ranks} ranks, disk full from write {number} of {writes} of {who} on",
+                   lambda p=process, n=number: full_cell(ranks, p, n, state, tools))
+
+
+def cells(options, states, tools):
     """(name, function) of every cell that this machine can run."""
     moments = MOMENTS[::2] if options.quick else MOMENTS
+    has_hosts = "network" in options.faults and subprocess.run(
+        [ROOT / "tests/netns/hosts.sh", "check"], capture_output=True, check=False).returncode == 0
     for ranks in options.ranks:
-        for fault in options.faults:
-            if fault in ("kill", "stop", "slow"):
-                for moment in moments:
-                    for rank in range(ranks)[:1 if options.quick else None]:
-                        yield (f"{ranks} ranks, {fault} rank {rank} at {moment}",
-                               lambda r=ranks, f=fault, n=rank, m=moment: rank_cell(r, f, n, m, states[r]))
-            elif fault == "launcher":
-                for moment in moments:
-                    yield f"{ranks} ranks, launcher killed at {moment}", lambda r=ranks, m=moment: launcher_cell(r, m)
-    if "network" in options.faults and \
-            subprocess.run([ROOT / "tests/netns/hosts.sh", "check"], capture_output=True, check=False).returncode == 0:
-        yield "network cut for good", lambda: network_cell(0, states[2])
-        yield "network cut for 1.3 s", lambda: network_cell(1.3, states[2])
+        state = states[ranks]
+        for fault in [each for each in options.faults if each in ("kill", "stop", "slow")]:
+            for moment in moments:
+                for rank in range(ranks)[:1 if options.quick else None]:
+                    yield (f"{ranks} ranks, {fault} rank {rank} at {moment}",
+                           lambda r=ranks, f=fault, n=rank, m=moment, s=state: rank_cell(r, f, n, m, s, tools))
+        if "launcher" in options.faults:
+            for moment in moments:
+                yield (f"{ranks} ranks, launcher killed at {moment}",
+                       lambda r=ranks, m=moment: launcher_cell(r, m, tools))
+        if "clock" in options.faults and FAKETIME.exists():
+            for jump in ("+3600", "-3600"):
+                yield (f"{ranks} ranks, the clock jumps by {jump} s",
+                       lambda r=ranks, j=jump, s=state: clock_cell(r, j, s, tools))
+        if "disk" in options.faults:
+            yield from disk_cells(ranks, options.writes, state, tools)
+        if has_hosts:
+            yield f"{ranks} ranks, network cut for good", lambda r=ranks, s=state: network_cell(r, 0, s)
+            yield f"{ranks} ranks, network cut for 1.3 s", lambda r=ranks, s=state: network_cell(r, 1.3, s)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")], default=[2, 4])
-    parser.add_argument("--faults", type=lambda text: text.split(","), default=["kill", "stop", "slow", "launcher", "network"])
+    parser.add_argument("--faults", type=lambda text: text.split(","), default=["kill", "stop", "slow", "launcher", "clock", "disk", "network"])
+    parser.add_argument("--writes", type=int, default=12)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     states = {}
@@ -217,11 +328,13 @@ def main():
         assert status == 0, errors
         states[ranks] = state_of(out)
     failed = count = 0
-    for name, cell in cells(options, states):
+    tools = Tools()
+    for name, cell in cells(options, states, tools):
         wrong, how = cell()
         count += 1
         failed += bool(wrong)
         print(f"{'FAILED' if wrong else 'ok':6} {name}: {how}{''.join('; ' + each for each in wrong)}", flush=True)
+    tools.close()
     print(f"{count} cells, {failed} failed")
     return 1 if failed else 0
 
