@@ -67,6 +67,7 @@ std::unique_ptr<Command> make_optimize_command();
 std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_report_command();
+std::unique_ptr<Command> make_view_command();
 std::unique_ptr<Command> make_doctor_command();
 
 }  // namespace reprise

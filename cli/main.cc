@@ -149,7 +149,7 @@ int run(int argc, char** argv) {
         make_info_command, make_analyze_command, make_diff_command,
         make_replay_command, make_calibrate_command, make_optimize_command,
         make_export_command, make_verify_command, make_report_command,
-        make_hlo_command, make_doctor_command}) {
+        make_view_command, make_hlo_command, make_doctor_command}) {
     commands.push_back(make());
   }
 

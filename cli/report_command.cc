@@ -46,15 +46,9 @@ class ReportCommand : public Command {
   }
 
   Result<int> run() override {
-    if (inputs_.size() > 2) {
-      return fail(ErrorKind::kInvalid,
-                  "{} files: a report is of one trace or plan, or of two "
-                  "traces, before and after",
-                  inputs_.size());
-    }
     const Status writable = check_output(output_, force_);
     if (!writable) return pass(writable.error());
-    const Result<ReportPage> page = make_page();
+    const Result<ReportPage> page = report_page(inputs_);
     if (!page) return pass(page.error());
     const Status written =
         write_file_atomically(output_, page_html(*page), existing_with(force_));
@@ -66,16 +60,6 @@ class ReportCommand : public Command {
   }
 
  private:
-  Result<ReportPage> make_page() const {
-    const Result<bool> plan = is_plan(inputs_[0]);
-    if (!plan) return pass(plan.error());
-    if (inputs_.size() == 2) return diff_report(inputs_[0], inputs_[1]);
-    if (!*plan) return trace_report(inputs_[0]);
-    const Result<Plan> loaded = load_plan(inputs_[0]);
-    if (!loaded) return pass(loaded.error());
-    return plan_report(*loaded, inputs_[0]);
-  }
-
   Status write_figures(const ReportPage& page) const {
     if (svg_.empty()) return {};
     if (::mkdir(svg_.c_str(), 0777) != 0 && errno != EEXIST) {
@@ -96,6 +80,22 @@ class ReportCommand : public Command {
 };
 
 }  // namespace
+
+Result<ReportPage> report_page(const std::vector<std::string>& inputs) {
+  if (inputs.size() > 2) {
+    return fail(ErrorKind::kInvalid,
+                "{} files: a report is of one trace or plan, or of two "
+                "traces, before and after",
+                inputs.size());
+  }
+  const Result<bool> plan = is_plan(inputs[0]);
+  if (!plan) return pass(plan.error());
+  if (inputs.size() == 2) return diff_report(inputs[0], inputs[1]);
+  if (!*plan) return trace_report(inputs[0]);
+  const Result<Plan> loaded = load_plan(inputs[0]);
+  if (!loaded) return pass(loaded.error());
+  return plan_report(*loaded, inputs[0]);
+}
 
 std::unique_ptr<Command> make_report_command() {
   return std::make_unique<ReportCommand>();

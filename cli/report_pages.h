@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/output.h"
 #include "cli/report/page.h"
@@ -20,5 +21,7 @@ Result<ReportPage> trace_report(const std::string& path);
 Result<ReportPage> diff_report(const std::string& before,
                                const std::string& after);
 ReportPage plan_report(const Plan& plan, const std::string& path);
+/// Of whichever of these the files are. Errors: theirs; kInvalid of too many.
+Result<ReportPage> report_page(const std::vector<std::string>& inputs);
 
 }  // namespace reprise

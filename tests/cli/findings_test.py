@@ -41,6 +41,18 @@ JUDGED = {
     "kineto/h100_hf/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz": "launch-bound",
     # A replayed graph of 425 kernels back to back, two thirds of them short: only fusion can gain.
     "kineto/mi300_vllm_graph_replay/graph_execution.json.gz": "small-kernels",
+    # 10103 kernels in 5.7 s, 83 % idle, more than half of that for the host; calls that wait cost a ninth of that.
+    "kineto/torch1.8_autograd_api_2021/worker0.pt.trace.json.gz": "launch-bound",
+    # The same small BERT on AMD: 61 kernels in 4 ms, 90 % idle, 97 % of it for the host.
+    "kineto/mi300_hf/gaunernst_bert-small-uncased__1016001.json.gz": "launch-bound",
+    # No host in it, 89 % compute: 429 of 562 kernels last under 10 us and follow each other.
+    "kineto/mi210_gpu_only/gpu_only_trace.json.gz": "small-kernels",
+    # 140 kernels, all under 10 us, in 7.7 ms that are 96 % idle for the host.
+    "kineto/hta_small/with_gpu_user_annotation/step_based_trace_2543932.json.gz": "launch-bound",
+    # 13 s in which a kernel is compiled, of which nothing was recorded: nothing can be said.
+    "kineto/hta_small/triton_example/triton_example.json.gz": None,
+    # A convolutional net on the CPU: convolutions and matrix products all the time.
+    "kineto/hta_small/cupti_profiler/benchmark_result_924719_1679055439_trace.json.gz": None,
 }
 
 

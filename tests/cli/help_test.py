@@ -8,8 +8,8 @@ import sys
 import unittest
 
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", "build/release/bin"))
-VERBS = ["train", "profile", "import", "info", "analyze", "diff", "replay", "calibrate", "optimize", "export", "verify", "hlo",
-         "doctor"]
+VERBS = ["train", "profile", "import", "info", "analyze", "diff", "replay", "calibrate", "optimize", "export", "verify",
+         "report", "view", "hlo", "doctor"]
 
 
 def reprise(*arguments):
