@@ -42,6 +42,15 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
   return call;
 }
 
+Result<CalledCollective> called_collective(const UnitContext& context,
+                                           const Unit& unit) {
+  REPRISE_CHECK(context.entries != nullptr && context.collectives != nullptr);
+  return CalledCollective::bind(unit,
+                                context.bytes_of(unit.collective.input).data(),
+                                context.bytes_of(unit.collective.output).data(),
+                                *context.entries, *context.collectives);
+}
+
 }  // namespace
 
 /// One compute unit, bound to its memory.
@@ -115,13 +124,8 @@ Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
       call.size_bytes = context.bytes_of(unit.writes[0]).size();
       return call;
     case UnitKind::kCollective: {
-      REPRISE_CHECK(context.entries != nullptr &&
-                    context.collectives != nullptr);
       call.kind = Call::Kind::kCollective;
-      Result<CalledCollective> collective = CalledCollective::bind(
-          unit, context.bytes_of(unit.collective.input).data(),
-          context.bytes_of(unit.collective.output).data(), *context.entries,
-          *context.collectives);
+      Result<CalledCollective> collective = called_collective(context, unit);
       if (!collective) return pass(collective.error());
       call.collective = *collective;
       return call;
