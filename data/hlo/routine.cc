@@ -10,6 +10,7 @@
 #include "data/hlo/combiner.h"
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/matrix_operation.h"
 #include "data/hlo/window.h"
 
 namespace reprise {
@@ -103,10 +104,8 @@ class Rebuilder {
 
 /// Of custom calls, those whose target says plainly what they do.
 bool is_known_call(const Instruction& instruction) {
-  const Attribute* target = instruction.find_attribute("custom_call_target");
-  const auto* text =
-      target == nullptr ? nullptr : std::get_if<RawText>(&target->value);
-  return text != nullptr && text->text == "\"TopK\"";
+  return custom_call_target(instruction) == "TopK" ||
+         matrix_operation(instruction).kind != MatrixKind::kNone;
 }
 
 bool is_routine(Opcode opcode) {

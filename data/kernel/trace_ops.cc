@@ -5,19 +5,11 @@
 #include <string>
 
 #include "data/hlo/hlo.h"
+#include "data/hlo/matrix_operation.h"
 #include "data/kernel/trace.h"
 
 namespace reprise {
 namespace {
-
-/// The opcode; of a custom call, its target too.
-std::string described(const Instruction& instruction) {
-  const std::string opcode(opcode_name(instruction.opcode));
-  const Attribute* target = instruction.find_attribute("custom_call_target");
-  const auto* text =
-      target == nullptr ? nullptr : std::get_if<RawText>(&target->value);
-  return text == nullptr ? opcode : opcode + " " + text->text;
-}
 
 /// A comparison of floats by which -0 is less than 0, and NaN has a place.
 bool compares_total_order(const Instruction& compare) {
@@ -83,9 +75,9 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
                     ": a scatter is complete only after its whole kernel");
       break;
     default:
-      fail_with(
-          ErrorKind::kUnsupported,
-          instruction.name + ": no kernel computes " + described(instruction));
+      fail_with(ErrorKind::kUnsupported, instruction.name +
+                                             ": no kernel computes " +
+                                             opcode_and_target(instruction));
   }
   return literal(PrimitiveType::kF32, 0);
 }

@@ -9,6 +9,7 @@
 
 #include "data/hlo/flat_collective.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/matrix_operation.h"
 #include "data/hlo/routine.h"
 #include "data/plan/op_tables.h"
 #include "data/plan/output_aliases.h"
@@ -263,9 +264,9 @@ class Builder {
         storage_.tuple_source(entry_.at(id).operands[0]);
     if (!is_collective(entry_.at(source).opcode) &&
         !is_routine(entry_.at(source))) {
-      return fail(
-          ErrorKind::kUnsupported, "{}: {} with a tuple result does not run",
-          entry_.at(source).name, opcode_name(entry_.at(source).opcode));
+      return fail(ErrorKind::kUnsupported,
+                  "{}: {} with a tuple result does not run",
+                  entry_.at(source).name, opcode_and_target(entry_.at(source)));
     }
     graph_.role[index_of(id)] = OpRole::kFolded;
     graph_.producer[index_of(id)] = source;
@@ -330,7 +331,7 @@ class Builder {
     if (!instruction.shape.is_array()) {
       return fail(ErrorKind::kUnsupported,
                   "{}: {} with a result of {} does not run", instruction.name,
-                  opcode_name(instruction.opcode),
+                  opcode_and_target(instruction),
                   shape_text(instruction.shape));
     }
     graph_.role[index_of(id)] = OpRole::kKernel;

@@ -9,6 +9,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/instruction_place.h"
 #include "data/plan/plan.h"
+#include "data/program/refusal_advice.h"
 #include "data/schedule/schedule.h"
 
 namespace reprise {
@@ -83,6 +84,7 @@ class Asker {
     }
     const Instruction first = entry_.at(*named);
     refusal.instruction = instruction_place(module_, first);
+    refusal.advice = refusal_advice(refused_in(first, refusal.reason));
     if (first.opcode == Opcode::kParameter || *named == entry_.root)
       return false;
     for (uint32_t i = 0; i < entry_.instructions.size(); ++i) {
@@ -95,6 +97,19 @@ class Asker {
       make_input(id);
     }
     return true;
+  }
+
+  /// What was refused: the instruction, or one of a body or branch that it
+  /// runs, which the reason then names first.
+  const Instruction& refused_in(const Instruction& instruction,
+                                const std::string& reason) const {
+    const std::string name = reason.substr(0, reason.find(": "));
+    for (const Computation& computation : module_.computations) {
+      for (const Instruction& other : computation.instructions) {
+        if (other.name == name) return other;
+      }
+    }
+    return instruction;
   }
 
   void make_input(InstructionId id) {
@@ -142,6 +157,7 @@ Status check_runs(const InlinedModule& module, int64_t ranks) {
     text += refusal.reason;
     if (refusal.more > 0)
       text += fmt::format(" (and {} like it)", refusal.more);
+    if (!refusal.advice.empty()) text += "; " + refusal.advice;
   }
   if (refusals.size() == kMostRefusals) text += "\n  and perhaps more";
   return fail(ErrorKind::kUnsupported, "{}", text);

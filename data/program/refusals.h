@@ -14,6 +14,7 @@ namespace reprise {
 struct Refusal {
   std::string instruction;  ///< With its place in the source.
   std::string reason;
+  std::string advice;  ///< What to do; empty where nothing is known.
   int64_t more = 0;  ///< Instructions of the same opcode and type beside it.
 };
 

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "data/hlo/matrix_operation.h"
+
 namespace reprise {
 namespace {
 
@@ -12,13 +14,20 @@ struct Entry {
   Maker make;
 };
 
+Result<std::unique_ptr<Routine>> make_custom_call(const RoutineCall& call) {
+  return custom_call_target(call.instruction) == "TopK"
+             ? make_top_k(call)
+             : make_matrix_routine(call);
+}
+
 constexpr std::array kMakers = {
     Entry{Opcode::kBatchNormGrad, make_batch_norm},
     Entry{Opcode::kBatchNormInference, make_batch_norm},
     Entry{Opcode::kBatchNormTraining, make_batch_norm},
+    Entry{Opcode::kCholesky, make_matrix_routine},
     Entry{Opcode::kConditional, make_conditional},
     Entry{Opcode::kConvolution, make_convolution},
-    Entry{Opcode::kCustomCall, make_top_k},
+    Entry{Opcode::kCustomCall, make_custom_call},
     Entry{Opcode::kDot, make_general_dot},
     Entry{Opcode::kReduce, make_reduce},
     Entry{Opcode::kReduceWindow, make_reduce_window},
@@ -27,6 +36,7 @@ constexpr std::array kMakers = {
     Entry{Opcode::kSelectAndScatter, make_select_and_scatter},
     Entry{Opcode::kSort, make_sort},
     Entry{Opcode::kTopK, make_top_k},
+    Entry{Opcode::kTriangularSolve, make_matrix_routine},
     Entry{Opcode::kWhile, make_while},
 };
 

@@ -197,11 +197,6 @@ Result<std::unique_ptr<Routine>> make_sort(const RoutineCall& call) {
 }
 
 Result<std::unique_ptr<Routine>> make_top_k(const RoutineCall& call) {
-  if (call.instruction.opcode == Opcode::kCustomCall &&
-      raw_value(call.instruction, "custom_call_target") != "\"TopK\"") {
-    return fail(ErrorKind::kUnsupported, "custom-call {} does not run",
-                raw_value(call.instruction, "custom_call_target"));
-  }
   const Shape& shape = call.instruction.shape;
   const bool fits = call.operands.size() == 1 && shape.elements.size() == 2 &&
                     shape.elements[1].type == PrimitiveType::kS32 &&

@@ -12,6 +12,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import more_cases
 import numpy as np
 from jax import lax
 
@@ -328,6 +329,7 @@ def encode(x):
 def main():
     for group in (elementwise, movement, dots, convolutions, reductions, windows, sorting, gathers, control, random):
         group()
+    more_cases.add(case, values, indices)
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
             jitted = jax.jit(function, keep_unused=True)

@@ -1,0 +1,101 @@
+// Attributes of the typed calls stand in backend_config as `uplo = 76 : ui8`,
+// LAPACK's letters as their codes.
+#include "data/hlo/matrix_operation.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace reprise {
+namespace {
+
+std::string_view call_attribute(const Instruction& instruction,
+                                std::string_view name) {
+  const Attribute* found = instruction.find_attribute(name);
+  const auto* raw =
+      found == nullptr ? nullptr : std::get_if<RawText>(&found->value);
+  return raw == nullptr ? std::string_view() : std::string_view(raw->text);
+}
+
+bool is_true(const Instruction& instruction, std::string_view name) {
+  return call_attribute(instruction, name) == "true";
+}
+
+/// The letter that a typed call's `name` is; 0 where it has none.
+char letter(const Instruction& instruction, std::string_view name) {
+  const std::string_view config = call_attribute(instruction, "backend_config");
+  const std::string key = std::string(name) + " = ";
+  const size_t at = config.find(key);
+  if (at == std::string_view::npos) return 0;
+  int value = 0;
+  const char* end = config.data() + config.size();
+  std::from_chars(config.data() + at + key.size(), end, value);
+  return value > 0 && value < 128 ? static_cast<char>(value) : '\0';
+}
+
+MatrixKind kind_of_routine(std::string_view routine) {
+  if (routine == "potrf") return MatrixKind::kCholesky;
+  if (routine == "trsm") return MatrixKind::kTriangularSolve;
+  if (routine == "getrf") return MatrixKind::kLu;
+  if (routine == "geqrf") return MatrixKind::kQr;
+  if (routine == "orgqr") return MatrixKind::kHouseholderProduct;
+  if (routine == "syevd") return MatrixKind::kSymmetricEigen;
+  if (routine == "gesdd") return MatrixKind::kSingularValues;
+  return MatrixKind::kNone;
+}
+
+/// `lapack_sXXX_ffi` and `lapack_dXXX_ffi`.
+MatrixOperation lapack_call(const Instruction& instruction) {
+  const std::string target = custom_call_target(instruction);
+  std::string_view name = target;
+  constexpr std::string_view kBegin = "lapack_", kEnd = "_ffi";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return {};
+  name = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+  if (name.empty() || (name[0] != 's' && name[0] != 'd')) return {};
+  return {.kind = kind_of_routine(name.substr(1)),
+          .lower = letter(instruction, "uplo") != 'U',
+          .left = letter(instruction, "side") != 'R',
+          .transposed = letter(instruction, "trans_x") == 'T' ||
+                        letter(instruction, "trans_x") == 'C',
+          .unit_diagonal = letter(instruction, "diag") == 'U',
+          .vectors = letter(instruction, "mode") != 'N'};
+}
+
+}  // namespace
+
+std::string custom_call_target(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kCustomCall) return {};
+  const std::string_view text =
+      call_attribute(instruction, "custom_call_target");
+  if (text.size() < 2) return {};
+  return std::string(text.substr(1, text.size() - 2));
+}
+
+std::string opcode_and_target(const Instruction& instruction) {
+  const std::string target = custom_call_target(instruction);
+  std::string name(opcode_name(instruction.opcode));
+  return target.empty() ? name : fmt::format("{} \"{}\"", name, target);
+}
+
+MatrixOperation matrix_operation(const Instruction& instruction) {
+  const std::string_view transpose = call_attribute(instruction, "transpose_a");
+  switch (instruction.opcode) {
+    case Opcode::kCustomCall:
+      return lapack_call(instruction);
+    case Opcode::kCholesky:
+      return {.kind = MatrixKind::kCholesky,
+              .lower = is_true(instruction, "lower")};
+    case Opcode::kTriangularSolve:
+      return {.kind = MatrixKind::kTriangularSolve,
+              .lower = is_true(instruction, "lower"),
+              .left = is_true(instruction, "left_side"),
+              .transposed = transpose == "TRANSPOSE" || transpose == "ADJOINT",
+              .unit_diagonal = is_true(instruction, "unit_diagonal")};
+    default:
+      return {};
+  }
+}
+
+}  // namespace reprise

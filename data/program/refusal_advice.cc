@@ -1,0 +1,110 @@
+#include "data/program/refusal_advice.h"
+
+#include <array>
+#include <string_view>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/matrix_operation.h"
+
+namespace reprise {
+namespace {
+
+struct TargetAdvice {
+  std::string_view part;  ///< Of the target.
+  std::string_view advice;
+};
+
+constexpr std::string_view kOnCpu =
+    "it is a kernel of GPUs: export on CPU, "
+    "jax.config.update(\"jax_platforms\", \"cpu\")";
+
+/// The first whose part stands in the target.
+constexpr std::array kTargets = {
+    TargetAdvice{"callback",
+                 "it calls Python: export the step without jax.debug.print, "
+                 "pure_callback and io_callback"},
+    TargetAdvice{
+        "lapack_",
+        "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd and "
+        "gesdd of f32 and f64: use jnp.linalg functions made of these"},
+    TargetAdvice{"cublas", kOnCpu},
+    TargetAdvice{"cudnn", kOnCpu},
+    TargetAdvice{"cusolver", kOnCpu},
+    TargetAdvice{"triton", kOnCpu},
+    TargetAdvice{"tpu_",
+                 "it is a kernel of TPUs: use the library function that "
+                 "it replaces, or export on CPU"}};
+
+bool is_complex(const Shape& shape) {
+  if (shape.is_tuple()) {
+    for (const Shape& element : shape.elements) {
+      if (is_complex(element)) return true;
+    }
+    return false;
+  }
+  return shape.type == PrimitiveType::kC64 ||
+         shape.type == PrimitiveType::kC128;
+}
+
+/// Floats and integers of less than a byte's worth of precision.
+bool is_narrow(PrimitiveType type) {
+  const std::string_view name = primitive_type_name(type);
+  return name.starts_with("f8") || name.starts_with("f4") || name == "s4" ||
+         name == "u4" || name == "s2" || name == "u2";
+}
+
+std::string_view advice_of_opcode(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kFft:
+      return "transforms do not run: write it as a product with a matrix of "
+             "cosines and sines, or compute it outside the step";
+    case Opcode::kRng:
+    case Opcode::kRngGetAndUpdateState:
+      return "the generator keeps a state outside the program: draw by "
+             "jax.random with keys in the state";
+    case Opcode::kInfeed:
+    case Opcode::kOutfeed:
+      return "pass the values as arguments and results of the step";
+    case Opcode::kSend:
+    case Opcode::kRecv:
+    case Opcode::kSendDone:
+    case Opcode::kRecvDone:
+      return "stages of a pipeline do not run apart: export a step in which "
+             "all ranks run one program";
+    case Opcode::kDynamicReshape:
+    case Opcode::kSetDimensionSize:
+    case Opcode::kGetDimensionSize:
+      return "shapes must be known before: pad to the largest and mask";
+    case Opcode::kFusion:
+      return "give the dump before fusion: after_spmd-partitioning, or "
+             "after_dot_decomposer on CPU";
+    case Opcode::kCustomCall:
+      return "what it computes is known to its library alone: export a step "
+             "that does the same with jax.numpy";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string refusal_advice(const Instruction& instruction) {
+  if (instruction.opcode == Opcode::kFft)
+    return std::string(advice_of_opcode(Opcode::kFft));
+  if (is_complex(instruction.shape)) {
+    return "complex numbers do not run: hold real and imaginary parts in two "
+           "arrays";
+  }
+  if (instruction.shape.is_array() && is_narrow(instruction.shape.type)) {
+    return "types below 16 bits of float or 8 of integer do not run: keep that "
+           "part in bf16 or s8";
+  }
+  const std::string target = custom_call_target(instruction);
+  for (const TargetAdvice& known : kTargets) {
+    if (target.find(known.part) != std::string::npos)
+      return std::string(known.advice);
+  }
+  return std::string(advice_of_opcode(instruction.opcode));
+}
+
+}  // namespace reprise
