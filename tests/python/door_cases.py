@@ -1,5 +1,6 @@
 """export, load_state and apply on two CPU devices, with the JAX of this interpreter."""
 
+import dataclasses
 import json
 import pathlib
 import tempfile
@@ -18,7 +19,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import PartitionSpec as P
 
 import reprise.jax as rj
-from reprise import hlo, tensors
+from reprise import compare, hlo, tensors
 from reprise.jax import trees, verifying
 
 
@@ -105,6 +106,16 @@ class Export(Folder):
         module = hlo.parse((self.out / "step.hlo").read_text())
         self.assertEqual(len(module.parameters()), len(manifest["parameters"]))
 
+    def test_state_may_hold_none_beside_leaves_on_two_devices(self):
+        mesh = steps.data_mesh(2)
+        step = jax.jit(steps.shard_map(lambda s, x: ({"w": s["w"] - jax.lax.pmean(x.mean(), "data"), "none": None}, x.sum()),
+                                       mesh, (P(), P("data")), (P(), P()), check=False), donate_argnums=0)
+        args = (steps.place(mesh, {"w": jnp.ones(3), "none": None}), steps.place(mesh, jnp.ones(4), P("data")))
+        done = self.export(step, *args)
+        self.assertEqual(done.ranks, 2)
+        self.assertEqual(parameters(self.json("step.json"), "state"), ["s.w"])
+        self.assertEqual(tensors.load(self.out / "batches.safetensors")["x"].shape, (1, 2, 2))
+
     def test_a_result_order_other_than_the_arguments_is_paired_by_name_not_by_donation(self):
         step = jax.jit(lambda a, b, x: {"b": b + x, "a": a - x, "loss": x.sum()}, donate_argnums=(0, 1))
         self.export(step, jnp.ones(4), jnp.zeros(4), jnp.ones(4))
@@ -171,6 +182,21 @@ class Run(Folder):
                 np.testing.assert_array_equal(trees.to_numpy(a), trees.to_numpy(b))
                 self.assertEqual(a.sharding, b.sharding)
                 self.assertEqual(a.dtype, b.dtype)
+
+    def test_what_rounding_alone_moves_is_measured_where_a_gradient_is_zero(self):
+        step = steps.make("lstm", 2)
+        rj.export(step.step, *steps.arguments(step, 0), out=self.out, data=step.batch, steps=2)
+        final, _ = verifying.run_jax(self.out, 2)
+        own = verifying.own_moves(self.out, 2, final, tensors.load(self.out / "state.safetensors"))
+        self.assertEqual(set(own), set(final))
+        self.assertTrue(all(0 <= move < 1e-3 for move in own.values()), own)
+        name = max(own, key=own.get)
+        self.assertGreater(own[name], 0)
+        off = [compare.Difference(n, "f32", 1.5e-4 if n == name else 0.0, 1.0) for n in final]
+        verified = verifying.Verified(2, 1e-4, off, (0.0, 0.0), "", own)
+        self.assertFalse(verified)
+        self.assertIn("JAX itself moves", str(verified))
+        self.assertTrue(dataclasses.replace(verified, own=own | {name: 1e-4}))
 
     def test_state_of_several_arguments_and_both_formats(self):
         step = steps.make("auto", 2)

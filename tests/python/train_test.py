@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every step of steps.py on 1 and 2 ranks, of collective_steps.py on 2 and 4: exported, trained by `reprise train`, each tensor compared with JAX.
+"""Steps of steps.py and of its neighbours on 1 and 2 ranks, of collective_steps.py on 2 and 4: exported, trained by
+`reprise train`, each tensor compared with JAX.
 
   train_test.py [STEP…] [--ranks N…] [--steps N] [--keep DIR]
 

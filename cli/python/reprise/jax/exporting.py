@@ -85,13 +85,14 @@ def _parameters(lowered, leaves):
     return kept, captured
 
 
-def _flat_shardings(tree, count, kept):
-    """A sharding a leaf, None where there is none."""
-    flat = jax.tree_util.tree_leaves(tree, is_leaf=lambda x: x is None)
-    if len(flat) == count:
-        return flat
+def _flat_shardings(shardings, structure, kept):
+    """A sharding a leaf of `structure`, which may hold None itself; None where a leaf has none."""
+    try:
+        return structure.flatten_up_to(shardings)
+    except ValueError:  # those of the leaves in use alone
+        flat = jax.tree_util.tree_leaves(shardings)
     by_leaf = dict(zip(kept, flat)) if len(flat) == len(kept) else {}
-    return [by_leaf.get(i) for i in range(count)]
+    return [by_leaf.get(i) for i in range(structure.num_leaves)]
 
 
 def trace_and_compile(jitted, args, kwargs):
@@ -111,8 +112,9 @@ def trace_and_compile(jitted, args, kwargs):
                for path, info in out]
     donated = [bool(info.donated) for info in jax.tree_util.tree_leaves(
         lowered.args_info, is_leaf=lambda x: hasattr(x, "donated"))]
-    in_shardings = _flat_shardings(compiled.input_shardings, len(leaves), kept)
-    out_shardings = _flat_shardings(compiled.output_shardings, len(results), range(len(results)))
+    in_shardings = _flat_shardings(compiled.input_shardings, jax.tree_util.tree_structure((args, kwargs)), kept)
+    out_shardings = _flat_shardings(compiled.output_shardings, jax.tree_util.tree_structure(lowered.out_info),
+                                    range(len(results)))
     module = hlo.parse(text)
     step = Step(jitted, args, kwargs, names, [(place, tuple(map(trees.part_name, path))) for place, path, _ in with_paths],
                 leaves, traced.jaxpr, compiled, text, module, results, [info for _, info in out], donated, kept,
