@@ -144,6 +144,20 @@ ChromeTimeline replayed_timeline(const Trace& trace, const TimedGraph& graph,
   return timeline;
 }
 
+ReplayReport::Graph summary_of(const TimedGraph& graph,
+                               const TraceReplay& replay) {
+  ReplayReport::Graph summary{.nodes = graph.size(),
+                              .edges = {},
+                              .cycles_repaired = graph.cycles_repaired,
+                              .timed = graph.timed,
+                              .steps = replay.steps,
+                              .window_ns = replay.predicted_ns};
+  for (size_t at = 0; at < graph.edges.size(); ++at) {
+    ++summary.edges[static_cast<size_t>(graph.edges[at].kind)];
+  }
+  return summary;
+}
+
 /// Replayed as recorded and, if there are any, under the what-ifs.
 struct Replays {
   TraceReplay recorded;
@@ -167,6 +181,9 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   report.by_steps = !report.steps.empty();
   report.predicted_ns = predicted_time(trace, replay);
   report.without_gaps_ns = replay.without_gaps_ns;
+  report.graph = summary_of(graph, replay);
+  // The largest part of the graph; only what-ifs are replayed again below.
+  if (replay.as_recorded) graph.edges = {};
   report.ranks = ranks_of(aligned.by_rank(), graph, replay);
   report.sources = replay.sources;
   report.path = CriticalPath(replay.critical_path, options.step);
@@ -176,7 +193,6 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   report.notes.insert(report.notes.end(), graph.notes.begin(),
                       graph.notes.end());
   note_untimed_collectives(graph, report);
-  report.graph = {std::move(graph), replay.steps, replay.predicted_ns};
   return report;
 }
 

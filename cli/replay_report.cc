@@ -67,7 +67,7 @@ std::string headline(const ReplayReport& report) {
     text += fmt::format(", {} measured ({})", time_text(*report.reference_ns),
                         error_text(report.predicted_ns, report.reference_ns));
   }
-  if (report.graph && !report.graph->graph.timed) {
+  if (report.graph && !report.graph->timed) {
     return text + " from durations and dependencies; no times were recorded\n";
   }
   const int64_t whole_ns =
@@ -170,18 +170,14 @@ Json steps_json(const ReplayReport& report) {
   return steps;
 }
 
-Json graph_json(const TimedGraph& graph,
+Json graph_json(const ReplayReport::Graph& graph,
                 const std::vector<std::string>& notes) {
-  std::array<int64_t, kEdgeKinds> count{};
-  for (size_t at = 0; at < graph.edges.size(); ++at) {
-    const TimedGraph::Edge edge = graph.edges[at];
-    ++count[static_cast<size_t>(edge.kind)];
-  }
   Json edges = Json::object();
   for (size_t kind = 0; kind < kEdgeKinds; ++kind) {
-    edges[std::string(name_of(static_cast<EdgeKind>(kind)))] = count[kind];
+    edges[std::string(name_of(static_cast<EdgeKind>(kind)))] =
+        graph.edges[kind];
   }
-  return {{"nodes", graph.size()},
+  return {{"nodes", graph.nodes},
           {"edges", std::move(edges)},
           {"cycles_repaired", graph.cycles_repaired},
           {"timed", graph.timed},
@@ -235,7 +231,7 @@ Json report_json(const ReplayReport& report, const NodeFacts& facts,
                      {"modelled", sources.modelled},
                      {"unexplained", sources.unexplained}};
   if (report.graph) {
-    json["graph"] = graph_json(report.graph->graph, report.notes);
+    json["graph"] = graph_json(*report.graph, report.notes);
   }
   if (report.costs) {
     json["costs"] = costs_json(*report.costs);

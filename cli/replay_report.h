@@ -2,6 +2,7 @@
 // recorded program, under its plan or another, or an imported trace.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,7 +42,10 @@ struct ReplayReport {
   };
   /// Of an imported trace: what its graph is made of, and the whole window.
   struct Graph {
-    TimedGraph graph;
+    size_t nodes = 0;
+    std::array<int64_t, kEdgeKinds> edges{};  ///< [EdgeKind]
+    int64_t cycles_repaired = 0;
+    bool timed = true;
     std::vector<ReplayedStep> steps;  ///< Of each rank.
     int64_t window_ns = 0;
   };

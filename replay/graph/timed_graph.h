@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "replay/graph/narrow_column.h"
@@ -81,6 +82,17 @@ struct TimedGraph {
   /// Column by column: nine bytes an edge.
   class Edges {
    public:
+    Edges() = default;
+    /// `kind`: as code_of.
+    Edges(TickColumn delay_ns, std::vector<uint32_t> from,
+          std::vector<uint8_t> kind)
+        : delay_ns_(std::move(delay_ns)),
+          from_(std::move(from)),
+          kind_(std::move(kind)) {}
+    static uint8_t code_of(EdgeKind kind, bool from_start) {
+      return static_cast<uint8_t>(static_cast<unsigned>(kind) << 1 |
+                                  (from_start ? 1U : 0U));
+    }
     size_t size() const { return from_.size(); }
     Edge operator[](size_t at) const {
       return {delay_ns_[at], from_[at], static_cast<EdgeKind>(kind_[at] >> 1),
@@ -89,8 +101,7 @@ struct TimedGraph {
     void set(size_t at, const Edge& edge) {
       delay_ns_[at] = edge.delay_ns;
       from_[at] = edge.from;
-      kind_[at] = static_cast<uint8_t>(static_cast<unsigned>(edge.kind) << 1 |
-                                       (edge.from_start ? 1U : 0U));
+      kind_[at] = code_of(edge.kind, edge.from_start);
     }
     void push_back(const Edge& edge) {
       delay_ns_.push_back(0);
@@ -102,11 +113,6 @@ struct TimedGraph {
       delay_ns_.reserve(count);
       from_.reserve(count);
       kind_.reserve(count);
-    }
-    void resize(size_t count) {
-      delay_ns_.resize(count);
-      from_.resize(count);
-      kind_.resize(count);
     }
 
    private:

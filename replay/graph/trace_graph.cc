@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -396,31 +395,6 @@ std::string_view name_of(EdgeKind kind) {
   return "";
 }
 
-RankClock::RankClock(const RankInfo& rank)
-    : offset_ns_(within(rank.clock_offset_ns, kLatest)),
-      drift_(std::clamp(rank.clock_drift_ppm, -1e6, 1e6) * 1e-6),
-      reference_ns_(static_cast<double>(rank.clock_reference_ns)) {
-  if (!std::isfinite(drift_)) drift_ = 0;
-}
-
-int64_t RankClock::at(int64_t time_ns) const {
-  int64_t sum_ns = within(time_ns, kLatest) + offset_ns_;
-  if (drift_ != 0) {
-    const double turned_ns =
-        drift_ * (static_cast<double>(time_ns) - reference_ns_);
-    sum_ns = within(sum_ns, kLatest) +
-             std::llround(std::clamp(turned_ns, -4e18, 4e18));
-  }
-  return within(sum_ns, kLatest);
-}
-
-uint32_t GraphDraft::place_of(uint32_t rank) const {
-  const auto found = std::lower_bound(places.begin(), places.end(),
-                                      std::pair(rank, uint32_t{0}));
-  return found != places.end() && found->first == rank ? found->second
-                                                       : kNoNode;
-}
-
 Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
                                      const TraceWindow& window) {
   GraphDraft draft(recorded, window);
@@ -441,6 +415,7 @@ Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
     draft.ranks[place].forget_events(loose.rank_first[place]);
   }
   loose.rank_first.push_back(static_cast<uint32_t>(loose.size()));
+  draft.forget_rank();
   const Status content = check_content(draft, loose);
   if (!content) return pass(content.error());
   return finish(draft, loose, std::move(ranks));

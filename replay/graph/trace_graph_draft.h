@@ -185,6 +185,8 @@ struct GraphDraft {
   std::vector<DraftNode> nodes;
   std::vector<DraftEdge> edges;
 
+  /// Frees what only the rank at work needed.
+  void forget_rank();
   std::span<const uint32_t> events_of(uint32_t stream) const {
     const uint32_t slot = stream_slot[stream];
     return std::span(by_stream).subspan(

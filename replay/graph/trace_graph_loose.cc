@@ -29,24 +29,10 @@ void resize(size_t count, Columns&... columns) {
 }
 
 uint8_t code_of(const DraftEdge& edge) {
-  const auto kind = static_cast<unsigned>(edge.kind);
-  return static_cast<uint8_t>(kind << 1 | (edge.from_start ? 1U : 0U));
+  return TimedGraph::Edges::code_of(edge.kind, edge.from_start);
 }
 
 }  // namespace
-
-void RankDraft::forget_events(uint32_t first) {
-  for (StreamNodes& row : flat) {
-    row.first += first;
-    row.last += first;
-  }
-  release(recorded_streams);
-  release(threads);
-  release(streams);
-  release(host_waits);
-  release(stream_waits);
-  release(calls);
-}
 
 void LooseGraph::add_nodes(const GraphDraft& draft, uint32_t first) {
   const size_t count = first + draft.nodes.size();

@@ -58,13 +58,18 @@ class Packer {
 
   TimedGraph run() {
     place_nodes();
+    // First what needs recorded times, so that these can go.
     add_gaps();
     add_durations();
-    add_members();
     add_steps();
+    if (last_) {
+      release(loose_.start_ns);
+      release(loose_.lasts);
+    }
+    add_ranks();
+    add_members();
     move_column(loose_.event, places_, last_, graph_.origin);
     move_column(loose_.range, places_, last_, graph_.range);
-    if (last_) release(loose_.start_ns);
     add_edges();
     return std::move(graph_);
   }
@@ -82,19 +87,14 @@ class Packer {
     }
   }
 
-  // The ranks; and, where there are times, what remains between a node's last
-  // edge and its recorded start. Edges then stay on their rank.
+  // Where there are times, what remains between a node's last edge and its
+  // recorded start. Edges then stay on their rank.
   void add_gaps() {
-    graph_.rank.resize(places_.size());
     graph_.gap.resize(places_.size());
     graph_.named.resize(places_.size());
     for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
-      const uint32_t first = loose_.rank_first[rank];
-      const uint32_t end = loose_.rank_first[rank + 1];
-      for (uint32_t node = first; node < end; ++node) {
-        graph_.rank[places_[node]] = rank;
-      }
-      if (draft_.ranks[rank].timed) add_gaps(rank, first, end);
+      if (!draft_.ranks[rank].timed) continue;
+      add_gaps(rank, loose_.rank_first[rank], loose_.rank_first[rank + 1]);
     }
     if (last_) release(loose_.named);
   }
@@ -122,6 +122,22 @@ class Packer {
     for (uint32_t node = 0; node < places_.size(); ++node) {
       graph_.duration[places_[node]] = within(loose_.lasts[node], kLongest);
     }
+    graph_.waits.assign(places_.size(), 0);
+    for (const std::vector<uint32_t>& members : meetings_.members) {
+      for (const uint32_t node : members) {
+        graph_.waits[places_[node]] = wait_for_others(node, members) ? 1 : 0;
+      }
+    }
+  }
+
+  void add_ranks() {
+    graph_.rank.resize(places_.size());
+    for (uint32_t rank = 0; rank < graph_.ranks.size(); ++rank) {
+      for (uint32_t node = loose_.rank_first[rank];
+           node < loose_.rank_first[rank + 1]; ++node) {
+        graph_.rank[places_[node]] = rank;
+      }
+    }
   }
 
   void add_members() {
@@ -130,13 +146,8 @@ class Packer {
       graph_.collective[places_[node]] = static_cast<int32_t>(collective);
     }
     graph_.meeting.assign(places_.size(), 1);
-    graph_.waits.assign(places_.size(), 0);
     for (const std::vector<uint32_t>& members : meetings_.members) {
-      for (const uint32_t node : members) {
-        const uint32_t place = places_[node];
-        graph_.meeting[place] = 0;
-        graph_.waits[place] = wait_for_others(node, members) ? 1 : 0;
-      }
+      for (const uint32_t node : members) graph_.meeting[places_[node]] = 0;
       graph_.meeting[places_[members.front()]] =
           static_cast<uint32_t>(members.size());
     }
@@ -180,7 +191,6 @@ class Packer {
       step.end_ns = std::max(step.end_ns, loose_.end_ns(node));
     }
     move_column(loose_.step, places_, last_, graph_.step);
-    if (last_) release(loose_.lasts);
   }
 
   void add_edges() {
@@ -188,18 +198,24 @@ class Packer {
     for (const uint32_t to : loose_.to) ++graph_.first[places_[to] + 1];
     std::partial_sum(graph_.first.begin(), graph_.first.end(),
                      graph_.first.begin());
-    graph_.edges.resize(loose_.to.size());
-    // While they are filled, first[n] is where the next edge into n goes.
+    // While they are placed, first[n] is where the next edge into n goes.
+    std::vector<uint32_t> place = last_ ? std::move(loose_.to) : loose_.to;
+    for (uint32_t& to : place) to = graph_.first[places_[to]]++;
+    std::shift_right(graph_.first.begin(), graph_.first.end(), 1);
+    graph_.first.front() = 0;
+    // Column by column, so that none is there twice for long.
+    std::vector<uint8_t> kind;
+    move_column(loose_.kind, place, last_, kind);
+    TickColumn delay_ns;
+    move_column(loose_.delay, place, last_, delay_ns);
+    std::vector<uint32_t> from(place.size());
     for (uint32_t node = 0; node < places_.size(); ++node) {
       for (uint32_t edge = loose_.first_out[node];
            edge < loose_.first_out[node + 1]; ++edge) {
-        graph_.edges.set(graph_.first[places_[loose_.to[edge]]]++,
-                         {loose_.delay[edge], places_[node],
-                          loose_.edge_kind(edge), loose_.from_start(edge)});
+        from[place[edge]] = places_[node];
       }
     }
-    std::shift_right(graph_.first.begin(), graph_.first.end(), 1);
-    graph_.first.front() = 0;
+    graph_.edges = {std::move(delay_ns), std::move(from), std::move(kind)};
     if (last_) release(loose_);
   }
 
