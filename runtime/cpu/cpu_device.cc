@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include "runtime/cpu/executor.h"
 #include "runtime/cpu/kernel_loader.h"
@@ -16,6 +17,7 @@ class CpuDevice : public TrainingDevice {
                            const DeviceOptions& options, Recorder* recorder,
                            ProcessGroup& group) override {
     BoundDevice bound;
+    const auto start = std::chrono::steady_clock::now();
     Result<LoadedKernels> kernels =
         load_kernels(program.schedule,
                      {.interpret = options.interpret,
@@ -23,6 +25,11 @@ class CpuDevice : public TrainingDevice {
                      group);
     if (!kernels) return pass(kernels.error());
     kernels_ = std::move(*kernels);
+    const std::chrono::duration<double> compiling =
+        std::chrono::steady_clock::now() - start;
+    bound.facts = {
+        {"arena_bytes", fmt::format("{}", program.schedule.arena_bytes)},
+        {"compile_seconds", fmt::format("{:.4f}", compiling.count())}};
     if (!kernels_.note.empty()) bound.notes.push_back(kernels_.note);
     const Result<int> core = choose_core(group);
     if (!core) return pass(core.error());

@@ -31,8 +31,7 @@ struct DeviceOptions {
 struct BoundDevice {
   std::unique_ptr<StepExecutor> executor;
   std::vector<std::string> notes;  ///< Such as "no compiler: interpreting".
-  /// What the result states of the device, such as "device_name"; empty on the
-  /// CPU.
+  /// What the result states of the device, such as "device_name".
   std::map<std::string, std::string> facts;
 };
 
