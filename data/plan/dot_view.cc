@@ -269,16 +269,16 @@ DotView assemble(const Computation& computation, InstructionId dot, Side lhs,
           .out = matrix_of(out, out.free, out.contracted)};
 }
 
+/// A library multiplies f32, and bf16 into bf16, summed in f32.
 Status check_types(const Computation& computation, const Instruction& dot) {
+  const PrimitiveType type = dot.shape.type;
+  const bool runs = type == PrimitiveType::kF32 || type == PrimitiveType::kBF16;
   for (const InstructionId operand : dot.operands) {
     const Shape& shape = computation.at(operand).shape;
-    if (shape.type != PrimitiveType::kF32 ||
-        dot.shape.type != PrimitiveType::kF32) {
-      return fail(ErrorKind::kUnsupported,
-                  "{}: dot of {} giving {}: only f32 dots run", dot.name,
-                  primitive_type_name(shape.type),
-                  primitive_type_name(dot.shape.type));
-    }
+    if (runs && shape.type == type) continue;
+    return fail(ErrorKind::kUnsupported,
+                "{}: no library multiplies {} giving {}", dot.name,
+                primitive_type_name(shape.type), primitive_type_name(type));
   }
   return {};
 }

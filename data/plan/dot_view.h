@@ -47,7 +47,8 @@ bool reshape_strides(const std::vector<int64_t>& dimensions,
 /// user of the dot, if any; it is folded into the output where strides allow
 /// (`out.value` tells). Transposes for which `is_written` holds have storage of
 /// their own: they are values, not views. Errors: kUnsupported naming the dot
-/// (type other than f32, or dimensions that no strided matrix expresses).
+/// (types other than f32 or bf16 throughout, or dimensions that no strided
+/// matrix expresses).
 Result<DotView> view_dot(const Computation& computation, InstructionId dot,
                          const InstructionId* only_user_transpose,
                          const std::function<bool(InstructionId)>& is_written);

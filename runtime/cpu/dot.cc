@@ -5,25 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
+#include "runtime/cpu/dnnl_engine.h"
 #include "runtime/cpu/dot_epilogue_pass.h"
+#include "runtime/cpu/widened_dot.h"
 
 namespace reprise {
 namespace {
 
 using Memory = dnnl::memory;
-
-struct Engine {
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream{engine};
-};
-
-Engine& shared_engine() {
-  static Engine engine;
-  return engine;
-}
 
 // A matrix is better read as the transpose of its transpose when its rows, not
 // its columns, are contiguous in the output: oneDNN writes rows.
@@ -53,20 +44,6 @@ std::string shape_key(const DotSpec& spec) {
   return key;
 }
 
-Result<Memory::data_type> data_type(PrimitiveType type) {
-  switch (type) {
-    case PrimitiveType::kF32:
-      return Memory::data_type::f32;
-    case PrimitiveType::kBF16:
-      return Memory::data_type::bf16;
-    case PrimitiveType::kF16:
-      return Memory::data_type::f16;
-    default:
-      return fail(ErrorKind::kUnsupported, "dot of {}",
-                  primitive_type_name(type));
-  }
-}
-
 }  // namespace
 
 struct DotLibrary::Primitive {
@@ -80,6 +57,7 @@ struct DotCall::Bound {
   std::array<Memory, 3> memories;
   std::array<dnnl_exec_arg_t, 3> arguments;
   std::optional<DotEpiloguePass> pass;
+  std::shared_ptr<WidenedDot> widened;  ///< Around a product of f32.
 };
 
 DotCall::DotCall(std::shared_ptr<const Bound> bound)
@@ -87,13 +65,15 @@ DotCall::DotCall(std::shared_ptr<const Bound> bound)
 DotCall::~DotCall() = default;
 
 bool DotCall::run() const {
+  if (bound_->widened) bound_->widened->load();
   if (dnnl_primitive_execute(bound_->shape->primitive.get(),
-                             shared_engine().stream.get(),
+                             dnnl_engine().stream.get(),
                              static_cast<int>(bound_->arguments.size()),
                              bound_->arguments.data()) != dnnl_success) {
     return false;
   }
   if (bound_->pass) bound_->pass->run();
+  if (bound_->widened) bound_->widened->store();
   return true;
 }
 
@@ -106,7 +86,7 @@ DotLibrary::~DotLibrary() = default;
 
 Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
     const DotSpec& spec) {
-  const Result<Memory::data_type> type = data_type(spec.type);
+  const Result<Memory::data_type> type = dnnl_type(spec.type);
   if (!type) return pass(type.error());
   std::shared_ptr<const Primitive>& known = primitives_[shape_key(spec)];
   if (known) return known;
@@ -119,7 +99,7 @@ Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
   const dnnl::matmul::desc operation(made->descriptors[0], made->descriptors[1],
                                      made->descriptors[2]);
   const dnnl::matmul::primitive_desc description(operation,
-                                                 shared_engine().engine);
+                                                 dnnl_engine().engine);
   made->implementation = description.impl_info_str();
   made->primitive = dnnl::matmul(description);
   known = std::move(made);
@@ -133,6 +113,32 @@ Result<DotCall> DotLibrary::bind(const DotSpec& spec, const DotMemory& memory) {
     if (!made) return pass(made.error());
     epilogue = std::move(*made);
   }
+  Result<DotCall> product = bind_product(spec, memory);
+  if (spec.type == PrimitiveType::kBF16 &&
+      (!product || is_slow(product->implementation())))
+    product = bind_widened(spec, memory);
+  if (!product || !epilogue) return product;
+  auto bound = std::make_shared<DotCall::Bound>(*product->bound_);
+  bound->pass = std::move(epilogue);
+  return DotCall(std::move(bound));
+}
+
+Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,
+                                         const DotMemory& memory) {
+  auto widened =
+      std::make_shared<WidenedDot>(spec, memory.lhs, memory.rhs, memory.out);
+  Result<DotCall> product = bind_product(
+      widened->spec(), {.lhs = reinterpret_cast<std::byte*>(widened->lhs()),
+                        .rhs = reinterpret_cast<std::byte*>(widened->rhs()),
+                        .out = reinterpret_cast<std::byte*>(widened->out())});
+  if (!product) return product;
+  auto bound = std::make_shared<DotCall::Bound>(*product->bound_);
+  bound->widened = std::move(widened);
+  return DotCall(std::move(bound));
+}
+
+Result<DotCall> DotLibrary::bind_product(const DotSpec& spec,
+                                         const DotMemory& memory) {
   // The product is that of a plain dot.
   DotSpec product{
       .type = spec.type, .lhs = spec.lhs, .rhs = spec.rhs, .out = spec.out};
@@ -148,11 +154,10 @@ Result<DotCall> DotLibrary::bind(const DotSpec& spec, const DotMemory& memory) {
     if (!shape) return pass(shape.error());
     auto bound = std::make_shared<DotCall::Bound>();
     bound->shape = *shape;
-    bound->pass = std::move(epilogue);
     const std::array roles = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     for (size_t i = 0; i < data.size(); ++i) {
       bound->memories[i] =
-          Memory((*shape)->descriptors[i], shared_engine().engine, data[i]);
+          Memory((*shape)->descriptors[i], dnnl_engine().engine, data[i]);
       bound->arguments[i] = {roles[i], bound->memories[i].get()};
     }
     return DotCall(std::move(bound));

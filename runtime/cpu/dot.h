@@ -1,4 +1,5 @@
-// Dots by oneDNN: one primitive for each distinct shape, over strided views.
+// Dots by oneDNN: one primitive for each distinct shape, over strided views;
+// bf16 is multiplied as it is and summed in f32.
 //
 // An epilogue is a pass of our own over the result, right after the product
 // and in its place, not oneDNN's post-ops. So the product is the one that a
@@ -30,6 +31,7 @@ struct DotMemory {
 };
 
 /// A dot bound to its memory. Deterministic: the same primitive, one thread.
+/// Copies share what a dot widens into, so one of them runs at a time.
 class DotCall {
  public:
   struct Bound;  ///< oneDNN's handles.
@@ -44,6 +46,7 @@ class DotCall {
   const std::string& implementation() const;
 
  private:
+  friend class DotLibrary;
   std::shared_ptr<const Bound> bound_;
 };
 
@@ -60,6 +63,10 @@ class DotLibrary {
 
  private:
   struct Primitive;
+  /// Without epilogue.
+  Result<DotCall> bind_product(const DotSpec& spec, const DotMemory& memory);
+  /// The same of bf16 by a product of f32.
+  Result<DotCall> bind_widened(const DotSpec& spec, const DotMemory& memory);
   /// Throws what oneDNN throws.
   Result<std::shared_ptr<const Primitive>> primitive_of(const DotSpec& spec);
   std::map<std::string, std::shared_ptr<const Primitive>> primitives_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -67,6 +68,62 @@ TEST_P(Dot, EqualsTheDefinitionForAnyStrides) {
   const std::vector<float> first = out;
   ASSERT_TRUE(call->run());
   EXPECT_EQ(first, out);
+}
+
+uint16_t rounded(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+double widened(uint16_t half) {
+  return std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+}
+
+TEST_P(Dot, OfBf16IsSummedInF32AndRoundedOnce) {
+  const Case& c = GetParam();
+  const auto with = [&](int64_t rows, int64_t columns) {
+    std::vector<int64_t> dimensions = c.batch;
+    dimensions.insert(dimensions.end(), {rows, columns});
+    return dimensions;
+  };
+  int64_t batches = 1;
+  for (const int64_t b : c.batch) batches *= b;
+  const DotSpec spec{.type = PrimitiveType::kBF16,
+                     .lhs = view(with(c.m, c.k), c.lhs),
+                     .rhs = view(with(c.k, c.n), c.rhs),
+                     .out = view(with(c.m, c.n), c.out)};
+  std::mt19937 random(2);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<uint16_t> lhs(static_cast<size_t>(batches * c.m * c.k)),
+      rhs(static_cast<size_t>(batches * c.k * c.n)),
+      out(static_cast<size_t>(batches * c.m * c.n));
+  for (uint16_t& value : lhs) value = rounded(uniform(random));
+  for (uint16_t& value : rhs) value = rounded(uniform(random));
+  DotLibrary library;
+  const auto call =
+      library.bind(spec, {.lhs = reinterpret_cast<std::byte*>(lhs.data()),
+                          .rhs = reinterpret_cast<std::byte*>(rhs.data()),
+                          .out = reinterpret_cast<std::byte*>(out.data())});
+  ASSERT_TRUE(call) << call.error().message;
+  ASSERT_TRUE(call->run());
+  for (int64_t b = 0; b < batches; ++b) {
+    for (int64_t i = 0; i < c.m; ++i) {
+      for (int64_t j = 0; j < c.n; ++j) {
+        double expected = 0;
+        for (int64_t l = 0; l < c.k; ++l) {
+          expected +=
+              widened(lhs[static_cast<size_t>(offset(spec.lhs, b, i, l))]) *
+              widened(rhs[static_cast<size_t>(offset(spec.rhs, b, l, j))]);
+        }
+        // As above, and half a unit in the last of 8 bits.
+        const double bound = static_cast<double>(c.k) * 1.2e-7 *
+                                 std::sqrt(static_cast<double>(c.k)) +
+                             std::abs(expected) / 256;
+        ASSERT_NEAR(
+            widened(out[static_cast<size_t>(offset(spec.out, b, i, j))]),
+            expected, bound);
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
