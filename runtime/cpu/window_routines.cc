@@ -1,9 +1,15 @@
 // Reduce-window as no kernel has it, and select-and-scatter. What lies outside
 // the operand, or between its dilated elements, takes no part.
+#include <algorithm>
 #include <cstring>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "data/hlo/hlo.h"
 #include "data/hlo/window.h"
+#include "data/schedule/called_program.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/reducer_call.h"
 #include "runtime/cpu/routine.h"
@@ -14,57 +20,81 @@ namespace {
 /// Which element of the operand each position of a window names.
 class WindowWalk {
  public:
-  WindowWalk(std::vector<WindowDimension> window, const Shape& operand)
+  /// `result`: the array whose indices windows belong to.
+  WindowWalk(std::vector<WindowDimension> window, const Shape& operand,
+             const Shape& result)
       : window_(std::move(window)),
         extents_(operand.dimensions),
-        strides_(element_strides(operand)) {
-    for (const WindowDimension& dimension : window_)
-      sizes_.push_back(dimension.size);
-  }
+        strides_(element_strides(operand)),
+        inner_(innermost_passes(window_, operand, result)
+                   ? result.dimensions.back()
+                   : 1) {}
 
   /// Calls `visit` with the place of every element in the window at `index`, in
   /// row-major order.
   template <typename Visit>
   void each(const IndexCounter& index, const Visit& visit) const {
-    IndexCounter offset(sizes_);
-    do {
-      const int64_t place = place_of(index, offset);
-      if (place >= 0) visit(place);
-    } while (offset.next());
+    descend(index, 0, 0, visit);
   }
 
+  /// Windows side by side along the last dimension that name elements side by
+  /// side: 1, or all of it.
+  int64_t inner() const { return inner_; }
+
  private:
-  int64_t place_of(const IndexCounter& index,
-                   const IndexCounter& offset) const {
-    int64_t place = 0;
-    for (size_t d = 0; d < window_.size(); ++d) {
-      const WindowDimension& dimension = window_[d];
-      const int64_t at = index[d] * dimension.stride +
-                         offset[d] * dimension.window_dilation -
-                         dimension.padding_low;
-      if (at < 0 || at % dimension.base_dilation != 0) return -1;
-      const int64_t element = at / dimension.base_dilation;
-      if (element >= extents_[d]) return -1;
-      place += element * strides_[d];
+  /// Of one dimension; -1: outside, or a hole.
+  static int64_t element_at(const WindowDimension& dimension, int64_t extent,
+                            int64_t index, int64_t tap) {
+    const int64_t at = index * dimension.stride +
+                       tap * dimension.window_dilation - dimension.padding_low;
+    if (dimension.base_dilation == 1) return at < extent ? at : -1;
+    if (at < 0 || at % dimension.base_dilation != 0) return -1;
+    const int64_t element = at / dimension.base_dilation;
+    return element < extent ? element : -1;
+  }
+
+  static bool innermost_passes(const std::vector<WindowDimension>& window,
+                               const Shape& operand, const Shape& result) {
+    if (window.empty()) return false;
+    const WindowDimension& last = window.back();
+    return last.size == 1 && last.stride == 1 && last.padding_low == 0 &&
+           last.base_dilation == 1 &&
+           operand.dimensions.back() >= result.dimensions.back();
+  }
+
+  template <typename Visit>
+  void descend(const IndexCounter& index, size_t d, int64_t place,
+               const Visit& visit) const {
+    if (d == window_.size()) {
+      visit(place);
+      return;
     }
-    return place;
+    const int64_t taps = window_[d].size;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t element =
+          element_at(window_[d], extents_[d], index[d], tap);
+      if (element >= 0)
+        descend(index, d + 1, place + element * strides_[d], visit);
+    }
   }
 
   std::vector<WindowDimension> window_;
-  std::vector<int64_t> extents_, strides_, sizes_;
+  std::vector<int64_t> extents_, strides_;
+  int64_t inner_ = 1;
 };
 
-Result<WindowWalk> window_walk(const RoutineCall& call) {
+Result<WindowWalk> window_walk(const RoutineCall& call, const Shape& result) {
   Result<std::vector<WindowDimension>> window =
       window_dimensions(call.instruction);
   if (!window) return pass(window.error());
   const Shape& operand = call.operand_shape(0);
   if (window->empty()) window->resize(operand.dimensions.size());
-  if (window->size() != operand.dimensions.size()) {
+  if (window->size() != operand.dimensions.size() ||
+      window->size() != result.dimensions.size()) {
     return fail(ErrorKind::kInvalid, "a window of {} dimensions over {}",
                 window->size(), shape_text(operand, false));
   }
-  return WindowWalk(std::move(*window), operand);
+  return WindowWalk(std::move(*window), operand, result);
 }
 
 class ReduceWindow final : public Routine {
@@ -134,13 +164,119 @@ class SelectAndScatter final : public Routine {
   size_t bytes_;
 };
 
+/// The gradient of max pooling: of f32, the window's largest element (the first
+/// or the last of equal ones) gets the sum. As SelectAndScatter computes it,
+/// for all windows side by side at once.
+class MaxPoolGradient final : public Routine {
+ public:
+  MaxPoolGradient(const RoutineCall& call, WindowWalk walk, bool keeps_equal)
+      : operand_(values(call.operands[0])),
+        source_(values(call.operands[1])),
+        initial_(values(call.operands[2])),
+        result_(values(call.results[0])),
+        count_(call.results[0].size() / sizeof(float)),
+        windows_(call.operand_shape(1).dimensions),
+        walk_(std::move(walk)),
+        keeps_equal_(keeps_equal),
+        best_(static_cast<size_t>(walk_.inner())),
+        chosen_(static_cast<size_t>(walk_.inner())) {
+    if (walk_.inner() > 1) windows_.back() = 1;
+  }
+
+  bool run() override {
+    std::fill_n(result_, count_, *initial_);
+    const size_t inner = best_.size();
+    const float* source = source_;
+    IndexCounter index(windows_);
+    do {
+      bool first = true;
+      walk_.each(index, [&](int64_t place) {
+        const float* from = operand_ + place;
+        if (std::exchange(first, false)) {
+          std::copy_n(from, inner, best_.data());
+          std::fill(chosen_.begin(), chosen_.end(), place);
+        } else if (keeps_equal_) {
+          prefer(from, place, [](float a, float b) { return a >= b; });
+        } else {
+          prefer(from, place, [](float a, float b) { return a > b; });
+        }
+      });
+      for (size_t c = 0; c < inner && !first; ++c)
+        result_[static_cast<size_t>(chosen_[c]) + c] += source[c];
+      source += inner;
+    } while (index.next());
+    return true;
+  }
+
+ private:
+  static float* values(std::span<std::byte> bytes) {
+    return reinterpret_cast<float*>(bytes.data());
+  }
+
+  template <typename Keeps>
+  void prefer(const float* from, int64_t place, const Keeps& keeps) {
+    float* best = best_.data();
+    int64_t* chosen = chosen_.data();
+    const size_t count = best_.size();
+    for (size_t c = 0; c < count; ++c) {
+      const bool kept = keeps(best[c], from[c]);
+      best[c] = kept ? best[c] : from[c];
+      chosen[c] = kept ? chosen[c] : place;
+    }
+  }
+
+  const float *operand_, *source_, *initial_;
+  float* result_;
+  size_t count_;
+  std::vector<int64_t> windows_;
+  WindowWalk walk_;
+  bool keeps_equal_;
+  std::vector<float> best_;      ///< [window] of those side by side.
+  std::vector<int64_t> chosen_;  ///< Place of it, less the window's own.
+};
+
+/// The op of a called function that is one op of its two parameters in order;
+/// null for any other.
+const Instruction* only_op(const RoutineCallee& callee) {
+  const Computation& entry = callee.program->module.entry_computation();
+  const Instruction& root = entry.at(entry.root);
+  if (root.operands.size() != 1) return nullptr;
+  InstructionId id = root.operands[0];
+  while (entry.at(id).opcode == Opcode::kCopy) id = entry.at(id).operands[0];
+  const Instruction& op = entry.at(id);
+  if (op.operands.size() != 2) return nullptr;
+  for (size_t k = 0; k < 2; ++k) {
+    const Instruction& operand = entry.at(op.operands[k]);
+    if (operand.opcode != Opcode::kParameter ||
+        operand.parameter_number != static_cast<int64_t>(k))
+      return nullptr;
+  }
+  return &op;
+}
+
+/// Null for what is no gradient of max pooling over f32.
+std::unique_ptr<Routine> make_max_pool_gradient(const RoutineCall& call,
+                                                const WindowWalk& walk) {
+  if (call.operand_shape(0).type != PrimitiveType::kF32) return nullptr;
+  const Instruction* select = only_op(call.spec.callees[0]);
+  const Instruction* scatter = only_op(call.spec.callees[1]);
+  if (select == nullptr || scatter == nullptr ||
+      select->opcode != Opcode::kCompare || scatter->opcode != Opcode::kAdd)
+    return nullptr;
+  const std::string direction = compare_direction(*select);
+  if (select->find_attribute("type") != nullptr ||
+      (direction != "GE" && direction != "GT"))
+    return nullptr;
+  return std::make_unique<MaxPoolGradient>(call, walk, direction == "GE");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Routine>> make_reduce_window(const RoutineCall& call) {
   const size_t arrays = call.results.size();
   if (call.operands.size() != 2 * arrays)
     return fail(ErrorKind::kInvalid, "{} operands", call.operands.size());
-  Result<WindowWalk> walk = window_walk(call);
+  Result<WindowWalk> walk = window_walk(call, call.result_shape(0));
   if (!walk) return pass(walk.error());
   Result<ReducerCall> reducer = ReducerCall::bind(call, 0, arrays, 0);
   if (!reducer) return pass(reducer.error());
@@ -150,12 +286,13 @@ Result<std::unique_ptr<Routine>> make_reduce_window(const RoutineCall& call) {
 
 Result<std::unique_ptr<Routine>> make_select_and_scatter(
     const RoutineCall& call) {
-  Result<WindowWalk> walk = window_walk(call);
+  Result<WindowWalk> walk = window_walk(call, call.operand_shape(1));
   if (!walk) return pass(walk.error());
   Result<ScalarFunction> select = ScalarFunction::bind(call, 0, 2, 1);
   if (!select) return pass(select.error());
   Result<ReducerCall> scatter = ReducerCall::bind(call, 1, 1, 1);
   if (!scatter) return pass(scatter.error());
+  if (auto pooling = make_max_pool_gradient(call, *walk)) return pooling;
   return std::make_unique<SelectAndScatter>(
       call, std::move(*walk), std::move(*select), std::move(*scatter));
 }
