@@ -1,7 +1,7 @@
 #!/bin/sh
 # NVIDIA's headers of several versions, and an NVRTC and ptxas for each generation, from pip's wheels into DIR, for
 # vendor_headers_test.py and cuda_cubins_test: REPRISE_HEADERS=DIR ctest -R "vendor_headers|cuda_cubins".
-#   tests/profiler/fetch_headers.sh DIR        (5 GB, of which NVRTC is most)
+#   tests/profiler/fetch_headers.sh DIR        (gigabytes, most of them NVRTC)
 set -eu
 [ $# -eq 1 ] || { sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1" && cd "$1"
