@@ -269,6 +269,7 @@ std::vector<double> symmetric_eigen(DenseMatrix* a) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t x, size_t y) { return m(x, x) < m(y, y); });
   std::vector<double> values;
+  values.reserve(n);
   for (const size_t i : order) values.push_back(m(i, i));
   m = columns_in_order(vectors, order);
   return values;

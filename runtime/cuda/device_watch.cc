@@ -54,7 +54,7 @@ void DeviceWatch::watch(double seconds,
   const std::chrono::duration<double> period(seconds / kLooks);
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return ended_; })) {
-    for (const size_t i : {0, 1}) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
       const Slot& slot = slots_[i];
       const uint64_t entries = slot.entries.load(std::memory_order_acquire);
       const bool same = entries % 2 == 1 && entries == seen[i];

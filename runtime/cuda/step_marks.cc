@@ -47,7 +47,7 @@ void StepMarks::thin_out(int64_t step_ns) {
 }
 
 void StepMarks::reset() {
-  for (const size_t which : {0, 1}) {
+  for (size_t which = 0; which < 2; ++which) {
     auto* word = reinterpret_cast<uint32_t*>(words_.bytes().data()) + which;
     std::atomic_ref(*word).store(0, std::memory_order_relaxed);
   }
