@@ -221,8 +221,6 @@ def launcher_cell(ranks, moment, tools):
         run.process.communicate()
         tools.marker.unlink(missing_ok=True)
         left = run.leftovers() + (["a trace"] if run.trace.exists() and moment != "end" else [])
-        if moment == "writing the trace":  # SQLite writes to a name; killed in the middle, nobody can remove it.
-            left = [each for each in left if not each.startswith("out.trace.tmp.")]
         return left, "killed"
     finally:
         run.close()

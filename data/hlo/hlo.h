@@ -39,10 +39,11 @@ std::string fingerprint(const Module& module);
 /// barriers and other instructions take whole. Bitcasts that change types or
 /// layouts become transposes, conversions and reshapes: arrays are row-major,
 /// whatever layouts say. Collectives but all-reduces take one operand, cut
-/// along the outermost dimension (data/hlo/flat_collective.h). Calls that only speak to a partitioner are left out,
-/// and where shard_map begins, parameters and results get the shapes of one
-/// rank. Errors: kUnsupported (nesting over 200 calls, more than 10^7
-/// instructions, what a partitioner would still have to cut), kInvalid.
+/// along the outermost dimension (data/hlo/flat_collective.h). Calls that only
+/// speak to a partitioner are left out, and where shard_map begins, parameters
+/// and results get the shapes of one rank. Errors: kUnsupported (nesting over
+/// 200 calls, more than 10^7 instructions, what a partitioner would still have
+/// to cut), kInvalid.
 Result<InlinedModule> inline_calls(const Module& module);
 
 /// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2

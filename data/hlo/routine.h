@@ -13,8 +13,8 @@ namespace reprise {
 inline constexpr int64_t kMostWindowElements = 64;
 
 /// True if an instruction is one that a device runs by a routine of its own: by
-/// the table of opcodes (of custom calls, top-k and LAPACK's), and reductions of several
-/// arrays, by other than one operation, or over large windows.
+/// the table of opcodes (of custom calls, top-k and LAPACK's), and reductions
+/// of several arrays, by other than one operation, or over large windows.
 bool runs_as_routine(const Module& module, const Instruction& instruction);
 
 /// The arrays that a value is made of, in order: itself, or what stands in the

@@ -15,7 +15,7 @@ struct Refusal {
   std::string instruction;  ///< With its place in the source.
   std::string reason;
   std::string advice;  ///< What to do; empty where nothing is known.
-  int64_t more = 0;  ///< Instructions of the same opcode and type beside it.
+  int64_t more = 0;    ///< Instructions of the same opcode and type beside it.
 };
 
 /// What lowering refuses, in the order in which it meets it, gathered by
