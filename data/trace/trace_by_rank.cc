@@ -2,7 +2,8 @@
 // after rank. What belongs to one rank is gathered, sorted, checked and encoded
 // as a segment of a file is; a rank that comes again is decoded, joined and
 // encoded once more. Cost: linear, some 100 ns an event, and 20 ns to decode it
-// again.
+// again. Encoding a rank and decoding the next one go on beside the caller's
+// work, in a thread that lives as long as that takes.
 #include "data/trace/trace_by_rank.h"
 
 #include <algorithm>
@@ -20,6 +21,8 @@ namespace {
 
 /// A segment whose events change rank more often is sorted first.
 constexpr size_t kMostRuns = 64;
+/// Of ranks with more (25 MB), memory holds one at a time.
+constexpr size_t kMostAhead = size_t{1} << 18;
 constexpr unsigned kKindBits = 4;
 static_assert(static_cast<unsigned>(kLastEventKind) < 1U << kKindBits);
 
@@ -27,8 +30,8 @@ bool same_rank(const Event& a, const Event& b) { return a.rank == b.rank; }
 
 }  // namespace
 
-void TraceByRank::Part::pack(const Trace& frame,
-                             std::span<const Event> events) {
+void TraceByRank::Part::describe(const Trace& frame,
+                                 std::span<const Event> events) {
   span = {events.front().rank, events.front().start_ns, events.front().end_ns};
   count = static_cast<uint32_t>(events.size());
   names.clear();
@@ -42,6 +45,9 @@ void TraceByRank::Part::pack(const Trace& frame,
   }
   names.shrink_to_fit();
   kinds.shrink_to_fit();
+}
+
+void TraceByRank::Part::encode(std::span<const Event> events) {
   SegmentEncoder<Event> encoder(event_columns());
   bytes.clear();
   columns.clear();
@@ -61,6 +67,12 @@ void TraceByRank::Part::unpack(std::span<Event> events) const {
   }
   const Status decoded = decode_segment<Event>(event_columns(), views, events);
   REPRISE_CHECK(decoded);
+}
+
+std::vector<Event> TraceByRank::Part::unpacked(std::vector<Event> room) const {
+  room.resize(count);
+  unpack(room);
+  return room;
 }
 
 class TraceByRank::Packer {
@@ -91,6 +103,7 @@ class TraceByRank::Packer {
   /// All parts, by rank.
   Result<std::vector<Part>> finish(Trace& frame) {
     if (Status packed = pack_run(frame); !packed) return pass(packed.error());
+    wait();
     std::vector<Part> parts;
     uint32_t first = 0;
     for (auto& [rank, pieces] : pieces_) {
@@ -109,18 +122,25 @@ class TraceByRank::Packer {
       if (const std::string fault = fault_of(event, frame); !fault.empty())
         return fail(ErrorKind::kInvalid, "{}", fault);
     }
+    wait();  // For the pieces to stay where they are.
     std::vector<Part>& pieces = pieces_[run_.front().rank];
-    pieces.emplace_back();
-    if (pieces.size() == 1) {
-      pack_sorted(frame, pieces.front());
-    } else {
-      pieces.back().pack(frame, run_);
-    }
+    Part& part = pieces.emplace_back();
+    if (pieces.size() == 1) show_sorted(frame);
+    part.describe(frame, run_);
+    packed_.swap(run_);
     run_.clear();
+    const auto policy = packed_.size() > kMostAhead ? std::launch::deferred
+                                                    : std::launch::async;
+    packing_ = std::async(policy, [this, &part] { part.encode(packed_); });
     return {};
   }
 
-  void pack_sorted(Trace& frame, Part& part) {
+  /// Until what was given to the other thread is packed.
+  void wait() {
+    if (packing_.valid()) packing_.get();
+  }
+
+  void show_sorted(Trace& frame) {
     sort_events(run_);
     if (visit_) {
       frame.events.swap(run_);
@@ -128,7 +148,6 @@ class TraceByRank::Packer {
       visit_({frame, frame.events.front().rank, 0, count});
       frame.events.swap(run_);
     }
-    part.pack(frame, run_);
   }
 
   void join(Trace& frame, std::vector<Part>& pieces) {
@@ -138,13 +157,17 @@ class TraceByRank::Packer {
       piece.unpack(std::span(run_).last(piece.count));
     }
     pieces.resize(1);
-    pack_sorted(frame, pieces.front());
+    show_sorted(frame);
+    pieces.front().describe(frame, run_);
+    pieces.front().encode(run_);
     run_.clear();
   }
 
   const Visit& visit_;
   std::vector<Event> run_;                        ///< Of one rank.
+  std::vector<Event> packed_;                     ///< The run before it.
   std::map<uint32_t, std::vector<Part>> pieces_;  ///< By rank, as they came.
+  std::future<void> packing_;  ///< `packed_`; last, for it uses the others.
 };
 
 TraceByRank::TraceByRank(Trace trace)
@@ -210,11 +233,29 @@ RankEvents TraceByRank::at(size_t index) const {
   if (!packed_) {
     return {*trace_, part.span.rank, part.first, part.first + part.count, 0};
   }
-  if (std::exchange(unpacked_, index) != index) {
-    own_->events.resize(part.count);
-    part.unpack(own_->events);
-  }
+  if (index != unpacked_) unpack(index);
   return {*trace_, part.span.rank, 0, part.count, part.first};
+}
+
+void TraceByRank::unpack(size_t index) const {
+  const bool in_turn = index == 0 || index - 1 == unpacked_;
+  unpacked_ = SIZE_MAX;
+  std::vector<Event> room;
+  if (ahead_.part == index && ahead_.events.valid()) {
+    room = std::exchange(own_->events, ahead_.events.get());
+  } else {
+    own_->events = parts_[index].unpacked(std::move(own_->events));
+  }
+  unpacked_ = index;
+  const size_t next = index + 1;
+  if (!in_turn || next == parts_.size() || parts_[next].count > kMostAhead) {
+    return;
+  }
+  ahead_ = {next,
+            std::async(std::launch::async, [&part = parts_[next],
+                                            room = std::move(room)]() mutable {
+              return part.unpacked(std::move(room));
+            })};
 }
 
 RankEvents TraceByRank::of_rank(uint32_t rank) const {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -66,7 +67,8 @@ class TraceByRank {
   uint32_t rank(size_t part) const { return parts_[part].span.rank; }
   uint32_t first_event(size_t part) const { return parts_[part].first; }
   /// The events of one of them, in ascending order of rank; valid until
-  /// another's are asked for. Cost: decoding them, where they are packed.
+  /// another's are asked for. Cost: decoding them, where they are packed; asked
+  /// for one after the other, the next one's are decoded meanwhile.
   RankEvents at(size_t part) const;
   /// Of a rank by its number; it may have none.
   RankEvents of_rank(uint32_t rank) const;
@@ -96,12 +98,17 @@ class TraceByRank {
     std::vector<Column> columns;
     std::vector<StringId> names;  ///< [event of the rank]
     std::vector<uint8_t> kinds;   ///< Of the event, then of its stream.
-    void pack(const Trace& frame, std::span<const Event> events);
+    /// Takes what stays at hand; the events themselves by encode().
+    void describe(const Trace& frame, std::span<const Event> events);
+    void encode(std::span<const Event> events);
     /// Into all of `events`, which are as many.
     void unpack(std::span<Event> events) const;
+    /// In a vector that is not needed any more.
+    std::vector<Event> unpacked(std::vector<Event> room) const;
   };
   TraceByRank() = default;
   void find_parts();
+  void unpack(size_t part) const;
   const Part& part_of(uint32_t event) const;
 
   std::unique_ptr<Trace> own_;  ///< Packed: events that were asked for last.
@@ -109,6 +116,12 @@ class TraceByRank {
   std::vector<Part> parts_;  ///< By rank.
   bool packed_ = false;
   mutable size_t unpacked_ = SIZE_MAX;  ///< The part whose events `own_` has.
+  /// Being decoded by another thread.
+  struct Ahead {
+    size_t part = SIZE_MAX;
+    std::future<std::vector<Event>> events;
+  };
+  mutable Ahead ahead_;
 };
 
 }  // namespace reprise
