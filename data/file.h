@@ -46,14 +46,17 @@ enum class Existing { kReplace, kKeep };
 /// that, else under one that nobody can guess. Removed unless published.
 class NewFile {
  public:
-  /// `named`: it must have a name meanwhile, for a library that opens it.
+  /// `named`: it has its unfinished_path meanwhile, even where it need not.
   /// Devices and pipes are written in place. Errors: kIo, the system's reason.
   static Result<NewFile> create(const std::string& path, bool named = false);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;
   ~NewFile();
 
+  /// Open for reading and writing, but for what is written in place.
   int descriptor() const { return descriptor_; }
+  /// Whether it is a device or a pipe.
+  bool is_in_place() const { return in_place_; }
   /// Appends. Errors: kIo, the system's reason.
   Status write(std::string_view bytes);
   /// Its name until it is published; empty while it has none.
@@ -73,8 +76,8 @@ class NewFile {
   bool in_place_ = false;
 };
 
-/// The name that a named NewFile of `path` has in this process: not to be
-/// guessed by others.
+/// The name that the first NewFile of `path` in this process has where it needs
+/// one: not to be guessed by others.
 std::string unfinished_path(const std::string& path);
 
 /// Writes a NewFile of `bytes` and publishes it; a failure (disk full) leaves

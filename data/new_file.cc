@@ -47,7 +47,7 @@ bool is_written_in_place(const std::string& path) {
 
 int open_exclusively(const std::string& name) {
   return ::open(name.c_str(),
-                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                 kOutputMode);
 }
 
@@ -83,14 +83,17 @@ Result<NewFile> NewFile::create(const std::string& path, bool named) {
   }
   if (!named && ::access("/proc/self/fd", X_OK) == 0) {
     NewFile file(path, ::open(folder_of(path).c_str(),
-                              O_TMPFILE | O_WRONLY | O_CLOEXEC, kOutputMode));
+                              O_TMPFILE | O_RDWR | O_CLOEXEC, kOutputMode));
     if (file.descriptor_ >= 0) return file;
   }
   // Of its own even where threads write one path: ranks that fill one cache.
   static std::atomic<uint64_t> others{0};
   std::string name = unfinished_path(path);
-  if (!named) name += fmt::format(".{}", others++);
   NewFile file(path, open_exclusively(name));
+  if (file.descriptor_ < 0 && errno == EEXIST && !named) {
+    name += fmt::format(".{}", others++);
+    file.descriptor_ = open_exclusively(name);
+  }
   if (file.descriptor_ < 0) return system_error(errno);
   file.name_ = std::move(name);
   return file;

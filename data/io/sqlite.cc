@@ -2,11 +2,12 @@
 
 namespace reprise {
 
-Result<Database> open_database(const std::string& name, int flags) {
+Result<Database> open_database(const std::string& name, int flags,
+                               const char* file_system) {
   sqlite3* raw = nullptr;
-  const int code =
-      sqlite3_open_v2(name.c_str(), &raw,
-                      flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(
+      name.c_str(), &raw, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+      file_system);
   Database database(raw);
   if (code != SQLITE_OK)
     return fail(ErrorKind::kIo, "SQLite: {}", sqlite3_errstr(code));

@@ -23,8 +23,10 @@ using Database = std::unique_ptr<sqlite3, CloseDatabase>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
 /// Opens a database by its name or "file:" URI; `flags` are those of
-/// sqlite3_open_v2. Errors: kIo with SQLite's message.
-Result<Database> open_database(const std::string& name, int flags);
+/// sqlite3_open_v2, `file_system` the name of a sqlite3_vfs or null for the
+/// usual one. Errors: kIo with SQLite's message.
+Result<Database> open_database(const std::string& name, int flags,
+                               const char* file_system = nullptr);
 
 /// The URI of a file, whatever its name is made of.
 std::string file_uri(const std::string& path);

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "data/io/crc32.h"
+#include "data/io/sqlite_descriptor.h"
 #include "data/trace/tables.h"
 
 namespace reprise {
@@ -62,9 +63,9 @@ Status create_tables(sqlite3* database) {
 Result<TraceFileWriter> TraceFileWriter::create(const std::string& path) {
   TraceFileWriter writer(path);
   Result<Database> database = fail(ErrorKind::kIo, "not opened");
-  if (Result<NewFile> file = NewFile::create(path, true);
-      file && !file->name().empty()) {
-    database = open_database(file_uri(file->name()), SQLITE_OPEN_READWRITE);
+  if (Result<NewFile> file = NewFile::create(path);
+      file && !file->is_in_place()) {
+    database = open_database_in(file->descriptor());
     if (database) writer.file_.emplace(*std::move(file));
   }
   if (!database) database = open_in_memory();

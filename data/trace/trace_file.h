@@ -1,5 +1,5 @@
 // A trace file while it is written, segment by segment (data/trace/format.md).
-// It lies under a temporary name until it is complete.
+// It has no name until it is complete, where the file system can do that.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace reprise {
 /// the path.
 class TraceFileWriter {
  public:
-  /// Writes to its unfinished_path; into memory first when `path` is a device
-  /// or a pipe, or no file can be made there.
+  /// Writes to a NewFile; into memory first when `path` is a device or a pipe,
+  /// or no file can be made there.
   static Result<TraceFileWriter> create(const std::string& path);
   TraceFileWriter(TraceFileWriter&& other) noexcept;
   TraceFileWriter& operator=(TraceFileWriter&&) = delete;

@@ -80,7 +80,8 @@ Trace small_trace() {
     for (int32_t step = 0; step < 2; ++step) {
       // dot.1 0..300 us; the bucket enqueued at 300, runs 310..700; a third op
       // 300..650.
-      const int64_t base = 10'000'000 + step * 1'000'000 + rank * 500;
+      const int64_t base =
+          10'000'000 + int64_t{step} * 1'000'000 + int64_t{rank} * 500;
       const auto add = [&](uint32_t stream, EventKind kind, int32_t unit,
                            int64_t enqueue, int64_t start, int64_t end) {
         const bool collective = kind == EventKind::kCollective;
@@ -120,7 +121,7 @@ Trace small_trace() {
 Trace detailed_trace() {
   Trace trace = small_trace();
   trace.ranks[1].clock_domain = "epoch";
-  for (const size_t stream : {1, 3}) {
+  for (const size_t stream : {size_t{1}, size_t{3}}) {
     const uint32_t rank = trace.streams[stream].rank;
     trace.streams[stream] = {.rank = rank,
                              .name = "stream 7",

@@ -1,7 +1,9 @@
 #include "data/trace/trace_spool.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,8 @@
 #include <tuple>
 
 #include "data/file.h"
+#include "data/trace/columns.h"
+#include "data/trace/trace_file.h"
 #include "tests/data/trace/random_trace.h"
 
 namespace reprise {
@@ -406,6 +410,27 @@ TEST_F(Spools, TellOfAFullDiskWhenGathered) {
   ASSERT_FALSE(trace);
   EXPECT_EQ(trace.error().kind, ErrorKind::kIo);
   EXPECT_NE(trace.error().message.find("no such folder"), std::string::npos);
+}
+
+TEST_F(Spools, AWriterThatIsKilledLeavesNothing) {
+  const int unnamed = ::open(path("").c_str(), O_TMPFILE | O_RDWR, 0600);
+  if (unnamed < 0) GTEST_SKIP() << "files need names here";
+  ::close(unnamed);
+  const pid_t writer = ::fork();
+  ASSERT_GE(writer, 0);
+  if (writer == 0) {
+    Result<TraceFileWriter> file = TraceFileWriter::create(path("a.trace"));
+    SegmentEncoder<Event> encoder(event_columns());
+    const std::vector<Event> events(kSegmentRecords);
+    const bool added =
+        file && file->add_events(encoder.encode(events), events.size());
+    if (added) ::raise(SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(writer, &status, 0), writer);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(files(), 0U);
 }
 
 TEST_F(Spools, AFullDiskLeavesTheOldTraceAndNothingElse) {
