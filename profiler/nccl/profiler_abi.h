@@ -1,7 +1,11 @@
 // The tables that NCCL's profiler plugin interface calls, versions 4 (NCCL
-// 2.27) and 5 (NCCL 2.28 and later): our own declarations of the binary
-// layout, so that nothing of NCCL is needed to build.
-// Source: NCCL 2.28.9, src/include/plugin/profiler/profiler_v{4,5}.h and
+// 2.27), 5 (NCCL 2.28) and 6 (NCCL 2.29 and later): our own declarations of the
+// binary layout, so that nothing of NCCL is needed to build; where its headers
+// are, tests/profiler/nccl/profiler_layout_test.cc holds these against them.
+// Versions 1 to 3 (NCCL 2.23 to 2.26) tell a plugin neither the ranks nor the
+// hosts of a communicator; what records those is the preloaded library.
+// Source: github.com/NVIDIA/nccl at 5067397c2676d5aed50042fc39e5c8ee96eb0027
+// (2.30.7), src/include/plugin/profiler/profiler_v{4,5,6}.h and
 // src/include/plugin/nccl_profiler.h, for 64-bit Linux.
 #pragma once
 
@@ -27,6 +31,9 @@ enum NcclEventType : uint64_t {
   kNcclCollectiveApi = 1 << 9,
   kNcclPointToPointApi = 1 << 10,
   kNcclKernelLaunch = 1 << 11,
+  kNcclCopyEngineCollective = 1 << 12,  ///< By copies alone. From version 6.
+  kNcclCopyEngineSynchronization = 1 << 13,
+  kNcclCopyEngineBatch = 1 << 14,
 };
 
 enum NcclEventState : int {
@@ -112,6 +119,34 @@ struct NcclDescriptorV4 {
     NcclKernelChannelStart kernel_channel;
   };
 };
+/// Of version 6 alone: collectives by the copy engine, their synchronization
+/// and batches of copies.
+struct NcclCopyEngineCollectiveStart {
+  uint64_t sequence;
+  const char* function;
+  const void* send;
+  void* receive;
+  size_t count;
+  int root;
+  const char* data_type;
+  const char* synchronization;
+  bool synchronizes_within;
+  uint32_t batch_size;
+  uint32_t batches;
+  uint32_t copy_sequence;
+  void* stream;
+};
+struct NcclCopyEngineSynchronizationStart {
+  bool is_complete;
+  int ranks;
+};
+struct NcclCopyEngineBatchStart {
+  int operations;
+  size_t bytes;
+  bool synchronizes_within;
+};
+
+/// Version 6 has the layout of 5, and more members in the union.
 struct NcclDescriptorV5 {
   uint64_t type;
   void* parent;
@@ -125,6 +160,9 @@ struct NcclDescriptorV5 {
     NcclProxyOperationStart proxy_operation;
     int proxy_step;
     NcclKernelChannelStart kernel_channel;
+    NcclCopyEngineCollectiveStart copy_engine_collective;
+    NcclCopyEngineSynchronizationStart copy_engine_synchronization;
+    NcclCopyEngineBatchStart copy_engine_batch;
   };
 };
 
@@ -148,6 +186,7 @@ struct NcclProfilerV4 {
   int (*record_state)(void* handle, int state, NcclStateArguments* arguments);
   int (*finalize)(void* context);
 };
+/// Version 6 too.
 struct NcclProfilerV5 {
   const char* name;
   int (*init)(void** context, uint64_t communicator, int* mask,
@@ -191,6 +230,14 @@ static_assert(offsetof(NcclCollectiveApiStart, stream) == 32);
 static_assert(offsetof(NcclCollectiveApiStart, graph_captured) == 40);
 static_assert(offsetof(NcclPointToPointApiStart, stream) == 24);
 static_assert(offsetof(NcclPointToPointApiStart, graph_captured) == 32);
+static_assert(offsetof(NcclCopyEngineCollectiveStart, root) == 40);
+static_assert(offsetof(NcclCopyEngineCollectiveStart, data_type) == 48);
+static_assert(offsetof(NcclCopyEngineCollectiveStart, batch_size) == 68);
+static_assert(offsetof(NcclCopyEngineCollectiveStart, stream) == 80);
+static_assert(sizeof(NcclCopyEngineCollectiveStart) == 88);
+static_assert(offsetof(NcclCopyEngineSynchronizationStart, ranks) == 4);
+static_assert(offsetof(NcclCopyEngineBatchStart, bytes) == 8);
+static_assert(sizeof(NcclCopyEngineBatchStart) == 24);
 static_assert(sizeof(NcclStateArguments) == 8);
 static_assert(sizeof(NcclProfilerV4) == 48 && sizeof(NcclProfilerV5) == 48);
 #pragma GCC diagnostic pop

@@ -1,8 +1,9 @@
 """Our declarations and GPU sources against NVIDIA's headers of many versions: vendor_headers_test.py COMPILER ROOT.
 
 REPRISE_HEADERS names a folder with one folder for each set of headers (what tests/profiler/fetch_headers.sh makes of
-pip's wheels). Without it there is nothing to hold anything against: 77, skipped. Only the compiler runs: layouts and
-numbers are asserted as it compiles.
+pip's wheels), REPRISE_NCCL_SOURCE a checkout of NVIDIA/nccl (2.27 or newer), whose plugin headers no wheel has. Without
+either there is nothing to hold anything against: 77, skipped. Only the compiler runs: layouts and numbers are asserted
+as it compiles.
 """
 import os
 import pathlib
@@ -19,6 +20,7 @@ SOURCES = {
                "tests/runtime/cuda/fake_modules.cc"],
     "nccl.h": ["tests/runtime/cuda/nccl_header_test.cc"],
     "nvtx3/nvToolsExt.h": ["tests/profiler/inject/nvtx_program.cc"],
+    "nccl/profiler.h": ["tests/profiler/nccl/profiler_layout_test.cc"],
 }
 
 
@@ -37,11 +39,14 @@ def compile_one(source, includes):
 
 
 def main():
-    base = os.environ.get("REPRISE_HEADERS")
-    if not base:
-        print("skipped: REPRISE_HEADERS names no folder (tests/profiler/fetch_headers.sh makes one)")
+    base, nccl = os.environ.get("REPRISE_HEADERS"), os.environ.get("REPRISE_NCCL_SOURCE")
+    if not base and not nccl:
+        print("skipped: REPRISE_HEADERS names no folder (tests/profiler/fetch_headers.sh makes one), REPRISE_NCCL_SOURCE none")
         return 77
-    sets = {folder.name: includes_of(folder) for folder in sorted(pathlib.Path(base).iterdir()) if folder.is_dir()}
+    folders = sorted(pathlib.Path(base).iterdir()) if base else []
+    sets = {folder.name: includes_of(folder) for folder in folders if folder.is_dir()}
+    if nccl:
+        sets["NCCL's source"] = [pathlib.Path(nccl) / "plugins/profiler/example"]
     runtimes = [includes for includes in sets.values() if any((path / "cuda_runtime.h").exists() for path in includes)]
     failed = count = 0
     for name, includes in sets.items():

@@ -54,9 +54,10 @@ bool ProfilerPlugin::load(const std::string& name) {
   void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return false;
   const char* version = std::getenv("FAKE_NCCL_PROFILER_VERSION");
-  if (version == nullptr || std::strcmp(version, "4") != 0) {
+  newest_ = version == nullptr ? 6 : std::atoi(version);
+  if (newest_ > 4) {
     v5_ = static_cast<reprise::NcclProfilerV5*>(
-        ::dlsym(library, "ncclProfiler_v5"));
+        ::dlsym(library, newest_ > 5 ? "ncclProfiler_v6" : "ncclProfiler_v5"));
   }
   v4_ = static_cast<reprise::NcclProfilerV4*>(
       ::dlsym(library, "ncclProfiler_v4"));

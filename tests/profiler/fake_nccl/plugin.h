@@ -1,6 +1,6 @@
 // NCCL's side of its profiler plugin interface: finds and loads the plugin as
-// NCCL does, and calls version 5 of the table or, where that is missing or
-// FAKE_NCCL_PROFILER_VERSION=4 says so, version 4.
+// NCCL does, and calls version 6 of the table, or the one before which
+// FAKE_NCCL_PROFILER_VERSION names, or version 4 where that is missing.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class ProfilerPlugin {
   /// null where there is none. Loaded once and never again.
   static ProfilerPlugin* loaded();
 
-  int version() const { return v5_ != nullptr ? 5 : 4; }
+  int version() const { return v5_ != nullptr ? newest_ : 4; }
   int mask() const { return mask_; }
 
   /// The context of one communicator.
@@ -32,7 +32,8 @@ class ProfilerPlugin {
  private:
   bool load(const std::string& name);
 
-  reprise::NcclProfilerV5* v5_ = nullptr;
+  int newest_ = 6;
+  reprise::NcclProfilerV5* v5_ = nullptr;  ///< Or version 6, laid out alike.
   reprise::NcclProfilerV4* v4_ = nullptr;
   int mask_ = 0;
 };
