@@ -6,6 +6,7 @@ Each part returns plain values and goals, as in parts.py.
 import json
 import shutil
 
+from limits import held
 from machine import Failure, OutOfTime, Skipped
 from parts import PROGRAMS, alternate, ratio, script_of, unmeasured
 
@@ -26,9 +27,8 @@ def profiled_by_itself(machine):
     whole, ours = kernels_of(machine, plain), kernels_of(machine, mixed)
     outside = whole * (STEPS - 3) / STEPS
     return ({"kernels": {"without": whole, "ours": ours, "theirs": theirs}},
-            [("kernels in torch.profiler's own trace, of 3 steps", theirs, "> 0", theirs > 0),
-             ("kernels in ours, of the other steps", ours / outside if outside else 0, "≥ 0.9 of them",
-              ours >= 0.9 * outside > 0)])
+            [held("kernels in torch.profiler's own trace, of 3 steps", theirs, "some"),
+             held("kernels in ours, of the other steps", ours / outside if outside else 0, "own kernels")])
 
 
 def killed(machine):
@@ -39,8 +39,7 @@ def killed(machine):
     machine.run([machine.bin / "reprise", "profile", "--force", "-o", trace, "--", *command], accept=(137, -9))
     kept, done = kernels_of(machine, trace), plain * 16 / STEPS
     return ({"kernels": {"kept": kept, "done": done}},
-            [("killed worker: kernels kept of those that ran", kept / done if done else 0, "≥ 0.8",
-              kept >= 0.8 * done > 0)])
+            [held("killed worker: kernels kept of those that ran", kept / done if done else 0, "kept kernels")])
 
 
 def data_loaders(machine):
@@ -49,8 +48,8 @@ def data_loaders(machine):
     said = json.loads(machine.profile(trace, script_of(machine, "torch", "--loaders", "4")).splitlines()[-1])
     ranks, kernels = machine.reprise("info", trace)["ranks"], kernels_of(machine, trace)
     return ({"ranks": len(ranks), "kernels": kernels, "loss": said["loss"][-1]},
-            [("forked data loaders: ranks in the trace", len(ranks), "1", len(ranks) == 1),
-             ("forked data loaders: kernels", kernels, "> 0", kernels > 0)])
+            [held("forked data loaders: ranks in the trace", len(ranks), "one"),
+             held("forked data loaders: kernels", kernels, "some")])
 
 
 def many_launches(machine, options):
@@ -84,7 +83,7 @@ def hard_jobs(machine, options):
             goals.append(unmeasured(subject, "in time", reason))
         except (Failure, KeyError, ValueError, IndexError, OSError) as problem:
             values[subject] = f"{type(problem).__name__}: {problem}"
-            goals.append((subject, None, "recorded", False))
+            goals.append(held(subject, None, "done"))
     return values, goals
 
 
@@ -107,7 +106,7 @@ def trainer_races(machine, options):
             continue
         except Failure as problem:
             values[tool], clean = str(problem), False
-        goals.append((name, int(not clean), "clean", clean))
+        goals.append(held(name, int(not clean), "clean"))
     return values, goals
 
 

@@ -9,10 +9,10 @@ import shutil
 import statistics
 import time
 
+from limits import LIMITS, held
 from machine import Failure, OutOfTime, Skipped, interval
 
 PROGRAMS = ["mlp.1", "gpt.1"]
-STATE_LIMIT = 1e-3  # Of a tensor's norm: rounding of dots in another order, over a few steps.
 
 
 def median_ns(result):
@@ -76,8 +76,7 @@ def correctness(machine, options):
         values[name] = {"loss": verified["loss"], "verification": verified.get("verification")}
         check = verified.get("verification")
         if check:
-            goals.append((f"{name}: losses and state against JAX", check["worst_error"],
-                          f"≤ {check['limit']:g}", check["passed"]))
+            goals.append(held(f"{name}: losses and state against JAX", check["worst_error"], "jax", check))
         few = 3
         dumps = {}
         for device in (machine.device, "cpu"):
@@ -85,9 +84,7 @@ def correctness(machine, options):
             machine.train(name, few, "--dump-state", dumps[device], device=device)
         worst = worst_difference(name, dumps["cpu"], dumps[machine.device])
         values[name]["against_cpu_runtime"] = worst
-        goals.append((f"{name}: state against the CPU runtime, {few} steps",
-                      worst["relative_error"], f"≤ {STATE_LIMIT:g}",
-                      worst["relative_error"] <= STATE_LIMIT))
+        goals.append(held(f"{name}: state against the CPU runtime, {few} steps", worst["relative_error"], "state"))
     return values, goals
 
 
@@ -101,13 +98,11 @@ def several_ranks(machine, options):
         verify = ["--verify"] if steps == 20 else []
         result = machine.train_ranks(name, ranks, steps, *verify)
         check = result.get("verification")
-        falls = result["loss"][-1] < result["loss"][0]
         values[name] = {"loss": result["loss"], "verification": check,
                         "step_time_ns": median_ns(result)}
-        goals.append((f"{name} on {ranks} ranks of one GPU",
-                      check["worst_error"] if check else result["loss"][-1],
-                      f"≤ {check['limit']:g} from JAX" if check else "loss falls",
-                      check["passed"] if check else falls))
+        line = f"{name} on {ranks} ranks of one GPU"
+        goals.append(held(line, check["worst_error"], "jax", check) if check
+                     else held(line, result["loss"][-1], "loss", result["loss"][0]))
     return values, goals
 
 
@@ -117,7 +112,7 @@ def kernels(machine, options):
         raise Skipped("needs a GPU")
     said = machine.run([machine.bin / "kernels_gpu_test"],
                        {"REPRISE_PROGRAMS": str(machine.programs), "REPRISE_REQUIRE_GPU": "1"})
-    return {"output": said[-400:]}, [("kernels against the interpreter", 0, "same bits", True)]
+    return {"output": said[-400:]}, [held("kernels against the interpreter", 0, "same bits")]
 
 
 def modes(machine):
@@ -146,7 +141,7 @@ def races(machine, options):
             continue
         except Failure as problem:
             values[tool], clean = str(problem), False
-        goals.append((f"{tool} on every {every}th kernel", int(not clean), "clean", clean))
+        goals.append(held(f"{tool} on every {every}th kernel", int(not clean), "clean"))
     return values, goals
 
 
@@ -170,8 +165,7 @@ def replay_error(machine, options):
             values[f"{name} {mode}"] = {
                 "predicted_ns": predicted, "later_ns": median_ns(later), "error": error,
                 "sources": replay["sources"]}
-            goals.append((f"{name}, {mode}: replay against a later run", error, "within 2 %",
-                          abs(error) <= 0.02))
+            goals.append(held(f"{name}, {mode}: replay against a later run", error, "replay"))
     return values, goals
 
 
@@ -204,7 +198,7 @@ def graph_and_fusion(machine, options):
                         "planned_over_unfused": ratio(medians, "unfused", "planned"),
                         "planned_over_xla_fusion": ratio(medians, "xla_fusion", "planned")}
         gain = values[name]["planned_over_unfused"]["median"]
-        goals.append((f"{name}: planned over unfused", gain, "≥ 1.2×", gain >= 1.2))
+        goals.append(held(f"{name}: planned over unfused", gain, "fusion"))
         goals.append((f"{name}: graph over eager", values[name]["graph"]["median"], "stated",
                       None))
     return values, goals
@@ -238,21 +232,20 @@ def replayed_script(machine, framework):
     flags = ["--operators"] if on_cpu and framework == "torch" else []
     trace, said, events = recorded_script(machine, framework, *flags)
     value = {"script": said, "events": events}
-    name, goal = f"{framework} script: replay against its recorded steps", "within 3 %"
+    name = f"{framework} script: replay against its recorded steps"
     if on_cpu and framework == "jax":
-        return value, unmeasured(name, goal, "JAX on a CPU leaves steps alone to record")
+        return value, unmeasured(name, "replayed", "JAX on a CPU leaves steps alone to record")
     analysis, replay = machine.reprise("analyze", trace), machine.reprise("replay", trace)
     error = replay["error"]
     value.update(replay=replay["step_time_ns"], error=error, sources=replay["sources"],
                  ranks=len(analysis["ranks"]))
-    return value, (name, error, goal, error is not None and abs(error) <= 0.03)
+    return value, held(name, error, "script replay")
 
 
 def named_operators(machine):
     """PyTorch's names of its operators, by NVTX."""
     _, _, events = recorded_script(machine, "torch", "--operators")
-    return {"events": events}, ("torch script: operators named by NVTX", events["host-op"], "> 0",
-                                events["host-op"] > 0)
+    return {"events": events}, held("torch script: operators named by NVTX", events["host-op"], "some")
 
 
 def scripts(machine, options):
@@ -271,11 +264,11 @@ def scripts(machine, options):
             goals.append(unmeasured(f"{subject} script", "profiled and replayed", reason))
         except (Failure, KeyError, ValueError, IndexError) as problem:
             values[subject] = f"{type(problem).__name__}: {problem}"
-            goals.append((f"{subject} script", None, "profiled and replayed", False))
+            goals.append(held(f"{subject} script", None, "done"))
     return values, goals
 
 
-OVERHEAD_GOAL = "≤ 1 % on steps over 10 ms"
+OVERHEAD_GOAL = LIMITS["overhead"].words(None)
 
 
 def overhead(machine, options):
@@ -307,13 +300,13 @@ def overhead(machine, options):
             continue
         except Failure as problem:
             values[subject] = str(problem)
-            goals.append((name, None, OVERHEAD_GOAL, False))
+            goals.append(held(name, None, "overhead"))
             continue
         cost = ratio(medians, "profiled", "bare")
         step_ms = statistics.median(medians["bare"]) / 1e6
         values[subject] = {"ratio": cost, "step_ms": step_ms, "rounds": len(medians["bare"])}
-        goals.append((f"{name}, step {step_ms:.1f} ms", cost["median"] - 1, OVERHEAD_GOAL,
-                      cost["median"] <= 1.01 if step_ms > 10 else None))
+        line = held(f"{name}, step {step_ms:.1f} ms", cost["median"] - 1, "overhead")
+        goals.append(line if step_ms > 10 else (*line[:3], None))
     if not any(isinstance(value, dict) and value["step_ms"] > 10 for value in values.values()):
         goals.append(unmeasured("profiler on steps over 10 ms", OVERHEAD_GOAL,
                                 "not measured: nothing here has such steps"))
@@ -357,8 +350,7 @@ def against_xla(machine, options):
             goal += f", here slower: {values[name]['reason']}"
         goals.append((f"{name}: XLA's step time over ours", faster["median"], goal, None))
     won = sum(values[name]["xla_over_ours"]["high"] >= 1 for name in names)
-    goals.append(("programs as fast as XLA's or faster", won, f"≥ half of {len(names)}",
-                  2 * won >= len(names)))
+    goals.append(held("programs as fast as XLA's or faster", won, "xla", len(names)))
     return values, goals
 
 

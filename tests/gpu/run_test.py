@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The script of GPU machines where it has to do without: no PyTorch or JAX, too little time, an earlier run's results."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -9,9 +11,11 @@ import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import limits  # noqa: E402
 import machine as machines  # noqa: E402
 import parts  # noqa: E402
 import run  # noqa: E402
@@ -93,6 +97,66 @@ class Time(unittest.TestCase):
         one.start_part(0)  # The least a command gets is a second.
         with self.assertRaises(machines.OutOfTime):
             one.run(["sh", "-c", "sleep 600 & sleep 600"])
+
+
+# Of every limit: values, with what else it depends on, that keep it and that break it.
+JAX = {"limit": 1e-3, "passed": True}
+EXAMPLES = {
+    "jax": ([(1e-3, JAX)], [(1.1e-3, JAX), (1e-4, dict(JAX, passed=False)), (float("nan"), JAX)]),
+    "state": ([(1e-3,)], [(1.1e-3,), (float("nan"),)]),
+    "loss": ([(1.0, 2.0)], [(2.0, 2.0), (float("nan"), 2.0)]),
+    "clean": ([(0,)], [(1,)]),
+    "same bits": ([(0,)], [(1,)]),
+    "replay": ([(0.02,), (-0.02,)], [(0.021,), (-0.021,), (None,)]),
+    "script replay": ([(0.03,), (-0.03,)], [(0.031,), (-0.031,), (None,)]),
+    "fusion": ([(1.2,)], [(1.19,)]),
+    "overhead": ([(0.01,), (-0.2,)], [(0.011,), (None,)]),
+    "xla": ([(1, 2)], [(0, 2), (0, 1)]),
+    "some": ([(1,)], [(0,)]),
+    "one": ([(1,)], [(0,), (2,)]),
+    "own kernels": ([(0.9,)], [(0.89,), (0,), (None,)]),
+    "kept kernels": ([(0.8,)], [(0.79,), (0,), (None,)]),
+    "done": ([(True,)], [(None,)]),
+}
+
+
+class Limits(unittest.TestCase):
+    def ended(self, part):
+        """(exit status, summary.md) of a run whose only part is this one."""
+        with tempfile.TemporaryDirectory() as folder, \
+             mock.patch.dict(run.PARTS, {"doctor": part}), \
+             mock.patch.object(sys, "argv", ["run.py", "--root", str(ROOT), "--output", folder, "--only", "doctor"]), \
+             contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()):
+            status = run.main()
+            self.assertEqual(printed.getvalue().strip(), pathlib.Path(folder, "summary.md").read_text().strip())
+            return status, printed.getvalue()
+
+    def test_every_limit_when_broken_is_missed_in_the_table_and_fails_the_run(self):
+        self.assertEqual(set(EXAMPLES), set(limits.LIMITS))
+        for name, (kept, broken) in EXAMPLES.items():
+            for values, word, expected in [(each, "met", 0) for each in kept] + [(each, "MISSED", 1) for each in broken]:
+                def part(machine, options, name=name, values=values):
+                    """A part with one line."""
+                    return {}, [limits.held("line", values[0], name, *values[1:])]
+                status, table = self.ended(part)
+                self.assertEqual(status, expected, (name, values))
+                row = [line for line in table.splitlines() if line.startswith("| doctor | line |")]
+                self.assertEqual(len(row), 1, table)
+                self.assertTrue(row[0].endswith(f"| {word} |"), row)
+
+    def test_a_part_that_fails_fails_the_run_and_one_that_cannot_be_tried_does_not(self):
+        def raises(problem):
+            def part(machine, options):
+                """A part that ends early."""
+                raise problem
+            return part
+
+        for problem, expected, word in ((machines.Failure("broke"), 1, "FAILED"), (ValueError("a mistake"), 1, "FAILED"),
+                                        (machines.Skipped("not measured: no torch"), 0, "skipped")):
+            status, table = self.ended(raises(problem))
+            self.assertEqual(status, expected, problem)
+            self.assertIn(f"| {word} |", table)
+        self.assertEqual(self.ended(lambda machine, options: ({}, [parts.unmeasured("x", "y", "no torch")]))[0], 0)
 
 
 class LostRace(unittest.TestCase):
