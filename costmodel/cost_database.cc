@@ -56,35 +56,40 @@ std::string machine_name(
 }
 
 Result<CostDatabase> CostDatabase::load(const std::string& path) {
-  CostDatabase database;
   std::error_code missing;
-  if (!std::filesystem::exists(path, missing)) return database;
+  if (!std::filesystem::exists(path, missing)) return CostDatabase();
   const Result<std::string> text = read_text_file(path);
   if (!text) return pass(text.error());
-  const Result<Json> tree = parse_json<Json>(*text, path);
+  return parse(*text, path);
+}
+
+Result<CostDatabase> CostDatabase::parse(std::string_view text,
+                                         const std::string& file) {
+  CostDatabase database;
+  const Result<Json> tree = parse_json<Json>(text, file);
   if (!tree) return pass(tree.error());
   const Json& json = *tree;
   if (!json.is_object()) {
     return fail(ErrorKind::kParse, "{}: not a cost database (JSON object)",
-                path);
+                file);
   }
   const std::string schema = json.value("schema", Json()).is_string()
                                  ? json["schema"].get<std::string>()
                                  : "none";
   if (schema != kSchema) {
-    return fail(ErrorKind::kUnsupported, "{}: schema {}, expected {}", path,
+    return fail(ErrorKind::kUnsupported, "{}: schema {}, expected {}", file,
                 schema, kSchema);
   }
   const auto list = json.find("measurements");
   if (list == json.end() || !list->is_array()) {
-    return fail(ErrorKind::kInvalid, "{}: no list 'measurements'", path);
+    return fail(ErrorKind::kInvalid, "{}: no list 'measurements'", file);
   }
   for (size_t place = 0; place < list->size(); ++place) {
     const Json& entry = (*list)[place];
     const Result<Measurement> measurement = measurement_of(entry);
     if (!measurement) {
       return pass(measurement.error(),
-                  fmt::format("{}: measurements[{}]", path, place));
+                  fmt::format("{}: measurements[{}]", file, place));
     }
     const bool named =
         entry.contains("machine") && entry["machine"].is_string();
@@ -110,7 +115,7 @@ std::vector<Measurement> CostDatabase::measurements(
   return result;
 }
 
-Status CostDatabase::store(const std::string& path) const {
+std::string CostDatabase::text() const {
   Json list = Json::array();
   for (const auto& [key, measurement] : entries_) {
     list.push_back({{"machine", std::get<0>(key)},
@@ -123,7 +128,11 @@ Status CostDatabase::store(const std::string& path) const {
   }
   const Json json = {{"schema", kSchema}, {"measurements", list}};
   constexpr auto kReplace = Json::error_handler_t::replace;
-  return write_file_atomically(path, json.dump(1, ' ', false, kReplace) + "\n");
+  return json.dump(1, ' ', false, kReplace) + "\n";
+}
+
+Status CostDatabase::store(const std::string& path) const {
+  return write_file_atomically(path, text());
 }
 
 Result<std::vector<Measurement>> load_measurements(

@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -26,6 +27,10 @@ class CostDatabase {
   /// Errors: kIo; kParse, kInvalid with the entry; kUnsupported (newer schema).
   static Result<CostDatabase> load(const std::string& path);
 
+  /// Parses the text of one, which errors call `file`. Errors: as load.
+  static Result<CostDatabase> parse(std::string_view text,
+                                    const std::string& file);
+
   /// Adds measurements of one machine; of two with one key and context the
   /// newer replaces the older.
   void merge(const std::string& machine,
@@ -35,6 +40,9 @@ class CostDatabase {
   std::vector<Measurement> measurements(const std::string& machine) const;
 
   size_t size() const { return entries_.size(); }
+
+  /// The text of a file: equal databases, equal bytes.
+  std::string text() const;
 
   /// Replaces the file atomically. Errors: kIo.
   Status store(const std::string& path) const;

@@ -279,7 +279,13 @@ std::string print_subject(const Plan& plan) {
                                      {"shape", each.shape},
                                      {"bytes", each.bytes}}));
   }
-  std::string recorded;
+  std::string cap, recorded;
+  if (plan.trace->single_cap_bytes > 0) {
+    cap = fmt::format(
+        " \"single_cap\": {},\n",
+        compact(Json{{"bytes", plan.trace->single_cap_bytes},
+                     {"step_time_ns", plan.trace->single_cap_step_time_ns}}));
+  }
   if (plan.trace->recorded_step_time_ns > 0) {
     recorded = fmt::format(
         " \"recorded\": {},\n",
@@ -287,13 +293,9 @@ std::string print_subject(const Plan& plan) {
             {"step_time_ns", plan.trace->recorded_step_time_ns},
             {"predicted_step_time_ns", plan.trace->replayed_step_time_ns}}));
   }
-  return fmt::format(
-      " \"trace_fingerprint\": {},\n \"gradients\": {},\n \"single_cap\": "
-      "{},\n{}",
-      compact(plan.trace->fingerprint), lines(gradients),
-      compact(Json{{"bytes", plan.trace->single_cap_bytes},
-                   {"step_time_ns", plan.trace->single_cap_step_time_ns}}),
-      recorded);
+  return fmt::format(" \"trace_fingerprint\": {},\n \"gradients\": {},\n{}{}",
+                     compact(plan.trace->fingerprint), lines(gradients), cap,
+                     recorded);
 }
 
 std::string print_prediction(const PlanPrediction& prediction) {

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Every libFuzzer target in turn: fuzz_all.py BIN_DIR WORK_DIR [--round S] [--rounds N] [--merge]. By hand.
+
+BIN_DIR is that of the preset `fuzz`. Each round runs each target for S seconds, beginning with what WORK_DIR/TARGET and
+tests/fuzz/corpus hold; crashes, hangs and leaks lie in WORK_DIR/findings. After each run WORK_DIR/log.json is what
+tests/fuzz/log.md is written from: executions and CPU seconds of each target, findings, commit. --merge then adds the
+least files that reach more than a target's corpus does, up to --most bytes each and --room in all for a target.
+Start it by `chrt -i 0` where others work.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent
+LIMITS = ["-timeout=300", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def fuzz(target, work, seconds):
+    """(executions, CPU seconds, whether it found something) of one run."""
+    name = target.name.removesuffix("_fuzzer")
+    corpus, findings = work / name, work / "findings"
+    corpus.mkdir(parents=True, exist_ok=True)
+    findings.mkdir(exist_ok=True)
+    before = cpu_seconds()
+    done = subprocess.run([target, corpus, ROOT / "corpus" / name, f"-max_total_time={seconds}",
+                           f"-artifact_prefix={findings}/{name}.", *LIMITS], capture_output=True, check=False)
+    said = done.stderr.decode(errors="replace")
+    counted = re.search(r"stat::number_of_executed_units: *(\d+)", said)
+    if done.returncode != 0:
+        (findings / f"{name}.log").write_text(said)
+    return int(counted.group(1)) if counted else 0, cpu_seconds() - before, done.returncode != 0
+
+
+def merge(target, work, most_bytes, room_bytes):
+    """Adds to the target's corpus what reaches more than it does, small files first."""
+    name = target.name.removesuffix("_fuzzer")
+    kept = ROOT / "corpus" / name
+    with tempfile.TemporaryDirectory() as folder:
+        found = pathlib.Path(folder)
+        offered = found / "offered"
+        offered.mkdir()
+        for path in (work / name).iterdir():
+            if path.stat().st_size <= most_bytes:
+                shutil.copy(path, offered)
+        merged = found / "merged"
+        shutil.copytree(kept, merged)
+        before = {path.name for path in merged.iterdir()}
+        subprocess.run([target, "-merge=1", merged, offered, "-timeout=300", "-rss_limit_mb=2048"], capture_output=True,
+                       check=False)
+        room = room_bytes
+        for path in sorted((path for path in merged.iterdir() if path.name not in before),
+                           key=lambda path: (path.stat().st_size, path.name)):
+            room -= path.stat().st_size
+            if room < 0:
+                break
+            shutil.copy(path, kept)
+
+
+def table(log):
+    lines = ["| target | executions | CPU seconds | findings |", "|---|---|---|---|"]
+    for name, row in sorted(log["targets"].items()):
+        lines.append(f"| {name} | {row['executions']:,} | {row['cpu_s']:,.0f} | {row['findings']} |")
+    whole = [sum(row[key] for row in log["targets"].values()) for key in ("executions", "cpu_s", "findings")]
+    return "\n".join([*lines, f"| all | {whole[0]:,} | {whole[1]:,.0f} | {whole[2]} |"])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin_dir", type=pathlib.Path)
+    parser.add_argument("work_dir", type=pathlib.Path)
+    parser.add_argument("--round", type=int, default=60, help="seconds for each target")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--merge", action="store_true")
+    parser.add_argument("--most", type=int, default=4096, help="bytes of a file")
+    parser.add_argument("--room", type=int, default=24 << 10, help="bytes of a target's new files")
+    options = parser.parse_args()
+    targets = sorted(path for path in options.bin_dir.glob("*_fuzzer") if os.access(path, os.X_OK))
+    options.work_dir.mkdir(parents=True, exist_ok=True)
+    path = options.work_dir / "log.json"
+    log = json.loads(path.read_text()) if path.exists() else {"targets": {}}
+    log["commit"] = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                                   check=False).stdout.strip()
+    for _ in range(options.rounds):
+        for target in targets:
+            executions, seconds, found = fuzz(target, options.work_dir, options.round)
+            row = log["targets"].setdefault(target.name.removesuffix("_fuzzer"),
+                                            {"executions": 0, "cpu_s": 0, "findings": 0})
+            row["executions"] += executions
+            row["cpu_s"] += seconds
+            row["findings"] += found
+            path.write_text(json.dumps(log, indent=1))
+            if found:
+                print(f"FOUND {target.name}: {options.work_dir}/findings", flush=True)
+    if options.merge:
+        for target in targets:
+            merge(target, options.work_dir, options.most, options.room)
+    print(table(log))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
