@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every command of docs/answers.md, in its order, in a copy of the folders that they name.
+"""Runs every command of docs/answers.md, in its order, in a copy of the folders that they name; holds its rows to be as
+many as the questions that were collected, and each to a command or to the words that say why there is none.
 
 A command is a line indented by four spaces, or what stands between backticks and begins with "reprise" and names a
 trace or a plan. Environment: REPRISE_BIN.
@@ -13,6 +14,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+FACTS = ROOT.parent / "shared/facts"
+# Of anchors.md and anchors2.md, section 4.
+QUESTIONS = [37, 15]
 FILES = re.compile(r"\.trace|\.json")
 
 
@@ -24,10 +28,32 @@ def commands(text):
             yield from (code for code in re.findall(r"`(reprise [^`]*)`", line) if FILES.search(code))
 
 
+def rows_without_an_answer(text):
+    """Complaints about the rows of both tables."""
+    tables = [[line for line in part.splitlines() if line.startswith("| ")][1:]
+              for part in text.split("\n\n") if part.startswith("| asked in")]
+    if [len(rows) for rows in tables] != QUESTIONS:
+        yield f"rows of the tables: {[len(rows) for rows in tables]}, expected {QUESTIONS}"
+    for row in (row for rows in tables for row in rows):
+        said = any(words in row.lower() for words in ("not answered", "no sample here"))
+        if not said and not list(commands(row)):
+            yield f"neither a command nor a reason: {row}"
+    for table, notes in zip(tables, ("anchors.md", "anchors2.md")):
+        if (FACTS / notes).exists():
+            section = (FACTS / notes).read_text().split("\n## 4")[1].split("\n## 5")[0]
+            asked = re.findall(r"^\| \d+ \|.*$", section, re.MULTILINE)
+            named = set(re.findall(r"#(\d+)", " ".join(table)))
+            for number in sorted(set(re.findall(r"#(\d+)", " ".join(asked))) - named, key=int):
+                yield f"{notes}: thread #{number} is in no row"
+
+
 def main():
     environment = dict(os.environ, OMP_NUM_THREADS="1",
                        PATH=f"{pathlib.Path(os.environ['REPRISE_BIN']).resolve()}:{os.environ['PATH']}")
     failed, count = 0, 0
+    for complaint in rows_without_an_answer((ROOT / "docs/answers.md").read_text()):
+        failed += 1
+        print(complaint)
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "data").symlink_to(ROOT / "data")
         for command in commands((ROOT / "docs/answers.md").read_text()):
