@@ -38,7 +38,8 @@ std::string fingerprint(const Module& module);
 /// by the elements, so that no tuple stays but the root and those that loops,
 /// barriers and other instructions take whole. Bitcasts that change types or
 /// layouts become transposes, conversions and reshapes: arrays are row-major,
-/// whatever layouts say. Collectives but all-reduces take one operand, cut
+/// whatever layouts say. Long sums become sums of sums (data/hlo/sum_steps.h).
+/// Collectives but all-reduces take one operand, cut
 /// along the outermost dimension (data/hlo/flat_collective.h). Calls that only
 /// speak to a partitioner are left out, and where shard_map begins, parameters
 /// and results get the shapes of one rank. Errors: kUnsupported (nesting over

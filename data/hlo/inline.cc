@@ -2,8 +2,9 @@
 // replaced by copies of their callees with the call's name as a prefix, tuples
 // that only carry values to get-tuple-element and copies of a compiled module
 // vanish, starts and ends of asynchronous operations become the operation,
-// bitcasts what they do to elements, collectives along inner dimensions ones
-// along the outermost, and the borders of shard_map are left.
+// bitcasts what they do to elements, long sums sums of sums, collectives along
+// inner dimensions ones along the outermost, and the borders of shard_map are
+// left.
 // Sizes are summed first, so that calls which multiply beyond reason are
 // refused before any copy. Cost: linear in the result.
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "data/hlo/inline_bitcast.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/sum_steps.h"
 
 namespace reprise {
 namespace {
@@ -126,6 +128,7 @@ class Inliner {
   InstructionId append_bitcast(const Instruction& bitcast,
                                const Shape& operand);
   InstructionId append_boundary(const Instruction& call);
+  InstructionId append_sum(Instruction reduce);
   InstructionId place(Instruction instruction, const Computation& body,
                       const Instruction& original);
   InstructionId append(Instruction instruction);
@@ -209,6 +212,18 @@ InstructionId Inliner::append_bitcast(const Instruction& bitcast,
   return last;
 }
 
+/// A reduce, in steps where it is a long sum.
+InstructionId Inliner::append_sum(Instruction reduce) {
+  std::vector<Instruction> steps = sum_steps(module_, result_, reduce);
+  if (steps.empty()) return append(std::move(reduce));
+  InstructionId last = reduce.operands[0];
+  for (Instruction& step : steps) {
+    step.operands[0] = last;
+    last = append(std::move(step));
+  }
+  return last;
+}
+
 /// Marks in place of a call at the border of shard_map, one an array.
 InstructionId Inliner::append_boundary(const Instruction& call) {
   std::vector<InstructionId> marks;
@@ -238,6 +253,8 @@ InstructionId Inliner::place(Instruction instruction, const Computation& body,
     if (operand.type == instruction.shape.type)
       instruction.opcode = Opcode::kReshape;
   }
+  if (instruction.opcode == Opcode::kReduce)
+    return append_sum(std::move(instruction));
   if (is_collective(instruction.opcode))
     return append_flat_collective(module_, instruction, &result_);
   const auto element = element_of_tuple(instruction);

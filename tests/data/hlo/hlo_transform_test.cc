@@ -99,6 +99,49 @@ TEST(HloInline, PartsBitcastsThatChangeTheType) {
   EXPECT_EQ(index_of(entry.root), 2U);
 }
 
+TEST(HloInline, PartsLongSumsOverOuterDimensions) {
+  const auto inlined = inline_calls(parsed(R"(HloModule m
+%sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY %e {
+  x = f32[32,1,4,8,100,3] parameter(0)
+  zero = f32[] constant(0)
+  one = f32[] constant(1)
+  long = f32[3] reduce(x, zero), dimensions={0,1,2,3,4}, to_apply=%sum
+  part = f32[32,1,4,8,3] reduce(x, zero), dimensions={4}, to_apply=%sum
+  short = f32[32,1,100,3] reduce(x, zero), dimensions={2,3}, to_apply=%sum
+  rows = f32[32,1,4] reduce(x, zero), dimensions={3,4,5}, to_apply=%sum
+  more = f32[3] reduce(x, one), dimensions={0,1,2,3,4}, to_apply=%sum
+  ROOT r = (f32[3], f32[32,1,4,8,3], f32[32,1,100,3], f32[32,1,4], f32[3]) tuple(long, part, short, rows, more)
+})"));
+  ASSERT_TRUE(inlined) << inlined.error().message;
+  std::vector<std::string> sums;
+  for (const Instruction& instruction :
+       inlined->entry_computation().instructions) {
+    if (instruction.opcode != Opcode::kReduce) continue;
+    const Instruction& from =
+        inlined->entry_computation().at(instruction.operands[0]);
+    std::string text = instruction.name + " " + shape_text(instruction.shape) +
+                       " of " + from.name + " over";
+    for (const int64_t d : integer_list(instruction, "dimensions"))
+      text += " " + std::to_string(d);
+    sums.push_back(text);
+  }
+  // 100 is more than 64 already; 4 x 8 = 32 share a step, 32 more would not.
+  const std::vector<std::string> expected = {
+      "long/1 f32[32,1,4,8,3] of x over 4",
+      "long/2 f32[32,1,3] of long/1 over 2 3",
+      "long f32[3] of long/2 over 0 1",
+      "part f32[32,1,4,8,3] of x over 4",
+      "short f32[32,1,100,3] of x over 2 3",
+      "rows f32[32,1,4] of x over 3 4 5",
+      "more f32[3] of x over 0 1 2 3 4"};
+  EXPECT_EQ(sums, expected);
+}
+
 TEST(HloInline, RefusesCallsThatExplode) {
   // 30 levels, each calling the level below twice: 2^30 instructions.
   std::string text =
