@@ -31,6 +31,7 @@ bool part_groups(int64_t feature_groups, int64_t batch_groups,
                  ConvolutionGeometry* geometry) {
   ConvolutionGeometry& g = *geometry;
   g.groups = feature_groups * batch_groups;
+  g.batch_groups = batch_groups;
   if (feature_groups > 1 && batch_groups > 1) return false;
   if (g.kernel_output.extent % g.groups != 0 ||
       g.out_feature.extent != g.kernel_output.extent) {

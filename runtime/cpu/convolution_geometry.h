@@ -22,7 +22,8 @@ struct ConvolutionGeometry {
   Axis out_batch, out_feature;              ///< Of one group.
   std::vector<Axis> input, kernel, output;  ///< Spatial.
   std::vector<WindowDimension> window;
-  int64_t groups = 1;
+  int64_t groups = 1;        ///< Of features or of images.
+  int64_t batch_groups = 1;  ///< `groups` where images are parted, or 1.
   /// From one group to the next, in elements.
   int64_t input_step = 0, kernel_step = 0, output_step = 0;
 

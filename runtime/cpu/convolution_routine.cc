@@ -13,8 +13,10 @@
 #include "data/kernel/group.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/convolution_geometry.h"
+#include "runtime/cpu/library_convolution.h"
 #include "runtime/cpu/matrix_product.h"
 #include "runtime/cpu/routine.h"
+#include "runtime/cpu/routine_scratch.h"
 
 namespace reprise {
 namespace {
@@ -43,7 +45,8 @@ class Convolution final : public Routine {
         out_type_(call.result_shape(0).type),
         offsets_(g_.offsets()),
         positions_(indices_of(g_.output)),
-        taps_(indices_of(g_.kernel)) {
+        taps_(indices_of(g_.kernel)),
+        scratch_(call.scratch) {
     // By features, a patch is a row; else features and taps are rows.
     by_feature_ = g_.feature.stride == 1 && g_.feature.extent > 1;
     image_first_ = by_feature_ || g_.batch.stride != 1;
@@ -56,15 +59,13 @@ class Convolution final : public Routine {
     deep_ = g_.feature.extent * g_.taps();
     depth_tile_ = std::min(deep_, kMostDepth);
     row_tile_ = std::clamp<int64_t>(kTileElements / depth_tile_, 1, rows_);
-    const size_t bytes = sum_bytes(sums_);
-    patches_.resize(static_cast<size_t>(row_tile_ * depth_tile_) * bytes);
-    packed_kernel_.resize(static_cast<size_t>(deep_ * g_.kernel_output.extent) *
-                          bytes);
-    made_.resize(static_cast<size_t>(row_tile_ * g_.out_feature.extent) *
-                 bytes);
+    scratch_->reserve(patches_bytes() + packed_kernel_bytes() + made_bytes());
   }
 
   bool run() override {
+    patches_ = scratch_->data();
+    packed_kernel_ = patches_ + patches_bytes();
+    made_ = packed_kernel_ + packed_kernel_bytes();
     for (int64_t group = 0; group < g_.groups; ++group) {
       pack_kernel(group);
       for (int64_t row = 0; row < rows_; row += row_tile_) {
@@ -77,6 +78,18 @@ class Convolution final : public Routine {
 
  private:
   using Axis = ConvolutionGeometry::Axis;
+
+  size_t sums_bytes(int64_t count) const {
+    return RoutineScratch::aligned(static_cast<size_t>(count) *
+                                   sum_bytes(sums_));
+  }
+  size_t patches_bytes() const { return sums_bytes(row_tile_ * depth_tile_); }
+  size_t packed_kernel_bytes() const {
+    return sums_bytes(deep_ * g_.kernel_output.extent);
+  }
+  size_t made_bytes() const {
+    return sums_bytes(row_tile_ * g_.out_feature.extent);
+  }
 
   /// Multi-indices of all elements of some axes, row-major.
   static std::vector<std::vector<int64_t>> indices_of(
@@ -135,7 +148,7 @@ class Convolution final : public Routine {
   /// Patches [row, row + rows) × [from, from + depth), a patch a row.
   void gather_by_feature(int64_t group, int64_t row, int64_t rows, int64_t from,
                          int64_t depth) {
-    std::byte* to = patches_.data();
+    std::byte* to = patches_;
     const int64_t base = group * g_.input_step;
     for (int64_t m = row; m < row + rows; ++m) {
       const Row at = row_at(m);
@@ -159,7 +172,7 @@ class Convolution final : public Routine {
   /// The same transposed: a row for each depth, along images or positions.
   void gather_by_row(int64_t group, int64_t row, int64_t rows, int64_t from,
                      int64_t depth) {
-    std::byte* to = patches_.data();
+    std::byte* to = patches_;
     for (int64_t k = from; k < from + depth; ++k) {
       const Depth d = depth_at(k);
       const int64_t base =
@@ -184,7 +197,7 @@ class Convolution final : public Routine {
 
   /// [depth, output feature], in the order of the patches.
   void pack_kernel(int64_t group) {
-    std::byte* to = packed_kernel_.data();
+    std::byte* to = packed_kernel_;
     const int64_t bytes = primitive_type_bits(kernel_type_) / 8;
     for (int64_t k = 0; k < deep_; ++k) {
       const Depth d = depth_at(k);
@@ -208,13 +221,13 @@ class Convolution final : public Routine {
       } else {
         gather_by_row(group, row, rows, from, depth);
       }
-      const SumMatrix patches{patches_.data(), by_feature_ ? depth : rows,
+      const SumMatrix patches{patches_, by_feature_ ? depth : rows,
                               !by_feature_};
       const SumMatrix kernel{
-          packed_kernel_.data() +
+          packed_kernel_ +
               static_cast<size_t>(from * columns) * sum_bytes(sums_),
           columns, false};
-      if (!multiply(sums_, rows, columns, depth, patches, kernel, made_.data(),
+      if (!multiply(sums_, rows, columns, depth, patches, kernel, made_,
                     columns, from > 0)) {
         return false;
       }
@@ -232,11 +245,10 @@ class Convolution final : public Routine {
       const auto& position = positions_[static_cast<size_t>(at.position)];
       for (size_t d = 0; d < position.size(); ++d)
         place += position[d] * g_.output[d].stride;
-      store_sums(
-          sums_,
-          made_.data() + static_cast<size_t>(m * columns) * sum_bytes(sums_),
-          columns, out_type_, out_.data() + place * bytes,
-          g_.out_feature.stride);
+      store_sums(sums_,
+                 made_ + static_cast<size_t>(m * columns) * sum_bytes(sums_),
+                 columns, out_type_, out_.data() + place * bytes,
+                 g_.out_feature.stride);
     }
   }
 
@@ -250,7 +262,8 @@ class Convolution final : public Routine {
   bool image_first_ = true;  ///< Rows: positions vary faster than images.
   Pairs depth_;
   int64_t rows_ = 0, deep_ = 0, row_tile_ = 1, depth_tile_ = 1;
-  std::vector<std::byte> patches_, packed_kernel_, made_;
+  RoutineScratch* scratch_;
+  std::byte *patches_ = nullptr, *packed_kernel_ = nullptr, *made_ = nullptr;
 };
 
 }  // namespace
@@ -266,6 +279,7 @@ Result<std::unique_ptr<Routine>> make_convolution(const RoutineCall& call) {
                   primitive_type_name(shape->type));
     }
   }
+  if (auto library = make_library_convolution(call, *geometry)) return library;
   return std::make_unique<Convolution>(
       call, *std::move(geometry), sum_type(input.type, kernel.type, out.type));
 }

@@ -27,9 +27,6 @@ class CpuDevice : public TrainingDevice {
     kernels_ = std::move(*kernels);
     const std::chrono::duration<double> compiling =
         std::chrono::steady_clock::now() - start;
-    bound.facts = {
-        {"arena_bytes", fmt::format("{}", program.schedule.arena_bytes)},
-        {"compile_seconds", fmt::format("{:.4f}", compiling.count())}};
     if (!kernels_.note.empty()) bound.notes.push_back(kernels_.note);
     const Result<int> core = choose_core(group);
     if (!core) return pass(core.error());
@@ -45,6 +42,12 @@ class CpuDevice : public TrainingDevice {
                           .called = called_.get()});
     status = agree(group, executor ? Status() : Status(pass(executor.error())));
     if (!status) return pass(status.error());
+    const size_t arena_bytes =
+        static_cast<size_t>(program.schedule.arena_bytes) +
+        (*executor)->scratch_bytes();
+    bound.facts = {
+        {"arena_bytes", fmt::format("{}", arena_bytes)},
+        {"compile_seconds", fmt::format("{:.4f}", compiling.count())}};
     bound.executor = std::move(*executor);
     return bound;
   }

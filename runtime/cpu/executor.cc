@@ -99,6 +99,7 @@ Status Executor::bind(const Module& inlined,
                       .schedule = schedule_,
                       .kernels = {kernels.begin(), kernels.end()},
                       .buffers = {},
+                      .scratch = &scratch_,
                       .rank = options.rank,
                       .collectives = &called_};
   called_.communicator = options.called;
@@ -113,7 +114,7 @@ Status Executor::bind(const Module& inlined,
     const Status runs = communicator_.check(unit.collective);
     if (!runs) return pass(runs.error(), unit.name);
   }
-  return {};
+  return scratch_.allocate();
 }
 
 Status Executor::run_step(int32_t step) {

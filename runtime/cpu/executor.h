@@ -18,6 +18,7 @@
 #include "runtime/cpu/arena.h"
 #include "runtime/cpu/finite_check.h"
 #include "runtime/cpu/kernel_code.h"
+#include "runtime/cpu/routine_scratch.h"
 #include "runtime/cpu/stream_waits.h"
 #include "runtime/cpu/unit_calls.h"
 #include "runtime/process/communicator.h"
@@ -50,6 +51,8 @@ class Executor final : public StepExecutor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  /// Memory beside the schedule's: what routines share.
+  size_t scratch_bytes() const { return scratch_.size_bytes(); }
   std::span<std::byte> bytes_of(const Location& location) const;
   std::span<std::byte> parameter(int64_t number) const;
   std::span<std::byte> output(int64_t number) const;
@@ -86,6 +89,7 @@ class Executor final : public StepExecutor {
   Communicator& communicator_;
   Recorder* recorder_ = nullptr;
   Arena arena_;
+  RoutineScratch scratch_;
   StreamSequences waits_;
   CalledCollectives called_;
   UnitCalls calls_;               ///< Of the compute stream.

@@ -32,6 +32,7 @@ class BoundProgram {
                         .schedule = schedule,
                         .kernels = {},
                         .buffers = {},
+                        .scratch = call.scratch,
                         .rank = call.rank,
                         .collectives = call.collectives,
                         .entries = bound.entries_.get()};

@@ -12,6 +12,7 @@
 #include "data/schedule/routine_spec.h"
 #include "runtime/cpu/called_collectives.h"
 #include "runtime/cpu/kernel_code.h"
+#include "runtime/cpu/routine_scratch.h"
 
 namespace reprise {
 
@@ -25,6 +26,7 @@ struct RoutineCall {
   std::vector<std::span<std::byte>> operands, results;
   std::span<std::byte> workspace;       ///< Of the programs that it calls.
   std::span<const KernelCode> kernels;  ///< Of the whole schedule.
+  RoutineScratch* scratch = nullptr;    ///< For the time of a run.
   int64_t rank = 0;
   /// Of routines that communicate: what on, and entries of the program that
   /// holds this one.

@@ -26,6 +26,7 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
                    .results = {},
                    .workspace = {},
                    .kernels = context.kernels,
+                   .scratch = context.scratch,
                    .rank = context.rank,
                    .collectives = context.collectives,
                    .caller = context.entries};

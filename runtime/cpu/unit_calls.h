@@ -13,6 +13,7 @@
 #include "runtime/cpu/dot.h"
 #include "runtime/cpu/kernel_code.h"
 #include "runtime/cpu/routine.h"
+#include "runtime/cpu/routine_scratch.h"
 
 namespace reprise {
 
@@ -23,6 +24,7 @@ struct UnitContext {
   std::vector<KernelCode> kernels;  ///< Of Schedule::kernels, in order.
   /// [buffer] Its first byte.
   std::vector<std::byte*> buffers;
+  RoutineScratch* scratch = nullptr;  ///< Of all routines.
   int64_t rank = 0;
   /// Needed where something communicates; `entries` only in called programs.
   CalledCollectives* collectives = nullptr;

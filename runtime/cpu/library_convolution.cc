@@ -1,0 +1,306 @@
+// Images and results keep the layout that the program has where oneDNN has a
+// good primitive for it, else they are reordered; a filter, which is small, is
+// reordered to what the primitive asks for, in each run, since steps change it.
+// All is chosen once, from shapes alone, and summed in f32 directly: neither a
+// Winograd transform nor a mode of less precision is ever asked for. oneDNN
+// itself keeps primitives by shape.
+//
+// Copies and oneDNN's scratch lie in the scratch that all routines share.
+#include "runtime/cpu/library_convolution.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "data/hlo/module.h"
+#include "runtime/cpu/array_view.h"
+#include "runtime/cpu/convolution_problem.h"
+#include "runtime/cpu/dnnl_engine.h"
+#include "runtime/cpu/routine_scratch.h"
+
+namespace reprise {
+namespace {
+
+using Descriptor = dnnl::memory::desc;
+
+/// A primitive with the layouts that it asks for.
+struct Chosen {
+  dnnl::primitive primitive;
+  Descriptor image, filter, result, scratch;
+  std::string implementation;
+};
+
+template <typename Primitive, typename Description>
+Chosen chosen(const Description& description) {
+  return {.primitive = Primitive(description),
+          .image = {},
+          .filter = {},
+          .result = {},
+          .scratch = description.scratchpad_desc(),
+          .implementation = description.impl_info_str()};
+}
+
+dnnl::primitive_attr attributes() {
+  dnnl::primitive_attr made;
+  made.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  made.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return made;
+}
+
+Descriptor any_layout(const Descriptor& of) {
+  return {of.dims(), of.data_type(), dnnl::memory::format_tag::any};
+}
+
+Chosen choose(const ConvolutionProblem& p, bool plain_images) {
+  const Descriptor image = plain_images ? p.image : any_layout(p.image),
+                   filter = any_layout(p.filter),
+                   result = plain_images ? p.result : any_layout(p.result);
+  const auto algorithm = dnnl::algorithm::convolution_direct;
+  const dnnl::engine& engine = dnnl_engine().engine;
+  const dnnl::primitive_attr attribute = attributes();
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, algorithm, image, filter, result,
+       p.strides, p.dilations, p.low, p.high},
+      attribute, engine);
+  if (p.form == ConvolutionForm::kByInput) {
+    const dnnl::convolution_backward_data::primitive_desc by_input(
+        {algorithm, image, filter, result, p.strides, p.dilations, p.low,
+         p.high},
+        attribute, engine, forward);
+    Chosen made = chosen<dnnl::convolution_backward_data>(by_input);
+    made.image = by_input.diff_src_desc();
+    made.filter = by_input.weights_desc();
+    made.result = by_input.diff_dst_desc();
+    return made;
+  }
+  if (p.form == ConvolutionForm::kByFilter) {
+    const dnnl::convolution_backward_weights::primitive_desc by_filter(
+        {algorithm, image, filter, result, p.strides, p.dilations, p.low,
+         p.high},
+        attribute, engine, forward);
+    Chosen made = chosen<dnnl::convolution_backward_weights>(by_filter);
+    made.image = by_filter.src_desc();
+    made.filter = by_filter.diff_weights_desc();
+    made.result = by_filter.diff_dst_desc();
+    return made;
+  }
+  Chosen made = chosen<dnnl::convolution_forward>(forward);
+  made.image = forward.src_desc();
+  made.filter = forward.weights_desc();
+  made.result = forward.dst_desc();
+  return made;
+}
+
+/// Plain images where that has a good primitive.
+std::optional<Chosen> choose_best(const ConvolutionProblem& problem) {
+  for (const bool plain_images : {true, false}) {
+    try {
+      Chosen made = choose(problem, plain_images);
+      if (!is_slow(made.implementation)) return made;
+    } catch (const dnnl::error&) {
+      continue;  // None at all for these layouts.
+    }
+  }
+  return std::nullopt;
+}
+
+dnnl::memory unplaced(const Descriptor& of) {
+  return {of, dnnl_engine().engine, DNNL_MEMORY_NONE};
+}
+
+/// Hands out the parts of a routine's block of scratch, twice in the same
+/// order: for its size, then, at the block, for addresses.
+class ScratchParts {
+ public:
+  explicit ScratchParts(std::byte* block) : block_(block) {}
+
+  std::byte* take(size_t bytes) {
+    std::byte* const part = block_ == nullptr ? nullptr : block_ + taken_;
+    taken_ += RoutineScratch::aligned(bytes);
+    return part;
+  }
+  size_t taken() const { return taken_; }
+
+ private:
+  std::byte* block_;
+  size_t taken_ = 0;
+};
+
+/// One array of the primitive: where the program has it, or a copy in the
+/// primitive's layout.
+class BoundArray {
+ public:
+  BoundArray(int role, const Descriptor& ours, const Descriptor& theirs,
+             std::byte* data, bool written)
+      : role_(role), ours_(ours, dnnl_engine().engine, data), theirs_(ours_) {
+    if (ours == theirs) return;
+    const dnnl::engine& engine = dnnl_engine().engine;
+    theirs_ = unplaced(theirs);
+    reorder_ = dnnl::reorder(dnnl::reorder::primitive_desc(
+        engine, written ? theirs : ours, engine, written ? ours : theirs));
+  }
+
+  dnnl_exec_arg_t argument() const { return {role_, theirs_.get()}; }
+
+  /// Where the program's array is, if not where it was at first.
+  void place(std::byte* data) { ours_.set_data_handle(data); }
+  void place_copy(ScratchParts* scratch) {
+    if (!reorder_) return;
+    std::byte* const at = scratch->take(theirs_.get_desc().get_size());
+    if (at != nullptr) theirs_.set_data_handle(at);
+  }
+
+  /// To the copy, or back from there; false when oneDNN failed.
+  bool move(bool in) const {
+    if (!reorder_) return true;
+    const dnnl_exec_arg_t arguments[] = {
+        {DNNL_ARG_FROM, in ? ours_.get() : theirs_.get()},
+        {DNNL_ARG_TO, in ? theirs_.get() : ours_.get()}};
+    return dnnl_primitive_execute(reorder_->get(), dnnl_engine().stream.get(),
+                                  2, arguments) == dnnl_success;
+  }
+
+ private:
+  int role_;
+  dnnl::memory ours_, theirs_;
+  std::optional<dnnl::reorder> reorder_;
+};
+
+/// Copies a filter with its taps turned round along some spatial dimensions.
+class TapTurner {
+ public:
+  TapTurner(const ConvolutionGeometry& g, const std::vector<bool>& turned,
+            const Shape& shape, std::span<const std::byte> filter)
+      : filter_(filter), bytes_(element_bytes(shape)) {
+    for (size_t d = 0; d < g.kernel.size(); ++d) {
+      if (turned[d]) turned_.push_back(g.kernel[d]);
+    }
+    run_ = element_count(shape);
+    for (const auto& axis : turned_) run_ = std::min(run_, axis.stride);
+  }
+
+  bool turns() const { return !turned_.empty(); }
+  size_t size_bytes() const { return filter_.size(); }
+
+  void copy(std::byte* to) const {
+    const auto count = static_cast<int64_t>(filter_.size() / bytes_);
+    for (int64_t at = 0; at < count; at += run_) {
+      int64_t from = at;
+      for (const auto& axis : turned_) {
+        const int64_t tap = at / axis.stride % axis.extent;
+        from += (axis.extent - 1 - 2 * tap) * axis.stride;
+      }
+      std::copy_n(filter_.data() + static_cast<size_t>(from) * bytes_,
+                  static_cast<size_t>(run_) * bytes_,
+                  to + static_cast<size_t>(at) * bytes_);
+    }
+  }
+
+ private:
+  std::span<const std::byte> filter_;
+  size_t bytes_;
+  std::vector<ConvolutionGeometry::Axis> turned_;
+  int64_t run_ = 1;  ///< Elements that stay together.
+};
+
+class LibraryConvolution final : public Routine {
+ public:
+  LibraryConvolution(const RoutineCall& call, const ConvolutionGeometry& g,
+                     const ConvolutionProblem& problem, Chosen made)
+      : scratch_(*call.scratch),
+        primitive_(std::move(made.primitive)),
+        own_scratch_(unplaced(made.scratch)),
+        turner_(g, problem.turned, call.operand_shape(1), call.operands[1]) {
+    std::byte *in = call.operands[0].data(), *kernel = call.operands[1].data(),
+              *out = call.results[0].data();
+    // (role, descriptors, memory); the written one comes last.
+    const auto add = [&](int role, const Descriptor& ours,
+                         const Descriptor& theirs, std::byte* data) {
+      arrays_.emplace_back(role, ours, theirs, data, data == out);
+    };
+    switch (problem.form) {
+      case ConvolutionForm::kForward:
+        add(DNNL_ARG_SRC, problem.image, made.image, in);
+        add(DNNL_ARG_WEIGHTS, problem.filter, made.filter, kernel);
+        add(DNNL_ARG_DST, problem.result, made.result, out);
+        break;
+      case ConvolutionForm::kByInput:
+        add(DNNL_ARG_DIFF_DST, problem.result, made.result, in);
+        add(DNNL_ARG_WEIGHTS, problem.filter, made.filter, kernel);
+        add(DNNL_ARG_DIFF_SRC, problem.image, made.image, out);
+        break;
+      case ConvolutionForm::kByFilter:
+        add(DNNL_ARG_SRC, problem.image, made.image, in);
+        add(DNNL_ARG_DIFF_DST, problem.result, made.result, kernel);
+        add(DNNL_ARG_DIFF_WEIGHTS, problem.filter, made.filter, out);
+        break;
+    }
+    for (const BoundArray& array : arrays_)
+      arguments_.push_back(array.argument());
+    arguments_.push_back({DNNL_ARG_SCRATCHPAD, own_scratch_.get()});
+    call.scratch->reserve(place(nullptr));
+  }
+
+  bool run() override {
+    if (placed_ != scratch_.data() && !place_now()) return false;
+    if (turner_.turns()) turner_.copy(turned_);
+    for (size_t a = 0; a + 1 < arrays_.size(); ++a) {
+      if (!arrays_[a].move(true)) return false;
+    }
+    return dnnl_primitive_execute(primitive_.get(), dnnl_engine().stream.get(),
+                                  static_cast<int>(arguments_.size()),
+                                  arguments_.data()) == dnnl_success &&
+           arrays_.back().move(false);
+  }
+
+ private:
+  /// Bytes of scratch; puts all parts into `block` unless it is null.
+  size_t place(std::byte* block) {
+    ScratchParts parts(block);
+    for (BoundArray& array : arrays_) array.place_copy(&parts);
+    std::byte* const own = parts.take(own_scratch_.get_desc().get_size());
+    if (own != nullptr) own_scratch_.set_data_handle(own);
+    if (turner_.turns()) {
+      turned_ = parts.take(turner_.size_bytes());
+      if (turned_ != nullptr) arrays_[1].place(turned_);
+    }
+    return parts.taken();
+  }
+  bool place_now() {
+    try {
+      place(scratch_.data());
+    } catch (const dnnl::error&) {
+      return false;
+    }
+    placed_ = scratch_.data();
+    return true;
+  }
+
+  const RoutineScratch& scratch_;
+  const std::byte* placed_ = nullptr;  ///< The block that parts lie in.
+  dnnl::primitive primitive_;
+  dnnl::memory own_scratch_;  ///< oneDNN's.
+  TapTurner turner_;
+  std::byte* turned_ = nullptr;
+  std::vector<BoundArray> arrays_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+}  // namespace
+
+std::unique_ptr<Routine> make_library_convolution(
+    const RoutineCall& call, const ConvolutionGeometry& geometry) {
+  try {
+    const std::optional<ConvolutionProblem> problem =
+        convolution_problem(call, geometry);
+    if (!problem) return nullptr;
+    std::optional<Chosen> made = choose_best(*problem);
+    if (!made) return nullptr;
+    return std::make_unique<LibraryConvolution>(call, geometry, *problem,
+                                                *std::move(made));
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace reprise
