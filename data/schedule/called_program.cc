@@ -10,6 +10,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/routine.h"
 #include "data/kernel/lower_kernel.h"
+#include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule_cache.h"
 
 namespace reprise {
@@ -85,6 +86,7 @@ Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
       lower_schedule(PlanChoice{.ranks = ranks}, &cache);
   if (!schedule) return pass(schedule.error(), caller);
   program->schedule = *std::move(schedule);
+  plan_memory(&program->schedule, kAlignmentBytes, ParameterBytes::kElsewhere);
   return program;
 }
 

@@ -1,10 +1,10 @@
 #include "data/schedule/memory_plan.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <utility>
 
 #include "data/plan/unit_graph.h"
+#include "data/schedule/takeovers.h"
 
 namespace reprise {
 namespace {
@@ -58,65 +58,6 @@ StreamPlaces find_places(const Schedule& schedule) {
   return places;
 }
 
-/// Free gaps below a growing end; best fit, neighbours merge.
-class GrowingArena {
- public:
-  int64_t allocate(int64_t bytes) {
-    const auto fit = by_size_.lower_bound({bytes, 0});
-    if (fit != by_size_.end()) {
-      const auto [size, offset] = *fit;
-      remove(offset, size);
-      if (size > bytes) insert(offset + bytes, size - bytes);
-      return offset;
-    }
-    // Grow, from the gap that touches the end if there is one.
-    int64_t offset = end_;
-    if (!gaps_.empty() &&
-        gaps_.rbegin()->first + gaps_.rbegin()->second == end_) {
-      offset = gaps_.rbegin()->first;
-      remove(offset, end_ - offset);
-    }
-    end_ = offset + bytes;
-    return offset;
-  }
-
-  void release(int64_t offset, int64_t bytes) {
-    auto next = gaps_.lower_bound(offset);
-    if (next != gaps_.begin()) {
-      const auto previous = std::prev(next);
-      if (previous->first + previous->second == offset) {
-        const int64_t size = previous->second;
-        offset = previous->first;
-        bytes += size;
-        remove(offset, size);
-        next = gaps_.lower_bound(offset);
-      }
-    }
-    if (next != gaps_.end() && offset + bytes == next->first) {
-      const int64_t size = next->second;
-      remove(next->first, size);
-      bytes += size;
-    }
-    insert(offset, bytes);
-  }
-
-  int64_t end() const { return end_; }
-
- private:
-  void insert(int64_t offset, int64_t bytes) {
-    gaps_.emplace(offset, bytes);
-    by_size_.emplace(bytes, offset);
-  }
-  void remove(int64_t offset, int64_t bytes) {
-    gaps_.erase(offset);
-    by_size_.erase({bytes, offset});
-  }
-
-  std::map<int64_t, int64_t> gaps_;                ///< Offset -> bytes.
-  std::set<std::pair<int64_t, int64_t>> by_size_;  ///< (bytes, offset).
-  int64_t end_ = 0;
-};
-
 int64_t round_up(int64_t bytes, int64_t alignment) {
   return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
 }
@@ -132,6 +73,157 @@ int64_t place_persistent(Schedule* schedule, int64_t alignment) {
   }
   return end;
 }
+
+/// Temporaries that share bytes one after the other, as one.
+struct Chain {
+  LiveInterval live;
+  int64_t bytes = 0;
+  std::vector<uint32_t> buffers;
+};
+
+std::vector<Chain> chains_of(const Schedule& schedule,
+                             const std::vector<LiveInterval>& live,
+                             const std::vector<uint32_t>& from,
+                             int64_t alignment) {
+  std::vector<uint32_t> by_begin;
+  for (uint32_t b = 0; b < live.size(); ++b) {
+    if (schedule.buffers[b].kind == BufferKind::kTemporary)
+      by_begin.push_back(b);
+  }
+  std::stable_sort(
+      by_begin.begin(), by_begin.end(),
+      [&](uint32_t a, uint32_t b) { return live[a].begin < live[b].begin; });
+  std::vector<Chain> chains;
+  std::vector<size_t> chain_of(live.size(), 0);
+  for (const uint32_t b : by_begin) {
+    const int64_t end = std::max(live[b].begin, live[b].end);
+    if (from[b] == Takeovers::kOwnBytes) {
+      chain_of[b] = chains.size();
+      chains.push_back(
+          {.live = {live[b].begin, end},
+           .bytes = round_up(schedule.buffers[b].size_bytes, alignment),
+           .buffers = {b}});
+      continue;
+    }
+    chain_of[b] = chain_of[from[b]];
+    chains[chain_of[b]].live.end = end;
+    chains[chain_of[b]].buffers.push_back(b);
+  }
+  return chains;
+}
+
+/// The bytes of parameters that temporaries may lie in while nobody needs them.
+class LentBytes {
+ public:
+  LentBytes(const Schedule& schedule, const Takeovers& takeovers,
+            int64_t alignment)
+      : schedule_(schedule), takeovers_(takeovers), alignment_(alignment) {
+    for (const BufferId id : schedule.parameter_buffers)
+      parameters_.push_back({index_of(id), {}});
+    std::stable_sort(parameters_.begin(), parameters_.end(),
+                     [&](const Lender& a, const Lender& b) {
+                       return bytes_of(a) < bytes_of(b);
+                     });
+  }
+
+  /// The arena offset of the smallest parameter that can hold a chain, which
+  /// then does; -1 where there is none.
+  int64_t hold(const Chain& chain) {
+    for (Lender& lender : parameters_) {
+      if (bytes_of(lender) < chain.bytes ||
+          !takeovers_.fits(chain.buffers.front(), chain.buffers.back(),
+                           chain.live, lender.parameter))
+        continue;
+      const bool is_free = std::none_of(lender.held.begin(), lender.held.end(),
+                                        [&](const LiveInterval& held) {
+                                          return held.begin <= chain.live.end &&
+                                                 chain.live.begin <= held.end;
+                                        });
+      if (!is_free) continue;
+      lender.held.push_back(chain.live);
+      return schedule_.buffers[lender.parameter].arena_offset;
+    }
+    return -1;
+  }
+
+ private:
+  struct Lender {
+    uint32_t parameter = 0;
+    std::vector<LiveInterval> held;
+  };
+  int64_t bytes_of(const Lender& lender) const {
+    return round_up(schedule_.buffers[lender.parameter].size_bytes, alignment_);
+  }
+
+  const Schedule& schedule_;
+  const Takeovers& takeovers_;
+  int64_t alignment_;
+  std::vector<Lender> parameters_;  ///< From the smallest to the biggest.
+};
+
+/// Places chains, the biggest first, each in the smallest gap that those placed
+/// before leave it, or above them.
+class Packer {
+ public:
+  explicit Packer(std::vector<Chain> chains) : chains_(std::move(chains)) {
+    std::stable_sort(
+        chains_.begin(), chains_.end(),
+        [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
+  }
+
+  /// Returns the end of all. `lent`, if given, takes what it can.
+  int64_t pack(int64_t base, LentBytes* lent, std::vector<Buffer>* buffers) {
+    int64_t end = 0;
+    for (const Chain& chain : chains_) {
+      const int64_t held = lent != nullptr ? lent->hold(chain) : -1;
+      if (held >= 0) {
+        for (const uint32_t b : chain.buffers)
+          (*buffers)[b].arena_offset = held;
+        continue;
+      }
+      const int64_t offset = find_offset(chain);
+      placed_.push_back({chain.live, {offset, offset + chain.bytes}});
+      end = std::max(end, offset + chain.bytes);
+      for (const uint32_t b : chain.buffers)
+        (*buffers)[b].arena_offset = base + offset;
+    }
+    return end;
+  }
+
+ private:
+  struct Bytes {
+    int64_t begin = 0, end = 0;
+    auto operator<=>(const Bytes&) const = default;
+  };
+  struct Placed {
+    LiveInterval live;
+    Bytes bytes;
+  };
+
+  int64_t find_offset(const Chain& chain) {
+    beside_.clear();
+    for (const Placed& other : placed_) {
+      if (other.live.begin <= chain.live.end &&
+          chain.live.begin <= other.live.end)
+        beside_.push_back(other.bytes);
+    }
+    std::sort(beside_.begin(), beside_.end());
+    int64_t top = 0, best = -1, best_gap = INT64_MAX;
+    for (const Bytes& bytes : beside_) {
+      const int64_t gap = bytes.begin - top;
+      if (gap >= chain.bytes && gap < best_gap) {
+        best = top;
+        best_gap = gap;
+      }
+      top = std::max(top, bytes.end);
+    }
+    return best >= 0 ? best : top;
+  }
+
+  std::vector<Chain> chains_;
+  std::vector<Placed> placed_;
+  std::vector<Bytes> beside_;
+};
 
 }  // namespace
 
@@ -171,34 +263,19 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule) {
   return live;
 }
 
-void plan_memory(Schedule* schedule, int64_t alignment_bytes) {
+void plan_memory(Schedule* schedule, int64_t alignment_bytes,
+                 ParameterBytes parameters) {
   REPRISE_CHECK(alignment_bytes % kAlignmentBytes == 0);
-  const std::vector<LiveInterval> live = live_intervals(*schedule);
-  std::vector<uint32_t> by_begin;
-  for (uint32_t b = 0; b < live.size(); ++b) {
-    if (schedule->buffers[b].kind == BufferKind::kTemporary)
-      by_begin.push_back(b);
-  }
-  std::stable_sort(
-      by_begin.begin(), by_begin.end(),
-      [&](uint32_t a, uint32_t b) { return live[a].begin < live[b].begin; });
   const int64_t base = place_persistent(schedule, alignment_bytes);
-  GrowingArena arena;
-  std::set<std::pair<int64_t, uint32_t>> by_end;
-  const auto padded = [&](uint32_t b) {
-    return round_up(schedule->buffers[b].size_bytes, alignment_bytes);
-  };
-  for (uint32_t b : by_begin) {
-    while (!by_end.empty() && by_end.begin()->first < live[b].begin) {
-      const uint32_t dead = by_end.begin()->second;
-      arena.release(schedule->buffers[dead].arena_offset - base, padded(dead));
-      by_end.erase(by_end.begin());
-    }
-    schedule->buffers[b].arena_offset = base + arena.allocate(padded(b));
-    by_end.emplace(std::max(live[b].end, live[b].begin), b);
-  }
-  schedule->peak_temporary_bytes = arena.end();
-  schedule->arena_bytes = base + arena.end();
+  const std::vector<LiveInterval> live = live_intervals(*schedule);
+  const Takeovers takeovers(*schedule, live);
+  LentBytes lent(*schedule, takeovers, alignment_bytes);
+  const int64_t end =
+      Packer(chains_of(*schedule, live, takeovers.from(), alignment_bytes))
+          .pack(base, parameters == ParameterBytes::kHere ? &lent : nullptr,
+                &schedule->buffers);
+  schedule->peak_temporary_bytes = end;
+  schedule->arena_bytes = base + end;
 }
 
 }  // namespace reprise

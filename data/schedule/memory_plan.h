@@ -1,6 +1,7 @@
 // Which arena bytes each buffer gets.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "data/schedule/schedule.h"
@@ -23,9 +24,14 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule);
 
 /// Sets `arena_offset` of every buffer, `arena_bytes` and
 /// `peak_temporary_bytes` (the extent of the temporaries' part). Parameters and
-/// constants have bytes of their own; temporaries are placed in order of first
-/// use, each in the smallest gap that fits. All offsets are multiples of
-/// `alignment_bytes`, which is a multiple of 64.
-void plan_memory(Schedule* schedule, int64_t alignment_bytes = 64);
+/// constants have bytes of their own; temporaries that take over bytes lie
+/// together, and are placed from the biggest to the smallest, each in the
+/// smallest gap that fits. Where parameters lie in the arena, they lend their
+/// bytes between the last read of the old value and the first write of the new
+/// one. All offsets are multiples of `alignment_bytes`,
+/// which is a multiple of 64. Cost: quadratic in the number of temporaries.
+enum class ParameterBytes : uint8_t { kHere, kElsewhere };
+void plan_memory(Schedule* schedule, int64_t alignment_bytes = 64,
+                 ParameterBytes parameters = ParameterBytes::kHere);
 
 }  // namespace reprise

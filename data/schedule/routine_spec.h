@@ -33,6 +33,7 @@ struct RoutineSpec {
   /// Sort: comparator. Reductions: reducer; select-and-scatter: select,
   /// scatter.
   std::vector<RoutineCallee> callees;
+  bool is_loop = false;  ///< A while.
   /// Collectives stand in what it calls, at any depth: ranks meet inside.
   bool communicates = false;
   /// Payload of those: of a loop's passes where their number is known, else of

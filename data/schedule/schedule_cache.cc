@@ -82,6 +82,7 @@ Result<LoweredRoutine> lower(const Module& module, InstructionId id,
           : 1;
   lowered.spec = {.instruction = id,
                   .callees = *std::move(callees),
+                  .is_loop = instruction.opcode == Opcode::kWhile,
                   .communicates = false,
                   .communicated_bytes = 0};
   add_communication(passes, &lowered.spec);

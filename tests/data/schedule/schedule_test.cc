@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/hlo/hlo.h"
+#include "data/schedule/called_program.h"
 #include "data/schedule/memory_plan.h"
 #include "tests/testing/parse_inlined.h"
 
@@ -288,7 +289,7 @@ TEST_F(ScheduleTest, MakesADotWithItsEpilogueOneLibraryUnit) {
   EXPECT_EQ(fused.dot.activation, DotActivation::kRelu);
   EXPECT_EQ(fused.dot.out.location, fused.writes.at(0));
   EXPECT_EQ(fused.writes[0], unit("out").reads.at(0));
-  EXPECT_EQ(schedule_.peak_temporary_bytes, 2 * 128);  // a and out, 64-aligned.
+  EXPECT_EQ(schedule_.peak_temporary_bytes, 128);  // out over a, 64-aligned.
   EXPECT_EQ(print_schedule(schedule_).find(
                 "0 compute f0 library (bias+accumulate+relu) after {}: "),
             0U)
@@ -376,6 +377,61 @@ TEST_F(ScheduleTest, KeepsBytesOfAChunkThatNobodyWaitsFor) {
   lower();
   const BufferId bucket = unit("b0#1").collective.output.buffer;
   EXPECT_EQ(live_intervals(schedule_)[index_of(bucket)].end, INT64_MAX);
+}
+
+TEST_F(ScheduleTest, WritesOverWhatItReadsForTheLastTime) {
+  load("", R"(
+    x = f32[8,8] parameter(0)
+    a = f32[8,8] negate(x)
+    b = f32[8,8] exponential(a)
+    c = f32[8,8] add(a, b)
+    t = f32[8,8] transpose(c), dimensions={1,0}
+    ROOT d = f32[8,8] subtract(t, c))");
+  lower();
+  const auto offset = [&](const char* name) {
+    const BufferId buffer = unit(name).writes[0].buffer;
+    return schedule_.buffers[index_of(buffer)].arena_offset;
+  };
+  EXPECT_NE(offset("a"), offset("b"));  // c reads a once more.
+  EXPECT_EQ(offset("a"), offset("c"));
+  EXPECT_NE(offset("c"), offset("d"));  // Not of the element that it writes.
+  EXPECT_EQ(schedule_.peak_temporary_bytes, 2 * 256);
+}
+
+TEST_F(ScheduleTest, ParametersLendTheirBytesBetweenTwoValues) {
+  load(kAlias, R"(
+    m = f32[8,8] parameter(0)
+    g = f32[8,8] parameter(1)
+    a = f32[8,8] negate(m)
+    h = f32[8,8] multiply(g, g)
+    n = f32[8,8] add(a, h)
+    ROOT out = (f32[8,8], f32[8,8]) tuple(n, h))");
+  lower();
+  const auto offset = [&](BufferId buffer) {
+    return schedule_.buffers[index_of(buffer)].arena_offset;
+  };
+  // a is written over the old m, and n over a.
+  EXPECT_EQ(offset(unit("a").writes[0].buffer),
+            offset(schedule_.parameter_buffers[0]));
+  EXPECT_EQ(schedule_.peak_temporary_bytes, 256);  // h, an output.
+}
+
+TEST_F(ScheduleTest, ParametersKeepWhatALaterUnitReads) {
+  load(kAlias, R"(
+    m = f32[8,8] parameter(0)
+    t = f32[8,8] transpose(m), dimensions={1,0}
+    a = f32[8,8] add(t, t)
+    n = f32[8,8] add(a, m)
+    ROOT out = (f32[8,8]) tuple(n))");
+  lower();
+  for (const Unit& each : schedule_.units) {
+    const Location& written = each.writes[0];
+    EXPECT_EQ(
+        written.buffer == schedule_.parameter_buffers[0] ||
+            schedule_.buffers[index_of(written.buffer)].arena_offset >= 256,
+        true)
+        << each.name;
+  }
 }
 
 TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
