@@ -1,5 +1,6 @@
 // Callees are extracted as programs (data/hlo/routine.h) and lowered as any
-// program is, op by op: a plan of the caller does not reach into them.
+// program is. A plan of the caller does not reach into them: their elementwise
+// ops are fused by rule (called_fusion.h).
 #include "data/schedule/called_program.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/routine.h"
 #include "data/kernel/lower_kernel.h"
+#include "data/schedule/called_fusion.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule_cache.h"
 
@@ -82,8 +84,11 @@ Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
   ScheduleCache cache;
   const Status opened = open_cache(program->module, &cache);
   if (!opened) return pass(opened.error(), caller);
-  Result<Schedule> schedule =
-      lower_schedule(PlanChoice{.ranks = ranks}, &cache);
+  Result<Schedule> schedule = lower_schedule(
+      PlanChoice{.ranks = ranks, .fusion = fuse_elementwise(cache.graph)},
+      &cache);
+  // A group may still be more than one kernel can hold.
+  if (!schedule) schedule = lower_schedule(PlanChoice{.ranks = ranks}, &cache);
   if (!schedule) return pass(schedule.error(), caller);
   program->schedule = *std::move(schedule);
   plan_memory(&program->schedule, kAlignmentBytes, ParameterBytes::kElsewhere);

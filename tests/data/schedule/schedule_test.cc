@@ -434,6 +434,44 @@ TEST_F(ScheduleTest, ParametersKeepWhatALaterUnitReads) {
   }
 }
 
+TEST_F(ScheduleTest, FusesElementwiseOpsInsideALoop) {
+  Result<InlinedModule> parsed = parse_inlined(R"(HloModule m
+condition {
+  s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  a = f32[8] negate(x)
+  b = f32[8] exponential(a)
+  c = f32[8] multiply(a, b)
+  d = f32[8] add(c, x)
+  ROOT out = (s32[], f32[8]) tuple(next, d)
+}
+ENTRY main {
+  x = f32[8] parameter(0)
+  zero = s32[] constant(0)
+  state = (s32[], f32[8]) tuple(zero, x)
+  loop = (s32[], f32[8]) while(state), condition=condition, body=body
+  ROOT y = f32[8] get-tuple-element(loop), index=1
+}
+)");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  module_ = *std::move(parsed);
+  plan_ = identity_plan(module_, 1);
+  lower();
+  const Schedule& body = unit("loop").routine.callees.at(1).program->schedule;
+  ASSERT_EQ(body.units.size(), 2U) << print_schedule(body);
+  EXPECT_EQ(body.units[0].ops.size() + body.units[1].ops.size(), 5U);
+  EXPECT_EQ(body.peak_temporary_bytes, 0);  // d over x.
+}
+
 TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
   load("", R"(
     x = f32[32] parameter(0)

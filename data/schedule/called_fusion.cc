@@ -1,0 +1,59 @@
+// From the last op to the first, an op joins the group of its readers if that
+// is one and the same: a path that leaves a group leaves it from its last op,
+// so groups are convex, and their graph stays acyclic.
+#include "data/schedule/called_fusion.h"
+
+#include <algorithm>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/opcode.h"
+
+namespace reprise {
+namespace {
+
+bool is_elementwise(const OpGraph& graph, InstructionId op) {
+  return graph.role_of(op) == OpRole::kKernel &&
+         runs_elementwise(graph.at(op).opcode);
+}
+
+/// Elements that a group's last op runs over; 0 for one that takes in nothing.
+int64_t elements_run_over(const OpGraph& graph, InstructionId op) {
+  const Instruction& instruction = graph.at(op);
+  if (is_elementwise(graph, op)) return element_count(instruction.shape);
+  if (graph.role_of(op) != OpRole::kKernel ||
+      instruction.opcode != Opcode::kReduce)
+    return 0;
+  return element_count(graph.at(instruction.operands[0]).shape);
+}
+
+}  // namespace
+
+std::vector<ChosenGroup> fuse_elementwise(const OpGraph& graph) {
+  const auto count = static_cast<uint32_t>(graph.role.size());
+  /// [op] The last op of its group.
+  std::vector<uint32_t> last(count);
+  for (uint32_t i = count; i-- > 0;) {
+    last[i] = i;
+    const InstructionId op{i};
+    if (!is_elementwise(graph, op) || graph.is_output[i]) continue;
+    const std::vector<InstructionId>& readers = graph.readers[i];
+    if (readers.empty()) continue;
+    const uint32_t into = last[index_of(readers[0])];
+    const bool is_one = std::all_of(
+        readers.begin(), readers.end(),
+        [&](InstructionId reader) { return last[index_of(reader)] == into; });
+    if (is_one && elements_run_over(graph, InstructionId{into}) ==
+                      element_count(graph.at(op).shape))
+      last[i] = into;
+  }
+  std::vector<std::vector<InstructionId>> members(count);
+  for (uint32_t i = 0; i < count; ++i)
+    members[last[i]].push_back(InstructionId{i});
+  std::vector<ChosenGroup> groups;
+  for (std::vector<InstructionId>& ops : members) {
+    if (ops.size() > 1) groups.push_back({.ops = std::move(ops)});
+  }
+  return groups;
+}
+
+}  // namespace reprise
