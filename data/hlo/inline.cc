@@ -18,6 +18,7 @@
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
 #include "data/hlo/sum_steps.h"
+#include "data/hlo/unrounded_reads.h"
 
 namespace reprise {
 namespace {
@@ -365,6 +366,7 @@ Result<InlinedModule> inline_calls(const Module& module) {
   if (!entry) return tl::unexpected<Error>(entry.error());
   InlinedModule inlined(module);
   inlined.entry_computation() = std::move(*entry);
+  read_unrounded(&inlined);
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

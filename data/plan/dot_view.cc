@@ -263,19 +263,23 @@ DotView assemble(const Computation& computation, InstructionId dot, Side lhs,
   }
   merge_batch(&lhs, &rhs, &out);
   return {.dot = dot,
-          .type = computation.at(dot).shape.type,
+          .type = computation.at(computation.at(dot).operands[0]).shape.type,
+          .result_type = computation.at(dot).shape.type,
           .lhs = matrix_of(lhs, lhs.free, lhs.contracted),
           .rhs = matrix_of(rhs, rhs.contracted, rhs.free),
           .out = matrix_of(out, out.free, out.contracted)};
 }
 
-/// A library multiplies f32, and bf16 into bf16, summed in f32.
+/// A library multiplies f32, and bf16 into bf16 or f32, summed in f32.
 Status check_types(const Computation& computation, const Instruction& dot) {
   const PrimitiveType type = dot.shape.type;
-  const bool runs = type == PrimitiveType::kF32 || type == PrimitiveType::kBF16;
+  const PrimitiveType left = computation.at(dot.operands[0]).shape.type;
+  const bool runs = left == PrimitiveType::kF32 || left == PrimitiveType::kBF16;
   for (const InstructionId operand : dot.operands) {
     const Shape& shape = computation.at(operand).shape;
-    if (runs && shape.type == type) continue;
+    if (runs && shape.type == left &&
+        (type == left || type == PrimitiveType::kF32))
+      continue;
     return fail(ErrorKind::kUnsupported,
                 "{}: no library multiplies {} giving {}", dot.name,
                 primitive_type_name(shape.type), primitive_type_name(type));

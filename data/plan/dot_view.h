@@ -28,7 +28,8 @@ struct StridedMatrix {
 /// (and all three transposed) where that makes the columns of `out` contiguous.
 struct DotView {
   InstructionId dot{};
-  PrimitiveType type = PrimitiveType::kF32;
+  PrimitiveType type = PrimitiveType::kF32;         ///< Of the operands.
+  PrimitiveType result_type = PrimitiveType::kF32;  ///< `type`, or f32.
   /// `out.value` is the dot, or the transpose written in its place.
   StridedMatrix lhs, rhs, out;
 };
@@ -47,8 +48,8 @@ bool reshape_strides(const std::vector<int64_t>& dimensions,
 /// user of the dot, if any; it is folded into the output where strides allow
 /// (`out.value` tells). Transposes for which `is_written` holds have storage of
 /// their own: they are values, not views. Errors: kUnsupported naming the dot
-/// (types other than f32 or bf16 throughout, or dimensions that no strided
-/// matrix expresses).
+/// (types other than f32 throughout, or bf16 giving bf16 or f32, or dimensions
+/// that no strided matrix expresses).
 Result<DotView> view_dot(const Computation& computation, InstructionId dot,
                          const InstructionId* only_user_transpose,
                          const std::function<bool(InstructionId)>& is_written);

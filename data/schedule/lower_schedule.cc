@@ -133,6 +133,7 @@ class Assembler {
     unit.bytes = figures.bytes;
     DotSpec& spec = unit.dot;
     spec.type = view.type;
+    spec.result_type = view.result_type;
     spec.lhs = matrix_view(view.lhs);
     spec.rhs = matrix_view(view.rhs);
     spec.out = {location_of(epilogue.result), view.out.dimensions,

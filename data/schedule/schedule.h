@@ -70,10 +70,11 @@ struct MatrixView {
 };
 /// out[b, m, n] = activation(alpha * sum_k lhs[b, m, k] * rhs[b, k, n]
 ///                           + bias[n] + accumulate[b, m, n]),
-/// where every step after the sum is rounded to `type` on its own, in this
-/// order; what is absent is left out.
+/// where every step after the sum is rounded to `result_type` on its own, in
+/// this order; what is absent is left out.
 struct DotSpec {
-  PrimitiveType type = PrimitiveType::kF32;
+  PrimitiveType type = PrimitiveType::kF32;         ///< Of lhs and rhs.
+  PrimitiveType result_type = PrimitiveType::kF32;  ///< `type`, or f32.
   MatrixView lhs, rhs, out;
   float alpha = 1;
   std::optional<Location> bias = std::nullopt;  ///< Dense, one for each column.

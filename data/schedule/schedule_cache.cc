@@ -98,6 +98,8 @@ std::string dot_text(const DotView& view, const DotEpilogue& epilogue) {
   std::string text = fmt::format("{} {} {} {}", primitive_type_name(view.type),
                                  matrix_text(view.lhs), matrix_text(view.rhs),
                                  matrix_text(view.out));
+  if (view.result_type != view.type)
+    text += fmt::format(" {}", primitive_type_name(view.result_type));
   if (!epilogue.is_plain()) {
     text += ' ';
     text += epilogue_text(epilogue.alpha, epilogue.bias != kNoInstruction,

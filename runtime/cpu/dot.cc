@@ -32,7 +32,8 @@ MatrixView transposed(MatrixView view) {
 }
 
 std::string shape_key(const DotSpec& spec) {
-  std::string key = std::string(primitive_type_name(spec.type));
+  std::string key = fmt::format("{} giving {}", primitive_type_name(spec.type),
+                                primitive_type_name(spec.result_type));
   for (const MatrixView* view : {&spec.lhs, &spec.rhs, &spec.out}) {
     key += '|';
     for (const int64_t dimension : view->dimensions)
@@ -86,15 +87,17 @@ DotLibrary::~DotLibrary() = default;
 
 Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
     const DotSpec& spec) {
-  const Result<Memory::data_type> type = dnnl_type(spec.type);
+  const Result<Memory::data_type> type = dnnl_type(spec.type),
+                                  result = dnnl_type(spec.result_type);
   if (!type) return pass(type.error());
+  if (!result) return pass(result.error());
   std::shared_ptr<const Primitive>& known = primitives_[shape_key(spec)];
   if (known) return known;
   auto made = std::make_shared<Primitive>();
   const std::array views = {&spec.lhs, &spec.rhs, &spec.out};
   for (size_t i = 0; i < views.size(); ++i) {
-    made->descriptors[i] =
-        Memory::desc(views[i]->dimensions, *type, views[i]->strides);
+    made->descriptors[i] = Memory::desc(
+        views[i]->dimensions, i == 2 ? *result : *type, views[i]->strides);
   }
   const dnnl::matmul::desc operation(made->descriptors[0], made->descriptors[1],
                                      made->descriptors[2]);
@@ -140,8 +143,11 @@ Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,
 Result<DotCall> DotLibrary::bind_product(const DotSpec& spec,
                                          const DotMemory& memory) {
   // The product is that of a plain dot.
-  DotSpec product{
-      .type = spec.type, .lhs = spec.lhs, .rhs = spec.rhs, .out = spec.out};
+  DotSpec product{.type = spec.type,
+                  .result_type = spec.result_type,
+                  .lhs = spec.lhs,
+                  .rhs = spec.rhs,
+                  .out = spec.out};
   std::array<std::byte*, 3> data = {memory.lhs, memory.rhs, memory.out};
   if (writes_columns(spec.out)) {
     product.lhs = transposed(spec.rhs);

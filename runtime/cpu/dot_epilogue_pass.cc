@@ -47,9 +47,9 @@ std::vector<int64_t> starts_of(const MatrixView& view, size_t inner) {
 
 Result<DotEpiloguePass> DotEpiloguePass::make(const DotSpec& spec,
                                               const DotMemory& memory) {
-  if (spec.type != PrimitiveType::kF32) {
+  if (spec.result_type != PrimitiveType::kF32) {
     return fail(ErrorKind::kUnsupported, "a dot of {} with an epilogue",
-                primitive_type_name(spec.type));
+                primitive_type_name(spec.result_type));
   }
   const size_t n = spec.out.dimensions.size();
   const bool is_row =

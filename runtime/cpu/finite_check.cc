@@ -21,7 +21,7 @@ void FiniteCheck::look(UnitId id) {
       return;
     }
     case UnitKind::kLibrary:
-      return note(id, unit.dot.type, bytes_(unit.dot.out.location));
+      return note(id, unit.dot.result_type, bytes_(unit.dot.out.location));
     case UnitKind::kCollective:
       return note(id, unit.collective.type, bytes_(unit.collective.output));
     default:  // What copies makes nothing new.

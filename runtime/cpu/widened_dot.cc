@@ -63,7 +63,8 @@ WidenedDot::Matrix WidenedDot::matrix(const MatrixView& view,
 
 WidenedDot::WidenedDot(const DotSpec& spec, const std::byte* lhs,
                        const std::byte* rhs, std::byte* out)
-    : lhs_(matrix(spec.lhs, lhs)),
+    : rounds_(spec.result_type == PrimitiveType::kBF16),
+      lhs_(matrix(spec.lhs, lhs)),
       rhs_(matrix(spec.rhs, rhs)),
       out_(matrix(spec.out, out)) {}
 
@@ -86,7 +87,13 @@ void WidenedDot::load() {
 void WidenedDot::store() {
   const float* from = out_.values.data();
   each_place(out_.view, 0, 0, [&](int64_t at) {
-    store_rounded(*from++, out_.data + static_cast<size_t>(at) * kBytes);
+    const auto place = static_cast<size_t>(at);
+    if (rounds_) {
+      store_rounded(*from++, out_.data + place * kBytes);
+    } else {
+      std::memcpy(out_.data + place * sizeof *from, from, sizeof *from);
+      ++from;
+    }
   });
 }
 

@@ -8,8 +8,8 @@
 
 namespace reprise {
 
-/// bf16 matrices as dense f32 ones and the product of these rounded back, to
-/// the nearest, ties to even.
+/// bf16 matrices as dense f32 ones and, where the result is bf16, the product
+/// of these rounded back, to the nearest, ties to even.
 class WidenedDot {
  public:
   /// Requires: a plain dot of bf16. `data`: lhs, rhs and result.
@@ -33,6 +33,7 @@ class WidenedDot {
   };
   static Matrix matrix(const MatrixView& view, const std::byte* data);
 
+  bool rounds_ = true;
   Matrix lhs_, rhs_, out_;
 };
 

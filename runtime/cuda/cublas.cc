@@ -79,9 +79,11 @@ uint32_t alignment_of(CUdeviceptr address) {
 }
 
 std::string plan_key(const MatrixProduct& product, uint32_t alignment) {
-  std::string key = fmt::format(
-      "{} {}x{}x{} batches {} aligned {}", primitive_type_name(product.type),
-      product.m, product.n, product.k, product.batches, alignment);
+  std::string key =
+      fmt::format("{} to {} {}x{}x{} batches {} aligned {}",
+                  primitive_type_name(product.type),
+                  primitive_type_name(product.result_type), product.m,
+                  product.n, product.k, product.batches, alignment);
   for (const ColumnMajor* matrix : {&product.a, &product.b, &product.out}) {
     key += fmt::format(" {}{}/{}", matrix->transposed ? "T" : "N",
                        matrix->leading, matrix->batch_stride);
@@ -274,15 +276,17 @@ Status CublasLibrary::check(int status, const char* call) const {
 
 Result<std::unique_ptr<CublasPlan>> CublasLibrary::make_plan(
     const MatrixProduct& product, CUdeviceptr bias, uint32_t alignment) const {
-  const Result<cudaDataType_t> type = data_type(product.type);
+  const Result<cudaDataType_t> type = data_type(product.type),
+                               result = data_type(product.result_type);
   if (!type) return pass(type.error());
+  if (!result) return pass(result.error());
   auto plan = std::make_unique<CublasPlan>(functions_);
   PlanBuilder builder(*functions_, *plan);
   builder.operation(product, compute_type(product.type, options_.math));
-  builder.epilogue(product, *type, bias);
+  builder.epilogue(product, *result, bias);
   builder.layout(0, product.a, *type, product.batches);
   builder.layout(1, product.b, *type, product.batches);
-  builder.layout(2, product.out, *type, product.batches);
+  builder.layout(2, product.out, *result, product.batches);
   builder.preference(options_.workspace_bytes, alignment);
   plan->product = product;
   plan->alignment = alignment;
@@ -309,10 +313,11 @@ Result<CublasLibrary::Call> CublasLibrary::bind(const DotSpec& spec,
   call.alpha_ = product->alpha;
   if (product->has_bias) call.bias_ = memory.bias;
   if (product->has_accumulate) call.accumulate_ = memory.accumulate;
-  const int64_t bytes = primitive_type_bits(spec.type) / 8;
+  const int64_t bytes = primitive_type_bits(spec.type) / 8,
+                out_bytes = primitive_type_bits(spec.result_type) / 8;
   uint32_t alignment = kAlignment;
   for (const MatrixOffsets& at : product->offsets) {
-    const MatrixOffsets scaled{at.a * bytes, at.b * bytes, at.out * bytes};
+    const MatrixOffsets scaled{at.a * bytes, at.b * bytes, at.out * out_bytes};
     call.offsets_.push_back(scaled);
     for (const auto& [base, offset] :
          {std::pair(call.a_, scaled.a), std::pair(call.b_, scaled.b),

@@ -106,7 +106,7 @@ std::vector<MatrixOffsets> all_offsets(
 // columns where the transpose is computed.
 Status check_epilogue(const DotSpec& spec, bool swapped) {
   if (spec.is_plain()) return {};
-  if (spec.type != PrimitiveType::kF32) {
+  if (spec.result_type != PrimitiveType::kF32) {
     return fail(ErrorKind::kUnsupported, "a dot of {} with an epilogue",
                 primitive_type_name(spec.type));
   }
@@ -133,6 +133,7 @@ Result<MatrixProduct> matrix_product(const DotSpec& spec) {
   }
   MatrixProduct product;
   product.type = spec.type;
+  product.result_type = spec.result_type;
   product.swapped = swap;
   product.alpha = spec.alpha;
   product.has_bias = spec.bias.has_value();

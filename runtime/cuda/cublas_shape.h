@@ -35,7 +35,8 @@ struct MatrixOffsets {
 /// once at each of `offsets`. The bias runs along the rows of `out` as the
 /// library sees it, the same in every batch; `accumulate` lies as `out` does.
 struct MatrixProduct {
-  PrimitiveType type = PrimitiveType::kF32;
+  PrimitiveType type = PrimitiveType::kF32;         ///< Of `a` and `b`.
+  PrimitiveType result_type = PrimitiveType::kF32;  ///< `type`, or f32.
   int64_t m = 1, n = 1, k = 1, batches = 1;
   ColumnMajor a, b, out;
   /// `a` is the dot's rhs and `b` its lhs: the transpose of the product is

@@ -64,6 +64,97 @@ TEST(HloAttributes, ResolvesReplicaGroupsOfBothForms) {
             (Groups{{0, 3}, {1, 4}, {2, 5}}));
 }
 
+/// `opcode(operand type, …) type` of the entry's instructions, in order.
+std::string signatures(const Computation& computation) {
+  std::string text;
+  for (const Instruction& instruction : computation.instructions) {
+    text += std::string(opcode_name(instruction.opcode)) + "(";
+    for (const InstructionId operand : instruction.operands) {
+      const Instruction& read = computation.at(operand);
+      text += read.name + ":" +
+              std::string(primitive_type_name(read.shape.type)) + " ";
+    }
+    text += ")" + std::string(primitive_type_name(instruction.shape.type));
+    text += "\n";
+  }
+  return text;
+}
+
+TEST(HloInline, ConversionsReadBeforeRoundingToBf16) {
+  const auto inlined = inline_calls(parsed(R"(HloModule m
+ENTRY e {
+  x = bf16[2,2] parameter(0)
+  sum = bf16[2,2] add(x, x)
+  wide = f32[2,2] convert(sum)
+  dot = bf16[2,2] dot(sum, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  product = f32[2,2] convert(dot)
+  moved = bf16[4] reshape(sum)
+  late = f32[4] convert(moved)
+  back = bf16[2,2] convert(wide)
+  again = f32[2,2] convert(back)
+  ROOT t = (f32[2,2], f32[2,2], f32[4], f32[2,2]) tuple(wide, product, late, again)
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  // Of the sum, the reshape reads what was rounded, as does the dot, of which
+  // nothing does; what the text rounds itself stays so.
+  EXPECT_EQ(signatures(inlined->entry_computation()),
+            "parameter()bf16\n"
+            "convert(x:bf16 )f32\n"
+            "add(sum/f32.0:f32 sum/f32.0:f32 )f32\n"
+            "convert(sum:f32 )bf16\n"
+            "dot(sum/bf16:bf16 x:bf16 )f32\n"
+            "reshape(sum/bf16:bf16 )bf16\n"
+            "convert(moved:bf16 )f32\n"
+            "convert(sum:f32 )bf16\n"
+            "convert(back:bf16 )f32\n"
+            "tuple(sum:f32 dot:f32 late:f32 again:f32 )\n");
+}
+
+TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {
+  const auto inlined = inline_calls(parsed(R"(HloModule m
+plus {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  c = bf16[] add(a, b)
+  w = f32[] convert(c)
+  ROOT r = bf16[] convert(w)
+}
+body {
+  s = (bf16[4], f32[4]) parameter(0)
+  g = bf16[4] get-tuple-element(s), index=0
+  m = bf16[4] multiply(g, g)
+  w = f32[4] convert(m)
+  ROOT t = (bf16[4], f32[4]) tuple(m, w)
+}
+condition {
+  s = (bf16[4], f32[4]) parameter(0)
+  ROOT p = pred[] constant(false)
+}
+ENTRY e {
+  x = bf16[4] parameter(0)
+  y = f32[4] parameter(1)
+  zero = bf16[] constant(0)
+  r = bf16[] reduce(x, zero), dimensions={0}, to_apply=plus
+  i = (bf16[4], f32[4]) tuple(x, y)
+  w = (bf16[4], f32[4]) while(i), condition=condition, body=body
+  ROOT t = (bf16[], (bf16[4], f32[4])) tuple(r, w)
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  const auto named = [&](const std::string& name) {
+    for (const Computation& computation : inlined->computations) {
+      if (computation.name == name) return signatures(computation);
+    }
+    return std::string();
+  };
+  EXPECT_EQ(named("plus"),
+            "parameter()bf16\nparameter()bf16\nadd(a:bf16 b:bf16 )bf16\n"
+            "convert(c:bf16 )f32\nconvert(w:f32 )bf16\n");
+  EXPECT_EQ(named("body"),
+            "parameter()\nget-tuple-element(s: )bf16\n"
+            "convert(g:bf16 )f32\nmultiply(m/f32.0:f32 m/f32.0:f32 )f32\n"
+            "convert(m:f32 )bf16\ntuple(m/bf16:bf16 m:f32 )\n");
+}
+
 TEST(HloInline, InlinesNestedCallsAndDropsTheirTuples) {
   const auto inlined = inline_calls(parsed(kNested));
   ASSERT_TRUE(inlined.has_value()) << inlined.error().message;

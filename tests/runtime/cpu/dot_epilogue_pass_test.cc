@@ -180,6 +180,7 @@ TEST(DotEpiloguePass, KeepsNaNAndMakesMinusZeroPlus) {
 
 TEST(DotEpiloguePass, RefusesWhatItCannotDoExactly) {
   DotSpec spec{.type = PrimitiveType::kBF16,
+               .result_type = PrimitiveType::kBF16,
                .lhs = view({8, 4}, {0, 1}),
                .rhs = view({4, 6}, {0, 1}),
                .out = view({8, 6}, {0, 1})};
@@ -189,7 +190,7 @@ TEST(DotEpiloguePass, RefusesWhatItCannotDoExactly) {
   ASSERT_FALSE(half);
   EXPECT_EQ(half.error().kind, ErrorKind::kUnsupported);
   EXPECT_EQ(half.error().message, "a dot of bf16 with an epilogue");
-  spec.type = PrimitiveType::kF32;
+  spec.type = spec.result_type = PrimitiveType::kF32;
   spec.out = view({8, 6}, {1, 0});
   const auto apart = library.bind(spec, {});
   ASSERT_FALSE(apart);

@@ -87,10 +87,11 @@ TEST_P(Dot, OfBf16IsSummedInF32AndRoundedOnce) {
   };
   int64_t batches = 1;
   for (const int64_t b : c.batch) batches *= b;
-  const DotSpec spec{.type = PrimitiveType::kBF16,
-                     .lhs = view(with(c.m, c.k), c.lhs),
-                     .rhs = view(with(c.k, c.n), c.rhs),
-                     .out = view(with(c.m, c.n), c.out)};
+  DotSpec spec{.type = PrimitiveType::kBF16,
+               .result_type = PrimitiveType::kBF16,
+               .lhs = view(with(c.m, c.k), c.lhs),
+               .rhs = view(with(c.k, c.n), c.rhs),
+               .out = view(with(c.m, c.n), c.out)};
   std::mt19937 random(2);
   std::uniform_real_distribution<float> uniform(-1, 1);
   std::vector<uint16_t> lhs(static_cast<size_t>(batches * c.m * c.k)),
@@ -105,6 +106,15 @@ TEST_P(Dot, OfBf16IsSummedInF32AndRoundedOnce) {
                           .out = reinterpret_cast<std::byte*>(out.data())});
   ASSERT_TRUE(call) << call.error().message;
   ASSERT_TRUE(call->run());
+  // The same, not rounded.
+  std::vector<float> sums(out.size());
+  spec.result_type = PrimitiveType::kF32;
+  const auto wide =
+      library.bind(spec, {.lhs = reinterpret_cast<std::byte*>(lhs.data()),
+                          .rhs = reinterpret_cast<std::byte*>(rhs.data()),
+                          .out = reinterpret_cast<std::byte*>(sums.data())});
+  ASSERT_TRUE(wide) << wide.error().message;
+  ASSERT_TRUE(wide->run());
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t i = 0; i < c.m; ++i) {
       for (int64_t j = 0; j < c.n; ++j) {
@@ -115,12 +125,12 @@ TEST_P(Dot, OfBf16IsSummedInF32AndRoundedOnce) {
               widened(rhs[static_cast<size_t>(offset(spec.rhs, b, l, j))]);
         }
         // As above, and half a unit in the last of 8 bits.
-        const double bound = static_cast<double>(c.k) * 1.2e-7 *
-                                 std::sqrt(static_cast<double>(c.k)) +
-                             std::abs(expected) / 256;
-        ASSERT_NEAR(
-            widened(out[static_cast<size_t>(offset(spec.out, b, i, j))]),
-            expected, bound);
+        const double sum_bound = static_cast<double>(c.k) * 1.2e-7 *
+                                 std::sqrt(static_cast<double>(c.k));
+        const auto at = static_cast<size_t>(offset(spec.out, b, i, j));
+        ASSERT_NEAR(widened(out[at]), expected,
+                    sum_bound + std::abs(expected) / 256);
+        ASSERT_NEAR(sums[at], expected, sum_bound);
       }
     }
   }

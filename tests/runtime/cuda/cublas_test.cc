@@ -81,6 +81,7 @@ struct Case {
   int64_t m, n, k;
   std::vector<size_t> lhs, rhs, out;  ///< Memory orders.
   PrimitiveType type = PrimitiveType::kF32;
+  bool gives_f32 = false;  ///< Whatever the type.
 };
 
 float from_bf16(uint16_t bits) {
@@ -179,13 +180,15 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
   };
   int64_t batches = 1;
   for (const int64_t b : c.batch) batches *= b;
+  const PrimitiveType result_type = c.gives_f32 ? PrimitiveType::kF32 : c.type;
   const DotSpec spec{.type = c.type,
+                     .result_type = result_type,
                      .lhs = view(with(c.m, c.k), c.lhs),
                      .rhs = view(with(c.k, c.n), c.rhs),
                      .out = view(with(c.m, c.n), c.out)};
   const Operand lhs(elements_of(spec.lhs), c.type, 1),
       rhs(elements_of(spec.rhs), c.type, 2);
-  const size_t width = c.type == PrimitiveType::kF32 ? 4 : 2;
+  const size_t width = result_type == PrimitiveType::kF32 ? 4 : 2;
   fake_cuda_clear();
   const size_t out_bytes = static_cast<size_t>(elements_of(spec.out)) * width;
   std::vector<std::byte> out(out_bytes);
@@ -244,7 +247,16 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 1, 2},
              {0, 2, 1},
              {0, 1, 2},
-             PrimitiveType::kBF16}));
+             PrimitiveType::kBF16},
+        Case{{6},
+             16,
+             8,
+             24,
+             {0, 1, 2},
+             {0, 2, 1},
+             {0, 1, 2},
+             PrimitiveType::kBF16,
+             true}));
 
 struct EpilogueCase {
   Case dot;
@@ -345,7 +357,7 @@ TEST(MatrixProduct, RefusesEpiloguesThatTheLibraryLacks) {
   EXPECT_EQ(apart.error().message,
             "a dot with a bias along columns of stride 8");
   spec.out = view({8, 6}, {0, 1});
-  spec.type = PrimitiveType::kBF16;
+  spec.type = spec.result_type = PrimitiveType::kBF16;
   const auto half = matrix_product(spec);
   ASSERT_FALSE(half);
   EXPECT_EQ(half.error().message, "a dot of bf16 with an epilogue");

@@ -168,8 +168,8 @@ bool fits(const Operation& operation, const Layout& a, const Layout& b,
   const int64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
   const int64_t n = tb ? b.rows : b.columns, l = tb ? b.columns : b.rows;
   return m == out.rows && n == out.columns && k == l && a.type == b.type &&
-         a.type == out.type && a.batches == b.batches &&
-         a.batches == out.batches;
+         (a.type == out.type || out.type == CUDA_R_32F) &&
+         a.batches == b.batches && a.batches == out.batches;
 }
 
 bool has_bias(const Operation& operation) {
@@ -207,6 +207,7 @@ void multiply_bf16(const Product& product) {
   const auto* lhs = reinterpret_cast<const uint16_t*>(product.memory.lhs);
   const auto* rhs = reinterpret_cast<const uint16_t*>(product.memory.rhs);
   auto* out = reinterpret_cast<uint16_t*>(product.memory.out);
+  auto* wide = reinterpret_cast<float*>(product.memory.out);
   const std::vector<int64_t>& size = spec.out.dimensions;
   const size_t n = size.size();
   const int64_t batches = n == 3 ? size[0] : 1;
@@ -218,7 +219,12 @@ void multiply_bf16(const Product& product) {
           sum += from_bf16(lhs[offset(spec.lhs, b, i, k)]) *
                  from_bf16(rhs[offset(spec.rhs, b, k, j)]);
         }
-        out[offset(spec.out, b, i, j)] = to_bf16(sum);
+        const auto at = offset(spec.out, b, i, j);
+        if (spec.result_type == PrimitiveType::kF32) {
+          wide[at] = sum;
+        } else {
+          out[at] = to_bf16(sum);
+        }
       }
     }
   }
@@ -241,6 +247,7 @@ Product product_of(const Operation& what, const Layout& a, const Layout& b,
   Product product;
   reprise::DotSpec& spec = product.spec;
   spec.type = primitive_type(a.type);
+  spec.result_type = primitive_type(out.type);
   spec.lhs = turned ? view_of(b, !tb) : view_of(a, ta);
   spec.rhs = turned ? view_of(a, !ta) : view_of(b, tb);
   spec.out = view_of(out, turned);

@@ -1,0 +1,186 @@
+// XLA has no arithmetic of bf16 on CPUs: each op that rounds becomes one of f32
+// between conversions, and a conversion to f32 of what it gave takes the f32
+// itself, whoever else reads the rounded value. Views and moves do not round
+// and come rounded, as do conversions of f32 that the program wrote itself.
+// A program is dumped before that, so the same is done here.
+#include "data/hlo/unrounded_reads.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+/// Whether a result of 16 bits is one that was rounded to them.
+bool rounds(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kAdd:
+    case Opcode::kConvolution:
+    case Opcode::kDivide:
+    case Opcode::kDot:
+    case Opcode::kMultiply:
+    case Opcode::kRemainder:
+    case Opcode::kSubtract:
+      return true;
+    default:
+      return facts_of(opcode).flops == FlopsRule::kTranscendental &&
+             facts_of(opcode).lowering == Lowering::kElement;
+  }
+}
+
+/// Whether its operands stay what they are: products of bf16 summed in f32.
+bool takes_both(Opcode opcode) {
+  return opcode == Opcode::kDot || opcode == Opcode::kConvolution;
+}
+
+bool is_widening(const Instruction& convert) {
+  return convert.opcode == Opcode::kConvert &&
+         convert.shape.type == PrimitiveType::kF32;
+}
+
+class Reader {
+ public:
+  explicit Reader(Computation* computation) : computation_(*computation) {}
+
+  void run() {
+    find_widened();
+    if (std::find(widened_.begin(), widened_.end(), true) == widened_.end())
+      return;
+    std::vector<Instruction> old = std::move(computation_.instructions);
+    computation_.instructions.clear();
+    for (size_t i = 0; i < old.size(); ++i) rewrite(i, std::move(old[i]));
+    computation_.root = rounded_[index_of(computation_.root)];
+  }
+
+ private:
+  void find_widened() {
+    const std::vector<Instruction>& all = computation_.instructions;
+    widened_.assign(all.size(), false);
+    for (const Instruction& convert : all) {
+      if (!is_widening(convert)) continue;
+      const Instruction& made = computation_.at(convert.operands[0]);
+      widened_[index_of(convert.operands[0])] =
+          made.shape.type == PrimitiveType::kBF16 && rounds(made.opcode);
+    }
+    needed_.assign(all.size(), false);
+    for (const Instruction& user : all) {
+      for (const InstructionId operand : user.operands)
+        needed_[index_of(operand)] =
+            needed_[index_of(operand)] || !is_widening(user);
+    }
+    needed_[index_of(computation_.root)] = true;
+  }
+
+  void rewrite(size_t place, Instruction instruction) {
+    const InstructionId first = instruction.operands.empty()
+                                    ? InstructionId{}
+                                    : instruction.operands[0];
+    if (is_widening(instruction) && widened_[index_of(first)]) {
+      note(exact_[index_of(first)], exact_[index_of(first)]);
+      return;
+    }
+    for (InstructionId& operand : instruction.operands)
+      operand = rounded_[index_of(operand)];
+    for (Attribute& attribute : instruction.attributes) {
+      auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
+      for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
+        (*ids)[i] = rounded_[index_of((*ids)[i])];
+    }
+    if (!widened_[place]) {
+      const InstructionId id = append(std::move(instruction));
+      note(id, id);
+      return;
+    }
+    widen(&instruction);
+    const Instruction back =
+        conversion(instruction, "/bf16", PrimitiveType::kBF16);
+    const InstructionId exact = append(std::move(instruction));
+    note(exact, needed_[place] ? append_reading(back, exact) : exact);
+  }
+
+  void widen(Instruction* instruction) {
+    instruction->shape.type = PrimitiveType::kF32;
+    if (takes_both(instruction->opcode)) return;
+    std::vector<InstructionId>& operands = instruction->operands;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const auto same =
+          std::find(originals_.begin(), originals_.end(), operands[i]);
+      if (same != originals_.end()) {
+        operands[i] = wide_[static_cast<size_t>(same - originals_.begin())];
+        continue;
+      }
+      Instruction wide =
+          conversion(computation_.at(operands[i]), "", PrimitiveType::kF32);
+      wide.name = instruction->name + "/f32." + std::to_string(i);
+      originals_.push_back(operands[i]);
+      operands[i] = append_reading(std::move(wide), operands[i]);
+      wide_.push_back(operands[i]);
+    }
+    originals_.clear();
+    wide_.clear();
+  }
+
+  static Instruction conversion(const Instruction& of, const char* suffix,
+                                PrimitiveType type) {
+    Instruction convert;
+    convert.name = of.name + suffix;
+    convert.opcode = Opcode::kConvert;
+    convert.shape = of.shape;
+    convert.shape.type = type;
+    if (const Attribute* metadata = of.find_attribute("metadata"))
+      convert.attributes.push_back(*metadata);
+    return convert;
+  }
+
+  InstructionId append(Instruction instruction) {
+    computation_.instructions.push_back(std::move(instruction));
+    return InstructionId(
+        static_cast<uint32_t>(computation_.instructions.size() - 1));
+  }
+  InstructionId append_reading(Instruction convert, InstructionId operand) {
+    convert.operands = {operand};
+    return append(std::move(convert));
+  }
+  void note(InstructionId exact, InstructionId rounded) {
+    exact_.push_back(exact);
+    rounded_.push_back(rounded);
+  }
+
+  Computation& computation_;
+  std::vector<bool> widened_;  ///< [old id] Computes f32 from now on.
+  std::vector<bool> needed_;   ///< [old id] Read by more than conversions.
+  std::vector<InstructionId> exact_;    ///< [old id] The value, unrounded.
+  std::vector<InstructionId> rounded_;  ///< [old id] What others read.
+  /// Operands of one instruction, and their conversions.
+  std::vector<InstructionId> originals_, wide_;
+};
+
+void note_parts(const Instruction& caller, std::vector<bool>* is_part) {
+  if (facts_of(caller.opcode).lowering != Lowering::kCaller) return;
+  for (const Attribute& attribute : caller.attributes) {
+    if (const auto* one = std::get_if<ComputationId>(&attribute.value))
+      (*is_part)[index_of(*one)] = true;
+    if (const auto* all =
+            std::get_if<std::vector<ComputationId>>(&attribute.value)) {
+      for (const ComputationId id : *all) (*is_part)[index_of(id)] = true;
+    }
+  }
+}
+
+}  // namespace
+
+void read_unrounded(Module* module) {
+  std::vector<bool> is_part(module->computations.size(), false);
+  is_part[index_of(module->entry)] = true;
+  for (const Computation& computation : module->computations) {
+    for (const Instruction& instruction : computation.instructions)
+      note_parts(instruction, &is_part);
+  }
+  for (size_t i = 0; i < is_part.size(); ++i) {
+    if (is_part[i]) Reader(&module->computations[i]).run();
+  }
+}
+
+}  // namespace reprise

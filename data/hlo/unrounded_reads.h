@@ -1,0 +1,16 @@
+// Ops of bf16 that something reads in f32.
+#pragma once
+
+#include "data/hlo/module.h"
+
+namespace reprise {
+
+/// An op that rounds to bf16, and is converted to f32 as well, computes f32:
+/// conversions read it before it is rounded, all else reads a conversion back,
+/// `add.1/bf16`. Of the entry and of the computations that run as parts of it
+/// (loops, branches, calls), not of reducers. Source: XLA's float-normalization
+/// under xla_allow_excess_precision, which is on; looked up in the dumps of
+/// JAX 0.5.3 and 0.10.2.
+void read_unrounded(Module* module);
+
+}  // namespace reprise
