@@ -25,7 +25,7 @@ class Verified:
     tensors: list  # of compare.Difference
     loss: tuple  # (JAX's, ours) of the last step, NaN where there is none
     trained: str  # the state that reprise train dumped
-    # By tensor, measured where one is over the tolerance: what JAX itself moves when the state's last bits are others.
+    # By tensor, measured where one is over the tolerance: what JAX itself moves when its inputs' last bits are others.
     own: dict = dataclasses.field(default_factory=dict)
 
     @property
@@ -72,7 +72,7 @@ def _step_of(directory, step, args, kwargs):
 def run_jax(directory, steps, step=None, args=(), kwargs=None, change=lambda array: array):
     """`steps` steps of JAX from the folder's own state and batches: ({tensor: final value as stored}, [loss]).
 
-    `change` makes another first state of each stored tensor."""
+    `change` makes another array of each stored tensor and batch."""
     described = states.description(directory)
     run = _step_of(directory, step, args, kwargs or {})
     ranks, leaves = described["ranks"], described["leaves"]
@@ -81,6 +81,7 @@ def run_jax(directory, steps, step=None, args=(), kwargs=None, change=lambda arr
     stored = {name: change(array) for name, array in stored.items()}
     has_batches = any(e["role"] == "batch" and e["parameter"] is not None for e in leaves)
     batches = tensors.load(pathlib.Path(directory) / "batches.safetensors", types) if has_batches else {}
+    batches = {name: change(array) for name, array in batches.items()}
     values = [_first(entry, leaf, stored) for entry, leaf in zip(leaves, run.leaves)]
     losses = []
     for t in range(steps):
@@ -136,7 +137,7 @@ def _nudged(seed):
 
 
 def own_moves(directory, steps, theirs, initial, step=None, args=(), kwargs=None, seeds=3):
-    """{tensor: median over seeds of what JAX's result moves where the first state's last bits are others}.
+    """{tensor: median over seeds of what JAX's result moves where the last bits of first state and batches are others}.
 
     Rounding alone is as large as this: of programs in bfloat16, it is what permuting the rows of a batch moves too
     (decoder of the tests: 2.0e-2 and 1.9e-2), and of a tensor whose exact gradient is zero (the bias of attention's
@@ -160,9 +161,9 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
     """Runs `steps` steps of JAX and of `reprise train` from the folder's state and batches and compares every tensor.
 
     In the process that exported, the folder is enough; elsewhere give the step and its arguments too. `tolerance` bounds
-    the relative L2 error of each tensor's change; where one is over it, JAX is run again from a state whose last bits are
-    others, and twice what that moves the tensor is allowed. Integers must be equal. `train_options` go to `reprise train`, as
-    ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
+    the relative L2 error of each tensor's change; where one is over it, JAX is run again on state and batches whose last
+    bits are others, and twice what that moves the tensor is allowed. Integers must be equal. `train_options` go to
+    `reprise train`, as ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
     described = states.description(directory)
     theirs, losses = run_jax(directory, steps, step, args, kwargs)
     types = {e["name"]: e["type"] for e in described["leaves"]}
