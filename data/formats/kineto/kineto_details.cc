@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/collective/collective_names.h"
+#include "data/formats/synchronization_name.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
 
@@ -309,11 +310,7 @@ SynchronizationInfo kineto_synchronization(const KinetoDetails& details) {
     return number == kInvalidStream ? -1 : number;
   };
   SynchronizationInfo info;
-  const std::string kind = json_unescaped(details.sync_kind);
-  if (kind == "Event Sync") info.kind = SynchronizationKind::kEvent;
-  if (kind == "Stream Wait Event") info.kind = SynchronizationKind::kStreamWait;
-  if (kind == "Stream Sync") info.kind = SynchronizationKind::kStream;
-  if (kind == "Context Sync") info.kind = SynchronizationKind::kDevice;
+  info.kind = synchronization_of_name(json_unescaped(details.sync_kind));
   info.stream = known(details.stream);
   info.waited_stream = known(details.waited_stream);
   info.waited_correlation = known(details.waited_correlation);

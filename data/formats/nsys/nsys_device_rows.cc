@@ -192,21 +192,6 @@ std::vector<RecordedEvent> recorded_events(NsysImport& import) {
   return events;
 }
 
-SynchronizationKind kind_of(int64_t type) {
-  switch (type) {
-    case 1:
-      return SynchronizationKind::kEvent;
-    case 2:
-      return SynchronizationKind::kStreamWait;
-    case 3:
-      return SynchronizationKind::kStream;
-    case 4:
-      return SynchronizationKind::kDevice;
-    default:
-      return SynchronizationKind::kUnknown;
-  }
-}
-
 class Synchronizations {
  public:
   explicit Synchronizations(NsysImport& import)
@@ -239,7 +224,7 @@ class Synchronizations {
         device ? import_.ranks.rank_of(process, *device) : std::nullopt;
     if (!rank) return import_.drop("synchronization of an unknown device");
     SynchronizationInfo info;
-    info.kind = kind_of(rows.integer_or(kSyncType, 0));
+    info.kind = synchronization_of_cupti(rows.integer_or(kSyncType, 0));
     const int64_t stream = rows.integer_or(kStream, -1);
     info.stream = stream == kNoId || stream < 0 ? -1 : stream;
     find_recording(rows, process, info);
