@@ -156,8 +156,10 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   if (!ready) return pass(ready.error());
   // Every rank refuses a bad program or plan too; refusing it here spares the
   // user mpirun's words about it.
-  const Result<LoweredProgram> lowered = load_lowered_program(
-      request.program, request.plan, request.ranks, request.data);
+  ProgramData data = request.data;
+  data.device = request.device;
+  const Result<LoweredProgram> lowered =
+      load_lowered_program(request.program, request.plan, request.ranks, data);
   if (!lowered) return pass(lowered.error());
   std::optional<HeldSignals> held;  // Let go when the directory is gone.
   const Result<TemporaryDirectory> directory =

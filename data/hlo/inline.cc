@@ -91,6 +91,22 @@ bool is_compiled(const Module& module) {
   return false;
 }
 
+/// What an infeed brings, without the token beside it, where it is picked from
+/// the pair: an infeed has no operands that a rank could give it.
+void leave_infeed_tokens(Computation* computation) {
+  for (Instruction& picked : computation->instructions) {
+    if (picked.opcode != Opcode::kGetTupleElement) continue;
+    const Instruction& infeed = computation->at(picked.operands[0]);
+    if (infeed.opcode != Opcode::kInfeed || infeed.operands.empty() ||
+        integer_list(picked, "index") != std::vector<int64_t>{0})
+      continue;
+    picked.opcode = Opcode::kInfeed;
+    picked.opcode_text = infeed.opcode_text;
+    picked.attributes = infeed.attributes;
+    picked.operands.clear();
+  }
+}
+
 class Inliner {
  public:
   explicit Inliner(const Module& module)
@@ -105,6 +121,7 @@ class Inliner {
     const auto root = copy(entry, "", {}, {}, 0);
     if (!root) return tl::unexpected<Error>(root.error());
     result_.root = *root;
+    leave_infeed_tokens(&result_);
     drop_unused_tuples();
     const Status left = leave_rank_boundaries(module_, &result_);
     if (!left) return tl::unexpected<Error>(left.error());

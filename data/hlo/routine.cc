@@ -110,7 +110,8 @@ bool is_known_call(const Instruction& instruction) {
 
 bool is_routine(Opcode opcode) {
   return facts_of(opcode).lowering == Lowering::kRoutine ||
-         opcode == Opcode::kWhile || opcode == Opcode::kConditional;
+         opcode == Opcode::kWhile || opcode == Opcode::kConditional ||
+         opcode == Opcode::kInfeed;
 }
 
 bool makes_tuple(const Instruction& instruction) {
@@ -255,10 +256,21 @@ bool runs_as_routine(const Module& module, const Instruction& instruction) {
              !has_small_window(instruction);
     case Opcode::kScatter:
       return !reduces_in_kernel(module, instruction, 3, true);
-    case Opcode::kCustomCall:
-      return is_known_call(instruction);
     default:
-      return is_routine(instruction.opcode);
+      return is_routine(instruction.opcode) || is_only_priced(instruction);
+  }
+}
+
+bool is_only_priced(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kCustomCall:
+      return !is_known_call(instruction);
+    case Opcode::kInfeed:
+    case Opcode::kRng:
+    case Opcode::kRngGetAndUpdateState:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -14,8 +14,14 @@ inline constexpr int64_t kMostWindowElements = 64;
 
 /// True if an instruction is one that a device runs by a routine of its own: by
 /// the table of opcodes (of custom calls, top-k and LAPACK's), and reductions
-/// of several arrays, by other than one operation, or over large windows.
+/// of several arrays, by other than one operation, or over large windows. Those
+/// that are only priced, too.
 bool runs_as_routine(const Module& module, const Instruction& instruction);
+
+/// True of what no device runs but a schedule can hold, so that the rest of the
+/// program is lowered and priced around it: custom calls that only their
+/// library knows, what comes from outside the program.
+bool is_only_priced(const Instruction& instruction);
 
 /// The arrays that a value is made of, in order: itself, or what stands in the
 /// tuple behind it, through barriers. Errors: kUnsupported for a tuple that

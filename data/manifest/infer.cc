@@ -122,6 +122,17 @@ void add_field(const Shape& shape, const std::string& name, Dataset* dataset) {
   dataset->fields.push_back(field);
 }
 
+/// A batch parameter's name, with its number where another has that name too.
+std::string field_name(const ManifestParameter& parameter,
+                       const Dataset& dataset) {
+  const auto same = [&](const DatasetField& field) {
+    return field.name == parameter.name;
+  };
+  return std::none_of(dataset.fields.begin(), dataset.fields.end(), same)
+             ? parameter.name
+             : fmt::format("{}#{}", parameter.name, parameter.index);
+}
+
 void infer_parameters(const std::vector<const Instruction*>& parameters,
                       const std::vector<int64_t>& next, Manifest* manifest) {
   Dataset dataset;
@@ -134,8 +145,8 @@ void infer_parameters(const std::vector<const Instruction*>& parameters,
       guess_initial_value(instruction->shape, &parameter);
     } else {
       parameter.role = ParameterRole::kBatch;
-      parameter.field = parameter.name;
-      add_field(instruction->shape, parameter.name, &dataset);
+      parameter.field = field_name(parameter, dataset);
+      add_field(instruction->shape, parameter.field, &dataset);
     }
     manifest->parameters.push_back(std::move(parameter));
   }

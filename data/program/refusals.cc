@@ -8,8 +8,11 @@
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/instruction_place.h"
+#include "data/hlo/matrix_operation.h"
+#include "data/hlo/routine.h"
 #include "data/plan/plan.h"
 #include "data/program/refusal_advice.h"
+#include "data/schedule/called_program.h"
 #include "data/schedule/schedule.h"
 
 namespace reprise {
@@ -56,10 +59,75 @@ bool is_like(const Computation& entry, const Instruction& a,
   return type_of(a) == type_of(b) && text_of(a) == text_of(b);
 }
 
+/// Finds what is lowered but not run, in what units call too.
+class Scan {
+ public:
+  Scan(const InlinedModule& module, RefusingDevice device)
+      : device_(device), module_(&module) {}
+
+  void add(const Schedule& schedule, std::vector<Refusal>* refusals) {
+    const Computation& entry = module_->entry_computation();
+    for (const Unit& unit : schedule.units) {
+      const std::string reason = reason_of(entry, unit);
+      if (!reason.empty()) {
+        note(entry.at(unit.ops.front()), reason, refusals);
+        continue;
+      }
+      for (const RoutineCallee& callee : unit.routine.callees)
+        add_callee(entry.at(unit.ops.front()), callee, refusals);
+    }
+  }
+
+ private:
+  /// Why the unit does not run; empty where it does.
+  std::string reason_of(const Computation& entry, const Unit& unit) const {
+    if (unit.kind == UnitKind::kRoutine) {
+      const Instruction& instruction = entry.at(unit.routine.instruction);
+      const char* result =
+          instruction.shape.is_tuple() ? " with a tuple result" : "";
+      if (is_only_priced(instruction))
+        return opcode_and_target(instruction) + result + " does not run";
+      if (device_ == RefusingDevice::kCuda)
+        return opcode_and_target(instruction) + " does not run on GPUs yet";
+    }
+    return {};
+  }
+
+  void add_callee(const Instruction& caller, const RoutineCallee& callee,
+                  std::vector<Refusal>* refusals) {
+    Scan inner(callee.program->module, device_);
+    inner.path_ = path_ + caller.name + ": ";
+    inner.add(callee.program->schedule, refusals);
+  }
+
+  /// Of one reason, the first is named and the others are counted.
+  void note(const Instruction& instruction, const std::string& reason,
+            std::vector<Refusal>* refusals) const {
+    for (Refusal& earlier : *refusals) {
+      if (earlier.reason != reason) continue;
+      ++earlier.more;
+      return;
+    }
+    if (refusals->size() >= kMostRefusals) return;
+    const std::string advice = refusal_advice(instruction);
+    refusals->push_back(
+        {.instruction = path_ + instruction_place(*module_, instruction),
+         .reason = reason,
+         .advice = advice.empty() ? "use --device cpu" : advice});
+  }
+
+  RefusingDevice device_;
+  std::string path_;  ///< Loops and branches around it.
+  const InlinedModule* module_;
+};
+
 class Asker {
  public:
-  Asker(const InlinedModule& module, int64_t ranks)
-      : module_(module), ranks_(ranks), entry_(module_.entry_computation()) {
+  Asker(const InlinedModule& module, int64_t ranks, RefusingDevice device)
+      : module_(module),
+        ranks_(ranks),
+        device_(device),
+        entry_(module_.entry_computation()) {
     inputs_ = static_cast<int64_t>(parameters_of(entry_).size());
   }
 
@@ -67,7 +135,10 @@ class Asker {
     while (refusals_.size() < kMostRefusals) {
       const Result<Schedule> lowered =
           lower_schedule(module_, identity_plan(module_, ranks_));
-      if (lowered) break;
+      if (lowered) {
+        Scan(module_, device_).add(*lowered, &refusals_);
+        break;
+      }
       if (!note(lowered.error())) break;
     }
     return std::move(refusals_);
@@ -126,16 +197,24 @@ class Asker {
     }
   }
 
+  static bool is_complex(PrimitiveType type) {
+    return type == PrimitiveType::kC64 || type == PrimitiveType::kC128;
+  }
+
   void become_input(Instruction& instruction) {
     instruction.opcode = Opcode::kParameter;
     instruction.opcode_text.clear();
     instruction.operands.clear();
     instruction.attributes.clear();
     instruction.parameter_number = inputs_++;
+    // So that what reads it is not refused for its type.
+    if (is_complex(instruction.shape.type))
+      instruction.shape.type = PrimitiveType::kF32;
   }
 
   InlinedModule module_;
   int64_t ranks_;
+  RefusingDevice device_;
   Computation& entry_;
   int64_t inputs_ = 0;
   std::vector<Refusal> refusals_;
@@ -143,12 +222,24 @@ class Asker {
 
 }  // namespace
 
-std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks) {
-  return Asker(module, ranks).run();
+RefusingDevice refusing_device(const std::string& word) {
+  return word == "cuda" ? RefusingDevice::kCuda : RefusingDevice::kCpu;
 }
 
-Status check_runs(const InlinedModule& module, int64_t ranks) {
-  const std::vector<Refusal> refusals = refusals_of(module, ranks);
+std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks,
+                                 RefusingDevice device) {
+  return Asker(module, ranks, device).run();
+}
+
+std::vector<Refusal> refusals_of(const InlinedModule& module,
+                                 const Schedule& schedule,
+                                 RefusingDevice device) {
+  std::vector<Refusal> refusals;
+  Scan(module, device).add(schedule, &refusals);
+  return refusals;
+}
+
+Status refuse(const std::vector<Refusal>& refusals) {
   if (refusals.empty()) return {};
   std::string text;
   for (const Refusal& refusal : refusals) {
@@ -161,6 +252,11 @@ Status check_runs(const InlinedModule& module, int64_t ranks) {
   }
   if (refusals.size() == kMostRefusals) text += "\n  and perhaps more";
   return fail(ErrorKind::kUnsupported, "{}", text);
+}
+
+Status check_runs(const InlinedModule& module, int64_t ranks,
+                  RefusingDevice device) {
+  return refuse(refusals_of(module, ranks, device));
 }
 
 }  // namespace reprise

@@ -47,6 +47,47 @@ TEST(Refusals, EveryReasonSaysWhatToDo) {
   }
 }
 
+TEST(Refusals, LookIntoLoopsAndNameAllReasonsAtOnce) {
+  const auto module = parse_inlined(
+      "HloModule m\n"
+      "c {\n p = (f32[4]) parameter(0)\n"
+      " ROOT t = pred[] constant(false)\n}\n"
+      "b {\n p = (f32[4]) parameter(0)\n"
+      " x = f32[4] get-tuple-element(p), index=0\n"
+      " y = f32[4] custom-call(x), custom_call_target=\"mine\"\n"
+      " z = f32[4] custom-call(y), custom_call_target=\"yours\"\n"
+      " ROOT r = (f32[4]) tuple(z)\n}\n"
+      "ENTRY e {\n x = f32[4] parameter(0)\n"
+      " t = (f32[4]) tuple(x)\n"
+      " w = (f32[4]) while(t), condition=c, body=b\n"
+      " g = f32[4] get-tuple-element(w), index=0\n"
+      " ROOT k = f32[4] custom-call(g), custom_call_target=\"mine\"\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  const std::vector<Refusal> refusals = refusals_of(*module, 1);
+  ASSERT_EQ(refusals.size(), 2U);
+  EXPECT_EQ(refusals[0].instruction, "w: y");
+  EXPECT_EQ(refusals[0].reason, "custom-call \"mine\" does not run");
+  EXPECT_EQ(refusals[0].more, 1);
+  EXPECT_EQ(refusals[1].reason, "custom-call \"yours\" does not run");
+}
+
+TEST(Refusals, OfAGpuAreKnownBeforeOneIsThere) {
+  const auto module = parse_inlined(
+      "HloModule m\n"
+      "ENTRY e {\n x = f64[4,4] parameter(0)\n"
+      " d = f64[4,4] dot(x, x), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0}\n"
+      " ROOT c = f64[4,4] cholesky(d), lower=true\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  EXPECT_TRUE(check_runs(*module, 1));
+  const std::vector<Refusal> refusals =
+      refusals_of(*module, 1, RefusingDevice::kCuda);
+  ASSERT_EQ(refusals.size(), 2U);
+  EXPECT_EQ(refusals[0].reason, "dot does not run on GPUs yet");
+  EXPECT_EQ(refusals[1].reason, "cholesky does not run on GPUs yet");
+  EXPECT_EQ(refusals[1].advice, "use --device cpu");
+}
+
 TEST(Refusals, NameTheTargetOfACallWithATupleResult) {
   const std::string message = refusal_of(
       "x = f32[4] parameter(0)\n"
