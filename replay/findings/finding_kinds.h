@@ -50,11 +50,15 @@ void find_late_rank(const FindingInput& input, Candidates& found);
 void find_data_loading(const FindingInput& input, Candidates& found);
 void find_serial_copies(const FindingInput& input, Candidates& found);
 void find_blocking_calls(const FindingInput& input, Candidates& found);
+void find_set_up(const FindingInput& input, Candidates& found);
 void find_launch_bound(const FindingInput& input, Candidates& found);
 void find_small_kernels(const FindingInput& input, Candidates& found);
 void find_small_buckets(const FindingInput& input, Candidates& found);
 void find_missing_overlap(const FindingInput& input, Candidates& found);
 void find_collective_choice(const FindingInput& input, Candidates& found);
+
+/// Host calls that set a device up: 100 ms or more while it does nothing.
+NodeSet set_up_calls(const FindingInput& input);
 
 struct FindingKind {
   std::string_view name;

@@ -25,6 +25,7 @@ constexpr FindingKind kKinds[] = {
     {"late-rank", find_late_rank},
     {"missing-overlap", find_missing_overlap},
     {"small-kernels", find_small_kernels},
+    {"set-up", find_set_up},
     {"launch-bound", find_launch_bound},
 };
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "replay/findings/finding_kinds.h"
 
@@ -39,6 +42,37 @@ HostBound most_bound(const Analysis& analysis) {
   return most;
 }
 
+/// Of a rank, from its device's first start to its last end.
+int64_t set_up_within(const FindingInput& input, uint32_t rank) {
+  const TimedGraph& graph = input.graph;
+  const NodeSet calls = set_up_calls(input);
+  int64_t first_ns = std::numeric_limits<int64_t>::max();
+  int64_t last_ns = std::numeric_limits<int64_t>::min();
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (input.rank_number(node) != rank ||
+        input.facts.on_host(graph.origin[node]))
+      continue;
+    first_ns = std::min(first_ns, input.times.start_ns[node]);
+    last_ns = std::max(last_ns, input.times.end_ns[node]);
+  }
+  std::vector<std::pair<int64_t, int64_t>> inside;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (!calls[node] || input.rank_number(node) != rank) continue;
+    inside.emplace_back(std::max(input.times.start_ns[node], first_ns),
+                        std::min(input.times.end_ns[node], last_ns));
+  }
+  // Threads may wait for one set-up at once.
+  std::sort(inside.begin(), inside.end());
+  int64_t sum_ns = 0, counted_ns = first_ns;
+  for (const auto& [start_ns, end_ns] : inside) {
+    const int64_t from_ns = std::max(start_ns, counted_ns);
+    if (end_ns <= from_ns) continue;
+    sum_ns += end_ns - from_ns;
+    counted_ns = end_ns;
+  }
+  return sum_ns;
+}
+
 }  // namespace
 
 void find_launch_bound(const FindingInput& input, Candidates& found) {
@@ -69,8 +103,10 @@ void find_launch_bound(const FindingInput& input, Candidates& found) {
       "torch.compile(mode='reduce-overhead') or "
       "torch.cuda.make_graphed_callables";
   finding.what_if = "launch=graph";
-  // Without steps, the window has host work before and after the device's.
-  if (!input.analysis.critical_path.step) candidate.most_ns = bound.idle_ns;
+  // Without steps, the window has host work before and after the device's. Nor
+  // is the device set up by launches.
+  const int64_t idle_ns = bound.idle_ns - set_up_within(input, bound.rank);
+  if (!input.analysis.critical_path.step) candidate.most_ns = idle_ns;
   candidate.remove = [&input](TimedGraph& edited) {
     capture_launches(data_loading(input.facts, edited), input.facts, edited);
   };

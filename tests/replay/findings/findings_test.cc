@@ -185,6 +185,17 @@ TEST(Findings, LaunchBound) {
   expect_found("launch-bound", 1, program);
 }
 
+TEST(Findings, SetUpOfTheDevice) {
+  // A first allocation takes 300 ms while nothing runs; a kernel before it, so
+  // that it lies in the step.
+  expect_found("set-up", 1, [](InjectedStep& step, bool cause) {
+    compute(step, 10, 1 * kMs);
+    step.synchronize("aten::item");
+    if (cause) step.set_up(300 * kMs);
+    compute(step, 40, 1 * kMs);
+  });
+}
+
 TEST(Findings, SmallKernels) {
   // Rows of eight kernels of 4 us, of which 3 us are fixed (a kernel that does
   // nothing); one kernel would pay these once, and its dispatch.

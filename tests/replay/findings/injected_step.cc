@@ -148,6 +148,10 @@ void InjectedStep::synchronize(const std::string& op) {
   }
 }
 
+void InjectedStep::set_up(int64_t duration_ns) {
+  for (Rank& rank : ranks_) call(rank, "cudaMalloc", duration_ns);
+}
+
 void InjectedStep::copy(int64_t duration_ns, bool pageable) {
   for (Rank& rank : ranks_) {
     const int64_t called_ns = rank.host_ns;

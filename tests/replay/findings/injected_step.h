@@ -41,6 +41,8 @@ class InjectedStep {
   /// A copy to the device; the host waits for it where `pageable`.
   void copy(int64_t duration_ns, bool pageable);
   void load_data(int64_t duration_ns);
+  /// Of the driver, by the host alone.
+  void set_up(int64_t duration_ns);
 
   /// The longest time of a rank so far: host and device.
   int64_t span_ns() const;
