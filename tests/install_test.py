@@ -4,6 +4,7 @@
 install_test.py BUILD. Skipped (77) where there is no cpack or dpkg-deb.
 """
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -14,6 +15,28 @@ import tempfile
 import unittest
 
 BUILD = None
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONSUMER_CMAKE = """cmake_minimum_required(VERSION 3.25)
+project(consumer LANGUAGES CXX)
+find_package(reprise ${WANTED} REQUIRED)
+add_executable(tool main.cc)
+target_link_libraries(tool PRIVATE reprise::replay_analysis)
+add_executable(everything main.cc)
+target_link_libraries(everything PRIVATE reprise::reprise)
+"""
+CONSUMER = r"""#include <cstdio>
+
+#include "replay/analysis/analysis.h"
+#include "replay/clocks/aligned_trace.h"
+
+int main(int, char** words) {
+  const auto trace = reprise::AlignedTrace::read(words[1]);
+  if (!trace) return 1;
+  const auto analysis = reprise::analyze(*trace, {});
+  if (!analysis) return 1;
+  std::printf("%zu %zu\n", analysis->ranks.size(), trace->trace().events.size());
+}
+"""
 
 
 def run(*command, **options):
@@ -37,8 +60,9 @@ class Packages(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def test_there_are_two_and_they_say_what_they_need(self):
-        self.assertEqual(set(self.made), {"reprise", "reprise-train"})
+    def test_there_are_three_and_they_say_what_they_need(self):
+        self.assertEqual(set(self.made), {"reprise", "reprise-train", "libreprise-dev"})
+        self.assertIn("libglpk-dev", run("dpkg-deb", "-f", self.made["libreprise-dev"], "Depends"))
         needs = run("dpkg-deb", "-f", self.made["reprise"], "Depends")
         for library in ("libc6", "libglpk40", "libsqlite3-0"):
             self.assertIn(library, needs)
@@ -59,6 +83,26 @@ class Packages(unittest.TestCase):
     def test_the_trainer_is_beside_it_with_its_programs(self):
         self.assertIn("--plan", run(self.root / "usr/bin/reprise-train", "--help"))
         self.assertTrue((self.root / "usr/share/reprise/programs/mlp.2.hlo").exists())
+
+    def test_a_program_of_somebody_else_finds_and_links_the_libraries(self):
+        """Of the package alone: nothing of this checkout is named by what it installs."""
+        source, build = self.path / "consumer", self.path / "consumer-build"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(CONSUMER_CMAKE)
+        (source / "main.cc").write_text(CONSUMER)
+        config = next(self.root.glob("usr/lib/**/reprise-config.cmake")).parent
+        for text in config.glob("*.cmake"):
+            self.assertNotIn(str(ROOT), text.read_text(), text)
+        run("cmake", "-S", source, "-B", build, f"-Dreprise_DIR={config}", "-DCMAKE_BUILD_TYPE=Release")
+        run("cmake", "--build", build)
+        trace = self.path / "consumed.trace"
+        run(self.reprise, "import", self.root / "usr/share/reprise/samples/kineto", "-o", trace)
+        info = json.loads(run(self.reprise, "info", trace, "--format", "json"))
+        self.assertEqual(run(build / "tool", trace).split(), ["2", str(info["events"])])
+        wrong = subprocess.run(["cmake", "-S", source, "-B", self.path / "newer", f"-Dreprise_DIR={config}",
+                                "-DWANTED=7.0"], capture_output=True, text=True, check=False)
+        self.assertNotEqual(wrong.returncode, 0)
+        self.assertIn("7.0", wrong.stderr)
 
     def test_every_verb_has_a_manual_page(self):
         verbs = re.findall(r"^  (\w+)", run(self.reprise, "--help").split("Subcommands:")[1], re.MULTILINE)
