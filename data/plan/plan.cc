@@ -222,6 +222,23 @@ TracePlan read_trace_plan(ObjectReader& root, std::string* error) {
 }
 
 /// Fills `plan` from a JSON document; the first complaint, or nothing.
+void read_searched(ObjectReader& search, Plan* plan) {
+  const Json* best = search.array("best");
+  if (best == nullptr) return;
+  const auto is_count = [](const Json& value) {
+    return value.is_number_unsigned() &&
+           value.get<uint64_t>() <= uint64_t{INT64_MAX};
+  };
+  for (const Json& pair : *best) {
+    if (!pair.is_array() || pair.size() != 2 || !is_count(pair[0]) ||
+        !is_count(pair[1])) {
+      return search.complain(
+          "key 'best': expected pairs of evaluations and nanoseconds");
+    }
+    plan->searched.push_back({pair[0].get<int64_t>(), pair[1].get<int64_t>()});
+  }
+}
+
 std::string read_plan(const Json& json, Plan* plan) {
   ObjectReader root(json, "plan");
   std::string error;
@@ -248,9 +265,10 @@ std::string read_plan(const Json& json, Plan* plan) {
   }
   if (root.has("search")) {
     ObjectReader search(root.at("search"), "plan.search");
-    search.allow({"seed", "evaluations"});
+    search.allow({"seed", "evaluations", "best"});
     plan->seed = search.unsigned_integer("seed");
     plan->evaluations = search.integer("evaluations", 0, INT64_MAX);
+    if (search.has("best")) read_searched(search, plan);
     if (error.empty()) error = search.error();
   }
   if (root.has("made_by")) plan->made_by = root.text("made_by");
@@ -358,10 +376,15 @@ std::string print_plan(const Plan& plan) {
   if (plan.predicted)
     text +=
         fmt::format(" \"predicted\": {},\n", print_prediction(*plan.predicted));
+  Json best = Json::array();
+  for (const SearchedPlan& each : plan.searched)
+    best.push_back({each.evaluations, each.step_time_ns});
   text += fmt::format(
-      " \"search\": {{\"seed\": {}, \"evaluations\": {}}},\n \"made_by\": "
-      "{}}}\n",
-      plan.seed, plan.evaluations, compact(plan.made_by));
+      " \"search\": {{\"seed\": {}, \"evaluations\": {}{}}},\n "
+      "\"made_by\": {}}}\n",
+      plan.seed, plan.evaluations,
+      best.empty() ? "" : ", \"best\": " + compact(best),
+      compact(plan.made_by));
   return text;
 }
 

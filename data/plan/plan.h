@@ -43,6 +43,13 @@ struct PlanPrediction {
   bool operator==(const PlanPrediction&) const = default;
 };
 
+/// A plan that was the search's best, and since when.
+struct SearchedPlan {
+  int64_t evaluations = 0;
+  int64_t step_time_ns = 0;  ///< Predicted.
+  bool operator==(const SearchedPlan&) const = default;
+};
+
 /// A gradient of an imported trace, which has no program to name it.
 struct PlannedGradient {
   std::string name;  ///< "gradient.0", by ready order.
@@ -78,6 +85,7 @@ struct Plan {
   std::optional<PlanPrediction> predicted;
   uint64_t seed = 0;
   int64_t evaluations = 0;
+  std::vector<SearchedPlan> searched = {};  ///< In order; may be empty.
   std::string made_by;
   bool operator==(const Plan&) const = default;
 };
