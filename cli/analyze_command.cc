@@ -9,6 +9,7 @@
 #include "cli/analysis_timeline.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "data/io/printable_text.h"
 #include "data/program/lowered_program.h"
@@ -55,7 +56,7 @@ class AnalyzeCommand : public Command {
       if (!writable) return pass(writable.error());
     }
     // A timeline shows all ranks at once.
-    const Result<AlignedTrace> read = AlignedTrace::read(
+    const Result<AlignedTrace> read = read_aligned_shown(
         path_, chrome_path_.empty() ? TraceByRank::kMostEvents : SIZE_MAX);
     if (!read) return pass(read.error());
     const AlignedTrace& aligned = *read;

@@ -10,6 +10,7 @@
 #include "cli/calibration_run.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "costmodel/calibration.h"
 #include "costmodel/cost_database.h"
@@ -69,7 +70,7 @@ class CalibrateCommand : public Command {
     }
     std::optional<Trace> trace;
     if (!is_program) {
-      Result<Trace> read = read_trace(subject_);
+      Result<Trace> read = read_trace_shown(subject_);
       if (!read) return pass(read.error());
       const Status measurable = check_measurable(*read, subject_);
       if (!measurable) return pass(measurable.error());

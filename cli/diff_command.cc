@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "replay/analysis/trace_diff.h"
 
@@ -120,9 +121,9 @@ class DiffCommand : public Command {
       }
       limit = *parsed;
     }
-    Result<Trace> before = read_trace(before_path_);
+    Result<Trace> before = read_trace_shown(before_path_);
     if (!before) return pass(before.error());
-    Result<Trace> after = read_trace(after_path_);
+    Result<Trace> after = read_trace_shown(after_path_);
     if (!after) return pass(after.error());
     const Result<TraceDiff> diff =
         diff_traces(*std::move(before), *std::move(after), key());

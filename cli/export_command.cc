@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/export/export_target.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "data/draw/chrome_export.h"
 #include "data/file.h"
@@ -100,7 +101,7 @@ class ExportCommand : public Command {
     if (Status writable = check_output(output_, force_); !writable) {
       return pass(writable.error());
     }
-    Result<Trace> trace = read_trace(request_.path);
+    Result<Trace> trace = read_trace_shown(request_.path);
     if (!trace) return pass(trace.error());
     const Status written = kind_ == "csv" ? write_text(output_, csv_of(*trace))
                                           : write_timeline(*trace);

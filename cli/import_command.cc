@@ -9,7 +9,8 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/import_output.h"
-#include "cli/import_progress.h"
+#include "cli/interruptible_import.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "data/import/import.h"
 #include "profiler/gather/gather_profile.h"
@@ -153,9 +154,7 @@ class ImportCommand : public Command {
 
   Result<ImportResult> read() const {
     ProgressLine line;
-    return import_files(inputs_, options_, [&](const ImportProgress& progress) {
-      line.show(progress);
-    });
+    return import_files(inputs_, options_, import_watcher(line));
   }
 
   std::vector<std::string> inputs_, ranks_;

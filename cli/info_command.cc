@@ -10,6 +10,7 @@
 
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "data/median.h"
 #include "data/trace/trace.h"
@@ -147,7 +148,7 @@ class InfoCommand : public Command {
   }
 
   Result<int> run() override {
-    const Result<Trace> trace = read_trace(path_);
+    const Result<Trace> trace = read_trace_shown(path_);
     if (!trace) return pass(trace.error());
     const std::vector<RankSummary> ranks = summarize(*trace);
     if (format_ == Format::kTable) {

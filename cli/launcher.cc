@@ -14,7 +14,9 @@
 #include "cli/command.h"
 #include "cli/process.h"
 #include "cli/profile_environment.h"
+#include "cli/progress_line.h"
 #include "cli/supervisor.h"
+#include "cli/trainer_progress.h"
 #include "data/file.h"
 #include "data/program/lowered_program.h"
 #include "profiler/gather/gather_shards.h"
@@ -175,6 +177,12 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
        trainer_arguments(request, directory->path(), result_path)) {
     arguments.push_back(std::move(word));
   }
+  std::optional<ShownTrainer> shown;
+  if (ProgressLine().is_shown()) {
+    const std::string progress_path = directory->path() + "/progress.json";
+    arguments.insert(arguments.end(), {"--progress", progress_path});
+    shown.emplace(progress_path);
+  }
   // Open MPI refuses root unless told twice; containers run as root.
   int received = 0;
   const Result<int> status = run_supervised(
@@ -183,6 +191,7 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
       request.scratch.empty() ? directory->path() : request.scratch,
       result_path + kLostSuffix, &received);
+  shown.reset();
   if (!status) return pass(status.error());
   held.emplace();
   TrainOutcome outcome;

@@ -17,6 +17,7 @@
 #include "cli/open_trace.h"
 #include "cli/optimize_imported.h"
 #include "cli/output.h"
+#include "cli/progress_line.h"
 #include "costmodel/cost_database.h"
 #include "costmodel/fit_costs.h"
 #include "costmodel/measuring_runs.h"
@@ -310,8 +311,11 @@ class OptimizeCommand : public Command {
   Result<int> search(const CostModel& costs) {
     const InterruptGuard guard;
     options_.should_stop = [] { return interrupted != 0; };
+    ProgressLine line;
+    options_.watch = line.watcher();
     const Result<OptimizeResult> result = optimize(
         program_.module, program_.plan, costs, options_, measure_units());
+    line.erase();
     if (!result) return pass(result.error());
     const Status written = write_plan(result->plan);
     if (!written) return pass(written.error());
@@ -340,8 +344,17 @@ class OptimizeCommand : public Command {
       baselines[name] = found->second;
     }
     table.rows.push_back({"plan", duration_text(plan_ns), ""});
-    table.rows.push_back({"lower bound", time_text(predicted.lower_bound_ns),
-                          fmt::format("gap {:.1f} %", 100 * predicted.gap)});
+    // One stream is never idle, so its bound is the sum of its units.
+    const bool alone = program_.plan.ranks == 1;
+    table.rows.push_back(
+        {"lower bound", time_text(predicted.lower_bound_ns),
+         alone ? "any order is as long"
+               : fmt::format("gap {:.1f} %", 100 * predicted.gap)});
+    if (alone) {
+      tell(
+          "reprise optimize: on one rank nothing waits: the bound is what this "
+          "plan's own units take, and says nothing of other fusions\n");
+    }
     const Json json = {{"schema", "reprise.optimize/1"},
                        {"predicted",
                         {{"step_time_ns", predicted.step_time_ns},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "data/file.h"
 #include "optimizer/ddp/ddp_plan.h"
@@ -29,7 +30,7 @@ double point_bytes(const std::string& key, size_t ranks) {
 Result<Points> known_points(const std::string& path, size_t ranks) {
   Points points;
   if (path.empty()) return points;
-  const Result<Trace> costs = read_trace(path);
+  const Result<Trace> costs = read_trace_shown(path);
   if (!costs) {
     return pass(costs.error(),
                 "--costs of an imported trace is a trace imported from "

@@ -2,6 +2,7 @@
 // plan or another, or of an imported trace, and compares it with a measurement.
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/replay_report.h"
 
 namespace reprise {
@@ -51,7 +52,7 @@ class ReplayCommand : public Command {
       if (!writable) return pass(writable.error());
     }
     // A timeline shows all ranks at once.
-    const Result<AlignedTrace> trace = AlignedTrace::read(
+    const Result<AlignedTrace> trace = read_aligned_shown(
         given.trace_path,
         given.chrome_path.empty() ? TraceByRank::kMostEvents : SIZE_MAX);
     if (!trace) return pass(trace.error());

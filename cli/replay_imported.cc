@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "cli/open_trace.h"
 #include "cli/path_output.h"
 #include "cli/replay_report.h"
 #include "data/trace/step_times.h"
@@ -200,7 +201,7 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
 
 Result<int64_t> measured_in(const std::string& path,
                             const std::optional<int32_t>& step) {
-  const Result<AlignedTrace> aligned = AlignedTrace::read(path);
+  const Result<AlignedTrace> aligned = read_aligned_shown(path);
   if (!aligned) return pass(aligned.error());
   if (!aligned->frame().program_text.empty()) {
     Result<int64_t> measured = measured_step_time(aligned->frame());

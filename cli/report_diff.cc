@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cli/open_trace.h"
 #include "cli/report/charts.h"
 #include "cli/report_pages.h"
 #include "data/trace/trace.h"
@@ -59,9 +60,9 @@ BarChart kinds_chart(const TraceDiff& diff) {
 Result<ReportPage> diff_report(const std::string& before,
                                const std::string& after) {
   const auto compared = [&](DiffKey key) -> Result<TraceDiff> {
-    Result<Trace> first = read_trace(before);
+    Result<Trace> first = read_trace_shown(before);
     if (!first) return pass(first.error());
-    Result<Trace> second = read_trace(after);
+    Result<Trace> second = read_trace_shown(after);
     if (!second) return pass(second.error());
     return diff_traces(*std::move(first), *std::move(second), key);
   };

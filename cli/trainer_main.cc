@@ -16,6 +16,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/trainer_device.h"
+#include "cli/trainer_progress.h"
 #include "data/file.h"
 #include "data/program/lowered_program.h"
 #include "profiler/trainer_context.h"
@@ -29,7 +30,7 @@ namespace reprise {
 namespace {
 
 struct TrainerFlags {
-  std::string program, plan, result_path, dump_path;
+  std::string program, plan, result_path, dump_path, progress_path;
   TrainerDeviceFlags device;
   TrainOptions train;
   ProgramData data;
@@ -54,6 +55,8 @@ void add_flags(Flags& app, TrainerFlags& flags) {
                  "record every unit into DIR/rank.R.shard");
   app.add_option("--result", flags.result_path,
                  "write the JSON result here (default: stdout)");
+  app.add_option("--progress", flags.progress_path,
+                 "write how far the first rank is here, again and again");
   app.add_option("--state", flags.data.state,
                  "start from this state (.safetensors or .npz)");
   app.add_option("--dump-state", flags.dump_path,
@@ -172,6 +175,8 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   options.device.pin = !flags.no_pin;
   options.keep_state = !flags.dump_path.empty();
   options.tell = say;
+  if (!flags.progress_path.empty() && group.rank() == 0)
+    options.device.watch = write_progress(flags.progress_path);
   options.device.stuck = [&flags](const std::string& why) {
     leave_at_once(flags, why);
   };

@@ -27,6 +27,15 @@ Status SegmentReader<Record>::read(std::vector<Record>& records,
   if (!count) return pass(count.error());
   left_ = *count;
   const bool drains = drain.drain && *count > drain.most;
+  const auto tell = [&] {
+    if (!drain.watch || *count == 0) return;
+    const auto done = static_cast<double>(*count - left_);
+    drain.watch({.what = drain.what,
+                 .share = done / static_cast<double>(*count),
+                 .count = done,
+                 .unit = "events"});
+  };
+  tell();
   records.reserve(drains ? kSegmentRecords : *count);
   Result<Statement> select =
       prepare(database_, fmt::format("SELECT {} FROM {} ORDER BY {}, {}",
@@ -40,6 +49,7 @@ Status SegmentReader<Record>::read(std::vector<Record>& records,
     if (!*more) return {};
     if (Status read = read_segment(select->get(), segment, records); !read)
       return pass(read.error(), fmt::format("segment {}", segment));
+    tell();
     if (!drains) continue;
     if (Status drained = drain.drain(); !drained) return drained;
   }

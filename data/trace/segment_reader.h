@@ -10,16 +10,20 @@
 #include <vector>
 
 #include "data/io/sqlite.h"
+#include "data/progress.h"
 #include "data/result.h"
 #include "data/trace/columns.h"
 
 namespace reprise {
 
 /// What becomes of the records of a table with more than `most`: `drain` takes
-/// them after every segment and clears them. Without it they stay.
+/// them after every segment and clears them. Without it they stay. `watch` is
+/// told, after every segment, how many were read, as `what`.
 struct DrainRecords {
   size_t most = 0;
   std::function<Status()> drain;
+  ProgressWatcher watch = {};
+  std::string what = {};
 };
 
 template <typename Record>

@@ -183,14 +183,15 @@ TraceByRank TraceByRank::borrow(const Trace& trace) {
 }
 
 Result<TraceByRank> TraceByRank::read(const std::string& path,
-                                      size_t most_events, const Visit& visit) {
+                                      size_t most_events, const Visit& visit,
+                                      const ProgressWatcher& watch) {
   Packer packer(visit);
   bool packed = false;
   const auto take = [&](Trace& frame) {
     packed = true;
     return packer.take(frame);
   };
-  Result<Trace> trace = read_trace(path, {most_events, take});
+  Result<Trace> trace = read_trace(path, {most_events, take, watch});
   if (!trace && packed && trace.error().kind == ErrorKind::kInvalid)
     trace = read_trace(path);  // Says which of all events is at fault.
   if (!trace) return pass(trace.error());

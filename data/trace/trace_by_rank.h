@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "data/progress.h"
 #include "data/result.h"
 #include "data/trace/column_codec.h"
 #include "data/trace/trace.h"
@@ -42,11 +43,12 @@ class TraceByRank {
   static TraceByRank borrow(const Trace& trace);
   /// Packs more than `most_events` of several ranks, unless a program of ours
   /// ran. `visit` sees each rank that is packed, and once more what came of it
-  /// later on. Errors: as read_trace.
+  /// later on; `watch` how far the reading is. Errors: as read_trace.
   using Visit = std::function<void(const RankEvents& events)>;
   static Result<TraceByRank> read(const std::string& path,
                                   size_t most_events = kMostEvents,
-                                  const Visit& visit = {});
+                                  const Visit& visit = {},
+                                  const ProgressWatcher& watch = {});
 
   TraceByRank(TraceByRank&&) noexcept = default;
   TraceByRank& operator=(TraceByRank&&) noexcept = default;

@@ -107,8 +107,10 @@ Status read_table(sqlite3* database, const TableSpec& table,
 /// The whole file, table by table.
 class DatabaseReader {
  public:
-  DatabaseReader(const TraceDatabase& opened, const EventSink* sink)
+  DatabaseReader(const TraceDatabase& opened, std::string_view file,
+                 const EventSink* sink)
       : sink_(sink),
+        file_(file),
         database_(opened.database.get()),
         schema_(opened.schema),
         file_bytes_(opened.file_bytes) {}
@@ -140,9 +142,15 @@ class DatabaseReader {
     const auto events = event_columns().first(
         schema_ == 1 ? kEventColumnsOfSchema1 : event_columns().size());
     DrainRecords drain;
-    if (sink_ != nullptr && trace.ranks.size() > 1 &&
-        trace.program_text.empty())
-      drain = {sink_->most_events, [&] { return sink_->take(trace); }};
+    if (sink_ != nullptr && sink_->take && trace.ranks.size() > 1 &&
+        trace.program_text.empty()) {
+      drain.most = sink_->most_events;
+      drain.drain = [&] { return sink_->take(trace); };
+    }
+    if (sink_ != nullptr && sink_->watch) {
+      drain.watch = sink_->watch;
+      drain.what = "reading " + file_;
+    }
     Status read = read_segments(kEventTable, kEventCountTable, events,
                                 trace.events, drain);
     if (!read || schema_ == 1) return read;
@@ -174,6 +182,7 @@ class DatabaseReader {
   }
 
   const EventSink* sink_;  ///< Null: events stay in the trace.
+  std::string file_;
   sqlite3* database_;
   int32_t schema_;
   uint64_t file_bytes_;
@@ -184,7 +193,7 @@ Result<Trace> read_opened(const Result<TraceDatabase>& opened,
                           const std::string& file,
                           const EventSink* sink = nullptr) {
   if (!opened) return pass(opened.error(), file);
-  Result<Trace> trace = DatabaseReader(*opened, sink).read();
+  Result<Trace> trace = DatabaseReader(*opened, file, sink).read();
   if (!trace) return pass(trace.error(), file);
   return trace;
 }

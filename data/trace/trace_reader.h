@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "data/progress.h"
 #include "data/result.h"
 #include "data/trace/trace.h"
 
@@ -12,10 +13,12 @@ namespace reprise {
 
 /// Where the events of a trace with more than `most_events` go that no program
 /// of ours ran, and that has several ranks: as they stand in the file, some at
-/// a time, in a trace that has all but the others. `take` clears them.
+/// a time, in a trace that has all but the others. `take` clears them; without
+/// it they stay. `watch` is told how many events were read.
 struct EventSink {
   size_t most_events = 0;
-  std::function<Status(Trace& trace)> take;
+  std::function<Status(Trace& trace)> take = {};
+  ProgressWatcher watch = {};
 };
 
 /// read_trace; of a trace that went to the sink, everything but its events.

@@ -36,6 +36,8 @@ void PlanSearch::offer(PricedPlanPtr candidate) {
   if (candidate == nullptr || !fits(*candidate)) return;
   if (best_ == nullptr || search_score(*candidate) < search_score(*best_)) {
     best_ = std::move(candidate);
+    searched_.push_back(
+        {static_cast<int64_t>(evaluations()), best_->step_time_ns});
   }
 }
 
@@ -55,10 +57,23 @@ void PlanSearch::measure(const PlanChoice& plan, const std::string& what) {
 
 bool PlanSearch::out_of_time() const {
   if (options_.should_stop && options_.should_stop()) return true;
-  if (!options_.time_limit) return false;
+  tell_progress();
+  return options_.time_limit && spent() >= share_;
+}
+
+double PlanSearch::spent() const {
+  if (!options_.time_limit) return 0;
   const auto searching = std::chrono::steady_clock::now() - begin_ - measuring_;
-  return std::chrono::duration<double>(searching) >=
-         share_ * std::chrono::duration<double>(*options_.time_limit);
+  return std::chrono::duration<double>(searching) /
+         std::chrono::duration<double>(*options_.time_limit);
+}
+
+void PlanSearch::tell_progress() const {
+  if (!options_.watch) return;
+  options_.watch({.what = "searching",
+                  .share = options_.time_limit ? spent() : done_,
+                  .count = static_cast<double>(evaluations()),
+                  .unit = "plans"});
 }
 
 double PlanSearch::seconds() const {

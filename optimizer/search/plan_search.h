@@ -44,15 +44,21 @@ class PlanSearch {
   bool fits(const PricedPlan& plan) const;
   bool has_best() const { return best_ != nullptr; }
   const PricedPlan& best() const { return *best_; }
+  /// The plans that were the best one, in order.
+  const std::vector<SearchedPlan>& searched() const { return searched_; }
 
   bool can_measure() const { return measure_ != nullptr; }
   /// Learns prices from a run of the plan, if that succeeds.
   void measure(const PlanChoice& plan, const std::string& what);
 
   /// By its time limit or the caller's wish the search must end, or the share
-  /// of the limit that may be spent by now is.
+  /// of the limit that may be spent by now is. Who asks, works: the watcher is
+  /// told how far the search is.
   bool out_of_time() const;
-  void set_share(double share) { share_ = share; }
+  void set_share(double share) {
+    if (share_ < 1) done_ = share_;
+    share_ = share;
+  }
 
   /// Adds a line to the log, which is for people.
   void say(std::string line) { log_.push_back(std::move(line)); }
@@ -66,6 +72,9 @@ class PlanSearch {
   double seconds() const;
 
  private:
+  void tell_progress() const;
+  /// Of the time limit, measuring left out; 0 without one.
+  double spent() const;
   PlanSearch(const CostModel& costs, const OptimizeOptions& options,
              const Measure& measure)
       : options_(options), measure_(measure), costs_(costs) {}
@@ -75,10 +84,13 @@ class PlanSearch {
   CostModel costs_;  ///< Learns.
   std::unique_ptr<PlanPricer> pricer_;
   PricedPlanPtr best_;
+  std::vector<SearchedPlan> searched_;
   const std::chrono::steady_clock::time_point begin_ =
       std::chrono::steady_clock::now();
   std::chrono::steady_clock::duration measuring_{};
-  double share_ = 1;
+  /// Of the turns: what those before this one take, and up to which this one
+  /// may.
+  double done_ = 0, share_ = 1;
   uint64_t inner_evaluations_ = 0;
   std::vector<std::string> log_;
 };

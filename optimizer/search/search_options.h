@@ -10,6 +10,7 @@
 
 #include "costmodel/cost_model.h"
 #include "data/plan/plan.h"
+#include "data/progress.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -37,6 +38,7 @@ struct OptimizeOptions {
   /// again for dots with epilogues.
   int measure_rounds = 3;
   std::function<bool()> should_stop = {};
+  ProgressWatcher watch = {};  ///< Told how far the search is.
 };
 
 }  // namespace reprise

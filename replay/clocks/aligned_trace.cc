@@ -13,10 +13,12 @@ AlignedTrace AlignedTrace::align(Trace trace) {
 }
 
 Result<AlignedTrace> AlignedTrace::read(const std::string& path,
-                                        size_t most_events) {
+                                        size_t most_events,
+                                        const ProgressWatcher& watch) {
   CollectiveCallFinder calls;
   Result<TraceByRank> trace = TraceByRank::read(
-      path, most_events, [&](const RankEvents& events) { calls.add(events); });
+      path, most_events, [&](const RankEvents& events) { calls.add(events); },
+      watch);
   if (!trace) return pass(trace.error());
   AlignedTrace aligned(*std::move(trace), std::move(calls));
   aligned.align();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/progress.h"
 #include "data/trace/trace_by_rank.h"
 #include "replay/clocks/clock_alignment.h"
 #include "replay/collectives/collectives.h"
@@ -18,7 +19,8 @@ class AlignedTrace {
   static AlignedTrace align(Trace trace);
   /// The same of a file, as TraceByRank::read. Errors: as that.
   static Result<AlignedTrace> read(
-      const std::string& path, size_t most_events = TraceByRank::kMostEvents);
+      const std::string& path, size_t most_events = TraceByRank::kMostEvents,
+      const ProgressWatcher& watch = {});
   /// Takes the clocks as they are: of one rank, or aligned before.
   static AlignedTrace as_recorded(Trace trace);
 

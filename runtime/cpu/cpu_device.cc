@@ -21,7 +21,8 @@ class CpuDevice : public TrainingDevice {
     Result<LoadedKernels> kernels =
         load_kernels(program.schedule,
                      {.interpret = options.interpret,
-                      .cache_directory = options.cache_directory},
+                      .cache_directory = options.cache_directory,
+                      .watch = options.watch},
                      group);
     if (!kernels) return pass(kernels.error());
     kernels_ = std::move(*kernels);

@@ -37,6 +37,7 @@ Result<LoadedKernels> load_kernels(const Schedule& schedule,
   if (options.interpret) return loaded;
   CompileOptions compile;
   compile.cache_directory = options.cache_directory;
+  compile.watch = options.watch;
   Result<CompiledKernels> compiled;
   for (const bool first_on_host : {true, false}) {
     Status status;

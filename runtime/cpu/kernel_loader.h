@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/progress.h"
 #include "data/result.h"
 #include "data/schedule/schedule.h"
 #include "runtime/cpu/executor.h"
@@ -22,6 +23,7 @@ struct LoadedKernels {
 struct KernelOptions {
   bool interpret = false;
   std::string cache_directory;  ///< Empty: the user's.
+  ProgressWatcher watch = {};   ///< Told how much is compiled.
 };
 
 /// Compiles on the first rank of each host, then loads from the cache on the

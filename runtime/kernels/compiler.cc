@@ -195,9 +195,20 @@ class Batches {
     return {};
   }
 
-  Status finish_all() {
+  /// Tells how many of `all` kernels are compiled.
+  void tell(size_t all) const {
+    if (!options_.watch) return;
+    options_.watch(
+        {.what = fmt::format("compiling {} kernels", all),
+         .share = static_cast<double>(compiled_) / static_cast<double>(all),
+         .count = static_cast<double>(compiled_),
+         .unit = "kernels"});
+  }
+
+  Status finish_all(size_t all) {
     while (!running_.empty()) {
       if (Status finished = finish(); !finished) return finished;
+      tell(all);
     }
     return {};
   }
@@ -215,12 +226,14 @@ class Batches {
                   "{} failed on generated kernels (status {}): {}",
                   options_.compiler, status, log.substr(0, 600));
     }
+    compiled_ += process.keys.size();
     return cache_.add(process.library, process.keys);
   }
 
   const CompileOptions& options_;
   CompileCache& cache_;
   std::deque<Process> running_;
+  size_t compiled_ = 0;
 };
 
 /// Compiles what the cache lacks; returns how many kernels that were.
@@ -246,10 +259,11 @@ Result<int> compile_missing(std::span<const Kernel> kernels,
     for (size_t i = batch; i < missing.size(); i += batches)
       part.push_back(missing[i]);
     if (part.empty()) continue;
+    running.tell(missing.size());
     if (const Status started = running.start(part); !started)
       return pass(started.error());
   }
-  if (const Status finished = running.finish_all(); !finished)
+  if (const Status finished = running.finish_all(missing.size()); !finished)
     return pass(finished.error());
   return static_cast<int>(missing.size());
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/kernel/kernel.h"
+#include "data/progress.h"
 #include "data/result.h"
 
 namespace reprise {
@@ -30,7 +31,8 @@ struct CompileOptions {
   std::string cache_directory;
   /// Looked up in PATH; never run through a shell.
   std::string compiler = "g++";
-  int jobs = 2;  ///< Compilers run at once.
+  int jobs = 2;                ///< Compilers run at once.
+  ProgressWatcher watch = {};  ///< Told before compiling, after each batch.
 };
 
 struct CompiledKernels {

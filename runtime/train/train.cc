@@ -156,6 +156,7 @@ class Session {
 
   Status all_steps() {
     for (int64_t step = 0; step < options_.steps; ++step) {
+      tell_progress(step);
       if (Status looked = watch_->before(step); !looked)
         return lost(looked.error());
       const Result<StepOutcome> outcome =
@@ -168,6 +169,15 @@ class Session {
     }
     const Status finite = watch_->look();
     return finite ? finite : lost(finite.error());
+  }
+
+  void tell_progress(int64_t step) const {
+    if (!options_.device.watch) return;
+    const auto done = static_cast<double>(step);
+    options_.device.watch({.what = "training",
+                           .share = done / static_cast<double>(options_.steps),
+                           .count = done,
+                           .unit = "steps"});
   }
 
   Status lost(const Error& error) {

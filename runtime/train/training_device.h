@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/progress.h"
 #include "data/result.h"
 #include "profiler/recorder.h"
 #include "runtime/process/process_group.h"
@@ -22,6 +23,7 @@ struct DeviceOptions {
   bool pin = true;  ///< One core to each rank's compute thread, if enough.
   std::string cache_directory;  ///< Of compiled kernels; empty: the user's.
   double timeout_s = 30;        ///< Longest wait for a silent peer or a device.
+  ProgressWatcher watch = {};   ///< Told how far start-up and steps are.
   /// Says why and ends the process, on any thread: called when a call of a
   /// device's driver does not return, which nothing else can end. May be empty.
   std::function<void(const std::string& why)> stuck;

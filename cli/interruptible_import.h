@@ -1,15 +1,12 @@
-// What an import that lasts shows, and how it ends early.
+// How an import that lasts ends early.
 #pragma once
 
 #include <signal.h>
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <string>
-
-#include "data/import/import.h"
 
 namespace reprise {
 
@@ -31,21 +28,6 @@ class InterruptibleImport {
  private:
   static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
   std::array<struct sigaction, kSignals.size()> old_{};
-};
-
-/// One line on a terminal that is written over; nothing elsewhere.
-class ProgressLine {
- public:
-  ProgressLine();
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  void show(const ImportProgress& progress);
-
- private:
-  bool terminal_ = false;
-  bool shown_ = false;
-  std::chrono::steady_clock::time_point last_{};
 };
 
 }  // namespace reprise

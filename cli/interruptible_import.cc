@@ -1,13 +1,9 @@
-#include "cli/import_progress.h"
+#include "cli/interruptible_import.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
 
-#include "cli/output.h"
 #include "data/trace/trace_file.h"
 
 namespace reprise {
@@ -58,31 +54,6 @@ void InterruptibleImport::writes(const std::string& path) {
   std::memcpy(unfinished.data() + 1, name.data() + 1, name.size() - 1);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   unfinished[0] = name[0];
-}
-
-ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}
-
-ProgressLine::~ProgressLine() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
-}
-
-void ProgressLine::show(const ImportProgress& progress) {
-  const auto now = std::chrono::steady_clock::now();
-  if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
-  last_ = now;
-  shown_ = true;
-  constexpr double kWidth = 24;
-  const double share =
-      progress.bytes_total > 0
-          ? std::clamp(static_cast<double>(progress.bytes_done) /
-                           static_cast<double>(progress.bytes_total),
-                       0.0, 1.0)
-          : 0.0;
-  fmt::print(stderr, "\r  reading [{:<24}] {}/{} files, {}\x1b[K",
-             std::string(static_cast<size_t>(share * kWidth), '#'),
-             progress.files_done, progress.files_total,
-             bytes_text(static_cast<double>(progress.bytes_done)));
-  std::fflush(stderr);
 }
 
 }  // namespace reprise
