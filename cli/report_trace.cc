@@ -10,7 +10,9 @@
 
 #include "cli/analysis_output.h"
 #include "cli/findings_output.h"
+#include "cli/open_trace.h"
 #include "cli/report/what_if_grid.h"
+#include "cli/report_fidelity.h"
 #include "cli/report_figures.h"
 #include "cli/report_pages.h"
 #include "data/program/lowered_program.h"
@@ -132,9 +134,16 @@ void add_timeline(const AlignedTrace& aligned, const Analysis& analysis,
       body);
 }
 
+void add_fidelity(const Fidelity& fidelity, ReportPage& page) {
+  if (fidelity.caption.empty()) return;
+  page.figures.push_back({"fidelity", fidelity_plot_svg(fidelity.plot)});
+  add(page, "Predicted beside measured",
+      figure_html(page.figures.back(), fidelity.caption));
+}
+
 /// Everything from an analysis.
 ReportPage page_of(const AlignedTrace& aligned, const Analysis& analysis,
-                   const std::string& path) {
+                   const LoweredProgram* program, const std::string& path) {
   const NodeFacts facts(aligned.by_rank());
   const Findings findings = find_findings(aligned.by_rank(), analysis);
   ReportPage page;
@@ -162,6 +171,7 @@ ReportPage page_of(const AlignedTrace& aligned, const Analysis& analysis,
             "A transfer begins when the last rank has come.", body);
   body += table_html(collectives_best_table(analysis, kTop));
   add(page, "Collectives", body);
+  add_fidelity(fidelity_of(aligned, program), page);
   if (analysis.graph) {
     if (auto grid = what_if_grid(facts, *analysis.graph)) {
       data["what_if"] = *std::move(grid);
@@ -182,7 +192,7 @@ ReportPage page_of(const AlignedTrace& aligned, const Analysis& analysis,
 }  // namespace
 
 Result<ReportPage> trace_report(const std::string& path) {
-  const Result<AlignedTrace> aligned = AlignedTrace::read(path);
+  const Result<AlignedTrace> aligned = read_aligned_shown(path);
   if (!aligned) return pass(aligned.error());
   AnalysisOptions options;
   std::optional<LoweredProgram> program;
@@ -194,7 +204,7 @@ Result<ReportPage> trace_report(const std::string& path) {
   if (program) options.program = &program->schedule;
   const Result<Analysis> analysis = analyze(*aligned, options);
   if (!analysis) return pass(analysis.error(), path);
-  return page_of(*aligned, *analysis, path);
+  return page_of(*aligned, *analysis, program ? &*program : nullptr, path);
 }
 
 }  // namespace reprise

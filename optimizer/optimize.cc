@@ -243,6 +243,7 @@ Status Optimizer::finish() {
   result_.plan.device = recorded_.device;
   result_.plan.seed = search_->options().seed;
   result_.plan.evaluations = static_cast<int64_t>(result_.evaluations);
+  result_.plan.searched = search_->searched();
   search_->say(
       fmt::format("plan: {:.3f} ms, bound {:.3f} ms, gap {:.1f} % "
                   "(the bound holds for all buckets and orders under "

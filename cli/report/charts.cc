@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "cli/report/page.h"
+#include "data/number_text.h"
 
 namespace reprise {
 namespace {
@@ -63,6 +66,28 @@ std::string legend_svg(const std::vector<std::string>& legend) {
   }
   return svg;
 }
+
+constexpr double kPlotTop = 28, kPlotHeight = 300;
+
+/// Where quantities lie in a plot: x to the right, y upwards.
+struct PlotFrame {
+  double x_low = 0, x_high = 1, y_low = 0, y_high = 1;
+
+  double x(double value) const {
+    return kLabel +
+           (value - x_low) / (x_high - x_low) * (kWidth - kLabel - kValue);
+  }
+  double y(double value) const {
+    return kPlotHeight + 16 -
+           (value - y_low) / (y_high - y_low) * (kPlotHeight + 16 - kPlotTop);
+  }
+  std::string axes() const {
+    return fmt::format(
+        "<path d=\"M{0:.1f} {1:.1f}V{2:.1f}H{3:.1f}\" fill=\"none\" "
+        "stroke=\"currentColor\"/>\n",
+        kLabel, kPlotTop, kPlotHeight + 16, kWidth - kValue);
+  }
+};
 
 }  // namespace
 
@@ -129,6 +154,85 @@ std::string strips_svg(const std::string& title,
     }
     y += each;
   }
+  return svg + "</svg>\n";
+}
+
+std::string search_plot_svg(const SearchPlot& plot) {
+  double low = plot.bound > 0 ? plot.bound : plot.chosen, high = plot.chosen;
+  double last = std::max(plot.last_x, 1.0);
+  for (const PlotPoint& point : plot.points) {
+    low = std::min(low, point.y);
+    high = std::max(high, point.y);
+    last = std::max(last, point.x);
+  }
+  const double room = std::max((high - low) * 0.08, high * 0.01);
+  const PlotFrame frame = {0, last, low - room, high + room};
+  std::string svg = open_svg(plot.title, kPlotHeight + 40) + frame.axes();
+  std::string path;
+  for (const PlotPoint& point : plot.points) {
+    const double x = frame.x(point.x), y = frame.y(point.y);
+    path += path.empty() ? fmt::format("M{:.1f} {:.1f}", x, y)
+                         : fmt::format("H{:.1f}V{:.1f}", x, y);
+    svg += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" fill=\"{}\"/>\n", x, y,
+        color_of(0));
+  }
+  if (!path.empty()) {
+    svg += fmt::format(
+        "<path d=\"{}H{:.1f}\" fill=\"none\" stroke=\"{}\" "
+        "stroke-width=\"1.5\"/>\n",
+        path, frame.x(last), color_of(0));
+  }
+  const auto level = [&](double time_ns, const char* label, const char* dash) {
+    if (!(time_ns > 0)) return;
+    svg += fmt::format(
+        "<path d=\"M{:.1f} {:.1f}H{:.1f}\" stroke=\"currentColor\" "
+        "stroke-dasharray=\"{}\"/>\n",
+        kLabel, frame.y(time_ns), kWidth - kValue, dash);
+    svg += text_at(4, frame.y(time_ns) + 4,
+                   fmt::format("{} {}", label, duration_text(time_ns)));
+  };
+  level(plot.chosen, "plan", "1 3");
+  level(plot.bound, "lower bound", "6 4");
+  svg += text_at(kLabel, kPlotHeight + 32, "0");
+  svg += text_at(kWidth - kValue - 60, kPlotHeight + 32,
+                 fmt::format("{:.0f} {}", last, plot.across));
+  return svg + "</svg>\n";
+}
+
+std::string fidelity_plot_svg(const FidelityPlot& plot) {
+  double low = std::numeric_limits<double>::infinity(), high = 1;
+  for (const auto& group : plot.points) {
+    for (const PlotPoint& point : group) {
+      low = std::min({low, point.x, point.y});
+      high = std::max({high, point.x, point.y});
+    }
+  }
+  low = std::clamp(low, 1.0, high);
+  // A decade a step; equal ends would leave no scale.
+  const double from = std::log10(low) - 0.02, to = std::log10(high) + 0.02;
+  const PlotFrame frame = {from, to, from, to};
+  std::string svg =
+      open_svg(plot.title, kPlotHeight + 40) + legend_svg(plot.groups);
+  svg += frame.axes();
+  svg += fmt::format(
+      "<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\" stroke=\"currentColor\" "
+      "stroke-dasharray=\"4 3\"/>\n",
+      frame.x(from), frame.y(from), frame.x(to), frame.y(to));
+  for (size_t group = 0; group < plot.points.size(); ++group) {
+    for (const PlotPoint& point : plot.points[group]) {
+      svg += fmt::format(
+          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\" "
+          "fill-opacity=\"0.7\"/>\n",
+          frame.x(std::log10(std::max(point.x, 1.0))),
+          frame.y(std::log10(std::max(point.y, 1.0))), color_of(group));
+    }
+  }
+  svg += text_at(4, kPlotTop + 10, "predicted " + duration_text(high));
+  svg += text_at(4, kPlotHeight + 14, "predicted " + duration_text(low));
+  svg += text_at(kLabel, kPlotHeight + 32, "measured " + duration_text(low));
+  svg += text_at(kWidth - kValue - 60, kPlotHeight + 32,
+                 "measured " + duration_text(high));
   return svg + "</svg>\n";
 }
 

@@ -34,6 +34,30 @@ struct Strip {
 std::string strips_svg(const std::string& title,
                        const std::vector<Strip>& strips);
 
+/// Points of two quantities, in nanoseconds.
+struct PlotPoint {
+  double x = 0, y = 0;
+};
+
+/// What was best so far against how much was tried: steps down to the last
+/// point, and a bound below which nothing lies.
+struct SearchPlot {
+  std::string title, across;      ///< `across`: what x counts.
+  std::vector<PlotPoint> points;  ///< By rising x; y is a time in ns.
+  double last_x = 0;              ///< Where the search ended.
+  double chosen = 0, bound = 0;   ///< Times in ns; 0: none.
+};
+std::string search_plot_svg(const SearchPlot& plot);
+
+/// Measured (x) beside predicted (y) times in ns, on logarithmic axes; on the
+/// line they are equal. By group, each with a colour and a name.
+struct FidelityPlot {
+  std::string title;
+  std::vector<std::string> groups;
+  std::vector<std::vector<PlotPoint>> points;  ///< [group]
+};
+std::string fidelity_plot_svg(const FidelityPlot& plot);
+
 struct TimelineBox {
   size_t row = 0, color = 0;
   int64_t start_ns = 0, duration_ns = 0;

@@ -91,12 +91,14 @@ def check_sample(check, browser, reprise, checkout, folder, screenshots):
     trace, page, figures = folder / "sample.trace", folder / "sample.html", folder / "svg"
     run(reprise, "import", checkout / "data/samples/kineto", "-o", trace)
     run(reprise, "report", trace, "-o", page, "--svg", figures)
-    check.true({"breakdown.svg", "timeline.svg", "collectives.svg", "findings.svg"} <=
+    check.true({"breakdown.svg", "timeline.svg", "collectives.svg", "findings.svg", "fidelity.svg"} <=
                {figure.name for figure in figures.iterdir()}, "figures are missing")
     check_page(check, browser, page, screenshots, "sample")
     verdict = browser.execute_script("return document.querySelector('.verdict').textContent")
     check.true("rank 1 is late" in verdict, f"verdict: {verdict}")
     check.true(browser.execute_script(INK) >= 4, "the timeline is empty")
+    dots = "return document.querySelectorAll('#fidelity circle').length"
+    check.true(browser.execute_script(dots) >= 3, "predicted and measured steps are not drawn")
     # Keys: n goes to the path's first entry, Home shows all again.
     keys = """document.getElementById('timeline').dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}));
               return [window.reprise.state.from, window.reprise.state.to, document.getElementById('tip').textContent];"""
@@ -129,6 +131,25 @@ def check_sample(check, browser, reprise, checkout, folder, screenshots):
     both = folder / "both.html"
     run(reprise, "report", trace, trace, "-o", both)
     check_page(check, browser, both, screenshots, "diff")
+
+
+PLAN = {"schema": "reprise.plan/1", "program_fingerprint": "sha256:0", "ranks": 2, "fusion": [], "buckets": [],
+        "predicted": {"step_time_ns": 80_000_000, "baselines": {"none": 100_000_000}, "lower_bound_ns": 75_000_000,
+                      "gap": 0.067},
+        "search": {"seed": 0, "evaluations": 300, "best": [[1, 100_000_000], [40, 90_000_000], [200, 80_000_000]]}}
+
+
+def check_plan(check, browser, reprise, folder, screenshots):
+    """How the search came to a plan, above its bound, in the page's width."""
+    plan, page = folder / "plan.json", folder / "plan.html"
+    plan.write_text(json.dumps(PLAN))
+    run(reprise, "report", plan, "-o", page)
+    check_page(check, browser, page, screenshots, "plan")
+    box = browser.execute_script("""const box = document.querySelector('#search svg').getBoundingClientRect();
+        return [box.width, box.height, document.documentElement.clientWidth];""")
+    check.true(box[0] > 300 and box[1] > 100 and box[0] <= box[2], f"the search is drawn in {box}")
+    check.true(browser.execute_script("return document.querySelectorAll('#search circle').length") == 3,
+               "the search's best plans are not drawn")
 
 
 def check_large(check, browser, reprise, folder, screenshots):
@@ -166,6 +187,7 @@ def main():
         browser = open_browser(folder / "profile")
         try:
             check_sample(check, browser, options.reprise, options.checkout, folder, options.screenshots)
+            check_plan(check, browser, options.reprise, folder, options.screenshots)
             check_large(check, browser, options.reprise, folder, options.screenshots)
         finally:
             browser.quit()

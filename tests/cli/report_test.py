@@ -57,8 +57,8 @@ class Report(CommandCase):
     def test_trace(self):
         trace, figures = self.sample(), self.path / "figures"
         page = self.report(trace, "--svg", figures)
-        self.assertEqual(page.headings[:5], ["Findings", "Where the step goes", "Timeline and critical path of step 5",
-                                             "Collectives", "What if"])
+        self.assertEqual(page.headings[:6], ["Findings", "Where the step goes", "Timeline and critical path of step 5",
+                                             "Collectives", "Predicted beside measured", "What if"])
         data = json.loads(page.text["data"])
         # What is drawn lies in the window, row by row without overlap.
         span = data["timeline"]["span"]
@@ -72,7 +72,7 @@ class Report(CommandCase):
         analysis = json.loads(reprise("analyze", trace, "--format", "json").stdout)
         self.assertEqual(sum(entry[2] for entry in data["timeline"]["path"]),
                          analysis["critical_path_summary"]["length_ns"])
-        for name in ("breakdown", "timeline", "collectives", "findings"):
+        for name in ("breakdown", "timeline", "collectives", "findings", "fidelity"):
             xml.etree.ElementTree.parse(figures / f"{name}.svg")
         # Every position of the sliders is a replay; all at one, it is the recording's.
         grid = data["what_if"]
@@ -97,6 +97,31 @@ class Report(CommandCase):
         self.assertEqual(page.headings, ["Prediction", "Buckets"])
         buckets = json.loads(plan.read_text())["buckets"]
         self.assertGreaterEqual(page.tags.count("tr"), len(buckets) + 1)
+
+    def test_search_of_a_plan_with_its_bound(self):
+        plan, figures = self.path / "plan.json", self.path / "plan-figures"
+        made = {"schema": "reprise.plan/1", "program_fingerprint": "sha256:0", "ranks": 2, "fusion": [], "buckets": [],
+                "predicted": {"step_time_ns": 80_000_000, "baselines": {"none": 100_000_000},
+                              "lower_bound_ns": 75_000_000, "gap": 0.067},
+                "search": {"seed": 0, "evaluations": 300, "best": [[1, 100_000_000], [40, 90_000_000], [200, 80_000_000]]}}
+        plan.write_text(json.dumps(made))
+        page = self.report(plan, "--svg", figures)
+        self.assertEqual(page.headings, ["Prediction", "Search"])
+        drawn = xml.etree.ElementTree.parse(figures / "search.svg").getroot()
+        dots = [(float(dot.get("cx")), float(dot.get("cy"))) for dot in drawn.iter("{http://www.w3.org/2000/svg}circle")]
+        self.assertEqual(len(dots), 3)
+        self.assertEqual(sorted(dots), dots)  # To the right, and down: y grows downwards.
+        self.assertEqual(sorted(y for _, y in dots), [y for _, y in dots])
+        words = " ".join(drawn.itertext())
+        self.assertIn("lower bound 75.0 ms", words)
+        self.assertIn("300 plans tried", words)
+        # What a stranger writes there is refused, or counts.
+        for best in ([[1]], [["x", 2]], [[-1, 2]], {"a": 1}):
+            made["search"]["best"] = best
+            plan.write_text(json.dumps(made))
+            answer = reprise("report", plan, "-o", self.path / "x.html")
+            self.assertEqual(answer.returncode, 3, best)
+            self.assertIn("best", answer.stderr)
 
     def test_hostile_names_stay_text(self):
         rows = [{"ph": "X", "cat": "kernel", "name": HOSTILE, "pid": 0, "tid": 7, "ts": 10.0 + i * 20, "dur": 15.0,
