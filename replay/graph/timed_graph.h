@@ -150,7 +150,8 @@ struct TimedGraph {
 
   /// Of a collective's transfer, what does not shrink with bandwidth: latency,
   /// by a line through the least transfers of its kind (operation and group
-  /// size) at each size, or 10 us where there is one size; and waiting for
+  /// size) at each size, or, of a kind with one size, another operation's, or
+  /// else assumed (which `notes` say); and waiting for
   /// members that the trace lacks, by which it exceeds the least one of its
   /// kind and size.
   struct Transfer {

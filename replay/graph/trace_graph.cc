@@ -281,6 +281,11 @@ std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
   note(notes, tally.early_leavers,
        "members left their collective before the last one arrived; they do not "
        "wait for it.");
+  note(notes, tally.assumed_waits,
+       fmt::format("waits of a stream for another are told by times alone, "
+                   "within an assumed {} us: too few waits were recorded to "
+                   "measure what one takes.",
+                   kAssumedWaitLatency / 1e3));
   note(notes, tally.dangling,
        "recorded dependencies name events that are not there.");
   note(notes, tally.contradicted,
@@ -366,8 +371,8 @@ TimedGraph finish(GraphDraft& draft, LooseGraph& loose,
       pack_graph(draft, loose, meetings, std::move(ranks), places, true);
   graph.cycles_repaired += repaired;
   graph.timed = timed;
-  price_transfers(draft.matching, graph);
   graph.notes = notes_of(draft.tally, graph.cycles_repaired);
+  price_transfers(draft.matching, graph);
   return graph;
 }
 

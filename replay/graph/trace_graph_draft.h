@@ -114,6 +114,9 @@ struct RankDraft {
   std::vector<std::pair<int64_t, uint32_t>> calls;
   int64_t launch_ns = 0;    ///< Typical launch latency of an idle stream.
   int64_t dispatch_ns = 0;  ///< Typical gap between queued kernels.
+  /// Work that begins within this time of another stream's may have waited for
+  /// it; none: nothing recorded tells.
+  std::optional<int64_t> wait_latency_ns;
 
   /// Frees what only finding its nodes and edges needed; `first` is added to
   /// the numbers of nodes in `flat`.
@@ -124,7 +127,14 @@ struct GraphTally {
   int64_t untimed_ranks = 0, polls = 0;
   int64_t no_launch = 0, bad_launch = 0, dangling = 0, contradicted = 0;
   int64_t waits_without_source = 0, overlaps = 0, early_leavers = 0;
+  int64_t assumed_waits = 0;  ///< Within kAssumedWaitLatency alone.
 };
+
+/// RankDraft::wait_latency_ns where too few waits were recorded to tell: what a
+/// short kernel takes whose end the host awaits before the next launch, which a
+/// stream's wait for another should not exceed. Source: "Getting Started with
+/// CUDA Graphs", NVIDIA developer blog, 2019 (V100, a kernel of 2.9 us).
+constexpr int64_t kAssumedWaitLatency = 9'600;
 
 /// A rank's clock on rank 0's, safe for times that no run ever had.
 class RankClock {

@@ -1,5 +1,7 @@
 // What of a collective's transfer is latency, and what waiting for ranks that
 // were not recorded.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,9 +13,12 @@
 namespace reprise {
 namespace {
 
-// A transfer of which only one size was seen is latency up to this. Source: the
-// least all-to-all of a few KB over 8 V100 of one host in a public DLRM trace.
-constexpr int64_t kAssumedLatency = 10'000;
+// The latency of a transfer of which only one size was seen, where no other
+// operation of as many ranks tells: that of NCCL's own model for a ring in one
+// host, what a call takes and what each of its hops. Source:
+// github.com/NVIDIA/nccl at 5067397c2676d5aed50042fc39e5c8ee96eb0027 (2.30.7),
+// src/graph/tuning.cc, ncclTunerConstantsDefaults, protocol LL over NVLink.
+constexpr int64_t kCallLatency = 6600, kHopLatency = 600;
 
 using Kind = std::pair<CollectiveKind, size_t>;  // And group size.
 using LeastBySize = std::map<int64_t, int64_t>;  // Bytes, least transfer.
@@ -23,7 +28,14 @@ Kind kind_of(const MatchedCollective& collective) {
           std::max(collective.group.size(), collective.members.size())};
 }
 
+int64_t assumed_latency(const Kind& kind) {
+  const auto hops = static_cast<int64_t>(std::max<size_t>(kind.second, 1)) - 1;
+  const bool is_twice_round = kind.first == CollectiveKind::kAllReduce;
+  return kCallLatency + (is_twice_round ? 2 : 1) * hops * kHopLatency;
+}
+
 // The intercept of a least-squares line, within 0 and the least transfer.
+// Requires: two sizes.
 int64_t latency_of(const LeastBySize& least) {
   int64_t lowest_ns = kLongest;
   double bytes = 0, time_ns = 0;
@@ -33,7 +45,6 @@ int64_t latency_of(const LeastBySize& least) {
     bytes += static_cast<double>(size) / count;
     time_ns += static_cast<double>(transfer_ns) / count;
   }
-  if (least.size() < 2) return std::min(lowest_ns, kAssumedLatency);
   double both = 0, square = 0;
   for (const auto& [size, transfer_ns] : least) {
     const double off = static_cast<double>(size) - bytes;
@@ -45,6 +56,29 @@ int64_t latency_of(const LeastBySize& least) {
   if (!(intercept_ns > 0)) return 0;
   return std::min(lowest_ns,
                   static_cast<int64_t>(std::min(intercept_ns, 1e18)));
+}
+
+// Of every kind; how many were assumed, and how many are another operation's.
+std::map<Kind, int64_t> latencies_of(const std::map<Kind, LeastBySize>& least,
+                                     int64_t& assumed, int64_t& borrowed) {
+  std::map<Kind, int64_t> latencies;
+  std::map<size_t, int64_t> of_group;  // By group size: the least fitted.
+  for (const auto& [kind, of_kind] : least) {
+    if (of_kind.size() < 2) continue;
+    const int64_t latency_ns = latencies[kind] = latency_of(of_kind);
+    const auto [known, added] = of_group.insert({kind.second, latency_ns});
+    if (!added) known->second = std::min(known->second, latency_ns);
+  }
+  for (const auto& [kind, of_kind] : least) {
+    if (of_kind.size() != 1) continue;
+    const auto known = of_group.find(kind.second);
+    const bool is_known = known != of_group.end();
+    ++(is_known ? borrowed : assumed);
+    latencies[kind] =
+        std::min(of_kind.begin()->second,
+                 is_known ? known->second : assumed_latency(kind));
+  }
+  return latencies;
 }
 
 }  // namespace
@@ -65,8 +99,22 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
         of_kind.insert({collectives[at].bytes, transfer_ns[at]});
     if (!added) known->second = std::min(known->second, transfer_ns[at]);
   }
-  std::map<Kind, int64_t> latency;
-  for (const auto& [kind, of_kind] : least) latency[kind] = latency_of(of_kind);
+  int64_t assumed = 0, borrowed = 0;
+  const std::map<Kind, int64_t> latency =
+      latencies_of(least, assumed, borrowed);
+  if (borrowed > 0) {
+    graph.notes.push_back(fmt::format(
+        "Kinds of collectives of which one size was seen: {}. What bandwidth "
+        "does not shrink of them is another operation's of as many ranks.",
+        borrowed));
+  }
+  if (assumed > 0) {
+    graph.notes.push_back(fmt::format(
+        "Kinds of collectives of which one size was seen: {}. What bandwidth "
+        "does not shrink of them is assumed: {} us, and {} us a hop (NCCL's "
+        "own model).",
+        assumed, kCallLatency / 1e3, kHopLatency / 1e3));
+  }
   graph.transfers.assign(collectives.size(), {});
   for (size_t at = 0; at < collectives.size(); ++at) {
     if (transfer_ns[at] < 0) continue;
@@ -76,7 +124,7 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }
     transfer.latency_ns =
-        std::min(latency[kind], transfer_ns[at] - transfer.absent_ns);
+        std::min(latency.at(kind), transfer_ns[at] - transfer.absent_ns);
   }
 }
 

@@ -1,6 +1,8 @@
 // Who waits for the device: host calls that synchronize or copy, and streams
 // that wait for each other; as recorded, else inferred from calls and times.
 #include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "replay/graph/trace_graph_draft.h"
@@ -8,13 +10,19 @@
 namespace reprise {
 namespace {
 
-// Work that begins within this time of another's end may have waited for it:
-// event record, stream wait and dispatch together take a few microseconds.
-constexpr int64_t kWaitLatency = 10'000;
 // Only gaps beyond this ask for an explanation.
 constexpr int64_t kNoticeable = 5'000;
 // Streams hardly ever end in another order than they start; this far back.
 constexpr uint32_t kSearchDepth = 256;
+
+// Recorded waits that must have come last of all that their work needed, before
+// they say what a wait takes; and how many of ten of them it may take longer.
+constexpr size_t kFewestWaits = 16;
+constexpr size_t kTenthsWithin = 9;
+
+int64_t wait_latency(const RankDraft& window) {
+  return window.wait_latency_ns.value_or(kAssumedWaitLatency);
+}
 
 using Issue = std::pair<int64_t, uint32_t>;  // When its call began; node.
 
@@ -225,9 +233,14 @@ class StreamWaits {
   }
 
  private:
+  struct Join {
+    uint32_t source = kNoNode, target = kNoNode;
+  };
+
   // Whether stream waits were recorded at all.
   bool add_recorded() {
     bool any = false;
+    std::vector<Join> joins;
     for (const uint32_t index : synchronizations_of(draft_, rank_)) {
       const Event& event = draft_.trace.events[index];
       if (event.detail < 0) continue;
@@ -236,8 +249,14 @@ class StreamWaits {
       if (recorded.kind != SynchronizationKind::kStreamWait) continue;
       any = true;
       const uint32_t call = draft_.launch_of[index];
-      add_wait(recorded, start_of(call == kNoNode ? index : call));
+      const Join found =
+          joined_by(recorded, start_of(call == kNoNode ? index : call));
+      if (found.source != kNoNode && found.target != kNoNode)
+        joins.push_back(found);
     }
+    measure_waits(joins);
+    for (const Join& each : joins)
+      join(each.source, each.target, EdgeKind::kEvent);
     return any;
   }
 
@@ -245,18 +264,47 @@ class StreamWaits {
     return draft_.at(rank_, draft_.trace.events[event].start_ns);
   }
 
-  void add_wait(const SynchronizationInfo& recorded, int64_t called_ns) {
+  Join joined_by(const SynchronizationInfo& recorded, int64_t called_ns) const {
     const size_t to = order_.find(recorded.stream);
     const size_t from = order_.find(recorded.waited_stream);
     if (to == order_.streams() || from == order_.streams() || to == from) {
-      return;
+      return {};
     }
     const uint32_t record =
         call_of_correlation(window_, recorded.waited_correlation);
     const int64_t recorded_ns =
         record == kNoNode ? called_ns : start_of(record);
-    join(order_.last_before(from, recorded_ns),
-         order_.first_after(to, called_ns), EdgeKind::kEvent);
+    return {order_.last_before(from, recorded_ns),
+            order_.first_after(to, called_ns)};
+  }
+
+  // What waiting for an event takes, of waits for work that ended when all else
+  // that the waiting work needed was there.
+  void measure_waits(const std::vector<Join>& joins) {
+    std::vector<int64_t> lags_ns;
+    for (const auto& [source, target] : joins) {
+      const int64_t done_ns = draft_.nodes[source].end_ns;
+      const DraftNode& work = draft_.nodes[target];
+      const bool is_queued =
+          work.issued_ns < done_ns && before_on_stream_ns(target) < done_ns;
+      if (is_queued && work.start_ns >= done_ns)
+        lags_ns.push_back(work.start_ns - done_ns);
+    }
+    if (lags_ns.size() < kFewestWaits) return;
+    const auto within =
+        lags_ns.begin() +
+        static_cast<std::ptrdiff_t>(lags_ns.size() * kTenthsWithin / 10);
+    std::nth_element(lags_ns.begin(), within, lags_ns.end());
+    window_.wait_latency_ns = *within;
+  }
+
+  // When the work before `node` on its stream ended.
+  int64_t before_on_stream_ns(uint32_t node) const {
+    for (const StreamNodes& stream : window_.streams) {
+      if (node > stream.first && node < stream.last)
+        return draft_.nodes[node - 1].end_ns;
+    }
+    return std::numeric_limits<int64_t>::min();
   }
 
   // Explained up to what waiting for an event takes.
@@ -268,7 +316,8 @@ class StreamWaits {
       ++draft_.tally.contradicted;
       return false;
     }
-    draft_.add_edge(source, target, kind, lag_ns <= kWaitLatency ? lag_ns : 0);
+    draft_.add_edge(source, target, kind,
+                    lag_ns <= wait_latency(window_) ? lag_ns : 0);
     return true;
   }
 
@@ -316,7 +365,7 @@ class StreamWaits {
       if (done == kNoNode) continue;
       const bool last = done == order_.last_before(stream, called_ns);
       const bool binding =
-          work.start_ns - draft_.nodes[done].end_ns <= kWaitLatency;
+          work.start_ns - draft_.nodes[done].end_ns <= wait_latency(window_);
       if (!last && !binding) continue;
       if (best == kNoNode ||
           draft_.nodes[done].end_ns > draft_.nodes[best].end_ns) {
@@ -347,6 +396,7 @@ void add_coincident_waits(GraphDraft& draft, uint32_t rank,
                           std::span<const int64_t> ready_ns) {
   const RankDraft& window = draft.ranks[rank];
   if (window.streams.size() < 2) return;
+  const int64_t latency_ns = wait_latency(window);
   std::vector<Issue> ends;  // End, node.
   for (const StreamNodes& stream : window.streams) {
     for (uint32_t node = stream.first; node < stream.last; ++node) {
@@ -362,13 +412,14 @@ void add_coincident_waits(GraphDraft& draft, uint32_t rank,
                                  Issue{work.start_ns, kNoNode});
       while (at != ends.begin()) {
         --at;
-        if (at->first < work.start_ns - kWaitLatency) break;
+        if (at->first < work.start_ns - latency_ns) break;
         const DraftNode& source = draft.nodes[at->second];
         const bool other =
             at->second < stream.first || at->second >= stream.last;
         if (!other || source.issued_ns >= work.issued_ns) continue;
         draft.add_edge(at->second, node, EdgeKind::kInferred,
                        work.start_ns - source.end_ns);
+        draft.tally.assumed_waits += !window.wait_latency_ns.has_value();
         break;
       }
     }

@@ -1,5 +1,6 @@
 #include "replay/graph/trace_graph.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -153,6 +154,76 @@ TEST(TraceGraph, InfersStreamWaitsFromCalls) {
     d0x compute reduce 103-150 #2)");
   EXPECT_EQ(trace.edges("gradient", "reduce"), "inferred");
   EXPECT_EQ(trace.gap_us("reduce"), 0);
+}
+
+// Three launches from `at` on whose work begins 20 us after each: what is
+// typical of the rank, so that longer ones ask for another reason.
+std::string quick_launches(int at, int correlation) {
+  std::string text;
+  for (int turn = 0; turn < 3; ++turn) {
+    const int from = at + 50 * turn;
+    text += fmt::format("h0 runtime cudaLaunchKernel {}-{} #{}\n", from,
+                        from + 10, correlation + turn);
+    text += fmt::format("d0 compute quick {}-{} #{}\n", from + 20, from + 30,
+                        correlation + turn);
+  }
+  return text;
+}
+
+// Work on a second stream that waits for the first one's, `count` times; it
+// begins 30 us after that has ended.
+std::string recorded_waits(int count) {
+  std::string text;
+  for (int turn = 0; turn < count; ++turn) {
+    const int at = 1000 * turn, call = 10 * turn + 1;
+    text += fmt::format("h0 runtime cudaLaunchKernel {}-{} #{}\n", at, at + 10,
+                        call);
+    text += fmt::format("d0x synchronization wait {}-{} awaits=d0\n", at + 12,
+                        at + 13);
+    text += fmt::format("h0 runtime cudaLaunchKernel {}-{} #{}\n", at + 14,
+                        at + 20, call + 1);
+    text += fmt::format("d0 compute a{} {}-{} #{}\n", turn, at + 20, at + 100,
+                        call);
+    text += fmt::format("d0x compute b{} {}-{} #{}\n", turn, at + 130, at + 150,
+                        call + 1);
+    text += quick_launches(at + 200, call + 2);
+  }
+  return text;
+}
+
+TEST(TraceGraph, MeasuresWhatAWaitTakesWhereWaitsWereRecorded) {
+  const Built many = built(recorded_waits(20));
+  EXPECT_EQ(many.edges("a7", "b7"), "event");
+  EXPECT_EQ(many.gap_us("b7"), 0);
+  // Of three, which tell nothing, 30 us are more than is assumed.
+  const Built few = built(recorded_waits(3));
+  EXPECT_EQ(few.edges("a1", "b1"), "event");
+  EXPECT_EQ(few.gap_us("b1"), 30);
+}
+
+TEST(TraceGraph, SaysWhatItAssumes) {
+  // b may have waited for a, which its call and the time between suggest.
+  const Built waits = built(R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 runtime cudaLaunchKernel 14-20 #2
+    d0 compute a 20-100 #1
+    d0x compute b 109-150 #2
+)" + quick_launches(200, 3));
+  EXPECT_EQ(waits.edges("a", "b"), "inferred");
+  ASSERT_EQ(waits.graph.notes.size(), 1u);
+  EXPECT_TRUE(waits.graph.notes[0].starts_with("1 waits of a stream"))
+      << waits.graph.notes[0];
+  // One size of one operation of two ranks: 6.6 us and two hops of 0.6 us.
+  const std::string one = R"(
+    h0 host-op begin 0-5
+    h1 host-op begin 0-5
+    d0 collective all-reduce 10-60 bytes=4096
+    d1 collective all-reduce 10-60 bytes=4096)";
+  const Built assumed = built(one);
+  ASSERT_EQ(assumed.graph.transfers.size(), 1u);
+  EXPECT_EQ(assumed.graph.transfers[0].latency_ns, 7800);
+  EXPECT_TRUE(assumed.graph.notes.back().ends_with("(NCCL's own model)."))
+      << assumed.graph.notes.back();
 }
 
 TEST(TraceGraph, LetsAThreadWaitForAnother) {

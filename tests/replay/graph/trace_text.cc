@@ -66,6 +66,15 @@ class Parser {
         event.external_id = std::stoll(more.substr(3));
       }
       if (more.starts_with("bytes=")) event.bytes = std::stoll(more.substr(6));
+      if (more.starts_with("awaits=")) {
+        const int64_t waited =
+            trace_.streams[find_stream(more.substr(7))].number;
+        event.detail = static_cast<int32_t>(trace_.synchronizations.size());
+        trace_.synchronizations.push_back(
+            {.kind = SynchronizationKind::kStreamWait,
+             .stream = trace_.streams[event.stream].number,
+             .waited_stream = waited});
+      }
     }
     if (event.kind == EventKind::kCollective) {
       event.detail = static_cast<int32_t>(trace_.collectives.size());

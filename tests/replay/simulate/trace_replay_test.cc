@@ -209,10 +209,11 @@ TEST(TraceReplay, RecomputesTheWaitInACollective) {
 }
 
 TEST(TraceReplay, ChangesTransfersAndNotWaits) {
-  // 70 + 10 + 15; 70 + 5 + 30; 70 + 20 + 30; 70 + 20.
-  EXPECT_EQ(replayed(kStraggler, {"bandwidth=2x"}).predicted_us(), 95);
-  EXPECT_EQ(replayed(kStraggler, {"latency=0.5x"}).predicted_us(), 105);
-  EXPECT_EQ(replayed(kStraggler, {"latency=20us"}).predicted_us(), 120);
+  // Of 40 us in one size, what is assumed is latency: 6.6, and 0.6 for each of
+  // two hops. 70 + 7.8 + 16.1; 70 + 3.9 + 32.2; 70 + 20 + 32.2; 70 + 20.
+  EXPECT_EQ(replayed(kStraggler, {"bandwidth=2x"}).predicted_us(), 93);
+  EXPECT_EQ(replayed(kStraggler, {"latency=0.5x"}).predicted_us(), 106);
+  EXPECT_EQ(replayed(kStraggler, {"latency=20us"}).predicted_us(), 122);
   EXPECT_EQ(replayed(kStraggler, {"op:all-reduce=0.5x"}).predicted_us(), 90);
 }
 
