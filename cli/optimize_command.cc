@@ -77,6 +77,17 @@ Result<std::chrono::nanoseconds> parse_time_limit(const std::string& text) {
   return std::chrono::nanoseconds(static_cast<int64_t>(value * seconds * 1e9));
 }
 
+/// How far the plan is above its bound. One stream is never idle, so of one
+/// rank the bound is the sum of its units.
+std::string gap_text(const Plan& plan) {
+  if (plan.ranks > 1)
+    return fmt::format("gap {:.1f} %", 100 * plan.predicted->gap);
+  tell(
+      "reprise optimize: on one rank nothing waits: the bound is what this "
+      "plan's own units take, and says nothing of other fusions\n");
+  return "any order is as long";
+}
+
 class OptimizeCommand : public Command {
  public:
   std::string name() const override { return "optimize"; }
@@ -344,17 +355,8 @@ class OptimizeCommand : public Command {
       baselines[name] = found->second;
     }
     table.rows.push_back({"plan", duration_text(plan_ns), ""});
-    // One stream is never idle, so its bound is the sum of its units.
-    const bool alone = program_.plan.ranks == 1;
-    table.rows.push_back(
-        {"lower bound", time_text(predicted.lower_bound_ns),
-         alone ? "any order is as long"
-               : fmt::format("gap {:.1f} %", 100 * predicted.gap)});
-    if (alone) {
-      tell(
-          "reprise optimize: on one rank nothing waits: the bound is what this "
-          "plan's own units take, and says nothing of other fusions\n");
-    }
+    table.rows.push_back({"lower bound", time_text(predicted.lower_bound_ns),
+                          gap_text(result.plan)});
     const Json json = {{"schema", "reprise.optimize/1"},
                        {"predicted",
                         {{"step_time_ns", predicted.step_time_ns},

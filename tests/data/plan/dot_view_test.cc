@@ -153,7 +153,7 @@ TEST(DotView, HandlesVectors) {
   EXPECT_EQ(p.graph.dots.at(0).out.dimensions, (Dims{4, 1}));
 }
 
-TEST(DotView, Bf16RunsAsF32DoesIfTheResultIsBf16) {
+TEST(DotView, Bf16RunsAsF32DoesIntoEither) {
   const Program p(R"(
     x = bf16[6,4] parameter(0)
     y = bf16[6,3] parameter(1)
@@ -161,11 +161,13 @@ TEST(DotView, Bf16RunsAsF32DoesIfTheResultIsBf16) {
     d = bf16[4,3] dot(t, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
     e = f32[4,3] dot(t, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
     ROOT r = (bf16[4,3], f32[4,3]) tuple(d, e))");
-  ASSERT_EQ(p.graph.dots.size(), 1U);
-  EXPECT_EQ(p.graph.dots[0].type, PrimitiveType::kBF16);
+  ASSERT_EQ(p.graph.dots.size(), 2U);
   EXPECT_EQ(p.role("d"), OpRole::kDot);
-  EXPECT_EQ(p.graph.dots[0].lhs.strides, (Dims{1, 4}));
-  EXPECT_EQ(p.role("e"), OpRole::kRoutine);
+  EXPECT_EQ(p.role("e"), OpRole::kDot);
+  for (const auto& dot : p.graph.dots) {
+    EXPECT_EQ(dot.type, PrimitiveType::kBF16);
+    EXPECT_EQ(dot.lhs.strides, (Dims{1, 4}));
+  }
 }
 
 TEST(DotView, OtherTypesAreRoutines) {
