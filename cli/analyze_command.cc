@@ -38,7 +38,7 @@ class AnalyzeCommand : public Command {
   }
 
   void add_flags(Flags& flags) override {
-    flags.add_option("trace", path_, "trace of `reprise train` or `import`")
+    flags.add_option("trace", path_, "a trace, or what `import` takes")
         .required();
     flags.add_option("--step", step_, "only this step");
     flags.add_option("--top", top_, "rows of each table (default 6)")

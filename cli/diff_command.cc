@@ -99,7 +99,8 @@ class DiffCommand : public Command {
   }
 
   void add_flags(Flags& flags) override {
-    flags.add_option("before", before_path_, "trace").required();
+    flags.add_option("before", before_path_, "a trace, or what `import` takes")
+        .required();
     flags.add_option("after", after_path_, "trace to compare with it")
         .required();
     flags.add_option("--by", by_, "op, kind, collective or phase (default op)")

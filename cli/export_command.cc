@@ -4,6 +4,8 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/export/export_target.h"
@@ -133,7 +135,14 @@ class ExportCommand : public Command {
   }
 
   Result<int> run_target(const ExportTarget& target) const {
-    const Result<Artefact> artefact = target.make(request_);
+    ExportRequest request = request_;
+    std::optional<TraceFile> traced;
+    if (target.of_trace) {
+      Result<TraceFile> opened = TraceFile::open(request.path);
+      if (!opened) return pass(opened.error());
+      request.file = traced.emplace(*std::move(opened)).path();
+    }
+    const Result<Artefact> artefact = target.make(request);
     if (!artefact) return pass(artefact.error());
     const Status written = write_artefact(*artefact);
     if (!written) return pass(written.error());

@@ -143,7 +143,8 @@ class InfoCommand : public Command {
   std::string summary() const override { return "Show what a trace holds"; }
 
   void add_flags(Flags& flags) override {
-    flags.add_option("trace", path_, "trace file").required();
+    flags.add_option("trace", path_, "a trace, or what `import` takes")
+        .required();
     flags.add_format(format_);
   }
 

@@ -18,7 +18,7 @@ class ReplayCommand : public Command {
   void add_flags(Flags& flags) override {
     flags
         .add_option("trace", options_.trace_path,
-                    "trace of `reprise train` or `import`")
+                    "a trace, or what `import` takes")
         .required();
     flags.add_option("--plan", options_.plan_path,
                      "plan to predict (default: the recorded one)");

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "cli/command.h"
@@ -16,12 +17,13 @@
 namespace reprise {
 namespace {
 
-/// A trace is a database, a plan text. Errors: as opening it.
+/// All else is a trace of some kind. Errors: as opening it.
 Result<bool> is_plan(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return false;
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file) return pass(file.error());
-  return !file->bytes().starts_with("SQLite format 3") &&
-         file->bytes().find('{') < 64;
+  return begins_as_plan(file->bytes());
 }
 
 class ReportCommand : public Command {

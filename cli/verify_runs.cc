@@ -76,7 +76,7 @@ Result<VerifiedRun> read_run(const std::string& path, const Plan* plan) {
     verified.run = *std::move(run);
     return verified;
   }
-  Result<Trace> trace = read_any_trace(path, "verify");
+  Result<Trace> trace = read_trace_shown(path);
   if (!trace) return pass(trace.error());
   Result<StepRun> run = run_of_trace(*trace, path);
   if (!run) return pass(run.error());

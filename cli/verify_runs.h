@@ -24,7 +24,7 @@ struct VerifiedRun {
 
 /// Reads a list of step times, a trace, or what can be imported as one. What
 /// the run did of gradients is read where `plan` is of an imported trace.
-/// Errors: as parse_step_list, read_any_trace and run_of_trace.
+/// Errors: as parse_step_list, read_trace_shown and run_of_trace.
 Result<VerifiedRun> read_run(const std::string& path, const Plan* plan);
 
 /// Whether a plan is what the runs ran.

@@ -2,8 +2,10 @@
 // in this machine's browser, without a file of it.
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
@@ -51,7 +53,9 @@ class ViewCommand : public Command {
 
  private:
   Result<std::string> page() const {
-    if (inputs_.size() == 1) {
+    std::error_code error;
+    if (inputs_.size() == 1 &&
+        !std::filesystem::is_directory(inputs_[0], error)) {
       const Result<MappedFile> file = MappedFile::open(inputs_[0]);
       if (!file) return pass(file.error());
       if (file->bytes().starts_with("<!DOCTYPE html>")) {

@@ -235,7 +235,7 @@ class ChakraFiles {
 }  // namespace
 
 Result<Artefact> make_chakra(const ExportRequest& request) {
-  const Result<AlignedTrace> trace = AlignedTrace::read(request.path);
+  const Result<AlignedTrace> trace = AlignedTrace::read(request.file);
   if (!trace) return pass(trace.error());
   TraceWindow window;
   if (request.step) window.step = *request.step;

@@ -15,7 +15,9 @@
 namespace reprise {
 
 struct ExportRequest {
-  std::string path;  ///< The plan or the trace.
+  std::string path;  ///< The plan or the trace, as it was given.
+  /// The trace as a file of ours: not `path` where that is another tool's.
+  std::string file = {};
   /// Measured collectives: "ring/simple=TRACE" (nccl-tuner).
   std::vector<std::string> points = {};
   std::string program = {};          ///< HLO text that the plan is of (xla).

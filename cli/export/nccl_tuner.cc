@@ -156,7 +156,7 @@ Provenance provenance_of(const ExportRequest& request,
 }  // namespace
 
 Result<Artefact> make_nccl_tuner(const ExportRequest& request) {
-  const Result<AlignedTrace> trace = AlignedTrace::read(request.path);
+  const Result<AlignedTrace> trace = AlignedTrace::read(request.file);
   if (!trace) return pass(trace.error());
   const Result<NcclPrices> prices = prices_of(request, *trace);
   if (!prices) return pass(prices.error());

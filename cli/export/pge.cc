@@ -235,7 +235,7 @@ class Estimates {
 }  // namespace
 
 Result<Artefact> make_pge(const ExportRequest& request) {
-  const Result<AlignedTrace> trace = AlignedTrace::read(request.path);
+  const Result<AlignedTrace> trace = AlignedTrace::read(request.file);
   if (!trace) return pass(trace.error());
   Estimates estimates;
   for (const CollectiveEstimate& each : estimate_collectives(*trace)) {
@@ -256,7 +256,7 @@ Result<Artefact> make_pge(const ExportRequest& request) {
                 "import with --shapes",
                 request.path);
   }
-  const Result<MappedFile> file = MappedFile::open(request.path);
+  const Result<MappedFile> file = MappedFile::open(request.file);
   if (!file) return pass(file.error());
   const Provenance provenance = {
       .source =

@@ -32,7 +32,7 @@ std::string largest_module(const std::vector<InstructionEstimate>& all) {
 }  // namespace
 
 Result<Artefact> make_pgle(const ExportRequest& request) {
-  const Result<AlignedTrace> trace = AlignedTrace::read(request.path);
+  const Result<AlignedTrace> trace = AlignedTrace::read(request.file);
   if (!trace) return pass(trace.error());
   const std::vector<InstructionEstimate> all = estimate_instructions(*trace);
   if (all.empty()) {

@@ -294,6 +294,7 @@ std::string listed(const std::vector<std::string>& lines) {
 
 /// Fails when nothing was read, or with --strict when anything was lost.
 Status check_losses(std::span<const FileReport> files,
+                    std::span<const std::string> paths,
                     const ImportOptions& options) {
   constexpr size_t kShown = 3;
   std::vector<FileReport> lost, refused;
@@ -309,7 +310,8 @@ Status check_losses(std::span<const FileReport> files,
         return !file.refused.empty() || file.kind == "archive";
       });
   if (files.empty()) {
-    return fail(ErrorKind::kUnsupported, "there is no file to import");
+    return fail(ErrorKind::kUnsupported, "{}: there is no file to import",
+                fmt::join(paths, ", "));
   }
   if (nothing_read) {
     return fail(ErrorKind::kUnsupported,
@@ -388,7 +390,7 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
   std::vector<FileReport> reports;
   reports.reserve(parts.size());
   for (const DirectoryPart& part : parts) reports.push_back(part.report);
-  if (Status good = check_losses(reports, options); !good)
+  if (Status good = check_losses(reports, paths, options); !good)
     return pass(good.error());
   if (Status known = number_ranks(parts, options); !known)
     return pass(known.error());

@@ -351,6 +351,12 @@ Result<Plan> parse_plan(std::string_view json, std::string_view file) {
   return plan;
 }
 
+bool begins_as_plan(std::string_view bytes) {
+  constexpr size_t kHead = 1 << 16;
+  return bytes.substr(0, kHead).find("\"reprise.plan/") !=
+         std::string_view::npos;
+}
+
 Result<Plan> load_plan(const std::string& path) {
   Result<std::string> text = read_text_file(path);
   if (!text) return pass(text.error());

@@ -94,6 +94,8 @@ struct Plan {
 /// own, program order.
 Plan identity_plan(const Module& module, int64_t ranks);
 
+/// Whether a file with this beginning says that it is a plan.
+bool begins_as_plan(std::string_view bytes);
 /// Parses plan JSON. Errors: kParse (file:byte), kInvalid (missing or wrongly
 /// typed key).
 Result<Plan> parse_plan(std::string_view json,

@@ -33,11 +33,8 @@ uint32_t word_at(std::string_view bytes, size_t offset) {
 /// Checks what the first 100 bytes say before SQLite sees the file.
 /// `file_bytes` is the size of the whole. Returns the schema.
 Result<int32_t> check_header(std::string_view bytes, uint64_t file_bytes) {
-  constexpr size_t kPageSizeAt = 16, kPageCountAt = 28, kVersionAt = 60,
-                   kApplicationAt = 68;
-  if (bytes.size() < kSqliteHeaderBytes || !bytes.starts_with(kSqliteMagic) ||
-      word_at(bytes, kApplicationAt) !=
-          static_cast<uint32_t>(kTraceApplicationId)) {
+  constexpr size_t kPageSizeAt = 16, kPageCountAt = 28, kVersionAt = 60;
+  if (!begins_as_trace(bytes)) {
     return fail(ErrorKind::kParse, "not a Reprise trace ({} bytes)",
                 file_bytes);
   }
@@ -110,6 +107,13 @@ Result<TraceDatabase> check(Database database, int32_t schema,
 }
 
 }  // namespace
+
+bool begins_as_trace(std::string_view head) {
+  constexpr size_t kApplicationAt = 68;
+  return head.size() >= kSqliteHeaderBytes && head.starts_with(kSqliteMagic) &&
+         word_at(head, kApplicationAt) ==
+             static_cast<uint32_t>(kTraceApplicationId);
+}
 
 Result<TraceDatabase> open_trace_bytes(std::string& bytes) {
   const Result<int32_t> schema = check_header(bytes, bytes.size());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "data/io/sqlite.h"
 #include "data/result.h"
@@ -16,6 +17,10 @@ struct TraceDatabase {
   int32_t schema = 0;
   uint64_t file_bytes = 0;
 };
+
+/// Whether a file with this head (100 bytes are enough) is a trace of ours,
+/// whatever its schema.
+bool begins_as_trace(std::string_view head);
 
 /// The trace in `bytes`, which must outlive it. Errors: kParse (not a trace,
 /// cut short, a foreign schema); kUnsupported (newer schema).
