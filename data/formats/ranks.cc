@@ -242,7 +242,7 @@ class RankAssignment {
                            : "";
     return fail(ErrorKind::kInvalid,
                 "{}{}: neither the content nor the name says which rank this "
-                "is; say so by --rank {}=N",
+                "is; say so by `import --rank {}=N`",
                 unknown[0], others, unknown[0]);
   }
 
@@ -255,10 +255,11 @@ class RankAssignment {
           if (other->spool == input.spool ||
               kinds_join(other->kind, input.kind))
             continue;
-          return fail(ErrorKind::kInvalid,
-                      "{} and {} are both of rank {}; import them into two "
-                      "traces, or give one of them its rank by --rank FILE=N",
-                      other->name, input.name, number(input, i));
+          return fail(
+              ErrorKind::kInvalid,
+              "{} and {} are both of rank {}; import them into two "
+              "traces, or give one of them its rank by `import --rank FILE=N`",
+              other->name, input.name, number(input, i));
         }
         others.push_back(&input);
       }

@@ -81,7 +81,7 @@ OTHERS = {
 REFUSED = {
     "MANIFEST.tsv": "no trace: text that starts",
     # Two files of one rank, whichever it is.
-    "chakra/mlcommons_json/json_trace.tar.gz": "say so by --rank",
+    "chakra/mlcommons_json/json_trace.tar.gz": "say so by `import --rank",
     "xplane/corrupt_utf8_mangled_tpu/tpu_inference_2.xplane.pb": "UTF-8 text conversion",
 }
 
@@ -100,7 +100,7 @@ SETS = {
      "--rank=small_chakra.0.json=1"): ({"chakra"}, {0, 1}, 3),
 }
 REFUSED_SETS = {
-    ("kineto/hta_small/mixed_files",): "say so by --rank",
+    ("kineto/hta_small/mixed_files",): "say so by `import --rank",
     ("kineto/hta_small/trace_compare_base", "kineto/hta_small/trace_compare_test"): "are both of rank 1",
 }
 
