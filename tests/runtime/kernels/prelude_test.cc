@@ -1,6 +1,7 @@
 // Accuracy of the math prelude against the C library in double precision.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -176,6 +177,28 @@ TEST(Prelude, SpecialValuesPropagate) {
   EXPECT_TRUE(std::isnan(rk_maximum(nan, 1.0f)));
   EXPECT_TRUE(std::isnan(rk_maximum(1.0f, nan)));
   EXPECT_TRUE(std::isnan(rk_minimum(1.0f, nan)));
+}
+
+// Printed by JAX 0.5.3 and 0.10.2, whose errors are 4 units in the last place.
+TEST(Prelude, TanhAndErfHaveTheBitsOfXla) {
+  struct Case {
+    float x;
+    uint32_t tanh, erf;
+  };
+  for (const Case& c : {Case{0.3F, 0x3e9526ed, 0x3ea841c6},
+                        {0.7F, 0x3f1ab7d9, 0x3f2d8460},
+                        {1.3F, 0x3f5c99e4, 0x3f6f1b26},
+                        {2.9F, 0x3f7e7461, 0x3f7ffd4f},
+                        {3.7F, 0x3f7fafee, 0x3f7fffff},
+                        {4.4F, 0x3f7fec3e, 0x3f800000},
+                        {6.1F, 0x3f7fff55, 0x3f800000},
+                        {7.93F, 0x3f7ffffc, 0x3f800000},
+                        {9.0F, 0x3f800000, 0x3f800000}}) {
+    EXPECT_EQ(std::bit_cast<uint32_t>(rk_tanh(c.x)), c.tanh) << c.x;
+    EXPECT_EQ(std::bit_cast<uint32_t>(rk_erf(c.x)), c.erf) << c.x;
+    EXPECT_EQ(rk_tanh(-c.x), -rk_tanh(c.x));
+    EXPECT_EQ(rk_erf(-c.x), -rk_erf(c.x));
+  }
 }
 
 TEST(Prelude, IntegersWrapAndSaturate) {
