@@ -36,6 +36,38 @@ void reduce(void* out, const void* a, const void* b, size_t elements) {
   }
 }
 
+template <Reduction kReduction, PrimitiveType kType>
+void combine_in_order(void* out, const void* parts, size_t count,
+                      size_t elements) {
+  const auto at = [&](size_t part, size_t i) {
+    return static_cast<const char*>(parts) + 2 * (part * elements + i);
+  };
+  for (size_t i = 0; i < elements; ++i) {
+    auto value = from_memory<float>(kType, at(0, i));
+    char rounded[2];
+    for (size_t part = 1; part < count; ++part) {
+      value =
+          combine<kReduction>(value, from_memory<float>(kType, at(part, i)));
+      if (kType == PrimitiveType::kBF16) continue;
+      to_memory(kType, value, rounded);
+      value = from_memory<float>(kType, rounded);
+    }
+    to_memory(kType, value, static_cast<char*>(out) + 2 * i);
+  }
+}
+
+template <PrimitiveType kType>
+CombineFunction combining(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return combine_in_order<Reduction::kSum, kType>;
+    case Reduction::kProduct:
+      return combine_in_order<Reduction::kProduct, kType>;
+    default:
+      return nullptr;
+  }
+}
+
 template <Reduction kReduction>
 ReduceFunction function_of(PrimitiveType type) {
   switch (type) {
@@ -83,6 +115,14 @@ ReduceFunction reduce_function(PrimitiveType type, Reduction reduction) {
     case Reduction::kProduct:
       return function_of<Reduction::kProduct>(type);
   }
+  return nullptr;
+}
+
+CombineFunction combine_function(PrimitiveType type, Reduction reduction) {
+  if (type == PrimitiveType::kBF16)
+    return combining<PrimitiveType::kBF16>(reduction);
+  if (type == PrimitiveType::kF16)
+    return combining<PrimitiveType::kF16>(reduction);
   return nullptr;
 }
 

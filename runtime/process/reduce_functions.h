@@ -17,4 +17,13 @@ using ReduceFunction = void (*)(void* out, const void* a, const void* b,
 /// Null for a type that no kernel stores.
 ReduceFunction reduce_function(PrimitiveType type, Reduction reduction);
 
+/// out[i] = element i of `parts`, each of `elements`, combined in their order:
+/// of bf16 in f32, rounded once, as XLA's CPU promotes such all-reduces; of f16
+/// rounded at each, as it leaves these. Looked up in JAX 0.10.2.
+using CombineFunction = void (*)(void* out, const void* parts, size_t count,
+                                 size_t elements);
+
+/// Null for what has the same bits in any order, or is not of 16-bit floats.
+CombineFunction combine_function(PrimitiveType type, Reduction reduction);
+
 }  // namespace reprise

@@ -133,6 +133,35 @@ TEST_P(AllReduce, Adds16BitFloats) {
             });
 }
 
+// 256 and ones: bf16 has 8 bits, so 256 + 1 rounds back to 256, and only sums
+// that round once reach 258 (of 3 ranks) and 260 (of 4: 259, half to even).
+TEST_P(AllReduce, RoundsSumsOf16BitFloatsOnce) {
+  const int ranks = GetParam();
+  constexpr size_t kCount = 1001;
+  const float expected =
+      std::vector<float>{256, 258, 260}.at(static_cast<size_t>(ranks - 2));
+  run_ranks(
+      ranks, kCount, 20,
+      [&](int rank, Communicator& communicator, std::span<float> data) {
+        CollectiveSpec spec = sum_of(kCount, ranks);
+        spec.type = PrimitiveType::kBF16;
+        spec.bytes = 2 * spec.elements;
+        const float value = rank == 0 ? 256.0F : 1.0F;
+        const std::vector<uint16_t> bits(
+            kCount,
+            static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+        std::memcpy(data.data(), bits.data(), 2 * kCount);
+        const Status done = communicator.run(spec, data.data(), data.data());
+        ASSERT_TRUE(done) << done.error().message;
+        std::vector<uint16_t> sums(kCount);
+        std::memcpy(sums.data(), data.data(), 2 * kCount);
+        for (size_t i = 0; i < kCount; ++i) {
+          const auto wide = static_cast<uint32_t>(sums[i]) << 16;
+          ASSERT_EQ(std::bit_cast<float>(wide), expected) << rank << " " << i;
+        }
+      });
+}
+
 /// What one collective leaves on each rank of 4, whose element i is
 /// 10 rank + i.
 std::vector<std::vector<float>> left_by(const CollectiveSpec& spec, size_t in,
