@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "data/hlo/combiner.h"
@@ -14,6 +15,10 @@ namespace {
 /// Elements of a step that several dimensions share.
 constexpr int64_t kMostShared = 64;
 
+/// Elements along one dimension that XLA's CPU sums one after the other; its
+/// tree_reduction_rewriter.
+constexpr int64_t kWindow = 32;
+
 bool is_zero(const Instruction& instruction) {
   if (instruction.opcode != Opcode::kConstant) return false;
   const Result<std::vector<double>> values = literal_values(instruction);
@@ -23,7 +28,7 @@ bool is_zero(const Instruction& instruction) {
 bool is_plain_sum(const Module& module, const Computation& entry,
                   const Instruction& reduce) {
   return reduce.opcode == Opcode::kReduce && reduce.operands.size() == 2 &&
-         reduce.shape.is_array() && reduce.shape.type == PrimitiveType::kF32 &&
+         reduce.shape.is_array() &&
          combining_opcode(module, reduce) == Opcode::kAdd &&
          is_zero(entry.at(reduce.operands[1]));
 }
@@ -64,6 +69,103 @@ bool keeps_minor(const Shape& operand, const std::vector<int64_t>& reduced) {
   return false;
 }
 
+/// Sums of windows, and of these, until one step is left.
+class WindowSteps {
+ public:
+  WindowSteps(const Instruction& reduce, const Shape& operand)
+      : reduce_(reduce), reduced_(integer_list(reduce, "dimensions")) {
+    shape_.type = operand.type;
+    shape_.dimensions = operand.dimensions;
+  }
+
+  std::vector<Instruction> run() {
+    while (is_long()) {
+      append_pad();
+      append_sums();
+    }
+    if (!steps_.empty()) steps_.push_back(reduce_);
+    return std::move(steps_);
+  }
+
+ private:
+  [[nodiscard]] int64_t extent(int64_t dimension) const {
+    return shape_.dimensions[static_cast<size_t>(dimension)];
+  }
+
+  [[nodiscard]] bool is_long() const {
+    return std::any_of(reduced_.begin(), reduced_.end(),
+                       [&](int64_t d) { return extent(d) > kWindow; });
+  }
+
+  [[nodiscard]] bool is_reduced(size_t dimension) const {
+    return std::find(reduced_.begin(), reduced_.end(),
+                     static_cast<int64_t>(dimension)) != reduced_.end();
+  }
+
+  Instruction& append(Opcode opcode) {
+    Instruction& step = steps_.emplace_back();
+    step.opcode = opcode;
+    step.operands = reduce_.operands;
+    if (opcode == Opcode::kReshape) step.operands.pop_back();
+    for (const Attribute& attribute : reduce_.attributes) {
+      if (opcode == Opcode::kReduce || attribute.name == "metadata")
+        step.attributes.push_back(attribute);
+    }
+    step.name = fmt::format("{}/{}", reduce_.name, steps_.size());
+    return step;
+  }
+
+  /// To whole windows, as many zeros before as after.
+  void append_pad() {
+    std::vector<std::string> padding;
+    bool is_needed = false;
+    for (size_t d = 0; d < shape_.dimensions.size(); ++d) {
+      int64_t& all = shape_.dimensions[d];
+      const int64_t more = is_reduced(d) && all > kWindow
+                               ? (kWindow - all % kWindow) % kWindow
+                               : 0;
+      padding.push_back(fmt::format("{}_{}", more / 2, more - more / 2));
+      is_needed = is_needed || more > 0;
+      all += more;
+    }
+    if (!is_needed) return;
+    Instruction& pad = append(Opcode::kPad);
+    pad.shape = shape_;
+    pad.attributes.push_back(
+        {"padding", RawText{fmt::format("{}", fmt::join(padding, "x"))}});
+  }
+
+  void append_sums() {
+    Shape cut, left;
+    cut.type = left.type = shape_.type;
+    std::vector<int64_t> places;
+    for (size_t d = 0; d < shape_.dimensions.size(); ++d) {
+      const int64_t all = shape_.dimensions[d];
+      const int64_t window = is_reduced(d) ? std::min(all, kWindow) : 1;
+      cut.dimensions.push_back(all / window);
+      left.dimensions.push_back(all / window);
+      if (!is_reduced(d)) continue;
+      places.push_back(static_cast<int64_t>(cut.dimensions.size()));
+      cut.dimensions.push_back(window);
+    }
+    append(Opcode::kReshape).shape = std::move(cut);
+    Instruction& sums = append(Opcode::kReduce);
+    for (Attribute& attribute : sums.attributes) {
+      if (attribute.name == "dimensions") attribute.value = places;
+    }
+    sums.shape = shape_ = std::move(left);
+  }
+
+  const Instruction& reduce_;
+  const std::vector<int64_t> reduced_;
+  Shape shape_;  ///< What is left to be summed, in as many dimensions.
+  std::vector<Instruction> steps_;
+};
+
+bool rounds_at_each(PrimitiveType type) {
+  return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
+}
+
 }  // namespace
 
 std::vector<Instruction> sum_steps(const Module& module,
@@ -71,6 +173,8 @@ std::vector<Instruction> sum_steps(const Module& module,
                                    const Instruction& reduce) {
   if (!is_plain_sum(module, entry, reduce)) return {};
   const Shape& operand = entry.at(reduce.operands[0]).shape;
+  if (rounds_at_each(operand.type)) return WindowSteps(reduce, operand).run();
+  if (operand.type != PrimitiveType::kF32) return {};
   const std::vector<int64_t> reduced = integer_list(reduce, "dimensions");
   if (!keeps_minor(operand, reduced)) return {};
   const std::vector<std::vector<int64_t>> wanted = parted(operand, reduced);

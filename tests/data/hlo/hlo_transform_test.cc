@@ -233,6 +233,60 @@ ENTRY %e {
   EXPECT_EQ(sums, expected);
 }
 
+// As XLA's CPU does: JAX 0.10.2 compiles the sum of bf16[2048,16] over its rows
+// to windows of 32 rows, 64 of them, then 32 of these, then the last two.
+TEST(HloInline, PartsSumsThatRoundIntoWindows) {
+  const auto inlined = inline_calls(parsed(R"(HloModule m
+%sum {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] add(a, b)
+}
+%most {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] maximum(a, b)
+}
+ENTRY %e {
+  x = bf16[2048,16] parameter(0)
+  y = bf16[8,100,3] parameter(1)
+  zero = bf16[] constant(0)
+  rows = bf16[16] reduce(x, zero), dimensions={0}, to_apply=%sum
+  both = bf16[3] reduce(y, zero), dimensions={0,1}, to_apply=%sum
+  short = bf16[100,3] reduce(y, zero), dimensions={0}, to_apply=%sum
+  most = bf16[16] reduce(x, zero), dimensions={0}, to_apply=%most
+  ROOT r = (bf16[16], bf16[3], bf16[100,3], bf16[16]) tuple(rows, both, short, most)
+})"));
+  ASSERT_TRUE(inlined) << inlined.error().message;
+  const Computation& entry = inlined->entry_computation();
+  std::vector<std::string> steps;
+  for (const Instruction& step : entry.instructions) {
+    if (step.operands.empty() || step.opcode == Opcode::kTuple) continue;
+    std::string text = step.name + " " + std::string(opcode_name(step.opcode)) +
+                       " " + shape_text(step.shape, false) + " of " +
+                       entry.at(step.operands[0]).name;
+    for (const int64_t d : integer_list(step, "dimensions"))
+      text += " " + std::to_string(d);
+    steps.push_back(text);
+  }
+  // 100 is 4 windows less 28, 14 of them before.
+  const std::vector<std::string> expected = {
+      "rows/1 reshape bf16[64,32,16] of x",
+      "rows/2 reduce bf16[64,16] of rows/1 1",
+      "rows/3 reshape bf16[2,32,16] of rows/2",
+      "rows/4 reduce bf16[2,16] of rows/3 1",
+      "rows reduce bf16[16] of rows/4 0",
+      "both/1 pad bf16[8,128,3] of y",
+      "both/2 reshape bf16[1,8,4,32,3] of both/1",
+      "both/3 reduce bf16[1,4,3] of both/2 1 3",
+      "both reduce bf16[3] of both/3 0 1",
+      "short reduce bf16[100,3] of y 0",
+      "most reduce bf16[16] of x 0"};
+  EXPECT_EQ(steps, expected);
+  EXPECT_NE(print_hlo(*inlined).find("padding=0_0x14_14x0_0"),
+            std::string::npos);
+}
+
 TEST(HloInline, RefusesCallsThatExplode) {
   // 30 levels, each calling the level below twice: 2^30 instructions.
   std::string text =
