@@ -200,7 +200,10 @@ class Assembler {
                            members_text(spec));
     unit.bytes = static_cast<double>(spec.bytes);
     unit.reads = {spec.input};
-    unit.writes = {spec.output};
+    // What a rank gathers from itself stays where it is.
+    if (schedule_.buffers[index_of(spec.output.buffer)].kind ==
+        BufferKind::kTemporary)
+      unit.writes = {spec.output};
     schedule_.units.push_back(std::move(unit));
   }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/schedule/run_order.h"
+
 namespace reprise {
 namespace {
 
@@ -18,94 +20,6 @@ UnitRef copy_ref(Copies what, size_t index) {
           static_cast<uint32_t>(what)};
 }
 
-/// Which units must run after which: by their data, by a given order of the
-/// plan, and by the edges that placing adds.
-class RunOrder {
- public:
-  explicit RunOrder(const UnitGraph& units) : units_(units) {
-    place_.resize(units.order.size());
-    for (uint32_t p = 0; p < place_.size(); ++p) place_[units.order[p]] = p;
-  }
-
-  /// Lets `writer` run after all of `readers` (ascending); false, and nothing
-  /// changes, where it cannot.
-  bool put_after(const std::vector<uint32_t>& readers, uint32_t writer) {
-    if (!place_.empty()) {
-      return std::all_of(readers.begin(), readers.end(), [&](uint32_t reader) {
-        return place_[reader] <= place_[writer];
-      });
-    }
-    if (reaches(writer, readers)) return false;
-    for (uint32_t reader : readers) {
-      if (reader == writer) continue;
-      extra_.emplace_back(reader, writer);
-      successors_[reader].push_back(writer);
-    }
-    return true;
-  }
-
-  std::vector<uint32_t> order() const {
-    return place_.empty() ? default_order(units_, extra_) : units_.order;
-  }
-
- private:
-  /// True if any of `targets` but `start` itself must run after `start`.
-  bool reaches(uint32_t start, const std::vector<uint32_t>& targets) {
-    if (successors_.empty()) build_successors();
-    std::vector<uint32_t> touched{start};  // Also the queue of the search.
-    seen_[start] = true;
-    bool found = false;
-    for (size_t next = 0; next < touched.size() && !found; ++next) {
-      for (uint32_t after : successors_[touched[next]]) {
-        if (seen_[after]) continue;
-        found =
-            found || std::binary_search(targets.begin(), targets.end(), after);
-        seen_[after] = true;
-        touched.push_back(after);
-      }
-    }
-    for (uint32_t u : touched) seen_[u] = false;
-    return found;
-  }
-
-  void build_successors() {
-    successors_.resize(units_.units.size());
-    seen_.assign(units_.units.size(), false);
-    for (uint32_t u = 0; u < units_.units.size(); ++u) {
-      for (uint32_t before : units_.units[u].predecessors)
-        successors_[before].push_back(u);
-      if (units_.units[u].chunk > 0) successors_[u - 1].push_back(u);
-    }
-  }
-
-  const UnitGraph& units_;
-  std::vector<uint32_t> place_;  ///< [unit] in the plan's order, if it has one.
-  std::vector<std::pair<uint32_t, uint32_t>> extra_;
-  std::vector<std::vector<uint32_t>> successors_;  ///< [unit]
-  std::vector<bool> seen_;                         ///< [unit]
-};
-
-/// True if a kernel reads each element of `input` before it writes that of
-/// `value` over it.
-bool overwrites_in_step(const OpGraph& graph, const Kernel& kernel,
-                        InstructionId value, InstructionId input) {
-  const auto holds = [&](const KernelArgument& argument, InstructionId what) {
-    return graph.value_of[index_of(argument.instruction)] == what;
-  };
-  const std::vector<KernelArgument>& arguments = kernel.arguments;
-  size_t output = arguments.size();
-  for (size_t a = 0; a < arguments.size(); ++a) {
-    if (arguments[a].is_output && holds(arguments[a], value)) output = a;
-  }
-  if (output == arguments.size()) return false;
-  for (size_t a = 0; a < arguments.size(); ++a) {
-    if (!arguments[a].is_output && holds(arguments[a], input) &&
-        !in_place_safe(kernel, a, output))
-      return false;
-  }
-  return true;
-}
-
 /// [instruction] True for what several units compute.
 std::vector<bool> ops_of_several_units(const OpGraph& graph,
                                        const UnitGraph& units) {
@@ -119,6 +33,70 @@ std::vector<bool> ops_of_several_units(const OpGraph& graph,
     }
   }
   return several;
+}
+
+/// True if a kernel reads each element of an `is_old` value before it writes
+/// that of `value` over it.
+template <typename IsOld>
+bool overwrites_in_step(const OpGraph& graph, const Kernel& kernel,
+                        InstructionId value, const IsOld& is_old) {
+  const auto held = [&](const KernelArgument& argument) {
+    return graph.value_of[index_of(argument.instruction)];
+  };
+  const std::vector<KernelArgument>& arguments = kernel.arguments;
+  size_t output = arguments.size();
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    if (arguments[a].is_output && held(arguments[a]) == value) output = a;
+  }
+  if (output == arguments.size()) return false;
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    if (!arguments[a].is_output && is_old(held(arguments[a])) &&
+        !in_place_safe(kernel, a, output))
+      return false;
+  }
+  return true;
+}
+
+/// Calls `visit` with every value that a unit reads from memory.
+template <typename Visit>
+void each_input(const OpGraph& graph, const UnitGraph& units,
+                const LoweredKernel* kernel, const PlannedUnit& unit,
+                const Visit& visit) {
+  if (unit.role == OpRole::kKernel) {
+    for (const KernelArgument& argument : kernel->kernel.arguments) {
+      if (!argument.is_output)
+        visit(graph.value_of[index_of(argument.instruction)]);
+    }
+  } else if (unit.role == OpRole::kDot) {
+    for (InstructionId value : dot_inputs(graph, unit.ops[0], unit.epilogue))
+      visit(value);
+  } else if (unit.role == OpRole::kRoutine) {
+    for (InstructionId value : routine_inputs(graph, unit.ops[0])) visit(value);
+  } else {
+    const auto c = static_cast<size_t>(unit.collective);
+    for (const SlotPlace& member : units.collectives[c].members)
+      visit(graph.slots[static_cast<size_t>(member.slot)].input);
+  }
+}
+
+int64_t operands_reading(const OpGraph& graph, InstructionId collective,
+                         InstructionId value) {
+  const auto first =
+      static_cast<size_t>(graph.first_slot[index_of(collective)]);
+  int64_t count = 0;
+  for (size_t s = first; s < first + graph.slot_count(collective); ++s) {
+    if (graph.slots[s].input == value) ++count;
+  }
+  return count;
+}
+
+/// True where a rank communicates with itself alone, so that the result is the
+/// operand. Of the kinds of which that may be one buffer.
+bool gives_back(const PlannedCollective& collective) {
+  return (collective.kind == CollectiveKind::kAllGather ||
+          collective.kind == CollectiveKind::kReduceScatter) &&
+         std::all_of(collective.groups.begin(), collective.groups.end(),
+                     [](const auto& group) { return group.size() == 1; });
 }
 
 class Placer {
@@ -141,8 +119,9 @@ class Placer {
   }
 
   Placement place() {
-    collect_parameter_readers();
     place_parameters();
+    give_parameters_back();
+    collect_parameter_readers();
     place_updates();
     result_.order = runs_.order();
     place_collectives();
@@ -171,39 +150,18 @@ class Placer {
     placed_[index_of(value)] = true;
   }
 
-  /// Calls `visit` with every value that a unit reads from memory.
-  template <typename Visit>
-  void each_input(uint32_t u, const Visit& visit) const {
-    const PlannedUnit& unit = units_.units[u];
-    if (unit.role == OpRole::kKernel) {
-      for (const KernelArgument& argument : kernels_[u]->kernel.arguments) {
-        if (!argument.is_output)
-          visit(graph_.value_of[index_of(argument.instruction)]);
-      }
-    } else if (unit.role == OpRole::kDot) {
-      for (InstructionId value : dot_inputs(graph_, unit.ops[0], unit.epilogue))
-        visit(value);
-    } else if (unit.role == OpRole::kRoutine) {
-      for (InstructionId value : routine_inputs(graph_, unit.ops[0]))
-        visit(value);
-    } else {
-      const auto c = static_cast<size_t>(unit.collective);
-      for (const SlotPlace& member : units_.collectives[c].members) {
-        visit(graph_.slots[static_cast<size_t>(member.slot)].input);
-      }
-    }
-  }
-
   void collect_parameter_readers() {
     readers_.resize(graph_.parameters.size());
     for (uint32_t u = 0; u < units_.units.size(); ++u) {
-      each_input(u, [&](InstructionId value) {
-        const int32_t parameter = parameter_of_[index_of(value)];
-        if (parameter < 0) return;
-        std::vector<uint32_t>& readers =
-            readers_[static_cast<size_t>(parameter)];
-        if (readers.empty() || readers.back() != u) readers.push_back(u);
-      });
+      each_input(graph_, units_, kernels_[u], units_.units[u],
+                 [&](InstructionId value) {
+                   const int32_t parameter = parameter_of_[index_of(value)];
+                   if (parameter < 0) return;
+                   std::vector<uint32_t>& readers =
+                       readers_[static_cast<size_t>(parameter)];
+                   if (readers.empty() || readers.back() != u)
+                     readers.push_back(u);
+                 });
     }
   }
 
@@ -217,6 +175,19 @@ class Placer {
                       .parameter = static_cast<int64_t>(n)});
       result_.parameter_buffers.push_back(buffer);
       put(id, {buffer, 0, bytes});
+    }
+  }
+
+  /// What gathers all of a parameter from one rank is the parameter, for those
+  /// who must read it before the step changes it, too.
+  void give_parameters_back() {
+    for (const PlannedCollective& collective : units_.collectives) {
+      if (!gives_back(collective)) continue;
+      const CollectiveSlot& slot = slot_at(collective.members.front());
+      const int32_t parameter = parameter_of_[index_of(slot.input)];
+      if (parameter < 0 || slot.output == kNoInstruction) continue;
+      parameter_of_[index_of(slot.output)] = parameter;
+      put(slot.output, result_.location[index_of(slot.input)]);
     }
   }
 
@@ -247,7 +218,10 @@ class Placer {
     if (reads_itself &&
         (units_.units[writer].role != OpRole::kKernel ||
          !overwrites_in_step(graph_, kernels_[writer]->kernel, value,
-                             graph_.parameters[parameter])))
+                             [&](InstructionId held) {
+                               return parameter_of_[index_of(held)] ==
+                                      static_cast<int32_t>(parameter);
+                             })))
       return false;
     return runs_.put_after(readers, writer);
   }
@@ -262,7 +236,7 @@ class Placer {
       return false;
     if (graph_.is_output[index_of(value)] || placed_[index_of(value)])
       return false;
-    if (operands_reading(slot.collective, value) > 1) return false;
+    if (operands_reading(graph_, slot.collective, value) > 1) return false;
     const uint32_t owner = units_.owner[index_of(op)];
     for (InstructionId reader : graph_.readers[index_of(value)]) {
       if (reader == slot.collective) continue;
@@ -272,23 +246,12 @@ class Placer {
     return true;
   }
 
-  int64_t operands_reading(InstructionId collective,
-                           InstructionId value) const {
-    const auto first =
-        static_cast<size_t>(graph_.first_slot[index_of(collective)]);
-    int64_t count = 0;
-    for (size_t s = first; s < first + graph_.slot_count(collective); ++s) {
-      if (graph_.slots[s].input == value) ++count;
-    }
-    return count;
-  }
-
   void place_collectives() {
     const std::vector<bool> several = ops_of_several_units(graph_, units_);
     result_.slot_copy.assign(graph_.slots.size(), -1);
     for (const PlannedCollective& collective : units_.collectives) {
       if (!is_bytewise(collective.kind)) {
-        place_apart(collective);
+        place_apart(collective, several);
         continue;
       }
       const Location whole = add_temporary(collective.bytes);
@@ -310,12 +273,20 @@ class Placer {
     return graph_.slots[static_cast<size_t>(member.slot)];
   }
 
-  /// Its operand stays where it is; its result has a buffer of its own.
-  void place_apart(const PlannedCollective& collective) {
+  /// Its operand stays where it is; its result has a buffer of its own, unless
+  /// it is the operand.
+  void place_apart(const PlannedCollective& collective,
+                   const std::vector<bool>& several) {
     const CollectiveSlot& slot = slot_at(collective.members.front());
-    const Location result = add_temporary(slot.output_bytes);
+    const bool is_there =
+        slot.output != kNoInstruction && placed_[index_of(slot.output)];
+    const Location result = is_there ? result_.location[index_of(slot.output)]
+                                     : add_temporary(slot.output_bytes);
     result_.collective.push_back(result);
-    if (slot.output != kNoInstruction) put(slot.output, result);
+    if (is_there || slot.output == kNoInstruction) return;
+    put(slot.output, result);
+    if (gives_back(collective) && reduces_in_place(slot, several))
+      put(slot.input, result);
   }
 
   Location locate(InstructionId value) {
@@ -356,7 +327,8 @@ class Placer {
   void place_rest() {
     for (uint32_t u : result_.order) {
       if (units_.units[u].role == OpRole::kCollective) continue;
-      each_input(u, [&](InstructionId value) { locate(value); });
+      each_input(graph_, units_, kernels_[u], units_.units[u],
+                 [&](InstructionId value) { locate(value); });
       for (InstructionId value : units_.units[u].outputs) locate(value);
       if (routines_[u] != nullptr) place_routine(u);
     }
@@ -414,9 +386,10 @@ class Placer {
   const std::vector<const LoweredRoutine*>& routines_;
   RunOrder runs_;
   Placement result_;
-  std::vector<bool> placed_;           ///< [value]
-  std::vector<int32_t> parameter_of_;  ///< [value] number, or -1.
-  std::vector<int32_t> updated_by_;    ///< [parameter] output, or -1.
+  std::vector<bool> placed_;  ///< [value]
+  /// [value] number of the parameter whose old value it is, or -1.
+  std::vector<int32_t> parameter_of_;
+  std::vector<int32_t> updated_by_;  ///< [parameter] output, or -1.
   /// [parameter] units, ascending.
   std::vector<std::vector<uint32_t>> readers_;
   std::vector<std::pair<int32_t, Location>> copied_;

@@ -161,10 +161,10 @@ struct ScheduleCache;
 /// - Order: the plan's, or else the text's, where a collective comes as soon as
 ///   its operands are written and an update of a parameter waits for the
 ///   parameter's other readers.
-/// - A collective whose result depends on its operands byte by byte
-///   (is_bytewise) runs in place, any other from its operand to a buffer of its
-///   own. An operand is written straight into its collective's buffer by its
-///   producer; one that is a parameter, or that something else reads, is copied
+/// - A bytewise collective (is_bytewise), or a rank's gather or scatter with
+///   itself alone, runs in place, any other from its operand to a buffer of its
+///   own. Its producer writes an operand straight into the collective's buffer;
+///   a bytewise one's parameter, or what others read too, is copied
 ///   there by a unit `copy:COLLECTIVE[:OPERAND]` just before the collective
 ///   (its first chunk that needs it). Members of a bucket are 64-byte aligned;
 ///   padding between them is reduced with whatever it holds and never read.

@@ -565,6 +565,41 @@ TEST_F(ScheduleTest, GathersFromTheOperandsPlaceIntoABufferOfItsOwn) {
   EXPECT_EQ(live.end, 3);
 }
 
+TEST_F(ScheduleTest, WhatARankGathersOrScattersAloneStaysWhereItIs) {
+  load(kAlias, R"(
+    w = f32[32] parameter(0)
+    x = f32[32] parameter(1)
+    all = f32[32] all-gather(w), replica_groups={{0},{1}}, dimensions={0}
+    g = f32[32] multiply(all, x)
+    rs = f32[32] reduce-scatter(g), replica_groups={{0},{1}}, dimensions={0}, to_apply=add_f32
+    n = f32[32] subtract(w, rs)
+    late = f32[32] add(all, x)
+    ROOT out = (f32[32], f32[32]) tuple(n, late))");
+  lower();
+  // `late` reads the old w by its other name, so the update waits for it.
+  EXPECT_EQ(names(), (Names{"all", "g", "rs", "late", "n"}));
+  EXPECT_EQ(unit("all").collective.input.buffer,
+            schedule_.parameter_buffers[0]);
+  EXPECT_EQ(unit("all").collective.output, unit("all").collective.input);
+  EXPECT_EQ(unit("g").reads[0], unit("all").collective.input);
+  EXPECT_EQ(unit("rs").collective.input, unit("g").writes[0]);
+  EXPECT_EQ(unit("rs").collective.output, unit("g").writes[0]);
+  EXPECT_TRUE(depends("n", "rs"));
+  EXPECT_EQ(unit("n").writes[0].buffer, schedule_.parameter_buffers[0]);
+  EXPECT_TRUE(depends("all", "n", 1));
+}
+
+TEST_F(ScheduleTest, AGatheredParameterThatGoesOutIsKeptFromItsUpdate) {
+  load(kAlias, R"(
+    w = f32[32] parameter(0)
+    all = f32[32] all-gather(w), replica_groups={{0},{1}}, dimensions={0}
+    n = f32[32] negate(all)
+    ROOT out = (f32[32], f32[32]) tuple(n, all))");
+  lower();
+  EXPECT_EQ(names(), (Names{"output:1", "all", "n"}));
+  EXPECT_EQ(schedule_.outputs[1].location, unit("output:1").writes[0]);
+}
+
 TEST_F(ScheduleTest, ScattersToAPartOfWhatItReduces) {
   load("", R"(
     x = f32[64] parameter(0)

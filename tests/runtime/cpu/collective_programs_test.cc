@@ -144,8 +144,8 @@ TEST_P(CollectivePrograms, GatherAndScatterAsComputedByHand) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, CollectivePrograms, testing::Values(2, 3, 4));
 
-// One rank: both are copies, and 1 x 2 x - x = x.
-TEST(CollectivesOfOneRank, AreCopies) {
+// One rank: neither moves anything, and 1 x 2 x - x = x.
+TEST(CollectivesOfOneRank, GiveTheirOperandsBack) {
   const Result<InlinedModule> module = parse(1);
   ASSERT_TRUE(module) << module.error().message;
   const Result<Schedule> schedule =
