@@ -23,13 +23,13 @@ from . import equations, evaluation
 class Report:
     """What of the plan runs, and what cannot be said to JAX."""
 
-    buckets: list  # of (name, number of members, all-reduces)
+    buckets: list  # of (name, number of members, elements of each of its all-reduces)
     unexpressed: list  # of (what, why)
     method: str
 
     def __str__(self):
         several = sum(members > 1 for _, members, _ in self.buckets)
-        lines = [f"{sum(count for _, _, count in self.buckets)} all-reduces by {self.method} in {len(self.buckets)} "
+        lines = [f"{sum(len(sizes) for _, _, sizes in self.buckets)} all-reduces by {self.method} in {len(self.buckets)} "
                  f"buckets, {several} of several tensors"]
         lines += [f"  not expressed: {what}: {why}" for what, why in self.unexpressed]
         return "\n".join(lines)
@@ -37,21 +37,26 @@ class Report:
 
 @dataclasses.dataclass
 class Counted:
-    """Collectives of the compiled step beside the plan's."""
+    """All-reduces of the compiled step beside the plan's, each by its elements."""
 
-    expected: int
-    found: int
+    expected: list
+    found: list
     names: list
 
     @property
     def ok(self):
-        return self.expected == self.found
+        """As many, of the same sizes; all but the first carry one element of the one before it."""
+        return len(self.expected) == len(self.found) and all(
+            found - expected in (0, 1) for found, expected in zip(sorted(self.found), sorted(self.expected)))
 
     def __bool__(self):
         return self.ok
 
     def __str__(self):
-        return f"{self.found} all-reduces compiled, {self.expected} planned" + ("" if self.ok else ": NOT the plan's")
+        text = f"{len(self.found)} all-reduces compiled, {len(self.expected)} planned"
+        if self.ok:
+            return text
+        return f"{text}: NOT the plan's, of {sorted(self.found)} elements instead of {sorted(self.expected)}"
 
 
 def _mapping(exported, plan):
@@ -100,10 +105,13 @@ def _split_by_region(buckets, found):
 
 
 def _all_reduces(bucket, elements, method):
-    """How many a bucket becomes: its chunks, none empty."""
+    """What a bucket becomes, [all-reduce] elements: its chunks, none empty."""
     size = sum(elements[member][0] for member in bucket.members)
+    if method != "packing":
+        return [size]
     bits = int(re.search(r"\d+$", elements[bucket.members[0]][1])[0])
-    return len(evaluation.chunk_ends(size, max(1, bits // 8), bucket.chunks)) if method == "packing" else 1
+    ends = evaluation.chunk_ends(size, max(1, bits // 8), bucket.chunks)
+    return [end - begin for begin, end in zip([0, *ends], ends)]
 
 
 def _method(method):
@@ -161,11 +169,12 @@ class Planned:
         return jitted.lower(*leaves)
 
     def check(self, *args, **kwargs):
-        """Compiles for these arguments and counts: every all-reduce of the plan is one of the compiled text."""
+        """Compiles for these arguments and compares: the compiled text's all-reduces are the plan's, by their sizes."""
         text = self.lower(*args, **kwargs).compile().as_text()
-        names = [i.name for i in hlo.parse(text).collectives() if i.opcode.removesuffix("-start") == "all-reduce"]
-        expected = sum(count for _, _, count in self.report.buckets)
-        return Counted(expected, len(names), names)
+        compiled = [i for i in hlo.parse(text).collectives() if i.opcode.removesuffix("-start") == "all-reduce"]
+        found = [sum(hlo.count(dimensions) for _, dimensions in i.arrays) for i in compiled]
+        expected = [size for _, _, sizes in self.report.buckets for size in sizes]
+        return Counted(expected, found, [i.name for i in compiled])
 
 
 def apply(plan, step, exported=None, method=None):
