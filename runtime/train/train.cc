@@ -21,6 +21,16 @@ namespace {
 
 /// Time that all living ranks need to hear of a failure: a step of compute.
 constexpr double kRollCallSeconds = 0.6;
+/// Of longer runs, the room for what is kept of a step grows as it goes.
+constexpr int64_t kStepsWithRoom = 1 << 20;
+
+// Taken and touched before the first step, so that no step waits for memory
+// and a run holds as much at its end as at its beginning.
+template <typename T>
+void take_room(std::vector<T>& values, int64_t steps) {
+  values.resize(static_cast<size_t>(std::min(steps, kStepsWithRoom)));
+  values.clear();
+}
 
 // All ranks must have lowered the same collectives in the same order, or they
 // would wait for each other in vain.
@@ -155,6 +165,8 @@ class Session {
   }
 
   Status all_steps() {
+    take_room(durations_, options_.steps);
+    take_room(losses_, options_.steps);
     for (int64_t step = 0; step < options_.steps; ++step) {
       tell_progress(step);
       if (Status looked = watch_->before(step); !looked)
