@@ -29,6 +29,8 @@
 namespace reprise {
 namespace {
 
+constexpr unsigned kTurnMicroseconds = 300'000, kOwnTurnMicroseconds = 20'000;
+
 struct TrainerFlags {
   std::string program, plan, result_path, dump_path, progress_path;
   TrainerDeviceFlags device;
@@ -162,6 +164,22 @@ void mark_lost(const TrainerFlags& flags) {
   ::_exit(kExitEnvironment);
 }
 
+/// Between ranks that have the same to say: the first to speak ends the others.
+void wait_for_turn(const ProcessGroup& group, unsigned turn_microseconds) {
+  ::usleep(turn_microseconds *
+           static_cast<unsigned>(std::min(group.rank(), 10)));
+}
+
+// What a rank alone has met is said before the others, who only know that it
+// is lost, take their turns.
+void fail_alone(const TrainerFlags& flags, ProcessGroup& group,
+                const Error& error) {
+  wait_for_turn(group, kOwnTurnMicroseconds);
+  say(error.message);
+  mark_lost(flags);
+  group.abort(exit_code(error.kind));
+}
+
 Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   const Result<std::unique_ptr<TrainingDevice>> device =
       make_training_device(flags.device);
@@ -177,6 +195,9 @@ Result<int> train_and_report(const TrainerFlags& flags, ProcessGroup& group) {
   options.tell = say;
   if (!flags.progress_path.empty() && group.rank() == 0)
     options.device.watch = write_progress(flags.progress_path);
+  options.fail_alone = [&](const Error& error) {
+    fail_alone(flags, group, error);
+  };
   options.device.stuck = [&flags](const std::string& why) {
     leave_at_once(flags, why);
   };
@@ -248,8 +269,10 @@ int run(const TrainerFlags& flags) {
   const bool lost = code.error().kind == ErrorKind::kDevice;
   // Errors that every rank has got are said once; of a lost rank, the first
   // to notice speaks and ends the others: every rank waits for those before.
-  if (lost)
-    ::usleep(300'000u * static_cast<unsigned>(std::min((*group)->rank(), 10)));
+  if (lost) {
+    ::usleep(kOwnTurnMicroseconds * 10);  // Who failed alone speaks first.
+    wait_for_turn(**group, kTurnMicroseconds);
+  }
   if (lost || (*group)->rank() == 0) say(code.error().message);
   if (lost && (*group)->size() > 1) {
     mark_lost(flags);

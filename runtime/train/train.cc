@@ -173,7 +173,7 @@ class Session {
         return lost(looked.error());
       const Result<StepOutcome> outcome =
           run_->step(static_cast<int32_t>(step), step < options_.warmup);
-      if (!outcome) return lost(outcome.error());
+      if (!outcome) return failed_step(outcome.error());
       durations_.push_back(outcome->end_ns - outcome->start_ns);
       losses_.push_back(outcome->loss);
       if (outcome->correct) corrects_.push_back(*outcome->correct);
@@ -190,6 +190,14 @@ class Session {
                            .share = done / static_cast<double>(options_.steps),
                            .count = done,
                            .unit = "steps"});
+  }
+
+  Status failed_step(Error error) {
+    if (error.kind == ErrorKind::kDevice || group_.size() == 1)
+      return lost(error);
+    error.message = fmt::format("rank {}: {}", group_.rank(), error.message);
+    if (options_.fail_alone) options_.fail_alone(error);
+    return pass(error);
   }
 
   Status lost(const Error& error) {

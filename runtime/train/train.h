@@ -27,6 +27,10 @@ struct TrainOptions {
   /// Gets, on rank 0 and before the first step, what a user should know of the
   /// device, such as that kernels are interpreted. May be empty.
   std::function<void(const std::string& note)> tell;
+  /// Gets, on any rank of several, an error of a step that only this rank may
+  /// have, such as a full disk, before the others notice that it is gone: to
+  /// say it and end them. May be empty, and return.
+  std::function<void(const Error& error)> fail_alone;
   DeviceOptions device;
 };
 

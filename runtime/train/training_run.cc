@@ -124,10 +124,9 @@ Result<StepOutcome> TrainingRun::step(int32_t step, bool warmup) {
   executor_->mark_step(step, warmup, outcome.start_ns, outcome.end_ns);
   if (recorder_ != nullptr) {
     recorder_->mark_step(step, warmup, outcome.start_ns, outcome.end_ns);
-    // A failed flush comes back from Recorder::finish; until then the ranks
-    // stay in step.
-    const Status flushed = recorder_->flush();
-    static_cast<void>(flushed);
+    // Later steps would be trained for a recording that is lost.
+    if (Status flushed = recorder_->flush(); !flushed)
+      return pass(flushed.error());
   }
   for (const ManifestOutput& output : program_.manifest.outputs) {
     if (output.role != OutputRole::kLoss && output.role != OutputRole::kCorrect)

@@ -22,14 +22,15 @@ class Faults(CommandCase):
         self.temporary = self.path / "tmp"
         self.temporary.mkdir()
 
-    def start(self, *arguments):
+    def start(self, *arguments, **environment):
         run = subprocess.Popen([BIN / "reprise", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, env=dict(os.environ, **MPI, TMPDIR=str(self.temporary)))
+                               text=True, env=dict(os.environ, **MPI, TMPDIR=str(self.temporary), **environment))
         self.addCleanup(end_all, run)
         return run
 
-    def start_training(self, *arguments):
-        return self.start("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 1000000, "--timeout", 3, *arguments)
+    def start_training(self, *arguments, **environment):
+        return self.start("train", "-n", 2, PROGRAMS / "mlp.2.hlo", "--steps", 1000000, "--timeout", 3, *arguments,
+                          **environment)
 
     def ranks(self, run):
         """Process of each rank that has begun."""
@@ -75,6 +76,22 @@ class Faults(CommandCase):
                 run.communicate(timeout=30)
                 self.leaves_nothing(pids)
                 self.assertFalse(self.trace.exists())
+
+    @unittest.skipIf(is_sanitized(), "nothing can be preloaded before a sanitizer")
+    def test_a_disk_that_fills_is_said_by_its_rank_at_once(self):
+        library = self.path / "faulty_writes.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, ROOT / "tests/faulty_writes.c", "-ldl"], check=True)
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                run = self.start_training("--trace", self.trace, LD_PRELOAD=str(library), FAULT_FULL="20",
+                                          FAULT_PROCESS="reprise-train", FAULT_RANK=str(rank), FAULT_PATH=".shard",
+                                          FAULT_FOLDER=str(self.temporary))
+                _, errors = run.communicate(timeout=120)
+                self.assertEqual(run.returncode, 3, errors)
+                self.assertRegex(errors, f"reprise-train: rank {rank}: .*No space left on device")
+                self.assertNotIn("was lost", errors)
+                self.assertFalse(self.trace.exists())
+                self.leaves_nothing([])
 
     def test_a_supervisor_started_by_hand_removes_nothing(self):
         for lifeline in ("0", "9", "x"):
