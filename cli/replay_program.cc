@@ -119,6 +119,8 @@ ReplayReport report_of(const RunModel& model, const AlignedTrace& aligned,
   report.warnings = aligned.trace().warnings;
   report.costs = model.costs;
   report.notes = modelled_collectives(schedule, model.costs);
+  for (std::string& assumed : assumed_prices(schedule, model.costs))
+    report.notes.push_back(std::move(assumed));
   return report;
 }
 

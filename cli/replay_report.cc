@@ -40,7 +40,7 @@ std::string error_text(int64_t predicted_ns,
   return error ? percent_text(*error) : "-";
 }
 
-/// "; 12 % of it calibrated; 3.0 % of it modelled".
+/// "; 12 % of it calibrated; 3.0 % of it modelled; 2.1 % of it gaps as fitted".
 std::string prices_text(const PathSources& sources) {
   std::string text;
   if (sources.calibrated > 0) {
@@ -49,6 +49,10 @@ std::string prices_text(const PathSources& sources) {
   }
   if (sources.modelled > 0) {
     text += fmt::format("; {} of it modelled", share_text(sources.modelled));
+  }
+  if (sources.fitted_gaps() > sources.dispatch) {  // A program's.
+    text += fmt::format("; {} of it gaps as fitted",
+                        share_text(sources.fitted_gaps()));
   }
   return text;
 }
@@ -190,22 +194,26 @@ Json costs_json(const CostModel& costs) {
     links[key] = {{"latency_ns", price.latency_ns},
                   {"bandwidth_bytes_per_s", price.bandwidth_bytes_per_s},
                   {"burst_bytes", price.burst_bytes},
+                  {"preempted_ns", price.preempted_ns},
                   {"residual", price.residual}};
   }
-  return {{"collectives", links},
-          {"slowdown",
-           {{"library", costs.contention.library},
-            {"kernel", costs.contention.kernel},
-            {"collective", costs.contention.collective}}},
-          {"dispatch_ns", costs.dispatch_ns},
-          {"feed_ns", costs.feed_ns},
-          {"compute_wake_ns", costs.compute_wake_ns},
-          {"communication_wake_ns", costs.communication_wake_ns},
-          {"jitter_sqrt_ns", costs.jitter_sqrt_ns},
-          {"meeting_ns", costs.meeting_ns},
-          {"meeting_is_measured", costs.meeting_is_measured},
-          {"unexplained_ns", costs.unexplained_ns},
-          {"roofline_residual", costs.roofline_residual}};
+  return {
+      {"collectives", links},
+      {"slowdown",
+       {{"library", costs.contention.library},
+        {"kernel", costs.contention.kernel},
+        {"collective", costs.contention.collective},
+        {"compute_is_measured", !costs.contention.compute_is_assumed},
+        {"collective_is_measured", !costs.contention.collective_is_assumed}}},
+      {"dispatch_ns", costs.dispatch_ns},
+      {"feed_ns", costs.feed_ns},
+      {"compute_wake_ns", costs.compute_wake_ns},
+      {"communication_wake_ns", costs.communication_wake_ns},
+      {"jitter_sqrt_ns", costs.jitter_sqrt_ns},
+      {"meeting_ns", costs.meeting_ns},
+      {"meeting_is_measured", costs.meeting_is_measured},
+      {"unexplained_ns", costs.unexplained_ns},
+      {"roofline_residual", costs.roofline_residual}};
 }
 
 Json report_json(const ReplayReport& report, const NodeFacts& facts,
@@ -226,10 +234,12 @@ Json report_json(const ReplayReport& report, const NodeFacts& facts,
   }
   json["ranks"] = ranks_json(report);
   if (report.graph) json["steps"] = steps_json(report);
-  json["sources"] = {{"measured", sources.measured},
-                     {"calibrated", sources.calibrated},
-                     {"modelled", sources.modelled},
-                     {"unexplained", sources.unexplained}};
+  json["sources"] = {
+      {"measured", sources.measured},      {"calibrated", sources.calibrated},
+      {"modelled", sources.modelled},      {"dispatch", sources.dispatch},
+      {"wake_ups", sources.wake_ups},      {"jitter", sources.jitter},
+      {"step_gaps", sources.step_gaps},    {"preempted", sources.preempted},
+      {"unexplained", sources.unexplained}};
   if (report.graph) {
     json["graph"] = graph_json(*report.graph, report.notes);
   }

@@ -162,15 +162,16 @@ Result<std::vector<Measurement>> contention_measurements(
 }
 
 Contention default_contention(double bandwidth_bytes_per_s) {
-  // An estimate, used until a run has overlapped this link with compute
-  // (contention_measurements): no benchmark of ours backs it.
-  constexpr double kCpu_s_per_byte = 1.2e-9;
+  constexpr double kCpu_s_per_byte = 1e-9;
   constexpr double kMostShare = 0.5;  // Two threads share a core.
   const double share =
       std::min(kMostShare, bandwidth_bytes_per_s * kCpu_s_per_byte);
   const double slowdown = 1 / (1 - share);
-  return {
-      .library = slowdown, .kernel = slowdown, .collective = 1 + share * share};
+  return {.library = slowdown,
+          .kernel = slowdown,
+          .collective = 1 + share * share,
+          .compute_is_assumed = true,
+          .collective_is_assumed = true};
 }
 
 Contention with_measured(Contention contention,
@@ -179,9 +180,16 @@ Contention with_measured(Contention contention,
     if (measurement.context != kBesideContext) continue;
     const double value =
         std::max(1.0, static_cast<double>(measurement.median_ns) / kMillion);
-    if (measurement.key == "slowdown/library") contention.library = value;
-    if (measurement.key == "slowdown/kernel") contention.kernel = value;
-    if (measurement.key == "slowdown/collective") contention.collective = value;
+    if (measurement.key == "slowdown/library") {
+      contention.library = value;
+      contention.compute_is_assumed = false;
+    } else if (measurement.key == "slowdown/kernel") {
+      contention.kernel = value;
+      contention.compute_is_assumed = false;
+    } else if (measurement.key == "slowdown/collective") {
+      contention.collective = value;
+      contention.collective_is_assumed = false;
+    }
   }
   return contention;
 }

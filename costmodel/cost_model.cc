@@ -189,4 +189,35 @@ std::vector<std::string> modelled_collectives(const Schedule& schedule,
   return sentences;
 }
 
+std::vector<std::string> assumed_prices(const Schedule& schedule,
+                                        const CostModel& costs) {
+  std::vector<std::string> sentences;
+  size_t modelled = 0, transfers = 0;
+  for (const Unit& unit : schedule.units) {
+    const bool is_collective = unit.kind == UnitKind::kCollective;
+    transfers += is_collective;
+    modelled += unit.stream == Stream::kCompute &&
+                costs.price(unit).source == PriceSource::kModelled;
+  }
+  if (modelled > 0) {
+    sentences.push_back(fmt::format(
+        "{} units were never measured: modelled by a roofline that is {:.0f} % "
+        "off in the mean",
+        modelled, 100 * costs.roofline_residual));
+  }
+  if (transfers == 0 || schedule.ranks < 2) return sentences;
+  const Contention& contention = costs.contention;
+  if (contention.compute_is_assumed || contention.collective_is_assumed) {
+    sentences.push_back(fmt::format(
+        "no run had {} beside {}: that {} then takes {:.2f} times as long is "
+        "assumed, from what TCP costs a core",
+        contention.compute_is_assumed ? "compute" : "transfers",
+        contention.compute_is_assumed ? "transfers" : "compute",
+        contention.compute_is_assumed ? "compute" : "a transfer",
+        contention.compute_is_assumed ? contention.kernel
+                                      : contention.collective));
+  }
+  return sentences;
+}
+
 }  // namespace reprise

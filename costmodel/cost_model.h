@@ -47,7 +47,10 @@ struct CollectivePrice {
   std::vector<std::pair<double, double>> points = {};
   double burst_bytes = 0;
   double peak_bandwidth_bytes_per_s = 0;  ///< 0: no faster than bandwidth.
-  double residual = 0;                    ///< Mean relative error of the fit.
+  /// Of latency_ns and of every point: transfers clipped at four times what is
+  /// typical of their size, the rest spread over all, as waiting for a core.
+  double preempted_ns = 0;
+  double residual = 0;  ///< Mean relative error of the fit.
   PriceSource source = PriceSource::kModelled;
   /// On an idle host, without credit. Requires: bytes >= 0.
   double price_ns(double bytes) const;
@@ -60,6 +63,8 @@ struct CollectivePrice {
 struct Contention {
   double library = 1, kernel = 1;  ///< Compute units, by kind.
   double collective = 1;           ///< Collectives while compute runs.
+  /// No run told: default_contention's.
+  bool compute_is_assumed = false, collective_is_assumed = false;
 };
 
 /// Roofline: overhead_ns + max(flops / flops_per_s, bytes / bytes_per_s).
@@ -119,6 +124,11 @@ struct CostModel {
 /// what is not told of those inside loops and branches.
 std::vector<std::string> modelled_collectives(const Schedule& schedule,
                                               const CostModel& costs);
+
+/// What of a schedule's prices no recording told, a sentence each: units that
+/// were never measured, and slow-downs.
+std::vector<std::string> assumed_prices(const Schedule& schedule,
+                                        const CostModel& costs);
 
 /// Key of a collective's price: "all-reduce/f32/2" (kind, type, size of a
 /// group).

@@ -235,6 +235,7 @@ void add_points(const LinkModel& link,
                    (link.latency_ns + bytes * link.wire_ns_per_byte) * ratio);
   }
   price.latency_ns += preempted_ns;
+  price.preempted_ns = preempted_ns;
 }
 
 // The median of each size.

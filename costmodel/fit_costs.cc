@@ -40,7 +40,9 @@ void fit_collectives(const std::vector<RecordedStep>& steps,
     if (samples.size() <= most) continue;
     most = samples.size();
     costs.contention = known;
-    if (fit.slowdown_fitted) costs.contention.collective = fit.slowdown;
+    if (!fit.slowdown_fitted) continue;
+    costs.contention.collective = fit.slowdown;
+    costs.contention.collective_is_assumed = false;
   }
 }
 

@@ -181,6 +181,7 @@ void fit_units(const std::vector<RecordedStep>& steps, const Schedule& recorded,
       fit_compute_slowdowns(steps, recorded, measurements, contention);
   contention.library = found.library.value_or(contention.library);
   contention.kernel = found.kernel.value_or(contention.kernel);
+  if (found.library || found.kernel) contention.compute_is_assumed = false;
   const SamplesByKey by_key = collect(steps, recorded);
   for (const auto& [key, value] : by_key) {
     costs.units[key] =

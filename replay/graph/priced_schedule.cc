@@ -23,6 +23,7 @@ void price_unit(PricedSchedule& priced, size_t place, const CostModel& costs) {
   priced.duration_ns[place] = price->price_ns(bytes);
   priced.floor_ns[place] = price->floor_ns(bytes);
   priced.latency_ns[place] = price->latency_ns;
+  priced.preempted_ns[place] = price->preempted_ns;
   priced.source[place] = costs.collective_source(unit);
   if (price->bandwidth_bytes_per_s <= 0) return;
   const double wire_ns_per_byte =
@@ -90,6 +91,7 @@ PricedSchedule price_schedule(const Schedule& schedule,
   priced.wire_ns.assign(count, 0);
   priced.floor_ns.assign(count, 0);
   priced.latency_ns.assign(count, 0);
+  priced.preempted_ns.assign(count, 0);
   priced.source.assign(count, PriceSource::kModelled);
   priced.rank_factor.assign(
       static_cast<size_t>(std::max<int64_t>(1, schedule.ranks)), 1);

@@ -39,9 +39,9 @@ struct PricedSchedule {
   double unexplained_ns = 0;  ///< A step, spread over its compute units.
   double step_overhead_ns = 0;
   double burst_ns = 0;  ///< Most credit of the link, as time on the wire.
-  /// [unit], collectives: credit used, least time, and what no bandwidth
-  /// shrinks.
-  std::vector<double> wire_ns, floor_ns, latency_ns;
+  /// [unit], collectives: credit used, least time, what no bandwidth shrinks,
+  /// and of that CollectivePrice::preempted_ns.
+  std::vector<double> wire_ns, floor_ns, latency_ns, preempted_ns;
   std::vector<PriceSource> source;  ///< [unit]
   StreamOrder order;
 };

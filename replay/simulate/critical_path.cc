@@ -1,6 +1,7 @@
 #include "replay/simulate/critical_path.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 namespace reprise {
@@ -147,14 +148,109 @@ class PathWalk {
   int64_t cursor_ns_ = 0;
 };
 
-// Of a dispatch, what the fit did not explain.
-double unexplained_ns(const PathEntry& entry, const PricedSchedule& priced) {
-  if (entry.kind != PathKind::kDispatch) return 0;
-  if (priced.schedule->units[entry.origin].stream != Stream::kCompute) return 0;
-  const double each_ns =
-      priced.unexplained_ns / static_cast<double>(priced.order.compute.size());
-  return std::min(static_cast<double>(entry.duration_ns), each_ns);
-}
+// Sums of a path, in nanoseconds; PathSources then has their shares.
+class SourceSums {
+ public:
+  explicit SourceSums(const PricedSchedule* priced) : priced_(priced) {}
+
+  // `before` stands before `entry` on the path; null at its start.
+  void add(const PathEntry& entry, const PathEntry* before) {
+    const double time_ns = static_cast<double>(entry.duration_ns);
+    whole_ns_ += time_ns;
+    switch (entry.kind) {
+      case PathKind::kUnexplained:
+        sums_.unexplained += time_ns;
+        break;
+      case PathKind::kLaunch:
+        sums_.dispatch += time_ns;
+        break;
+      case PathKind::kFeed:
+        sums_.step_gaps += time_ns;
+        break;
+      case PathKind::kOverhead:  // What exceeds it is noise at the end.
+        split(time_ns, {{priced_->step_overhead_ns, &sums_.step_gaps}},
+              sums_.jitter);
+        break;
+      case PathKind::kDispatch:
+        add_dispatch(entry, before);
+        break;
+      default:
+        add_work(entry);
+    }
+  }
+
+  PathSources shares() const {
+    PathSources sources;
+    if (whole_ns_ <= 0) return sources;
+    sources = sums_;
+    double rest = 1;
+    for (double* const share :
+         {&sources.calibrated, &sources.modelled, &sources.dispatch,
+          &sources.wake_ups, &sources.jitter, &sources.step_gaps,
+          &sources.preempted, &sources.unexplained}) {
+      *share /= whole_ns_;
+      rest -= *share;
+    }
+    sources.measured = rest;
+    return sources;
+  }
+
+ private:
+  struct Part {
+    double most_ns = 0;
+    double* sum = nullptr;
+  };
+
+  // Parts take what they may have of a time, in turn, and `last` the rest.
+  static void split(double time_ns, std::initializer_list<Part> parts,
+                    double& last) {
+    for (const Part& part : parts) {
+      const double taken_ns = std::min(time_ns, std::max(0.0, part.most_ns));
+      *part.sum += taken_ns;
+      time_ns -= taken_ns;
+    }
+    last += time_ns;
+  }
+
+  // Before a unit of compute: handing it over, which the fit explains in part,
+  // and waking the thread. Before a transfer: its thread, and ranks that come
+  // late by noise.
+  void add_dispatch(const PathEntry& entry, const PathEntry* before) {
+    const double time_ns = static_cast<double>(entry.duration_ns);
+    if (priced_->schedule->units[entry.origin].stream == Stream::kCompute) {
+      const double each_ns = priced_->unexplained_ns /
+                             static_cast<double>(priced_->order.compute.size());
+      split(time_ns,
+            {{each_ns, &sums_.unexplained},
+             {priced_->dispatch_ns, &sums_.dispatch}},
+            sums_.wake_ups);
+      return;
+    }
+    const bool is_after_transfer =
+        before != nullptr && before->kind == PathKind::kCollective;
+    split(time_ns,
+          {{is_after_transfer ? priced_->communication_gap_ns
+                              : priced_->communication_wake_ns,
+            &sums_.wake_ups}},
+          sums_.jitter);
+  }
+
+  void add_work(const PathEntry& entry) {
+    if (priced_ == nullptr || entry.kind > PathKind::kCollective) return;
+    double time_ns = static_cast<double>(entry.duration_ns);
+    const double preempted_ns =
+        std::min(time_ns, priced_->preempted_ns[entry.origin]);
+    sums_.preempted += preempted_ns;
+    time_ns -= preempted_ns;
+    const PriceSource source = priced_->source[entry.origin];
+    if (source == PriceSource::kCalibrated) sums_.calibrated += time_ns;
+    if (source == PriceSource::kModelled) sums_.modelled += time_ns;
+  }
+
+  const PricedSchedule* priced_;
+  PathSources sums_;  // `measured` is what remains.
+  double whole_ns_ = 0;
+};
 
 }  // namespace
 
@@ -206,26 +302,10 @@ CriticalPath::CriticalPath(std::vector<PathEntry> path,
 
 PathSources sources_of(const std::vector<PathEntry>& path,
                        const PricedSchedule* priced) {
-  double whole = 0, calibrated = 0, modelled = 0, unexplained = 0;
-  for (const PathEntry& entry : path) {
-    const double duration_ns = static_cast<double>(entry.duration_ns);
-    whole += duration_ns;
-    if (entry.kind == PathKind::kUnexplained) unexplained += duration_ns;
-    if (priced == nullptr) continue;
-    unexplained += unexplained_ns(entry, *priced);
-    if (entry.kind > PathKind::kCollective) continue;
-    const PriceSource source = priced->source[entry.origin];
-    if (source == PriceSource::kCalibrated) calibrated += duration_ns;
-    if (source == PriceSource::kModelled) modelled += duration_ns;
-  }
-  PathSources sources;
-  if (whole <= 0) return sources;
-  sources.calibrated = calibrated / whole;
-  sources.modelled = modelled / whole;
-  sources.unexplained = unexplained / whole;
-  sources.measured =
-      1 - sources.calibrated - sources.modelled - sources.unexplained;
-  return sources;
+  SourceSums sums(priced);
+  for (size_t at = 0; at < path.size(); ++at)
+    sums.add(path[at], at == 0 ? nullptr : &path[at - 1]);
+  return sums.shares();
 }
 
 }  // namespace reprise

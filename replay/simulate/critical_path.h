@@ -62,10 +62,21 @@ struct CriticalPath {
 
 /// Shares of a path by where its durations came from; they sum to 1.
 struct PathSources {
-  double measured = 1, calibrated = 0, modelled = 0;
+  double measured = 1, calibrated = 0, modelled = 0;  ///< By PriceSource.
+  // Fitted over recorded gaps, not to this unit or that:
+  double dispatch = 0;     ///< Handing over, also of an imported trace.
+  double wake_ups = 0;     ///< Of streams that waited.
+  double jitter = 0;       ///< Ranks that noise pulled apart meet again.
+  double step_gaps = 0;    ///< Filling the batch, ending the step.
+  double preempted = 0;    ///< CollectivePrice::preempted_ns.
   double unexplained = 0;  ///< Replayed gaps.
+
+  double fitted_gaps() const {
+    return dispatch + wake_ups + jitter + step_gaps + preempted;
+  }
 };
-/// `priced` is null of a trace, where all durations were measured.
+/// `priced` is null of a trace, where all durations were measured and gaps are
+/// dispatch as far as they are explained.
 PathSources sources_of(const std::vector<PathEntry>& path,
                        const PricedSchedule* priced);
 

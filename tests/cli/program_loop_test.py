@@ -65,7 +65,8 @@ class ProgramLoop(CommandCase):
             self.assertEqual(rank["compute_ns"] + rank["exposed_ns"] + rank["idle_ns"], predicted)
             self.assertLessEqual(rank["exposed_ns"], rank["communication_ns"])
         self.assertAlmostEqual(sum(answer["sources"].values()), 1, places=9)
-        self.assertEqual(set(answer["sources"]), {"measured", "calibrated", "modelled", "unexplained"})
+        self.assertEqual(set(answer["sources"]), {"measured", "calibrated", "modelled", "dispatch", "wake_ups", "jitter",
+                                                  "step_gaps", "preempted", "unexplained"})
         reached = 0
         for entry in answer["critical_path"]:
             self.assertEqual(entry["start_ns"], reached)

@@ -58,7 +58,7 @@ class ReplayImported(CommandCase):
         self.assertEqual((rank["compute_ns"], rank["communication_ns"], rank["exposed_ns"], rank["idle_ns"]),
                          (300_000, 0, 0, 390_000))
         self.assertEqual(answer["sources"]["unexplained"], 0)
-        self.assertEqual(sum(answer["sources"].values()), 1)
+        self.assertAlmostEqual(sum(answer["sources"].values()), 1, places=9)
         self.assertEqual(answer["graph"]["cycles_repaired"], 0)
 
     def test_the_critical_path_covers_the_window(self):

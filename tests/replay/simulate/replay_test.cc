@@ -103,6 +103,39 @@ TEST(Replay, AddsDispatchFeedWakesAndOverhead) {
                                       {PathKind::kOverhead, 51, 9}}));
 }
 
+TEST(Replay, TellsFittedGapsFromWhatWasMeasuredAndWhatNobodyExplains) {
+  // 7 + 9 at the ends, 1 to hand over each of two units and 1 more that nobody
+  // explains, 3 + 4 to wake up, 6 of g's 30 waits for cores.
+  TextSchedule text = parse(R"(
+    compute a 25
+    transfer g 30 after a
+    compute u 19 after g)");
+  for (PriceSource& source : text.priced.source)
+    source = PriceSource::kMeasured;
+  text.priced.feed_ns = 7;
+  text.priced.dispatch_ns = 1;
+  text.priced.communication_wake_ns = 3;
+  text.priced.compute_wake_ns = 4;
+  text.priced.step_overhead_ns = 9;
+  text.priced.unexplained_ns = 2;
+  text.priced.preempted_ns[1] = 6;
+  text.priced.jitter_sqrt_ns = 2;
+  const Replay result = replay(text);
+  const PathSources& sources = result.sources;
+  const auto whole = static_cast<double>(result.step_time_ns);
+  EXPECT_NEAR(sources.step_gaps, 16 / whole, 1e-9);
+  EXPECT_NEAR(sources.dispatch, 2 / whole, 1e-9);
+  EXPECT_NEAR(sources.wake_ups, 7 / whole, 1e-9);
+  EXPECT_NEAR(sources.preempted, 6 / whole, 1e-9);
+  EXPECT_NEAR(sources.unexplained, 2 / whole, 1e-9);
+  // Late by 2 sqrt(25 + 2) = 10.4 where g begins, by 2 sqrt(19 + 2 + 4) = 10 at
+  // the end: handing over and waking up are of the time apart.
+  EXPECT_NEAR(sources.jitter, (10 + 10) / whole, 1e-9);
+  EXPECT_EQ(sources.calibrated + sources.modelled, 0);
+  EXPECT_NEAR(sources.measured + sources.fitted_gaps() + sources.unexplained, 1,
+              1e-9);
+}
+
 TEST(Replay, MakesRanksThatComputedApartMeetLate) {
   // Ranks are apart for 100 when g can begin: late by 2 sqrt(100) = 20, while b
   // runs at full speed; g takes 120-150 and slows b (100 of 140 done) to half:
