@@ -14,6 +14,7 @@ jax.config.update("jax_num_cpu_devices", 2)
 # pylint: disable=wrong-import-position
 import jax.numpy as jnp
 import numpy as np
+import optax
 import steps
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import PartitionSpec as P
@@ -147,6 +148,27 @@ class Export(Folder):
         manifest = self.json("step.json")
         self.assertEqual((parameters(manifest, "batch"), parameters(manifest, "state")), (["x"], ["w", "frozen"]))
 
+    def test_static_arguments_are_part_of_the_program(self):
+        def step(w, count, key, x, *, rate, mode="mean"):
+            key, mine = jax.random.split(key)
+            noise = jax.random.normal(mine, w.shape)
+            return w - rate * getattr(x, mode)() + 1e-3 * count * noise, key, {"loss": w.sum()}
+
+        step = jax.jit(step, static_argnums=1, static_argnames="mode", donate_argnums=0)
+        for key in (jax.random.key(0), jax.random.PRNGKey(0)):
+            args = (jnp.ones(2), 3, key, jnp.ones(2))
+            self.export(step, *args, rate=0.5, mode="sum", data=lambda t: jnp.full(2, float(t)), steps=3)
+            manifest = self.json("step.json")
+            self.assertEqual(parameters(manifest, "state"), ["w", "key"])
+            self.assertEqual(parameters(manifest, "batch"), ["x", "rate"])
+            batches = tensors.load(self.out / "batches.safetensors")
+            self.assertEqual(batches["rate"].ravel().tolist(), [0.5] * 3)
+            again, _ = verifying.run_jax(self.out, 3)
+            state = jnp.ones(2)
+            for t in range(3):
+                state, key, _ = step(state, 3, key, jnp.full(2, float(t)), rate=0.5, mode="sum")
+            np.testing.assert_array_equal(again["w"], np.asarray(state))
+
     def test_mistakes_say_what_to_do(self):
         good = jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0)
         cases = [
@@ -156,6 +178,8 @@ class Export(Folder):
             ("name the loss", jax.jit(lambda w, x: (w - x, x.sum(), w.sum())), (jnp.ones(2), jnp.ones(2)), {}),
             ("gave no batch", good, (jnp.ones(2), jnp.ones(2)), {"data": []}),
             ("batch 0: x is", good, (jnp.ones(2), jnp.ones(2)), {"data": [jnp.ones(3)]}),
+            ("the step takes .x. of", good, (jnp.ones(2), jnp.ones(2)), {"data": [{"x": jnp.ones(2)}]}),
+            ("as of jax.pmap: write it as", jax.pmap(lambda w, x: (w - x, w.sum())), (jnp.ones(2), jnp.ones(2)), {}),
             ("needs its first value", good, (jax.ShapeDtypeStruct((2,), jnp.float32), jnp.ones(2)), {}),
         ]
         for message, step, args, options in cases:
@@ -273,6 +297,33 @@ class Apply(Folder):
         rj.export(step.step, *args, out=self.out)
         with self.assertRaisesRegex(rj.RepriseError, "partitioning makes them"):
             rj.apply(thirds(self.json("map.json")), step.step, exported=self.out)(*args)
+
+    def test_a_step_of_nnx_is_exported_and_its_modules_stay_as_they_are(self):
+        from flax import nnx
+
+        @nnx.jit
+        def train(net, optimizer, x):
+            loss, grads = nnx.value_and_grad(lambda net: (net(x) ** 2).mean())(net)
+            optimizer.update(*((net, grads) if has_wrt else (grads,)))
+            return loss
+
+        net, has_wrt = nnx.Linear(3, 2, rngs=nnx.Rngs(0)), not hasattr(nnx.Optimizer, "model")
+        optimizer = nnx.Optimizer(net, optax.adam(1e-2), wrt=nnx.Param)
+        has_wrt = not hasattr(optimizer, "model")
+        before = np.asarray(net.kernel[...])
+        x = jnp.ones((4, 3))
+        rj.export(train, net, optimizer, x, out=self.out)
+        manifest = self.json("step.json")
+        self.assertEqual(parameters(manifest, "batch"), ["x"])
+        self.assertTrue(any(name.endswith("kernel") for name in parameters(manifest, "state")))
+        final, losses = verifying.run_jax(self.out, 3)
+        np.testing.assert_array_equal(np.asarray(net.kernel[...]), before)
+        ours = [float(train(net, optimizer, x)) for _ in range(3)]
+        np.testing.assert_allclose(losses, ours, rtol=1e-6)
+        kernel = next(a for name, a in final.items() if name.endswith("kernel") and a.shape == before.shape)
+        np.testing.assert_allclose(kernel, np.asarray(net.kernel[...]), rtol=1e-6)
+        with self.assertRaisesRegex(rj.RepriseError, "nnx.split"):
+            rj.apply({"schema": "reprise.plan/1"}, train, exported=self.out)(net, optimizer, x)
 
     def test_another_step_than_the_exported_one_is_refused(self):
         step, other = steps.make("lstm", 2), steps.make("mlp", 2)

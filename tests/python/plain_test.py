@@ -150,6 +150,12 @@ class Roles(unittest.TestCase):
         self.assertEqual(roles.next_values([state, x], results), [0, None])
         self.assertEqual(roles.next_values([state, x], results, batch={0}), [None, 1])
 
+    def test_a_key_that_comes_back_is_state_though_it_is_not_donated(self):
+        state = roles.Argument("s", [leaf("w")], True)
+        for kind, shape in (("key<fry>", ()), ("uint32", (2,))):
+            key = roles.Argument("key", [leaf("", shape, kind)], False)
+            self.assertEqual(roles.next_values([state, key], [leaf("0.w"), leaf("1", shape, kind)]), [0, 1])
+
     def test_donated_state_that_does_not_come_back_is_refused(self):
         state = roles.Argument("state", [leaf("w")], True)
         with self.assertRaisesRegex(RepriseError, "argument state is donated"):

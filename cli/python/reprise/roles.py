@@ -27,6 +27,11 @@ def _same(ours, theirs, depth):
         a.path == b.path[depth:] and a.shape == b.shape and a.dtype == b.dtype for a, b in zip(ours, theirs))
 
 
+def _is_key(leaf):
+    """Typed, or the pair of numbers that jax.random.PRNGKey gives."""
+    return leaf.dtype.startswith("key<") or (leaf.dtype, leaf.shape) == ("uint32", (2,))
+
+
 def _parts(results):
     """(path, first leaf, leaves) of every part of the result, outer before inner."""
     seen = {}
@@ -42,13 +47,13 @@ def next_values(arguments, results, batch=None):
     """[first result leaf or None] by argument: where its next value stands.
 
     `batch` (a set of places) says which arguments are none; without it, single arrays count as state only where they are
-    donated or nothing is."""
+    donated or nothing is, or are keys of jax.random."""
     taken, found = set(), []
     any_donated = any(a.donated for a in arguments)
     for place, argument in enumerate(arguments):
         single = len(argument.leaves) == 1 and not argument.leaves[0].path
         if batch is not None and place in batch or not argument.leaves or (
-                batch is None and single and any_donated and not argument.donated):
+                batch is None and single and any_donated and not argument.donated and not _is_key(argument.leaves[0])):
             found.append(None)
             continue
         fitting = [(path, first) for path, first, leaves in _parts(results)

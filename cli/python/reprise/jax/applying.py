@@ -16,7 +16,7 @@ import jax
 from .. import hlo
 from .. import plan as plans
 from ..errors import RepriseError
-from . import equations, evaluation
+from . import equations, evaluation, frameworks
 
 
 @dataclasses.dataclass
@@ -140,8 +140,6 @@ class Planned:
         return (leaves, *self._jitted[key])
 
     def _rewrite(self, args, kwargs):
-        if not hasattr(self._step, "trace"):
-            raise RepriseError("the step is not jitted: give the jax.jit(…) that was exported")
         traced = self._step.trace(*args, **kwargs)
         found = equations.collectives(traced.jaxpr)
         _check_same(found, self._mapped)
@@ -185,5 +183,8 @@ def apply(plan, step, exported=None, method=None):
     in another order. Fused groups and the order of compute cannot be said to JAX: see `.report`.
     Errors: RepriseError where the plan is of another program, the step has changed, or partitioning makes its
     collectives."""
+    if not frameworks.is_plain(step):
+        raise RepriseError("apply rewrites a step of jax.jit, called with arrays: of nnx.jit or filter_jit, split "
+                           "modules from their arrays yourself (nnx.split, equinox.partition) and give the jax.jit")
     loaded = plans.load(plan)
     return Planned(loaded, step, _mapping(exported, plan), _method(method))

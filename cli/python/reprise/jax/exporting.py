@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import hlo, manifest, mapping, roles, tensors
 from ..errors import RepriseError
-from . import dump, equations, trees
+from . import dump, equations, frameworks, trees
 
 
 @dataclasses.dataclass
@@ -66,13 +66,16 @@ exported_steps = {}
 
 
 def _lower(jitted, args, kwargs):
-    if not hasattr(jitted, "lower"):
-        raise RepriseError("the step is not jitted: give jax.jit(step, donate_argnums=…)")
-    if not hasattr(jitted, "trace"):
+    if not hasattr(jax.jit(abs), "trace"):
         raise RepriseError(f"jax {jax.__version__} has no jit(step).trace: 0.5 or newer is needed; "
                            "data/programs/export.py shows the older route by xla_computation")
+    jitted, args, kwargs = frameworks.plain_step(jitted, args, kwargs)
     traced = jitted.trace(*args, **kwargs)
-    return traced, traced.lower()
+    lowered = traced.lower()
+    names = trees.argument_names(getattr(jitted, "__wrapped__", jitted), len(args), kwargs)
+    places, keywords = trees.traced_arguments(args, kwargs, lowered.args_info)
+    names = [names[place] for place in places] + sorted(keywords)
+    return jitted, tuple(args[place] for place in places), keywords, names, traced, lowered
 
 
 def _parameters(lowered, leaves):
@@ -97,8 +100,7 @@ def _flat_shardings(shardings, structure, kept):
 
 def trace_and_compile(jitted, args, kwargs):
     """Traces, lowers and compiles once."""
-    traced, lowered = _lower(jitted, args, kwargs)
-    names = trees.argument_names(getattr(jitted, "__wrapped__", jitted), len(args), kwargs)
+    jitted, args, kwargs, names, traced, lowered = _lower(jitted, args, kwargs)
     with_paths = [(place, path, leaf) for place, tree in enumerate([*args, *(kwargs[k] for k in sorted(kwargs))])
                   for path, leaf in trees.leaves(tree)]
     leaves = [leaf for _, _, leaf in with_paths]
@@ -205,12 +207,35 @@ def _leaf_table(step, chosen):
     return table
 
 
+def _together(values):
+    """As an item of data= gives them: a tuple, a single one alone."""
+    return tuple(values) if len(values) != 1 else values[0]
+
+
+def _fitted(step, arguments, places, item, t):
+    """The leaves of one item of data=. It may leave out keywords, and numbers: they keep the values that were given."""
+    choices = [places, [p for p in places if p < len(step.args)], [p for p in places if np.ndim(arguments[p]) or
+               jax.tree_util.tree_structure(arguments[p]).num_nodes > 1]]
+    for some in choices:
+        structure = jax.tree_util.tree_structure(_together([arguments[p] for p in some]))
+        value = tuple(item) if isinstance(item, list) and len(some) > 1 else item
+        if isinstance(value, (tuple, list)) and len(some) == len(value) == 1 and \
+                jax.tree_util.tree_structure(value) != structure:
+            value = value[0]
+        if some and jax.tree_util.tree_structure(value) == structure:
+            given = dict(zip(some, value if len(some) > 1 else [value]))
+            return jax.tree_util.tree_leaves([given.get(p, arguments[p]) for p in places])
+    names = ", ".join(step.names[p] for p in places)
+    structure = jax.tree_util.tree_structure(_together([arguments[p] for p in places]))
+    raise RepriseError(f"batch {t} of data= is {jax.tree_util.tree_structure(item)}, the step takes ({names}) of "
+                       f"{structure}")
+
+
 def _batches(step, chosen, data, limit):
     """Steps of batch leaves, flat: [[array]]. Without data, the arguments' own."""
     places = sorted(chosen.batch)
     arguments = [*step.args, *(step.kwargs[k] for k in sorted(step.kwargs))]
-    own = tuple(arguments[p] for p in places)
-    own = own if len(own) != 1 else own[0]
+    own = _together([arguments[p] for p in places])
     structure, own_leaves = jax.tree_util.tree_structure(own), jax.tree_util.tree_leaves(own)
     if data is None or not places:
         return [own_leaves]
@@ -221,12 +246,7 @@ def _batches(step, chosen, data, limit):
     items = (data(t) for t in range(limit)) if callable(data) else iter(data)
     batches = []
     for item, t in zip(items, range(limit)):
-        item = item[0] if isinstance(item, (tuple, list)) and len(places) == 1 and len(item) == 1 and \
-            jax.tree_util.tree_structure(item) != structure else item
-        item = tuple(item) if isinstance(item, list) and len(places) > 1 else item
-        if jax.tree_util.tree_structure(item) != structure:
-            raise RepriseError(f"batch {t} of data= is {jax.tree_util.tree_structure(item)}, the step takes {structure}")
-        batches.append(jax.tree_util.tree_leaves(item))
+        batches.append(_fitted(step, arguments, places, item, t))
     if not batches:
         raise RepriseError("data= gave no batch")
     return batches

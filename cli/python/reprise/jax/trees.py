@@ -1,6 +1,7 @@
 """Leaves of pytrees with names, and what JAX keeps in them: typed keys, shardings."""
 
 import inspect
+import itertools
 
 import jax
 import numpy as np
@@ -36,6 +37,22 @@ def argument_names(function, positions, keywords):
             inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         names.append(parameters[position].name if plain else f"argument_{position}")
     return names + sorted(keywords)
+
+
+def traced_arguments(args, kwargs, args_info):
+    """(places of positional arguments, keywords) that a program takes: all but the static ones, which `args_info` of
+    the lowered step lacks. Where several could be static, words before numbers."""
+    info, named = args_info
+    keywords = {name: value for name, value in kwargs.items() if name in named}
+    structures = [jax.tree_util.tree_structure(i, is_leaf=lambda x: hasattr(x, "donated")) for i in info]
+    number = lambda place: isinstance(args[place], (int, float, complex)) and not isinstance(args[place], bool)
+    arrays = [any(hasattr(leaf, "dtype") for leaf in jax.tree_util.tree_leaves(value)) for value in args]
+    hashed = sorted((p for p in range(len(args)) if not arrays[p]), key=number)
+    for static in itertools.combinations(hashed, max(0, len(args) - len(info))):
+        places = [p for p in range(len(args)) if p not in static]
+        if [jax.tree_util.tree_structure(args[p]) for p in places] == structures:
+            return places, keywords
+    return list(range(len(args))), keywords
 
 
 def is_key(leaf):
