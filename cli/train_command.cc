@@ -144,6 +144,10 @@ class TrainCommand : public Command {
                     "seconds to wait for a silent rank (default 30)")
         .positive();
     flags
+        .add_option("--threads", threads_,
+                    "threads of each rank (default: its share of the cores)")
+        .positive();
+    flags
         .add_option("--mpi-arg", request_.mpi_arguments,
                     "one more argument for mpirun (repeatable)")
         .repeatable();
@@ -151,10 +155,12 @@ class TrainCommand : public Command {
     flags.add_format(format_);
     add_gpu_flags(flags, gpu_);
     flags.leave_to_footer({"--collectives", "--math", "--no-graph", "--solo",
-                           "--interpret", "--timeout", "--mpi-arg"});
+                           "--interpret", "--timeout", "--threads", "--mpi-arg",
+                           "--made-up-data"});
     flags.footer(
-        "Rare: --solo --interpret --timeout --mpi-arg --collectives "
-        "--math --no-graph");
+        "Rare: --solo --interpret --timeout --threads --mpi-arg "
+        "--made-up-data\n"
+        "      --collectives --math --no-graph");
   }
 
   Result<int> run() override {
@@ -178,6 +184,11 @@ class TrainCommand : public Command {
     if (!driver) return pass(driver.error());
     if (!trace_path_.empty() && request_.device == "cuda") return profile();
     request_.trainer_arguments = gpu_.words();
+    if (threads_ > 0) {
+      request_.trainer_arguments.insert(
+          request_.trainer_arguments.end(),
+          {"--threads", std::to_string(threads_)});
+    }
     for (const std::string& path : {trace_path_, request_.dump_state}) {
       if (path.empty()) continue;
       Status writable = check_output(path, force_);
@@ -273,6 +284,7 @@ class TrainCommand : public Command {
   }
 
   TrainRequest request_;
+  int64_t threads_ = 0;  ///< Of each rank; 0: the trainer's choice.
   GpuFlags gpu_;
   std::string trace_path_;
   bool force_ = false;

@@ -77,7 +77,10 @@ void add_flags(Flags& app, TrainerFlags& flags) {
       .positive();
   add_device_flags(app, flags.device);
   app.add_flag("--no-pin", flags.no_pin,
-               "do not bind each rank's compute thread to a core");
+               "do not bind each rank's compute threads to cores");
+  app.add_option("--threads", flags.train.device.threads,
+                 "threads of each rank (default: its share of the cores)")
+      .positive();
 }
 
 void say(const std::string& message) { tell("reprise-train: {}\n", message); }

@@ -3,9 +3,11 @@
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #ifdef REPRISE_TELL_TSAN
 #include <sanitizer/tsan_interface.h>
@@ -51,6 +53,49 @@ void parallel_for(size_t count, size_t threads,
     tbb::parallel_for(size_t{0}, threads, take, tbb::simple_partitioner());
   });
   after(&next);
+}
+
+struct ThreadTeam::Arena : tbb::task_scheduler_observer {
+  Arena(size_t threads, void (*enter)())
+      : Arena(std::make_unique<tbb::task_arena>(std::min(
+                  static_cast<int>(threads), tbb::info::default_concurrency())),
+              threads, enter) {}
+  Arena(std::unique_ptr<tbb::task_arena> made, size_t threads, void (*enter)())
+      : task_scheduler_observer(*made),
+        arena(std::move(made)),
+        size(threads),
+        on_entry(enter) {
+    observe(true);
+  }
+  ~Arena() override { observe(false); }
+  void on_scheduler_entry(bool is_worker) override {
+    if (is_worker) on_entry();
+  }
+
+  std::unique_ptr<tbb::task_arena> arena;
+  size_t size;
+  void (*on_entry)();
+};
+
+ThreadTeam::ThreadTeam(size_t threads, void (*enter)())
+    : arena_(std::make_unique<Arena>(std::max<size_t>(threads, 1), enter)) {}
+ThreadTeam::~ThreadTeam() = default;
+
+size_t ThreadTeam::size() const { return arena_->size; }
+
+void ThreadTeam::run_calls(size_t count, const Call& call) {
+  before(this);
+  arena_->arena->execute([&] {
+    tbb::parallel_for(
+        size_t{0}, count,
+        [&](size_t i) {
+          after(this);
+          call.function(call.what, i);
+          before(this);
+        },
+        tbb::simple_partitioner());
+  });
+  after(this);
 }
 
 }  // namespace reprise

@@ -29,8 +29,13 @@ class CpuDevice : public TrainingDevice {
     const std::chrono::duration<double> compiling =
         std::chrono::steady_clock::now() - start;
     if (!kernels_.note.empty()) bound.notes.push_back(kernels_.note);
-    const Result<int> core = choose_core(group);
-    if (!core) return pass(core.error());
+    Result<std::vector<int>> cores = choose_cores(group);
+    if (!cores) return pass(cores.error());
+    const size_t threads = options.threads > 0
+                               ? static_cast<size_t>(options.threads)
+                               : std::max<size_t>(cores->size(), 1);
+    if (!options.pin) cores->clear();
+    cores->resize(std::min(cores->size(), threads));
     Status status = agree(group, connect(options, group, &communicator_));
     if (status && any_unit_communicates(program.schedule))
       status = agree(group, connect(options, group, &called_));
@@ -38,7 +43,8 @@ class CpuDevice : public TrainingDevice {
     Result<std::unique_ptr<Executor>> executor =
         Executor::create(program.module, program.schedule, kernels_.code,
                          *communicator_, recorder,
-                         {.pin_core = options.pin ? *core : -1,
+                         {.cores = *std::move(cores),
+                          .threads = threads,
                           .rank = group.rank(),
                           .called = called_.get()});
     status = agree(group, executor ? Status() : Status(pass(executor.error())));
@@ -48,7 +54,8 @@ class CpuDevice : public TrainingDevice {
         (*executor)->scratch_bytes();
     bound.facts = {
         {"arena_bytes", fmt::format("{}", arena_bytes)},
-        {"compile_seconds", fmt::format("{:.4f}", compiling.count())}};
+        {"compile_seconds", fmt::format("{:.4f}", compiling.count())},
+        {"threads", fmt::format("{}", threads)}};
     bound.executor = std::move(*executor);
     return bound;
   }

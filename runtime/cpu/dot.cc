@@ -9,6 +9,7 @@
 
 #include "runtime/cpu/dnnl_engine.h"
 #include "runtime/cpu/dot_epilogue_pass.h"
+#include "runtime/cpu/dot_parts.h"
 #include "runtime/cpu/widened_dot.h"
 
 namespace reprise {
@@ -49,6 +50,7 @@ std::string shape_key(const DotSpec& spec) {
 
 struct DotLibrary::Primitive {
   dnnl::matmul primitive;
+  Memory::desc scratch;  ///< Of no bytes where oneDNN has its own.
   std::array<Memory::desc, 3> descriptors;
   std::string implementation;
 };
@@ -56,7 +58,8 @@ struct DotLibrary::Primitive {
 struct DotCall::Bound {
   std::shared_ptr<const DotLibrary::Primitive> shape;
   std::array<Memory, 3> memories;
-  std::array<dnnl_exec_arg_t, 3> arguments;
+  std::optional<Memory> scratch;
+  std::vector<dnnl_exec_arg_t> arguments;
   std::optional<DotEpiloguePass> pass;
   std::shared_ptr<WidenedDot> widened;  ///< Around a product of f32.
 };
@@ -91,7 +94,8 @@ Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
                                   result = dnnl_type(spec.result_type);
   if (!type) return pass(type.error());
   if (!result) return pass(result.error());
-  std::shared_ptr<const Primitive>& known = primitives_[shape_key(spec)];
+  std::shared_ptr<const Primitive>& known =
+      primitives_[shape_key(spec) + (own_scratch_ ? " in parts" : "")];
   if (known) return known;
   auto made = std::make_shared<Primitive>();
   const std::array views = {&spec.lhs, &spec.rhs, &spec.out};
@@ -101,8 +105,11 @@ Result<std::shared_ptr<const DotLibrary::Primitive>> DotLibrary::primitive_of(
   }
   const dnnl::matmul::desc operation(made->descriptors[0], made->descriptors[1],
                                      made->descriptors[2]);
-  const dnnl::matmul::primitive_desc description(operation,
+  dnnl::primitive_attr attributes;
+  if (own_scratch_) attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::matmul::primitive_desc description(operation, attributes,
                                                  dnnl_engine().engine);
+  made->scratch = description.scratchpad_desc();
   made->implementation = description.impl_info_str();
   made->primitive = dnnl::matmul(description);
   known = std::move(made);
@@ -126,6 +133,52 @@ Result<DotCall> DotLibrary::bind(const DotSpec& spec, const DotMemory& memory) {
   return DotCall(std::move(bound));
 }
 
+Result<std::vector<DotCall>> DotLibrary::bind_all(
+    const std::vector<DotPart>& parts) {
+  std::vector<DotCall> calls;
+  for (const DotPart& part : parts) {
+    own_scratch_ = true;
+    Result<DotCall> call = bind(part.spec, part.memory);
+    own_scratch_ = false;
+    if (!call) return pass(call.error());
+    calls.push_back(std::move(*call));
+  }
+  return calls;
+}
+
+Result<bool> DotLibrary::parts_have_its_bits(const DotSpec& spec,
+                                             size_t count) {
+  TrialOperands operands(spec);
+  const Result<DotCall> whole = bind(spec, operands.memory());
+  if (!whole) return pass(whole.error());
+  if (!whole->run()) return false;
+  const std::vector<std::byte> expected = operands.result();
+  operands.clear_result();
+  const auto parts = bind_all(split_dot(spec, operands.memory(), count));
+  if (!parts) return pass(parts.error());
+  for (const DotCall& part : *parts) {
+    if (!part.run()) return false;
+  }
+  return operands.result() == expected;
+}
+
+Result<std::vector<DotCall>> DotLibrary::bind_parts(const DotSpec& spec,
+                                                    const DotMemory& memory,
+                                                    size_t count) {
+  const std::vector<DotPart> parts = split_dot(spec, memory, count);
+  if (parts.size() < 2) return std::vector<DotCall>();
+  const DotSpec product = plain_dot(spec);
+  const auto [known, is_new] = same_bits_.emplace(
+      fmt::format("{} in {}", shape_key(product), count), false);
+  if (is_new) {
+    const Result<bool> same = parts_have_its_bits(product, count);
+    if (!same) return pass(same.error());
+    known->second = *same;
+  }
+  if (!known->second) return std::vector<DotCall>();
+  return bind_all(parts);
+}
+
 Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,
                                          const DotMemory& memory) {
   auto widened =
@@ -142,12 +195,7 @@ Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,
 
 Result<DotCall> DotLibrary::bind_product(const DotSpec& spec,
                                          const DotMemory& memory) {
-  // The product is that of a plain dot.
-  DotSpec product{.type = spec.type,
-                  .result_type = spec.result_type,
-                  .lhs = spec.lhs,
-                  .rhs = spec.rhs,
-                  .out = spec.out};
+  DotSpec product = plain_dot(spec);
   std::array<std::byte*, 3> data = {memory.lhs, memory.rhs, memory.out};
   if (writes_columns(spec.out)) {
     product.lhs = transposed(spec.rhs);
@@ -164,7 +212,11 @@ Result<DotCall> DotLibrary::bind_product(const DotSpec& spec,
     for (size_t i = 0; i < data.size(); ++i) {
       bound->memories[i] =
           Memory((*shape)->descriptors[i], dnnl_engine().engine, data[i]);
-      bound->arguments[i] = {roles[i], bound->memories[i].get()};
+      bound->arguments.push_back({roles[i], bound->memories[i].get()});
+    }
+    if (own_scratch_ && (*shape)->scratch.get_size() > 0) {
+      bound->scratch.emplace((*shape)->scratch, dnnl_engine().engine);
+      bound->arguments.push_back({DNNL_ARG_SCRATCHPAD, bound->scratch->get()});
     }
     return DotCall(std::move(bound));
   } catch (const dnnl::error& error) {

@@ -30,6 +30,8 @@ struct DotMemory {
   const std::byte *bias = nullptr, *accumulate = nullptr;
 };
 
+struct DotPart;
+
 /// A dot bound to its memory. Deterministic: the same primitive, one thread.
 /// Copies share what a dot widens into, so one of them runs at a time.
 class DotCall {
@@ -61,15 +63,29 @@ class DotLibrary {
   /// along columns that are not contiguous.
   Result<DotCall> bind(const DotSpec& spec, const DotMemory& memory);
 
+  /// The same as at most `count` calls that may run side by side, each of some
+  /// matrices, rows or columns of the result. None where that is one, or where
+  /// made-up operands show that oneDNN sums the parts in another order than the
+  /// whole: the bits are those of `bind` for any count. Errors: as `bind`.
+  /// Cost: of each distinct shape once, the dot twice.
+  Result<std::vector<DotCall>> bind_parts(const DotSpec& spec,
+                                          const DotMemory& memory,
+                                          size_t count);
+
  private:
   struct Primitive;
   /// Without epilogue.
   Result<DotCall> bind_product(const DotSpec& spec, const DotMemory& memory);
+  Result<std::vector<DotCall>> bind_all(const std::vector<DotPart>& parts);
+  Result<bool> parts_have_its_bits(const DotSpec& spec, size_t count);
   /// The same of bf16 by a product of f32.
   Result<DotCall> bind_widened(const DotSpec& spec, const DotMemory& memory);
   /// Throws what oneDNN throws.
   Result<std::shared_ptr<const Primitive>> primitive_of(const DotSpec& spec);
   std::map<std::string, std::shared_ptr<const Primitive>> primitives_;
+  std::map<std::string, bool> same_bits_;  ///< By shape and count.
+  /// oneDNN's own working memory serves one thread; a part has its own.
+  bool own_scratch_ = false;
   friend struct DotCall::Bound;
 };
 

@@ -38,6 +38,10 @@ Result<std::unique_ptr<Executor>> Executor::create(
   std::unique_ptr<Executor> executor(
       new Executor(schedule, communicator, recorder, std::move(*arena)));
   prepare_compute_thread();
+  if (options.threads > 1) {
+    executor->team_ =
+        std::make_unique<ThreadTeam>(options.threads, &prepare_compute_thread);
+  }
   Status status = executor->write_constants(inlined, options.rank);
   if (status) status = executor->bind(inlined, kernels, options);
   if (status) status = communicator.attach(executor->arena_.bytes());
@@ -48,7 +52,7 @@ Result<std::unique_ptr<Executor>> Executor::create(
         std::thread([raw = executor.get()] { raw->communicate_forever(); });
   }
   // Threads inherit affinity, so ours is narrowed after the other exists.
-  if (options.pin_core >= 0) pin_this_thread(options.pin_core);
+  if (!options.cores.empty()) pin_this_thread(options.cores);
   return executor;
 }
 
@@ -100,6 +104,7 @@ Status Executor::bind(const Module& inlined,
                       .kernels = {kernels.begin(), kernels.end()},
                       .buffers = {},
                       .scratch = &scratch_,
+                      .team = {team_.get(), options.worth_sharing_ns},
                       .rank = options.rank,
                       .collectives = &called_};
   called_.communicator = options.called;

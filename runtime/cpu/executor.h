@@ -1,5 +1,5 @@
-// Walks a schedule: thunks over one arena, compute on the caller's thread,
-// collectives on a second one that sleeps while it waits.
+// Walks a schedule: thunks over one arena, compute on the caller's thread (and
+// the others of its team), collectives on one that sleeps while it waits.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/hlo/module.h"
+#include "data/parallel.h"
 #include "data/result.h"
 #include "data/schedule/schedule.h"
 #include "profiler/recorder.h"
@@ -32,8 +33,11 @@ namespace reprise {
 class Executor final : public StepExecutor {
  public:
   struct Options {
-    int pin_core = -1;  ///< Core of the compute thread; -1 leaves it free.
-    int64_t rank = 0;   ///< What partition-id and replica-id tell.
+    std::vector<int> cores = {};  ///< Of compute threads; none: any.
+    size_t threads = 1;           ///< That compute.
+    /// The least estimated time of a unit that threads share.
+    double worth_sharing_ns = kWorthSharing_ns;
+    int64_t rank = 0;  ///< What partition-id and replica-id tell.
     /// Of collectives inside loops and branches, beside those of the step; may
     /// be null where there are none.
     Communicator* called = nullptr;
@@ -89,6 +93,7 @@ class Executor final : public StepExecutor {
   Communicator& communicator_;
   Recorder* recorder_ = nullptr;
   Arena arena_;
+  std::unique_ptr<ThreadTeam> team_;  ///< Null where one thread computes.
   RoutineScratch scratch_;
   StreamSequences waits_;
   CalledCollectives called_;

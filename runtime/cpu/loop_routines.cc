@@ -33,6 +33,7 @@ class BoundProgram {
                         .kernels = {},
                         .buffers = {},
                         .scratch = call.scratch,
+                        .team = call.team,
                         .rank = call.rank,
                         .collectives = call.collectives,
                         .entries = bound.entries_.get()};

@@ -13,6 +13,7 @@
 #include "runtime/cpu/called_collectives.h"
 #include "runtime/cpu/kernel_code.h"
 #include "runtime/cpu/routine_scratch.h"
+#include "runtime/cpu/shared_work.h"
 
 namespace reprise {
 
@@ -27,6 +28,7 @@ struct RoutineCall {
   std::span<std::byte> workspace;       ///< Of the programs that it calls.
   std::span<const KernelCode> kernels;  ///< Of the whole schedule.
   RoutineScratch* scratch = nullptr;    ///< For the time of a run.
+  SharedWork team = {};                 ///< Of units inside what it calls.
   int64_t rank = 0;
   /// Of routines that communicate: what on, and entries of the program that
   /// holds this one.

@@ -1,5 +1,8 @@
 #include "runtime/cpu/unit_calls.h"
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +30,7 @@ RoutineCall routine_call(const UnitContext& context, const Unit& unit) {
                    .workspace = {},
                    .kernels = context.kernels,
                    .scratch = context.scratch,
+                   .team = context.team,
                    .rank = context.rank,
                    .collectives = context.collectives,
                    .caller = context.entries};
@@ -67,7 +71,9 @@ struct UnitCalls::Call {
   Kind kind = Kind::kFunction;
   KernelCode code;
   size_t first_argument = 0;  ///< In arguments_.
+  size_t parts = 1;           ///< That threads share; 1: it runs whole.
   std::optional<DotCall> dot;
+  std::vector<DotCall> dot_parts;
   std::unique_ptr<Routine> routine;
   std::optional<CalledCollective> collective;
   std::byte* target = nullptr;  ///< kCopy.
@@ -81,8 +87,11 @@ UnitCalls::UnitCalls(UnitCalls&&) noexcept = default;
 UnitCalls& UnitCalls::operator=(UnitCalls&&) noexcept = default;
 
 Status UnitCalls::bind(const UnitContext& context, const Unit& unit) {
+  team_ = context.team.team;
   Result<Call> call = make_call(context, unit);
   if (!call) return pass(call.error(), unit.name);
+  const Status shared = share(context, unit, &*call);
+  if (!shared) return pass(shared.error(), unit.name);
   calls_.push_back(std::move(*call));
   return {};
 }
@@ -135,10 +144,56 @@ Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
   return fail(ErrorKind::kUnsupported, "a unit of no kind");
 }
 
+/// Kernels are split along their outer loop, whose iterations are independent,
+/// dots along rows, columns or matrices: never along a sum.
+Status UnitCalls::share(const UnitContext& context, const Unit& unit,
+                        Call* call) {
+  if (unit.kind == UnitKind::kKernel) {
+    call->parts =
+        context.team.parts(unit, static_cast<size_t>(call->code.extent));
+  } else if (unit.kind == UnitKind::kLibrary &&
+             context.team.parts(unit, SIZE_MAX) > 1) {
+    Result<std::vector<DotCall>> parts = dots_.bind_parts(
+        unit.dot, dot_memory(context, unit.dot), context.team.team->size());
+    if (!parts) return pass(parts.error());
+    call->dot_parts = std::move(*parts);
+    call->parts = std::max<size_t>(call->dot_parts.size(), 1);
+  }
+  return {};
+}
+
 size_t UnitCalls::size() const { return calls_.size(); }
+
+void UnitCalls::run_part(const Call& call, size_t part) const {
+  const auto border = [&](size_t at) {
+    return call.code.extent * static_cast<int64_t>(at) /
+           static_cast<int64_t>(call.parts);
+  };
+  void* const* arguments = arguments_.data() + call.first_argument;
+  if (call.code.function != nullptr) {
+    call.code.function(arguments, border(part), border(part + 1));
+  } else {
+    call.code.interpret(*call.code.kernel, arguments, border(part),
+                        border(part + 1));
+  }
+}
+
+bool UnitCalls::run_shared(const Call& call) const {
+  if (call.kind != Call::Kind::kDot) {
+    team_->run(call.parts, [&](size_t part) { run_part(call, part); });
+    return true;
+  }
+  std::atomic<bool> ran{true};
+  team_->run(call.parts, [&](size_t part) {
+    if (!call.dot_parts[part].run())
+      ran.store(false, std::memory_order_relaxed);
+  });
+  return ran;
+}
 
 bool UnitCalls::run(size_t place) const {
   const Call& call = calls_[place];
+  if (call.parts > 1) return run_shared(call);
   switch (call.kind) {
     case Call::Kind::kFunction:
       call.code.function(arguments_.data() + call.first_argument, 0,

@@ -14,6 +14,7 @@
 #include "runtime/cpu/kernel_code.h"
 #include "runtime/cpu/routine.h"
 #include "runtime/cpu/routine_scratch.h"
+#include "runtime/cpu/shared_work.h"
 
 namespace reprise {
 
@@ -25,6 +26,7 @@ struct UnitContext {
   /// [buffer] Its first byte.
   std::vector<std::byte*> buffers;
   RoutineScratch* scratch = nullptr;  ///< Of all routines.
+  SharedWork team = {};
   int64_t rank = 0;
   /// Needed where something communicates; `entries` only in called programs.
   CalledCollectives* collectives = nullptr;
@@ -54,10 +56,14 @@ class UnitCalls {
  private:
   struct Call;
   Result<Call> make_call(const UnitContext& context, const Unit& unit);
+  Status share(const UnitContext& context, const Unit& unit, Call* call);
+  void run_part(const Call& call, size_t part) const;
+  bool run_shared(const Call& call) const;
 
   DotLibrary dots_;
   std::vector<Call> calls_;
   std::vector<void*> arguments_;  ///< Of all kernels.
+  ThreadTeam* team_ = nullptr;
 };
 
 }  // namespace reprise

@@ -9,7 +9,7 @@
 
 namespace reprise {
 
-Result<int> choose_core(ProcessGroup& group) {
+Result<std::vector<int>> choose_cores(ProcessGroup& group) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   const bool known = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0;
@@ -21,13 +21,18 @@ Result<int> choose_core(ProcessGroup& group) {
   const Result<std::vector<std::string>> machines = group.all_gather(machine);
   if (!machines) return pass(machines.error());
   const auto ours = machines->begin() + group.rank();
-  long place = std::count(machines->begin(), ours, machine);
+  const long place = std::count(machines->begin(), ours, machine);
   const long ranks = std::count(machines->begin(), machines->end(), machine);
-  if (!known || CPU_COUNT(&allowed) < ranks) return -1;
+  const long share = known ? CPU_COUNT(&allowed) / ranks : 0;
+  std::vector<int> cores;
+  long number = 0;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed) && place-- == 0) return core;
+    if (!CPU_ISSET(core, &allowed)) continue;
+    if (number >= place * share && number < (place + 1) * share)
+      cores.push_back(core);
+    ++number;
   }
-  return -1;
+  return cores;
 }
 
 }  // namespace reprise

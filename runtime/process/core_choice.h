@@ -1,5 +1,7 @@
-// Which core each rank's compute thread should live on.
+// Which cores each rank should compute on.
 #pragma once
+
+#include <vector>
 
 #include "data/result.h"
 #include "runtime/process/process_group.h"
@@ -7,8 +9,9 @@
 namespace reprise {
 
 /// Deals the cores that this process may use to the ranks of the same machine,
-/// in order; -1 when there are fewer cores than ranks. Hosts that are
-/// namespaces of one machine count as one: they share its cores. Collective.
-Result<int> choose_core(ProcessGroup& group);
+/// in order, to each as many; none when there are fewer cores than ranks. Hosts
+/// that are namespaces of one machine count as one: they share its cores.
+/// Collective.
+Result<std::vector<int>> choose_cores(ProcessGroup& group);
 
 }  // namespace reprise

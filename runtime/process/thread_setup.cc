@@ -58,11 +58,11 @@ void prepare_compute_thread() {
   }
 }
 
-void pin_this_thread(int core) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET(core, &cores);
-  pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
+void pin_this_thread(std::span<const int> cores) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  for (const int core : cores) CPU_SET(static_cast<size_t>(core), &allowed);
+  pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
 }
 
 void prefer_prompt_turns() {

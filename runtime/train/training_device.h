@@ -1,6 +1,7 @@
 // What the ranks of a run compute on: the CPU, or a GPU.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,7 +21,8 @@ namespace reprise {
 struct DeviceOptions {
   bool solo = false;  ///< Collectives do nothing; each rank runs alone.
   bool interpret = false;
-  bool pin = true;  ///< One core to each rank's compute thread, if enough.
+  bool pin = true;      ///< To each rank its own cores, if there are enough.
+  int64_t threads = 0;  ///< On the CPU, of each rank; 0: as many as its cores.
   std::string cache_directory;  ///< Of compiled kernels; empty: the user's.
   double timeout_s = 30;        ///< Longest wait for a silent peer or a device.
   ProgressWatcher watch = {};   ///< Told how far start-up and steps are.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace reprise {
@@ -33,6 +34,23 @@ TEST(ParallelForTest, ThrowsWhatACallThrows) {
   };
   EXPECT_THROW(parallel_for(1000, 4, work), std::runtime_error);
   EXPECT_LE(calls, 4);
+}
+
+TEST(ThreadTeamTest, CallsEachIndexOnceInEveryLoop) {
+  static thread_local bool entered = false;
+  ThreadTeam team(3, [] { entered = true; });
+  EXPECT_EQ(team.size(), 3U);
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> strangers = 0;
+  for (int loop = 0; loop < 100; ++loop) {
+    std::vector<int> calls(50);
+    team.run(calls.size(), [&](size_t i) {
+      ++calls[i];
+      if (std::this_thread::get_id() != caller && !entered) ++strangers;
+    });
+    ASSERT_EQ(calls, std::vector<int>(50, 1));
+  }
+  EXPECT_EQ(strangers, 0);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "data/parallel.h"
+#include "runtime/cpu/dot_parts.h"
 #include "tests/testing/matrix_view.h"
 
 namespace reprise {
@@ -134,6 +136,64 @@ TEST_P(Dot, OfBf16IsSummedInF32AndRoundedOnce) {
       }
     }
   }
+}
+
+/// Bits of the whole dot and of its parts, over the same operands; how many
+/// parts there were.
+size_t expect_same_bits_in_parts(const DotSpec& spec, size_t count) {
+  TrialOperands whole(plain_dot(spec)), parted(plain_dot(spec));
+  std::vector<float> bias(
+      static_cast<size_t>(spec.out.dimensions[spec.out.dimensions.size() - 1]));
+  std::vector<float> accumulate(whole.result().size() / sizeof(float));
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  for (float& value : bias) value = uniform(random);
+  for (float& value : accumulate) value = uniform(random);
+  const auto with = [&](DotMemory memory) {
+    if (spec.bias) memory.bias = reinterpret_cast<std::byte*>(bias.data());
+    if (spec.accumulate)
+      memory.accumulate = reinterpret_cast<std::byte*>(accumulate.data());
+    return memory;
+  };
+  DotLibrary library;
+  const auto call = library.bind(spec, with(whole.memory()));
+  const auto parts = library.bind_parts(spec, with(parted.memory()), count);
+  EXPECT_TRUE(call && parts);
+  if (!call || !parts || parts->empty()) return 0;
+  EXPECT_TRUE(call->run());
+  ThreadTeam team(parts->size(), [] {});
+  team.run(parts->size(),
+           [&](size_t part) { EXPECT_TRUE((*parts)[part].run()); });
+  EXPECT_TRUE(whole.result() == parted.result());
+  return parts->size();
+}
+
+TEST_P(Dot, HasItsBitsInParts) {
+  const Case& c = GetParam();
+  size_t shared = 0;
+  for (const int64_t scale : {1, 4}) {
+    const auto with = [&](int64_t rows, int64_t columns) {
+      std::vector<int64_t> dimensions = c.batch;
+      dimensions.insert(dimensions.end(), {rows * scale, columns * scale});
+      return dimensions;
+    };
+    for (const PrimitiveType type :
+         {PrimitiveType::kF32, PrimitiveType::kBF16}) {
+      DotSpec spec{.type = type,
+                   .lhs = view(with(c.m, c.k), c.lhs),
+                   .rhs = view(with(c.k, c.n), c.rhs),
+                   .out = view(with(c.m, c.n), c.out)};
+      if (type == PrimitiveType::kF32 && spec.out.strides.back() == 1) {
+        spec.alpha = 0.5F;
+        spec.bias = Location{};
+        spec.accumulate = Location{};
+        spec.activation = DotActivation::kRelu;
+      }
+      for (const size_t count : {2, 3, 5})
+        shared += expect_same_bits_in_parts(spec, count);
+    }
+  }
+  EXPECT_GT(shared, 0U);  // Or the test tests nothing.
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,6 @@
 // Random training steps under random valid plans: two steps give the bits of
-// the identity plan, whether kernels are interpreted or compiled.
+// the identity plan, whether kernels are interpreted or compiled, on one thread
+// or on several.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,8 +50,10 @@ struct Tally {
   }
 };
 
-/// Outputs after each of two steps from the same random parameters.
-Arrays run(const Module& module, const Schedule& schedule, bool interpret) {
+/// Outputs after each of two steps from the same random parameters; several
+/// threads share whatever can be shared.
+Arrays run(const Module& module, const Schedule& schedule, bool interpret,
+           size_t threads = 1) {
   const auto alone = make_single_process_group();
   const Result<LoadedKernels> kernels =
       load_kernels(schedule,
@@ -59,8 +62,9 @@ Arrays run(const Module& module, const Schedule& schedule, bool interpret) {
                    *alone);
   EXPECT_TRUE(kernels) << kernels.error().message;
   const auto communicator = make_solo_communicator();
-  const auto executor = Executor::create(module, schedule, kernels->code,
-                                         *communicator, nullptr, {});
+  const auto executor =
+      Executor::create(module, schedule, kernels->code, *communicator, nullptr,
+                       {.threads = threads, .worth_sharing_ns = 0});
   EXPECT_TRUE(executor) << executor.error().message;
   std::mt19937 random(5);
   std::uniform_real_distribution<float> uniform(-2, 2);
@@ -121,10 +125,13 @@ void expect_agreement(uint64_t seed, Tally* tally, std::set<Opcode>* opcodes) {
     // Compiling costs most, so only one plan of each program is compiled.
     for (const bool interpret : {true, false}) {
       if (!interpret && which != seed % 4) continue;
-      const Arrays got = run(*module, *schedule, interpret);
-      ASSERT_EQ(difference(expected, got), "")
-          << (interpret ? "interpreted" : "compiled") << "\n"
-          << print_plan(plan) << text;
+      for (const size_t threads : {1, 3}) {
+        const Arrays got = run(*module, *schedule, interpret, threads);
+        ASSERT_EQ(difference(expected, got), "")
+            << (interpret ? "interpreted" : "compiled") << ", " << threads
+            << " threads\n"
+            << print_plan(plan) << text;
+      }
     }
   }
 }
