@@ -5,11 +5,13 @@
                     [--optimize "WORDS"] [--keep DIR] [--no-plan]
 
 REPRISE_BIN is the folder of reprise and reprise-train, PYTHON (or the first of $REPRISE_JAX_PYTHON) an interpreter with
-JAX, flax and optax. Each step of tests/python/steps.py goes through the door (reprise.jax.export), is recorded and
-optimized (`reprise optimize WORDS`), then JAX, the identity plan (`none`) and the plan run in turns, as many steps each
-as take about --seconds, on the cores given (taskset). JAX runs its compiled step with donated state and waits for every
-step's result, as `train` does. Times are medians over steps; a ratio is the median over pairs of adjacent runs, with its
-95 % bootstrap interval. CPU time is that of a whole run less that of its start, over its steps: on a machine that others
+JAX, flax and optax. Each STEP (of tests/python/steps.py, model_steps.py, program_steps.py, modern_steps.py or
+scheme_steps.py; without any, STEPS below) goes through the door (reprise.jax.export), is recorded and optimized
+(`reprise optimize WORDS`), then JAX, the identity plan (`none`) and the plan run in turns, as many steps each as take
+about --seconds, on the cores given (taskset, `0` or `0,1`): both use all of them. JAX runs its compiled step with
+donated state and waits for every step's result, as `train` does. Times are medians over steps; a ratio is the median
+over pairs of adjacent runs, with its 95 % bootstrap interval; their geometric mean over all steps has one, too, drawn
+from the pairs of each. CPU time is that of a whole run less that of its start, over its steps: on a machine that others
 use it is the figure that can be trusted. Arena: bytes of the plan's schedule beside XLA's memory_analysis() (arguments +
 outputs + temporaries - aliased). Compile: kernels of the plan with an empty cache, and again, beside XLA's compile.
 """
@@ -29,7 +31,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-STEPS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto"]
+STEPS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "diffusion",
+         "gpt_scan", "state_space", "blocked_attention", "graph_attention", "mixed"]
 
 
 def serve(name, folder):
@@ -38,10 +41,15 @@ def serve(name, folder):
 
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 1)
+    import model_steps
+    import modern_steps
+    import program_steps
+    import scheme_steps
     import steps
 
     import reprise.jax as rj
 
+    steps.STEPS |= model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN | scheme_steps.SCHEMES
     made = steps.make(name, 1)
     arguments = steps.arguments(made, 0)
     rj.export(made.step, *arguments, out=folder, data=made.batch, steps=20)
@@ -118,9 +126,18 @@ class Ours:
 
 def interval(ratios):
     """Median and its 95 % bootstrap interval."""
+    return mean_interval([ratios])
+
+
+def mean_interval(programs):
+    """Geometric mean of the programs' medians, [program][pair], and its 95 % bootstrap interval."""
     draw = random.Random(0)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return statistics.median(ratios), medians[49], medians[1949]
+
+    def mean(chosen):
+        return math.exp(statistics.mean(math.log(max(statistics.median(ratios), 1e-9)) for ratios in chosen))
+
+    means = sorted(mean([draw.choices(ratios, k=len(ratios)) for ratios in programs]) for _ in range(2000))
+    return mean(programs), means[49], means[1949]
 
 
 def optimized(reprise, folder, words):
@@ -163,19 +180,23 @@ def one(flags, name, folder):
     if flags.plan:
         runners["plan"] = Ours(reprise, folder, flags.cores, optimized(reprise, folder, flags.optimize))
     last = list(runners)[-1]
+    compared = [(runner, "jax") for runner in runners if runner != "jax"] + ([("plan", "none")] if flags.plan else [])
     taken = measure(runners, flags.seconds, flags.pairs)
     theirs.process.stdin.close()
     theirs.process.wait()
     ratios = {}
     for kind in ("wall_ms", "cpu_ms"):
         middles = [f"{runner} {statistics.median(values[kind]):8.4f}" for runner, values in taken.items()]
-        middle, low, high = ratios[kind] = interval(
-            [a / b for a, b in zip(taken[last][kind], taken["jax"][kind])])
-        print(f"{name:8} {kind[:-3]:4} ms  {'  '.join(middles)}  {last}/jax {middle:.3f} [{low:.3f}, {high:.3f}]")
+        said = []
+        for ours, other in compared:
+            found = [a / max(b, 1e-9) for a, b in zip(taken[ours][kind], taken[other][kind])]
+            ratios[kind, f"{ours}/{other}"] = found
+            said.append(f"{ours}/{other} {{:.3f}} [{{:.3f}}, {{:.3f}}]".format(*interval(found)))
+        print(f"{name:8} {kind[:-3]:4} ms  {'  '.join(middles)}  {'  '.join(said)}")
     cold, warm, arena = compile_times(runners[last])
     print(f"{name:8} arena {arena} bytes, XLA {theirs.about['bytes']}: {arena / theirs.about['bytes']:.2f}; compile "
           f"{cold:.2f} s, again {warm * 1e3:.0f} ms, XLA {theirs.about['compile_s']:.2f} s", flush=True)
-    return {kind: ratio[0] for kind, ratio in ratios.items()}
+    return ratios
 
 
 def main():
@@ -192,13 +213,16 @@ def main():
     parser.add_argument("--keep", default="")
     parser.add_argument("--no-plan", dest="plan", action="store_false")
     flags = parser.parse_args()
-    found = []
+    found = {}
     with tempfile.TemporaryDirectory() as temporary:
         for name in flags.names or STEPS:
-            found.append(one(flags, name, f"{flags.keep or temporary}/{name}"))
-    for kind in ("wall_ms", "cpu_ms"):
-        mean = math.exp(statistics.mean(math.log(ratios[kind]) for ratios in found))
-        print(f"geometric mean of {len(found)}, {kind[:-3]}: {mean:.3f}")
+            found[name] = one(flags, name, f"{flags.keep or temporary}/{name}")
+    for kind, which in next(iter(found.values())):
+        ratios = {name: of[kind, which] for name, of in found.items()}
+        worst = max(ratios, key=lambda name: statistics.median(ratios[name]))
+        print("{}, {}: geometric mean of {} {:.3f} [{:.3f}, {:.3f}], at most {:.3f} ({})".format(
+            which, kind[:-3], len(ratios), *mean_interval(list(ratios.values())), statistics.median(ratios[worst]),
+            worst))
     return 0
 
 
