@@ -3,14 +3,15 @@
 // that only carry values to get-tuple-element and copies of a compiled module
 // vanish, starts and ends of asynchronous operations become the operation,
 // bitcasts what they do to elements, long sums sums of sums, collectives along
-// inner dimensions ones along the outermost, and the borders of shard_map are
-// left.
-// Sizes are summed first, so that calls which multiply beyond reason are
-// refused before any copy. Cost: linear in the result.
+// inner dimensions ones along the outermost, what has empty arrays does
+// without, and the borders of shard_map are left. Sizes are summed first, so
+// that calls which multiply beyond reason are refused before any copy. Cost:
+// linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "data/hlo/empty_arrays.h"
 #include "data/hlo/flat_collective.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
@@ -107,6 +108,14 @@ void leave_infeed_tokens(Computation* computation) {
   }
 }
 
+/// Whether nobody misses what an instruction gives.
+bool drops_unused(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kTuple ||
+         (is_empty_array(instruction.shape) &&
+          instruction.opcode != Opcode::kParameter &&
+          !is_collective(instruction.opcode));
+}
+
 class Inliner {
  public:
   explicit Inliner(const Module& module)
@@ -122,11 +131,11 @@ class Inliner {
     if (!root) return tl::unexpected<Error>(root.error());
     result_.root = *root;
     leave_infeed_tokens(&result_);
-    drop_unused_tuples();
+    drop_unused();
     const Status left = leave_rank_boundaries(module_, &result_);
     if (!left) return tl::unexpected<Error>(left.error());
     expose_elements(&result_);
-    drop_unused_tuples();
+    drop_unused();
     return std::move(result_);
   }
 
@@ -150,7 +159,7 @@ class Inliner {
   InstructionId place(Instruction instruction, const Computation& body,
                       const Instruction& original);
   InstructionId append(Instruction instruction);
-  void drop_unused_tuples();
+  void drop_unused();
 
   const Module& module_;
   bool drops_copies_ = false;
@@ -271,6 +280,8 @@ InstructionId Inliner::place(Instruction instruction, const Computation& body,
     if (operand.type == instruction.shape.type)
       instruction.opcode = Opcode::kReshape;
   }
+  if (const auto given = append_without_empty(instruction, &result_))
+    return *given;
   if (instruction.opcode == Opcode::kReduce)
     return append_sum(std::move(instruction));
   if (is_collective(instruction.opcode))
@@ -335,8 +346,9 @@ Result<InstructionId> Inliner::copy_call(
   return copy(callee, prefix + call.name + "/", arguments, before, depth + 1);
 }
 
-/// Removes tuples that nothing uses any more, keeping the order of the rest.
-void Inliner::drop_unused_tuples() {
+/// Removes tuples and empty arrays that nothing uses any more, keeping the
+/// order of the rest.
+void Inliner::drop_unused() {
   const size_t count = result_.instructions.size();
   std::vector<bool> kept(count, true);
   std::vector<uint32_t> uses(count, 0);
@@ -353,7 +365,7 @@ void Inliner::drop_unused_tuples() {
   }
   for (size_t i = count; i-- > 0;) {
     const Instruction& instruction = result_.instructions[i];
-    if (instruction.opcode != Opcode::kTuple || uses[i] > 0) continue;
+    if (!drops_unused(instruction) || uses[i] > 0) continue;
     if (i == index_of(result_.root)) continue;
     kept[i] = false;
     for (const InstructionId operand : instruction.operands)

@@ -287,6 +287,42 @@ ENTRY %e {
             std::string::npos);
 }
 
+TEST(HloInline, LeavesArraysWithoutElements) {
+  const auto inlined = inline_calls(parsed(R"(HloModule m
+%sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY %e {
+  x = f32[2,3] parameter(0)
+  one = f32[] constant(1)
+  none = f32[0,4] constant({ })
+  rows = f32[2,0] constant({ { }, { } })
+  turned = f32[4,0] transpose(none), dimensions={1,0}
+  dot = f32[2,4] dot(rows, none), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  sums = f32[4] reduce(turned, one), dimensions={1}, to_apply=%sum
+  pad = f32[2,4] pad(rows, one), padding=0_0x2_2
+  both = f32[2,3] concatenate(rows, x), dimensions={1}
+  three = f32[2,6] concatenate(x, rows, x), dimensions={1}
+  ROOT r = (f32[2,4], f32[4], f32[2,4], f32[2,3], f32[2,6]) tuple(dot, sums, pad, both, three)
+})"));
+  ASSERT_TRUE(inlined) << inlined.error().message;
+  const Computation& entry = inlined->entry_computation();
+  std::string text;
+  for (const Instruction& step : entry.instructions) {
+    text += step.name + " " + std::string(opcode_name(step.opcode));
+    for (const InstructionId id : step.operands)
+      text += " " + entry.at(id).name;
+    text += "\n";
+  }
+  EXPECT_EQ(text,
+            "x parameter\none constant\ndot/zero constant\n"
+            "dot broadcast dot/zero\nsums broadcast one\npad broadcast one\n"
+            "both copy x\nthree concatenate x x\n"
+            "r tuple dot sums pad both three\n");
+}
+
 TEST(HloInline, RefusesCallsThatExplode) {
   // 30 levels, each calling the level below twice: 2^30 instructions.
   std::string text =
