@@ -3,6 +3,7 @@ radiance fields, flows. As steps.py; `MODERN[name](ranks)`. One whose library is
 
 import functools
 import importlib.util
+import inspect
 
 import flax.linen as nn
 import jax
@@ -40,11 +41,12 @@ def nnx_net(ranks):
             return self.out(self.drop(x).mean((1, 2)))
 
     graph, params, rest = nnx.split(Net(nnx.Rngs(0)), nnx.Param, ...)
+    copy = {"copy": True} if "copy" in inspect.signature(nnx.merge).parameters else {}  # flax before 0.11 always does.
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.warmup_cosine_decay_schedule(0, 1e-2, 5, 20)))
 
     def step(state, x, y):
         def loss_of(params):
-            net = nnx.merge(graph, params, state["rest"], copy=True)
+            net = nnx.merge(graph, params, state["rest"], **copy)
             loss = cross_entropy(net(x), y)
             return loss, nnx.split(net, nnx.Param, ...)[2]
 

@@ -9,14 +9,14 @@ import tempfile
 # its worst tensor when the rows of each rank's batch are permuted: median of 5 seeds, of the decoder 1.9e-2 on 1 rank,
 # 1.7e-2 on 2, of blocked_attention 5.6e-3, 6.4e-3 and, on 4, 5.3e-3.
 TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
-# Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py
-# and scheme_steps.py runs by name.
+# Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
+# scheme_steps.py and recent_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
-         "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space"]
+         "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows", "nnx_jit"]
 
 
-# Of collective_steps.py: on one rank there is nothing to exchange.
-AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline"]
+# Of collective_steps.py and recent_steps.py: on one rank there is nothing to exchange.
+AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline", "compressed", "ring_attention"]
 
 
 def one(name, ranks, steps_run, keep):
@@ -29,13 +29,14 @@ def one(name, ranks, steps_run, keep):
     import model_steps
     import modern_steps
     import program_steps
+    import recent_steps
     import scheme_steps
     import steps
 
     import reprise.jax as rj
 
     steps.STEPS |= collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS
-    steps.STEPS |= modern_steps.MODERN | scheme_steps.SCHEMES
+    steps.STEPS |= modern_steps.MODERN | scheme_steps.SCHEMES | recent_steps.RECENT
     with tempfile.TemporaryDirectory() as temporary:
         out = f"{keep or temporary}/{name}.{ranks}"
         step = steps.make(name, ranks)
