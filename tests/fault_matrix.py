@@ -189,7 +189,7 @@ def judge(run, fault, rank, state):
     else:
         if fault in ("slow", "cut and restored"):
             wrong.append(f"status {status}: {errors[-300:]}")
-        if fault in ("kill", "stop") and f"rank {rank}" not in errors:
+        if fault in ("kill", "stop", "cut") and f"rank {rank}" not in errors:
             wrong.append(f"rank {rank} is not named: {errors[-300:]}")
         if status not in (1, 3, 4, 137):
             wrong.append(f"status {status}")

@@ -21,6 +21,7 @@ SOURCES = {
     "nccl.h": ["tests/runtime/cuda/nccl_header_test.cc"],
     "nvtx3/nvToolsExt.h": ["tests/profiler/inject/nvtx_program.cc"],
     "nccl/profiler.h": ["tests/profiler/nccl/profiler_layout_test.cc"],
+    "tuner/tuner_v6.h": ["tests/profiler/nccl/other_layout_test.cc"],
 }
 
 
@@ -46,7 +47,7 @@ def main():
     folders = sorted(pathlib.Path(base).iterdir()) if base else []
     sets = {folder.name: includes_of(folder) for folder in folders if folder.is_dir()}
     if nccl:
-        sets["NCCL's source"] = [pathlib.Path(nccl) / "plugins/profiler/example"]
+        sets["NCCL's source"] = [pathlib.Path(nccl) / "plugins/profiler/example", pathlib.Path(nccl) / "src/include/plugin"]
     runtimes = [includes for includes in sets.values() if any((path / "cuda_runtime.h").exists() for path in includes)]
     failed = count = 0
     for name, includes in sets.items():

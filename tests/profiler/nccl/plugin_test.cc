@@ -15,6 +15,7 @@
 
 #include "profiler/nccl/event_writer.h"
 #include "tests/profiler/nccl/nccl_host.h"
+#include "tests/profiler/nccl/other_tables.h"
 #include "tests/profiler/nccl/plugin_script.h"
 
 namespace reprise {
@@ -327,6 +328,23 @@ TEST_P(NcclPlugin, DoesNothingUnlessItIsAskedTo) {
                      [] { return ProfilerPlugin::loaded() ? 0 : 1; }),
             0);
   EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path()));
+}
+
+// NCCL 2.23 to 2.26 then goes on without a profiler, and so does any tuner.
+TEST(NcclPluginTables, AreThoseThatNameACommunicatorsRanks) {
+  void* library = ::dlopen(std::getenv("NCCL_PROFILER_PLUGIN"), RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  for (const char* symbol :
+       {"ncclProfiler_v4", "ncclProfiler_v5", "ncclProfiler_v6"}) {
+    EXPECT_NE(::dlsym(library, symbol), nullptr) << symbol;
+  }
+  for (const char* symbol :
+       {"ncclProfiler_v1", "ncclProfiler_v2", "ncclProfiler_v3",
+        "ncclTunerPlugin_v2", "ncclTunerPlugin_v3", "ncclTunerPlugin_v4",
+        "ncclTunerPlugin_v5", "ncclTunerPlugin_v6"}) {
+    EXPECT_EQ(::dlsym(library, symbol), nullptr) << symbol;
+  }
+  ::dlclose(library);
 }
 
 TEST_P(NcclPlugin, KeepsOneShardWhenItIsClosedAndOpenedAgain) {
