@@ -81,8 +81,9 @@ Error name_lost_ranks(Error error, ProcessGroup& group) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
   }
   if (!names.empty()) {
-    error.message = fmt::format("rank {} was lost (killed or stopped); {}",
-                                names, error.message);
+    error.message =
+        fmt::format("rank {} was lost (killed, stopped or cut off); {}", names,
+                    error.message);
   }
   return error;
 }
