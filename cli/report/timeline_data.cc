@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "data/integers.h"
+
 namespace reprise {
 namespace {
 
@@ -72,11 +74,12 @@ class TimelineBuilder {
                                       ? rank.window
                                       : rank.steps[rank.steps.size() / 2].host;
         const int64_t start_ns = to_rank0_ns(info, window.window_start_ns);
-        add(start_ns, start_ns + window.window_ns);
+        add(start_ns, saturating_add(start_ns, window.window_ns));
       }
     }
     data_.start_ns = first_ns;
-    data_.span_ns = std::max<int64_t>(1, last_ns - first_ns);
+    data_.span_ns =
+        std::max<int64_t>(1, saturating_subtract(last_ns, first_ns));
   }
 
   size_t place_of(uint32_t rank) const {
@@ -99,11 +102,15 @@ class TimelineBuilder {
     }
   }
 
+  int64_t on_timeline(const RankInfo& rank, int64_t time_ns) const {
+    return saturating_subtract(to_rank0_ns(rank, time_ns), data_.start_ns);
+  }
+
   void add_event(const RankInfo& rank, const Event& event, uint32_t number) {
     const uint8_t kind = kind_of(trace_, event);
     if (kind == 255) return;
-    const int64_t start_ns = to_rank0_ns(rank, event.start_ns) - data_.start_ns;
-    const int64_t end_ns = to_rank0_ns(rank, event.end_ns) - data_.start_ns;
+    const int64_t start_ns = on_timeline(rank, event.start_ns);
+    const int64_t end_ns = on_timeline(rank, event.end_ns);
     if (end_ns < 0 || start_ns > data_.span_ns || end_ns < start_ns) return;
     const int32_t row = row_for(rank, event, start_ns);
     if (const auto path = on_path_.find(number); path != on_path_.end()) {

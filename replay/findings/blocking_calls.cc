@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/findings/finding_kinds.h"
 
 namespace reprise {
@@ -56,7 +57,8 @@ std::vector<BlockingGroup> groups_of(const FindingInput& input) {
     group.call = input.name(node);
     group.around = around;
     group.nodes.push_back(node);
-    group.waited_ns += std::max<int64_t>(0, waited_ns);
+    group.waited_ns =
+        saturating_add(group.waited_ns, std::max<int64_t>(0, waited_ns));
   }
   std::vector<BlockingGroup> sorted;
   sorted.reserve(groups.size());

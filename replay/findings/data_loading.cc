@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/findings/finding_kinds.h"
 
 namespace reprise {
@@ -17,9 +18,10 @@ void find_data_loading(const FindingInput& input, Candidates& found) {
   for (uint32_t node = 0; node < graph.size(); ++node) {
     int64_t& own = own_ns[graph.rank[node]];
     if (data.nodes[node]) {
-      own += graph.duration[node] + graph.gap[node];
+      own = saturating_add(
+          own, saturating_add(graph.duration[node], graph.gap[node]));
     } else if (data.gaps[node]) {
-      own += int64_t{graph.named[node]};
+      own = saturating_add(own, graph.named[node]);
     } else {
       continue;
     }

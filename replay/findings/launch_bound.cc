@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/findings/finding_kinds.h"
 
 namespace reprise {
@@ -67,7 +68,7 @@ int64_t set_up_within(const FindingInput& input, uint32_t rank) {
   for (const auto& [start_ns, end_ns] : inside) {
     const int64_t from_ns = std::max(start_ns, counted_ns);
     if (end_ns <= from_ns) continue;
-    sum_ns += end_ns - from_ns;
+    sum_ns = saturating_add(sum_ns, end_ns - from_ns);
     counted_ns = end_ns;
   }
   return sum_ns;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/integers.h"
 #include "data/trace/intervals.h"
 #include "replay/findings/finding_kinds.h"
 
@@ -102,10 +103,12 @@ Exposure exposure_of(const FindingInput& input) {
     const int64_t exposed_ns =
         graph.duration[node] -
         busy[graph.rank[node]].length_within_ns(begin_ns, end_ns);
-    exposure.transfer_ns += graph.duration[node];
-    exposure.exposed_ns += exposed_ns;
+    exposure.transfer_ns =
+        saturating_add(exposure.transfer_ns, graph.duration[node]);
+    exposure.exposed_ns = saturating_add(exposure.exposed_ns, exposed_ns);
     const auto reason = static_cast<size_t>(reasons[node]);
-    exposure.by_reason_ns[reason] += exposed_ns;
+    exposure.by_reason_ns[reason] =
+        saturating_add(exposure.by_reason_ns[reason], exposed_ns);
     if (exposed_ns <= exposure.longest_ns[reason]) continue;
     exposure.longest_ns[reason] = exposed_ns;
     exposure.longest[reason] = node;

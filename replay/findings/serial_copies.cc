@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/findings/finding_kinds.h"
 #include "replay/simulate/trace_replay.h"
 
@@ -38,14 +39,17 @@ CopySum sum_copies(const FindingInput& input, const NodeSet& copies) {
       if (copies[edge.from]) copied_ns = std::max(copied_ns, end_ns);
     }
     if (ready_ns != 0 && copied_ns > ready_ns) {
-      sum.waited_ns += copied_ns - ready_ns;
+      sum.waited_ns = saturating_add(sum.waited_ns,
+                                     saturating_subtract(copied_ns, ready_ns));
       ++sum.waits;
     }
     if (!copies[node]) continue;
     ++sum.count;
-    sum.sum_ns += graph.duration[node];
-    sum.own_ns[graph.rank[node]] += graph.duration[node];
-    sum.by_name[input.name(node)] += graph.duration[node];
+    sum.sum_ns = saturating_add(sum.sum_ns, graph.duration[node]);
+    sum.own_ns[graph.rank[node]] =
+        saturating_add(sum.own_ns[graph.rank[node]], graph.duration[node]);
+    sum.by_name[input.name(node)] =
+        saturating_add(sum.by_name[input.name(node)], graph.duration[node]);
     if (graph.duration[node] <= longest_ns) continue;
     longest_ns = graph.duration[node];
     sum.longest = node;

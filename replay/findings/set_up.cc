@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/findings/finding_kinds.h"
 
 namespace reprise {
@@ -41,7 +42,9 @@ class BusyTimes {
         intervals.begin(), intervals.end(),
         [&](const Interval& one) { return one.second <= start_ns; });
     for (; at != intervals.end() && at->first < end_ns; ++at)
-      sum_ns += std::min(at->second, end_ns) - std::max(at->first, start_ns);
+
+      sum_ns = saturating_add(
+          sum_ns, std::min(at->second, end_ns) - std::max(at->first, start_ns));
     return sum_ns;
   }
 
@@ -97,8 +100,10 @@ void find_set_up(const FindingInput& input, Candidates& found) {
   for (uint32_t node = 0; node < graph.size(); ++node) {
     if (!nodes[node]) continue;
     ++calls;
-    sum_ns[graph.rank[node]] += graph.duration[node];
-    by_name[input.name(node)] += graph.duration[node];
+    sum_ns[graph.rank[node]] =
+        saturating_add(sum_ns[graph.rank[node]], graph.duration[node]);
+    by_name[input.name(node)] =
+        saturating_add(by_name[input.name(node)], graph.duration[node]);
   }
   if (calls == 0) return;
   const auto longest = std::max_element(sum_ns.begin(), sum_ns.end());

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "replay/findings/finding_kinds.h"
 #include "replay/simulate/merge_collectives.h"
 
@@ -62,8 +63,8 @@ LaneSum sum_of(const FindingInput& input, const std::vector<uint32_t>& places) {
     const int64_t latency_ns =
         std::min(graph.transfers[place].latency_ns, duration_ns[place]);
     sum.bytes += input.analysis.matching.collectives[place].bytes;
-    sum.latency_ns += latency_ns;
-    sum.wire_ns += duration_ns[place] - latency_ns;
+    sum.latency_ns = saturating_add(sum.latency_ns, latency_ns);
+    sum.wire_ns = saturating_add(sum.wire_ns, duration_ns[place] - latency_ns);
   }
   return sum;
 }

@@ -159,6 +159,20 @@ TEST(Findings, CopiesThatTakeMostOfTheTime) {
   });
 }
 
+TEST(Findings, SumsOfAbsurdTimesStayAtTheirLimit) {
+  // Twelve copies of 32 years each are more nanoseconds than 64 bits hold.
+  const Found found = find(
+      12,
+      [](InjectedStep& step, bool) {
+        step.copy(1'000'000'000'000'000'000, false);
+      },
+      true);
+  const Finding* copies = found.of("serial-copies");
+  ASSERT_NE(copies, nullptr);
+  for (const std::string& evidence : copies->evidence)
+    EXPECT_EQ(evidence.find("takes -"), std::string::npos) << evidence;
+}
+
 TEST(Findings, BlockingCalls) {
   // After each wait the device is idle while the host launches anew; without
   // it the host has all the time.
