@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <span>
 
 #include "replay/verdict/run_drift.h"
 #include "replay/verdict/steady_state.h"
@@ -45,9 +46,25 @@ struct Side {
   }
 };
 
-SettledRun settled(const StepRun& run, bool by_reference) {
+/// The warm-up that most runs have: they do the same, and one that is cut in
+/// some and left in others makes these differ.
+size_t common_warmup(const std::vector<StepRun>& before,
+                     const std::vector<StepRun>& after) {
+  std::vector<size_t> cuts;
+  for (const auto* runs : {&before, &after}) {
+    for (const StepRun& run : *runs) cuts.push_back(warmup_steps(run.step_ns));
+  }
+  std::sort(cuts.begin(), cuts.end());
+  return cuts[(cuts.size() - 1) / 2];
+}
+
+/// Cuts its own warm-up, or `warmup` where it is long enough for that.
+SettledRun settled(const StepRun& run, size_t warmup, bool by_reference) {
   SettledRun result;
-  result.warmup = warmup_steps(run.step_ns);
+  const size_t count = run.step_ns.size();
+  const size_t spare = count > 2 * kFewestSteps ? count - 2 * kFewestSteps : 0;
+  result.warmup =
+      std::max(warmup_steps(run.step_ns), std::min({warmup, count / 2, spare}));
   for (size_t i = result.warmup; i < run.step_ns.size(); ++i) {
     result.steps.push_back(by_reference ? run.step_ns[i] / run.reference_ns[i]
                                         : run.step_ns[i]);
@@ -57,10 +74,11 @@ SettledRun settled(const StepRun& run, bool by_reference) {
   return result;
 }
 
-Side settled(const std::vector<StepRun>& runs, bool by_reference) {
+Side settled(const std::vector<StepRun>& runs, size_t warmup,
+             bool by_reference) {
   Side side;
   for (const StepRun& run : runs) {
-    side.runs.push_back(settled(run, by_reference));
+    side.runs.push_back(settled(run, warmup, by_reference));
   }
   return side;
 }
@@ -240,11 +258,34 @@ Verdict verdict_of(double low, double high) {
   return low > 0 ? Verdict::kSlower : Verdict::kNoDifference;
 }
 
-Estimate resampled_change(const Side& before, const Side& after,
+/// What runs vary by at least. A few may all have met the same of two paces by
+/// chance: where no order of them is as rare as the confidence asks (as the
+/// permutations of two sides are), what changes of pace within runs promise for
+/// the next run counts beside what these runs show.
+double least_variance(const Side& before, const Side& after,
+                      double confidence) {
+  double rarest = 2;  // Of all ways to part the runs, two separate them.
+  for (size_t i = 1; i <= after.runs.size(); ++i) {
+    rarest *=
+        static_cast<double>(i) / static_cast<double>(before.runs.size() + i);
+  }
+  const size_t runs = before.runs.size() + after.runs.size();
+  if (rarest <= 1 - confidence || runs <= 2) return 0;
+  std::vector<std::span<const double>> all;
+  for (const Side* side : {&before, &after}) {
+    for (const SettledRun& run : side->runs) all.emplace_back(run.steps);
+  }
+  return pace_variance(all);
+}
+
+Estimate resampled_change(const Side& before, const Side& after, double least,
                           uint64_t seed) {
   Resampler resampler(seed);
-  const Uncertainty one = resampler.of(before);
-  const Uncertainty other = resampler.of(after);
+  Uncertainty one = resampler.of(before), other = resampler.of(after);
+  one.variance =
+      std::max(one.variance, least / static_cast<double>(before.runs.size()));
+  other.variance =
+      std::max(other.variance, least / static_cast<double>(after.runs.size()));
   const double variance = one.variance + other.variance;
   const double parts = one.variance * one.variance / one.freedom +
                        other.variance * other.variance / other.freedom;
@@ -325,8 +366,9 @@ RunComparison compare_runs(const std::vector<StepRun>& before,
   RunComparison result;
   result.by_reference =
       all_have_references(before) && all_have_references(after);
-  Side before_side = settled(before, result.by_reference);
-  Side after_side = settled(after, result.by_reference);
+  const size_t warmup = common_warmup(before, after);
+  Side before_side = settled(before, warmup, result.by_reference);
+  Side after_side = settled(after, warmup, result.by_reference);
   result.before = summary_of(before, before_side);
   result.after = summary_of(after, after_side);
   result.change = ratio_of(after_side.log_step() - before_side.log_step());
@@ -339,9 +381,11 @@ RunComparison compare_runs(const std::vector<StepRun>& before,
     return result;
   }
   place_runs(before, after, options.alternating, before_side, after_side);
-  decide(resampled_change(before_side, after_side, options.seed),
-         fit_drift(placed(before_side), placed(after_side)), options.confidence,
-         result);
+  const double least =
+      least_variance(before_side, after_side, options.confidence);
+  decide(resampled_change(before_side, after_side, least, options.seed),
+         fit_drift(placed(before_side), placed(after_side), least),
+         options.confidence, result);
   return result;
 }
 

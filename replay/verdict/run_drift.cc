@@ -23,7 +23,7 @@ Moments means_of(const std::vector<PlacedRun>& runs) {
 }  // namespace
 
 DriftFit fit_drift(const std::vector<PlacedRun>& before,
-                   const std::vector<PlacedRun>& after) {
+                   const std::vector<PlacedRun>& after, double least_variance) {
   constexpr size_t kFewest = 3;
   if (std::min(before.size(), after.size()) < kFewest) return {};
   double places = 0, products = 0, squares = 0;
@@ -45,7 +45,7 @@ DriftFit fit_drift(const std::vector<PlacedRun>& before,
   DriftFit fit{.fits = true};
   fit.freedom = runs - 3;
   const double variance =
-      std::max(0.0, squares - slope * products) / fit.freedom;
+      std::max(least_variance, (squares - slope * products) / fit.freedom);
   fit.drift = slope * apart;
   fit.change = second.log_step - first.log_step - fit.drift;
   fit.error = std::sqrt(variance * (1 / static_cast<double>(before.size()) +

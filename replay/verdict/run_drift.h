@@ -24,8 +24,9 @@ struct DriftFit {
 
 /// Runs of one side after the other's cost half of the certainty, as a drift
 /// looks like a change; runs taken in turn cost nothing. Fits from three runs a
-/// side on.
+/// side on. Runs vary by `least_variance` at least, whatever these show.
 DriftFit fit_drift(const std::vector<PlacedRun>& before,
-                   const std::vector<PlacedRun>& after);
+                   const std::vector<PlacedRun>& after,
+                   double least_variance = 0);
 
 }  // namespace reprise

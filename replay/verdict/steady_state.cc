@@ -17,15 +17,48 @@ double mean_of(std::span<const double> values) {
          static_cast<double>(values.size());
 }
 
+/// Medians of whole batches, in order.
+std::vector<double> batches_of(std::span<const double> values) {
+  std::vector<double> batches;
+  for (size_t i = 0; i + kBatch <= values.size(); i += kBatch) {
+    const std::span<const double> batch = values.subspan(i, kBatch);
+    batches.push_back(median(std::vector<double>(batch.begin(), batch.end())));
+  }
+  return batches;
+}
+
+/// How values vary, and over how many of them they remember one another: half
+/// of one where not at all.
+struct Memory {
+  double variance = 0, length = 0.5;
+};
+
+Memory memory_of(std::span<const double> values) {
+  const size_t count = values.size();
+  const double mean = mean_of(values);
+  const auto covariance = [&](size_t lag) {
+    double sum = 0;
+    for (size_t i = lag; i < count; ++i) {
+      sum += (values[i] - mean) * (values[i - lag] - mean);
+    }
+    return sum;
+  };
+  const double squares = covariance(0);
+  Memory memory;
+  memory.variance = squares / static_cast<double>(count);
+  constexpr size_t kMostLags = 1000;
+  for (size_t lag = 1; lag < std::min(count / 4, kMostLags); ++lag) {
+    const double share = squares > 0 ? covariance(lag) / squares : 0;
+    if (share <= 0) break;
+    memory.length += share;
+  }
+  return memory;
+}
+
 }  // namespace
 
 size_t warmup_steps(std::span<const double> step_ns) {
-  std::vector<double> batches;
-  for (size_t i = 0; i + kBatch <= step_ns.size(); i += kBatch) {
-    batches.push_back(median(std::vector<double>(
-        step_ns.begin() + static_cast<std::ptrdiff_t>(i),
-        step_ns.begin() + static_cast<std::ptrdiff_t>(i + kBatch))));
-  }
+  const std::vector<double> batches = batches_of(step_ns);
   // Sums over what is left behind each cut, from the back.
   double sum = 0, squares = 0, least = std::numeric_limits<double>::infinity();
   size_t best = 0;
@@ -62,29 +95,41 @@ double middle_mean(std::vector<double> values) {
   return std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
 }
 
+double pace_variance(const std::vector<std::span<const double>>& runs) {
+  std::vector<std::vector<double>> paces, at_place;
+  for (const std::span<const double> run : runs) {
+    std::vector<double> pace = batches_of(run);
+    if (pace.size() < 4) continue;
+    const double level = std::log(median(pace));
+    at_place.resize(std::max(at_place.size(), pace.size()));
+    for (size_t i = 0; i < pace.size(); ++i) {
+      pace[i] = std::log(pace[i]) - level;
+      at_place[i].push_back(pace[i]);
+    }
+    paces.push_back(std::move(pace));
+  }
+  std::vector<double> usual;
+  for (std::vector<double>& place : at_place) {
+    usual.push_back(median(std::move(place)));
+  }
+  double sum = 0;
+  for (std::vector<double>& pace : paces) {
+    for (size_t i = 0; i < pace.size(); ++i) pace[i] -= usual[i];
+    const Memory memory = memory_of(pace);
+    sum += memory.variance * 2 * memory.length /
+           static_cast<double>(pace.size() - 1);
+  }
+  return paces.empty() ? 0 : sum / static_cast<double>(paces.size());
+}
+
 size_t block_length(std::span<const double> values) {
   const size_t count = values.size();
   if (count < 8) return 1;
-  const double mean = mean_of(values);
-  const auto covariance = [&](size_t lag) {
-    double sum = 0;
-    for (size_t i = lag; i < count; ++i) {
-      sum += (values[i] - mean) * (values[i - lag] - mean);
-    }
-    return sum;
-  };
-  const double variance = covariance(0);
-  constexpr size_t kMostLags = 1000;
-  double memory = 0.5;
-  for (size_t lag = 1; lag < std::min(count / 4, kMostLags); ++lag) {
-    const double share = variance > 0 ? covariance(lag) / variance : 0;
-    if (share <= 0) break;
-    memory += share;
-  }
   const auto root =
       static_cast<size_t>(std::ceil(std::cbrt(static_cast<double>(count))));
-  return std::clamp(static_cast<size_t>(std::ceil(4 * memory)), root,
-                    std::max(count / 4, root));
+  return std::clamp(
+      static_cast<size_t>(std::ceil(4 * memory_of(values).length)), root,
+      std::max(count / 4, root));
 }
 
 }  // namespace reprise

@@ -22,6 +22,13 @@ size_t warmup_steps(std::span<const double> step_ns);
 /// paces of a machine. Cost: linear.
 double middle_mean(std::vector<double> values);
 
+/// Variance of the logarithm of a run's mean step, over all runs, for changes
+/// of pace that last longer than five steps: of the medians of its fives, as
+/// long as these remember one another. What most runs do at the same place (a
+/// warm-up, a device that heats up) is no change of pace. Runs of fewer than 20
+/// steps tell nothing; 0 where all do. Requires: values above zero.
+double pace_variance(const std::vector<std::span<const double>>& runs);
+
 /// Length of blocks that are resampled as one: twice the time over which
 /// values remember one another (the sum of autocorrelations until the first
 /// that is none), n^(1/3) at least, a quarter of them at most. 1 of few values.

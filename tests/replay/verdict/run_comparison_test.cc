@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <random>
 
 #include "replay/verdict/run_drift.h"
@@ -45,6 +46,23 @@ TEST(SteadyState, CutsSlowStepsAtTheFrontAndNothingElse) {
   EXPECT_EQ(warmup_steps(steps), 10u);          // Whole fives.
   for (size_t i = 0; i < 8; ++i) steps[i] = 5;  // Fast ones stay.
   EXPECT_EQ(warmup_steps(steps), 0u);
+}
+
+TEST(SteadyState, PaceVarianceIsOfLongChangesThatRunsDoNotShare) {
+  const auto variance = [](const std::vector<std::vector<double>>& runs) {
+    return pace_variance({runs.begin(), runs.end()});
+  };
+  std::vector<double> even(40, 10), late = even, slow = even, heating;
+  for (size_t i = 0; i < 40; i += 7) late[i] = 90;  // Each five has one.
+  for (size_t i = 20; i < 40; ++i)
+    slow[i] = 10 * std::numbers::e;  // Half: ln is 1 more.
+  for (int i = 0; i < 40; ++i) heating.push_back(10 + i / 5);
+  EXPECT_EQ(variance({even, late, even}), 0);
+  EXPECT_NEAR(variance({heating, heating, heating}), 0, 1e-12);
+  // Of 8 medians a variance of 1/4, and lag 1 of 5/8: 1/4 * 2 * 9/8 / 7, of one
+  // run in four.
+  EXPECT_NEAR(variance({even, even, even, slow}), 9.0 / 112 / 4, 1e-12);
+  EXPECT_EQ(variance({{1, 2, 3, 4, 5, 6}}), 0);
 }
 
 TEST(SteadyState, MiddleMeanLeavesOutAQuarterOfEachEnd) {
@@ -106,6 +124,44 @@ TEST(RunComparison, OneRunASideIsNotComparable) {
       compare_runs(runs_of(1, 1, 1, 0, 0), runs_of(2, 1, 2, 1, 0));
   EXPECT_EQ(lone.verdict, Verdict::kNotComparable);
   EXPECT_NEAR(lone.change, 1, 0.05);
+}
+
+/// 60 steps of 10 ms, `slow` of them, from `first` on, at 13 ms, all times
+/// `scale`, with 1 % of noise.
+StepRun two_paces(uint64_t seed, double scale, size_t first, size_t slow) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal;
+  StepRun run;
+  for (size_t i = 0; i < 60; ++i) {
+    const bool is_slow = i >= first && i < first + slow;
+    run.step_ns.push_back((is_slow ? 1.3e7 : 1e7) * scale *
+                          std::exp(0.01 * normal(random)));
+  }
+  return run;
+}
+
+TEST(CompareRuns, FewRunsThatMetOnePaceByChanceAreNoProof) {
+  // Slower by 10 %; the machine was at its slow pace in all runs before but for
+  // the end of one, at its fast one in all after but for the start of one.
+  const RunComparison told = compare_runs(
+      {two_paces(1, 1, 0, 60), two_paces(2, 1, 0, 60), two_paces(3, 1, 0, 45)},
+      {two_paces(4, 1.1, 0, 8), two_paces(5, 1.1, 0, 0),
+       two_paces(6, 1.1, 0, 0)},
+      {.confidence = 0.999, .alternating = true, .seed = 0});
+  EXPECT_NE(told.verdict, Verdict::kFaster);
+  EXPECT_GT(told.high, 0.1);
+}
+
+TEST(CompareRuns, AWarmUpIsCutFromAllRunsAlike) {
+  std::vector<StepRun> runs(4);
+  for (StepRun& run : runs) {
+    run.step_ns.assign(40, 1e7);
+    for (size_t i = 0; i < 8; ++i) run.step_ns[i] = 1.5e7;
+  }
+  // Slow at its end too, this one does not show by itself that it warmed up.
+  for (size_t i = 30; i < 40; ++i) runs[2].step_ns[i] = 1.6e7;
+  EXPECT_EQ(warmup_steps(runs[2].step_ns), 0u);
+  EXPECT_EQ(compare_runs(runs, runs).before.warmup_steps, 4 * 10u);
 }
 
 }  // namespace
