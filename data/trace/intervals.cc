@@ -48,8 +48,9 @@ int64_t IntervalSet::length_before_ns(int64_t time_ns) const {
   if (after == intervals_.begin()) return 0;
   const size_t last = static_cast<size_t>(after - intervals_.begin()) - 1;
   const Interval& interval = intervals_[last];
-  return before_ns_[last] + std::min(time_ns, interval.end_ns) -
-         interval.start_ns;
+  // In this order no sum is beyond twice the latest time.
+  return before_ns_[last] +
+         (std::min(time_ns, interval.end_ns) - interval.start_ns);
 }
 
 int64_t IntervalSet::length_within_ns(int64_t start_ns, int64_t end_ns) const {

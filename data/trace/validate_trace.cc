@@ -79,6 +79,15 @@ Status validate_details(const Trace& trace) {
   return {};
 }
 
+Status validate_measurements(const Trace& trace) {
+  for (const Measurement& measurement : trace.measurements) {
+    if (measurement.median_ns >= 0 && measurement.spread_ns >= 0) continue;
+    return fail(ErrorKind::kInvalid, "measurement \"{}\": {} ns +- {} ns",
+                measurement.key, measurement.median_ns, measurement.spread_ns);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string fault_of(const Event& event, const Trace& trace) {
@@ -118,8 +127,8 @@ bool is_before(const EventDependency& a, const EventDependency& b) {
 }
 
 Status validate_trace(const Trace& trace) {
-  for (const auto validate :
-       {validate_ranks, validate_steps, validate_details, validate_events}) {
+  for (const auto validate : {validate_ranks, validate_steps, validate_details,
+                              validate_measurements, validate_events}) {
     if (Status valid = validate(trace); !valid) return valid;
   }
   return {};

@@ -26,6 +26,10 @@ TEST(IntervalSet, TimesAtTheLimitsDoNotOverflow) {
   EXPECT_EQ(set.length_ns(), 2 * kLatestTime);
   EXPECT_EQ(set.length_within_ns(INT64_MIN, INT64_MAX), 2 * kLatestTime);
   EXPECT_EQ(set.length_within_ns(-5, 5), 10);
+  constexpr int64_t kHole = 1'000'000'000;
+  const IntervalSet late({{INT64_MIN, 0}, {kHole, INT64_MAX}});
+  EXPECT_EQ(late.length_within_ns(INT64_MIN, INT64_MAX),
+            2 * kLatestTime - kHole);
 }
 
 // Against one flag per instant: all lengths and both operations.
