@@ -108,8 +108,18 @@ void find_launch_bound(const FindingInput& input, Candidates& found) {
   // is the device set up by launches.
   const int64_t idle_ns = bound.idle_ns - set_up_within(input, bound.rank);
   if (!input.analysis.critical_path.step) candidate.most_ns = idle_ns;
-  candidate.remove = [&input](TimedGraph& edited) {
-    capture_launches(data_loading(input.facts, edited), input.facts, edited);
+  // Calls that set the device up stay, as no graph holds them; nor does a
+  // what-if know them.
+  NodeSet set_up = set_up_calls(input);
+  if (std::find(set_up.begin(), set_up.end(), true) != set_up.end()) {
+    finding.what_if.clear();
+  }
+  candidate.remove = [&input, set_up = std::move(set_up)](TimedGraph& edited) {
+    DataLoading kept = data_loading(input.facts, edited);
+    for (size_t node = 0; node < set_up.size(); ++node) {
+      if (set_up[node]) kept.nodes[node] = true;
+    }
+    capture_launches(kept, input.facts, edited);
   };
   found.push_back(std::move(candidate));
 }

@@ -75,12 +75,15 @@ int64_t floor_ns(const FindingInput& input) {
   return durations[place];
 }
 
-/// What the host does between the launches of a run.
+/// What the host does between the launches of a run: nothing where it waits,
+/// loads data or sets up the device there, which no fused kernel saves.
 NodeSet launches_within(const FindingInput& input, const Runs& runs) {
   const TimedGraph& graph = input.graph;
   std::vector<uint32_t> before(graph.size());
-  NodeSet waits(graph.size(), false);
+  NodeSet waits = set_up_calls(input);
+  const DataLoading data = data_loading(input.facts, graph);
   for (uint32_t node = 0; node < graph.size(); ++node) {
+    waits[node] = waits[node] || data.nodes[node] || data.gaps[node];
     before[node] = node;
     for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
       const TimedGraph::Edge edge = graph.edges[at];

@@ -233,6 +233,35 @@ TEST(Findings, SmallKernels) {
       0.05);
 }
 
+TEST(Findings, NoFusionOrGraphSavesDataLoadingAndSetUp) {
+  // Rows of small kernels that the host hardly launches in time, with one of
+  // these in between: they must not be promised.
+  for (const bool data : {true, false}) {
+    const int64_t cost_ns = data ? 8 * kMs : 300 * kMs;
+    const Program program = [&](InjectedStep& step, bool cause) {
+      for (int i = 0; i < 60; ++i) step.kernel("elementwise", 3 * kUs);
+      if (cause && data) step.load_data(cost_ns);
+      if (cause && !data) step.set_up(cost_ns);
+      for (int i = 0; i < 60; ++i) step.kernel("elementwise", 3 * kUs);
+    };
+    const Found with = find(1, program, true),
+                without = find(1, program, false);
+    const std::string right = data ? "data-loading" : "set-up";
+    ASSERT_FALSE(with.findings.list.empty());
+    EXPECT_EQ(with.findings.list[0].kind, right);
+    EXPECT_NEAR(static_cast<double>(with.findings.list[0].gain_ns),
+                static_cast<double>(cost_ns), 1e5);
+    for (const std::string kind : {"small-kernels", "launch-bound"}) {
+      const Finding* one = with.of(kind);
+      if (one == nullptr) continue;
+      const Finding* other = without.of(kind);
+      ASSERT_NE(other, nullptr) << kind;
+      // The queue that ran empty meanwhile is filled anew: 0.2 ms.
+      EXPECT_LE(one->gain_ns, other->gain_ns + cost_ns / 20) << right << kind;
+    }
+  }
+}
+
 TEST(Findings, SmallBuckets) {
   // Each all-reduce pays 100 us beside 10 us a MB. Without: the best of one,
   // two, four or eight in place of 32.
