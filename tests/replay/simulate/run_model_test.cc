@@ -31,7 +31,8 @@ TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
   const Replay replay = replay_step(price_schedule(schedule, model->costs));
   EXPECT_EQ(replay.step_time_ns, model->predicted_ns);
   EXPECT_NEAR(replay.sources.measured + replay.sources.calibrated +
-                  replay.sources.modelled + replay.sources.unexplained,
+                  replay.sources.modelled + replay.sources.fitted_gaps() +
+                  replay.sources.unexplained,
               1, 1e-9);
   EXPECT_LT(replay.sources.unexplained, 0.01);
 }
