@@ -109,6 +109,7 @@ double pace_variance(const std::vector<std::span<const double>>& runs) {
     paces.push_back(std::move(pace));
   }
   std::vector<double> usual;
+  usual.reserve(at_place.size());
   for (std::vector<double>& place : at_place) {
     usual.push_back(median(std::move(place)));
   }
