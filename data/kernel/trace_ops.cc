@@ -19,6 +19,13 @@ bool compares_total_order(const Instruction& compare) {
   return text != nullptr && text->text == "TOTALORDER";
 }
 
+/// Through barriers to what made a tuple: that may be in the group, too.
+InstructionId tuple_behind(const Group& group, InstructionId tuple) {
+  while (group.at(tuple).opcode == Opcode::kOptimizationBarrier)
+    tuple = group.at(tuple).operands[0];
+  return tuple;
+}
+
 }  // namespace
 
 int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
@@ -48,7 +55,7 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
       return index_node(instruction.shape.type, map.at(which));
     }
     case Opcode::kGetTupleElement: {
-      const Instruction& tuple = group_.at(operands[0]);
+      const Instruction& tuple = group_.at(tuple_behind(group_, operands[0]));
       if (tuple.opcode != Opcode::kTuple) return load(id, map);
       const std::vector<int64_t> index = integer_list(instruction, "index");
       return value(tuple.operands.at(static_cast<size_t>(index.at(0))), map);

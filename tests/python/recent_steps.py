@@ -109,6 +109,38 @@ def chunked_states(ranks):
     return trained(ranks, params, loss_of, optax.adamw(1e-3), sequences(2 * ranks, time, 20))
 
 
+# Mamba's first form: a state a channel, its scan taken two places at a time, each recomputed in the backward pass. So
+# what one recomputation gives goes into the next one's barrier, inside the loop's body.
+def selective_states(ranks):
+    width, states, time = 12, 4, 16
+    params = normal(2, table=(20, width), into=(width, 2 * width), dt=(width, width), bc=(width, 2 * states),
+                    out=(width, width)) | {"conv": jnp.ones((4, 1, width)) / 4, "d": jnp.ones(width)}
+    params["a"] = jnp.log(jnp.tile(jnp.arange(1.0, states + 1), (width, 1)))
+
+    def loss_of(p, extra, text):
+        x = p["table"][text[:, :-1]]
+        u, z = jnp.split(x @ p["into"], 2, -1)
+        u = jax.nn.silu(jax.lax.conv_general_dilated(
+            u, p["conv"], (1,), [(3, 0)], dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=width))
+        dt = jax.nn.softplus(u @ p["dt"])
+        b, c = jnp.split(u @ p["bc"], 2, -1)
+        kept = jnp.exp(jnp.einsum("btd,dn->tbdn", dt, -jnp.exp(p["a"])))
+        added = jnp.einsum("btd,btn,btd->tbdn", dt, b, u)
+
+        @jax.checkpoint
+        def body(h, part):
+            kept, added, c = part
+            h = kept * h + added
+            return h, jnp.einsum("bdn,bn->bd", h, c)
+
+        first = jnp.zeros((x.shape[0], width, states))
+        _, y = jax.lax.scan(body, first, (kept, added, c.swapaxes(0, 1)), unroll=2)
+        y = (y.swapaxes(0, 1) + u * p["d"]) * jax.nn.silu(z)
+        return cross_entropy((x + y @ p["out"]) @ p["table"].T, text[:, 1:]), extra
+
+    return trained(ranks, params, loss_of, optax.sgd(1e-2, momentum=0.9), sequences(2 * ranks, time, 20))
+
+
 # Experts by ragged products over tokens sorted by expert, the best two of each, a balancing loss.
 def ragged_experts(ranks):
     count, width, best = 4, 16, 2
@@ -371,7 +403,7 @@ def equinox_jit(ranks):
 
 
 RECENT = {f.__name__: f for f in (
-    denoiser, chunked_states, ragged_experts, ring_attention, ensemble, many_rows, compressed, local_steps,
-    rolled_pipeline, halo, nnx_jit)}
+    denoiser, chunked_states, selective_states, ragged_experts, ring_attention, ensemble, many_rows, compressed,
+    local_steps, rolled_pipeline, halo, nnx_jit)}
 if importlib.util.find_spec("equinox"):
     RECENT["equinox_jit"] = equinox_jit

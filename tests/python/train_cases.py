@@ -12,7 +12,8 @@ TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
 # scheme_steps.py and recent_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
-         "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows", "nnx_jit"]
+         "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
+         "nnx_jit", "selective_states"]
 
 
 # Of collective_steps.py and recent_steps.py: on one rank there is nothing to exchange.
