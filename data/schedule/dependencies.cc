@@ -43,14 +43,7 @@ class Finder {
     for (size_t b = 0; b < buffers_.size(); ++b) {
       if (buffers_[b].kind == BufferKind::kParameter) cross_step(histories_[b]);
     }
-    const auto key = [](const Dependency& d) {
-      return std::tuple(index_of(d.after), index_of(d.before), d.steps);
-    };
-    std::sort(found_.begin(), found_.end(),
-              [&](const Dependency& a, const Dependency& b) {
-                return key(a) < key(b);
-              });
-    found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+    sort_dependencies(&found_);
     return std::move(found_);
   }
 
@@ -116,6 +109,18 @@ class Finder {
 };
 
 }  // namespace
+
+void sort_dependencies(std::vector<Dependency>* dependencies) {
+  const auto key = [](const Dependency& d) {
+    return std::tuple(index_of(d.after), index_of(d.before), d.steps);
+  };
+  std::sort(dependencies->begin(), dependencies->end(),
+            [&](const Dependency& a, const Dependency& b) {
+              return key(a) < key(b);
+            });
+  dependencies->erase(std::unique(dependencies->begin(), dependencies->end()),
+                      dependencies->end());
+}
 
 std::vector<Dependency> find_dependencies(const std::vector<Unit>& units,
                                           const std::vector<Buffer>& buffers) {

@@ -16,4 +16,7 @@ namespace reprise {
 std::vector<Dependency> find_dependencies(const std::vector<Unit>& units,
                                           const std::vector<Buffer>& buffers);
 
+/// By (after, before, steps), each once.
+void sort_dependencies(std::vector<Dependency>* dependencies);
+
 }  // namespace reprise

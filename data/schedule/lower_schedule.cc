@@ -30,8 +30,10 @@ class Assembler {
     schedule_.outputs = placement_.outputs;
     copied_.assign(placement_.input_copies.size(), false);
     for (const PlannedCopy& copy : placement_.first_copies) add_copy(copy);
+    std::vector<uint32_t> place(units_.units.size());
     for (uint32_t u : placement_.order) {
       const PlannedUnit& planned = units_.units[u];
+      place[u] = static_cast<uint32_t>(schedule_.units.size());
       if (planned.role == OpRole::kKernel) {
         add_kernel(planned, *lowered_.kernels[u]);
       } else if (planned.role == OpRole::kDot) {
@@ -44,6 +46,9 @@ class Assembler {
       }
     }
     for (const PlannedCopy& copy : placement_.last_copies) add_copy(copy);
+    schedule_.dependencies =
+        find_dependencies(schedule_.units, schedule_.buffers);
+    wait_for_gathers(place);
     return std::move(schedule_);
   }
 
@@ -207,6 +212,22 @@ class Assembler {
     schedule_.units.push_back(std::move(unit));
   }
 
+  /// What stays where it is was written by no unit; its readers come after its
+  /// collective all the same, as in any order that a plan may give. `place`:
+  /// [planned unit] its unit.
+  void wait_for_gathers(const std::vector<uint32_t>& place) {
+    for (size_t u = 0; u < place.size(); ++u) {
+      for (const uint32_t before : units_.units[u].predecessors) {
+        const Unit& unit = schedule_.units[place[before]];
+        if (unit.kind != UnitKind::kCollective || !unit.writes.empty())
+          continue;
+        schedule_.dependencies.push_back(
+            {UnitId{place[before]}, UnitId{place[u]}, 0});
+      }
+    }
+    sort_dependencies(&schedule_.dependencies);
+  }
+
   static std::string members_text(const CollectiveSpec& spec) {
     std::string text;
     if (spec.kind == CollectiveKind::kPermute) {
@@ -251,7 +272,6 @@ Result<Schedule> lower_units(const UnitGraph& units, int64_t ranks,
   const Placement placement = place_values(cache->graph, units, lowered);
   Schedule schedule = Assembler(units, lowered, placement, cache).assemble();
   schedule.ranks = ranks;
-  schedule.dependencies = find_dependencies(schedule.units, schedule.buffers);
   plan_memory(&schedule);
   return schedule;
 }

@@ -587,6 +587,9 @@ TEST_F(ScheduleTest, WhatARankGathersOrScattersAloneStaysWhereItIs) {
   EXPECT_TRUE(depends("n", "rs"));
   EXPECT_EQ(unit("n").writes[0].buffer, schedule_.parameter_buffers[0]);
   EXPECT_TRUE(depends("all", "n", 1));
+  // Although `all` writes nothing: no plan may put a reader before it.
+  EXPECT_TRUE(depends("g", "all"));
+  EXPECT_TRUE(depends("late", "all"));
 }
 
 TEST_F(ScheduleTest, AGatheredParameterThatGoesOutIsKeptFromItsUpdate) {
