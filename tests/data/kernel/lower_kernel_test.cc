@@ -43,6 +43,10 @@ ENTRY main {
   dot = f32[8,8] dot(x, other), lhs_contracting_dims={1}, rhs_contracting_dims={1}
   flipped = f32[8,32] reverse(x), dimensions={1}
   back = f32[8,32] add(x, flipped)
+  pair = (f32[8,32], f32[32]) tuple(plain, bias)
+  held = (f32[8,32], f32[32]) opt-barrier(pair)
+  first = f32[8,32] get-tuple-element(held), index=0
+  beyond = f32[8,32] add(first, x)
   ROOT out = (f32[32], f32[4,8,8]) tuple(after, turned)
 }
 )";
@@ -85,6 +89,22 @@ for i0 < 256
   v1: f32 = load a1[i0]
   v2: f32 = multiply v0 v1
   a2[i0] = v2
+)");
+}
+
+TEST_F(LowerKernel, WhatPassesABarrierWithinAGroupIsNotLoaded) {
+  EXPECT_EQ(text({"plain", "beyond"}, {"plain", "beyond"}), R"(
+input a0: f32[256]
+input a1: f32[256]
+output a2: f32[256]
+output a3: f32[256]
+for i0 < 256
+  v0: f32 = load a0[i0]
+  v1: f32 = load a1[i0]
+  v2: f32 = multiply v0 v1
+  v3: f32 = add v2 v0
+  a2[i0] = v2
+  a3[i0] = v3
 )");
 }
 
