@@ -45,7 +45,8 @@ Result<PricedPlanPtr> PlanPricer::price(PlanChoice plan) {
 Result<PricedPlanPtr> PlanPricer::reorder(
     const PricedPlan& from, const std::vector<uint32_t>& sequence) {
   PlanChoice plan = from.plan;
-  plan.order = order_of(from.schedule, sequence);
+  plan.order = plan.ranks > 1 ? order_of(from.schedule, sequence)
+                              : std::vector<UnitRef>();
   return price(std::move(plan));
 }
 

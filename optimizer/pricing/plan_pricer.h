@@ -40,8 +40,10 @@ class PlanPricer {
 
   /// Errors: those of `lower_schedule`.
   Result<PricedPlanPtr> price(PlanChoice plan);
-  /// The same plan with its units in another order. Errors: kInvalid when the
-  /// order breaks a dependency.
+  /// The same plan with its units in another order; on one rank, where none
+  /// waits for another, in the default one, which keeps fewer values alive than
+  /// those that put updates last. Errors: kInvalid when the order breaks a
+  /// dependency.
   Result<PricedPlanPtr> reorder(const PricedPlan& from,
                                 const std::vector<uint32_t>& sequence);
 
