@@ -28,6 +28,10 @@ bool has_unknown_prices(const PricedPlan& plan, const CostModel& costs) {
 
 Result<PricedPlanPtr> PlanPricer::price(PlanChoice plan) {
   ++evaluations_;
+  if (plan.ranks == 1) {
+    plan.buckets.clear();
+    plan.order.clear();
+  }
   auto schedule = lower_schedule(plan, &cache_);
   if (!schedule) return pass(schedule.error());
   auto priced = std::make_unique<PricedPlan>();
@@ -45,8 +49,7 @@ Result<PricedPlanPtr> PlanPricer::price(PlanChoice plan) {
 Result<PricedPlanPtr> PlanPricer::reorder(
     const PricedPlan& from, const std::vector<uint32_t>& sequence) {
   PlanChoice plan = from.plan;
-  plan.order = plan.ranks > 1 ? order_of(from.schedule, sequence)
-                              : std::vector<UnitRef>();
+  plan.order = order_of(from.schedule, sequence);
   return price(std::move(plan));
 }
 

@@ -38,12 +38,12 @@ class PlanPricer {
   static Result<std::unique_ptr<PlanPricer>> make(const InlinedModule& inlined,
                                                   const CostModel& costs);
 
-  /// Errors: those of `lower_schedule`.
+  /// On one rank, where nothing is sent and none waits for another, buckets and
+  /// orders save no time, and hold all gradients in memory until the last: its
+  /// plans have none. Errors: those of `lower_schedule`.
   Result<PricedPlanPtr> price(PlanChoice plan);
-  /// The same plan with its units in another order; on one rank, where none
-  /// waits for another, in the default one, which keeps fewer values alive than
-  /// those that put updates last. Errors: kInvalid when the order breaks a
-  /// dependency.
+  /// The same plan with its units in another order. Errors: kInvalid when the
+  /// order breaks a dependency.
   Result<PricedPlanPtr> reorder(const PricedPlan& from,
                                 const std::vector<uint32_t>& sequence);
 

@@ -112,6 +112,17 @@ TEST(Optimize, OnlyFusionKeepsCollectivesAsRecorded) {
   EXPECT_TRUE(result->plan.buckets.empty());
 }
 
+/// Both would hold all gradients in memory to the end for nothing.
+TEST(Optimize, PlansOfOneRankHaveNeitherBucketsNorAnOrder) {
+  const InlinedModule module = load_program("mlp.1");
+  const auto result = optimize(module, identity_plan(module, 1),
+                               synthetic_costs(), small_search());
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_FALSE(result->plan.fusion.empty());
+  EXPECT_TRUE(result->plan.buckets.empty());
+  EXPECT_TRUE(result->plan.order.empty());
+}
+
 /// A search that must stop at once still has what was recorded.
 TEST(Optimize, IsNeverSlowerThanTheRecordedPlan) {
   const InlinedModule module = load_program("mlp.2");
