@@ -21,14 +21,17 @@ bool is_empty(const RoutineCall& call) {
 
 bool parts_images(const ConvolutionGeometry& g) { return g.batch_groups > 1; }
 
-ConvolutionForm form_of(const ConvolutionGeometry& g) {
+/// The best first.
+std::vector<ConvolutionForm> forms_of(const ConvolutionGeometry& g) {
   const bool dilated = std::any_of(
       g.window.begin(), g.window.end(),
       [](const WindowDimension& along) { return along.base_dilation != 1; });
-  if (dilated) return ConvolutionForm::kByInput;
   const bool by_filter =
       g.groups == 1 ? g.taps() > g.positions() : parts_images(g);
-  return by_filter ? ConvolutionForm::kByFilter : ConvolutionForm::kForward;
+  if (dilated && by_filter && g.groups == 1)
+    return {ConvolutionForm::kByTransposedFilter, ConvolutionForm::kByInput};
+  if (dilated) return {ConvolutionForm::kByInput};
+  return {by_filter ? ConvolutionForm::kByFilter : ConvolutionForm::kForward};
 }
 
 /// (first, second, spatial…) of one array.
@@ -78,6 +81,8 @@ Along along_dimension(ConvolutionForm form, const ConvolutionGeometry& g,
               in};
     case ConvolutionForm::kByFilter:
       return {w.window_dilation, w.stride, w.padding_low, in, out, taps};
+    case ConvolutionForm::kByTransposedFilter:
+      return {w.base_dilation, 1, out - 1 - w.padding_low, taps, out, in};
   }
   return {};
 }
@@ -90,7 +95,10 @@ bool fit_window(const ConvolutionGeometry& g, ConvolutionProblem* problem) {
     const WindowDimension& w = g.window[d];
     const bool reversed = w.reversal != 0;
     if (form == ConvolutionForm::kByInput && w.stride != 1) return false;
-    if (form == ConvolutionForm::kByFilter && reversed) return false;
+    if (problem->is_by_filter() && reversed) return false;
+    if (form == ConvolutionForm::kByTransposedFilter &&
+        (w.stride != 1 || w.window_dilation != 1))
+      return false;
     const Along at = along_dimension(form, g, d);
     const int64_t high = (at.result - 1) * at.stride +
                          (at.filter - 1) * at.dilation + 1 - at.image - at.low;
@@ -99,8 +107,9 @@ bool fit_window(const ConvolutionGeometry& g, ConvolutionProblem* problem) {
     problem->dilations.push_back(at.dilation - 1);
     problem->low.push_back(at.low);
     problem->high.push_back(high);
-    problem->turned.push_back(at.filter > 1 &&
-                              (form == ConvolutionForm::kByInput) != reversed);
+    const bool from_other_end = form == ConvolutionForm::kByInput ||
+                                form == ConvolutionForm::kByTransposedFilter;
+    problem->turned.push_back(at.filter > 1 && from_other_end != reversed);
   }
   return true;
 }
@@ -129,14 +138,38 @@ void fill_arrays(const ConvolutionGeometry& g, dnnl::memory::data_type type,
 void fill_arrays_by_filter(const ConvolutionGeometry& g,
                            dnnl::memory::data_type type,
                            ConvolutionProblem* problem) {
+  ConvolutionGeometry::Axis result_feature = g.out_feature,
+                            image_feature = g.out_batch;
   problem->image =
       descriptor(type, {g.feature.extent, g.batch.extent * g.groups},
                  {g.feature.stride, g.batch.stride}, g.input);
   problem->result = descriptor(
       type, {g.kernel_input.extent, g.kernel_output.extent * g.groups},
       {g.kernel_input.stride, g.kernel_output.stride}, g.kernel);
+  if (problem->form == ConvolutionForm::kByTransposedFilter) {
+    std::swap(problem->image, problem->result);
+    std::swap(image_feature, result_feature);
+  }
   problem->filter = filter_descriptor(type, g.groups, g.output_step,
-                                      g.out_feature, g.out_batch, g.output);
+                                      result_feature, image_feature, g.output);
+}
+
+/// Nothing where oneDNN has no words for it.
+std::optional<ConvolutionProblem> problem_of_form(
+    ConvolutionForm form, const ConvolutionGeometry& g,
+    dnnl::memory::data_type type) {
+  ConvolutionProblem problem;
+  problem.form = form;
+  // Only a gradient by the filter has groups of images.
+  if (parts_images(g) != (problem.is_by_filter() && g.groups > 1))
+    return std::nullopt;
+  if (!fit_window(g, &problem)) return std::nullopt;
+  if (problem.is_by_filter()) {
+    fill_arrays_by_filter(g, type, &problem);
+  } else {
+    fill_arrays(g, type, &problem);
+  }
+  return problem;
 }
 
 }  // namespace
@@ -152,19 +185,11 @@ std::optional<ConvolutionProblem> convolution_problem(
     return std::nullopt;
   const Result<dnnl::memory::data_type> element = dnnl_type(type);
   if (!element) return std::nullopt;
-  ConvolutionProblem problem;
-  problem.form = form_of(geometry);
-  const bool by_filter = problem.form == ConvolutionForm::kByFilter;
-  // Only a gradient by the filter has groups of images.
-  if (parts_images(geometry) != (by_filter && geometry.groups > 1))
-    return std::nullopt;
-  if (!fit_window(geometry, &problem)) return std::nullopt;
-  if (by_filter) {
-    fill_arrays_by_filter(geometry, *element, &problem);
-  } else {
-    fill_arrays(geometry, *element, &problem);
+  for (const ConvolutionForm form : forms_of(geometry)) {
+    if (auto problem = problem_of_form(form, geometry, *element))
+      return problem;
   }
-  return problem;
+  return std::nullopt;
 }
 
 }  // namespace reprise

@@ -1,8 +1,9 @@
 // A convolution in oneDNN's words. HLO has one convolution for three: a forward
 // one, that of a gradient by the input (its input is dilated by the strides of
 // the forward one) and that of a gradient by the filter (its window is as large
-// as the image). Each is given to oneDNN as what it is, since only so do its
-// layouts and loops fit.
+// as the image); and a transposed convolution's gradient by the filter is both
+// dilated and as large. Each is given to oneDNN as what it is, since only so do
+// its layouts and loops fit.
 //
 // In one spatial dimension, with `s`, `w`, `d` the window's stride and dilation
 // and the input's dilation, and `lo` its padding, HLO computes
@@ -10,7 +11,11 @@
 // which with d = 1 is oneDNN's forward convolution of stride s; with s = 1 its
 // gradient by the input, of stride d, whose taps are counted from the other end
 // and whose padding is (extent(kernel) - 1) * w - lo; and with p and t swapped
-// its gradient by the filter, of stride w and dilation s.
+// its gradient by the filter, of stride w and dilation s. With d > 1 and s = w
+// = 1 it is, too, a gradient by the filter of stride d whose image is the
+// kernel and whose taps are counted from the other end: with q input's place,
+//   out[extent(out) - 1 - r] =
+//       sum over q of input[q] * kernel[q * d + r - (extent(out) - 1 - lo)].
 #pragma once
 
 #include <cstdint>
@@ -23,7 +28,12 @@
 
 namespace reprise {
 
-enum class ConvolutionForm : uint8_t { kForward, kByInput, kByFilter };
+enum class ConvolutionForm : uint8_t {
+  kForward,
+  kByInput,
+  kByFilter,
+  kByTransposedFilter,
+};
 
 struct ConvolutionProblem {
   ConvolutionForm form = ConvolutionForm::kForward;
@@ -33,6 +43,12 @@ struct ConvolutionProblem {
   /// By spatial dimension; a dilation of 0 is none.
   dnnl::memory::dims strides, dilations, low, high;
   std::vector<bool> turned;  ///< The filter's taps run the other way.
+
+  /// What is computed is the filter.
+  bool is_by_filter() const {
+    return form == ConvolutionForm::kByFilter ||
+           form == ConvolutionForm::kByTransposedFilter;
+  }
 };
 
 /// Of f32 and bf16 throughout, in one to three spatial dimensions; nothing

@@ -73,7 +73,7 @@ Chosen choose(const ConvolutionProblem& p, bool plain_images) {
     made.result = by_input.diff_dst_desc();
     return made;
   }
-  if (p.form == ConvolutionForm::kByFilter) {
+  if (p.is_by_filter()) {
     const dnnl::convolution_backward_weights::primitive_desc by_filter(
         {algorithm, image, filter, result, p.strides, p.dilations, p.low,
          p.high},
@@ -169,36 +169,38 @@ class BoundArray {
 /// Copies a filter with its taps turned round along some spatial dimensions.
 class TapTurner {
  public:
-  TapTurner(const ConvolutionGeometry& g, const std::vector<bool>& turned,
-            const Shape& shape, std::span<const std::byte> filter)
-      : filter_(filter), bytes_(element_bytes(shape)) {
-    for (size_t d = 0; d < g.kernel.size(); ++d) {
-      if (turned[d]) turned_.push_back(g.kernel[d]);
+  /// `spatial`: the filter's axes.
+  TapTurner(const std::vector<ConvolutionGeometry::Axis>& spatial,
+            const std::vector<bool>& turned, const Shape& shape)
+      : element_bytes_(element_bytes(shape)), count_(element_count(shape)) {
+    for (size_t d = 0; d < spatial.size(); ++d) {
+      if (turned[d]) turned_.push_back(spatial[d]);
     }
-    run_ = element_count(shape);
+    run_ = count_;
     for (const auto& axis : turned_) run_ = std::min(run_, axis.stride);
   }
 
   bool turns() const { return !turned_.empty(); }
-  size_t size_bytes() const { return filter_.size(); }
+  size_t size_bytes() const {
+    return static_cast<size_t>(count_) * element_bytes_;
+  }
 
-  void copy(std::byte* to) const {
-    const auto count = static_cast<int64_t>(filter_.size() / bytes_);
-    for (int64_t at = 0; at < count; at += run_) {
-      int64_t from = at;
+  void copy(const std::byte* from, std::byte* to) const {
+    for (int64_t at = 0; at < count_; at += run_) {
+      int64_t place = at;
       for (const auto& axis : turned_) {
         const int64_t tap = at / axis.stride % axis.extent;
-        from += (axis.extent - 1 - 2 * tap) * axis.stride;
+        place += (axis.extent - 1 - 2 * tap) * axis.stride;
       }
-      std::copy_n(filter_.data() + static_cast<size_t>(from) * bytes_,
-                  static_cast<size_t>(run_) * bytes_,
-                  to + static_cast<size_t>(at) * bytes_);
+      std::copy_n(from + static_cast<size_t>(place) * element_bytes_,
+                  static_cast<size_t>(run_) * element_bytes_,
+                  to + static_cast<size_t>(at) * element_bytes_);
     }
   }
 
  private:
-  std::span<const std::byte> filter_;
-  size_t bytes_;
+  size_t element_bytes_;
+  int64_t count_;
   std::vector<ConvolutionGeometry::Axis> turned_;
   int64_t run_ = 1;  ///< Elements that stay together.
 };
@@ -210,7 +212,10 @@ class LibraryConvolution final : public Routine {
       : scratch_(*call.scratch),
         primitive_(std::move(made.primitive)),
         own_scratch_(unplaced(made.scratch)),
-        turner_(g, problem.turned, call.operand_shape(1), call.operands[1]) {
+        makes_filter_(problem.is_by_filter()),
+        filter_(makes_filter_ ? call.results[0] : call.operands[1]),
+        turner_(makes_filter_ ? g.output : g.kernel, problem.turned,
+                makes_filter_ ? call.result_shape(0) : call.operand_shape(1)) {
     std::byte *in = call.operands[0].data(), *kernel = call.operands[1].data(),
               *out = call.results[0].data();
     // (role, descriptors, memory); the written one comes last.
@@ -234,6 +239,11 @@ class LibraryConvolution final : public Routine {
         add(DNNL_ARG_DIFF_DST, problem.result, made.result, kernel);
         add(DNNL_ARG_DIFF_WEIGHTS, problem.filter, made.filter, out);
         break;
+      case ConvolutionForm::kByTransposedFilter:
+        add(DNNL_ARG_SRC, problem.image, made.image, kernel);
+        add(DNNL_ARG_DIFF_DST, problem.result, made.result, in);
+        add(DNNL_ARG_DIFF_WEIGHTS, problem.filter, made.filter, out);
+        break;
     }
     for (const BoundArray& array : arrays_)
       arguments_.push_back(array.argument());
@@ -243,14 +253,18 @@ class LibraryConvolution final : public Routine {
 
   bool run() override {
     if (placed_ != scratch_.data() && !place_now()) return false;
-    if (turner_.turns()) turner_.copy(turned_);
+    const bool turns = turner_.turns();
+    if (turns && !makes_filter_) turner_.copy(filter_.data(), turned_);
     for (size_t a = 0; a + 1 < arrays_.size(); ++a) {
       if (!arrays_[a].move(true)) return false;
     }
-    return dnnl_primitive_execute(primitive_.get(), dnnl_engine().stream.get(),
-                                  static_cast<int>(arguments_.size()),
-                                  arguments_.data()) == dnnl_success &&
-           arrays_.back().move(false);
+    if (dnnl_primitive_execute(primitive_.get(), dnnl_engine().stream.get(),
+                               static_cast<int>(arguments_.size()),
+                               arguments_.data()) != dnnl_success ||
+        !arrays_.back().move(false))
+      return false;
+    if (turns && makes_filter_) turner_.copy(turned_, filter_.data());
+    return true;
   }
 
  private:
@@ -262,7 +276,7 @@ class LibraryConvolution final : public Routine {
     if (own != nullptr) own_scratch_.set_data_handle(own);
     if (turner_.turns()) {
       turned_ = parts.take(turner_.size_bytes());
-      if (turned_ != nullptr) arrays_[1].place(turned_);
+      if (turned_ != nullptr) arrays_[makes_filter_ ? 2 : 1].place(turned_);
     }
     return parts.taken();
   }
@@ -280,6 +294,8 @@ class LibraryConvolution final : public Routine {
   const std::byte* placed_ = nullptr;  ///< The block that parts lie in.
   dnnl::primitive primitive_;
   dnnl::memory own_scratch_;  ///< oneDNN's.
+  bool makes_filter_;
+  std::span<std::byte> filter_;  ///< The program's.
   TapTurner turner_;
   std::byte* turned_ = nullptr;
   std::vector<BoundArray> arrays_;

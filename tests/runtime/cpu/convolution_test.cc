@@ -277,20 +277,21 @@ Case random_case(uint32_t seed) {
   }
   c.out_features *= groups;
   const size_t dimensions = pick<size_t>(&random, {1, 2, 2, 2, 3});
-  const int64_t form = pick<int64_t>(&random, {0, 1, 2, 3});
+  const int64_t form = pick<int64_t>(&random, {0, 1, 2, 3, 4});
   const auto any = [&](std::initializer_list<int64_t> from) {
     return pick<int64_t>(&random, from);
   };
   while (c.spatial.size() < dimensions) {
     Spatial s{.in = any({3, 5, 7, 9}), .taps = any({1, 2, 3})};
-    if (form == 2) s.taps = s.in - any({0, 1, 2});  // By the filter.
-    s.stride = form == 1 ? 1 : any({1, 1, 2});      // By the input.
+    if (form == 2) s.taps = s.in - any({0, 1, 2});      // By the filter.
+    if (form == 4) s.taps = 2 * s.in - any({0, 1, 2});  // Of a transposed one.
+    s.stride = form == 1 || form == 4 ? 1 : any({1, 1, 2});  // By the input.
     s.base = form == 0 || form == 2 ? 1 : any({1, 2});
-    s.dilation = any({1, 1, 2});
+    s.dilation = form == 4 ? 1 : any({1, 1, 2});
     s.low = any({0, 1, 2});
     s.high = any({0, 1, 2});
     if (form == 3 && random() % 4 == 0) s.low = -1;
-    s.reversed = form != 2 && random() % 2 == 0;
+    s.reversed = form != 2 && form != 4 && random() % 2 == 0;
     while ((s.in - 1) * s.base + s.low + s.high < (s.taps - 1) * s.dilation)
       ++s.high;
     c.spatial.push_back(s);
@@ -305,7 +306,7 @@ Case random_case(uint32_t seed) {
 
 TEST(Convolution, OfAnyFormIsItsDefinition) {
   int by_library = 0;
-  for (uint32_t seed = 0; seed < 150 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < 250 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     by_library += static_cast<int>(check(random_case(seed), seed));
   }
@@ -320,7 +321,9 @@ TEST(Convolution, OfTrainingIsOneDnns) {
       .in = 8, .taps = 3, .low = 2, .high = 1, .base = 2, .reversed = true};
   const Spatial of_filter{.in = 16, .taps = 16, .low = 1, .high = 1};
   const Spatial of_strided{.in = 16, .taps = 8, .high = 1, .dilation = 2};
-  for (const Spatial& s : {same, halved, of_halved, of_filter, of_strided}) {
+  const Spatial of_doubled{.in = 8, .taps = 16, .low = 2, .high = 1, .base = 2};
+  for (const Spatial& s :
+       {same, halved, of_halved, of_filter, of_strided, of_doubled}) {
     const Case c{
         .batch = 4, .in_features = 16, .out_features = 32, .spatial = {s, s}};
     EXPECT_TRUE(check(in_order(c, kChannelsLast), 1)) << c.window();
