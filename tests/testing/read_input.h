@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "data/file.h"
@@ -42,6 +43,15 @@ inline ReadInput read_input(const TraceReader& reader, std::string bytes,
   result.recognized = reader.recognizes(input);
   result.status = reader.read(input, result.spool, result.report);
   return result;
+}
+
+/// The nth event of this name, from 0; null if there are not so many.
+inline const Event* find_event(const Trace& trace, std::string_view name,
+                               size_t nth = 0) {
+  for (const Event& event : trace.events) {
+    if (trace.text(event.name) == name && nth-- == 0) return &event;
+  }
+  return nullptr;
 }
 
 /// The first input of a file on disk whose name ends so, decompressed; "" if

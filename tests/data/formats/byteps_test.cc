@@ -7,7 +7,7 @@ namespace reprise {
 namespace {
 
 // As docs/timeline.md of BytePS describes it: a tensor of one partition.
-constexpr const char* kTimeline = R"({"traceEvents": [
+constexpr const char* kBytepsTimeline = R"({"traceEvents": [
 {"ph": "X", "args": {"name": "Comm.byteps.gradient_0"}, "pid": "Comm.byteps.gradient_0", "name": "Comm.byteps.gradient_0", "ts": 1574685989504865, "dur": 24026, "tid": "total"},
 {"ph": "X", "args": {"name": "Comm.byteps.gradient_0"}, "pid": "Comm.byteps.gradient_0", "name": "Comm.byteps.gradient_0.REDUCE", "ts": 1574685989504870, "dur": 20, "tid": "26148864"},
 {"ph": "X", "args": {"name": "Comm.byteps.gradient_0"}, "pid": "Comm.byteps.gradient_0", "name": "Comm.byteps.gradient_0.COPYD2H", "ts": 1574685989504890, "dur": 30, "tid": "26148864"},
@@ -16,7 +16,7 @@ constexpr const char* kTimeline = R"({"traceEvents": [
 "displayTimeUnit": "ms"})";
 
 TEST(BytePs, ReadsTensorsAndTheirPartitions) {
-  ReadInput input = read_input(byteps_reader(), kTimeline);
+  ReadInput input = read_input(byteps_reader(), kBytepsTimeline);
   ASSERT_TRUE(input.recognized);
   ASSERT_TRUE(input.status);
   const Trace trace = input.gather();

@@ -12,7 +12,7 @@ namespace reprise {
 namespace {
 
 // The second tensor overtakes the first; one communication is left open.
-constexpr const char* kTimeline =
+constexpr const char* kSchedulerTimeline =
     R"([{"ph": "M", "args": {"name": "w0"}, "pid": 0, "name": "process_name"}, )"
     R"({"ph": "B", "pid": 0, "ts": 1, "name": "INITCOMMUNICATION"}, )"
     R"({"ph": "E", "pid": 0, "ts": 5, "name": "INITCOMMUNICATION"}, )"
@@ -26,7 +26,7 @@ constexpr const char* kTimeline =
     R"({"ph": "E", "pid": 1, "ts": 20, "name": "PUSH_PULLCOMMUNICATION"}, )";
 
 TEST(ByteScheduler, MatchesOverlappingBeginsAndEndsByName) {
-  ReadInput input = read_input(bytescheduler_reader(), kTimeline);
+  ReadInput input = read_input(bytescheduler_reader(), kSchedulerTimeline);
   ASSERT_TRUE(input.recognized);
   ASSERT_TRUE(input.status);
   const Trace trace = input.gather();

@@ -15,7 +15,8 @@
 namespace reprise {
 namespace {
 
-const std::string kShared = source_directory() + "/../shared/traces/chakra/";
+const std::string kChakraTraces =
+    source_directory() + "/../shared/traces/chakra/";
 
 std::string delimited(const ProtoWriter& message) {
   return ProtoWriter().raw_varint(message.text().size()).text() +
@@ -201,12 +202,12 @@ nlohmann::json truth_of(const Trace& trace, const FileReport& report) {
 }
 
 TEST(Chakra, MeetsTheFiguresOfARealFile) {
-  const std::string path = kShared + "mlcommons_1.0.1/chakra.0.et";
+  const std::string path = kChakraTraces + "mlcommons_1.0.1/chakra.0.et";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
   ReadInput input = read_input(chakra_reader(), bytes_of_member(path, ""));
   ASSERT_TRUE(input.recognized);
   const Trace trace = input.gather();
-  std::ifstream file(kShared + "mlcommons_1.0.1/chakra.0.truth.json");
+  std::ifstream file(kChakraTraces + "mlcommons_1.0.1/chakra.0.truth.json");
   nlohmann::json expected = nlohmann::json::parse(file);
   const int64_t references = expected["ctrl_deps"].get<int64_t>() +
                              expected["data_deps"].get<int64_t>();
@@ -227,7 +228,7 @@ TEST(Chakra, MeetsTheFiguresOfARealFile) {
 /// 1209 + 7 on the device, 3507 with a runtime, all times summing to the
 /// truth file's.
 TEST(Chakra, ReadsGeneratedJson) {
-  const std::string path = kShared + "mlcommons_json/json_trace.tar.gz";
+  const std::string path = kChakraTraces + "mlcommons_json/json_trace.tar.gz";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
   ReadInput input =
       read_input(chakra_reader(), bytes_of_member(path, "/chakra.0.json"));
@@ -252,7 +253,7 @@ TEST(Chakra, ReadsGeneratedJson) {
 /// receives from rank 7, 7 reductions, one chain.
 TEST(Chakra, ReadsSendsAndReceives) {
   const std::string path =
-      kShared + "astrasim_custom_ring_8npu/custom_allreduce.0.et";
+      kChakraTraces + "astrasim_custom_ring_8npu/custom_allreduce.0.et";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
   ReadInput input = read_input(chakra_reader(), bytes_of_member(path, ""));
   ASSERT_TRUE(input.recognized);
@@ -273,7 +274,7 @@ TEST(Chakra, ReadsSendsAndReceives) {
 
 /// ASTRA-sim's text converter, 0.0.4: node counts by a python decoder.
 TEST(Chakra, ReadsConvertedWorkloads) {
-  const std::string path = kShared + "astrasim_tars/";
+  const std::string path = kChakraTraces + "astrasim_tars/";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no shared traces";
   ReadInput resnet = read_input(
       chakra_reader(), bytes_of_member(path + "resnet_dp.tar", ".1.et"));

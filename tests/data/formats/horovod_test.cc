@@ -11,7 +11,7 @@ namespace {
 
 // Two ranks reduce 64 x 3 floats over NCCL, and then a tensor whose timeline
 // has nothing finer than ALLREDUCE. Several events a line; never closed.
-constexpr const char* kTimeline = R"([
+constexpr const char* kHorovodTimeline = R"([
 {"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros":1700000000000000}},
 {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "grad/w1"}},
 {"name": "process_sort_index", "ph": "M", "pid": 1, "args": {"sort_index": 1}},
@@ -32,15 +32,8 @@ constexpr const char* kTimeline = R"([
 {"ph": "B", "name": "ALLREDUCE", "ts": 400, "pid": 2},
 )";
 
-const Event* find(const Trace& trace, std::string_view name, size_t nth = 0) {
-  for (const Event& event : trace.events) {
-    if (trace.text(event.name) == name && nth-- == 0) return &event;
-  }
-  return nullptr;
-}
-
 TEST(Horovod, ReadsAnUnclosedTimeline) {
-  ReadInput input = read_input(horovod_reader(), kTimeline);
+  ReadInput input = read_input(horovod_reader(), kHorovodTimeline);
   ASSERT_TRUE(input.recognized);
   ASSERT_TRUE(input.status) << input.status.error().message;
   const Trace trace = input.gather();
@@ -57,9 +50,9 @@ TEST(Horovod, ReadsAnUnclosedTimeline) {
 }
 
 TEST(Horovod, KnowsTheCollectiveOfATensor) {
-  ReadInput input = read_input(horovod_reader(), kTimeline);
+  ReadInput input = read_input(horovod_reader(), kHorovodTimeline);
   const Trace trace = input.gather();
-  const Event* const transfer = find(trace, "NCCL_ALLREDUCE");
+  const Event* const transfer = find_event(trace, "NCCL_ALLREDUCE");
   ASSERT_NE(transfer, nullptr);
   EXPECT_EQ(transfer->kind, EventKind::kCollective);
   EXPECT_EQ(transfer->start_ns, 1700000000000180'000);
@@ -73,17 +66,18 @@ TEST(Horovod, KnowsTheCollectiveOfATensor) {
   EXPECT_EQ(info.type, PrimitiveType::kF32);
   EXPECT_EQ(info.group, (std::vector<uint32_t>{0, 1}));
   // Around something finer, the whole is but a range; alone, it is it.
-  EXPECT_EQ(find(trace, "ALLREDUCE", 0)->kind, EventKind::kAnnotation);
-  const Event* const alone = find(trace, "ALLREDUCE", 1);
+  EXPECT_EQ(find_event(trace, "ALLREDUCE", 0)->kind, EventKind::kAnnotation);
+  const Event* const alone = find_event(trace, "ALLREDUCE", 1);
   EXPECT_EQ(alone->kind, EventKind::kCollective);
   EXPECT_EQ(alone->bytes, 2);
-  EXPECT_EQ(find(trace, "MEMCPY_IN_FUSION_BUFFER")->kind, EventKind::kCopy);
+  EXPECT_EQ(find_event(trace, "MEMCPY_IN_FUSION_BUFFER")->kind,
+            EventKind::kCopy);
 }
 
 TEST(Horovod, KeepsWhenEachRankWasReady) {
-  ReadInput input = read_input(horovod_reader(), kTimeline);
+  ReadInput input = read_input(horovod_reader(), kHorovodTimeline);
   const Trace trace = input.gather();
-  const Event* const negotiation = find(trace, "NEGOTIATE_ALLREDUCE");
+  const Event* const negotiation = find_event(trace, "NEGOTIATE_ALLREDUCE");
   ASSERT_NE(negotiation, nullptr);
   ASSERT_GE(negotiation->attributes, 0);
   EXPECT_EQ(trace.strings[static_cast<size_t>(negotiation->attributes)],
@@ -103,7 +97,7 @@ TEST(Horovod, ReadsTimesOfAMonotonicClockAndClosedArrays) {
 ])");
   ASSERT_TRUE(input.recognized);
   const Trace trace = input.gather();
-  const Event* const gather = find(trace, "MPI_ALLGATHER");
+  const Event* const gather = find_event(trace, "MPI_ALLGATHER");
   ASSERT_NE(gather, nullptr);
   EXPECT_EQ(gather->start_ns, 900000000003'000);
   EXPECT_EQ(trace.collectives[static_cast<size_t>(gather->detail)].kind,
@@ -130,7 +124,7 @@ TEST(Horovod, LeavesOtherTimelinesToTheirReaders) {
       R"({"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op",)"
       R"("name": "horovod", "pid": 1, "tid": 1, "ts": 1, "dur": 2}]})";
   EXPECT_FALSE(read_input(horovod_reader(), kineto).recognized);
-  EXPECT_FALSE(read_input(kineto_reader(), kTimeline).recognized);
+  EXPECT_FALSE(read_input(kineto_reader(), kHorovodTimeline).recognized);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
-const fs::path kTraces = fs::path(source_directory()) / "../shared/traces";
+const fs::path kTraceFolder = fs::path(source_directory()) / "../shared/traces";
 
 std::vector<NaiveEvent> read_by(const KinetoReader& reader,
                                 const std::string& text) {
@@ -41,9 +41,10 @@ void expect_equal(const std::vector<NaiveEvent>& found,
 }
 
 TEST(KinetoDifferential, RealFilesReadAsByANaiveReader) {
-  if (!fs::exists(kTraces)) GTEST_SKIP() << "no traces in " << kTraces;
+  if (!fs::exists(kTraceFolder))
+    GTEST_SKIP() << "no traces in " << kTraceFolder;
   size_t compared = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(kTraces)) {
+  for (const auto& entry : fs::recursive_directory_iterator(kTraceFolder)) {
     if (!entry.is_regular_file() ||
         entry.path().string().find("kineto") == std::string::npos) {
       continue;

@@ -17,7 +17,7 @@
 namespace reprise {
 namespace {
 
-const std::string kShared =
+const std::string kNcclTraces =
     source_directory() + "/../shared/traces/nccl_profiler/";
 
 std::vector<Event> of_kind(const Trace& trace, EventKind kind) {
@@ -41,7 +41,7 @@ int64_t total(const std::map<std::string, int64_t>& counts) {
 // Four GPUs of one process, an all-reduce of 33554432 floats each.
 TEST(NcclProfiler, ReadsARealFile) {
   const std::string path =
-      kShared +
+      kNcclTraces +
       "phaz_jsonl/trace_-_2762285_collectives_all_reduces_single_node_-_"
       "Copy.jsonl";
   if (!std::filesystem::exists(path)) {

@@ -15,7 +15,7 @@
 namespace reprise {
 namespace {
 
-int64_t count_kind(const Trace& trace, EventKind kind) {
+int64_t number_of(const Trace& trace, EventKind kind) {
   return std::count_if(trace.events.begin(), trace.events.end(),
                        [&](const Event& event) { return event.kind == kind; });
 }
@@ -99,8 +99,8 @@ TEST_F(NsysFiles, HoldWhatTheirTablesHold) {
   EXPECT_EQ(mfu.report.events, 4010 + 1020 + 269 + 366 + 7466 + 19118 + 6);
   EXPECT_EQ(mfu.report.kernels, 4010);
   EXPECT_EQ(mfu.report.collectives, 66);
-  EXPECT_EQ(count_kind(mfu.trace, EventKind::kRuntime), 7466);
-  EXPECT_EQ(count_kind(mfu.trace, EventKind::kSynchronization), 366);
+  EXPECT_EQ(number_of(mfu.trace, EventKind::kRuntime), 7466);
+  EXPECT_EQ(number_of(mfu.trace, EventKind::kSynchronization), 366);
   EXPECT_TRUE(mfu.report.dropped.empty());
   EXPECT_TRUE(mfu.report.repaired.empty());
   EXPECT_EQ(mfu.trace.ranks[0].host, "modal");
@@ -123,12 +123,12 @@ TEST_F(NsysFiles, HoldWhatTheirTablesHold) {
   const Imported h100 = import_path(kFolder + "nsys-ai/h100_2gpu_1s.sqlite");
   EXPECT_EQ(h100.report.kernels, 3442);
   EXPECT_EQ(h100.trace.ranks.size(), 2u);
-  EXPECT_EQ(count_kind(h100.trace, EventKind::kRuntime), 5796);
+  EXPECT_EQ(number_of(h100.trace, EventKind::kRuntime), 5796);
 
   const Imported mock = import_path(kFolder + "nsys-ai/mock.sqlite");
   EXPECT_EQ(mock.report.kernels, 2);
-  EXPECT_EQ(count_kind(mock.trace, EventKind::kRuntime), 9);
-  EXPECT_EQ(count_kind(mock.trace, EventKind::kOverhead), 25 + 6);
+  EXPECT_EQ(number_of(mock.trace, EventKind::kRuntime), 9);
+  EXPECT_EQ(number_of(mock.trace, EventKind::kOverhead), 25 + 6);
   EXPECT_EQ(mock.trace.ranks[0].device, "NVIDIA GeForce RTX 3080");
   // No NVTX, and one wait for an event that was never recorded.
   EXPECT_EQ(mock.report.missing.size(), 2u);
@@ -140,8 +140,8 @@ TEST_F(NsysFiles, WithoutKernelsSayWhatThatCosts) {
   ASSERT_TRUE(result.status.has_value());
   EXPECT_TRUE(result.report.refused.empty());
   EXPECT_EQ(result.report.kernels, 0);
-  EXPECT_EQ(count_kind(result.trace, EventKind::kMemset), 1);
-  EXPECT_EQ(count_kind(result.trace, EventKind::kRuntime), 23);
+  EXPECT_EQ(number_of(result.trace, EventKind::kMemset), 1);
+  EXPECT_EQ(number_of(result.trace, EventKind::kRuntime), 23);
   EXPECT_EQ(result.report.ignored.at("OS runtime call"), 698);
   ASSERT_FALSE(result.report.missing.empty());
   EXPECT_TRUE(result.report.missing[0].starts_with("No kernels are in the"));

@@ -30,11 +30,4 @@ inline Imported import_path(const std::string& path) {
   return result;
 }
 
-inline const Event* find_event(const Trace& trace, std::string_view name) {
-  for (const Event& event : trace.events) {
-    if (trace.text(event.name) == name) return &event;
-  }
-  return nullptr;
-}
-
 }  // namespace reprise

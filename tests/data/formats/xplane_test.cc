@@ -18,7 +18,8 @@
 namespace reprise {
 namespace {
 
-const std::string kShared = source_directory() + "/../shared/traces/xplane/";
+const std::string kXplaneTraces =
+    source_directory() + "/../shared/traces/xplane/";
 const std::string kCorpus = source_directory() + "/tests/fuzz/corpus/xplane/";
 
 /// An XPlane whose events' names and statistics' names count from 1.
@@ -86,13 +87,6 @@ int64_t sum_of_kind(const Trace& trace, EventKind kind) {
     if (one.kind == kind) sum += one.end_ns - one.start_ns;
   }
   return sum;
-}
-
-const Event* find_event(const Trace& trace, std::string_view name) {
-  for (const Event& one : trace.events) {
-    if (trace.text(one.name) == name) return &one;
-  }
-  return nullptr;
 }
 
 /// A stream at 1,000 ns: a kernel from 5,000 ps for 2,500 ps runs from 1,005 to
@@ -281,7 +275,7 @@ TEST(Xplane, RefusesWhatHoldsNothing) {
 TEST(Xplane, TellsAConversionToTextFromOtherDamage) {
   for (const std::string& path :
        {kCorpus + "mangled.xplane.pb",
-        kShared + "corrupt_utf8_mangled_tpu/tpu_inference_2.xplane.pb"}) {
+        kXplaneTraces + "corrupt_utf8_mangled_tpu/tpu_inference_2.xplane.pb"}) {
     const auto bytes = read_file(path);
     if (!bytes) GTEST_SKIP() << "no recorded traces beside the checkout";
     ReadInput input = read_input(xplane_reader(), *bytes);
@@ -312,7 +306,7 @@ TEST(Xplane, RecordedProfilesGiveTheirCounts) {
       {"tf_gpu_multi_worker_v100/34.83.195.179_6003.xplane.pb", 23128, 1556,
        1330, 2, 2, 0, 29690748, 471357}};
   for (const Expected& expected : all) {
-    const auto bytes = read_file(kShared + expected.file);
+    const auto bytes = read_file(kXplaneTraces + expected.file);
     if (!bytes) GTEST_SKIP() << "no recorded traces beside the checkout";
     ReadInput input = read_input(xplane_reader(), *bytes, expected.file);
     ASSERT_TRUE(input.recognized) << expected.file;
@@ -346,7 +340,7 @@ TEST(Xplane, LaunchesOfRecordedProfilesStandOnTheRankOfTheirWork) {
        {"jax08_gemm_mi300/tw003.xplane.pb",
         "jax_mi300_legacy/chi-mi300x-013.ord.vultr.cpe.ice.amd.com.xplane.pb",
         "tf_gpu_multi_worker_v100/34.83.195.179_6003.xplane.pb"}) {
-    const auto bytes = read_file(kShared + file);
+    const auto bytes = read_file(kXplaneTraces + file);
     if (!bytes) GTEST_SKIP() << "no recorded traces beside the checkout";
     ReadInput input = read_input(xplane_reader(), *bytes, file);
     const Trace trace = input.gather();
@@ -367,7 +361,7 @@ TEST(Xplane, LaunchesOfRecordedProfilesStandOnTheRankOfTheirWork) {
 }
 
 TEST(Xplane, AnImportedProfileKeepsItsPrograms) {
-  const std::string file = kShared + "jax08_gemm_mi300/tw003.xplane.pb";
+  const std::string file = kXplaneTraces + "jax08_gemm_mi300/tw003.xplane.pb";
   if (!read_file(file))
     GTEST_SKIP() << "no recorded traces beside the checkout";
   const std::vector<std::string> paths = {file};

@@ -36,14 +36,14 @@ ENTRY %main (x: f32[4]) -> f32[4] {
 }
 )";
 
-Module parsed(const std::string& text) {
+Module module_of(const std::string& text) {
   auto module = parse_hlo(text, "in.hlo");
   EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message);
   return module ? std::move(*module) : Module();
 }
 
 Instruction with_groups(const std::string& groups) {
-  const Module module = parsed(
+  const Module module = module_of(
       "HloModule m\n%s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
       "  ROOT c = f32[] add(a, b)\n}\nENTRY %e {\n  x = f32[8] parameter(0)\n"
       "  ROOT r = f32[8] all-reduce(x), replica_groups=" +
@@ -81,7 +81,7 @@ std::string signatures(const Computation& computation) {
 }
 
 TEST(HloInline, ConversionsReadBeforeRoundingToBf16) {
-  const auto inlined = inline_calls(parsed(R"(HloModule m
+  const auto inlined = inline_calls(module_of(R"(HloModule m
 ENTRY e {
   x = bf16[2,2] parameter(0)
   sum = bf16[2,2] add(x, x)
@@ -111,7 +111,7 @@ ENTRY e {
 }
 
 TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {
-  const auto inlined = inline_calls(parsed(R"(HloModule m
+  const auto inlined = inline_calls(module_of(R"(HloModule m
 plus {
   a = bf16[] parameter(0)
   b = bf16[] parameter(1)
@@ -156,7 +156,7 @@ ENTRY e {
 }
 
 TEST(HloInline, InlinesNestedCallsAndDropsTheirTuples) {
-  const auto inlined = inline_calls(parsed(kNested));
+  const auto inlined = inline_calls(module_of(kNested));
   ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
   std::vector<std::string> names;
   for (const Instruction& instruction :
@@ -174,8 +174,8 @@ TEST(HloInline, InlinesNestedCallsAndDropsTheirTuples) {
 
 TEST(HloInline, PartsBitcastsThatChangeTheType) {
   const auto inlined = inline_calls(
-      parsed("HloModule m\nENTRY %e {\n  %a = u16[2,3]{1,0} parameter(0)\n"
-             "  ROOT %b = bf16[6]{0} bitcast(%a)\n}\n"));
+      module_of("HloModule m\nENTRY %e {\n  %a = u16[2,3]{1,0} parameter(0)\n"
+                "  ROOT %b = bf16[6]{0} bitcast(%a)\n}\n"));
   ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
   const Computation& entry = inlined->entry_computation();
   ASSERT_EQ(entry.instructions.size(), 3U);
@@ -191,7 +191,7 @@ TEST(HloInline, PartsBitcastsThatChangeTheType) {
 }
 
 TEST(HloInline, PartsLongSumsOverOuterDimensions) {
-  const auto inlined = inline_calls(parsed(R"(HloModule m
+  const auto inlined = inline_calls(module_of(R"(HloModule m
 %sum {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -236,7 +236,7 @@ ENTRY %e {
 // As XLA's CPU does: JAX 0.10.2 compiles the sum of bf16[2048,16] over its rows
 // to windows of 32 rows, 64 of them, then 32 of these, then the last two.
 TEST(HloInline, PartsSumsThatRoundIntoWindows) {
-  const auto inlined = inline_calls(parsed(R"(HloModule m
+  const auto inlined = inline_calls(module_of(R"(HloModule m
 %sum {
   a = bf16[] parameter(0)
   b = bf16[] parameter(1)
@@ -288,7 +288,7 @@ ENTRY %e {
 }
 
 TEST(HloInline, LeavesArraysWithoutElements) {
-  const auto inlined = inline_calls(parsed(R"(HloModule m
+  const auto inlined = inline_calls(module_of(R"(HloModule m
 %sum {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -338,15 +338,15 @@ TEST(HloInline, RefusesCallsThatExplode) {
   text +=
       "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), "
       "to_apply=%c29\n}\n";
-  const auto inlined = inline_calls(parsed(text));
+  const auto inlined = inline_calls(module_of(text));
   ASSERT_FALSE(inlined.has_value());
   EXPECT_EQ(inlined.error().kind, ErrorKind::kUnsupported);
   // Costs are kept by computation, so they do not explode: 2^29 negations.
-  EXPECT_EQ(summarize(parsed(text)).cost.flops, 536870912.0);
+  EXPECT_EQ(summarize(module_of(text)).cost.flops, 536870912.0);
 }
 
 InstructionCost cost_of(const std::string& body) {
-  const Module module = parsed(
+  const Module module = module_of(
       "HloModule m\n%sum {\n  a = f32[] parameter(0)\n  b = f32[] "
       "parameter(1)\n"
       "  ROOT c = f32[] add(a, b)\n}\nENTRY %e {\n" +
@@ -407,7 +407,7 @@ ENTRY %e {
 )";
 
 TEST(HloSummary, SeesWhatAsynchronousPairsRun) {
-  const ModuleSummary summary = summarize(parsed(kAsync));
+  const ModuleSummary summary = summarize(module_of(kAsync));
   ASSERT_EQ(summary.collectives.size(), 2u);
   const CollectiveSummary& scatter = summary.collectives[0];
   EXPECT_EQ(scatter.opcode, "reduce-scatter-start");
@@ -426,7 +426,7 @@ TEST(HloSummary, SeesWhatAsynchronousPairsRun) {
 }
 
 TEST(HloGraph, PassesWhatAStartGives) {
-  const auto graph = graph_around(parsed(kAsync), "gd", 1);
+  const auto graph = graph_around(module_of(kAsync), "gd", 1);
   ASSERT_TRUE(graph.has_value());
   ASSERT_EQ(graph->edges.size(), 2u);  // From the start; to the tuple.
   EXPECT_EQ(graph->edges[0].bytes, 64);
@@ -442,7 +442,7 @@ double left_of(const std::string& svg, const std::string& name) {
 
 TEST(HloGraph, UncrossesEdges) {
   // As the text stands, a left of b and c(b) left of d(a), two edges cross.
-  const auto graph = graph_around(parsed(R"(HloModule m
+  const auto graph = graph_around(module_of(R"(HloModule m
 ENTRY e {
   a = f32[1] parameter(0)
   b = f32[1] parameter(1)
@@ -484,7 +484,7 @@ ENTRY %e (x: f32[8]) -> (s32[], f32[8]) {
 )";
 
 TEST(HloCost, MultipliesLoopsByTheirTrips) {
-  const Module module = parsed(kLoop);
+  const Module module = module_of(kLoop);
   const Computation& entry = module.entry_computation();
   EXPECT_EQ(trip_count(module, entry, entry.at(entry.root)), 10);
   // Body: 1 + 8 flops, condition: 1; XLA counts one trip.
@@ -497,13 +497,13 @@ TEST(HloCost, ReadsKnownTripCounts) {
   text.replace(
       text.find("body=%body\n"), 10,
       "body=%body, backend_config={\"known_trip_count\":{\"n\":\"126\"}}");
-  const Module module = parsed(text);
+  const Module module = module_of(text);
   const Computation& entry = module.entry_computation();
   EXPECT_EQ(trip_count(module, entry, entry.at(entry.root)), 126);
 }
 
 TEST(HloGraph, ShowsTheNeighbourhoodOfAnInstruction) {
-  const Module module = parsed(kNested);
+  const Module module = module_of(kNested);
   const auto graph = graph_around(module, "twice", 1);
   ASSERT_TRUE(graph.has_value());
   ASSERT_EQ(graph->nodes.size(), 3u);  // once, twice, out
@@ -517,7 +517,7 @@ TEST(HloGraph, ShowsTheNeighbourhoodOfAnInstruction) {
 }
 
 TEST(HloGraph, ShowsAComputationWithEveryEdgeThatTouchesIt) {
-  const auto graph = graph_of_computation(parsed(kNested), "outer");
+  const auto graph = graph_of_computation(module_of(kNested), "outer");
   ASSERT_TRUE(graph.has_value());
   // In: x and once. Inside: 5. Out: twice and out, the users of the two calls.
   EXPECT_EQ(graph->nodes.size(), 9u);
@@ -536,7 +536,7 @@ TEST(HloGraph, ShowsAComputationWithEveryEdgeThatTouchesIt) {
 /// `from -> to bytes` of the edges that touch a computation from outside.
 std::vector<std::string> touching_edges(const std::string& text,
                                         const char* computation) {
-  const auto graph = graph_of_computation(parsed(text), computation);
+  const auto graph = graph_of_computation(module_of(text), computation);
   EXPECT_TRUE(graph.has_value());
   std::vector<std::string> edges;
   for (const GraphEdge& edge : graph->edges) {

@@ -25,11 +25,11 @@ TimedGraph graph_of(const Trace& trace) {
   return graph ? *std::move(graph) : TimedGraph{};
 }
 
-class RandomSchedule : public ::testing::TestWithParam<int> {};
+class DecidedSchedule : public ::testing::TestWithParam<int> {};
 
 // Every rule of a step but slow-down, with units that last: where none does,
 // the order of events at one time is the simulation's own.
-TEST_P(RandomSchedule, IsEvaluatedAsDecidedWhereNothingContends) {
+TEST_P(DecidedSchedule, IsEvaluatedAsDecidedWhereNothingContends) {
   std::mt19937 random(static_cast<uint32_t>(GetParam()));
   const auto pick = [&](int low, int high) {
     return low +
@@ -72,7 +72,7 @@ TEST_P(RandomSchedule, IsEvaluatedAsDecidedWhereNothingContends) {
   EXPECT_EQ(decided.cause, evaluated.cause);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedule, ::testing::Range(0, 300));
+INSTANTIATE_TEST_SUITE_P(Seeds, DecidedSchedule, ::testing::Range(0, 300));
 
 // Two ranks: a kernel each, then a collective that lasts 40 us after the later
 // one, beside a kernel that runs from 10 (or 20) for 60 us.

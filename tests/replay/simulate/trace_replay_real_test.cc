@@ -71,7 +71,7 @@ const Recording& recording_of(const std::string& file) {
   return *recording;
 }
 
-TraceReplay replayed(const Recording& recording, const std::string& text) {
+TraceReplay replay_of(const Recording& recording, const std::string& text) {
   const Result<WhatIf> what_if = parse_what_if(text);
   EXPECT_TRUE(what_if) << text;
   Result<TraceReplay> replay = replay_trace(
@@ -81,7 +81,7 @@ TraceReplay replayed(const Recording& recording, const std::string& text) {
 }
 
 int64_t predicted(const Recording& recording, const std::string& text) {
-  return replayed(recording, text).predicted_ns;
+  return replay_of(recording, text).predicted_ns;
 }
 
 int64_t latest_end(const TraceReplay& replay) {
@@ -262,10 +262,10 @@ TEST_F(RealTraces, DeviceSpeedMovesTheAnswerByTheDevicesPart) {
     const Recording& run = recording_of(file);
     const DeviceTime device = device_time(run);
     const int64_t recorded_ns = latest_end(run.replay);
-    const int64_t slower_ns = latest_end(replayed(run, "device=2x"));
+    const int64_t slower_ns = latest_end(replay_of(run, "device=2x"));
     EXPECT_GE(slower_ns, recorded_ns + device.on_path_ns * 98 / 100) << file;
     EXPECT_LE(slower_ns, recorded_ns + device.all_ns) << file;
-    const int64_t faster_ns = latest_end(replayed(run, "device=0.5x"));
+    const int64_t faster_ns = latest_end(replay_of(run, "device=0.5x"));
     EXPECT_LE(faster_ns, recorded_ns) << file;
     EXPECT_GE(faster_ns, recorded_ns - device.all_ns / 2) << file;
   }

@@ -121,8 +121,9 @@ class ProgramMaker {
 };
 
 /// Outputs after one step over the same random parameters.
-std::vector<std::vector<std::byte>> run(const InlinedModule& module,
-                                        const Plan& plan, size_t* fused_dots) {
+std::vector<std::vector<std::byte>> run_plan(const InlinedModule& module,
+                                             const Plan& plan,
+                                             size_t* fused_dots) {
   const Result<Schedule> schedule = lower_schedule(module, plan);
   EXPECT_TRUE(schedule) << schedule.error().message;
   for (const Unit& unit : schedule->units) {
@@ -162,11 +163,11 @@ TEST(DotPlans, GiveTheBitsOfTheIdentityPlan) {
     const std::string text = ProgramMaker(seed).make();
     const Result<InlinedModule> module = parse_inlined(text);
     ASSERT_TRUE(module) << module.error().message << "\n" << text;
-    const auto expected = run(*module, identity_plan(*module, 1), &plain);
+    const auto expected = run_plan(*module, identity_plan(*module, 1), &plain);
     ASSERT_EQ(plain, 0U);
     for (uint64_t which = 0; which < 3; ++which) {
       const Plan plan = random_valid_plan(*module, 10 * seed + which, 1);
-      ASSERT_EQ(run(*module, plan, &fused_dots), expected)
+      ASSERT_EQ(run_plan(*module, plan, &fused_dots), expected)
           << print_plan(plan) << text;
     }
   }

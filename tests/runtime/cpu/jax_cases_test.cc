@@ -80,7 +80,7 @@ class JaxCases : public testing::TestWithParam<JaxCase> {};
 
 TEST_P(JaxCases, AgreeWithJax) { run_case(GetParam(), true); }
 
-std::string test_name(const std::string& name) {
+std::string case_name(const std::string& name) {
   std::string plain = name;
   for (char& c : plain) c = std::isalnum(c) != 0 ? c : '_';
   return plain;
@@ -88,7 +88,7 @@ std::string test_name(const std::string& name) {
 
 INSTANTIATE_TEST_SUITE_P(All, JaxCases, testing::ValuesIn(jax_cases()),
                          [](const auto& one) {
-                           return test_name(one.param.name);
+                           return case_name(one.param.name);
                          });
 
 /// Where generated code and routines call each other.

@@ -23,7 +23,7 @@ namespace {
 
 using Arrays = std::vector<std::vector<float>>;
 
-std::vector<float> floats_of(std::span<const std::byte> bytes) {
+std::vector<float> float_vector(std::span<const std::byte> bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -80,7 +80,7 @@ Arrays run(const Module& module, const Schedule& schedule, bool interpret,
     EXPECT_TRUE((*executor)->run_step(step));
     for (size_t o = 0; o < schedule.outputs.size(); ++o)
       outputs.push_back(
-          floats_of((*executor)->output(static_cast<int64_t>(o))));
+          float_vector((*executor)->output(static_cast<int64_t>(o))));
   }
   return outputs;
 }
