@@ -34,9 +34,15 @@ std::vector<ConvolutionForm> forms_of(const ConvolutionGeometry& g) {
   return {by_filter ? ConvolutionForm::kByFilter : ConvolutionForm::kForward};
 }
 
-/// (first, second, spatial…) of one array.
+/// (first, second, spatial…) of one array. Where there is one spatial
+/// dimension, an empty one comes before it: oneDNN has loops by feature for two
+/// only.
 Descriptor descriptor(dnnl::memory::data_type type, Dims dims, Dims strides,
                       const SpatialAxes& spatial) {
+  if (spatial.size() == 1) {
+    dims.push_back(1);
+    strides.push_back(spatial[0].extent * spatial[0].stride);
+  }
   for (const ConvolutionGeometry::Axis& axis : spatial) {
     dims.push_back(axis.extent);
     strides.push_back(axis.stride);
@@ -91,6 +97,10 @@ Along along_dimension(ConvolutionForm form, const ConvolutionGeometry& g,
 /// them.
 bool fit_window(const ConvolutionGeometry& g, ConvolutionProblem* problem) {
   const ConvolutionForm form = problem->form;
+  if (g.window.size() == 1) {
+    problem->strides = {1};
+    problem->dilations = problem->low = problem->high = {0};
+  }
   for (size_t d = 0; d < g.window.size(); ++d) {
     const WindowDimension& w = g.window[d];
     const bool reversed = w.reversal != 0;

@@ -40,9 +40,10 @@ struct ConvolutionProblem {
   /// As they lie in memory. Image and result are those of the forward
   /// convolution, whichever of the three is computed.
   dnnl::memory::desc image, filter, result;
-  /// By spatial dimension; a dilation of 0 is none.
+  /// By oneDNN's spatial dimension; a dilation of 0 is none.
   dnnl::memory::dims strides, dilations, low, high;
-  std::vector<bool> turned;  ///< The filter's taps run the other way.
+  /// By the program's: the filter's taps run the other way.
+  std::vector<bool> turned;
 
   /// What is computed is the filter.
   bool is_by_filter() const {
