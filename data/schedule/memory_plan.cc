@@ -74,6 +74,32 @@ int64_t place_persistent(Schedule* schedule, int64_t alignment) {
   return end;
 }
 
+struct ByteRange {
+  int64_t begin = 0, end = 0;
+  auto operator<=>(const ByteRange&) const = default;
+};
+
+/// Begin of the smallest gap below `end` that `taken`, which it sorts, leaves
+/// for `bytes`; -1 where there is none.
+int64_t smallest_gap(std::vector<ByteRange>* taken, int64_t bytes,
+                     int64_t end) {
+  std::sort(taken->begin(), taken->end());
+  int64_t top = 0, best = -1, best_gap = 0;
+  const auto close_gap = [&](int64_t begin) {
+    const int64_t gap = begin - top;
+    if (gap >= bytes && (best < 0 || gap < best_gap)) {
+      best = top;
+      best_gap = gap;
+    }
+  };
+  for (const ByteRange& range : *taken) {
+    close_gap(range.begin);
+    top = std::max(top, range.end);
+  }
+  close_gap(end);
+  return best;
+}
+
 /// Temporaries that share bytes one after the other, as one.
 struct Chain {
   LiveInterval live;
@@ -191,13 +217,9 @@ class Packer {
   }
 
  private:
-  struct Bytes {
-    int64_t begin = 0, end = 0;
-    auto operator<=>(const Bytes&) const = default;
-  };
   struct Placed {
     LiveInterval live;
-    Bytes bytes;
+    ByteRange bytes;
   };
 
   int64_t find_offset(const Chain& chain) {
@@ -207,22 +229,12 @@ class Packer {
           chain.live.begin <= other.live.end)
         beside_.push_back(other.bytes);
     }
-    std::sort(beside_.begin(), beside_.end());
-    int64_t top = 0, best = -1, best_gap = INT64_MAX;
-    for (const Bytes& bytes : beside_) {
-      const int64_t gap = bytes.begin - top;
-      if (gap >= chain.bytes && gap < best_gap) {
-        best = top;
-        best_gap = gap;
-      }
-      top = std::max(top, bytes.end);
-    }
-    return best >= 0 ? best : top;
+    return smallest_gap(&beside_, chain.bytes, INT64_MAX);
   }
 
   std::vector<Chain> chains_;
   std::vector<Placed> placed_;
-  std::vector<Bytes> beside_;
+  std::vector<ByteRange> beside_;
 };
 
 }  // namespace
@@ -261,6 +273,24 @@ std::vector<LiveInterval> live_intervals(const Schedule& schedule) {
     if (schedule.buffers[b].kind != BufferKind::kTemporary) live[b] = {0, -1};
   }
   return live;
+}
+
+IdleBytes::IdleBytes(const Schedule& schedule)
+    : schedule_(schedule), live_(live_intervals(schedule)) {}
+
+int64_t IdleBytes::find(int64_t place, int64_t size_bytes) const {
+  std::vector<ByteRange> taken;
+  for (size_t b = 0; b < live_.size(); ++b) {
+    const Buffer& buffer = schedule_.buffers[b];
+    const bool idle = buffer.kind == BufferKind::kTemporary &&
+                      (place < live_[b].begin || live_[b].end < place);
+    if (idle) continue;
+    const int64_t begin = buffer.arena_offset;
+    taken.push_back(
+        {begin, begin + round_up(buffer.size_bytes, kAlignmentBytes)});
+  }
+  return smallest_gap(&taken, round_up(size_bytes, kAlignmentBytes),
+                      schedule_.arena_bytes);
 }
 
 void plan_memory(Schedule* schedule, int64_t alignment_bytes,

@@ -22,6 +22,22 @@ struct LiveInterval {
 /// to write any temporary.
 std::vector<LiveInterval> live_intervals(const Schedule& schedule);
 
+/// Arena bytes that nobody needs while a computing unit runs.
+class IdleBytes {
+ public:
+  /// Requires: memory is planned.
+  explicit IdleBytes(const Schedule& schedule);
+
+  /// Arena offset, a multiple of kAlignmentBytes, of the smallest run of idle
+  /// bytes that holds `size_bytes` while the compute stream's unit `place`
+  /// runs; -1 where there is none.
+  int64_t find(int64_t place, int64_t size_bytes) const;
+
+ private:
+  const Schedule& schedule_;
+  std::vector<LiveInterval> live_;
+};
+
 /// Sets `arena_offset` of every buffer, `arena_bytes` and
 /// `peak_temporary_bytes` (the extent of the temporaries' part). Parameters and
 /// constants have bytes of their own; temporaries that take over bytes lie

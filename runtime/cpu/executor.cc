@@ -24,7 +24,8 @@ Executor::Executor(const Schedule& schedule, Communicator& communicator,
       communicator_(communicator),
       recorder_(recorder),
       arena_(std::move(arena)),
-      waits_(make_stream_waits(schedule)) {
+      waits_(make_stream_waits(schedule)),
+      scratch_(waits_.compute.units.size()) {
   told_ns_.assign(waits_.compute.units.size(), 0);
 }
 
@@ -103,14 +104,15 @@ Status Executor::bind(const Module& inlined,
                       .schedule = schedule_,
                       .kernels = {kernels.begin(), kernels.end()},
                       .buffers = {},
-                      .scratch = &scratch_,
                       .team = {team_.get(), options.worth_sharing_ns},
                       .rank = options.rank,
                       .collectives = &called_};
   called_.communicator = options.called;
   for (const Buffer& buffer : schedule_.buffers)
     context.buffers.push_back(arena_.data() + buffer.arena_offset);
-  for (const UnitId id : waits_.compute.units) {
+  for (size_t place = 0; place < waits_.compute.units.size(); ++place) {
+    const UnitId id = waits_.compute.units[place];
+    context.scratch = scratch_.of(place);
     const Status bound = calls_.bind(context, schedule_.units[index_of(id)]);
     if (!bound) return bound;
   }
@@ -119,7 +121,7 @@ Status Executor::bind(const Module& inlined,
     const Status runs = communicator_.check(unit.collective);
     if (!runs) return pass(runs.error(), unit.name);
   }
-  return scratch_.allocate();
+  return scratch_.allocate(schedule_, arena_.data());
 }
 
 Status Executor::run_step(int32_t step) {

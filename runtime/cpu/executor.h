@@ -55,7 +55,7 @@ class Executor final : public StepExecutor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// Memory beside the schedule's: what routines share.
+  /// Memory beside the arena, for routines that find too little in it.
   size_t scratch_bytes() const { return scratch_.size_bytes(); }
   std::span<std::byte> bytes_of(const Location& location) const;
   std::span<std::byte> parameter(int64_t number) const;
@@ -94,8 +94,8 @@ class Executor final : public StepExecutor {
   Recorder* recorder_ = nullptr;
   Arena arena_;
   std::unique_ptr<ThreadTeam> team_;  ///< Null where one thread computes.
-  RoutineScratch scratch_;
   StreamSequences waits_;
+  ScratchMemory scratch_;
   CalledCollectives called_;
   UnitCalls calls_;               ///< Of the compute stream.
   std::vector<int64_t> told_ns_;  ///< `[place]` When compute told its end.

@@ -25,7 +25,7 @@ struct UnitContext {
   std::vector<KernelCode> kernels;  ///< Of Schedule::kernels, in order.
   /// [buffer] Its first byte.
   std::vector<std::byte*> buffers;
-  RoutineScratch* scratch = nullptr;  ///< Of all routines.
+  RoutineScratch* scratch = nullptr;  ///< Of the unit bound next.
   SharedWork team = {};
   int64_t rank = 0;
   /// Needed where something communicates; `entries` only in called programs.

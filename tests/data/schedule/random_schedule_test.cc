@@ -9,6 +9,7 @@
 #include <map>
 
 #include "data/hlo/hlo.h"
+#include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule.h"
 #include "data/schedule/schedule_cache.h"
 #include "tests/testing/directories.h"
@@ -71,6 +72,9 @@ class HappensBefore {
   std::vector<std::vector<uint64_t>> bits_;
 };
 
+/// Of no buffer: what a unit may need while it runs.
+constexpr uint32_t kScratch = UINT32_MAX;
+
 struct Use {
   uint32_t unit = 0;
   uint32_t buffer = 0;
@@ -127,11 +131,29 @@ void expect_in_place(const Schedule& schedule, const Use& a, const Use& b) {
   }
 }
 
+/// Idle bytes as scratch for every computing unit that finds `size_bytes`.
+std::vector<Use> scratch_uses(const Schedule& schedule, int64_t size_bytes) {
+  const IdleBytes idle(schedule);
+  std::vector<Use> uses;
+  int64_t place = 0;
+  for (uint32_t u = 0; u < schedule.units.size(); ++u) {
+    if (schedule.units[u].stream != Stream::kCompute) continue;
+    const int64_t offset = idle.find(place++, size_bytes);
+    if (offset < 0) continue;
+    EXPECT_EQ(offset % kAlignmentBytes, 0);
+    EXPECT_LE(offset + size_bytes, schedule.arena_bytes);
+    uses.push_back({u, kScratch, offset, offset + size_bytes, true});
+  }
+  return uses;
+}
+
 /// No unit touches bytes that another writes unless one has ended before the
 /// other starts.
-void expect_no_race(const Schedule& schedule) {
+void expect_no_race(const Schedule& schedule, int64_t scratch_bytes) {
   const HappensBefore before(schedule);
   std::vector<Use> uses = uses_of(schedule);
+  for (const Use& use : scratch_uses(schedule, scratch_bytes))
+    uses.push_back(use);
   std::sort(uses.begin(), uses.end(),
             [](const Use& a, const Use& b) { return a.begin < b.begin; });
   for (size_t i = 0; i < uses.size(); ++i) {
@@ -140,6 +162,8 @@ void expect_no_race(const Schedule& schedule) {
       const Use &a = uses[i], &b = uses[j];
       if (!a.writes && !b.writes) continue;
       if (a.unit == b.unit) {  // In place, and meant to be.
+        ASSERT_TRUE(a.buffer != kScratch && b.buffer != kScratch)
+            << schedule.units[a.unit].name;
         if (a.buffer != b.buffer) expect_in_place(schedule, a, b);
         continue;
       }
@@ -174,7 +198,10 @@ void expect_no_race_across_steps(const Schedule& schedule) {
 
 /// Every read of a temporary finds, as the last writer of its arena bytes, a
 /// writer of its own buffer; outputs find theirs at the end of the step.
-void expect_no_clobber(const Schedule& schedule) {
+void expect_no_clobber(const Schedule& schedule, int64_t scratch_bytes) {
+  std::map<uint32_t, Use> scratch_of;
+  for (const Use& use : scratch_uses(schedule, scratch_bytes))
+    scratch_of[use.unit] = use;
   std::map<int64_t, std::pair<int64_t, uint32_t>>
       holder;  // begin -> (end, buffer)
   const auto split = [&](int64_t at) {
@@ -211,7 +238,10 @@ void expect_no_clobber(const Schedule& schedule) {
       write(buffer.arena_offset, buffer.arena_offset + buffer.size_bytes, b);
     }
   }
-  for (const Unit& unit : schedule.units) {
+  for (uint32_t u = 0; u < schedule.units.size(); ++u) {
+    const Unit& unit = schedule.units[u];
+    if (const auto scratch = scratch_of.find(u); scratch != scratch_of.end())
+      write(scratch->second.begin, scratch->second.end, kScratch);
     for (const auto* list : {&unit.reads, &unit.writes}) {
       for (const Location& at : *list) {
         const int64_t begin =
@@ -251,9 +281,12 @@ void expect_sound(const InlinedModule& module, const Plan& plan,
   const Result<Schedule> schedule = lower_schedule(module, plan, cache);
   ASSERT_TRUE(schedule) << schedule.error().message;
   expect_inside_arena(*schedule);
-  expect_no_race(*schedule);
+  // From a single line to what few places have.
+  const int64_t scratch_bytes = schedule->peak_temporary_bytes / 4 + 64;
+  expect_no_race(*schedule, scratch_bytes);
   expect_no_race_across_steps(*schedule);
-  expect_no_clobber(*schedule);
+  for (const int64_t bytes : {int64_t{1}, scratch_bytes})
+    expect_no_clobber(*schedule, bytes);
   expect_state_in_place(*schedule, module);
   const Result<Schedule> again = lower_schedule(module, plan);
   ASSERT_TRUE(again);

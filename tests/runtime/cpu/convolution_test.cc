@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
 
@@ -212,11 +213,15 @@ bool check(const Case& c, uint32_t seed) {
   const bool by_library = make_library_convolution(call, *geometry) != nullptr;
   const auto routine = make_convolution(call);
   EXPECT_TRUE(routine);
-  EXPECT_TRUE(scratch.allocate());
+  std::vector<std::byte> block(scratch.size_bytes() +
+                               RoutineScratch::kAlignment);
+  void* aligned = block.data();
+  size_t space = block.size();
+  std::align(RoutineScratch::kAlignment, scratch.size_bytes(), aligned, space);
+  scratch.place(static_cast<std::byte*>(aligned));
   std::vector<std::byte> first;
   for (int run = 0; run < 2; ++run) {
-    if (scratch.data() != nullptr)
-      std::memset(scratch.data(), 0xff, scratch.size_bytes());
+    std::memset(scratch.data(), 0xff, scratch.size_bytes());
     std::fill(arrays[2].begin(), arrays[2].end(), std::byte{0xff});
     EXPECT_TRUE((*routine)->run());
     if (run == 0) first = arrays[2];
