@@ -48,7 +48,7 @@ class Assembler {
     for (const PlannedCopy& copy : placement_.last_copies) add_copy(copy);
     schedule_.dependencies =
         find_dependencies(schedule_.units, schedule_.buffers);
-    wait_for_gathers(place);
+    wait_for_unread(place);
     return std::move(schedule_);
   }
 
@@ -212,17 +212,20 @@ class Assembler {
     schedule_.units.push_back(std::move(unit));
   }
 
-  /// What stays where it is was written by no unit; its readers come after its
-  /// collective all the same, as in any order that a plan may give. `place`:
-  /// [planned unit] its unit.
-  void wait_for_gathers(const std::vector<uint32_t>& place) {
+  /// Some readers read no bytes: of what a collective left where it is, which
+  /// no unit wrote; of indices into values that are all alike. They come later
+  /// all the same, as in any order that a plan may give. `place`: [planned
+  /// unit] its unit.
+  void wait_for_unread(const std::vector<uint32_t>& place) {
     for (size_t u = 0; u < place.size(); ++u) {
       for (const uint32_t before : units_.units[u].predecessors) {
-        const Unit& unit = schedule_.units[place[before]];
-        if (unit.kind != UnitKind::kCollective || !unit.writes.empty())
-          continue;
-        schedule_.dependencies.push_back(
-            {UnitId{place[before]}, UnitId{place[u]}, 0});
+        const Unit &unit = schedule_.units[place[before]],
+                   &reader = schedule_.units[place[u]];
+        if (unit.stream == reader.stream ||
+            (unit.kind == UnitKind::kCollective && unit.writes.empty())) {
+          schedule_.dependencies.push_back(
+              {UnitId{place[before]}, UnitId{place[u]}, 0});
+        }
       }
     }
     sort_dependencies(&schedule_.dependencies);

@@ -592,6 +592,20 @@ TEST_F(ScheduleTest, WhatARankGathersOrScattersAloneStaysWhereItIs) {
   EXPECT_TRUE(depends("late", "all"));
 }
 
+TEST_F(ScheduleTest, IndicesIntoEqualValuesComeFirstUnread) {
+  load("", R"(
+    x = f32[8] parameter(0)
+    k = s32[8,1] parameter(1)
+    j = s32[8,1] add(k, k)
+    z = f32[] constant(3)
+    zs = f32[4] broadcast(z), dimensions={}
+    g = f32[8] gather(zs, j), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}
+    ROOT o = f32[8] add(g, x))");
+  lower();
+  EXPECT_TRUE(unit("g").reads.empty());
+  EXPECT_TRUE(depends("g", "j"));
+}
+
 TEST_F(ScheduleTest, AGatheredParameterThatGoesOutIsKeptFromItsUpdate) {
   load(kAlias, R"(
     w = f32[32] parameter(0)
