@@ -53,23 +53,25 @@ def one(name, ranks, steps_run, keep):
               f"{done.worst.error:.1e}, loss {done.loss[0]:.6g} and {done.loss[1]:.6g}")
         if not done:
             print(done)
-        return 0 if done and planned(rj, steps, name, ranks, out) else 1
+        is_planned = ranks != 2 or name != "mlp" or runs_planned(name, lambda: steps.make(name, ranks), ranks, out)
+        return 0 if done and is_planned else 1
 
 
-def planned(rj, steps, name, ranks, out):
-    """On two ranks: the plan that `reprise optimize` finds for the exported step runs in JAX, bit for bit the same."""
-    if ranks != 2 or name != "mlp":
-        return True
+def runs_planned(name, make, ranks, out):
+    """Whether the plan that `reprise optimize` finds for the step exported to `out`, which `make` makes anew, runs in
+    JAX, bit for bit the same."""
     import jax
     import numpy as np
+    import steps
 
+    import reprise.jax as rj
     from reprise import binary
 
-    binary.run(["train", "-n", 2, f"{out}/step.hlo", "--trace", f"{out}/run.trace", "--steps", 10])
+    binary.run(["train", "-n", ranks, f"{out}/step.hlo", "--trace", f"{out}/run.trace", "--steps", 10])
     binary.run(["optimize", f"{out}/run.trace", "-o", f"{out}/plan.json", "--no-measure", "--time-limit", "2s"])
     results = []
     for use_plan in (False, True):
-        step = steps.make(name, ranks)
+        step = make()
         function = rj.apply(f"{out}/plan.json", step.step) if use_plan else step.step
         if use_plan:
             counted = function.check(*steps.arguments(step, 0))
