@@ -1,6 +1,7 @@
 // Machines change pace between runs by more than plans differ. Matrix products
 // are the same library calls under every plan, so their median ratio to the
-// first solo run says by how much, and all times of a run are scaled by it.
+// first solo run, which on one rank is the recorded one, says by how much, and
+// all times of a run are scaled by it.
 #include "costmodel/plan_calibration.h"
 
 #include <algorithm>
@@ -72,7 +73,12 @@ void PlanCalibration::forget_last() {
 /// and communication slow each other down.
 Status PlanCalibration::measure_recorded() {
   knows_contention_ = true;
-  if (program_.plan.ranks < 2) return {};
+  if (program_.plan.ranks < 2) {
+    const auto alone = measurements_of(recorded_, program_.schedule);
+    if (!alone) return pass(alone.error());
+    take_as_reference(*alone);
+    return {};
+  }
   const Result<LoweredProgram> overlapped = overlapped_program(program_);
   if (!overlapped) return pass(overlapped.error());
   const auto solo = solo_run(*overlapped);
@@ -104,9 +110,7 @@ Result<std::vector<Measurement>> PlanCalibration::solo_run(
                      static_cast<double>(each.median_ns));
   }
   if (ratios.empty()) {
-    for (const Measurement& each : *solo) {
-      reference_.emplace(each.key, each.median_ns);
-    }
+    take_as_reference(*solo);
     return solo;
   }
   const double scale = median(std::move(ratios));
@@ -116,10 +120,17 @@ Result<std::vector<Measurement>> PlanCalibration::solo_run(
   return solo;
 }
 
+void PlanCalibration::take_as_reference(
+    const std::vector<Measurement>& measurements) {
+  for (const Measurement& each : measurements)
+    reference_.emplace(each.key, each.median_ns);
+}
+
 /// Steps of a run that lasts about `length`, at the recorded pace.
 CalibrationSteps PlanCalibration::steps_within(
     std::chrono::nanoseconds length) const {
-  constexpr int64_t kWarmup = 2, kFewest = 5, kMost = 60;
+  constexpr int64_t kWarmup = 2, kFewest = 5, kMost = 1000;
+  constexpr int64_t kMostRuns = 300'000;  // Of units; a trace of 20 MB.
   int64_t time_ns = 0, count = 0;
   for (const StepMark& mark : recorded_.steps) {
     if (mark.warmup) continue;
@@ -128,8 +139,11 @@ CalibrationSteps PlanCalibration::steps_within(
   }
   const int64_t step_ns =
       std::max<int64_t>(1, time_ns / std::max<int64_t>(1, count));
+  const auto units = static_cast<int64_t>(program_.schedule.units.size());
+  const int64_t most =
+      std::clamp(kMostRuns / std::max<int64_t>(1, units), kFewest, kMost);
   return {
-      .steps = kWarmup + std::clamp(length.count() / step_ns, kFewest, kMost),
+      .steps = kWarmup + std::clamp(length.count() / step_ns, kFewest, most),
       .warmup = kWarmup};
 }
 

@@ -40,6 +40,7 @@ class PlanCalibration {
  private:
   Status measure_recorded();
   Result<std::vector<Measurement>> solo_run(const LoweredProgram& program);
+  void take_as_reference(const std::vector<Measurement>& measurements);
   CalibrationSteps steps_within(std::chrono::nanoseconds length) const;
   void keep(const std::vector<Measurement>& measurements);
 
@@ -47,7 +48,8 @@ class PlanCalibration {
   const LoweredProgram& program_;
   MeasuringRuns runs_;
   std::vector<Measurement> known_, measured_;
-  std::map<std::string, int64_t> reference_;  ///< First solo run, by key.
+  /// Of the first run without communication, by key.
+  std::map<std::string, int64_t> reference_;
   bool knows_contention_ = false;
   /// Sizes of known_ and measured_ before the last `measure`.
   size_t known_before_ = 0, measured_before_ = 0;

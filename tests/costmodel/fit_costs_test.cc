@@ -325,6 +325,34 @@ TEST(FitCosts, PricesUnknownKeysFromSoloRunsThenRoofline) {
   EXPECT_GT(found.price(unknown).alone_ns, 0);
 }
 
+/// One kernel of many is left of the recorded ones, and took three times as
+/// long where it ran in the solo run; dots took as long as here.
+TEST(FitCosts, ScalesSoloRunsByTheKindThatBothHave) {
+  const Schedule schedule = training_schedule({.layers = 4});
+  const CostModel truth = true_costs(schedule, 0);
+  const Trace trace = run_trace(schedule, truth, {});
+  std::vector<Measurement> solo;
+  const auto add = [&](const std::string& key, double time_ns) {
+    solo.push_back({.key = key,
+                    .unit = key,
+                    .context = kSoloContext,
+                    .median_ns = static_cast<int64_t>(time_ns),
+                    .spread_ns = 1,
+                    .samples = 10});
+  };
+  std::map<double, std::string> kernels;
+  for (const Unit& unit : schedule.units) {
+    const double alone_ns =
+        unit.stream == Stream::kCompute ? truth.units.at(unit.key).alone_ns : 0;
+    if (unit.kind == UnitKind::kLibrary) add(unit.key, alone_ns);
+    if (unit.kind == UnitKind::kKernel) kernels[alone_ns] = unit.key;
+  }
+  ASSERT_GT(kernels.size(), 2U);
+  add(kernels.begin()->second, 3 * kernels.begin()->first);
+  add("fused", 5000);
+  EXPECT_NEAR(fit(schedule, trace, solo).units.at("fused").alone_ns, 5000, 50);
+}
+
 TEST(FitCosts, RefusesATraceOfAnotherSchedule) {
   const Schedule schedule = training_schedule({.layers = 2});
   const Trace trace = run_trace(schedule, true_costs(schedule, 0), {});
