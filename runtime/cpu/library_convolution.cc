@@ -91,24 +91,12 @@ Chosen choose(const ConvolutionProblem& p, bool plain_images) {
   return made;
 }
 
-/// True if oneDNN fills its blocks with more zeros than values, as where a
-/// group has one feature: it multiplies them all.
-bool is_mostly_padding(const ConvolutionProblem& p, const Chosen& made) {
-  const auto bytes = [](const Descriptor& a, const Descriptor& b,
-                        const Descriptor& c) {
-    return a.get_size() + b.get_size() + c.get_size();
-  };
-  return bytes(made.image, made.filter, made.result) >
-         2 * bytes(p.image, p.filter, p.result);
-}
-
 /// Plain images where that has a good primitive.
 std::optional<Chosen> choose_best(const ConvolutionProblem& problem) {
   for (const bool plain_images : {true, false}) {
     try {
       Chosen made = choose(problem, plain_images);
-      if (!is_slow(made.implementation) && !is_mostly_padding(problem, made))
-        return made;
+      if (!is_slow(made.implementation)) return made;
     } catch (const dnnl::error&) {
       continue;  // None at all for these layouts.
     }
