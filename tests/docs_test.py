@@ -3,7 +3,8 @@
 many as the questions that were collected, and each to a command or to the words that say why there is none.
 
 A command is a line indented by four spaces, or what stands between backticks and begins with "reprise" and names a
-trace or a plan. Environment: REPRISE_BIN.
+trace or a plan. Lower-case words between backticks beside it are what it prints: one of the row's commands has them.
+Environment: REPRISE_BIN.
 """
 import os
 import pathlib
@@ -18,6 +19,7 @@ FACTS = ROOT.parent / "shared/facts"
 # Of anchors.md and anchors2.md, section 4.
 QUESTIONS = [37, 15]
 FILES = re.compile(r"\.trace|\.json")
+VERB = re.compile(r"(reprise|analyze|export|import|optimize|replay)\b")
 
 
 def commands(text):
@@ -47,10 +49,19 @@ def rows_without_an_answer(text):
                 yield f"{notes}: thread #{number} is in no row"
 
 
+def names_not_printed(row, printed):
+    """What a row says that its commands print and none of them does; `printed`: by command."""
+    told = [printed[command] for command in commands(row)]
+    answer = row.split(" | ")[-1]
+    for name in re.findall(r"`([a-z][a-z_ ]*)`", re.sub(r"`reprise [^`]*`", "", answer)):
+        if told and not VERB.match(name) and not any(name in text for text in told):
+            yield f"no command of the row prints '{name}': {row}"
+
+
 def main():
     environment = dict(os.environ, OMP_NUM_THREADS="1",
                        PATH=f"{pathlib.Path(os.environ['REPRISE_BIN']).resolve()}:{os.environ['PATH']}")
-    failed, count = 0, 0
+    failed, count, printed = 0, 0, {}
     for complaint in rows_without_an_answer((ROOT / "docs/answers.md").read_text()):
         failed += 1
         print(complaint)
@@ -60,9 +71,14 @@ def main():
             done = subprocess.run(shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True)
             said_no = command.startswith("reprise verify") and done.returncode == 1  # One run a side, as it says.
             count += 1
+            printed[command] = done.stdout + done.stderr
             if done.returncode != 0 and not said_no:
                 failed += 1
                 print(f"{command}: exit {done.returncode}\n{done.stderr}")
+    for row in (ROOT / "docs/answers.md").read_text().splitlines():
+        for complaint in names_not_printed(row, printed):
+            failed += 1
+            print(complaint)
     print(f"{count} commands, {failed} failed")
     return 1 if failed or count < 15 else 0
 
