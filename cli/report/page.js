@@ -8,7 +8,7 @@ const time = ns => { const a = Math.abs(ns);
 const COLORS = ['#0072b2', '#d55e00', '#cc79a7', '#009e73', '#999999'];
 
 function timeline(canvas, view) {
-  const LABEL = 150, HEAD = 20, ROW = 15;
+  const LABEL = 150, HEAD = 20, ROW = 15, PAGE = 900;  // Pixels; PAGE: what one printed page has room for.
   const state = {from: 0, to: view.span, top: 0, pick: null, step: -1};
   const rows = view.lanes.map(lane => ({...lane, s: Float64Array.from(lane.s), d: Float64Array.from(lane.d)}));
   const path = {lane: Int32Array.from(view.path, entry => entry[0]), start: Float64Array.from(view.path, entry => entry[1]),
@@ -154,7 +154,12 @@ function timeline(canvas, view) {
   document.querySelectorAll('[data-key]').forEach(button =>
     button.addEventListener('click', () => { actions[button.dataset.key](); canvas.focus(); }));
   addEventListener('resize', () => { size(); later(); });
-  addEventListener('beforeprint', () => { size(); draw(); });
+  // Paper has no wheel: all rows that fit a page.
+  addEventListener('beforeprint', () => {
+    canvas.style.height = Math.min(HEAD + rows.length * ROW, PAGE) + 'px';
+    size(); clamp(); draw();
+  });
+  addEventListener('afterprint', () => { canvas.style.height = ''; size(); later(); });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', later);
   size(); draw();
   return {state, draw, clamp, rows, pan, zoom, along};

@@ -86,6 +86,37 @@ def check_page(check, browser, page, screenshots, name):
         browser.save_screenshot(str(screenshots / f"{name}.png"))
 
 
+def check_narrow(check, browser):
+    """On a telephone tables scroll, not the page."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                            {"width": 480, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+    browser.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    widths = browser.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    check.true(widths[0] <= widths[1], f"the page is {widths[0]} wide on {widths[1]}")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def check_rows_on_paper(check, browser, reprise, folder):
+    """More rows than the screen's timeline shows are printed, and scroll again afterwards."""
+    files = []
+    for rank in range(8):
+        told = kineto(90, "op")
+        told["distributedInfo"] = {"rank": rank, "world_size": 8}
+        files.append(folder / f"many{rank}.json")
+        files[-1].write_text(json.dumps(told))
+    trace, page = folder / "many.trace", folder / "many.html"
+    run(reprise, "import", *files, "-o", trace)
+    run(reprise, "report", trace, "-o", page)
+    browser.get(page.resolve().as_uri())
+    heights = browser.execute_script("""const canvas = document.getElementById('timeline'), seen = [canvas.clientHeight];
+        for (const name of ['beforeprint', 'afterprint']) {
+          window.dispatchEvent(new Event(name)); seen.push(canvas.clientHeight);
+        }
+        return [seen, window.reprise.rows.length];""")
+    (screen, paper, again), rows = heights
+    check.true(screen < 20 + 15 * rows <= paper + 2 and again == screen, f"{rows} rows are drawn in {heights[0]}")
+
+
 def check_sample(check, browser, reprise, checkout, folder, screenshots):
     """Two ranks of PyTorch DDP, one made late: verdict, finding, timeline, keys, sliders."""
     trace, page, figures = folder / "sample.trace", folder / "sample.html", folder / "svg"
@@ -125,9 +156,12 @@ def check_sample(check, browser, reprise, checkout, folder, screenshots):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
     # Printed, nothing to press is left.
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    keys_shown = browser.execute_script("return getComputedStyle(document.querySelector('.keys')).display")
-    check.true(keys_shown == "none", "buttons are printed")
+    shows = "return document.querySelector(arguments[0]).getClientRects().length > 0"
+    for pressed in (".keys", ".sliders input"):
+        check.true(not browser.execute_script(shows, pressed), f"{pressed} is printed")
+    check.true(browser.execute_script(shows, ".answer"), "the sliders' answer is not printed")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    check_narrow(check, browser)
     both = folder / "both.html"
     run(reprise, "report", trace, trace, "-o", both)
     check_page(check, browser, both, screenshots, "diff")
@@ -188,6 +222,7 @@ def main():
         try:
             check_sample(check, browser, options.reprise, options.checkout, folder, options.screenshots)
             check_plan(check, browser, options.reprise, folder, options.screenshots)
+            check_rows_on_paper(check, browser, options.reprise, folder)
             check_large(check, browser, options.reprise, folder, options.screenshots)
         finally:
             browser.quit()
