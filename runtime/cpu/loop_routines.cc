@@ -39,14 +39,14 @@ class BoundProgram {
                         .entries = bound.entries_.get()};
     for (const int32_t kernel : called.kernels)
       context.kernels.push_back(call.kernels[static_cast<size_t>(kernel)]);
-    std::byte* const workspace = call.workspace.data() +
-                                 workspace_before(call.spec.callees, callee) -
-                                 parameter_extent(schedule);
+    // Of a program without temporaries the workspace may be nowhere.
+    const int64_t begin = workspace_before(call.spec.callees, callee) -
+                          parameter_extent(schedule);
     for (const Buffer& buffer : schedule.buffers) {
       context.buffers.push_back(
           buffer.kind == BufferKind::kParameter
               ? parameters.at(static_cast<size_t>(buffer.parameter))
-              : workspace + buffer.arena_offset);
+              : call.workspace.data() + (begin + buffer.arena_offset));
     }
     const Status constants = bound.add_constants(context);
     if (!constants) return pass(constants.error());
