@@ -69,7 +69,6 @@ SettledRun settled(const StepRun& run, size_t warmup, bool by_reference) {
     result.steps.push_back(by_reference ? run.step_ns[i] / run.reference_ns[i]
                                         : run.step_ns[i]);
   }
-  result.log_step = std::log(middle_mean(result.steps));
   result.block = block_length(result.steps);
   return result;
 }
@@ -83,6 +82,20 @@ Side settled(const std::vector<StepRun>& runs, size_t warmup,
   return side;
 }
 
+/// Leaves out of each run what makes them all most certain.
+double trim(Side& before, Side& after) {
+  std::vector<std::span<const double>> all;
+  for (const Side* side : {&before, &after}) {
+    for (const SettledRun& run : side->runs) all.emplace_back(run.steps);
+  }
+  const double share = surest_trim(all);
+  for (Side* side : {&before, &after}) {
+    for (SettledRun& run : side->runs)
+      run.log_step = std::log(trimmed_mean(run.steps, share));
+  }
+  return share;
+}
+
 /// A side's value under resampling: its variance and degrees of freedom.
 struct Uncertainty {
   double variance = 0, freedom = 1;
@@ -90,7 +103,7 @@ struct Uncertainty {
 
 class Resampler {
  public:
-  explicit Resampler(uint64_t seed) : random_(seed) {}
+  Resampler(double trim, uint64_t seed) : trim_(trim), random_(seed) {}
 
   Uncertainty of(const Side& side) {
     const auto count = static_cast<double>(std::max(side.steps(), size_t{1}));
@@ -138,9 +151,10 @@ class Resampler {
       steps.insert(steps.end(), from,
                    from + static_cast<std::ptrdiff_t>(length));
     }
-    return std::log(middle_mean(std::move(steps)));
+    return std::log(trimmed_mean(std::move(steps), trim_));
   }
 
+  double trim_;
   std::mt19937_64 random_;
 };
 
@@ -150,7 +164,8 @@ bool all_have_references(const std::vector<StepRun>& runs) {
   });
 }
 
-SideSummary summary_of(const std::vector<StepRun>& runs, const Side& side) {
+SideSummary summary_of(const std::vector<StepRun>& runs, const Side& side,
+                       double trim) {
   SideSummary summary{.runs = runs.size(), .steps = side.steps()};
   std::vector<double> all;
   double logs = 0, squares = 0;
@@ -162,7 +177,7 @@ SideSummary summary_of(const std::vector<StepRun>& runs, const Side& side) {
         runs[i].step_ns.begin() + static_cast<std::ptrdiff_t>(cut),
         runs[i].step_ns.end());
     all.insert(all.end(), steps.begin(), steps.end());
-    logs += std::log(middle_mean(steps));
+    logs += std::log(trimmed_mean(steps, trim));
     const double off = side.runs[i].log_step - middle;
     squares += off * off;
   }
@@ -278,9 +293,9 @@ double least_variance(const Side& before, const Side& after,
   return pace_variance(all);
 }
 
-Estimate resampled_change(const Side& before, const Side& after, double least,
-                          uint64_t seed) {
-  Resampler resampler(seed);
+Estimate resampled_change(const Side& before, const Side& after, double trim,
+                          double least, uint64_t seed) {
+  Resampler resampler(trim, seed);
   Uncertainty one = resampler.of(before), other = resampler.of(after);
   one.variance =
       std::max(one.variance, least / static_cast<double>(before.runs.size()));
@@ -300,6 +315,16 @@ struct Span {
   double low = 0, high = 0, detectable = 0;
 };
 
+Span span_of(const DriftFit& drift, double confidence) {
+  const double rest = (1 - confidence) / 2;
+  Span span{.low = change_quantile(drift, rest),
+            .high = change_quantile(drift, 1 - rest)};
+  span.detectable = (span.high - span.low + change_quantile(drift, confidence) -
+                     change_quantile(drift, 1 - confidence)) /
+                    2;
+  return span;
+}
+
 Span span_of(const Estimate& estimate, double confidence) {
   const auto [width, often] = widths_of(estimate, confidence);
   return {.low = estimate.change - width,
@@ -315,8 +340,7 @@ void decide(const Estimate& plain, const DriftFit& drift, double confidence,
   const Verdict without_drift = verdict_of(span.low, span.high);
   const bool shows = drift.fits && drift.chance < kDriftShows;
   if (drift.fits) {
-    const Span beside =
-        span_of({drift.change, drift.error, drift.freedom}, confidence);
+    const Span beside = span_of(drift, confidence);
     span = shows ? beside
                  : Span{.low = std::min(span.low, beside.low),
                         .high = std::max(span.high, beside.high),
@@ -325,7 +349,7 @@ void decide(const Estimate& plain, const DriftFit& drift, double confidence,
   }
   if (shows) {
     result.change = ratio_of(drift.change);
-    result.drift = ratio_of(drift.drift);
+    result.drift = ratio_of(plain.change - drift.change);
     result.remarks.push_back(fmt::format(
         "The machine's pace drifts over the runs: {:+.1f} % from one side's "
         "middle to the other's; the change is what is left beside it.",
@@ -369,8 +393,9 @@ RunComparison compare_runs(const std::vector<StepRun>& before,
   const size_t warmup = common_warmup(before, after);
   Side before_side = settled(before, warmup, result.by_reference);
   Side after_side = settled(after, warmup, result.by_reference);
-  result.before = summary_of(before, before_side);
-  result.after = summary_of(after, after_side);
+  const double share = trim(before_side, after_side);
+  result.before = summary_of(before, before_side, share);
+  result.after = summary_of(after, after_side, share);
   result.change = ratio_of(after_side.log_step() - before_side.log_step());
   result.low = -1;
   result.high = result.detectable = std::numeric_limits<double>::infinity();
@@ -383,7 +408,7 @@ RunComparison compare_runs(const std::vector<StepRun>& before,
   place_runs(before, after, options.alternating, before_side, after_side);
   const double least =
       least_variance(before_side, after_side, options.confidence);
-  decide(resampled_change(before_side, after_side, least, options.seed),
+  decide(resampled_change(before_side, after_side, share, least, options.seed),
          fit_drift(placed(before_side), placed(after_side), least),
          options.confidence, result);
   return result;

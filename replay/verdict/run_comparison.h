@@ -1,7 +1,7 @@
 // Whether steps changed from one set of runs to another, and how sure that is.
 //
-// Model. With x = log(step time): a run's value is the logarithm of the mean of
-// the middle half of its steps behind the warm-up; a side's is the mean over
+// Model. With x = log(step time): a run's value is the logarithm of the trimmed
+// mean of its steps behind the warm-up (surest_trim); a side's is the mean over
 // its runs; the change is after - before. Machines differ from run to run more
 // than from step to step, so runs are resampled, and within each of them blocks
 // of steps. The resampled sides' variance, times n/(n - 1) for the n runs that
@@ -40,7 +40,7 @@ struct ComparisonOptions {
 
 struct SideSummary {
   size_t runs = 0, steps = 0, warmup_steps = 0;  ///< `steps` behind warm-up.
-  double step_ns = 0;  ///< Geometric mean over runs of their middle means.
+  double step_ns = 0;  ///< Geometric mean over runs of their trimmed means.
   double mean_ns = 0, p90_ns = 0;  ///< Over all steps behind warm-up.
   double spread = 0;  ///< Standard deviation of the runs' values; 0 of one.
 };

@@ -17,10 +17,20 @@ namespace reprise {
 /// place of means, so that one late step moves nothing. Cost: linear.
 size_t warmup_steps(std::span<const double> step_ns);
 
-/// Mean of the middle half of the values: 0 of none. It changes little when a
-/// few values are extreme, and never in a jump, as a median does between two
-/// paces of a machine. Cost: linear.
-double middle_mean(std::vector<double> values);
+/// Mean of the values but for `share` of them at each end: 0 of none. It
+/// changes little when few are extreme. Requires: share below 1/2. Cost:
+/// linear.
+double trimmed_mean(std::vector<double> values, double share);
+
+/// The share to leave out at each end of such runs' steps: 0.05, 0.1, 0.25 or
+/// 0.4, whichever makes the runs' means most certain. Late steps ask for
+/// more; steps of two paces for less, as the middle of them jumps from one to
+/// the other with the share of either. It depends on how steps vary within
+/// runs, never on which run is slower.
+/// Source: Jaeckel, "Some flexible estimates of location", Annals of
+/// Mathematical Statistics 42 (1971); Tukey and McLaughlin, Sankhya A 25
+/// (1963), on the variance of trimmed means.
+double surest_trim(const std::vector<std::span<const double>>& runs);
 
 /// Variance of the logarithm of a run's mean step, over all runs, for changes
 /// of pace that last longer than five steps: of the medians of its fives, as

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <random>
@@ -65,10 +66,25 @@ TEST(SteadyState, PaceVarianceIsOfLongChangesThatRunsDoNotShare) {
   EXPECT_EQ(variance({{1, 2, 3, 4, 5, 6}}), 0);
 }
 
-TEST(SteadyState, MiddleMeanLeavesOutAQuarterOfEachEnd) {
-  EXPECT_DOUBLE_EQ(middle_mean({1000, 2, 4, 6, 8, 0, 3, 5}), 4.5);
-  EXPECT_DOUBLE_EQ(middle_mean({7}), 7);
-  EXPECT_DOUBLE_EQ(middle_mean({}), 0);
+TEST(SteadyState, TrimmedMeanLeavesOutAShareOfEachEnd) {
+  EXPECT_DOUBLE_EQ(trimmed_mean({1000, 2, 4, 6, 8, 0, 3, 5}, 0.25), 4.5);
+  EXPECT_DOUBLE_EQ(trimmed_mean({1, 2, 3, 6}, 0), 3);
+  EXPECT_DOUBLE_EQ(trimmed_mean({7}, 0.4), 7);
+  EXPECT_DOUBLE_EQ(trimmed_mean({}, 0.25), 0);
+}
+
+TEST(SteadyState, LateStepsAreTrimmedAndTwoPacesAreNot) {
+  std::vector<double> even(40), late, paces;
+  for (size_t i = 0; i < 40; ++i) {
+    even[i] = 100 + static_cast<double>(i * 7 % 11);
+    late.push_back(i % 6 == 0 ? 900 : even[i]);   // A sixth.
+    paces.push_back(i % 2 == 0 ? 140 : even[i]);  // Half.
+  }
+  const auto trim = [](const std::vector<double>& run) {
+    return surest_trim({run, run});
+  };
+  EXPECT_GE(trim(late), 0.25);
+  EXPECT_EQ(trim(paces), 0.05);
 }
 
 TEST(SteadyState, BlocksAreAsLongAsStepsRemember) {
@@ -87,12 +103,48 @@ TEST(RunDrift, ALineIsNoChangeAndAStepIsNoLine) {
   const std::vector<PlacedRun> line = {{3, 0.16}, {4, 0.18}, {5, 0.20}};
   const DriftFit drifted = fit_drift(before, line);
   ASSERT_TRUE(drifted.fits);
-  EXPECT_NEAR(drifted.drift, 0.06, 1e-12);
   EXPECT_NEAR(drifted.change, 0, 1e-12);
+  EXPECT_LT(drifted.chance, 1e-6);
   const std::vector<PlacedRun> flat = {{0, 0.1}, {1, 0.1}, {2, 0.1}};
   const std::vector<PlacedRun> stepped = {{3, 0.2}, {4, 0.2}, {5, 0.2}};
   EXPECT_NEAR(fit_drift(flat, stepped).change, 0.1, 1e-12);
   EXPECT_FALSE(fit_drift({{0, 1}, {1, 1}}, {{2, 1}, {3, 1}}).fits);
+}
+
+/// Runs in order, after behind before, of a pace that takes steps of `walk`
+/// from one to the next; runs vary by `own` besides.
+DriftFit wandering(std::mt19937_64& random, size_t runs, double walk,
+                   double own) {
+  std::normal_distribution<double> normal;
+  std::array<std::vector<PlacedRun>, 2> sides;
+  double pace = 0;
+  for (size_t i = 0; i < 2 * runs; ++i) {
+    sides[i / runs].push_back(
+        {static_cast<double>(i), pace + own * normal(random)});
+    pace += walk * normal(random);
+  }
+  return fit_drift(sides[0], sides[1]);
+}
+
+TEST(RunDrift, APaceThatWandersIsNoChange) {
+  struct Noise {
+    double walk, own;
+  };
+  constexpr int kPairs = 500;
+  for (const auto& [walk, own] : {Noise{0, 1}, Noise{1, 1}, Noise{1, 0}}) {
+    for (const size_t runs : {3, 6, 12}) {
+      std::mt19937_64 random(20 + runs);
+      int wrong = 0;
+      for (int pair = 0; pair < kPairs; ++pair) {
+        const DriftFit fit = wandering(random, runs, walk, own);
+        ASSERT_TRUE(fit.fits);
+        wrong +=
+            change_quantile(fit, 0.005) > 0 || change_quantile(fit, 0.995) < 0;
+      }
+      // 5 are promised; more than 14 are less likely than 1 in 4000.
+      EXPECT_LE(wrong, 14) << walk << ' ' << own << ' ' << runs;
+    }
+  }
 }
 
 TEST(RunComparison, IsWrongAsRarelyAsItSays) {
@@ -150,6 +202,32 @@ TEST(CompareRuns, FewRunsThatMetOnePaceByChanceAreNoProof) {
       {.confidence = 0.999, .alternating = true, .seed = 0});
   EXPECT_NE(told.verdict, Verdict::kFaster);
   EXPECT_GT(told.high, 0.1);
+}
+
+TEST(CompareRuns, TenPercentShowBesideTwoPacesOfSteps) {
+  // Half of the steps at random take 1.4 times as long as the others.
+  const auto runs_at = [](uint64_t seed, double scale) {
+    std::mt19937_64 random(seed);
+    std::vector<StepRun> runs(8);
+    for (StepRun& run : runs) {
+      for (int i = 0; i < 60; ++i)
+        run.step_ns.push_back((random() % 2 == 0 ? 1.4e7 : 1e7) * scale);
+    }
+    return runs;
+  };
+  constexpr int kPairs = 60;
+  int found = 0, wrong = 0;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const auto verdict = [&](double scale) {
+      return compare_runs(runs_at(2 * pair, 1), runs_at(2 * pair + 1, scale),
+                          {.confidence = 0.99, .alternating = true, .seed = 0})
+          .verdict;
+    };
+    found += verdict(1.1) == Verdict::kSlower;
+    wrong += verdict(1) != Verdict::kNoDifference;
+  }
+  EXPECT_GE(found, 55);  // The mean of the middle half found 30.
+  EXPECT_LE(wrong, 4);   // 0.6 are promised.
 }
 
 TEST(CompareRuns, AWarmUpIsCutFromAllRunsAlike) {
