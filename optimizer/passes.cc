@@ -2,6 +2,7 @@
 
 #include "optimizer/buckets/bucket_pass.h"
 #include "optimizer/fusion/fusion_pass.h"
+#include "optimizer/recompute/recompute_pass.h"
 #include "optimizer/refine/refine_pass.h"
 #include "optimizer/reorder/reorder_pass.h"
 
@@ -10,6 +11,7 @@ namespace reprise {
 const std::vector<PassEntry>& registered_passes() {
   static const std::vector<PassEntry> passes{
       fusion_pass(),
+      recompute_pass(),
       bucket_pass(),
       reorder_pass(),
       refine_pass(),
