@@ -161,12 +161,15 @@ Result<NonFinite> Executor::find_non_finite(int32_t step) {
 
 Status Executor::run_compute(int32_t step) {
   const UnitSequence& walk = waits_.compute;
+  // A unit starts when the one before ends, unless a thread is waited for or
+  // woken between: reading the clock costs more than the way to the next unit.
+  int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
   for (uint32_t i = 0; i < calls_.size(); ++i) {
     if (walk.wait_for[i] != 0) {
       wait_for_communication(walk.wait_for[i], walk.units[i], step);
       if (failed_.load(std::memory_order_acquire)) return pass(*error_);
+      if (recorder_ != nullptr) start = Recorder::now_ns();
     }
-    const int64_t start = recorder_ != nullptr ? Recorder::now_ns() : 0;
     if (!calls_.run(i)) {
       return tl::unexpected<Error>(failed_unit(walk.units[i], step));
     }
@@ -176,9 +179,11 @@ Status Executor::run_compute(int32_t step) {
       recorder_->record(kComputeStream, EventKind::kCompute,
                         static_cast<int32_t>(index_of(walk.units[i])), step,
                         start, start, end, -1);
-      told_ns_[i] = end;
+      told_ns_[i] = start = end;
     }
-    if (walk.tell[i]) compute_.tell(i + 1);
+    if (!walk.tell[i]) continue;
+    compute_.tell(i + 1);
+    if (recorder_ != nullptr) start = Recorder::now_ns();
   }
   return {};
 }
