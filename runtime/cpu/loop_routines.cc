@@ -66,7 +66,7 @@ class BoundProgram {
       std::memcpy(constant.to, constant.bytes.data(), constant.bytes.size());
     }
   }
-  bool run() const {
+  bool run() {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (!calls_.run(i)) return false;
     }
@@ -145,7 +145,7 @@ class Conditional final : public Routine {
         branches_(std::move(branches)) {}
 
   bool run() override {
-    const BoundProgram& branch = branches_[chosen()];
+    BoundProgram& branch = branches_[chosen()];
     branch.enter();
     if (!branch.run()) return false;
     for (size_t k = 0; k < results_.size(); ++k)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -71,7 +72,8 @@ struct UnitCalls::Call {
   Kind kind = Kind::kFunction;
   KernelCode code;
   size_t first_argument = 0;  ///< In arguments_.
-  size_t parts = 1;           ///< That threads share; 1: it runs whole.
+  size_t parts = 1;           ///< That threads may share; 1: it runs whole.
+  SharingTrial sharing;
   std::optional<DotCall> dot;
   std::vector<DotCall> dot_parts;
   std::unique_ptr<Routine> routine;
@@ -178,7 +180,7 @@ void UnitCalls::run_part(const Call& call, size_t part) const {
   }
 }
 
-bool UnitCalls::run_shared(const Call& call) const {
+bool UnitCalls::run_in_parts(const Call& call) const {
   if (call.kind != Call::Kind::kDot) {
     team_->run(call.parts, [&](size_t part) { run_part(call, part); });
     return true;
@@ -191,9 +193,19 @@ bool UnitCalls::run_shared(const Call& call) const {
   return ran;
 }
 
-bool UnitCalls::run(size_t place) const {
-  const Call& call = calls_[place];
-  if (call.parts > 1) return run_shared(call);
+bool UnitCalls::run(size_t place) {
+  Call& call = calls_[place];
+  if (call.parts == 1) return run_whole(call);
+  const bool in_parts = call.sharing.in_parts();
+  if (call.sharing.is_over())
+    return in_parts ? run_in_parts(call) : run_whole(call);
+  const auto start = std::chrono::steady_clock::now();
+  const bool ran = in_parts ? run_in_parts(call) : run_whole(call);
+  call.sharing.add((std::chrono::steady_clock::now() - start).count());
+  return ran;
+}
+
+bool UnitCalls::run_whole(const Call& call) const {
   switch (call.kind) {
     case Call::Kind::kFunction:
       call.code.function(arguments_.data() + call.first_argument, 0,

@@ -51,14 +51,15 @@ class UnitCalls {
   size_t size() const;
   /// Runs the unit bound as number `place`; false when a library or a called
   /// collective failed, which no later call repairs.
-  bool run(size_t place) const;
+  bool run(size_t place);
 
  private:
   struct Call;
   Result<Call> make_call(const UnitContext& context, const Unit& unit);
   Status share(const UnitContext& context, const Unit& unit, Call* call);
   void run_part(const Call& call, size_t part) const;
-  bool run_shared(const Call& call) const;
+  bool run_whole(const Call& call) const;
+  bool run_in_parts(const Call& call) const;
 
   DotLibrary dots_;
   std::vector<Call> calls_;
