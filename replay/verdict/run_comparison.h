@@ -1,17 +1,17 @@
 // Whether steps changed from one set of runs to another, and how sure that is.
 //
 // Model. With x = log(step time): a run's value is the logarithm of the trimmed
-// mean of its steps behind the warm-up (surest_trim); a side's is the mean over
-// its runs; the change is after - before. Machines differ from run to run more
-// than from step to step, so runs are resampled, and within each of them blocks
-// of steps. The resampled sides' variance, times n/(n - 1) for the n runs that
-// are all there are, gives the standard error; Student's t with Welch's degrees
-// of freedom makes an interval of it. It then holds also the interval of a
-// change beside a drift of the machine's pace (run_drift.h), which takes its
-// place where a drift shows.
-// Source: Hesterberg, "What Teachers Should Know About the Bootstrap", The
-// American Statistician 69 (2015), on why few runs need both; Kalibera and
-// Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013, on levels.
+// mean of its steps behind the warm-up; a side's is the mean over its runs; the
+// change is after - before. Machines differ from run to run more than from step
+// to step, so runs are resampled, and within each of them blocks of steps. The
+// resampled sides' variance, times n/(n - 1) for the n runs that are all there
+// are, gives the standard error; Student's t with Welch's degrees of freedom
+// makes an interval of it. It then holds also the interval of a change beside a
+// drift of the machine's pace (run_drift.h), which takes its place where a
+// drift shows. Source: Hesterberg, "What Teachers Should Know About the
+// Bootstrap", The American Statistician 69 (2015), on why few runs need both;
+// Kalibera and Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013, on
+// levels.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "replay/verdict/steady_state.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -56,19 +55,6 @@ Memory memory_of(std::span<const double> values) {
   return memory;
 }
 
-/// Of the logarithm of a trimmed mean, times the number of values: these with
-/// those outside drawn in to the borders, over what is left, squared.
-double trimmed_variance(std::vector<double> sorted, double share) {
-  const auto cut =
-      static_cast<size_t>(share * static_cast<double>(sorted.size()));
-  const double low = sorted[cut], high = sorted[sorted.size() - 1 - cut];
-  for (double& value : sorted) value = std::clamp(value, low, high);
-  const double mean = mean_of(sorted), left = 1 - 2 * share;
-  double squares = 0;
-  for (const double value : sorted) squares += (value - mean) * (value - mean);
-  return squares / (mean * mean * left * left);
-}
-
 }  // namespace
 
 size_t warmup_steps(std::span<const double> step_ns) {
@@ -108,20 +94,6 @@ double trimmed_mean(std::vector<double> values, double share) {
   std::nth_element(values.begin(), first, values.end());
   if (last != values.end()) std::nth_element(first, last, values.end());
   return std::accumulate(first, last, 0.0) / static_cast<double>(last - first);
-}
-
-double surest_trim(const std::vector<std::span<const double>>& runs) {
-  constexpr std::array kShares = {0.25, 0.1, 0.05, 0.4};
-  std::array<double, kShares.size()> variances = {};
-  for (const std::span<const double> run : runs) {
-    std::vector<double> sorted(run.begin(), run.end());
-    std::sort(sorted.begin(), sorted.end());
-    for (size_t i = 0; i < kShares.size(); ++i)
-      variances[i] += trimmed_variance(sorted, kShares[i]);
-  }
-  return kShares[static_cast<size_t>(
-      std::min_element(variances.begin(), variances.end()) -
-      variances.begin())];
 }
 
 double pace_variance(const std::vector<std::span<const double>>& runs) {

@@ -22,16 +22,6 @@ size_t warmup_steps(std::span<const double> step_ns);
 /// linear.
 double trimmed_mean(std::vector<double> values, double share);
 
-/// The share to leave out at each end of such runs' steps: 0.05, 0.1, 0.25 or
-/// 0.4, whichever makes the runs' means most certain. Late steps ask for
-/// more; steps of two paces for less, as the middle of them jumps from one to
-/// the other with the share of either. It depends on how steps vary within
-/// runs, never on which run is slower.
-/// Source: Jaeckel, "Some flexible estimates of location", Annals of
-/// Mathematical Statistics 42 (1971); Tukey and McLaughlin, Sankhya A 25
-/// (1963), on the variance of trimmed means.
-double surest_trim(const std::vector<std::span<const double>>& runs);
-
 /// Variance of the logarithm of a run's mean step, over all runs, for changes
 /// of pace that last longer than five steps: of the medians of its fives, as
 /// long as these remember one another. What most runs do at the same place (a
