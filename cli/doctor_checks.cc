@@ -65,7 +65,7 @@ std::vector<Check> machine_checks() {
       program_check("mpirun", kForTrain | kForCuda, "apt install openmpi-bin"),
       {"reprise-train", kForTrain | kForCuda, built,
        built ? trainer : "not found",
-       "build the target reprise-train beside reprise"},
+       "apt install ./reprise-train_*.deb, or build the target reprise-train"},
       cache_check(),
       {"cores", kForTrain, cores >= 2, std::to_string(cores),
        "two ranks on one core measure each other, not the program"},
