@@ -16,6 +16,7 @@
 #include "data/file.h"
 #include "data/io/printable_text.h"
 #include "data/trace/csv_export.h"
+#include "data/trace/trace_database.h"
 #include "replay/clocks/clock_alignment.h"
 
 namespace reprise {
@@ -103,6 +104,8 @@ class ExportCommand : public Command {
     if (Status writable = check_output(output_, force_); !writable) {
       return pass(writable.error());
     }
+    if (Status fits = check_input(kind_, true); !fits)
+      return pass(fits.error());
     Result<Trace> trace = read_trace_shown(request_.path);
     if (!trace) return pass(trace.error());
     const Status written = kind_ == "csv" ? write_text(output_, csv_of(*trace))
@@ -134,7 +137,28 @@ class ExportCommand : public Command {
     return write_chrome(timeline, output_, existing_with(force_));
   }
 
+  /// That the file is what the target is made of.
+  Status check_input(std::string_view target, bool of_trace) const {
+    const Result<bool> plan = is_plan_file(request_.path);
+    if (!plan) return pass(plan.error());
+    if (*plan && of_trace) {
+      return fail(ErrorKind::kInvalid,
+                  "{} is a plan, and {} is made of what ran: record the job "
+                  "under the plan and export that trace",
+                  request_.path, target);
+    }
+    if (of_trace || *plan) return {};
+    const Result<MappedFile> file = MappedFile::open(request_.path);
+    if (!file || !begins_as_trace(file->bytes())) return {};
+    return fail(ErrorKind::kInvalid,
+                "{} is a trace, and {} is made of a plan: `reprise optimize {} "
+                "-o plan.json` makes one",
+                request_.path, target, request_.path);
+  }
+
   Result<int> run_target(const ExportTarget& target) const {
+    if (Status fits = check_input(target.name, target.of_trace); !fits)
+      return pass(fits.error());
     ExportRequest request = request_;
     std::optional<TraceFile> traced;
     if (target.of_trace) {

@@ -86,6 +86,14 @@ Result<AlignedTrace> read_aligned_shown(const std::string& path,
   return AlignedTrace::read(file->path(), most_events, line.watcher());
 }
 
+Result<bool> is_plan_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return false;
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file) return pass(file.error());
+  return begins_as_plan(file->bytes());
+}
+
 ImportWatcher import_watcher(ProgressLine& line) {
   return [watch = line.watcher()](const ImportProgress& progress) {
     if (!watch) return;

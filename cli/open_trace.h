@@ -39,6 +39,10 @@ struct OpenedTrace {
   std::string sha256;
 };
 
+/// Whether a path is a plan; all else is a trace of some kind. Errors: as
+/// opening it.
+Result<bool> is_plan_file(const std::string& path);
+
 /// Reads a trace of any kind. Errors: as read_trace and import_files.
 Result<OpenedTrace> open_trace(const std::string& path);
 

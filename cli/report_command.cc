@@ -5,26 +5,17 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/open_trace.h"
 #include "cli/output.h"
 #include "cli/report_pages.h"
 #include "data/file.h"
 
 namespace reprise {
 namespace {
-
-/// All else is a trace of some kind. Errors: as opening it.
-Result<bool> is_plan(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return false;
-  const Result<MappedFile> file = MappedFile::open(path);
-  if (!file) return pass(file.error());
-  return begins_as_plan(file->bytes());
-}
 
 class ReportCommand : public Command {
  public:
@@ -90,7 +81,7 @@ Result<ReportPage> report_page(const std::vector<std::string>& inputs) {
                 "traces, before and after",
                 inputs.size());
   }
-  const Result<bool> plan = is_plan(inputs[0]);
+  const Result<bool> plan = is_plan_file(inputs[0]);
   if (!plan) return pass(plan.error());
   if (inputs.size() == 2) return diff_report(inputs[0], inputs[1]);
   if (!*plan) return trace_report(inputs[0]);

@@ -106,8 +106,8 @@ BarChart collectives_chart(const Analysis& analysis, size_t top) {
     const int64_t transfer_ns = lower_median(group.transfer_ns);
     chart.rows.push_back(
         {group.name(),
-         fmt::format("{} of {}", time_text(transfer_ns),
-                     group.transfer_ns.size()),
+         fmt::format("{} x {}", group.transfer_ns.size(),
+                     time_text(transfer_ns)),
          {static_cast<double>(transfer_ns), group.mean_wait_ns()}});
   }
   return chart;

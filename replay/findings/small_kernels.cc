@@ -128,9 +128,13 @@ void find_small_kernels(const FindingInput& input, Candidates& found) {
                   runs.kernels, finding_time(kTinyKernelNs), runs.lists.size());
   finding.where.ranks = {input.rank_number(first)};
   finding.where.kernel = short_kernel_name(most->first);
-  finding.evidence.push_back(
-      fmt::format("most are {} ({}); a kernel lasts {} at least",
-                  finding.where.kernel, most->second, finding_time(fixed_ns)));
+  finding.evidence.push_back(fmt::format(
+      "most are {} ({}); {}", finding.where.kernel, most->second,
+      fixed_ns > 0
+          ? fmt::format("a kernel lasts {} at least", finding_time(fixed_ns))
+          : "some last less than the recording's clock "
+            "tells, so what each lasts at least is left "
+            "out"));
   finding.action = "fuse them";
   finding.command = "torch.compile(model); torch.optim.AdamW(..., fused=True)";
   candidate.origin = input.graph.origin[first];

@@ -6,6 +6,7 @@ import re
 import subprocess
 import unittest
 
+from command_case import ROOT
 from export_plans import PlanCase
 from foreign_python import python_with
 
@@ -70,6 +71,16 @@ class Configs(PlanCase):
         self.plan.write_text(json.dumps(plan))
         done = self.reprise("export", self.plan, "--as", "deepspeed", "-o", "-", status=3)
         self.assertIn("several types", done.stderr)
+
+    def test_a_plan_is_no_trace_and_a_trace_no_plan(self):
+        out = self.path / "out"
+        for target in ("chakra", "pge", "csv"):
+            told = self.reprise("export", self.plan, "--as", target, "-o", out, status=3).stderr
+            self.assertIn(f"plan.json is a plan, and {target} is made of what ran: record the job under the plan", told)
+        trace = self.path / "a.trace"
+        self.reprise("import", ROOT / "data/samples/kineto", "-o", trace)
+        told = self.reprise("export", trace, "--as", "fsdp2", "-o", out, status=3).stderr
+        self.assertIn("a.trace is a trace, and fsdp2 is made of a plan: `reprise optimize", told)
 
     def test_dpro_names_tensors_by_place(self):
         out = self.exported("dpro", "dpro")

@@ -60,6 +60,8 @@ class Report(CommandCase):
         self.assertEqual(page.headings[:6], ["Findings", "Where the step goes", "Timeline and critical path of step 5",
                                              "Collectives", "Predicted beside measured", "What if"])
         data = json.loads(page.text["data"])
+        bars = next(path.read_text() for path in figures.glob("*.svg") if "wait for the last rank" in path.read_text())
+        self.assertRegex(bars, r">3 x [0-9.]+ ms<")
         # What is drawn lies in the window, row by row without overlap.
         span = data["timeline"]["span"]
         for lane in data["timeline"]["lanes"]:

@@ -233,6 +233,21 @@ TEST(Findings, SmallKernels) {
       0.05);
 }
 
+TEST(Findings, AKernelOfNoTimeIsTheClocks) {
+  // Whole microseconds, as some tools write: short kernels last none.
+  const Found found = find(
+      1,
+      [](InjectedStep& step, bool) {
+        for (int i = 0; i < 100; ++i) step.kernel("elementwise", i % 2 * kUs);
+      },
+      true);
+  const Finding* kernels = found.of("small-kernels");
+  ASSERT_NE(kernels, nullptr);
+  EXPECT_EQ(kernels->evidence.at(0).find("0 ns"), std::string::npos);
+  EXPECT_NE(kernels->evidence.at(0).find("the recording's clock"),
+            std::string::npos);
+}
+
 TEST(Findings, NoFusionOrGraphSavesDataLoadingAndSetUp) {
   // Rows of small kernels that the host hardly launches in time, with one of
   // these in between: they must not be promised.
