@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
+#include "data/trace/call_index.h"
+
 namespace reprise {
 namespace {
-
-struct Launch {
-  int64_t correlation = 0, start_ns = 0;
-  uint32_t event = 0;
-};
 
 std::optional<WorkClass> class_of(EventKind kind) {
   switch (kind) {
@@ -49,12 +47,14 @@ class Collector {
     add_device_events();
     if (!has_collective_) add_host_collectives();
     if (!has_device_) add_host_operators();
-    std::stable_sort(work_.events.begin(), work_.events.end(),
-                     [](const DeviceEvent& a, const DeviceEvent& b) {
-                       // Of two that start together the longer one is outside.
-                       return std::tie(a.start_ns, a.stream, b.end_ns) <
-                              std::tie(b.start_ns, b.stream, a.end_ns);
-                     });
+    // Of two that start together the longer one is outside.
+    const auto before = [](const DeviceEvent& a, const DeviceEvent& b) {
+      return std::tie(a.start_ns, a.stream, b.end_ns) <
+             std::tie(b.start_ns, b.stream, a.end_ns);
+    };
+    if (!std::is_sorted(work_.events.begin(), work_.events.end(), before)) {
+      std::stable_sort(work_.events.begin(), work_.events.end(), before);
+    }
     if (work_.host_only) take_out_nested();
     find_launches();
     find_steps();
@@ -137,46 +137,29 @@ class Collector {
   }
 
   void find_launches() {
-    std::vector<Launch> launches;
     for (size_t i = first_; i < last_; ++i) {
       const Event& event = trace_.events[i];
-      if (event.kind != EventKind::kRuntime) continue;
-      if (event.correlation >= 0) {
-        launches.push_back({event.correlation, clamped_time(event.start_ns),
-                            static_cast<uint32_t>(i)});
-      }
-      if (waits_for_device(event)) {
+      if (event.kind == EventKind::kRuntime && waits_for_device(event)) {
         work_.synchronizations.push_back(
             {clamped_time(event.start_ns), clamped_time(event.end_ns)});
       }
     }
-    const auto key = [](const Launch& a) {
-      return std::tie(a.correlation, a.start_ns, a.event);
-    };
-    const auto before = [&](const Launch& a, const Launch& b) {
-      return key(a) < key(b);
-    };
-    if (!std::is_sorted(launches.begin(), launches.end(), before)) {
-      std::sort(launches.begin(), launches.end(), before);
-    }
-    for (DeviceEvent& event : work_.events) tie_launch(event, launches);
+    const CallIndex calls(
+        std::span(trace_.events).subspan(first_, last_ - first_),
+        static_cast<uint32_t>(first_));
+    for (DeviceEvent& event : work_.events) tie_launch(event, calls);
   }
 
-  void tie_launch(DeviceEvent& event, const std::vector<Launch>& launches) {
+  void tie_launch(DeviceEvent& event, const CallIndex& calls) {
     const Event& recorded = trace_.events[event.event];
     const bool by_trainer =
         trace_.streams[event.stream].kind == StreamKind::kTrainer;
-    if (!by_trainer && recorded.correlation >= 0) {
-      const auto found = std::partition_point(
-          launches.begin(), launches.end(), [&](const Launch& launch) {
-            return launch.correlation < recorded.correlation;
-          });
-      if (found != launches.end() &&
-          found->correlation == recorded.correlation) {
-        event.launch = found->event;
-        event.launch_ns = found->start_ns;
-        return;
-      }
+    const uint32_t call =
+        by_trainer ? CallIndex::kNoCall : calls.of(recorded.correlation);
+    if (call != CallIndex::kNoCall) {
+      event.launch = call;
+      event.launch_ns = clamped_time(trace_.events[call].start_ns);
+      return;
     }
     if (by_trainer || recorded.enqueue_ns < recorded.start_ns) {
       event.launch_ns = clamped_time(recorded.enqueue_ns);

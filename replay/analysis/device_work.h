@@ -55,7 +55,7 @@ std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank);
 /// was recorded, of the step in which it started; -1: of none.
 int32_t step_of(const RankWork& work, const DeviceEvent& event);
 
-/// Cost: O(n log n) for the launches, else linear in the rank's events.
+/// Cost: linear in the rank's events, nearly always.
 RankWork device_work(const Trace& trace, uint32_t rank);
 
 }  // namespace reprise

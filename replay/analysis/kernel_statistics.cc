@@ -9,7 +9,7 @@
 namespace reprise {
 namespace {
 
-/// Work between its launch and its start.
+/// Work between its launch and its start; it comes in order of start.
 class Queue {
  public:
   void add(const DeviceEvent& event) {
@@ -35,7 +35,6 @@ class Queue {
  private:
   int64_t deepest() {
     std::sort(launched_.begin(), launched_.end());
-    std::sort(started_.begin(), started_.end());
     size_t started = 0;
     int64_t deepest = 0;
     for (size_t i = 0; i < launched_.size(); ++i) {

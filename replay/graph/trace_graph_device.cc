@@ -1,7 +1,7 @@
 // Device work of an imported trace: launches by correlation, and the order of
 // each stream.
 #include <algorithm>
-#include <utility>
+#include <span>
 
 #include "data/median.h"
 #include "replay/graph/trace_graph_draft.h"
@@ -16,21 +16,7 @@ constexpr uint32_t kOverlapDepth = 16;
 // A launch recorded so long after its work began belongs to something else.
 constexpr int64_t kWorstLaunchError = 1'000'000;
 
-using Correlation = std::pair<int64_t, uint32_t>;  // Number, event.
-
-std::vector<Correlation> correlated_calls(const GraphDraft& draft) {
-  std::vector<Correlation> calls;
-  for (uint32_t index = draft.first; index < draft.last; ++index) {
-    const Event& event = draft.trace.events[index];
-    if (event.kind == EventKind::kRuntime && event.correlation >= 0) {
-      calls.emplace_back(event.correlation, index);
-    }
-  }
-  if (!std::is_sorted(calls.begin(), calls.end())) {
-    std::sort(calls.begin(), calls.end());
-  }
-  return calls;
-}
+static_assert(CallIndex::kNoCall == kNoNode);
 
 bool may_have_call(const Trace& trace, const Event& event) {
   if (event.correlation < 0) return false;
@@ -151,23 +137,18 @@ bool is_busy(const Event& event) {
          event.kind == EventKind::kCopy || event.kind == EventKind::kMemset;
 }
 
-uint32_t call_of_correlation(const RankDraft& rank, int64_t correlation) {
-  const auto call = std::lower_bound(rank.calls.begin(), rank.calls.end(),
-                                     Correlation{correlation, 0});
-  const bool found = call != rank.calls.end() && call->first == correlation;
-  return found ? call->second : kNoNode;
-}
-
 void find_launches(GraphDraft& draft) {
   const Trace& trace = draft.trace;
-  RankDraft& rank = draft.ranks[draft.place];
-  rank.calls = correlated_calls(draft);
-  if (rank.calls.empty()) return;
+  CallIndex& calls = draft.ranks[draft.place].calls;
+  calls = CallIndex(
+      std::span(trace.events).subspan(draft.first, draft.last - draft.first),
+      draft.first);
+  if (calls.empty()) return;
   for (uint32_t index = draft.first; index < draft.last; ++index) {
     const Event& event = trace.events[index];
     if (!may_have_call(trace, event)) continue;
-    draft.launch_of[index] = call_of_correlation(rank, event.correlation);
-    const uint32_t call = draft.launch_of[index];
+    const uint32_t call = calls.of(event.correlation);
+    draft.launch_of[index] = call;
     if (call == kNoNode || !is_busy(event)) continue;
     uint32_t& child = draft.child_of[call];
     if (child == kNoNode || trace.events[child].end_ns <= event.end_ns) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/trace/call_index.h"
 #include "data/trace/trace_by_rank.h"
 #include "replay/collectives/collectives.h"
 #include "replay/graph/trace_graph.h"
@@ -110,8 +111,7 @@ struct RankDraft {
   std::vector<StreamNodes> flat;  ///< Rows that only dependencies order.
   std::vector<HostWait> host_waits;
   std::vector<StreamWaitCall> stream_waits;
-  /// Correlation and event of each host call that has one, sorted.
-  std::vector<std::pair<int64_t, uint32_t>> calls;
+  CallIndex calls;
   int64_t launch_ns = 0;    ///< Typical launch latency of an idle stream.
   int64_t dispatch_ns = 0;  ///< Typical gap between queued kernels.
   /// Work that begins within this time of another stream's may have waited for
@@ -277,8 +277,6 @@ struct LooseGraph {
 
 /// Whether an event of a device stream keeps the device busy.
 bool is_busy(const Event& event);
-/// The host call with a correlation, or kNoNode.
-uint32_t call_of_correlation(const RankDraft& rank, int64_t correlation);
 
 /// Ties device work to the calls that launched it: launch_of and child_of.
 void find_launches(GraphDraft& draft);

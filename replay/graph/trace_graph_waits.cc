@@ -183,8 +183,7 @@ class HostWaits {
     if (stream == order_.streams()) return false;
     int64_t before_ns = wait.called_ns;
     const uint32_t record =
-        event ? call_of_correlation(window_, recorded.waited_correlation)
-              : kNoNode;
+        event ? window_.calls.of(recorded.waited_correlation) : kNoNode;
     if (record != kNoNode) {
       before_ns = draft_.at(rank_, draft_.trace.events[record].start_ns);
     }
@@ -270,8 +269,7 @@ class StreamWaits {
     if (to == order_.streams() || from == order_.streams() || to == from) {
       return {};
     }
-    const uint32_t record =
-        call_of_correlation(window_, recorded.waited_correlation);
+    const uint32_t record = window_.calls.of(recorded.waited_correlation);
     const int64_t recorded_ns =
         record == kNoNode ? called_ns : start_of(record);
     return {order_.last_before(from, recorded_ns),
