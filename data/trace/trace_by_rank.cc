@@ -24,9 +24,16 @@ constexpr size_t kMostRuns = 64;
 /// Of ranks with more (25 MB), memory holds one at a time.
 constexpr size_t kMostAhead = size_t{1} << 18;
 constexpr unsigned kKindBits = 4;
-static_assert(static_cast<unsigned>(kLastEventKind) < 1U << kKindBits);
+constexpr unsigned kKindMask = (1U << kKindBits) - 1;
+static_assert(static_cast<unsigned>(kLastEventKind) <= kKindMask);
 
 bool same_rank(const Event& a, const Event& b) { return a.rank == b.rank; }
+
+template <typename Value>
+void move_behind(std::vector<Value>& all, std::vector<Value>& part) {
+  all.insert(all.end(), part.begin(), part.end());
+  part = std::vector<Value>();
+}
 
 }  // namespace
 
@@ -203,6 +210,12 @@ Result<TraceByRank> TraceByRank::read(const std::string& path,
   result.trace_ = result.own_.get();
   result.parts_ = *std::move(parts);
   result.packed_ = true;
+  result.names_.reserve(result.event_count());
+  result.kinds_.reserve(result.event_count());
+  for (Part& part : result.parts_) {
+    move_behind(result.names_, part.names);
+    move_behind(result.kinds_, part.kinds);
+  }
   return result;
 }
 
@@ -279,29 +292,18 @@ TraceByRank::Span TraceByRank::span(size_t index) const {
   return span;
 }
 
-const TraceByRank::Part& TraceByRank::part_of(uint32_t event) const {
-  return *std::prev(std::partition_point(
-      parts_.begin(), parts_.end(),
-      [&](const Part& part) { return part.first <= event; }));
-}
-
 StringId TraceByRank::name(uint32_t event) const {
-  if (!packed_) return trace_->events[event].name;
-  const Part& part = part_of(event);
-  return part.names[event - part.first];
+  return packed_ ? names_[event] : trace_->events[event].name;
 }
 
 EventKind TraceByRank::kind(uint32_t event) const {
-  if (!packed_) return trace_->events[event].kind;
-  const Part& part = part_of(event);
-  return static_cast<EventKind>(part.kinds[event - part.first] &
-                                ((1U << kKindBits) - 1));
+  return packed_ ? static_cast<EventKind>(kinds_[event] & kKindMask)
+                 : trace_->events[event].kind;
 }
 
 StreamKind TraceByRank::stream_kind(uint32_t event) const {
-  if (!packed_) return trace_->streams[trace_->events[event].stream].kind;
-  const Part& part = part_of(event);
-  return static_cast<StreamKind>(part.kinds[event - part.first] >> kKindBits);
+  return packed_ ? static_cast<StreamKind>(kinds_[event] >> kKindBits)
+                 : trace_->streams[trace_->events[event].stream].kind;
 }
 
 }  // namespace reprise

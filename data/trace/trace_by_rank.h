@@ -98,8 +98,9 @@ class TraceByRank {
       size_t size = 0;
     };
     std::vector<Column> columns;
-    std::vector<StringId> names;  ///< [event of the rank]
-    std::vector<uint8_t> kinds;   ///< Of the event, then of its stream.
+    /// [event of the rank] As `names_` and `kinds_`, until these have them.
+    std::vector<StringId> names;
+    std::vector<uint8_t> kinds;
     /// Takes what stays at hand; the events themselves by encode().
     void describe(const Trace& frame, std::span<const Event> events);
     void encode(std::span<const Event> events);
@@ -111,11 +112,13 @@ class TraceByRank {
   TraceByRank() = default;
   void find_parts();
   void unpack(size_t part) const;
-  const Part& part_of(uint32_t event) const;
 
   std::unique_ptr<Trace> own_;  ///< Packed: events that were asked for last.
   const Trace* trace_ = nullptr;
   std::vector<Part> parts_;  ///< By rank.
+  /// [number of the event] What stays at hand of a packed one.
+  std::vector<StringId> names_;
+  std::vector<uint8_t> kinds_;  ///< Of the event, then of its stream.
   bool packed_ = false;
   mutable size_t unpacked_ = SIZE_MAX;  ///< The part whose events `own_` has.
   /// Being decoded by another thread.

@@ -188,10 +188,7 @@ Status add_program_path(const AlignedTrace& recorded, const Schedule& program,
 /// Of the graph that recorded times suggest.
 Status add_recorded_path(const AlignedTrace& recorded,
                          const std::optional<int32_t>& step,
-                         Analysis& analysis) {
-  TraceWindow window;
-  if (step) window.step = *step;
-  Result<TimedGraph> graph = build_trace_graph(recorded, window);
+                         Result<TimedGraph> graph, Analysis& analysis) {
   if (!graph) return pass(graph.error());
   analysis.graph_times = evaluate(*graph);
   analysis.critical_path =
@@ -202,27 +199,11 @@ Status add_recorded_path(const AlignedTrace& recorded,
   return {};
 }
 
-/// Where the program cannot be replayed, what was recorded must do.
-Status add_critical_path(const AlignedTrace& recorded,
-                         const std::optional<int32_t>& step,
-                         const Schedule* program, Analysis& analysis) {
-  const bool replayed =
-      program != nullptr && step &&
-      add_program_path(recorded, *program, *step, analysis).has_value();
-  return replayed ? Status{} : add_recorded_path(recorded, step, analysis);
-}
-
 /// Sets the time of a step; returns which one the critical path is of.
 std::optional<int32_t> choose_step(const Trace& trace,
                                    const AnalysisOptions& options,
                                    Analysis& analysis) {
-  if (options.step) {
-    for (const RankAnalysis& rank : analysis.ranks) {
-      analysis.step_ns =
-          std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
-    }
-    return options.step;
-  }
+  if (options.step) return options.step;
   analysis.typical = typical_step(trace);
   if (!analysis.typical) return std::nullopt;
   analysis.step_ns = analysis.typical->median_ns;
@@ -266,6 +247,49 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
   add_incomplete_remark(analysis);
 }
 
+/// What all that is asked of single ranks comes to.
+class RankSums {
+ public:
+  RankSums(const TraceByRank& by_rank, const AnalysisOptions& options)
+      : by_rank_(by_rank),
+        options_(options),
+        scope_{.step = options.step},
+        held_(by_rank, scope_) {}
+
+  void add(uint32_t number, Analysis& analysis) {
+    const Trace& trace = by_rank_.frame();
+    const RankEvents events = by_rank_.of_rank(number);
+    const RankWork work = device_work(trace, number);
+    if (work.events.empty()) {
+      analysis.remarks.push_back(
+          fmt::format("Rank {} did no work that was recorded.", number));
+      return;
+    }
+    RankAnalysis rank = analyze_rank(trace, work, options_);
+    if (options_.step) {
+      analysis.step_ns =
+          std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
+    }
+    analysis.ranks.push_back(std::move(rank));
+    held_.add(events, work);
+    kernels_.add(trace, work, scope_);
+  }
+
+  void finish(Analysis& analysis) && {
+    const Trace& trace = by_rank_.frame();
+    add_collectives(trace, held_, analysis);
+    analysis.kernels = std::move(kernels_).statistics(trace);
+    add_remarks(trace, analysis);
+  }
+
+ private:
+  const TraceByRank& by_rank_;
+  const AnalysisOptions& options_;
+  const WorkScope scope_;
+  HeldEvents held_;
+  KernelDurations kernels_;
+};
+
 }  // namespace
 
 Result<Analysis> analyze(const AlignedTrace& recorded,
@@ -276,34 +300,31 @@ Result<Analysis> analyze(const AlignedTrace& recorded,
     return pass(usable.error());
   }
   Analysis analysis(recorded);
-  const WorkScope scope{.step = options.step};
-  HeldEvents held(by_rank, scope);
-  KernelDurations kernels;
+  const std::optional<int32_t> step = choose_step(trace, options, analysis);
+  TraceWindow window;
+  if (step) window.step = *step;
+  // Beside the rest, for each rank's events to be decoded once.
+  std::optional<TraceGraphBuilder> graph;
+  const bool replays = options.program != nullptr && step;
+  if (options.critical_path && !replays) graph.emplace(recorded, window);
+  RankSums sums(by_rank, options);
   for (const RankInfo& rank : trace.ranks) {
-    if (!is_timed(rank)) continue;
-    const RankEvents events = by_rank.of_rank(rank.rank);
-    const RankWork work = device_work(trace, rank.rank);
-    if (work.events.empty()) {
-      analysis.remarks.push_back(
-          fmt::format("Rank {} did no work that was recorded.", rank.rank));
-      continue;
-    }
-    analysis.ranks.push_back(analyze_rank(trace, work, options));
-    held.add(events, work);
-    kernels.add(trace, work, scope);
+    if (is_timed(rank)) sums.add(rank.rank, analysis);
+    if (graph) graph->add_rank();
   }
   if (analysis.ranks.empty()) {
     return fail(ErrorKind::kUnsupported,
                 "no rank has device work or operators: nothing to analyse");
   }
-  add_collectives(trace, held, analysis);
-  analysis.kernels = std::move(kernels).statistics(trace);
-  const std::optional<int32_t> path_step =
-      choose_step(trace, options, analysis);
-  add_remarks(trace, analysis);
+  std::move(sums).finish(analysis);
   if (!options.critical_path) return analysis;
-  const Status found =
-      add_critical_path(recorded, path_step, options.program, analysis);
+  if (replays && add_program_path(recorded, *options.program, *step, analysis))
+    return analysis;
+  // Where the program cannot be replayed, what was recorded must do.
+  const Status found = add_recorded_path(
+      recorded, step,
+      graph ? std::move(*graph).finish() : build_trace_graph(recorded, window),
+      analysis);
   if (!found) {
     analysis.remarks.push_back(
         fmt::format("No critical path: {}.", found.error().message));

@@ -255,45 +255,6 @@ void add_edges(GraphDraft& draft) {
   add_dependencies(draft);
 }
 
-void note(std::vector<std::string>& notes, int64_t count,
-          std::string_view what) {
-  if (count > 0) notes.push_back(fmt::format("{} {}", count, what));
-}
-
-std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
-  std::vector<std::string> notes;
-  note(notes, tally.untimed_ranks,
-       "ranks without times are left out beside ranks with times.");
-  note(notes, tally.polls,
-       "calls on threads that only watch the device are left out.");
-  note(notes, tally.no_launch,
-       "device events have no launch record; stream order and recorded starts "
-       "stand in for it.");
-  note(notes, tally.bad_launch,
-       "device events begin long before the call that claims to have launched "
-       "them; that call is not followed.");
-  note(notes, tally.overlaps,
-       "device events overlap the one before them on their stream; they follow "
-       "from start to start.");
-  note(notes, tally.waits_without_source,
-       "host synchronizations waited for nothing that was recorded; their "
-       "recorded time is replayed.");
-  note(notes, tally.early_leavers,
-       "members left their collective before the last one arrived; they do not "
-       "wait for it.");
-  note(notes, tally.assumed_waits,
-       fmt::format("waits of a stream for another are told by times alone, "
-                   "within an assumed {} us: too few waits were recorded to "
-                   "measure what one takes.",
-                   kAssumedWaitLatency / 1e3));
-  note(notes, tally.dangling,
-       "recorded dependencies name events that are not there.");
-  note(notes, tally.contradicted,
-       "dependencies contradict recorded times and are left out.");
-  note(notes, repaired, "edges would have closed a cycle and are left out.");
-  return notes;
-}
-
 Status check_content(const GraphDraft& draft, const LooseGraph& loose) {
   if (loose.size() == 0) {
     return fail(ErrorKind::kInvalid,
@@ -335,8 +296,8 @@ void begin_rank(GraphDraft& draft, uint32_t place) {
   draft.edges.clear();
 }
 
-// Everything that one rank adds; returns its span.
-TimedGraph::Span add_rank(GraphDraft& draft, LooseGraph& loose) {
+// Everything that the rank adds; returns its span.
+TimedGraph::Span add_rank_at_work(GraphDraft& draft, LooseGraph& loose) {
   sort_into_streams(draft);
   narrow_widest_range(draft);
   find_launches(draft);
@@ -359,8 +320,8 @@ TimedGraph::Span add_rank(GraphDraft& draft, LooseGraph& loose) {
   return span;
 }
 
-TimedGraph finish(GraphDraft& draft, LooseGraph& loose,
-                  std::vector<TimedGraph::Span> ranks) {
+TimedGraph finish_graph(GraphDraft& draft, LooseGraph& loose,
+                        std::vector<TimedGraph::Span> ranks) {
   const bool timed = loose.timed;
   if (!timed) loose.add_edges(messages(draft, loose));
   const Meetings meetings = find_meetings(draft, loose);
@@ -400,30 +361,54 @@ std::string_view name_of(EdgeKind kind) {
   return "";
 }
 
-Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
-                                     const TraceWindow& window) {
-  GraphDraft draft(recorded, window);
+struct TraceGraphBuilder::State {
+  GraphDraft draft;
+  Status windows;
+  LooseGraph loose = {};
+  std::vector<TimedGraph::Span> ranks = {};
+};
+
+TraceGraphBuilder::TraceGraphBuilder(const AlignedTrace& recorded,
+                                     const TraceWindow& window)
+    : state_(new State{GraphDraft(recorded, window), {}}) {
+  GraphDraft& draft = state_->draft;
   find_ranks(draft);
-  const Status windows = find_windows(draft);
-  if (!windows) return pass(windows.error());
+  state_->windows = find_windows(draft);
   find_widest_ranges(draft);
   draft.call_of = classify_calls(draft.trace);
   drop_untimed_beside_timed(draft);
-  LooseGraph loose;
+  LooseGraph& loose = state_->loose;
   loose.timed = draft.tally.untimed_ranks > 0 ||
                 (!draft.ranks.empty() && draft.ranks[0].timed);
   loose.member_node.assign(draft.matching.of_event.size(), kNoNode);
-  std::vector<TimedGraph::Span> ranks;
-  for (uint32_t place = 0; place < draft.ranks.size(); ++place) {
-    begin_rank(draft, place);
-    ranks.push_back(add_rank(draft, loose));
-    draft.ranks[place].forget_events(loose.rank_first[place]);
-  }
+}
+
+TraceGraphBuilder::~TraceGraphBuilder() = default;
+
+void TraceGraphBuilder::add_rank() {
+  if (!state_->windows) return;
+  auto& [draft, windows, loose, ranks] = *state_;
+  const auto place = static_cast<uint32_t>(ranks.size());
+  begin_rank(draft, place);
+  ranks.push_back(add_rank_at_work(draft, loose));
+  draft.ranks[place].forget_events(loose.rank_first[place]);
+}
+
+Result<TimedGraph> TraceGraphBuilder::finish() && {
+  auto& [draft, windows, loose, ranks] = *state_;
+  if (!windows) return pass(windows.error());
   loose.rank_first.push_back(static_cast<uint32_t>(loose.size()));
   draft.forget_rank();
   const Status content = check_content(draft, loose);
   if (!content) return pass(content.error());
-  return finish(draft, loose, std::move(ranks));
+  return finish_graph(draft, loose, std::move(ranks));
+}
+
+Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
+                                     const TraceWindow& window) {
+  TraceGraphBuilder builder(recorded, window);
+  for (size_t i = 0; i < recorded.frame().ranks.size(); ++i) builder.add_rank();
+  return std::move(builder).finish();
 }
 
 }  // namespace reprise

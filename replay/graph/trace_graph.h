@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "data/result.h"
 #include "replay/clocks/aligned_trace.h"
@@ -46,5 +47,21 @@ struct TraceWindow {
 /// O(events log events).
 Result<TimedGraph> build_trace_graph(const AlignedTrace& recorded,
                                      const TraceWindow& window = {});
+
+/// The same rank by rank, for who asks more of each rank while its events are
+/// at hand. Requires: `recorded` outlives this.
+class TraceGraphBuilder {
+ public:
+  TraceGraphBuilder(const AlignedTrace& recorded, const TraceWindow& window);
+  ~TraceGraphBuilder();
+  /// Adds the next one of Trace::ranks.
+  void add_rank();
+  /// Requires: all ranks are added.
+  Result<TimedGraph> finish() &&;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace reprise

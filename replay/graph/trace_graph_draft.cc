@@ -1,9 +1,53 @@
 #include "replay/graph/trace_graph_draft.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 namespace reprise {
+namespace {
+
+void note(std::vector<std::string>& notes, int64_t count,
+          std::string_view what) {
+  if (count > 0) notes.push_back(fmt::format("{} {}", count, what));
+}
+
+}  // namespace
+
+std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
+  std::vector<std::string> notes;
+  note(notes, tally.untimed_ranks,
+       "ranks without times are left out beside ranks with times.");
+  note(notes, tally.polls,
+       "calls on threads that only watch the device are left out.");
+  note(notes, tally.no_launch,
+       "device events have no launch record; stream order and recorded starts "
+       "stand in for it.");
+  note(notes, tally.bad_launch,
+       "device events begin long before the call that claims to have launched "
+       "them; that call is not followed.");
+  note(notes, tally.overlaps,
+       "device events overlap the one before them on their stream; they follow "
+       "from start to start.");
+  note(notes, tally.waits_without_source,
+       "host synchronizations waited for nothing that was recorded; their "
+       "recorded time is replayed.");
+  note(notes, tally.early_leavers,
+       "members left their collective before the last one arrived; they do not "
+       "wait for it.");
+  note(notes, tally.assumed_waits,
+       fmt::format("waits of a stream for another are told by times alone, "
+                   "within an assumed {} us: too few waits were recorded to "
+                   "measure what one takes.",
+                   kAssumedWaitLatency / 1e3));
+  note(notes, tally.dangling,
+       "recorded dependencies name events that are not there.");
+  note(notes, tally.contradicted,
+       "dependencies contradict recorded times and are left out.");
+  note(notes, repaired, "edges would have closed a cycle and are left out.");
+  return notes;
+}
 
 void RankDraft::forget_events(uint32_t first) {
   for (StreamNodes& row : flat) {

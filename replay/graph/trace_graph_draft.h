@@ -130,6 +130,9 @@ struct GraphTally {
   int64_t assumed_waits = 0;  ///< Within kAssumedWaitLatency alone.
 };
 
+/// In whole sentences; `repaired` edges closed cycles.
+std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired);
+
 /// RankDraft::wait_latency_ns where too few waits were recorded to tell: what a
 /// short kernel takes whose end the host awaits before the next launch, which a
 /// stream's wait for another should not exceed. Source: "Getting Started with
