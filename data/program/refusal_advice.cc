@@ -18,6 +18,9 @@ constexpr std::string_view kOnCpu =
     "it is a kernel of GPUs: export on CPU, "
     "jax.config.update(\"jax_platforms\", \"cpu\")";
 
+constexpr std::string_view kTwoArrays =
+    "complex numbers do not run: hold real and imaginary parts in two arrays";
+
 /// The first whose part stands in the target.
 constexpr std::array kTargets = {
     TargetAdvice{"callback",
@@ -58,6 +61,9 @@ std::string_view advice_of_opcode(Opcode opcode) {
     case Opcode::kFft:
       return "transforms do not run: write it as a product with a matrix of "
              "cosines and sines, or compute it outside the step";
+    case Opcode::kReal:
+    case Opcode::kImag:
+      return kTwoArrays;
     case Opcode::kRng:
     case Opcode::kRngGetAndUpdateState:
       return "the generator keeps a state outside the program: draw by "
@@ -91,10 +97,7 @@ std::string_view advice_of_opcode(Opcode opcode) {
 std::string refusal_advice(const Instruction& instruction) {
   if (instruction.opcode == Opcode::kFft)
     return std::string(advice_of_opcode(Opcode::kFft));
-  if (is_complex(instruction.shape)) {
-    return "complex numbers do not run: hold real and imaginary parts in two "
-           "arrays";
-  }
+  if (is_complex(instruction.shape)) return std::string(kTwoArrays);
   if (instruction.shape.is_array() && is_narrow(instruction.shape.type)) {
     return "types below 16 bits of float or 8 of integer do not run: keep that "
            "part in bf16 or s8";
