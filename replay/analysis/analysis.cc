@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/integers.h"
+#include "data/io/decimal.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
@@ -210,13 +211,32 @@ std::optional<int32_t> choose_step(const Trace& trace,
   return analysis.typical->step;
 }
 
-void add_incomplete_remark(Analysis& analysis) {
+/// Of collectives that name no group, the job's size alone tells who is away.
+void add_unrecorded_remark(const Trace& trace, Analysis& analysis) {
+  const auto told = trace.environment.find("world_size");
+  if (told == trace.environment.end()) return;
+  const int64_t job = parse_integer(told->second).value_or(0);
+  const auto recorded = static_cast<int64_t>(trace.ranks.size());
+  const bool is_told = std::none_of(
+      analysis.collectives.begin(), analysis.collectives.end(),
+      [&](uint32_t place) {
+        return analysis.matching.collectives[place].communicator.empty();
+      });
+  if (job <= recorded || is_told) return;
+  analysis.remarks.push_back(fmt::format(
+      "{} of the job's {} ranks were recorded: waiting for the others is part "
+      "of transfers; no rank among them can be found late, no wait be split "
+      "off. Record the other ranks too.",
+      recorded, job));
+}
+
+void add_incomplete_remark(const Trace& trace, Analysis& analysis) {
   const auto lacks_members = [&](uint32_t place) {
     return !analysis.matching.collectives[place].missing.empty();
   };
   const auto incomplete = std::count_if(
       analysis.collectives.begin(), analysis.collectives.end(), lacks_members);
-  if (incomplete == 0) return;
+  if (incomplete == 0) return add_unrecorded_remark(trace, analysis);
   analysis.remarks.push_back(fmt::format(
       "Ranks that took part in {} of {} collectives are not in the trace: "
       "waits are at least, transfers at most, what is said.",
@@ -244,7 +264,7 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
     analysis.remarks.push_back(
         fmt::format("Rank {} has no times and is left out.", untimed));
   }
-  add_incomplete_remark(analysis);
+  add_incomplete_remark(trace, analysis);
 }
 
 /// What all that is asked of single ranks comes to.

@@ -6,7 +6,7 @@ import io
 import json
 import unittest
 
-from command_case import CommandCase
+from command_case import ROOT, CommandCase
 
 ALL_REDUCE = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "Group size": 2,
               "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
@@ -159,6 +159,12 @@ class Analyze(AnalyzeCase):
         row = next(line for line in result.stdout.splitlines() if line.startswith("all-reduce"))
         self.assertEqual(row.split()[1:7], ["2", "1", "4.0", "kB", "-", "-"])
         self.assertIn("Ranks that took part in 1 of 1 collectives are not in the trace", result.stderr)
+
+    def test_a_group_without_a_name_is_of_the_whole_job(self):
+        sample = ROOT / "data/samples/kineto"
+        self.assertIn("1 of the job's 2 ranks were recorded: waiting for the others is part of transfers",
+                      self.reprise("analyze", sample / "rank0.json.gz").stderr)
+        self.assertNotIn("of the job's", self.reprise("analyze", sample).stderr)
 
     def test_timeline_has_all_ranks_and_the_path(self):
         run = self.two_ranks(steps=(1, 2))
