@@ -68,14 +68,26 @@ class Report {
     tell(
         "{} gradients, {}; compute {:.3f}x slower beside transfers, "
         "transfers {:.3f}x slower beside compute\n"
-        "all-reduce: {} + {}/s ({:.1f} % residual), up to {} at a time\n"
+        "all-reduce: {} ({:.1f} % residual), up to {} at a time\n"
         "recorded buckets: {} recorded, {} predicted\n",
         model_.gradients.size(), bytes_text(total_bytes()),
-        model_.compute_slowdown, model_.collective_slowdown,
-        duration_text(model_.price.latency_ns),
-        bytes_text(model_.price.bandwidth_bytes_per_s),
+        model_.compute_slowdown, model_.collective_slowdown, price_text(),
         100 * model_.price.residual, model_.workers,
         time_text(recording_.step_time_ns), duration_text(recorded_));
+  }
+
+  /// Sizes that are alike, or jitter above them, tell no bandwidth.
+  std::string price_text() const {
+    const CollectivePrice& price = model_.price;
+    const std::string latency = duration_text(price.latency_ns);
+    constexpr double kTold = 0.01;  // Of the latency, by all gradients at once.
+    if (total_bytes() / price.bandwidth_bytes_per_s * 1e9 <
+        kTold * price.latency_ns) {
+      return latency +
+             " whatever its size: the recorded sizes tell no bandwidth";
+    }
+    return fmt::format("{} + {}/s", latency,
+                       bytes_text(price.bandwidth_bytes_per_s));
   }
 
   Table table() const {

@@ -221,8 +221,11 @@ bool Optimizer::is_found_worth_it() {
 
 Status Optimizer::finish() {
   if (!search_->has_best()) {
-    return fail(ErrorKind::kInfeasible, "no plan fits into {} bytes",
-                search_->options().memory_limit_bytes);
+    return fail(ErrorKind::kInfeasible,
+                "no plan fits into {} bytes: the smallest that was tried "
+                "takes {}",
+                search_->options().memory_limit_bytes,
+                search_->least_arena_bytes());
   }
   const bool is_found = is_found_worth_it();
   const PricedPlan& best = is_found ? search_->best() : *rival_;
@@ -250,6 +253,10 @@ Status Optimizer::finish() {
                   "this plan's fusion and these prices)",
                   milliseconds(predicted.step_time_ns),
                   milliseconds(predicted.lower_bound_ns), 100 * predicted.gap));
+  search_->say(
+      fmt::format("memory: {} bytes for what a step of the plan computes, {} "
+                  "of the plan that takes least",
+                  best.schedule.arena_bytes, search_->least_arena_bytes()));
   result_.plan.predicted = std::move(predicted);
   return {};
 }

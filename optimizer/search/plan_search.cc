@@ -33,7 +33,11 @@ bool PlanSearch::fits(const PricedPlan& plan) const {
 }
 
 void PlanSearch::offer(PricedPlanPtr candidate) {
-  if (candidate == nullptr || !fits(*candidate)) return;
+  if (candidate == nullptr) return;
+  const int64_t bytes = candidate->schedule.arena_bytes;
+  if (least_arena_bytes_ == 0 || bytes < least_arena_bytes_)
+    least_arena_bytes_ = bytes;
+  if (!fits(*candidate)) return;
   if (best_ == nullptr || search_score(*candidate) < search_score(*best_)) {
     best_ = std::move(candidate);
     searched_.push_back(

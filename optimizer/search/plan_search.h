@@ -44,6 +44,8 @@ class PlanSearch {
   bool fits(const PricedPlan& plan) const;
   bool has_best() const { return best_ != nullptr; }
   const PricedPlan& best() const { return *best_; }
+  /// Of all that was offered, the least memory; 0 where nothing was.
+  int64_t least_arena_bytes() const { return least_arena_bytes_; }
   /// The plans that were the best one, in order.
   const std::vector<SearchedPlan>& searched() const { return searched_; }
 
@@ -84,6 +86,7 @@ class PlanSearch {
   CostModel costs_;  ///< Learns.
   std::unique_ptr<PlanPricer> pricer_;
   PricedPlanPtr best_;
+  int64_t least_arena_bytes_ = 0;
   std::vector<SearchedPlan> searched_;
   const std::chrono::steady_clock::time_point begin_ =
       std::chrono::steady_clock::now();

@@ -49,6 +49,11 @@ class DdpPlan(CommandCase):
         self.assertLessEqual(predicted["lower_bound_ns"], predicted["step_time_ns"])
         self.assertLess(abs(result["recorded"]["predicted_step_time_ns"] / result["recorded"]["step_time_ns"] - 1), 0.08)
 
+    def test_two_sizes_alike_tell_no_bandwidth(self):
+        done = self.reprise("optimize", SAMPLE, "--only", "buckets", "--explain", "-o", self.path / "plan.json")
+        self.assertRegex(done.stdout + done.stderr, r"all-reduce: [0-9.]+ ms whatever its size: the recorded sizes tell no "
+                         r"bandwidth \(")
+
     def test_the_export_says_what_the_plan_says(self):
         result = self.optimized()
         self.reprise("export", self.path / "plan.json", "--as", "ddp", "-o", self.path / "ddp")

@@ -172,6 +172,12 @@ TEST(Optimize, RefusesAMemoryLimitThatNothingFits) {
       optimize(module, identity_plan(module, 2), synthetic_costs(), options);
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().kind, ErrorKind::kInfeasible);
+  // As much as it says is enough.
+  const std::string& told = result.error().message;
+  options.memory_limit_bytes = std::stoll(told.substr(told.rfind(' ') + 1));
+  EXPECT_GT(options.memory_limit_bytes, 1000);
+  EXPECT_TRUE(
+      optimize(module, identity_plan(module, 2), synthetic_costs(), options));
 }
 
 /// Measured prices undo merges: one that makes every fused unit ten times as
