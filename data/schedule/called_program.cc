@@ -4,6 +4,7 @@
 #include "data/schedule/called_program.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -48,16 +49,43 @@ std::vector<ComputationId> callees_of(const Instruction& instruction) {
   return callees;
 }
 
+size_t output_count(const Module& module) {
+  const Computation& entry = module.entry_computation();
+  return entry.at(entry.root).operands.size();
+}
+
 /// Output k of a body replaces its parameter k.
-void alias_all(Module* module) {
-  const size_t count = module->entry_computation()
-                           .at(module->entry_computation().root)
-                           .operands.size();
-  for (size_t k = 0; k < count; ++k) {
+std::vector<int32_t> each_its_own(const Module& body) {
+  std::vector<int32_t> replaced(output_count(body));
+  std::iota(replaced.begin(), replaced.end(), 0);
+  return replaced;
+}
+
+/// `replaced`: [output] parameter, or -1.
+void add_aliases(const std::vector<int32_t>& replaced, Module* module) {
+  for (size_t k = 0; k < replaced.size(); ++k) {
+    if (replaced[k] < 0) continue;
     module->aliases.push_back({.output_index = {static_cast<int64_t>(k)},
-                               .parameter = static_cast<int64_t>(k),
+                               .parameter = replaced[k],
                                .parameter_index = {},
                                .must_alias = true});
+  }
+}
+
+/// Makes a parameter of each output that fills a temporary of its own.
+void move_outputs_to_caller(Schedule* branch) {
+  std::vector<int> bound(branch->buffers.size(), 0);
+  for (const OutputBinding& output : branch->outputs)
+    ++bound[index_of(output.location.buffer)];
+  for (const OutputBinding& output : branch->outputs) {
+    Buffer& buffer = branch->buffers[index_of(output.location.buffer)];
+    if (buffer.kind != BufferKind::kTemporary ||
+        bound[index_of(output.location.buffer)] > 1 ||
+        output.location.size_bytes != buffer.size_bytes)
+      continue;
+    buffer.kind = BufferKind::kParameter;
+    buffer.parameter =
+        static_cast<int64_t>(branch->parameter_buffers.size()) + output.output;
   }
 }
 
@@ -76,11 +104,9 @@ std::optional<int64_t> communicated_bytes(const CalledProgram& program) {
 
 Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
                                                      const std::string& caller,
-                                                     bool replaces,
                                                      int64_t ranks) {
   auto program = std::make_shared<CalledProgram>();
   program->module = std::move(module);
-  if (replaces) alias_all(&program->module);
   ScheduleCache cache;
   const Status opened = open_cache(program->module, &cache);
   if (!opened) return pass(opened.error(), caller);
@@ -91,7 +117,6 @@ Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
   if (!schedule) schedule = lower_schedule(PlanChoice{.ranks = ranks}, &cache);
   if (!schedule) return pass(schedule.error(), caller);
   program->schedule = *std::move(schedule);
-  plan_memory(&program->schedule, kAlignmentBytes, ParameterBytes::kElsewhere);
   return program;
 }
 
@@ -121,32 +146,30 @@ Result<std::shared_ptr<CalledProgram>> lower_function(
 
 }  // namespace
 
-int64_t parameter_extent(const Schedule& schedule) {
-  int64_t extent = schedule.arena_bytes;
-  for (const Buffer& buffer : schedule.buffers) {
-    if (buffer.kind != BufferKind::kParameter)
-      extent = std::min(extent, buffer.arena_offset);
-  }
-  return extent;
-}
-
-Result<std::vector<RoutineCallee>> lower_callees(const Module& module,
-                                                 const Instruction& instruction,
-                                                 int64_t ranks) {
+Result<std::vector<RoutineCallee>> lower_callees(
+    const Module& module, const Instruction& instruction, int64_t ranks,
+    const std::vector<std::vector<int32_t>>& old_value) {
   const bool programs = calls_programs(instruction.opcode);
+  const std::optional<ComputationId> body =
+      called_computation(instruction, "body");
   std::vector<RoutineCallee> callees;
   for (const ComputationId id : callees_of(instruction)) {
     Result<InlinedModule> extracted = extract_computation(
         module, id, programs ? CalleeForm::kProgram : CalleeForm::kFunction);
     if (!extracted) return pass(extracted.error(), instruction.name);
-    const bool is_body =
-        called_computation(instruction, "body") == std::optional(id);
+    const bool is_branch = instruction.opcode == Opcode::kConditional;
+    if (is_branch) add_aliases(old_value.at(callees.size()), &*extracted);
+    if (body == std::optional(id))
+      add_aliases(each_its_own(*extracted), &*extracted);
     auto program =
-        programs ? lower_program(*std::move(extracted), instruction.name,
-                                 is_body, ranks)
+        programs ? lower_program(*std::move(extracted), instruction.name, ranks)
                  : lower_function(*std::move(extracted), instruction.name);
     if (!program) return pass(program.error());
-    for (const Kernel& kernel : (*program)->schedule.kernels)
+    Schedule& schedule = (*program)->schedule;
+    if (is_branch) move_outputs_to_caller(&schedule);
+    if (programs)
+      plan_memory(&schedule, kAlignmentBytes, ParameterBytes::kElsewhere);
+    for (const Kernel& kernel : schedule.kernels)
       (*program)->kernel_keys.push_back(kernel_key(kernel));
     callees.push_back({.program = *std::move(program), .kernels = {}});
   }
@@ -166,16 +189,20 @@ void add_communication(int64_t passes, RoutineSpec* routine) {
   }
 }
 
-int64_t workspace_bytes(const CalledProgram& program) {
-  return program.schedule.arena_bytes - parameter_extent(program.schedule);
+int64_t workspace_begin(const RoutineSpec& routine, size_t callee) {
+  int64_t begin = 0;
+  for (size_t c = 0; routine.is_loop && c < callee; ++c)
+    begin += routine.callees[c].program->schedule.arena_bytes;
+  return begin;
 }
 
-int64_t workspace_before(const std::vector<RoutineCallee>& callees,
-                         size_t callee) {
-  int64_t bytes = 0;
-  for (size_t c = 0; c < callee; ++c)
-    bytes += workspace_bytes(*callees[c].program);
-  return bytes;
+int64_t workspace_bytes(const RoutineSpec& routine) {
+  int64_t end = 0;
+  for (size_t c = 0; c < routine.callees.size(); ++c) {
+    end = std::max(end, workspace_begin(routine, c) +
+                            routine.callees[c].program->schedule.arena_bytes);
+  }
+  return end;
 }
 
 std::string callees_text(const std::vector<RoutineCallee>& callees) {

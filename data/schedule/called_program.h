@@ -11,8 +11,10 @@
 
 namespace reprise {
 
-/// A program has a schedule, in which the outputs of a loop's body replace its
-/// parameters; a function one kernel of scalars.
+/// A program has a schedule, in which the outputs of a loop's body, and of a
+/// branch those that are told to, replace its parameters. A branch's other
+/// outputs are further parameters where they have a buffer of their own: number
+/// k after the last is output k. A function has one kernel of scalars.
 struct CalledProgram {
   InlinedModule module;
   Schedule schedule;
@@ -24,26 +26,22 @@ struct CalledProgram {
   bool is_function() const { return !arguments.empty(); }
 };
 
-/// Bytes at the start of a called schedule's arena that its parameters take,
-/// which lie with the caller; what follows is its workspace.
-int64_t parameter_extent(const Schedule& schedule);
-
 /// Lowers what an instruction calls, in the order of RoutineSpec::callees,
-/// without their `kernels`. Errors: kUnsupported naming an instruction; those
-/// of replica groups.
-Result<std::vector<RoutineCallee>> lower_callees(const Module& module,
-                                                 const Instruction& instruction,
-                                                 int64_t ranks);
+/// without their `kernels`. `old_value`: of a conditional, CalledState's.
+/// Errors: kUnsupported naming an instruction; those of replica groups.
+Result<std::vector<RoutineCallee>> lower_callees(
+    const Module& module, const Instruction& instruction, int64_t ranks,
+    const std::vector<std::vector<int32_t>>& old_value);
 
 /// Sets from its callees whether and how much a routine communicates that runs
 /// its last callee `passes` times.
 void add_communication(int64_t passes, RoutineSpec* routine);
 
-/// Bytes of memory that a callee, or the callees before it, need beside their
-/// operands and results: they lie one after the other.
-int64_t workspace_bytes(const CalledProgram& program);
-int64_t workspace_before(const std::vector<RoutineCallee>& callees,
-                         size_t callee);
+/// Bytes that the callees of a routine need beside operands and results, and
+/// where those of one begin: of a loop one after the other, since it goes from
+/// one to the other; of a conditional, which runs one, all at the start.
+int64_t workspace_bytes(const RoutineSpec& routine);
+int64_t workspace_begin(const RoutineSpec& routine, size_t callee);
 
 /// Text that tells callees apart, for keys.
 std::string callees_text(const std::vector<RoutineCallee>& callees);

@@ -62,14 +62,17 @@ int64_t round_up(int64_t bytes, int64_t alignment) {
   return (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
 }
 
-/// Gives parameters and constants their own bytes; returns where temporaries
-/// start.
-int64_t place_persistent(Schedule* schedule, int64_t alignment) {
+/// Gives constants, and parameters that lie here, their own bytes; returns
+/// where temporaries start.
+int64_t place_persistent(Schedule* schedule, int64_t alignment,
+                         ParameterBytes parameters) {
   int64_t end = 0;
   for (Buffer& buffer : schedule->buffers) {
     if (buffer.kind == BufferKind::kTemporary) continue;
     buffer.arena_offset = end;
-    end += round_up(buffer.size_bytes, alignment);
+    if (buffer.kind == BufferKind::kConstant ||
+        parameters == ParameterBytes::kHere)
+      end += round_up(buffer.size_bytes, alignment);
   }
   return end;
 }
@@ -296,7 +299,7 @@ int64_t IdleBytes::find(int64_t place, int64_t size_bytes) const {
 void plan_memory(Schedule* schedule, int64_t alignment_bytes,
                  ParameterBytes parameters) {
   REPRISE_CHECK(alignment_bytes % kAlignmentBytes == 0);
-  const int64_t base = place_persistent(schedule, alignment_bytes);
+  const int64_t base = place_persistent(schedule, alignment_bytes, parameters);
   const std::vector<LiveInterval> live = live_intervals(*schedule);
   const Takeovers takeovers(*schedule, live);
   LentBytes lent(*schedule, takeovers, alignment_bytes);

@@ -44,8 +44,9 @@ class IdleBytes {
 /// together, and are placed from the biggest to the smallest, each in the
 /// smallest gap that fits. Where parameters lie in the arena, they lend their
 /// bytes between the last read of the old value and the first write of the new
-/// one. All offsets are multiples of `alignment_bytes`,
-/// which is a multiple of 64. Cost: quadratic in the number of temporaries.
+/// one; where they lie elsewhere they take none. All offsets are multiples of
+/// `alignment_bytes`, which is a multiple of 64. Cost: quadratic in the number
+/// of temporaries.
 enum class ParameterBytes : uint8_t { kHere, kElsewhere };
 void plan_memory(Schedule* schedule, int64_t alignment_bytes = 64,
                  ParameterBytes parameters = ParameterBytes::kHere);

@@ -57,6 +57,24 @@ bool overwrites_in_step(const OpGraph& graph, const Kernel& kernel,
   return true;
 }
 
+/// True if a routine, which takes the old value of the parameter, may write
+/// `value` over it: it reads the old value by no other name (CalledState).
+template <typename IsOld>
+bool replaces_state(const OpGraph& graph, const LoweredRoutine& routine,
+                    InstructionId value, size_t parameter,
+                    const IsOld& is_old) {
+  const InstructionId op = routine.spec.instruction;
+  const auto& results = graph.results.at(index_of(op));
+  const auto k = static_cast<size_t>(
+      std::find(results.begin(), results.end(), value) - results.begin());
+  const std::vector<InstructionId> inputs = routine_inputs(graph, op);
+  return k < routine.replaces.size() &&
+         routine.replaces[k] == static_cast<int32_t>(parameter) &&
+         std::none_of(inputs.begin(), inputs.end(), [&](InstructionId held) {
+           return is_old(held) && held != graph.parameters[parameter];
+         });
+}
+
 /// Calls `visit` with every value that a unit reads from memory.
 template <typename Visit>
 void each_input(const OpGraph& graph, const UnitGraph& units,
@@ -215,13 +233,15 @@ class Placer {
     const std::vector<uint32_t>& readers = readers_[parameter];
     const bool reads_itself =
         std::binary_search(readers.begin(), readers.end(), writer);
+    const auto is_old = [&](InstructionId held) {
+      return parameter_of_[index_of(held)] == static_cast<int32_t>(parameter);
+    };
     if (reads_itself &&
-        (units_.units[writer].role != OpRole::kKernel ||
-         !overwrites_in_step(graph_, kernels_[writer]->kernel, value,
-                             [&](InstructionId held) {
-                               return parameter_of_[index_of(held)] ==
-                                      static_cast<int32_t>(parameter);
-                             })))
+        !(kernels_[writer] != nullptr &&
+          overwrites_in_step(graph_, kernels_[writer]->kernel, value,
+                             is_old)) &&
+        !(routines_[writer] != nullptr &&
+          replaces_state(graph_, *routines_[writer], value, parameter, is_old)))
       return false;
     return runs_.put_after(readers, writer);
   }

@@ -4,6 +4,7 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
 #include "data/schedule/called_program.h"
+#include "data/schedule/called_state.h"
 #include "data/sha256.h"
 
 namespace reprise {
@@ -54,21 +55,23 @@ std::string routine_text(const Computation& entry,
   return text;
 }
 
-Result<LoweredRoutine> lower(const Module& module, InstructionId id,
+Result<LoweredRoutine> lower(const OpGraph& graph, InstructionId id,
                              int64_t ranks) {
-  const Computation& entry = module.entry_computation();
+  const Module& module = *graph.module;
+  const Computation& entry = *graph.entry;
   const Instruction& instruction = entry.at(id);
+  CalledState state = called_state(graph, id);
   Result<std::vector<RoutineCallee>> callees =
-      lower_callees(module, instruction, ranks);
+      lower_callees(module, instruction, ranks, state.old_value);
   if (!callees) return pass(callees.error());
   LoweredRoutine lowered;
+  lowered.replaces = std::move(state.replaces);
   lowered.key = "routine:" + sha256_hex(routine_text(entry, instruction) +
                                         callees_text(*callees));
   const InstructionCost cost =
       CostAnalysis(module, true).instruction(entry, id);
   lowered.flops = cost.flops;
   lowered.bytes = cost.bytes;
-  lowered.workspace_bytes = workspace_before(*callees, callees->size());
   const Shape& shape = instruction.shape;
   lowered.written.assign(shape.is_tuple() ? shape.elements.size() : 1, true);
   if (instruction.opcode == Opcode::kWhile) {
@@ -85,6 +88,7 @@ Result<LoweredRoutine> lower(const Module& module, InstructionId id,
                   .is_loop = instruction.opcode == Opcode::kWhile,
                   .communicates = false,
                   .communicated_bytes = 0};
+  lowered.workspace_bytes = workspace_bytes(lowered.spec);
   add_communication(passes, &lowered.spec);
   return lowered;
 }
@@ -145,7 +149,7 @@ Result<const LoweredRoutine*> find_routine(InstructionId instruction,
   auto found = cache->routines.find(key);
   if (found == cache->routines.end()) {
     found =
-        cache->routines.emplace(key, lower(*cache->module, instruction, ranks))
+        cache->routines.emplace(key, lower(cache->graph, instruction, ranks))
             .first;
   }
   if (found->second) return &*found->second;

@@ -36,6 +36,7 @@ struct LoweredRoutine {
   int64_t workspace_bytes = 0;
   /// [element of its result] False for what needs no memory unless it is read.
   std::vector<bool> written;
+  std::vector<int32_t> replaces;  ///< CalledState's.
 };
 
 /// What a dot's unit carries beside its locations.

@@ -4,7 +4,9 @@
 // Collectives run in their places (called_collectives.h).
 //
 // A loop's state lives in its result: copied there once, then replaced in place
-// by the body. What the body never writes is read where it lies.
+// by the body. What the body never writes is read where it lies. The state that
+// a branch replaces lives in the result, too. Where that lies over the step's
+// parameter, the state is there already.
 #include <cstring>
 #include <utility>
 
@@ -40,8 +42,7 @@ class BoundProgram {
     for (const int32_t kernel : called.kernels)
       context.kernels.push_back(call.kernels[static_cast<size_t>(kernel)]);
     // Of a program without temporaries the workspace may be nowhere.
-    const int64_t begin = workspace_before(call.spec.callees, callee) -
-                          parameter_extent(schedule);
+    const int64_t begin = workspace_begin(call.spec, callee);
     for (const Buffer& buffer : schedule.buffers) {
       context.buffers.push_back(
           buffer.kind == BufferKind::kParameter
@@ -136,20 +137,31 @@ class While final : public Routine {
   BoundProgram condition_, body_;
 };
 
+/// A branch, and the state to be copied to the result before it runs.
+struct Branch {
+  struct State {
+    std::span<std::byte> from, to;
+  };
+  BoundProgram program;
+  std::vector<State> state;
+};
+
 class Conditional final : public Routine {
  public:
-  Conditional(const RoutineCall& call, std::vector<BoundProgram> branches)
+  Conditional(const RoutineCall& call, std::vector<Branch> branches)
       : chooser_(call.operands[0]),
         is_predicate_(call.operand_shape(0).type == PrimitiveType::kPred),
         results_(call.results),
         branches_(std::move(branches)) {}
 
   bool run() override {
-    BoundProgram& branch = branches_[chosen()];
-    branch.enter();
-    if (!branch.run()) return false;
+    Branch& branch = branches_[chosen()];
+    for (const Branch::State& state : branch.state)
+      copy_bytes(state.from, state.to);
+    branch.program.enter();
+    if (!branch.program.run()) return false;
     for (size_t k = 0; k < results_.size(); ++k)
-      copy_bytes(branch.outputs()[k], results_[k]);
+      copy_bytes(branch.program.outputs()[k], results_[k]);
     return true;
   }
 
@@ -168,7 +180,7 @@ class Conditional final : public Routine {
   std::span<std::byte> chooser_;
   bool is_predicate_;
   std::vector<std::span<std::byte>> results_;
-  std::vector<BoundProgram> branches_;
+  std::vector<Branch> branches_;
 };
 
 }  // namespace
@@ -192,20 +204,33 @@ Result<std::unique_ptr<Routine>> make_while(const RoutineCall& call) {
 }
 
 Result<std::unique_ptr<Routine>> make_conditional(const RoutineCall& call) {
-  std::vector<BoundProgram> branches;
+  std::vector<Branch> branches;
   size_t operand = 1;  // The first chooses.
   for (size_t b = 0; b < call.spec.callees.size(); ++b) {
-    const Schedule& schedule = call.spec.callees[b].program->schedule;
-    std::vector<std::byte*> parameters;
-    for (size_t n = 0; n < schedule.parameter_buffers.size(); ++n)
-      parameters.push_back(call.operands.at(operand++).data());
+    const CalledProgram& called = *call.spec.callees[b].program;
+    const Schedule& schedule = called.schedule;
     if (schedule.outputs.size() != call.results.size()) {
       return fail(ErrorKind::kInvalid, "branches that give {} and {} arrays",
                   schedule.outputs.size(), call.results.size());
     }
-    Result<BoundProgram> branch = BoundProgram::bind(call, b, parameters);
-    if (!branch) return pass(branch.error());
-    branches.push_back(std::move(*branch));
+    std::vector<std::span<std::byte>> parameters;
+    for (size_t n = 0; n < schedule.parameter_buffers.size(); ++n)
+      parameters.push_back(call.operands.at(operand++));
+    std::vector<Branch::State> state;
+    for (const InputOutputAlias& alias : called.module.aliases) {
+      auto& place = parameters.at(static_cast<size_t>(alias.parameter));
+      const auto k = static_cast<size_t>(alias.output_index.front());
+      state.push_back({.from = place, .to = call.results.at(k)});
+      place = call.results[k];
+    }
+    parameters.insert(parameters.end(), call.results.begin(),
+                      call.results.end());
+    std::vector<std::byte*> first_bytes;
+    for (const std::span<std::byte> place : parameters)
+      first_bytes.push_back(place.data());
+    Result<BoundProgram> program = BoundProgram::bind(call, b, first_bytes);
+    if (!program) return pass(program.error());
+    branches.push_back({*std::move(program), std::move(state)});
   }
   if (branches.empty() || (call.operand_shape(0).type == PrimitiveType::kPred &&
                            branches.size() != 2)) {
