@@ -15,12 +15,12 @@ namespace {
 constexpr std::array kWanders = {0.0, 0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0};
 
 /// What is fitted, and the run's value, last.
-using Row = std::array<double, 4>;
+using DesignRow = std::array<double, 4>;
 constexpr size_t kSide = 2, kValue = 3;
 
 struct Design {
-  std::vector<double> apart;  ///< From the run before, in mean distances.
-  std::vector<Row> rows;      ///< Level, place, side, value; by place.
+  std::vector<double> apart;    ///< From the run before, in mean distances.
+  std::vector<DesignRow> rows;  ///< Level, place, side, value; by place.
 };
 
 Design design_of(const std::vector<PlacedRun>& before,
@@ -30,15 +30,16 @@ Design design_of(const std::vector<PlacedRun>& before,
     design.rows.push_back({1, run.place, 0, run.log_step});
   for (const PlacedRun& run : after)
     design.rows.push_back({1, run.place, 1, run.log_step});
-  std::stable_sort(
-      design.rows.begin(), design.rows.end(),
-      [](const Row& one, const Row& other) { return one[1] < other[1]; });
+  std::stable_sort(design.rows.begin(), design.rows.end(),
+                   [](const DesignRow& one, const DesignRow& other) {
+                     return one[1] < other[1];
+                   });
   const auto gaps = static_cast<double>(design.rows.size() - 1);
   const double first = design.rows.front()[1];
   const double mean = (design.rows.back()[1] - first) / gaps;
   if (mean <= 0) return {};
   double last = 0;
-  for (Row& row : design.rows) {
+  for (DesignRow& row : design.rows) {
     row[1] = (row[1] - first) / mean;
     design.apart.push_back(row[1] - last);
     last = row[1];
@@ -49,9 +50,9 @@ Design design_of(const std::vector<PlacedRun>& before,
 /// Rows that are independent and of one variance when the pace wanders so
 /// (Kalman's innovations), and the logarithm of the covariance's determinant.
 double whiten(const std::vector<double>& apart, double wander,
-              std::vector<Row>& rows) {
+              std::vector<DesignRow>& rows) {
   double variance = 0, log_determinant = 0;
-  Row mean = {};
+  DesignRow mean = {};
   for (size_t i = 0; i < rows.size(); ++i) {
     variance += wander * apart[i];
     const double spread = variance + 1;
@@ -69,19 +70,19 @@ double whiten(const std::vector<double>& apart, double wander,
 /// Each column less what the columns before it explain, by Gram and Schmidt:
 /// what is left of each, squared; and the last one's share in each.
 struct Fitted {
-  Row squares = {}, value = {};
+  DesignRow squares = {}, value = {};
 };
 
-Fitted fit(std::vector<Row> rows) {
+Fitted fit(std::vector<DesignRow> rows) {
   Fitted fitted;
   for (size_t column = 0; column < fitted.squares.size(); ++column) {
     double& squares = fitted.squares[column];
-    for (const Row& row : rows) squares += row[column] * row[column];
+    for (const DesignRow& row : rows) squares += row[column] * row[column];
     for (size_t later = column + 1; later < fitted.squares.size(); ++later) {
       double product = 0;
-      for (const Row& row : rows) product += row[column] * row[later];
+      for (const DesignRow& row : rows) product += row[column] * row[later];
       const double share = squares > 0 ? product / squares : 0;
-      for (Row& row : rows) row[later] -= share * row[column];
+      for (DesignRow& row : rows) row[later] -= share * row[column];
       if (later == kValue) fitted.value[column] = share;
     }
   }
@@ -91,8 +92,9 @@ Fitted fit(std::vector<Row> rows) {
 /// The chance of a slope as strong as this line's if runs had none: of the
 /// model without a walk.
 double chance_of_line(const Design& design, double variance, double freedom) {
-  std::vector<Row> rows = design.rows;
-  for (Row& row : rows) std::swap(row[1], row[kSide]);  // Line after side.
+  std::vector<DesignRow> rows = design.rows;
+  for (DesignRow& row : rows)
+    std::swap(row[1], row[kSide]);  // Line after side.
   const Fitted fitted = fit(std::move(rows));
   const double strength = std::fabs(fitted.value[kSide]) /
                           std::sqrt(variance / fitted.squares[kSide]);
@@ -116,7 +118,7 @@ DriftFit fit_drift(const std::vector<PlacedRun>& before,
   result.freedom = static_cast<double>(design.rows.size()) - 3;
   std::vector<double> likelihoods;
   for (const double wander : kWanders) {
-    std::vector<Row> rows = design.rows;
+    std::vector<DesignRow> rows = design.rows;
     const double log_determinant = whiten(design.apart, wander, rows);
     const Fitted fitted = fit(std::move(rows));
     const auto& [level, line, side, left] = fitted.squares;
