@@ -353,8 +353,10 @@ Result<Plan> parse_plan(std::string_view json, std::string_view file) {
 
 bool begins_as_plan(std::string_view bytes) {
   constexpr size_t kHead = 1 << 16;
-  return bytes.substr(0, kHead).find("\"reprise.plan/") !=
-         std::string_view::npos;
+  const size_t first = bytes.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && bytes[first] == '{' &&
+         bytes.substr(0, kHead).find("\"reprise.plan/") !=
+             std::string_view::npos;
 }
 
 Result<Plan> load_plan(const std::string& path) {

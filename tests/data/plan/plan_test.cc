@@ -36,6 +36,15 @@ TEST(Plan, PrintsWhatItParses) {
   EXPECT_EQ(print_plan(*parsed), text);
 }
 
+// A trace holds the plan that it ran under.
+TEST(Plan, IsToldFromWhatHoldsOne) {
+  const std::string text = print_plan(full_plan());
+  EXPECT_TRUE(begins_as_plan(text));
+  EXPECT_TRUE(begins_as_plan("\n " + text));
+  EXPECT_FALSE(begins_as_plan("SQLite format 3" + text));
+  EXPECT_FALSE(begins_as_plan(""));
+}
+
 TEST(Plan, OfAnImportedTracePrintsWhatItParses) {
   Plan plan;
   plan.trace = TracePlan{.fingerprint = "sha256:11",
