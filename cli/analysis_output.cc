@@ -20,7 +20,7 @@
 namespace reprise {
 namespace {
 
-constexpr size_t kNameWidth = 48;
+constexpr size_t kKernelNameWidth = 48;
 
 /// Sums over windows: of a rank's steps, or of ranks.
 struct Sum {
@@ -252,7 +252,7 @@ Table kernels_table(const Trace& trace, const Analysis& analysis, size_t top) {
   for (const KernelStatistics& kernel : analysis.kernels) {
     if (names.size() < top) names.push_back(trace.text(kernel.name));
   }
-  for (std::string& name : distinct_kernel_names(names, kNameWidth)) {
+  for (std::string& name : distinct_kernel_names(names, kKernelNameWidth)) {
     const KernelStatistics& kernel = analysis.kernels[table.rows.size()];
     table.rows.push_back(
         {std::move(name), std::to_string(kernel.count),

@@ -12,11 +12,11 @@
 namespace reprise {
 namespace {
 
-constexpr size_t kWidth = 100;  ///< Of a line, where words allow.
+constexpr size_t kLineWidth = 100;  ///< Of a line, where words allow.
 
 using Json = nlohmann::ordered_json;
 
-/// The text in lines of kWidth, each behind as many spaces.
+/// The text in lines of kLineWidth, each behind as many spaces.
 std::string wrapped(std::string_view text, size_t indent) {
   std::string lines, line;
   const auto flush = [&] {
@@ -26,7 +26,7 @@ std::string wrapped(std::string_view text, size_t indent) {
   while (!text.empty()) {
     const size_t space = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, space);
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kLineWidth) {
       flush();
     }
     if (!line.empty()) line += ' ';

@@ -33,8 +33,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-volatile std::sig_atomic_t interrupted = 0;
-extern "C" void note_interrupt(int signal) { interrupted = signal; }
+volatile std::sig_atomic_t stop_signal = 0;
+extern "C" void note_interrupt(int signal) { stop_signal = signal; }
 
 /// While it lives, SIGINT and SIGTERM end the search, not the process.
 class InterruptGuard {
@@ -321,7 +321,7 @@ class OptimizeCommand : public Command {
 
   Result<int> search(const CostModel& costs) {
     const InterruptGuard guard;
-    options_.should_stop = [] { return interrupted != 0; };
+    options_.should_stop = [] { return stop_signal != 0; };
     ProgressLine line;
     options_.watch = line.watcher();
     const Result<OptimizeResult> result = optimize(
@@ -333,7 +333,7 @@ class OptimizeCommand : public Command {
     print(*result);
     const Status kept = keep_measured();
     if (!kept) return pass(kept.error());
-    return interrupted != 0 ? 128 + static_cast<int>(interrupted)
+    return stop_signal != 0 ? 128 + static_cast<int>(stop_signal)
                             : static_cast<int>(kExitOk);
   }
 

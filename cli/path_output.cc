@@ -16,7 +16,7 @@
 namespace reprise {
 namespace {
 
-constexpr size_t kNameWidth = 48;
+constexpr size_t kPathNameWidth = 48;
 
 /// For people, who have not read what the kinds are called.
 std::string_view words_for(PathKind kind) {
@@ -44,7 +44,7 @@ std::vector<std::pair<int64_t, std::string>> longest_of(
   for (const auto& [key, one] : same) {
     int64_t& sum =
         names[{std::string(words_for(std::get<0>(key))),
-               short_kernel_name(one.name, kNameWidth), std::get<2>(key)}];
+               short_kernel_name(one.name, kPathNameWidth), std::get<2>(key)}];
     sum = saturating_add(sum, one.time_ns);
   }
   std::vector<std::pair<int64_t, std::string>> longest;

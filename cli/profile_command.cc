@@ -38,7 +38,7 @@ void say(const std::string& message) { tell("reprise profile: {}\n", message); }
 
 /// What would keep a trace from being written, before the command runs for
 /// hours. Errors: kInvalid, kIo.
-Status check_place(const std::string& output) {
+Status check_trace_place(const std::string& output) {
   if (output == "-") {
     return fail(ErrorKind::kInvalid,
                 "a trace is a file, not a stream: give -o a file's name");
@@ -122,7 +122,7 @@ class ProfileCommand : public Command {
       return kExitUsage;
     }
     Status writable = check_output(output_, force_);
-    if (writable) writable = check_place(output_);
+    if (writable) writable = check_trace_place(output_);
     if (!writable) return pass(writable.error());
     if (const int missing = check_command(); missing != 0) return missing;
     Result<TemporaryDirectory> shards = make_shard_directory(

@@ -13,7 +13,7 @@
 namespace reprise {
 namespace {
 
-constexpr size_t kTop = 25;
+constexpr size_t kDiffRows = 25;
 
 std::string percent_of(double ratio) {
   return std::isfinite(ratio) ? percent_text(ratio) : "new";
@@ -23,7 +23,7 @@ Table table_of(const TraceDiff& diff, const std::string& by) {
   Table table;
   table.headings = {by, "before", "after", "change", ""};
   for (const DiffEntry& entry : diff.entries) {
-    if (table.rows.size() == kTop) break;
+    if (table.rows.size() == kDiffRows) break;
     table.rows.push_back(
         {entry.key, time_text(entry.before.time_ns),
          time_text(entry.after.time_ns),

@@ -20,7 +20,7 @@
 namespace reprise {
 namespace {
 
-constexpr size_t kTop = 20;
+constexpr size_t kTraceRows = 20;
 
 std::string figure_html(const ReportFigure& figure, const std::string& text) {
   return "<figure id=\"" + figure.name + "\">" + figure.svg + "<figcaption>" +
@@ -160,16 +160,16 @@ ReportPage page_of(const AlignedTrace& aligned, const Analysis& analysis,
             "Mean over the steps of a rank; each instant counts once.", body);
   std::string tables;
   for (const Table& table :
-       analysis_tables(aligned.by_rank(), analysis, kTop)) {
+       analysis_tables(aligned.by_rank(), analysis, kTraceRows)) {
     tables += table_html(table);
   }
   body += details_html("as tables", tables);
   add(page, "Where the step goes", body);
   add_timeline(aligned, analysis, facts, page, data);
   body.clear();
-  add_chart(page, "collectives", collectives_chart(analysis, kTop),
+  add_chart(page, "collectives", collectives_chart(analysis, kTraceRows),
             "A transfer begins when the last rank has come.", body);
-  body += table_html(collectives_best_table(analysis, kTop));
+  body += table_html(collectives_best_table(analysis, kTraceRows));
   add(page, "Collectives", body);
   add_fidelity(fidelity_of(aligned, program), page);
   if (analysis.graph) {

@@ -75,7 +75,7 @@ Status check_driver(const TrainRequest& request) {
 }
 
 // Said before hours of training, not after them. Errors: kIo.
-Status check_place(const std::string& path) {
+Status check_writable_place(const std::string& path) {
   std::error_code ignored;
   const auto target = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(target))
@@ -192,7 +192,7 @@ class TrainCommand : public Command {
     for (const std::string& path : {trace_path_, request_.dump_state}) {
       if (path.empty()) continue;
       Status writable = check_output(path, force_);
-      if (writable) writable = check_place(path);
+      if (writable) writable = check_writable_place(path);
       if (!writable) return pass(writable.error());
     }
     request_.record = !trace_path_.empty();

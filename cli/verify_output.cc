@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string change_text(double change) {
+std::string told_change_text(double change) {
   return std::isfinite(change) ? percent_text(change) : "any";
 }
 
@@ -89,9 +89,9 @@ std::string verdict_text(const VerifiedChange& all) {
   const RunComparison& told = all.comparison;
   const std::string sure = confidence_text(all.confidence);
   if (told.verdict == Verdict::kNotComparable) return "not comparable\n";
-  const std::string interval =
-      fmt::format("step {} [{}, {}] at {}", change_text(told.change),
-                  change_text(told.low), change_text(told.high), sure);
+  const std::string interval = fmt::format(
+      "step {} [{}, {}] at {}", told_change_text(told.change),
+      told_change_text(told.low), told_change_text(told.high), sure);
   const std::string shown = told.verdict == Verdict::kNoDifference
                                 ? "no difference shown"
                                 : std::string(name_of(told.verdict));
