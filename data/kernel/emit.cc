@@ -48,6 +48,7 @@ class NestEmitter {
   void let(int32_t id, Block& block);
   void let_scratch(int32_t id, Block& block);
   void store(const Sink& sink, Block& block);
+  size_t place_in_phase(int32_t id);
   void emit_phase(int32_t phase, Block& row);
   void emit_rows(std::vector<Block>& rows, int32_t level);
   Block close(std::vector<Block>& blocks, size_t first_run);
@@ -63,6 +64,7 @@ class NestEmitter {
   std::optional<LoopRuns> runs_;
   int32_t levels_ = 0;
   std::vector<int32_t> values_;  ///< Node -> value of the kernel in scope.
+  std::vector<size_t> places_;   ///< Column node -> column runs around it.
   std::vector<int32_t> accumulator_of_;
   int64_t scratch_bytes_ = 0;
 };
@@ -218,6 +220,22 @@ NestEmitter::Block NestEmitter::close(std::vector<Block>& blocks,
   return std::move(blocks[0]);
 }
 
+/// How many column runs stand around a column node in the phase that is being
+/// emitted: all of a kept one, and as many of what is computed from it.
+size_t NestEmitter::place_in_phase(int32_t id) {
+  size_t& place = places_[static_cast<size_t>(id)];
+  if (scratch_[static_cast<size_t>(id)] >= 0)
+    return place = runs_->size() - runs_->rows();
+  place = runs_->depth_of(node(id).loops) - runs_->rows();
+  for (const int32_t operand : node(id).value.operands) {
+    if (operand >= 0)
+      place = std::max(place, places_[static_cast<size_t>(operand)]);
+  }
+  for (const int32_t value : node(id).index_values)
+    place = std::max(place, places_[static_cast<size_t>(value)]);
+  return place;
+}
+
 void NestEmitter::emit_phase(int32_t phase, Block& row) {
   const uint64_t bit = uint64_t{1} << phase;
   std::vector<Block> blocks(runs_->size() - runs_->rows() + 1);
@@ -228,15 +246,12 @@ void NestEmitter::emit_phase(int32_t phase, Block& row) {
     if ((needs_[i] & bit) == 0 || !trace_.is_column(id)) continue;
     used = true;
     const bool first = (needs_[i] & (bit - 1)) == 0;
+    const size_t place = place_in_phase(id);
     if (scratch_[i] >= 0 && !first) {
       let_scratch(id, inner);
       continue;
     }
-    Block& place =
-        scratch_[i] >= 0
-            ? inner
-            : blocks[runs_->depth_of(node(id).loops) - runs_->rows()];
-    let(id, place);
+    let(id, blocks[place]);
     if (scratch_[i] < 0) continue;
     KernelStatement keep_statement;
     keep_statement.kind = KernelStatement::Kind::kScratchStore;
@@ -292,6 +307,7 @@ void NestEmitter::emit() {
   find_needs();
   runs_.emplace(nest_, needed_expressions(), kernel_);
   values_.assign(needs_.size(), -1);
+  places_.assign(needs_.size(), 0);
   accumulator_of_.assign(accumulated_.size(), -1);
   std::vector<Block> rows(runs_->rows() + 1);
   emit_rows(rows, 0);

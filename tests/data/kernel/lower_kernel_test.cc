@@ -169,6 +169,68 @@ for i1 < 8 in order
 )");
 }
 
+/// The first value that a block reads before it is there; -1 where none is.
+/// `known`: by value, as of the blocks around.
+int32_t unknown_value(const Kernel& kernel,
+                      const std::vector<KernelStatement>& block,
+                      std::vector<bool> known) {
+  const auto is_known = [&](int32_t value) {
+    return value < 0 || known[static_cast<size_t>(value)];
+  };
+  for (const KernelStatement& statement : block) {
+    if (statement.kind == KernelStatement::Kind::kLoop) {
+      const int32_t inside = unknown_value(kernel, statement.body, known);
+      if (inside >= 0) return inside;
+    } else if (statement.kind == KernelStatement::Kind::kLet) {
+      const auto value = static_cast<size_t>(statement.value);
+      for (const int32_t operand : kernel.values[value].operands) {
+        if (!is_known(operand)) return operand;
+      }
+      known[value] = true;
+    } else if (!is_known(statement.value)) {
+      return statement.value;
+    }
+  }
+  return -1;
+}
+
+// `dear` is kept for the second phase, in its innermost loop, but depends on
+// the outer of two loops alone, as does `from_it`.
+TEST(LowerKernelScopes, WhatIsMadeFromAKeptValueStandsWhereThatIs) {
+  const auto module = parse_hlo(R"(
+HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[4,3,5] parameter(0)
+  a = f32[3] parameter(1)
+  zero = f32[] constant(0)
+  dear = f32[3] exponential(a)
+  from_it = f32[3] negate(dear)
+  dears = f32[4,3,5] broadcast(dear), dimensions={1}
+  froms = f32[4,3,5] broadcast(from_it), dimensions={1}
+  scaled = f32[4,3,5] multiply(x, dears)
+  moved = f32[4,3,5] add(scaled, froms)
+  sum = f32[4] reduce(moved, zero), dimensions={1,2}, to_apply=add
+  sums = f32[4,3,5] broadcast(sum), dimensions={0}
+  less = f32[4,3,5] subtract(x, sums)
+  ROOT out = f32[4,3,5] multiply(less, dears)
+}
+)");
+  ASSERT_TRUE(module) << module.error().message;
+  const std::vector<Instruction>& instructions =
+      module->entry_computation().instructions;
+  std::vector<InstructionId> ops;
+  for (uint32_t i = 3; i < instructions.size(); ++i)
+    ops.push_back(InstructionId{i});
+  const Result<Kernel> kernel = lower_kernel(*module, ops, {&ops.back(), 1});
+  ASSERT_TRUE(kernel) << kernel.error().message;
+  EXPECT_EQ(kernel->scratches.size(), 1U);
+  EXPECT_EQ(unknown_value(*kernel, kernel->body,
+                          std::vector<bool>(kernel->values.size())),
+            -1)
+      << kernel_text(*kernel);
+}
+
 TEST_F(LowerKernel, ATransposedReshapeIsStrides) {
   const std::string printed = text({"sum", "turned"}, {"turned"});
   EXPECT_NE(printed.find("load a0[8*i0 + 32*i1 + i2]"), std::string::npos)
