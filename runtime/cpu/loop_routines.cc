@@ -7,6 +7,7 @@
 // by the body. What the body never writes is read where it lies. The state that
 // a branch replaces lives in the result, too. Where that lies over the step's
 // parameter, the state is there already.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -225,9 +226,9 @@ Result<std::unique_ptr<Routine>> make_conditional(const RoutineCall& call) {
     }
     parameters.insert(parameters.end(), call.results.begin(),
                       call.results.end());
-    std::vector<std::byte*> first_bytes;
-    for (const std::span<std::byte> place : parameters)
-      first_bytes.push_back(place.data());
+    std::vector<std::byte*> first_bytes(parameters.size());
+    std::transform(parameters.begin(), parameters.end(), first_bytes.begin(),
+                   [](std::span<std::byte> place) { return place.data(); });
     Result<BoundProgram> program = BoundProgram::bind(call, b, first_bytes);
     if (!program) return pass(program.error());
     branches.push_back({*std::move(program), std::move(state)});
