@@ -40,10 +40,6 @@ class HloCommand : public Command {
     flags.add_flag("--svg", svg_, "the same, drawn as SVG");
     flags.add_flag("--manifest", manifest_,
                    "skeleton of a manifest for this program");
-    flags
-        .add_option("--device", device_,
-                    "with --manifest: what `train --device` would refuse")
-        .one_of({"cpu", "cuda"});
     flags.add_option("--around", around_,
                      "instruction in the middle of the graph");
     flags.add_option("--hops", hops_, "edges from it, either way (default 2)")
@@ -93,7 +89,6 @@ class HloCommand : public Command {
     if (!computation_.empty() && !graph && !table_) {
       return "--computation needs --dot, --svg or --table";
     }
-    if (device_ != "cpu" && !manifest_) return "--device needs --manifest";
     if (!output_.empty() && !graph && !manifest_) {
       return "--output takes a graph or a manifest; the rest prints on stdout";
     }
@@ -105,8 +100,7 @@ class HloCommand : public Command {
     const std::string program =
         std::filesystem::path(file_).filename().string();
     const Result<InlinedModule> inlined = inline_calls(module);
-    Status runs = inlined ? check_runs(*inlined, ranks_of(*inlined),
-                                       refusing_device(device_))
+    Status runs = inlined ? check_runs(*inlined, ranks_of(*inlined))
                           : Status(pass(inlined.error()));
     const Module& one_rank = inlined ? *inlined : module;
     Result<int> written =
@@ -158,7 +152,6 @@ class HloCommand : public Command {
   bool dot_ = false;
   bool svg_ = false;
   bool manifest_ = false;
-  std::string device_ = "cpu";
   std::string around_;
   int64_t hops_ = 2;
   std::string computation_;

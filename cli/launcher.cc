@@ -159,7 +159,6 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   // Every rank refuses a bad program or plan too; refusing it here spares the
   // user mpirun's words about it.
   ProgramData data = request.data;
-  data.device = request.device;
   const Result<LoweredProgram> lowered =
       load_lowered_program(request.program, request.plan, request.ranks, data);
   if (!lowered) return pass(lowered.error());

@@ -17,6 +17,12 @@ std::optional<int64_t> trip_count(const Module& module,
                                   const Computation& computation,
                                   const Instruction& loop);
 
+/// The same where the text alone proves it, whatever annotations say: the body
+/// adds 1 to that counter.
+std::optional<int64_t> proven_trip_count(const Module& module,
+                                         const Computation& computation,
+                                         const Instruction& loop);
+
 /// Every computation that an instruction calls, in the order of its attributes.
 std::vector<ComputationId> called_computations(const Instruction& instruction);
 

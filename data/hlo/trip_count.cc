@@ -37,18 +37,21 @@ std::optional<int64_t> constant_value(const Instruction& instruction) {
   return static_cast<int64_t>((*values)[0]);
 }
 
+/// A condition `element < limit` over an element of the state that starts at 0.
+struct Counter {
+  size_t index = 0;
+  int64_t limit = 0;
+};
+
 std::optional<int64_t> tuple_index(const Instruction& instruction) {
   if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
   const std::vector<int64_t> index = integer_list(instruction, "index");
   return index.size() == 1 ? std::optional(index[0]) : std::nullopt;
 }
 
-}  // namespace
-
-std::optional<int64_t> trip_count(const Module& module,
+std::optional<Counter> counter_of(const Module& module,
                                   const Computation& computation,
                                   const Instruction& loop) {
-  if (const auto known = known_trip_count(loop)) return known;
   const auto condition_id = called_computation(loop, "condition");
   if (!condition_id || loop.operands.size() != 1) return std::nullopt;
   const Computation& condition = module.at(*condition_id);
@@ -64,7 +67,44 @@ std::optional<int64_t> trip_count(const Module& module,
   const auto start = constant_value(
       computation.at(state.operands[static_cast<size_t>(*index)]));
   if (!start || *start != 0 || *limit < 0) return std::nullopt;
-  return limit;
+  return Counter{static_cast<size_t>(*index), *limit};
+}
+
+/// Whether a body adds 1 to an element of its state.
+bool counts(const Computation& body, size_t index) {
+  const Instruction& root = body.at(body.root);
+  if (root.opcode != Opcode::kTuple || index >= root.operands.size())
+    return false;
+  const Instruction& next = body.at(root.operands[index]);
+  if (next.opcode != Opcode::kAdd) return false;
+  for (const size_t old : {size_t{0}, size_t{1}}) {
+    const Instruction& element = body.at(next.operands[old]);
+    if (tuple_index(element) == static_cast<int64_t>(index) &&
+        body.at(element.operands[0]).opcode == Opcode::kParameter &&
+        constant_value(body.at(next.operands[1 - old])) == 1)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<int64_t> trip_count(const Module& module,
+                                  const Computation& computation,
+                                  const Instruction& loop) {
+  if (const auto known = known_trip_count(loop)) return known;
+  const auto counter = counter_of(module, computation, loop);
+  return counter ? std::optional(counter->limit) : std::nullopt;
+}
+
+std::optional<int64_t> proven_trip_count(const Module& module,
+                                         const Computation& computation,
+                                         const Instruction& loop) {
+  const auto counter = counter_of(module, computation, loop);
+  const auto body = called_computation(loop, "body");
+  if (!counter || !body || !counts(module.at(*body), counter->index))
+    return std::nullopt;
+  return counter->limit;
 }
 
 }  // namespace reprise

@@ -16,8 +16,8 @@ namespace {
 Result<LoweredProgram> lower_texts(LoweredProgram program,
                                    const std::string& name,
                                    const std::string& plan_path,
-                                   const std::string& plan_text, int64_t ranks,
-                                   RefusingDevice device) {
+                                   const std::string& plan_text,
+                                   int64_t ranks) {
   Result<Module> parsed = parse_hlo(program.program_text, name);
   if (!parsed) return pass(parsed.error());
   Result<InlinedModule> inlined = inline_calls(*parsed);
@@ -45,16 +45,14 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   if (!schedule) {
     // The plan's groups may be at fault, or ops of the program: then all.
     const bool plans = schedule.error().kind == ErrorKind::kInvalid;
-    if (Status runs =
-            plans ? Status() : check_runs(program.module, ranks, device);
+    if (Status runs = plans ? Status() : check_runs(program.module, ranks);
         !runs)
       return pass(runs.error(), name);
     return pass(schedule.error(),
                 plans && !plan_path.empty() ? plan_path : name);
   }
   program.schedule = std::move(*schedule);
-  const Status runs =
-      refuse(refusals_of(program.module, program.schedule, device));
+  const Status runs = refuse(refusals_of(program.module, program.schedule));
   if (!runs) return pass(runs.error(), name);
   return program;
 }
@@ -118,8 +116,7 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
                 ranks);
   }
   Result<LoweredProgram> lowered =
-      lower_texts(std::move(loaded), program, plan, "", ranks,
-                  refusing_device(data.device));
+      lower_texts(std::move(loaded), program, plan, "", ranks);
   if (!lowered && lowered.error().kind == ErrorKind::kUnsupported) {
     const std::string other = sibling_that_runs(program);
     if (!other.empty()) lowered.error().message += "\n" + other + " runs";
@@ -149,8 +146,7 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
   loaded.manifest = std::move(*manifest);
   const int64_t ranks = static_cast<int64_t>(trace.ranks.size());
   Result<LoweredProgram> lowered =
-      lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks,
-                  RefusingDevice::kCpu);
+      lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks);
   if (!lowered || data_folder.empty()) return lowered;
   if (Status there = check_data(*lowered, trace_path, ""); !there)
     return pass(there.error());

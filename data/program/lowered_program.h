@@ -18,8 +18,6 @@ struct ProgramData {
   std::string folder;      ///< Besides the program's own; empty: none.
   bool made_up = false;    ///< Nowhere: steps are only timed.
   std::string state = {};  ///< State file to start from, or the manifest's.
-  /// What shall run it, as --device has it: what does not run there is refused.
-  std::string device = "cpu";
 };
 
 /// A program with its manifest and plan, lowered.

@@ -62,8 +62,7 @@ bool is_like(const Computation& entry, const Instruction& a,
 /// Finds what is lowered but not run, in what units call too.
 class Scan {
  public:
-  Scan(const InlinedModule& module, RefusingDevice device)
-      : device_(device), module_(&module) {}
+  explicit Scan(const InlinedModule& module) : module_(&module) {}
 
   void add(const Schedule& schedule, std::vector<Refusal>* refusals) {
     const Computation& entry = module_->entry_computation();
@@ -80,22 +79,18 @@ class Scan {
 
  private:
   /// Why the unit does not run; empty where it does.
-  std::string reason_of(const Computation& entry, const Unit& unit) const {
-    if (unit.kind == UnitKind::kRoutine) {
-      const Instruction& instruction = entry.at(unit.routine.instruction);
-      const char* result =
-          instruction.shape.is_tuple() ? " with a tuple result" : "";
-      if (is_only_priced(instruction))
-        return opcode_and_target(instruction) + result + " does not run";
-      if (device_ == RefusingDevice::kCuda)
-        return opcode_and_target(instruction) + " does not run on GPUs yet";
-    }
-    return {};
+  static std::string reason_of(const Computation& entry, const Unit& unit) {
+    if (unit.kind != UnitKind::kRoutine) return {};
+    const Instruction& instruction = entry.at(unit.routine.instruction);
+    if (!is_only_priced(instruction)) return {};
+    return opcode_and_target(instruction) +
+           (instruction.shape.is_tuple() ? " with a tuple result" : "") +
+           " does not run";
   }
 
   void add_callee(const Instruction& caller, const RoutineCallee& callee,
                   std::vector<Refusal>* refusals) {
-    Scan inner(callee.program->module, device_);
+    Scan inner(callee.program->module);
     inner.path_ = path_ + caller.name + ": ";
     inner.add(callee.program->schedule, refusals);
   }
@@ -109,25 +104,20 @@ class Scan {
       return;
     }
     if (refusals->size() >= kMostRefusals) return;
-    const std::string advice = refusal_advice(instruction);
     refusals->push_back(
         {.instruction = path_ + instruction_place(*module_, instruction),
          .reason = reason,
-         .advice = advice.empty() ? "use --device cpu" : advice});
+         .advice = refusal_advice(instruction)});
   }
 
-  RefusingDevice device_;
   std::string path_;  ///< Loops and branches around it.
   const InlinedModule* module_;
 };
 
 class Asker {
  public:
-  Asker(const InlinedModule& module, int64_t ranks, RefusingDevice device)
-      : module_(module),
-        ranks_(ranks),
-        device_(device),
-        entry_(module_.entry_computation()) {
+  Asker(const InlinedModule& module, int64_t ranks)
+      : module_(module), ranks_(ranks), entry_(module_.entry_computation()) {
     inputs_ = static_cast<int64_t>(parameters_of(entry_).size());
   }
 
@@ -136,7 +126,7 @@ class Asker {
       const Result<Schedule> lowered =
           lower_schedule(module_, identity_plan(module_, ranks_));
       if (lowered) {
-        Scan(module_, device_).add(*lowered, &refusals_);
+        Scan(module_).add(*lowered, &refusals_);
         break;
       }
       if (!note(lowered.error())) break;
@@ -214,7 +204,6 @@ class Asker {
 
   InlinedModule module_;
   int64_t ranks_;
-  RefusingDevice device_;
   Computation& entry_;
   int64_t inputs_ = 0;
   std::vector<Refusal> refusals_;
@@ -222,20 +211,14 @@ class Asker {
 
 }  // namespace
 
-RefusingDevice refusing_device(const std::string& word) {
-  return word == "cuda" ? RefusingDevice::kCuda : RefusingDevice::kCpu;
-}
-
-std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks,
-                                 RefusingDevice device) {
-  return Asker(module, ranks, device).run();
+std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks) {
+  return Asker(module, ranks).run();
 }
 
 std::vector<Refusal> refusals_of(const InlinedModule& module,
-                                 const Schedule& schedule,
-                                 RefusingDevice device) {
+                                 const Schedule& schedule) {
   std::vector<Refusal> refusals;
-  Scan(module, device).add(schedule, &refusals);
+  Scan(module).add(schedule, &refusals);
   return refusals;
 }
 
@@ -254,9 +237,8 @@ Status refuse(const std::vector<Refusal>& refusals) {
   return fail(ErrorKind::kUnsupported, "{}", text);
 }
 
-Status check_runs(const InlinedModule& module, int64_t ranks,
-                  RefusingDevice device) {
-  return refuse(refusals_of(module, ranks, device));
+Status check_runs(const InlinedModule& module, int64_t ranks) {
+  return refuse(refusals_of(module, ranks));
 }
 
 }  // namespace reprise

@@ -19,29 +19,21 @@ struct Refusal {
   int64_t more = 0;    ///< Instructions of the same opcode and type beside it.
 };
 
-enum class RefusingDevice : uint8_t { kCpu, kCuda };
-
-/// "cuda" or any other. A device's word as flags have it.
-RefusingDevice refusing_device(const std::string& word);
-
 /// What lowering refuses, in the order in which it meets it, gathered by
 /// lowering again with each refused result taken for an input; then what is
-/// lowered but not run, in loops and branches too, on this device. At most
+/// lowered but not run, in loops and branches too. At most
 /// `kMostRefusals` reasons. Empty: it runs. Cost: a lowering for each reason.
-std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks,
-                                 RefusingDevice device = RefusingDevice::kCpu);
+std::vector<Refusal> refusals_of(const InlinedModule& module, int64_t ranks);
 inline constexpr size_t kMostRefusals = 12;
 
-/// What of a schedule that `module` was lowered to the device does not run.
+/// What of a schedule that `module` was lowered to does not run.
 std::vector<Refusal> refusals_of(const InlinedModule& module,
-                                 const Schedule& schedule,
-                                 RefusingDevice device);
+                                 const Schedule& schedule);
 
 /// The reasons as an error of as many lines; success where there are none.
 Status refuse(const std::vector<Refusal>& refusals);
 
 /// All of refusals_of as an error.
-Status check_runs(const InlinedModule& module, int64_t ranks,
-                  RefusingDevice device = RefusingDevice::kCpu);
+Status check_runs(const InlinedModule& module, int64_t ranks);
 
 }  // namespace reprise

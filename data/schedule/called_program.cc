@@ -205,6 +205,50 @@ int64_t workspace_bytes(const RoutineSpec& routine) {
   return end;
 }
 
+Result<CalledPlaces> loop_places(const RoutineSpec& loop, size_t operands,
+                                 size_t results) {
+  if (loop.callees.size() != 2 || operands != results) {
+    return fail(ErrorKind::kInvalid, "a while without condition or body");
+  }
+  CalledPlaces places;
+  for (size_t k = 0; k < results; ++k) {
+    places.parameters.push_back(
+        {.is_result = !is_invariant(loop.callees[1].program->schedule, k),
+         .number = k});
+    places.before.push_back({.operand = k, .result = k});
+  }
+  return places;
+}
+
+Result<CalledPlaces> branch_places(const RoutineSpec& conditional,
+                                   size_t branch, size_t operands,
+                                   size_t results) {
+  const CalledProgram& called = *conditional.callees[branch].program;
+  size_t operand = 1;
+  for (size_t b = 0; b < branch; ++b) {
+    operand +=
+        conditional.callees[b].program->schedule.parameter_buffers.size();
+  }
+  const size_t taken = called.schedule.parameter_buffers.size();
+  if (called.schedule.outputs.size() != results || operand + taken > operands) {
+    return fail(ErrorKind::kInvalid,
+                "a branch that takes {} and gives {} arrays", taken,
+                called.schedule.outputs.size());
+  }
+  CalledPlaces places;
+  for (size_t n = 0; n < taken; ++n)
+    places.parameters.push_back({.is_result = false, .number = operand + n});
+  for (const InputOutputAlias& alias : called.module.aliases) {
+    auto& place = places.parameters.at(static_cast<size_t>(alias.parameter));
+    const auto result = static_cast<size_t>(alias.output_index.front());
+    places.before.push_back({.operand = place.number, .result = result});
+    place = {.is_result = true, .number = result};
+  }
+  for (size_t k = 0; k < results; ++k)
+    places.parameters.push_back({.is_result = true, .number = k});
+  return places;
+}
+
 std::string callees_text(const std::vector<RoutineCallee>& callees) {
   std::string text;
   for (const RoutineCallee& callee : callees) {

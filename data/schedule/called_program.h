@@ -43,6 +43,34 @@ void add_communication(int64_t passes, RoutineSpec* routine);
 int64_t workspace_bytes(const RoutineSpec& routine);
 int64_t workspace_begin(const RoutineSpec& routine, size_t callee);
 
+/// Where the parameters of a called program lie, in arrays of the routine, and
+/// what is copied there before it runs.
+struct CalledPlaces {
+  struct Array {
+    bool is_result = false;
+    size_t number = 0;
+  };
+  struct Copy {
+    size_t operand = 0, result = 0;
+  };
+  std::vector<Array> parameters;
+  /// Nothing is to be done where both lie in one place, or the result, which
+  /// nothing reads, nowhere.
+  std::vector<Copy> before;
+};
+
+/// Of a loop, whose state lives in its result and is replaced there; what the
+/// body never writes is read where it lies. Errors: kInvalid for one without
+/// condition and body, or of another number of arrays.
+Result<CalledPlaces> loop_places(const RoutineSpec& loop, size_t operands,
+                                 size_t results);
+/// Of a branch of a conditional, whose first operand chooses: the state that it
+/// replaces lives in the result, too. Errors: kInvalid for one that takes or
+/// gives another number of arrays.
+Result<CalledPlaces> branch_places(const RoutineSpec& conditional,
+                                   size_t branch, size_t operands,
+                                   size_t results);
+
 /// Text that tells callees apart, for keys.
 std::string callees_text(const std::vector<RoutineCallee>& callees);
 

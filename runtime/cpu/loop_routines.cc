@@ -3,10 +3,8 @@
 // constants written at each entry, since other units use that memory between.
 // Collectives run in their places (called_collectives.h).
 //
-// A loop's state lives in its result: copied there once, then replaced in place
-// by the body. What the body never writes is read where it lies. The state that
-// a branch replaces lives in the result, too. Where that lies over the step's
-// parameter, the state is there already.
+// Where their state lives, CalledPlaces says. Where a result lies over the
+// step's parameter, the state is there already.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -23,9 +21,9 @@ namespace {
 /// A called schedule bound to its memory.
 class BoundProgram {
  public:
-  /// `parameters`: first bytes, by number. Errors: those of units.
+  /// Errors: those of units.
   static Result<BoundProgram> bind(const RoutineCall& call, size_t callee,
-                                   const std::vector<std::byte*>& parameters) {
+                                   const CalledPlaces& places) {
     const RoutineCallee& called = call.spec.callees[callee];
     const CalledProgram& program = *called.program;
     const Schedule& schedule = program.schedule;
@@ -47,7 +45,8 @@ class BoundProgram {
     for (const Buffer& buffer : schedule.buffers) {
       context.buffers.push_back(
           buffer.kind == BufferKind::kParameter
-              ? parameters.at(static_cast<size_t>(buffer.parameter))
+              ? first_byte(call, places.parameters.at(
+                                     static_cast<size_t>(buffer.parameter)))
               : call.workspace.data() + (begin + buffer.arena_offset));
     }
     const Status constants = bound.add_constants(context);
@@ -82,6 +81,12 @@ class BoundProgram {
     std::vector<std::byte> bytes;
   };
 
+  static std::byte* first_byte(const RoutineCall& call,
+                               CalledPlaces::Array array) {
+    const auto& arrays = array.is_result ? call.results : call.operands;
+    return arrays[array.number].data();
+  }
+
   Status add_constants(const UnitContext& context) {
     for (size_t b = 0; b < context.buffers.size(); ++b) {
       const Buffer& buffer = context.schedule.buffers[b];
@@ -113,17 +118,30 @@ void copy_bytes(std::span<std::byte> from, std::span<std::byte> to) {
     std::memcpy(to.data(), from.data(), from.size());
 }
 
+/// State, from where it was to where a program replaces it.
+struct StateCopy {
+  std::span<std::byte> from, to;
+};
+
+std::vector<StateCopy> copies_of(const RoutineCall& call,
+                                 const CalledPlaces& places) {
+  std::vector<StateCopy> copies;
+  for (const CalledPlaces::Copy& copy : places.before) {
+    copies.push_back(
+        {.from = call.operands[copy.operand], .to = call.results[copy.result]});
+  }
+  return copies;
+}
+
 class While final : public Routine {
  public:
-  While(RoutineCall call, BoundProgram condition, BoundProgram body)
-      : operands_(std::move(call.operands)),
-        results_(std::move(call.results)),
+  While(std::vector<StateCopy> state, BoundProgram condition, BoundProgram body)
+      : state_(std::move(state)),
         condition_(std::move(condition)),
         body_(std::move(body)) {}
 
   bool run() override {
-    for (size_t k = 0; k < results_.size(); ++k)
-      copy_bytes(operands_[k], results_[k]);
+    for (const StateCopy& state : state_) copy_bytes(state.from, state.to);
     condition_.enter();
     body_.enter();
     for (;;) {
@@ -134,17 +152,14 @@ class While final : public Routine {
   }
 
  private:
-  std::vector<std::span<std::byte>> operands_, results_;
+  std::vector<StateCopy> state_;
   BoundProgram condition_, body_;
 };
 
 /// A branch, and the state to be copied to the result before it runs.
 struct Branch {
-  struct State {
-    std::span<std::byte> from, to;
-  };
   BoundProgram program;
-  std::vector<State> state;
+  std::vector<StateCopy> state;
 };
 
 class Conditional final : public Routine {
@@ -157,7 +172,7 @@ class Conditional final : public Routine {
 
   bool run() override {
     Branch& branch = branches_[chosen()];
-    for (const Branch::State& state : branch.state)
+    for (const StateCopy& state : branch.state)
       copy_bytes(state.from, state.to);
     branch.program.enter();
     if (!branch.program.run()) return false;
@@ -187,51 +202,26 @@ class Conditional final : public Routine {
 }  // namespace
 
 Result<std::unique_ptr<Routine>> make_while(const RoutineCall& call) {
-  if (call.spec.callees.size() != 2 ||
-      call.operands.size() != call.results.size()) {
-    return fail(ErrorKind::kInvalid, "a while without condition or body");
-  }
-  std::vector<std::byte*> state;
-  for (size_t k = 0; k < call.results.size(); ++k) {
-    // An invariant that nothing reads after the loop has no bytes there.
-    const bool stays = is_invariant(call.spec.callees[1].program->schedule, k);
-    state.push_back(stays ? call.operands[k].data() : call.results[k].data());
-  }
-  Result<BoundProgram> condition = BoundProgram::bind(call, 0, state);
+  const Result<CalledPlaces> places =
+      loop_places(call.spec, call.operands.size(), call.results.size());
+  if (!places) return pass(places.error());
+  Result<BoundProgram> condition = BoundProgram::bind(call, 0, *places);
   if (!condition) return pass(condition.error());
-  Result<BoundProgram> body = BoundProgram::bind(call, 1, state);
+  Result<BoundProgram> body = BoundProgram::bind(call, 1, *places);
   if (!body) return pass(body.error());
-  return std::make_unique<While>(call, std::move(*condition), std::move(*body));
+  return std::make_unique<While>(copies_of(call, *places),
+                                 std::move(*condition), std::move(*body));
 }
 
 Result<std::unique_ptr<Routine>> make_conditional(const RoutineCall& call) {
   std::vector<Branch> branches;
-  size_t operand = 1;  // The first chooses.
   for (size_t b = 0; b < call.spec.callees.size(); ++b) {
-    const CalledProgram& called = *call.spec.callees[b].program;
-    const Schedule& schedule = called.schedule;
-    if (schedule.outputs.size() != call.results.size()) {
-      return fail(ErrorKind::kInvalid, "branches that give {} and {} arrays",
-                  schedule.outputs.size(), call.results.size());
-    }
-    std::vector<std::span<std::byte>> parameters;
-    for (size_t n = 0; n < schedule.parameter_buffers.size(); ++n)
-      parameters.push_back(call.operands.at(operand++));
-    std::vector<Branch::State> state;
-    for (const InputOutputAlias& alias : called.module.aliases) {
-      auto& place = parameters.at(static_cast<size_t>(alias.parameter));
-      const auto k = static_cast<size_t>(alias.output_index.front());
-      state.push_back({.from = place, .to = call.results.at(k)});
-      place = call.results[k];
-    }
-    parameters.insert(parameters.end(), call.results.begin(),
-                      call.results.end());
-    std::vector<std::byte*> first_bytes(parameters.size());
-    std::transform(parameters.begin(), parameters.end(), first_bytes.begin(),
-                   [](std::span<std::byte> place) { return place.data(); });
-    Result<BoundProgram> program = BoundProgram::bind(call, b, first_bytes);
+    const Result<CalledPlaces> places =
+        branch_places(call.spec, b, call.operands.size(), call.results.size());
+    if (!places) return pass(places.error());
+    Result<BoundProgram> program = BoundProgram::bind(call, b, *places);
     if (!program) return pass(program.error());
-    branches.push_back({*std::move(program), std::move(state)});
+    branches.push_back({*std::move(program), copies_of(call, *places)});
   }
   if (branches.empty() || (call.operand_shape(0).type == PrimitiveType::kPred &&
                            branches.size() != 2)) {

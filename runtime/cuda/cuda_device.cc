@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/cpu/kernel_loader.h"
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cuda_executor.h"
 #include "runtime/cuda/device_program.h"
@@ -37,12 +38,13 @@ class CudaDevice : public TrainingDevice {
                            const DeviceOptions& device, Recorder* recorder,
                            ProcessGroup& group) override {
     Status status = agree(group, check(device));
-    if (status) status = agree(group, check_units(program));
     if (status) status = agree(group, open_device(group));
     if (status) status = compile(program.schedule, device, group);
+    if (status) status = compile_functions(program.schedule, device, group);
     if (status) status = agree(group, open_cublas());
     if (status) status = connect(device, group);
-    if (status) status = agree(group, bind_units(program, group.rank()));
+    if (status)
+      status = agree(group, bind_units(program, device, group.rank()));
     if (status) status = choose_algorithms(device, group);
     if (!status) return pass(status.error());
     Result<std::unique_ptr<CudaExecutor>> executor =
@@ -61,19 +63,6 @@ class CudaDevice : public TrainingDevice {
     if (!device.interpret) return {};
     return fail(ErrorKind::kInvalid,
                 "kernels are interpreted on --device cpu only");
-  }
-
-  /// Before anything is compiled.
-  static Status check_units(const TrainingProgram& program) {
-    const Computation& entry = program.module.entry_computation();
-    for (const Unit& unit : program.schedule.units) {
-      if (unit.kind != UnitKind::kRoutine) continue;
-      const Opcode opcode = entry.at(unit.routine.instruction).opcode;
-      return fail(ErrorKind::kUnsupported,
-                  "{}: {} does not run on GPUs yet; use --device cpu",
-                  unit.name, opcode_name(opcode));
-    }
-    return {};
   }
 
   Status open_device(const ProcessGroup& group) {
@@ -104,6 +93,25 @@ class CudaDevice : public TrainingDevice {
       Status agreed = agree(group, mine);
       if (!agreed) return agreed;
     }
+    return {};
+  }
+
+  /// Comparators and reducers of what the host runs.
+  Status compile_functions(const Schedule& schedule,
+                           const DeviceOptions& device, ProcessGroup& group) {
+    const std::vector<int32_t> places = host_functions(schedule);
+    if (places.empty()) return {};
+    for (const int32_t place : places)
+      functions_.kernels.push_back(
+          schedule.kernels[static_cast<size_t>(place)]);
+    Result<LoadedKernels> loaded = load_kernels(
+        functions_, {.cache_directory = device.cache_directory}, group);
+    if (!loaded) return pass(loaded.error());
+    loaded_ = std::move(*loaded);
+    if (!loaded_.note.empty()) notes_.push_back(loaded_.note);
+    function_code_.resize(schedule.kernels.size());
+    for (size_t i = 0; i < places.size(); ++i)
+      function_code_[static_cast<size_t>(places[i])] = loaded_.code[i];
     return {};
   }
 
@@ -167,12 +175,35 @@ class CudaDevice : public TrainingDevice {
                                          device.timeout_s);
   }
 
-  Status bind_units(const TrainingProgram& program, int rank) {
+  Status bind_units(const TrainingProgram& program, const DeviceOptions& device,
+                    int rank) {
     Result<std::unique_ptr<DeviceProgram>> bound = DeviceProgram::create(
-        *context_, program.module, program.schedule, cubins_, *cublas_, rank);
+        *context_, program.module, program.schedule, cubins_, *cublas_,
+        {.rank = rank,
+         .communicator = communicator_.get(),
+         .functions = function_code_,
+         .timeout_s = device.timeout_s});
     if (!bound) return pass(bound.error());
     units_ = std::move(*bound);
+    tell_what_is_slow();
     return {};
+  }
+
+  void tell_what_is_slow() {
+    const std::vector<std::string>& units = units_->on_host();
+    if (!units.empty()) {
+      notes_.push_back(fmt::format(
+          "no device code for {}{}: the host runs {}, between copies",
+          units.front(),
+          units.size() > 1 ? fmt::format(" and {} others", units.size() - 1)
+                           : "",
+          units.size() > 1 ? "them" : "it"));
+    }
+    if (options_.graph && !units_->is_capturable()) {
+      notes_.push_back(
+          "a loop or a branch waits for what the device computes, or is long: "
+          "steps are no CUDA graph");
+    }
   }
 
   Status choose_algorithms(const DeviceOptions& device, ProcessGroup& group) {
@@ -231,6 +262,9 @@ class CudaDevice : public TrainingDevice {
   CudaOptions options_;
   std::shared_ptr<const DeviceContext> context_;
   Cubins cubins_;
+  Schedule functions_;    ///< Kernels that the host calls, alone,
+  LoadedKernels loaded_;  ///< their code, and the same by the program's.
+  std::vector<KernelCode> function_code_;
   std::unique_ptr<CublasLibrary> cublas_;
   std::unique_ptr<DeviceProgram> units_;  ///< Until the executor has it.
   std::unique_ptr<DeviceCommunicator> communicator_;

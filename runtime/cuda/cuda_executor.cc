@@ -44,8 +44,18 @@ CudaExecutor::CudaExecutor(std::shared_ptr<const DeviceContext> context,
       waits_(make_stream_waits(schedule)) {
   communicates_ =
       !waits_.communication.units.empty() && !communicator.is_immediate();
-  wants_graph_ =
-      options.graph && !(communicates_ && communicator.is_host_staged());
+  calls_collectives_ = !program_->called_collectives().empty();
+  wants_graph_ = options.graph && program_->is_capturable() &&
+                 !(meets_peers() && communicator.is_host_staged());
+  program_->set_waited([this] { visit_unit(step_, unit_); });
+}
+
+/// A unit that waits for the device is in a new place after each wait.
+void CudaExecutor::visit_unit(int32_t step, uint32_t unit) {
+  step_ = step;
+  unit_ = unit;
+  visit_.reset();
+  visit_.emplace(watch_, kIssuing, step, unit);
 }
 
 Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(
@@ -65,7 +75,9 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(
   Status status = executor->make_streams();
   if (status) status = executor->attach_communicator();
   if (!status) return pass(status.error());
-  if (executor->communicates_ && communicator.is_host_staged()) {
+  // A communicator is one thread's at a time.
+  if (executor->communicates_ && communicator.is_host_staged() &&
+      !executor->calls_collectives_) {
     executor->communication_thread_ =
         std::thread([raw = executor.get()] { raw->communicate_forever(); });
   }
@@ -131,18 +143,19 @@ Status CudaExecutor::make_streams() {
 }
 
 Status CudaExecutor::attach_communicator() {
+  std::vector<const Unit*> collectives = program_->called_collectives();
+  for (const UnitId id : waits_.communication.units)
+    collectives.push_back(&schedule_.units[index_of(id)]);
   size_t largest_bytes = 0;
-  for (const UnitId id : waits_.communication.units) {
-    const Unit& unit = schedule_.units[index_of(id)];
-    const Status runs = communicator_.check(unit.collective);
-    if (!runs) return pass(runs.error(), unit.name);
-    largest_bytes = std::max(largest_bytes, touched_bytes(unit.collective));
+  for (const Unit* unit : collectives) {
+    const Status runs = communicator_.check(unit->collective);
+    if (!runs) return pass(runs.error(), unit->name);
+    largest_bytes = std::max(largest_bytes, touched_bytes(unit->collective));
   }
   // After all checks, which are alike on all ranks: nobody waits in vain.
-  for (const UnitId id : waits_.communication.units) {
-    const Unit& unit = schedule_.units[index_of(id)];
-    const Status joined = communicator_.join(unit.collective);
-    if (!joined) return pass(joined.error(), unit.name);
+  for (const Unit* unit : collectives) {
+    const Status joined = communicator_.join(unit->collective);
+    if (!joined) return pass(joined.error(), unit->name);
   }
   return communicator_.attach(program_->arena(), largest_bytes);
 }
@@ -205,6 +218,7 @@ Status CudaExecutor::run_step(int32_t step) {
   if (status) status = driver_.record(ended_, compute_);
   if (status && meanwhile_) meanwhile_();
   if (status) status = wait_for_end(step);
+  if (status) status = program_->host_failure();
   const bool is_first = !device_step_ns_;
   if (status) status = measure();
   if (status && is_first) marks_->thin_out(*device_step_ns_);
@@ -216,7 +230,7 @@ Status CudaExecutor::run_step(int32_t step) {
 // Every later call gets the same error. The peers are not waited for, nor is a
 // device that goes on although its collectives were ended.
 Status CudaExecutor::give_up(Error error) {
-  const double patience_s = is_overdue_ && !communicates_ ? 0 : kRunDrySeconds;
+  const double patience_s = is_overdue_ && !meets_peers() ? 0 : kRunDrySeconds;
   communicator_.abort();
   error_ = std::move(error);
   if (!runs_dry(patience_s)) driver_.abandon();
@@ -230,7 +244,7 @@ Status CudaExecutor::overdue(int32_t step) {
       ErrorKind::kDevice,
       "step {}: the device has not ended it after {} s{}{}; {}", step,
       timeout_s_, where.empty() ? "" : ": ", where,
-      communicates_
+      meets_peers()
           ? peers_ + " is silent, or --timeout is too short"
           : "a kernel that never ends, or --timeout is too short for the step");
 }
@@ -247,7 +261,7 @@ Status CudaExecutor::wait_for_end(int32_t step) {
                   fmt::format("step {}", step));
     const int64_t now_ns = Recorder::now_ns();
     if (now_ns >= next_poll_ns) {
-      const Status well = communicates_ ? communicator_.poll() : Status();
+      const Status well = meets_peers() ? communicator_.poll() : Status();
       if (!well) return pass(well.error(), fmt::format("step {}", step));
       next_poll_ns = now_ns + kPollPeriodNs;
       if (static_cast<double>(now_ns - begin_ns) * 1e-9 > timeout_s_)

@@ -100,6 +100,8 @@ class CudaExecutor final : public StepExecutor {
   Status overdue(int32_t step);
   bool runs_dry(double timeout_s) const;
   Result<std::span<const std::byte>> read(const Location& location);
+  bool meets_peers() const { return communicates_ || calls_collectives_; }
+  void visit_unit(int32_t step, uint32_t unit);
 
   std::shared_ptr<const DeviceContext> context_;
   const Driver& driver_;
@@ -112,7 +114,8 @@ class CudaExecutor final : public StepExecutor {
   std::string peers_;
   DeviceWatch* watch_ = nullptr;
   bool wants_graph_ = false;
-  bool communicates_ = false;  ///< There are collectives that do something.
+  bool communicates_ = false;  ///< There are collectives that do something,
+  bool calls_collectives_ = false;  ///< or inside loops and branches.
 
   StreamSequences waits_;
   CudaStream compute_, communication_, copy_;
@@ -127,6 +130,10 @@ class CudaExecutor final : public StepExecutor {
   CudaGraph graph_;
   CudaGraphExecutable executable_;
   std::function<void()> meanwhile_;
+  /// Of the thread that issues: the unit that it enqueues.
+  std::optional<DeviceWatch::Visit> visit_;
+  int32_t step_ = -1;
+  uint32_t unit_ = 0;
   std::optional<int64_t> device_step_ns_;
   std::optional<Error> error_;
   bool is_overdue_ = false;

@@ -59,13 +59,16 @@ Status CudaExecutor::join_streams() {
 Status CudaExecutor::issue_units(int32_t step) {
   uint32_t computing = 0, communicating = 0;
   Status status;
-  for (const Unit& unit : schedule_.units) {
-    if (unit.stream == Stream::kCompute) {
+  for (size_t i = 0; i < schedule_.units.size() && status; ++i) {
+    const auto id = static_cast<UnitId>(i);
+    if (schedule_.units[i].stream == Stream::kCompute) {
       status = issue_compute(computing++, step);
     } else if (communicates_) {
       status = issue_collective(communicating++, step);
+    } else {  // A rank that is alone copies its operands.
+      status = feeds_->wait_before(id, compute_);
+      if (status) status = program_->enqueue(id, compute_.get());
     }
-    if (!status) return status;
   }
   return status;
 }
@@ -86,12 +89,12 @@ Status CudaExecutor::issue_compute(uint32_t place, int32_t step) {
   }
   if (status) status = feeds_->wait_before(id, compute_);
   if (!status) return status;
+  visit_unit(step, index_of(id));
   {
-    const DeviceWatch::Visit visit(watch_, DeviceWatch::kIssuing, step,
-                                   index_of(id));
     const UnitScope scope(injected_, index_of(id));
     status = program_->enqueue(id, compute_.get());
   }
+  visit_.reset();
   if (status) marks_->ended(Stream::kCompute, place, compute_);
   if (status && walk.tell[place] && communicates_) {
     status = driver_.record(compute_told_[place], compute_);

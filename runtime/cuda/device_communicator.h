@@ -51,7 +51,8 @@ class DeviceCommunicator {
   /// as a graph, and `enqueue` is best called from a thread of its own.
   virtual bool is_host_staged() const = 0;
 
-  /// True when there is nothing to do: one rank, or each rank alone.
+  /// True when nobody is to be met: one rank, or each rank alone. Then nothing
+  /// is enqueued here; results that lie elsewhere are copies of the operands.
   virtual bool is_immediate() const { return false; }
 
   /// Enqueues one collective from device address `input` to `output`, which are

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "data/hlo/module.h"
@@ -12,8 +14,9 @@
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/device_communicator.h"
+#include "runtime/cuda/device_resources.h"
+#include "runtime/cuda/device_unit_calls.h"
 #include "runtime/cuda/driver.h"
-#include "runtime/cuda/packed_dots.h"
 
 namespace reprise {
 
@@ -31,10 +34,26 @@ class DeviceProgram {
   static Result<std::unique_ptr<DeviceProgram>> create(
       const DeviceContext& context, const Module& inlined,
       const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas,
-      int64_t rank = 0);
+      const DeviceBinding& binding = {});
 
   /// Enqueues one unit of the compute stream. Errors: kDevice naming it.
   Status enqueue(UnitId unit, CUstream stream) const;
+  /// Why something that ran on the host failed, once the device has ended it.
+  Status host_failure() const;
+
+  /// Whether a graph can hold a step: no loop or branch waits for what the
+  /// device computes, and its operations are not too many.
+  bool is_capturable() const;
+  /// Units that the host runs, loops' own included.
+  const std::vector<std::string>& on_host() const { return shared_.on_host; }
+  /// Collectives inside loops and branches, which `enqueue` enqueues.
+  const std::vector<const Unit*>& called_collectives() const {
+    return shared_.called_collectives;
+  }
+  /// `waited` is called each time that `enqueue` has waited for the device.
+  void set_waited(std::function<void()> waited) {
+    shared_.waited = std::move(waited);
+  }
 
   CUdeviceptr address_of(const Location& location) const;
   /// A parameter's or output's whole value.
@@ -45,41 +64,21 @@ class DeviceProgram {
   }
 
  private:
-  /// One launch of a kernel; its parameters are addresses.
-  struct Launch {
-    CUfunction function = nullptr;
-    uint32_t grid_blocks = 1, block_threads = 1;
-    size_t first_parameter = 0;
-  };
-  struct Thunk {
-    UnitKind kind = UnitKind::kKernel;
-    std::vector<Launch> launches;  ///< Of a dot, what is packed before it.
-    CublasLibrary::Call dot;
-    CUdeviceptr target = 0, source = 0;  ///< kCopy.
-    size_t size_bytes = 0;
-  };
-
-  DeviceProgram(const Driver& driver, const Schedule& schedule)
-      : driver_(driver), schedule_(schedule), packed_(pack_dots(schedule)) {}
-  Status allocate(const Cubins& cubins);
-  Status load_modules(const Cubins& cubins);
-  Status write_constants(const Module& inlined, int64_t rank);
-  Status bind(const Cubins& cubins, CublasLibrary& cublas);
-  Status bind_unit(UnitId id, const Cubins& cubins, CublasLibrary& cublas);
-  Status bind_kernel(const CubinKernel& kernel,
-                     const std::vector<CUdeviceptr>& arguments, Thunk& thunk);
-  Status bind_dot(UnitId id, const Cubins& cubins, CublasLibrary& cublas,
-                  Thunk& thunk);
+  DeviceProgram(const Driver& driver, const Schedule& schedule,
+                const Cubins& cubins, CublasLibrary& cublas,
+                const DeviceBinding& binding);
+  Status allocate();
+  Status load_modules();
+  Status write_constants(const Module& inlined);
+  Status bind(const Module& inlined);
+  Status place_host_work();
 
   const Driver& driver_;
   const Schedule& schedule_;
   std::vector<int64_t> offsets_;  ///< `[buffer]` in the arena.
-  PackedDots packed_;
-  DeviceMemory arena_, workspace_, scratch_;
-  std::vector<CudaModule> modules_;     ///< `[image]`
-  std::vector<Thunk> thunks_;           ///< `[unit]`; empty for collectives.
-  std::vector<CUdeviceptr> addresses_;  ///< Parameters of all launches,
-  std::vector<void*> parameters_;       ///< and where each of them lies.
+  DeviceMemory arena_;
+  DeviceResources shared_;
+  DeviceUnitCalls calls_;
 };
 
 }  // namespace reprise

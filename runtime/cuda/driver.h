@@ -73,6 +73,7 @@ namespace reprise {
   X(module_get_function, cuModuleGetFunction)           \
   X(function_set_attribute, cuFuncSetAttribute)         \
   X(launch_kernel, cuLaunchKernel)                      \
+  X(launch_host_function, cuLaunchHostFunc)             \
   X(graph_instantiate, cuGraphInstantiateWithFlags)     \
   X(graph_destroy, cuGraphDestroy)                      \
   X(graph_get_nodes, cuGraphGetNodes)                   \

@@ -502,6 +502,30 @@ TEST(HloCost, ReadsKnownTripCounts) {
   EXPECT_EQ(trip_count(module, entry, entry.at(entry.root)), 126);
 }
 
+std::optional<int64_t> proven(const std::string& from, const std::string& to) {
+  std::string text = kLoop;
+  text.replace(text.find(from), from.size(), to);
+  const Module module = module_of(text);
+  const Computation& entry = module.entry_computation();
+  return proven_trip_count(module, entry, entry.at(entry.root));
+}
+
+// What runs a loop so often without asking must be certain.
+TEST(HloCost, ProvesTripCountsByTheBodyAlone) {
+  EXPECT_EQ(proven("loop", "loop"), 10);
+  EXPECT_EQ(proven("body=%body\n",
+                   "body=%body, backend_config="
+                   "{\"known_trip_count\":{\"n\":\"126\"}}\n"),
+            10);
+  EXPECT_EQ(proven("add(%i, %one)", "add(%one, %i)"), 10);
+  EXPECT_EQ(proven("add(%i, %one)", "add(%i, %i)"), std::nullopt);
+  EXPECT_EQ(proven("%one = s32[] constant(1)", "%one = s32[] constant(2)"),
+            std::nullopt);
+  EXPECT_EQ(proven("%zero = s32[] constant(0)", "%zero = s32[] constant(1)"),
+            std::nullopt);
+  EXPECT_EQ(proven("direction=LT", "direction=NE"), std::nullopt);
+}
+
 TEST(HloGraph, ShowsTheNeighbourhoodOfAnInstruction) {
   const Module module = module_of(kNested);
   const auto graph = graph_around(module, "twice", 1);

@@ -100,8 +100,7 @@ std::string said_of(const InlinedModule& module) {
       lower_schedule(module, identity_plan(module, ranks));
   if (!schedule) return "not lowered: " + schedule.error().message;
   fmt::print("{}\n", priced(*schedule));
-  const Status runs =
-      refuse(refusals_of(module, *schedule, RefusingDevice::kCpu));
+  const Status runs = refuse(refusals_of(module, *schedule));
   return runs ? "" : runs.error().message;
 }
 

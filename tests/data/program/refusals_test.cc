@@ -75,23 +75,6 @@ TEST(Refusals, LookIntoLoopsAndNameAllReasonsAtOnce) {
   EXPECT_EQ(refusals[1].reason, "custom-call \"yours\" does not run");
 }
 
-TEST(Refusals, OfAGpuAreKnownBeforeOneIsThere) {
-  const auto module = parse_inlined(
-      "HloModule m\n"
-      "ENTRY e {\n x = f64[4,4] parameter(0)\n"
-      " d = f64[4,4] dot(x, x), lhs_contracting_dims={1}, "
-      "rhs_contracting_dims={0}\n"
-      " ROOT c = f64[4,4] cholesky(d), lower=true\n}\n");
-  ASSERT_TRUE(module) << module.error().message;
-  EXPECT_TRUE(check_runs(*module, 1));
-  const std::vector<Refusal> refusals =
-      refusals_of(*module, 1, RefusingDevice::kCuda);
-  ASSERT_EQ(refusals.size(), 2U);
-  EXPECT_EQ(refusals[0].reason, "dot does not run on GPUs yet");
-  EXPECT_EQ(refusals[1].reason, "cholesky does not run on GPUs yet");
-  EXPECT_EQ(refusals[1].advice, "use --device cpu");
-}
-
 TEST(Refusals, NameTheTargetOfACallWithATupleResult) {
   const std::string message = refusal_of(
       "x = f32[4] parameter(0)\n"

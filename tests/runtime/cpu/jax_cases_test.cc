@@ -1,12 +1,8 @@
 // Small programs against JAX: every opcode that runs, in many forms and types,
-// through lowering and the CPU's executor. Programs and values are in
-// jax_cases.jsonl, made by make_cases.py (1.9 MB: inputs and results of nearly
-// 500 programs, which CI has no JAX to make).
+// through lowering and the CPU's executor.
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "data/hlo/hlo.h"
 #include "data/schedule/schedule.h"
@@ -18,26 +14,6 @@
 
 namespace reprise {
 namespace {
-
-struct JaxCase {
-  std::string name, hlo;
-  std::vector<std::string> inputs, outputs;
-};
-
-const std::vector<JaxCase>& jax_cases() {
-  static const std::vector<JaxCase> kCases = [] {
-    std::vector<JaxCase> cases;
-    std::ifstream file(source_directory() +
-                       "/tests/runtime/cpu/jax_cases.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const auto json = nlohmann::json::parse(line);
-      cases.push_back({json["name"], json["hlo"], decode_arrays(json["inputs"]),
-                       decode_arrays(json["outputs"])});
-    }
-    return cases;
-  }();
-  return kCases;
-}
 
 /// Runs two steps, so that what a step leaves behind shows.
 void run_case(const JaxCase& one, bool interpret) {

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
+#include "tests/testing/directories.h"
 #include "tests/testing/element_bits.h"
 
 namespace reprise {
@@ -58,6 +60,21 @@ std::vector<std::string> decode_arrays(const nlohmann::json& texts) {
   std::vector<std::string> all;
   for (const auto& text : texts) all.push_back(decoded(text));
   return all;
+}
+
+const std::vector<JaxCase>& jax_cases() {
+  static const std::vector<JaxCase> kCases = [] {
+    std::vector<JaxCase> cases;
+    std::ifstream file(source_directory() +
+                       "/tests/runtime/cpu/jax_cases.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line);
+      cases.push_back({json["name"], json["hlo"], decode_arrays(json["inputs"]),
+                       decode_arrays(json["outputs"])});
+    }
+    return cases;
+  }();
+  return kCases;
 }
 
 void expect_close(const std::string& what, const Shape& shape,

@@ -14,6 +14,15 @@ namespace reprise {
 /// The bytes of each array, of a list of base64 texts.
 std::vector<std::string> decode_arrays(const nlohmann::json& texts);
 
+/// A small program, its arguments, and what JAX computes.
+struct JaxCase {
+  std::string name, hlo;
+  std::vector<std::string> inputs, outputs;
+};
+/// Those of jax_cases.jsonl (1.9 MB: inputs and results of nearly 500 programs,
+/// which CI has no JAX to make; made by make_cases.py).
+const std::vector<JaxCase>& jax_cases();
+
 /// Expects an array of ours to be JAX's, integers alike and floats within what
 /// sums in another order and a library's own functions may give.
 void expect_close(const std::string& what, const Shape& shape,

@@ -7,7 +7,8 @@ namespace reprise {
 Result<std::unique_ptr<CudaExecutor>> make_executor(
     Bound& bound, const Module& inlined, const Schedule& schedule,
     const Cubins& cubins, DeviceCommunicator& communicator,
-    const CudaExecutor::Options& options) {
+    const CudaExecutor::Options& options, std::span<const KernelCode> functions,
+    int64_t rank) {
   auto context = DeviceContext::open(0);
   if (!context) return pass(context.error());
   bound.context = *context;
@@ -16,7 +17,11 @@ Result<std::unique_ptr<CudaExecutor>> make_executor(
   if (!cublas) return pass(cublas.error());
   bound.cublas = std::move(*cublas);
   auto program = DeviceProgram::create(*bound.context, inlined, schedule,
-                                       cubins, *bound.cublas);
+                                       cubins, *bound.cublas,
+                                       {.rank = rank,
+                                        .communicator = &communicator,
+                                        .functions = functions,
+                                        .timeout_s = options.timeout_s});
   if (!program) return pass(program.error());
   return CudaExecutor::create(bound.context, schedule, std::move(*program),
                               communicator, options);
@@ -38,7 +43,7 @@ Result<Trained> train_on_device(const TestProgram& program, const Plan& plan,
   auto executor =
       make_executor(bound, program.module, schedule,
                     host_cubins(schedule.kernels, (*host)->kernels.code),
-                    communicator, options);
+                    communicator, options, (*host)->kernels.code, rank);
   if (!executor) return pass(executor.error());
   const TrainingProgram training{.module = program.module,
                                  .manifest = program.manifest,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,12 @@ struct Bound {
 };
 
 /// Binds a schedule to the fake device; fills `bound`, which must outlive the
-/// executor.
+/// executor. `functions`: as of DeviceBinding.
 Result<std::unique_ptr<CudaExecutor>> make_executor(
     Bound& bound, const Module& inlined, const Schedule& schedule,
     const Cubins& cubins, DeviceCommunicator& communicator,
-    const CudaExecutor::Options& options);
+    const CudaExecutor::Options& options,
+    std::span<const KernelCode> functions = {}, int64_t rank = 0);
 
 struct Trained {
   std::vector<double> losses;

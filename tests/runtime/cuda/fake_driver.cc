@@ -1,6 +1,5 @@
+#include <immintrin.h>
 // The functions of cuda.h that Reprise calls, over fake_device.h.
-#include "tests/runtime/cuda/fake_driver.h"
-
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "tests/runtime/cuda/fake_device.h"
+#include "tests/runtime/cuda/fake_driver.h"
 #include "tests/runtime/cuda/fake_entry.h"
 
 using fake::current_context;
@@ -377,6 +377,22 @@ CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from,
   return copy("cuMemcpyDtoDAsync", to, true, from, true, bytes, stream);
 }
 
+// A thread of the driver's own calls it, whose modes are the system's.
+CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function,
+                                  void* data) {
+  ENTER(enter_current, "cuLaunchHostFunc");
+  fake::Stream* queue = device.stream(stream);
+  if (queue == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (function == nullptr) return misused("cuLaunchHostFunc without function");
+  device.enqueue(*queue, {}, [=] {
+    constexpr unsigned kUsualModes = 0x1F80;
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(kUsualModes);
+    function(data);
+    _mm_setcsr(before);
+  });
+  return CUDA_SUCCESS;
+}
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value,
                                  size_t bytes, CUstream stream) {
   ENTER(enter_current, "cuMemsetD8Async");

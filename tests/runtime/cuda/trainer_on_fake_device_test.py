@@ -69,6 +69,16 @@ def one_rank():
             "tf32")
 
 
+def loops_and_routines():
+    """What kernels alone do not run; a loop that ends by what it computes is in no graph."""
+    _, host, _ = train("loops.1")
+    for seed in "12":
+        compare("loops.1", host["state_hash"], {"steps_run_as": "eager"}, FAKE_CUDA_SEED=seed)
+    _, _, words = train("loops.1", "--device", "cuda")
+    for said in ["no device code for sorted: the host runs it", "no CUDA graph"]:
+        assert said in words, words
+
+
 def two_ranks():
     _, host, _ = train("mlp.2", ranks=2)
     staged = {"steps_run_as": "eager", "collectives": "gloo"}
@@ -141,6 +151,7 @@ def traces():
 
 
 one_rank()
+loops_and_routines()
 two_ranks()
 refusals()
 hangs()
