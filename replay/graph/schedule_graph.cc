@@ -240,6 +240,18 @@ RankClasses single_ranks(const PricedSchedule& priced) {
   return classes;
 }
 
+MeetingGroup group_of(const PricedSchedule& priced, uint32_t unit) {
+  const CollectiveSpec& spec = priced.schedule->units[unit].collective;
+  MeetingGroup group{.kind = spec.kind};
+  if (spec.groups.empty()) {
+    group.ranks =
+        static_cast<uint32_t>(std::max<size_t>(priced.rank_factor.size(), 1));
+  }
+  for (const std::vector<int64_t>& ranks : spec.groups)
+    group.ranks = std::max(group.ranks, static_cast<uint32_t>(ranks.size()));
+  return group;
+}
+
 StepRules step_rules(const PricedSchedule& priced) {
   StepRules rules;
   if (!priced.order.compute.empty()) {
@@ -257,7 +269,8 @@ StepRules step_rules(const PricedSchedule& priced) {
   rules.burst_ns = std::llround(priced.burst_ns);
   for (const uint32_t unit : priced.order.communication) {
     rules.transfers.push_back({priced.duration_ns[unit], priced.wire_ns[unit],
-                               priced.floor_ns[unit], priced.latency_ns[unit]});
+                               priced.floor_ns[unit], priced.latency_ns[unit],
+                               group_of(priced, unit)});
   }
   return rules;
 }

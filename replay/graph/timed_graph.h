@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/collective/collective.h"
 #include "replay/graph/narrow_column.h"
 
 namespace reprise {
@@ -36,6 +37,19 @@ enum class EdgeKind : uint8_t {
 };
 constexpr size_t kEdgeKinds = 8;
 std::string_view name_of(EdgeKind kind);
+
+/// NCCL's own model of latency in one host: what a call takes, and what each of
+/// its hops. Source: github.com/NVIDIA/nccl at
+/// 5067397c2676d5aed50042fc39e5c8ee96eb0027 (2.30.7), src/graph/tuning.cc,
+/// ncclTunerConstantsDefaults, protocol LL over NVLink.
+constexpr int64_t kCallLatency_ns = 6600, kHopLatency_ns = 600;
+
+/// Who meets in a collective, for what depends on their number.
+struct MeetingGroup {
+  CollectiveKind kind = CollectiveKind::kUnknown;
+  uint32_t ranks = 0;      ///< 0: unknown.
+  bool on_device = false;  ///< NCCL and its like; else between hosts' memory.
+};
 
 /// Slow-down is counted in these: kAlone is none.
 constexpr int kAloneBits = 10;
@@ -60,6 +74,7 @@ struct StepRules {
     double wire_ns = 0;      ///< Credit that it uses.
     double floor_ns = 0;     ///< It takes no less.
     double latency_ns = 0;   ///< Of its duration, what no bandwidth shrinks.
+    MeetingGroup group = {};
   };
   std::vector<Transfer> transfers;  ///< [TimedGraph::collective]
 };
@@ -160,6 +175,7 @@ struct TimedGraph {
     /// Transfers of one number share its bandwidth evenly, once their latency
     /// has passed.
     uint32_t link = kNoLink;
+    MeetingGroup group = {};
   };
   std::vector<Transfer> transfers;  ///< [collective]; empty: no links.
 

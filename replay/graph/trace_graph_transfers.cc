@@ -13,13 +13,6 @@
 namespace reprise {
 namespace {
 
-// The latency of a transfer of which only one size was seen, where no other
-// operation of as many ranks tells: that of NCCL's own model for a ring in one
-// host, what a call takes and what each of its hops. Source:
-// github.com/NVIDIA/nccl at 5067397c2676d5aed50042fc39e5c8ee96eb0027 (2.30.7),
-// src/graph/tuning.cc, ncclTunerConstantsDefaults, protocol LL over NVLink.
-constexpr int64_t kCallLatency = 6600, kHopLatency = 600;
-
 using Kind = std::pair<CollectiveKind, size_t>;  // And group size.
 using LeastBySize = std::map<int64_t, int64_t>;  // Bytes, least transfer.
 
@@ -28,10 +21,12 @@ Kind kind_of(const MatchedCollective& collective) {
           std::max(collective.group.size(), collective.members.size())};
 }
 
+// Of a transfer of which only one size was seen, where no other operation of as
+// many ranks tells: a ring in one host.
 int64_t assumed_latency(const Kind& kind) {
   const auto hops = static_cast<int64_t>(std::max<size_t>(kind.second, 1)) - 1;
   const bool is_twice_round = kind.first == CollectiveKind::kAllReduce;
-  return kCallLatency + (is_twice_round ? 2 : 1) * hops * kHopLatency;
+  return kCallLatency_ns + (is_twice_round ? 2 : 1) * hops * kHopLatency_ns;
 }
 
 // The intercept of a least-squares line, within 0 and the least transfer.
@@ -113,13 +108,18 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
         "Kinds of collectives of which one size was seen: {}. What bandwidth "
         "does not shrink of them is assumed: {} us, and {} us a hop (NCCL's "
         "own model).",
-        assumed, kCallLatency / 1e3, kHopLatency / 1e3));
+        assumed, kCallLatency_ns / 1e3, kHopLatency_ns / 1e3));
   }
   graph.transfers.assign(collectives.size(), {});
   for (size_t at = 0; at < collectives.size(); ++at) {
     if (transfer_ns[at] < 0) continue;
     const Kind kind = kind_of(collectives[at]);
     TimedGraph::Transfer& transfer = graph.transfers[at];
+    transfer.group = {
+        .kind = kind.first,
+        .ranks = static_cast<uint32_t>(std::max<int64_t>(
+            collectives[at].group_size, static_cast<int64_t>(kind.second))),
+        .on_device = collectives[at].on_device};
     if (!collectives[at].missing.empty()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }

@@ -10,6 +10,7 @@
 
 #include "data/median.h"
 #include "replay/graph/evaluate.h"
+#include "replay/graph/step_rules.h"
 
 namespace reprise {
 namespace {
@@ -76,6 +77,15 @@ void scale_gap(size_t node, double factor, TimedGraph& graph) {
   graph.gap[node] = scaled(graph.gap[node], factor);
   graph.named[node] =
       std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
+}
+
+void renew_transfers(TimedGraph& graph) {
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] < 0) continue;
+    const size_t place = static_cast<size_t>(graph.collective[node]);
+    graph.duration[node] =
+        ticks_of(graph.rules->transfers[place].duration_ns, graph.tick_bits);
+  }
 }
 
 NodeSet collective_nodes(const TimedGraph& graph) {

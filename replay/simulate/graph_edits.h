@@ -21,6 +21,9 @@ int64_t scaled(int64_t time, double factor);
 /// what handing over takes, not what a rank does.
 void scale_gap(size_t node, double factor, TimedGraph& graph);
 
+/// Transfers of a priced step last what its rules say.
+void renew_transfers(TimedGraph& graph);
+
 /// [node] Whether an edit concerns it.
 using NodeSet = std::vector<bool>;
 

@@ -12,11 +12,13 @@
 
 #include "replay/graph/step_rules.h"
 #include "replay/simulate/graph_edits.h"
+#include "replay/simulate/rank_count.h"
 
 namespace reprise {
 namespace {
 
 constexpr size_t kLongestPattern = 256;
+constexpr double kMostRanks = 1e6;
 constexpr size_t kLongestName = 2048;  // std::regex needs stack a character.
 
 struct Target {
@@ -73,8 +75,8 @@ Result<WhatIf> parse_target(std::string_view target, std::string_view text) {
     if (target == word) return what_if;
   }
   if (target == "ranks") {
-    return fail(ErrorKind::kUnsupported,
-                "--what-if '{}': the number of ranks cannot be changed", text);
+    what_if.kind = WhatIfKind::kRanks;
+    return what_if;
   }
   if (target.substr(0, 3) == "op:" && target.size() > 3 &&
       target.size() < kLongestPattern) {
@@ -116,16 +118,6 @@ double edited_transfer(const WhatIf& what_if, double whole_ns,
   return absent_ns + wire_ns +
          (what_if.latency_ns >= 0 ? what_if.latency_ns
                                   : latency_ns * what_if.factor);
-}
-
-// Transfers of a priced step last what its rules say.
-void renew_transfers(TimedGraph& graph) {
-  for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] < 0) continue;
-    const size_t place = static_cast<size_t>(graph.collective[node]);
-    graph.duration[node] =
-        ticks_of(graph.rules->transfers[place].duration_ns, graph.tick_bits);
-  }
 }
 
 void edit_priced_transfers(const WhatIf& what_if, TimedGraph& graph) {
@@ -350,7 +342,8 @@ Status load_no_data(const NodeFacts& facts, TimedGraph& graph) {
 }  // namespace
 
 const char* const kWhatIfForms =
-    "bandwidth=2x, latency=0.5x, latency=50us, op:REGEX=0.5x, rank:N=1.2x, "
+    "bandwidth=2x, latency=0.5x, latency=50us, ranks=64, op:REGEX=0.5x, "
+    "rank:N=1.2x, "
     "device=0.5x, host=0.5x, launch=0, launch=graph, straggler=none, "
     "overlap=ideal, sync=none, copies=overlapped, data=none";
 
@@ -364,7 +357,13 @@ Result<WhatIf> parse_what_if(std::string_view text) {
   if (!what_if) return what_if;
   const auto quantity = parse_quantity(text.substr(equals + 1), text);
   if (!quantity) return pass(quantity.error());
-  if (quantity->suffix == "x") {
+  if (what_if->kind == WhatIfKind::kRanks) {
+    const double ranks = quantity->number;
+    if (!quantity->suffix.empty() || ranks != std::floor(ranks) ||
+        ranks > kMostRanks)
+      return misunderstood(text);
+    what_if->rank = static_cast<uint32_t>(ranks);
+  } else if (quantity->suffix == "x") {
     what_if->factor = quantity->number;
   } else if (what_if->kind == WhatIfKind::kLatency &&
              unit_of(quantity->suffix) > 0) {
@@ -400,6 +399,8 @@ Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
     case WhatIfKind::kBandwidth:
     case WhatIfKind::kLatency:
       return edit_transfers(what_if, graph);
+    case WhatIfKind::kRanks:
+      return change_rank_count(what_if.rank, graph);
     case WhatIfKind::kOp:
       return scale_ops(what_if, facts, graph);
     case WhatIfKind::kRank:

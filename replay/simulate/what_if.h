@@ -17,6 +17,7 @@ namespace reprise {
 enum class WhatIfKind : uint8_t {
   kBandwidth,  ///< "bandwidth=2x": all collectives.
   kLatency,    ///< "latency=0.5x", "latency=50us": of each collective.
+  kRanks,      ///< "ranks=64": the largest groups of collectives.
   kOp,         ///< "op:REGEX=0.5x": time of units with a matching op or name.
   kRank,       ///< "rank:1=1.2x": what one rank does itself, its host too.
   kDevice,     ///< "device=0.5x": all device work but collectives.
@@ -38,11 +39,10 @@ struct WhatIf {
   double factor = 1;       ///< 0 only of kLaunch.
   double latency_ns = -1;  ///< Absolute latency; -1: use the factor.
   std::string pattern;     ///< kOp.
-  uint32_t rank = 0;       ///< kRank.
+  uint32_t rank = 0;       ///< kRank; kRanks: how many.
 };
 
-/// Errors: kInvalid with the text and the forms that are understood;
-/// kUnsupported for "ranks=".
+/// Errors: kInvalid with the text and the forms that are understood.
 Result<WhatIf> parse_what_if(std::string_view text);
 Result<std::vector<WhatIf>> parse_what_ifs(
     const std::vector<std::string>& texts);

@@ -129,7 +129,7 @@ class ReplayImported(CommandCase):
     def test_refusals_say_what_to_do(self):
         trace = self.imported()
         for arguments, words in [(["--step", 9], "steps 1 to 3"), (["--plan", "p.json"], "--what-if"),
-                                 (["--what-if", "ranks=64"], "number of ranks"),
+                                 (["--what-if", "ranks=64"], "no collective of several ranks"),
                                  (["--what-if", "speed=2x"], "device=0.5x"),
                                  (["--what-if", "bandwidth=2x"], "no collectives"),
                                  (["--what-if", "op:conv=2x"], "no event's name"),

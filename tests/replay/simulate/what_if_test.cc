@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/simulate/rank_count.h"
 #include "replay/simulate/replay.h"
 #include "tests/replay/simulate/schedule_text.h"
 
@@ -53,6 +54,43 @@ TEST(WhatIf, ScalesTheCreditOfALink) {
   EXPECT_EQ(step_under(text, {"op:^t$=0.5x"}), 550 - 400);
   text.priced.floor_ns = {900};
   EXPECT_EQ(step_under(text, {"bandwidth=2x"}), 100 + 800 / 2);
+}
+
+// Of 1000 on the wire a ring of 2 puts all on each link, one of 4 half as much
+// again; it has three rounds for each one of 2, and none if alone. Groups of
+// two among four stay.
+TEST(WhatIf, MakesTheLargestGroupsOfOtherSize) {
+  TextSchedule text;
+  parse_schedule("transfer t 1100", 2, text);
+  text.priced.latency_ns = {100};
+  EXPECT_EQ(step_under(text, {"ranks=2"}), 1100);
+  EXPECT_EQ(step_under(text, {"ranks=4"}), 300 + 1500);
+  EXPECT_EQ(step_under(text, {"ranks=1"}), 0);
+  EXPECT_EQ(step_under(text, {"ranks=4", "bandwidth=3x"}), 300 + 500);
+  EXPECT_EQ(step_under(text, {"ranks=1000"}), 100 * 999 + 1998);
+  TextSchedule pairs;
+  parse_schedule(
+      "transfer t 1100 groups 0,1;2,3\n"
+      "transfer u 1500 groups 0,1,2,3 after t",
+      4, pairs);
+  pairs.priced.latency_ns = {100, 0};
+  EXPECT_EQ(step_under(pairs, {}), 2600);
+  EXPECT_EQ(step_under(pairs, {"ranks=8"}), 1100 + 1750);
+}
+
+// NCCL: hops of a tree where it has fewer than a ring, beside the call.
+TEST(WhatIf, GrowsTransfersOfGpusByTheirHops) {
+  const MeetingGroup all_reduce{CollectiveKind::kAllReduce, 8, true};
+  const TransferGrowth growth = transfer_growth(all_reduce, 64);
+  EXPECT_DOUBLE_EQ(growth.wire, (2 * 63.0 / 64) / (2 * 7.0 / 8));
+  EXPECT_DOUBLE_EQ(growth.latency, (6600 + 600 * 12.0) / (6600 + 600 * 6.0));
+  const MeetingGroup gather{CollectiveKind::kAllGather, 8, true};
+  EXPECT_DOUBLE_EQ(transfer_growth(gather, 16).wire, (15.0 / 16) / (7.0 / 8));
+  EXPECT_DOUBLE_EQ(transfer_growth(gather, 16).latency,
+                   (6600 + 600 * 15.0) / (6600 + 600 * 7.0));
+  const MeetingGroup permute{CollectiveKind::kPermute, 8, true};
+  EXPECT_DOUBLE_EQ(transfer_growth(permute, 64).wire, 1);
+  EXPECT_DOUBLE_EQ(transfer_growth(permute, 64).latency, 1);
 }
 
 TEST(WhatIf, ScalesMatchingUnitsRanksAndSides) {

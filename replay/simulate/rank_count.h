@@ -1,0 +1,31 @@
+// A step on another number of ranks, each of which does what it did.
+#pragma once
+
+#include <cstdint>
+
+#include "data/collective/collective.h"
+#include "data/result.h"
+#include "replay/graph/timed_graph.h"
+
+namespace reprise {
+
+/// What a transfer's wire time and latency are multiplied by when its group
+/// grows or shrinks, as bandwidth and latency of each link stay.
+struct TransferGrowth {
+  double wire = 1, latency = 1;
+};
+
+/// From `from` to `to` ranks, the payload being the same: nccl-tests' "size".
+/// The wire: what a ring puts on each link (source: NVIDIA/nccl-tests,
+/// doc/PERFORMANCE.md). The latency: of a GPU's collective a call and its hops,
+/// of all-reduces by ring or tree, whichever has fewer (source: NCCL's
+/// src/graph/tuning.cc); of a host's the rounds of Gloo's ring. Messages and
+/// what is not known stay. Requires: `from` > 1.
+TransferGrowth transfer_growth(const MeetingGroup& group, double to);
+
+/// Collectives of the largest groups, which are those of data parallelism or of
+/// everybody, become as many ranks'; smaller groups (tensors, pipelines) and
+/// waits for late ranks stay. Errors: kInvalid where no group has two ranks.
+Status change_rank_count(uint32_t ranks, TimedGraph& graph);
+
+}  // namespace reprise
