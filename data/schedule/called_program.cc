@@ -176,6 +176,17 @@ Result<std::vector<RoutineCallee>> lower_callees(
   return callees;
 }
 
+Result<std::shared_ptr<const CalledProgram>> lower_device_program(
+    InlinedModule module, const std::string& caller, int64_t ranks) {
+  Result<std::shared_ptr<CalledProgram>> program =
+      lower_program(std::move(module), caller, ranks);
+  if (!program) return pass(program.error());
+  Schedule& schedule = (*program)->schedule;
+  move_outputs_to_caller(&schedule);
+  plan_memory(&schedule, kAlignmentBytes, ParameterBytes::kElsewhere);
+  return *std::move(program);
+}
+
 void add_communication(int64_t passes, RoutineSpec* routine) {
   for (size_t c = 0; c < routine->callees.size(); ++c) {
     const std::optional<int64_t> bytes =

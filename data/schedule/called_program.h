@@ -33,6 +33,12 @@ Result<std::vector<RoutineCallee>> lower_callees(
     const Module& module, const Instruction& instruction, int64_t ranks,
     const std::vector<std::vector<int32_t>>& old_value);
 
+/// A program that a device makes of an instruction of its own, lowered as a
+/// branch is: outputs with a buffer of their own are further parameters.
+/// Errors: as lower_schedule.
+Result<std::shared_ptr<const CalledProgram>> lower_device_program(
+    InlinedModule module, const std::string& caller, int64_t ranks);
+
 /// Sets from its callees whether and how much a routine communicates that runs
 /// its last callee `passes` times.
 void add_communication(int64_t passes, RoutineSpec* routine);

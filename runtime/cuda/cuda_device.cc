@@ -8,12 +8,12 @@
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cuda_executor.h"
 #include "runtime/cuda/device_program.h"
+#include "runtime/cuda/device_programs.h"
 #include "runtime/cuda/device_watch.h"
 #include "runtime/cuda/dot_algorithms.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/host_staged_communicator.h"
 #include "runtime/cuda/nccl_communicator.h"
-#include "runtime/cuda/packed_dots.h"
 #include "runtime/process/communicator.h"
 
 namespace reprise {
@@ -39,7 +39,8 @@ class CudaDevice : public TrainingDevice {
                            ProcessGroup& group) override {
     Status status = agree(group, check(device));
     if (status) status = agree(group, open_device(group));
-    if (status) status = compile(program.schedule, device, group);
+    if (status)
+      status = compile(program.module, program.schedule, device, group);
     if (status) status = compile_functions(program.schedule, device, group);
     if (status) status = agree(group, open_cublas());
     if (status) status = connect(device, group);
@@ -75,18 +76,18 @@ class CudaDevice : public TrainingDevice {
   }
 
   // The first rank of each host compiles, the others then find its cubins.
-  Status compile(const Schedule& schedule, const DeviceOptions& device,
-                 ProcessGroup& group) {
+  Status compile(const Module& module, const Schedule& schedule,
+                 const DeviceOptions& device, ProcessGroup& group) {
     for (const bool first_on_host : {true, false}) {
       Status mine;
       if ((group.local_rank() == 0) == first_on_host) {
-        Result<Cubins> cubins =
-            compile_cubins(device_kernels(schedule), context_->architecture(),
-                           {.cache_directory = device.cache_directory,
-                            .driver_cuda = context_->driver().version,
-                            .takes = [this](const std::string& image) {
-                              return context_->try_image(image);
-                            }});
+        Result<Cubins> cubins = compile_cubins(
+            device_programs(module, schedule).kernels, context_->architecture(),
+            {.cache_directory = device.cache_directory,
+             .driver_cuda = context_->driver().version,
+             .takes = [this](const std::string& image) {
+               return context_->try_image(image);
+             }});
         mine = status_of(cubins);
         if (cubins) cubins_ = std::move(*cubins);
       }

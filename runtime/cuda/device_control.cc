@@ -1,12 +1,13 @@
-// While and conditional on a device: schedules inside a unit, as on the CPU
-// (runtime/cpu/loop_routines.cc), but the host walks them and the device runs
-// what it enqueues. Passes of a known number are enqueued one after the other,
-// so that a graph can hold them; else the host waits for the device's choice
-// before each. Constants of called programs lie in memory of their own, which
-// nothing else uses.
+// While, conditional and what is expanded: schedules inside a unit, as on the
+// CPU (runtime/cpu/loop_routines.cc), but the host walks them and the device
+// runs what it enqueues. Passes of a known number are enqueued one after the
+// other, so that a graph can hold them; else the host waits for the device's
+// choice before each. Constants of called programs lie in memory of their own,
+// which nothing else uses.
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -47,30 +48,41 @@ DeviceArrays arrays_of(const DeviceUnitContext& context, const Unit& unit,
 /// A called schedule bound to its memory.
 class DeviceCallee {
  public:
-  /// Errors: those of units; kDevice.
+  /// Of a loop or a conditional. Errors: those of units; kDevice.
   static Result<DeviceCallee> bind(const DeviceUnitContext& caller,
                                    const RoutineSpec& spec, size_t callee,
                                    const CalledPlaces& places,
                                    const DeviceArrays& arrays) {
     const RoutineCallee& called = spec.callees[callee];
-    const CalledProgram& program = *called.program;
-    DeviceUnitContext context{.resources = caller.resources,
+    std::vector<int32_t> kernels;
+    for (const int32_t kernel : called.kernels)
+      kernels.push_back(caller.kernels[static_cast<size_t>(kernel)]);
+    return bind(caller.resources, *called.program, std::move(kernels),
+                arrays.workspace +
+                    static_cast<CUdeviceptr>(workspace_begin(spec, callee)),
+                places, arrays);
+  }
+
+  /// `kernels`: as DeviceUnitContext's. Errors: as above.
+  static Result<DeviceCallee> bind(DeviceResources& resources,
+                                   const CalledProgram& program,
+                                   std::vector<int32_t> kernels,
+                                   CUdeviceptr workspace,
+                                   const CalledPlaces& places,
+                                   const DeviceArrays& arrays) {
+    DeviceUnitContext context{.resources = resources,
                               .module = program.module,
                               .schedule = program.schedule,
-                              .kernels = {},
+                              .kernels = std::move(kernels),
                               .buffers = {},
                               .is_step = false};
-    for (const int32_t kernel : called.kernels)
-      context.kernels.push_back(caller.kernels[static_cast<size_t>(kernel)]);
-    const int64_t begin = workspace_begin(spec, callee);
     for (const Buffer& buffer : program.schedule.buffers) {
       Result<CUdeviceptr> address =
           buffer.kind == BufferKind::kConstant ? add_constant(context, buffer)
           : buffer.kind == BufferKind::kParameter
               ? address_in(arrays, places.parameters.at(
                                        static_cast<size_t>(buffer.parameter)))
-              : arrays.workspace +
-                    static_cast<CUdeviceptr>(begin + buffer.arena_offset);
+              : workspace + static_cast<CUdeviceptr>(buffer.arena_offset);
       if (!address) return pass(address.error());
       context.buffers.push_back(*address);
     }
@@ -251,7 +263,64 @@ class DeviceConditional final : public DeviceRoutine {
   std::vector<DeviceBranch> branches_;
 };
 
+/// One program in the place of a routine.
+class DeviceExpansion final : public DeviceRoutine {
+ public:
+  DeviceExpansion(const Driver& driver, DeviceCallee program,
+                  std::vector<DeviceCopy> after)
+      : driver_(driver),
+        program_(std::move(program)),
+        after_(std::move(after)) {}
+
+  Status enqueue(CUstream stream) override {
+    const Status status = program_.enqueue(stream);
+    return status ? enqueue_copies(after_, driver_, stream) : status;
+  }
+  int64_t operations() const override {
+    return program_.operations() + static_cast<int64_t>(after_.size());
+  }
+
+ private:
+  const Driver& driver_;
+  DeviceCallee program_;
+  std::vector<DeviceCopy> after_;
+};
+
+std::vector<DeviceCopy> result_copies(const DeviceCallee& program,
+                                      const DeviceArrays& arrays) {
+  std::vector<DeviceCopy> copies;
+  for (size_t k = 0; k < arrays.results.size(); ++k) {
+    copies.push_back({.from = program.outputs()[k], .to = arrays.results[k]});
+  }
+  return copies;
+}
+
 }  // namespace
+
+Result<std::unique_ptr<DeviceRoutine>> make_expanded(
+    const DeviceUnitContext& context, const Unit& unit,
+    const ExpandedRoutine& expanded) {
+  const CalledProgram& program = *expanded.program;
+  const DeviceArrays arrays = arrays_of(
+      context, unit,
+      context.module.entry_computation().at(unit.routine.instruction));
+  CalledPlaces places;
+  for (size_t n = 0; n < arrays.operands.size(); ++n)
+    places.parameters.push_back({.is_result = false, .number = n});
+  for (size_t k = 0; k < arrays.results.size(); ++k)
+    places.parameters.push_back({.is_result = true, .number = k});
+  std::vector<int32_t> kernels(program.schedule.kernels.size());
+  std::iota(kernels.begin(), kernels.end(),
+            static_cast<int32_t>(expanded.first_kernel));
+  DeviceResources& resources = context.resources;
+  Result<DeviceCallee> bound =
+      DeviceCallee::bind(resources, program, std::move(kernels),
+                         resources.expansion.address(), places, arrays);
+  if (!bound) return pass(bound.error());
+  std::vector<DeviceCopy> after = result_copies(*bound, arrays);
+  return std::make_unique<DeviceExpansion>(resources.driver, *std::move(bound),
+                                           std::move(after));
+}
 
 Result<std::unique_ptr<DeviceRoutine>> make_device_loop(
     const DeviceUnitContext& context, const Unit& unit) {

@@ -18,8 +18,9 @@ constexpr size_t kMostChoiceBytes = 8;
 
 }  // namespace
 
-DeviceProgram::DeviceProgram(const Driver& driver, const Schedule& schedule,
-                             const Cubins& cubins, CublasLibrary& cublas,
+DeviceProgram::DeviceProgram(const Driver& driver, const Module& inlined,
+                             const Schedule& schedule, const Cubins& cubins,
+                             CublasLibrary& cublas,
                              const DeviceBinding& binding)
     : driver_(driver),
       schedule_(schedule),
@@ -27,14 +28,14 @@ DeviceProgram::DeviceProgram(const Driver& driver, const Schedule& schedule,
               .cubins = cubins,
               .cublas = cublas,
               .binding = binding,
-              .packed = pack_schedules(schedule)} {}
+              .programs = device_programs(inlined, schedule)} {}
 
 Result<std::unique_ptr<DeviceProgram>> DeviceProgram::create(
     const DeviceContext& context, const Module& inlined,
     const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas,
     const DeviceBinding& binding) {
-  std::unique_ptr<DeviceProgram> program(
-      new DeviceProgram(context.driver(), schedule, cubins, cublas, binding));
+  std::unique_ptr<DeviceProgram> program(new DeviceProgram(
+      context.driver(), inlined, schedule, cubins, cublas, binding));
   Status status = program->allocate();
   if (status) status = program->load_modules();
   if (status) status = program->write_constants(inlined);
@@ -60,13 +61,14 @@ Status DeviceProgram::allocate() {
       DeviceMemory::allocate(driver_, static_cast<size_t>(workspace_bytes));
   if (!workspace) return pass(workspace.error(), "workspace of kernels");
   shared_.workspace = std::move(*workspace);
-  int64_t scratch_bytes = 0;
-  for (const PackedSchedule& packed : shared_.packed)
-    scratch_bytes = std::max(scratch_bytes, packed.dots.scratch_bytes);
-  Result<DeviceMemory> scratch =
-      DeviceMemory::allocate(driver_, static_cast<size_t>(scratch_bytes));
+  Result<DeviceMemory> scratch = DeviceMemory::allocate(
+      driver_, static_cast<size_t>(shared_.programs.packed_bytes));
   if (!scratch) return pass(scratch.error(), "scratch of dots");
   shared_.scratch = std::move(*scratch);
+  Result<DeviceMemory> expansion = DeviceMemory::allocate(
+      driver_, static_cast<size_t>(shared_.programs.expansion_bytes));
+  if (!expansion) return pass(expansion.error(), "memory of convolutions");
+  shared_.expansion = std::move(*expansion);
   Result<PinnedMemory> choice =
       PinnedMemory::allocate(driver_, kMostChoiceBytes);
   if (!choice) return pass(choice.error());
@@ -113,11 +115,8 @@ Status DeviceProgram::write_constants(const Module& inlined) {
 }
 
 Status DeviceProgram::bind(const Module& inlined) {
-  size_t packed_kernels = 0;
-  for (const PackedSchedule& packed : shared_.packed)
-    packed_kernels += packed.dots.kernels.size();
   REPRISE_CHECK(shared_.cubins.kernels.size() ==
-                schedule_.kernels.size() + packed_kernels);
+                shared_.programs.kernels.size());
   DeviceUnitContext context{.resources = shared_,
                             .module = inlined,
                             .schedule = schedule_,

@@ -28,9 +28,9 @@ constexpr int64_t kDeviceAlignmentBytes = 256;
 /// nothing.
 class DeviceProgram {
  public:
-  /// `cubins` are of `device_kernels(schedule)`. The context is current; all
-  /// references must outlive the program. Errors: kUnsupported naming the first
-  /// unit that cannot run; kDevice.
+  /// `cubins` are of the kernels of `device_programs`. The context is current;
+  /// all references must outlive the program. Errors: kUnsupported naming the
+  /// first unit that cannot run; kDevice.
   static Result<std::unique_ptr<DeviceProgram>> create(
       const DeviceContext& context, const Module& inlined,
       const Schedule& schedule, const Cubins& cubins, CublasLibrary& cublas,
@@ -64,9 +64,9 @@ class DeviceProgram {
   }
 
  private:
-  DeviceProgram(const Driver& driver, const Schedule& schedule,
-                const Cubins& cubins, CublasLibrary& cublas,
-                const DeviceBinding& binding);
+  DeviceProgram(const Driver& driver, const Module& inlined,
+                const Schedule& schedule, const Cubins& cubins,
+                CublasLibrary& cublas, const DeviceBinding& binding);
   Status allocate();
   Status load_modules();
   Status write_constants(const Module& inlined);

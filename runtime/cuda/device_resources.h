@@ -15,8 +15,8 @@
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/device_communicator.h"
+#include "runtime/cuda/device_programs.h"
 #include "runtime/cuda/driver.h"
-#include "runtime/cuda/packed_dots.h"
 
 namespace reprise {
 
@@ -38,11 +38,12 @@ struct DeviceResources {
   const Cubins& cubins;
   CublasLibrary& cublas;
   DeviceBinding binding;
-  std::vector<PackedSchedule> packed;
-  std::vector<CudaModule> modules = {};       ///< [image]
-  DeviceMemory workspace = {}, scratch = {};  ///< Of kernels; of packed dots.
-  std::vector<DeviceMemory> constants = {};   ///< Of called programs, for good.
-  PinnedMemory choice = {};                   ///< What the host reads to go on.
+  DevicePrograms programs;
+  std::vector<CudaModule> modules = {};  ///< [image]
+  /// Of kernels, of packed dots, of expanded routines.
+  DeviceMemory workspace = {}, scratch = {}, expansion = {};
+  std::vector<DeviceMemory> constants = {};  ///< Of called programs, for good.
+  PinnedMemory choice = {};                  ///< What the host reads to go on.
   PinnedMemory staging = {};  ///< Operands and results of host work.
   std::vector<HostWork*> host_work = {};  ///< In order of binding.
   std::vector<std::string> on_host = {};  ///< Their units' names.

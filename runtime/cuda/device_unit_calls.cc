@@ -31,10 +31,7 @@ class DeviceUnitCalls::Binder {
   Binder(const DeviceUnitContext& context, DeviceUnitCalls& calls)
       : context_(context),
         shared_(context.resources),
-        packed_(*std::find_if(shared_.packed.begin(), shared_.packed.end(),
-                              [&](const PackedSchedule& packed) {
-                                return packed.schedule == &context.schedule;
-                              })),
+        packed_(shared_.programs.packed.at(&context.schedule)),
         calls_(calls) {}
 
   Status bind(UnitId id) {
@@ -133,8 +130,12 @@ class DeviceUnitCalls::Binder {
       case Opcode::kConditional:
         return take(make_device_conditional(context_, unit), call);
       default:
-        return take(make_host_routine(context_, unit), call);
+        break;
     }
+    const auto expanded = shared_.programs.expanded.find(&unit);
+    if (expanded != shared_.programs.expanded.end())
+      return take(make_expanded(context_, unit, expanded->second), call);
+    return take(make_host_routine(context_, unit), call);
   }
 
   // What several ranks would leave, one that is alone needs not.
@@ -167,7 +168,7 @@ class DeviceUnitCalls::Binder {
 
   const DeviceUnitContext& context_;
   DeviceResources& shared_;
-  const PackedSchedule& packed_;
+  const DevicePrograms::Packed& packed_;
   DeviceUnitCalls& calls_;
 };
 

@@ -77,5 +77,9 @@ Result<std::unique_ptr<DeviceRoutine>> make_device_loop(
     const DeviceUnitContext& context, const Unit& unit);
 Result<std::unique_ptr<DeviceRoutine>> make_device_conditional(
     const DeviceUnitContext& context, const Unit& unit);
+/// A routine as units of its own, on memory that all expansions share.
+Result<std::unique_ptr<DeviceRoutine>> make_expanded(
+    const DeviceUnitContext& context, const Unit& unit,
+    const ExpandedRoutine& expanded);
 
 }  // namespace reprise

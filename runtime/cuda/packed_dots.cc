@@ -3,9 +3,6 @@
 #include "runtime/cuda/packed_dots.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "data/schedule/called_program.h"
 
 namespace reprise {
 namespace {
@@ -109,42 +106,6 @@ MatrixView dense_view(const MatrixView& view) {
     stride *= view.dimensions[i];
   }
   return dense;
-}
-
-std::vector<PackedSchedule> pack_schedules(const Schedule& step) {
-  std::vector<PackedSchedule> all;
-  size_t next_kernel = step.kernels.size();
-  const auto add = [&](const Schedule& schedule) {
-    PackedDots dots = pack_dots(schedule);
-    const size_t kernels = dots.kernels.size();
-    all.push_back({&schedule, std::move(dots), next_kernel});
-    next_kernel += kernels;
-  };
-  add(step);
-  // Grows while it is walked.
-  for (size_t at = 0; at < all.size(); ++at) {
-    for (const Unit& unit : all[at].schedule->units) {
-      for (const RoutineCallee& callee : unit.routine.callees) {
-        const Schedule& called = callee.program->schedule;
-        if (!callee.program->is_function() &&
-            std::none_of(all.begin(), all.end(),
-                         [&](const PackedSchedule& packed) {
-                           return packed.schedule == &called;
-                         }))
-          add(called);
-      }
-    }
-  }
-  return all;
-}
-
-std::vector<Kernel> device_kernels(const Schedule& step) {
-  std::vector<Kernel> kernels = step.kernels;
-  for (PackedSchedule& packed : pack_schedules(step)) {
-    for (Kernel& kernel : packed.dots.kernels)
-      kernels.push_back(std::move(kernel));
-  }
-  return kernels;
 }
 
 }  // namespace reprise

@@ -32,17 +32,4 @@ PackedDots pack_dots(const Schedule& schedule);
 /// schedule any more.
 MatrixView dense_view(const MatrixView& view);
 
-/// Of a step and of the programs that its units call, at any depth, each once,
-/// the step first.
-struct PackedSchedule {
-  const Schedule* schedule = nullptr;
-  PackedDots dots;
-  size_t first_kernel = 0;  ///< Of the dots', in `device_kernels`.
-};
-std::vector<PackedSchedule> pack_schedules(const Schedule& step);
-
-/// The step's kernels, those of its callees included, then those of all packed
-/// dots.
-std::vector<Kernel> device_kernels(const Schedule& step);
-
 }  // namespace reprise

@@ -12,7 +12,7 @@
 
 #include "data/hlo/hlo.h"
 #include "runtime/cuda/cublas.h"
-#include "runtime/cuda/packed_dots.h"
+#include "runtime/cuda/device_programs.h"
 #include "runtime/kernels/compiler.h"
 #include "tests/runtime/cpu/schedule_builder.h"
 #include "tests/runtime/cuda/device_training.h"
@@ -382,7 +382,8 @@ ENTRY main {
   ASSERT_TRUE(module) << module.error().message;
   const auto schedule = lower_schedule(*module, identity_plan(*module, 1));
   ASSERT_TRUE(schedule) << schedule.error().message;
-  const std::vector<Kernel> kernels = device_kernels(*schedule);
+  const std::vector<Kernel> kernels =
+      device_programs(*module, *schedule).kernels;
   ASSERT_EQ(kernels.size(), schedule->kernels.size() + 1);
   const auto compiled = compile_kernels(
       kernels, {.cache_directory = build_directory() + "/kernel_cache"});

@@ -9,7 +9,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/schedule/called_program.h"
-#include "runtime/cuda/packed_dots.h"
+#include "runtime/cuda/device_programs.h"
 #include "runtime/kernels/compiler.h"
 #include "tests/runtime/cpu/jax_values.h"
 #include "tests/runtime/cuda/device_training.h"
@@ -66,7 +66,7 @@ std::unique_ptr<OnDevice> put_on_device(const std::string& hlo,
   EXPECT_TRUE(schedule) << schedule.error().message;
   on->schedule = *std::move(schedule);
   if (!has_routine(on->schedule)) return on;
-  on->kernels = device_kernels(on->schedule);
+  on->kernels = device_programs(on->module, on->schedule).kernels;
   Result<CompiledKernels> compiled = compile_kernels(
       on->kernels, {.cache_directory = build_directory() + "/kernel_cache"});
   EXPECT_TRUE(compiled) << compiled.error().message;
@@ -93,8 +93,16 @@ class CudaRoutines : public testing::Test {
   }
 };
 
+/// Of types that matrix products have: those of others the host runs.
+bool is_device_convolution(const std::string& name) {
+  return name.rfind("conv.", 0) == 0 &&
+         name.find(".float16") == std::string::npos &&
+         name.find("float64") == std::string::npos &&
+         name.find("int") == std::string::npos;
+}
+
 TEST_F(CudaRoutines, AgreeWithJax) {
-  size_t run = 0, graphs = 0;
+  size_t run = 0, graphs = 0, convolutions = 0;
   for (const JaxCase& one : jax_cases()) {
     SCOPED_TRACE(one.name);
     fake_cuda_seed(run);
@@ -102,6 +110,7 @@ TEST_F(CudaRoutines, AgreeWithJax) {
     const auto on = put_on_device(one.hlo, *alone, {});
     if (!has_routine(on->schedule)) continue;
     ASSERT_NE(on->executor, nullptr);
+    const uint64_t on_host = fake_cuda_calls("cuLaunchHostFunc");
     const Computation& entry = on->module.entry_computation();
     const Instruction& root = entry.at(entry.root);
     for (int32_t step = 0; step < 3; ++step) {
@@ -118,10 +127,15 @@ TEST_F(CudaRoutines, AgreeWithJax) {
       expect_close(fmt::format("output {}", k), shape,
                    on->output(static_cast<int64_t>(k)), one.outputs[k]);
     }
+    if (is_device_convolution(one.name)) {
+      EXPECT_EQ(fake_cuda_calls("cuLaunchHostFunc"), on_host);
+      ++convolutions;
+    }
     ++run;
     graphs += on->executor->replays_graph() ? 1U : 0U;
   }
   EXPECT_GT(run, 100U);
+  EXPECT_GT(convolutions, 35U);
   EXPECT_GT(graphs, run / 2);
 }
 

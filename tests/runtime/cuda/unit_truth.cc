@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "runtime/cuda/cubins.h"
-#include "runtime/cuda/packed_dots.h"
+#include "runtime/cuda/device_programs.h"
 
 namespace reprise {
 namespace {
@@ -123,10 +123,10 @@ class StepOfSchedule {
 Result<DeviceStep> scheduled_step(const LoweredProgram& program,
                                   DeviceCollectives collectives,
                                   const std::string& kernel_cache) {
-  const Result<Cubins> cubins =
-      compile_cubins(device_kernels(program.schedule), kArchitecture,
-                     {.cache_directory = kernel_cache,
-                      .nvrtc_search = {.only = REPRISE_FAKE_NVRTC}});
+  const Result<Cubins> cubins = compile_cubins(
+      device_programs(program.module, program.schedule).kernels, kArchitecture,
+      {.cache_directory = kernel_cache,
+       .nvrtc_search = {.only = REPRISE_FAKE_NVRTC}});
   if (!cubins) return pass(cubins.error());
   DeviceStep step =
       StepOfSchedule(program.schedule, *cubins, collectives).run();
