@@ -10,7 +10,7 @@ import tempfile
 # 1.7e-2 on 2, of blocked_attention 5.6e-3, 6.4e-3 and, on 4, 5.3e-3.
 TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
-# scheme_steps.py and recent_steps.py runs by name.
+# scheme_steps.py, recent_steps.py, current_steps.py and token_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
          "nnx_jit", "selective_states"]
@@ -27,17 +27,20 @@ def one(name, ranks, steps_run, keep):
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", ranks)
     import collective_steps
+    import current_steps
     import model_steps
     import modern_steps
     import program_steps
     import recent_steps
     import scheme_steps
     import steps
+    import token_steps
 
     import reprise.jax as rj
 
     steps.STEPS |= collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS
     steps.STEPS |= modern_steps.MODERN | scheme_steps.SCHEMES | recent_steps.RECENT
+    steps.STEPS |= current_steps.CURRENT | token_steps.TOKENS
     with tempfile.TemporaryDirectory() as temporary:
         out = f"{keep or temporary}/{name}.{ranks}"
         step = steps.make(name, ranks)
