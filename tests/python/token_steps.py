@@ -259,10 +259,10 @@ blocked_loss.defvjp(_blocked_forward, _blocked_backward)
 def skipped_tokens(ranks):
     width, time, kept = 16, 12, 6
     params = normal(22, table=(40, width), route=(width, 1), up=(width, 32), down=(32, width), next=(width, width),
-                    head=(width, 40))
+                    head=(width, 40), place=(time - 1, width))
 
     def loss_of(p, extra, text):
-        x = p["table"][text[:, :-2]]
+        x = p["table"][text[:, :-2]] + p["place"]
         score = (x @ p["route"])[..., 0]
         weight, index = jax.lax.top_k(score, kept)
         index, order = jax.lax.sort_key_val(index, jnp.broadcast_to(jnp.arange(kept), index.shape))
