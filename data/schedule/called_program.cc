@@ -112,9 +112,12 @@ Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
   if (!opened) return pass(opened.error(), caller);
   Result<Schedule> schedule = lower_schedule(
       PlanChoice{.ranks = ranks, .fusion = fuse_elementwise(cache.graph)},
-      &cache);
+      &cache, ParameterBytes::kElsewhere);
   // A group may still be more than one kernel can hold.
-  if (!schedule) schedule = lower_schedule(PlanChoice{.ranks = ranks}, &cache);
+  if (!schedule) {
+    schedule = lower_schedule(PlanChoice{.ranks = ranks}, &cache,
+                              ParameterBytes::kElsewhere);
+  }
   if (!schedule) return pass(schedule.error(), caller);
   program->schedule = *std::move(schedule);
   return program;
@@ -166,9 +169,10 @@ Result<std::vector<RoutineCallee>> lower_callees(
                  : lower_function(*std::move(extracted), instruction.name);
     if (!program) return pass(program.error());
     Schedule& schedule = (*program)->schedule;
-    if (is_branch) move_outputs_to_caller(&schedule);
-    if (programs)
+    if (is_branch) {
+      move_outputs_to_caller(&schedule);
       plan_memory(&schedule, kAlignmentBytes, ParameterBytes::kElsewhere);
+    }
     for (const Kernel& kernel : schedule.kernels)
       (*program)->kernel_keys.push_back(kernel_key(kernel));
     callees.push_back({.program = *std::move(program), .kernels = {}});

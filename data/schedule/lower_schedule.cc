@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "data/plan/op_graph.h"
 #include "data/plan/unit_graph.h"
 #include "data/schedule/called_program.h"
 #include "data/schedule/dependencies.h"
+#include "data/schedule/memory_order.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/placement.h"
 #include "data/schedule/schedule.h"
@@ -253,9 +256,25 @@ class Assembler {
   std::unordered_map<std::string, int32_t> kernel_of_key_;
 };
 
+Schedule assembled(const UnitGraph& units, const LoweredUnits& lowered,
+                   ParameterBytes parameters, ScheduleCache* cache) {
+  const Placement placement = place_values(cache->graph, units, lowered);
+  Schedule schedule = Assembler(units, lowered, placement, cache).assemble();
+  plan_memory(&schedule, kAlignmentBytes, parameters);
+  return schedule;
+}
+
+UnitGraph reordered(UnitGraph units, const std::vector<UnitRef>& order) {
+  std::map<UnitRef, uint32_t> unit_of;
+  for (uint32_t u = 0; u < units.units.size(); ++u)
+    unit_of.emplace(units.units[u].ref, u);
+  for (const UnitRef ref : order) units.order.push_back(unit_of.at(ref));
+  return units;
+}
+
 /// `units`, which stand for a checked plan, as a schedule.
 Result<Schedule> lower_units(const UnitGraph& units, int64_t ranks,
-                             ScheduleCache* cache) {
+                             ParameterBytes parameters, ScheduleCache* cache) {
   const size_t count = units.units.size();
   LoweredUnits lowered{.kernels = std::vector<const LoweredKernel*>(count),
                        .routines = std::vector<const LoweredRoutine*>(count)};
@@ -272,10 +291,15 @@ Result<Schedule> lower_units(const UnitGraph& units, int64_t ranks,
       lowered.routines[u] = *routine;
     }
   }
-  const Placement placement = place_values(cache->graph, units, lowered);
-  Schedule schedule = Assembler(units, lowered, placement, cache).assemble();
+  Schedule schedule = assembled(units, lowered, parameters, cache);
+  const bool is_called = parameters == ParameterBytes::kElsewhere;
+  if ((ranks == 1 || is_called) && units.order.empty()) {
+    Schedule smaller = assembled(reordered(units, memory_order(schedule)),
+                                 lowered, parameters, cache);
+    if (smaller.arena_bytes < schedule.arena_bytes)
+      schedule = std::move(smaller);
+  }
   schedule.ranks = ranks;
-  plan_memory(&schedule);
   return schedule;
 }
 
@@ -289,15 +313,17 @@ Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
   if (!opened) return pass(opened.error());
   Result<UnitGraph> units = plan_units(cache->graph, plan);
   if (!units) return pass(units.error());
-  Result<Schedule> schedule = lower_units(*units, plan.ranks, cache);
+  Result<Schedule> schedule =
+      lower_units(*units, plan.ranks, ParameterBytes::kHere, cache);
   if (schedule) schedule->program_fingerprint = plan.program_fingerprint;
   return schedule;
 }
 
-Result<Schedule> lower_schedule(const PlanChoice& plan, ScheduleCache* cache) {
+Result<Schedule> lower_schedule(const PlanChoice& plan, ScheduleCache* cache,
+                                ParameterBytes parameters) {
   Result<UnitGraph> units = plan_units(cache->graph, plan);
   if (!units) return pass(units.error());
-  return lower_units(*units, plan.ranks, cache);
+  return lower_units(*units, plan.ranks, parameters, cache);
 }
 
 }  // namespace reprise

@@ -47,7 +47,6 @@ class IdleBytes {
 /// one; where they lie elsewhere they take none. All offsets are multiples of
 /// `alignment_bytes`, which is a multiple of 64. Cost: quadratic in the number
 /// of temporaries.
-enum class ParameterBytes : uint8_t { kHere, kElsewhere };
 void plan_memory(Schedule* schedule, int64_t alignment_bytes = 64,
                  ParameterBytes parameters = ParameterBytes::kHere);
 

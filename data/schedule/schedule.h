@@ -154,13 +154,18 @@ struct Schedule {
 };
 
 struct ScheduleCache;
+/// Where parameters lie: in the schedule's arena, or, of a program that a
+/// routine calls, where the caller says.
+enum class ParameterBytes : uint8_t { kHere, kElsewhere };
 
 /// Lowers a program under a plan, which is checked as by
 /// `validate_plan` but for its fingerprint.
 ///
 /// - Order: the plan's, or else the text's, where a collective comes as soon as
 ///   its operands are written and an update of a parameter waits for the
-///   parameter's other readers.
+///   parameter's other readers. On one rank, where nobody waits for another,
+///   and in called programs, whose collectives run in their places, that of
+///   memory_order takes the place of the text's where it takes fewer bytes.
 /// - A bytewise collective (is_bytewise), or a rank's gather or scatter with
 ///   itself alone, runs in place, any other from its operand to a buffer of its
 ///   own. Its producer writes an operand straight into the collective's buffer;
@@ -189,7 +194,9 @@ Result<Schedule> lower_schedule(const InlinedModule& inlined, const Plan& plan,
 
 /// The same of a plan by ids, for the program that `cache` has been opened for.
 /// The schedule carries no fingerprint.
-Result<Schedule> lower_schedule(const PlanChoice& plan, ScheduleCache* cache);
+Result<Schedule> lower_schedule(
+    const PlanChoice& plan, ScheduleCache* cache,
+    ParameterBytes parameters = ParameterBytes::kHere);
 
 /// The ranks that meet `rank` in a collective, itself included, in the order of
 /// their parts; null where it is in no group.

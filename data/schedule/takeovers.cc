@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "data/kernel/kernel.h"
+#include "data/schedule/called_program.h"
 
 namespace reprise {
 
@@ -142,18 +143,23 @@ void Takeovers::add_edge(const Unit& unit, const Location& old, size_t write,
   }
 }
 
-/// A loop's state is copied to its result first, array by array.
+/// A loop's state is copied to its result first, array by array; what the body
+/// never writes is read where the operand lies.
 void Takeovers::add_loop(const Unit& unit, int64_t place) {
   if (!unit.routine.is_loop) return;
   taken_.clear();
+  const Schedule& body = unit.routine.callees.back().program->schedule;
   const size_t count = std::min(unit.reads.size(), unit.writes.size());
   for (size_t k = 0; k < count; ++k) {
-    const Location& old = unit.reads[k];
-    const auto readers = std::count_if(
-        unit.reads.begin(), unit.reads.end(),
-        [&](const Location& at) { return at.buffer == old.buffer; });
-    if (readers == 1 && meet(old, unit.writes[k], place))
-      take(old.buffer, unit.writes[k].buffer);
+    const BufferId old = unit.reads[k].buffer;
+    if (is_taken(old) || !meet(unit.reads[k], unit.writes[k], place)) continue;
+    bool is_read_there = false;
+    for (size_t other = 0; other < count; ++other) {
+      is_read_there =
+          is_read_there || (other != k && unit.reads[other].buffer == old &&
+                            is_invariant(body, other));
+    }
+    if (!is_read_there) take(old, unit.writes[k].buffer);
   }
 }
 
