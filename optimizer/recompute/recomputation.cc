@@ -88,8 +88,9 @@ class Recomputation::Moment {
     const auto& units = units_of_[index_of(op)];
     return std::binary_search(units.begin(), units.end(), unit);
   }
+  /// In the arena.
   int64_t bytes_of(InstructionId value) const {
-    return byte_size(graph_.at(value).shape);
+    return align_up(byte_size(graph_.at(value).shape));
   }
 
   /// The unit that writes a value; kNone for what is there in any case.

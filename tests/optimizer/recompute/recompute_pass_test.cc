@@ -134,6 +134,33 @@ TEST(Recompute, WhatCostsTimeIsTakenBack) {
   EXPECT_EQ(times_computed(plan, "v"), 1);
 }
 
+/// Many values of a few bytes, each read before and after a dot.
+TEST(Recompute, SmallValuesCountByTheBytesThatTheyTake) {
+  std::string text = "HloModule m\n\nENTRY step {\n", sums, products;
+  constexpr int kValues = 80;
+  for (int i = 0; i < kValues; ++i) {
+    text += fmt::format("  x{0} = f32[2] parameter({0})\n", i);
+    sums += fmt::format("  v{0} = f32[2] negate(x{0})\n", i);
+    sums += fmt::format("  s{} = f32[2] add(v{}, {}{})\n", i, i,
+                        i == 0 ? "x" : "s", std::max(i - 1, 0));
+    products += fmt::format("  {}t{} = f32[2] multiply(v{}, {})\n",
+                            i == kValues - 1 ? "ROOT " : "", i, i,
+                            i == 0 ? "d" : fmt::format("t{}", i - 1));
+  }
+  text += fmt::format("  w = f32[2,2] parameter({})\n{}", kValues, sums);
+  text += fmt::format(
+      "  d = f32[2] dot(s{}, w), lhs_contracting_dims={{0}}, "
+      "rhs_contracting_dims={{0}}\n{}}}\n",
+      kValues - 1, products);
+  const auto parsed = parse_hlo(text, "m");
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  const InlinedModule module = *inline_calls(*parsed);
+  const Plan kept = optimized(module, {"fusion"}),
+             plan = optimized(module, {"fusion", "recompute"});
+  EXPECT_LE(arena_bytes(module, plan),
+            arena_bytes(module, kept) - kValues / 2 * 64);
+}
+
 /// A recorded plan that computes values again stays as it is.
 TEST(Recompute, LeavesPlansThatComputeAgainAlone) {
   const InlinedModule module = across_two_dots("negate");
