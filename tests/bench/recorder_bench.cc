@@ -54,8 +54,7 @@ void BM_RecordEvent(benchmark::State& state) {
 BENCHMARK(BM_RecordEvent);
 
 void BM_RecordNothing(benchmark::State& state) {
-  Recorder* off = nullptr;
-  benchmark::DoNotOptimize(off);
+  Recorder* volatile off = nullptr;
   for (auto _ : state) {
     record_if_on(off, 1);
     benchmark::ClobberMemory();
