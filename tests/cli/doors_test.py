@@ -80,13 +80,11 @@ class Doors(unittest.TestCase):
         self.assertIn("not finite", said)
         self.assertIn("--allow-nan", said)
 
-    def refused(self, body, *parts, device="cpu"):
+    def refused(self, body, *parts):
         """`hlo --manifest` and `train` say the same reasons, all at once, before ranks start."""
         path, _ = self.program(module(body))
-        said = self.reprise("hlo", path, "--manifest", "--device", device, "-o", self.path / "other.json", "--force",
-                            status=3)
-        words = ["--made-up-data", "--device", device] if device == "cpu" else []
-        for text in [said] + ([self.train(path, *words, status=3)] if device == "cpu" else []):
+        said = self.reprise("hlo", path, "--manifest", "-o", self.path / "other.json", "--force", status=3)
+        for text in (said, self.train(path, "--made-up-data", status=3)):
             for part in parts:
                 self.assertIn(part, text)
             self.assertNotIn("mpirun", text)
@@ -101,11 +99,6 @@ class Doors(unittest.TestCase):
             'metadata={op_name="jit(step)/log" source_file="/home/me/model.py" source_line=57}\n'
             "  ROOT r = (f32[5]) tuple(c)\n",
             "model.py:42", "model.py:57", "product with a matrix", "jax.debug.print")
-
-    def test_what_a_gpu_does_not_run_is_known_without_one(self):
-        self.refused(
-            "  x = f32[4,4] parameter(0)\n  c = f32[4,4] cholesky(x), lower=true\n"
-            "  ROOT r = (f32[4,4]) tuple(c)\n", "cholesky does not run on GPUs yet", "use --device cpu", device="cuda")
 
     def test_a_program_before_partitioning_says_which_dump_to_give(self):
         path, said = self.program(module(
