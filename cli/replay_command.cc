@@ -38,9 +38,8 @@ class ReplayCommand : public Command {
     flags.add_flag("--force", force_, "replace an existing timeline");
     flags.add_format(options_.format);
     std::string forms = kWhatIfForms;
-    for (const char* form : {"device=", "straggler="}) {
-      forms.insert(forms.find(form), "\n          ");
-    }
+    for (const char* form : {" rank:", " straggler="})
+      forms.replace(forms.find(form), 1, "\n          ");
     flags.footer("What-ifs: " + forms);
   }
 

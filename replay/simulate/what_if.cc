@@ -343,9 +343,8 @@ Status load_no_data(const NodeFacts& facts, TimedGraph& graph) {
 
 const char* const kWhatIfForms =
     "bandwidth=2x, latency=0.5x, latency=50us, ranks=64, op:REGEX=0.5x, "
-    "rank:N=1.2x, "
-    "device=0.5x, host=0.5x, launch=0, launch=graph, straggler=none, "
-    "overlap=ideal, sync=none, copies=overlapped, data=none";
+    "rank:N=1.2x, device=0.5x, host=0.5x, launch=0, launch=graph, "
+    "straggler=none, overlap=ideal, sync=none, copies=overlapped, data=none";
 
 Result<WhatIf> parse_what_if(std::string_view text) {
   for (const auto& [whole, kind] : kWholes) {
