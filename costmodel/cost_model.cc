@@ -20,6 +20,9 @@ size_t group_size(const CollectiveSpec& collective) {
   return most;
 }
 
+/// How keys of collectives end in which each rank is alone.
+constexpr std::string_view kAlone = "/1";
+
 // Time of an amount at a rate; nothing is known of a rate of zero.
 double wire_ns(double amount, double amount_per_s) {
   if (amount_per_s <= 0) return 0;
@@ -139,11 +142,15 @@ const CollectivePrice* CostModel::find_collective(const Unit& unit) const {
   const std::string key = collective_key(unit.collective);
   if (const auto found = collectives.find(key); found != collectives.end())
     return &found->second;
+  if (group_size(unit.collective) == 1) return nullptr;  // It sends nothing.
   const std::string_view kind = name_of(unit.collective.kind);
+  const CollectivePrice* any = nullptr;
   for (const auto& [name, price] : collectives) {
+    if (name.ends_with(kAlone)) continue;  // A copy, and no price of a link.
     if (std::string_view(name).substr(0, kind.size()) == kind) return &price;
+    if (any == nullptr) any = &price;
   }
-  return collectives.empty() ? nullptr : &collectives.begin()->second;
+  return any;
 }
 
 PriceSource CostModel::collective_source(const Unit& unit) const {
@@ -165,7 +172,11 @@ std::vector<std::string> modelled_collectives(const Schedule& schedule,
     const CollectivePrice* const price = costs.find_collective(unit);
     std::string& reason = reasons[key];
     if (price == nullptr) {
-      reason = fmt::format("no collective was recorded: {} is free", key);
+      reason = fmt::format("no {} was recorded: {} is free",
+                           group_size(unit.collective) == 1
+                               ? "collective of one rank alone"
+                               : "collective",
+                           key);
     } else if (!costs.collectives.contains(key)) {
       const auto used = std::find_if(
           costs.collectives.begin(), costs.collectives.end(),

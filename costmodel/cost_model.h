@@ -111,8 +111,8 @@ struct CostModel {
 
   /// Prices a compute unit: by key, else by roofline. Cost: O(log units).
   UnitPrice price(const Unit& unit) const;
-  /// The entry for a collective unit: its own key, else another of the same
-  /// kind, else any, else null.
+  /// The entry for a collective unit: its own key, else, where ranks meet in
+  /// it, another of the same kind in which they do, else any such, else null.
   const CollectivePrice* find_collective(const Unit& unit) const;
   /// How far the price of a collective unit is to be trusted: its entry's
   /// source, but kModelled where another key's entry stands in or the size is

@@ -253,10 +253,9 @@ void find_typical(std::vector<TransferSample>& samples) {
   }
 }
 
-}  // namespace
-
-TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
-                                 const Schedule& recorded) {
+// `copies`: those of one rank alone among several, else all others.
+TransfersByKey collect(const std::vector<RecordedStep>& steps,
+                       const Schedule& recorded, bool copies) {
   TransfersByKey by_key;
   for (const RecordedStep& step : steps) {
     std::vector<int64_t> last_end_ns(step.ranks.size(),  // [rank]
@@ -269,10 +268,9 @@ TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
         last_end_ns[member] = transfer.end_ns;
       }
       const int64_t idle_ns = transfer.start_ns - before_ns;
-      // One rank alone copies, which tells nothing of links.
-      const bool is_alone =
+      const bool is_copy =
           transfer.members.size() == 1 && step.ranks.size() > 1;
-      if (duration_ns <= 0 || is_alone) continue;
+      if (duration_ns <= 0 || is_copy != copies) continue;
       const Unit& unit = recorded.units[transfer.unit];
       const double duration = static_cast<double>(duration_ns);
       by_key[collective_key(unit.collective)].push_back(
@@ -284,6 +282,18 @@ TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
     }
   }
   return by_key;
+}
+
+}  // namespace
+
+TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
+                                 const Schedule& recorded) {
+  return collect(steps, recorded, false);
+}
+
+TransfersByKey collect_copies(const std::vector<RecordedStep>& steps,
+                              const Schedule& recorded) {
+  return collect(steps, recorded, true);
 }
 
 double mean_bandwidth(const std::vector<TransferSample>& samples) {

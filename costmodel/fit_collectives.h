@@ -27,6 +27,10 @@ using TransfersByKey = std::map<std::string, std::vector<TransferSample>>;
 /// The transfers of recorded steps, by collective_key.
 TransfersByKey collect_transfers(const std::vector<RecordedStep>& steps,
                                  const Schedule& recorded);
+/// What takes a collective's place where a rank, of several, is alone in its
+/// group: it copies, which tells nothing of links.
+TransfersByKey collect_copies(const std::vector<RecordedStep>& steps,
+                              const Schedule& recorded);
 
 struct CollectiveFit {
   CollectivePrice price;

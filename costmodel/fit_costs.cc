@@ -44,6 +44,8 @@ void fit_collectives(const std::vector<RecordedStep>& steps,
     costs.contention.collective = fit.slowdown;
     costs.contention.collective_is_assumed = false;
   }
+  for (const auto& [key, samples] : collect_copies(steps, recorded))
+    costs.collectives[key] = fit_collective(samples).price;
 }
 
 }  // namespace

@@ -69,11 +69,22 @@ class GapReader {
     costs.step_overhead_ns = median(overheads_);
     const double excess = sum_above(dispatches_, costs.dispatch_ns);
     costs.unexplained_ns = std::max(0.0, excess / count);
-    if (roots_ > 0) costs.jitter_sqrt_ns = waits_ns_ / roots_;
+    fill_jitter(costs);
     fill_meeting(costs);
   }
 
  private:
+  // Of mean times apart, as replay has them: the mean of roots is less than the
+  // root of the mean, and replay would add more waits than there were.
+  void fill_jitter(CostModel& costs) const {
+    double waits_ns = 0, roots = 0;
+    for (const auto& [unit, apart] : apart_) {
+      waits_ns += apart.waits_ns;
+      roots += apart.count * std::sqrt(apart.computed_ns / apart.count);
+    }
+    if (roots > 0) costs.jitter_sqrt_ns = waits_ns / roots;
+  }
+
   // The median distance of a collective's wait from that collective's typical
   // one (a rank that is always late is no noise, nor is a stall now and then),
   // mean over collectives: those that queue behind others hardly wait.
@@ -189,11 +200,13 @@ class GapReader {
             0, transfer.start_ns - step.transfers[place - 1].end_ns)));
       }
       if (from_compute_[place].ranks != transfer.members.size()) continue;
+      Apart& apart = apart_[{transfer.unit, transfer.members.front()}];
       for (const int64_t arrival_ns : transfer.arrival_ns) {
-        waits_ns_ +=
+        apart.waits_ns +=
             static_cast<double>(transfer.start_ns - arrival_ns) / ranks;
       }
-      roots_ += std::sqrt(from_compute_[place].apart_ns / ranks);
+      apart.computed_ns += from_compute_[place].apart_ns / ranks;
+      apart.count += 1;
     }
   }
 
@@ -206,7 +219,13 @@ class GapReader {
     double apart_ns = 0;  // Sum over those ranks.
   };
   std::vector<FromCompute> from_compute_;  // [transfer], of the step.
-  double waits_ns_ = 0, roots_ = 0;
+  // What all ranks computed before a collective, and waited in it, in all
+  // steps.
+  struct Apart {
+    double computed_ns = 0, waits_ns = 0, count = 0;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Apart>
+      apart_;  // [unit, first member]
   // [unit, first member][step], mean.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> meetings_ns_;
   std::vector<double> dispatches_, compute_wakes_, communication_wakes_;

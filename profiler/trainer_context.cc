@@ -51,18 +51,21 @@ UnitLabel label_of(const Unit& unit, int64_t ranks) {
   }
   label.kind = EventKind::kCollective;
   label.bytes = unit.collective.bytes;
+  label.collective = unit.collective.kind;
   label.groups = groups_of(unit.collective, ranks);
-  if (!label.groups.empty()) label.collective = unit.collective.kind;
   return label;
 }
 
 /// False when they are malformed.
-bool read_groups(const Json& json, UnitLabel& unit) {
+bool read_collective(const Json& json, UnitLabel& unit) {
+  if (json.contains("collective")) {
+    const auto kind = collective_from_name(text_of(json, "collective"));
+    if (!kind) return false;
+    unit.collective = *kind;
+  }
   const auto groups = json.find("groups");
   if (groups == json.end()) return true;
-  const auto kind = collective_from_name(text_of(json, "collective"));
-  if (!kind || !groups->is_array()) return false;
-  unit.collective = *kind;
+  if (!groups->is_array()) return false;
   for (const Json& group : *groups) {
     if (!group.is_array()) return false;
     std::vector<uint32_t>& ranks = unit.groups.emplace_back();
@@ -84,7 +87,7 @@ bool read_unit(const Json& json, UnitLabel& unit) {
   const auto bytes = json.find("bytes");
   const bool has_bytes = bytes != json.end() && bytes->is_number_integer();
   unit.bytes = has_bytes ? std::max<int64_t>(0, bytes->get<int64_t>()) : 0;
-  return !unit.name.empty() && read_groups(json, unit) &&
+  return !unit.name.empty() && read_collective(json, unit) &&
          (kind == name_of(EventKind::kCompute) ||
           kind == name_of(EventKind::kCollective));
 }
@@ -121,9 +124,9 @@ std::string print_trainer_context(const TrainerContext& context) {
         Json{{"name", unit.name},
              {"kind", std::string(name_of(unit.kind))},
              {"bytes", unit.bytes}});
-    if (unit.groups.empty()) continue;
+    if (unit.kind != EventKind::kCollective) continue;
     written["collective"] = std::string(name_of(unit.collective));
-    written["groups"] = unit.groups;
+    if (!unit.groups.empty()) written["groups"] = unit.groups;
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

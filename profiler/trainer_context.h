@@ -28,8 +28,9 @@ struct UnitLabel {
   EventKind kind = EventKind::kCompute;
   /// Payload of a collective, or of those inside a loop or branch.
   int64_t bytes = 0;
-  /// Of a collective that does not join all ranks: which ranks meet.
+  /// Of a collective.
   CollectiveKind collective = CollectiveKind::kUnknown;
+  /// Which ranks meet in it; empty: all.
   std::vector<std::vector<uint32_t>> groups = {};
 };
 
@@ -47,8 +48,8 @@ TrainerContext trainer_context(const LoweredProgram& lowered,
                                const std::string& device, bool solo);
 
 /// {schema, program_text, manifest_text, plan_text, environment{},
-/// units[{name, kind, bytes, and of collectives among some of the ranks
-/// collective and groups}]}.
+/// units[{name, kind, bytes, of collectives collective, and of those among some
+/// of the ranks groups}]}.
 std::string print_trainer_context(const TrainerContext& context);
 /// Errors: kParse, naming `file`.
 Result<TrainerContext> parse_trainer_context(const std::string& text,

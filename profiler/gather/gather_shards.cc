@@ -24,12 +24,15 @@ class Gatherer {
     for (const UnitLabel& unit : context.units) {
       unit_names_.push_back(intern(unit.name));
       first_info_.push_back(static_cast<int32_t>(trace_.collectives.size()));
+      if (unit.kind != EventKind::kCollective) continue;
       for (const std::vector<uint32_t>& group : unit.groups) {
         trace_.collectives.push_back(
             {.kind = unit.collective,
              .group = group,
              .group_size = static_cast<int64_t>(group.size())});
       }
+      if (unit.groups.empty())
+        trace_.collectives.push_back({.kind = unit.collective});
     }
   }
 
@@ -43,10 +46,11 @@ class Gatherer {
     if (is_new) trace_.strings.push_back(text);
     return place->second;
   }
-  /// Who meets a rank in a unit, a place in the trace's collectives; -1: all
-  /// ranks.
+  /// What a collective is and who meets a rank in it, a place in the trace's
+  /// collectives; -1: the rank is in no group.
   int32_t info_of(size_t unit, uint32_t rank) const {
     const auto& groups = context_.units[unit].groups;
+    if (groups.empty()) return first_info_[unit];
     for (size_t g = 0; g < groups.size(); ++g) {
       if (std::find(groups[g].begin(), groups[g].end(), rank) !=
           groups[g].end())
@@ -60,7 +64,7 @@ class Gatherer {
   const TrainerContext& context_;
   std::unordered_map<std::string, StringId> ids_;
   std::vector<StringId> unit_names_;
-  std::vector<int32_t> first_info_;  ///< [unit] of its groups.
+  std::vector<int32_t> first_info_;  ///< [unit] of a collective's.
   Trace trace_;
 };
 

@@ -71,8 +71,10 @@ ClockMeetings::ClockMeetings(const TraceByRank& by_rank,
 bool ClockMeetings::add_meeting(const Trace& trace,
                                 const MatchedCollective& collective) {
   const bool pair = collective.sender >= 0;
-  if (!pair && !collective.by_trainer &&
-      !facts_of(collective.kind).joins_all_ranks)
+  // Older traces of our trainer do not tell kinds, and hold none but meetings.
+  const bool is_old =
+      collective.by_trainer && collective.kind == CollectiveKind::kUnknown;
+  if (!pair && !is_old && !facts_of(collective.kind).joins_all_ranks)
     return false;
   std::vector<Part> parts;
   int64_t stay_ns = std::numeric_limits<int64_t>::max();

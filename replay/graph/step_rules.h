@@ -65,10 +65,16 @@ class LinkCredit {
   int64_t credit_ns_ = 0, since_ns_ = 0;
 };
 
+/// RankState::apart_ns of a rank that a transfer wakes now: waking is no
+/// compute.
+inline int64_t woken_apart_ns(const StepRules& rules) {
+  return -(rules.wake >> kTickBits);
+}
+
 /// How much later than their mean the last rank is expected that computed for
 /// so long since it last waited for others.
 inline double lateness_ns(const StepRules& rules, int64_t apart_ns) {
-  if (rules.jitter_sqrt_ns <= 0) return 0;
+  if (rules.jitter_sqrt_ns <= 0 || apart_ns <= 0) return 0;
   return rules.jitter_sqrt_ns * std::sqrt(static_cast<double>(apart_ns));
 }
 

@@ -166,7 +166,7 @@ class Decision {
     int64_t gap = graph_.gap[node];
     if (cause != GraphTimes::kNoEdge && is_transfer(graph_.edges[cause].from)) {
       gap += rules_->wake;
-      ranks_[graph_.rank[node]].apart_ns = 0;
+      ranks_[graph_.rank[node]].apart_ns = woken_apart_ns(*rules_);
     }
     RunningTasks::Task dispatch = tasks_.run(
         node, 1, TaskPhase::kCompute, gap + graph_.duration[node], at_ns);

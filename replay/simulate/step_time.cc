@@ -96,7 +96,7 @@ class TwoStreamStep {
     const uint32_t place = state.compute_done;
     if (state.computing || place == priced_.order.compute.size()) return;
     if (priced_.order.compute_needs[place] > state.communication_done) return;
-    if (woken) state.apart_ns = 0;
+    if (woken) state.apart_ns = woken_apart_ns(rules_);
     state.begun_ns = now_ns;
     const uint32_t unit = priced_.order.compute[place];
     const int64_t before = rules_.gap + (woken ? rules_.wake : 0);

@@ -21,8 +21,10 @@
 namespace reprise {
 namespace {
 
-/// Elements of a tile of patches: 1 MiB of f32.
-constexpr int64_t kTileElements = 1 << 18;
+/// Elements of a tile of patches: 1 MiB of f32 at most; where the arrays are
+/// smaller, as many bytes as they take, so that a step of small convolutions
+/// takes no multiple of its memory for them, and 32 KiB, a first-level cache.
+constexpr int64_t kMostTileElements = 1 << 18, kLeastTileElements = 1 << 13;
 constexpr int64_t kMostDepth = 1 << 14;
 
 /// A pair of counts, the second varying faster.
@@ -58,7 +60,7 @@ class Convolution final : public Routine {
     rows_ = g_.batch.extent * g_.positions();
     deep_ = g_.feature.extent * g_.taps();
     depth_tile_ = std::min(deep_, kMostDepth);
-    row_tile_ = std::clamp<int64_t>(kTileElements / depth_tile_, 1, rows_);
+    row_tile_ = std::clamp<int64_t>(tile_elements() / depth_tile_, 1, rows_);
     scratch_->reserve(patches_bytes() + packed_kernel_bytes() + made_bytes());
   }
 
@@ -79,6 +81,11 @@ class Convolution final : public Routine {
  private:
   using Axis = ConvolutionGeometry::Axis;
 
+  int64_t tile_elements() const {
+    const size_t bytes = input_.size() + kernel_.size() + out_.size();
+    return std::clamp(static_cast<int64_t>(bytes / sum_bytes(sums_)),
+                      kLeastTileElements, kMostTileElements);
+  }
   size_t sums_bytes(int64_t count) const {
     return RoutineScratch::aligned(static_cast<size_t>(count) *
                                    sum_bytes(sums_));

@@ -11,7 +11,15 @@ PairExchange::PairExchange(gloo::transport::Pair& pair,
     : memory_(memory),
       slots_(kSlots * kSegmentBytes),
       send_(pair.createSendBuffer(0, memory.data(), memory.size())),
+      segment_(pair.createSendBuffer(
+          0, slots_.data() + slots_.size() - kSegmentBytes, kSegmentBytes)),
       receive_(pair.createRecvBuffer(0, slots_.data(), slots_.size())) {}
+
+void PairExchange::widen_socket() {
+  segment_->send(0, kSegmentBytes, 0);
+  receive_->waitRecv();
+  segment_->waitSend();
+}
 
 void PairExchange::all_reduce(std::byte* data, size_t size_bytes,
                               size_t element_bytes, const Reduce& reduce) {

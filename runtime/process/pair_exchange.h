@@ -29,6 +29,14 @@ class PairExchange {
   /// before either calls `all_reduce`.
   PairExchange(gloo::transport::Pair& pair, std::span<std::byte> memory);
 
+  /// Sends a whole segment for nothing, before anything else. Gloo makes the
+  /// socket's send buffer as large as what a pair's buffers send, which ends
+  /// the kernel's own tuning: after a first message of some bytes, every
+  /// message of other collectives that is larger than a page would wait for a
+  /// delayed acknowledgement, 40 ms where a link's frames are large (loopback).
+  /// Requires: both ranks have constructed it. Throws as all_reduce.
+  void widen_socket();
+
   /// Throws gloo::IoException when the peer is lost or silent.
   void all_reduce(std::byte* data, size_t size_bytes, size_t element_bytes,
                   const Reduce& reduce);
@@ -43,7 +51,8 @@ class PairExchange {
   std::span<std::byte> memory_;
   std::vector<std::byte> slots_;
   uint64_t sequence_ = 0;  ///< Segments consumed since the start.
-  std::unique_ptr<gloo::transport::Buffer> send_, receive_;
+  /// One that is destroyed takes the others' registration with it.
+  std::unique_ptr<gloo::transport::Buffer> send_, segment_, receive_;
 };
 
 }  // namespace reprise

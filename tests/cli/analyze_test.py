@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import re
 import unittest
 
 from command_case import ROOT, CommandCase
@@ -205,6 +206,18 @@ class Analyze(AnalyzeCase):
         self.reprise("import", self.path / "points.log", "-o", self.path / "points.trace")
         refused = self.reprise("analyze", self.path / "points.trace", status=3).stderr
         self.assertIn("2 cost points but no times", refused)
+
+
+class Trained(AnalyzeCase):
+    def test_collectives_are_called_by_their_kind_whatever_the_program_calls_them(self):
+        source = ROOT / "data/programs/mlp.2.hlo"
+        program = self.write("step.hlo", re.sub(r"\ball-reduce\.(?=\d)", "psum.", source.read_text()))
+        self.write("step.json", source.with_suffix(".json").read_text())
+        self.reprise("train", "-n", 2, program, "--steps", 3, "--warmup", 1, "--trace", self.trace,
+                     "--data", source.parent)
+        answer = json.loads(self.reprise("analyze", self.trace, "--format", "json").stdout)
+        self.assertEqual({each["op"] for each in answer["collectives"]}, {"all-reduce"})
+        self.assertTrue(all(each["bus_bandwidth_bytes_per_s"] for each in answer["collectives"]))
 
 
 class Diff(AnalyzeCase):

@@ -117,6 +117,27 @@ TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
   EXPECT_EQ(CostModel{}.find_collective(unit), nullptr);
 }
 
+// A rank alone copies: no price of a link, and none from a link.
+TEST(CostModel, ACopyIsNoPriceOfALink) {
+  CostModel costs;
+  costs.collectives["all-reduce/f32/1"] = {.latency_ns = 1};
+  Unit meeting, copy;
+  meeting.kind = copy.kind = UnitKind::kCollective;
+  meeting.collective.groups = {{0, 1}};
+  copy.collective.groups = {{0}, {1}};
+  EXPECT_EQ(costs.find_collective(meeting), nullptr);
+  ASSERT_NE(costs.find_collective(copy), nullptr);
+  EXPECT_EQ(costs.find_collective(copy)->price_ns(0), 1);
+
+  costs.collectives = {{"all-reduce/f32/2", {.latency_ns = 50}}};
+  EXPECT_EQ(costs.find_collective(copy), nullptr);
+  Schedule schedule;
+  schedule.units = {copy};
+  EXPECT_EQ(modelled_collectives(schedule, costs),
+            (std::vector<std::string>{"no collective of one rank alone was "
+                                      "recorded: all-reduce/f32/1 is free"}));
+}
+
 TEST(FitCollective, SharesPreemptionOverTransfersNotOverBytes) {
   // 1 KB in 20 us and 1 MB in 520 us: 19.5 us + 0.5 ns a byte. Every tenth
   // transfer, of either size, waits 2 ms for a core. Of that, what exceeds four

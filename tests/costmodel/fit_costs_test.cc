@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -153,6 +154,42 @@ TEST(FitGaps, AMeetingCostsWhatItsWaitsVaryBy) {
   EXPECT_EQ(found(9, 200'000).meeting_ns, 100'000 / 2);  // Of two collectives.
   EXPECT_FALSE(found(3, 200'000).meeting_is_measured);
   EXPECT_EQ(found(3, 200'000).meeting_ns, kDefaultMeeting_ns);
+}
+
+/// Steps of two ranks that compute for so long, then meet: rank 1 comes late.
+std::vector<RecordedStep> meeting_steps(
+    const std::vector<std::pair<int64_t, int64_t>>& computed_and_late) {
+  std::vector<RecordedStep> steps;
+  for (const auto& [computed, late] : computed_and_late) {
+    RecordedStep made;
+    made.ranks.resize(2);
+    for (RecordedRank& rank : made.ranks) {
+      rank.end_ns = made.time_ns = computed + late + 1000;
+      rank.compute = {{.unit = 0, .start_ns = 0, .end_ns = computed}};
+    }
+    made.transfers = {{.unit = 1,
+                       .members = {0, 1},
+                       .start_ns = computed + late,
+                       .end_ns = made.time_ns,
+                       .arrival_ns = {computed, computed + late},
+                       .left_ns = {made.time_ns, made.time_ns}}};
+    steps.push_back(std::move(made));
+  }
+  return steps;
+}
+
+// Waits of (20 + 60) / 2 / 2 = 20 us on the mean, after 500 us apart on the
+// mean: replay, which knows that mean alone, must wait 20 us again.
+TEST(FitGaps, JitterGivesBackTheWaitsThatWereRecorded) {
+  Schedule schedule;
+  schedule.units.resize(2);
+  schedule.units[1].kind = UnitKind::kCollective;
+  schedule.units[1].stream = Stream::kCommunication;
+  schedule.dependencies = {{UnitId{0}, UnitId{1}, 0}};
+  CostModel costs;
+  fit_gaps(meeting_steps({{100'000, 20'000}, {900'000, 60'000}}), schedule,
+           costs);
+  EXPECT_NEAR(costs.jitter_sqrt_ns * std::sqrt(500'000.0), 20'000, 1e-6);
 }
 
 TEST(Contention, IsLearntFromBucketsApartAndBesideCompute) {

@@ -242,6 +242,49 @@ TEST(AlignClocks, DistrustsAHostsClockThatContradictsItself) {
   EXPECT_LE(worst_acausality_ns(trace), 2);
 }
 
+// Of a permute along a line the first rank waits for nobody: taken for
+// meetings, each round contradicts the next, and no clock explains that.
+std::string permutes(const char* name) {
+  std::string text;
+  for (int round = 0; round < 30; ++round) {
+    const int at = 1'000'000 * round;
+    for (int rank = 0; rank < 2; ++rank) {
+      const int late = (rank + round) % 2 * 400'000;
+      text += fmt::format("{} collective t1 {} {} {}\n", rank, at + late,
+                          at + late + 50'000, name);
+    }
+  }
+  return text;
+}
+
+Trace trainers(Trace trace) {
+  for (RankInfo& info : trace.ranks) {
+    info.clock_domain = "monotonic";
+    info.host.clear();
+  }
+  int32_t counts[2] = {};
+  for (Event& event : trace.events) {
+    event.unit = 0;
+    event.step = counts[event.rank]++;
+  }
+  return trace;
+}
+
+TEST(AlignClocks, PermutesAreNoMeetings) {
+  Trace trace = trainers(collective_trace(permutes("collective-permute.4")));
+  const auto clocks = align_clocks(trace);
+  EXPECT_TRUE(clocks[1].measured_kept);
+  EXPECT_EQ(clocks[1].collectives, 0);
+  EXPECT_EQ(trace.ranks[1].clock_offset_ns, 0);
+}
+
+TEST(AlignClocks, AMeasuredClockOutlivesWhatNoClockExplains) {
+  Trace trace = trainers(collective_trace(permutes("psum.4")));
+  const auto clocks = align_clocks(trace);
+  EXPECT_GT(clocks[1].collectives, 0);
+  EXPECT_LE(std::abs(clocks[1].drift_ppm), 1000);
+}
+
 TEST(AlignClocks, SaysWhereNothingTiesARank) {
   Trace trace = collective_trace(R"(
       0 collective d7 1000 9000 k op=all-reduce comm=a group=0
