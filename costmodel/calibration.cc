@@ -124,8 +124,8 @@ Result<std::vector<Measurement>> contention_measurements(
   Result<std::vector<RecordedStep>> both =
       recorded_steps(overlapped.trace, overlapped.schedule);
   if (!both) return pass(both.error());
-  const std::vector<RecordedStep> base_steps = middle_half(*std::move(base));
-  const std::vector<RecordedStep> steps = middle_half(*std::move(both));
+  const std::vector<RecordedStep> base_steps = middle_steps(*std::move(base));
+  const std::vector<RecordedStep> steps = middle_steps(*std::move(both));
 
   std::vector<Measurement> result;
   double bandwidth = 0;

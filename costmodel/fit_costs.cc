@@ -54,7 +54,7 @@ Result<CostModel> fit_costs(const Trace& trace, const Schedule& recorded,
                             std::span<const Measurement> measurements) {
   Result<std::vector<RecordedStep>> all = recorded_steps(trace, recorded);
   if (!all) return pass(all.error());
-  const std::vector<RecordedStep> steps = middle_half(*std::move(all));
+  const std::vector<RecordedStep> steps = middle_steps(*std::move(all));
   std::vector<Measurement> known(measurements.begin(), measurements.end());
   known.insert(known.end(), trace.measurements.begin(),
                trace.measurements.end());

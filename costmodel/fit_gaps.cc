@@ -180,7 +180,7 @@ class GapReader {
     return static_cast<double>(most);
   }
 
-  // Waits inside collectives that compute let begin on all members, and gaps,
+  // Waits inside collectives that compute let begin on some member, and gaps,
   // after another of the same members, before those that none had to wait for.
   void read_jitter(const RecordedStep& step) {
     for (size_t place = 0; place < step.transfers.size(); ++place) {
@@ -199,13 +199,15 @@ class GapReader {
         communication_gaps_.push_back(static_cast<double>(std::max<int64_t>(
             0, transfer.start_ns - step.transfers[place - 1].end_ns)));
       }
-      if (from_compute_[place].ranks != transfer.members.size()) continue;
+      // Whoever came last, replay lets it come from compute.
+      const auto came = static_cast<double>(from_compute_[place].ranks);
+      if (came == 0) continue;
       Apart& apart = apart_[{transfer.unit, transfer.members.front()}];
       for (const int64_t arrival_ns : transfer.arrival_ns) {
         apart.waits_ns +=
             static_cast<double>(transfer.start_ns - arrival_ns) / ranks;
       }
-      apart.computed_ns += from_compute_[place].apart_ns / ranks;
+      apart.computed_ns += from_compute_[place].apart_ns / came;
       apart.count += 1;
     }
   }

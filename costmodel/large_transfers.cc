@@ -93,7 +93,7 @@ Result<bool> has_burst_credit(const RecordedRun& recorded) {
       recorded_steps(recorded.trace, recorded.schedule);
   if (!steps) return pass(steps.error());
   const TransfersByKey transfers =
-      collect_transfers(middle_half(*std::move(steps)), recorded.schedule);
+      collect_transfers(middle_steps(*std::move(steps)), recorded.schedule);
   return std::any_of(transfers.begin(), transfers.end(), [](const auto& entry) {
     return fit_collective(entry.second).price.burst_bytes > 0;
   });
@@ -108,7 +108,7 @@ Result<std::vector<Measurement>> size_measurements(const RecordedRun& recorded,
       recorded_steps(probed.trace, probed.schedule);
   if (!sizes) return pass(sizes.error());
   const TransfersByKey known =
-      collect_transfers(middle_half(*std::move(base)), recorded.schedule);
+      collect_transfers(middle_steps(*std::move(base)), recorded.schedule);
   std::vector<Measurement> result;
   for (const auto& [key, samples] :
        collect_transfers(*sizes, probed.schedule)) {

@@ -105,7 +105,7 @@ class Reading {
     if (const Status carried = find_buckets(); !carried) {
       return pass(carried.error());
     }
-    keep_middle_half(recording_);
+    keep_middle_steps(recording_);
     collect_compute();
     count_workers();
     add_notes();
@@ -388,11 +388,11 @@ bool has_reduction_graph(const Trace& trace) {
 
 }  // namespace
 
-void keep_middle_half(DdpRecording& recording) {
+void keep_middle_steps(DdpRecording& recording) {
   std::vector<int64_t> times;
   for (const DdpStep& step : recording.steps) times.push_back(step.time_ns);
   recording.step_time_ns = median(std::move(times));
-  recording.steps = middle_half(std::move(recording.steps));
+  recording.steps = middle_steps(std::move(recording.steps));
 }
 
 Result<DdpRecording> ddp_recording(Trace& trace) {

@@ -60,7 +60,7 @@ struct DdpRecording {
 
 /// Sets the step time, then leaves out the fastest and slowest quarter of the
 /// steps. Requires: a step.
-void keep_middle_half(DdpRecording& recording);
+void keep_middle_steps(DdpRecording& recording);
 
 /// Reads the recording, of a dPRO directory by `horovod_recording`; aligns the
 /// clocks of `trace` on the way. Errors: kInvalid saying what the trace lacks

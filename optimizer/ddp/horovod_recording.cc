@@ -48,7 +48,7 @@ class HorovodReading {
     }
     for (uint32_t i = 0; i < names_.size(); ++i)
       recording_.buckets.push_back({.gradients = {i}});
-    keep_middle_half(recording_);
+    keep_middle_steps(recording_);
     collect_compute();
     return std::move(recording_);
   }

@@ -13,9 +13,6 @@ namespace {
 
 constexpr size_t kNobody = std::numeric_limits<size_t>::max();
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-/// What no clock does: oscillators are some 100 ppm off, and adjtimex(2) slews
-/// by 500 ppm at most.
-constexpr double kSteepestDrift = 1e-3;
 
 int64_t sum(int64_t base, double rest) {
   constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
@@ -180,16 +177,13 @@ class Aligner {
         return;
       }
     }
-    const ClockLine line = estimate(place, rough_ns, bounds, region, own.drift);
-    if (region.is_feasible() || std::abs(line.drift) <= kSteepestDrift) {
-      set_line(place, rough_ns, line);
-    } else if (measured) {  // They were no meetings.
+    if (measured && !region.is_feasible()) {  // They were no meetings.
       rank.kept = true;
       rank.unsure_ns = sum(info.clock_residual_ns, region.violation(own));
-    } else {
-      const auto range = region.offsets_under(own.drift);
-      set_line(place, rough_ns, {(range.low + range.high) / 2, own.drift});
+      return;
     }
+    set_line(place, rough_ns,
+             estimate(place, rough_ns, bounds, region, own.drift));
   }
 
   ClockLine estimate(size_t place, int64_t rough_ns,

@@ -148,7 +148,7 @@ TEST(RecordedSteps, KeepsTheMiddleHalfOfTheSteps) {
     steps[static_cast<size_t>(i)].time_ns = (i * 5) % 8;
   }
   std::vector<int64_t> times;
-  for (const RecordedStep& step : middle_half(steps)) {
+  for (const RecordedStep& step : middle_steps(steps)) {
     times.push_back(step.time_ns);
   }
   EXPECT_EQ(times, (std::vector<int64_t>{5, 2, 4, 3}));
