@@ -136,7 +136,9 @@ class VerifyCommand : public Command {
     Result<PlanEffect> effect = plan_effect(*plan, plan_path_, *after);
     if (!effect) return pass(effect.error());
     result.effect = *std::move(effect);
-    result.predicted_speed_up = promised(*plan, *before);
+    // A prediction of buckets is of DistributedDataParallel.
+    if (after->front().fsdp_groups.empty())
+      result.predicted_speed_up = promised(*plan, *before);
     const auto& was = before->front().recording;
     const auto& is = after->front().recording;
     if (result.effect->other_program) {

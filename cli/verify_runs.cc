@@ -31,10 +31,31 @@ Result<std::optional<StepList>> list_in(const std::string& path) {
   return std::optional<StepList>(*std::move(list));
 }
 
+std::string other_gradients(const VerifiedRun& run) {
+  return fmt::format("{}: its gradients are not the plan's", run.run.name);
+}
+
+/// What a run of FSDP2 shows.
+void take_groups(const Plan& plan, const VerifiedRun& run, PlanEffect& effect) {
+  const FsdpEffect seen = fsdp_effect(plan, run.fsdp_groups);
+  effect.other_program = !seen.same_gradients;
+  effect.in_effect = seen.in_effect;
+  effect.told = !seen.same_gradients ? other_gradients(run)
+                : seen.in_effect.value_or(false)
+                    ? seen.told
+                    : fmt::format("{}: {}", run.run.name, seen.told);
+}
+
 Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
                                       const std::vector<VerifiedRun>& after) {
   PlanEffect effect;
   for (const VerifiedRun& each : after) {
+    if (!each.fsdp_groups.empty()) {
+      take_groups(plan, each, effect);
+      if (effect.other_program || !effect.in_effect.value_or(true))
+        return effect;
+      continue;
+    }
     if (!each.recording) continue;
     const Result<BucketEffect> seen =
         bucket_effect(plan, path, *each.recording);
@@ -42,8 +63,7 @@ Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
     if (!seen->same_gradients) {
       effect.other_program = true;
       effect.in_effect = false;
-      effect.told =
-          fmt::format("{}: its gradients are not the plan's", each.run.name);
+      effect.told = other_gradients(each);
       return effect;
     }
     if (!seen->in_effect && !seen->as_single_cap) {
@@ -56,7 +76,7 @@ Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
         "{} buckets, {}", seen->seen_bytes.size(),
         seen->in_effect ? "as planned" : "those of the plan's single cap");
   }
-  if (!effect.in_effect) {
+  if (!effect.in_effect && effect.told.empty()) {
     effect.told = after.front().traced
                       ? after.front().no_recording
                       : "step times alone do not show what ran";
@@ -87,6 +107,8 @@ Result<VerifiedRun> read_run(const std::string& path, const Plan* plan) {
     verified.run.program = "sha256:" + sha256_hex(trace->program_text);
   }
   if (plan == nullptr || !plan->trace) return verified;
+  verified.fsdp_groups = fsdp_groups(*trace);
+  if (!verified.fsdp_groups.empty()) return verified;
   Result<DdpRecording> recording = ddp_recording(*trace);
   if (recording) {
     verified.recording = *std::move(recording);

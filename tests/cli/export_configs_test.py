@@ -74,7 +74,7 @@ class Configs(PlanCase):
 
     def test_a_plan_is_no_trace_and_a_trace_no_plan(self):
         out = self.path / "out"
-        for target in ("chakra", "pge", "csv"):
+        for target in ("pgle", "pge", "csv"):
             told = self.reprise("export", self.plan, "--as", target, "-o", out, status=3).stderr
             self.assertIn(f"plan.json is a plan, and {target} is made of what ran: record the job under the plan", told)
         trace = self.path / "a.trace"

@@ -217,5 +217,107 @@ class Effect(VerifyCase):
         return buckets
 
 
+class Sharded(VerifyCase):
+    """Runs of FSDP2 against a plan of six gradients in three buckets; module x has x.weight and x.bias.
+
+    Names and nesting of ranges as PyTorch 2.15 records them (tests/ddp/hosts_test.py records them anew).
+    """
+
+    SHAPES = {"head": [[8], [8, 64]], "mid": [[64], [64, 32]], "body": [[32], [32, 16]], "stem": [[16], [16, 4]]}
+    PLANNED = [["head", "mid"], ["body"], ["stem"]]  # In the order of readiness.
+
+    def setUp(self):
+        super().setUp()
+        gradients, buckets = [], []
+        for place, modules in enumerate(self.PLANNED):
+            members = [shape for module in modules for shape in self.SHAPES[module]]
+            names = [f"gradient.{len(gradients) + at}" for at in range(len(members))]
+            gradients += [{"name": name, "type": "float", "shape": "x".join(map(str, shape)),
+                           "bytes": 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)}
+                          for name, shape in zip(names, members, strict=True)]
+            buckets.append({"unit": f"b{place}", "collectives": names})
+        self.plan = self.write("plan.json", json.dumps({
+            "schema": "reprise.plan/1", "trace_fingerprint": "sha256:" + 64 * "0", "gradients": gradients,
+            "single_cap": {"bytes": 4096, "step_time_ns": 110}, "device": "cpu", "ranks": 2, "fusion": [],
+            "buckets": buckets, "predicted": {"step_time_ns": 100, "baselines": {"ddp": 120}, "lower_bound_ns": 90,
+                                              "gap": 0.1}}))
+
+    def run_of(self, groups, own=(), forward=None, shapes=True):
+        """A trace of two steps: `groups` of modules in the order of their reductions, `own` are the model's own."""
+        events, now = [], 0
+
+        def event(name, kind, start, length, **arguments):
+            events.append({"ph": "X", "cat": kind, "name": name, "pid": 7, "tid": 7, "ts": start, "dur": length,
+                           "args": arguments})
+
+        labels = [", ".join(group) for group in groups]
+        for step in range(2):
+            begin = now
+            for label in reversed(labels[:-1]) if forward is None else forward:
+                event(f"FSDP::forward_prefetch for {label}", "user_annotation", now + 1, 5)
+                now += 10
+            for label, modules in [*zip(labels, groups, strict=True), *([("", own)] if own else [])]:
+                if label:
+                    event(f"FSDP::backward_prefetch for {label}", "user_annotation", now + 1, 2)
+                event("FSDP::post_backward_reduce" + (f" ({label})" if label else ""), "user_annotation", now + 4, 20)
+                dims = [shape for module in modules for shape in self.SHAPES[module]]
+                event("fsdp::chunk_cat_mixed_dtype", "cpu_op", now + 5, 10,
+                      **({"Input Dims": [dims, [], [], [2, 8]]} if shapes else {}))
+                now += 30
+            event(f"ProfilerStep#{step}", "user_annotation", begin, now - begin)
+        return self.write("sharded.json", json.dumps({
+            "schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 2, "backend": "gloo"},
+            "traceEvents": events}))
+
+    def effect(self, *run, **how):
+        trace = self.run_of(*run, **how)
+        return self.verify([trace], [trace], plan=[self.plan], status=1)["plan"]
+
+    def test_planned_groups_with_prefetching_are_in_effect(self):
+        found = self.effect(self.PLANNED)
+        self.assertIs(found["in_effect"], True, found)
+        self.assertIn("3 groups are of a planned bucket each, and are prefetched", found["told"])
+        self.assertNotIn("predicted_speed_up", found)  # That was of DDP.
+
+    def test_a_bucket_in_two_groups_is_named(self):
+        found = self.effect([["head"], ["mid"], ["body"], ["stem"]])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("bucket 0 is cut into the groups (head) and (mid)", found["told"])
+
+    def test_buckets_in_one_group_are_named(self):
+        found = self.effect([["head", "mid"], ["body", "stem"]])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("bucket 2 has no group: its gradients are in (body, stem)", found["told"])
+
+    def test_what_is_left_to_the_model_is_named(self):
+        found = self.effect([["head", "mid"], ["body"]], own=["stem"])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("bucket 2 has no group: its gradients are in (the model's own)", found["told"])
+        self.assertIs(self.effect([], own=["head", "mid", "body", "stem"])["in_effect"], False)
+
+    def test_a_module_that_cannot_be_cut_is_whole(self):
+        plan = json.loads(self.plan.read_text())
+        first, second = plan["buckets"][0]["collectives"], plan["buckets"][1]["collectives"]
+        plan["buckets"][0]["collectives"], plan["buckets"][1]["collectives"] = [*first, second[0]], second[1:]
+        self.plan.write_text(json.dumps(plan))  # body.bias is with mid, body.weight, which is larger, by itself.
+        self.assertIs(self.effect(self.PLANNED)["in_effect"], True)
+
+    def test_a_group_that_nobody_prefetches_is_named(self):
+        found = self.effect(self.PLANNED, forward=["head, mid"])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("groups are as planned, but (body) is not prefetched in forward", found["told"])
+
+    def test_without_shapes_nothing_is_said_of_groups(self):
+        found = self.effect(self.PLANNED, shapes=False)
+        self.assertIsNone(found["in_effect"])
+        self.assertIn("record_shapes=True", found["told"])
+
+    def test_another_model_is_not_comparable(self):
+        trace = self.run_of([["head", "mid"], ["body"]])
+        found = self.verify([trace], [trace], plan=[self.plan], status=1)
+        self.assertEqual(found["verdict"], "not comparable")
+        self.assertIn("its gradients are not the plan's", found["plan"]["told"])
+
+
 if __name__ == "__main__":
     unittest.main()
