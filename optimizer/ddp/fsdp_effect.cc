@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "data/io/decimal.h"
 #include "data/io/json_tree.h"
 #include "data/io/printable_text.h"
 #include "optimizer/ddp/ddp_rank.h"
@@ -28,19 +31,32 @@ std::string modules_of(std::string_view label) {
   return std::string(label.substr(open + 2, close - open - 2));
 }
 
-/// Of the list of tensors that an operator is given first.
-std::vector<std::string> shapes_of(const Trace& trace, const Event& event) {
-  if (event.attributes < 0) return {};
+/// What the copy into a group's buffer tells: its gradients, if they are few
+/// enough for the profiler to list them, and the buffer's size.
+struct CopyIn {
+  std::vector<std::string> shapes;
+  int64_t ranks = 0, elements = 0;  ///< Of the buffer: [ranks, elements].
+};
+
+CopyIn copy_in_of(const Trace& trace, const Event& event) {
+  CopyIn copy;
+  if (event.attributes < 0) return copy;
   const nlohmann::json attributes = parse_json_or_discard<nlohmann::json>(
       trace.strings[static_cast<size_t>(event.attributes)]);
-  if (!attributes.is_object()) return {};
+  if (!attributes.is_object()) return copy;
   const auto dims = attributes.find("input_dims");
-  if (dims == attributes.end() || !dims->is_array() || dims->empty()) return {};
-  std::vector<std::string> shapes;
+  if (dims == attributes.end() || !dims->is_array() || dims->empty())
+    return copy;
   for (const nlohmann::json& each : dims->front()) {
-    shapes.push_back(shape_text(each));
+    copy.shapes.push_back(shape_text(each));
   }
-  return shapes;
+  const nlohmann::json& out = dims->back();
+  if (out.is_array() && out.size() == 2 && out[0].is_number_integer() &&
+      out[1].is_number_integer()) {
+    copy.ranks = out[0].get<int64_t>();
+    copy.elements = out[1].get<int64_t>();
+  }
+  return copy;
 }
 
 bool within(const Event& inner, const Event& outer) {
@@ -48,43 +64,127 @@ bool within(const Event& inner, const Event& outer) {
          inner.end_ns <= outer.end_ns;
 }
 
-/// Groups that were reduced between two times of a rank's own clock.
-std::vector<FsdpGroup> groups_in(const Trace& trace, const RankInfo& rank,
-                                 const StepMark& step) {
-  std::vector<std::pair<const Event*, FsdpGroup>> found;
-  std::vector<const Event*> copies;
-  std::set<std::string, std::less<>> forward, backward;
-  const auto [begin, end] = events_of_rank(trace, rank.rank);
-  for (size_t at = begin; at < end; ++at) {
-    const Event& event = trace.events[at];
-    if (event.start_ns < step.start_ns || event.start_ns >= step.end_ns)
-      continue;
-    const std::string_view name = trace.text(event.name);
-    if (name.starts_with(kReduce)) {
-      found.emplace_back(&event, FsdpGroup{.modules = modules_of(name)});
-    } else if (name.starts_with(kCopyIn)) {
-      copies.push_back(&event);
-    } else if (name.starts_with(kForward)) {
-      forward.emplace(name.substr(kForward.size()));
-    } else if (name.starts_with(kBackward)) {
-      backward.emplace(name.substr(kBackward.size()));
-    }
+/// No buffer holds more; sums of some stay within 64 bits.
+constexpr int64_t kMostElements = int64_t{1} << 50;
+
+/// Elements of a gradient's part in each rank's row of a buffer: FSDP2 fills
+/// the first dimension up to a multiple of the ranks.
+int64_t row_elements(std::string_view shape, int64_t ranks) {
+  double elements = 1;
+  bool first = true;
+  while (!shape.empty() && shape != "scalar") {
+    const size_t end = std::min(shape.find('x'), shape.size());
+    int64_t extent = parse_integer(shape.substr(0, end)).value_or(0);
+    if (extent < 0 || extent > kMostElements) return -1;
+    if (first) extent = (extent + ranks - 1) / ranks;
+    first = false;
+    elements *= static_cast<double>(extent);
+    shape.remove_prefix(std::min(end + 1, shape.size()));
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) {
-                     return a.first->start_ns < b.first->start_ns;
-                   });
-  std::vector<FsdpGroup> groups;
-  for (auto& [range, group] : found) {
-    for (const Event* copy : copies) {
-      if (within(*copy, *range)) group.shapes = shapes_of(trace, *copy);
-    }
-    group.prefetched_forward = forward.contains(group.modules);
-    group.prefetched_backward = backward.contains(group.modules);
-    groups.push_back(std::move(group));
-  }
-  return groups;
+  return elements <= kMostElements ? static_cast<int64_t>(elements) : -1;
 }
+
+bool fills(const std::vector<std::string>& shapes, const CopyIn& copy) {
+  int64_t sum = 0;
+  for (const std::string& shape : shapes) {
+    const int64_t elements = row_elements(shape, copy.ranks);
+    if (elements < 0 || sum > copy.elements) return false;
+    sum += elements;
+  }
+  return sum == copy.elements;
+}
+
+void take_out(const std::vector<std::string>& some,
+              std::vector<std::string>& all) {
+  for (const std::string& each : some) {
+    const auto found = std::find(all.begin(), all.end(), each);
+    if (found != all.end()) all.erase(found);
+  }
+}
+
+/// What of FSDP2 happened in a step of a rank.
+class FsdpStep {
+ public:
+  FsdpStep(const Trace& trace, const RankInfo& rank, const StepMark& step)
+      : trace_(trace) {
+    const auto [begin, end] = events_of_rank(trace, rank.rank);
+    for (size_t at = begin; at < end; ++at) {
+      const Event& event = trace.events[at];
+      if (event.start_ns >= step.start_ns && event.start_ns < step.end_ns)
+        add(event);
+    }
+    const auto earlier = [](const Event* a, const Event* b) {
+      return a->start_ns < b->start_ns;
+    };
+    std::stable_sort(reductions_.begin(), reductions_.end(), earlier);
+    std::stable_sort(gradients_.begin(), gradients_.end(), earlier);
+  }
+
+  std::vector<FsdpGroup> groups() const {
+    std::vector<FsdpGroup> groups;
+    std::vector<CopyIn> copies;
+    for (const Event* range : reductions_) {
+      const std::string modules = modules_of(trace_.text(range->name));
+      CopyIn& copy = copies.emplace_back();
+      for (const Event* each : copies_) {
+        if (within(*each, *range)) copy = copy_in_of(trace_, *each);
+      }
+      groups.push_back({.modules = modules,
+                        .shapes = copy.shapes,
+                        .prefetched_forward = forward_.contains(modules),
+                        .prefetched_backward = backward_.contains(modules)});
+    }
+    infer_long_lists(copies, groups);
+    return groups;
+  }
+
+ private:
+  void add(const Event& event) {
+    const std::string_view name = trace_.text(event.name);
+    if (name.starts_with(kReduce)) {
+      reductions_.push_back(&event);
+    } else if (name.starts_with(kCopyIn)) {
+      copies_.push_back(&event);
+    } else if (name == kAccumulateGrad && event.attributes >= 0) {
+      gradients_.push_back(&event);
+    } else if (name.starts_with(kForward)) {
+      forward_.emplace(name.substr(kForward.size()));
+    } else if (name.starts_with(kBackward)) {
+      backward_.emplace(name.substr(kBackward.size()));
+    }
+  }
+
+  /// The profiler lists no more than 30 tensors. A group's gradients are those
+  /// that were accumulated since the group before was reduced, less the model's
+  /// own; that they fill the buffer exactly shows that they are.
+  void infer_long_lists(const std::vector<CopyIn>& copies,
+                        std::vector<FsdpGroup>& groups) const {
+    std::vector<std::string> own;
+    for (const FsdpGroup& group : groups) {
+      if (group.modules.empty()) own = group.shapes;
+    }
+    int64_t since_ns = std::numeric_limits<int64_t>::min();
+    for (size_t at = 0; at < groups.size(); ++at) {
+      if (groups[at].modules.empty()) continue;
+      const int64_t until_ns = reductions_[at]->start_ns;
+      if (groups[at].shapes.empty() && copies[at].ranks > 0 &&
+          copies[at].ranks <= kMostElements) {
+        std::vector<std::string> shapes;
+        for (const Event* each : gradients_) {
+          if (each->start_ns >= since_ns && each->start_ns < until_ns)
+            shapes.push_back(ddp_gradient_of(trace_, *each).shape);
+        }
+        if (!fills(shapes, copies[at])) take_out(own, shapes);
+        if (fills(shapes, copies[at])) groups[at].shapes = std::move(shapes);
+      }
+      since_ns = until_ns;
+    }
+  }
+
+  const Trace& trace_;
+  std::vector<const Event*> reductions_, copies_, gradients_;
+  std::set<std::string, std::less<>> forward_, backward_;
+};
 
 std::string called(const FsdpGroup& group) {
   return group.modules.empty() ? "the model's own"
@@ -240,7 +340,7 @@ std::vector<std::vector<FsdpGroup>> fsdp_groups(const Trace& trace) {
   for (const RankInfo& rank : trace.ranks) {
     for (auto step = trace.steps.rbegin(); step != trace.steps.rend(); ++step) {
       if (step->rank != rank.rank) continue;
-      std::vector<FsdpGroup> groups = groups_in(trace, rank, *step);
+      std::vector<FsdpGroup> groups = FsdpStep(trace, rank, *step).groups();
       if (groups.empty()) continue;
       ranks.push_back(std::move(groups));
       break;

@@ -19,7 +19,7 @@
 namespace reprise {
 
 struct FsdpGroup {
-  std::string modules;              ///< "blocks.1, blocks.2"; "": the model's.
+  std::string modules;  ///< "blocks.1, blocks.2"; "": the model's.
   std::vector<std::string> shapes = {};  ///< "512x320"; of its gradients.
   bool prefetched_forward = false, prefetched_backward = false;
   bool operator==(const FsdpGroup&) const = default;

@@ -242,8 +242,11 @@ class Sharded(VerifyCase):
             "buckets": buckets, "predicted": {"step_time_ns": 100, "baselines": {"ddp": 120}, "lower_bound_ns": 90,
                                               "gap": 0.1}}))
 
-    def run_of(self, groups, own=(), forward=None, shapes=True):
-        """A trace of two steps: `groups` of modules in the order of their reductions, `own` are the model's own."""
+    def run_of(self, groups, own=(), forward=None, shapes=True, longest=30):
+        """A trace of two steps: `groups` of modules in the order of their reductions, `own` are the model's own.
+
+        Lists of more than `longest` tensors are empty, as PyTorch's profiler leaves them.
+        """
         events, now = [], 0
 
         def event(name, kind, start, length, **arguments):
@@ -259,10 +262,18 @@ class Sharded(VerifyCase):
             for label, modules in [*zip(labels, groups, strict=True), *([("", own)] if own else [])]:
                 if label:
                     event(f"FSDP::backward_prefetch for {label}", "user_annotation", now + 1, 2)
-                event("FSDP::post_backward_reduce" + (f" ({label})" if label else ""), "user_annotation", now + 4, 20)
                 dims = [shape for module in modules for shape in self.SHAPES[module]]
+                # The model's own gradients come first, and are reduced last.
+                ready = [*([shape for module in own for shape in self.SHAPES[module]] if not labels or label == labels[0] else []),
+                         *(dims if label else [])]
+                for shape in ready:
+                    event("torch::autograd::AccumulateGrad", "cpu_op", now + 3, 1,
+                          **({"Input Dims": [shape], "Input type": ["float"]} if shapes else {}))
+                    now += 2
+                event("FSDP::post_backward_reduce" + (f" ({label})" if label else ""), "user_annotation", now + 4, 20)
+                row = sum(-(-shape[0] // 2) * (shape[1] if len(shape) > 1 else 1) for shape in dims)
                 event("fsdp::chunk_cat_mixed_dtype", "cpu_op", now + 5, 10,
-                      **({"Input Dims": [dims, [], [], [2, 8]]} if shapes else {}))
+                      **({"Input Dims": [dims if len(dims) <= longest else [], [], [], [2, row]]} if shapes else {}))
                 now += 30
             event(f"ProfilerStep#{step}", "user_annotation", begin, now - begin)
         return self.write("sharded.json", json.dumps({
@@ -306,6 +317,14 @@ class Sharded(VerifyCase):
         found = self.effect(self.PLANNED, forward=["head, mid"])
         self.assertIs(found["in_effect"], False)
         self.assertIn("groups are as planned, but (body) is not prefetched in forward", found["told"])
+
+    def test_groups_whose_tensors_are_not_listed_are_inferred(self):
+        self.assertIs(self.effect(self.PLANNED, longest=2)["in_effect"], True)
+        found = self.effect([["head", "mid"], ["body", "stem"]], longest=2)
+        self.assertIn("bucket 2 has no group", found["told"])
+        # Nor do the model's own, which come between, hide them.
+        found = self.effect([["mid"], ["body", "stem"]], own=["head"], longest=2)
+        self.assertIn("bucket 2 has no group: its gradients are in (body, stem)", found["told"])
 
     def test_without_shapes_nothing_is_said_of_groups(self):
         found = self.effect(self.PLANNED, shapes=False)
