@@ -109,6 +109,13 @@ class VerifyCommand : public Command {
     if (!confidence) return pass(confidence.error());
     const Result<double> limit = parse_share("--fail-above", fail_above_);
     if (!limit) return pass(limit.error());
+    // Beyond these a quantile is no verdict's: half is no confidence, and no
+    // run is long enough for the other.
+    constexpr double kLeastSure = 0.5, kMostSure = 0.999999;
+    if (*confidence < kLeastSure || *confidence > kMostSure) {
+      return fail(ErrorKind::kInvalid,
+                  "--confidence {}: expected 50% to 99.9999%", confidence_);
+    }
     options_.confidence = *confidence;
     std::optional<Plan> plan;
     if (!plan_path_.empty()) {

@@ -145,6 +145,24 @@ class Runs(VerifyCase):
             done = self.reprise("verify", "--before", bad, "--after", *good, status=3)
             self.assertIn(told, done.stderr)
 
+    def test_a_confidence_that_is_none_is_refused(self):
+        runs = self.runs("r", self.lists(1, 2))
+        for share in ("0", "10%", "99.99999%", "100%"):
+            done = self.reprise("verify", "--before", *runs, "--after", *runs, "--confidence", share, status=3)
+            self.assertIn(f"--confidence {share}: expected", done.stderr)
+        for share in ("50%", "99.9999%"):
+            self.verify(runs, runs, "--confidence", share)
+
+    def test_jobs_of_other_numbers_of_ranks_are_not_comparable(self):
+        paths = {}
+        for ranks in (2, 4):
+            told = {"schema": "reprise.steps/1", "ranks": ranks, "step_time_ns": [1e6 + at % 7 for at in range(40)]}
+            paths[ranks] = [self.write(f"{ranks}.{run}.json", json.dumps(told)) for run in range(2)]
+        found = self.verify(paths[2], paths[4], status=1)
+        self.assertEqual(found["verdict"], "not comparable")
+        self.assertIn("The runs are of different numbers of ranks: 2 and 4.", found["remarks"])
+        self.assertEqual(self.verify(paths[2], paths[2])["verdict"], "no difference")
+
     def test_traces_are_runs(self):
         for name in ("a", "b"):
             self.reprise("import", SAMPLE, "-o", self.path / f"{name}.trace")
