@@ -7,8 +7,8 @@
 
 #include "cli/open_trace.h"
 #include "data/file.h"
+#include "data/hlo/hlo.h"
 #include "data/plan/plan_difference.h"
-#include "data/sha256.h"
 #include "data/trace/step_list.h"
 
 namespace reprise {
@@ -104,7 +104,9 @@ Result<VerifiedRun> read_run(const std::string& path, const Plan* plan) {
   verified.run = *std::move(run);
   verified.plan_text = trace->plan_text;
   if (!trace->program_text.empty()) {
-    verified.run.program = "sha256:" + sha256_hex(trace->program_text);
+    const Result<Module> module = parse_hlo(trace->program_text, path);
+    if (!module) return pass(module.error());
+    verified.run.program = fingerprint(*module);
   }
   if (plan == nullptr || !plan->trace) return verified;
   verified.fsdp_groups = fsdp_groups(*trace);
@@ -124,15 +126,15 @@ Result<PlanEffect> plan_effect(const Plan& plan, const std::string& path,
   PlanEffect effect;
   effect.told = "no run after says what plan it ran";
   for (const VerifiedRun& each : after) {
-    if (each.run.program.empty()) continue;
+    if (!each.traced || each.run.program.empty()) continue;
     Plan ran;
     if (!each.plan_text.empty()) {
       const Result<Plan> read = parse_plan(each.plan_text, each.run.name);
       if (!read) return pass(read.error());
       ran = *read;
     } else {
-      ran.program_fingerprint = plan.program_fingerprint;
-      ran.ranks = plan.ranks;
+      ran.program_fingerprint = each.run.program;
+      ran.ranks = each.run.ranks > 0 ? each.run.ranks : plan.ranks;
     }
     const std::string difference = plan_difference(plan, ran);
     effect.in_effect = difference.empty();

@@ -104,7 +104,8 @@ Result<StepList> parse_list_json(std::string_view text, std::string_view file) {
     if (json->contains("reference_ns")) {
       references = numbers_of(json->at("reference_ns"), 1);
     }
-    const auto program = json->find("program");
+    auto program = json->find("program_fingerprint");  // Our trainer's.
+    if (program == json->end()) program = json->find("program");
     if (program != json->end() && program->is_string()) {
       list.program = program->get<std::string>();
     }

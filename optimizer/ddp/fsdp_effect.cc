@@ -187,8 +187,12 @@ class FsdpStep {
 };
 
 std::string called(const FsdpGroup& group) {
-  return group.modules.empty() ? "the model's own"
-                               : printable_text(group.modules);
+  constexpr size_t kShown = 60;
+  if (group.modules.empty()) return "the model's own";
+  if (group.modules.size() <= kShown) return printable_text(group.modules);
+  const size_t end = group.modules.rfind(", ", kShown);
+  return printable_text(group.modules.substr(0, std::min(end, kShown))) +
+         ", ...";
 }
 
 /// What of each planned bucket is in each group.

@@ -22,9 +22,9 @@ class Rank:
         self.events.append({"ph": "X", "cat": kind, "name": name, "pid": pid, "tid": thread, "ts": start, "dur": length,
                             "args": arguments})
 
-    def busy(self, name, length):
+    def busy(self, name, kind, length):
         if length:
-            self.event(name, "cpu_op", self.host, length, 1)
+            self.event(name, kind, self.host, length, 1)
             self.host += length
 
     def launch(self):
@@ -61,8 +61,8 @@ def job(steps=10, late=lambda rank, step: 0, load=lambda rank, step: 0):
     for step in range(steps):
         begin = [rank.host for rank in ranks]
         for rank in ranks:
-            rank.busy(LOADER, load(rank.number, step))
-            rank.busy("aten::tokenize", late(rank.number, step))
+            rank.busy(LOADER, "user_annotation", load(rank.number, step))
+            rank.busy("aten::tokenize", "cpu_op", late(rank.number, step))
         for at in range(48):
             for rank in ranks:
                 rank.kernel("gemm", KERNEL)

@@ -173,6 +173,31 @@ class Runs(VerifyCase):
         self.assertEqual(found["after"]["steps"], 6)
 
 
+class Programs(VerifyCase):
+    """A recorded run of our trainer beside step times that the trainer printed."""
+
+    RUN = ROOT / "tests/golden/traces/run.trace"
+
+    def setUp(self):
+        super().setUp()
+        if not self.RUN.exists():
+            self.skipTest("no recorded run")
+        self.plan = self.path / "plan.json"
+        self.reprise("optimize", self.RUN, "--no-measure", "--baseline", "ddp", "-o", self.plan)
+        told = {"schema": "reprise.train/1", "program": "somewhere/step.hlo", "ranks": 2,
+                "program_fingerprint": json.loads(self.plan.read_text())["program_fingerprint"],
+                "step_time_ns": {"all": [1e6 + at % 7 for at in range(40)]}}
+        self.printed = self.write("printed.json", json.dumps(told))
+
+    def test_the_program_is_the_same_in_both(self):
+        found = self.verify([self.RUN, self.RUN], [self.printed, self.printed], status=1)
+        self.assertRegex(found["remarks"][0], "are too few")  # And not: of different programs.
+
+    def test_printed_times_do_not_show_a_plan(self):
+        found = self.verify([self.printed] * 2, [self.printed] * 2, plan=[self.plan])
+        self.assertIsNone(found["plan"]["in_effect"], found["plan"])
+
+
 class Effect(VerifyCase):
     """A plan of the sample, before and after the sample itself: its recorded buckets are PyTorch's default ones."""
 
