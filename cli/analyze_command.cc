@@ -82,7 +82,7 @@ class AnalyzeCommand : public Command {
     }
     const Findings findings = format_ == Format::kCsv
                                   ? Findings()
-                                  : find_findings(aligned.by_rank(), *analysis);
+                                  : find_all_findings(aligned, *analysis);
     print(aligned.by_rank(), *analysis, findings);
     std::fflush(stdout);
     for (const std::string& warning : trace.warnings) {

@@ -50,7 +50,8 @@ std::string listed(std::string_view title,
 std::string targets_footer() {
   std::vector<std::string> of_trace = {"chrome", "csv"}, of_plan;
   for (const ExportTarget& target : export_targets()) {
-    (target.of_trace ? of_trace : of_plan).emplace_back(target.name);
+    if (target.of_trace) of_trace.emplace_back(target.name);
+    if (!target.of_trace || target.of_both) of_plan.emplace_back(target.name);
   }
   return listed("Of a trace:", of_trace) + "\n" + listed("Of a plan:", of_plan);
 }
@@ -90,6 +91,14 @@ class ExportCommand : public Command {
                     "HLO text that the plan is of (xla)")
         .type_name("FILE");
     flags
+        .add_option("--trace", request_.recording,
+                    "recording that the plan is of (chakra)")
+        .type_name("TRACE");
+    flags
+        .add_option("--costs", request_.costs,
+                    "database that optimize kept prices in (chakra)")
+        .type_name("FILE");
+    flags
         .add_option("--step", request_.step,
                     "one step instead of everything (chakra)")
         .type_name("N");
@@ -104,8 +113,7 @@ class ExportCommand : public Command {
     if (Status writable = check_output(output_, force_); !writable) {
       return pass(writable.error());
     }
-    if (Status fits = check_input(kind_, true); !fits)
-      return pass(fits.error());
+    if (Status fits = check_trace(kind_); !fits) return pass(fits.error());
     Result<Trace> trace = read_trace_shown(request_.path);
     if (!trace) return pass(trace.error());
     const Status written = kind_ == "csv" ? write_text(output_, csv_of(*trace))
@@ -137,17 +145,21 @@ class ExportCommand : public Command {
     return write_chrome(timeline, output_, existing_with(force_));
   }
 
-  /// That the file is what the target is made of.
-  Status check_input(std::string_view target, bool of_trace) const {
+  /// That the file is what a target of traces is made of.
+  Status check_trace(std::string_view target) const {
     const Result<bool> plan = is_plan_file(request_.path);
     if (!plan) return pass(plan.error());
-    if (*plan && of_trace) {
-      return fail(ErrorKind::kInvalid,
-                  "{} is a plan, and {} is made of what ran: record the job "
-                  "under the plan and export that trace",
-                  request_.path, target);
-    }
-    if (of_trace || *plan) return {};
+    if (!*plan) return {};
+    return fail(ErrorKind::kInvalid,
+                "{} is a plan, and {} is made of what ran: record the job "
+                "under the plan and export that trace",
+                request_.path, target);
+  }
+
+  Status check_plan(std::string_view target) const {
+    const Result<bool> plan = is_plan_file(request_.path);
+    if (!plan) return pass(plan.error());
+    if (*plan) return {};
     const Result<MappedFile> file = MappedFile::open(request_.path);
     if (!file || !begins_as_trace(file->bytes())) return {};
     return fail(ErrorKind::kInvalid,
@@ -156,13 +168,39 @@ class ExportCommand : public Command {
                 request_.path, target, request_.path);
   }
 
+  /// Of a target that takes both: which one this is, with what else it needs.
+  Status check_either(std::string_view target, ExportRequest& request) const {
+    const Result<bool> plan = is_plan_file(request.path);
+    if (!plan) return pass(plan.error());
+    request.planned = *plan;
+    if (!*plan && request.recording.empty() && request.costs.empty()) return {};
+    if (!*plan) {
+      return fail(ErrorKind::kInvalid,
+                  "{} is a trace: --trace and --costs are for a plan",
+                  request.path);
+    }
+    if (request.recording.empty()) {
+      return fail(ErrorKind::kInvalid,
+                  "{} is a plan: {} needs the recording that it was made of "
+                  "too, --trace TRACE",
+                  request.path, target);
+    }
+    if (!request.step) return {};
+    return fail(ErrorKind::kInvalid,
+                "{} is a plan of one step: --step is for a trace",
+                request.path);
+  }
+
   Result<int> run_target(const ExportTarget& target) const {
-    if (Status fits = check_input(target.name, target.of_trace); !fits)
-      return pass(fits.error());
     ExportRequest request = request_;
+    const Status fits = target.of_both    ? check_either(target.name, request)
+                        : target.of_trace ? check_trace(target.name)
+                                          : check_plan(target.name);
+    if (!fits) return pass(fits.error());
     std::optional<TraceFile> traced;
     if (target.of_trace) {
-      Result<TraceFile> opened = TraceFile::open(request.path);
+      Result<TraceFile> opened =
+          TraceFile::open(request.planned ? request.recording : request.path);
       if (!opened) return pass(opened.error());
       request.file = traced.emplace(*std::move(opened)).path();
     }

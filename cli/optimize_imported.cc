@@ -8,6 +8,7 @@
 
 #include "cli/open_trace.h"
 #include "cli/output.h"
+#include "cli/progress_line.h"
 #include "data/file.h"
 #include "optimizer/ddp/ddp_plan.h"
 #include "optimizer/ddp/ddp_recording.h"
@@ -228,11 +229,13 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
   const DdpModel model = ddp_model(*recording, *points);
   const bool lacks_ranks =
       recording->group_size > recording->ranks && points->empty();
+  ProgressLine line;
   const DdpSearch search =
       lacks_ranks
           ? search_buckets_between(model, with_least_price(*recording, model),
-                                   recording->buckets)
-          : search_buckets(model);
+                                   recording->buckets, line.watcher())
+          : search_buckets(model, line.watcher());
+  line.erase();
   const Report report(*recording, model, search);
   Plan plan = plan_of(model, search, recording->ranks, report.gap());
   const auto device = trace.ranks.front().device;

@@ -145,7 +145,7 @@ void add_fidelity(const Fidelity& fidelity, ReportPage& page) {
 ReportPage page_of(const AlignedTrace& aligned, const Analysis& analysis,
                    const LoweredProgram* program, const std::string& path) {
   const NodeFacts facts(aligned.by_rank());
-  const Findings findings = find_findings(aligned.by_rank(), analysis);
+  const Findings findings = find_all_findings(aligned, analysis);
   ReportPage page;
   page.title = "Reprise: " + path;
   page.verdict = verdict_of(analysis, findings);

@@ -109,6 +109,13 @@ class VerifyCommand : public Command {
     if (!confidence) return pass(confidence.error());
     const Result<double> limit = parse_share("--fail-above", fail_above_);
     if (!limit) return pass(limit.error());
+    // Beyond these a quantile is no verdict's: half is no confidence, and no
+    // run is long enough for the other.
+    constexpr double kLeastSure = 0.5, kMostSure = 0.999999;
+    if (*confidence < kLeastSure || *confidence > kMostSure) {
+      return fail(ErrorKind::kInvalid,
+                  "--confidence {}: expected 50% to 99.9999%", confidence_);
+    }
     options_.confidence = *confidence;
     std::optional<Plan> plan;
     if (!plan_path_.empty()) {
@@ -136,7 +143,9 @@ class VerifyCommand : public Command {
     Result<PlanEffect> effect = plan_effect(*plan, plan_path_, *after);
     if (!effect) return pass(effect.error());
     result.effect = *std::move(effect);
-    result.predicted_speed_up = promised(*plan, *before);
+    // A prediction of buckets is of DistributedDataParallel.
+    if (after->front().fsdp_groups.empty())
+      result.predicted_speed_up = promised(*plan, *before);
     const auto& was = before->front().recording;
     const auto& is = after->front().recording;
     if (result.effect->other_program) {

@@ -7,8 +7,8 @@
 
 #include "cli/open_trace.h"
 #include "data/file.h"
+#include "data/hlo/hlo.h"
 #include "data/plan/plan_difference.h"
-#include "data/sha256.h"
 #include "data/trace/step_list.h"
 
 namespace reprise {
@@ -31,10 +31,31 @@ Result<std::optional<StepList>> list_in(const std::string& path) {
   return std::optional<StepList>(*std::move(list));
 }
 
+std::string other_gradients(const VerifiedRun& run) {
+  return fmt::format("{}: its gradients are not the plan's", run.run.name);
+}
+
+/// What a run of FSDP2 shows.
+void take_groups(const Plan& plan, const VerifiedRun& run, PlanEffect& effect) {
+  const FsdpEffect seen = fsdp_effect(plan, run.fsdp_groups);
+  effect.other_program = !seen.same_gradients;
+  effect.in_effect = seen.in_effect;
+  effect.told = !seen.same_gradients ? other_gradients(run)
+                : seen.in_effect.value_or(false)
+                    ? seen.told
+                    : fmt::format("{}: {}", run.run.name, seen.told);
+}
+
 Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
                                       const std::vector<VerifiedRun>& after) {
   PlanEffect effect;
   for (const VerifiedRun& each : after) {
+    if (!each.fsdp_groups.empty()) {
+      take_groups(plan, each, effect);
+      if (effect.other_program || !effect.in_effect.value_or(true))
+        return effect;
+      continue;
+    }
     if (!each.recording) continue;
     const Result<BucketEffect> seen =
         bucket_effect(plan, path, *each.recording);
@@ -42,8 +63,7 @@ Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
     if (!seen->same_gradients) {
       effect.other_program = true;
       effect.in_effect = false;
-      effect.told =
-          fmt::format("{}: its gradients are not the plan's", each.run.name);
+      effect.told = other_gradients(each);
       return effect;
     }
     if (!seen->in_effect && !seen->as_single_cap) {
@@ -56,7 +76,7 @@ Result<PlanEffect> bucket_plan_effect(const Plan& plan, const std::string& path,
         "{} buckets, {}", seen->seen_bytes.size(),
         seen->in_effect ? "as planned" : "those of the plan's single cap");
   }
-  if (!effect.in_effect) {
+  if (!effect.in_effect && effect.told.empty()) {
     effect.told = after.front().traced
                       ? after.front().no_recording
                       : "step times alone do not show what ran";
@@ -84,9 +104,13 @@ Result<VerifiedRun> read_run(const std::string& path, const Plan* plan) {
   verified.run = *std::move(run);
   verified.plan_text = trace->plan_text;
   if (!trace->program_text.empty()) {
-    verified.run.program = "sha256:" + sha256_hex(trace->program_text);
+    const Result<Module> module = parse_hlo(trace->program_text, path);
+    if (!module) return pass(module.error());
+    verified.run.program = fingerprint(*module);
   }
   if (plan == nullptr || !plan->trace) return verified;
+  verified.fsdp_groups = fsdp_groups(*trace);
+  if (!verified.fsdp_groups.empty()) return verified;
   Result<DdpRecording> recording = ddp_recording(*trace);
   if (recording) {
     verified.recording = *std::move(recording);
@@ -102,15 +126,15 @@ Result<PlanEffect> plan_effect(const Plan& plan, const std::string& path,
   PlanEffect effect;
   effect.told = "no run after says what plan it ran";
   for (const VerifiedRun& each : after) {
-    if (each.run.program.empty()) continue;
+    if (!each.traced || each.run.program.empty()) continue;
     Plan ran;
     if (!each.plan_text.empty()) {
       const Result<Plan> read = parse_plan(each.plan_text, each.run.name);
       if (!read) return pass(read.error());
       ran = *read;
     } else {
-      ran.program_fingerprint = plan.program_fingerprint;
-      ran.ranks = plan.ranks;
+      ran.program_fingerprint = each.run.program;
+      ran.ranks = each.run.ranks > 0 ? each.run.ranks : plan.ranks;
     }
     const std::string difference = plan_difference(plan, ran);
     effect.in_effect = difference.empty();

@@ -9,6 +9,7 @@
 #include "data/result.h"
 #include "optimizer/ddp/ddp_effect.h"
 #include "optimizer/ddp/ddp_recording.h"
+#include "optimizer/ddp/fsdp_effect.h"
 #include "replay/verdict/step_run.h"
 
 namespace reprise {
@@ -20,6 +21,8 @@ struct VerifiedRun {
   std::string plan_text;  ///< Of our trainer's trace; "" of others.
   std::optional<DdpRecording> recording;  ///< Of a data-parallel job.
   std::string no_recording;               ///< Why there is none.
+  std::vector<std::vector<FsdpGroup>>
+      fsdp_groups;  ///< [rank] Of a sharded job.
 };
 
 /// Reads a list of step times, a trace, or what can be imported as one. What

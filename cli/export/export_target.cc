@@ -7,7 +7,7 @@ constexpr ExportTarget kTargets[] = {
     {.name = "pge", .of_trace = true, .make = make_pge},
     {.name = "pgle", .of_trace = true, .make = make_pgle},
     {.name = "nccl-tuner", .of_trace = true, .make = make_nccl_tuner},
-    {.name = "chakra", .of_trace = true, .make = make_chakra},
+    {.name = "chakra", .of_trace = true, .of_both = true, .make = make_chakra},
     {.name = "ddp", .make = make_ddp},
     {.name = "inductor", .make = make_inductor},
     {.name = "fx-buckets", .make = make_fx_buckets},

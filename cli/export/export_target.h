@@ -18,6 +18,9 @@ struct ExportRequest {
   std::string path;  ///< The plan or the trace, as it was given.
   /// The trace as a file of ours: not `path` where that is another tool's.
   std::string file = {};
+  bool planned = false;        ///< `path` is a plan, `file` its recording.
+  std::string recording = {};  ///< The run that a plan was made of (chakra).
+  std::string costs = {};      ///< Database that prices its units (chakra).
   /// Measured collectives: "ring/simple=TRACE" (nccl-tuner).
   std::vector<std::string> points = {};
   std::string program = {};          ///< HLO text that the plan is of (xla).
@@ -27,6 +30,7 @@ struct ExportRequest {
 struct ExportTarget {
   std::string_view name;
   bool of_trace = false;  ///< Takes a trace; else a plan.
+  bool of_both = false;   ///< Takes a plan too, with its recording.
   Result<Artefact> (*make)(const ExportRequest& request);
 };
 
@@ -43,6 +47,7 @@ Result<Artefact> make_megatron(const ExportRequest& request);
 Result<Artefact> make_dpro(const ExportRequest& request);
 Result<Artefact> make_pgle(const ExportRequest& request);
 Result<Artefact> make_chakra(const ExportRequest& request);
+Result<Artefact> make_planned_chakra(const ExportRequest& request);
 Result<Artefact> make_nccl_tuner(const ExportRequest& request);
 Result<Artefact> make_xla(const ExportRequest& request);
 Result<Artefact> make_pge(const ExportRequest& request);

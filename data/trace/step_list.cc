@@ -64,8 +64,8 @@ Result<StepList> parse_lines(std::string_view text, std::string_view file) {
     if (!(step > 0) || !(reference > 0) ||
         line.find_first_not_of(kBlanks) != line.npos) {
       return fail(ErrorKind::kParse,
-                  "{}:{}: expected a step's time such as 12.3 ms, and a "
-                  "reference's behind it or nothing",
+                  "{}:{}: expected a step's time above zero, such as 12.3 ms "
+                  "(ns, us, ms or s), and a reference's behind it or nothing",
                   file, number);
     }
     if (!list.step_ns.empty() && refers == list.reference_ns.empty()) {
@@ -104,9 +104,14 @@ Result<StepList> parse_list_json(std::string_view text, std::string_view file) {
     if (json->contains("reference_ns")) {
       references = numbers_of(json->at("reference_ns"), 1);
     }
-    const auto program = json->find("program");
+    auto program = json->find("program_fingerprint");  // Our trainer's.
+    if (program == json->end()) program = json->find("program");
     if (program != json->end() && program->is_string()) {
       list.program = program->get<std::string>();
+    }
+    const auto ranks = json->find("ranks");
+    if (ranks != json->end() && ranks->is_number_integer()) {
+      list.ranks = ranks->get<int64_t>();
     }
   }
   if (!steps || !references) {

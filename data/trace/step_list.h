@@ -2,6 +2,7 @@
 // wrote down. Format: below; specified in data/trace/format.md.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@ namespace reprise {
 
 struct StepList {
   std::string program;          ///< What ran; "" unknown.
+  int64_t ranks = 0;            ///< Of the job; 0 unknown.
   std::vector<double> step_ns;  ///< In order.
   /// Time of a fixed work beside each step; empty where none was taken.
   std::vector<double> reference_ns;
@@ -25,7 +27,8 @@ bool may_be_step_list(std::string_view head);
 ///   - text, a step a line: its time and, in all lines or none, a reference's,
 ///     each with a unit (ns, us, ms, s) or in seconds; "#" starts a comment;
 ///   - JSON: an array of seconds; reprise.steps/1, {"schema", "program",
-///     "step_time_ns": [...], "reference_ns": [...]}; reprise.train/1.
+///     "ranks", "step_time_ns": [...], "reference_ns": [...]};
+///     reprise.train/1.
 /// Errors: kParse, naming file and line; kInvalid of no step.
 Result<StepList> parse_step_list(std::string_view text, std::string_view file);
 

@@ -78,7 +78,8 @@ bool better(const DdpSetting& a, const DdpSetting& b) {
 
 class Search {
  public:
-  explicit Search(const DdpModel& model) : model_(model) {}
+  Search(const DdpModel& model, const ProgressWatcher& watch)
+      : model_(model), watch_(watch) {}
 
   DdpSearch run() {
     add_baselines();
@@ -130,11 +131,13 @@ class Search {
 
   /// Solves on the timeline of the answer before, until that changes nothing.
   void iterate(double hidden_latency_ns, double slowdown) {
-    constexpr int kRounds = 6;
     std::vector<double> ready_ns =
         simulate_buckets(model_, search_.plan.buckets).ready_ns;
     std::vector<int64_t> last;
+    const int first = rounds_;
+    rounds_ += kRounds;  // Those left out count as done.
     for (int round = 0; round < kRounds; ++round) {
+      tell(first + round);
       const std::vector<int64_t> caps =
           solve_on(model_, ready_ns, hidden_latency_ns, slowdown);
       if (caps == last) break;
@@ -143,6 +146,14 @@ class Search {
       offer(setting);
       ready_ns = simulate_buckets(model_, setting.buckets).ready_ns;
     }
+  }
+
+  void tell(int round) const {
+    if (!watch_) return;
+    watch_({.what = "searching buckets",
+            .share = static_cast<double>(round) / (kVariants * kRounds),
+            .count = static_cast<double>(search_.evaluations),
+            .unit = "settings"});
   }
 
   /// Compute alone; and, for each gradient, the bytes that cannot be sent
@@ -180,7 +191,11 @@ class Search {
     return bound_ns + model_.tail_ns;
   }
 
+  static constexpr int kVariants = 4, kRounds = 6;
+
   const DdpModel& model_;
+  const ProgressWatcher& watch_;
+  int rounds_ = 0;  ///< Of dynamic programs, before this variant.
   DdpSearch search_;
 };
 
@@ -197,12 +212,22 @@ DdpSetting price_setting(const DdpModel& model, std::string name,
   return setting;
 }
 
-DdpSearch search_buckets(const DdpModel& model) { return Search(model).run(); }
+DdpSearch search_buckets(const DdpModel& model, const ProgressWatcher& watch) {
+  return Search(model, watch).run();
+}
 
 DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
-                                 const std::vector<DdpBucket>& recorded) {
-  DdpSearch search = search_buckets(most);
-  const DdpSearch other = search_buckets(least);
+                                 const std::vector<DdpBucket>& recorded,
+                                 const ProgressWatcher& watch) {
+  const auto half = [&](double begin) -> ProgressWatcher {
+    if (!watch) return {};
+    return [&watch, begin](WorkProgress progress) {
+      progress.share = begin + progress.share / 2;
+      watch(progress);
+    };
+  };
+  DdpSearch search = search_buckets(most, half(0));
+  const DdpSearch other = search_buckets(least, half(0.5));
   search.evaluations += other.evaluations;
   search.lower_bound_ns = other.lower_bound_ns;
   const auto price_both = [&](DdpSetting& setting) {

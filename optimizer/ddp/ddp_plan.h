@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/progress.h"
 #include "optimizer/ddp/ddp_timeline.h"
 
 namespace reprise {
@@ -42,10 +43,12 @@ DdpSetting price_setting(const DdpModel& model, std::string name,
 /// gains at both. Steps are of `most`, the bound is of `least`. The models
 /// differ in their price alone.
 DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
-                                 const std::vector<DdpBucket>& recorded);
+                                 const std::vector<DdpBucket>& recorded,
+                                 const ProgressWatcher& watch = {});
 
 /// Deterministic. Requires: at least one gradient.
 /// Cost: that of a few dynamic programs and a hundred simulations.
-DdpSearch search_buckets(const DdpModel& model);
+DdpSearch search_buckets(const DdpModel& model,
+                         const ProgressWatcher& watch = {});
 
 }  // namespace reprise

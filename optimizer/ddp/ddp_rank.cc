@@ -16,18 +16,6 @@
 namespace reprise {
 namespace {
 
-/// "[[512, 320]]" as "512x320", "" when it is no such list.
-std::string shape_text(const nlohmann::json& dims) {
-  if (!dims.is_array() || dims.empty() || !dims[0].is_array()) return {};
-  std::string text;
-  for (const nlohmann::json& size : dims[0]) {
-    if (!size.is_number_integer()) return {};
-    if (!text.empty()) text += 'x';
-    text += std::to_string(size.get<int64_t>());
-  }
-  return text.empty() ? "scalar" : text;
-}
-
 /// Size of a gradient without dimensions: its type's.
 int64_t scalar_bytes(const std::string& type) {
   const int64_t bytes = element_bytes(element_type_named(type));
@@ -89,6 +77,17 @@ void find_accumulations(const Trace& trace, DdpRank& rank) {
 
 }  // namespace
 
+std::string shape_text(const nlohmann::json& dimensions) {
+  if (!dimensions.is_array()) return {};
+  std::string text;
+  for (const nlohmann::json& size : dimensions) {
+    if (!size.is_number_integer()) return {};
+    if (!text.empty()) text += 'x';
+    text += std::to_string(size.get<int64_t>());
+  }
+  return text.empty() ? "scalar" : text;
+}
+
 int64_t DdpRank::ready_ns(int64_t time_ns) const {
   if (work.host_only) return time_ns;
   const auto after =
@@ -121,7 +120,9 @@ DdpGradient ddp_gradient_of(const Trace& trace, const Event& event) {
       trace.strings[static_cast<size_t>(event.attributes)]);
   if (!attributes.is_object()) return gradient;
   const auto dims = attributes.find("input_dims");
-  if (dims != attributes.end()) gradient.shape = shape_text(*dims);
+  if (dims != attributes.end() && dims->is_array() && !dims->empty()) {
+    gradient.shape = shape_text(dims->front());
+  }
   const auto types = attributes.find("input_types");
   if (types != attributes.end() && types->is_array() && !types->empty() &&
       (*types)[0].is_string()) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,6 +46,10 @@ struct DdpRank {
   /// When what was launched until `time_ns` was done on the rank's device.
   int64_t ready_ns(int64_t time_ns) const;
 };
+
+/// "512x320" of the dimensions [512, 320], "scalar" of none; "" of what is no
+/// list of numbers.
+std::string shape_text(const nlohmann::json& dimensions);
 
 DdpRank read_ddp_rank(const Trace& trace, const RankInfo& info);
 

@@ -29,10 +29,6 @@ constexpr FindingKind kKinds[] = {
     {"launch-bound", find_launch_bound},
 };
 
-/// A finding of a more special kind goes first where the other gains so little
-/// more: both are then about the same time.
-constexpr double kSameGain = 0.02;
-
 size_t place_of(std::string_view kind) {
   const auto found =
       std::find_if(std::begin(kKinds), std::end(kKinds),
@@ -76,8 +72,9 @@ void rank_by_gain(std::vector<Candidate>& kept) {
     for (size_t place = at; place > 0; --place) {
       const Finding& before = kept[place - 1].finding;
       const Finding& own = kept[place].finding;
-      const bool same = static_cast<double>(before.gain_ns - own.gain_ns) <=
-                        kSameGain * static_cast<double>(before.gain_ns);
+      const bool same =
+          static_cast<double>(before.gain_ns - own.gain_ns) <=
+          Findings::kSameGain * static_cast<double>(before.gain_ns);
       if (!same || place_of(before.kind) < place_of(own.kind)) break;
       std::swap(kept[place - 1], kept[place]);
     }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "replay/analysis/analysis.h"
@@ -13,6 +14,9 @@ namespace reprise {
 struct Findings {
   /// Findings of less are not worth a line: kLeastShare of the window.
   static constexpr double kLeastShare = 0.01;
+  /// A finding of a more special kind goes first where the other gains so
+  /// little more: both are then about the same time.
+  static constexpr double kSameGain = 0.02;
   /// Graphs beyond this are not copied for edits: 70 bytes a node.
   static constexpr size_t kMostNodes = size_t{1} << 23;
 
@@ -29,5 +33,13 @@ struct Findings {
 /// up: each is of the recorded step without that finding alone. Cost: some
 /// copies and sweeps of analysis.graph.
 Findings find_findings(const TraceByRank& trace, const Analysis& analysis);
+
+/// The same and, of a trace of steps among which some are slower than the
+/// others for a reason that their findings give, what the mean step loses by
+/// these: kSlowSteps, without a replay of its own. Cost: where there are such,
+/// another analysis of one.
+Findings find_all_findings(const AlignedTrace& recorded,
+                           const Analysis& analysis);
+constexpr std::string_view kSlowSteps = "slow-steps";
 
 }  // namespace reprise

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "data/median.h"
@@ -35,6 +36,10 @@ double excess_ns(const std::vector<double>& own, size_t place) {
   return own[place] - lower_median(own);
 }
 
+/// A second rank that is late by this share of the first one's time is no
+/// noise: what makes a rank late moves.
+constexpr double kByTurns = 0.5;
+
 std::string excess_clause(const char* what, const std::vector<double>& own,
                           size_t place) {
   return fmt::format("its {} work takes {}, the median rank's {}", what,
@@ -47,6 +52,19 @@ bool has_unequal_work(const Candidates& found) {
   return std::any_of(found.begin(), found.end(), [](const Candidate& one) {
     return one.finding.kind.starts_with("unequal");
   });
+}
+
+double most_excess_ns(const OwnWork& work, size_t place) {
+  return std::max(excess_ns(work.host_ns, place),
+                  excess_ns(work.device_ns, place));
+}
+
+std::optional<size_t> rank_place(const FindingInput& input, uint32_t rank) {
+  const auto& ranks = input.graph.ranks;
+  for (size_t place = 0; place < ranks.size(); ++place) {
+    if (input.facts.rank_number(ranks[place].rank) == rank) return place;
+  }
+  return std::nullopt;
 }
 
 void explain(const OwnWork& work, size_t place, Finding& finding) {
@@ -76,16 +94,11 @@ void find_late_rank(const FindingInput& input, Candidates& found) {
   const std::vector<Straggler>& stragglers = input.analysis.stragglers;
   if (stragglers.empty() || stragglers[0].last == 0) return;
   const Straggler& late = stragglers[0];
-  const auto& ranks = input.graph.ranks;
-  const auto span = std::find_if(
-      ranks.begin(), ranks.end(), [&](const TimedGraph::Span& rank) {
-        return input.facts.rank_number(rank.rank) == late.rank;
-      });
-  if (ranks.size() < 2 || span == ranks.end()) return;
+  std::optional<size_t> place = rank_place(input, late.rank);
+  if (input.graph.ranks.size() < 2 || !place) return;
   const OwnWork work = own_work(input);
-  const auto place = static_cast<size_t>(span - ranks.begin());
   if (has_unequal_work(found) &&
-      excess_ns(work.device_ns, place) > excess_ns(work.host_ns, place)) {
+      excess_ns(work.device_ns, *place) > excess_ns(work.host_ns, *place)) {
     return;
   }
   Candidate candidate;
@@ -96,7 +109,24 @@ void find_late_rank(const FindingInput& input, Candidates& found) {
   finding.evidence.push_back(fmt::format(
       "it comes {} after the one before it, in all; others wait {} for it",
       finding_time(late.late_ns), finding_time(late.imposed_ns)));
-  explain(work, place, finding);
+  if (stragglers.size() > 1 &&
+      static_cast<double>(stragglers[1].late_ns) >
+          kByTurns * static_cast<double>(late.late_ns)) {
+    const Straggler& other = stragglers[1];
+    finding.what = fmt::format(
+        "ranks {} and {} are late by turns: last in {} and {} of {} "
+        "collectives",
+        late.rank, other.rank, late.last, other.last, late.collectives);
+    finding.where.ranks.push_back(other.rank);
+    finding.evidence = {
+        fmt::format("they come {} and {} after the one before, in all",
+                    finding_time(late.late_ns), finding_time(other.late_ns))};
+    // Who is late in the step that is replayed.
+    const std::optional<size_t> own = rank_place(input, other.rank);
+    if (own && most_excess_ns(work, *own) > most_excess_ns(work, *place))
+      place = own;
+  }
+  explain(work, *place, finding);
   finding.what_if = "straggler=none";
   candidate.remove = [&input](TimedGraph& graph) {
     const Status levelled = level_ranks(input.facts, graph);

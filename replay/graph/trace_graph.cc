@@ -33,11 +33,13 @@ void find_ranks(GraphDraft& draft) {
   }
 }
 
-// Half a step, or half the record where there are no steps: of steps here …
+// Half a step, or half the record where there are no steps: of the window's
+// step, or the shortest one, here …
 void find_widest_ranges(GraphDraft& draft) {
   for (const StepMark& mark : draft.trace.steps) {
     const uint32_t place = draft.place_of(mark.rank);
     if (place == kNoNode) continue;
+    if (!draft.window.all() && mark.step != draft.window.step) continue;
     int64_t& widest_ns = draft.ranks[place].widest_range_ns;
     widest_ns = std::min(widest_ns, within(mark.end_ns, kLatest) / 2 -
                                         within(mark.start_ns, kLatest) / 2);

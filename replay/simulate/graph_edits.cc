@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "data/median.h"
 #include "replay/graph/evaluate.h"
 #include "replay/graph/step_rules.h"
 
@@ -285,47 +284,6 @@ void capture_launches(const DataLoading& data, const NodeFacts& facts,
     graph.gap[node] = loading_ns;
     graph.named[node] = loading_ns;
   }
-}
-
-Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
-  std::vector<double> host_ns(graph.ranks.size(), 0);
-  std::vector<double> device_ns(graph.ranks.size(), 0);
-  for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0) continue;
-    const bool host = facts.on_host(graph.origin[node]);
-    (host ? host_ns : device_ns)[graph.rank[node]] += static_cast<double>(
-        graph.duration[node] + (host ? int64_t{graph.gap[node]} : 0));
-  }
-  std::vector<double> hosts, devices, starts;
-  for (const TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns < rank.start_ns) continue;
-    hosts.push_back(host_ns[rank.rank]);
-    devices.push_back(device_ns[rank.rank]);
-    starts.push_back(static_cast<double>(rank.start_ns));
-  }
-  if (starts.size() < 2) {
-    return fail(ErrorKind::kInvalid,
-                "--what-if straggler=none: the trace has one rank");
-  }
-  // The lower one: of two ranks, one is the straggler.
-  const double host = lower_median(hosts), device = lower_median(devices);
-  for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0) continue;
-    const uint32_t rank = graph.rank[node];
-    const bool on_host = facts.on_host(graph.origin[node]);
-    const double own_ns = (on_host ? host_ns : device_ns)[rank];
-    const double most_ns = on_host ? host : device;
-    const double factor = own_ns > most_ns ? most_ns / own_ns : 1;
-    graph.duration[node] = scaled(graph.duration[node], factor);
-    if (on_host) scale_gap(node, factor, graph);
-  }
-  const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
-  for (TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns < rank.start_ns) continue;
-    rank.end_ns += start_ns - rank.start_ns;
-    rank.start_ns = start_ns;
-  }
-  return {};
 }
 
 void scale_parts(std::span<const int32_t> part, std::span<const double> factor,

@@ -70,7 +70,9 @@ void capture_launches(const DataLoading& data, const NodeFacts& facts,
                       TimedGraph& graph);
 
 /// No rank needs more host time or device time in total than the median rank,
-/// and all begin with the median rank. Errors: kInvalid of one rank.
+/// and all begin with the median rank. What a rank has too much of is taken
+/// from the ops and gaps that take it longer than the median rank. Errors:
+/// kInvalid of one rank.
 Status level_ranks(const NodeFacts& facts, TimedGraph& graph);
 
 /// A share of each part's work, by rank: nodes of part p last

@@ -251,14 +251,20 @@ std::string obstacle(const std::vector<StepRun>& before,
                      const std::vector<StepRun>& after, const Side& before_side,
                      const Side& after_side, bool by_reference) {
   std::set<std::string> programs;
+  std::set<int64_t> ranks;
   for (const auto* runs : {&before, &after}) {
     for (const StepRun& run : *runs) {
       if (!run.program.empty()) programs.insert(run.program);
+      if (run.ranks > 0) ranks.insert(run.ranks);
     }
   }
   if (programs.size() > 1) {
     return fmt::format("The runs are of different programs: {} and {}.",
                        *programs.begin(), *std::next(programs.begin()));
+  }
+  if (ranks.size() > 1) {
+    return fmt::format("The runs are of different numbers of ranks: {} and {}.",
+                       *ranks.begin(), *std::next(ranks.begin()));
   }
   if (std::min(before.size(), after.size()) < 2 && !by_reference) {
     return "One run a side says nothing about the next one: give several, or "

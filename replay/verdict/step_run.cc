@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "data/io/decimal.h"
 #include "data/trace/step_times.h"
 
 namespace reprise {
@@ -18,11 +19,21 @@ Status check_times(const std::vector<double>& times, const std::string& name) {
   return {};
 }
 
+/// What the recording says of itself; ranks that were not recorded count.
+int64_t job_ranks(const Trace& trace) {
+  const auto size = trace.environment.find("world_size");
+  if (size != trace.environment.end())
+    return parse_integer(size->second).value_or(0);
+  return trace.program_text.empty() ? 0
+                                    : static_cast<int64_t>(trace.ranks.size());
+}
+
 }  // namespace
 
 Result<StepRun> run_of_trace(const Trace& trace, std::string name) {
   StepRun run{.name = std::move(name),
               .program = {},
+              .ranks = job_ranks(trace),
               .step_ns = {},
               .reference_ns = {},
               .start_ns = -1};
@@ -59,6 +70,7 @@ Result<StepRun> run_of_list(StepList list, std::string name) {
   }
   return StepRun{.name = std::move(name),
                  .program = std::move(list.program),
+                 .ranks = list.ranks,
                  .step_ns = std::move(list.step_ns),
                  .reference_ns = std::move(list.reference_ns),
                  .start_ns = -1};

@@ -15,6 +15,7 @@ namespace reprise {
 struct StepRun {
   std::string name;             ///< For people: its file.
   std::string program;          ///< What ran, as far as it is told; "" unknown.
+  int64_t ranks = 0;            ///< Of the job; 0 unknown.
   std::vector<double> step_ns;  ///< In order, warm-up that was marked left out.
   /// The machine's pace beside each step, as the time of some fixed work; empty
   /// where none was taken.

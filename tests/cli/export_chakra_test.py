@@ -80,10 +80,6 @@ class Chakra(CommandCase):
         done = self.reprise("export", self.trace, "--as", "chakra", "--step", "9", "-o", self.path / "none", status=3)
         self.assertIn("9", done.stderr)
 
-    def test_a_plan_is_refused(self):
-        plan = self.write("plan.json", "{}")
-        self.reprise("export", plan, "--as", "chakra", "-o", self.path / "x", status=3)
-
     @unittest.skipUnless(DLRM.exists(), f"no {DLRM}")
     def test_eight_ranks_of_dlrm_replay_as_long(self):
         _, again = self.exported(DLRM)
@@ -106,6 +102,87 @@ class Chakra(CommandCase):
         self.assertEqual(len(ids), len(nodes))
         self.assertTrue(all(cause in ids for node in nodes for cause in node[4]))
         self.assertEqual([node[5]["comm_type"] for node in nodes if node[2] == 7], [2, 0, 2, 0])
+
+
+class Planned(CommandCase):
+    """Of a plan: its predicted step, which our replay of the files gives again."""
+
+    RUN, SAMPLE = ROOT / "tests/golden/traces/run.trace", ROOT / "data/samples/kineto"
+
+    def exported(self, plan, *more):
+        out = self.path / "chakra"
+        self.reprise("export", plan, "--as", "chakra", "-o", out, *more)
+        again = self.path / "again.trace"
+        self.reprise("import", *sorted(out.glob("*.et")), "-o", again, "--force")
+        replayed = json.loads(self.reprise("replay", again, "--format", "json").stdout)["step_time_ns"]["predicted"]
+        analysis = json.loads(self.reprise("analyze", again, "--format", "json").stdout)
+        return out, replayed, [(each["op"], each["bytes"]) for each in analysis["collectives"]]
+
+    def check_gap(self, replayed, predicted):
+        # Starts and ends are rounded to microseconds, each from the true time.
+        self.assertLess(abs(replayed - predicted), 2000 + 1e-3 * predicted)
+
+    def test_of_a_program_its_units_under_the_plan(self):
+        if not self.RUN.exists():
+            self.skipTest("no recorded run")
+        steps, buckets = {}, {}
+        for baseline in ("none", "ddp"):
+            plan = self.path / f"{baseline}.json"
+            self.reprise("optimize", self.RUN, "--no-measure", "--baseline", baseline, "-o", plan)
+            told = json.loads(self.reprise("replay", self.RUN, "--plan", plan, "--format", "json").stdout)
+            out, steps[baseline], collectives = self.exported(plan, "--trace", self.RUN, "--force")
+            self.check_gap(steps[baseline], told["step_time_ns"]["predicted"])
+            self.assertEqual({path.name for path in out.iterdir()}, {"comm_groups.json", "step.0.et", "step.1.et"})
+            self.assertEqual(json.loads((out / "comm_groups.json").read_text()), {"0": [0, 1]})
+            buckets[baseline] = len(collectives)
+        self.assertGreater(buckets["none"], buckets["ddp"])
+
+    def test_of_a_pytorch_job_a_collective_a_bucket(self):
+        plan = self.path / "plan.json"
+        self.reprise("optimize", self.SAMPLE, "--only", "buckets", "-o", plan)
+        told = json.loads(plan.read_text())
+        bytes_of = {each["name"]: each["bytes"] for each in told["gradients"]}
+        # Three buckets that nobody recorded.
+        names = list(bytes_of)
+        told["buckets"] = [{"unit": f"b{at}", "collectives": part}
+                           for at, part in enumerate((names[:2], names[2:5], names[5:]))]
+        plan.write_text(json.dumps(told))
+        out, replayed, collectives = self.exported(plan, "--trace", self.SAMPLE)
+        self.assertEqual(collectives, [("all-reduce", sum(bytes_of[name] for name in bucket["collectives"]))
+                                       for bucket in told["buckets"]])
+        advice = self.reprise("export", plan, "--as", "chakra", "--trace", self.SAMPLE, "-o", self.path / "b").stderr
+        step_ms = float(advice.split("predicted: a step of ")[1].split(" ms")[0])
+        self.check_gap(replayed, 1e6 * step_ms)
+
+    def test_the_plan_as_it_was_found_takes_the_time_that_it_states(self):
+        plan = self.path / "plan.json"
+        self.reprise("optimize", self.SAMPLE, "--only", "buckets", "-o", plan)
+        _, replayed, _ = self.exported(plan, "--trace", self.SAMPLE)
+        self.check_gap(replayed, json.loads(plan.read_text())["predicted"]["step_time_ns"])
+
+    def test_what_is_missing_is_asked_for(self):
+        plan, out = self.path / "plan.json", self.path / "x"
+        self.reprise("optimize", self.SAMPLE, "--only", "buckets", "-o", plan)
+        for words, told in ((["--trace", self.SAMPLE, "--step", "1"], "a plan of one step: --step is for a trace"),
+                            ([], "plan.json is a plan: chakra needs the recording that it was made of too, --trace")):
+            done = self.reprise("export", plan, "--as", "chakra", "-o", out, *words, status=3)
+            self.assertIn(told, done.stderr)
+        done = self.reprise("export", self.SAMPLE, "--as", "chakra", "-o", out, "--trace", self.SAMPLE, status=3)
+        self.assertIn("--trace and --costs are for a plan", done.stderr)
+        self.assertFalse(out.exists())
+
+    def test_a_recording_of_something_else_is_refused(self):
+        plan = self.path / "plan.json"
+        self.reprise("optimize", self.SAMPLE, "--only", "buckets", "-o", plan)
+        told = json.loads(plan.read_text())
+        told["gradients"][0]["bytes"] *= 2
+        plan.write_text(json.dumps(told))
+        done = self.reprise("export", plan, "--as", "chakra", "-o", self.path / "x", "--trace", self.SAMPLE, status=3)
+        self.assertIn("the gradients of", done.stderr)
+        if self.RUN.exists():
+            self.reprise("optimize", self.RUN, "--no-measure", "--baseline", "ddp", "-o", plan, "--force")
+            done = self.reprise("export", plan, "--as", "chakra", "-o", self.path / "x", "--trace", self.SAMPLE, status=3)
+            self.assertIn("no program", done.stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 """The settings that `reprise export` writes for DeepSpeed and Megatron, read by their own configuration classes."""
 
 import json
+import os
+import pathlib
 import re
 import subprocess
 import unittest
@@ -59,6 +61,13 @@ class Configs(PlanCase):
         told = json.dumps({"bucket_size": int(flags[1]), "overlap_grad_reduce": True})
         self.assertEqual(self.read_by("megatron", "REPRISE_MEGATRON_PYTHON", MEGATRON, told), [1024, True])
 
+    @unittest.skipUnless(os.environ.get("REPRISE_MEGATRON_SOURCE"), "REPRISE_MEGATRON_SOURCE names no checkout")
+    def test_megatrons_own_source_has_the_flags(self):
+        flags = re.findall(r"--[a-z-]+", self.exported("megatron", "arguments.sh").read_text().split('="')[1])
+        source = pathlib.Path(os.environ["REPRISE_MEGATRON_SOURCE"]) / "megatron/training/arguments.py"
+        for flag in flags:
+            self.assertRegex(source.read_text(), f"['\"]{flag}['\"]")
+
     def test_a_shell_reads_what_is_for_a_shell(self):
         out = self.exported("megatron", "arguments.sh")
         done = subprocess.run(["sh", "-euc", f". {out}; echo $REPRISE_MEGATRON_ARGUMENTS"], capture_output=True,
@@ -74,7 +83,7 @@ class Configs(PlanCase):
 
     def test_a_plan_is_no_trace_and_a_trace_no_plan(self):
         out = self.path / "out"
-        for target in ("chakra", "pge", "csv"):
+        for target in ("pgle", "pge", "csv"):
             told = self.reprise("export", self.plan, "--as", target, "-o", out, status=3).stderr
             self.assertIn(f"plan.json is a plan, and {target} is made of what ran: record the job under the plan", told)
         trace = self.path / "a.trace"

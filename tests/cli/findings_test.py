@@ -10,6 +10,7 @@ import shlex
 import sys
 import unittest
 
+import made_up_job
 from command_case import ROOT, CommandCase, reprise
 
 TRACES = pathlib.Path(os.environ.get("REPRISE_TRACES", ROOT.parent / "shared/traces"))
@@ -167,6 +168,50 @@ class Findings(CommandCase):
                 answer = reprise("analyze", trace)
                 self.assertEqual(answer.returncode, 3)
                 self.assertIn("but no times", answer.stderr)
+
+    def made_up(self, **causes):
+        """Findings of a made-up job, and what its mean step takes more than without the causes."""
+        ranks, times = made_up_job.job(**causes)
+        _, without = made_up_job.job()
+        trace = self.path / "made_up.trace"
+        self.reprise("import", *made_up_job.write(self.path, ranks), "-o", trace, "--force")
+        analysis = json.loads(self.reprise("analyze", trace, "--format", "json").stdout)
+        self.check_list(analysis)
+        self.check_replays(analysis, trace)
+        return analysis["findings"], 1000 * (sum(times) - sum(without)) / len(times)
+
+    def check_first(self, findings, kind, cost_ns):
+        self.assertEqual(findings[0]["kind"], kind, findings)
+        self.assertLess(abs(findings[0]["gain_ns"] / cost_ns - 1), 0.05, findings[0])
+
+    def test_ranks_that_are_late_by_turns(self):
+        findings, cost_ns = self.made_up(late=lambda rank, step: 6000 * (rank == (2 if step % 2 else 1)))
+        self.check_first(findings, "late-rank", cost_ns)
+        self.assertIn("ranks 1 and 2 are late by turns: last in 30 and 30 of 60 collectives", findings[0]["what"])
+        self.assertEqual(findings[0]["where"]["ranks"], [1, 2])
+
+    def test_a_rank_that_is_late_in_each_step(self):
+        findings, cost_ns = self.made_up(late=lambda rank, step: 6000 * (rank == 2))
+        self.check_first(findings, "late-rank", cost_ns)
+        self.assertIn("rank 2 is late: last in 60 of 60", findings[0]["what"])
+
+    def test_data_that_every_fifth_step_waits_for(self):
+        findings, cost_ns = self.made_up(load=lambda rank, step: 15000 * (step % 5 == 4))
+        self.check_first(findings, "slow-steps", cost_ns)
+        self.assertIn("2 of 10 steps take", findings[0]["what"])
+        self.assertIn("in these, the step waits for its data", findings[0]["what"])
+        self.assertIn("they are steps 5, 10; in step 5 a replay without it gains 15 ms", findings[0]["evidence"][0])
+        self.assertIn("DataLoader", findings[0]["command"])
+
+    def test_a_rank_that_some_steps_wait_for(self):
+        findings, cost_ns = self.made_up(late=lambda rank, step: 12000 * (rank == 3 and step in (3, 8)))
+        self.check_first(findings, "slow-steps", cost_ns)
+        self.assertIn("in these, rank 3 is late", findings[0]["what"])
+
+    def test_steps_alike_and_a_slow_first_one_are_no_slow_steps(self):
+        for causes in ({}, {"load": lambda rank, step: 15000 * (step == 0)}):
+            findings, _ = self.made_up(**causes)
+            self.assertNotIn("slow-steps", [finding["kind"] for finding in findings])
 
     def test_program_says_who_searches(self):
         # A trace of our trainer: fusion, buckets and order are searched, not guessed.

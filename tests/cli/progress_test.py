@@ -115,6 +115,11 @@ class Progress(CommandCase):
         json.loads(output)
         self.check_bar(seen, "searching [")
 
+    def test_a_search_of_buckets_is_shown(self):
+        code, _, seen = on_terminal("optimize", self.sample, "--only", "buckets", "-o", self.path / "plan.json")
+        self.assertEqual(code, 0, seen)
+        self.check_bar(seen, "searching buckets [")
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main(verbosity=2))

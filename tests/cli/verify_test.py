@@ -145,6 +145,24 @@ class Runs(VerifyCase):
             done = self.reprise("verify", "--before", bad, "--after", *good, status=3)
             self.assertIn(told, done.stderr)
 
+    def test_a_confidence_that_is_none_is_refused(self):
+        runs = self.runs("r", self.lists(1, 2))
+        for share in ("0", "10%", "99.99999%", "100%"):
+            done = self.reprise("verify", "--before", *runs, "--after", *runs, "--confidence", share, status=3)
+            self.assertIn(f"--confidence {share}: expected", done.stderr)
+        for share in ("50%", "99.9999%"):
+            self.verify(runs, runs, "--confidence", share)
+
+    def test_jobs_of_other_numbers_of_ranks_are_not_comparable(self):
+        paths = {}
+        for ranks in (2, 4):
+            told = {"schema": "reprise.steps/1", "ranks": ranks, "step_time_ns": [1e6 + at % 7 for at in range(40)]}
+            paths[ranks] = [self.write(f"{ranks}.{run}.json", json.dumps(told)) for run in range(2)]
+        found = self.verify(paths[2], paths[4], status=1)
+        self.assertEqual(found["verdict"], "not comparable")
+        self.assertIn("The runs are of different numbers of ranks: 2 and 4.", found["remarks"])
+        self.assertEqual(self.verify(paths[2], paths[2])["verdict"], "no difference")
+
     def test_traces_are_runs(self):
         for name in ("a", "b"):
             self.reprise("import", SAMPLE, "-o", self.path / f"{name}.trace")
@@ -153,6 +171,31 @@ class Runs(VerifyCase):
         self.assertEqual(found["verdict"], "not comparable")
         self.assertIn("too few", found["remarks"][0])
         self.assertEqual(found["after"]["steps"], 6)
+
+
+class Programs(VerifyCase):
+    """A recorded run of our trainer beside step times that the trainer printed."""
+
+    RUN = ROOT / "tests/golden/traces/run.trace"
+
+    def setUp(self):
+        super().setUp()
+        if not self.RUN.exists():
+            self.skipTest("no recorded run")
+        self.plan = self.path / "plan.json"
+        self.reprise("optimize", self.RUN, "--no-measure", "--baseline", "ddp", "-o", self.plan)
+        told = {"schema": "reprise.train/1", "program": "somewhere/step.hlo", "ranks": 2,
+                "program_fingerprint": json.loads(self.plan.read_text())["program_fingerprint"],
+                "step_time_ns": {"all": [1e6 + at % 7 for at in range(40)]}}
+        self.printed = self.write("printed.json", json.dumps(told))
+
+    def test_the_program_is_the_same_in_both(self):
+        found = self.verify([self.RUN, self.RUN], [self.printed, self.printed], status=1)
+        self.assertRegex(found["remarks"][0], "are too few")  # And not: of different programs.
+
+    def test_printed_times_do_not_show_a_plan(self):
+        found = self.verify([self.printed] * 2, [self.printed] * 2, plan=[self.plan])
+        self.assertIsNone(found["plan"]["in_effect"], found["plan"])
 
 
 class Effect(VerifyCase):
@@ -215,6 +258,127 @@ class Effect(VerifyCase):
             self.assertEqual(size, 0)
             buckets.append({"unit": f"b{place}", "collectives": members})
         return buckets
+
+
+class Sharded(VerifyCase):
+    """Runs of FSDP2 against a plan of six gradients in three buckets; module x has x.weight and x.bias.
+
+    Names and nesting of ranges as PyTorch 2.15 records them (tests/ddp/hosts_test.py records them anew).
+    """
+
+    SHAPES = {"head": [[8], [8, 64]], "mid": [[64], [64, 32]], "body": [[32], [32, 16]], "stem": [[16], [16, 4]]}
+    PLANNED = [["head", "mid"], ["body"], ["stem"]]  # In the order of readiness.
+
+    def setUp(self):
+        super().setUp()
+        gradients, buckets = [], []
+        for place, modules in enumerate(self.PLANNED):
+            members = [shape for module in modules for shape in self.SHAPES[module]]
+            names = [f"gradient.{len(gradients) + at}" for at in range(len(members))]
+            gradients += [{"name": name, "type": "float", "shape": "x".join(map(str, shape)),
+                           "bytes": 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)}
+                          for name, shape in zip(names, members, strict=True)]
+            buckets.append({"unit": f"b{place}", "collectives": names})
+        self.plan = self.write("plan.json", json.dumps({
+            "schema": "reprise.plan/1", "trace_fingerprint": "sha256:" + 64 * "0", "gradients": gradients,
+            "single_cap": {"bytes": 4096, "step_time_ns": 110}, "device": "cpu", "ranks": 2, "fusion": [],
+            "buckets": buckets, "predicted": {"step_time_ns": 100, "baselines": {"ddp": 120}, "lower_bound_ns": 90,
+                                              "gap": 0.1}}))
+
+    def run_of(self, groups, own=(), forward=None, shapes=True, longest=30):
+        """A trace of two steps: `groups` of modules in the order of their reductions, `own` are the model's own.
+
+        Lists of more than `longest` tensors are empty, as PyTorch's profiler leaves them.
+        """
+        events, now = [], 0
+
+        def event(name, kind, start, length, **arguments):
+            events.append({"ph": "X", "cat": kind, "name": name, "pid": 7, "tid": 7, "ts": start, "dur": length,
+                           "args": arguments})
+
+        labels = [", ".join(group) for group in groups]
+        for step in range(2):
+            begin = now
+            for label in reversed(labels[:-1]) if forward is None else forward:
+                event(f"FSDP::forward_prefetch for {label}", "user_annotation", now + 1, 5)
+                now += 10
+            for label, modules in [*zip(labels, groups, strict=True), *([("", own)] if own else [])]:
+                if label:
+                    event(f"FSDP::backward_prefetch for {label}", "user_annotation", now + 1, 2)
+                dims = [shape for module in modules for shape in self.SHAPES[module]]
+                # The model's own gradients come first, and are reduced last.
+                ready = [*([shape for module in own for shape in self.SHAPES[module]] if not labels or label == labels[0] else []),
+                         *(dims if label else [])]
+                for shape in ready:
+                    event("torch::autograd::AccumulateGrad", "cpu_op", now + 3, 1,
+                          **({"Input Dims": [shape], "Input type": ["float"]} if shapes else {}))
+                    now += 2
+                event("FSDP::post_backward_reduce" + (f" ({label})" if label else ""), "user_annotation", now + 4, 20)
+                row = sum(-(-shape[0] // 2) * (shape[1] if len(shape) > 1 else 1) for shape in dims)
+                event("fsdp::chunk_cat_mixed_dtype", "cpu_op", now + 5, 10,
+                      **({"Input Dims": [dims if len(dims) <= longest else [], [], [], [2, row]]} if shapes else {}))
+                now += 30
+            event(f"ProfilerStep#{step}", "user_annotation", begin, now - begin)
+        return self.write("sharded.json", json.dumps({
+            "schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 2, "backend": "gloo"},
+            "traceEvents": events}))
+
+    def effect(self, *run, **how):
+        trace = self.run_of(*run, **how)
+        return self.verify([trace], [trace], plan=[self.plan], status=1)["plan"]
+
+    def test_planned_groups_with_prefetching_are_in_effect(self):
+        found = self.effect(self.PLANNED)
+        self.assertIs(found["in_effect"], True, found)
+        self.assertIn("3 groups are of a planned bucket each, and are prefetched", found["told"])
+        self.assertNotIn("predicted_speed_up", found)  # That was of DDP.
+
+    def test_a_bucket_in_two_groups_is_named(self):
+        found = self.effect([["head"], ["mid"], ["body"], ["stem"]])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("bucket 0 is cut into the groups (head) and (mid)", found["told"])
+
+    def test_buckets_in_one_group_are_named(self):
+        found = self.effect([["head", "mid"], ["body", "stem"]])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("bucket 2 has no group: its gradients are in (body, stem)", found["told"])
+
+    def test_what_is_left_to_the_model_is_named(self):
+        found = self.effect([["head", "mid"], ["body"]], own=["stem"])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("bucket 2 has no group: its gradients are in (the model's own)", found["told"])
+        self.assertIs(self.effect([], own=["head", "mid", "body", "stem"])["in_effect"], False)
+
+    def test_a_module_that_cannot_be_cut_is_whole(self):
+        plan = json.loads(self.plan.read_text())
+        first, second = plan["buckets"][0]["collectives"], plan["buckets"][1]["collectives"]
+        plan["buckets"][0]["collectives"], plan["buckets"][1]["collectives"] = [*first, second[0]], second[1:]
+        self.plan.write_text(json.dumps(plan))  # body.bias is with mid, body.weight, which is larger, by itself.
+        self.assertIs(self.effect(self.PLANNED)["in_effect"], True)
+
+    def test_a_group_that_nobody_prefetches_is_named(self):
+        found = self.effect(self.PLANNED, forward=["head, mid"])
+        self.assertIs(found["in_effect"], False)
+        self.assertIn("groups are as planned, but (body) is not prefetched in forward", found["told"])
+
+    def test_groups_whose_tensors_are_not_listed_are_inferred(self):
+        self.assertIs(self.effect(self.PLANNED, longest=2)["in_effect"], True)
+        found = self.effect([["head", "mid"], ["body", "stem"]], longest=2)
+        self.assertIn("bucket 2 has no group", found["told"])
+        # Nor do the model's own, which come between, hide them.
+        found = self.effect([["mid"], ["body", "stem"]], own=["head"], longest=2)
+        self.assertIn("bucket 2 has no group: its gradients are in (body, stem)", found["told"])
+
+    def test_without_shapes_nothing_is_said_of_groups(self):
+        found = self.effect(self.PLANNED, shapes=False)
+        self.assertIsNone(found["in_effect"])
+        self.assertIn("record_shapes=True", found["told"])
+
+    def test_another_model_is_not_comparable(self):
+        trace = self.run_of([["head", "mid"], ["body"]])
+        found = self.verify([trace], [trace], plan=[self.plan], status=1)
+        self.assertEqual(found["verdict"], "not comparable")
+        self.assertIn("its gradients are not the plan's", found["plan"]["told"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Real PyTorch on two emulated hosts under exported plans: both check themselves, and `reprise verify` sees them.
 
-Run by tests/netns/run.sh. A step with DDP's default buckets is recorded; its plan is exported for DDP and FSDP2; default
-and planned runs are recorded in turn, as are runs under a plan of other buckets, which must be caught. Figures are
-printed, not held: the machine is anybody's. Skipped (77) without REPRISE_TORCH_PYTHON.
+Run by tests/netns/run.sh. A step with DDP's default buckets is recorded; its plan is exported for DDP and FSDP2; default,
+planned and sharded runs are recorded in turn, as are runs under a plan of other buckets or without its prefetching, which
+must be caught. Figures are printed, not held: the machine is anybody's. Skipped (77) without REPRISE_TORCH_PYTHON.
 """
 
 import json
@@ -65,21 +65,24 @@ def main():
         plan, wrong = folder / "plan.json", folder / "wrong.json"
         reprise("optimize", trace_of(folder, "first"), "--only", "buckets", "-o", plan)
         wrong.write_text(json.dumps(other_buckets(json.loads(plan.read_text()))))
-        for target, source, name in (("ddp", plan, "ddp"), ("fsdp2", plan, "fsdp2"), ("ddp", wrong, "wrong")):
+        for target, source, name in (("ddp", plan, "ddp"), ("fsdp2", plan, "fsdp2"), ("ddp", wrong, "wrong"),
+                                     ("fsdp2", wrong, "wrong_fsdp2")):
             reprise("export", source, "--as", target, "-o", folder / name)
         runs = []
         for place in range(ROUNDS):
             runs += [recorded(folder, f"default{place}", watch=str(folder / "wrong")),
                      recorded(folder, f"planned{place}", plan=str(folder / "ddp"))]
-        runs += [{"name": "sharded", "fsdp2": str(folder / "fsdp2")}]
+            runs += [recorded(folder, f"sharded{place}", fsdp2=str(folder / "fsdp2"))]
+        runs += [recorded(folder, "other_groups", fsdp2=str(folder / "wrong_fsdp2"), watch=str(folder / "fsdp2")),
+                 recorded(folder, "no_prefetch", fsdp2=str(folder / "fsdp2"), prefetch=False)]
         told = {each["name"]: each for each in accept.train(options, folder, runs)}
 
         # Each run checks itself: the planned ones are, runs with default buckets are not what the wrong plan says.
         for place in range(ROUNDS):
             assert told[f"planned{place}"]["check"] is True, told[f"planned{place}"]
             assert told[f"default{place}"]["check"] is False, told[f"default{place}"]
-        assert told["sharded"]["check"] == "", told["sharded"]
-        assert all(step > 0 for step in told["sharded"]["step_s"])
+            assert told[f"sharded{place}"]["check"] == "", told[f"sharded{place}"]
+        assert "is not one that FSDP2 made" in told["other_groups"]["check"], told["other_groups"]
 
         before = [trace_of(folder, f"default{place}") for place in range(ROUNDS)]
         after = [trace_of(folder, f"planned{place}") for place in range(ROUNDS)]
@@ -91,14 +94,17 @@ def main():
         found = verified(wrong, before, after, 1)
         assert found["plan"]["in_effect"] is False, found["plan"]
 
-        # Sharded steps against default ones, of step times alone: whatever the verdict, it is one.
-        lists = {}
-        for name in ("default0", "sharded"):
-            lists[name] = folder / f"{name}.txt"
-            lists[name].write_text("".join(f"{step * 1e3} ms\n" for step in told[name]["step_s"]))
-        done = subprocess.run([REPRISE, "verify", "--before", lists["default0"], "--after", lists["sharded"], "--format",
-                               "json"], capture_output=True, text=True)
-        assert json.loads(done.stdout)["verdict"] == "not comparable", done.stdout  # One run a side.
+        # FSDP2's groups and prefetching, as the traces of the sharded runs show them.
+        sharded = [trace_of(folder, f"sharded{place}") for place in range(ROUNDS)]
+        done = subprocess.run([REPRISE, "verify", plan, "--before", *before, "--after", *sharded, "--alternating",
+                               "--format", "json"], capture_output=True, text=True)
+        found = json.loads(done.stdout)
+        print(json.dumps({"verdict": found["verdict"], "change": found.get("change"), "plan": found["plan"]}))
+        assert found["plan"]["in_effect"] is True, found["plan"]
+        for source, run, said in ((plan, "other_groups", "bucket"), (wrong, "sharded0", "bucket"),
+                                  (plan, "no_prefetch", "is not prefetched in forward")):
+            found = verified(source, before[:1], [trace_of(folder, run)], 1)
+            assert found["plan"]["in_effect"] is False and said in found["plan"]["told"], found["plan"]
     print("hosts_test: ok")
 
 

@@ -4,7 +4,8 @@
 All ranks run it with the same arguments but --rank. --runs is a JSON list of what to run in turn:
 {"name": …, "bucket_mb": 4}; without "bucket_mb" DDP's default; {"plan": DIRECTORY} takes the
 arguments from `reprise export --as ddp`; {"watch": DIRECTORY} leaves the default and holds it against
-that; {"fsdp2": DIRECTORY} shards the model as `--as fsdp2` says; "profile": PATH records the steps as Kineto JSON, where
+that; {"fsdp2": DIRECTORY} shards the model as `--as fsdp2` says, without prefetching where "prefetch" is false;
+"profile": PATH records the steps as Kineto JSON, where
 RANK stands for the rank. Rank 0 writes one line of JSON a run into --results: step times, barrier
 to barrier, and the buckets that DDP settled on.
 """
@@ -97,13 +98,14 @@ def distributed(model, run):
     if "fsdp2" not in run:
         return DistributedDataParallel(model, gradient_as_bucket_view=True, **bucket_arguments(run))
     from torch.distributed.device_mesh import init_device_mesh
-    return exported(run["fsdp2"], "fsdp2").apply(model, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    return exported(run["fsdp2"], "fsdp2").apply(
+        model, prefetch=run.get("prefetch", True), mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
 
 
 def checked(model, run):
     """What the run's own module says of its buckets, or None."""
     if "fsdp2" in run:
-        return exported(run["fsdp2"], "fsdp2").check(model)
+        return exported(run.get("watch") or run["fsdp2"], "fsdp2").check(model)
     directory = run.get("plan") or run.get("watch")
     return exported(directory).check(model) if directory else None
 

@@ -139,6 +139,7 @@ KinetoName KinetoNames::look_at(std::string_view raw) {
   name.keeps_arguments = name.describes_collective ||
                          view.starts_with("c10d::") ||
                          view.starts_with("torch::autograd") ||
+                         view.starts_with("fsdp::chunk_cat") ||
                          view.find("AccumulateGrad") != view.npos;
   name.hip = view.starts_with("hip");
   name.step = step_of(view);

@@ -37,7 +37,7 @@ struct KinetoName {
   bool host_collective = false;  ///< A collective that runs on a host thread.
   /// Stands for a collective call: its arguments may tell more.
   bool describes_collective = false;
-  bool keeps_arguments = false;  ///< Of the autograd engine or c10d.
+  bool keeps_arguments = false;  ///< Of autograd, c10d, FSDP2.
   bool hip = false;              ///< A call of the ROCm runtime.
   int32_t step = -1;             ///< N of "ProfilerStep#N".
   CollectiveKind kind = CollectiveKind::kUnknown;  ///< If the name tells.

@@ -134,6 +134,29 @@ TEST(Findings, LateRank) {
   EXPECT_EQ(found.findings.list[0].where.ranks, std::vector<uint32_t>{2});
 }
 
+TEST(Findings, LateRankByOneLongOperator) {
+  // All of its extra time goes, whatever share of its host's time that is; nor
+  // is it called the host's launching, which is as fast as elsewhere.
+  expect_found("late-rank", 8, [](InjectedStep& step, bool cause) {
+    if (cause) step.host_on(3, "aten::tokenize", 6 * kMs);
+    compute(step, 60, 300 * kUs);
+    step.collective(CollectiveKind::kAllReduce, 4'000'000, 50 * kUs);
+    step.wait_for_communication();
+    step.kernel("adam_gemm", 500 * kUs);
+  });
+}
+
+TEST(Findings, LateRankByOneKernelWithMoreToDo) {
+  expect_found("late-rank", 8, [](InjectedStep& step, bool cause) {
+    compute(step, 60, 300 * kUs);
+    for (uint32_t rank = 0; rank < 8; ++rank)
+      step.kernel_on(rank, "table", cause && rank == 1 ? 9 * kMs : 3 * kMs);
+    step.collective(CollectiveKind::kAllReduce, 4'000'000, 50 * kUs);
+    step.wait_for_communication();
+    step.kernel("adam_gemm", 500 * kUs);
+  });
+}
+
 TEST(Findings, DataLoading) {
   expect_found("data-loading", 1, [](InjectedStep& step, bool cause) {
     if (cause) step.load_data(5 * kMs);

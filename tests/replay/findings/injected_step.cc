@@ -169,6 +169,14 @@ void InjectedStep::copy(int64_t duration_ns, bool pageable) {
   }
 }
 
+void InjectedStep::host_on(uint32_t rank, const std::string& name,
+                           int64_t duration_ns) {
+  Rank& own = ranks_[rank];
+  const int64_t begin_ns = own.host_ns;
+  own.host_ns += duration_ns;
+  trace_.add(own.host, EventKind::kHostOp, name, begin_ns, own.host_ns);
+}
+
 void InjectedStep::load_data(int64_t duration_ns) {
   for (Rank& rank : ranks_) {
     const int64_t begin_ns = rank.host_ns;

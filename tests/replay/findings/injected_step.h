@@ -41,6 +41,8 @@ class InjectedStep {
   /// A copy to the device; the host waits for it where `pageable`.
   void copy(int64_t duration_ns, bool pageable);
   void load_data(int64_t duration_ns);
+  /// An operator that one rank's host alone is busy with.
+  void host_on(uint32_t rank, const std::string& name, int64_t duration_ns);
   /// Of the driver, by the host alone.
   void set_up(int64_t duration_ns);
 

@@ -1,0 +1,143 @@
+// Some steps take longer than the others: what these do more of, which the
+// step nearest to the median does not show.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "data/median.h"
+#include "replay/findings/finding_kinds.h"
+#include "replay/findings/findings.h"
+
+namespace reprise {
+namespace {
+
+/// Steps as long as this many median steps are slow ones; if more than this
+/// share of the steps are, these are no exception.
+constexpr double kSlow = 1.2, kMostSlow = 0.4;
+constexpr size_t kLeastSteps = 5;
+/// A finding that explains less of a slow step's excess explains it not.
+constexpr double kLeastExplained = 0.3;
+
+struct SlowSteps {
+  std::vector<int32_t> numbers;  ///< Ascending.
+  int32_t step = 0;              ///< The middle one of them, by its time.
+  int64_t step_ns = 0, typical_ns = 0;
+  size_t of = 0;       ///< Of so many steps.
+  double lost_ns = 0;  ///< By the mean of all steps.
+};
+
+/// Nothing where steps are alike, too few, or only the first one is slow, as
+/// first ones are.
+std::optional<SlowSteps> slow_steps(const Trace& frame) {
+  std::map<int32_t, int64_t> times;  // Of the slowest rank.
+  for (const StepMark& mark : frame.steps) {
+    if (mark.warmup) continue;
+    int64_t& time_ns = times[mark.step];
+    time_ns = std::max(time_ns, mark.end_ns - mark.start_ns);
+  }
+  if (times.size() < kLeastSteps) return std::nullopt;
+  std::vector<int64_t> all;
+  for (const auto& [number, time_ns] : times) all.push_back(time_ns);
+  SlowSteps slow;
+  slow.of = times.size();
+  slow.typical_ns = lower_median(all);
+  std::vector<std::pair<int64_t, int32_t>> found;
+  for (const auto& [number, time_ns] : times) {
+    if (static_cast<double>(time_ns) <
+        kSlow * static_cast<double>(slow.typical_ns))
+      continue;
+    found.emplace_back(time_ns, number);
+    slow.numbers.push_back(number);
+    slow.lost_ns += static_cast<double>(time_ns - slow.typical_ns) /
+                    static_cast<double>(times.size());
+  }
+  const bool first_alone =
+      found.size() == 1 && found.front().second == times.begin()->first;
+  if (found.empty() || first_alone ||
+      static_cast<double>(found.size()) >
+          kMostSlow * static_cast<double>(times.size()))
+    return std::nullopt;
+  std::tie(slow.step_ns, slow.step) = lower_median(found);
+  return slow;
+}
+
+int64_t gain_of(const Findings& findings, std::string_view kind) {
+  for (const Finding& finding : findings.list) {
+    if (finding.kind == kind) return finding.gain_ns;
+  }
+  return 0;
+}
+
+/// By which of a slow step's findings the slow steps lose what they lose;
+/// nothing where none explains it.
+std::optional<Finding> told_of(const SlowSteps& slow, const Findings& typical,
+                               const Findings& own) {
+  const auto more_ns = [&](const Finding& finding) {
+    return static_cast<double>(finding.gain_ns -
+                               gain_of(typical, finding.kind));
+  };
+  double most_ns = 0;
+  for (const Finding& finding : own.list)
+    most_ns = std::max(most_ns, more_ns(finding));
+  const double explained = std::min(
+      1.0, most_ns / static_cast<double>(slow.step_ns - slow.typical_ns));
+  if (explained < kLeastExplained) return std::nullopt;
+  // Of findings about the same time, the first is the more special.
+  const Finding& cause =
+      *std::find_if(own.list.begin(), own.list.end(), [&](const Finding& each) {
+        return more_ns(each) >= (1 - Findings::kSameGain) * most_ns;
+      });
+  Finding finding = cause;
+  finding.kind = kSlowSteps;
+  finding.what =
+      fmt::format("{} of {} steps take {}, the others {}: in these, {}",
+                  slow.numbers.size(), slow.of, finding_time(slow.step_ns),
+                  finding_time(slow.typical_ns), cause.what);
+  constexpr size_t kShown = 8;
+  const size_t shown = std::min(kShown, slow.numbers.size());
+  finding.evidence.insert(
+      finding.evidence.begin(),
+      fmt::format(
+          "they are steps {}{}; in step {} a replay without it gains {}",
+          fmt::join(slow.numbers.begin(),
+                    slow.numbers.begin() + static_cast<std::ptrdiff_t>(shown),
+                    ", "),
+          shown < slow.numbers.size() ? ", ..." : "", slow.step,
+          finding_time(cause.gain_ns)));
+  finding.gain_ns = std::llround(slow.lost_ns * explained);
+  finding.what_if.clear();  // Its replay is of one slow step.
+  return finding;
+}
+
+}  // namespace
+
+Findings find_all_findings(const AlignedTrace& recorded,
+                           const Analysis& analysis) {
+  Findings findings = find_findings(recorded.by_rank(), analysis);
+  if (!findings.not_replayed.empty() || !analysis.typical) return findings;
+  const std::optional<SlowSteps> slow = slow_steps(recorded.frame());
+  if (!slow || slow->lost_ns < static_cast<double>(findings.threshold_ns))
+    return findings;
+  const Result<Analysis> own = analyze(recorded, {.step = slow->step});
+  if (!own) return findings;  // Its step has no graph of its own.
+  std::optional<Finding> finding =
+      told_of(*slow, findings, find_findings(recorded.by_rank(), *own));
+  if (!finding || finding->gain_ns < findings.threshold_ns) return findings;
+  finding->gain_share = static_cast<double>(finding->gain_ns) /
+                        static_cast<double>(findings.replayed_ns);
+  const auto place = std::find_if(
+      findings.list.begin(), findings.list.end(),
+      [&](const Finding& each) { return each.gain_ns < finding->gain_ns; });
+  findings.list.insert(place, *std::move(finding));
+  return findings;
+}
+
+}  // namespace reprise

@@ -1,0 +1,138 @@
+// Levelling: a rank that needs more than the median rank does the extra no
+// more. Extra work is seldom spread evenly (a sleep, a loader, one kernel with
+// more to do), so it is taken where it is, and not as a share of everything.
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "data/median.h"
+#include "replay/simulate/graph_edits.h"
+
+namespace reprise {
+namespace {
+
+/// What each rank does itself: work of a name on the host or the device, or the
+/// gaps before such work. Nobody's time in collectives counts.
+class WorkByRank {
+ public:
+  WorkByRank(const NodeFacts& facts, const TimedGraph& graph)
+      : facts_(facts), graph_(graph) {
+    for (uint32_t node = 0; node < graph.size(); ++node) {
+      if (graph.collective[node] >= 0) continue;
+      add(node, false, graph.duration[node]);
+      if (on_host(node)) add(node, true, graph.gap[node]);
+    }
+    for (const TimedGraph::Span& rank : graph.ranks) {
+      if (rank.end_ns >= rank.start_ns) places_.push_back(rank.rank);
+    }
+    level();
+  }
+
+  size_t ranks() const { return places_.size(); }
+  /// Of this work, what the rank does not need to do more of than the median
+  /// rank.
+  double factor(uint32_t node, bool gap) const {
+    const auto found = parts_.find(key_of(node, gap));
+    return found == parts_.end() || found->second.own_ns <= 0
+               ? 1
+               : 1 - found->second.excess_ns / found->second.own_ns;
+  }
+
+ private:
+  struct Part {
+    double own_ns = 0, excess_ns = 0;
+  };
+  /// Of a rank on its host or device.
+  using Totals = std::unordered_map<uint32_t, double>;
+
+  bool on_host(uint32_t node) const {
+    return facts_.on_host(graph_.origin[node]);
+  }
+  uint64_t work_of(uint32_t node, bool gap) const {
+    return uint64_t{facts_.name_number(graph_.origin[node])} << 2 |
+           (on_host(node) ? 2 : 0) | (gap ? 1 : 0);
+  }
+  uint64_t key_of(uint32_t node, bool gap) const {
+    return work_of(node, gap) << 16 | uint32_t{graph_.rank[node]};
+  }
+
+  void add(uint32_t node, bool gap, int64_t time_ns) {
+    if (time_ns <= 0) return;
+    parts_[key_of(node, gap)].own_ns += static_cast<double>(time_ns);
+    totals_[on_host(node)][graph_.rank[node]] += static_cast<double>(time_ns);
+  }
+
+  /// The lower median over all ranks, those without any included: of two
+  /// ranks, one is the straggler.
+  double median_of(std::vector<double> known) const {
+    known.resize(std::max(known.size(), places_.size()), 0);
+    return lower_median(known);
+  }
+
+  /// A rank's excess over the median rank in total is taken where it does more
+  /// than the median rank does: what it does less of elsewhere stays.
+  void level() {
+    std::unordered_map<uint64_t, std::vector<double>> by_work;
+    for (const auto& [key, part] : parts_) {
+      by_work[key >> 16].push_back(part.own_ns);
+    }
+    std::unordered_map<uint64_t, double> median;
+    for (auto& [work, own] : by_work) median[work] = median_of(std::move(own));
+    Totals more[2];
+    for (auto& [key, part] : parts_) {
+      part.excess_ns = std::max(0.0, part.own_ns - median[key >> 16]);
+      more[key >> 17 & 1][key & 0xffff] += part.excess_ns;
+    }
+    double typical[2];
+    for (const int host : {0, 1}) {
+      std::vector<double> all;
+      for (const auto& [rank, total] : totals_[host]) all.push_back(total);
+      typical[host] = median_of(std::move(all));
+    }
+    for (auto& [key, part] : parts_) {
+      const uint32_t host = key >> 17 & 1, rank = key & 0xffff;
+      const double excess = std::max(0.0, totals_[host][rank] - typical[host]);
+      if (part.excess_ns > 0) {
+        part.excess_ns *= std::min(1.0, excess / more[host][rank]);
+      }
+    }
+  }
+
+  const NodeFacts& facts_;
+  const TimedGraph& graph_;
+  std::vector<uint32_t> places_;  ///< Of ranks that recorded something.
+  std::unordered_map<uint64_t, Part> parts_;
+  Totals totals_[2];  ///< Device, host.
+};
+
+}  // namespace
+
+Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
+  const WorkByRank work(facts, graph);
+  if (work.ranks() < 2) {
+    return fail(ErrorKind::kInvalid,
+                "--what-if straggler=none: the trace has one rank");
+  }
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) continue;
+    const double own = work.factor(node, false);
+    if (own < 1) graph.duration[node] = scaled(graph.duration[node], own);
+    if (!facts.on_host(graph.origin[node])) continue;
+    const double gap = work.factor(node, true);
+    if (gap < 1) scale_gap(node, gap, graph);
+  }
+  std::vector<double> starts;
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns >= rank.start_ns)
+      starts.push_back(static_cast<double>(rank.start_ns));
+  }
+  const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
+  for (TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns < rank.start_ns) continue;
+    rank.end_ns += start_ns - rank.start_ns;
+    rank.start_ns = start_ns;
+  }
+  return {};
+}
+
+}  // namespace reprise
