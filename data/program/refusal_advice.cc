@@ -30,8 +30,8 @@ constexpr std::array kTargets = {
                  "pure_callback and io_callback"},
     TargetAdvice{
         "lapack_",
-        "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd and "
-        "gesdd of f32 and f64: use jnp.linalg functions made of these"},
+        "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd and "
+        "gtsv of f32 and f64: use jnp.linalg functions made of these"},
     TargetAdvice{"cublas", kOnCpu},
     TargetAdvice{"cudnn", kOnCpu},
     TargetAdvice{"cusolver", kOnCpu},
