@@ -64,4 +64,13 @@ std::optional<PrimitiveType> primitive_type_from_name(std::string_view name) {
 
 int primitive_type_bits(PrimitiveType type) { return row(type).bits; }
 
+bool is_complex(PrimitiveType type) {
+  return type == PrimitiveType::kC64 || type == PrimitiveType::kC128;
+}
+
+PrimitiveType part_type(PrimitiveType type) {
+  if (type == PrimitiveType::kC64) return PrimitiveType::kF32;
+  return type == PrimitiveType::kC128 ? PrimitiveType::kF64 : type;
+}
+
 }  // namespace reprise

@@ -43,6 +43,11 @@ enum class PrimitiveType : uint8_t {
 /// Spelling in HLO text ("f32"); kTuple has none.
 std::string_view primitive_type_name(PrimitiveType type);
 std::optional<PrimitiveType> primitive_type_from_name(std::string_view name);
+/// c64 and c128.
+bool is_complex(PrimitiveType type);
+/// Of the real and of the imaginary part of a complex number; any other type
+/// itself.
+PrimitiveType part_type(PrimitiveType type);
 /// Bits of one element: pred 8, s4/u4/f4 4; 0 for token, opaque and tuple.
 int primitive_type_bits(PrimitiveType type);
 

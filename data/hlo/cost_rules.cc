@@ -99,6 +99,15 @@ double convolution_flops(const CostedOperation& op) {
   return flops;
 }
 
+/// 8 for each element and factor of two of the lengths.
+double transform_flops(const CostedOperation& op) {
+  double factors = 1;
+  for (const int64_t length : integer_list(op.instruction, "fft_length"))
+    factors *= std::floor(
+        std::log2(static_cast<double>(std::max<int64_t>(1, length))));
+  return 8 * factors * element_total(op.operand(0));
+}
+
 /// A transpose that only renames dimensions of the same bytes moves nothing.
 bool is_bitcast_transpose(const CostedOperation& op) {
   const Dimensions permutation = integer_list(op.instruction, "dimensions");
@@ -157,6 +166,8 @@ double own_flops(const CostedOperation& op) {
       return dot_flops(op);
     case Opcode::kConvolution:
       return convolution_flops(op);
+    case Opcode::kFft:
+      return transform_flops(op);
     case Opcode::kSort: {
       const double n = element_total(op.operand(0));
       return n > 1 ? n * std::ceil(std::log2(n)) : 0;

@@ -42,8 +42,9 @@ std::string fingerprint(const Module& module);
 /// Collectives but all-reduces take one operand, cut
 /// along the outermost dimension (data/hlo/flat_collective.h). Calls that only
 /// speak to a partitioner are left out, and where shard_map begins, parameters
-/// and results get the shapes of one rank. What is converted from bf16 to f32
-/// is read before it was rounded (data/hlo/unrounded_reads.h). Errors:
+/// and results get the shapes of one rank. A complex array is two real ones
+/// (data/hlo/split_complex.h). What is converted from bf16 to f32 is read
+/// before it was rounded (data/hlo/unrounded_reads.h). Errors:
 /// kUnsupported (nesting over 200 calls, more than 10^7 instructions, what a
 /// partitioner would still have to cut), kInvalid.
 Result<InlinedModule> inline_calls(const Module& module);

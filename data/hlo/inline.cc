@@ -18,6 +18,7 @@
 #include "data/hlo/inline_bitcast.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/split_complex.h"
 #include "data/hlo/sum_steps.h"
 #include "data/hlo/unrounded_reads.h"
 
@@ -395,6 +396,13 @@ Result<InlinedModule> inline_calls(const Module& module) {
   if (!entry) return tl::unexpected<Error>(entry.error());
   InlinedModule inlined(module);
   inlined.entry_computation() = std::move(*entry);
+  if (uses_complex(inlined)) {
+    // Sums and collectives of parts take their steps as all others do.
+    inlined = InlinedModule(split_complex(inlined));
+    auto again = Inliner(inlined).run();
+    if (!again) return tl::unexpected<Error>(again.error());
+    inlined.entry_computation() = std::move(*again);
+  }
   read_unrounded(&inlined);
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)

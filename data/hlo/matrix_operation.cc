@@ -43,6 +43,7 @@ MatrixKind kind_of_routine(std::string_view routine) {
   if (routine == "orgqr") return MatrixKind::kHouseholderProduct;
   if (routine == "syevd") return MatrixKind::kSymmetricEigen;
   if (routine == "gesdd") return MatrixKind::kSingularValues;
+  if (routine == "gtsv") return MatrixKind::kTridiagonalSolve;
   return MatrixKind::kNone;
 }
 

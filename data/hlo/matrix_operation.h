@@ -19,6 +19,7 @@ enum class MatrixKind : uint8_t {
   kHouseholderProduct,  ///< reflectors, factors -> q
   kSymmetricEigen,      ///< a -> vectors, values, info
   kSingularValues,      ///< a -> (memory), values, u, vt, info
+  kTridiagonalSolve,  ///< three diagonals, b -> what eliminating left, x, info
 };
 
 /// Matrices are the last two dimensions; those before count matrices.

@@ -44,6 +44,11 @@ const TensorEntry* TensorFile::find(std::string_view name) const {
 Status TensorFileParts::add(TensorEntry entry) {
   if (!file.by_name_.emplace(entry.name, file.tensors_.size()).second)
     return damaged("'{}' stands twice", printable_text(entry.name));
+  if (entry.type && is_complex(*entry.type)) {
+    entry.type = part_type(*entry.type);
+    entry.element_bytes /= 2;
+    entry.dimensions.push_back(2);
+  }
   file.tensors_.push_back(std::move(entry));
   return {};
 }

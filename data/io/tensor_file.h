@@ -32,6 +32,9 @@ struct TensorEntry {
   std::string text() const;
 };
 
+// Complex arrays are read as pairs of their parts, c64[3] as f32[3,2], and
+// written where an entry's type is complex.
+
 /// A file of arrays, opened: mapped, or inflated into memory.
 class TensorFile {
  public:

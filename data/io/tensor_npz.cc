@@ -27,7 +27,7 @@ struct TypeCode {
   std::string_view code;  ///< Behind the byte order.
   PrimitiveType type;
 };
-constexpr std::array<TypeCode, 12> kTypeCodes = {{
+constexpr std::array<TypeCode, 14> kTypeCodes = {{
     {"b1", PrimitiveType::kPred},
     {"i1", PrimitiveType::kS8},
     {"u1", PrimitiveType::kU8},
@@ -40,6 +40,8 @@ constexpr std::array<TypeCode, 12> kTypeCodes = {{
     {"f2", PrimitiveType::kF16},
     {"f4", PrimitiveType::kF32},
     {"f8", PrimitiveType::kF64},
+    {"c8", PrimitiveType::kC64},
+    {"c16", PrimitiveType::kC128},
 }};
 
 /// A cursor over the header of a .npy.

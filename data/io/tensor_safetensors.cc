@@ -24,7 +24,7 @@ struct TypeName {
   std::string_view name;
   PrimitiveType type;
 };
-constexpr std::array<TypeName, 14> kTypeNames = {{
+constexpr std::array<TypeName, 15> kTypeNames = {{
     {"BOOL", PrimitiveType::kPred},
     {"U8", PrimitiveType::kU8},
     {"I8", PrimitiveType::kS8},
@@ -38,6 +38,7 @@ constexpr std::array<TypeName, 14> kTypeNames = {{
     {"BF16", PrimitiveType::kBF16},
     {"F32", PrimitiveType::kF32},
     {"F64", PrimitiveType::kF64},
+    {"C64", PrimitiveType::kC64},
     {"F8_E5M2", PrimitiveType::kF8E5M2},
 }};
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "data/element.h"
+#include "data/hlo/split_complex.h"
 #include "data/manifest/initial_values.h"
 
 namespace reprise {
@@ -184,6 +185,7 @@ std::string state_name(const Manifest& manifest,
 
 Status write_state(const std::string& path, const Manifest& manifest,
                    const Computation& entry, const FinalState& state) {
+  const std::vector<const Instruction*> parameters = parameters_of(entry);
   std::vector<TensorEntry> tensors;
   each_state(manifest, entry,
              [&](const ManifestParameter& parameter, const Shape& shape) {
@@ -194,6 +196,15 @@ Status write_state(const std::string& path, const Manifest& manifest,
                tensor.dimensions =
                    stored_dimensions(shape, parameter.per_rank, manifest.ranks);
                tensor.bytes = state.tensors.at(parameter.index);
+               const PrimitiveType type = type_before_split(
+                   *parameters[static_cast<size_t>(parameter.index)]);
+               // safetensors has no c128: it keeps f64[N,2].
+               if (!is_complex(type) ||
+                   (type == PrimitiveType::kC128 && !path.ends_with(".npz")))
+                 return;
+               tensor.type = type;
+               tensor.element_bytes *= 2;
+               tensor.dimensions.pop_back();
              });
   return write_tensor_file(path, tensors,
                            {{"schema", kSchema},

@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "data/hlo/complex_parts.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
 
@@ -18,8 +19,9 @@ constexpr std::string_view kOnCpu =
     "it is a kernel of GPUs: export on CPU, "
     "jax.config.update(\"jax_platforms\", \"cpu\")";
 
-constexpr std::string_view kTwoArrays =
-    "complex numbers do not run: hold real and imaginary parts in two arrays";
+constexpr std::string_view kNoParts =
+    "of complex numbers this does not run: write it on real and imaginary "
+    "parts";
 
 /// The first whose part stands in the target.
 constexpr std::array kTargets = {
@@ -28,8 +30,8 @@ constexpr std::array kTargets = {
                  "pure_callback and io_callback"},
     TargetAdvice{
         "lapack_",
-        "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd and "
-        "gesdd of f32 and f64: use jnp.linalg functions made of these"},
+        "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd and "
+        "gtsv of f32 and f64: use jnp.linalg functions made of these"},
     TargetAdvice{"cublas", kOnCpu},
     TargetAdvice{"cudnn", kOnCpu},
     TargetAdvice{"cusolver", kOnCpu},
@@ -37,17 +39,6 @@ constexpr std::array kTargets = {
     TargetAdvice{"tpu_",
                  "it is a kernel of TPUs: use the library function that "
                  "it replaces, or export on CPU"}};
-
-bool is_complex(const Shape& shape) {
-  if (shape.is_tuple()) {
-    for (const Shape& element : shape.elements) {
-      if (is_complex(element)) return true;
-    }
-    return false;
-  }
-  return shape.type == PrimitiveType::kC64 ||
-         shape.type == PrimitiveType::kC128;
-}
 
 /// Floats and integers of less than a byte's worth of precision.
 bool is_narrow(PrimitiveType type) {
@@ -58,12 +49,9 @@ bool is_narrow(PrimitiveType type) {
 
 std::string_view advice_of_opcode(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kFft:
-      return "transforms do not run: write it as a product with a matrix of "
-             "cosines and sines, or compute it outside the step";
     case Opcode::kReal:
     case Opcode::kImag:
-      return kTwoArrays;
+      return kNoParts;
     case Opcode::kRng:
     case Opcode::kRngGetAndUpdateState:
       return "the generator keeps a state outside the program: draw by "
@@ -95,9 +83,7 @@ std::string_view advice_of_opcode(Opcode opcode) {
 }  // namespace
 
 std::string refusal_advice(const Instruction& instruction) {
-  if (instruction.opcode == Opcode::kFft)
-    return std::string(advice_of_opcode(Opcode::kFft));
-  if (is_complex(instruction.shape)) return std::string(kTwoArrays);
+  if (has_complex(instruction.shape)) return std::string(kNoParts);
   if (instruction.shape.is_array() && is_narrow(instruction.shape.type)) {
     return "types below 16 bits of float or 8 of integer do not run: keep that "
            "part in bf16 or s8";

@@ -187,10 +187,6 @@ class Asker {
     }
   }
 
-  static bool is_complex(PrimitiveType type) {
-    return type == PrimitiveType::kC64 || type == PrimitiveType::kC128;
-  }
-
   void become_input(Instruction& instruction) {
     instruction.opcode = Opcode::kParameter;
     instruction.opcode_text.clear();

@@ -285,4 +285,42 @@ SingularValues singular_values(const DenseMatrix& a, size_t u_columns,
           .values = std::move(turned.values)};
 }
 
+int32_t solve_tridiagonal(std::vector<double>* lower,
+                          std::vector<double>* diagonal,
+                          std::vector<double>* upper, DenseMatrix* b) {
+  std::vector<double>&d = *diagonal, &u = *upper;
+  double* const l = lower->data() + 1;  // l[i] stands in row i + 1.
+  const size_t n = d.size();
+  for (size_t i = 0; i + 1 < n; ++i) {
+    const bool has_next = i + 2 < n;
+    const bool exchanges = std::fabs(l[i]) > std::fabs(d[i]);
+    if (exchanges) {
+      std::swap(d[i], l[i]);
+      std::swap(u[i], d[i + 1]);
+      for (size_t k = 0; k < b->columns; ++k)
+        std::swap((*b)(i, k), (*b)(i + 1, k));
+    }
+    if (d[i] == 0) return static_cast<int32_t>(i + 1);
+    const double factor = l[i] / d[i];
+    d[i + 1] -= factor * u[i];
+    for (size_t k = 0; k < b->columns; ++k)
+      (*b)(i + 1, k) -= factor * (*b)(i, k);
+    l[i] = 0;
+    if (exchanges && has_next) {
+      l[i] = u[i + 1];
+      u[i + 1] *= -factor;
+    }
+  }
+  if (n > 0 && d[n - 1] == 0) return static_cast<int32_t>(n);
+  for (size_t i = n; i-- > 0;) {
+    for (size_t k = 0; k < b->columns; ++k) {
+      double& x = (*b)(i, k);
+      if (i + 1 < n) x -= u[i] * (*b)(i + 1, k);
+      if (i + 2 < n) x -= l[i] * (*b)(i + 2, k);
+      x /= d[i];
+    }
+  }
+  return 0;
+}
+
 }  // namespace reprise

@@ -53,6 +53,14 @@ void householder_product(const std::vector<double>& tau, DenseMatrix* a);
 /// vectors, whose signs are free. By Jacobi's rotations.
 std::vector<double> symmetric_eigen(DenseMatrix* a);
 
+/// x of a x = b in place of b, of a tridiagonal `a` (gtsv): lower[i] stands
+/// before the diagonal in row i, upper[i] behind it. The diagonals become those
+/// of the upper factor, `lower` its second upper one, from element 1. Returns
+/// 0, or the number from 1 of the first pivot that is zero.
+int32_t solve_tridiagonal(std::vector<double>* lower,
+                          std::vector<double>* diagonal,
+                          std::vector<double>* upper, DenseMatrix* b);
+
 struct SingularValues {
   DenseMatrix u, vt;
   std::vector<double> values;  ///< Descending.

@@ -33,12 +33,18 @@ Extents extents_of(const Shape& shape, size_t batch_dimensions) {
   return extents;
 }
 
+/// Dimensions before those of a matrix, or of its diagonal.
+size_t batch_dimensions(const RoutineCall& call, MatrixKind kind) {
+  return call.operand_shape(0).dimensions.size() -
+         (kind == MatrixKind::kTridiagonalSolve ? 1 : 2);
+}
+
 class MatrixRoutine final : public Routine {
  public:
   MatrixRoutine(const RoutineCall& call, const MatrixOperation& operation)
       : call_(call),
         operation_(operation),
-        batch_dimensions_(call.operand_shape(0).dimensions.size() - 2) {
+        batch_dimensions_(batch_dimensions(call, operation.kind)) {
     const std::vector<int64_t>& all = call.operand_shape(0).dimensions;
     for (size_t d = 0; d < batch_dimensions_; ++d)
       matrices_ *= static_cast<size_t>(all[d]);
@@ -71,6 +77,8 @@ class MatrixRoutine final : public Routine {
       }
       case MatrixKind::kSymmetricEigen:
         return eigen();
+      case MatrixKind::kTridiagonalSolve:
+        return tridiagonal_solve();
       default:
         return singular();
     }
@@ -127,6 +135,17 @@ class MatrixRoutine final : public Routine {
       put(3, found.vt.values);
     }
     put_integers(4, {0});
+  }
+
+  void tridiagonal_solve() {
+    std::array<std::vector<double>, 3> diagonals;
+    for (size_t i = 0; i < 3; ++i) diagonals[i] = operand(i).values;
+    DenseMatrix b = operand(3);
+    const int32_t info =
+        solve_tridiagonal(&diagonals[0], &diagonals[1], &diagonals[2], &b);
+    for (size_t i = 0; i < 3; ++i) put(i, diagonals[i]);
+    put(3, b.values);
+    put_integers(4, {info});
   }
 
   Extents result_extents(size_t result) const {
@@ -226,8 +245,29 @@ bool is_square(MatrixKind kind) {
          kind == MatrixKind::kSymmetricEigen;
 }
 
+/// The shapes of four operands come back, and one s32 a system.
+bool fits_tridiagonal(const RoutineCall& call) {
+  const std::vector<int64_t>& diagonal = call.operand_shape(0).dimensions;
+  if (diagonal.empty() || call.operands.size() != 4 || call.results.size() != 5)
+    return false;
+  const PrimitiveType type = call.operand_shape(0).type;
+  for (size_t i = 0; i < 4; ++i) {
+    std::vector<int64_t> extents = call.operand_shape(i).dimensions;
+    if (extents != call.result_shape(i).dimensions ||
+        call.operand_shape(i).type != type || call.result_shape(i).type != type)
+      return false;
+    if (i == 3 && !extents.empty()) extents.pop_back();
+    if (extents != diagonal) return false;
+  }
+  return call.result_shape(4).type == PrimitiveType::kS32 &&
+         element_count(call.result_shape(4)) * diagonal.back() ==
+             element_count(call.operand_shape(0));
+}
+
 /// All that MatrixRoutine relies on.
 bool fits(const RoutineCall& call, const MatrixOperation& operation) {
+  if (operation.kind == MatrixKind::kTridiagonalSolve)
+    return fits_tridiagonal(call);
   const Shape& shape = call.operand_shape(0);
   if (shape.dimensions.size() < 2 || call.operands.size() > 2) return false;
   const size_t batch = shape.dimensions.size() - 2;

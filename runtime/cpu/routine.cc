@@ -29,6 +29,7 @@ constexpr std::array kMakers = {
     Entry{Opcode::kConvolution, make_convolution},
     Entry{Opcode::kCustomCall, make_custom_call},
     Entry{Opcode::kDot, make_general_dot},
+    Entry{Opcode::kFft, make_fourier},
     Entry{Opcode::kReduce, make_reduce},
     Entry{Opcode::kReduceWindow, make_reduce_window},
     Entry{Opcode::kRngBitGenerator, make_random_bits},

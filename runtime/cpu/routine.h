@@ -61,6 +61,7 @@ Result<std::unique_ptr<Routine>> make_routine(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_while(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_conditional(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_convolution(const RoutineCall& call);
+Result<std::unique_ptr<Routine>> make_fourier(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_general_dot(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_reduce(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_reduce_window(const RoutineCall& call);

@@ -21,14 +21,15 @@ class Tensors(unittest.TestCase):
 
     def test_every_type_and_shape_comes_back_from_both_formats(self):
         values = {}
-        for hlo in ("pred", "u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16"):
+        for hlo in ("pred", "u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "c64",
+                    "c128"):
             dtype = next(d for d, name in tensors._HLO.items() if name == hlo)
             raw = np.arange(6 * dtype.itemsize, dtype=np.uint8) % 2
             values[hlo] = raw.view(dtype).reshape(2, 3)
         values["scalar"], values["empty"] = np.float32(1.5).reshape(()), np.zeros((0, 3), np.float32)
         for name in ("a.safetensors", "a.npz"):
             tensors.save(self.path(name), values)
-            back = tensors.load(self.path(name), {"bf16": "bf16"})
+            back = tensors.load(self.path(name), {"bf16": "bf16", "c128": "c128"})
             self.assertEqual(list(back), list(values))
             for key, value in values.items():
                 self.assertEqual((back[key].dtype, back[key].shape, back[key].tobytes()),
@@ -60,7 +61,7 @@ class Tensors(unittest.TestCase):
 
     def test_nothing_is_left_where_writing_fails(self):
         with self.assertRaises(RepriseError):
-            tensors.save(self.path("a.safetensors"), {"w": np.ones(1, np.complex64)})
+            tensors.save(self.path("a.safetensors"), {"w": np.ones(1, np.longdouble)})
         self.assertEqual(os.listdir(self.directory), [])
 
 
@@ -68,6 +69,11 @@ class Compare(unittest.TestCase):
     def test_the_error_is_relative_to_the_change(self):
         before, b = {"w": np.zeros(2, np.float32)}, {"w": np.array([3, 4], np.float32)}
         found = compare.differences({"w": np.array([3, 4.5], np.float32)}, b, before)
+        self.assertAlmostEqual(found[0].error, 0.5 / 5)
+
+    def test_both_parts_of_a_complex_number_count(self):
+        before, b = {"w": np.zeros(1, np.complex64)}, {"w": np.array([3 + 4j], np.complex64)}
+        found = compare.differences({"w": np.array([3 + 4.5j], np.complex64)}, b, before)
         self.assertAlmostEqual(found[0].error, 0.5 / 5)
 
     def test_integers_missing_tensors_and_nan_are_never_nearly_equal(self):

@@ -10,10 +10,10 @@ import tempfile
 # 1.7e-2 on 2, of blocked_attention 5.6e-3, 6.4e-3 and, on 4, 5.3e-3.
 TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
-# scheme_steps.py, recent_steps.py, current_steps.py and token_steps.py runs by name.
+# scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py and library_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
-         "nnx_jit", "selective_states"]
+         "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp"]
 
 
 # Of collective_steps.py and recent_steps.py: on one rank there is nothing to exchange.
@@ -28,11 +28,13 @@ def one(name, ranks, steps_run, keep):
     jax.config.update("jax_num_cpu_devices", ranks)
     import collective_steps
     import current_steps
+    import library_steps
     import model_steps
     import modern_steps
     import program_steps
     import recent_steps
     import scheme_steps
+    import spectral_steps
     import steps
     import token_steps
 
@@ -40,7 +42,8 @@ def one(name, ranks, steps_run, keep):
 
     steps.STEPS |= collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS
     steps.STEPS |= modern_steps.MODERN | scheme_steps.SCHEMES | recent_steps.RECENT
-    steps.STEPS |= current_steps.CURRENT | token_steps.TOKENS
+    steps.STEPS |= current_steps.CURRENT | token_steps.TOKENS | spectral_steps.SPECTRAL
+    steps.STEPS |= library_steps.LIBRARY
     with tempfile.TemporaryDirectory() as temporary:
         out = f"{keep or temporary}/{name}.{ranks}"
         step = steps.make(name, ranks)

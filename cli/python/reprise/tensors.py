@@ -2,7 +2,8 @@
 
 A safetensors file is a 64-bit little-endian length, that many bytes of JSON {name: {dtype, shape, data_offsets}} and the
 data, row-major without holes. bfloat16 has no type in numpy: it is read and written as ml_dtypes.bfloat16 where that is
-installed (JAX brings it) and as raw 16-bit integers otherwise; an .npz forgets it, so `load` is told the types."""
+installed (JAX brings it) and as raw 16-bit integers otherwise; an .npz forgets it, so `load` is told the types. So it is
+for complex128, which safetensors lacks: float64 with an axis of two more stands for it."""
 
 import json
 import os
@@ -22,9 +23,11 @@ _TYPES = [
     ("BOOL", "pred", np.bool_), ("U8", "u8", np.uint8), ("I8", "s8", np.int8), ("U16", "u16", np.uint16),
     ("I16", "s16", np.int16), ("U32", "u32", np.uint32), ("I32", "s32", np.int32), ("U64", "u64", np.uint64),
     ("I64", "s64", np.int64), ("F16", "f16", np.float16), ("F32", "f32", np.float32), ("F64", "f64", np.float64),
+    ("C64", "c64", np.complex64),
 ]
 BFLOAT16 = np.dtype(_bfloat16) if _bfloat16 is not None else np.dtype("V2")
 _HLO = {np.dtype(t): hlo for _, hlo, t in _TYPES} | {BFLOAT16: "bf16"}
+_HLO[np.dtype(np.complex128)] = "c128"
 _STORED = {hlo: name for name, hlo, _ in _TYPES} | {"bf16": "BF16"}
 _NUMPY = {name: np.dtype(t) for name, _, t in _TYPES} | {"BF16": BFLOAT16}
 
@@ -38,8 +41,10 @@ def hlo_type(dtype):
 
 
 def as_float64(array):
-    """Values of any stored type in float64, bfloat16 without ml_dtypes included."""
+    """Values of any stored type in float64, bfloat16 without ml_dtypes included; of complex ones both parts."""
     array = np.asarray(array)
+    if np.iscomplexobj(array):
+        array = _parts(array)
     if array.dtype == np.dtype("V2"):
         return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return array.astype(np.float64)
@@ -63,6 +68,11 @@ def save(path, tensors):
         raise
 
 
+def _parts(array):
+    """Complex numbers as reals, with one axis of two more."""
+    return np.stack([array.real, array.imag], -1)
+
+
 def _umask():
     mask = os.umask(0)
     os.umask(mask)
@@ -71,7 +81,8 @@ def _umask():
 
 def _write_safetensors(file, tensors):
     header, end = {}, 0
-    arrays = {name: np.ascontiguousarray(a).reshape(np.shape(a)) for name, a in tensors.items()}
+    arrays = {name: _parts(a) if np.asarray(a).dtype == np.complex128 else np.asarray(a) for name, a in tensors.items()}
+    arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
         header[name] = {"dtype": _STORED[hlo_type(array.dtype)], "shape": list(array.shape),
@@ -84,7 +95,8 @@ def _write_safetensors(file, tensors):
 
 
 def load(path, types=None):
-    """Reads {name: array}. `types` ({name: HLO type}) restores bfloat16, which .npz returns as raw bytes."""
+    """Reads {name: array}. `types` ({name: HLO type}) restores bfloat16, which .npz returns as raw bytes, and complex128,
+    which a safetensors file keeps as pairs of float64."""
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:
@@ -92,7 +104,7 @@ def load(path, types=None):
                 with np.load(file, allow_pickle=False) as archive:
                     loaded = {name: archive[name] for name in archive.files}
                 return {name: _typed(a, (types or {}).get(name)) for name, a in loaded.items()}
-            return _read_safetensors(file, path)
+            return {name: _typed(a, (types or {}).get(name)) for name, a in _read_safetensors(file, path).items()}
     except OSError as error:
         raise RepriseError(f"{path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -100,6 +112,8 @@ def load(path, types=None):
 
 
 def _typed(array, hlo):
+    if hlo == "c128" and array.dtype == np.float64:
+        return array.view(np.complex128).reshape(array.shape[:-1])
     return array.view(BFLOAT16) if hlo == "bf16" and array.dtype == np.dtype("V2") else array
 
 

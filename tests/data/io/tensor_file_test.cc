@@ -96,6 +96,29 @@ TEST(TensorFile, ComesBackAsItWasWritten) {
   }
 }
 
+// c64[2] is written as such and read as the parts of two numbers.
+TEST(TensorFile, ReadsComplexNumbersAsPairs) {
+  const std::vector<float> parts = {1, 2, 3, 4};
+  TensorEntry entry;
+  entry.name = "z";
+  entry.type = PrimitiveType::kC64;
+  entry.element_bytes = 8;
+  entry.dimensions = {2};
+  entry.bytes = {reinterpret_cast<const char*>(parts.data()), 16};
+  for (const char* name : {"complex.npz", "complex.safetensors"}) {
+    const std::string path = scratch(name);
+    ASSERT_TRUE(write_tensor_file(path, {entry}, {}));
+    const Result<std::string> text = read_text_file(path);
+    ASSERT_TRUE(text) << text.error().message;
+    const bool is_npz = std::string(name).ends_with("npz");
+    EXPECT_NE(text->find(is_npz ? "<c8" : "\"C64\""), std::string::npos);
+    const Result<TensorFile> file = TensorFile::open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ(file->find("z")->text(), "f32[2,2]");
+    EXPECT_EQ(values_of<float>(*file->find("z")), parts);
+  }
+}
+
 TEST(TensorFile, RefusesHeadersThatContradictTheFile) {
   const auto entry = [](const char* name, const char* type, const char* shape,
                         const char* place) {
@@ -113,7 +136,7 @@ TEST(TensorFile, RefusesHeadersThatContradictTheFile) {
       {"{" + entry("a", "F32", "[2]", "[8,0]") + "}", "lies at bytes"},
       {"{" + entry("a", "F32", "[2]", "[0,800]") + "}", "lies at bytes"},
       {"{" + entry("a", "F32", "[2]", "[-1,7]") + "}", "no two places"},
-      {"{" + entry("a", "C64", "[1]", "[0,8]") + "}", "elements of C64"},
+      {"{" + entry("a", "C128", "[1]", "[0,16]") + "}", "elements of C128"},
       {"{" + good + "," + good + "}", "stands twice"},
       {"[1]", "no JSON object"},
       {"{" + entry("a", "F32", "[1.5]", "[0,8]") + "}", "no integer"},

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 
+import complex_cases
 import jax
 import jax.numpy as jnp
 import more_cases
@@ -330,6 +331,8 @@ def main():
     for group in (elementwise, movement, dots, convolutions, reductions, windows, sorting, gathers, control, random):
         group()
     more_cases.add(case, values, indices)
+    complex_cases.add(case, values, indices)
+    more_cases.tridiagonal(case, values, indices)
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
             jitted = jax.jit(function, keep_unused=True)

@@ -252,6 +252,16 @@ def matrices(case, values, indices):
          jnp.asarray([[3.0, 1.0], [1.0, 2.0]], jnp.float32))
 
 
+def tridiagonal(case, values, indices):
+    for dtype in (jnp.float32, jnp.float64):
+        low, high = values(dtype, 2, 6).at[:, 0].set(0), values(dtype, 2, 6, seed=1).at[:, -1].set(0)
+        for label, middle in (("dominant", values(dtype, 2, 6, seed=2) + 6), ("exchanged", 0.1 * values(dtype, 2, 6, seed=2))):
+            case(f"tridiagonal.{label}.{name_of(dtype)}", lax.linalg.tridiagonal_solve, low, middle, high,
+                 values(dtype, 2, 6, 3))
+    one = jnp.ones((1,), jnp.float32)
+    case("tridiagonal.one", lax.linalg.tridiagonal_solve, one, 2 * one, one, one[:, None])
+
+
 def add(*register):
     for group in (movement, edges, reductions, windows, scatters, sorts, loops, convolutions, products, matrices):
         group(*register)

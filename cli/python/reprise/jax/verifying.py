@@ -125,6 +125,8 @@ def _nudged(seed):
     rng = np.random.default_rng(seed)
 
     def change(array):
+        if np.iscomplexobj(array):
+            return change(array.real) + 1j * change(array.imag)
         if not jax.numpy.issubdtype(array.dtype, np.floating):
             return array
         sign = rng.integers(-1, 2, array.shape)

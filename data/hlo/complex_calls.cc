@@ -1,0 +1,146 @@
+#include "data/hlo/complex_calls.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "data/hlo/combiner.h"
+#include "data/hlo/split_complex.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::string_view kFrontend = "frontend_attributes";
+
+/// A tuple's elements with parts side by side.
+Shape split_shape(const Shape& shape) {
+  if (!shape.is_tuple()) return part_shape(shape);
+  Shape split = shape;
+  split.elements.clear();
+  for (const Shape& element : shape.elements) {
+    split.elements.insert(split.elements.end(),
+                          is_complex(element.type) ? 2 : 1,
+                          split_shape(element));
+  }
+  return split;
+}
+
+/// One part of an array in which they lie in turn.
+InstructionId part_of(InstructionId both, Shape whole, int64_t which,
+                      ComplexOps* ops) {
+  std::string places = "{";
+  whole.dimensions.pop_back();
+  for (const int64_t extent : whole.dimensions)
+    places += fmt::format("[0:{}],", extent);
+  Instruction flat, cut;
+  flat.opcode = Opcode::kReshape;
+  flat.shape = whole;
+  cut.opcode = Opcode::kSlice;
+  cut.shape = std::move(whole);
+  cut.shape.dimensions.push_back(1);
+  cut.operands = {both};
+  cut.attributes = {
+      {"slice", RawText{places + fmt::format("[{}:{}]}}", which, which + 1)}}};
+  flat.operands = {ops->append(std::move(cut))};
+  return ops->append(std::move(flat));
+}
+
+}  // namespace
+
+bool combines_arrays(Opcode opcode) {
+  return opcode == Opcode::kReduce || opcode == Opcode::kReduceWindow ||
+         opcode == Opcode::kScatter || opcode == Opcode::kAllReduce ||
+         opcode == Opcode::kReduceScatter;
+}
+
+std::vector<ComplexForm> complex_forms(const Module& module) {
+  std::vector<ComplexForm> forms(module.computations.size(), ComplexForm::kTwo);
+  for (const Computation& computation : module.computations) {
+    for (const Instruction& caller : computation.instructions) {
+      const auto set = [&](std::string_view attribute, ComplexForm form) {
+        const auto id = called_computation(caller, attribute);
+        if (id) forms[index_of(*id)] = form;
+      };
+      if (caller.opcode == Opcode::kSort)
+        set("to_apply", ComplexForm::kComparator);
+      for (const char* callee :
+           {"body", "condition", "true_computation", "false_computation"})
+        set(callee, ComplexForm::kTuple);
+      const Attribute* branches = caller.find_attribute("branch_computations");
+      const auto* ids =
+          branches == nullptr
+              ? nullptr
+              : std::get_if<std::vector<ComputationId>>(&branches->value);
+      for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
+        forms[index_of((*ids)[i])] = ComplexForm::kTuple;
+      if (!combines_arrays(caller.opcode) || !has_complex(caller.shape))
+        continue;
+      const auto combined = combining_opcode(module, caller);
+      if (combined == Opcode::kAdd || combined == Opcode::kParameter)
+        set("to_apply", ComplexForm::kPart);
+    }
+  }
+  forms[index_of(module.entry)] = ComplexForm::kEntry;
+  return forms;
+}
+
+std::vector<int64_t> first_part_numbers(const Computation& computation,
+                                        ComplexForm form) {
+  std::vector<int64_t> first;
+  int64_t next = 0;
+  for (const Instruction* parameter : parameters_of(computation)) {
+    const bool is_pair = is_complex(parameter->shape.type);
+    const bool is_second = first.size() % 2 == 1;
+    if (form == ComplexForm::kEntry || form == ComplexForm::kTuple) {
+      first.push_back(next++);
+    } else if (form == ComplexForm::kComparator && is_pair) {
+      first.push_back(is_second ? next - 3 : next);
+      next += is_second ? 0 : 4;
+    } else {
+      first.push_back(next);
+      next += is_pair ? 2 : 1;
+    }
+  }
+  return first;
+}
+
+Shape split_result_shape(const Shape& shape) {
+  if (!is_complex(shape.type)) return split_shape(shape);
+  Shape pair;
+  pair.type = PrimitiveType::kTuple;
+  pair.elements = {part_shape(shape), part_shape(shape)};
+  return pair;
+}
+
+ComplexParts interleaved_parameter(const Instruction& parameter,
+                                   std::vector<Instruction>* to) {
+  ComplexOps ops(parameter, to);
+  Instruction made = parameter;
+  made.shape = Shape{};
+  made.shape.type = part_type(parameter.shape.type);
+  made.shape.dimensions = parameter.shape.dimensions;
+  made.shape.dimensions.push_back(2);
+  std::erase_if(made.attributes,
+                [](const Attribute& other) { return other.name == kFrontend; });
+  made.attributes.push_back(
+      {std::string(kFrontend), RawText{R"({interleaved_complex="true"})"}});
+  const Shape whole = made.shape;
+  const InstructionId both = ops.append(std::move(made));
+  const InstructionId re = part_of(both, whole, 0, &ops);
+  return {re, part_of(both, whole, 1, &ops)};
+}
+
+PrimitiveType type_before_split(const Instruction& parameter) {
+  const Attribute* found = parameter.find_attribute(kFrontend);
+  const auto* raw =
+      found == nullptr ? nullptr : std::get_if<RawText>(&found->value);
+  if (raw == nullptr ||
+      raw->text.find("interleaved_complex") == std::string::npos)
+    return parameter.shape.type;
+  return parameter.shape.type == PrimitiveType::kF64 ? PrimitiveType::kC128
+                                                     : PrimitiveType::kC64;
+}
+
+}  // namespace reprise

@@ -1,0 +1,24 @@
+// Programs of complex numbers as programs of real ones.
+#pragma once
+
+#include "data/hlo/module.h"
+
+namespace reprise {
+
+/// Whether anything in the module is c64 or c128.
+bool uses_complex(const Module& module);
+
+/// The same program with a pair of real arrays in place of each complex one, so
+/// that kernels, plans, collectives and devices never meet a complex number.
+/// Parameters and results of the entry keep their number and bytes: c64[N] is
+/// f32[N,2] there. A transform (`fft`) takes and gives parts: (f32, f32) for a
+/// complex result. What has no form in parts stays as it is between `complex`,
+/// `real` and `imag`, for lowering to refuse by name. Requires: the entry is
+/// flat (inline_calls). Cost: linear.
+Module split_complex(const Module& module);
+
+/// Of a parameter of such an entry: the complex type that it had in the text;
+/// its own type where it was none.
+PrimitiveType type_before_split(const Instruction& parameter);
+
+}  // namespace reprise
