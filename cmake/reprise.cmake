@@ -29,6 +29,8 @@ target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversi
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all>)
 target_link_options(reprise_flags INTERFACE
   $<$<STREQUAL:${REPRISE_SANITIZE},address>:-fsanitize=address,undefined>
+  # UBSan's tables hold two million addresses, which each start of a position-independent program corrects.
+  $<$<AND:$<STREQUAL:${REPRISE_SANITIZE},address>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>>:-no-pie>
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=address,undefined>)
 
