@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "data/file.h"
 
@@ -248,6 +250,36 @@ TEST(Groups, FollowEachOtherOnTheSameConnections) {
                 ASSERT_EQ(data[0], 10);
               }
             });
+}
+
+// ((1e8 + 1) - 1e8) + 1 is 1 in f32, and 0 or 2 from any other rank on.
+TEST(Communicator, SumsSmallArraysAndPartsInTheOrderOfRanks) {
+  constexpr int kRanks = 4;
+  constexpr float kOf[] = {1e8f, 1, -1e8f, 1};
+  constexpr size_t kSmall = 2048, kLarge = 4 * 50'000;
+  const auto ones = [](std::span<const float> values) {
+    return static_cast<size_t>(std::count(values.begin(), values.end(), 1.0f));
+  };
+  run_ranks(
+      kRanks, kLarge, 20,
+      [&](int rank, Communicator& communicator, std::span<float> data) {
+        const auto fill = [&] {
+          std::fill(data.begin(), data.end(), kOf[static_cast<size_t>(rank)]);
+        };
+        fill();
+        const Status small =
+            communicator.run(sum_of(kSmall, kRanks), data.data(), data.data());
+        ASSERT_TRUE(small) << small.error().message;
+        EXPECT_EQ(ones(data.first(kSmall)), kSmall);
+
+        fill();
+        CollectiveSpec parts = sum_of(kLarge, kRanks);
+        parts.kind = CollectiveKind::kReduceScatter;
+        std::vector<float> part(kLarge / kRanks);
+        const Status large = communicator.run(parts, data.data(), part.data());
+        ASSERT_TRUE(large) << large.error().message;
+        EXPECT_EQ(ones(part), part.size());
+      });
 }
 
 // The least send buffer of this process's connections; nothing without any.
