@@ -252,7 +252,8 @@ TEST(Groups, FollowEachOtherOnTheSameConnections) {
             });
 }
 
-// ((1e8 + 1) - 1e8) + 1 is 1 in f32, and 0 or 2 from any other rank on.
+// ((1e8 + 1) - 1e8) + 1 is 1 in f32; from the second or the last rank on it is
+// 0.
 TEST(Communicator, SumsSmallArraysAndPartsInTheOrderOfRanks) {
   constexpr int kRanks = 4;
   constexpr float kOf[] = {1e8f, 1, -1e8f, 1};
