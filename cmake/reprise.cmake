@@ -110,6 +110,9 @@ function(reprise_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
+  if(REPRISE_SANITIZE)  # Instrumented code takes several times as long.
+    math(EXPR ARG_TIMEOUT "${ARG_TIMEOUT} * 4")
+  endif()
   # Leaks are looked for in unit tests alone: commands start Open MPI, which keeps memory for good and unloads whose
   # that is before LeakSanitizer could say so.
   if(REPRISE_SANITIZE AND NOT "${ARG_ENVIRONMENT}" MATCHES LSAN_OPTIONS)

@@ -263,8 +263,10 @@ Result<bool> JsonEventStream::next_events() {
     return false;
   }
   if (after_event_ && !after_comma_) ++repaired_["missing comma"];
-  if (const Status filled = fill(options_.block_bytes); !filled) {
-    return pass(filled.error());
+  // Not for every event: each time moves all that is left to the front.
+  if (rest().size() < options_.block_bytes / 2) {
+    const Status filled = fill(options_.block_bytes);
+    if (!filled) return pass(filled.error());
   }
   return take_block() ? Result<bool>(true) : take_event();
 }

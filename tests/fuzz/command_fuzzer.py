@@ -273,7 +273,8 @@ def one_run(number, verb, options, inputs):
         except subprocess.TimeoutExpired:
             done, wrong = None, [f"more than {LIMIT_S} s"]
         if wrong and options.keep:
-            shutil.copytree(folder, pathlib.Path(options.keep, f"{number}.{verb}"), dirs_exist_ok=True)
+            shutil.copytree(folder, pathlib.Path(options.keep, f"{number}.{verb}"), dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns("tmp"))  # Open MPI keeps pipes there.
         taken = done is not None and done.returncode in (0, 1)
         lowered = verb == "train" and done is not None and not PARSE_ERROR.search(done.stderr.split("\n")[0])
         launched = verb == "train" and done is not None and (taken or "reprise-train" in done.stderr)
