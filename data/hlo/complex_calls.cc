@@ -47,6 +47,30 @@ InstructionId part_of(InstructionId both, Shape whole, int64_t which,
   return ops->append(std::move(flat));
 }
 
+/// Of the computations that the instruction calls.
+void set_forms_of_callees(const Module& module, const Instruction& caller,
+                          std::vector<ComplexForm>* forms) {
+  const auto set = [&](std::string_view attribute, ComplexForm form) {
+    const auto id = called_computation(caller, attribute);
+    if (id) (*forms)[index_of(*id)] = form;
+  };
+  if (caller.opcode == Opcode::kSort) set("to_apply", ComplexForm::kComparator);
+  for (const char* callee :
+       {"body", "condition", "true_computation", "false_computation"})
+    set(callee, ComplexForm::kTuple);
+  const Attribute* branches = caller.find_attribute("branch_computations");
+  const auto* ids =
+      branches == nullptr
+          ? nullptr
+          : std::get_if<std::vector<ComputationId>>(&branches->value);
+  for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
+    (*forms)[index_of((*ids)[i])] = ComplexForm::kTuple;
+  if (!combines_arrays(caller.opcode) || !has_complex(caller.shape)) return;
+  const auto combined = combining_opcode(module, caller);
+  if (combined == Opcode::kAdd || combined == Opcode::kParameter)
+    set("to_apply", ComplexForm::kPart);
+}
+
 }  // namespace
 
 bool combines_arrays(Opcode opcode) {
@@ -58,29 +82,8 @@ bool combines_arrays(Opcode opcode) {
 std::vector<ComplexForm> complex_forms(const Module& module) {
   std::vector<ComplexForm> forms(module.computations.size(), ComplexForm::kTwo);
   for (const Computation& computation : module.computations) {
-    for (const Instruction& caller : computation.instructions) {
-      const auto set = [&](std::string_view attribute, ComplexForm form) {
-        const auto id = called_computation(caller, attribute);
-        if (id) forms[index_of(*id)] = form;
-      };
-      if (caller.opcode == Opcode::kSort)
-        set("to_apply", ComplexForm::kComparator);
-      for (const char* callee :
-           {"body", "condition", "true_computation", "false_computation"})
-        set(callee, ComplexForm::kTuple);
-      const Attribute* branches = caller.find_attribute("branch_computations");
-      const auto* ids =
-          branches == nullptr
-              ? nullptr
-              : std::get_if<std::vector<ComputationId>>(&branches->value);
-      for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
-        forms[index_of((*ids)[i])] = ComplexForm::kTuple;
-      if (!combines_arrays(caller.opcode) || !has_complex(caller.shape))
-        continue;
-      const auto combined = combining_opcode(module, caller);
-      if (combined == Opcode::kAdd || combined == Opcode::kParameter)
-        set("to_apply", ComplexForm::kPart);
-    }
+    for (const Instruction& caller : computation.instructions)
+      set_forms_of_callees(module, caller, &forms);
   }
   forms[index_of(module.entry)] = ComplexForm::kEntry;
   return forms;

@@ -45,6 +45,7 @@ std::optional<SlowSteps> slow_steps(const Trace& frame) {
   }
   if (times.size() < kLeastSteps) return std::nullopt;
   std::vector<int64_t> all;
+  all.reserve(times.size());
   for (const auto& [number, time_ns] : times) all.push_back(time_ns);
   SlowSteps slow;
   slow.of = times.size();
