@@ -81,7 +81,8 @@ def main():
     parser.add_argument("--warm-up-bytes", type=int, default=4)
     flags = parser.parse_args()
     builds = [flags.reprise] + ([flags.other] if flags.other else [])
-    print("kind            ranks    bytes  " + "  ".join(f"{'us':>9}" for _ in builds) + ("  ratio" if flags.other else ""))
+    ratio_title = "  ratio" if flags.other else ""
+    print("kind            ranks    bytes  " + "  ".join(f"{'us':>9}" for _ in builds) + ratio_title)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "step.hlo"
         for kind in flags.kinds.split(","):
