@@ -25,7 +25,7 @@ struct Parts {
 };
 
 /// One dimension of a transform.
-struct Pass {
+struct LinePass {
   size_t length = 1;
   size_t read = 1, written = 1;  ///< Of the length; what is not read, mirrored.
   size_t outer = 1, inner = 1;   ///< Lines around it.
@@ -51,10 +51,11 @@ bool is_backward(FourierKind kind) {
 template <typename T>
 class Fourier final : public Routine {
  public:
-  Fourier(const RoutineCall& call, FourierKind kind, std::vector<Pass> passes)
+  Fourier(const RoutineCall& call, FourierKind kind,
+          std::vector<LinePass> passes)
       : call_(call), kind_(kind), passes_(std::move(passes)) {
     size_t most = 0;
-    for (const Pass& pass : passes_) {
+    for (const LinePass& pass : passes_) {
       most = std::max(most, pass.lines_at_once() *
                                 (2 * pass.length + pass.plan.work_elements()));
     }
@@ -94,7 +95,8 @@ class Fourier final : public Routine {
     return {part(0), part(1)};
   }
 
-  void run_pass(const Pass& pass, Parts from, Parts to, double scale) const {
+  void run_pass(const LinePass& pass, Parts from, Parts to,
+                double scale) const {
     const size_t all = pass.outer * pass.inner, at_once = pass.lines_at_once();
     auto* const re = reinterpret_cast<double*>(call_.scratch->data());
     double* const im = re + at_once * pass.length;
@@ -114,7 +116,7 @@ class Fourier final : public Routine {
     }
   }
 
-  static void gather(const Pass& pass, const std::byte* from, size_t first,
+  static void gather(const LinePass& pass, const std::byte* from, size_t first,
                      size_t lines, double* line) {
     if (from == nullptr) {
       std::fill_n(line, pass.read * lines, 0.0);
@@ -130,7 +132,8 @@ class Fourier final : public Routine {
 
   /// The spectrum of a real array: its other half is the conjugate, and what
   /// would be its own conjugate has no imaginary part.
-  static void mirror(const Pass& pass, size_t lines, double* re, double* im) {
+  static void mirror(const LinePass& pass, size_t lines, double* re,
+                     double* im) {
     for (size_t j = pass.read; j < pass.length; ++j) {
       for (size_t l = 0; l < lines; ++l) {
         re[j * lines + l] = re[(pass.length - j) * lines + l];
@@ -142,7 +145,7 @@ class Fourier final : public Routine {
       std::fill_n(im + pass.length / 2 * lines, lines, 0.0);
   }
 
-  static void scatter(const Pass& pass, const double* line, size_t first,
+  static void scatter(const LinePass& pass, const double* line, size_t first,
                       size_t lines, double scale, std::byte* to) {
     if (to == nullptr) return;
     T* const array = reinterpret_cast<T*>(to);
@@ -155,26 +158,26 @@ class Fourier final : public Routine {
 
   RoutineCall call_;
   FourierKind kind_;
-  std::vector<Pass> passes_;
+  std::vector<LinePass> passes_;
   size_t lines_bytes_ = 0, between_bytes_ = 0;
 };
 
 /// The passes over the innermost dimensions of `whole`, which has each in its
 /// full length, in the order in which they run.
-std::vector<Pass> passes_of(FourierKind kind, const Shape& whole,
-                            size_t count) {
+std::vector<LinePass> passes_of(FourierKind kind, const Shape& whole,
+                                size_t count) {
   const size_t rank = whole.dimensions.size();
   std::vector<size_t> order;
   for (size_t i = 0; i < count; ++i) order.push_back(rank - 1 - i);
   if (kind == FourierKind::kToReal)
     std::rotate(order.begin(), order.begin() + 1, order.end());
-  std::vector<Pass> passes;
+  std::vector<LinePass> passes;
   for (const size_t dimension : order) {
     const auto length = static_cast<size_t>(whole.dimensions[dimension]);
-    Pass pass{.length = length,
-              .read = length,
-              .written = length,
-              .plan = FourierPlan(length)};
+    LinePass pass{.length = length,
+                  .read = length,
+                  .written = length,
+                  .plan = FourierPlan(length)};
     const bool is_half = dimension == rank - 1;
     if (is_half && kind == FourierKind::kToReal) pass.read = length / 2 + 1;
     if (is_half && kind == FourierKind::kFromReal)
@@ -251,7 +254,7 @@ Result<std::unique_ptr<Routine>> make_fourier(const RoutineCall& call) {
   }
   const Shape& whole = *kind == FourierKind::kToReal ? call.result_shape(0)
                                                      : call.operand_shape(0);
-  std::vector<Pass> passes = passes_of(*kind, whole, lengths.size());
+  std::vector<LinePass> passes = passes_of(*kind, whole, lengths.size());
   if (whole.type == PrimitiveType::kF64)
     return std::make_unique<Fourier<double>>(call, *kind, std::move(passes));
   return std::make_unique<Fourier<float>>(call, *kind, std::move(passes));

@@ -92,13 +92,14 @@ class Doors(unittest.TestCase):
     def test_all_reasons_come_at_once_with_source_lines_and_what_to_do(self):
         self.refused(
             "  x = f32[8] parameter(0)\n"
-            "  f = f8e4m3fn[8] convert(x), "
-            'metadata={op_name="jit(step)/round" source_file="/home/me/model.py" source_line=42}\n'
-            "  a = f32[8] convert(f)\n"
+            "  z = c64[8] complex(x, x)\n"
+            "  f = c64[8] erf(z), "
+            'metadata={op_name="jit(step)/erf" source_file="/home/me/model.py" source_line=42}\n'
+            "  a = f32[8] abs(f)\n"
             '  c = f32[8] custom-call(a), custom_call_target="xla_ffi_python_cpu_callback", '
             'metadata={op_name="jit(step)/log" source_file="/home/me/model.py" source_line=57}\n'
             "  ROOT r = (f32[8]) tuple(c)\n",
-            "model.py:42", "model.py:57", "keep that part in bf16", "jax.debug.print")
+            "model.py:42", "model.py:57", "real and imaginary parts", "jax.debug.print")
 
     def test_a_program_before_partitioning_says_which_dump_to_give(self):
         path, said = self.program(module(
