@@ -258,6 +258,7 @@ TEST(Communicator, SumsSmallArraysAndPartsInTheOrderOfRanks) {
   constexpr int kRanks = 4;
   constexpr float kOf[] = {1e8f, 1, -1e8f, 1};
   constexpr size_t kSmall = 2048, kLarge = 4 * 50'000;
+  std::latch done_by_all(kRanks);  // A rank that ends closes its connections.
   const auto ones = [](std::span<const float> values) {
     return static_cast<size_t>(std::count(values.begin(), values.end(), 1.0f));
   };
@@ -280,6 +281,7 @@ TEST(Communicator, SumsSmallArraysAndPartsInTheOrderOfRanks) {
         const Status large = communicator.run(parts, data.data(), part.data());
         ASSERT_TRUE(large) << large.error().message;
         EXPECT_EQ(ones(part), part.size());
+        done_by_all.arrive_and_wait();
       });
 }
 
@@ -309,14 +311,16 @@ std::optional<int> least_send_buffer() {
 // 64 KiB among two ranks of one host took 40 ms after a first loss of 4 bytes.
 TEST(Communicator, SmallMessagesLeaveRoomForLargeOnes) {
   static constexpr int kSegment = 128 << 10;
+  std::latch done_by_both(2);  // A rank that ends closes its connections.
   run_ranks(2, 64, 20,
-            [](int, Communicator& communicator, std::span<float> data) {
+            [&](int, Communicator& communicator, std::span<float> data) {
               const Status done =
                   communicator.run(sum_of(1, 2), data.data(), data.data());
               ASSERT_TRUE(done) << done.error().message;
               const std::optional<int> least = least_send_buffer();
               ASSERT_TRUE(least);
               EXPECT_GE(*least, kSegment);
+              done_by_both.arrive_and_wait();
             });
 }
 
