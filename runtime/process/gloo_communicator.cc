@@ -171,7 +171,7 @@ class GlooCommunicator : public Communicator {
     } catch (const std::exception& error) {
       return lost(error.what(), nullptr);
     }
-    return {};
+    return group_.barrier();
   }
 
   Status check(const CollectiveSpec& spec) const override {

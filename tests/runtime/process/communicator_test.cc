@@ -52,6 +52,17 @@ void run_ranks(int ranks, size_t elements, double timeout_s, const Body& body) {
   std::filesystem::remove_all(path);
 }
 
+// The same of ranks that end together: one that ends closes its connections,
+// with what the others have not read yet.
+void run_to_the_end(int ranks, size_t elements, const Body& body) {
+  std::latch ended(ranks);
+  run_ranks(ranks, elements, 20,
+            [&](int rank, Communicator& communicator, std::span<float> data) {
+              body(rank, communicator, data);
+              ended.arrive_and_wait();
+            });
+}
+
 CollectiveSpec sum_of(size_t elements, int ranks) {
   CollectiveSpec spec;
   spec.elements = static_cast<int64_t>(elements);
@@ -74,17 +85,18 @@ TEST_P(AllReduce, GivesTheSameBitsOnAllRanksForAnySize) {
       static_cast<size_t>(ranks));
   const std::vector<size_t> sizes = {1,     16,    1000, 32768,
                                      32769, kMost, 3,    kMost};
-  run_ranks(ranks, kMost, 20,
-            [&](int rank, Communicator& communicator, std::span<float> data) {
-              for (const size_t size : sizes) {
-                for (size_t i = 0; i < size; ++i) data[i] = operand(rank, i);
-                const Status done = communicator.run(sum_of(size, ranks),
-                                                     data.data(), data.data());
-                ASSERT_TRUE(done) << done.error().message;
-                results[static_cast<size_t>(rank)].emplace_back(
-                    data.begin(), data.begin() + static_cast<long>(size));
-              }
-            });
+  run_to_the_end(
+      ranks, kMost,
+      [&](int rank, Communicator& communicator, std::span<float> data) {
+        for (const size_t size : sizes) {
+          for (size_t i = 0; i < size; ++i) data[i] = operand(rank, i);
+          const Status done =
+              communicator.run(sum_of(size, ranks), data.data(), data.data());
+          ASSERT_TRUE(done) << done.error().message;
+          results[static_cast<size_t>(rank)].emplace_back(
+              data.begin(), data.begin() + static_cast<long>(size));
+        }
+      });
   for (size_t s = 0; s < sizes.size(); ++s) {
     for (size_t rank = 1; rank < results.size(); ++rank) {
       EXPECT_EQ(results[rank][s], results[0][s]);
@@ -114,28 +126,28 @@ std::vector<uint16_t> halves(int rank, size_t count) {
 TEST_P(AllReduce, Adds16BitFloats) {
   const int ranks = GetParam();
   constexpr size_t kCount = 40'001;
-  run_ranks(ranks, kCount, 20,
-            [&](int rank, Communicator& communicator, std::span<float> data) {
-              CollectiveSpec spec = sum_of(kCount, ranks);
-              spec.type = PrimitiveType::kBF16;
-              spec.bytes = 2 * spec.elements;
-              ASSERT_TRUE(communicator.check(spec));
-              std::memcpy(data.data(), halves(rank, kCount).data(), 2 * kCount);
-              const Status done =
-                  communicator.run(spec, data.data(), data.data());
-              ASSERT_TRUE(done) << done.error().message;
-              std::vector<uint16_t> sums(kCount);
-              std::memcpy(sums.data(), data.data(), 2 * kCount);
-              for (size_t i = 0; i < kCount; ++i) {
-                float expected = 0;
-                for (int r = 0; r < ranks; ++r) {
-                  expected +=
-                      static_cast<float>((i + 3 * static_cast<size_t>(r)) % 16);
-                }
-                const auto bits = static_cast<uint32_t>(sums[i]) << 16;
-                ASSERT_EQ(std::bit_cast<float>(bits), expected) << i;
-              }
-            });
+  run_to_the_end(
+      ranks, kCount,
+      [&](int rank, Communicator& communicator, std::span<float> data) {
+        CollectiveSpec spec = sum_of(kCount, ranks);
+        spec.type = PrimitiveType::kBF16;
+        spec.bytes = 2 * spec.elements;
+        ASSERT_TRUE(communicator.check(spec));
+        std::memcpy(data.data(), halves(rank, kCount).data(), 2 * kCount);
+        const Status done = communicator.run(spec, data.data(), data.data());
+        ASSERT_TRUE(done) << done.error().message;
+        std::vector<uint16_t> sums(kCount);
+        std::memcpy(sums.data(), data.data(), 2 * kCount);
+        for (size_t i = 0; i < kCount; ++i) {
+          float expected = 0;
+          for (int r = 0; r < ranks; ++r) {
+            expected +=
+                static_cast<float>((i + 3 * static_cast<size_t>(r)) % 16);
+          }
+          const auto bits = static_cast<uint32_t>(sums[i]) << 16;
+          ASSERT_EQ(std::bit_cast<float>(bits), expected) << i;
+        }
+      });
 }
 
 // 256 and ones: bf16 has 8 bits, so 256 + 1 rounds back to 256, and only sums
@@ -145,8 +157,8 @@ TEST_P(AllReduce, RoundsSumsOf16BitFloatsOnce) {
   constexpr size_t kCount = 1001;
   const float expected =
       std::vector<float>{256, 258, 260}.at(static_cast<size_t>(ranks - 2));
-  run_ranks(
-      ranks, kCount, 20,
+  run_to_the_end(
+      ranks, kCount,
       [&](int rank, Communicator& communicator, std::span<float> data) {
         CollectiveSpec spec = sum_of(kCount, ranks);
         spec.type = PrimitiveType::kBF16;
@@ -172,19 +184,19 @@ TEST_P(AllReduce, RoundsSumsOf16BitFloatsOnce) {
 std::vector<std::vector<float>> left_by(const CollectiveSpec& spec, size_t in,
                                         size_t out) {
   std::vector<std::vector<float>> left(4);
-  run_ranks(4, 16, 20,
-            [&](int rank, Communicator& communicator, std::span<float> data) {
-              for (size_t i = 0; i < in; ++i)
-                data[i] = static_cast<float>(10 * rank) + static_cast<float>(i);
-              ASSERT_TRUE(communicator.check(spec));
-              std::vector<float> to(out, -1);
-              const bool in_place = is_bytewise(spec.kind);
-              const Status done = communicator.run(
-                  spec, data.data(), in_place ? data.data() : to.data());
-              ASSERT_TRUE(done) << done.error().message;
-              if (in_place) std::copy_n(data.begin(), out, to.begin());
-              left[static_cast<size_t>(rank)] = to;
-            });
+  run_to_the_end(
+      4, 16, [&](int rank, Communicator& communicator, std::span<float> data) {
+        for (size_t i = 0; i < in; ++i)
+          data[i] = static_cast<float>(10 * rank) + static_cast<float>(i);
+        ASSERT_TRUE(communicator.check(spec));
+        std::vector<float> to(out, -1);
+        const bool in_place = is_bytewise(spec.kind);
+        const Status done = communicator.run(
+            spec, data.data(), in_place ? data.data() : to.data());
+        ASSERT_TRUE(done) << done.error().message;
+        if (in_place) std::copy_n(data.begin(), out, to.begin());
+        left[static_cast<size_t>(rank)] = to;
+      });
   return left;
 }
 
@@ -236,20 +248,20 @@ TEST(Groups, LeaveZerosWhereNobodySends) {
 
 // A rank that is one call of its group ahead does not reach into the other's.
 TEST(Groups, FollowEachOtherOnTheSameConnections) {
-  run_ranks(4, 16, 20,
-            [&](int rank, Communicator& communicator, std::span<float> data) {
-              for (int round = 0; round < 50; ++round) {
-                data[0] = static_cast<float>(1 + rank);
-                for (const auto& groups :
-                     {std::vector<std::vector<int64_t>>{{0, 1}, {2, 3}},
-                      {{0, 2}, {1, 3}}}) {
-                  ASSERT_TRUE(communicator.run(
-                      among(CollectiveKind::kAllReduce, groups, 1), data.data(),
-                      data.data()));
-                }
-                ASSERT_EQ(data[0], 10);
-              }
-            });
+  run_to_the_end(
+      4, 16, [&](int rank, Communicator& communicator, std::span<float> data) {
+        for (int round = 0; round < 50; ++round) {
+          data[0] = static_cast<float>(1 + rank);
+          for (const auto& groups :
+               {std::vector<std::vector<int64_t>>{{0, 1}, {2, 3}},
+                {{0, 2}, {1, 3}}}) {
+            ASSERT_TRUE(
+                communicator.run(among(CollectiveKind::kAllReduce, groups, 1),
+                                 data.data(), data.data()));
+          }
+          ASSERT_EQ(data[0], 10);
+        }
+      });
 }
 
 // ((1e8 + 1) - 1e8) + 1 is 1 in f32; from the second or the last rank on it is
@@ -258,12 +270,11 @@ TEST(Communicator, SumsSmallArraysAndPartsInTheOrderOfRanks) {
   constexpr int kRanks = 4;
   constexpr float kOf[] = {1e8f, 1, -1e8f, 1};
   constexpr size_t kSmall = 2048, kLarge = 4 * 50'000;
-  std::latch done_by_all(kRanks);  // A rank that ends closes its connections.
   const auto ones = [](std::span<const float> values) {
     return static_cast<size_t>(std::count(values.begin(), values.end(), 1.0f));
   };
-  run_ranks(
-      kRanks, kLarge, 20,
+  run_to_the_end(
+      kRanks, kLarge,
       [&](int rank, Communicator& communicator, std::span<float> data) {
         const auto fill = [&] {
           std::fill(data.begin(), data.end(), kOf[static_cast<size_t>(rank)]);
@@ -281,7 +292,6 @@ TEST(Communicator, SumsSmallArraysAndPartsInTheOrderOfRanks) {
         const Status large = communicator.run(parts, data.data(), part.data());
         ASSERT_TRUE(large) << large.error().message;
         EXPECT_EQ(ones(part), part.size());
-        done_by_all.arrive_and_wait();
       });
 }
 
@@ -311,17 +321,15 @@ std::optional<int> least_send_buffer() {
 // 64 KiB among two ranks of one host took 40 ms after a first loss of 4 bytes.
 TEST(Communicator, SmallMessagesLeaveRoomForLargeOnes) {
   static constexpr int kSegment = 128 << 10;
-  std::latch done_by_both(2);  // A rank that ends closes its connections.
-  run_ranks(2, 64, 20,
-            [&](int, Communicator& communicator, std::span<float> data) {
-              const Status done =
-                  communicator.run(sum_of(1, 2), data.data(), data.data());
-              ASSERT_TRUE(done) << done.error().message;
-              const std::optional<int> least = least_send_buffer();
-              ASSERT_TRUE(least);
-              EXPECT_GE(*least, kSegment);
-              done_by_both.arrive_and_wait();
-            });
+  run_to_the_end(2, 64,
+                 [](int, Communicator& communicator, std::span<float> data) {
+                   const Status done =
+                       communicator.run(sum_of(1, 2), data.data(), data.data());
+                   ASSERT_TRUE(done) << done.error().message;
+                   const std::optional<int> least = least_send_buffer();
+                   ASSERT_TRUE(least);
+                   EXPECT_GE(*least, kSegment);
+                 });
 }
 
 TEST(Communicator, NamesARankThatKeepsSilent) {
