@@ -94,8 +94,8 @@ class StepSweep {
     times_.start_ns[node] = begun_ns + rounded_up(gap);
     const int64_t end_ns = begun_ns + rounded_up(gap + graph_.duration[node]);
     times_.end_ns[node] = rank.compute_end_ns = end_ns;
-    if (woken) rank.apart_ns = woken_apart_ns(rules_);
-    apart_ns_[node] = rank.apart_ns += end_ns - begun_ns;
+    if (woken) rank.apart_ns = 0;
+    apart_ns_[node] = rank.apart_ns += end_ns - times_.start_ns[node];
   }
 
   void transfer(uint32_t first) {

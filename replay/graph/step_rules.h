@@ -65,12 +65,6 @@ class LinkCredit {
   int64_t credit_ns_ = 0, since_ns_ = 0;
 };
 
-/// RankState::apart_ns of a rank that a transfer wakes now: waking is no
-/// compute.
-inline int64_t woken_apart_ns(const StepRules& rules) {
-  return -(rules.wake >> kTickBits);
-}
-
 /// How much later than their mean the last rank is expected that computed for
 /// so long since it last waited for others.
 inline double lateness_ns(const StepRules& rules, int64_t apart_ns) {
@@ -80,7 +74,7 @@ inline double lateness_ns(const StepRules& rules, int64_t apart_ns) {
 
 /// Of one rank, while a step is replayed.
 struct RankState {
-  int64_t apart_ns = 0;  ///< Computed since it last waited for others.
+  int64_t apart_ns = 0;  ///< Computed, gaps apart, since it last waited.
   int64_t compute_end_ns = 0;
 };
 

@@ -166,7 +166,7 @@ class Decision {
     int64_t gap = graph_.gap[node];
     if (cause != GraphTimes::kNoEdge && is_transfer(graph_.edges[cause].from)) {
       gap += rules_->wake;
-      ranks_[graph_.rank[node]].apart_ns = woken_apart_ns(*rules_);
+      ranks_[graph_.rank[node]].apart_ns = 0;
     }
     RunningTasks::Task dispatch = tasks_.run(
         node, 1, TaskPhase::kCompute, gap + graph_.duration[node], at_ns);
@@ -294,9 +294,9 @@ class Decision {
     const uint32_t node = slot.node;
     if (slot.phase == TaskPhase::kCompute) {
       RankState& rank = ranks_[graph_.rank[node]];
-      rank.apart_ns += now_ns_ - times_.begun_ns[node];
-      rank.compute_end_ns = now_ns_;
       times_.start_ns[node] = std::min(times_.start_ns[node], now_ns_);
+      rank.apart_ns += now_ns_ - times_.start_ns[node];
+      rank.compute_end_ns = now_ns_;
     } else if (rules_->burst_ns > 0) {
       const size_t place = static_cast<size_t>(graph_.collective[node]);
       credits_[graph_.rank[node]].settle(*rules_, rules_->transfers[place],

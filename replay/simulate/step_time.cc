@@ -34,7 +34,7 @@ struct RankStreams : RankState {
   bool gathering = false;     // All ranks are in, but it has not begun.
   bool arrived = false;       // Waits in the collective at the head.
   uint32_t compute_done = 0, communication_done = 0;
-  int64_t begun_ns = 0;  // The compute unit that runs.
+  int64_t started_ns = 0;  // The compute unit that runs, behind its gap.
   // Of the collectives that this rank leads:
   RunningTask transfer;
   LinkCredit credit;
@@ -96,8 +96,7 @@ class TwoStreamStep {
     const uint32_t place = state.compute_done;
     if (state.computing || place == priced_.order.compute.size()) return;
     if (priced_.order.compute_needs[place] > state.communication_done) return;
-    if (woken) state.apart_ns = woken_apart_ns(rules_);
-    state.begun_ns = now_ns;
+    if (woken) state.apart_ns = 0;
     const uint32_t unit = priced_.order.compute[place];
     const int64_t before = rules_.gap + (woken ? rules_.wake : 0);
     const int64_t own =
@@ -106,7 +105,9 @@ class TwoStreamStep {
                                  ? slowdown_of(priced_.slowdown[unit])
                                  : int64_t{kAlone};
     state.compute = {
-        .remaining = before + own, .since_ns = now_ns, .slowdown = slowdown};
+        .remaining = before, .since_ns = now_ns, .slowdown = slowdown};
+    state.started_ns = state.compute.end_ns(kShift);
+    state.compute.remaining += own;
     state.computing = true;
     events_.set(size_t{2} * rank, state.compute.end_ns(kShift));
   }
@@ -116,7 +117,7 @@ class TwoStreamStep {
     ++state.compute_done;
     const Cause cause{.what = Cause::kCompute, .rank = rank};
     state.computing = false;
-    state.apart_ns += now_ns - state.begun_ns;
+    state.apart_ns += now_ns - std::min(now_ns, state.started_ns);
     state.compute_end_ns = now_ns;
     events_.set(size_t{2} * rank, kNever);
     begin_compute(rank, now_ns, false);

@@ -128,8 +128,7 @@ TEST(Replay, TellsFittedGapsFromWhatWasMeasuredAndWhatNobodyExplains) {
   EXPECT_NEAR(sources.wake_ups, 7 / whole, 1e-9);
   EXPECT_NEAR(sources.preempted, 6 / whole, 1e-9);
   EXPECT_NEAR(sources.unexplained, 2 / whole, 1e-9);
-  // Late by 2 sqrt(25 + 2) = 10.4 where g begins, by 2 sqrt(19 + 2) = 9.2 at
-  // the end: handing over is of the time apart, waking up is not.
+  // Late by 2 sqrt(25) = 10 where g begins, by 2 sqrt(19) = 8.7 at the end.
   EXPECT_NEAR(sources.jitter, (10 + 9) / whole, 1e-9);
   EXPECT_EQ(sources.calibrated + sources.modelled, 0);
   EXPECT_NEAR(sources.measured + sources.fitted_gaps() + sources.unexplained, 1,
@@ -151,6 +150,26 @@ TEST(Replay, MakesRanksThatComputedApartMeetLate) {
   EXPECT_EQ(result.times[0][1].end_ns, 150);
   EXPECT_EQ(result.times[0][2].end_ns, 175);
   EXPECT_EQ(result.step_time_ns, 175 + 26);
+}
+
+TEST(Replay, CountsNoGapAsTimeApart) {
+  // As jitter is fitted: of each unit what it computes. Late by 2 sqrt(9 + 16)
+  // = 10 where g begins, by 2 sqrt(36) = 12 at the end, whatever gaps lie
+  // between.
+  TextSchedule text = parse(R"(
+    compute a 9
+    compute b 16 after a
+    transfer g 30 after b
+    compute u 36 after g)");
+  text.priced.dispatch_ns = 100;
+  text.priced.unexplained_ns = 40;
+  text.priced.compute_wake_ns = 50;
+  text.priced.jitter_sqrt_ns = 2;
+  const Replay result = replay(text);
+  EXPECT_EQ(result.times[0][2].wait_ns, 10);
+  const int64_t gaps_ns = 3 * 100 + 40 + 50;
+  EXPECT_NEAR(static_cast<double>(result.step_time_ns),
+              static_cast<double>(9 + 16 + 30 + 36 + gaps_ns + 10 + 12), 2);
 }
 
 TEST(Replay, SpendsAndRegainsTheLinksCredit) {
