@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -61,27 +62,34 @@ struct RecordedStep {
 Result<std::vector<RecordedStep>> recorded_steps(const Trace& trace,
                                                  const Schedule& recorded);
 
-/// The steps whose time lies in the middle: half of them, of many a quarter, of
-/// fewer than 4 all. The mean of anything over these is robust, and means add
-/// up; the fewer, the nearer they are to the median that is measured, where
-/// steps are skewed or of two kinds. `Step` has `step` and `time_ns`.
+/// The steps whose time is nearest to the median: half of them, of many a
+/// quarter, of fewer than 4 all. The mean of anything over these is robust, and
+/// means add up; the fewer, the nearer they are to the median that is measured,
+/// and where steps are of two kinds they are of one. `Step` has `step` and
+/// `time_ns`.
 template <typename Step>
 std::vector<Step> middle_steps(std::vector<Step> steps) {
   constexpr size_t kEnough = 16;
   if (steps.size() < 4) return steps;
-  std::vector<std::pair<int64_t, int32_t>> times;
-  times.reserve(steps.size());
-  for (const Step& step : steps) times.emplace_back(step.time_ns, step.step);
-  std::sort(times.begin(), times.end());
-  const size_t half = times.size() - 2 * (times.size() / 4);
-  const size_t taken = std::min(half, std::max(kEnough, times.size() / 4));
-  const size_t outside = (times.size() - taken) / 2;
-  const auto low = times[outside];
-  const auto high = times[times.size() - 1 - outside];
-  std::erase_if(steps, [&](const Step& step) {
-    const std::pair time(step.time_ns, step.step);
-    return time < low || time > high;
-  });
+  std::vector<int64_t> times_ns;
+  times_ns.reserve(steps.size());
+  for (const Step& step : steps) times_ns.push_back(step.time_ns);
+  std::sort(times_ns.begin(), times_ns.end());
+  const size_t count = steps.size();
+  const int64_t twice_median_ns =
+      times_ns[(count - 1) / 2] + times_ns[count / 2];
+  const auto distance = [&](const Step& step) {
+    return std::pair(std::abs(2 * step.time_ns - twice_median_ns), step.step);
+  };
+  std::vector<std::pair<int64_t, int32_t>> distances;
+  distances.reserve(count);
+  for (const Step& step : steps) distances.push_back(distance(step));
+  std::sort(distances.begin(), distances.end());
+  const size_t half = count - 2 * (count / 4);
+  const auto farthest =
+      distances[std::min(half, std::max(kEnough, count / 4)) - 1];
+  std::erase_if(steps,
+                [&](const Step& step) { return distance(step) > farthest; });
   return steps;
 }
 

@@ -192,6 +192,24 @@ TEST(FitGaps, JitterGivesBackTheWaitsThatWereRecorded) {
   EXPECT_NEAR(costs.jitter_sqrt_ns * std::sqrt(500'000.0), 20'000, 1e-6);
 }
 
+// 22 steps of 1.30 to 1.51 ms, then the median, 1.55 ms, then 22 of 3 ms: the
+// middle of the sorted list is half of each kind, and its mean is neither.
+TEST(MiddleSteps, AreOfOneKindWhereStepsAreOfTwo) {
+  std::vector<RecordedStep> steps(45);
+  for (int32_t number = 0; number < 45; ++number) {
+    RecordedStep& step = steps[static_cast<size_t>(number * 2 % 45)];
+    step.step = number;
+    step.time_ns = number < 22 ? 1'300'000 + 10'000 * number : 3'000'000;
+    if (number == 22) step.time_ns = 1'550'000;
+  }
+  const std::vector<RecordedStep> taken = middle_steps(steps);
+  ASSERT_EQ(taken.size(), 16);
+  for (const RecordedStep& step : taken) {
+    EXPECT_GE(step.step, 22 - 15);
+    EXPECT_LE(step.time_ns, 1'550'000);
+  }
+}
+
 TEST(Contention, IsLearntFromBucketsApartAndBesideCompute) {
   const Schedule apart =
       training_schedule({.bucket_bytes = 2 << 20, .serial = true});
