@@ -90,7 +90,8 @@ struct CostModel {
   double feed_ns = 0;      ///< Filling the batch, once a step.
   /// From the end of a collective to the unit that waited for it.
   double compute_wake_ns = 0;
-  /// From the end of a unit to the collective, on an idle stream, that waited.
+  /// From the end of a unit to the collective, on an idle stream, that waited,
+  /// with what the last of the ranks is late by however short they were apart.
   double communication_wake_ns = 0;
   /// From the end of a collective to the last arrival at the next one when both
   /// are queued: dispatch, and ranks that did not leave together.

@@ -2,11 +2,14 @@
 // follows by a dispatch; one that had to wait for the other stream follows by a
 // wake-up. What dispatches exceed their median by is unexplained. Ranks that
 // compute apart drift like a random walk, so the wait at their next meeting
-// grows with the root of the time apart: jitter is that factor, waits over
-// roots. Cost: O(units + dependencies) a rank and step.
+// grows with the root of the time apart: jitter is that factor. Where many
+// meetings show that ranks wait however short they were apart, their wake-ups
+// vary, and what the last of them wakes later than their mean belongs to the
+// wake-up. Cost: O(units + dependencies) a rank and step.
 #include "costmodel/fit_gaps.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -20,12 +23,56 @@ namespace {
 constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
 /// Steps below which the typical wait of a collective is not known.
 constexpr size_t kLeastMeetings = 4;
+/// Distinct collectives from which waits may have a constant part, and by what
+/// it must lower the squared error to be one.
+constexpr size_t kLeastPoints = 6;
+constexpr double kConstantWorthIt = 0.85;
 
 double mean(const std::vector<double>& values) {
   if (values.empty()) return 0;
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(values.size());
 }
+
+/// Waits of ranks: what they are however short the ranks were apart, and by how
+/// much they grow with the root of that time. Their sum is the recorded one.
+struct Waits {
+  double least_ns = 0, sqrt_ns = 0;
+
+  /// `points`: root of the time apart, wait, how often.
+  static Waits fit(const std::vector<std::array<double, 3>>& points) {
+    double count = 0, sum_x = 0, sum_y = 0;
+    for (const auto& [x, y, often] : points) {
+      count += often;
+      sum_x += often * x;
+      sum_y += often * y;
+    }
+    const Waits simple{.sqrt_ns = sum_x > 0 ? sum_y / sum_x : 0};
+    if (points.size() < kLeastPoints) return simple;
+    const double mean_x = sum_x / count, mean_y = sum_y / count;
+    double square = 0, product = 0;
+    for (const auto& [x, y, often] : points) {
+      square += often * (x - mean_x) * (x - mean_x);
+      product += often * (x - mean_x) * (y - mean_y);
+    }
+    const double slope = square > 0 ? std::max(0.0, product / square) : 0;
+    const Waits line{mean_y - slope * mean_x, slope};
+    return line.least_ns > 0 &&
+                   line.error(points) < kConstantWorthIt * simple.error(points)
+               ? line
+               : simple;
+  }
+
+ private:
+  double error(const std::vector<std::array<double, 3>>& points) const {
+    double sum = 0;
+    for (const auto& [x, y, often] : points) {
+      const double off_ns = y - least_ns - sqrt_ns * x;
+      sum += often * off_ns * off_ns;
+    }
+    return sum;
+  }
+};
 
 double sum_above(const std::vector<double>& values, double level) {
   double total = 0;
@@ -63,26 +110,30 @@ class GapReader {
     // with fewer hand-overs is spared their share of that.
     costs.compute_wake_ns =
         std::max(0.0, mean(compute_wakes_) - costs.dispatch_ns);
-    costs.communication_wake_ns = mean(communication_wakes_);
-    costs.communication_gap_ns = mean(communication_gaps_);
+    const Waits waits = fit_waits();
+    costs.jitter_sqrt_ns = waits.sqrt_ns;
+    costs.communication_wake_ns = mean(communication_wakes_) + waits.least_ns;
+    // Unless seen otherwise, ranks wait as long where they did not compute.
+    costs.communication_gap_ns = communication_gaps_.empty()
+                                     ? waits.least_ns
+                                     : mean(communication_gaps_);
     costs.feed_ns = feed_total_ns_ / count;
     costs.step_overhead_ns = median(overheads_);
     const double excess = sum_above(dispatches_, costs.dispatch_ns);
     costs.unexplained_ns = std::max(0.0, excess / count);
-    fill_jitter(costs);
     fill_meeting(costs);
   }
 
  private:
   // Of mean times apart, as replay has them: the mean of roots is less than the
   // root of the mean, and replay would add more waits than there were.
-  void fill_jitter(CostModel& costs) const {
-    double waits_ns = 0, roots = 0;
+  Waits fit_waits() const {
+    std::vector<std::array<double, 3>> points;
     for (const auto& [unit, apart] : apart_) {
-      waits_ns += apart.waits_ns;
-      roots += apart.count * std::sqrt(apart.computed_ns / apart.count);
+      points.push_back({std::sqrt(apart.computed_ns / apart.count),
+                        apart.waits_ns / apart.count, apart.count});
     }
-    if (roots > 0) costs.jitter_sqrt_ns = waits_ns / roots;
+    return Waits::fit(points);
   }
 
   // The median distance of a collective's wait from that collective's typical

@@ -192,6 +192,52 @@ TEST(FitGaps, JitterGivesBackTheWaitsThatWereRecorded) {
   EXPECT_NEAR(costs.jitter_sqrt_ns * std::sqrt(500'000.0), 20'000, 1e-6);
 }
 
+// Six collectives after 4 to 400 us of compute: whoever is last comes 50 us
+// late, and 1 us more for each root of a microsecond. Replay must wait so long
+// after any time apart, and between collectives that nothing parts.
+TEST(FitGaps, WaitsHaveAConstantPartWhereTheyShowOne) {
+  const std::vector<int64_t> computed_us = {4, 400, 16, 100, 36, 225};
+  Schedule schedule;
+  RecordedStep made;
+  made.ranks.resize(2);
+  int64_t now_ns = 0;
+  for (uint32_t place = 0; place < computed_us.size(); ++place) {
+    const uint32_t unit = 2 * place;
+    schedule.units.resize(unit + 2);
+    schedule.units[unit + 1].kind = UnitKind::kCollective;
+    schedule.units[unit + 1].stream = Stream::kCommunication;
+    schedule.dependencies.push_back({UnitId{unit}, UnitId{unit + 1}, 0});
+    if (place > 0) {
+      schedule.dependencies.push_back({UnitId{unit - 1}, UnitId{unit}, 0});
+    }
+    const int64_t computed_ns = computed_us[place] * 1000;
+    const int64_t start_ns = now_ns + computed_ns;
+    for (RecordedRank& rank : made.ranks) {
+      rank.compute.push_back(
+          {.unit = unit, .start_ns = now_ns, .end_ns = start_ns});
+    }
+    // The mean of both ranks' waits is half of what the last is late by.
+    const auto late_ns = static_cast<int64_t>(
+        2 *
+        (50'000 + 1000 * std::sqrt(static_cast<double>(computed_us[place]))));
+    now_ns = start_ns + late_ns + 1000;
+    made.transfers.push_back({.unit = unit + 1,
+                              .members = {0, 1},
+                              .start_ns = start_ns + late_ns,
+                              .end_ns = now_ns,
+                              .arrival_ns = {start_ns, start_ns + late_ns},
+                              .left_ns = {now_ns, now_ns}});
+  }
+  for (RecordedRank& rank : made.ranks) rank.end_ns = now_ns;
+  made.time_ns = now_ns;
+  CostModel costs;
+  fit_gaps({made}, schedule, costs);
+  EXPECT_NEAR(costs.jitter_sqrt_ns * std::sqrt(1e6), 1000 * std::sqrt(1e3), 1);
+  // The mean wake-up of both ranks is the wait again: one wakes at once.
+  EXPECT_NEAR(costs.communication_gap_ns, 50'000, 1);
+  EXPECT_GT(costs.communication_wake_ns, costs.communication_gap_ns);
+}
+
 // 22 steps of 1.30 to 1.51 ms, then the median, 1.55 ms, then 22 of 3 ms: the
 // middle of the sorted list is half of each kind, and its mean is neither.
 TEST(MiddleSteps, AreOfOneKindWhereStepsAreOfTwo) {
