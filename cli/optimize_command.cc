@@ -331,6 +331,8 @@ class OptimizeCommand : public Command {
     const Status written = write_plan(result->plan);
     if (!written) return pass(written.error());
     print(*result);
+    if (const std::string crowd = crowded_host(trace_); !crowd.empty())
+      tell("reprise optimize: {}\n", crowd);
     const Status kept = keep_measured();
     if (!kept) return pass(kept.error());
     return stop_signal != 0 ? 128 + static_cast<int>(stop_signal)

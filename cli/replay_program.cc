@@ -11,6 +11,7 @@
 #include "cli/path_output.h"
 #include "cli/replay_report.h"
 #include "costmodel/cost_database.h"
+#include "costmodel/fit_costs.h"
 #include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
 #include "replay/simulate/replay.h"
@@ -121,6 +122,8 @@ ReplayReport report_of(const RunModel& model, const AlignedTrace& aligned,
   report.notes = modelled_collectives(schedule, model.costs);
   for (std::string& assumed : assumed_prices(schedule, model.costs))
     report.notes.push_back(std::move(assumed));
+  if (std::string crowd = crowded_host(aligned.trace()); !crowd.empty())
+    report.notes.push_back(std::move(crowd));
   return report;
 }
 

@@ -3,6 +3,8 @@
 // and transfers leave.
 #include "costmodel/fit_costs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -12,6 +14,7 @@
 #include "costmodel/fit_units.h"
 #include "costmodel/large_transfers.h"
 #include "costmodel/recorded_steps.h"
+#include "data/io/decimal.h"
 
 namespace reprise {
 namespace {
@@ -63,6 +66,26 @@ Result<CostModel> fit_costs(const Trace& trace, const Schedule& recorded,
   fit_units(steps, recorded, known, costs);
   fit_gaps(steps, recorded, costs);
   return costs;
+}
+
+std::string crowded_host(const Trace& trace) {
+  const auto device = trace.environment.find("device");
+  const auto cores = trace.environment.find("cores");
+  if (device == trace.environment.end() || device->second != "cpu" ||
+      cores == trace.environment.end())
+    return "";
+  std::map<std::string, size_t> ranks;
+  for (const RankInfo& info : trace.ranks) ++ranks[info.host];
+  for (const auto& [host, count] : ranks) {
+    if (count <=
+        static_cast<size_t>(parse_integer(cores->second).value_or(INT64_MAX)))
+      continue;
+    return fmt::format(
+        "{} ranks took turns on the {} cores of {}, which no price tells apart "
+        "from work and waits: expect other plans to take longer than predicted",
+        count, cores->second, host);
+  }
+  return "";
 }
 
 }  // namespace reprise

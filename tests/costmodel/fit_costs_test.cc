@@ -238,6 +238,21 @@ TEST(FitGaps, WaitsHaveAConstantPartWhereTheyShowOne) {
   EXPECT_GT(costs.communication_wake_ns, costs.communication_gap_ns);
 }
 
+TEST(CrowdedHost, IsToldWhereRanksAreMoreThanItsCores) {
+  Trace trace;
+  trace.environment = {{"device", "cpu"}, {"cores", "2"}};
+  trace.ranks.resize(3);
+  for (RankInfo& info : trace.ranks) info.host = "a";
+  trace.ranks[2].host = "b";
+  EXPECT_EQ(crowded_host(trace), "");
+  trace.ranks[2].host = "a";
+  EXPECT_EQ(
+      crowded_host(trace).rfind("3 ranks took turns on the 2 cores of a,", 0),
+      0);
+  trace.environment["device"] = "cuda";
+  EXPECT_EQ(crowded_host(trace), "");
+}
+
 // 22 steps of 1.30 to 1.51 ms, then the median, 1.55 ms, then 22 of 3 ms: the
 // middle of the sorted list is half of each kind, and its mean is neither.
 TEST(MiddleSteps, AreOfOneKindWhereStepsAreOfTwo) {
