@@ -13,6 +13,7 @@
 
 #include "data/formats/nccl_names.h"
 #include "data/formats/spool_tables.h"
+#include "data/formats/xplane/xplane_launch_lanes.h"
 
 namespace reprise {
 namespace {
@@ -23,6 +24,10 @@ constexpr size_t kMostThreads = 1 << 16;
 /// A host has a few devices, and its profiler says little.
 constexpr size_t kMostDevices = 4096;
 constexpr size_t kMostSentences = 8;
+/// Where what traces the calls names its threads itself.
+constexpr std::string_view kLaunchLane = "Host Threads/";
+/// Each looks through all ranges.
+constexpr int64_t kMostLaunchLanes = 64;
 /// In 2001; times of a profile that count from its start are far below.
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
@@ -49,6 +54,14 @@ std::string_view chip_of(std::string_view device) {
 int64_t stream_number(std::string_view line) {
   const size_t at = line.find('#');
   return at == line.npos ? -1 : number_in(line.substr(at + 1), -1);
+}
+
+bool is_python_call(const XplaneRow& row) { return row.name.starts_with('$'); }
+
+/// Whether a thread was inside it: steps are around all threads.
+bool is_range(const XplaneRow& row) {
+  return !is_python_call(row) && row.event.end_ns > row.event.start_ns &&
+         !row.stats.has(XplaneStat::kStepNumber);
 }
 
 /// A step's number as the profiler names it, or -1.
@@ -78,11 +91,7 @@ Status XplaneImport::run() {
   for (const Device& device : devices_) read_device(device);
   std::sort(correlations_.begin(), correlations_.end());
   for (const std::string_view bytes : hosts_) {
-    const Xplane plane = decode_xplane(bytes);
-    if (plane.damaged) ++report_.dropped["rest of a damaged plane"];
-    for (const std::string_view line : plane.lines) {
-      read_host_line(plane, decode_xplane_line(line));
-    }
+    read_host(decode_xplane(bytes));
   }
   finish();
   return {};
@@ -340,6 +349,51 @@ void XplaneImport::add_step(uint32_t rank, const XplaneRow& row) {
                           .warmup = false};
 }
 
+void XplaneImport::read_host(const Xplane& plane) {
+  if (plane.damaged) ++report_.dropped["rest of a damaged plane"];
+  std::vector<XplaneLine> lines;
+  lines.reserve(plane.lines.size());
+  for (const std::string_view bytes : plane.lines) {
+    lines.push_back(decode_xplane_line(bytes));
+  }
+  join_launch_lanes(plane, lines);
+  for (const XplaneLine& line : lines) read_host_line(plane, line);
+}
+
+void XplaneImport::join_launch_lanes(const Xplane& plane,
+                                     std::vector<XplaneLine>& lines) {
+  const auto is_lane = [](const XplaneLine& line) {
+    return line.name.starts_with(kLaunchLane) && line.events > 0;
+  };
+  const int64_t lanes = std::count_if(lines.begin(), lines.end(), is_lane);
+  if (lanes == 0 || lanes > kMostLaunchLanes) return;
+  XplaneLaunchLanes launches;
+  for (size_t place = 0; place < lines.size(); ++place) {
+    std::vector<XplaneLaunchLanes::Span> ranges, calls;
+    XplaneRow row;
+    FileReport uncounted;
+    XplaneEvents events(lines[place]);
+    for (std::string_view bytes; events.next(bytes);) {
+      if (!read_xplane_row(plane, lines[place], bytes, row, uncounted))
+        continue;
+      const bool call = row.event.correlation >= 0;
+      if (!call && !is_range(row)) continue;
+      (call ? calls : ranges).push_back({row.event.start_ns, row.event.end_ns});
+    }
+    const auto number = static_cast<int64_t>(place);
+    if (!ranges.empty()) {
+      launches.add_thread(number, std::move(ranges));
+    } else if (is_lane(lines[place])) {
+      launches.add_lane(number, std::move(calls));
+    }
+  }
+  for (const auto& [lane, thread] : launches.joined()) {
+    lines[static_cast<size_t>(lane)].id = lines[static_cast<size_t>(thread)].id;
+    lines[static_cast<size_t>(lane)].name =
+        lines[static_cast<size_t>(thread)].name;
+  }
+}
+
 void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
   XplaneRow row;
@@ -353,7 +407,7 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
 
 void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
   Event& event = row.event;
-  if (row.name.starts_with('$')) {
+  if (is_python_call(row)) {
     ++report_.ignored["call of a Python function"];
     return;
   }
