@@ -24,10 +24,6 @@ constexpr size_t kMostThreads = 1 << 16;
 /// A host has a few devices, and its profiler says little.
 constexpr size_t kMostDevices = 4096;
 constexpr size_t kMostSentences = 8;
-/// Where what traces the calls names its threads itself.
-constexpr std::string_view kLaunchLane = "Host Threads/";
-/// Each looks through all ranges.
-constexpr int64_t kMostLaunchLanes = 64;
 /// In 2001; times of a profile that count from its start are far below.
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
@@ -54,14 +50,6 @@ std::string_view chip_of(std::string_view device) {
 int64_t stream_number(std::string_view line) {
   const size_t at = line.find('#');
   return at == line.npos ? -1 : number_in(line.substr(at + 1), -1);
-}
-
-bool is_python_call(const XplaneRow& row) { return row.name.starts_with('$'); }
-
-/// Whether a thread was inside it: steps are around all threads.
-bool is_range(const XplaneRow& row) {
-  return !is_python_call(row) && row.event.end_ns > row.event.start_ns &&
-         !row.stats.has(XplaneStat::kStepNumber);
 }
 
 /// A step's number as the profiler names it, or -1.
@@ -360,40 +348,6 @@ void XplaneImport::read_host(const Xplane& plane) {
   for (const XplaneLine& line : lines) read_host_line(plane, line);
 }
 
-void XplaneImport::join_launch_lanes(const Xplane& plane,
-                                     std::vector<XplaneLine>& lines) {
-  const auto is_lane = [](const XplaneLine& line) {
-    return line.name.starts_with(kLaunchLane) && line.events > 0;
-  };
-  const int64_t lanes = std::count_if(lines.begin(), lines.end(), is_lane);
-  if (lanes == 0 || lanes > kMostLaunchLanes) return;
-  XplaneLaunchLanes launches;
-  for (size_t place = 0; place < lines.size(); ++place) {
-    std::vector<XplaneLaunchLanes::Span> ranges, calls;
-    XplaneRow row;
-    FileReport uncounted;
-    XplaneEvents events(lines[place]);
-    for (std::string_view bytes; events.next(bytes);) {
-      if (!read_xplane_row(plane, lines[place], bytes, row, uncounted))
-        continue;
-      const bool call = row.event.correlation >= 0;
-      if (!call && !is_range(row)) continue;
-      (call ? calls : ranges).push_back({row.event.start_ns, row.event.end_ns});
-    }
-    const auto number = static_cast<int64_t>(place);
-    if (!ranges.empty()) {
-      launches.add_thread(number, std::move(ranges));
-    } else if (is_lane(lines[place])) {
-      launches.add_lane(number, std::move(calls));
-    }
-  }
-  for (const auto& [lane, thread] : launches.joined()) {
-    lines[static_cast<size_t>(lane)].id = lines[static_cast<size_t>(thread)].id;
-    lines[static_cast<size_t>(lane)].name =
-        lines[static_cast<size_t>(thread)].name;
-  }
-}
-
 void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
   XplaneRow row;
@@ -407,7 +361,7 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
 
 void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
   Event& event = row.event;
-  if (is_python_call(row)) {
+  if (is_python_call(row.name)) {
     ++report_.ignored["call of a Python function"];
     return;
   }

@@ -62,9 +62,6 @@ class XplaneImport {
   void add_step(uint32_t rank, const XplaneRow& row);
 
   void read_host(const Xplane& plane);
-  /// Gives lines of ROCm's launches the names of the threads that made them.
-  static void join_launch_lanes(const Xplane& plane,
-                                std::vector<XplaneLine>& lines);
   void read_host_line(const Xplane& plane, const XplaneLine& line);
   void add_host_event(const XplaneLine& line, XplaneRow& row);
   uint32_t rank_of_call(int64_t correlation) const;

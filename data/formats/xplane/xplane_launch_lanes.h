@@ -4,32 +4,17 @@
 // tell.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
+
+#include "data/formats/xplane/xplane_proto.h"
 
 namespace reprise {
 
-/// The lines of one host. What has not both ranges and calls joins nothing.
-class XplaneLaunchLanes {
- public:
-  struct Span {
-    int64_t start_ns = 0, end_ns = 0;
-  };
-
-  void add_thread(int64_t line, std::vector<Span> ranges);
-  /// **Requires** nothing but calls on it.
-  void add_lane(int64_t line, std::vector<Span> calls);
-
-  /// Lane -> the thread whose ranges contain all its calls, crossed by none of
-  /// them or of a lane that joined it; of several the one whose innermost
-  /// ranges are the shortest. Lanes that no thread contains, or two as closely,
-  /// are left out. **Cost** linear in all spans, for each lane.
-  std::map<int64_t, int64_t> joined();
-
- private:
-  std::vector<std::pair<int64_t, std::vector<Span>>> threads_, lanes_;
-};
+/// Gives each line of calls alone, of a host's `lines`, the id and name of the
+/// thread whose ranges contain all of them, crossed by none of them nor by
+/// calls of a line that joined it before; of several threads the one whose
+/// innermost ranges are the shortest. Lines that no thread contains, or two as
+/// closely, stay. **Cost** linear in all events, for each such line.
+void join_launch_lanes(const Xplane& plane, std::vector<XplaneLine>& lines);
 
 }  // namespace reprise
