@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "cli/command.h"
@@ -107,12 +108,11 @@ class ExportCommand : public Command {
   }
 
   Result<int> run() override {
+    if (Status used = check_options(); !used) return pass(used.error());
     for (const ExportTarget& target : export_targets()) {
       if (target.name == kind_) return run_target(target);
     }
-    if (Status writable = check_output(output_, force_); !writable) {
-      return pass(writable.error());
-    }
+    if (Status free = check_free(output_); !free) return pass(free.error());
     if (Status fits = check_trace(kind_); !fits) return pass(fits.error());
     Result<Trace> trace = read_trace_shown(request_.path);
     if (!trace) return pass(trace.error());
@@ -127,6 +127,34 @@ class ExportCommand : public Command {
   }
 
  private:
+  /// That no option is given which the target does not look at.
+  Status check_options() const {
+    const std::tuple<std::string_view, bool, std::string_view> options[] = {
+        {"--points", !request_.points.empty(), "nccl-tuner"},
+        {"--program", !request_.program.empty(), "xla"},
+        {"--trace", !request_.recording.empty(), "chakra"},
+        {"--costs", !request_.costs.empty(), "chakra"},
+        {"--step", request_.step.has_value(), "chakra"},
+    };
+    for (const auto& [option, given, target] : options) {
+      if (!given || target == kind_) continue;
+      return fail(ErrorKind::kInvalid, "{} is for --as {}, not for {}", option,
+                  target, kind_);
+    }
+    return {};
+  }
+
+  /// That it may be written, and is not what it is made of.
+  Status check_free(const std::string& path) const {
+    std::error_code missing;
+    if (path != "-" &&
+        std::filesystem::equivalent(path, request_.path, missing)) {
+      return fail(ErrorKind::kInvalid, "{}: would replace what it is made of",
+                  path);
+    }
+    return check_output(path, force_);
+  }
+
   Status write_text(const std::string& path, const std::string& text) const {
     if (path != "-")
       return write_file_atomically(path, text, existing_with(force_));
@@ -222,7 +250,7 @@ class ExportCommand : public Command {
       return {};
     }
     if (artefact.files.size() == 1 || names_file(output_)) {
-      if (Status free = check_output(output_, force_); !free) return free;
+      if (Status free = check_free(output_); !free) return free;
       return write_text(output_, first.text);
     }
     std::error_code error;
@@ -230,7 +258,7 @@ class ExportCommand : public Command {
     if (error) return fail(ErrorKind::kIo, "{}: {}", output_, error.message());
     for (const ExportedFile& file : artefact.files) {
       const std::string path = output_ + "/" + file.name;
-      if (Status free = check_output(path, force_); !free) return free;
+      if (Status free = check_free(path); !free) return free;
     }
     for (const ExportedFile& file : artefact.files) {
       const Status done = write_text(output_ + "/" + file.name, file.text);

@@ -90,9 +90,17 @@ def manual(name, page, version):
     return "\n".join(lines) + "\n"
 
 
-def choices(kind, text):
-    """Words that an option takes, where its help lists them: "table, json or csv (default table)"."""
-    match = re.search(r"(?:^|: )((?:[\w-]+, )+(?:or )?[\w-]+(?: or [\w-]+)?)(?: \(default|$)", text)
+# Where a page lists the words of an option below its options, by the option's type.
+LISTED_BELOW = {"TARGET": r"^Of a \w+: (.*(?:\n  .*)*)", "KIND": r"^Kinds\b[^:]*: (.*(?:\n  .*)*)"}
+
+
+def choices(page, kind, text):
+    """Words that an option takes, where its help lists them: "table, json or csv (default table)", or the page below."""
+    if kind in LISTED_BELOW:
+        lists = re.findall(LISTED_BELOW[kind], page.notes, re.MULTILINE)
+        return sorted({word for words in lists for word in words.split()})
+    text = text.replace(" (default) ", " ")
+    match = re.search(r"(?:^|: )((?:[\w-]+, )*[\w-]+,? or [\w-]+|(?:[\w-]+, )+[\w-]+)(?: \(default|: |$)", text)
     words = re.split(r", (?:or )?| or ", match[1]) if match and kind else []
     return words if len(words) > 1 else []
 
@@ -101,8 +109,8 @@ def bash(pages):
     cases = []
     for verb, page in pages.items():
         flags = " ".join(flag for names, _, _ in page.options for flag in names)
-        values = "".join(f'\n        {"|".join(names)}) words="{" ".join(choices(kind, text))}" ;;'
-                         for names, kind, text in page.options if choices(kind, text))
+        values = "".join(f'\n        {"|".join(names)}) words="{" ".join(choices(page, kind, text))}" ;;'
+                         for names, kind, text in page.options if choices(page, kind, text))
         cases.append(f'    {verb})\n      case "$before" in{values}\n'
                      f'        *) [[ $word == -* ]] && words="{flags}" ;;\n      esac ;;')
     return f"""# bash completion of reprise, made from its help pages
@@ -137,7 +145,7 @@ def zsh(pages):
     for verb, page in pages.items():
         specs = []
         for names, kind, text in page.options:
-            values = f"({' '.join(choices(kind, text))})" if choices(kind, text) else "_files"
+            values = f"({' '.join(choices(page, kind, text))})" if choices(page, kind, text) else "_files"
             specs += [f"'{name}[{escaped(text)}]{f':{escaped(kind)}:{values}' if kind else ''}'" for name in names]
         cases.append(f"    {verb}) _arguments {' '.join(specs)} '*:file:_files' ;;")
     verbs = " ".join(f"'{verb}:{escaped(page.summary)}'" for verb, page in pages.items())
@@ -166,7 +174,7 @@ def fish(pages):
         lines.append(f"complete -c reprise -n __fish_use_subcommand -a {verb} -d '{quoted(page.summary)}'")
         for names, kind, text in page.options:
             flags = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in names)
-            values = f" -xa '{' '.join(choices(kind, text))}'" if choices(kind, text) else " -r" if kind else ""
+            values = f" -xa '{' '.join(choices(page, kind, text))}'" if choices(page, kind, text) else " -r" if kind else ""
             lines.append(f"complete -c reprise -n '__fish_seen_subcommand_from {verb}' {flags}{values} "
                          f"-d '{quoted(text)}'")
     return "\n".join(lines) + "\n"

@@ -128,6 +128,7 @@ class Packages(unittest.TestCase):
         self.assertEqual(self.completed("reprise", "an"), ["analyze"])
         self.assertEqual(self.completed("reprise", "analyze", "--chr"), ["--chrome"])
         self.assertEqual(self.completed("reprise", "analyze", "--format", "t"), ["table"])
+        self.assertEqual(self.completed("reprise", "export", "--as", "pg"), ["pge", "pgle"])
         self.assertEqual(self.completed("reprise", "analyze", f"{self.root}/us"), [f"{self.root}/usr"])
 
     def test_the_other_shells_take_theirs(self):
@@ -136,6 +137,11 @@ class Packages(unittest.TestCase):
             self.assertIn("analyze", path.read_text())
             if shutil.which(shell):
                 run(shell, "-n", path)
+        if shutil.which("fish"):
+            for words, expected in (("export --as pg", ["pge", "pgle"]), ("import --kind nsys-s", ["nsys-sqlite"]),
+                                    ("train --device c", ["cpu", "cuda"]), ("analyze --format j", ["json"])):
+                told = run("fish", "--no-config", "-c", f"source {path}; complete -C 'reprise {words}'")
+                self.assertEqual([line.split("\t")[0] for line in told.splitlines()], expected)
 
 
 if __name__ == "__main__":

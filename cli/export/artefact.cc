@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "data/io/printable_text.h"
 #include "data/number_text.h"
@@ -74,6 +77,45 @@ Json json_of(const Provenance& provenance) {
           {"check", provenance.check}};
 }
 
+namespace {
+
+/// "" where each gradient is in one bucket and none of these is empty, as every
+/// target takes it; else what is not so.
+std::string what_buckets_lack(const Plan& plan) {
+  std::map<std::string_view, int64_t> times;
+  int64_t bytes = 0;
+  for (const PlannedGradient& each : plan.trace->gradients) {
+    times[each.name] = 0;
+    if (__builtin_add_overflow(bytes, each.bytes, &bytes)) {
+      return "its gradients are of more than 2^63 bytes";
+    }
+  }
+  for (const Bucket& bucket : plan.buckets) {
+    if (bucket.collectives.empty()) {
+      return fmt::format("bucket {} is empty", bucket.unit);
+    }
+    for (const std::string& name : bucket.collectives) {
+      const auto known = times.find(name);
+      if (known == times.end()) {
+        return fmt::format("bucket {} names no gradient: '{}'", bucket.unit,
+                           name);
+      }
+      if (++known->second > 1) {
+        return fmt::format("'{}' is in two buckets, the second {}", name,
+                           bucket.unit);
+      }
+    }
+  }
+  if (times.empty()) return "it has no gradients";
+  const auto left =
+      std::find_if(times.begin(), times.end(),
+                   [](const auto& each) { return each.second == 0; });
+  return left == times.end() ? ""
+                             : fmt::format("'{}' is in no bucket", left->first);
+}
+
+}  // namespace
+
 Result<BucketPlan> load_bucket_plan(const std::string& path,
                                     const std::string& target) {
   Result<Plan> plan = load_plan(path);
@@ -88,6 +130,8 @@ Result<BucketPlan> load_bucket_plan(const std::string& path,
   if (!plan->predicted || plan->trace->single_cap_bytes <= 0) {
     return invalid("the plan states no prediction or no single cap");
   }
+  const std::string lacking = what_buckets_lack(*plan);
+  if (!lacking.empty()) return invalid(lacking);
   return BucketPlan{.plan = *std::move(plan), .path = path};
 }
 

@@ -51,15 +51,13 @@ class RecordedNodes {
     return times_.start_ns[node] - std::max<int64_t>(0, graph_.gap[node]);
   }
 
-  /// Causes on the same rank: order of threads and streams as control, all
-  /// else as data. Those on other ranks are met in collectives and messages.
+  /// Causes on the same rank; those on other ranks are met in collectives and
+  /// messages.
   void add_causes(uint32_t node, ExportedNode& out) const {
     for (uint32_t at = graph_.first[node]; at < graph_.first[node + 1]; ++at) {
       const TimedGraph::Edge edge = graph_.edges[at];
       if (graph_.rank[edge.from] != graph_.rank[node]) continue;
-      const bool order =
-          edge.kind == EdgeKind::kThread || edge.kind == EdgeKind::kStream;
-      (order ? out.control : out.data).push_back(id_of(edge.from));
+      out.causes.push_back(id_of(edge.from));
     }
   }
 

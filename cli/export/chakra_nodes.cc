@@ -48,6 +48,9 @@ constexpr uint32_t kAttribute = 10, kMetadataAttribute = 2;
 ProtoWriter integer(std::string_view name, int64_t value) {
   return ProtoWriter().bytes(1, name).varint(9, static_cast<uint64_t>(value));
 }
+ProtoWriter small_integer(std::string_view name, int64_t value) {
+  return ProtoWriter().bytes(1, name).varint(7, static_cast<uint64_t>(value));
+}
 ProtoWriter flag(std::string_view name, bool value) {
   return ProtoWriter().bytes(1, name).varint(27, value ? 1 : 0);
 }
@@ -80,12 +83,10 @@ void ChakraFiles::add(ExportedNode node, int64_t ready_ns, uint64_t gap_id) {
                      .name = "gap",
                      .start_ns = ready_ns,
                      .end_ns = node.start_ns,
-                     .control = std::move(node.control),
-                     .data = std::move(node.data),
+                     .causes = std::move(node.causes),
                      .on_host = true};
     write(gap);
-    node.control = {gap_id};
-    node.data.clear();
+    node.causes = {gap_id};
   }
   write(node);
 }
@@ -97,8 +98,7 @@ void ChakraFiles::write(const ExportedNode& node) {
   const NodeNumber type = type_of(node);
   ProtoWriter out;
   out.varint(1, node.id).bytes(2, node.name).varint(3, type);
-  for (const uint64_t cause : node.control) out.varint(4, cause);
-  for (const uint64_t cause : node.data) out.varint(5, cause);
+  for (const uint64_t cause : node.causes) out.varint(5, cause);
   out.varint(6, micros(node.start_ns))
       .varint(7, micros(std::max(node.start_ns, node.end_ns)) -
                      micros(node.start_ns))
@@ -109,8 +109,9 @@ void ChakraFiles::write(const ExportedNode& node) {
   }
   if (type == kSendNode || type == kReceiveNode) {
     out.message(kAttribute, integer("comm_size", node.transfer->bytes))
-        .message(kAttribute, integer("comm_src", node.transfer->from))
-        .message(kAttribute, integer("comm_dst", node.transfer->to));
+        .message(kAttribute, small_integer("comm_src", node.transfer->from))
+        .message(kAttribute, small_integer("comm_dst", node.transfer->to))
+        .message(kAttribute, small_integer("comm_tag", 0));
   } else if (type == kCollectiveNode) {
     const ExportedTransfer& told = *node.transfer;
     out.message(kAttribute, integer("comm_type", comm_type(told.kind)))

@@ -2,8 +2,10 @@
 // whatever step they are of: a recorded one or a planned one.
 //
 // Source: mlcommons/chakra, schema/protobuf/et_def.proto; attributes' names:
-// src/feeder_v3/et_feeder_node.h. Communicators are numbers, whose ranks stand
-// in comm_groups.json, as ASTRA-sim's --comm-group-configuration has them.
+// src/feeder/et_feeder_node.cpp, which reads messages' ranks and tags as int32
+// alone, and waits for data dependencies alone: so all are. Communicators are
+// numbers, whose ranks stand in comm_groups.json, as ASTRA-sim's
+// --comm-group-configuration has them.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +32,7 @@ struct ExportedNode {
   uint64_t id = 0;  ///< From 1: proto3 leaves 0 out.
   std::string name;
   int64_t start_ns = 0, end_ns = 0;
-  std::vector<uint64_t> control = {}, data = {};  ///< Causes on this rank.
+  std::vector<uint64_t> causes = {};  ///< On this rank.
   bool on_host = false;
   int64_t lane = -1;  ///< Number of its thread or stream; -1: none.
   std::optional<ExportedTransfer> transfer = {};

@@ -55,10 +55,8 @@ class PlannedStep {
   void write(ChakraFiles& files) && {
     for (ExportedNode& node : nodes_) {
       int64_t ready_ns = 0;
-      for (const auto* causes : {&node.control, &node.data}) {
-        for (const uint64_t cause : *causes) {
-          ready_ns = std::max(ready_ns, end_of(cause));
-        }
+      for (const uint64_t cause : node.causes) {
+        ready_ns = std::max(ready_ns, end_of(cause));
       }
       const uint64_t gap_id = nodes_.size() + node.id;
       files.add(node, std::min(ready_ns, node.start_ns), gap_id);
@@ -138,12 +136,12 @@ void add_rank(const ReplayedProgram& planned, uint32_t rank,
     ExportedNode node =
         node_of(schedule, at, rank, planned.replay.times[rank][at]);
     uint64_t& before = last[static_cast<size_t>(schedule.units[at].stream)];
-    if (before > 0) node.control = {before};
+    if (before > 0) node.causes = {before};
     for (; dependency != schedule.dependencies.end() &&
            index_of(dependency->after) == at;
          ++dependency) {
       if (dependency->steps == 0) {
-        node.data.push_back(uint64_t{index_of(dependency->before)} + 1);
+        node.causes.push_back(uint64_t{index_of(dependency->before)} + 1);
       }
     }
     step.add(std::move(node));
@@ -155,7 +153,7 @@ void add_rank(const ReplayedProgram& planned, uint32_t rank,
                    .end_ns = planned.replay.step_time_ns,
                    .lane = kComputeLane};
   for (const uint64_t id : last) {
-    if (id > 0) end.control.push_back(id);
+    if (id > 0) end.causes.push_back(id);
   }
   step.add(std::move(end));
   std::move(step).write(files);
@@ -218,14 +216,14 @@ PlannedStep step_of(const DdpModel& model,
                       .start_ns = before_ns,
                       .end_ns = ns(timeline.ready_ns[at]),
                       .lane = kComputeLane};
-    if (at > 0) node.control = {at};
+    if (at > 0) node.causes = {at};
     before_ns = node.end_ns;
     step.add(std::move(node));
   }
   ExportedNode rest{.name = "rest of the step",
                     .start_ns = before_ns,
                     .end_ns = ns(timeline.step_ns),
-                    .control = {step.size()},
+                    .causes = {step.size()},
                     .lane = kComputeLane};
   const std::vector<int64_t> bytes = caps_of(model.gradients, buckets);
   for (size_t at = 0; at < buckets.size(); ++at) {
@@ -234,7 +232,7 @@ PlannedStep step_of(const DdpModel& model,
         .name = fmt::format("bucket {}", at),
         .start_ns = ns(timeline.sent_ns[at]),
         .end_ns = ns(timeline.arrived_ns[at]),
-        .data = {ready},
+        .causes = {ready},
         .lane = kTransferLane + static_cast<int64_t>(at) % model.workers,
         .transfer = ExportedTransfer{.kind = CollectiveKind::kAllReduce,
                                      .bytes = bytes[at],
@@ -248,10 +246,10 @@ PlannedStep step_of(const DdpModel& model,
           (way == 0 || end_ns > step.end_of(way)))
         way = id;
     }
-    if (way > 0) node.control = {way};
+    if (way > 0) node.causes.push_back(way);
     rest.start_ns = std::max(rest.start_ns, node.end_ns);
     step.add(std::move(node));
-    rest.data.push_back(step.size());
+    rest.causes.push_back(step.size());
   }
   step.add(std::move(rest));
   return step;

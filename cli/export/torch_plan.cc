@@ -21,8 +21,9 @@ Json shape_of(std::string_view text) {
     if (error != std::errc() || extent < 0) return {};
     text.remove_prefix(static_cast<size_t>(end - text.data()));
     shape.push_back(extent);
-    if (!text.empty() && text.front() != 'x') return {};
-    text.remove_prefix(text.empty() ? 0 : 1);
+    if (text.empty()) break;
+    if (text.front() != 'x' || text.size() == 1) return {};
+    text.remove_prefix(1);
   }
   return shape;
 }

@@ -199,7 +199,8 @@ Result<Artefact> make_fsdp2(const ExportRequest& request) {
 Result<Artefact> make_horovod(const ExportRequest& request) {
   Result<Artefact> artefact = make_module(
       request, "horovod", kHorovodText, kHorovodBody,
-      "HOROVOD_TIMELINE=FILE, imported, shows one reduction a group.",
+      "in HOROVOD_TIMELINE=FILE, imported, grouped_allreduce.NAME_1ofN to NofN "
+      "of a group of N show the same transfer each, and no other does.",
       "Horovod's cycle adds up to a millisecond to each group.");
   if (!artefact) return artefact;
   artefact->files.push_back(

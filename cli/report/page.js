@@ -43,8 +43,9 @@ function timeline(canvas, view) {
     const fg = css('--fg'), dim = css('--dim'), line = css('--line'), bg = css('--bg');
     context.fillStyle = bg; context.fillRect(0, 0, width, height);
     context.font = '11px system-ui,sans-serif'; context.textBaseline = 'middle';
-    for (let i = 0; i <= 6; i++) {
-      const at = state.from + (state.to - state.from) * i / 6, px = x(at);
+    const ticks = Math.max(1, Math.min(6, Math.floor((width - LABEL) / 70)));  // A time is 55 wide.
+    for (let i = 0; i <= ticks; i++) {
+      const at = state.from + (state.to - state.from) * i / ticks, px = x(at);
       context.fillStyle = line; context.fillRect(px, HEAD, 1, height);
       context.fillStyle = dim; context.fillText(time(at), Math.min(px + 3, width - 55), HEAD / 2);
     }

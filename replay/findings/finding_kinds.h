@@ -46,6 +46,7 @@ using Candidates = std::vector<Candidate>;
 
 void find_pipeline_stages(const FindingInput& input, Candidates& found);
 void find_experts(const FindingInput& input, Candidates& found);
+void find_slow_link(const FindingInput& input, Candidates& found);
 void find_late_rank(const FindingInput& input, Candidates& found);
 void find_data_loading(const FindingInput& input, Candidates& found);
 void find_serial_copies(const FindingInput& input, Candidates& found);

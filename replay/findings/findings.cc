@@ -21,6 +21,7 @@ constexpr FindingKind kKinds[] = {
     {"serial-copies", find_serial_copies},
     {"blocking-calls", find_blocking_calls},
     {"collective-choice", find_collective_choice},
+    {"slow-link", find_slow_link},
     {"small-buckets", find_small_buckets},
     {"late-rank", find_late_rank},
     {"missing-overlap", find_missing_overlap},

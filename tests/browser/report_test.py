@@ -87,10 +87,22 @@ def check_page(check, browser, page, screenshots, name):
         browser.save_screenshot(str(screenshots / f"{name}.png"))
 
 
-def check_narrow(check, browser):
-    """On a telephone tables scroll, not the page."""
+# The least height of a figure's text, in pixels of the screen.
+TEXT = """
+return Math.min(...Array.from(document.querySelectorAll('svg text')).map(each => {
+  const svg = each.ownerSVGElement;
+  return parseFloat(getComputedStyle(each).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+}));"""
+
+
+def check_narrow(check, browser, screenshots):
+    """On a telephone tables and figures scroll, not the page, and figures can be read."""
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                             {"width": 480, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+    if screenshots:
+        browser.save_screenshot(str(screenshots / "narrow.png"))
+    text = browser.execute_script(TEXT)
+    check.true(text >= 9, f"a figure's text is {text:.1f} pixels high on 480")
     browser.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     widths = browser.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
     check.true(widths[0] <= widths[1], f"the page is {widths[0]} wide on {widths[1]}")
@@ -162,7 +174,7 @@ def check_sample(check, browser, reprise, checkout, folder, screenshots):
         check.true(not browser.execute_script(shows, pressed), f"{pressed} is printed")
     check.true(browser.execute_script(shows, ".answer"), "the sliders' answer is not printed")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    check_narrow(check, browser)
+    check_narrow(check, browser, screenshots)
     both = folder / "both.html"
     run(reprise, "report", trace, trace, "-o", both)
     check_page(check, browser, both, screenshots, "diff")

@@ -31,6 +31,67 @@ print(json.dumps([head.version, told]))
 """
 
 
+def fields(data):
+    """(number, value) of a protobuf message's fields; of those with a length, their bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        value = varint()
+        if key & 7 == 2:
+            value, at = data[at:at + value], at + value
+        yield key >> 3, value
+
+
+def nodes_of(file):
+    """[{id, name, microseconds, control, data, attributes}] of an .et file, whose messages follow their lengths."""
+    data, at, nodes = file.read_bytes(), 0, []
+    while at < len(data):
+        size = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            size |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        told = list(fields(data[at:at + size]))
+        at += size
+        attributes = {}
+        for number, value in told:
+            if number == 10:
+                (_, name), (kind, word) = fields(value)
+                attributes[name.decode()] = kind, word
+        first = dict(told)
+        nodes.append({"id": first.get(1), "name": first.get(2), "type": first.get(3), "micros": first.get(7, 0),
+                      "control": [value for number, value in told if number == 4],
+                      "data": [value for number, value in told if number == 5], "attributes": attributes})
+    return nodes[1:]
+
+
+def fed_us(nodes):
+    """When the last node ends as MLCommons' ETFeeder hands them out, which waits for data dependencies alone."""
+    ends, left = {}, nodes
+    while left:
+        ready = [node for node in left if all(cause in ends for cause in node["data"])]
+        assert ready, "a cycle"
+        for node in ready:
+            ends[node["id"]] = max((ends[cause] for cause in node["data"]), default=0) + node["micros"]
+        left = [node for node in left if node["id"] not in ends]
+    return max(ends.values())
+
+
 def rounded(time_ns):
     return (int(time_ns) + 500) // 1000
 
@@ -86,6 +147,53 @@ class Chakra(CommandCase):
         self.assertEqual(self.device_work(again), self.device_work(self.trace))
         before, after = self.step_ns(self.trace), self.step_ns(again)
         self.assertLess(abs(after / before - 1), 0.02)
+
+    def test_a_feeder_that_waits_for_data_alone_takes_as_long(self):
+        out, again = self.exported(*sorted(INPUTS.glob("rank*.json")))
+        # Each rank's files hold its waits for others: the longest rank is the step. A node rounds twice.
+        longest = max(fed_us(nodes_of(file)) for file in sorted(out.glob("*.et")))
+        self.assertLess(abs(1000 * longest - self.step_ns(again)), 2000)
+
+    def test_messages_say_from_whom_to_whom_as_a_feeder_reads_it(self):
+        """ETFeederNode reads comm_src, comm_dst and comm_tag as int32, field 7, and the simulator asks for all three."""
+        for rank, (op, peer) in enumerate((("send", "Dst Rank"), ("recv", "Src Rank"))):
+            told = {"Collective name": op, peer: 1 - rank, "Group size": 2, "Process Group Ranks": "[0, 1]",
+                    "dtype": "Float", "In msg nelems": 1000, "Out msg nelems": 1000, "Process Group Name": "0"}
+            events = [{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": 10,
+                       "dur": 5, "args": {"correlation": 4}},
+                      {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)",
+                       "pid": rank, "tid": 7, "ts": 20, "dur": 100,
+                       "args": {"correlation": 4, "stream": 7, "device": rank, **told}}]
+            (self.path / f"rank{rank}.json").write_text(json.dumps(
+                {"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}))
+        out, _ = self.exported(*(self.path / f"rank{rank}.json" for rank in (0, 1)))
+        for rank in (0, 1):
+            attributes, = [node["attributes"] for node in nodes_of(out / f"step.{rank}.et") if node["type"] == 5 + rank]
+            self.assertEqual([attributes[name] for name in ("comm_src", "comm_dst", "comm_tag")], [(7, 0), (7, 1), (7, 0)])
+            self.assertEqual(attributes["comm_size"], (9, 4000))
+
+    def test_chakras_own_jsonizer_and_visualizer_read_it(self):
+        python = python_with("chakra", "REPRISE_CHAKRA_PYTHON")
+        if python is None:
+            self.skipTest("no Python with chakra; REPRISE_CHAKRA_PYTHON=PYTHON names one")
+        out, _ = self.exported(*sorted(INPUTS.glob("rank*.json")))
+        for rank in (0, 1):
+            file = out / f"step.{rank}.et"
+            for tool, end in (("jsonizer", "json"), ("visualizer", "graphml")):
+                words = [python, "-m", f"chakra.src.{tool}.{tool}", "--input_filename", file,
+                         "--output_filename", f"{file}.{end}"]
+                done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            text, told, decoder = pathlib.Path(f"{file}.json").read_text(), [], json.JSONDecoder()
+            while text:
+                one, end = decoder.raw_decode(text)
+                told.append(one)
+                text = text[end:]
+            ours = nodes_of(file)
+            self.assertEqual([(int(node["id"]), int(node.get("durationMicros", 0)), [int(each) for each in node["dataDeps"]]
+                               if "dataDeps" in node else []) for node in told[1:]],
+                             [(node["id"], node["micros"], node["data"]) for node in ours])
+            self.assertEqual(pathlib.Path(f"{file}.graphml").read_text().count("<edge "), sum(len(node["data"]) for node in ours))
 
     def test_chakras_own_schema_reads_it(self):
         python = python_with("chakra", "REPRISE_CHAKRA_PYTHON")

@@ -81,6 +81,47 @@ class Configs(PlanCase):
         done = self.reprise("export", self.plan, "--as", "deepspeed", "-o", "-", status=3)
         self.assertIn("several types", done.stderr)
 
+    def test_buckets_that_are_not_of_all_gradients_once_are_refused_by_every_target(self):
+        def changed(change):
+            plan = json.loads(self.plan.read_text())
+            change(plan)
+            path = self.path / "changed.json"
+            path.write_text(json.dumps(plan))
+            return path
+
+        cases = [(lambda plan: plan.update(buckets=[]), "'gradient.0' is in no bucket"),
+                 (lambda plan: plan["buckets"].pop(), "'gradient.6' is in no bucket"),
+                 (lambda plan: plan["buckets"][0].update(collectives=[]), "bucket b0 is empty"),
+                 (lambda plan: plan["buckets"][0]["collectives"].append("gradient.9"), "'gradient.9' is in two buckets"),
+                 (lambda plan: plan["buckets"][1]["collectives"].append("x"), "bucket b1 names no gradient: 'x'"),
+                 (lambda plan: plan.update(gradients=[], buckets=[]), "it has no gradients")]
+        for change, told in cases:
+            path = changed(change)
+            for target in ("ddp", "inductor", "fx-buckets", "fsdp2", "deepspeed", "megatron", "horovod", "dpro"):
+                with self.subTest(target=target, told=told):
+                    done = self.reprise("export", path, "--as", target, "-o", self.path / "out", status=3)
+                    self.assertIn(told, done.stderr)
+        path = changed(lambda plan: plan["gradients"][0].update(shape="8x"))
+        done = self.reprise("export", path, "--as", "fsdp2", "-o", self.path / "out", status=3)
+        self.assertIn("the shape of gradient.0 is not known: '8x'", done.stderr)
+
+    def test_a_plan_is_not_replaced_by_what_it_is_exported_as(self):
+        before = self.plan.read_bytes()
+        for target, out in (("ddp", self.plan), ("deepspeed", self.path / "." / self.plan.name)):
+            done = self.reprise("export", self.plan, "--as", target, "-o", out, "--force", status=3)
+            self.assertIn("would replace what it is made of", done.stderr)
+        self.assertEqual(self.plan.read_bytes(), before)
+
+    def test_options_of_other_targets_are_refused(self):
+        sample, out = ROOT / "data/samples/kineto", self.path / "out"
+        for file, target, words, told in ((sample, "csv", ["--points", "ring/ll=x"], "--points is for --as nccl-tuner, not for csv"),
+                                          (sample, "chrome", ["--step", "5"], "--step is for --as chakra, not for chrome"),
+                                          (self.plan, "ddp", ["--program", "x"], "--program is for --as xla, not for ddp"),
+                                          (self.plan, "fsdp2", ["--trace", "x"], "--trace is for --as chakra, not for fsdp2")):
+            done = self.reprise("export", file, "--as", target, "-o", out, *words, status=3)
+            self.assertIn(told, done.stderr)
+            self.assertFalse(out.exists())
+
     def test_a_plan_is_no_trace_and_a_trace_no_plan(self):
         out = self.path / "out"
         for target in ("pgle", "pge", "csv"):

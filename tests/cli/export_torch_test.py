@@ -2,6 +2,7 @@
 """What `reprise export` writes for PyTorch, run by real PyTorch: two ranks over Gloo on this machine."""
 
 import json
+import math
 import pathlib
 import subprocess
 import unittest
@@ -11,6 +12,10 @@ from foreign_python import skip_without
 
 TORCH = skip_without("torch", "REPRISE_TORCH_PYTHON")
 WORKER = pathlib.Path(__file__).resolve().parent / "export_torch_worker.py"
+
+
+def torch_has(module):
+    return subprocess.run([TORCH, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
 
 
 class TorchCase(PlanCase):
@@ -103,6 +108,20 @@ class Others(TorchCase):
             else:
                 expected.append([size])
         self.assertEqual(found["buckets"], [bucket for bucket in expected if len(bucket) > 1])
+
+    def test_fx_buckets_are_the_buckets_that_inductor_makes(self):
+        if not torch_has("torch._inductor.fx_passes.overlap_manual_scheduling"):
+            self.skipTest("this PyTorch has no manual_overlap_bucketing")
+        self.export("fx-buckets")
+        found = self.run_ranks("fx_buckets")
+        whole = [sum(math.prod(shape) for name, shape in GRADIENTS if name.split(".")[0] in units)
+                 for units in (("first", "attention"), ("last", "side"))]
+        (before, forward), (_, backward) = found["forward"], found["backward"]
+        self.assertEqual(len(before), len(GRADIENTS))
+        self.assertEqual(forward, [["all-gather", size] for size in whole])
+        self.assertEqual(backward, [["reduce-scatter", size] for size in reversed(whole)])
+        for one, other in zip(found["losses"], found["plain"], strict=True):
+            self.assertAlmostEqual(one, other, places=5)
 
     def test_names_of_groups(self):
         self.export("fx-buckets")

@@ -113,6 +113,54 @@ def inductor(_):
             "buckets": [[each.meta["val"].numel() * 4 for each in bucket] for bucket in buckets]}
 
 
+def sharded():
+    """The model with half of each parameter on each rank, gathered where it is read, as SimpleFSDP has it."""
+    from torch.distributed._functional_collectives import all_gather_tensor_autograd
+    from torch.nn.utils import parametrize
+
+    class Gathered(nn.Module):
+        def forward(self, shard):
+            return all_gather_tensor_autograd(shard, 0, dist.group.WORLD)
+
+    torch.manual_seed(0)
+    model = Model()
+    for name in [name for name, _ in model.named_parameters()]:
+        path, leaf = name.rpartition(".")[::2]
+        module = model.get_submodule(path)
+        shard = getattr(module, leaf).detach().chunk(2)[dist.get_rank()].clone()
+        setattr(module, leaf, nn.Parameter(shard))
+        parametrize.register_parametrization(module, leaf, Gathered(), unsafe=True)
+    return model
+
+
+def fx_buckets(_):
+    """What Inductor's manual_overlap_bucketing makes of the compiled forward and backward, and how they train."""
+    import reprise_fx_buckets
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._inductor.fx_passes.overlap_manual_scheduling import manual_overlap_bucketing
+    plans, found = reprise_fx_buckets.module_bucket_plans(Model()), {}
+
+    def collectives(graph):
+        """(word, elements of the whole) of each, in order."""
+        told = [(str(node.target), node.meta["val"].numel()) for node in graph.graph.nodes
+                if str(node.target).startswith("_c10d_functional.")]
+        return ([("all-gather", size) for target, size in told if "all_gather_into_tensor" in target] +
+                [("reduce-scatter", 2 * size) for target, size in told if "reduce_scatter_tensor" in target])
+
+    def compiler(which):
+        def compiled(graph, _):
+            before = collectives(graph)
+            graph = manual_overlap_bucketing(graph, plans)
+            found[which] = [before, collectives(graph)]
+            return graph
+        return compiled
+
+    backend = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"))
+    found["losses"], _ = trained(torch.compile(sharded(), backend=backend), 3)
+    found["plain"], _ = trained(sharded(), 3)
+    return found
+
+
 def names(_):
     import reprise_fx_buckets
     import reprise_horovod
@@ -127,7 +175,8 @@ def main():
     sys.path.insert(0, directory)
     sys.dont_write_bytecode = True
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
-    run = {"fsdp2": fsdp2, "fsdp2_wrong": fsdp2, "inductor": inductor, "names": names}.get(case, ddp)
+    run = {"fsdp2": fsdp2, "fsdp2_wrong": fsdp2, "inductor": inductor, "fx_buckets": fx_buckets,
+           "names": names}.get(case, ddp)
     found = run(case)
     if int(rank) == 0:
         print(json.dumps(found))
@@ -135,4 +184,5 @@ def main():
     dist.destroy_process_group()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@
 
 #include "data/formats/nccl_names.h"
 #include "data/formats/spool_tables.h"
+#include "data/formats/xplane/xplane_launch_lanes.h"
 
 namespace reprise {
 namespace {
@@ -78,11 +79,7 @@ Status XplaneImport::run() {
   for (const Device& device : devices_) read_device(device);
   std::sort(correlations_.begin(), correlations_.end());
   for (const std::string_view bytes : hosts_) {
-    const Xplane plane = decode_xplane(bytes);
-    if (plane.damaged) ++report_.dropped["rest of a damaged plane"];
-    for (const std::string_view line : plane.lines) {
-      read_host_line(plane, decode_xplane_line(line));
-    }
+    read_host(decode_xplane(bytes));
   }
   finish();
   return {};
@@ -340,6 +337,17 @@ void XplaneImport::add_step(uint32_t rank, const XplaneRow& row) {
                           .warmup = false};
 }
 
+void XplaneImport::read_host(const Xplane& plane) {
+  if (plane.damaged) ++report_.dropped["rest of a damaged plane"];
+  std::vector<XplaneLine> lines;
+  lines.reserve(plane.lines.size());
+  for (const std::string_view bytes : plane.lines) {
+    lines.push_back(decode_xplane_line(bytes));
+  }
+  join_launch_lanes(plane, lines);
+  for (const XplaneLine& line : lines) read_host_line(plane, line);
+}
+
 void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
   XplaneRow row;
@@ -353,7 +361,7 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
 
 void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
   Event& event = row.event;
-  if (row.name.starts_with('$')) {
+  if (is_python_call(row.name)) {
     ++report_.ignored["call of a Python function"];
     return;
   }

@@ -61,6 +61,7 @@ class XplaneImport {
   void describe_collective(XplaneRow& row);
   void add_step(uint32_t rank, const XplaneRow& row);
 
+  void read_host(const Xplane& plane);
   void read_host_line(const Xplane& plane, const XplaneLine& line);
   void add_host_event(const XplaneLine& line, XplaneRow& row);
   uint32_t rank_of_call(int64_t correlation) const;

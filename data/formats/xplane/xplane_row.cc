@@ -104,6 +104,8 @@ int64_t xplane_moved_bytes(const XplaneRow& row) {
   return detail_behind(details, "size:");
 }
 
+bool is_python_call(std::string_view name) { return name.starts_with('$'); }
+
 bool is_hlo_container(std::string_view name) {
   if (name.starts_with('%')) name.remove_prefix(1);
   for (const std::string_view word : {"while", "conditional", "call"}) {

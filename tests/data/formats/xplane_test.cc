@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -231,6 +232,39 @@ TEST(Xplane, StepsOfTheHostCountWhereDevicesHaveNone) {
   EXPECT_EQ(trace.steps[0].step, 11);
   EXPECT_EQ(trace.steps[1].start_ns, 15);
   EXPECT_EQ(trace.steps[1].end_ns, 20);
+}
+
+/// Lines of ROCm's calls and who made them: 1 inside Python's range A and in
+/// the longer "pool" too; 2 inside "pool" alone; 3 across the end of A and in
+/// nothing else; 4 inside A, but across a call of 1.
+TEST(Xplane, CallsOfRocmStandOnTheThreadInsideWhoseRangesTheyAre) {
+  Plane gpu("/device:GPU:0");
+  gpu.line("Stream #1(Kernel)", 10, {event(gpu.event("k"), 0, 1000)});
+  Plane host("/host:CPU");
+  const uint64_t range = host.event("A"), call = host.event("hipLaunch");
+  const uint64_t correlation = host.stat("correlation_id");
+  const auto made = [&](uint64_t offset_ps, uint64_t duration_ps) {
+    return event(call, offset_ps, duration_ps)
+        .message(4, number(correlation, 7));
+  };
+  host.line("Host Threads/1", 10, {made(20'000, 10'000)}, 1);
+  host.line("Host Threads/2", 10, {made(20'000, 10'000), made(200'000, 5'000)},
+            2);
+  host.line("Host Threads/3", 10, {made(90'000, 20'000)}, 3);
+  host.line("Host Threads/4", 10, {made(25'000, 10'000)}, 4);
+  host.line("python", 10, {event(range, 10'000, 90'000)}, 70);
+  host.line("pool", 10,
+            {event(range, 0, 95'000), event(range, 150'000, 90'000)}, 71);
+  ReadInput input = read_input(xplane_reader(), space({gpu, host}));
+  const Trace trace = input.gather();
+  std::map<std::string, int> calls;
+  for (const Event& one : trace.events) {
+    if (one.kind != EventKind::kRuntime) continue;
+    ++calls[trace.streams[one.stream].name];
+  }
+  const std::map<std::string, int> expected = {
+      {"python", 1}, {"pool", 2}, {"Host Threads/3", 1}, {"Host Threads/4", 1}};
+  EXPECT_EQ(calls, expected);
 }
 
 TEST(Xplane, CountsWhatItCannotPlace) {

@@ -375,6 +375,86 @@ TEST(Findings, CollectiveChoice) {
   });
 }
 
+/// Eight ranks in four groups of two, whose all-reduces nothing hides: one
+/// group's take four times as long, so that all wait for it at the end of each
+/// layer's work.
+void groups_of_two(InjectedStep& step,
+                   const std::vector<int64_t>& transfer_ns) {
+  for (int layer = 0; layer < 12; ++layer) {
+    compute(step, 2, 300 * kUs);
+    step.grouped(2, 40'000'000, transfer_ns);
+    if (layer % 4 == 3) {
+      step.collective(CollectiveKind::kAllReduce, 400'000, 20 * kUs, false);
+    }
+  }
+}
+
+TEST(Findings, SlowLinkOfOneGroup) {
+  expect_found("slow-link", 8, [](InjectedStep& step, bool cause) {
+    groups_of_two(step,
+                  {200 * kUs, 200 * kUs, (cause ? 800 : 200) * kUs, 200 * kUs});
+  });
+  const Found found = find(
+      8,
+      [](InjectedStep& step, bool) {
+        groups_of_two(step, {200 * kUs, 210 * kUs, 800 * kUs, 190 * kUs});
+      },
+      true);
+  const Finding* link = found.of("slow-link");
+  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(link->what,
+            "slow link between ranks 4 and 5: transfers take up to 4x as long "
+            "as between their peers");
+  EXPECT_EQ(link->where.ranks, (std::vector<uint32_t>{4, 5}));
+  // 40 MB in 800 us and in 200 us; of two ranks, the bus carries all of it.
+  EXPECT_EQ(link->evidence[0],
+            "all-reduce of 40 MB: 50 GB/s in 12 transfers, 200 GB/s "
+            "among 3 others");
+}
+
+TEST(Findings, SlowLinkOfOnePairOfStages) {
+  // Four stages; what goes from rank 1 to rank 2 takes five times as long.
+  expect_found("slow-link", 4, [](InjectedStep& step, bool cause) {
+    for (int batch = 0; batch < 12; ++batch) {
+      for (uint32_t stage = 0; stage < 4; ++stage) {
+        step.kernel_on(stage, "gemm", 400 * kUs);
+        if (stage < 3) {
+          step.send(stage, 50'000'000,
+                    (cause && stage == 1 ? 1000 : 200) * kUs);
+        }
+      }
+    }
+  });
+}
+
+TEST(Findings, SlowLinkOfOnePairOfAPermutation) {
+  // Of eight ranks in a ring, what goes from 2 to 3 takes four times as long.
+  expect_found("slow-link", 8, [](InjectedStep& step, bool cause) {
+    std::vector<int64_t> transfer_ns(8, 200 * kUs);
+    if (cause) transfer_ns[2] = transfer_ns[3] = 800 * kUs;
+    for (int layer = 0; layer < 12; ++layer) {
+      compute(step, 2, 300 * kUs);
+      step.permute(40'000'000, transfer_ns);
+    }
+    step.collective(CollectiveKind::kAllReduce, 400'000, 20 * kUs, false);
+  });
+}
+
+TEST(Findings, GroupsThatDifferNowAndThenHaveNoSlowLink) {
+  // Every third transfer of one group is slow.
+  const Found found = find(
+      4,
+      [](InjectedStep& step, bool) {
+        for (int layer = 0; layer < 12; ++layer) {
+          compute(step, 2, 300 * kUs);
+          const bool slow = layer % 3 == 0;
+          step.grouped(2, 40'000'000, {200 * kUs, (slow ? 900 : 210) * kUs});
+        }
+      },
+      true);
+  EXPECT_EQ(found.of("slow-link"), nullptr);
+}
+
 TEST(Findings, UnequalStages) {
   // Two stages, one micro batch after the other; balanced, each has the mean.
   expect_found(

@@ -98,6 +98,49 @@ void InjectedStep::collective(CollectiveKind kind, int64_t bytes,
   }
 }
 
+void InjectedStep::grouped(uint32_t size, int64_t bytes,
+                           const std::vector<int64_t>& transfer_ns) {
+  for (uint32_t group = 0; group < transfer_ns.size(); ++group) {
+    meet(CollectiveKind::kAllReduce, group * size, bytes,
+         std::vector<int64_t>(size, transfer_ns[group]));
+  }
+}
+
+void InjectedStep::permute(int64_t bytes,
+                           const std::vector<int64_t>& transfer_ns) {
+  meet(CollectiveKind::kPermute, 0, bytes, transfer_ns);
+}
+
+void InjectedStep::meet(CollectiveKind kind, uint32_t first, int64_t bytes,
+                        const std::vector<int64_t>& transfer_ns) {
+  CollectiveInfo info;
+  info.kind = kind;
+  info.communicator = "group of " + std::to_string(first);
+  info.group_size = static_cast<int64_t>(transfer_ns.size());
+  info.type = PrimitiveType::kF32;
+  info.input_elements = info.output_elements = bytes / 4;
+  int64_t arrival_ns = 0;
+  std::vector<int64_t> start_ns, launch;
+  for (size_t at = 0; at < transfer_ns.size(); ++at) {
+    Rank& rank = ranks_[first + at];
+    info.group.push_back(first + static_cast<uint32_t>(at));
+    const int64_t ready_ns = launched(rank, "c10d::collective");
+    launch.push_back(correlation_);
+    start_ns.push_back(std::max(ready_ns, rank.compute_ns + dispatch_ns));
+    arrival_ns = std::max(arrival_ns, start_ns.back());
+  }
+  collectives_.push_back(info);
+  for (size_t at = 0; at < transfer_ns.size(); ++at) {
+    Rank& rank = ranks_[first + at];
+    rank.compute_ns = arrival_ns + transfer_ns[at];
+    Event& event =
+        trace_.add(rank.compute, EventKind::kCollective, "ncclDevKernel",
+                   start_ns[at], rank.compute_ns, launch[at]);
+    event.bytes = bytes;
+    event.detail = static_cast<int32_t>(collectives_.size() - 1);
+  }
+}
+
 void InjectedStep::send(uint32_t from, int64_t bytes, int64_t transfer_ns) {
   int64_t arrival_ns = 0;
   std::vector<int64_t> start_ns, launch;

@@ -32,6 +32,13 @@ class InjectedStep {
   void collective(CollectiveKind kind, int64_t bytes, int64_t transfer_ns,
                   bool own_stream = true,
                   const std::string& kernel = "ncclDevKernel_AllReduce_Sum");
+  /// All-reduces of several groups of ranks at a time, by place in
+  /// `transfer_ns` each, `size` neighbouring ranks a group; on the compute
+  /// stream.
+  void grouped(uint32_t size, int64_t bytes,
+               const std::vector<int64_t>& transfer_ns);
+  /// Each rank sends to one and receives from one, which takes it its own time.
+  void permute(int64_t bytes, const std::vector<int64_t>& transfer_ns);
   /// From one rank to the next, on the compute stream of both.
   void send(uint32_t from, int64_t bytes, int64_t transfer_ns);
   /// What is computed next waits for all communication so far.
@@ -58,6 +65,9 @@ class InjectedStep {
   };
   void call(Rank& rank, const std::string& name, int64_t duration_ns);
   int64_t launched(Rank& rank, const std::string& op);
+  /// Ranks from `first` on, on their compute streams; `transfer_ns`: of each.
+  void meet(CollectiveKind kind, uint32_t first, int64_t bytes,
+            const std::vector<int64_t>& transfer_ns);
   void run_on(Rank& rank, const std::string& name, int64_t duration_ns);
 
   AnalysisTrace trace_;
