@@ -5,6 +5,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
+#include "data/hlo/narrow_types.h"
 #include "data/hlo/split_complex.h"
 
 namespace reprise {
@@ -79,8 +80,11 @@ std::string_view advice_of_opcode(Opcode opcode) {
 
 std::string refusal_advice(const Instruction& instruction) {
   if (instruction.shape.is_array() && is_narrow(instruction.shape.type)) {
-    return "types below 16 bits of float or 8 of integer do not run: keep that "
-           "part in bf16 or s8";
+    return holding_type(instruction.shape.type) == instruction.shape.type
+               ? "of floats below 16 bits run f8e4m3fn and f8e5m2, of integers "
+                 "below 8 s4 and u4: keep that part in one of them, or bf16"
+               : "inside a step this type runs, as its state, batch or result "
+                 "it does not: keep that in bf16 or s8";
   }
   const std::string target = custom_call_target(instruction);
   for (const TargetAdvice& known : kTargets) {

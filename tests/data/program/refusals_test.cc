@@ -23,7 +23,7 @@ TEST(Refusals, EveryReasonSaysWhatToDo) {
                  "e = c64[4] erf(z)\n ROOT c = f32[4] abs(e)\n",
                  "real and imaginary parts"},
                 {"x = f32[4] parameter(0)\n ROOT c = f8e4m3fn[4] convert(x)\n",
-                 "keep that part in bf16"},
+                 "keep that in bf16"},
                 {"x = f32[4] parameter(0)\n ROOT c = f32[4] custom-call(x), "
                  "custom_call_target=\"xla_ffi_python_cpu_callback\"\n",
                  "without jax.debug.print"},
