@@ -108,8 +108,9 @@ std::string memory_text(const Result<StepMemory>& memory) {
     return bytes_text(static_cast<double>(bytes));
   };
   return fmt::format(
-      "memory, at most: {}; {} of parameters, {} of constants, {} of "
-      "temporaries, {} of which are outputs",
+      "memory: at most {} (parameters {}, constants {}, temporaries {}, "
+      "outputs "
+      "among these {})",
       text(memory->peak_bytes), text(memory->parameter_bytes),
       text(memory->constant_bytes), text(memory->temporary_bytes),
       text(memory->output_bytes));

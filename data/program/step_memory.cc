@@ -3,6 +3,7 @@
 #include <set>
 
 #include "data/hlo/hlo.h"
+#include "data/manifest/infer.h"
 #include "data/plan/plan.h"
 #include "data/schedule/schedule.h"
 
