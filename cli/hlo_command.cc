@@ -18,6 +18,7 @@
 #include "data/manifest/infer.h"
 #include "data/program/dump_folder.h"
 #include "data/program/refusals.h"
+#include "data/program/step_memory.h"
 
 namespace reprise {
 namespace {
@@ -67,7 +68,8 @@ class HloCommand : public Command {
     if (dot_ || svg_) return draw(*module);
     if (manifest_) return write_manifest(*module);
     if (table_) return print_instructions(*module);
-    print_module_summary(summarize(*module), file_, format_);
+    print_module_summary(summarize(*module), step_memory(*module), file_,
+                         format_);
     return kExitOk;
   }
 

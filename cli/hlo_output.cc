@@ -93,7 +93,31 @@ Table collective_table(const ModuleSummary& summary, size_t* rows_left_out) {
   return table;
 }
 
-Json summary_json(const ModuleSummary& summary, const std::string& file) {
+Json memory_json(const Result<StepMemory>& memory) {
+  if (!memory) return nullptr;
+  return {{"peak_bytes", memory->peak_bytes},
+          {"parameter_bytes", memory->parameter_bytes},
+          {"constant_bytes", memory->constant_bytes},
+          {"temporary_bytes", memory->temporary_bytes},
+          {"output_bytes", memory->output_bytes}};
+}
+
+std::string memory_text(const Result<StepMemory>& memory) {
+  if (!memory) return "memory not planned: " + memory.error().message;
+  const auto text = [](int64_t bytes) {
+    return bytes_text(static_cast<double>(bytes));
+  };
+  return fmt::format(
+      "memory: at most {} (parameters {}, constants {}, temporaries {}, "
+      "outputs "
+      "among these {})",
+      text(memory->peak_bytes), text(memory->parameter_bytes),
+      text(memory->constant_bytes), text(memory->temporary_bytes),
+      text(memory->output_bytes));
+}
+
+Json summary_json(const ModuleSummary& summary,
+                  const Result<StepMemory>& memory, const std::string& file) {
   Json json = {
       {"schema", "reprise.hlo/1"},
       {"file", file},
@@ -107,6 +131,7 @@ Json summary_json(const ModuleSummary& summary, const std::string& file) {
       {"loops",
        {{"count", summary.loops}, {"unknown", summary.loops_of_unknown_trips}}},
       {"step", cost_json(summary.cost)},
+      {"memory", memory_json(memory)},
       {"opcodes", Json::array()},
       {"collectives", Json::array()}};
   for (const OpcodeSummary& row : summary.opcodes) {
@@ -156,10 +181,12 @@ void print_instruction_rows(const Module& module, ComputationId id,
   print_output(format, table, json);
 }
 
-void print_module_summary(const ModuleSummary& summary, const std::string& file,
-                          Format format) {
+void print_module_summary(const ModuleSummary& summary,
+                          const Result<StepMemory>& memory,
+                          const std::string& file, Format format) {
   if (format != Format::kTable) {
-    print_output(format, opcode_table(summary), summary_json(summary, file));
+    print_output(format, opcode_table(summary),
+                 summary_json(summary, memory, file));
     return;
   }
   show("{}: {} instructions in {} computations\n", summary.name,
@@ -170,6 +197,7 @@ void print_module_summary(const ModuleSummary& summary, const std::string& file,
   show("a step: {} flops, {} transcendentals, {} moved\n",
        count_text(summary.cost.flops), count_text(summary.cost.transcendentals),
        bytes_text(summary.cost.bytes));
+  show("{}\n", memory_text(memory));
   if (summary.loops > 0) {
     show("loops: {}, of unknown trip count and counted once: {}\n",
          summary.loops, summary.loops_of_unknown_trips);

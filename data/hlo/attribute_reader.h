@@ -21,6 +21,12 @@ class AttributeReader {
     ++at_;
     return true;
   }
+  bool take(std::string_view word) {
+    skip();
+    if (!text_.substr(at_).starts_with(word)) return false;
+    at_ += word.size();
+    return true;
+  }
   bool integer(int64_t* out) {
     skip();
     const char* end = text_.data() + text_.size();

@@ -294,7 +294,17 @@ bool HloInstructionParser::parse_raw_value(Attribute* attribute) {
                     attribute->name, lexer_->found()));
   }
   std::string text(raw);
-  // `mesh['a'=2] {'a'}` is one value.
+  // `mesh['a'=2], device_ids=([2]T(0)) {'a'}` is one value.
+  const size_t end = lexer_->position();
+  if (text.starts_with("mesh[") && lexer_->take(",")) {
+    if (lexer_->take("device_ids=")) {
+      if (!lexer_->raw_until(", \t\r\n", "devices of a mesh", &raw))
+        return false;
+      text.append(", device_ids=").append(raw);
+    } else {
+      lexer_->set_position(end);
+    }
+  }
   lexer_->skip_space();
   if (text.starts_with("mesh[") && lexer_->peek() == '{') {
     if (!lexer_->raw_until(", \t\r\n", "axes of a mesh", &raw)) return false;

@@ -16,6 +16,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
+#include "data/hlo/narrow_types.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
 #include "data/hlo/split_complex.h"
@@ -403,6 +404,7 @@ Result<InlinedModule> inline_calls(const Module& module) {
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
+  widen_narrow_types(&inlined);
   read_unrounded(&inlined);
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)

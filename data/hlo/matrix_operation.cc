@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "data/hlo/split_complex.h"
+
 namespace reprise {
 namespace {
 
@@ -78,6 +80,17 @@ std::string opcode_and_target(const Instruction& instruction) {
   const std::string target = custom_call_target(instruction);
   std::string name(opcode_name(instruction.opcode));
   return target.empty() ? name : fmt::format("{} \"{}\"", name, target);
+}
+
+std::string does_not_run(const Instruction& instruction) {
+  const std::string target = custom_call_target(instruction);
+  if (target.starts_with(kComplexCall)) {
+    return target.substr(kComplexCall.size()) +
+           " of complex numbers does not run";
+  }
+  return opcode_and_target(instruction) +
+         (instruction.shape.is_tuple() ? " with a tuple result" : "") +
+         " does not run";
 }
 
 MatrixOperation matrix_operation(const Instruction& instruction) {

@@ -41,4 +41,8 @@ std::string custom_call_target(const Instruction& instruction);
 /// `custom-call "target"`, or the opcode.
 std::string opcode_and_target(const Instruction& instruction);
 
+/// The same with `does not run`; of the calls that split_complex leaves, what
+/// they stand for.
+std::string does_not_run(const Instruction& instruction);
+
 }  // namespace reprise

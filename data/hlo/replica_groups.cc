@@ -19,19 +19,19 @@ struct IotaGroups {
   std::vector<int64_t> groups, dimensions, permutation;
 };
 
+/// `[d0,d1,…]T(p0,p1,…)`.
+bool read_transposed(AttributeReader* reader, IotaGroups* iota) {
+  if (!reader->list('[', ']', &iota->dimensions)) return false;
+  if (reader->take('T')) return reader->list('(', ')', &iota->permutation);
+  iota->permutation.resize(iota->dimensions.size());
+  std::iota(iota->permutation.begin(), iota->permutation.end(), 0);
+  return true;
+}
+
 bool read_iota(std::string_view text, IotaGroups* iota) {
   AttributeReader reader(text);
-  if (!reader.list('[', ']', &iota->groups) || !reader.take('<') ||
-      !reader.take('='))
-    return false;
-  if (!reader.list('[', ']', &iota->dimensions)) return false;
-  if (reader.take('T')) {
-    if (!reader.list('(', ')', &iota->permutation)) return false;
-  } else {
-    iota->permutation.resize(iota->dimensions.size());
-    std::iota(iota->permutation.begin(), iota->permutation.end(), 0);
-  }
-  return reader.at_end();
+  return reader.list('[', ']', &iota->groups) && reader.take("<=") &&
+         read_transposed(&reader, iota) && reader.at_end();
 }
 
 /// The product of positive factors up to kMaxParticipants, else -1.
@@ -106,19 +106,42 @@ struct MeshAxis {
   size_t order = 0;               ///< Among those taken.
 };
 
-/// `mesh['a'=2,'b'=4] {'a','b':(1)2}`: devices numbered along the axes, the
-/// last fastest; a group runs along those in braces.
-bool read_mesh(std::string_view text, std::vector<MeshAxis>* axes) {
-  constexpr std::string_view kMesh = "mesh";
-  AttributeReader reader(text.substr(kMesh.size()));
-  if (!reader.take('[')) return false;
+/// `(3,1,2,0)`, or `([2,2]T(1,0))`, an iota of them all.
+bool read_devices(AttributeReader* reader, std::vector<int64_t>* devices) {
+  AttributeReader listed = *reader;
+  if (listed.list('(', ')', devices)) {
+    *reader = listed;
+    return true;
+  }
+  devices->clear();
+  IotaGroups iota;
+  if (!reader->take('(') || !read_transposed(reader, &iota) ||
+      !reader->take(')'))
+    return false;
+  iota.groups = {1, small_product(iota.dimensions)};
+  std::vector<std::vector<int64_t>> all;
+  if (!expand_iota(iota, &all) || all.size() != 1) return false;
+  *devices = std::move(all[0]);
+  return true;
+}
+
+/// `mesh['a'=2,'b'=4], device_ids=(…) {'a','b':(1)2}`: devices, in the order of
+/// their numbers where none is given, along the axes, the last fastest; a group
+/// runs along those in braces.
+bool read_mesh(std::string_view text, std::vector<MeshAxis>* axes,
+               std::vector<int64_t>* devices) {
+  AttributeReader reader(text);
+  if (!reader.take("mesh[")) return false;
   do {
     MeshAxis& axis = axes->emplace_back();
     if (!reader.quoted('\'', &axis.name) || !reader.take('=') ||
         !reader.integer(&axis.size) || axis.size < 1)
       return false;
   } while (reader.take(','));
-  if (!reader.take(']') || !reader.take('{')) return false;
+  if (!reader.take(']')) return false;
+  if (reader.take(", device_ids=") && !read_devices(&reader, devices))
+    return false;
+  if (!reader.take('{')) return false;
   if (reader.take('}')) return reader.at_end();
   size_t taken = 0;
   do {
@@ -172,11 +195,19 @@ IotaGroups iota_of_mesh(const std::vector<MeshAxis>& axes) {
 bool expand_mesh(std::string_view text,
                  std::vector<std::vector<int64_t>>* groups) {
   std::vector<MeshAxis> axes;
-  if (!read_mesh(text, &axes)) return false;
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> devices, sizes;
+  if (!read_mesh(text, &axes, &devices)) return false;
   sizes.reserve(axes.size());
   for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
-  return small_product(sizes) > 0 && expand_iota(iota_of_mesh(axes), groups);
+  const int64_t count = small_product(sizes);
+  if (count < 0 || !expand_iota(iota_of_mesh(axes), groups)) return false;
+  if (devices.empty()) return true;
+  if (!is_permutation_of_indices(devices, static_cast<size_t>(count)))
+    return false;
+  for (std::vector<int64_t>& group : *groups) {
+    for (int64_t& place : group) place = devices[static_cast<size_t>(place)];
+  }
+  return true;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "data/hlo/complex_calls.h"
 #include "data/hlo/complex_parts.h"
+#include "data/hlo/matrix_operation.h"
 
 namespace reprise {
 namespace {
@@ -21,7 +22,6 @@ namespace {
 struct Value {
   InstructionId re{};
   std::optional<InstructionId> im;
-  bool as_it_was = false;  ///< A tuple that still holds complex arrays.
 };
 
 /// Moves elements, whatever they are: the same of either part.
@@ -116,11 +116,12 @@ class Splitter {
   Value converted_type(const Instruction& instruction, ComplexOps* ops);
   Value function(const Instruction& instruction);
   Value by_part(const Instruction& instruction);
+  Value combined_among_ranks(const Instruction& instruction);
   Value product(const Instruction& instruction);
   Value spliced(const Instruction& instruction);
   Value around_tuples(const Instruction& instruction);
   Value results(const Instruction& root);
-  Value left_as_it_was(const Instruction& instruction);
+  Value without_parts(const Instruction& instruction);
   Value parted(const Instruction& instruction, InstructionId made,
                ComplexOps* ops);
   Value copy(Instruction instruction);
@@ -171,7 +172,7 @@ Value Splitter::convert_complex(const Instruction& instruction) {
     case Opcode::kReal:
     case Opcode::kImag: {
       const Value& from = value(instruction, 0);
-      if (!from.im) return left_as_it_was(instruction);
+      if (!from.im) return without_parts(instruction);
       return {opcode == Opcode::kReal ? from.re : *from.im, {}};
     }
     case Opcode::kTuple:
@@ -179,8 +180,10 @@ Value Splitter::convert_complex(const Instruction& instruction) {
     case Opcode::kCall:
     case Opcode::kFusion:
     case Opcode::kFft:
-    case Opcode::kAllReduce:
       return spliced(instruction);
+    case Opcode::kAllReduce:
+    case Opcode::kReduceScatter:
+      return combined_among_ranks(instruction);
     case Opcode::kWhile:
     case Opcode::kConditional:
       return around_tuples(instruction);
@@ -252,11 +255,6 @@ Value Splitter::element_of(const Instruction& get) {
   size_t place = index.empty() ? 0 : static_cast<size_t>(index[0]);
   const Value& from = value(get, 0);
   ComplexOps ops(get, &to_);
-  if (from.as_it_was) {
-    Instruction same = get;
-    same.operands = {from.re};
-    return parted(get, ops.append(std::move(same)), &ops);
-  }
   for (size_t i = 0, last = place; i < last; ++i)
     place += is_complex(tuple.elements[i].type) ? 1 : 0;
   const InstructionId re = ops.element(from.re, place);
@@ -281,7 +279,7 @@ Value Splitter::function(const Instruction& instruction) {
   std::vector<ComplexParts> parts;
   for (size_t i = 0; i < instruction.operands.size(); ++i) {
     const Value& operand = value(instruction, i);
-    if (!operand.im) return left_as_it_was(instruction);
+    if (!operand.im) return without_parts(instruction);
     parts.push_back({operand.re, *operand.im});
   }
   ComplexOps ops(instruction, &to_);
@@ -298,7 +296,7 @@ Value Splitter::function(const Instruction& instruction) {
   const auto found = is_complex(instruction.shape.type)
                          ? ops.apply(instruction.opcode, parts)
                          : std::nullopt;
-  if (!found) return left_as_it_was(instruction);
+  if (!found) return without_parts(instruction);
   return {found->re, found->im};
 }
 
@@ -323,10 +321,21 @@ Value Splitter::by_part(const Instruction& instruction) {
   return {re, part(true)};
 }
 
+/// A sum, which stays one collective where it can; a computation that takes
+/// both parts of both sides has no collective.
+Value Splitter::combined_among_ranks(const Instruction& instruction) {
+  if (form_of_callee(instruction) != ComplexForm::kPart)
+    return without_parts(instruction);
+  return instruction.opcode == Opcode::kReduceScatter &&
+                 instruction.shape.is_array()
+             ? by_part(instruction)
+             : spliced(instruction);
+}
+
 /// (a + b i) (c + d i) by four products, as XLA's.
 Value Splitter::product(const Instruction& instruction) {
   const Value &x = value(instruction, 0), &y = value(instruction, 1);
-  if (!x.im || !y.im) return left_as_it_was(instruction);
+  if (!x.im || !y.im) return without_parts(instruction);
   ComplexOps ops(instruction, &to_);
   int count = 0;
   const auto times = [&](InstructionId a, InstructionId b) {
@@ -380,25 +389,22 @@ Value Splitter::parted(const Instruction& instruction, InstructionId made,
   return {re, ops->op(Opcode::kImag, {made})};
 }
 
-/// Complex operands put together for it, and its results taken apart.
-Value Splitter::left_as_it_was(const Instruction& instruction) {
-  Instruction same = instruction;
-  for (size_t i = 0; i < same.operands.size(); ++i) {
-    const Value& operand = value(instruction, i);
-    same.operands[i] = operand.re;
-    if (!operand.im) continue;
-    Instruction whole;
-    whole.opcode = Opcode::kComplex;
-    whole.name = fmt::format("{}/operand{}", instruction.name, i);
-    whole.shape = shape_of(instruction.operands[i]);
-    whole.operands = {operand.re, *operand.im};
-    to_.push_back(std::move(whole));
-    same.operands[i] = InstructionId{static_cast<uint32_t>(to_.size() - 1)};
-  }
-  ComplexOps ops(instruction, &to_);
-  Value left = parted(instruction, ops.append(std::move(same)), &ops);
-  left.as_it_was = true;
-  return left;
+/// A custom call in place of what has no form in parts: `complex OPCODE`, for
+/// lowering to refuse by its name and place.
+Value Splitter::without_parts(const Instruction& instruction) {
+  const std::string target = custom_call_target(instruction);
+  Instruction call = instruction;
+  call.opcode = Opcode::kCustomCall;
+  call.opcode_text.clear();
+  std::erase_if(call.attributes, [](const Attribute& attribute) {
+    return attribute.name != "metadata";
+  });
+  call.attributes.push_back(
+      {"custom_call_target",
+       RawText{fmt::format("\"{}{}\"", kComplexCall,
+                           target.empty() ? opcode_name(instruction.opcode)
+                                          : std::string_view(target))}});
+  return spliced(call);
 }
 
 /// The entry's results, each complex one with its parts interleaved.

@@ -1,9 +1,13 @@
 // Programs of complex numbers as programs of real ones.
 #pragma once
 
+#include <string_view>
+
 #include "data/hlo/module.h"
 
 namespace reprise {
+
+inline constexpr std::string_view kComplexCall = "complex ";
 
 /// Whether anything in the module is c64 or c128.
 bool uses_complex(const Module& module);
@@ -12,9 +16,9 @@ bool uses_complex(const Module& module);
 /// that kernels, plans, collectives and devices never meet a complex number.
 /// Parameters and results of the entry keep their number and bytes: c64[N] is
 /// f32[N,2] there. A transform (`fft`) takes and gives parts: (f32, f32) for a
-/// complex result. What has no form in parts stays as it is between `complex`,
-/// `real` and `imag`, for lowering to refuse by name. Requires: the entry is
-/// flat (inline_calls). Cost: linear.
+/// complex result. What has no form in parts becomes a custom call of its name
+/// on parts, its target kComplexCall and the opcode or its own target, for
+/// lowering to refuse. Requires: the entry is flat (inline_calls). Cost: linear.
 Module split_complex(const Module& module);
 
 /// Of a parameter of such an entry: the complex type that it had in the text;

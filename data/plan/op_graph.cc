@@ -264,9 +264,8 @@ class Builder {
         storage_.tuple_source(entry_.at(id).operands[0]);
     if (!is_collective(entry_.at(source).opcode) &&
         !is_routine(entry_.at(source))) {
-      return fail(ErrorKind::kUnsupported,
-                  "{}: {} with a tuple result does not run",
-                  entry_.at(source).name, opcode_and_target(entry_.at(source)));
+      return fail(ErrorKind::kUnsupported, "{}: {}", entry_.at(source).name,
+                  does_not_run(entry_.at(source)));
     }
     graph_.role[index_of(id)] = OpRole::kFolded;
     graph_.producer[index_of(id)] = source;

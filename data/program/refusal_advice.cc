@@ -3,9 +3,10 @@
 #include <array>
 #include <string_view>
 
-#include "data/hlo/complex_parts.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
+#include "data/hlo/narrow_types.h"
+#include "data/hlo/split_complex.h"
 
 namespace reprise {
 namespace {
@@ -19,9 +20,7 @@ constexpr std::string_view kOnCpu =
     "it is a kernel of GPUs: export on CPU, "
     "jax.config.update(\"jax_platforms\", \"cpu\")";
 
-constexpr std::string_view kNoParts =
-    "of complex numbers this does not run: write it on real and imaginary "
-    "parts";
+constexpr std::string_view kNoParts = "write it on real and imaginary parts";
 
 /// The first whose part stands in the target.
 constexpr std::array kTargets = {
@@ -49,9 +48,6 @@ bool is_narrow(PrimitiveType type) {
 
 std::string_view advice_of_opcode(Opcode opcode) {
   switch (opcode) {
-    case Opcode::kReal:
-    case Opcode::kImag:
-      return kNoParts;
     case Opcode::kRng:
     case Opcode::kRngGetAndUpdateState:
       return "the generator keeps a state outside the program: draw by "
@@ -83,16 +79,19 @@ std::string_view advice_of_opcode(Opcode opcode) {
 }  // namespace
 
 std::string refusal_advice(const Instruction& instruction) {
-  if (has_complex(instruction.shape)) return std::string(kNoParts);
   if (instruction.shape.is_array() && is_narrow(instruction.shape.type)) {
-    return "types below 16 bits of float or 8 of integer do not run: keep that "
-           "part in bf16 or s8";
+    return holding_type(instruction.shape.type) == instruction.shape.type
+               ? "of floats below 16 bits run f8e4m3fn and f8e5m2, of integers "
+                 "below 8 s4 and u4: keep that part in one of them, or bf16"
+               : "inside a step this type runs, as its state, batch or result "
+                 "it does not: keep that in bf16 or s8";
   }
   const std::string target = custom_call_target(instruction);
   for (const TargetAdvice& known : kTargets) {
     if (target.find(known.part) != std::string::npos)
       return std::string(known.advice);
   }
+  if (target.starts_with(kComplexCall)) return std::string(kNoParts);
   return std::string(advice_of_opcode(instruction.opcode));
 }
 

@@ -83,9 +83,7 @@ class Scan {
     if (unit.kind != UnitKind::kRoutine) return {};
     const Instruction& instruction = entry.at(unit.routine.instruction);
     if (!is_only_priced(instruction)) return {};
-    return opcode_and_target(instruction) +
-           (instruction.shape.is_tuple() ? " with a tuple result" : "") +
-           " does not run";
+    return does_not_run(instruction);
   }
 
   void add_callee(const Instruction& caller, const RoutineCallee& callee,
@@ -193,9 +191,6 @@ class Asker {
     instruction.operands.clear();
     instruction.attributes.clear();
     instruction.parameter_number = inputs_++;
-    // So that what reads it is not refused for its type.
-    if (is_complex(instruction.shape.type))
-      instruction.shape.type = PrimitiveType::kF32;
   }
 
   InlinedModule module_;

@@ -14,23 +14,23 @@ PACKAGE = HERE.parent.parent / "cli" / "python"
 SKIPPED = 77
 
 
-def interpreters(modules):
-    """Those that import all of `modules`."""
+def interpreters(modules, names=()):
+    """Those that import all of `modules`, and know `names` of them."""
     given = os.environ.get("REPRISE_JAX_PYTHON")
     candidates = given.split(":") if given else [sys.executable, shutil.which("python3")]
     found = []
     for candidate in dict.fromkeys(filter(None, candidates)):
-        words = [candidate, "-c", "import " + ", ".join(modules)]
+        words = [candidate, "-W", "ignore", "-c", "\n".join(["import " + ", ".join(modules), *names])]
         if subprocess.run(words, capture_output=True, check=False).returncode == 0:
             found.append(candidate)
     return found
 
 
-def run_in_each(script, modules, arguments=()):
+def run_in_each(script, modules, arguments=(), names=()):
     """Runs a script of this folder in each; exits with 77 where there is none, 1 where one failed."""
-    found = interpreters(modules)
+    found = interpreters(modules, names)
     if not found:
-        print(f"skipped: no interpreter has {', '.join(modules)}; REPRISE_JAX_PYTHON names some (colon-separated)")
+        print(f"skipped: no interpreter has {', '.join([*modules, *names])}; REPRISE_JAX_PYTHON names some (colon-separated)")
         sys.exit(SKIPPED)
     environment = dict(os.environ, PYTHONPATH=f"{PACKAGE}:{HERE}")
     failed = [python for python in found

@@ -1,6 +1,8 @@
 """Exports, trains and compares; one plan goes back to JAX. See train_test.py. Prints a line a step and rank count."""
 
 import argparse
+import importlib.metadata
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,24 +12,36 @@ import tempfile
 # 1.7e-2 on 2, of blocked_attention 5.6e-3, 6.4e-3 and, on 4, 5.3e-3.
 TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
-# scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py and library_steps.py runs by name.
+# scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py, library_steps.py and
+# further_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
-         "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp"]
+         "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp",
+         "eight_bit_floats", "four_bit_type"]
 
 
-# Of collective_steps.py and recent_steps.py: on one rank there is nothing to exchange.
-AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline", "compressed", "ring_attention"]
+# On one rank there is nothing to exchange.
+AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline", "compressed", "ring_attention", "auto_layers"]
 
 
-def one(name, ranks, steps_run, keep):
-    """In a process of its own: the number of devices is set once."""
-    import jax
+# The XLA of JAX 0.5.3 leaves out conversions to 8 bits and back before a product.
+SINCE = {"eight_bit_floats": (0, 7)}
 
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", ranks)
+
+def version():
+    return tuple(map(int, importlib.metadata.version("jax").split(".")[:2]))
+
+
+def is_old():
+    """JAX before 0.5, which has not all that the neighbours of steps.py call."""
+    return version() < (0, 5)
+
+
+def neighbours():
+    """The steps of all files but steps.py."""
     import collective_steps
     import current_steps
+    import further_steps
     import library_steps
     import model_steps
     import modern_steps
@@ -35,15 +49,28 @@ def one(name, ranks, steps_run, keep):
     import recent_steps
     import scheme_steps
     import spectral_steps
-    import steps
     import token_steps
+
+    found = collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN
+    found |= scheme_steps.SCHEMES | recent_steps.RECENT | current_steps.CURRENT | token_steps.TOKENS
+    return found | spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER
+
+
+def one(name, ranks, steps_run, keep):
+    """In a process of its own: the number of devices is set once."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    if hasattr(jax.config, "jax_num_cpu_devices"):
+        jax.config.update("jax_num_cpu_devices", ranks)
+    else:
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={ranks}"
+    import steps
 
     import reprise.jax as rj
 
-    steps.STEPS |= collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS
-    steps.STEPS |= modern_steps.MODERN | scheme_steps.SCHEMES | recent_steps.RECENT
-    steps.STEPS |= current_steps.CURRENT | token_steps.TOKENS | spectral_steps.SPECTRAL
-    steps.STEPS |= library_steps.LIBRARY
+    if not is_old():
+        steps.STEPS |= neighbours()
     with tempfile.TemporaryDirectory() as temporary:
         out = f"{keep or temporary}/{name}.{ranks}"
         step = steps.make(name, ranks)
@@ -59,7 +86,8 @@ def one(name, ranks, steps_run, keep):
               f"{done.worst.error:.1e}, loss {done.loss[0]:.6g} and {done.loss[1]:.6g}")
         if not done:
             print(done)
-        is_planned = ranks != 2 or name != "mlp" or runs_planned(name, lambda: steps.make(name, ranks), ranks, out)
+        returns = name == "mlp" and ranks == 2 and not is_old()
+        is_planned = not returns or runs_planned(name, lambda: steps.make(name, ranks), ranks, out)
         return 0 if done and is_planned else 1
 
 
@@ -99,7 +127,8 @@ def main():
     flags = parser.parse_args()
     if flags.one:
         return one(flags.names[0], flags.ranks[0], flags.steps, flags.keep)
-    names = flags.names or [*KINDS, *AMONG_RANKS]
+    names = flags.names or (KINDS[:7] if is_old() else [*KINDS, *AMONG_RANKS])
+    names = [name for name in names if flags.names or SINCE.get(name, (0, 0)) <= version()]
     failed = 0
     for name in names:
         for ranks in flags.ranks or ([2, 4] if name in AMONG_RANKS else [1, 2]):

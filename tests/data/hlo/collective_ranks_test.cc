@@ -43,6 +43,9 @@ TEST(CollectiveRanks, AreTheTextsNumbersWhereTheHeaderCountsNoDevices) {
             (Groups{{0, 2}, {1, 3}}));
   EXPECT_EQ(groups_of("", kSum + "mesh['a'=2,'b'=2] {'a'}"),
             (Groups{{0, 2}, {1, 3}}));
+  EXPECT_EQ(groups_of("", kSum + "mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) "
+                                 "{'a'}, channel_id=1"),
+            (Groups{{0, 1}, {2, 3}}));
 }
 
 TEST(CollectiveRanks, OfReplicasHaveAGroupInEachPartition) {

@@ -190,10 +190,21 @@ TEST(ReplicaGroups, OfMeshesRunAlongTheirAxes) {
   EXPECT_EQ(groups_text("mesh['a'=4] {'a':(1)2}"), "{0 2 }{1 3 }");
   EXPECT_EQ(groups_text("mesh['a'=4] {'a':(2)2}"), "{0 1 }{2 3 }");
   EXPECT_EQ(groups_text("mesh['a'=2] {}"), "{0 }{1 }");
+  // Places 0 to 3 hold devices 0, 2, 1, 3.
+  EXPECT_EQ(groups_text("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'a'}"),
+            "{0 1 }{2 3 }");
+  EXPECT_EQ(groups_text("mesh['a'=2,'b'=2], device_ids=([4]) {'a'}"),
+            "{0 2 }{1 3 }");
+  EXPECT_EQ(groups_text("mesh['a'=2,'b'=2], device_ids=(3,1,2,0) {'b'}"),
+            "{3 1 }{2 0 }");
   for (const char* bad :
        {"mesh['a'=2]", "mesh['a'=2] {'b'}", "mesh['a'=0] {'a'}",
         "mesh['a'=2] {'a','a'}", "mesh['a'=4] {'a':(3)2}",
-        "mesh['a'=9999999,'b'=9999999] {'a'}", "mesh[a=2] {a}"})
+        "mesh['a'=9999999,'b'=9999999] {'a'}", "mesh[a=2] {a}",
+        "mesh['a'=2], device_ids=(0,0) {'a'}",
+        "mesh['a'=2], device_ids=(0,1,2) {'a'}",
+        "mesh['a'=4], device_ids=([2,2]T(0,0)) {'a'}",
+        "mesh['a'=2], device_ids= {'a'}"})
     EXPECT_EQ(groups_text(bad), "malformed") << bad;
 }
 

@@ -6,6 +6,7 @@
 
 #include "data/hlo/complex_parts.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/matrix_operation.h"
 #include "tests/testing/parse_inlined.h"
 
 namespace reprise {
@@ -111,12 +112,20 @@ TEST(SplitComplex, PassesALoneComplexNumberAsAPair) {
       "(f32[], f32[])");
 }
 
-TEST(SplitComplex, LeavesWhatHasNoPartsBetweenComplexAndReal) {
+// For lowering to name: the call has the instruction's name and its parts.
+TEST(SplitComplex, CallsWhatHasNoPartsByItsName) {
   const InlinedModule module = inlined(
       "ENTRY e {\n z = c64[3] parameter(0)\n g = c64[3] erf(z)\n"
       " ROOT a = f32[3] abs(g)\n}\n");
-  EXPECT_EQ(count(module.entry_computation(), Opcode::kErf), 1);
-  EXPECT_EQ(count(module.entry_computation(), Opcode::kComplex), 1);
+  EXPECT_FALSE(uses_complex(module));
+  const Computation& entry = module.entry_computation();
+  ASSERT_EQ(count(entry, Opcode::kCustomCall), 1);
+  const auto call = std::find_if(
+      entry.instructions.begin(), entry.instructions.end(),
+      [](const Instruction& i) { return i.opcode == Opcode::kCustomCall; });
+  EXPECT_EQ(call->name, "g");
+  EXPECT_EQ(custom_call_target(*call), "complex erf");
+  EXPECT_EQ(shape_text(call->shape), "(f32[3], f32[3])");
 }
 
 }  // namespace

@@ -33,7 +33,6 @@ struct Reason {
 constexpr const char* kAttention =
     "custom-call \"te_fused_attn_forward_ffi\" with a tuple result does not "
     "run";
-constexpr const char* kEightBits = "not lowered: no kernel computes f8e4m3fn[";
 constexpr const char* kGelu = "custom-call \"AwsNeuronGelu\" does not run";
 constexpr const char* kInfeed = "infeed with a tuple result does not run";
 
@@ -41,12 +40,12 @@ constexpr const char* kInfeed = "infeed with a tuple result does not run";
 constexpr Reason kReasons[] = {
     {"hlo_llama31_405b_bf16_16x8", kAttention},
     {"hlo_llama31_405b_bf16_64x8", kAttention},
-    {"hlo_llama31_405b_fp8_16x8", kEightBits},
-    {"hlo_llama31_405b_fp8_64x8", kEightBits},
+    {"hlo_llama31_405b_fp8_16x8", kAttention},
+    {"hlo_llama31_405b_fp8_64x8", kAttention},
     {"hlo_llama31_70b_bf16_16x8", kAttention},
     {"hlo_llama31_70b_bf16_32x8", kAttention},
-    {"hlo_llama31_70b_fp8_16x8", kEightBits},
-    {"hlo_llama31_70b_fp8_32x8", kEightBits},
+    {"hlo_llama31_70b_fp8_16x8", kAttention},
+    {"hlo_llama31_70b_fp8_32x8", kAttention},
     {"hlo_llama31_8b_bf16_1x8", kAttention},
     {"hlo_llama31_8b_bf16_2x8", kAttention},
     {"hlo_mixtral_8x7b_bf16_1x8", kAttention},

@@ -23,7 +23,7 @@ TEST(Refusals, EveryReasonSaysWhatToDo) {
                  "e = c64[4] erf(z)\n ROOT c = f32[4] abs(e)\n",
                  "real and imaginary parts"},
                 {"x = f32[4] parameter(0)\n ROOT c = f8e4m3fn[4] convert(x)\n",
-                 "keep that part in bf16"},
+                 "keep that in bf16"},
                 {"x = f32[4] parameter(0)\n ROOT c = f32[4] custom-call(x), "
                  "custom_call_target=\"xla_ffi_python_cpu_callback\"\n",
                  "without jax.debug.print"},
@@ -67,6 +67,32 @@ TEST(Refusals, LookIntoLoopsAndNameAllReasonsAtOnce) {
   EXPECT_EQ(refusals[0].reason, "custom-call \"mine\" does not run");
   EXPECT_EQ(refusals[0].more, 1);
   EXPECT_EQ(refusals[1].reason, "custom-call \"yours\" does not run");
+}
+
+// What has no form in parts is named as the text has it, once, whatever reads
+// its parts; so is a product of complex numbers across ranks, which no
+// collective of parts computes.
+TEST(Refusals, NameComplexOpsByTheirOwnNameAndLine) {
+  const auto module = parse_inlined(
+      "HloModule m, num_partitions=2\n"
+      "mul {\n a = c64[] parameter(0)\n b = c64[] parameter(1)\n"
+      " ROOT m = c64[] multiply(a, b)\n}\n"
+      "ENTRY e {\n z = c64[4] parameter(0)\n"
+      " w = c64[4] erf(z), metadata={op_name=\"jit(step)/erf\" "
+      "source_file=\"step.py\" source_line=7}\n"
+      " p = c64[4] all-reduce(w), replica_groups={{0,1}}, channel_id=1, "
+      "use_global_device_ids=true, to_apply=mul, metadata={op_name="
+      "\"jit(step)/prod\" source_file=\"step.py\" source_line=8}\n"
+      " q = f32[4] real(p)\n"
+      " ROOT t = (c64[4], f32[4]) tuple(p, q)\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  const std::vector<Refusal> refusals = refusals_of(*module, 2);
+  ASSERT_EQ(refusals.size(), 2U);
+  EXPECT_EQ(refusals[0].instruction, "w (\"jit(step)/erf\", step.py:7)");
+  EXPECT_EQ(refusals[0].reason, "erf of complex numbers does not run");
+  EXPECT_EQ(refusals[0].advice, "write it on real and imaginary parts");
+  EXPECT_EQ(refusals[1].instruction, "p (\"jit(step)/prod\", step.py:8)");
+  EXPECT_EQ(refusals[1].reason, "all-reduce of complex numbers does not run");
 }
 
 TEST(Refusals, NameTheTargetOfACallWithATupleResult) {

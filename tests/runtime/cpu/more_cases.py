@@ -252,6 +252,33 @@ def matrices(case, values, indices):
          jnp.asarray([[3.0, 1.0], [1.0, 2.0]], jnp.float32))
 
 
+def narrow(case, values, indices):
+    """Floats of 8 bits and integers of 4 inside a program: rounding in all their ranges, arithmetic, movement, products."""
+    special = np.float32([0, -0.0, np.inf, -np.inf, np.nan, 448, 464, 464.1, 480, 57344, 61440, 61441, 1e9, 2 ** -6, 2 ** -9,
+                          2 ** -10, 1.01 * 2 ** -10, 3 * 2 ** -10, 2 ** -14, 2 ** -16, 2 ** -17, 3 * 2 ** -17, 1e-30])
+    spread = np.ldexp(np.linspace(1, 2, 96, endpoint=False), np.arange(96) % 28 - 18).astype(np.float32)
+    x = jnp.asarray(np.concatenate([special, -special, spread]))
+    a, b = values(jnp.float32, 4, 6), values(jnp.float32, 6, 5)
+    wide = jnp.float32
+    for dtype in (jnp.float8_e4m3fn, jnp.float8_e5m2):
+        case(f"narrow.{name_of(dtype)}", lambda x, t=dtype: (
+            x.astype(t).astype(wide), (x.astype(t) * x[::-1].astype(t)).astype(wide), (-x.astype(t)).astype(wide),
+            jnp.maximum(x.astype(t), 1).astype(wide), jnp.sqrt(jnp.abs(x).astype(t)).astype(wide), x.astype(t) < 0.3,
+            jnp.where(x > 0, x.astype(t), 2).astype(jnp.bfloat16), x.astype(jnp.float16).astype(t).astype(wide)), x)
+        case(f"narrow.products.{name_of(dtype)}", lambda a, b, i, t=dtype: (
+            lax.dot(a.astype(t), b.astype(t), preferred_element_type=wide), (a.astype(t) @ b.astype(t)).astype(wide),
+            a.astype(t)[i].T.astype(wide), lax.scan(lambda c, r: (jnp.maximum(c, r), c), a.astype(t)[0], a.astype(t))[1].astype(
+                wide)), a, b, indices(4, 3))
+    floats = jnp.asarray(np.float32([-100, -9, -8.6, -8, 7, 7.9, 8, 20, 3.7, -3.7, np.nan, -1, 15, 15.9, 16]))
+    ints = jnp.asarray(np.int32([-100, -9, -8, 7, 8, 20, 15, 16, -1, 0, 3]))
+    for dtype in (jnp.int4, jnp.uint4):
+        case(f"narrow.{name_of(dtype)}", lambda x, i, t=dtype: (
+            x.astype(t).astype(wide), i.astype(t).astype(jnp.int32), (i.astype(t) + i.astype(t)).astype(jnp.int32),
+            (i.astype(t) * i[::-1].astype(t)).astype(jnp.int32), (i.astype(t) & 5).astype(jnp.int32), i.astype(t) > 2,
+            jnp.maximum(i.astype(t), 1).astype(wide),
+            jnp.concatenate([i.astype(t), i[::-1].astype(t)]).reshape(2, -1).T.astype(jnp.int32)), floats, ints)
+
+
 def tridiagonal(case, values, indices):
     for dtype in (jnp.float32, jnp.float64):
         low, high = values(dtype, 2, 6).at[:, 0].set(0), values(dtype, 2, 6, seed=1).at[:, -1].set(0)

@@ -181,8 +181,10 @@ def apply(plan, step, exported=None, method=None):
     `plan` is a file of `reprise optimize` (or what it holds), `step` the jitted function that was exported, `exported`
     the folder of the export (by default the plan's own). State is bit-equal on two ranks; with more, sums may be taken
     in another order. Fused groups and the order of compute cannot be said to JAX: see `.report`.
-    Errors: RepriseError where the plan is of another program, the step has changed, or partitioning makes its
-    collectives."""
+    Errors: RepriseError where JAX is older than 0.5, the plan is of another program, the step has changed, or
+    partitioning makes its collectives."""
+    if not hasattr(jax.lax, "optimization_barrier"):
+        raise RepriseError(f"apply needs JAX 0.5 or newer, this is {jax.__version__}; export and verify run with it")
     if not frameworks.is_plain(step):
         raise RepriseError("apply rewrites a step of jax.jit, called with arrays: of nnx.jit or filter_jit, split "
                            "modules from their arrays yourself (nnx.split, equinox.partition) and give the jax.jit")

@@ -66,16 +66,16 @@ exported_steps = {}
 
 
 def _lower(jitted, args, kwargs):
-    if not hasattr(jax.jit(abs), "trace"):
-        raise RepriseError(f"jax {jax.__version__} has no jit(step).trace: 0.5 or newer is needed; "
-                           "data/programs/export.py shows the older route by xla_computation")
     jitted, args, kwargs = frameworks.plain_step(jitted, args, kwargs)
-    traced = jitted.trace(*args, **kwargs)
-    lowered = traced.lower()
+    if hasattr(jitted, "trace"):
+        traced = jitted.trace(*args, **kwargs)
+        jaxpr, lowered = traced.jaxpr, traced.lower()
+    else:  # Before 0.4.31; static arguments are not told apart there.
+        jaxpr, lowered = jax.make_jaxpr(jitted)(*args, **kwargs), jitted.lower(*args, **kwargs)
     names = trees.argument_names(getattr(jitted, "__wrapped__", jitted), len(args), kwargs)
     places, keywords = trees.traced_arguments(args, kwargs, lowered.args_info)
     names = [names[place] for place in places] + sorted(keywords)
-    return jitted, tuple(args[place] for place in places), keywords, names, traced, lowered
+    return jitted, tuple(args[place] for place in places), keywords, names, jaxpr, lowered
 
 
 def _parameters(lowered, leaves):
@@ -100,7 +100,7 @@ def _flat_shardings(shardings, structure, kept):
 
 def trace_and_compile(jitted, args, kwargs):
     """Traces, lowers and compiles once."""
-    jitted, args, kwargs, names, traced, lowered = _lower(jitted, args, kwargs)
+    jitted, args, kwargs, names, jaxpr, lowered = _lower(jitted, args, kwargs)
     with_paths = [(place, path, leaf) for place, tree in enumerate([*args, *(kwargs[k] for k in sorted(kwargs))])
                   for path, leaf in trees.leaves(tree)]
     leaves = [leaf for _, _, leaf in with_paths]
@@ -119,7 +119,7 @@ def trace_and_compile(jitted, args, kwargs):
                                     range(len(results)))
     module = hlo.parse(text)
     step = Step(jitted, args, kwargs, names, [(place, tuple(map(trees.part_name, path))) for place, path, _ in with_paths],
-                leaves, traced.jaxpr, compiled, text, module, results, [info for _, info in out], donated, kept,
+                leaves, jaxpr, compiled, text, module, results, [info for _, info in out], donated, kept,
                 captured, in_shardings, out_shardings,
                 trees.devices_in_order([s for s in in_shardings + out_shardings if s is not None]))
     _check(step)
