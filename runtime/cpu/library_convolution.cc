@@ -91,24 +91,12 @@ Chosen choose(const ConvolutionProblem& p, bool plain_images) {
   return made;
 }
 
-/// Whether a primitive widens the filter's few channels a group to a vector's
-/// width so far that more is multiplied by zeros than by numbers, and that the
-/// filter takes the most memory of all: then tiles of our own are less work.
-bool is_mostly_padding(const Chosen& made, const ConvolutionProblem& problem) {
-  constexpr size_t kMostPadding = 16;
-  const size_t ours = problem.filter.get_size(),
-               theirs = made.filter.get_size();
-  return theirs > kMostPadding * ours &&
-         theirs > problem.image.get_size() + problem.result.get_size();
-}
-
 /// Plain images where that has a good primitive.
 std::optional<Chosen> choose_best(const ConvolutionProblem& problem) {
   for (const bool plain_images : {true, false}) {
     try {
       Chosen made = choose(problem, plain_images);
-      if (!is_slow(made.implementation) && !is_mostly_padding(made, problem))
-        return made;
+      if (!is_slow(made.implementation)) return made;
     } catch (const dnnl::error&) {
       continue;  // None at all for these layouts.
     }

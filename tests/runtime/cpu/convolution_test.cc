@@ -335,20 +335,5 @@ TEST(Convolution, OfTrainingIsOneDnns) {
   }
 }
 
-/// Of one channel a group in three dimensions oneDNN makes 16 x 16, which is
-/// 221 KB of scratch for a filter of 864 bytes; in two it has words for it.
-TEST(Convolution, OfAChannelAGroupIsNotPaddedToAVector) {
-  const Spatial same{.in = 4, .taps = 3, .low = 1, .high = 1};
-  Case c{.batch = 2,
-         .in_features = 8,
-         .out_features = 8,
-         .feature_groups = 8,
-         .spatial = {same, same}};
-  EXPECT_TRUE(check(in_order(c, kChannelsLast), 1));
-  c.spatial.push_back(same);
-  EXPECT_FALSE(check(
-      in_order(c, {{{0, 2, 3, 4, 1}, {2, 3, 4, 0, 1}, {0, 2, 3, 4, 1}}}), 1));
-}
-
 }  // namespace
 }  // namespace reprise
