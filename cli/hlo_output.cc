@@ -109,8 +109,7 @@ std::string memory_text(const Result<StepMemory>& memory) {
   };
   return fmt::format(
       "memory: at most {} (parameters {}, constants {}, temporaries {}, "
-      "outputs "
-      "among these {})",
+      "outputs among these {})",
       text(memory->peak_bytes), text(memory->parameter_bytes),
       text(memory->constant_bytes), text(memory->temporary_bytes),
       text(memory->output_bytes));

@@ -34,57 +34,12 @@ std::string part_literal(std::string_view literal, bool imaginary) {
 }
 
 ComplexOps::ComplexOps(const Instruction& origin, std::vector<Instruction>* to)
-    : origin_(origin), to_(*to), shape_(part_shape(origin.shape)) {}
-
-InstructionId ComplexOps::append(Instruction step) {
-  if (step.name.empty())
-    step.name = fmt::format("{}/c{}", origin_.name, to_.size());
-  const Attribute* metadata = origin_.find_attribute("metadata");
-  if (metadata != nullptr && step.find_attribute("metadata") == nullptr)
-    step.attributes.push_back(*metadata);
-  to_.push_back(std::move(step));
-  return InstructionId{static_cast<uint32_t>(to_.size() - 1)};
-}
-
-InstructionId ComplexOps::op(Opcode opcode,
-                             std::vector<InstructionId> operands) {
-  Instruction step;
-  step.opcode = opcode;
-  step.shape = shape_;
-  step.operands = std::move(operands);
-  return append(std::move(step));
-}
-
-InstructionId ComplexOps::compare(std::string_view direction, InstructionId a,
-                                  InstructionId b) {
-  Instruction step;
-  step.opcode = Opcode::kCompare;
-  step.shape = to_[index_of(a)].shape;
-  step.shape.type = PrimitiveType::kPred;
-  step.operands = {a, b};
-  step.attributes = {{"direction", RawText{std::string(direction)}}};
-  return append(std::move(step));
-}
-
-InstructionId ComplexOps::number(double value) {
-  Instruction constant;
-  constant.opcode = Opcode::kConstant;
-  constant.shape.type = shape_.type;
-  constant.literal = fmt::format("{}", value);
-  const InstructionId one = append(std::move(constant));
-  if (shape_.dimensions.empty()) return one;
-  Instruction broadcast;
-  broadcast.opcode = Opcode::kBroadcast;
-  broadcast.shape = shape_;
-  broadcast.operands = {one};
-  broadcast.attributes = {{"dimensions", std::vector<int64_t>{}}};
-  return append(std::move(broadcast));
-}
+    : AppendedOps(origin, 'c', to), shape_(part_shape(origin.shape)) {}
 
 InstructionId ComplexOps::element(InstructionId tuple, size_t index) {
   Instruction element;
   element.opcode = Opcode::kGetTupleElement;
-  element.shape = to_[index_of(tuple)].shape.elements[index];
+  element.shape = shape_of(tuple).elements[index];
   element.operands = {tuple};
   element.attributes = {
       {"index", std::vector<int64_t>{static_cast<int64_t>(index)}}};
@@ -96,7 +51,7 @@ InstructionId ComplexOps::tuple(std::vector<InstructionId> values) {
   tuple.opcode = Opcode::kTuple;
   tuple.shape.type = PrimitiveType::kTuple;
   for (const InstructionId value : values)
-    tuple.shape.elements.push_back(to_[index_of(value)].shape);
+    tuple.shape.elements.push_back(shape_of(value));
   tuple.operands = std::move(values);
   return append(std::move(tuple));
 }
@@ -238,7 +193,7 @@ InstructionId ComplexOps::compare_parts(bool equal, ComplexParts a,
   const InstructionId im = compare(direction, a.im, b.im);
   Instruction both;
   both.opcode = equal ? Opcode::kAnd : Opcode::kOr;
-  both.shape = to_[index_of(re)].shape;
+  both.shape = shape_of(re);
   both.operands = {re, im};
   return append(std::move(both));
 }
@@ -352,8 +307,8 @@ InstructionId ComplexOps::interleaved(ComplexParts parts) {
   const auto last = [&](InstructionId part) {
     Instruction column;
     column.opcode = Opcode::kReshape;
-    column.shape.type = to_[index_of(part)].shape.type;
-    column.shape.dimensions = to_[index_of(part)].shape.dimensions;
+    column.shape.type = shape_of(part).type;
+    column.shape.dimensions = shape_of(part).dimensions;
     column.shape.dimensions.push_back(1);
     column.operands = {part};
     return append(std::move(column));
@@ -361,7 +316,7 @@ InstructionId ComplexOps::interleaved(ComplexParts parts) {
   Instruction both;
   both.opcode = Opcode::kConcatenate;
   both.operands = {last(parts.re), last(parts.im)};
-  both.shape = to_[index_of(both.operands[0])].shape;
+  both.shape = shape_of(both.operands[0]);
   const auto dimension = static_cast<int64_t>(both.shape.dimensions.size()) - 1;
   both.shape.dimensions.back() = 2;
   both.attributes = {{"dimensions", std::vector<int64_t>{dimension}}};

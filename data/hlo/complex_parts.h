@@ -4,8 +4,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "data/hlo/appended_ops.h"
 #include "data/hlo/module.h"
 
 namespace reprise {
@@ -29,19 +31,18 @@ std::string part_literal(std::string_view literal, bool imaginary);
 /// give some infinity or NaN. Source: W. Kahan, Branch cuts for complex
 /// elementary functions, 1987; division scaled as in R. L. Smith, Algorithm
 /// 116: Complex division, CACM 1962.
-class ComplexOps {
+class ComplexOps : public AppendedOps {
  public:
   /// `to`: the computation's instructions so far; `origin`: what is replaced.
   ComplexOps(const Instruction& origin, std::vector<Instruction>* to);
 
-  /// Appends `step`, named after the origin and its place where it has no name.
-  InstructionId append(Instruction step);
-  /// An op with elements of the parts' type.
-  InstructionId op(Opcode opcode, std::vector<InstructionId> operands);
-  InstructionId compare(std::string_view direction, InstructionId a,
-                        InstructionId b);
-  /// The same number everywhere.
-  InstructionId number(double value);
+  /// Of the parts' shape and type.
+  InstructionId op(Opcode opcode, std::vector<InstructionId> operands) {
+    return AppendedOps::op(opcode, std::move(operands), shape_);
+  }
+  InstructionId number(double value) {
+    return AppendedOps::number(value, shape_);
+  }
   InstructionId element(InstructionId tuple, size_t index);
   InstructionId tuple(std::vector<InstructionId> values);
   /// Both parts in one array, in turn along a last dimension.
@@ -78,8 +79,6 @@ class ComplexOps {
   ComplexParts power(ComplexParts z, ComplexParts w);
   InstructionId is_negative(InstructionId a);
 
-  const Instruction& origin_;
-  std::vector<Instruction>& to_;
   Shape shape_;  ///< Of parts.
 };
 

@@ -4,14 +4,13 @@
 // a multiple of 2^(e - m).
 #include "data/hlo/narrow_types.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
+
+#include "data/hlo/appended_ops.h"
 
 namespace reprise {
 namespace {
@@ -84,6 +83,7 @@ class Widener {
     old_ = std::move(computation_.instructions);
     for (const Instruction& instruction : old_) {
       origin_ = &instruction;
+      ops_.emplace(instruction, 'n', &made_);
       values_.push_back(place(instruction));
     }
     computation_.root = values_[index_of(computation_.root)];
@@ -171,10 +171,12 @@ class Widener {
         op(Opcode::kMultiply, {whole, number(x, std::ldexp(1.0, least))});
     const InstructionId border =
         number(x, std::ldexp(1.0, format.smallest_exponent));
-    const InstructionId is_small = is_below(op(Opcode::kAbs, {x}), border);
+    const InstructionId is_small =
+        ops_->compare("LT", op(Opcode::kAbs, {x}), border);
     const InstructionId near = op(Opcode::kSelect, {is_small, small, normal});
     const InstructionId largest = number(x, format.largest);
-    const InstructionId is_large = is_below(largest, op(Opcode::kAbs, {near}));
+    const InstructionId is_large =
+        ops_->compare("LT", largest, op(Opcode::kAbs, {near}));
     const InstructionId beyond =
         op(Opcode::kMultiply, {near, number(x, format.beyond)});
     return converted(op(Opcode::kSelect, {is_large, beyond, near}),
@@ -213,60 +215,34 @@ class Widener {
   }
 
   InstructionId append(Instruction step) {
-    if (step.name.empty())
-      step.name = fmt::format("{}/n{}", origin_->name, made_.size());
-    const Attribute* metadata = origin_->find_attribute("metadata");
-    if (metadata != nullptr && step.find_attribute("metadata") == nullptr)
-      step.attributes.push_back(*metadata);
-    made_.push_back(std::move(step));
-    return InstructionId(static_cast<uint32_t>(made_.size() - 1));
+    return ops_->append(std::move(step));
   }
 
   /// Of the shape and type of its first operand; of a choice its second.
   InstructionId op(Opcode opcode, std::vector<InstructionId> operands) {
-    Instruction step;
-    step.opcode = opcode;
     const size_t like = opcode == Opcode::kSelect ? 1 : 0;
-    step.shape = made_[index_of(operands[like])].shape;
-    step.operands = std::move(operands);
-    return append(std::move(step));
-  }
-
-  InstructionId is_below(InstructionId a, InstructionId b) {
-    const InstructionId below = op(Opcode::kCompare, {a, b});
-    made_[index_of(below)].shape.type = PrimitiveType::kPred;
-    made_[index_of(below)].attributes.push_back({"direction", RawText{"LT"}});
-    return below;
+    Shape shape = made_[index_of(operands[like])].shape;
+    return ops_->op(opcode, std::move(operands), std::move(shape));
   }
 
   InstructionId converted(InstructionId from, PrimitiveType type) {
-    if (made_[index_of(from)].shape.type == type) return from;
-    const InstructionId convert = op(Opcode::kConvert, {from});
-    made_[index_of(convert)].shape.type = type;
-    return convert;
+    Shape shape = made_[index_of(from)].shape;
+    if (shape.type == type) return from;
+    shape.type = type;
+    return ops_->op(Opcode::kConvert, {from}, std::move(shape));
   }
 
-  /// The same number everywhere, of the shape and type of `like`.
   InstructionId number(InstructionId like, double value) {
-    Instruction constant, everywhere;
-    everywhere.opcode = Opcode::kBroadcast;
-    everywhere.shape = made_[index_of(like)].shape;
-    everywhere.attributes = {{"dimensions", std::vector<int64_t>{}}};
-    constant.opcode = Opcode::kConstant;
-    constant.shape.type = everywhere.shape.type;
-    constant.literal = fmt::format("{}", value);
-    const InstructionId one = append(std::move(constant));
-    if (everywhere.shape.dimensions.empty()) return one;
-    everywhere.operands = {one};
-    return append(std::move(everywhere));
+    return ops_->number(value, made_[index_of(like)].shape);
   }
 
   Computation& computation_;
   const bool is_entry_;
   std::vector<Instruction> old_;
   std::vector<Instruction> made_;
-  std::vector<InstructionId> values_;  ///< By instruction of `old_`.
-  const Instruction* origin_ = nullptr;
+  std::vector<InstructionId> values_;    ///< By instruction of `old_`.
+  const Instruction* origin_ = nullptr;  ///< What is placed, and its ops.
+  std::optional<AppendedOps> ops_;
 };
 
 }  // namespace

@@ -18,7 +18,8 @@ bool uses_complex(const Module& module);
 /// f32[N,2] there. A transform (`fft`) takes and gives parts: (f32, f32) for a
 /// complex result. What has no form in parts becomes a custom call of its name
 /// on parts, its target kComplexCall and the opcode or its own target, for
-/// lowering to refuse. Requires: the entry is flat (inline_calls). Cost: linear.
+/// lowering to refuse. Requires: the entry is flat (inline_calls). Cost:
+/// linear.
 Module split_complex(const Module& module);
 
 /// Of a parameter of such an entry: the complex type that it had in the text;

@@ -1,0 +1,41 @@
+// How a rewriting of a program puts several ops in the place of one.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "data/hlo/module.h"
+
+namespace reprise {
+
+/// Appends the ops that one instruction becomes. Each is named after it, `TAG`
+/// (a letter of the rewriting, so that two do not meet) and its own place, and
+/// has its metadata.
+class AppendedOps {
+ public:
+  /// `to`: the computation's instructions so far; `origin`: what is replaced.
+  AppendedOps(const Instruction& origin, char tag,
+              std::vector<Instruction>* to);
+
+  /// Appends `step`, with the name and metadata that it has, if any.
+  InstructionId append(Instruction step);
+  InstructionId op(Opcode opcode, std::vector<InstructionId> operands,
+                   Shape shape);
+  InstructionId compare(std::string_view direction, InstructionId a,
+                        InstructionId b);
+  /// The same number everywhere.
+  InstructionId number(double value, Shape shape);
+
+ protected:
+  const Shape& shape_of(InstructionId id) const {
+    return to_[index_of(id)].shape;
+  }
+
+  std::vector<Instruction>& to_;
+
+ private:
+  const Instruction& origin_;
+  char tag_;
+};
+
+}  // namespace reprise
