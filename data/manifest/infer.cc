@@ -153,19 +153,35 @@ void infer_parameters(const std::vector<const Instruction*>& parameters,
   if (!dataset.fields.empty()) manifest->dataset = std::move(dataset);
 }
 
+/// Which output is the loss: the first floating scalar that is no state, where
+/// there is none the first array of one element, as jax.pmap returns; or -1.
+int64_t loss_among(const std::vector<Shape>& outputs,
+                   const std::vector<int64_t>& next) {
+  const auto first = [&](const auto& fits) -> int64_t {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (next[i] < 0 && is_floating(outputs[i].type) && fits(outputs[i])) {
+        return static_cast<int64_t>(i);
+      }
+    }
+    return -1;
+  };
+  const int64_t scalar =
+      first([](const Shape& shape) { return shape.dimensions.empty(); });
+  if (scalar >= 0) return scalar;
+  return first([](const Shape& shape) { return element_count(shape) == 1; });
+}
+
 void infer_outputs(const std::vector<Shape>& outputs,
                    const std::vector<int64_t>& next, Manifest* manifest) {
-  bool has_loss = false;
+  const int64_t loss = loss_among(outputs, next);
   for (size_t i = 0; i < outputs.size(); ++i) {
     ManifestOutput output;
     output.index = static_cast<int64_t>(i);
     if (next[i] >= 0) {
       output.role = OutputRole::kState;
       output.parameter = next[i];
-    } else if (!has_loss && outputs[i].dimensions.empty() &&
-               is_floating(outputs[i].type)) {
+    } else if (output.index == loss) {
       output.role = OutputRole::kLoss;
-      has_loss = true;
     }
     manifest->outputs.push_back(output);
   }

@@ -1,5 +1,6 @@
 """Steps beyond those of the other files: 8-bit floats, integers of four bits, sets matched by assignment, tables of
-which a step touches few rows, drafts that a larger model accepts, and what the partitioner makes of a grid of ranks.
+which a step touches few rows, drafts that a larger model accepts, what the partitioner makes of a grid of ranks, and a
+step of jax.pmap.
 As steps.py; `FURTHER[name](ranks)`."""
 
 import functools
@@ -284,6 +285,39 @@ def auto_orders(ranks, width=8):
     return partitioned(ranks, params, specs, loss_of, optax.adam(1e-2), labelled(16, (width,), 5))
 
 
+# As jobs were written before shardings: state copied to every device, a step of jax.pmap, batches with the devices in
+# front, dropout by a key a device, averages of the batch's mean and variance.
+def mapped_step(ranks, width=12):
+    tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.warmup_cosine_decay_schedule(0, 1e-2, 5, 50)))
+    params = normal(3, a=(width, 32), b=(32, 5)) | {"scale": jnp.ones(32), "bias": jnp.zeros(32)}
+
+    def step(state, x, y):
+        key, own = jax.random.split(state["key"])
+
+        def loss_of(p):
+            h = x @ p["a"]
+            mean, square = jax.lax.pmean((h.mean(0), (h ** 2).mean(0)), "devices")
+            h = jax.nn.silu((h - mean) * jax.lax.rsqrt(square - mean ** 2 + 1e-5) * p["scale"] + p["bias"])
+            h = jnp.where(jax.random.bernoulli(own, 0.9, h.shape), h / 0.9, 0)
+            return cross_entropy(h @ p["b"], y), (mean, square)
+
+        (loss, seen), grads = jax.value_and_grad(loss_of, has_aux=True)(state["params"])
+        params, opt = updated(tx, jax.lax.pmean(grads, "devices"), state["opt"], state["params"])
+        averages = jax.tree.map(lambda old, new: 0.9 * old + 0.1 * new, state["averages"], seen)
+        return {"params": params, "opt": opt, "averages": averages, "key": key}, {
+            "loss": jax.lax.pmean(loss, "devices")}
+
+    state = {"params": params, "opt": tx.init(params), "averages": (jnp.zeros(32), jnp.ones(32))}
+    state = jax.tree.map(lambda leaf: jnp.stack([leaf] * ranks), state)
+    state["key"] = jax.random.split(jax.random.key(5), ranks)
+    draw = labelled(ranks * 6, (width,), 5)
+
+    def batch(t):
+        return tuple(a.reshape(ranks, -1, *a.shape[1:]) for a in draw(np.random.default_rng(1000 + t)))
+
+    return Step(jax.pmap(step, "devices", donate_argnums=0), state, batch)
+
+
 FURTHER = {f.__name__: f for f in (
     eight_bit_floats, four_bit_type, matched_sets, touched_rows, speculative, vocabulary_parallel, auto_layers,
-    auto_orders)}
+    auto_orders, mapped_step)}

@@ -150,6 +150,14 @@ class Roles(unittest.TestCase):
         self.assertEqual(roles.next_values([state, x], results), [0, None])
         self.assertEqual(roles.next_values([state, x], results, batch={0}), [None, 1])
 
+    def test_a_number_is_not_updated_by_the_loss(self):
+        state, rate = roles.Argument("s", [leaf("w")], False), roles.Argument("rate", [leaf("", ())], False)
+        for batch in (None, set()):
+            self.assertEqual(roles.next_values([state, rate], [leaf("0.w"), leaf("1", ())], batch), [0, None])
+            self.assertEqual(roles.next_values([state, rate], [leaf("s.w"), leaf("rate", ())], batch), [0, 1])
+            two = [leaf("0.w"), leaf("1", ()), leaf("2", ())]
+            self.assertEqual(roles.next_values([state, rate], two, batch), [0, 1])
+
     def test_a_key_that_comes_back_is_state_though_it_is_not_donated(self):
         state = roles.Argument("s", [leaf("w")], True)
         for kind, shape in (("key<fry>", ()), ("uint32", (2,))):
@@ -167,6 +175,8 @@ class Roles(unittest.TestCase):
         self.assertEqual(roles.pick_loss(results, set(), "accuracy"), 0)
         self.assertEqual(roles.pick_loss([leaf("", ())], set()), 0)
         self.assertIsNone(roles.pick_loss([leaf("w")], set()))
+        self.assertEqual(roles.pick_loss([leaf("rows", (1,)), leaf("loss", ())], set()), 1)
+        self.assertEqual(roles.pick_loss([leaf("w"), leaf("1", (1,))], set()), 1)
         with self.assertRaisesRegex(RepriseError, "'a', 'b'"):
             roles.pick_loss([leaf("a", ()), leaf("b", ())], set())
         with self.assertRaisesRegex(RepriseError, "names 0 results"):

@@ -17,7 +17,7 @@ TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
          "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp",
-         "eight_bit_floats", "four_bit_type"]
+         "eight_bit_floats", "four_bit_type", "mapped_step"]
 
 
 # On one rank there is nothing to exchange.

@@ -43,11 +43,16 @@ def _parts(results):
         yield path, indices[0], [results[i] for i in indices]
 
 
+def _scalars(results, taken):
+    return [i for i, r in enumerate(results) if i not in taken and r.shape == () and "float" in r.dtype]
+
+
 def next_values(arguments, results, batch=None):
     """[first result leaf or None] by argument: where its next value stands.
 
     `batch` (a set of places) says which arguments are none; without it, single arrays count as state only where they are
-    donated or nothing is, or are keys of jax.random."""
+    donated or nothing is, or are keys of jax.random. A number that is not donated is none where all that could be its
+    next value is the only floating scalar of the result, the loss, unless that has its name."""
     taken, found = set(), []
     any_donated = any(a.donated for a in arguments)
     for place, argument in enumerate(arguments):
@@ -60,6 +65,9 @@ def next_values(arguments, results, batch=None):
                    if _same(argument.leaves, leaves, len(path))
                    and not taken & set(range(first, first + len(leaves)))]
         named = [item for item in fitting if item[0] and item[0][-1] == argument.name]
+        scalars = _scalars(results, taken)
+        if single and not argument.donated and len(scalars) == 1 and [first for _, first in fitting] == scalars:
+            fitting = []
         choice = (named or fitting or [(None, None)])[0][1]
         found.append(choice)
         if choice is not None:
@@ -77,8 +85,10 @@ def check_donated(arguments, found, batch):
 
 
 def pick_loss(results, taken, loss=None):
-    """The result leaf that is the loss, or None where there is none. Errors: RepriseError where it cannot be told."""
-    scalars = [i for i, r in enumerate(results) if i not in taken and r.shape == () and "float" in r.dtype]
+    """The result leaf that is the loss, or None where there is none: of `results` as a rank has them, a scalar, or where
+    none is, an array of one element, as pmap returns. Errors: RepriseError where it cannot be told."""
+    scalars = _scalars(results, taken) or [
+        i for i, r in enumerate(results) if i not in taken and set(r.shape) <= {1} and "float" in r.dtype]
     names = {i: ".".join(results[i].path) for i in scalars}
     listed = ", ".join(repr(n) for n in names.values()) or "none"
     if loss is not None:

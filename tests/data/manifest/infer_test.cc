@@ -50,6 +50,26 @@ TEST(InferManifest, TakesRolesFromAliasingAndShapes) {
   EXPECT_EQ(manifest.dataset->record_bytes, 4);  // A row of x.
 }
 
+TEST(InferManifest, ALossMayBeAnArrayOfOneElementWhereNoScalarIs) {
+  Module module =
+      parsed(R"(HloModule mapped, input_output_alias={ {0}: (0, {}, may-alias) }
+
+ENTRY e {
+  w = f32[1,4] parameter(0)
+  x = f32[1,4] parameter(1)
+  next = f32[1,4] subtract(w, x)
+  count = s32[1] constant({1})
+  two = f32[] constant(2)
+  loss = f32[1] reshape(two)
+  ROOT out = (f32[1,4], s32[1], f32[1]) tuple(next, count, loss)
+})");
+  const Manifest manifest = infer_manifest(module, "step.hlo");
+  ASSERT_EQ(manifest.outputs.size(), 3u);
+  EXPECT_EQ(manifest.outputs[0].role, OutputRole::kState);
+  EXPECT_EQ(manifest.outputs[1].role, OutputRole::kOther);
+  EXPECT_EQ(manifest.outputs[2].role, OutputRole::kLoss);
+}
+
 TEST(InferManifest, CountsRanksOfTheHeaderWhereGroupsNameNone) {
   std::string text = kStep;
   text.replace(text.find("{{0,1,2}}"), 9, "{}");

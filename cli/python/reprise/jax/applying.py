@@ -16,7 +16,7 @@ import jax
 from .. import hlo
 from .. import plan as plans
 from ..errors import RepriseError
-from . import equations, evaluation, frameworks
+from . import equations, evaluation, frameworks, mapped, trees
 
 
 @dataclasses.dataclass
@@ -129,18 +129,28 @@ class Planned:
 
     def __init__(self, plan, step, mapped, method):
         self._plan, self._step, self._mapped, self._method = plan, step, mapped, method
-        self._jitted = {}
+        self._traced = {}  # by shapes: places of arguments that are not static, names of keywords
+        self._jitted = {}  # by shapes and static values
         self.report = None
 
     def _build(self, args, kwargs):
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-        key = (tree, tuple((jax.numpy.shape(x), str(getattr(x, "dtype", type(x)))) for x in leaves))
-        if key not in self._jitted:
-            self._jitted[key] = self._rewrite(args, kwargs)
-        return (leaves, *self._jitted[key])
+        shapes = (tree, tuple((jax.numpy.shape(x), str(getattr(x, "dtype", type(x)))) for x in leaves))
+        if shapes not in self._traced:
+            lowered = (self._step.trace if hasattr(self._step, "trace") else self._step.lower)(*args, **kwargs)
+            places, keywords = trees.traced_arguments(args, kwargs, lowered.args_info)
+            self._traced[shapes] = places, sorted(keywords)
+        places, names = self._traced[shapes]
+        static = tuple(value for place, value in enumerate(args) if place not in places)
+        static += tuple((name, value) for name, value in sorted(kwargs.items()) if name not in names)
+        if (shapes, static) not in self._jitted:
+            self._jitted[shapes, static] = self._rewrite(args, kwargs, places, names)
+        if static:
+            leaves = jax.tree_util.tree_leaves(([args[p] for p in places], {name: kwargs[name] for name in names}))
+        return (leaves, *self._jitted[shapes, static])
 
-    def _rewrite(self, args, kwargs):
-        traced = self._step.trace(*args, **kwargs)
+    def _rewrite(self, args, kwargs, places, names):
+        step, args, kwargs, traced = self._trace(args, kwargs, places, names)
         found = equations.collectives(traced.jaxpr)
         _check_same(found, self._mapped)
         planned = plans.buckets(self._plan, self._mapped)
@@ -152,10 +162,18 @@ class Planned:
         donated = [i for i, info in enumerate(jax.tree_util.tree_leaves(
             traced.args_info, is_leaf=lambda x: hasattr(x, "donated"))) if info.donated]
         out_tree = jax.tree_util.tree_structure(traced.out_info)
-        options = evaluation.jit_options(self._step, args, kwargs)
+        options = evaluation.jit_options(step, args, kwargs)
         if self._method == "keys":
             options["compiler_options"] = {"xla_gpu_all_reduce_combine_threshold_bytes": str(1 << 40)}
         return jax.jit(function, donate_argnums=tuple(donated), **options), out_tree
+
+    def _trace(self, args, kwargs, places, names):
+        """(the step as a function without static arguments, its arguments and keywords, what tracing it gave)."""
+        if mapped.is_mapped(self._step):
+            step, args, kwargs = mapped.jitted_step(self._step, args, kwargs)
+            return step, args, kwargs, step.trace(*args, **kwargs)
+        return (trees.bound(self._step, args, kwargs, places), tuple(args[place] for place in places),
+                {name: kwargs[name] for name in names}, self._step.trace(*args, **kwargs))
 
     def __call__(self, *args, **kwargs):
         leaves, jitted, out_tree = self._build(args, kwargs)
@@ -185,7 +203,7 @@ def apply(plan, step, exported=None, method=None):
     partitioning makes its collectives."""
     if not hasattr(jax.lax, "optimization_barrier"):
         raise RepriseError(f"apply needs JAX 0.5 or newer, this is {jax.__version__}; export and verify run with it")
-    if not frameworks.is_plain(step):
+    if not frameworks.is_plain(step) and not mapped.is_mapped(step):
         raise RepriseError("apply rewrites a step of jax.jit, called with arrays: of nnx.jit or filter_jit, split "
                            "modules from their arrays yourself (nnx.split, equinox.partition) and give the jax.jit")
     loaded = plans.load(plan)

@@ -39,7 +39,7 @@ def planned_function(closed, buckets, method):
 
 
 def jit_options(step, args, kwargs):
-    """The shardings that the user's jit states."""
+    """The shardings that the user's jit states; `step` takes no static arguments."""
     jaxpr = jax.make_jaxpr(step)(*args, **kwargs)
     params = jaxpr.jaxpr.eqns[0].params if len(jaxpr.jaxpr.eqns) == 1 else {}
     options = {}

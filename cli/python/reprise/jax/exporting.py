@@ -179,7 +179,9 @@ def _roles(step, batch, loss):
         places = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
     taken = {i for argument, first in zip(arguments, found) if first is not None
              for i in range(first, first + len(argument.leaves))}
-    return Roles(places, found, roles.pick_loss(step.results, taken, loss))
+    parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
+             for result, sharding in zip(step.results, step.out_shardings)]
+    return Roles(places, found, roles.pick_loss(parts, taken, loss))
 
 
 def _leaf_table(step, chosen):

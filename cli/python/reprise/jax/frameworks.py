@@ -1,4 +1,4 @@
-"""Steps jitted by flax.nnx or equinox, as the plain functions of arrays that jax.jit takes.
+"""Steps jitted by flax.nnx, equinox or jax.pmap (mapped.py), as the plain functions of arrays that jax.jit takes.
 
 nnx.jit updates the modules and optimizers among its arguments in place: here their variables are one argument `state`,
 a dict by argument and path, whose next value comes back beside the result. equinox.filter_jit traces what is an array
@@ -9,6 +9,7 @@ import inspect
 import jax
 
 from ..errors import RepriseError
+from . import mapped, trees
 
 
 def plain_step(jitted, args, kwargs):
@@ -20,16 +21,16 @@ def plain_step(jitted, args, kwargs):
         return _of_equinox(jitted, args, kwargs)
     if not hasattr(jitted, "lower"):
         raise RepriseError("the step is not jitted: give jax.jit(step, donate_argnums=…)")
+    if mapped.is_mapped(jitted):
+        return mapped.jitted_step(jitted, args, kwargs)
     if not is_plain(jitted):
-        raise RepriseError(
-            "the step is no jax.jit, as of jax.pmap: write it as jax.jit(jax.shard_map(step, mesh=…, in_specs=…, "
-            "out_specs=…)), where an argument that pmap maps has P('axis') and keeps an axis of 1 in front")
+        raise RepriseError("the step is no jax.jit: give jax.jit(step, donate_argnums=…)")
     return jitted, args, kwargs
 
 
 def is_plain(jitted):
     """Whether a step is one of jax.jit itself."""
-    return hasattr(jitted, "trace") and "Pmap" not in type(jitted).__name__ and not _is_nnx(jitted)
+    return hasattr(jitted, "trace") and not mapped.is_mapped(jitted) and not _is_nnx(jitted)
 
 
 def _is_nnx(jitted):
@@ -45,8 +46,7 @@ def _is_array(leaf):
 def _named(function, like, names):
     """As jit's messages and the export call it and its arguments."""
     function.__name__ = getattr(like, "__name__", "step")
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    function.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+    function.__signature__ = trees.signature(names)
     return function
 
 

@@ -39,6 +39,23 @@ def argument_names(function, positions, keywords):
     return names + sorted(keywords)
 
 
+def bound(function, args, kwargs, places):
+    """The function of the arguments at `places` and of keywords alone; the rest are those given."""
+    def of_traced(*arrays, **named):
+        every = list(args)
+        for place, value in zip(places, arrays):
+            every[place] = value
+        return function(*every, **{**kwargs, **named})
+
+    return of_traced
+
+
+def signature(names):
+    """Of a function of arguments by these names."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(name, kind) for name in names])
+
+
 def traced_arguments(args, kwargs, args_info):
     """(places of positional arguments, keywords) that a program takes: all but the static ones, which `args_info` of
     the lowered step lacks. Where several could be static, words before numbers."""

@@ -27,6 +27,7 @@ class Verified:
     trained: str  # the state that reprise train dumped
     # By tensor, measured where one is over the tolerance: what JAX itself moves when its inputs' last bits are others.
     own: dict = dataclasses.field(default_factory=dict)
+    has_loss: bool = True
 
     @property
     def worst(self):
@@ -54,8 +55,8 @@ class Verified:
         verdict = "equal" if self.ok else "NOT equal"
         noise = sum(d.error > self.tolerance for d in rows) if self.ok else 0
         verdict += f" within {self.tolerance:.0e}" + (f", {noise} of them within twice what JAX moves" if noise else "")
-        lines.append(f"{self.steps} steps, {len(rows)} tensors: {verdict}; "
-                     f"last loss {self.loss[0]:.6g} in JAX, {self.loss[1]:.6g} in Reprise")
+        losses = f"last loss {self.loss[0]:.6g} in JAX, {self.loss[1]:.6g} in Reprise" if self.has_loss else "no loss"
+        lines.append(f"{self.steps} steps, {len(rows)} tensors: {verdict}; {losses}")
         return "\n".join(lines)
 
 
@@ -95,7 +96,7 @@ def run_jax(directory, steps, step=None, args=(), kwargs=None, change=lambda arr
             if entry["result"] is not None:
                 values[place] = results[entry["result"]]
         if described["loss"] is not None:
-            losses.append(float(np.asarray(jax.device_get(results[described["loss"]]), np.float64)))
+            losses.append(float(np.mean(np.asarray(jax.device_get(results[described["loss"]]), np.float64))))
     final = {}
     for entry, value in zip(leaves, values):
         if entry["role"] == "state" and entry["parameter"] is not None:
@@ -180,4 +181,5 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
     over = any(tolerance < d.error < float("inf") for d in found)
     own = own_moves(directory, steps, theirs, initial, step, args, kwargs) if over else {}
     mine = (result.get("loss") or [float("nan")])[-1]
-    return Verified(steps, tolerance, found, ((losses or [float("nan")])[-1], float(mine)), str(trained), own)
+    return Verified(steps, tolerance, found, ((losses or [float("nan")])[-1], float(mine)), str(trained), own,
+                    bool(losses))
