@@ -15,14 +15,14 @@ from . import mapped, trees
 def plain_step(jitted, args, kwargs):
     """(a function of jax.jit, its arguments, its keywords) for any jitted step. Errors: RepriseError for a step that no
     jit made."""
+    if mapped.is_mapped(jitted):
+        return mapped.jitted_step(jitted, args, kwargs)
     if _is_nnx(jitted):
         return _of_nnx(jitted, args, kwargs)
     if type(jitted).__module__.startswith("equinox."):
         return _of_equinox(jitted, args, kwargs)
     if not hasattr(jitted, "lower"):
         raise RepriseError("the step is not jitted: give jax.jit(step, donate_argnums=…)")
-    if mapped.is_mapped(jitted):
-        return mapped.jitted_step(jitted, args, kwargs)
     if not is_plain(jitted):
         raise RepriseError("the step is no jax.jit: give jax.jit(step, donate_argnums=…)")
     return jitted, args, kwargs
