@@ -44,6 +44,24 @@ struct ComputationHeader {
   Shape result;
 };
 
+/// What to give instead of a text that another printer of steps wrote.
+std::string_view advice_for(std::string_view text) {
+  for (const std::string_view mlir :
+       {"module", "#loc", "builtin.module", "func.func", "\"builtin.module\"",
+        "ML\xefR"}) {
+    if (text.starts_with(mlir)) {
+      return "; this is StableHLO or other MLIR: give what "
+             "lower(…).as_text(\"hlo\") or compile().as_text() returns, or "
+             "export the step by reprise.jax";
+    }
+  }
+  if (text.starts_with("{ lambda")) {
+    return "; this is a jaxpr: give what jax.jit(step).lower(…)"
+           ".as_text(\"hlo\") returns, or export the step by reprise.jax";
+  }
+  return "";
+}
+
 class HloParser {
  public:
   HloParser(std::string_view text, std::string_view file)
@@ -90,7 +108,12 @@ bool HloParser::parse_module() {
 }
 
 bool HloParser::parse_module_header() {
-  if (!lexer_.expect("HloModule", "at the start of a module")) return false;
+  if (!lexer_.take("HloModule")) {
+    return lexer_.error(fmt::format(
+        "expected `HloModule` at the start of a module, found {}{}",
+        lexer_.found(),
+        advice_for(lexer_.text_between(lexer_.position(), std::string::npos))));
+  }
   std::string_view name;
   if (!lexer_.expect_name("the module's name", &name)) return false;
   module_.name = name;

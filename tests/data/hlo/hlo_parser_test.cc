@@ -230,6 +230,23 @@ TEST(HloParser, BoundsNesting) {
             std::string::npos);
 }
 
+TEST(HloParser, SaysWhatToGiveInsteadOfMlirAndJaxprs) {
+  for (const auto& [text, what] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"#loc1 = loc(\"x\")\nmodule @jit_f {\n}", "StableHLO"},
+           {"module @jit_f attributes {mhlo.num_partitions = 1 : i32} {",
+            "StableHLO"},
+           {std::string("ML\xefR\rStableHLO_v1.0.0\0", 23), "StableHLO"},
+           {"{ lambda ; a:f32[4,3]. let", "a jaxpr"}}) {
+    const std::string message = error_of(text).message;
+    EXPECT_NE(message.find("expected `HloModule`"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("this is " + what), std::string::npos) << message;
+    EXPECT_NE(message.find("as_text(\"hlo\")"), std::string::npos) << message;
+  }
+  EXPECT_EQ(error_of("hello").message.find("this is"), std::string::npos);
+}
+
 TEST(HloParser, RefusesForwardAndCyclicReferences) {
   EXPECT_NE(
       error_of(entry("  %a = f32[] negate(%b)\n  ROOT %b = f32[] negate(%a)\n"))
