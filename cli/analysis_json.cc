@@ -61,7 +61,7 @@ void add_window(const Breakdown& window, Json& json) {
 Json step_json(const StepAnalysis& step) {
   Json json = {{"name", step.name},
                {"step", step.mark.step},
-               {"duration_ns", step.mark.end_ns - step.mark.start_ns},
+               {"duration_ns", step.mark.time_ns()},
                {"iteration_ns", nullptr}};
   if (step.iteration_ns >= 0) json["iteration_ns"] = step.iteration_ns;
   add_window(step.host, json);

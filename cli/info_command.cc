@@ -46,7 +46,7 @@ std::vector<RankSummary> summarize(const Trace& trace) {
     if (found == place.end()) continue;
     RankSummary& rank = ranks[found->second];
     ++(step.warmup ? rank.warmup_steps : rank.steps);
-    if (!step.warmup) rank.step_ns.push_back(step.end_ns - step.start_ns);
+    if (!step.warmup) rank.step_ns.push_back(step.time_ns());
   }
   return ranks;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "costmodel/calibration.h"
+#include "data/integers.h"
 #include "data/median.h"
 
 namespace reprise {
@@ -134,7 +135,7 @@ CalibrationSteps PlanCalibration::steps_within(
   int64_t time_ns = 0, count = 0;
   for (const StepMark& mark : recorded_.steps) {
     if (mark.warmup) continue;
-    time_ns += mark.end_ns - mark.start_ns;
+    time_ns = saturating_add(time_ns, mark.time_ns());
     count += 1;
   }
   const int64_t step_ns =

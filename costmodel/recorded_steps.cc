@@ -109,7 +109,7 @@ class Builder {
       rank.start_ns = aligned(mark.rank, mark.start_ns);
       rank.end_ns = aligned(mark.rank, mark.end_ns);
       rank.feed_end_ns = rank.start_ns;
-      step.time_ns = std::max(step.time_ns, mark.end_ns - mark.start_ns);
+      step.time_ns = std::max(step.time_ns, mark.time_ns());
       ++seen[mark.step];
     }
     std::erase_if(steps_, [&](const auto& entry) {

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "data/trace/intervals.h"
-
 namespace reprise {
 
 bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
@@ -22,8 +20,7 @@ std::vector<TimedStep> complete_steps(const Trace& trace) {
     if (mark.warmup) continue;
     Step& step = steps[mark.step];
     ++step.ranks;
-    step.time_ns = std::max(
-        step.time_ns, clamped_time(mark.end_ns) - clamped_time(mark.start_ns));
+    step.time_ns = std::max(step.time_ns, mark.time_ns());
   }
   const auto timed = static_cast<size_t>(
       std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));

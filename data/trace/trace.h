@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/collective/collective.h"
+#include "data/integers.h"
 #include "data/primitive_type.h"
 #include "data/result.h"
 
@@ -120,6 +121,8 @@ struct StepMark {
   int32_t step = 0;
   int64_t start_ns = 0, end_ns = 0;
   bool warmup = false;
+  /// At most the largest number, whatever a file says.
+  int64_t time_ns() const { return saturating_subtract(end_ns, start_ns); }
   bool operator==(const StepMark&) const = default;
 };
 

@@ -41,7 +41,7 @@ std::optional<SlowSteps> slow_steps(const Trace& frame) {
   for (const StepMark& mark : frame.steps) {
     if (mark.warmup) continue;
     int64_t& time_ns = times[mark.step];
-    time_ns = std::max(time_ns, mark.end_ns - mark.start_ns);
+    time_ns = std::max(time_ns, mark.time_ns());
   }
   if (times.size() < kLeastSteps) return std::nullopt;
   std::vector<int64_t> all;

@@ -60,9 +60,8 @@ TEST(StepTimes, WildMarksDoNotOverflow) {
   trace.ranks = {rank(0)};
   trace.steps = {{0, 1, std::numeric_limits<int64_t>::min(),
                   std::numeric_limits<int64_t>::max(), false}};
-  // From -(2^62 - 1) to 2^62 - 1.
   EXPECT_EQ(measured_step_time(trace).value_or(0),
-            (int64_t{1} << 62) - 1 + ((int64_t{1} << 62) - 1));
+            std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <utility>
 
 #include "replay/clocks/aligned_trace.h"
 #include "replay/simulate/trace_replay.h"
@@ -438,6 +440,25 @@ TEST(Findings, SlowLinkOfOnePairOfAPermutation) {
     }
     step.collective(CollectiveKind::kAllReduce, 400'000, 20 * kUs, false);
   });
+}
+
+/// Found by tests/fuzz/command_fuzzer.py.
+TEST(Findings, StepsOfAnyLengthAreCompared) {
+  InjectedStep step(2);
+  step.kernel("gemm", 100'000);
+  Trace trace = step.trace();
+  ASSERT_FALSE(trace.steps.empty());
+  const StepMark mark = trace.steps[0];
+  trace.steps.clear();
+  for (int32_t number = 1; number <= 6; ++number) {
+    trace.steps.push_back({mark.rank, number, mark.start_ns, mark.end_ns});
+  }
+  trace.steps[2].start_ns = std::numeric_limits<int64_t>::min();
+  const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const Findings findings = find_all_findings(recorded, *analysis);
+  for (const Finding& finding : findings.list) EXPECT_GE(finding.gain_ns, 0);
 }
 
 TEST(Findings, GroupsThatDifferNowAndThenHaveNoSlowLink) {
