@@ -1,5 +1,6 @@
 // Every op as a kernel of its own: lowered, interpreted and compiled, against
 // the oracle.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +48,7 @@ void expect_near(const Instruction& instruction, const std::vector<double>& got,
 
 TEST_P(KernelOps, AgreeWithTheOracleAndTheInterpreter) {
   const std::string text =
-      std::string(kCaseRegions) + "ENTRY main {" + GetParam().entry + "\n}\n";
+      fmt::format("{}ENTRY main {{{}\n}}\n", kCaseRegions, GetParam().entry);
   const Result<Module> module = parse_hlo(text, GetParam().name);
   ASSERT_TRUE(module) << module.error().message;
   const Computation& computation = module->entry_computation();
