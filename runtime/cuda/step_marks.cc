@@ -56,14 +56,17 @@ void StepMarks::reset() {
 void StepMarks::ended(Stream which, uint32_t place, const CudaStream& stream) {
   const std::vector<bool>& marked =
       which == Stream::kCompute ? compute_ : communication_;
-  if (!works_ || !marked[place]) return;
+  std::atomic_ref works(works_);
+  if (!marked[place] || !works.load(std::memory_order_relaxed)) return;
   // Page-locked memory has the same address for the device.
   // Source: CUDA driver API, "Unified Addressing".
   auto* word = reinterpret_cast<uint32_t*>(words_.bytes().data()) +
                static_cast<size_t>(which);
-  works_ = driver_->stream_write_value(
-               stream.get(), reinterpret_cast<CUdeviceptr>(word), place + 1,
-               CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS;
+  if (driver_->stream_write_value(
+          stream.get(), reinterpret_cast<CUdeviceptr>(word), place + 1,
+          CU_STREAM_WRITE_VALUE_DEFAULT) != CUDA_SUCCESS) {
+    works.store(false, std::memory_order_relaxed);
+  }
 }
 
 std::string StepMarks::describe(const Schedule& schedule, Stream which) const {
@@ -87,7 +90,7 @@ std::string StepMarks::describe(const Schedule& schedule, Stream which) const {
 }
 
 std::string StepMarks::describe(const Schedule& schedule) const {
-  if (!works_) return {};
+  if (!std::atomic_ref(works_).load(std::memory_order_relaxed)) return {};
   std::string text = describe(schedule, Stream::kCompute);
   const std::string other = describe(schedule, Stream::kCommunication);
   if (!text.empty() && !other.empty()) text += ", ";

@@ -51,7 +51,8 @@ class StepMarks {
   const StreamSequences* walks_;
   PinnedMemory words_;  ///< `[stream]` units ended, 32 bits.
   std::vector<bool> compute_, communication_;  ///< `[place]` is marked.
-  bool works_ = true;
+  /// The threads of both streams read and clear it: std::atomic_ref.
+  mutable bool works_ = true;
 };
 
 }  // namespace reprise
