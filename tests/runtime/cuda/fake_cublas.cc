@@ -9,6 +9,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -88,7 +89,7 @@ std::vector<int64_t>& offered() {
   return *costs;
 }
 uint32_t refused_number = UINT32_MAX;
-uint64_t launches_of[16];
+std::atomic<uint64_t> launches_of[16];  // By threads of several ranks.
 
 // FAKE_CUBLAS_COSTS=NS,NS,...: those of a process of its own.
 void read_costs() {
@@ -275,7 +276,7 @@ extern "C" {
 void fake_cublas_offer(const int64_t* costs_ns, int count, int refused) {
   offered().assign(costs_ns, costs_ns + count);
   refused_number = static_cast<uint32_t>(refused);
-  std::fill(std::begin(launches_of), std::end(launches_of), 0);
+  for (std::atomic<uint64_t>& launches : launches_of) launches = 0;
 }
 uint64_t fake_cublas_launches(int number) { return launches_of[number]; }
 
