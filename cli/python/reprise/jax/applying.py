@@ -16,7 +16,7 @@ import jax
 from .. import hlo
 from .. import plan as plans
 from ..errors import RepriseError
-from . import equations, evaluation, frameworks, mapped, trees
+from . import equations, evaluation, frameworks, pmap, trees
 
 
 @dataclasses.dataclass
@@ -169,8 +169,8 @@ class Planned:
 
     def _trace(self, args, kwargs, places, names):
         """(the step as a function without static arguments, its arguments and keywords, what tracing it gave)."""
-        if mapped.is_mapped(self._step):
-            step, args, kwargs = mapped.jitted_step(self._step, args, kwargs)
+        if pmap.is_mapped(self._step):
+            step, args, kwargs = pmap.jitted_step(self._step, args, kwargs)
             return step, args, kwargs, step.trace(*args, **kwargs)
         return (trees.bound(self._step, args, kwargs, places), tuple(args[place] for place in places),
                 {name: kwargs[name] for name in names}, self._step.trace(*args, **kwargs))
@@ -203,7 +203,7 @@ def apply(plan, step, exported=None, method=None):
     partitioning makes its collectives."""
     if not hasattr(jax.lax, "optimization_barrier"):
         raise RepriseError(f"apply needs JAX 0.5 or newer, this is {jax.__version__}; export and verify run with it")
-    if not frameworks.is_plain(step) and not mapped.is_mapped(step):
+    if not frameworks.is_plain(step) and not pmap.is_mapped(step):
         raise RepriseError("apply rewrites a step of jax.jit, called with arrays: of nnx.jit or filter_jit, split "
                            "modules from their arrays yourself (nnx.split, equinox.partition) and give the jax.jit")
     loaded = plans.load(plan)

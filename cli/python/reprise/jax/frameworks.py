@@ -1,4 +1,4 @@
-"""Steps jitted by flax.nnx, equinox or jax.pmap (mapped.py), as the plain functions of arrays that jax.jit takes.
+"""Steps jitted by flax.nnx, equinox or jax.pmap (pmap.py), as the plain functions of arrays that jax.jit takes.
 
 nnx.jit updates the modules and optimizers among its arguments in place: here their variables are one argument `state`,
 a dict by argument and path, whose next value comes back beside the result. equinox.filter_jit traces what is an array
@@ -9,14 +9,14 @@ import inspect
 import jax
 
 from ..errors import RepriseError
-from . import mapped, trees
+from . import pmap, trees
 
 
 def plain_step(jitted, args, kwargs):
     """(a function of jax.jit, its arguments, its keywords) for any jitted step. Errors: RepriseError for a step that no
     jit made."""
-    if mapped.is_mapped(jitted):
-        return mapped.jitted_step(jitted, args, kwargs)
+    if pmap.is_mapped(jitted):
+        return pmap.jitted_step(jitted, args, kwargs)
     if _is_nnx(jitted):
         return _of_nnx(jitted, args, kwargs)
     if type(jitted).__module__.startswith("equinox."):
@@ -30,7 +30,7 @@ def plain_step(jitted, args, kwargs):
 
 def is_plain(jitted):
     """Whether a step is one of jax.jit itself."""
-    return hasattr(jitted, "trace") and not mapped.is_mapped(jitted) and not _is_nnx(jitted)
+    return hasattr(jitted, "trace") and not pmap.is_mapped(jitted) and not _is_nnx(jitted)
 
 
 def _is_nnx(jitted):
