@@ -291,8 +291,10 @@ class Apply(Folder):
             self.assertTrue(planned.check(*args), planned.check(*args))
 
     def test_a_step_of_pmap_and_one_with_a_static_argument(self):
+        captured = jnp.linspace(1, 2, 3)
+
         def step(w, x, times, rate, cut=2.0):
-            loss, grads = jax.value_and_grad(lambda w: ((jnp.tanh(x @ w["a"]) @ w["b"]) ** 2).mean() * times)(w)
+            loss, grads = jax.value_and_grad(lambda w: ((jnp.tanh(x * captured @ w["a"]) @ w["b"]) ** 2).mean() * times)(w)
             grads = jax.lax.pmean(grads, "i")
             return jax.tree.map(lambda w, g: w - rate * jnp.clip(g, -cut, cut), w, grads), jax.lax.pmean(loss, "i")
 

@@ -23,16 +23,20 @@ def jitted_step(step, args, kwargs):
     traced = tuple(args[place] for place in places)
     closed, shapes = jax.make_jaxpr(trees.bound(step, args, kwargs, places), return_shape=True)(*traced, **keywords)
     equations = closed.jaxpr.eqns
-    if len(equations) != 1 or list(equations[0].invars) != list(closed.jaxpr.invars):
+    if len(equations) != 1:
         raise RepriseError("the jax.pmap is not the whole step: write it as jax.jit(jax.shard_map(step, mesh=…, "
                            "in_specs=…, out_specs=…)), where a mapped argument has P('axis') and keeps an axis of 1")
     structure = jax.tree_util.tree_structure((traced, keywords))
     if equations[0].primitive.name == "xla_pmap":
         one_device = trees.bound(step.__wrapped__, args, kwargs, places)
-        run, mesh, specs = _of_equation(equations[0], one_device, structure)
+        axes = _of_arguments(closed.jaxpr.invars, equations[0].invars, equations[0].params["in_axes"])
+        run, mesh, specs = _of_equation(equations[0].params, axes, one_device, structure)
     else:
-        inner = equations[0].params["jaxpr"].jaxpr.eqns[0].params
-        run, mesh, specs = jex.jaxpr_as_fun(closed), inner["mesh"], inner["in_specs"]
+        inner = equations[0].params["jaxpr"].jaxpr
+        (mapped,) = inner.eqns
+        own = _of_arguments(inner.invars, mapped.invars, mapped.params["in_specs"])
+        specs = _of_arguments(closed.jaxpr.invars, equations[0].invars, own)
+        run, mesh = jex.jaxpr_as_fun(closed), mapped.params["mesh"]
     shardings = structure.unflatten([NamedSharding(mesh, spec) for spec in specs])
     results = jax.tree_util.tree_structure(shapes)
 
@@ -50,21 +54,25 @@ def jitted_step(step, args, kwargs):
     return jax.jit(whole, donate_argnums=donated, **options), traced, keywords
 
 
-def _of_equation(equation, one_device, structure):
+def _of_arguments(arguments, operands, values):
+    """Of `values`, one an operand, those of the operands that are arguments; the rest the step captures."""
+    return [next(value for operand, value in zip(operands, values) if operand is argument) for argument in arguments]
+
+
+def _of_equation(params, in_axes, one_device, structure):
     """(function of flat arrays, mesh, PartitionSpec of each) of an xla_pmap, before JAX 0.8, of the function
     `one_device`, whose arguments and keywords have this structure."""
     from jax.experimental.shard_map import shard_map
 
-    params = equation.params
     devices = params["devices"] or jax.devices(params["backend"])[: params["global_axis_size"]]
     axis = params["axis_name"]
     mesh = Mesh(list(devices), (axis,))
     taken, given = ([PartitionSpec(*[None] * place, axis) if place is not None else PartitionSpec() for place in axes]
-                    for axes in (params["in_axes"], params["out_axes"]))
+                    for axes in (in_axes, params["out_axes"]))
 
     def rows(*arrays):
         own = [array if place is None else jax.lax.squeeze(array, (place,))
-               for array, place in zip(arrays, params["in_axes"])]
+               for array, place in zip(arrays, in_axes)]
         positional, named = structure.unflatten(own)
         results = jax.tree_util.tree_leaves(one_device(*positional, **named))
         return [jax.numpy.asarray(result) if place is None else jax.lax.expand_dims(result, (place,))
