@@ -9,6 +9,7 @@
 #include <map>
 
 #include "costmodel/calibration.h"
+#include "costmodel/cost_database.h"
 #include "costmodel/fit_collectives.h"
 #include "costmodel/fit_gaps.h"
 #include "costmodel/fit_units.h"
@@ -58,9 +59,11 @@ Result<CostModel> fit_costs(const Trace& trace, const Schedule& recorded,
   Result<std::vector<RecordedStep>> all = recorded_steps(trace, recorded);
   if (!all) return pass(all.error());
   const std::vector<RecordedStep> steps = middle_steps(*std::move(all));
-  std::vector<Measurement> known(measurements.begin(), measurements.end());
-  known.insert(known.end(), trace.measurements.begin(),
-               trace.measurements.end());
+  // As a database keeps them, so that a later command has the same prices.
+  CostDatabase merged;
+  merged.merge("", trace.measurements);
+  merged.merge("", measurements);
+  const std::vector<Measurement> known = merged.measurements("");
   CostModel costs;
   fit_collectives(steps, recorded, known, costs);
   fit_units(steps, recorded, known, costs);

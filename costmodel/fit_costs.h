@@ -15,9 +15,10 @@ namespace reprise {
 
 /// Fits prices from the steps of `trace` whose time is nearest to the median.
 ///   Units: mean over those steps of the time alone, by structural key.
-///   Keys that did not run: from `measurements` and Trace::measurements, scaled
-///   by how the trace's own uncontended units compare with theirs; else a
-///   roofline over the measured units.
+///   Keys that did not run: from Trace::measurements and `measurements`, of
+///   two of one key the last, as in CostDatabase, scaled by how the trace's own
+///   uncontended units compare with theirs; else a roofline over the measured
+///   units.
 ///   Collectives: latency, bandwidth, burst and points from transfers.
 ///   Contention: from what ran both beside the other stream and without it in
 ///   this trace or in solo measurements; else from measurements of context

@@ -46,13 +46,9 @@ SamplesByKey collect(const std::vector<RecordedStep>& steps,
 SoloByKey solo_by_key(std::span<const Measurement> measurements) {
   SoloByKey by_key;
   for (const Measurement& measurement : measurements) {
-    if (measurement.context != kSoloContext || measurement.median_ns <= 0) {
+    if (measurement.context != kSoloContext || measurement.median_ns <= 0)
       continue;
-    }
-    const Measurement*& known = by_key[measurement.key];
-    if (known == nullptr || measurement.samples > known->samples) {
-      known = &measurement;
-    }
+    by_key[measurement.key] = &measurement;
   }
   return by_key;
 }

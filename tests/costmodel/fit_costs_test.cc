@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "costmodel/cost_database.h"
 #include "costmodel/fit_gaps.h"
 #include "costmodel/large_transfers.h"
 #include "costmodel/recorded_steps.h"
@@ -439,6 +440,31 @@ TEST(FitCosts, PricesUnknownKeysFromSoloRunsThenRoofline) {
   unknown.bytes = 1e6;
   EXPECT_EQ(found.price(unknown).source, PriceSource::kModelled);
   EXPECT_GT(found.price(unknown).alone_ns, 0);
+}
+
+/// A search fits to all of its runs, a later command to what they left in the
+/// database: to the same plans, only if of two measurements the same one
+/// counts.
+TEST(FitCosts, TheNewestOfAKeyCountsAsInADatabase) {
+  const Schedule schedule = training_schedule({.layers = 2});
+  Trace trace = run_trace(schedule, true_costs(schedule, 0), {});
+  const auto measured = [](int64_t time_ns, int64_t samples) {
+    return Measurement{.key = "fused",
+                       .unit = "f0",
+                       .context = kSoloContext,
+                       .median_ns = time_ns,
+                       .spread_ns = 100,
+                       .samples = samples};
+  };
+  trace.measurements = {measured(9000, 300)};
+  const std::vector<Measurement> runs = {measured(5000, 200),
+                                         measured(7000, 9)};
+  CostDatabase database;
+  database.merge("", runs);
+  for (const auto& known : {runs, database.measurements("")}) {
+    EXPECT_NEAR(fit(schedule, trace, known).units.at("fused").alone_ns, 7000,
+                1);
+  }
 }
 
 /// One kernel of many is left of the recorded ones, and took three times as
