@@ -6,11 +6,16 @@
 
 #include <fmt/ranges.h>
 
+#include <future>
+
 #include "data/io/crc32.h"
 #include "data/trace/row_reader.h"
 
 namespace reprise {
 namespace {
+
+/// Read at a time, at least: a rank or two, 12 MB of events.
+constexpr size_t kBatchRecords = size_t{1} << 17;
 
 constexpr std::string_view kTooMuch = "holds more than the file has bytes";
 
@@ -43,16 +48,25 @@ Status SegmentReader<Record>::read(std::vector<Record>& records,
                                      table_, kSegmentParts[Part::kSegment],
                                      kSegmentParts[Part::kPlace]));
   if (!select) return pass(select.error());
-  for (int64_t segment = 0;; ++segment) {
-    const Result<bool> more = next_row(select->get());
-    if (!more) return pass(more.error());
-    if (!*more) return {};
-    if (Status read = read_segment(select->get(), segment, records); !read)
-      return pass(read.error(), fmt::format("segment {}", segment));
+  std::vector<Record> next;  // Decoded while those before it are drained.
+  for (bool more = true; more;) {
+    Result<bool> read = true;
+    if (drains) {
+      next.reserve(kBatchRecords + kSegmentRecords);
+      std::future<Result<bool>> reading = std::async(
+          std::launch::async, [&] { return read_batch(select->get(), next); });
+      const Status drained = drain.drain();
+      read = reading.get();
+      if (!drained) return drained;
+      records.swap(next);
+    } else {
+      read = read_batch(select->get(), records);
+    }
+    if (!read) return pass(read.error());
+    more = *read;
     tell();
-    if (!drains) continue;
-    if (Status drained = drain.drain(); !drained) return drained;
   }
+  return drains ? drain.drain() : Status();
 }
 
 template <typename Record>
@@ -104,6 +118,20 @@ Status SegmentReader<Record>::read_column(sqlite3_stmt* select, int64_t segment,
   }
   bytes_[place] = {static_cast<ColumnEncoding>(encoding), blobs_[place]};
   return {};
+}
+
+template <typename Record>
+Result<bool> SegmentReader<Record>::read_batch(sqlite3_stmt* select,
+                                               std::vector<Record>& records) {
+  const size_t enough = records.size() + kBatchRecords;
+  while (records.size() < enough) {
+    const Result<bool> more = next_row(select);
+    if (!more || !*more) return more;
+    const auto segment = static_cast<int64_t>(counts_.size());
+    if (Status read = read_segment(select, segment, records); !read)
+      return pass(read.error(), fmt::format("segment {}", segment));
+  }
+  return true;
 }
 
 template <typename Record>

@@ -17,8 +17,9 @@
 namespace reprise {
 
 /// What becomes of the records of a table with more than `most`: `drain` takes
-/// them after every segment and clears them. Without it they stay. `watch` is
-/// told, after every segment, how many were read, as `what`.
+/// them after every batch and clears them, while the next batch is read on
+/// another thread. Without it they stay. `watch` is told, after every batch,
+/// how many were read, as `what`.
 struct DrainRecords {
   size_t most = 0;
   std::function<Status()> drain;
@@ -51,6 +52,8 @@ class SegmentReader {
  private:
   Result<size_t> count_records();
   Status read_column(sqlite3_stmt* select, int64_t segment, size_t place);
+  /// Appends some segments; false: those were the last.
+  Result<bool> read_batch(sqlite3_stmt* select, std::vector<Record>& records);
   Status read_segment(sqlite3_stmt* select, int64_t segment,
                       std::vector<Record>& records);
 

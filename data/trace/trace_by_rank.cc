@@ -7,6 +7,7 @@
 #include "data/trace/trace_by_rank.h"
 
 #include <algorithm>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -123,17 +124,20 @@ class TraceByRank::Packer {
   }
 
  private:
+  /// Of one rank, as they came; they stay where they are.
+  using Pieces = std::deque<Part>;
+
   Status pack_run(Trace& frame) {
     if (run_.empty()) return {};
     for (const Event& event : run_) {
       if (const std::string fault = fault_of(event, frame); !fault.empty())
         return fail(ErrorKind::kInvalid, "{}", fault);
     }
-    wait();  // For the pieces to stay where they are.
-    std::vector<Part>& pieces = pieces_[run_.front().rank];
+    Pieces& pieces = pieces_[run_.front().rank];
     Part& part = pieces.emplace_back();
     if (pieces.size() == 1) show_sorted(frame);
     part.describe(frame, run_);
+    wait();
     packed_.swap(run_);
     run_.clear();
     const auto policy = packed_.size() > kMostAhead ? std::launch::deferred
@@ -157,7 +161,7 @@ class TraceByRank::Packer {
     }
   }
 
-  void join(Trace& frame, std::vector<Part>& pieces) {
+  void join(Trace& frame, Pieces& pieces) {
     run_.clear();
     for (const Part& piece : pieces) {
       run_.resize(run_.size() + piece.count);
@@ -171,9 +175,9 @@ class TraceByRank::Packer {
   }
 
   const Visit& visit_;
-  std::vector<Event> run_;                        ///< Of one rank.
-  std::vector<Event> packed_;                     ///< The run before it.
-  std::map<uint32_t, std::vector<Part>> pieces_;  ///< By rank, as they came.
+  std::vector<Event> run_;             ///< Of one rank.
+  std::vector<Event> packed_;          ///< The run before it.
+  std::map<uint32_t, Pieces> pieces_;  ///< By rank.
   std::future<void> packing_;  ///< `packed_`; last, for it uses the others.
 };
 

@@ -9,6 +9,7 @@
 
 #include "data/integers.h"
 #include "data/io/decimal.h"
+#include "data/parallel.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
@@ -329,21 +330,28 @@ Result<Analysis> analyze(const AlignedTrace& recorded,
   if (options.critical_path && !replays) graph.emplace(recorded, window);
   RankSums sums(by_rank, options);
   for (const RankInfo& rank : trace.ranks) {
-    if (is_timed(rank)) sums.add(rank.rank, analysis);
-    if (graph) graph->add_rank();
+    by_rank.of_rank(rank.rank);  // Decodes what both look at.
+    parallel_for(graph ? 2 : 1, 2, [&](size_t part) {
+      if (part == 1) return graph->add_rank();
+      if (is_timed(rank)) sums.add(rank.rank, analysis);
+    });
   }
   if (analysis.ranks.empty()) {
     return fail(ErrorKind::kUnsupported,
                 "no rank has device work or operators: nothing to analyse");
   }
-  std::move(sums).finish(analysis);
+  std::optional<Result<TimedGraph>> built;
+  parallel_for(graph ? 2 : 1, 2, [&](size_t part) {
+    if (part == 1) return void(built.emplace(std::move(*graph).finish()));
+    std::move(sums).finish(analysis);
+  });
   if (!options.critical_path) return analysis;
   if (replays && add_program_path(recorded, *options.program, *step, analysis))
     return analysis;
   // Where the program cannot be replayed, what was recorded must do.
   const Status found = add_recorded_path(
       recorded, step,
-      graph ? std::move(*graph).finish() : build_trace_graph(recorded, window),
+      built ? *std::move(built) : build_trace_graph(recorded, window),
       analysis);
   if (!found) {
     analysis.remarks.push_back(

@@ -31,10 +31,10 @@ struct Findings {
 
 /// Requires: `analysis` of `trace`, with its critical path. Gains do not add
 /// up: each is of the recorded step without that finding alone. Cost: some
-/// copies and sweeps of analysis.graph.
+/// sweeps of analysis.graph, two copies of it at a time.
 Findings find_findings(const TraceByRank& trace, const Analysis& analysis);
 
-/// The same and, of a trace of steps among which some are slower than the
+/// The same and, of a trace of steps among which some last longer than the
 /// others for a reason that their findings give, what the mean step loses by
 /// these: kSlowSteps, without a replay of its own. Cost: where there are such,
 /// another analysis of one.

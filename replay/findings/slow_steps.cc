@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "data/median.h"
 #include "replay/findings/finding_kinds.h"
 #include "replay/findings/findings.h"
@@ -70,6 +71,35 @@ std::optional<SlowSteps> slow_steps(const Trace& frame) {
   return slow;
 }
 
+/// From its begin to the end of the work that it launched, of the slowest rank.
+/// What a mark encloses may be the work of steps before, which the device still
+/// had to do.
+int64_t span_ns(const Analysis& analysis, int32_t number) {
+  int64_t longest_ns = 0;
+  for (const RankAnalysis& rank : analysis.ranks) {
+    for (const StepAnalysis& step : rank.steps) {
+      if (step.mark.step != number) continue;
+      const int64_t launched_ns =
+          saturating_add(saturating_subtract(step.launched.window_start_ns,
+                                             step.mark.start_ns),
+                         step.launched.window_ns);
+      longest_ns =
+          std::max({longest_ns, step.mark.time_ns(),
+                    step.launched.window_ns > 0 ? launched_ns : int64_t{0}});
+    }
+  }
+  return longest_ns;
+}
+
+/// Whether the slow step lasts longer than the typical one by what a finding
+/// would have to explain, not in its marks alone.
+bool lasts_longer(const SlowSteps& slow, const Analysis& analysis) {
+  const auto more_ns = static_cast<double>(saturating_subtract(
+      span_ns(analysis, slow.step), span_ns(analysis, analysis.typical->step)));
+  return more_ns >=
+         kLeastExplained * static_cast<double>(slow.step_ns - slow.typical_ns);
+}
+
 int64_t gain_of(const Findings& findings, std::string_view kind) {
   for (const Finding& finding : findings.list) {
     if (finding.kind == kind) return finding.gain_ns;
@@ -125,8 +155,10 @@ Findings find_all_findings(const AlignedTrace& recorded,
   Findings findings = find_findings(recorded.by_rank(), analysis);
   if (!findings.not_replayed.empty() || !analysis.typical) return findings;
   const std::optional<SlowSteps> slow = slow_steps(recorded.frame());
-  if (!slow || slow->lost_ns < static_cast<double>(findings.threshold_ns))
+  if (!slow || slow->lost_ns < static_cast<double>(findings.threshold_ns) ||
+      !lasts_longer(*slow, analysis)) {
     return findings;
+  }
   const Result<Analysis> own = analyze(recorded, {.step = slow->step});
   if (!own) return findings;  // Its step has no graph of its own.
   std::optional<Finding> finding =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "replay/graph/step_rules.h"
 
@@ -149,8 +150,8 @@ class StepSweep {
 
 }  // namespace
 
-GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap) {
-  GraphTimes times;
+GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap,
+                          GraphTimes times) {
   const uint32_t count = static_cast<uint32_t>(graph.size());
   times.start_ns.resize(count);
   times.end_ns.resize(count);
@@ -181,9 +182,9 @@ GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap) {
   return times;
 }
 
-GraphTimes evaluate(const TimedGraph& graph) {
+GraphTimes evaluate(const TimedGraph& graph, GraphTimes room) {
   return graph.rules ? StepSweep(graph).run()
-                     : evaluate_trace(graph, graph.gap);
+                     : evaluate_trace(graph, graph.gap, std::move(room));
 }
 
 }  // namespace reprise

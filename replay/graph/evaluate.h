@@ -30,9 +30,11 @@ struct GraphTimes {
 /// Times stop here, whatever a what-if makes of damaged durations.
 constexpr int64_t kEndOfTime = 4'000'000'000'000'000'000;
 
-/// Requires: no limited resource. Cost: O(nodes + edges).
-GraphTimes evaluate(const TimedGraph& graph);
+/// Requires: no limited resource. `room`: times of a trace's graph, no longer
+/// needed, whose memory is used again. Cost: O(nodes + edges).
+GraphTimes evaluate(const TimedGraph& graph, GraphTimes room = {});
 /// Of the graph of a trace, as if its gaps were others: [node].
-GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap);
+GraphTimes evaluate_trace(const TimedGraph& graph, const TickColumn& gap,
+                          GraphTimes room = {});
 
 }  // namespace reprise

@@ -290,9 +290,15 @@ void begin_rank(GraphDraft& draft, uint32_t place) {
   draft.base = events.base;
   draft.first = events.first;
   draft.last = events.last;
-  for (ByEvent* column : {&draft.launch_of, &draft.child_of, &draft.first_node,
-                          &draft.last_node}) {
-    column->assign(events);
+  for (auto* column : {&draft.launch_of, &draft.child_of, &draft.first_node,
+                       &draft.last_node}) {
+    column->assign(events, kNoNode);
+  }
+  draft.time.assign(events, {});
+  for (uint32_t event = events.first; event < events.last; ++event) {
+    const Event& recorded = draft.trace.events[event];
+    draft.time[event] = {draft.at(place, recorded.start_ns),
+                         draft.at(place, recorded.end_ns)};
   }
   draft.nodes.clear();
   draft.edges.clear();

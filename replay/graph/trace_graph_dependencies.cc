@@ -103,12 +103,12 @@ void add_flat_stream(GraphDraft& draft, uint32_t stream) {
         event.kind == EventKind::kOverhead) {
       continue;
     }
-    const int64_t start_ns = draft.at(rank, event.start_ns);
+    const int64_t start_ns = draft.time[index].start_ns;
     if (start_ns < window.start_ns || start_ns >= window.end_ns) continue;
     draft.first_node[index] = draft.last_node[index] =
         static_cast<uint32_t>(draft.nodes.size());
     draft.nodes.push_back({.start_ns = start_ns,
-                           .end_ns = draft.at(rank, event.end_ns),
+                           .end_ns = draft.time[index].end_ns,
                            .event = index,
                            .rank = rank,
                            .collective = draft.collective_of(index)});

@@ -164,15 +164,14 @@ void add_device_stream(GraphDraft& draft, uint32_t stream) {
   for (const uint32_t index : draft.events_of(stream)) {
     const Event& event = draft.trace.events[index];
     if (!is_busy(event)) continue;
-    DraftNode node = {.start_ns = draft.at(rank, event.start_ns),
-                      .end_ns = draft.at(rank, event.end_ns),
+    DraftNode node = {.start_ns = draft.time[index].start_ns,
+                      .end_ns = draft.time[index].end_ns,
                       .event = index,
                       .rank = rank,
                       .collective = draft.collective_of(index)};
     const uint32_t call = draft.launch_of[index];
-    node.issued_ns = call == kNoNode
-                         ? node.start_ns
-                         : draft.at(rank, draft.trace.events[call].start_ns);
+    node.issued_ns =
+        call == kNoNode ? node.start_ns : draft.time[call].start_ns;
     const bool under_way =
         node.issued_ns < window.start_ns && node.end_ns > window.start_ns;
     const bool issued =

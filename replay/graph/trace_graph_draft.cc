@@ -84,9 +84,10 @@ void GraphDraft::forget_rank() {
   release(nodes);
   release(edges);
   release(by_stream);
-  for (ByEvent* column : {&launch_of, &child_of, &first_node, &last_node}) {
+  for (auto* column : {&launch_of, &child_of, &first_node, &last_node}) {
     release(*column);
   }
+  release(time);
 }
 
 uint32_t GraphDraft::place_of(uint32_t rank) const {

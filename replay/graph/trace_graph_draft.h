@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/trace/call_index.h"
+#include "data/trace/intervals.h"
 #include "data/trace/trace_by_rank.h"
 #include "replay/collectives/collectives.h"
 #include "replay/graph/trace_graph.h"
@@ -151,18 +152,21 @@ class RankClock {
 };
 
 /// [event] of one rank, by its place in Trace::events.
+template <typename Value>
 class ByEvent {
  public:
-  void assign(const RankEvents& events) {
+  void assign(const RankEvents& events, Value value) {
     first_ = events.first;
-    values_.assign(events.last - events.first, kNoNode);
+    values_.assign(events.last - events.first, value);
   }
-  uint32_t& operator[](uint32_t event) { return values_[event - first_]; }
-  uint32_t operator[](uint32_t event) const { return values_[event - first_]; }
+  Value& operator[](uint32_t event) { return values_[event - first_]; }
+  const Value& operator[](uint32_t event) const {
+    return values_[event - first_];
+  }
 
  private:
   uint32_t first_ = 0;
-  std::vector<uint32_t> values_;
+  std::vector<Value> values_;
 };
 
 struct GraphDraft {
@@ -192,9 +196,10 @@ struct GraphDraft {
   std::vector<uint32_t> by_stream;     ///< Events, stream by stream, by start.
   std::vector<uint32_t> stream_first;  ///< [slot] place in by_stream; +1 end.
   /// [event] of device work or a recorded synchronization: its host call.
-  ByEvent launch_of;
-  ByEvent child_of;               ///< [event] of a call: its last device work.
-  ByEvent first_node, last_node;  ///< [event] or kNoNode.
+  ByEvent<uint32_t> launch_of;
+  ByEvent<uint32_t> child_of;  ///< [event] of a call: its last device work.
+  ByEvent<uint32_t> first_node, last_node;  ///< [event] or kNoNode.
+  ByEvent<Interval> time;                   ///< [event] On rank 0's clock.
   std::vector<DraftNode> nodes;
   std::vector<DraftEdge> edges;
 

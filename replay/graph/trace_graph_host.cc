@@ -65,7 +65,12 @@ class ThreadWalk {
         window_(draft.ranks[rank_]) {}
 
   void run(const std::vector<uint32_t>& events) {
-    for (const uint32_t event : events) visit(event);
+    for (const uint32_t event : events) {
+      visit(event);
+      // What comes later can only begin later.
+      const int64_t start_ns = draft_.time[event].start_ns;
+      if (start_ns > window_.end_ns && start_ns >= whole_until_) break;
+    }
     close_until(std::numeric_limits<int64_t>::max());
   }
 
@@ -80,10 +85,15 @@ class ThreadWalk {
   void visit(uint32_t index) {
     const Event& event = draft_.trace.events[index];
     if (event.kind == EventKind::kOverhead) return;
-    const int64_t start_ns = draft_.at(rank_, event.start_ns);
-    const int64_t end_ns = std::max(start_ns, draft_.at(rank_, event.end_ns));
+    const int64_t start_ns = draft_.time[index].start_ns;
+    const int64_t end_ns = std::max(start_ns, draft_.time[index].end_ns);
     if (start_ns < whole_until_) {  // Part of a collective.
       draft_.first_node[index] = draft_.last_node[index] = whole_node_;
+      return;
+    }
+    if (end_ns < window_.start_ns && only_lasts(event)) {
+      cursor_ns_ = std::max(cursor_ns_, end_ns);
+      if (end_ns > start_ns) named_ns_ = 0;
       return;
     }
     close_until(start_ns);
@@ -105,6 +115,15 @@ class ThreadWalk {
          .annotation = annotation,
          .forced = !annotation &&
                    (event.kind == EventKind::kRuntime || keep_empty())});
+  }
+
+  // An op or call of which, where it ends before the window, its end alone
+  // matters: nothing waits in it, and its own stretches are no named range's.
+  bool only_lasts(const Event& event) const {
+    const CallClass call = draft_.call(event);
+    return (event.kind == EventKind::kHostOp ||
+            event.kind == EventKind::kRuntime) &&
+           (call == CallClass::kPlain || call == CallClass::kRecord);
   }
 
   bool keep_empty() const { return !draft_.trace.dependencies.empty(); }
@@ -153,9 +172,9 @@ class ThreadWalk {
   }
 
   bool copy_within(uint32_t copy, int64_t start_ns, int64_t end_ns) const {
-    const Event& event = draft_.trace.events[copy];
-    return draft_.at(rank_, event.start_ns) >= start_ns - kClockTolerance &&
-           draft_.at(rank_, event.end_ns) <= end_ns + kClockTolerance;
+    const Interval& time = draft_.time[copy];
+    return time.start_ns >= start_ns - kClockTolerance &&
+           time.end_ns <= end_ns + kClockTolerance;
   }
 
   void close_until(int64_t time_ns) {
@@ -212,9 +231,8 @@ class ThreadWalk {
 
   // A range about as wide as a step says nothing of what runs in it.
   bool names_time(const Open& open) const {
-    const Event& event = draft_.trace.events[open.event];
-    return draft_.at(rank_, event.end_ns) - draft_.at(rank_, event.start_ns) <
-           window_.widest_range_ns;
+    const Interval& time = draft_.time[open.event];
+    return time.end_ns - time.start_ns < window_.widest_range_ns;
   }
 
   // The call's last stretch, if it lies in the window, ends its wait.

@@ -185,7 +185,7 @@ class HostWaits {
     const uint32_t record =
         event ? window_.calls.of(recorded.waited_correlation) : kNoNode;
     if (record != kNoNode) {
-      before_ns = draft_.at(rank_, draft_.trace.events[record].start_ns);
+      before_ns = draft_.time[record].start_ns;
     }
     return wait_for(wait, order_.last_before(stream, before_ns));
   }
@@ -259,9 +259,7 @@ class StreamWaits {
     return any;
   }
 
-  int64_t start_of(uint32_t event) const {
-    return draft_.at(rank_, draft_.trace.events[event].start_ns);
-  }
+  int64_t start_of(uint32_t event) const { return draft_.time[event].start_ns; }
 
   Join joined_by(const SynchronizationInfo& recorded, int64_t called_ns) const {
     const size_t to = order_.find(recorded.stream);
