@@ -1,11 +1,11 @@
 #include "cli/loopback_server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,11 +88,27 @@ std::string head_of(std::string_view status, size_t size) {
       status, size);
 }
 
-sigset_t ending_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
-  return set;
+constexpr std::array<int, 3> kEnding = {SIGINT, SIGTERM, SIGHUP};
+
+/// Where the handler says which signal came: a pipe, since any thread of the
+/// process may take a signal, those that made the report too.
+std::array<int, 2> ending = {-1, -1};
+
+void note_ending(int number) {
+  const auto byte = static_cast<uint8_t>(number);
+  const int before = errno;
+  // A full pipe has said it already.
+  [[maybe_unused]] const ssize_t written = ::write(ending[1], &byte, 1);
+  errno = before;
+}
+
+bool await_ending() {
+  if (::pipe2(ending.data(), O_CLOEXEC | O_NONBLOCK) != 0) return false;
+  struct sigaction action = {};
+  action.sa_handler = note_ending;
+  return std::all_of(kEnding.begin(), kEnding.end(), [&](int number) {
+    return ::sigaction(number, &action, nullptr) == 0;
+  });
 }
 
 }  // namespace
@@ -121,11 +137,7 @@ Result<LoopbackServer> LoopbackServer::listen(uint16_t port) {
   }
   const std::string token = random_token();
   if (token.empty()) return failed("no random numbers");
-  const sigset_t signals = ending_signals();
-  if (sigprocmask(SIG_BLOCK, &signals, nullptr) != 0 ||
-      (server.signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC)) < 0) {
-    return failed("cannot wait for signals");
-  }
+  if (!await_ending()) return failed("cannot wait for signals");
   server.port_ = ntohs(name.sin_port);
   server.path_ = "/" + token + "/";
   server.address_ =
@@ -135,27 +147,23 @@ Result<LoopbackServer> LoopbackServer::listen(uint16_t port) {
 
 LoopbackServer::LoopbackServer(LoopbackServer&& other) noexcept
     : socket_(std::exchange(other.socket_, -1)),
-      signals_(std::exchange(other.signals_, -1)),
       port_(other.port_),
       path_(std::move(other.path_)),
       address_(std::move(other.address_)) {}
 
 LoopbackServer::~LoopbackServer() {
   if (socket_ >= 0) ::close(socket_);
-  if (signals_ >= 0) ::close(signals_);
 }
 
 int LoopbackServer::serve(const std::string& html) const {
   while (true) {
     std::array<pollfd, 2> ready = {
-        {{.fd = signals_, .events = POLLIN, .revents = 0},
+        {{.fd = ending[0], .events = POLLIN, .revents = 0},
          {.fd = socket_, .events = POLLIN, .revents = 0}}};
     if (::poll(ready.data(), ready.size(), -1) < 0) continue;
     if (ready[0].revents != 0) {
-      signalfd_siginfo told = {};
-      if (::read(signals_, &told, sizeof told) > 0) {
-        return static_cast<int>(told.ssi_signo);
-      }
+      uint8_t number = 0;
+      if (::read(ending[0], &number, 1) > 0) return number;
     }
     if (ready[1].revents == 0) continue;
     const int connection =

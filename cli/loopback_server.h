@@ -13,9 +13,9 @@ namespace reprise {
 
 class LoopbackServer {
  public:
-  /// Listens on a port, 0: any that is free. SIGINT, SIGTERM and SIGHUP are
-  /// held back from now on, for `serve`. Errors: kDevice where the port is
-  /// taken.
+  /// Listens on a port, 0: any that is free. SIGINT, SIGTERM and SIGHUP
+  /// end `serve` from now on, not the process. Errors: kDevice where the port
+  /// is taken.
   static Result<LoopbackServer> listen(uint16_t port);
   LoopbackServer(LoopbackServer&& other) noexcept;
   LoopbackServer& operator=(LoopbackServer&&) = delete;
@@ -30,7 +30,7 @@ class LoopbackServer {
   LoopbackServer() = default;
   void answer(int connection, const std::string& html) const;
 
-  int socket_ = -1, signals_ = -1;
+  int socket_ = -1;
   uint16_t port_ = 0;
   std::string path_, address_;
 };

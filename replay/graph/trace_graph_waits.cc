@@ -123,7 +123,6 @@ class HostWaits {
  public:
   HostWaits(GraphDraft& draft, uint32_t rank)
       : draft_(draft),
-        rank_(rank),
         window_(draft.ranks[rank]),
         order_(draft, window_),
         recorded_(recorded_synchronizations(
@@ -212,7 +211,6 @@ class HostWaits {
   }
 
   GraphDraft& draft_;
-  uint32_t rank_;
   RankDraft& window_;
   IssueOrder order_;
   std::vector<SyncOfCall> recorded_;
