@@ -3,8 +3,9 @@
 
 BIN_DIR is that of the preset `fuzz`. Each round runs each target for S seconds, beginning with what WORK_DIR/TARGET and
 tests/fuzz/corpus hold; crashes, hangs and leaks lie in WORK_DIR/findings. After each run WORK_DIR/log.json is what
-tests/fuzz/log.md is written from: executions and CPU seconds of each target, findings, commit. --merge then adds the
-least files that reach more than a target's corpus does, up to --most bytes each and --room in all for a target.
+tests/fuzz/log.md is written from: executions and CPU seconds of each target, findings, commit. --merge then writes
+tests/fuzz/found.tar.xz anew: of what the targets' corpora and WORK_DIR hold, few small files that reach as much. A new
+WORK_DIR begins with them.
 It runs at the lowest priority: where sessions share a machine as groups (sched_autogroup), SCHED_IDLE alone would count
 within its own session only, so that is made the least as well (started by setsid, it is no one else's).
 """
@@ -18,9 +19,11 @@ import resource
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent
+FOUND = ROOT / "found.tar.xz"
 LIMITS = ["-timeout=300", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"]
 
 
@@ -52,29 +55,32 @@ def fuzz(target, work, seconds):
     return int(counted.group(1)) if counted else 0, cpu_seconds() - before, done.returncode != 0
 
 
-def merge(target, work, most_bytes, room_bytes):
-    """Adds to the target's corpus what reaches more than it does, small files first."""
+def merge(target, work, most_bytes, merged):
+    """Few files that reach what the target's corpus and WORK_DIR do, those of its corpus left out, to merged/NAME."""
     name = target.name.removesuffix("_fuzzer")
-    kept = ROOT / "corpus" / name
-    with tempfile.TemporaryDirectory() as folder:
-        found = pathlib.Path(folder)
-        offered = found / "offered"
-        offered.mkdir()
+    kept, chosen = ROOT / "corpus" / name, merged / name
+    with tempfile.TemporaryDirectory() as offered:
         for path in (work / name).iterdir():
             if path.stat().st_size <= most_bytes:
                 shutil.copy(path, offered)
-        merged = found / "merged"
-        shutil.copytree(kept, merged)
-        before = {path.name for path in merged.iterdir()}
-        subprocess.run([target, "-merge=1", merged, offered, "-timeout=300", "-rss_limit_mb=2048"], capture_output=True,
-                       check=False)
-        room = room_bytes
-        for path in sorted((path for path in merged.iterdir() if path.name not in before),
-                           key=lambda path: (path.stat().st_size, path.name)):
-            room -= path.stat().st_size
-            if room < 0:
-                break
-            shutil.copy(path, kept)
+        shutil.copytree(kept, chosen)
+        subprocess.run([target, "-set_cover_merge=1", chosen, offered, "-timeout=300", "-rss_limit_mb=2048"],
+                       capture_output=True, check=False)
+    for path in kept.iterdir():
+        (chosen / path.name).unlink()
+
+
+def pack(merged):
+    """The same bytes for the same files, whenever and by whom they were found."""
+    def plain(member):
+        member.mtime = member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mode = 0o644
+        return member
+
+    with tarfile.open(FOUND, "w:xz") as packed:
+        for path in sorted(merged.glob("*/*")):
+            packed.add(path, path.relative_to(merged).as_posix(), filter=plain)
 
 
 def table(log):
@@ -93,10 +99,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--merge", action="store_true")
     parser.add_argument("--most", type=int, default=4096, help="bytes of a file")
-    parser.add_argument("--room", type=int, default=24 << 10, help="bytes of a target's new files")
     options = parser.parse_args()
     stand_back()
     targets = sorted(path for path in options.bin_dir.glob("*_fuzzer") if os.access(path, os.X_OK))
+    if not options.work_dir.exists() and FOUND.exists():
+        with tarfile.open(FOUND) as packed:
+            packed.extractall(options.work_dir, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     options.work_dir.mkdir(parents=True, exist_ok=True)
     path = options.work_dir / "log.json"
     log = json.loads(path.read_text()) if path.exists() else {"targets": {}}
@@ -114,8 +122,10 @@ def main():
             if found:
                 print(f"FOUND {target.name}: {options.work_dir}/findings", flush=True)
     if options.merge:
-        for target in targets:
-            merge(target, options.work_dir, options.most, options.room)
+        with tempfile.TemporaryDirectory() as folder:
+            for target in targets:
+                merge(target, options.work_dir, options.most, pathlib.Path(folder))
+            pack(pathlib.Path(folder))
     print(table(log))
     return 0
 
