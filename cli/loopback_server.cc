@@ -107,7 +107,11 @@ bool await_ending() {
   struct sigaction action = {};
   action.sa_handler = note_ending;
   return std::all_of(kEnding.begin(), kEnding.end(), [&](int number) {
-    return ::sigaction(number, &action, nullptr) == 0;
+    struct sigaction before = {};
+    if (::sigaction(number, nullptr, &before) != 0) return false;
+    // What nohup or a shell had ignored stays so.
+    return before.sa_handler == SIG_IGN ||
+           ::sigaction(number, &action, nullptr) == 0;
   });
 }
 

@@ -15,9 +15,9 @@ class View(CommandCase):
         super().setUp()
         self.reprise("import", ROOT / "data/samples/kineto", "-o", self.trace)
 
-    def view(self, *words):
+    def view(self, *words, under=()):
         """A running view and its address."""
-        run = subprocess.Popen([BIN / "reprise", "view", *map(str, words)], stdout=subprocess.PIPE,
+        run = subprocess.Popen([*under, BIN / "reprise", "view", *map(str, words)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.stdout.close)
         self.addCleanup(run.stderr.close)
@@ -47,6 +47,13 @@ class View(CommandCase):
         self.assertEqual(run.wait(60), 128 + signal.SIGINT)
         with self.assertRaises(OSError):
             self.ask(address)
+
+    def test_under_nohup_a_hangup_ends_nothing(self):
+        run, address = self.view(self.trace, under=["nohup"])
+        run.send_signal(signal.SIGHUP)
+        self.assertEqual(self.ask(address)[0], 200)
+        run.send_signal(signal.SIGTERM)
+        self.assertEqual(run.wait(60), 128 + signal.SIGTERM)
 
     def test_who_does_not_know_the_path_gets_nothing(self):
         _, address = self.view(self.trace)

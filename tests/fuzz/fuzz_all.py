@@ -4,8 +4,8 @@
 BIN_DIR is that of the preset `fuzz`. Each round runs each target for S seconds, beginning with what WORK_DIR/TARGET and
 tests/fuzz/corpus hold; crashes, hangs and leaks lie in WORK_DIR/findings. After each run WORK_DIR/log.json is what
 tests/fuzz/log.md is written from: executions and CPU seconds of each target, findings, commit. --merge then writes
-tests/fuzz/found.tar.xz anew: of what the targets' corpora and WORK_DIR hold, few small files that reach as much. A new
-WORK_DIR begins with them.
+tests/fuzz/found.tar.xz anew: of what the targets' corpora and WORK_DIR hold, few small files that reach as much. WORK_DIR
+gets these at the start, so that none is lost.
 It runs at the lowest priority: where sessions share a machine as groups (sched_autogroup), SCHED_IDLE alone would count
 within its own session only, so that is made the least as well (started by setsid, it is no one else's).
 """
@@ -102,7 +102,7 @@ def main():
     options = parser.parse_args()
     stand_back()
     targets = sorted(path for path in options.bin_dir.glob("*_fuzzer") if os.access(path, os.X_OK))
-    if not options.work_dir.exists() and FOUND.exists():
+    if FOUND.exists():
         with tarfile.open(FOUND) as packed:
             packed.extractall(options.work_dir, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     options.work_dir.mkdir(parents=True, exist_ok=True)
