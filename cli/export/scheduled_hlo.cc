@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "data/hlo/contract_products.h"
+
 namespace reprise {
 namespace {
 
@@ -92,6 +94,11 @@ class Scheduler {
       return std::holds_alternative<std::vector<InstructionId>>(
           attribute.value);
     });
+    if (is_contracted(copy.opcode)) {
+      const InstructionId product =
+          add(contracted_product(copy), instruction.name + ".product");
+      copy = contracted_sum(copy, product);
+    }
     new_[index_of(old)] = add(std::move(copy), instruction.name);
   }
 

@@ -48,8 +48,9 @@ struct PlannedProgram {
 
 /// Into `program`, as its graph borrows its module.
 Status load(const ExportRequest& request, PlannedProgram& program) {
-  Result<Plan> plan = load_plan(request.path);
-  if (!plan) return pass(plan.error());
+  Result<Plan> loaded = load_plan(request.path);
+  if (!loaded) return pass(loaded.error());
+  std::optional<Plan> plan = *std::move(loaded);
   if (plan->trace) {
     return fail(ErrorKind::kInvalid,
                 "{}: the plan is of a trace; --as xla takes a plan of a "
@@ -63,7 +64,9 @@ Status load(const ExportRequest& request, PlannedProgram& program) {
   }
   const Result<Module> parsed = parse_hlo_file(request.program);
   if (!parsed) return pass(parsed.error());
-  Result<InlinedModule> inlined = inline_calls(*parsed);
+  Result<InlinedModule> inlined = inline_for(
+      &plan, PlanUse::kGiven,
+      [&](Products products) { return inline_calls(*parsed, products); });
   if (!inlined) return pass(inlined.error(), request.program);
   program.module = *std::move(inlined);
   program.plan = *std::move(plan);

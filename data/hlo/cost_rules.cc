@@ -162,6 +162,10 @@ double own_flops(const CostedOperation& op) {
   if (facts_of(instruction.opcode).flops == FlopsRule::kEachElement)
     return element_total(instruction.shape);
   switch (instruction.opcode) {
+    case Opcode::kMultiplyAdd:
+    case Opcode::kMultiplySubtract:
+    case Opcode::kNegatedMultiplyAdd:
+      return 2 * element_total(instruction.shape);
     case Opcode::kDot:
       return dot_flops(op);
     case Opcode::kConvolution:

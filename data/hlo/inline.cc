@@ -4,13 +4,15 @@
 // vanish, starts and ends of asynchronous operations become the operation,
 // bitcasts what they do to elements, long sums sums of sums, collectives along
 // inner dimensions ones along the outermost, what has empty arrays does
-// without, and the borders of shard_map are left. Sizes are summed first, so
+// without, products part of the sums that read them, and the borders of
+// shard_map are left. Sizes are summed first, so
 // that calls which multiply beyond reason are refused before any copy. Cost:
 // linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "data/hlo/contract_products.h"
 #include "data/hlo/empty_arrays.h"
 #include "data/hlo/flat_collective.h"
 #include "data/hlo/hlo.h"
@@ -390,7 +392,7 @@ void Inliner::drop_unused() {
 
 }  // namespace
 
-Result<InlinedModule> inline_calls(const Module& module) {
+Result<InlinedModule> inline_calls(const Module& module, Products products) {
   const Status size = check_size(module);
   if (!size) return tl::unexpected<Error>(size.error());
   auto entry = Inliner(module).run();
@@ -406,6 +408,8 @@ Result<InlinedModule> inline_calls(const Module& module) {
   }
   widen_narrow_types(&inlined);
   read_unrounded(&inlined);
+  if (products == Products::kContracted)
+    contract_products(&inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

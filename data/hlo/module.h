@@ -145,6 +145,13 @@ struct Module {
   bool operator==(const Module&) const = default;
 };
 
+/// What becomes of a product that only a sum reads.
+enum class Products : uint8_t {
+  kContracted,  ///< Part of the sum (data/hlo/contract_products.h).
+  /// An op of its own, as in plans and traces of before it was part of the sum.
+  kRounded,
+};
+
 /// A module without calls of its entry: `inline_calls` (hlo.h) alone makes one,
 /// so what takes one need not inline, nor ask. Hand it around as const.
 class InlinedModule : public Module {
@@ -152,7 +159,8 @@ class InlinedModule : public Module {
   InlinedModule() = default;  ///< Empty.
 
  private:
-  friend Result<InlinedModule> inline_calls(const Module& module);
+  friend Result<InlinedModule> inline_calls(const Module& module,
+                                            Products products);
   explicit InlinedModule(const Module& module) : Module(module) {}
 };
 

@@ -10,7 +10,8 @@
 //
 // Numerics contract: an op's arithmetic is the same in every kernel that
 // contains it, so any fusion gives bit-identical results.
-// - No contraction of multiply and add; bf16 and f16 are computed in f32 and
+// - A multiply and an add are contracted only where inlining made one op of
+//   them (data/hlo/contract_products.h); bf16 and f16 are computed in f32 and
 //   rounded after every op; transcendental functions are those of the
 //   runtime's math prelude.
 // - A reduce whose minor (last non-degenerate) operand dimension is reduced

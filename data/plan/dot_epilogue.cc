@@ -88,7 +88,7 @@ class Matcher {
     const Instruction& instruction = graph_.at(op);
     if (instruction.shape.type != view().type ||
         instruction.shape.type != PrimitiveType::kF32 ||
-        instruction.operands.size() != 2) {
+        instruction.operands.size() < 2) {
       return false;
     }
     const auto is_product = [&](size_t operand) {
@@ -101,7 +101,11 @@ class Matcher {
       case Opcode::kMultiply:
         return add_scale(other);
       case Opcode::kAdd:
-        return add_accumulate(op, other) || add_bias(op, other);
+        return add_addend(op, other);
+      case Opcode::kMultiplyAdd:
+        epilogue_.multiply_add = true;
+        return !is_product(2) && add_scale(other) &&
+               add_addend(op, instruction.operands[2]);
       case Opcode::kMaximum:
         return is_product(0) && add_relu(other);
       default:
@@ -138,6 +142,10 @@ class Matcher {
     if (!reach(Stage::kDone)) return false;
     epilogue_.activation = DotActivation::kRelu;
     return true;
+  }
+
+  bool add_addend(InstructionId op, InstructionId other) {
+    return add_accumulate(op, other) || add_bias(op, other);
   }
 
   bool reads(InstructionId op, InstructionId value) const {

@@ -22,6 +22,7 @@ enum class DotActivation : uint8_t {
 /// the dot's type on its own, in this order; what is absent is left out.
 struct DotEpilogue {
   float alpha = 1;
+  bool multiply_add = false;  ///< alpha and the first addend round together.
   /// A value with one element for each column of the dot's view, dense.
   InstructionId bias = kNoInstruction;
   /// A value whose elements lie as the result's do.
@@ -38,7 +39,8 @@ struct DotEpilogue {
 /// Reads the ops of one group, ascending: one dot and, in the order of
 /// `DotEpilogue`, each at most once: a multiply by a scalar constant, an add of
 /// a vector broadcast along the rows, an add of an array of the result's size,
-/// a maximum with 0 (on the right). Views between them are looked through; the
+/// a maximum with 0 (on the right); a multiply-add is the first and the one
+/// after it. Views between them are looked through; the
 /// bias must run along the columns of `DotView::out`, and these be contiguous.
 /// The dot and every op but the last has one reader, the next op. Requires:
 /// roles kDot and kKernel only, at least one kDot. Errors: kInvalid naming the

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -103,6 +104,21 @@ Result<Plan> parse_plan(std::string_view json,
 Result<Plan> load_plan(const std::string& path);
 /// Prints with a fixed key order and number format: equal plans, equal bytes.
 std::string print_plan(const Plan& plan);
+
+/// How a plan came here.
+enum class PlanUse : uint8_t {
+  kGiven,  ///< By a person: only what it says counts.
+  kRan,    ///< With a recorded run, whose units were those of the plan.
+};
+
+/// The program as its plan knows it: `inlined(kContracted)`, but
+/// `inlined(kRounded)` where `plan` has that one's fingerprint, so that older
+/// plans, and traces of runs under such, mean what they meant. One that is
+/// given and fits the contracted program as well, as it names no product,
+/// becomes a plan of that. Errors: those of `inlined`.
+Result<InlinedModule> inline_for(
+    std::optional<Plan>* plan, PlanUse use,
+    const std::function<Result<InlinedModule>(Products)>& inlined);
 
 /// Checks a plan against its (inlined) program, naming the group, bucket or
 /// unit and the reason: another program's fingerprint or rank count; unknown op

@@ -20,4 +20,22 @@ Status validate_plan(const Plan& plan, const InlinedModule& inlined) {
   return {};
 }
 
+Result<InlinedModule> inline_for(
+    std::optional<Plan>* plan, PlanUse use,
+    const std::function<Result<InlinedModule>(Products)>& inlined) {
+  Result<InlinedModule> contracted = inlined(Products::kContracted);
+  if (!contracted || !*plan) return contracted;
+  const std::string now = fingerprint(*contracted);
+  if ((*plan)->program_fingerprint == now) return contracted;
+  Result<InlinedModule> rounded = inlined(Products::kRounded);
+  if (!rounded || (*plan)->program_fingerprint != fingerprint(*rounded))
+    return contracted;
+  Plan moved = **plan;
+  moved.program_fingerprint = now;
+  if (use == PlanUse::kRan || !validate_plan(moved, *contracted))
+    return rounded;
+  *plan = std::move(moved);
+  return contracted;
+}
+
 }  // namespace reprise

@@ -12,6 +12,30 @@
 namespace reprise {
 namespace {
 
+/// The plan of a file, or else of a trace, if there is one.
+Result<std::optional<Plan>> plan_of(const std::string& path,
+                                    const std::string& text,
+                                    const std::string& trace) {
+  if (path.empty() && text.empty()) return std::nullopt;
+  Result<Plan> plan = path.empty() ? parse_plan(text, trace) : load_plan(path);
+  if (!plan) return pass(plan.error());
+  return std::optional(*std::move(plan));
+}
+
+/// Inlined, and with the manifest's state in place.
+Result<InlinedModule> inline_program(const Module& parsed,
+                                     const Manifest& manifest,
+                                     const std::string& name,
+                                     Products products) {
+  Result<InlinedModule> inlined = inline_calls(parsed, products);
+  if (!inlined) return pass(inlined.error(), name);
+  const Status fits = validate_manifest(manifest, *inlined);
+  if (!fits) return pass(fits.error());
+  const Status aliased = alias_state(manifest, &*inlined);
+  if (!aliased) return pass(aliased.error());
+  return inlined;
+}
+
 // Parses, checks and lowers; `name` is what errors call the program.
 Result<LoweredProgram> lower_texts(LoweredProgram program,
                                    const std::string& name,
@@ -20,20 +44,17 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
                                    int64_t ranks) {
   Result<Module> parsed = parse_hlo(program.program_text, name);
   if (!parsed) return pass(parsed.error());
-  Result<InlinedModule> inlined = inline_calls(*parsed);
-  if (!inlined) return pass(inlined.error(), name);
+  Result<std::optional<Plan>> plan = plan_of(plan_path, plan_text, name);
+  if (!plan) return pass(plan.error());
+  const PlanUse use = plan_path.empty() ? PlanUse::kRan : PlanUse::kGiven;
+  Result<InlinedModule> inlined =
+      inline_for(&*plan, use, [&](Products products) {
+        return inline_program(*parsed, program.manifest, name, products);
+      });
+  if (!inlined) return pass(inlined.error());
   program.module = std::move(*inlined);
-  const Status fits = validate_manifest(program.manifest, program.module);
-  if (!fits) return pass(fits.error());
-  const Status aliased = alias_state(program.manifest, &program.module);
-  if (!aliased) return pass(aliased.error());
-  program.plan = identity_plan(program.module, ranks);
-  if (!plan_path.empty() || !plan_text.empty()) {
-    Result<Plan> plan =
-        plan_path.empty() ? parse_plan(plan_text, name) : load_plan(plan_path);
-    if (!plan) return pass(plan.error());
-    program.plan = std::move(*plan);
-  }
+  program.plan =
+      *plan ? **std::move(plan) : identity_plan(program.module, ranks);
   if (program.plan.ranks != ranks) {
     return fail(
         ErrorKind::kInvalid, "{}: the plan is for {} ranks, the run has {}",

@@ -147,6 +147,7 @@ class Assembler {
     spec.out = {location_of(epilogue.result), view.out.dimensions,
                 view.out.strides};
     spec.alpha = epilogue.alpha;
+    spec.multiply_add = epilogue.multiply_add;
     spec.activation = epilogue.activation;
     if (epilogue.bias != kNoInstruction) spec.bias = location_of(epilogue.bias);
     if (epilogue.accumulate != kNoInstruction)

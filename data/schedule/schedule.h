@@ -77,6 +77,7 @@ struct DotSpec {
   PrimitiveType result_type = PrimitiveType::kF32;  ///< `type`, or f32.
   MatrixView lhs, rhs, out;
   float alpha = 1;
+  bool multiply_add = false;  ///< alpha and the first addend round together.
   std::optional<Location> bias = std::nullopt;  ///< Dense, one for each column.
   /// In the dimensions and strides of `out`.
   std::optional<Location> accumulate = std::nullopt;

@@ -1,29 +1,37 @@
 #include "runtime/cpu/dot_epilogue_pass.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/cpu/dot.h"
 
 namespace reprise {
 namespace {
 
-/// One contiguous run of the result. Steps are loops of their own over a piece
-/// that stays in the first cache, so that each is vectorized plainly.
-struct Piece {
-  float* out = nullptr;
-  int64_t count = 0;
+// Where the machine has the instruction, loops over it: the same bits as by a
+// call of the C library for each element, which no loop is vectorized around.
+#if defined(__x86_64__)
+#define REPRISE_WITH_FMA __attribute__((target("avx2,fma")))
+bool has_fma() {
+  return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
+}
+#else
+#define REPRISE_WITH_FMA
+bool has_fma() { return true; }
+#endif
 
-  void scale(float alpha) const {
-    for (int64_t i = 0; i < count; ++i) out[i] = out[i] * alpha;
-  }
-  void add(const float* addend) const {
-    for (int64_t i = 0; i < count; ++i) out[i] = out[i] + addend[i];
-  }
-  /// HLO's maximum(x, 0): NaN stays; -0, equal to 0, becomes the second.
-  void rectify() const {
-    for (int64_t i = 0; i < count; ++i) out[i] = out[i] <= 0 ? 0 : out[i];
-  }
-};
+/// out = out * alpha + addend, rounded once.
+REPRISE_WITH_FMA void multiply_add_by_instruction(float* out, float alpha,
+                                                  const float* addend,
+                                                  int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = __builtin_fmaf(out[i], alpha, addend[i]);
+}
+void multiply_add_by_call(float* out, float alpha, const float* addend,
+                          int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = std::fma(out[i], alpha, addend[i]);
+}
 
 /// 8 KiB: a piece and its addends fit the first cache.
 constexpr int64_t kPieceElements = 2048;
@@ -45,6 +53,29 @@ std::vector<int64_t> starts_of(const MatrixView& view, size_t inner) {
 
 }  // namespace
 
+/// One contiguous run of the result. Steps are loops of their own over a piece
+/// that stays in the first cache, so that each is vectorized plainly.
+struct DotEpiloguePass::Piece {
+  float* out = nullptr;
+  int64_t count = 0;
+
+  void scale(float alpha) const {
+    for (int64_t i = 0; i < count; ++i) out[i] = out[i] * alpha;
+  }
+  void scale_and_add(float alpha, const float* addend) const {
+    static const auto run =
+        has_fma() ? multiply_add_by_instruction : multiply_add_by_call;
+    run(out, alpha, addend, count);
+  }
+  void add(const float* addend) const {
+    for (int64_t i = 0; i < count; ++i) out[i] = out[i] + addend[i];
+  }
+  /// HLO's maximum(x, 0): NaN stays; -0, equal to 0, becomes the second.
+  void rectify() const {
+    for (int64_t i = 0; i < count; ++i) out[i] = out[i] <= 0 ? 0 : out[i];
+  }
+};
+
 Result<DotEpiloguePass> DotEpiloguePass::make(const DotSpec& spec,
                                               const DotMemory& memory) {
   if (spec.result_type != PrimitiveType::kF32) {
@@ -63,6 +94,7 @@ Result<DotEpiloguePass> DotEpiloguePass::make(const DotSpec& spec,
   }
   DotEpiloguePass pass;
   pass.alpha_ = spec.alpha;
+  pass.multiply_add_ = spec.multiply_add;
   pass.relu_ = spec.activation == DotActivation::kRelu;
   pass.out_ = reinterpret_cast<float*>(memory.out);
   if (spec.bias) pass.bias_ = reinterpret_cast<const float*>(memory.bias);
@@ -73,15 +105,26 @@ Result<DotEpiloguePass> DotEpiloguePass::make(const DotSpec& spec,
   return pass;
 }
 
+void DotEpiloguePass::finish(const Piece& piece, const float* bias,
+                             const float* accumulate) const {
+  const float* first = bias != nullptr ? bias : accumulate;
+  if (multiply_add_) {
+    piece.scale_and_add(alpha_, first);
+  } else {
+    if (alpha_ != 1) piece.scale(alpha_);
+    if (first != nullptr) piece.add(first);
+  }
+  if (bias != nullptr && accumulate != nullptr) piece.add(accumulate);
+  if (relu_) piece.rectify();
+}
+
 void DotEpiloguePass::run() const {
   for (const int64_t row : rows_) {
     for (int64_t from = 0; from < columns_; from += kPieceElements) {
       const Piece piece{.out = out_ + row + from,
                         .count = std::min(kPieceElements, columns_ - from)};
-      if (alpha_ != 1) piece.scale(alpha_);
-      if (bias_ != nullptr) piece.add(bias_ + from);
-      if (accumulate_ != nullptr) piece.add(accumulate_ + row + from);
-      if (relu_) piece.rectify();
+      finish(piece, bias_ == nullptr ? nullptr : bias_ + from,
+             accumulate_ == nullptr ? nullptr : accumulate_ + row + from);
     }
   }
 }

@@ -13,8 +13,7 @@ namespace reprise {
 struct DotMemory;
 
 /// One pass over the result of a dot, bound to its memory: the steps of
-/// `DotSpec`, each rounded to f32 on its own, as the ops of the program are by
-/// any kernel.
+/// `DotSpec`, rounded to f32 as the ops of the program are by any kernel.
 class DotEpiloguePass {
  public:
   /// Requires: `accumulate` does not overlap `out`. Errors: kUnsupported for a
@@ -25,9 +24,17 @@ class DotEpiloguePass {
   void run() const;
 
  private:
+  struct Piece;
+
   DotEpiloguePass() = default;
 
+  /// The steps on one piece; `bias` and `accumulate` are those of its first
+  /// element, or null.
+  void finish(const Piece& piece, const float* bias,
+              const float* accumulate) const;
+
   float alpha_ = 1;
+  bool multiply_add_ = false;
   bool relu_ = false;
   float* out_ = nullptr;
   const float* bias_ = nullptr;

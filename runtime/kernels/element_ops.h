@@ -134,6 +134,9 @@ template <typename T>
 using UnaryLoop = void (*)(Column<T> a, T* out, int64_t count);
 template <typename T>
 using BinaryLoop = void (*)(Column<T> a, Column<T> b, T* out, int64_t count);
+template <typename T>
+using TernaryLoop = void (*)(Column<T> a, Column<T> b, Column<T> c, T* out,
+                             int64_t count);
 /// By opcode; null where a function does not take T.
 template <typename Loop>
 using LoopTable = std::array<Loop, size_t{1} << 8 * sizeof(Opcode)>;
@@ -167,6 +170,21 @@ constexpr LoopTable<BinaryLoop<T>> binary_loops() {
 #include "data/hlo/opcode_table.inc"
   return loops;
 }
+
+template <typename T>
+constexpr LoopTable<TernaryLoop<T>> ternary_loops() {
+  LoopTable<TernaryLoop<T>> loops{};
+#define REPRISE_TERNARY(ID, NAME, FUNCTION, TYPES, ...)                    \
+  if constexpr (computes<T>(ElementTypes::TYPES)) {                        \
+    loops[static_cast<size_t>(Opcode::k##ID)] =                            \
+        [](Column<T> a, Column<T> b, Column<T> c, T* out, int64_t count) { \
+          for (int64_t k = 0; k < count; ++k)                              \
+            out[k] = FUNCTION(a[k], b[k], c[k]);                           \
+        };                                                                 \
+  }
+#include "data/hlo/opcode_table.inc"
+  return loops;
+}
 // NOLINTEND(readability-function-cognitive-complexity)
 
 /// False for opcodes that are no function of one such operand.
@@ -184,6 +202,16 @@ bool binary(Opcode opcode, Column<T> a, Column<T> b, T* out, int64_t count) {
   static constexpr auto kLoops = binary_loops<T>();
   const BinaryLoop<T> loop = kLoops[static_cast<size_t>(opcode)];
   if (loop != nullptr) loop(a, b, out, count);
+  return loop != nullptr;
+}
+
+/// False for opcodes that are no function of three such operands.
+template <typename T>
+bool ternary(Opcode opcode, Column<T> a, Column<T> b, Column<T> c, T* out,
+             int64_t count) {
+  static constexpr auto kLoops = ternary_loops<T>();
+  const TernaryLoop<T> loop = kLoops[static_cast<size_t>(opcode)];
+  if (loop != nullptr) loop(a, b, c, out, count);
   return loop != nullptr;
 }
 

@@ -67,7 +67,8 @@ class Interpreter {
   void apply(int32_t id, const KernelValue& value);
   void apply_convert(int32_t id, const KernelValue& value);
   void apply_select(int32_t id, const KernelValue& value);
-  void apply_clamp(int32_t id, const KernelValue& value);
+  template <typename T>
+  void apply_function(int32_t id, const KernelValue& value);
   void apply_same(int32_t id, const KernelValue& value);
   void total(int32_t id, const KernelValue& value);
   void reset(int32_t accumulator);
@@ -169,17 +170,21 @@ void Interpreter::apply_select(int32_t id, const KernelValue& value) {
   });
 }
 
-void Interpreter::apply_clamp(int32_t id, const KernelValue& value) {
-  with_type(value.type, [&](auto zero) {
-    using T = decltype(zero);
-    const Column<T> low = column<T>(value.operands[0]);
-    const Column<T> x = column<T>(value.operands[1]);
-    const Column<T> high = column<T>(value.operands[2]);
-    T* out = buffer<T>(id);
-    for (int64_t k = 0; k < count_; ++k) {
-      out[k] = rk_clamp<T>(low[k], x[k], high[k]);
-    }
-  });
+/// A function of the opcode table, of as many operands as there are.
+template <typename T>
+void Interpreter::apply_function(int32_t id, const KernelValue& value) {
+  const auto operand = [&](int i) { return column<T>(value.operands[i]); };
+  T* out = buffer<T>(id);
+  bool known = false;
+  if (value.operands[1] < 0) {
+    known = unary<T>(value.opcode, operand(0), out, count_);
+  } else if (value.operands[2] < 0) {
+    known = binary<T>(value.opcode, operand(0), operand(1), out, count_);
+  } else {
+    known = ternary<T>(value.opcode, operand(0), operand(1), operand(2), out,
+                       count_);
+  }
+  REPRISE_CHECK(known);
 }
 
 /// Ops of one operand type: comparisons, is-finite, arithmetic.
@@ -192,11 +197,8 @@ void Interpreter::apply_same(int32_t id, const KernelValue& value) {
     } else if (value.opcode == Opcode::kCompare) {
       compare(value.comparison, a, column<T>(value.operands[1]),
               buffer<bool>(id), count_);
-    } else if (value.operands[1] < 0) {
-      REPRISE_CHECK(unary<T>(value.opcode, a, buffer<T>(id), count_));
     } else {
-      REPRISE_CHECK(binary<T>(value.opcode, a, column<T>(value.operands[1]),
-                              buffer<T>(id), count_));
+      apply_function<T>(id, value);
     }
   });
 }
@@ -209,9 +211,6 @@ void Interpreter::apply(int32_t id, const KernelValue& value) {
       break;
     case Opcode::kSelect:
       apply_select(id, value);
-      break;
-    case Opcode::kClamp:
-      apply_clamp(id, value);
       break;
     default:
       apply_same(id, value);

@@ -84,6 +84,8 @@ class Xla(CommandCase):
             shutil.copy(ROOT / "data/programs" / name, out / name.replace("mlp.2", "scheduled"))
         text = (out / "scheduled.hlo").read_text()
         self.assertIn("is_scheduled=true", text)
+        # In XLA's own opcodes: what inlining made of a product and a sum is both again.
+        self.assertNotIn("multiply-add", text)
         self.assertEqual(self.trained(out / "scheduled.hlo"), self.trained(PROGRAM))
 
     def test_it_has_the_buckets_of_the_plan(self):

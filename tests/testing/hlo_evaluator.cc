@@ -79,6 +79,13 @@ constexpr Unary kUnary[] = {
     {Opcode::kCopy, [](double x) { return x; }},
 };
 
+/// Rounded once, to the type of the result.
+double multiply_add(PrimitiveType type, double a, double b, double c) {
+  if (type == PrimitiveType::kF64) return std::fma(a, b, c);
+  return std::fma(static_cast<float>(a), static_cast<float>(b),
+                  static_cast<float>(c));
+}
+
 double unary(Opcode opcode, double x) {
   for (const Unary& one : kUnary) {
     if (one.opcode == opcode) return one.function(x);
@@ -297,6 +304,15 @@ double Evaluator::element(const Instruction& op, const Index& index) {
     case Opcode::kClamp:
       return std::min(std::max(at(op, 0, index), at(op, 1, index)),
                       at(op, 2, index));
+    case Opcode::kMultiplyAdd:
+      return multiply_add(op.shape.type, at(op, 0, index), at(op, 1, index),
+                          at(op, 2, index));
+    case Opcode::kMultiplySubtract:
+      return multiply_add(op.shape.type, at(op, 0, index), at(op, 1, index),
+                          -at(op, 2, index));
+    case Opcode::kNegatedMultiplyAdd:
+      return multiply_add(op.shape.type, -at(op, 0, index), at(op, 1, index),
+                          at(op, 2, index));
     case Opcode::kCompare:
       return compare(compare_direction(op), at(op, 0, index), at(op, 1, index));
     case Opcode::kConvert:

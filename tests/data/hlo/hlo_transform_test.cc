@@ -110,6 +110,79 @@ ENTRY e {
             "tuple(sum:f32 dot:f32 late:f32 again:f32 )\n");
 }
 
+TEST(HloInline, ContractsProductsThatOneSumReads) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  y = f32[2] parameter(1)
+  n = s32[2] parameter(2)
+  h = f16[2] parameter(3)
+  left = f32[2] multiply(x, y)
+  plus = f32[2] add(left, x)
+  right = f32[2] multiply(x, y)
+  less = f32[2] subtract(y, right)
+  first = f32[2] multiply(x, x)
+  second = f32[2] multiply(y, y)
+  both = f32[2] subtract(first, second)
+  squared = f32[2] multiply(y, x)
+  doubled = f32[2] add(squared, squared)
+  shared = f32[2] multiply(y, x)
+  once = f32[2] add(shared, x)
+  kept = f32[2] multiply(y, x)
+  last = f32[2] add(kept, x)
+  turned = f32[2] multiply(x, y)
+  reversed = f32[2] reverse(turned), dimensions={0}
+  moved = f32[2] add(reversed, x)
+  whole = s32[2] multiply(n, n)
+  counted = s32[2] add(whole, n)
+  half = f16[2] multiply(h, h)
+  added = f16[2] add(half, h)
+  waiting = f32[2] multiply(x, y), control-predecessors={n}
+  late = f32[2] add(waiting, x)
+  after = f32[2] negate(x), control-predecessors={last}
+  ROOT t = (f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], s32[2], f16[2], f32[2], f32[2]) tuple(plus, less, both, doubled, once, shared, last, kept, moved, counted, added, late, after)
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  // Not what is read twice, by the caller too, through a move, as integers, in
+  // 16 bits (each op rounds to them), or after something else has run.
+  EXPECT_EQ(signatures(inlined->entry_computation()),
+            "parameter()f32\n"
+            "parameter()f32\n"
+            "parameter()s32\n"
+            "parameter()f16\n"
+            "multiply-add(x:f32 y:f32 x:f32 )f32\n"
+            "negated-multiply-add(x:f32 y:f32 y:f32 )f32\n"
+            "multiply(y:f32 y:f32 )f32\n"
+            "multiply-subtract(x:f32 x:f32 second:f32 )f32\n"
+            "multiply(y:f32 x:f32 )f32\n"
+            "add(squared:f32 squared:f32 )f32\n"
+            "multiply(y:f32 x:f32 )f32\n"
+            "add(shared:f32 x:f32 )f32\n"
+            "multiply(y:f32 x:f32 )f32\n"
+            "add(kept:f32 x:f32 )f32\n"
+            "multiply(x:f32 y:f32 )f32\n"
+            "reverse(turned:f32 )f32\n"
+            "add(reversed:f32 x:f32 )f32\n"
+            "multiply(n:s32 n:s32 )s32\n"
+            "add(whole:s32 n:s32 )s32\n"
+            "multiply(h:f16 h:f16 )f16\n"
+            "add(half:f16 h:f16 )f16\n"
+            "multiply(x:f32 y:f32 )f32\n"
+            "add(waiting:f32 x:f32 )f32\n"
+            "negate(x:f32 )f32\n"
+            "tuple(plus:f32 less:f32 both:f32 doubled:f32 once:f32 shared:f32 "
+            "last:f32 kept:f32 moved:f32 counted:s32 added:f16 late:f32 "
+            "after:f32 )\n");
+  const Computation& entry = inlined->entry_computation();
+  const Attribute* before =
+      entry.at(InstructionId{23}).find_attribute("control-predecessors");
+  ASSERT_NE(before, nullptr);
+  EXPECT_EQ(std::get<std::vector<InstructionId>>(before->value),
+            std::vector<InstructionId>{InstructionId{13}});
+  // 2 operations an element, as of the two.
+  EXPECT_EQ(instruction_cost(*inlined, entry, InstructionId{4}).flops, 4);
+}
+
 TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {
   const auto inlined = inline_calls(module_of(R"(HloModule m
 plus {

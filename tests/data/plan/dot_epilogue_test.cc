@@ -82,14 +82,34 @@ TEST_F(DotEpilogueTest, TakesScaleBiasAccumulateAndReluInTheirOrder) {
   a = f32[6,4] maximum(q, zeros)
   ROOT out = f32[6,4] negate(a)
 )");
-  EXPECT_EQ(epilogue({"d", "s"}), "scale 0.5 -> s");
-  EXPECT_EQ(epilogue({"s", "p", "d"}), "scale 0.5+bias b -> p");
-  EXPECT_EQ(epilogue({"d", "s", "p", "q"}),
-            "scale 0.5+bias+accumulate b r -> q");
-  EXPECT_EQ(epilogue({"d", "s", "p", "q", "a"}),
+  // The scale is part of the sum that alone reads it.
+  EXPECT_EQ(epilogue({"p", "d"}), "scale 0.5+bias b -> p");
+  EXPECT_EQ(epilogue({"d", "p", "q"}), "scale 0.5+bias+accumulate b r -> q");
+  EXPECT_EQ(epilogue({"d", "p", "q", "a"}),
             "scale 0.5+bias+accumulate+relu b r -> a");
   // Views may stand in the group and change nothing.
-  EXPECT_EQ(epilogue({"d", "s", "bs", "p"}), "scale 0.5+bias b -> p");
+  EXPECT_EQ(epilogue({"d", "bs", "p"}), "scale 0.5+bias b -> p");
+  load("ROOT s = f32[6,4] multiply(halves, d)\n");
+  EXPECT_EQ(epilogue({"d", "s"}), "scale 0.5 -> s");
+}
+
+TEST_F(DotEpilogueTest, RoundsAScaleWithTheSumThatReadsItAlone) {
+  load(R"(  s = f32[6,4] multiply(d, halves)
+  ROOT p = f32[6,4] add(r, s)
+)");
+  EXPECT_EQ(epilogue({"d", "p"}), "scale 0.5+accumulate r -> p");
+  EXPECT_TRUE(unit({"d", "p"})->epilogue.multiply_add);
+  load("ROOT s = f32[6,4] add(d, bs)\n");
+  EXPECT_FALSE(unit({"d", "s"})->epilogue.multiply_add);
+  // A scale by an array, and a product of two others plus the dot, are none.
+  load(R"(  s = f32[6,4] multiply(d, r)
+  ROOT p = f32[6,4] add(s, bs)
+)");
+  EXPECT_NE(epilogue({"d", "p"}).find("is no epilogue"), std::string::npos);
+  load(R"(  s = f32[6,4] multiply(halves, r)
+  ROOT p = f32[6,4] add(s, d)
+)");
+  EXPECT_NE(epilogue({"d", "p"}).find("is no epilogue"), std::string::npos);
 }
 
 TEST_F(DotEpilogueTest, RefusesAnotherOrder) {

@@ -221,6 +221,44 @@ TEST_F(Validate, RefusesAReductionThatDoesNotCombineItsParameters) {
       "preds by and, or)");
 }
 
+// Of before a product that only a sum reads was part of it.
+TEST_F(Validate, KnowsThePlansOfProductsOfTheirOwn) {
+  std::string text = kProgram;
+  const std::string last = "g = f32[32] multiply(e, m4)";
+  text.replace(text.find(last), last.size(),
+               "p = f32[32] multiply(e, m4)\n  g = f32[32] add(p, m5)");
+  const Result<Module> parsed = parse_hlo(text);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Products products) {
+    return inline_calls(*parsed, products);
+  };
+  const auto ops = [&](std::optional<Plan> plan, PlanUse use) {
+    const auto module = inline_for(&plan, use, inlined);
+    EXPECT_TRUE(module);
+    // Whatever it is, the plan is one of it.
+    EXPECT_TRUE(!plan || validate_plan(*plan, *module));
+    return module->entry_computation().instructions.size();
+  };
+  const InlinedModule rounded = *inlined(Products::kRounded);
+  const InlinedModule contracted = *inlined(Products::kContracted);
+  const size_t all = rounded.entry_computation().instructions.size();
+  EXPECT_EQ(ops(std::nullopt, PlanUse::kGiven), all - 1);
+  EXPECT_EQ(ops(identity_plan(contracted, 2), PlanUse::kRan), all - 1);
+  Plan older = identity_plan(rounded, 2);
+  EXPECT_EQ(ops(older, PlanUse::kRan), all);
+  EXPECT_EQ(ops(older, PlanUse::kGiven), all - 1);
+  older.fusion = {{.unit = "f0", .ops = {"p", "g"}}};
+  EXPECT_EQ(ops(older, PlanUse::kGiven), all);
+  // Of another program: as it is, for its check to refuse.
+  older.program_fingerprint = "sha256:0";
+  std::optional<Plan> other = older;
+  EXPECT_EQ(inline_for(&other, PlanUse::kGiven, inlined)
+                ->entry_computation()
+                .instructions.size(),
+            all - 1);
+  EXPECT_EQ(other->program_fingerprint, "sha256:0");
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");

@@ -1,5 +1,5 @@
 // A dot with its epilogue gives the bits of the dot and then, one rounding
-// each, the steps of the epilogue.
+// each, the steps of the epilogue; of a multiply-add, one for both.
 #include "runtime/cpu/dot_epilogue_pass.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ struct Shape3 {
 /// What follows the product.
 struct Steps {
   float alpha = 1;
-  bool bias = false, accumulate = false, relu = false;
+  bool multiply_add = false, bias = false, accumulate = false, relu = false;
 };
 
 std::vector<float> random_values(size_t count, std::mt19937& random) {
@@ -41,9 +41,14 @@ std::byte* bytes(std::vector<float>& values) {
 /// One program op after the other; a volatile keeps each rounding.
 float stepwise(float product, const Steps& steps, float bias, float addend) {
   volatile float value = product;
-  if (steps.alpha != 1) value = value * steps.alpha;
-  if (steps.bias) value = value + bias;
-  if (steps.accumulate) value = value + addend;
+  if (steps.multiply_add) {
+    value = std::fma(value, steps.alpha, steps.bias ? bias : addend);
+    if (steps.bias && steps.accumulate) value = value + addend;
+  } else {
+    if (steps.alpha != 1) value = value * steps.alpha;
+    if (steps.bias) value = value + bias;
+    if (steps.accumulate) value = value + addend;
+  }
   // HLO's maximum(x, 0): NaN stays, and of two equal values the second.
   if (steps.relu) value = std::isnan(value) || value > 0 ? value : 0.0F;
   return value;
@@ -60,6 +65,7 @@ DotSpec spec_of(const Shape3& shape, const Steps& steps) {
                .rhs = view(with(shape.k, shape.n), shape.rhs),
                .out = view(with(shape.m, shape.n), shape.out)};
   spec.alpha = steps.alpha;
+  spec.multiply_add = steps.multiply_add;
   if (steps.bias) spec.bias.emplace();
   if (steps.accumulate) spec.accumulate.emplace();
   if (steps.relu) spec.activation = DotActivation::kRelu;
@@ -110,6 +116,9 @@ const std::vector<Steps>& all_steps() {
       {.accumulate = true},
       {.relu = true},
       {.alpha = 0.7F},
+      {.alpha = 0.7F, .multiply_add = true, .bias = true},
+      {.alpha = 0.3F, .multiply_add = true, .accumulate = true},
+      {.alpha = 0.6F, .multiply_add = true, .bias = true, .accumulate = true},
       {.bias = true, .relu = true},
       {.bias = true, .accumulate = true},
       {.alpha = -1.3F, .bias = true, .accumulate = true, .relu = true}};

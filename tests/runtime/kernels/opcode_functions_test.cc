@@ -19,6 +19,7 @@ namespace {
 constexpr Opcode kFunctions[] = {
 #define REPRISE_UNARY(id, ...) Opcode::k##id,
 #define REPRISE_BINARY(id, ...) Opcode::k##id,
+#define REPRISE_TERNARY(id, ...) Opcode::k##id,
 #include "data/hlo/opcode_table.inc"
 };
 
@@ -26,12 +27,14 @@ constexpr Opcode kFunctions[] = {
 std::string program(PrimitiveType type) {
   const std::string shape = std::string(primitive_type_name(type)) + "[41]";
   std::string text = "HloModule functions\nENTRY main {\n  x = " + shape +
-                     " parameter(0)\n  y = " + shape + " parameter(1)\n";
+                     " parameter(0)\n  y = " + shape +
+                     " parameter(1)\n  z = " + shape + " parameter(2)\n";
   for (const Opcode opcode : kFunctions) {
     if (!is_computable(opcode, type)) continue;
     const OpcodeFacts& facts = facts_of(opcode);
-    text += fmt::format("  r.{0} = {1} {0}(x{2})\n", facts.name, shape,
-                        facts.most_operands == 2 ? ", y" : "");
+    constexpr std::string_view kOperands = "x, y, z";
+    text += fmt::format("  r.{0} = {1} {0}({2})\n", facts.name, shape,
+                        kOperands.substr(0, 3 * facts.most_operands - 2));
   }
   return text + "  ROOT end = s32[] constant(0)\n}\n";
 }

@@ -1,0 +1,145 @@
+// One pass counts who reads what, a second rewrites sums and drops the products
+// that they took in.
+#include "data/hlo/contract_products.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+class Contractor {
+ public:
+  explicit Contractor(Computation* computation)
+      : computation_(*computation),
+        uses_(computation->instructions.size(), 0),
+        taken_(computation->instructions.size(), false) {}
+
+  void run() {
+    count_uses();
+    for (Instruction& sum : computation_.instructions) {
+      if (!(sum.opcode == Opcode::kAdd || sum.opcode == Opcode::kSubtract) ||
+          !takes_products(sum.shape.type))
+        continue;
+      if (is_only_here(sum.operands[0], sum.shape.type)) {
+        take_left(&sum);
+      } else if (is_only_here(sum.operands[1], sum.shape.type)) {
+        take_right(&sum);
+      }
+    }
+    drop_taken();
+  }
+
+ private:
+  static bool takes_products(PrimitiveType type) {
+    return type == PrimitiveType::kF32 || type == PrimitiveType::kF64;
+  }
+
+  static const std::vector<InstructionId>* ids_of(const Attribute& attribute) {
+    return std::get_if<std::vector<InstructionId>>(&attribute.value);
+  }
+
+  void count_uses() {
+    for (const Instruction& instruction : computation_.instructions) {
+      for (const InstructionId operand : instruction.operands)
+        ++uses_[index_of(operand)];
+      for (const Attribute& attribute : instruction.attributes) {
+        if (ids_of(attribute) == nullptr) continue;
+        for (const InstructionId id : *ids_of(attribute)) ++uses_[index_of(id)];
+      }
+    }
+    ++uses_[index_of(computation_.root)];
+  }
+
+  /// A product that the sum which reads it may take: one that waits for nothing
+  /// but its factors.
+  bool is_only_here(InstructionId id, PrimitiveType type) const {
+    const Instruction& product = computation_.at(id);
+    if (product.opcode != Opcode::kMultiply || product.shape.type != type ||
+        uses_[index_of(id)] != 1)
+      return false;
+    return std::none_of(product.attributes.begin(), product.attributes.end(),
+                        [](const Attribute& attribute) {
+                          const auto* before = ids_of(attribute);
+                          return before != nullptr && !before->empty();
+                        });
+  }
+
+  void take_left(Instruction* sum) {
+    const InstructionId product = sum->operands[0], other = sum->operands[1];
+    take(product, other, sum);
+    sum->opcode = sum->opcode == Opcode::kAdd ? Opcode::kMultiplyAdd
+                                              : Opcode::kMultiplySubtract;
+  }
+
+  void take_right(Instruction* sum) {
+    const InstructionId product = sum->operands[1], other = sum->operands[0];
+    take(product, other, sum);
+    sum->opcode = sum->opcode == Opcode::kAdd ? Opcode::kMultiplyAdd
+                                              : Opcode::kNegatedMultiplyAdd;
+  }
+
+  void take(InstructionId product, InstructionId other, Instruction* sum) {
+    taken_[index_of(product)] = true;
+    sum->operands = computation_.at(product).operands;
+    sum->operands.push_back(other);
+    sum->opcode_text.clear();
+  }
+
+  void drop_taken() {
+    std::vector<InstructionId> renumbered;
+    std::vector<Instruction> kept;
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      renumbered.push_back(InstructionId(static_cast<uint32_t>(kept.size())));
+      Instruction& instruction = computation_.instructions[i];
+      if (taken_[i]) continue;
+      for (InstructionId& operand : instruction.operands)
+        operand = renumbered[index_of(operand)];
+      for (Attribute& attribute : instruction.attributes) {
+        auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
+        for (size_t k = 0; ids != nullptr && k < ids->size(); ++k)
+          (*ids)[k] = renumbered[index_of((*ids)[k])];
+      }
+      kept.push_back(std::move(instruction));
+    }
+    computation_.root = renumbered[index_of(computation_.root)];
+    computation_.instructions = std::move(kept);
+  }
+
+  Computation& computation_;
+  std::vector<uint32_t> uses_;  ///< [instruction] How often it is read.
+  std::vector<bool> taken_;     ///< [instruction] Part of a sum from now on.
+};
+
+}  // namespace
+
+void contract_products(Computation* computation) {
+  Contractor(computation).run();
+}
+
+bool is_contracted(Opcode opcode) {
+  return opcode == Opcode::kMultiplyAdd ||
+         opcode == Opcode::kMultiplySubtract ||
+         opcode == Opcode::kNegatedMultiplyAdd;
+}
+
+Instruction contracted_product(const Instruction& contracted) {
+  Instruction product = contracted;
+  product.opcode = Opcode::kMultiply;
+  product.name += ".product";
+  product.operands.pop_back();
+  return product;
+}
+
+Instruction contracted_sum(const Instruction& contracted,
+                           InstructionId product) {
+  Instruction sum = contracted;
+  sum.opcode = contracted.opcode == Opcode::kMultiplyAdd ? Opcode::kAdd
+                                                         : Opcode::kSubtract;
+  sum.operands = {product, contracted.operands[2]};
+  if (contracted.opcode == Opcode::kNegatedMultiplyAdd)
+    std::swap(sum.operands[0], sum.operands[1]);
+  return sum;
+}
+
+}  // namespace reprise
