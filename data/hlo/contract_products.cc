@@ -32,7 +32,8 @@ class Contractor {
 
  private:
   static bool takes_products(PrimitiveType type) {
-    return type == PrimitiveType::kF32 || type == PrimitiveType::kF64;
+    return type == PrimitiveType::kF32 || type == PrimitiveType::kF64 ||
+           type == PrimitiveType::kF16;
   }
 
   static const std::vector<InstructionId>* ids_of(const Attribute& attribute) {

@@ -116,7 +116,7 @@ ENTRY e {
   x = f32[2] parameter(0)
   y = f32[2] parameter(1)
   n = s32[2] parameter(2)
-  h = f16[2] parameter(3)
+  h = bf16[2] parameter(3)
   left = f32[2] multiply(x, y)
   plus = f32[2] add(left, x)
   right = f32[2] multiply(x, y)
@@ -135,21 +135,21 @@ ENTRY e {
   moved = f32[2] add(reversed, x)
   whole = s32[2] multiply(n, n)
   counted = s32[2] add(whole, n)
-  half = f16[2] multiply(h, h)
-  added = f16[2] add(half, h)
+  half = bf16[2] multiply(h, h)
+  added = bf16[2] add(half, h)
   waiting = f32[2] multiply(x, y), control-predecessors={n}
   late = f32[2] add(waiting, x)
   after = f32[2] negate(x), control-predecessors={last}
-  ROOT t = (f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], s32[2], f16[2], f32[2], f32[2]) tuple(plus, less, both, doubled, once, shared, last, kept, moved, counted, added, late, after)
+  ROOT t = (f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], f32[2], s32[2], bf16[2], f32[2], f32[2]) tuple(plus, less, both, doubled, once, shared, last, kept, moved, counted, added, late, after)
 })"));
   ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
   // Not what is read twice, by the caller too, through a move, as integers, in
-  // 16 bits (each op rounds to them), or after something else has run.
+  // bf16 (each op rounds to it), or after something else has run.
   EXPECT_EQ(signatures(inlined->entry_computation()),
             "parameter()f32\n"
             "parameter()f32\n"
             "parameter()s32\n"
-            "parameter()f16\n"
+            "parameter()bf16\n"
             "multiply-add(x:f32 y:f32 x:f32 )f32\n"
             "negated-multiply-add(x:f32 y:f32 y:f32 )f32\n"
             "multiply(y:f32 y:f32 )f32\n"
@@ -165,13 +165,13 @@ ENTRY e {
             "add(reversed:f32 x:f32 )f32\n"
             "multiply(n:s32 n:s32 )s32\n"
             "add(whole:s32 n:s32 )s32\n"
-            "multiply(h:f16 h:f16 )f16\n"
-            "add(half:f16 h:f16 )f16\n"
+            "multiply(h:bf16 h:bf16 )bf16\n"
+            "add(half:bf16 h:bf16 )bf16\n"
             "multiply(x:f32 y:f32 )f32\n"
             "add(waiting:f32 x:f32 )f32\n"
             "negate(x:f32 )f32\n"
             "tuple(plus:f32 less:f32 both:f32 doubled:f32 once:f32 shared:f32 "
-            "last:f32 kept:f32 moved:f32 counted:s32 added:f16 late:f32 "
+            "last:f32 kept:f32 moved:f32 counted:s32 added:bf16 late:f32 "
             "after:f32 )\n");
   const Computation& entry = inlined->entry_computation();
   const Attribute* before =
