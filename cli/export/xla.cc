@@ -66,7 +66,7 @@ Status load(const ExportRequest& request, PlannedProgram& program) {
   if (!parsed) return pass(parsed.error());
   Result<InlinedModule> inlined = inline_for(
       &plan, PlanUse::kGiven,
-      [&](Products products) { return inline_calls(*parsed, products); });
+      [&](Arithmetic arithmetic) { return inline_calls(*parsed, arithmetic); });
   if (!inlined) return pass(inlined.error(), request.program);
   program.module = *std::move(inlined);
   program.plan = *std::move(plan);

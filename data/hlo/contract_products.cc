@@ -12,11 +12,10 @@ class Contractor {
  public:
   explicit Contractor(Computation* computation)
       : computation_(*computation),
-        uses_(computation->instructions.size(), 0),
+        uses_(use_counts(*computation)),
         taken_(computation->instructions.size(), false) {}
 
   void run() {
-    count_uses();
     for (Instruction& sum : computation_.instructions) {
       if (!(sum.opcode == Opcode::kAdd || sum.opcode == Opcode::kSubtract) ||
           !takes_products(sum.shape.type))
@@ -27,7 +26,7 @@ class Contractor {
         take_right(&sum);
       }
     }
-    drop_taken();
+    drop_instructions(taken_, &computation_);
   }
 
  private:
@@ -38,18 +37,6 @@ class Contractor {
 
   static const std::vector<InstructionId>* ids_of(const Attribute& attribute) {
     return std::get_if<std::vector<InstructionId>>(&attribute.value);
-  }
-
-  void count_uses() {
-    for (const Instruction& instruction : computation_.instructions) {
-      for (const InstructionId operand : instruction.operands)
-        ++uses_[index_of(operand)];
-      for (const Attribute& attribute : instruction.attributes) {
-        if (ids_of(attribute) == nullptr) continue;
-        for (const InstructionId id : *ids_of(attribute)) ++uses_[index_of(id)];
-      }
-    }
-    ++uses_[index_of(computation_.root)];
   }
 
   /// A product that the sum which reads it may take: one that waits for nothing
@@ -85,26 +72,6 @@ class Contractor {
     sum->operands = computation_.at(product).operands;
     sum->operands.push_back(other);
     sum->opcode_text.clear();
-  }
-
-  void drop_taken() {
-    std::vector<InstructionId> renumbered;
-    std::vector<Instruction> kept;
-    for (size_t i = 0; i < taken_.size(); ++i) {
-      renumbered.push_back(InstructionId(static_cast<uint32_t>(kept.size())));
-      Instruction& instruction = computation_.instructions[i];
-      if (taken_[i]) continue;
-      for (InstructionId& operand : instruction.operands)
-        operand = renumbered[index_of(operand)];
-      for (Attribute& attribute : instruction.attributes) {
-        auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
-        for (size_t k = 0; ids != nullptr && k < ids->size(); ++k)
-          (*ids)[k] = renumbered[index_of((*ids)[k])];
-      }
-      kept.push_back(std::move(instruction));
-    }
-    computation_.root = renumbered[index_of(computation_.root)];
-    computation_.instructions = std::move(kept);
   }
 
   Computation& computation_;

@@ -5,17 +5,16 @@
 
 namespace reprise {
 
-/// A product of f16, f32 or f64 that one sum or difference reads once, and nothing
-/// else does, becomes one op with it, rounded once: `x*y + z` a multiply-add,
-/// `x*y - z` a multiply-subtract, `z - x*y` a negated-multiply-add, under the
-/// sum's name. Of two such products the left one. So every plan computes them
-/// alike, whatever it fuses, and as XLA does: LLVM contracts what XLA:CPU and
-/// XLA:GPU leave in one block (DAGCombiner::visitFADDForFMACombine under
-/// FPOpFusion::Fast; JAX 0.5.3, 0.7.2 and 0.10.2 give these bits; f16 where the
-/// CPU has arithmetic of it, AVX512-FP16, as GPUs have; bf16 nowhere). An
-/// average that hardly moves, `0.99 a + 0.01 b`, is 1e-4 of its change off
-/// otherwise.
-/// Cost: linear.
+/// A product of f16, f32 or f64 that one sum or difference reads once, and
+/// nothing else does, becomes one op with it, rounded once: `x*y + z` a
+/// multiply-add, `x*y - z` a multiply-subtract, `z - x*y` a
+/// negated-multiply-add, under the sum's name. Of two such products the left
+/// one. So every plan computes them alike, whatever it fuses, and as XLA does:
+/// LLVM contracts what XLA:CPU and XLA:GPU leave in one block
+/// (DAGCombiner::visitFADDForFMACombine under FPOpFusion::Fast; JAX 0.5.3,
+/// 0.7.2 and 0.10.2 give these bits; f16 where the CPU has arithmetic of it,
+/// AVX512-FP16, as GPUs have; bf16 nowhere). An average that hardly moves,
+/// `0.99 a + 0.01 b`, is 1e-4 of its change off otherwise. Cost: linear.
 void contract_products(Computation* computation);
 
 bool is_contracted(Opcode opcode);

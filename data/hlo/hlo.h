@@ -44,12 +44,12 @@ std::string fingerprint(const Module& module);
 /// speak to a partitioner are left out, and where shard_map begins, parameters
 /// and results get the shapes of one rank. A complex array is two real ones
 /// (data/hlo/split_complex.h). What is converted from bf16 to f32 is read
-/// before it was rounded (data/hlo/unrounded_reads.h), and a product that only
-/// a sum reads is part of it unless `products` says otherwise. Errors:
+/// before it was rounded (data/hlo/unrounded_reads.h), and constants and
+/// products are those of XLA unless `arithmetic` says otherwise. Errors:
 /// kUnsupported (nesting over 200 calls, more than 10^7 instructions, what a
 /// partitioner would still have to cut), kInvalid.
 Result<InlinedModule> inline_calls(const Module& module,
-                                   Products products = Products::kContracted);
+                                   Arithmetic arithmetic = Arithmetic::kAsXla);
 
 /// Cost of one instruction by XLA's published HloCostAnalysis rules (FMA = 2
 /// flops).

@@ -4,8 +4,8 @@
 // vanish, starts and ends of asynchronous operations become the operation,
 // bitcasts what they do to elements, long sums sums of sums, collectives along
 // inner dimensions ones along the outermost, what has empty arrays does
-// without, products part of the sums that read them, and the borders of
-// shard_map are left. Sizes are summed first, so
+// without, and the borders of shard_map are left; constants are folded and
+// products made part of sums as XLA will. Sizes are summed first, so
 // that calls which multiply beyond reason are refused before any copy. Cost:
 // linear in the result.
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "data/hlo/contract_products.h"
 #include "data/hlo/empty_arrays.h"
 #include "data/hlo/flat_collective.h"
+#include "data/hlo/fold_constants.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
@@ -353,46 +354,22 @@ Result<InstructionId> Inliner::copy_call(
 /// Removes tuples and empty arrays that nothing uses any more, keeping the
 /// order of the rest.
 void Inliner::drop_unused() {
-  const size_t count = result_.instructions.size();
-  std::vector<bool> kept(count, true);
-  std::vector<uint32_t> uses(count, 0);
-  for (const Instruction& instruction : result_.instructions) {
-    for (const InstructionId operand : instruction.operands)
-      ++uses[index_of(operand)];
-    if (const Attribute* found =
-            instruction.find_attribute("control-predecessors")) {
-      if (const auto* ids =
-              std::get_if<std::vector<InstructionId>>(&found->value)) {
-        for (const InstructionId id : *ids) ++uses[index_of(id)];
-      }
-    }
-  }
-  for (size_t i = count; i-- > 0;) {
+  std::vector<uint32_t> uses = use_counts(result_);
+  std::vector<bool> dropped(uses.size(), false);
+  for (size_t i = uses.size(); i-- > 0;) {
     const Instruction& instruction = result_.instructions[i];
     if (!drops_unused(instruction) || uses[i] > 0) continue;
-    if (i == index_of(result_.root)) continue;
-    kept[i] = false;
+    dropped[i] = true;
     for (const InstructionId operand : instruction.operands)
       --uses[index_of(operand)];
   }
-  std::vector<InstructionId> renumbered(count);
-  std::vector<Instruction> instructions;
-  for (size_t i = 0; i < count; ++i) {
-    if (!kept[i]) continue;
-    renumbered[i] = InstructionId(static_cast<uint32_t>(instructions.size()));
-    Instruction instruction = std::move(result_.instructions[i]);
-    for (InstructionId& operand : instruction.operands)
-      operand = renumbered[index_of(operand)];
-    set_predecessors(&instruction, predecessors_of(instruction, renumbered));
-    instructions.push_back(std::move(instruction));
-  }
-  result_.root = renumbered[index_of(result_.root)];
-  result_.instructions = std::move(instructions);
+  drop_instructions(dropped, &result_);
 }
 
 }  // namespace
 
-Result<InlinedModule> inline_calls(const Module& module, Products products) {
+Result<InlinedModule> inline_calls(const Module& module,
+                                   Arithmetic arithmetic) {
   const Status size = check_size(module);
   if (!size) return tl::unexpected<Error>(size.error());
   auto entry = Inliner(module).run();
@@ -406,10 +383,11 @@ Result<InlinedModule> inline_calls(const Module& module, Products products) {
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
+  const bool is_xla = arithmetic == Arithmetic::kAsXla;
+  if (is_xla) fold_constants(&inlined.entry_computation());
   widen_narrow_types(&inlined);
   read_unrounded(&inlined);
-  if (products == Products::kContracted)
-    contract_products(&inlined.entry_computation());
+  if (is_xla) contract_products(&inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

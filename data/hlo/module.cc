@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace reprise {
 
@@ -74,6 +75,43 @@ std::vector<const Instruction*> parameters_of(const Computation& computation) {
                      return a->parameter_number < b->parameter_number;
                    });
   return parameters;
+}
+
+std::vector<uint32_t> use_counts(const Computation& computation) {
+  std::vector<uint32_t> uses(computation.instructions.size(), 0);
+  for (const Instruction& instruction : computation.instructions) {
+    for (const InstructionId operand : instruction.operands)
+      ++uses[index_of(operand)];
+    for (const Attribute& attribute : instruction.attributes) {
+      const auto* ids =
+          std::get_if<std::vector<InstructionId>>(&attribute.value);
+      if (ids == nullptr) continue;
+      for (const InstructionId id : *ids) ++uses[index_of(id)];
+    }
+  }
+  ++uses[index_of(computation.root)];
+  return uses;
+}
+
+void drop_instructions(const std::vector<bool>& dropped,
+                       Computation* computation) {
+  std::vector<InstructionId> renumbered;
+  std::vector<Instruction> kept;
+  for (size_t i = 0; i < dropped.size(); ++i) {
+    renumbered.push_back(InstructionId(static_cast<uint32_t>(kept.size())));
+    if (dropped[i]) continue;
+    Instruction instruction = std::move(computation->instructions[i]);
+    for (InstructionId& operand : instruction.operands)
+      operand = renumbered[index_of(operand)];
+    for (Attribute& attribute : instruction.attributes) {
+      auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
+      for (size_t k = 0; ids != nullptr && k < ids->size(); ++k)
+        (*ids)[k] = renumbered[index_of((*ids)[k])];
+    }
+    kept.push_back(std::move(instruction));
+  }
+  computation->root = renumbered[index_of(computation->root)];
+  computation->instructions = std::move(kept);
 }
 
 std::vector<std::vector<InstructionId>> users_of(

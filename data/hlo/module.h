@@ -145,11 +145,14 @@ struct Module {
   bool operator==(const Module&) const = default;
 };
 
-/// What becomes of a product that only a sum reads.
-enum class Products : uint8_t {
-  kContracted,  ///< Part of the sum (data/hlo/contract_products.h).
-  /// An op of its own, as in plans and traces of before it was part of the sum.
-  kRounded,
+/// How the numbers of a program are computed where XLA's compilers, which get
+/// it later than a dump is written, would not do it step by step.
+enum class Arithmetic : uint8_t {
+  /// Constants folded (data/hlo/fold_constants.h), products part of sums
+  /// (data/hlo/contract_products.h).
+  kAsXla,
+  /// Each op on its own, as in plans and traces of before the other.
+  kAsWritten,
 };
 
 /// A module without calls of its entry: `inline_calls` (hlo.h) alone makes one,
@@ -160,7 +163,7 @@ class InlinedModule : public Module {
 
  private:
   friend Result<InlinedModule> inline_calls(const Module& module,
-                                            Products products);
+                                            Arithmetic arithmetic);
   explicit InlinedModule(const Module& module) : Module(module) {}
 };
 
@@ -184,6 +187,14 @@ Instruction unwrapped(const Instruction& start);
 
 /// The parameters, by number.
 std::vector<const Instruction*> parameters_of(const Computation& computation);
+
+/// How often each instruction is read, `[instruction]`: by operands, by control
+/// edges, and once more if it is the root.
+std::vector<uint32_t> use_counts(const Computation& computation);
+
+/// Removes instructions, `[instruction]`, that nothing which stays reads.
+void drop_instructions(const std::vector<bool>& dropped,
+                       Computation* computation);
 
 /// Users of each instruction, `[instruction]` -> ids in ascending order, each
 /// once.

@@ -118,7 +118,7 @@ enum class PlanUse : uint8_t {
 /// becomes a plan of that. Errors: those of `inlined`.
 Result<InlinedModule> inline_for(
     std::optional<Plan>* plan, PlanUse use,
-    const std::function<Result<InlinedModule>(Products)>& inlined);
+    const std::function<Result<InlinedModule>(Arithmetic)>& inlined);
 
 /// Checks a plan against its (inlined) program, naming the group, bucket or
 /// unit and the reason: another program's fingerprint or rank count; unknown op

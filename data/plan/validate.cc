@@ -22,12 +22,12 @@ Status validate_plan(const Plan& plan, const InlinedModule& inlined) {
 
 Result<InlinedModule> inline_for(
     std::optional<Plan>* plan, PlanUse use,
-    const std::function<Result<InlinedModule>(Products)>& inlined) {
-  Result<InlinedModule> contracted = inlined(Products::kContracted);
+    const std::function<Result<InlinedModule>(Arithmetic)>& inlined) {
+  Result<InlinedModule> contracted = inlined(Arithmetic::kAsXla);
   if (!contracted || !*plan) return contracted;
   const std::string now = fingerprint(*contracted);
   if ((*plan)->program_fingerprint == now) return contracted;
-  Result<InlinedModule> rounded = inlined(Products::kRounded);
+  Result<InlinedModule> rounded = inlined(Arithmetic::kAsWritten);
   if (!rounded || (*plan)->program_fingerprint != fingerprint(*rounded))
     return contracted;
   Plan moved = **plan;

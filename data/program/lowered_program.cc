@@ -26,8 +26,8 @@ Result<std::optional<Plan>> plan_of(const std::string& path,
 Result<InlinedModule> inline_program(const Module& parsed,
                                      const Manifest& manifest,
                                      const std::string& name,
-                                     Products products) {
-  Result<InlinedModule> inlined = inline_calls(parsed, products);
+                                     Arithmetic arithmetic) {
+  Result<InlinedModule> inlined = inline_calls(parsed, arithmetic);
   if (!inlined) return pass(inlined.error(), name);
   const Status fits = validate_manifest(manifest, *inlined);
   if (!fits) return pass(fits.error());
@@ -48,8 +48,8 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   if (!plan) return pass(plan.error());
   const PlanUse use = plan_path.empty() ? PlanUse::kRan : PlanUse::kGiven;
   Result<InlinedModule> inlined =
-      inline_for(&*plan, use, [&](Products products) {
-        return inline_program(*parsed, program.manifest, name, products);
+      inline_for(&*plan, use, [&](Arithmetic arithmetic) {
+        return inline_program(*parsed, program.manifest, name, arithmetic);
       });
   if (!inlined) return pass(inlined.error());
   program.module = std::move(*inlined);

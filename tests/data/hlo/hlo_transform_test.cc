@@ -1,6 +1,8 @@
 // Attributes, costs, inlining, graphs: figures derived by hand.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "data/draw/hlo_graph.h"
@@ -181,6 +183,78 @@ ENTRY e {
             std::vector<InstructionId>{InstructionId{13}});
   // 2 operations an element, as of the two.
   EXPECT_EQ(instruction_cost(*inlined, entry, InstructionId{4}).flops, 4);
+}
+
+/// `opcode(operand, …)` of the entry's ops of f32, constants as their number.
+std::string arithmetic(const Computation& computation) {
+  std::string text;
+  const auto name = [&](InstructionId id) {
+    const Instruction* read = &computation.at(id);
+    if (read->opcode == Opcode::kBroadcast)
+      read = &computation.at(read->operands[0]);
+    if (read->opcode != Opcode::kConstant) return read->name;
+    return fmt::format("{}",
+                       static_cast<float>(literal_values(*read)->front()));
+  };
+  for (const Instruction& op : computation.instructions) {
+    if (!runs_elementwise(op.opcode)) continue;
+    text += op.name + "=" + std::string(opcode_name(op.opcode)) + "(";
+    for (const InstructionId operand : op.operands)
+      text += name(operand) + (operand == op.operands.back() ? ")\n" : ", ");
+  }
+  return text;
+}
+
+TEST(HloInline, FoldsConstantsOfSumsAndProducts) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+ENTRY e {
+  x = f32[2] parameter(0)
+  s = f32[] parameter(1)
+  n = s32[2] parameter(2)
+  h = bf16[2] parameter(3)
+  one = f32[] constant(1)
+  ones = f32[2] broadcast(one), dimensions={}
+  small = f32[] constant(1e-6)
+  smalls = f32[2] broadcast(small), dimensions={}
+  ten = f32[] constant(10)
+  tens = f32[2] broadcast(ten), dimensions={}
+  pair = f32[2] constant({1, 2})
+  rest = f32[2] subtract(ones, x)
+  kept = f32[2] add(smalls, rest)
+  less = f32[2] subtract(kept, ones)
+  up = f32[2] add(x, ones)
+  further = f32[2] subtract(up, tens)
+  down = f32[2] subtract(tens, up)
+  tenth = f32[2] divide(x, tens)
+  again = f32[2] multiply(tens, tenth)
+  inverse = f32[2] divide(tens, x)
+  scalar = f32[] divide(s, ten)
+  mixed = f32[2] multiply(up, tens)
+  paired = f32[2] divide(x, pair)
+  ten_h = bf16[] constant(10)
+  tens_h = bf16[2] broadcast(ten_h), dimensions={}
+  half = bf16[2] divide(h, tens_h)
+  ten_n = s32[] constant(10)
+  tens_n = s32[2] broadcast(ten_n), dimensions={}
+  whole = s32[2] divide(n, tens_n)
+  ROOT t = (f32[2], f32[2], f32[2], f32[2], f32[2], f32[], f32[2], f32[2], bf16[2], s32[2]) tuple(less, further, down, again, inverse, scalar, mixed, paired, half, whole)
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  // By hand: 1 + 1e-6 in f32 is 1.00000095; less 1 that is 9.536743e-07. Of
+  // 10 the reciprocal is 0.1, whose product with 10 is 1. What only they read,
+  // rest, kept and tenth, is gone.
+  EXPECT_EQ(arithmetic(inlined->entry_computation()),
+            "less=subtract(9.536743e-07, x)\n"
+            "up=add(x, 1)\n"
+            "further=add(x, -9)\n"
+            "down=subtract(10, up)\n"
+            "again=multiply(x, 1)\n"
+            "inverse=divide(10, x)\n"
+            "scalar=multiply(s, 0.1)\n"
+            "mixed=multiply(up, 10)\n"
+            "paired=divide(x, 1)\n"
+            "half=divide(h, 10)\n"
+            "whole=divide(n, 10)\n");
 }
 
 TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {

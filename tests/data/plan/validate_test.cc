@@ -229,8 +229,8 @@ TEST_F(Validate, KnowsThePlansOfProductsOfTheirOwn) {
                "p = f32[32] multiply(e, m4)\n  g = f32[32] add(p, m5)");
   const Result<Module> parsed = parse_hlo(text);
   ASSERT_TRUE(parsed) << parsed.error().message;
-  const auto inlined = [&](Products products) {
-    return inline_calls(*parsed, products);
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
   };
   const auto ops = [&](std::optional<Plan> plan, PlanUse use) {
     const auto module = inline_for(&plan, use, inlined);
@@ -239,8 +239,8 @@ TEST_F(Validate, KnowsThePlansOfProductsOfTheirOwn) {
     EXPECT_TRUE(!plan || validate_plan(*plan, *module));
     return module->entry_computation().instructions.size();
   };
-  const InlinedModule rounded = *inlined(Products::kRounded);
-  const InlinedModule contracted = *inlined(Products::kContracted);
+  const InlinedModule rounded = *inlined(Arithmetic::kAsWritten);
+  const InlinedModule contracted = *inlined(Arithmetic::kAsXla);
   const size_t all = rounded.entry_computation().instructions.size();
   EXPECT_EQ(ops(std::nullopt, PlanUse::kGiven), all - 1);
   EXPECT_EQ(ops(identity_plan(contracted, 2), PlanUse::kRan), all - 1);

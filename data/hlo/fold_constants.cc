@@ -1,0 +1,164 @@
+// One pass in text order: an op with a constant operand is read as `x + c`,
+// `c - x` or `x * c`; where x is of such a form itself, both constants become
+// one. Operands stand before their readers, so chains fold as they come.
+#include "data/hlo/fold_constants.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "data/hlo/appended_ops.h"
+#include "data/hlo/hlo.h"
+
+namespace reprise {
+namespace {
+
+enum class Form : uint8_t { kPlus, kMinusFrom, kTimes };
+
+/// `of` + c, c - `of`, or `of` * c.
+struct WithConstant {
+  Form form = Form::kPlus;
+  InstructionId of{};
+  double constant = 0;
+};
+
+bool is_folded(PrimitiveType type) {
+  return type == PrimitiveType::kF32 || type == PrimitiveType::kF64;
+}
+
+/// A sum, product or quotient of two numbers of the type, rounded to it. (Of
+/// f32 the detour over f64 changes nothing: 53 bits are 2 x 24 + 2 and more.)
+double rounded(PrimitiveType type, double value) {
+  return type == PrimitiveType::kF32 ? static_cast<float>(value) : value;
+}
+
+class Folder {
+ public:
+  explicit Folder(Computation* computation) : computation_(*computation) {}
+
+  void run() {
+    std::vector<Instruction> old = std::move(computation_.instructions);
+    computation_.instructions.clear();
+    for (Instruction& instruction : old) {
+      for (InstructionId& operand : instruction.operands)
+        operand = renumbered_[index_of(operand)];
+      for (Attribute& attribute : instruction.attributes) {
+        auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
+        for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
+          (*ids)[i] = renumbered_[index_of((*ids)[i])];
+      }
+      fold(&instruction);
+      renumbered_.push_back(InstructionId(
+          static_cast<uint32_t>(computation_.instructions.size())));
+      computation_.instructions.push_back(std::move(instruction));
+    }
+    computation_.root = renumbered_[index_of(computation_.root)];
+    if (has_folded_) drop_unread();
+  }
+
+ private:
+  /// The number that every element of a constant is.
+  std::optional<double> constant(InstructionId id) const {
+    const Instruction* found = &computation_.at(id);
+    if (found->opcode == Opcode::kBroadcast)
+      found = &computation_.at(found->operands[0]);
+    if (found->opcode != Opcode::kConstant || !found->shape.is_array() ||
+        !found->shape.dimensions.empty())
+      return std::nullopt;
+    const Result<std::vector<double>> values = literal_values(*found);
+    if (!values || values->size() != 1 || !std::isfinite(values->front()))
+      return std::nullopt;
+    return rounded(found->shape.type, values->front());
+  }
+
+  std::optional<WithConstant> read(const Instruction& op) const {
+    if (!is_folded(op.shape.type) || op.operands.size() != 2 ||
+        computation_.at(op.operands[0]).shape.type != op.shape.type ||
+        computation_.at(op.operands[1]).shape.type != op.shape.type)
+      return std::nullopt;
+    const std::optional<double> left = constant(op.operands[0]);
+    const std::optional<double> right = constant(op.operands[1]);
+    if (left.has_value() == right.has_value()) return std::nullopt;
+    const InstructionId of = op.operands[left ? 1 : 0];
+    const double number = left ? *left : *right;
+    switch (op.opcode) {
+      case Opcode::kAdd:
+        return WithConstant{Form::kPlus, of, number};
+      case Opcode::kSubtract:
+        return left ? WithConstant{Form::kMinusFrom, of, number}
+                    : WithConstant{Form::kPlus, of, -number};
+      case Opcode::kMultiply:
+        return WithConstant{Form::kTimes, of, number};
+      case Opcode::kDivide:
+        if (left || number == 0) return std::nullopt;
+        return WithConstant{Form::kTimes, of,
+                            rounded(op.shape.type, 1 / number)};
+      default:
+        return std::nullopt;
+    }
+  }
+
+  /// Both constants as one, if they meet in one op.
+  static std::optional<WithConstant> combined(PrimitiveType type,
+                                              const WithConstant& outer,
+                                              const WithConstant& inner) {
+    WithConstant both = inner;
+    if (outer.form == Form::kTimes && inner.form == Form::kTimes) {
+      both.constant = rounded(type, outer.constant * inner.constant);
+    } else if (outer.form == Form::kPlus && inner.form != Form::kTimes) {
+      both.constant = rounded(type, outer.constant + inner.constant);
+    } else {
+      return std::nullopt;
+    }
+    if (!std::isfinite(both.constant)) return std::nullopt;
+    return both;
+  }
+
+  void fold(Instruction* op) {
+    const std::optional<WithConstant> outer = read(*op);
+    if (!outer || !std::isfinite(outer->constant)) return;
+    std::optional<WithConstant> now;
+    if (const auto inner = read(computation_.at(outer->of)))
+      now = combined(op->shape.type, *outer, *inner);
+    if (!now && op->opcode == Opcode::kDivide) now = outer;
+    if (!now) return;
+    const InstructionId number =
+        AppendedOps(*op, 'k', &computation_.instructions)
+            .number(now->constant, op->shape);
+    op->opcode_text.clear();
+    op->operands = {now->of, number};
+    op->opcode = now->form == Form::kTimes  ? Opcode::kMultiply
+                 : now->form == Form::kPlus ? Opcode::kAdd
+                                            : Opcode::kSubtract;
+    if (now->form == Form::kMinusFrom)
+      std::swap(op->operands[0], op->operands[1]);
+    has_folded_ = true;
+  }
+
+  /// What only folded ops read.
+  void drop_unread() {
+    std::vector<uint32_t> uses = use_counts(computation_);
+    std::vector<bool> dropped(uses.size(), false);
+    for (size_t i = uses.size(); i-- > 0;) {
+      const Instruction& instruction = computation_.instructions[i];
+      const bool may_go = instruction.opcode == Opcode::kConstant ||
+                          instruction.opcode == Opcode::kBroadcast ||
+                          read(instruction).has_value();
+      if (!may_go || uses[i] > 0) continue;
+      dropped[i] = true;
+      for (const InstructionId operand : instruction.operands)
+        --uses[index_of(operand)];
+    }
+    drop_instructions(dropped, &computation_);
+  }
+
+  Computation& computation_;
+  std::vector<InstructionId> renumbered_;  ///< [old instruction]
+  bool has_folded_ = false;
+};
+
+}  // namespace
+
+void fold_constants(Computation* computation) { Folder(computation).run(); }
+
+}  // namespace reprise
