@@ -107,8 +107,8 @@ std::string print_plan(const Plan& plan);
 
 /// How a plan came here.
 enum class PlanUse : uint8_t {
-  kGiven,  ///< By a person: only what it says counts.
-  kRan,    ///< With a recorded run, whose units were those of the plan.
+  kGiven,  ///< Alone: only what it says counts.
+  kRan,    ///< With, or for, a recorded run, whose units were the program's.
 };
 
 /// The program as its plan knows it: `inlined(kContracted)`, but

@@ -46,7 +46,7 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   if (!parsed) return pass(parsed.error());
   Result<std::optional<Plan>> plan = plan_of(plan_path, plan_text, name);
   if (!plan) return pass(plan.error());
-  const PlanUse use = plan_path.empty() ? PlanUse::kRan : PlanUse::kGiven;
+  const PlanUse use = plan_text.empty() ? PlanUse::kGiven : PlanUse::kRan;
   Result<InlinedModule> inlined =
       inline_for(&*plan, use, [&](Arithmetic arithmetic) {
         return inline_program(*parsed, program.manifest, name, arithmetic);
