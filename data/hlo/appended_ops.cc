@@ -7,6 +7,17 @@
 
 namespace reprise {
 
+void renumber_references(const std::vector<InstructionId>& now,
+                         Instruction* instruction) {
+  for (InstructionId& operand : instruction->operands)
+    operand = now[index_of(operand)];
+  for (Attribute& attribute : instruction->attributes) {
+    auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
+    for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
+      (*ids)[i] = now[index_of((*ids)[i])];
+  }
+}
+
 AppendedOps::AppendedOps(const Instruction& origin, char tag,
                          std::vector<Instruction>* to)
     : to_(*to), origin_(origin), tag_(tag) {}

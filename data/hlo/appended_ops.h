@@ -8,6 +8,11 @@
 
 namespace reprise {
 
+/// Makes the references of an instruction, operands and control edges, those of
+/// `now`: [old instruction] new.
+void renumber_references(const std::vector<InstructionId>& now,
+                         Instruction* instruction);
+
 /// Appends the ops that one instruction becomes. Each is named after it, `TAG`
 /// (a letter of the rewriting, so that two do not meet) and its own place, and
 /// has its metadata.

@@ -40,13 +40,7 @@ class Folder {
     std::vector<Instruction> old = std::move(computation_.instructions);
     computation_.instructions.clear();
     for (Instruction& instruction : old) {
-      for (InstructionId& operand : instruction.operands)
-        operand = renumbered_[index_of(operand)];
-      for (Attribute& attribute : instruction.attributes) {
-        auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
-        for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
-          (*ids)[i] = renumbered_[index_of((*ids)[i])];
-      }
+      renumber_references(renumbered_, &instruction);
       fold(&instruction);
       renumbered_.push_back(InstructionId(
           static_cast<uint32_t>(computation_.instructions.size())));

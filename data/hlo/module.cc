@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "data/hlo/appended_ops.h"
+
 namespace reprise {
 
 int64_t header_count(const Module& module, std::string_view name) {
@@ -101,13 +103,7 @@ void drop_instructions(const std::vector<bool>& dropped,
     renumbered.push_back(InstructionId(static_cast<uint32_t>(kept.size())));
     if (dropped[i]) continue;
     Instruction instruction = std::move(computation->instructions[i]);
-    for (InstructionId& operand : instruction.operands)
-      operand = renumbered[index_of(operand)];
-    for (Attribute& attribute : instruction.attributes) {
-      auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
-      for (size_t k = 0; ids != nullptr && k < ids->size(); ++k)
-        (*ids)[k] = renumbered[index_of((*ids)[k])];
-    }
+    renumber_references(renumbered, &instruction);
     kept.push_back(std::move(instruction));
   }
   computation->root = renumbered[index_of(computation->root)];

@@ -92,7 +92,7 @@ class Widener {
 
  private:
   InstructionId place(Instruction instruction) {
-    renumber(&instruction);
+    renumber_references(values_, &instruction);
     const bool is_border =
         is_entry_ && (instruction.opcode == Opcode::kParameter ||
                       origin_ == &old_[index_of(computation_.root)]);
@@ -107,17 +107,6 @@ class Widener {
       return append(std::move(instruction));
     return float_format(type) ? arithmetic(std::move(instruction), type)
                               : whole_numbers(std::move(instruction), type);
-  }
-
-  /// References to what stood before it.
-  void renumber(Instruction* instruction) const {
-    for (InstructionId& operand : instruction->operands)
-      operand = values_[index_of(operand)];
-    for (Attribute& attribute : instruction->attributes) {
-      auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
-      for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
-        (*ids)[i] = values_[index_of((*ids)[i])];
-    }
   }
 
   bool takes_narrow() const {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/hlo/appended_ops.h"
 #include "data/hlo/combiner.h"
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
@@ -45,13 +46,7 @@ class Rebuilder {
   /// Copies an instruction whose operands stand in this computation already.
   InstructionId copy(const Instruction& original) {
     Instruction instruction = original;
-    for (InstructionId& operand : instruction.operands)
-      operand = map_[index_of(operand)];
-    for (Attribute& attribute : instruction.attributes) {
-      auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
-      for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
-        (*ids)[i] = map_[index_of((*ids)[i])];
-    }
+    renumber_references(map_, &instruction);
     return append(std::move(instruction));
   }
 

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/hlo/appended_ops.h"
+
 namespace reprise {
 namespace {
 
@@ -81,13 +83,7 @@ class Reader {
       note(exact_[index_of(first)], exact_[index_of(first)]);
       return;
     }
-    for (InstructionId& operand : instruction.operands)
-      operand = rounded_[index_of(operand)];
-    for (Attribute& attribute : instruction.attributes) {
-      auto* ids = std::get_if<std::vector<InstructionId>>(&attribute.value);
-      for (size_t i = 0; ids != nullptr && i < ids->size(); ++i)
-        (*ids)[i] = rounded_[index_of((*ids)[i])];
-    }
+    renumber_references(rounded_, &instruction);
     if (!widened_[place]) {
       const InstructionId id = append(std::move(instruction));
       note(id, id);

@@ -1,7 +1,6 @@
 // Attributes, costs, inlining, graphs: figures derived by hand.
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 
