@@ -2,13 +2,17 @@
 // needs for that: independent loops say so by a pragma, lane loops keep kLanes
 // partial results in a local array of fixed size, and elements narrower than a
 // lane of f32 are widened row by row first. No arithmetic is reordered, so bits
-// do not depend on the compiler's choices.
+// do not depend on the compiler's choices. Rows that stay as they are
+// (kept_rows) are passed over where the kernel turns out to run in place.
 #include "runtime/kernels/print_kernel.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "data/kernel/group.h"
+#include "runtime/kernels/kept_rows.h"
+#include "runtime/kernels/loop_segments.h"
 #include "runtime/kernels/prelude_text.h"
 #include "runtime/kernels/print_expression.h"
 
@@ -42,6 +46,9 @@ class Printer {
   void statement(const KernelStatement& statement);
   void store(const KernelStatement& store);
   void loop(const KernelStatement& loop);
+  void body(const KernelStatement& loop);
+  std::string first_of(int64_t from) const;
+  std::string last_of(int64_t to, int64_t extent) const;
   void lane_loop(const KernelStatement& loop);
   void wide_copies(const KernelStatement& loop, bool before);
   void total(const KernelValue& value, int32_t id);
@@ -172,6 +179,24 @@ void Printer::block(const std::vector<KernelStatement>& statements) {
   for (const KernelStatement& inner : statements) statement(inner);
 }
 
+/// An iteration's statements; none of them once it is clear that in place it
+/// would change nothing.
+void Printer::body(const KernelStatement& loop) {
+  const std::optional<KeptRows> kept = kept_rows(kernel_, loop);
+  std::string in_place;
+  for (const auto& [input, output] :
+       kept ? kept->in_place : std::vector<std::pair<int32_t, int32_t>>()) {
+    in_place +=
+        fmt::format(" && (const void*)a{} == (const void*)a{}", input, output);
+  }
+  for (const KernelStatement& inner : loop.body) {
+    statement(inner);
+    if (kept && inner.kind == KernelStatement::Kind::kLet &&
+        inner.value == kept->changed)
+      line(fmt::format("if (!v{}{}) continue;", kept->changed, in_place));
+  }
+}
+
 /// Fills the wide copies of what a lane loop reads, or writes back what it
 /// wrote.
 void Printer::wide_copies(const KernelStatement& loop, bool before) {
@@ -275,16 +300,35 @@ void Printer::loop(const KernelStatement& loop) {
     lane_loop(loop);
     return;
   }
-  const std::string from = split ? fmt::format("({})begin", index_type_) : "0";
-  const std::string to = split ? fmt::format("({})end", index_type_)
-                               : fmt::format("{}", range.extent);
-  if (innermost && range.independent) line("#pragma omp simd");
-  line(fmt::format("for ({0} i{1} = {2}; i{1} < {3}; ++i{1}) {{", index_type_,
-                   loop.target, from, to));
-  ++depth_;
-  block(loop.body);
-  --depth_;
-  line("}");
+  const bool simd = innermost && range.independent;
+  const std::vector<int64_t> borders =
+      simd ? loop_segments(kernel_, loop)
+           : std::vector<int64_t>{0, range.extent};
+  for (size_t s = 0; s + 1 < borders.size(); ++s) {
+    const int64_t from = borders[s], to = borders[s + 1];
+    if (simd) line("#pragma omp simd");
+    line(fmt::format("for ({0} i{1} = {2}; i{1} < {3}; ++i{1}) {{", index_type_,
+                     loop.target, split ? first_of(from) : std::to_string(from),
+                     split ? last_of(to, range.extent) : std::to_string(to)));
+    ++depth_;
+    body(loop);
+    --depth_;
+    line("}");
+  }
+}
+
+/// Where the caller's part of the loop begins in a piece from `from` on.
+std::string Printer::first_of(int64_t from) const {
+  return from == 0 ? fmt::format("({})begin", index_type_)
+                   : fmt::format("({0})(begin > {1} ? begin : {1})",
+                                 index_type_, from);
+}
+
+/// Where it ends in a piece up to `to`.
+std::string Printer::last_of(int64_t to, int64_t extent) const {
+  return to == extent
+             ? fmt::format("({})end", index_type_)
+             : fmt::format("({0})(end < {1} ? end : {1})", index_type_, to);
 }
 
 std::string Printer::print() {

@@ -126,6 +126,17 @@ inline constexpr KernelCase kKernelCases[] = {
   cc = f32[6,4,20] concatenate(x, rv), dimensions={2}
   cd = f32[12,4,10] concatenate(x, rv), dimensions={0}
   ROOT ct = f32[6,4,10] copy(x))"},
+    {"pieces", R"(
+  x = f32[3,40] parameter(0)
+  y = f32[3,50] parameter(1)
+  z = f32[] constant(7)
+  c = f32[3,90] concatenate(x, y), dimensions={1}
+  p = f32[3,90] pad(x, z), padding=0_0x20_30
+  n = f32[3,90] pad(x, z), padding=0_0x-3_53
+  i = f32[3,90] pad(x, z), padding=0_0x5_6_1
+  s = f32[3,45] slice(c), slice={[0:3], [30:75]}
+  v = f32[3,90] reverse(c), dimensions={1}
+  ROOT r = f32[3] reduce(c, z), dimensions={1}, to_apply=add)"},
     {"reduces", R"(
   x = f32[7,5,33] parameter(0)
   q = pred[7,5,33] parameter(1)

@@ -1,0 +1,32 @@
+// Rows that a kernel leaves as they are where it runs in place.
+//
+// A dynamic-update-slice stores, of each element of its result, the update's or
+// the operand's: over a scan's stack of T rows that is T rows read and written
+// for each one that changes. Where the result lies over the operand, the others
+// need not be touched, so that a step of the scan costs one row, as in XLA's
+// in-place update.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "data/kernel/kernel.h"
+
+namespace reprise {
+
+/// Of one loop that stands around others.
+struct KeptRows {
+  /// A pred value, let in the loop's own body: where it is false an iteration
+  /// stores what it has loaded from the same element, and nothing else.
+  int32_t changed = -1;
+  /// Arguments, input and output: nothing changes while each pair is one array.
+  std::vector<std::pair<int32_t, int32_t>> in_place;
+};
+
+/// Nothing where an iteration does more than that. Cost: statements × stores.
+std::optional<KeptRows> kept_rows(const Kernel& kernel,
+                                  const KernelStatement& loop);
+
+}  // namespace reprise

@@ -1,0 +1,53 @@
+#include "runtime/kernels/loop_segments.h"
+
+#include <algorithm>
+
+#include "data/kernel/loop_runs.h"
+
+namespace reprise {
+namespace {
+
+/// Each piece is one more copy of the loop's text.
+constexpr size_t kMostSegments = 8;
+/// Pieces shorter than a few vectors gain nothing.
+constexpr int64_t kFewestIterations = 2 * kLanes;
+
+}  // namespace
+
+std::vector<int64_t> loop_segments(const Kernel& kernel,
+                                   const KernelStatement& loop) {
+  const int64_t extent = kernel.loops[static_cast<size_t>(loop.target)].extent;
+  std::vector<int64_t> borders{0, extent};
+  if (extent < kFewestIterations) return borders;
+  std::vector<int32_t> used;
+  for (const KernelStatement& inner : loop.body) {
+    collect_expressions(kernel.indices, inner.index, used);
+    if (inner.kind != KernelStatement::Kind::kLet) continue;
+    const KernelValue& let = kernel.values[static_cast<size_t>(inner.value)];
+    collect_expressions(kernel.indices, let.index, used);
+  }
+  const auto add = [&](int64_t border) {
+    if (border > 0 && border < extent) borders.push_back(border);
+  };
+  for (const int32_t expression : used) {
+    for (const IndexTerm& term : kernel.indices.at(expression).terms) {
+      const IndexAtom& clamp = kernel.indices.atom(term.atom);
+      if (clamp.kind != IndexAtom::Kind::kClamp) continue;
+      const IndexExpression& clamped = kernel.indices.at(clamp.operand);
+      if (clamped.terms.size() != 1 || clamped.terms[0].coefficient != 1)
+        continue;
+      const IndexAtom& variable = kernel.indices.atom(clamped.terms[0].atom);
+      if (variable.kind != IndexAtom::Kind::kLoop ||
+          variable.operand != loop.target)
+        continue;
+      add(clamp.low - clamped.constant);
+      add(clamp.high - clamped.constant + 1);
+    }
+  }
+  std::sort(borders.begin(), borders.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+  if (borders.size() > kMostSegments + 1) return {0, extent};
+  return borders;
+}
+
+}  // namespace reprise

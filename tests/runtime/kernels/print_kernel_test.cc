@@ -1,0 +1,227 @@
+// What compiled kernels leave alone in place, and loops that run piece by
+// piece: the same bytes as the interpreter's.
+#include "runtime/kernels/print_kernel.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/hlo/hlo.h"
+#include "data/kernel/lower_kernel.h"
+#include "runtime/kernels/compiler.h"
+#include "runtime/kernels/loop_segments.h"
+#include "tests/testing/directories.h"
+#include "tests/testing/kernel_runner.h"
+
+namespace reprise {
+namespace {
+
+struct Compiled {
+  Module module;
+  Kernel kernel;
+  CompiledKernels library;
+  KernelFunction function() const { return library.functions.front(); }
+};
+
+/// One kernel of everything but views in the entry.
+Compiled compiled(const std::string& entry,
+                  const std::vector<std::string>& outputs) {
+  Compiled made;
+  made.module =
+      *parse_hlo(fmt::format("HloModule m\nENTRY main {{{}}}\n", entry));
+  std::vector<InstructionId> results;
+  const Computation& computation = made.module.entry_computation();
+  for (const InstructionId op : kernel_ops(made.module)) {
+    if (std::count(outputs.begin(), outputs.end(), computation.at(op).name) > 0)
+      results.push_back(op);
+  }
+  Result<Kernel> kernel =
+      lower_kernel(made.module, kernel_ops(made.module), results);
+  EXPECT_TRUE(kernel) << kernel.error().message;
+  made.kernel = std::move(*kernel);
+  Result<CompiledKernels> library =
+      compile_kernels({&made.kernel, 1},
+                      {.cache_directory = build_directory() + "/kernel_cache"});
+  EXPECT_TRUE(library) << library.error().message;
+  made.library = std::move(*library);
+  return made;
+}
+
+/// Rows of a page each, of which writing kills, but for one.
+class GuardedRows {
+ public:
+  GuardedRows(const std::vector<char>& bytes, size_t writable_row)
+      : size_(bytes.size()) {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    data_ = static_cast<char*>(::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memcpy(data_, bytes.data(), size_);
+    ::mprotect(data_, size_, PROT_READ);
+    ::mprotect(data_ + writable_row * page, page, PROT_READ | PROT_WRITE);
+  }
+  ~GuardedRows() { ::munmap(data_, size_); }
+  GuardedRows(const GuardedRows&) = delete;
+  GuardedRows& operator=(const GuardedRows&) = delete;
+  char* data() { return data_; }
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+std::string stacks_of(size_t page_bytes) {
+  return fmt::format(R"(
+  s = f32[5,{0}] parameter(0)
+  t = f32[5,{0}] parameter(1)
+  u = f32[1,{0}] parameter(2)
+  i = s32[] parameter(3)
+  z = s32[] constant(0)
+  n = f32[1,{0}] negate(u)
+  a = f32[5,{0}] dynamic-update-slice(s, n, i, z)
+  b = f32[5,{0}] dynamic-update-slice(t, u, i, z)
+  ROOT r = (f32[5,{0}], f32[5,{0}]) tuple(a, b))",
+                     page_bytes / sizeof(float));
+}
+
+class UpdatedRows : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    made_ = compiled(stacks_of(page), {"a", "b"});
+    memory_ = random_inputs(made_.module, 3);
+    const int32_t row = 2;
+    std::memcpy(memory_[id("i")].data(), &row, sizeof row);
+    wanted_ = memory_;
+    run_kernel(made_.kernel, nullptr, wanted_);
+  }
+  uint32_t id(const std::string& name) const {
+    const auto& all = made_.module.entry_computation().instructions;
+    return static_cast<uint32_t>(
+        std::find_if(all.begin(), all.end(),
+                     [&](const Instruction& op) { return op.name == name; }) -
+        all.begin());
+  }
+  void run(const std::map<std::string, char*>& data) {
+    std::vector<void*> arguments;
+    for (const KernelArgument& argument : made_.kernel.arguments) {
+      const std::string& name =
+          made_.module.entry_computation().at(argument.instruction).name;
+      const auto given = data.find(name);
+      arguments.push_back(given != data.end() ? given->second
+                                              : memory_[id(name)].data());
+    }
+    made_.function()(arguments.data(), 0, outer_extent(made_.kernel));
+  }
+  void expect(const std::string& name, const char* bytes) const {
+    const std::vector<char>& want = wanted_.at(id(name));
+    EXPECT_EQ(std::memcmp(bytes, want.data(), want.size()), 0) << name;
+  }
+
+  Compiled made_;
+  Memory memory_, wanted_;
+};
+
+TEST_F(UpdatedRows, AreAllThatIsWrittenInPlace) {
+  GuardedRows s(memory_[id("s")], 2), t(memory_[id("t")], 2);
+  run({{"s", s.data()}, {"a", s.data()}, {"t", t.data()}, {"b", t.data()}});
+  expect("a", s.data());
+  expect("b", t.data());
+}
+
+TEST_F(UpdatedRows, AndTheOthersAreCopiedWhereOneArrayIsNotInPlace) {
+  std::vector<char> s = memory_[id("s")], b(memory_[id("t")].size(), 0x7f);
+  run({{"s", s.data()}, {"a", s.data()}, {"b", b.data()}});
+  expect("a", s.data());
+  expect("b", b.data());
+}
+
+struct Pieces {
+  const char* name;
+  const char* entry;
+  std::vector<int64_t> borders;
+};
+
+class LoopSegments : public testing::TestWithParam<Pieces> {};
+
+/// The innermost loop of the first nest.
+const KernelStatement& innermost(const std::vector<KernelStatement>& body) {
+  for (const KernelStatement& statement : body) {
+    if (statement.kind != KernelStatement::Kind::kLoop) continue;
+    const bool is_last = std::none_of(
+        statement.body.begin(), statement.body.end(), [](const auto& inner) {
+          return inner.kind == KernelStatement::Kind::kLoop;
+        });
+    return is_last ? statement : innermost(statement.body);
+  }
+  return body.front();
+}
+
+TEST_P(LoopSegments, GiveTheSameBytesWhereverALoopIsSplit) {
+  const Compiled made = compiled(GetParam().entry, {"r"});
+  EXPECT_EQ(loop_segments(made.kernel, innermost(made.kernel.body)),
+            GetParam().borders)
+      << kernel_text(made.kernel);
+  Memory memory = random_inputs(made.module, 5);
+  Memory want = memory;
+  run_kernel(made.kernel, nullptr, want);
+  run_kernel(made.kernel, made.function(), memory);
+  EXPECT_EQ(memory, want);
+  const int64_t extent = outer_extent(made.kernel);
+  for (int64_t cut = 1; cut < std::min<int64_t>(extent, 130); cut += 3) {
+    std::vector<void*> arguments;
+    for (const KernelArgument& argument : made.kernel.arguments) {
+      std::vector<char>& bytes = memory[index_of(argument.instruction)];
+      if (argument.is_output) bytes.assign(bytes.size(), 0x7f);
+      arguments.push_back(bytes.data());
+    }
+    made.function()(arguments.data(), cut, extent);
+    made.function()(arguments.data(), 0, cut);
+    ASSERT_EQ(memory, want) << "cut at " << cut;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
+                         testing::Values(Pieces{"concatenate",
+                                                R"(
+  a = f32[40] parameter(0)  b = f32[50] parameter(1)  c = f32[30] parameter(2)
+  ROOT r = f32[120] concatenate(a, b, c), dimensions={0})",
+                                                {0, 40, 90, 120}},
+                                         Pieces{"concatenated_rows",
+                                                R"(
+  a = bf16[3,40] parameter(0)  b = bf16[3,50] parameter(1)
+  ROOT r = bf16[3,90] concatenate(a, b), dimensions={1})",
+                                                {0, 40, 90}},
+                                         Pieces{"padded",
+                                                R"(
+  a = f32[4,40] parameter(0)  z = f32[] parameter(1)
+  ROOT r = f32[4,100] pad(a, z), padding=0_0x25_35)",
+                                                {0, 25, 65, 100}},
+                                         Pieces{"cut_and_padded",
+                                                R"(
+  a = f32[4,40] parameter(0)  z = f32[] parameter(1)
+  ROOT r = f32[4,50] pad(a, z), padding=0_0x-5_15)",
+                                                {0, 35, 50}},
+                                         Pieces{"sum_of_padded",
+                                                R"(
+  a = f32[40] parameter(0)  b = f32[60] parameter(1)  z = f32[] constant(0)
+  c = f32[100] pad(a, z), padding=0_60  d = f32[100] pad(b, z), padding=40_0
+  ROOT r = f32[100] add(c, d))",
+                                                {0, 40, 100}},
+                                         Pieces{"short",
+                                                R"(
+  a = f32[7] parameter(0)  b = f32[8] parameter(1)
+  ROOT r = f32[15] concatenate(a, b), dimensions={0})",
+                                                {0, 15}},
+                                         Pieces{"many",
+                                                R"(
+  a = f32[10] parameter(0)
+  ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
+                                                {0, 100}}),
+                         [](const auto& pieces) { return pieces.param.name; });
+
+}  // namespace
+}  // namespace reprise
