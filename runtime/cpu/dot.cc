@@ -61,7 +61,7 @@ struct DotCall::Bound {
   std::optional<Memory> scratch;
   std::vector<dnnl_exec_arg_t> arguments;
   std::optional<DotEpiloguePass> pass;
-  std::shared_ptr<WidenedDot> widened;  ///< Around a product of f32.
+  std::shared_ptr<const WidenedDot> widened;  ///< Around a product of f32.
 };
 
 DotCall::DotCall(std::shared_ptr<const Bound> bound)
@@ -125,7 +125,8 @@ Result<DotCall> DotLibrary::bind(const DotSpec& spec, const DotMemory& memory) {
   }
   Result<DotCall> product = bind_product(spec, memory);
   if (spec.type == PrimitiveType::kBF16 &&
-      (!product || is_slow(product->implementation())))
+      (!product || is_slow(product->implementation()) ||
+       is_quicker_widened(product->implementation())))
     product = bind_widened(spec, memory);
   if (!product || !epilogue) return product;
   auto bound = std::make_shared<DotCall::Bound>(*product->bound_);
@@ -181,12 +182,13 @@ Result<std::vector<DotCall>> DotLibrary::bind_parts(const DotSpec& spec,
 
 Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,
                                          const DotMemory& memory) {
-  auto widened =
-      std::make_shared<WidenedDot>(spec, memory.lhs, memory.rhs, memory.out);
+  WidenedDot::Scratch of_part;
+  auto widened = std::make_shared<const WidenedDot>(
+      spec, memory.lhs, memory.rhs, memory.out,
+      own_scratch_ ? of_part : widened_);
   Result<DotCall> product = bind_product(
-      widened->spec(), {.lhs = reinterpret_cast<std::byte*>(widened->lhs()),
-                        .rhs = reinterpret_cast<std::byte*>(widened->rhs()),
-                        .out = reinterpret_cast<std::byte*>(widened->out())});
+      widened->spec(),
+      {.lhs = widened->lhs(), .rhs = widened->rhs(), .out = widened->out()});
   if (!product) return product;
   auto bound = std::make_shared<DotCall::Bound>(*product->bound_);
   bound->widened = std::move(widened);

@@ -1,5 +1,6 @@
 // Dots by oneDNN: one primitive for each distinct shape, over strided views;
-// bf16 is multiplied as it is and summed in f32.
+// bf16 is multiplied as it is, or widened where that is quicker, and summed in
+// f32.
 //
 // An epilogue is a pass of our own over the result, right after the product
 // and in its place, not oneDNN's post-ops. So the product is the one that a
@@ -20,6 +21,7 @@
 
 #include "data/result.h"
 #include "data/schedule/schedule.h"
+#include "runtime/cpu/widened_dot.h"
 
 namespace reprise {
 
@@ -58,7 +60,8 @@ class DotLibrary {
   DotLibrary();
   ~DotLibrary();
 
-  /// Binds a dot to its memory. Errors: kUnsupported for types and strides that
+  /// Binds a dot to its memory. Calls of one library run one at a time, but for
+  /// parts. Errors: kUnsupported for types and strides that
   /// oneDNN refuses, for an epilogue of a type other than f32, and for a bias
   /// along columns that are not contiguous.
   Result<DotCall> bind(const DotSpec& spec, const DotMemory& memory);
@@ -78,7 +81,7 @@ class DotLibrary {
   Result<DotCall> bind_product(const DotSpec& spec, const DotMemory& memory);
   Result<std::vector<DotCall>> bind_all(const std::vector<DotPart>& parts);
   Result<bool> parts_have_its_bits(const DotSpec& spec, size_t count);
-  /// The same of bf16 by a product of f32.
+  /// The same of bf16 by a product of f32. Errors: as of bind_product.
   Result<DotCall> bind_widened(const DotSpec& spec, const DotMemory& memory);
   /// Throws what oneDNN throws.
   Result<std::shared_ptr<const Primitive>> primitive_of(const DotSpec& spec);
@@ -86,6 +89,8 @@ class DotLibrary {
   std::map<std::string, bool> same_bits_;  ///< By shape and count.
   /// oneDNN's own working memory serves one thread; a part has its own.
   bool own_scratch_ = false;
+  /// Of all calls that are no parts, so one of them runs at a time.
+  WidenedDot::Scratch widened_;
   friend struct DotCall::Bound;
 };
 

@@ -1,40 +1,61 @@
-// Dots of 16-bit floats where oneDNN has no primitive for them: older CPUs.
+// Dots of bf16 as products of f32, where that is quicker or oneDNN has no
+// other.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "data/schedule/schedule.h"
 
 namespace reprise {
 
-/// bf16 matrices as dense f32 ones and, where the result is bf16, the product
+/// True where a product of f32 and the widening before it take less time than
+/// this implementation of oneDNN's for bf16.
+///
+/// Intel's cores multiply bf16 pairs (VDPBF16PS) at half the rate of f32, but
+/// in tiles (AMX) many times as fast: 128x1024x1024 took 3.1 ms and, of f32,
+/// 1.9 ms, with the widening 2.3 ms (Sapphire Rapids without AMX, oneDNN 2.6.3,
+/// one core, 2026-11). AMD's Zen 4 multiplies them at twice the rate of f32.
+bool is_quicker_widened(const std::string& implementation);
+
+/// Dense f32 copies of bf16 matrices and, where the result is bf16, the product
 /// of these rounded back, to the nearest, ties to even.
 class WidenedDot {
  public:
-  /// Requires: a plain dot of bf16. `data`: lhs, rhs and result.
+  /// What a dot widens into: lhs, rhs and result. Dots of which one runs at a
+  /// time share it.
+  using Scratch = std::array<std::shared_ptr<std::vector<float>>, 3>;
+
+  /// Requires: a plain dot of bf16. `data`: lhs, rhs and result. `scratch` is
+  /// used where it is large enough, and replaced where not.
   WidenedDot(const DotSpec& spec, const std::byte* lhs, const std::byte* rhs,
-             std::byte* out);
+             std::byte* out, Scratch& scratch);
 
   /// The product in f32, over `lhs`, `rhs` and `out`.
   DotSpec spec() const;
-  float* lhs() { return lhs_.values.data(); }
-  float* rhs() { return rhs_.values.data(); }
-  float* out() { return out_.values.data(); }
+  std::byte* lhs() const { return matrices_[0].product; }
+  std::byte* rhs() const { return matrices_[1].product; }
+  std::byte* out() const { return matrices_[2].product; }
 
-  void load();   ///< Before the product.
-  void store();  ///< After it.
+  void load() const;   ///< Before the product.
+  void store() const;  ///< After it.
 
  private:
   struct Matrix {
-    MatrixView view;
+    MatrixView view, dense;
+    std::vector<size_t> order;  ///< Dimensions, the widest stride first.
     std::byte* data = nullptr;
-    std::vector<float> values;  ///< Row-major.
+    std::shared_ptr<std::vector<float>> values;  ///< None where `data` is f32.
+    std::byte* product = nullptr;                ///< The values, or `data`.
   };
-  static Matrix matrix(const MatrixView& view, const std::byte* data);
+  static Matrix matrix(const MatrixView& view, std::byte* data,
+                       std::shared_ptr<std::vector<float>>& scratch);
 
-  bool rounds_ = true;
-  Matrix lhs_, rhs_, out_;
+  std::array<Matrix, 3> matrices_;
 };
 
 }  // namespace reprise

@@ -138,6 +138,41 @@ TEST_P(Dot, OfBf16IsSummedInF32AndRoundedOnce) {
   }
 }
 
+// Every bf16, in every third row of a matrix, times one: by the product of f32
+// exactly itself, NaN quiet; and one value of f32 that lies between two.
+TEST(WidenedDot, KeepsWhatBf16HoldsAndRoundsToTheNearestEven) {
+  constexpr int64_t kCount = 1 << 16;
+  std::vector<uint16_t> lhs(3 * kCount), rhs{rounded(1), 0}, out(kCount);
+  for (size_t i = 0; i < kCount; ++i) lhs[3 * i] = static_cast<uint16_t>(i);
+  const DotSpec spec{
+      .type = PrimitiveType::kBF16,
+      .result_type = PrimitiveType::kBF16,
+      .lhs = {.location = {}, .dimensions = {kCount, 1}, .strides = {3, 1}},
+      .rhs = {.location = {}, .dimensions = {1, 1}, .strides = {1, 1}},
+      .out = {.location = {}, .dimensions = {kCount, 1}, .strides = {1, 1}}};
+  WidenedDot::Scratch scratch;
+  const WidenedDot dot(spec, reinterpret_cast<std::byte*>(lhs.data()),
+                       reinterpret_cast<std::byte*>(rhs.data()),
+                       reinterpret_cast<std::byte*>(out.data()), scratch);
+  dot.load();
+  const auto* wide = reinterpret_cast<const float*>(dot.lhs());
+  auto* product = reinterpret_cast<float*>(dot.out());
+  std::copy(wide, wide + kCount, product);
+  dot.store();
+  for (size_t i = 0; i < kCount; ++i) {
+    const bool is_nan = (i & 0x7fff) > 0x7f80;
+    ASSERT_EQ(out[i], is_nan ? i | 0x40 : i);
+  }
+  const std::pair<uint32_t, uint16_t> ties[] = {
+      {0x3f808000, 0x3f80}, {0x3f818000, 0x3f82}, {0x3f808001, 0x3f81},
+      {0x7f7fffff, 0x7f80}, {0x80008000, 0x8000}, {0x00018000, 0x0002}};
+  for (size_t i = 0; i < std::size(ties); ++i)
+    product[i] = std::bit_cast<float>(ties[i].first);
+  dot.store();
+  for (size_t i = 0; i < std::size(ties); ++i)
+    EXPECT_EQ(out[i], ties[i].second) << std::hex << ties[i].first;
+}
+
 /// Bits of the whole dot and of its parts, over the same operands; how many
 /// parts there were.
 size_t expect_same_bits_in_parts(const DotSpec& spec, size_t count) {
