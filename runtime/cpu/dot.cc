@@ -32,6 +32,19 @@ MatrixView transposed(MatrixView view) {
   return view;
 }
 
+/// The same elements with strides of row-major order where a dimension has one
+/// element: for others, which name no other element, oneDNN has its reference
+/// implementation alone (512x256 times 256x1: 3.9 ms for 0.03).
+MatrixView plain_unit_strides(MatrixView view) {
+  const size_t n = view.strides.size();
+  for (size_t d = n; d-- > 0;) {
+    if (view.dimensions[d] == 1)
+      view.strides[d] =
+          d + 1 == n ? 1 : view.strides[d + 1] * view.dimensions[d + 1];
+  }
+  return view;
+}
+
 std::string shape_key(const DotSpec& spec) {
   std::string key = fmt::format("{} giving {}", primitive_type_name(spec.type),
                                 primitive_type_name(spec.result_type));
@@ -205,6 +218,8 @@ Result<DotCall> DotLibrary::bind_product(const DotSpec& spec,
     product.out = transposed(spec.out);
     std::swap(data[0], data[1]);
   }
+  for (MatrixView* matrix : {&product.lhs, &product.rhs, &product.out})
+    *matrix = plain_unit_strides(std::move(*matrix));
   try {
     const auto shape = primitive_of(product);
     if (!shape) return pass(shape.error());

@@ -44,6 +44,14 @@ void ReducerCall::combine(int64_t to, int64_t from) {
   }
 }
 
+void ReducerCall::carry(int64_t to, int64_t from, int64_t count) {
+  for (const Array& array : arrays_) {
+    std::memcpy(array.result.data() + static_cast<size_t>(to) * array.bytes,
+                array.result.data() + static_cast<size_t>(from) * array.bytes,
+                static_cast<size_t>(count) * array.bytes);
+  }
+}
+
 void ReducerCall::fill(const RoutineCall& call, size_t first_initial) {
   for (size_t a = 0; a < arrays_.size(); ++a) {
     const Array& array = arrays_[a];

@@ -23,6 +23,8 @@ class ReducerCall {
 
   /// Result element `to` = reducer(it, input element `from`).
   void combine(int64_t to, int64_t from);
+  /// `count` result elements from `to` on = those from `from` on.
+  void carry(int64_t to, int64_t from, int64_t count);
   /// All result elements = the one of operand `first_initial` + array.
   void fill(const RoutineCall& call, size_t first_initial);
 

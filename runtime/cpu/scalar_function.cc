@@ -38,4 +38,21 @@ Result<ScalarFunction> ScalarFunction::bind(const RoutineCall& call,
   return function;
 }
 
+const Instruction* only_op(const RoutineCallee& callee) {
+  const Computation& entry = callee.program->module.entry_computation();
+  const Instruction& root = entry.at(entry.root);
+  if (root.operands.size() != 1) return nullptr;
+  InstructionId id = root.operands[0];
+  while (entry.at(id).opcode == Opcode::kCopy) id = entry.at(id).operands[0];
+  const Instruction& op = entry.at(id);
+  if (op.operands.size() != 2) return nullptr;
+  for (size_t k = 0; k < 2; ++k) {
+    const Instruction& operand = entry.at(op.operands[k]);
+    if (operand.opcode != Opcode::kParameter ||
+        operand.parameter_number != static_cast<int64_t>(k))
+      return nullptr;
+  }
+  return &op;
+}
+
 }  // namespace reprise

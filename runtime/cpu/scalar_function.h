@@ -38,4 +38,8 @@ class ScalarFunction {
   std::vector<std::vector<size_t>> parameters_, outputs_;
 };
 
+/// The op of a called function that is one op of its two parameters in order;
+/// null for any other.
+const Instruction* only_op(const RoutineCallee& callee);
+
 }  // namespace reprise

@@ -1,5 +1,6 @@
-// Reduce-window as no kernel has it, and select-and-scatter. What lies outside
-// the operand, or between its dilated elements, takes no part.
+// Reduce-window as no kernel has it (cumulative ones: cumulative_window.cc),
+// and select-and-scatter. What lies outside the operand, or between its dilated
+// elements, takes no part.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "data/hlo/window.h"
 #include "data/schedule/called_program.h"
 #include "runtime/cpu/array_view.h"
+#include "runtime/cpu/cumulative_window.h"
 #include "runtime/cpu/reducer_call.h"
 #include "runtime/cpu/routine.h"
 
@@ -235,25 +237,6 @@ class MaxPoolGradient final : public Routine {
   std::vector<int64_t> chosen_;  ///< Place of it, less the window's own.
 };
 
-/// The op of a called function that is one op of its two parameters in order;
-/// null for any other.
-const Instruction* only_op(const RoutineCallee& callee) {
-  const Computation& entry = callee.program->module.entry_computation();
-  const Instruction& root = entry.at(entry.root);
-  if (root.operands.size() != 1) return nullptr;
-  InstructionId id = root.operands[0];
-  while (entry.at(id).opcode == Opcode::kCopy) id = entry.at(id).operands[0];
-  const Instruction& op = entry.at(id);
-  if (op.operands.size() != 2) return nullptr;
-  for (size_t k = 0; k < 2; ++k) {
-    const Instruction& operand = entry.at(op.operands[k]);
-    if (operand.opcode != Opcode::kParameter ||
-        operand.parameter_number != static_cast<int64_t>(k))
-      return nullptr;
-  }
-  return &op;
-}
-
 /// Null for what is no gradient of max pooling over f32.
 std::unique_ptr<Routine> make_max_pool_gradient(const RoutineCall& call,
                                                 const WindowWalk& walk) {
@@ -278,8 +261,12 @@ Result<std::unique_ptr<Routine>> make_reduce_window(const RoutineCall& call) {
     return fail(ErrorKind::kInvalid, "{} operands", call.operands.size());
   Result<WindowWalk> walk = window_walk(call, call.result_shape(0));
   if (!walk) return pass(walk.error());
+  const std::vector<WindowDimension> window =
+      *window_dimensions(call.instruction);
   Result<ReducerCall> reducer = ReducerCall::bind(call, 0, arrays, 0);
   if (!reducer) return pass(reducer.error());
+  if (auto cumulative = make_cumulative_window(call, window, *reducer))
+    return cumulative;
   return std::make_unique<ReduceWindow>(call, std::move(*walk),
                                         std::move(*reducer));
 }

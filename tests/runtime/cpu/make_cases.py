@@ -317,6 +317,26 @@ def random():
     case("random.bf16", wrap(lambda k: jax.random.normal(k, (6,), jnp.bfloat16)), seed)
 
 
+def long_windows():
+    """Windows as long as the array: recurrences, from either end."""
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.int32):
+        x = values(dtype, 2, 70, 3)
+        case(f"cumulative.long.{name_of(dtype)}", lambda x: (
+            jnp.cumsum(x, 1, dtype=x.dtype), lax.cumsum(x, 1, reverse=True), lax.cummax(x, 1), lax.cummin(x, 1, reverse=True),
+            lax.cumsum(x[0], 0), lax.cummax(x[0, :, 0], 0, reverse=True)), x)
+    x = values(jnp.float32, 2, 70, 3)
+    case("cumulative.long.kept", lambda x: (lax.cumprod(1 + x / 99, 1), lax.cumlogsumexp(x, 1),
+                                            jax.grad(lambda x: jnp.sum(jnp.cumsum(x, 1) ** 2))(x)), x)
+    reduce = lambda x, f, first, low, high: lax.reduce_window(
+        x, np.float32(first), f, (1, 70, 1), (1, 1, 1), ((0, 0), (low, high), (0, 0)))
+    case("cumulative.long.edges", lambda x: (
+        reduce(x, lax.add, 0, 69, 0), reduce(x, lax.add, 0, 0, 69), reduce(x, lax.add, 0, 68, 1),
+        reduce(x, lax.max, -np.inf, 69, 69), reduce(x, lambda a, b: jnp.maximum(a, b), -np.inf, 0, 69)), x)
+    case("cumulative.long.variadic", lambda x, y: lax.reduce_window(
+        (x, y), (np.float32(0), np.int32(0)), lambda a, b: (jnp.maximum(a[0], b[0]), a[1] + b[1]), (70,), (1,), ((69, 0),)),
+         values(jnp.float32, 70), values(jnp.int32, 70))
+
+
 def strip(text):
     text = re.sub(r", metadata=\{[^{}]*\}", "", text)
     text = re.split(r"\n(?:FileNames|FunctionNames|FileLocations|StackFrames)\b", text)[0]
@@ -334,6 +354,7 @@ def main():
     complex_cases.add(case, values, indices)
     more_cases.tridiagonal(case, values, indices)
     more_cases.narrow(case, values, indices)
+    long_windows()
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
             jitted = jax.jit(function, keep_unused=True)

@@ -1,0 +1,25 @@
+// Cumulative sums, products, maxima: JAX's cumsum and its kin are
+// reduce-windows whose window is as long as the array, so that one by one n
+// windows take n^2 steps; as a recurrence they take n.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/hlo/window.h"
+#include "runtime/cpu/reducer_call.h"
+#include "runtime/cpu/routine.h"
+
+namespace reprise {
+
+/// Null for another reduce-window than one of this kind: along one dimension
+/// each window holds what comes before its element and the element, or the
+/// element and what comes after. From the first on, elements are taken in the
+/// order of any reduce-window, to the same bits; from the last on in the
+/// reverse, which a reducer other than one commutative op keeps from happening.
+/// Requires: `window` has a dimension for each of the operands', at least one.
+std::unique_ptr<Routine> make_cumulative_window(
+    const RoutineCall& call, const std::vector<WindowDimension>& window,
+    const ReducerCall& reducer);
+
+}  // namespace reprise
