@@ -1,6 +1,7 @@
 #include "runtime/cpu/convolution_problem.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
@@ -12,6 +13,11 @@ namespace {
 using SpatialAxes = std::vector<ConvolutionGeometry::Axis>;
 using Descriptor = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
+
+/// Of the program's arrays.
+struct ArrayTypes {
+  dnnl::memory::data_type input, kernel, output;
+};
 
 /// Sums over nothing are zeros, which oneDNN leaves to its caller.
 bool is_empty(const RoutineCall& call) {
@@ -126,48 +132,49 @@ bool fit_window(const ConvolutionGeometry& g, ConvolutionProblem* problem) {
 
 /// Input and output as image and result of a convolution whose filter is the
 /// program's, either way round.
-void fill_arrays(const ConvolutionGeometry& g, dnnl::memory::data_type type,
+void fill_arrays(const ConvolutionGeometry& g, const ArrayTypes& types,
                  ConvolutionProblem* problem) {
   const bool forward = problem->form == ConvolutionForm::kForward;
   Descriptor in =
-      descriptor(type, {g.batch.extent, g.feature.extent * g.groups},
+      descriptor(types.input, {g.batch.extent, g.feature.extent * g.groups},
                  {g.batch.stride, g.feature.stride}, g.input);
-  Descriptor out =
-      descriptor(type, {g.out_batch.extent, g.out_feature.extent * g.groups},
-                 {g.out_batch.stride, g.out_feature.stride}, g.output);
+  Descriptor out = descriptor(
+      types.output, {g.out_batch.extent, g.out_feature.extent * g.groups},
+      {g.out_batch.stride, g.out_feature.stride}, g.output);
   if (!forward) std::swap(in, out);
   problem->image = in;
   problem->result = out;
-  problem->filter = filter_descriptor(
-      type, g.groups, g.kernel_step, forward ? g.kernel_output : g.kernel_input,
-      forward ? g.kernel_input : g.kernel_output, g.kernel);
+  problem->filter =
+      filter_descriptor(types.kernel, g.groups, g.kernel_step,
+                        forward ? g.kernel_output : g.kernel_input,
+                        forward ? g.kernel_input : g.kernel_output, g.kernel);
 }
 
 /// Images and features exchanged: what is summed over are the program's input
 /// features, oneDNN's images.
 void fill_arrays_by_filter(const ConvolutionGeometry& g,
-                           dnnl::memory::data_type type,
+                           const ArrayTypes& types,
                            ConvolutionProblem* problem) {
   ConvolutionGeometry::Axis result_feature = g.out_feature,
                             image_feature = g.out_batch;
   problem->image =
-      descriptor(type, {g.feature.extent, g.batch.extent * g.groups},
+      descriptor(types.input, {g.feature.extent, g.batch.extent * g.groups},
                  {g.feature.stride, g.batch.stride}, g.input);
   problem->result = descriptor(
-      type, {g.kernel_input.extent, g.kernel_output.extent * g.groups},
+      types.kernel, {g.kernel_input.extent, g.kernel_output.extent * g.groups},
       {g.kernel_input.stride, g.kernel_output.stride}, g.kernel);
   if (problem->form == ConvolutionForm::kByTransposedFilter) {
     std::swap(problem->image, problem->result);
     std::swap(image_feature, result_feature);
   }
-  problem->filter = filter_descriptor(type, g.groups, g.output_step,
+  problem->filter = filter_descriptor(types.output, g.groups, g.output_step,
                                       result_feature, image_feature, g.output);
 }
 
 /// Nothing where oneDNN has no words for it.
-std::optional<ConvolutionProblem> problem_of_form(
-    ConvolutionForm form, const ConvolutionGeometry& g,
-    dnnl::memory::data_type type) {
+std::optional<ConvolutionProblem> problem_of_form(ConvolutionForm form,
+                                                  const ConvolutionGeometry& g,
+                                                  const ArrayTypes& types) {
   ConvolutionProblem problem;
   problem.form = form;
   // Only a gradient by the filter has groups of images.
@@ -175,9 +182,9 @@ std::optional<ConvolutionProblem> problem_of_form(
     return std::nullopt;
   if (!fit_window(g, &problem)) return std::nullopt;
   if (problem.is_by_filter()) {
-    fill_arrays_by_filter(g, type, &problem);
+    fill_arrays_by_filter(g, types, &problem);
   } else {
-    fill_arrays(g, type, &problem);
+    fill_arrays(g, types, &problem);
   }
   return problem;
 }
@@ -186,17 +193,20 @@ std::optional<ConvolutionProblem> problem_of_form(
 
 std::optional<ConvolutionProblem> convolution_problem(
     const RoutineCall& call, const ConvolutionGeometry& geometry) {
-  const PrimitiveType type = call.result_shape(0).type;
-  if (type != PrimitiveType::kF32 && type != PrimitiveType::kBF16)
-    return std::nullopt;
-  if (call.operand_shape(0).type != type || call.operand_shape(1).type != type)
-    return std::nullopt;
   if (geometry.window.empty() || geometry.window.size() > 3 || is_empty(call))
     return std::nullopt;
-  const Result<dnnl::memory::data_type> element = dnnl_type(type);
-  if (!element) return std::nullopt;
+  const std::array types = {call.operand_shape(0).type,
+                            call.operand_shape(1).type,
+                            call.result_shape(0).type};
+  for (const PrimitiveType type : types) {
+    if (type != PrimitiveType::kF32 && type != PrimitiveType::kBF16)
+      return std::nullopt;
+  }
+  const ArrayTypes elements{.input = *dnnl_type(types[0]),
+                            .kernel = *dnnl_type(types[1]),
+                            .output = *dnnl_type(types[2])};
   for (const ConvolutionForm form : forms_of(geometry)) {
-    if (auto problem = problem_of_form(form, geometry, *element))
+    if (auto problem = problem_of_form(form, geometry, elements))
       return problem;
   }
   return std::nullopt;

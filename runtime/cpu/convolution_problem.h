@@ -37,8 +37,8 @@ enum class ConvolutionForm : uint8_t {
 
 struct ConvolutionProblem {
   ConvolutionForm form = ConvolutionForm::kForward;
-  /// As they lie in memory. Image and result are those of the forward
-  /// convolution, whichever of the three is computed.
+  /// As they lie in memory, of f32 or bf16 each. Image and result are those of
+  /// the forward convolution, whichever of the three is computed.
   dnnl::memory::desc image, filter, result;
   /// By oneDNN's spatial dimension; a dilation of 0 is none.
   dnnl::memory::dims strides, dilations, low, high;
@@ -52,9 +52,8 @@ struct ConvolutionProblem {
   }
 };
 
-/// Of f32 and bf16 throughout, in one to three spatial dimensions; nothing
-/// where oneDNN has no words for it. Requires: the geometry is that of `call`.
-/// Throws what oneDNN throws.
+/// In one to three spatial dimensions; nothing where oneDNN has no words for
+/// it. Requires: the geometry is that of `call`. Throws what oneDNN throws.
 std::optional<ConvolutionProblem> convolution_problem(
     const RoutineCall& call, const ConvolutionGeometry& geometry);
 

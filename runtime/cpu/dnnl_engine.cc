@@ -31,4 +31,14 @@ bool is_slow(const std::string& implementation) {
          implementation.find(":gemm") != std::string::npos;
 }
 
+bool is_quicker_widened(const std::string& implementation) {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("intel") != 0 &&
+         implementation.find("avx512_core_bf16") != std::string::npos &&
+         implementation.find("amx") == std::string::npos;
+#else
+  return false;
+#endif
+}
+
 }  // namespace reprise

@@ -104,6 +104,34 @@ std::optional<Chosen> choose_best(const ConvolutionProblem& problem) {
   return std::nullopt;
 }
 
+/// The same elements as f32, where they lie.
+Descriptor widened(const Descriptor& of) {
+  const auto dims = of.dims();
+  const auto& strides = of.data.format_desc.blocking.strides;
+  return {dims, dnnl::memory::data_type::f32,
+          dnnl::memory::dims(strides, strides + dims.size())};
+}
+
+/// Of bf16, the primitive of f32 where that is quicker, or the only one, as
+/// where operands of bf16 give a result of f32: reordering to its layouts then
+/// widens, and rounds the result.
+std::optional<Chosen> choose_quickest(const ConvolutionProblem& problem) {
+  const auto has_only = [&](dnnl::memory::data_type type) {
+    return problem.image.data_type() == type &&
+           problem.filter.data_type() == type &&
+           problem.result.data_type() == type;
+  };
+  if (has_only(dnnl::memory::data_type::f32)) return choose_best(problem);
+  std::optional<Chosen> narrow;
+  if (has_only(dnnl::memory::data_type::bf16)) narrow = choose_best(problem);
+  if (narrow && !is_quicker_widened(narrow->implementation)) return narrow;
+  ConvolutionProblem wide = problem;
+  for (Descriptor* array : {&wide.image, &wide.filter, &wide.result})
+    *array = widened(*array);
+  std::optional<Chosen> made = choose_best(wide);
+  return made ? std::move(made) : std::move(narrow);
+}
+
 dnnl::memory unplaced(const Descriptor& of) {
   return {of, dnnl_engine().engine, DNNL_MEMORY_NONE};
 }
@@ -310,7 +338,7 @@ std::unique_ptr<Routine> make_library_convolution(
     const std::optional<ConvolutionProblem> problem =
         convolution_problem(call, geometry);
     if (!problem) return nullptr;
-    std::optional<Chosen> made = choose_best(*problem);
+    std::optional<Chosen> made = choose_quickest(*problem);
     if (!made) return nullptr;
     return std::make_unique<LibraryConvolution>(call, geometry, *problem,
                                                 *std::move(made));

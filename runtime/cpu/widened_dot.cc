@@ -79,16 +79,6 @@ void each_run(const MatrixView& view, const MatrixView& dense,
 
 }  // namespace
 
-bool is_quicker_widened(const std::string& implementation) {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("intel") != 0 &&
-         implementation.find("avx512_core_bf16") != std::string::npos &&
-         implementation.find("amx") == std::string::npos;
-#else
-  return false;
-#endif
-}
-
 WidenedDot::Matrix WidenedDot::matrix(
     const MatrixView& view, std::byte* data,
     std::shared_ptr<std::vector<float>>& scratch) {

@@ -6,21 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "data/schedule/schedule.h"
 
 namespace reprise {
-
-/// True where a product of f32 and the widening before it take less time than
-/// this implementation of oneDNN's for bf16.
-///
-/// Intel's cores multiply bf16 pairs (VDPBF16PS) at half the rate of f32, but
-/// in tiles (AMX) many times as fast: 128x1024x1024 took 3.1 ms and, of f32,
-/// 1.9 ms, with the widening 2.3 ms (Sapphire Rapids without AMX, oneDNN 2.6.3,
-/// one core, 2026-11). AMD's Zen 4 multiplies them at twice the rate of f32.
-bool is_quicker_widened(const std::string& implementation);
 
 /// Dense f32 copies of bf16 matrices and, where the result is bf16, the product
 /// of these rounded back, to the nearest, ties to even.

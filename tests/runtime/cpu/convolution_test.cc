@@ -36,7 +36,7 @@ struct Spatial {
 
 /// Of one convolution, before its dimensions are put in an order.
 struct Case {
-  std::string type = "f32";
+  std::array<std::string, 3> types = {"f32", "f32", "f32"};
   int64_t batch, in_features, out_features;
   int64_t feature_groups = 1, batch_groups = 1;
   std::vector<Spatial> spatial;
@@ -58,7 +58,7 @@ struct Case {
     std::string text;
     for (const size_t d : order.at(array))
       text += (text.empty() ? "" : ",") + std::to_string(extents(array)[d]);
-    return type + "[" + text + "]";
+    return types.at(array) + "[" + text + "]";
   }
   std::string labels(size_t array) const {
     std::string names = array == 1 ? "io" : "bf";
@@ -190,14 +190,18 @@ bool check(const Case& c, uint32_t seed) {
   }
   const Computation& entry = module->entry_computation();
   const Instruction& root = entry.at(entry.root);
+  const std::array shapes = {&entry.at(root.operands[0]).shape,
+                             &entry.at(root.operands[1]).shape, &root.shape};
   const PrimitiveType type = root.shape.type;
   const size_t size = element_bytes(root.shape);
   std::array<std::vector<std::byte>, 3> arrays;
-  for (size_t k = 0; k < 3; ++k)
-    arrays.at(k).resize(static_cast<size_t>(count(c.extents(k))) * size);
+  for (size_t k = 0; k < 3; ++k) {
+    arrays.at(k).resize(static_cast<size_t>(count(c.extents(k))) *
+                        element_bytes(*shapes.at(k)));
+  }
   std::mt19937 random(seed);
-  const std::vector<double> x = draw(&random, type, &arrays[0]);
-  const std::vector<double> w = draw(&random, type, &arrays[1]);
+  const std::vector<double> x = draw(&random, shapes[0]->type, &arrays[0]);
+  const std::vector<double> w = draw(&random, shapes[1]->type, &arrays[1]);
   RoutineScratch scratch;
   const RoutineSpec spec{};
   const RoutineCall call{.entry = entry,
@@ -271,7 +275,10 @@ Case random_case(uint32_t seed) {
          .in_features = pick<int64_t>(&random, {1, 3, 8, 16, 20, 34}),
          .out_features = pick<int64_t>(&random, {1, 5, 8, 16, 24, 33}),
          .spatial = {}};
-  if (random() % 3 == 0) c.type = "bf16";
+  if (random() % 2 == 0) {
+    c.types = {"bf16", "bf16", "bf16"};
+    if (random() % 2 == 0) c.types.at(random() % 3) = "f32";
+  }
   const int64_t groups = pick<int64_t>(&random, {1, 1, 1, 2, 4});
   if (random() % 3 == 0) {
     c.batch_groups = groups;
@@ -311,7 +318,7 @@ Case random_case(uint32_t seed) {
 
 TEST(Convolution, OfAnyFormIsItsDefinition) {
   int by_library = 0;
-  for (uint32_t seed = 0; seed < 250 && !HasFailure(); ++seed) {
+  for (uint32_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     by_library += static_cast<int>(check(random_case(seed), seed));
   }
