@@ -160,37 +160,38 @@ Result<std::vector<DotCall>> DotLibrary::bind_all(
   return calls;
 }
 
-Result<bool> DotLibrary::parts_have_its_bits(const DotSpec& spec,
-                                             size_t count) {
+Result<bool> DotLibrary::parts_have_its_bits(const DotSpec& spec, size_t count,
+                                             DotCut cut) {
+  const auto [known, is_new] =
+      same_bits_.emplace(fmt::format("{} in {} by {}", shape_key(spec), count,
+                                     static_cast<int>(cut)),
+                         false);
+  if (!is_new) return known->second;
   TrialOperands operands(spec);
   const Result<DotCall> whole = bind(spec, operands.memory());
   if (!whole) return pass(whole.error());
   if (!whole->run()) return false;
   const std::vector<std::byte> expected = operands.result();
   operands.clear_result();
-  const auto parts = bind_all(split_dot(spec, operands.memory(), count));
+  const auto parts = bind_all(split_dot(spec, operands.memory(), count, cut));
   if (!parts) return pass(parts.error());
   for (const DotCall& part : *parts) {
     if (!part.run()) return false;
   }
-  return operands.result() == expected;
+  return known->second = operands.result() == expected;
 }
 
 Result<std::vector<DotCall>> DotLibrary::bind_parts(const DotSpec& spec,
                                                     const DotMemory& memory,
                                                     size_t count) {
-  const std::vector<DotPart> parts = split_dot(spec, memory, count);
-  if (parts.size() < 2) return std::vector<DotCall>();
-  const DotSpec product = plain_dot(spec);
-  const auto [known, is_new] = same_bits_.emplace(
-      fmt::format("{} in {}", shape_key(product), count), false);
-  if (is_new) {
-    const Result<bool> same = parts_have_its_bits(product, count);
+  for (const DotCut cut : {DotCut::kLonger, DotCut::kShorter}) {
+    const std::vector<DotPart> parts = split_dot(spec, memory, count, cut);
+    if (parts.size() < 2) continue;
+    const Result<bool> same = parts_have_its_bits(plain_dot(spec), count, cut);
     if (!same) return pass(same.error());
-    known->second = *same;
+    if (*same) return bind_all(parts);
   }
-  if (!known->second) return std::vector<DotCall>();
-  return bind_all(parts);
+  return std::vector<DotCall>();
 }
 
 Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,

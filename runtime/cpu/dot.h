@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,6 +34,7 @@ struct DotMemory {
 };
 
 struct DotPart;
+enum class DotCut : uint8_t;
 
 /// A dot bound to its memory. Deterministic: the same primitive, one thread.
 /// Copies share what a dot widens into, so one of them runs at a time.
@@ -69,8 +71,9 @@ class DotLibrary {
   /// The same as at most `count` calls that may run side by side, each of some
   /// matrices, rows or columns of the result. None where that is one, or where
   /// made-up operands show that oneDNN sums the parts in another order than the
-  /// whole: the bits are those of `bind` for any count. Errors: as `bind`.
-  /// Cost: of each distinct shape once, the dot twice.
+  /// whole: the bits are those of `bind` for any count. oneDNN 2.6.3 sums deep
+  /// products by blocks that depend on the columns, never on the rows. Errors:
+  /// as `bind`. Cost: of each distinct shape once, the dot twice a cut.
   Result<std::vector<DotCall>> bind_parts(const DotSpec& spec,
                                           const DotMemory& memory,
                                           size_t count);
@@ -80,13 +83,15 @@ class DotLibrary {
   /// Without epilogue.
   Result<DotCall> bind_product(const DotSpec& spec, const DotMemory& memory);
   Result<std::vector<DotCall>> bind_all(const std::vector<DotPart>& parts);
-  Result<bool> parts_have_its_bits(const DotSpec& spec, size_t count);
+  /// `spec`: a plain dot.
+  Result<bool> parts_have_its_bits(const DotSpec& spec, size_t count,
+                                   DotCut cut);
   /// The same of bf16 by a product of f32. Errors: as of bind_product.
   Result<DotCall> bind_widened(const DotSpec& spec, const DotMemory& memory);
   /// Throws what oneDNN throws.
   Result<std::shared_ptr<const Primitive>> primitive_of(const DotSpec& spec);
   std::map<std::string, std::shared_ptr<const Primitive>> primitives_;
-  std::map<std::string, bool> same_bits_;  ///< By shape and count.
+  std::map<std::string, bool> same_bits_;  ///< By shape, count and cut.
   /// oneDNN's own working memory serves one thread; a part has its own.
   bool own_scratch_ = false;
   /// Of all calls that are no parts, so one of them runs at a time.

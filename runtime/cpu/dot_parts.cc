@@ -77,14 +77,16 @@ void draw(PrimitiveType type, uint32_t seed, std::vector<std::byte>* bytes) {
 }  // namespace
 
 std::vector<DotPart> split_dot(const DotSpec& spec, const DotMemory& memory,
-                               size_t count) {
+                               size_t count, DotCut along) {
   const size_t n = spec.out.dimensions.size();
   const int64_t matrices = n > 2 ? spec.out.dimensions[0] : 1,
                 rows = spec.out.dimensions[n - 2],
                 columns = spec.out.dimensions[n - 1];
   const auto wanted = static_cast<int64_t>(count);
-  Cut cut = rows >= columns ? Cut::kRows : Cut::kColumns;
-  int64_t extent = std::max(rows, columns), most = extent / kLeastRows;
+  Cut cut = (rows >= columns) == (along == DotCut::kLonger) ? Cut::kRows
+                                                            : Cut::kColumns;
+  int64_t extent = cut == Cut::kRows ? rows : columns,
+          most = extent / kLeastRows;
   if (matrices >= wanted && spec.lhs.dimensions[0] == matrices &&
       spec.rhs.dimensions[0] == matrices) {
     cut = Cut::kMatrices;

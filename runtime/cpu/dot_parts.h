@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "runtime/cpu/dot.h"
@@ -14,11 +15,15 @@ struct DotPart {
   DotMemory memory;
 };
 
+/// What is cut where there are not enough matrices: the longer of a result's
+/// rows and columns, or the shorter.
+enum class DotCut : uint8_t { kLonger, kShorter };
+
 /// Parts of nearly the same size, at most `count`, which together are the dot:
 /// by matrices of the first batch dimension where there are as many, else by
-/// the longer of rows and columns. One where it is too small.
+/// rows or columns. One where it is too small.
 std::vector<DotPart> split_dot(const DotSpec& spec, const DotMemory& memory,
-                               size_t count);
+                               size_t count, DotCut cut = DotCut::kLonger);
 
 /// The dot without its epilogue.
 DotSpec plain_dot(const DotSpec& spec);
