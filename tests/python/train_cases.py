@@ -12,8 +12,8 @@ import tempfile
 # 1.7e-2 on 2, of blocked_attention 5.6e-3, 6.4e-3 and, on 4, 5.3e-3.
 TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
-# scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py, library_steps.py and
-# further_steps.py runs by name.
+# scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py, library_steps.py,
+# further_steps.py and larger_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
          "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp",
@@ -42,6 +42,7 @@ def neighbours():
     import collective_steps
     import current_steps
     import further_steps
+    import larger_steps
     import library_steps
     import model_steps
     import modern_steps
@@ -53,7 +54,7 @@ def neighbours():
 
     found = collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN
     found |= scheme_steps.SCHEMES | recent_steps.RECENT | current_steps.CURRENT | token_steps.TOKENS
-    return found | spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER
+    return found | spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER | larger_steps.LARGER
 
 
 def one(name, ranks, steps_run, keep):
