@@ -34,8 +34,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STEPS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq",
          "gpt_scan", "state_space", "blocked_attention", "graph_attention", "mixed"]
-LARGER = ["big_mlp", "big_mlp_bf16", "big_vit", "big_resnet", "big_resnet_bf16", "big_convnext", "big_unet", "big_video",
-          "big_gpt", "big_gpt_bf16", "big_lstm", "big_gru", "big_dlrm", "big_moe", "big_states", "big_sort"]
+LARGER = ["big_mlp", "big_mlp_bf16", "big_vit", "big_resnet", "big_resnet_bf16", "big_convnext", "big_unet",
+          "big_video", "big_gpt", "big_gpt_bf16", "big_lstm", "big_gru", "big_dlrm", "big_moe", "big_states", "big_sort"]
 
 
 def serve(name, folder):

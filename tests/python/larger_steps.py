@@ -167,7 +167,8 @@ def scaled(x, gain):
 def big_gpt(ranks, dtype=jnp.float32, layers=3, width=256, time=128, vocabulary=512, heads=8):
     keys = iter(jax.random.split(KEY(0), 8))
     weights = lambda *shape: jax.random.normal(next(keys), shape) * shape[-2] ** -0.5
-    params = {"embed": weights(vocabulary, width), "positions": weights(time, width), "head": weights(width, vocabulary),
+    params = {"embed": weights(vocabulary, width), "positions": weights(time, width),
+              "head": weights(width, vocabulary),
               "blocks": {"qkv": weights(layers, width, 3 * width), "out": weights(layers, width, width),
                          "up": weights(layers, width, 4 * width), "down": weights(layers, 4 * width, width),
                          "norm_1": jnp.ones((layers, width)), "norm_2": jnp.ones((layers, width))}}
