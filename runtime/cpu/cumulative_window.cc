@@ -76,19 +76,10 @@ class CumulativeSum final : public Routine {
   float* result_;
 };
 
-bool is_commutative(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::kAdd:
-    case Opcode::kMultiply:
-    case Opcode::kMaximum:
-    case Opcode::kMinimum:
-    case Opcode::kAnd:
-    case Opcode::kOr:
-    case Opcode::kXor:
-      return true;
-    default:
-      return false;
-  }
+/// Those with an identity are sums, products, extremes and bits.
+bool is_commutative(const Instruction* op) {
+  return op != nullptr &&
+         facts_of(op->opcode).identity != Identity::kNoIdentity;
 }
 
 }  // namespace
@@ -117,9 +108,7 @@ std::unique_ptr<Routine> make_cumulative_window(
     along.from_last = !is_before;
   }
   const Instruction* op = only_op(call.spec.callees[0]);
-  if (!found ||
-      (along.from_last && (op == nullptr || !is_commutative(op->opcode))))
-    return nullptr;
+  if (!found || (along.from_last && !is_commutative(op))) return nullptr;
   if (op != nullptr && op->opcode == Opcode::kAdd &&
       result.type == PrimitiveType::kF32 && operand.type == result.type)
     return std::make_unique<CumulativeSum>(call, along);

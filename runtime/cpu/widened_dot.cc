@@ -35,18 +35,20 @@ REPRISE_WITH_AVX2 void widen_by_eight(const uint16_t* from, float* to,
                                       int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);
 }
-void widen(const uint16_t* from, float* to, int64_t count) {
-  if (has_avx2()) return widen_by_eight(from, to, count);
-  for (int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);
+/// `stride`: of `from`, in elements.
+void widen(const uint16_t* from, int64_t stride, float* to, int64_t count) {
+  if (stride == 1 && has_avx2()) return widen_by_eight(from, to, count);
+  for (int64_t i = 0; i < count; ++i) to[i] = widened(from[i * stride]);
 }
 
 REPRISE_WITH_AVX2 void round_by_eight(const float* from, uint16_t* to,
                                       int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = rounded(from[i]);
 }
-void round(const float* from, uint16_t* to, int64_t count) {
-  if (has_avx2()) return round_by_eight(from, to, count);
-  for (int64_t i = 0; i < count; ++i) to[i] = rounded(from[i]);
+/// `stride`: of `to`, in elements.
+void round(const float* from, uint16_t* to, int64_t stride, int64_t count) {
+  if (stride == 1 && has_avx2()) return round_by_eight(from, to, count);
+  for (int64_t i = 0; i < count; ++i) to[i * stride] = rounded(from[i]);
 }
 
 /// Calls `visit(place, dense place, elements, stride)` with runs along the
@@ -129,14 +131,7 @@ void WidenedDot::load() const {
     float* values = matrix.values->data();
     each_run(matrix.view, matrix.dense, matrix.order,
              [&](int64_t from, int64_t to, int64_t count, int64_t stride) {
-               const uint16_t* read = data + from;
-               float* written = values + to;
-               if (stride == 1) {
-                 widen(read, written, count);
-                 return;
-               }
-               for (int64_t i = 0; i < count; ++i)
-                 written[i] = widened(read[i * stride]);
+               widen(data + from, stride, values + to, count);
              });
   }
 }
@@ -148,14 +143,7 @@ void WidenedDot::store() const {
   const float* values = matrix.values->data();
   each_run(matrix.view, matrix.dense, matrix.order,
            [&](int64_t to, int64_t from, int64_t count, int64_t stride) {
-             const float* read = values + from;
-             uint16_t* written = data + to;
-             if (stride == 1) {
-               round(read, written, count);
-               return;
-             }
-             for (int64_t i = 0; i < count; ++i)
-               written[i * stride] = rounded(read[i]);
+             round(values + from, data + to, stride, count);
            });
 }
 

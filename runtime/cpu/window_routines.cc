@@ -42,6 +42,7 @@ class WindowWalk {
   /// Windows side by side along the last dimension that name elements side by
   /// side: 1, or all of it.
   int64_t inner() const { return inner_; }
+  const std::vector<WindowDimension>& window() const { return window_; }
 
  private:
   /// Of one dimension; -1: outside, or a hole.
@@ -261,11 +262,9 @@ Result<std::unique_ptr<Routine>> make_reduce_window(const RoutineCall& call) {
     return fail(ErrorKind::kInvalid, "{} operands", call.operands.size());
   Result<WindowWalk> walk = window_walk(call, call.result_shape(0));
   if (!walk) return pass(walk.error());
-  const std::vector<WindowDimension> window =
-      *window_dimensions(call.instruction);
   Result<ReducerCall> reducer = ReducerCall::bind(call, 0, arrays, 0);
   if (!reducer) return pass(reducer.error());
-  if (auto cumulative = make_cumulative_window(call, window, *reducer))
+  if (auto cumulative = make_cumulative_window(call, walk->window(), *reducer))
     return cumulative;
   return std::make_unique<ReduceWindow>(call, std::move(*walk),
                                         std::move(*reducer));
