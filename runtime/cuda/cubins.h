@@ -64,12 +64,12 @@ struct Cubins {
 struct CubinOptions {
   /// Empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
   std::string cache_directory = {};
+  int jobs = 2;         ///< Compilations at once; fewer than 1: 1.
   int driver_cuda = 0;  ///< As cuDriverGetVersion counts; 0: not known.
   NvidiaSearch nvrtc_search = default_nvidia_search();
   /// Whether the device takes an image; where it does not, the next older NVRTC
   /// compiles all anew. Empty: nobody asks.
   std::function<Status(const std::string& image)> takes = {};
-  int jobs = 2;  ///< Compilations at once.
 };
 
 /// Compiles what the cache lacks. `architecture` is 10 × major + minor of the

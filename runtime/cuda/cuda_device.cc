@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "runtime/cpu/kernel_loader.h"
@@ -75,7 +76,8 @@ class CudaDevice : public TrainingDevice {
     return {};
   }
 
-  // The first rank of each host compiles, the others then find its cubins.
+  // The first rank of each host compiles, on all cores: the others wait, then
+  // find its cubins.
   Status compile(const Module& module, const Schedule& schedule,
                  const DeviceOptions& device, ProcessGroup& group) {
     for (const bool first_on_host : {true, false}) {
@@ -84,6 +86,7 @@ class CudaDevice : public TrainingDevice {
         Result<Cubins> cubins = compile_cubins(
             device_programs(module, schedule).kernels, context_->architecture(),
             {.cache_directory = device.cache_directory,
+             .jobs = static_cast<int>(std::thread::hardware_concurrency()),
              .driver_cuda = context_->driver().version,
              .takes = [this](const std::string& image) {
                return context_->try_image(image);

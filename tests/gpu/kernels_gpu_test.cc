@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/driver.h"
@@ -105,8 +106,9 @@ TEST_F(KernelsOnGpu, ComputeTheBitsOfTheInterpreter) {
   // As the threads of the CPU runtime compute, and the cubins.
   flush_denormals();
   const std::vector<Kernel> kernels = chosen_kernels();
-  const Result<Cubins> cubins =
-      compile_cubins(kernels, context_->architecture(), {});
+  const Result<Cubins> cubins = compile_cubins(
+      kernels, context_->architecture(),
+      {.jobs = static_cast<int>(std::thread::hardware_concurrency())});
   ASSERT_TRUE(cubins) << cubins.error().message;
   std::vector<CudaModule> modules;
   for (const std::string& image : cubins->images) {
