@@ -86,6 +86,9 @@ bool find_required(void* library, Functions* f) {
 void find_optional(void* library, Functions* f) {
   find(library, "cuptiGetResultString", &f->get_result_string);
   find(library, "cuptiSubscribe_v2", &f->subscribe_v2);
+  find(library, "cuptiEnableDomain", &f->enable_domain);
+  find(library, "cuptiUnsubscribe", &f->unsubscribe);
+  find(library, "cuptiFinalize", &f->finalize);
   find(library, "cuptiActivityEnableRuntimeApi", &f->enable_runtime_api);
   find(library, "cuptiActivityEnableDriverApi", &f->enable_driver_api);
   find(library, "cuptiActivityRegisterTimestampCallback",

@@ -20,6 +20,10 @@ struct Functions {
                          SubscriberParams* params);
   Result (*enable_callback)(uint32_t enable, void* subscriber, uint32_t domain,
                             uint32_t id);
+  Result (*enable_domain)(uint32_t enable, void* subscriber,
+                          uint32_t domain);  ///< Optional.
+  Result (*unsubscribe)(void* subscriber);   ///< Optional.
+  Result (*finalize)();                      ///< Optional.
   Result (*get_callback_name)(uint32_t domain, uint32_t id, const char** name);
   Result (*activity_enable)(uint32_t kind);
   Result (*activity_disable)(uint32_t kind);

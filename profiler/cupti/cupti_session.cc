@@ -267,6 +267,48 @@ void Session::pop_unit() {
   library_.functions.pop_external(kCustomCorrelation, &last);
 }
 
+Result Session::guest_subscribes(void** handle, Callback function, void* user) {
+  return guest_subscriber_.begin(handle, function, user);
+}
+
+Result Session::guest_unsubscribes(void* handle) {
+  if (!guest_subscriber_.owns(handle)) return kInvalidParameter;
+  guest_subscriber_.end();
+  return kSuccess;
+}
+
+/// What the guest no longer wants stays switched on: ours may want it, and a
+/// callback that nobody wants costs little.
+Result Session::guest_wants(bool is_wanted, void* handle, uint32_t domain,
+                            uint32_t id) {
+  if (!guest_subscriber_.owns(handle)) return kInvalidParameter;
+  const Result known = guest_subscriber_.want(is_wanted, domain, id);
+  if (known != kSuccess || !is_wanted) return known;
+  return library_.functions.enable_callback(1, subscriber_, domain, id);
+}
+
+Result Session::guest_wants_all(bool is_wanted, void* handle, uint32_t domain) {
+  if (!guest_subscriber_.owns(handle)) return kInvalidParameter;
+  const auto forward = library_.functions.enable_domain;
+  if (forward == nullptr) return kUnknownError;
+  const Result known = guest_subscriber_.want_all(is_wanted, domain);
+  if (known != kSuccess) return known;
+  const Result result = forward(is_wanted ? 1 : 0, subscriber_, domain);
+  if (!is_wanted) set_up_callbacks();  // Ours were of the domain.
+  return result;
+}
+
+/// Calls are the process's, too: those of ours stay on while ours records.
+Result Session::guest_switches_call(bool is_enabled, bool is_runtime,
+                                    uint32_t id) {
+  const std::lock_guard lock(switch_mutex_);
+  if (!is_enabled && is_enabled_ && is_recorded_call(is_runtime, id))
+    return kSuccess;
+  const auto forward = is_runtime ? library_.functions.enable_runtime_api
+                                  : library_.functions.enable_driver_api;
+  return forward == nullptr ? kUnknownError : forward(id, is_enabled ? 1 : 0);
+}
+
 /// CUPTI keeps our callbacks. Our buffers come back, so that the guest's work
 /// finds none of them half full.
 Result Session::guest_registers(RequestBuffer request,
@@ -339,10 +381,12 @@ void Session::on_callback(void* user, uint32_t domain, uint32_t id,
                           const void* data) {
   auto* session = static_cast<Session*>(user);
   if (session == nullptr || data == nullptr) return;
-  if (domain != kResource) {
+  session->guest_subscriber_.call(domain, id, data);
+  if (domain == kRuntimeApi || domain == kDriverApi) {
     return session->on_api(domain == kRuntimeApi, id,
                            *static_cast<const ApiCallback*>(data));
   }
+  if (domain != kResource) return;
   const auto& resource = *static_cast<const ResourceData*>(data);
   if (id == kContextCreated) return session->on_context(resource.context);
   if (id != kGraphNodeCreated && id != kGraphNodeCloned) return;

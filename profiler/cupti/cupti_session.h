@@ -14,6 +14,7 @@
 #include "profiler/cupti/activity_buffers.h"
 #include "profiler/cupti/buffer_guest.h"
 #include "profiler/cupti/cupti_library.h"
+#include "profiler/cupti/guest_subscriber.h"
 #include "profiler/cupti/record_decoder.h"
 #include "profiler/process_recorder.h"
 
@@ -46,7 +47,14 @@ class Session {
   void push_unit(int64_t unit);
   void pop_unit();
 
-  /// What another tool calls, caught on its way to CUPTI (buffer_guest.h).
+  /// What another tool calls, caught on its way to CUPTI (buffer_guest.h,
+  /// guest_subscriber.h).
+  Result guest_subscribes(void** handle, Callback function, void* user);
+  Result guest_unsubscribes(void* handle);
+  Result guest_wants(bool is_wanted, void* handle, uint32_t domain,
+                     uint32_t id);
+  Result guest_wants_all(bool is_wanted, void* handle, uint32_t domain);
+  Result guest_switches_call(bool is_enabled, bool is_runtime, uint32_t id);
   Result guest_registers(RequestBuffer request, CompleteBuffer complete);
   Result guest_registers_clock(Timestamp clock);
   Result guest_enables(uint32_t kind);
@@ -85,6 +93,7 @@ class Session {
   void* subscriber_ = nullptr;
   ActivityBuffers buffers_;
   BufferGuest guest_;
+  GuestSubscriber guest_subscriber_;
   std::unique_ptr<RecordDecoder> decoder_;
   std::atomic<uint64_t> dropped_{0};
   std::atomic<bool> is_last_{false};

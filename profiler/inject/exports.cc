@@ -12,10 +12,17 @@
 
 namespace {
 
+constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED.
+
+/// Calls what an old CUPTI may lack.
+template <typename Function, typename... Arguments>
+int call_known(Function* function, Arguments... arguments) {
+  return function == nullptr ? kNotInitialized : function(arguments...);
+}
+
 /// To our session where there is one, else straight to CUPTI.
 template <typename ToSession, typename ToCupti>
 int of_cupti(const ToSession& to_session, const ToCupti& to_cupti) {
-  constexpr int kNotInitialized = 15;  // CUPTI_ERROR_NOT_INITIALIZED.
   try {
     if (auto* session = reprise::inject::session()) return to_session(*session);
     const auto* cupti = reprise::cupti::loaded_functions();
@@ -23,6 +30,22 @@ int of_cupti(const ToSession& to_session, const ToCupti& to_cupti) {
   } catch (...) {
     return kNotInitialized;
   }
+}
+
+/// Ours subscribes first, also where the other tool comes before CUDA's start:
+/// CUPTI itself starts the driver, and with it us, when somebody subscribes.
+int subscribe_guest(void** handle, reprise::cupti::Callback function,
+                    void* user) {
+  try {
+    reprise::inject::start_cuda();
+  } catch (...) {
+    // Without device records; the host goes on.
+  }
+  return of_cupti(
+      [&](auto& session) {
+        return session.guest_subscribes(handle, function, user);
+      },
+      [&](auto& cupti) { return cupti.subscribe(handle, function, user); });
 }
 
 }  // namespace
@@ -69,8 +92,65 @@ int reprise_is_window_open(void) {
 void reprise_flush(void) { reprise::inject::flush(); }
 
 // In front of CUPTI's, for other tools in the process that are linked with it:
-// what they ask for changes what we are given (cupti/buffer_guest.h).
+// what they ask for changes what we are given (cupti/buffer_guest.h,
+// cupti/guest_subscriber.h).
 // NOLINTBEGIN(readability-identifier-naming): CUPTI's names.
+
+int cuptiSubscribe(void** handle, reprise::cupti::Callback function,
+                   void* user) {
+  return subscribe_guest(handle, function, user);
+}
+int cuptiSubscribe_v2(void** handle, reprise::cupti::Callback function,
+                      void* user, void*) {
+  return subscribe_guest(handle, function, user);
+}
+int cuptiUnsubscribe(void* handle) {
+  return of_cupti(
+      [&](auto& session) { return session.guest_unsubscribes(handle); },
+      [&](auto& cupti) { return call_known(cupti.unsubscribe, handle); });
+}
+int cuptiEnableCallback(uint32_t enable, void* handle, uint32_t domain,
+                        uint32_t id) {
+  return of_cupti(
+      [&](auto& session) {
+        return session.guest_wants(enable != 0, handle, domain, id);
+      },
+      [&](auto& cupti) {
+        return cupti.enable_callback(enable, handle, domain, id);
+      });
+}
+int cuptiEnableDomain(uint32_t enable, void* handle, uint32_t domain) {
+  return of_cupti(
+      [&](auto& session) {
+        return session.guest_wants_all(enable != 0, handle, domain);
+      },
+      [&](auto& cupti) {
+        return call_known(cupti.enable_domain, enable, handle, domain);
+      });
+}
+/// Would end our recording with the other tool's.
+int cuptiFinalize() {
+  return of_cupti([](auto&) { return reprise::cupti::kSuccess; },
+                  [](auto& cupti) { return call_known(cupti.finalize); });
+}
+int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable) {
+  return of_cupti(
+      [&](auto& session) {
+        return session.guest_switches_call(enable != 0, true, id);
+      },
+      [&](auto& cupti) {
+        return call_known(cupti.enable_runtime_api, id, enable);
+      });
+}
+int cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
+  return of_cupti(
+      [&](auto& session) {
+        return session.guest_switches_call(enable != 0, false, id);
+      },
+      [&](auto& cupti) {
+        return call_known(cupti.enable_driver_api, id, enable);
+      });
+}
 
 int cuptiActivityRegisterCallbacks(reprise::cupti::RequestBuffer request,
                                    reprise::cupti::CompleteBuffer complete) {

@@ -14,7 +14,7 @@ STEPS = 25  # Of torch_train.py as script_of starts it: 5 to warm up, 20.
 
 
 def kernels_of(machine, trace):
-    return machine.reprise("info", trace)["ranks"][0]["events"].get("kernel", 0)
+    return machine.reprise("info", trace)["ranks"][0]["events"].get("compute", 0)
 
 
 def profiled_by_itself(machine):

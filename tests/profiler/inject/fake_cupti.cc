@@ -304,7 +304,7 @@ int cuptiGetResultString(int, const char** text) {
 }
 
 static int subscribe(void** subscriber, Callback function, void* user) {
-  expect(callback == nullptr);
+  if (callback != nullptr) return 39;
   callback = function;
   callback_user = user;
   *subscriber = &callback;
@@ -350,6 +350,30 @@ int cuptiEnableCallback(uint32_t enable, void* subscriber, uint32_t domain,
   expect(subscriber == &callback && enable == 1);
   callbacks.insert({domain, id});
   return 0;
+}
+
+int cuptiEnableDomain(uint32_t enable, void* subscriber, uint32_t domain) {
+  const std::lock_guard lock(mutex);
+  expect(subscriber == &callback);
+  for (uint32_t id = 0; id < 1000; ++id) {
+    if (enable != 0) {
+      callbacks.insert({domain, id});
+    } else {
+      callbacks.erase({domain, id});
+    }
+  }
+  return 0;
+}
+
+/// Nobody's business while ours records.
+int cuptiUnsubscribe(void*) {
+  expect(false);
+  return 1;
+}
+
+int cuptiFinalize() {
+  expect(false);
+  return 1;
 }
 
 int cuptiGetCallbackName(uint32_t domain, uint32_t id, const char** name) {

@@ -13,8 +13,8 @@ namespace reprise {
 std::vector<Kernel> program_kernels();
 
 /// Memory of an argument: floats around 0, whole numbers from -1 to 60 (rows of
-/// a table of 62, and what misses it), preds; outputs are poisoned. No kernel
-/// makes a NaN of it.
+/// a table of 62, and what misses it), preds; outputs are poisoned. Kernels
+/// that take roots make NaNs of it.
 std::vector<char> random_argument(const KernelArgument& argument,
                                   std::mt19937_64& generator);
 
