@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "cli/open_trace.h"
@@ -31,16 +30,11 @@ int64_t median_of(const std::vector<ReplayReport::Step>& steps,
 }
 
 // Steps that as many ranks have as any step, the longest rank of each.
-std::vector<ReplayReport::Step> steps_over_ranks(const Trace& trace,
-                                                 const TraceReplay& replay) {
-  std::set<std::pair<uint32_t, int32_t>> warmup;
-  for (const StepMark& mark : trace.steps) {
-    if (mark.warmup) warmup.emplace(mark.rank, mark.step);
-  }
+std::vector<ReplayReport::Step> steps_over_ranks(const TraceReplay& replay) {
   std::map<int32_t, std::pair<size_t, ReplayReport::Step>> steps;
   size_t most = 0;
   for (const ReplayedStep& one : replay.steps) {
-    if (warmup.contains({trace.ranks[one.rank].rank, one.step})) continue;
+    if (one.is_warmup) continue;
     auto& [ranks, step] = steps[one.step];
     most = std::max(most, ++ranks);
     step.step = one.step;
@@ -54,14 +48,14 @@ std::vector<ReplayReport::Step> steps_over_ranks(const Trace& trace,
   return complete;
 }
 
-int64_t predicted_time(const Trace& trace, const TraceReplay& replay) {
-  const auto steps = steps_over_ranks(trace, replay);
+int64_t predicted_time(const TraceReplay& replay) {
+  const auto steps = steps_over_ranks(replay);
   return steps.empty() ? replay.predicted_ns
                        : median_of(steps, &ReplayReport::Step::predicted_ns);
 }
 
-int64_t measured_time(const Trace& trace, const TraceReplay& replay) {
-  const auto steps = steps_over_ranks(trace, replay);
+int64_t measured_time(const TraceReplay& replay) {
+  const auto steps = steps_over_ranks(replay);
   return steps.empty() ? replay.measured_ns
                        : median_of(steps, &ReplayReport::Step::measured_ns);
 }
@@ -173,15 +167,16 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   const TraceReplay& replay = replays.shown();
   ReplayReport report;
   report.what_ifs = options.what_ifs;
-  report.recorded_ns = predicted_time(trace, replays.recorded);
+  report.recorded_ns = predicted_time(replays.recorded);
   if (graph.timed) {
-    report.measured_ns = measured_time(trace, replays.recorded);
+    report.measured_ns = measured_time(replays.recorded);
     report.spread_ns = typical_step(trace).value_or(TypicalStep{}).spread_ns;
   }
-  report.steps = steps_over_ranks(trace, replay);
+  report.steps = steps_over_ranks(replay);
   report.by_steps = !report.steps.empty();
-  report.predicted_ns = predicted_time(trace, replay);
+  report.predicted_ns = predicted_time(replay);
   report.without_gaps_ns = replay.without_gaps_ns;
+  report.without_gaps_share = replay.without_gaps_share;
   report.graph = summary_of(graph, replay);
   // The largest part of the graph; only what-ifs are replayed again below.
   if (replay.as_recorded) graph.edges = {};
@@ -218,7 +213,7 @@ Result<int64_t> measured_in(const std::string& path,
   const Result<TraceReplay> replay =
       replay_trace(NodeFacts(aligned->by_rank()), *graph);
   if (!replay) return pass(replay.error(), path);
-  return measured_time(aligned->frame(), *replay);
+  return measured_time(*replay);
 }
 
 Status replay_imported(const AlignedTrace& aligned,

@@ -102,10 +102,7 @@ ReplayReport report_of(const RunModel& model, const AlignedTrace& aligned,
   report.measured_ns = model.measured_ns;
   report.spread_ns =
       typical_step(aligned.trace()).value_or(TypicalStep{}).spread_ns;
-  report.without_gaps_ns =
-      replay.step_time_ns -
-      std::llround(replay.sources.unexplained *
-                   static_cast<double>(replay.step_time_ns));
+  report.without_gaps_share = 1 - replay.sources.unexplained;
   for (uint32_t rank = 0; rank < replay.times.size(); ++rank) {
     report.ranks.push_back(
         {.rank = rank,

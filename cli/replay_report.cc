@@ -74,13 +74,10 @@ std::string headline(const ReplayReport& report) {
   if (report.graph && !report.graph->timed) {
     return text + " from durations and dependencies; no times were recorded\n";
   }
-  const int64_t whole_ns =
-      report.graph ? report.graph->window_ns : report.predicted_ns;
-  return text +
-         fmt::format("; {} of it unexplained gaps ({} without them){}\n",
-                     share_text(report.sources.unexplained),
-                     percent_text(ratio(report.without_gaps_ns, whole_ns) - 1),
-                     prices_text(report.sources));
+  return text + fmt::format("; {} of it unexplained gaps ({} without them){}\n",
+                            share_text(report.sources.unexplained),
+                            percent_text(report.without_gaps_share - 1),
+                            prices_text(report.sources));
 }
 
 void shorten(Table& table) {

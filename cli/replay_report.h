@@ -61,7 +61,8 @@ struct ReplayReport {
   /// or those of another one.
   std::optional<int64_t> reference_ns;
   /// How long it would last if no gap were replayed that nothing names.
-  int64_t without_gaps_ns = 0;
+  int64_t without_gaps_ns = 0;    ///< Of the window.
+  double without_gaps_share = 1;  ///< Of the steps, or the window.
   std::vector<Rank> ranks;
   std::vector<Step> steps;  ///< That all ranks have; no warm-up.
   bool by_steps = true;     ///< Else `predicted_ns` is a span.

@@ -177,6 +177,13 @@ class Collector {
                      [](const StepMark& a, const StepMark& b) {
                        return a.start_ns < b.start_ns;
                      });
+    const auto last_warmup =
+        std::find_if(work_.steps.rbegin(), work_.steps.rend(),
+                     [](const StepMark& step) { return step.warmup; });
+    if (last_warmup != work_.steps.rend() &&
+        last_warmup != work_.steps.rbegin()) {
+      work_.warm_from_ns = last_warmup->end_ns;
+    }
     for (DeviceEvent& event : work_.events) {
       const int64_t at = work_.host_only ? event.start_ns : event.launch_ns;
       if (at != DeviceEvent::kNoLaunch) event.step = step_at(work_.steps, at);

@@ -44,6 +44,9 @@ struct RankWork {
   bool host_only = false;
   std::vector<DeviceEvent> events;  ///< By start, then stream.
   std::vector<StepMark> steps;      ///< By start, times clamped.
+  /// End of the steps to warm up; the earliest time where none are marked, or
+  /// nothing else is.
+  int64_t warm_from_ns = -kLatestTime;
   /// Calls in which the host waited for the device, by start.
   std::vector<Interval> synchronizations;
 };

@@ -69,11 +69,18 @@ bool WorkScope::holds(const RankWork& work, const DeviceEvent& event) const {
   return place >= 0 && work.steps[static_cast<size_t>(place)].step == *step;
 }
 
+bool WorkScope::counts(const RankWork& work, const DeviceEvent& event) const {
+  if (step) return holds(work, event);
+  const bool is_launched =
+      !work.host_only && event.launch_ns != DeviceEvent::kNoLaunch;
+  return (is_launched ? event.launch_ns : event.start_ns) >= work.warm_from_ns;
+}
+
 void KernelDurations::add(const Trace& trace, const RankWork& rank,
                           const WorkScope& scope) {
   by_name_.resize(trace.strings.size());
   for (const DeviceEvent& event : rank.events) {
-    if (!scope.holds(rank, event)) continue;
+    if (!scope.counts(rank, event)) continue;
     OfName& name = by_name_[index_of(trace.events[event.event].name)];
     name.durations_ns.push_back(event.own_ns);
     name.work = event.work;
@@ -136,7 +143,7 @@ LaunchStatistics launch_statistics(const RankWork& work,
   Queue queue;
   std::vector<uint32_t> calls;
   for (const DeviceEvent& event : work.events) {
-    if (!scope.holds(work, event)) continue;
+    if (!scope.counts(work, event)) continue;
     ++result.works;
     result.total_ns = saturating_add(result.total_ns, event.own_ns);
     if (event.own_ns < kTinyKernelNs) {

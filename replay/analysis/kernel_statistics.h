@@ -16,6 +16,9 @@ namespace reprise {
 struct WorkScope {
   std::optional<int32_t> step;  ///< Number of a step; none: everything.
   bool holds(const RankWork& work, const DeviceEvent& event) const;
+  /// Whether statistics are of it, too: of everything, not what ran before and
+  /// in the steps to warm up, where a first launch loads its code.
+  bool counts(const RankWork& work, const DeviceEvent& event) const;
 };
 
 /// All work of one name, over all ranks. Durations are own times.

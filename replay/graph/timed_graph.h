@@ -186,6 +186,7 @@ struct TimedGraph {
     uint32_t rank = 0;  ///< Place in Trace::ranks.
     int32_t step = 0;   ///< Number of the step.
     int64_t start_ns = 0, end_ns = 0;
+    bool is_warmup = false;
   };
   std::vector<Span> ranks;  ///< [rank place]; start > end: nothing recorded.
   std::vector<Span> steps;  ///< By (rank, step); of the window.

@@ -96,7 +96,7 @@ Status find_windows(GraphDraft& draft) {
     if (place == kNoNode) continue;
     if (!draft.window.all() && mark.step != draft.window.step) continue;
     draft.steps.push_back({place, mark.step, draft.at(place, mark.start_ns),
-                           draft.at(place, mark.end_ns)});
+                           draft.at(place, mark.end_ns), mark.warmup});
   }
   std::sort(
       draft.steps.begin(), draft.steps.end(), [](const auto& a, const auto& b) {

@@ -20,6 +20,10 @@ constexpr uint32_t kSearchDepth = 256;
 constexpr size_t kFewestWaits = 16;
 constexpr size_t kTenthsWithin = 9;
 
+// A thread that did nothing until a step's end, and the device's last work of
+// it, ended within this share of that time: it waited for that work.
+constexpr int64_t kLeastPartsWaited = 10;
+
 int64_t wait_latency(const RankDraft& window) {
   return window.wait_latency_ns.value_or(kAssumedWaitLatency);
 }
@@ -138,6 +142,8 @@ class HostWaits {
         wait_for_some(wait);
       }
     }
+    for (const TimedGraph::Span& step : draft_.steps)
+      if (step.rank == draft_.place) wait_for_step(step);
   }
 
  private:
@@ -208,6 +214,40 @@ class HostWaits {
       }
     }
     return ended != kNoNode ? ended : issued;
+  }
+
+  // Frameworks that wait without CUDA's calls, as JAX for a host callback,
+  // leave a gap alone; where steps are marked, the mark's end is the wait's.
+  void wait_for_step(const TimedGraph::Span& step) {
+    uint32_t last = kNoNode;
+    for (size_t stream = 0; stream < order_.streams(); ++stream) {
+      const uint32_t done =
+          order_.latest_done(stream, step.end_ns, step.end_ns);
+      if (done == kNoNode) continue;
+      if (last == kNoNode ||
+          draft_.nodes[done].end_ns > draft_.nodes[last].end_ns) {
+        last = done;
+      }
+    }
+    if (last == kNoNode) return;
+    const int64_t done_ns = draft_.nodes[last].end_ns;
+    for (const StreamNodes& thread : window_.threads) {
+      const auto first = draft_.nodes.begin() + thread.first;
+      const auto next = std::lower_bound(
+          first, draft_.nodes.begin() + thread.last, step.end_ns,
+          [](const DraftNode& node, int64_t time_ns) {
+            return node.start_ns < time_ns;
+          });
+      if (next == draft_.nodes.begin() + thread.last) continue;
+      const int64_t idle_from_ns =
+          next == first ? step.start_ns
+                        : std::max(std::prev(next)->end_ns, step.start_ns);
+      const int64_t idle_ns = step.end_ns - idle_from_ns;
+      if (idle_ns < kNoticeable || done_ns <= idle_from_ns) continue;
+      if ((step.end_ns - done_ns) * kLeastPartsWaited > idle_ns) continue;
+      draft_.add_edge(last, static_cast<uint32_t>(next - draft_.nodes.begin()),
+                      EdgeKind::kSynchronization);
+    }
   }
 
   GraphDraft& draft_;
@@ -378,7 +418,7 @@ class StreamWaits {
 }  // namespace
 
 void add_host_waits(GraphDraft& draft, uint32_t rank) {
-  if (draft.ranks[rank].host_waits.empty()) return;
+  if (draft.ranks[rank].host_waits.empty() && draft.steps.empty()) return;
   HostWaits(draft, rank).run();
 }
 

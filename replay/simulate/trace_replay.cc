@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
+#include "data/integers.h"
+
 namespace reprise {
 namespace {
-
-// Gaps that no range names are taken out.
-int64_t span_without_gaps(const TimedGraph& graph) {
-  return replayed_span_ns(graph, evaluate_trace(graph, graph.named));
-}
 
 void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
                    TraceReplay& replay) {
@@ -35,8 +32,9 @@ void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
 
 // The predicted start of a step that follows none: as late or early as its
 // first node.
-void measure_steps(const TimedGraph& recorded, const TimedGraph& graph,
-                   TraceReplay& replay) {
+std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
+                                        const TimedGraph& graph,
+                                        const GraphTimes& times) {
   const size_t count = graph.steps.size();
   std::vector<int64_t> end_ns(count), start_ns(count, kEndOfTime);
   for (size_t step = 0; step < count; ++step) {
@@ -45,10 +43,11 @@ void measure_steps(const TimedGraph& recorded, const TimedGraph& graph,
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.step[node] < 0) continue;
     const size_t step = static_cast<size_t>(graph.step[node]);
-    end_ns[step] = std::max(end_ns[step], replay.end_ns[node]);
+    end_ns[step] = std::max(end_ns[step], times.end_ns[node]);
     start_ns[step] =
-        std::min(start_ns[step], replay.start_ns[node] - graph.gap[node]);
+        std::min(start_ns[step], times.start_ns[node] - graph.gap[node]);
   }
+  std::vector<ReplayedStep> steps;
   for (size_t step = 0; step < count; ++step) {
     const TimedGraph::Span& mark = graph.steps[step];
     if (end_ns[step] == -kEndOfTime) continue;
@@ -64,10 +63,60 @@ void measure_steps(const TimedGraph& recorded, const TimedGraph& graph,
       measured_from_ns = graph.steps[step - 1].end_ns;
       predicted_from_ns = end_ns[step - 1];
     }
-    replay.steps.push_back({mark.rank, mark.step,
-                            end_ns[step] - predicted_from_ns,
-                            mark.end_ns - measured_from_ns, predicted_from_ns});
+    steps.push_back({mark.rank, mark.step, end_ns[step] - predicted_from_ns,
+                     mark.end_ns - measured_from_ns, predicted_from_ns,
+                     mark.is_warmup});
   }
+  return steps;
+}
+
+/// Of all steps that count, one after the other; 0 without any.
+int64_t sum_of(const std::vector<ReplayedStep>& steps) {
+  int64_t sum_ns = 0;
+  for (const ReplayedStep& step : steps)
+    if (!step.is_warmup) sum_ns += std::max<int64_t>(step.predicted_ns, 0);
+  return sum_ns;
+}
+
+/// Gaps that no range names are taken out.
+void measure_without_gaps(const TimedGraph& recorded, const TimedGraph& graph,
+                          const GraphTimes& times, TraceReplay& replay) {
+  const GraphTimes without = evaluate_trace(graph, graph.named);
+  replay.without_gaps_ns = replayed_span_ns(graph, without);
+  int64_t whole_ns = sum_of(replay.steps), rest_ns = 0;
+  if (whole_ns > 0) {
+    rest_ns = sum_of(measure_steps(recorded, graph, without));
+  } else {
+    whole_ns = replayed_span_ns(graph, times);
+    rest_ns = replay.without_gaps_ns;
+  }
+  if (whole_ns > 0) {
+    replay.without_gaps_share =
+        static_cast<double>(rest_ns) / static_cast<double>(whole_ns);
+  }
+}
+
+/// What of a path lies within the steps that count; all of it without any.
+std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
+                                    const std::vector<ReplayedStep>& steps) {
+  int64_t start_ns = kEndOfTime, end_ns = -kEndOfTime;
+  for (const ReplayedStep& step : steps) {
+    if (step.is_warmup) continue;
+    start_ns = std::min(start_ns, step.start_ns);
+    end_ns = std::max(end_ns, saturating_add(step.start_ns, step.predicted_ns));
+  }
+  if (start_ns >= end_ns) return path;
+  std::vector<PathEntry> kept;
+  for (PathEntry entry : path) {
+    const int64_t entry_end_ns =
+        saturating_add(entry.start_ns, entry.duration_ns);
+    const bool had_time = entry.duration_ns > 0;
+    if (entry_end_ns < start_ns || entry.start_ns > end_ns) continue;
+    entry.start_ns = std::max(entry.start_ns, start_ns);
+    entry.duration_ns = std::min(entry_end_ns, end_ns) - entry.start_ns;
+    if (entry.duration_ns > 0 || !had_time) kept.push_back(entry);
+  }
+  return kept;
 }
 
 }  // namespace
@@ -97,12 +146,14 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   }
   const TimedGraph& chosen = what_ifs.empty() ? graph : edited;
   TraceReplay replay;
-  replay.without_gaps_ns = span_without_gaps(chosen);
   GraphTimes times = evaluate(chosen);
+  replay.steps = measure_steps(graph, chosen, times);
+  measure_without_gaps(graph, chosen, times, replay);
   replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
   const auto path_to = [&](uint32_t node) {
-    return critical_path_to(node, chosen, times, facts);
+    return within_steps(critical_path_to(node, chosen, times, facts),
+                        replay.steps);
   };
   replay.critical_path = path_to(last.back());
   replay.sources = sources_of(replay.critical_path, nullptr);
@@ -114,7 +165,6 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   replay.start_ns = std::move(times.start_ns);
   replay.end_ns = std::move(times.end_ns);
   measure_ranks(graph, chosen, replay);
-  measure_steps(graph, chosen, replay);
   return replay;
 }
 

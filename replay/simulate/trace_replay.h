@@ -30,21 +30,27 @@ struct ReplayedStep {
   int32_t step = 0;
   int64_t predicted_ns = 0, measured_ns = 0;
   int64_t start_ns = 0;  ///< Predicted, on rank 0's clock.
+  bool is_warmup = false;
 };
 
 /// A replayed window (a step or the whole trace) on all ranks.
 struct TraceReplay {
   int64_t predicted_ns = 0, measured_ns = 0;  ///< Maximum over ranks.
   std::vector<int64_t> rank_predicted_ns, rank_measured_ns;  ///< [rank place]
-  /// [rank place] Share of the path to the rank's end that is replayed gap.
+  /// [rank place] Share of the path to the rank's end that is replayed gap, in
+  /// its steps where there are any.
   std::vector<double> rank_unexplained_share;
   std::vector<ReplayedStep> steps;        ///< By (rank, step).
   std::vector<int64_t> start_ns, end_ns;  ///< [graph node], predicted.
   bool as_recorded = true;                ///< Without what-ifs.
-  std::vector<PathEntry> critical_path;   ///< In time order.
-  PathSources sources;                    ///< Of the critical path.
+  /// In time order; where there are steps, of these alone: what a process does
+  /// before the first of them, loading libraries for seconds, is no step's.
+  std::vector<PathEntry> critical_path;
+  PathSources sources;  ///< Of the critical path.
   /// predicted_ns if no gap were replayed but those within named ranges.
   int64_t without_gaps_ns = 0;
+  /// What the steps, or without steps the window, would then last, as a share.
+  double without_gaps_share = 1;
 };
 
 /// What the window takes by these times: from the start of a rank to its last

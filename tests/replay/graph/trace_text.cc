@@ -36,6 +36,8 @@ class Parser {
       std::string span;
       words >> mark.rank >> mark.step >> span;
       parse_span(span, mark.start_ns, mark.end_ns);
+      std::string warmup;
+      mark.warmup = bool(words >> warmup) && warmup == "warmup";
       ranks_.insert(mark.rank);
       trace_.steps.push_back(mark);
     } else if (first == "depends") {

@@ -183,6 +183,62 @@ TEST(TraceReplay, CountsGapsThatNothingExplains) {
   EXPECT_EQ(gaps.replay.without_gaps_ns, 100'000);
 }
 
+// Seconds of loading, a step to warm up, then two steps: what is said of the
+// step is of these two. Found on an H100, where 48 % of a step was unexplained
+// that lay before the first one.
+TEST(TraceReplay, SaysOfStepsWhatLiesInThem) {
+  const std::string steps = R"(
+    step 0 0 1000-1100 warmup
+    step 0 1 1100-1200
+    step 0 2 1200-1300
+    h0 host-op load 0-10
+    h0 host-op w 1000-1100
+    h0 host-op a 1100-1180
+    h0 host-op b 1200-1280
+    h0 host-op end 1290-1300)";
+  const Replayed replay = replayed(steps);
+  EXPECT_EQ(replay.predicted_us(), 1300);
+  int64_t path_us = 0;
+  for (const PathEntry& entry : replay.replay.critical_path)
+    path_us += entry.duration_ns / 1000;
+  EXPECT_EQ(path_us, 200);
+  EXPECT_DOUBLE_EQ(replay.replay.sources.unexplained, 30.0 / 200);
+  EXPECT_DOUBLE_EQ(replay.replay.rank_unexplained_share[0], 30.0 / 200);
+  EXPECT_DOUBLE_EQ(replay.replay.without_gaps_share, 170.0 / 200);
+  EXPECT_EQ(replay.replay.without_gaps_ns, 280'000);
+}
+
+// JAX waits for the device by a callback, not by a call of CUDA's: its thread
+// does nothing until the step's mark ends. On an H100 93 % of a step was
+// unexplained, and a slower device made it no longer.
+TEST(TraceReplay, AStepsEndWaitsForTheDevice) {
+  const std::string steps = R"(
+    step 0 1 0-215
+    step 0 2 230-445
+    h0 runtime cudaLaunchKernel 0-10 #1
+    d0 compute k1 15-210 #1
+    h0 runtime cudaLaunchKernel 230-240 #2
+    d0 compute k2 245-440 #2)";
+  const Replayed replay = replayed(steps);
+  EXPECT_EQ(replay.predicted_us(), 440);
+  EXPECT_EQ(replayed(steps, {"device=2x"}).predicted_us(), 440 + 2 * 195);
+  EXPECT_LT(replay.replay.sources.unexplained, 0.05);
+}
+
+// Where the device ended long before, the host had something else to do.
+TEST(TraceReplay, AStepsEndDoesNotWaitForADeviceThatWasDone) {
+  EXPECT_EQ(replayed(R"(
+    step 0 1 0-215
+    step 0 2 230-445
+    h0 runtime cudaLaunchKernel 0-10 #1
+    d0 compute k1 15-110 #1
+    h0 runtime cudaLaunchKernel 230-240 #2
+    d0 compute k2 245-340 #2)",
+                     {"device=2x"})
+                .predicted_us(),
+            340 + 95);
+}
+
 // Rank 1 arrives at 70, after work of 48 us; rank 0 at 20; the transfer takes
 // 40 us, of which 10 are latency, for want of a second size.
 constexpr const char* kStraggler = R"(
