@@ -205,6 +205,9 @@ bool HloInstructionParser::parse_operand(Instruction* instruction) {
   if (has_shape && !parse_shape(lexer_, &shape)) return false;
   InstructionId id{};
   if (!resolve(&id)) return false;
+  while (lexer_->peek() == '#') {
+    if (!parse_element(&id)) return false;
+  }
   const Shape& defined = computation_->at(id).shape;
   if (has_shape && !same_dimensions(shape, defined)) {
     return lexer_->error(
@@ -214,6 +217,33 @@ bool HloInstructionParser::parse_operand(Instruction* instruction) {
                     shape_text(defined, false)));
   }
   instruction->operands.push_back(id);
+  return true;
+}
+
+/// `#N` after a tuple's name is its element, as XLA prints since jaxlib 0.12;
+/// it becomes an instruction of its own, whose name XLA gives to none.
+bool HloInstructionParser::parse_element(InstructionId* id) {
+  const size_t begin = lexer_->position();
+  lexer_->advance(1);
+  int64_t index = 0;
+  if (!lexer_->expect_integer("an element's number after `#`", &index))
+    return false;
+  const Instruction& tuple = computation_->at(*id);
+  const auto [known, is_new] =
+      elements_.try_emplace({index_of(*id), index}, InstructionId{});
+  if (is_new) {
+    Instruction element;
+    element.opcode = Opcode::kGetTupleElement;
+    element.name = fmt::format("{}/{}", tuple.name, index);
+    element.operands = {*id};
+    element.attributes = {{"index", std::vector<int64_t>{index}}};
+    if (index >= 0 && index < std::ssize(tuple.shape.elements))
+      element.shape = tuple.shape.elements[static_cast<size_t>(index)];
+    known->second =
+        InstructionId(static_cast<uint32_t>(computation_->instructions.size()));
+    if (!append(std::move(element), begin, /*is_root=*/false)) return false;
+  }
+  *id = known->second;
   return true;
 }
 

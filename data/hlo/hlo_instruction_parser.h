@@ -2,8 +2,10 @@
 // HLO parser.
 #pragma once
 
+#include <map>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "data/hlo/hlo_lexer.h"
 #include "data/hlo/module.h"
@@ -42,6 +44,7 @@ class HloInstructionParser {
   bool parse_predecessors(Attribute* attribute);
   bool resolve(ComputationId* id);
   bool resolve(InstructionId* id);
+  bool parse_element(InstructionId* id);
   bool append(Instruction instruction, size_t position, bool is_root);
 
   HloLexer* lexer_;
@@ -49,6 +52,8 @@ class HloInstructionParser {
   Module* module_;
   Computation* computation_;
   std::unordered_map<std::string_view, InstructionId> names_;
+  /// The get-tuple-element that stands for `tuple#index`.
+  std::map<std::pair<uint32_t, int64_t>, InstructionId> elements_;
   bool has_root_ = false;
 };
 

@@ -7,7 +7,7 @@
 //                  '{' instruction+ '}' (',' execution_thread=string)?
 //   instruction := 'ROOT'? '%'? name '=' shape opcode '(' operands ')'
 //                  (',' name '=' value)*
-//   operand     := shape? '%'? name
+//   operand     := shape? '%'? name ('#' integer)*
 //   tables      := ('FileNames' | 'FunctionNames' | 'FileLocations' |
 //                   'StackFrames') row*
 //

@@ -66,6 +66,14 @@ class Hlo(unittest.TestCase):
         self.assertEqual((module.entry, module.results()), ("main.9", ["u", "v", "n"]))
         self.assertEqual([c.name for c in module.collectives()], ["psum.1", "psum.2"])
 
+    def test_elements_of_tuples_as_jaxlib_0_12_prints_them_read_the_same(self):
+        kept = [line for line in MODULE.splitlines() if not line.startswith(("  %u =", "  %v =", "  %y ="))]
+        text = "\n".join(kept).replace("%u, %v", "%t#0, f32[2,3]{1,0} %t#1").replace("%y, %zero", "%psum.2#1, %zero")
+        modules = [hlo.parse(MODULE), hlo.parse(text)]
+        found = [{c["collective"]: c["results"] for c in mapping.operands_of(module)} for module in modules]
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(modules[1].results(), ["t#0", "t#1", "n"])
+
     def test_a_collective_reaches_results_through_reshapes_and_tuples_but_not_through_a_sum(self):
         found = {c["collective"]: c["results"] for c in mapping.operands_of(hlo.parse(MODULE))}
         self.assertEqual(found, {"psum.1": {0}, "psum.2:0": {1}, "psum.2:1": set()})

@@ -13,6 +13,7 @@ _STRUCTURAL = {"parameter", "constant", "while", "conditional", "call", "custom-
 _COMMENT = re.compile(r"/\*.*?\*/")
 _HEAD = re.compile(r"^\s*(ROOT )?%?([\w.\-]+) = ")
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+)\s.*\{\s*$")
+_ELEMENT = re.compile(r"^[\w.\-]+(#\d+)+$")
 _ARRAY = re.compile(r"([a-z]+[0-9a-z]*)\[([0-9,]*)\]")
 
 
@@ -120,6 +121,19 @@ def _instruction(line, computation):
     return Instruction(head[2], rest[:open_bracket], arrays, operands, rest[close + 1:], computation, bool(head[1]))
 
 
+def _add_elements(operand, instructions):
+    """`tuple#1` is an element of a tuple since jaxlib 0.12: an instruction, as those are that older ones print."""
+    base, *indices = operand.split("#") if _ELEMENT.match(operand) else [operand]
+    for index in indices:
+        name = f"{base}#{index}"
+        if all(known.name != name for known in reversed(instructions)):
+            arrays = next((known.arrays for known in instructions if known.name == base), [])
+            # Of a tuple of tuples all arrays: which are its own is not read here.
+            own = arrays[int(index):int(index) + 1] if int(index) < len(arrays) else arrays
+            instructions.append(Instruction(name, "get-tuple-element", own, [base], f", index={index}", ""))
+        base = name
+
+
 def parse(text):
     """Reads a module's text."""
     module = HloModule("", "", {})
@@ -138,6 +152,8 @@ def parse(text):
         else:
             instruction = _instruction(line, computation)
             if instruction:
+                for operand in instruction.operands:
+                    _add_elements(operand, module.instructions[computation])
                 module.instructions[computation].append(instruction)
     return module
 

@@ -52,6 +52,38 @@ TEST(HloParser, ReadsBothOperandStyles) {
   EXPECT_EQ(old_style, new_style);
 }
 
+// As jaxlib 0.12 prints them; its parser takes no other spelling.
+TEST(HloParser, ReadsElementsOfTuplesAsOperands) {
+  const std::string tuples = R"(  a = f32[2]{0} parameter(0)
+  b = s32[] parameter(1)
+  t = (f32[2]{0}, s32[]) tuple(a, b)
+  u = ((f32[2]{0}, s32[]), f32[2]{0}) tuple(t, a)
+)";
+  const auto with = [&](const std::string& rest) {
+    return entry(tuples + rest);
+  };
+  const Module module =
+      parsed(with("  c = f32[2]{0} add(%u#0#0, f32[2]{0} %u#1)\n"
+                  "  ROOT d = f32[2]{0} subtract(c, %u#0#0)\n"));
+  const Computation& read = module.entry_computation();
+  ASSERT_EQ(read.instructions.size(), 9u);  // u#0, u#0#0 and u#1 once each.
+  const Instruction& element = read.instructions[5];
+  EXPECT_EQ(element.opcode, Opcode::kGetTupleElement);
+  EXPECT_EQ(element.operands, std::vector<InstructionId>{InstructionId{4}});
+  EXPECT_EQ(integer_list(element, "index"), std::vector<int64_t>{0});
+  EXPECT_EQ(read.instructions[8].operands[1], read.instructions[7].operands[0]);
+  for (const auto& [rest, message] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"ROOT c = f32[2] negate(u#2)", "index=2 is no element of"},
+           {"ROOT c = f32[2] negate(u#-1)", "index=-1 is no element of"},
+           {"ROOT c = f32[2] negate(a#0)", "index=0 is no element of"},
+           {"ROOT c = f32[2] negate(u#)", "an element's number after `#`"},
+           {"ROOT c = f32[2] negate(s32[] u#1)", "is written as s32[]"}}) {
+    const std::string said = error_of(with("  " + rest + "\n")).message;
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  }
+}
+
 TEST(HloParser, KeepsReferencesAsIds) {
   const Module module = parsed(entry(
       "  %x = f32[4] parameter(0)\n  %z = f32[] constant(0)\n"
