@@ -48,6 +48,10 @@ for data in $(sed -n 's/.*"dataset".*"file": *"\([^"]*\)".*/\1/p' "$root"/data/p
   cp "$root/data/programs/$data" "$bundle/programs/$data"
 done
 cp "$root"/tests/gpu/*.py "$root/tests/gpu/run.sh" "$bundle/tests/gpu/"
+mkdir -p "$bundle/tests/python" "$bundle/cli"
+cp "$root"/tests/python/*.py "$bundle/tests/python/"
+cp -r "$root/cli/python" "$bundle/cli/python"
+find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 git -C "$root" describe --always --dirty >"$bundle/COMMIT" 2>/dev/null || echo unknown >"$bundle/COMMIT"
 
 size_kib=$(du -sk "$bundle" | cut -f1)

@@ -23,10 +23,12 @@ def profiled_by_itself(machine):
     own = machine.directory / "own.json"
     machine.profile(plain, script_of(machine, "torch"))
     machine.profile(mixed, script_of(machine, "torch", "--profiler", own))
+    environment = machine.reprise("info", mixed)["environment"]
+    notes = {key: said for key, said in environment.items() if "cupti" in key}
     theirs = sum(event.get("cat") == "kernel" for event in json.loads(own.read_text())["traceEvents"])
     whole, ours = kernels_of(machine, plain), kernels_of(machine, mixed)
     outside = whole * (STEPS - 3) / STEPS
-    return ({"kernels": {"without": whole, "ours": ours, "theirs": theirs}},
+    return ({"kernels": {"without": whole, "ours": ours, "theirs": theirs}, "notes": notes},
             [held("kernels in torch.profiler's own trace, of 3 steps", theirs, "some"),
              held("kernels in ours, of the other steps", ours / outside if outside else 0, "own kernels")])
 

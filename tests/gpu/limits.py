@@ -21,6 +21,7 @@ LIMITS = {
     # Of `verification` in the trainer's answer.
     "jax": Limit(lambda worst, check: f"≤ {check['limit']:g} from JAX",
                  lambda worst, check: check["passed"] and worst <= check["limit"]),
+    "equal": Limit(lambda refused: "equal to JAX", lambda refused: refused == 0),
     "state": Limit(lambda worst: f"≤ {STATE:g}", lambda worst: worst <= STATE),
     "loss": Limit(lambda last, first: "loss falls", lambda last, first: last < first),
     "clean": Limit(lambda problems: "clean", lambda problems: problems == 0),

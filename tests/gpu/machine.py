@@ -147,6 +147,15 @@ class Machine:
         return self.run([self.bin / "reprise", "profile", "--force", "-o", trace, "--",
                          *command], environment)
 
+    def wrapped(self):
+        """`reprise` for scripts that must not see our own libraries."""
+        program = self.directory / "wrapped" / "reprise"
+        program.parent.mkdir(exist_ok=True)
+        libraries = self.environment["LD_LIBRARY_PATH"]
+        program.write_text(f'#!/bin/sh\nLD_LIBRARY_PATH="{libraries}" exec "{self.bin}/reprise" "$@"\n')
+        program.chmod(0o755)
+        return program
+
     def needs(self, framework):
         """Skipped where there is no such framework, or one that would run on the CPU instead."""
         found = self.frameworks.get(framework)
@@ -214,3 +223,16 @@ def finish(processes, seconds):
         if not isinstance(problem, subprocess.TimeoutExpired):
             raise
         raise OutOfTime(f"{problem.cmd[0]}: no end after {seconds:.0f} s") from problem
+
+
+def collect(process, seconds):
+    """Lines of JSON that a process printed, all that came in the time it had."""
+    try:
+        output, said = process.communicate(timeout=max(1, seconds))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, said = process.communicate()
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    if not lines:
+        raise Failure(f"{process.args[0]}: {said.strip()[-1500:] or 'said nothing'}")
+    return lines

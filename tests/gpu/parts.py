@@ -10,7 +10,7 @@ import statistics
 import time
 
 from limits import LIMITS, held
-from machine import Failure, OutOfTime, Skipped, interval
+from machine import HERE, Failure, OutOfTime, Skipped, collect, interval
 
 PROGRAMS = ["mlp.1", "gpt.1"]
 UNCHECKED_BY_JAX = ["loops.1"]  # Loops, a branch, what the host runs.
@@ -327,31 +327,63 @@ def where_time_goes(machine, trace):
 
 
 def against_xla(machine, options):
-    """Step time of our trainer under its plan and of XLA on the same HLO text."""
+    """Step time of our trainer under its plan and of XLA on the same HLO text, its dots of f32 in TF32 as JAX has them,
+    and ours as they are."""
     machine.needs("jax")
     values, goals = {}, []
     steps = str(options.steps)
     names = PROGRAMS[:1 if options.quick else None]
+    math = [] if machine.device == "cpu" else ["--math", "tf32"]
     for place, name in enumerate(names):
         flags = ["--plan", plan_of(machine, name, "planned")]
         medians = alternate(
             machine, options.script_rounds, len(names) - place,
-            ours=lambda: machine.train(name, options.steps, *flags),
+            ours=lambda: machine.train(name, options.steps, *flags, *math),
+            ours_f32=lambda: machine.train(name, options.steps, *flags),
             xla=lambda: json.loads(machine.run(machine.script(
                 "jax_hlo.py", machine.program(name), "--steps", steps, "--device",
                 machine.device)).splitlines()[-1]))
         faster = ratio(medians, "xla", "ours")
-        values[name] = {"xla_over_ours": faster,
+        values[name] = {"xla_over_ours": faster, "xla_over_ours_in_f32": ratio(medians, "xla", "ours_f32"),
                         "step_time_ns": {k: statistics.median(v) for k, v in medians.items()}}
         goal = "≥ 1 on half of the programs"
         if faster["high"] < 1:
             trace = machine.directory / f"{name}.against_xla.trace"
-            machine.train(name, 20, *flags, trace=trace)
+            machine.train(name, 20, *flags, *math, trace=trace)
             values[name]["reason"] = where_time_goes(machine, trace)
             goal += f", here slower: {values[name]['reason']}"
         goals.append((f"{name}: XLA's step time over ours", faster["median"], goal, None))
     won = sum(values[name]["xla_over_ours"]["high"] >= 1 for name in names)
     goals.append(held("programs as fast as XLA's or faster", won, "xla", len(names)))
+    return values, goals
+
+
+JAX_STEPS = ["mlp", "resnet", "lstm", "dropout", "vit", "gpt_scan", "big_mlp", "big_gpt", "big_vit", "big_resnet",
+             "big_mlp_bf16", "big_lstm", "big_dlrm"]
+
+
+def jax_steps(machine, options):
+    """Steps of JAX exported on this GPU and trained on it, compared with JAX and timed beside it."""
+    machine.needs("jax")
+    root = next((place for place in (HERE.parent.parent, machine.bin.parent)
+                 if (place / "tests/python/steps.py").exists()), None)
+    if root is None:
+        raise Skipped("not measured: no tests/python beside the binaries")
+    names = options.jax_steps.split(",") if options.jax_steps else JAX_STEPS[:2 if options.quick else None]
+    said = machine.start(machine.script("jax_steps.py", f"{root}/cli/python:{root}/tests/python", machine.wrapped(),
+                                        machine.directory / "jax_steps", *names, "--device", machine.device))
+    lines = collect(said, machine.remaining())
+    values, goals = {}, []
+    for line in lines:
+        found = json.loads(line)
+        name = found.pop("step")
+        values[name] = found
+        goals.append(held(f"{name}: JAX's step on this GPU", int(not found.get("equal")), "equal"))
+        if found.get("tf32_ms"):
+            goals.append((f"{name}: JAX's step time over ours", found["jax_ms"] / found["tf32_ms"],
+                          f"stated; at highest precision {found['highest_ms'] / found['ours_ms']:.2f}", None))
+    for name in names[len(values):]:
+        goals.append(unmeasured(f"{name}: JAX's step on this GPU", "equal to JAX", "not measured: no time left"))
     return values, goals
 
 
@@ -365,4 +397,4 @@ def doctor(machine, options):
 PARTS = {"doctor": doctor, "kernels": kernels, "races": races, "correctness": correctness,
          "several_ranks": several_ranks, "replay_error": replay_error,
          "graph_and_fusion": graph_and_fusion, "scripts": scripts, "against_xla": against_xla,
-         "overhead": overhead}
+         "jax_steps": jax_steps, "overhead": overhead}

@@ -3,7 +3,8 @@
     tests/gpu/run.sh [--root DIR] [--output DIR] [--only PART,…] [--rounds N] [--dry-run] [--quick]
 
 Writes results.json and summary.md; parts that an earlier run on this machine wrote there stay, so that --only may
-spread the work over several runs: each part ends within --part-seconds, with fewer rounds where it must. A part that
+spread the work over several runs: each part ends within --part-seconds, with fewer rounds where it must. Parts that
+time nothing run first, side by side, each in a process of its own. A part that
 fails is recorded and the rest goes on; the exit status is then 1, as when a goal is missed. What a machine cannot show
 ("not measured: no torch") is neither. With --dry-run everything runs on the CPU (with --device cuda: on what stands in
 for a GPU), to try the parts, and nothing is judged.
@@ -13,7 +14,9 @@ import argparse
 import json
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -23,6 +26,7 @@ import job_parts  # noqa: E402
 import parts  # noqa: E402
 
 PARTS = {**parts.PARTS, **job_parts.PARTS}
+UNTIMED = ("doctor", "kernels", "races", "correctness", "several_ranks", "trainer_races")
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -39,6 +43,7 @@ def arguments():
     parser.add_argument("--part-seconds", type=int, default=540, help="time of one part")
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, nothing judged")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="of a dry run")
+    parser.add_argument("--jax-steps", help="names of the steps of that part, with commas")
     parser.add_argument("--quick", action="store_true", help="the small program, few steps")
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else list(PARTS)
@@ -67,6 +72,21 @@ def run_part(name, machine, options):
         record["failure"] = traceback.format_exc(limit=4)
     record["seconds"] = round(time.monotonic() - start, 1)
     return record
+
+
+def run_side_by_side(names, options):
+    """Records of parts, each by a run of this script that does nothing else."""
+    words = [sys.executable, __file__]
+    for flag in ("root", "rounds", "script_rounds", "steps", "part_seconds", "device"):
+        if getattr(options, flag) is not None:
+            words += [f"--{flag.replace('_', '-')}", str(getattr(options, flag))]
+    words += [flag for flag, given in (("--dry-run", options.dry_run), ("--quick", options.quick)) if given]
+    with tempfile.TemporaryDirectory() as place:
+        started = [subprocess.Popen([*words, "--only", name, "--output", f"{place}/{name}"],
+                                    stdout=subprocess.DEVNULL) for name in names]
+        for process in started:
+            process.wait()
+        return [json.loads(pathlib.Path(f"{place}/{name}/results.json").read_text())["parts"][0] for name in names]
 
 
 def earlier_parts(path, known, chosen):
@@ -120,12 +140,21 @@ def main():
     known = machines.facts(machine)
     results = {"schema": "reprise.gpu/1", "facts": known,
                "parts": earlier_parts(output / "results.json", known, chosen)}
-    for name in chosen:
-        print(f"{name} …", file=sys.stderr, flush=True)
-        results["parts"].append(run_part(name, machine, options))
-        # After each part: a run that is cut short leaves what it found.
+
+    def keep(records):
+        """After each part: a run that is cut short leaves what it found."""
+        results["parts"] += records
         (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
         (output / "summary.md").write_text(summary(results))
+
+    untimed = [name for name in chosen if name in UNTIMED]
+    if len(untimed) > 1:
+        print(f"{', '.join(untimed)} …", file=sys.stderr, flush=True)
+        keep(run_side_by_side(untimed, options))
+        chosen = [name for name in chosen if name not in untimed]
+    for name in chosen:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        keep([run_part(name, machine, options)])
     print(summary(results))
     failed = any("failure" in record for record in results["parts"])
     missed = any(goal["met"] is False for record in results["parts"]
