@@ -56,7 +56,7 @@ std::string BufferGuest::describe() const {
   return std::string(name) + " recorded device work itself " +
          std::to_string(periods_) + (periods_ == 1 ? " time, " : " times, ") +
          std::to_string(total_ns / 1'000'000) +
-         " ms in all: that work is in its own trace alone";
+         " ms in all: that work is in its trace and in this one";
 }
 
 }  // namespace reprise::cupti

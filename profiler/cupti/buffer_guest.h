@@ -1,11 +1,9 @@
 // Another tool that takes CUPTI's activity records in the same process, as
 // PyTorch's profiler (Kineto) does: CUPTI has one pair of buffer callbacks, and
 // who registers last gets all. Ours stay registered and send each buffer to who
-// gave it: while the guest records, to the guest, so that its trace is whole;
-// what ran then is not in ours, which says so. Afterwards recording goes on.
-//
-// Its clock is the process's too, so ours, registered once, asks the guest's as
-// long as the guest records.
+// gave it. While the guest records that is the guest, whose records ours keeps
+// a copy of, so that both traces are whole. Its clock would be the process's,
+// too: see guest_clock.h.
 //
 // Order of Kineto's calls (libkineto/src/CuptiActivityApi.cpp): register the
 // clock and the callbacks, enable kinds; then disable them, flush by force.
@@ -25,7 +23,6 @@ class BufferGuest {
  public:
   /// The guest starts to record: buffers are asked of it from now on.
   void begin(RequestBuffer on_request, CompleteBuffer on_complete);
-  void set_clock(Timestamp of_guest) { clock_.store(of_guest); }
   void enable(uint32_t kind);
   /// True when this was the last kind: the guest has stopped to record.
   bool disable(uint32_t kind);
@@ -36,9 +33,6 @@ class BufferGuest {
   void complete(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                 size_t valid_size);
   bool was_here() const { return complete_.load() != nullptr; }
-  /// The guest's while it records and has one of its own; else null.
-  Timestamp clock() const { return is_active_ ? clock_.load() : nullptr; }
-
   /// "libtorch_cpu.so recorded device work itself 2 times, 130 ms in all: …".
   std::string describe() const;
 
@@ -46,7 +40,6 @@ class BufferGuest {
   std::atomic<bool> is_active_{false};
   std::atomic<RequestBuffer> request_{nullptr};
   std::atomic<CompleteBuffer> complete_{nullptr};
-  std::atomic<Timestamp> clock_{nullptr};
   mutable std::mutex mutex_;  ///< Of what follows.
   std::set<uint32_t> kinds_;
   int64_t since_ns_ = 0, total_ns_ = 0;

@@ -6,6 +6,9 @@
 // shifted by one reading of both.
 #include "profiler/cupti/cupti_session.h"
 
+#include <cstring>
+#include <utility>
+
 #include "profiler/cupti/cupti_calls.h"
 #include "profiler/cupti/other_tool.h"
 
@@ -25,13 +28,9 @@ std::atomic<Session*> the_session{nullptr};
 
 }  // namespace
 
-/// The clock of all records, CLOCK_MONOTONIC but while a guest records.
+/// The clock of all records.
 uint64_t Session::time() {
-  const Session* session = the_session.load();
-  const Timestamp guest =
-      session == nullptr ? nullptr : session->guest_.clock();
-  return guest != nullptr ? guest()
-                          : static_cast<uint64_t>(ProcessRecorder::now_ns());
+  return static_cast<uint64_t>(ProcessRecorder::now_ns());
 }
 
 Session* Session::start(const Hooks& hooks) {
@@ -132,20 +131,18 @@ void Session::set_up_activity(ProcessRecorder& recorder) {
   uint8_t is_zeroed = 1;
   size_t size = sizeof is_zeroed;
   cupti.set_attribute(kZeroedOutBuffers, &size, &is_zeroed);
-  int64_t shift_ns = 0;
   // Once in a process: a second registration corrupts records
   // (https://github.com/pytorch/pytorch/issues/192021).
   const bool has_clock = cupti.register_timestamp != nullptr &&
                          cupti.register_timestamp(time) == kSuccess;
-  is_our_clock_ = has_clock;
   if (!has_clock) {
     uint64_t time = 0;
     cupti.get_timestamp(&time);
-    shift_ns = ProcessRecorder::now_ns() - static_cast<int64_t>(time);
+    shift_ns_ = ProcessRecorder::now_ns() - static_cast<int64_t>(time);
     recorder.note("cupti clock",
-                  "its own, shifted by " + std::to_string(shift_ns) + " ns");
+                  "its own, shifted by " + std::to_string(shift_ns_) + " ns");
   }
-  decoder_ = std::make_unique<RecordDecoder>(cupti, version_, shift_ns);
+  decoder_ = std::make_unique<RecordDecoder>(cupti, version_, shift_ns_);
   const Result registered = cupti.register_callbacks(on_request, on_complete);
   if (registered != kSuccess) {
     recorder.note("cupti buffers", describe(registered));
@@ -224,10 +221,15 @@ void Session::flush_if_due() {
     return;
   }
   last_flush_ns_ = now;
-  library_.functions.flush_all(0);
+  flush_all(0);
   // The first has brought what is whole, so that this one, which also brings
   // buffers still being written, finds little.
-  if (is_last) library_.functions.flush_all(kFlushForced);
+  if (is_last) flush_all(kFlushForced);
+}
+
+Result Session::flush_all(uint32_t flag) {
+  const std::lock_guard lock(flush_mutex_);
+  return library_.functions.flush_all(flag);
 }
 
 void Session::collect(ProcessRecorder& recorder) {
@@ -239,12 +241,12 @@ void Session::collect(ProcessRecorder& recorder) {
     decoder_->set_context_device(static_cast<uint32_t>(context >> 32),
                                  static_cast<uint32_t>(context) - 1);
   }
-  decoder_->set_latest(guest_.was_here() ? ProcessRecorder::now_ns()
-                                         : INT64_MAX);
+  decode_copies(recorder);
   ActivityBuffers::Full* full = buffers_.take_full();
   while (full != nullptr) {
     ActivityBuffers::Full* next = full->next;
-    decoder_->decode(full->bytes, full->valid_bytes, recorder);
+    decoder_->decode(full->bytes, full->valid_bytes, /*is_copy=*/false,
+                     recorder);
     buffers_.recycle(full);
     full = next;
   }
@@ -315,14 +317,32 @@ Result Session::guest_registers(RequestBuffer request,
                                 CompleteBuffer complete) {
   guest_.begin(request, complete);
   note_guest();
-  return library_.functions.flush_all(kFlushForced);
+  return flush_all(kFlushForced);
 }
 
 Result Session::guest_registers_clock(Timestamp clock) {
-  guest_.set_clock(clock);
-  if (is_our_clock_) return kSuccess;
-  const auto forward = library_.functions.register_timestamp;
-  return forward == nullptr ? kUnknownError : forward(clock);
+  guest_clock_.set(clock);
+  return kSuccess;
+}
+
+void Session::keep_copy(const uint8_t* buffer, size_t valid_bytes) {
+  Copy copy{.words = std::vector<uint64_t>((valid_bytes + 7) / 8),
+            .valid_bytes = valid_bytes};
+  if (valid_bytes > 0) std::memcpy(copy.words.data(), buffer, valid_bytes);
+  const std::lock_guard lock(copies_mutex_);
+  copies_.push_back(std::move(copy));
+}
+
+void Session::decode_copies(ProcessRecorder& recorder) {
+  std::vector<Copy> copies;
+  {
+    const std::lock_guard lock(copies_mutex_);
+    copies.swap(copies_);
+  }
+  for (Copy& copy : copies) {
+    decoder_->decode(reinterpret_cast<uint8_t*>(copy.words.data()),
+                     copy.valid_bytes, /*is_copy=*/true, recorder);
+  }
 }
 
 Result Session::guest_enables(uint32_t kind) {
@@ -342,6 +362,10 @@ Result Session::guest_disables(uint32_t kind) {
   switch_calls(/*is_enabled=*/true);
   return result;
 }
+
+/// The guest reads its buffers when this returns, also one that the writer's
+/// flush is about to hand over.
+Result Session::guest_flushes(uint32_t flag) { return flush_all(flag); }
 
 void Session::note_guest() {
   ProcessRecorder* recorder = hooks_.recorder();
@@ -364,6 +388,9 @@ void Session::on_complete(void* context, uint32_t stream, uint8_t* buffer,
   Session* session = the_session.load();
   if (session == nullptr) return;
   if (session->guest_.was_here() && !session->buffers_.owns(buffer)) {
+    if (session->is_enabled_.load()) session->keep_copy(buffer, valid_size);
+    session->guest_clock_.move(session->library_.functions, session->version_,
+                               session->shift_ns_, buffer, valid_size);
     session->guest_.complete(context, stream, buffer, size, valid_size);
     return;
   }

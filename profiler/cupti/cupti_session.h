@@ -10,10 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "profiler/cupti/activity_buffers.h"
 #include "profiler/cupti/buffer_guest.h"
 #include "profiler/cupti/cupti_library.h"
+#include "profiler/cupti/guest_clock.h"
 #include "profiler/cupti/guest_subscriber.h"
 #include "profiler/cupti/record_decoder.h"
 #include "profiler/process_recorder.h"
@@ -59,6 +61,7 @@ class Session {
   Result guest_registers_clock(Timestamp clock);
   Result guest_enables(uint32_t kind);
   Result guest_disables(uint32_t kind);
+  Result guest_flushes(uint32_t flag);
 
  private:
   explicit Session(const Hooks& hooks, Library library)
@@ -77,11 +80,20 @@ class Session {
   static void on_complete(void* context, uint32_t stream, uint8_t* buffer,
                           size_t size, size_t valid_size);
   void flush_if_due();
+  Result flush_all(uint32_t flag);
   void note_guest();
   static uint64_t time();
   void on_graph_node(bool is_clone, const GraphData& graph);
   void on_context(void* context);
   void on_api(bool is_runtime, uint32_t id, const ApiCallback& call);
+
+  /// A guest's completed buffer, until the writer reads it.
+  struct Copy {
+    std::vector<uint64_t> words;  // Records are aligned to 8 bytes.
+    size_t valid_bytes = 0;
+  };
+  void keep_copy(const uint8_t* buffer, size_t valid_bytes);
+  void decode_copies(ProcessRecorder& recorder);
 
   /// Contexts seen; more of them than this go without a device.
   static constexpr size_t kMaximumContexts = 64;
@@ -89,10 +101,13 @@ class Session {
   Hooks hooks_;
   Library library_;
   uint32_t version_ = 0;
-  bool is_our_clock_ = false;
+  int64_t shift_ns_ = 0;  ///< Of records, to CLOCK_MONOTONIC.
   void* subscriber_ = nullptr;
   ActivityBuffers buffers_;
   BufferGuest guest_;
+  GuestClock guest_clock_;
+  std::mutex copies_mutex_;
+  std::vector<Copy> copies_;  ///< Under copies_mutex_.
   GuestSubscriber guest_subscriber_;
   std::unique_ptr<RecordDecoder> decoder_;
   std::atomic<uint64_t> dropped_{0};
@@ -102,7 +117,8 @@ class Session {
   /// Context << 32 | device + 1; 0 is empty.
   std::array<std::atomic<uint64_t>, kMaximumContexts> contexts_{};
   std::mutex switch_mutex_;
-  bool is_enabled_ = false;  ///< Under switch_mutex_.
+  std::mutex flush_mutex_;  ///< Who flushes has all when it returns.
+  std::atomic<bool> is_enabled_{false};  ///< Written under switch_mutex_.
   bool has_switched_ = false;
 };
 

@@ -19,6 +19,7 @@ inline constexpr Result kUnknownError = 999;  ///< No driver, among others.
 enum ActivityKind : uint32_t {
   kMemcpy = 1,
   kMemset = 2,
+  kKernel = 3,  ///< Of guests: one after the other.
   kDriver = 4,
   kRuntime = 5,
   kConcurrentKernel = 10,

@@ -103,8 +103,9 @@ RecordDecoder::RecordDecoder(const Functions& functions, uint32_t version,
                              int64_t shift_ns)
     : functions_(functions), version_(version), shift_ns_(shift_ns) {}
 
-void RecordDecoder::decode(uint8_t* buffer, size_t valid_bytes,
+void RecordDecoder::decode(uint8_t* buffer, size_t valid_bytes, bool is_copy,
                            ProcessRecorder& recorder) {
+  is_copy_ = is_copy;
   void* record = nullptr;
   while (functions_.next_record(buffer, valid_bytes, &record) == kSuccess &&
          record != nullptr) {
@@ -138,7 +139,7 @@ void RecordDecoder::decode_one(const void* record, ProcessRecorder& recorder) {
       return add_overhead(*static_cast<const OverheadRecord*>(record),
                           recorder);
     default:
-      recorder.count_lost("cupti record of another kind", 1);
+      if (!is_copy_) recorder.count_lost("cupti record of another kind", 1);
   }
 }
 
@@ -149,9 +150,6 @@ void RecordDecoder::emit(ProcessRecord record, uint64_t start, uint64_t end,
   if (end < start) return recorder.count_lost("end before start", 1);
   record.start_ns = static_cast<int64_t>(start) + shift_ns_;
   record.end_ns = static_cast<int64_t>(end) + shift_ns_;
-  if (record.end_ns > latest_ns_) {
-    return recorder.count_lost("on another tool's clock", 1);
-  }
   recorder.record(record);
 }
 
@@ -372,7 +370,7 @@ void RecordDecoder::emit_wait(const Wait& wait, ProcessRecorder& recorder) {
 
 void RecordDecoder::add_overhead(const OverheadRecord& overhead,
                                  ProcessRecorder& recorder) {
-  if (version_ >= kOverheadDataVersion) std::free(overhead.data);
+  if (version_ >= kOverheadDataVersion && !is_copy_) std::free(overhead.data);
   ProcessRecord record;
   record.kind = RecordKind::kOverhead;
   if (overhead.object_kind == kThreadObject) record.stream = overhead.object[1];

@@ -48,15 +48,15 @@ class RecordDecoder {
   /// `shift_ns` added, for a clock that is not CLOCK_MONOTONIC.
   RecordDecoder(const Functions& functions, uint32_t version, int64_t shift_ns);
 
-  /// Decodes the records of one buffer.
-  void decode(uint8_t* buffer, size_t valid_bytes, ProcessRecorder& recorder);
+  /// Decodes the records of one buffer. `is_copy`: of a guest's buffer, where
+  /// memory that records point to is the guest's, as are kinds that only it
+  /// asked for.
+  void decode(uint8_t* buffer, size_t valid_bytes, bool is_copy,
+              ProcessRecorder& recorder);
   /// Ends a batch of buffers. Waits whose event is not known yet, and driver
   /// calls that a runtime call may have made, are kept for the next batch,
   /// unless this is the last one.
   void end_batch(bool is_last, ProcessRecorder& recorder);
-  /// Records that end later have the clock of a guest (buffer_guest.h) about
-  /// them: they are counted as lost.
-  void set_latest(int64_t latest_ns) { latest_ns_ = latest_ns; }
   /// Says on which device a context is, from any batch before.
   void set_context_device(uint32_t context, uint32_t device);
 
@@ -102,7 +102,7 @@ class RecordDecoder {
   Functions functions_;
   uint32_t version_ = 0;
   int64_t shift_ns_ = 0;
-  int64_t latest_ns_ = INT64_MAX;
+  bool is_copy_ = false;  ///< What is decoded now.
   std::unordered_map<std::string, uint32_t> kernel_names_;
   std::unordered_map<uint64_t, uint32_t> call_names_;
   std::map<KernelShape, uint32_t> kernel_infos_;

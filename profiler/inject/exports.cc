@@ -171,6 +171,10 @@ int cuptiActivityDisable(uint32_t kind) {
   return of_cupti([&](auto& session) { return session.guest_disables(kind); },
                   [&](auto& cupti) { return cupti.activity_disable(kind); });
 }
+int cuptiActivityFlushAll(uint32_t flag) {
+  return of_cupti([&](auto& session) { return session.guest_flushes(flag); },
+                  [&](auto& cupti) { return cupti.flush_all(flag); });
+}
 // NOLINTEND(readability-identifier-naming)
 
 /// In front of libc's, for programs that end without their exit handlers: many

@@ -93,7 +93,8 @@ void BM_DecodeAndWriteKernel(benchmark::State& state) {
   functions.next_record = next_kernel;
   cupti::RecordDecoder decoder(functions, 130001, 0);
   while (state.KeepRunningBatch(kKernels)) {
-    decoder.decode(buffer.data(), buffer.size(), recording.recorder());
+    decoder.decode(buffer.data(), buffer.size(), /*is_copy=*/false,
+                   recording.recorder());
     recording.recorder().flush();
   }
 }

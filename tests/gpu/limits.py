@@ -23,7 +23,6 @@ LIMITS = {
                  lambda worst, check: check["passed"] and worst <= check["limit"]),
     "equal": Limit(lambda refused: "equal to JAX", lambda refused: refused == 0),
     "state": Limit(lambda worst: f"≤ {STATE:g}", lambda worst: worst <= STATE),
-    "loss": Limit(lambda last, first: "loss falls", lambda last, first: last < first),
     "clean": Limit(lambda problems: "clean", lambda problems: problems == 0),
     "same bits": Limit(lambda different: "same bits", lambda different: different == 0),
     "replay": Limit(lambda error: f"within {REPLAY:.0%}",

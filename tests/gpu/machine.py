@@ -124,7 +124,7 @@ class Machine:
             raise Failure(f"{name}: no result of training")
         return json.loads(result.read_text())
 
-    def train_ranks(self, name, ranks, steps, *flags):
+    def train_ranks(self, name, ranks, steps, *flags, device=None):
         """Result of several ranks on this machine, which meet at a file."""
         meeting = self.directory / f"meeting.{name}.{random.getrandbits(32):x}"
         result = self.directory / "ranks.json"
@@ -134,7 +134,8 @@ class Machine:
             where = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
                      "REPRISE_RENDEZVOUS": str(meeting)}
             # One rank compiles kernels for all: the others wait for it no longer than this.
-            command = self.train_command(name, steps, *flags, "--timeout", "200", "--result", result)
+            command = self.train_command(name, steps, *flags, "--timeout", "200", "--result", result,
+                                         device=device)
             started.append(self.start(command, where))
         said = [text for _, text in finish(started, self.remaining())]
         if any(process.returncode not in (0, 1) for process in started) or not result.exists():

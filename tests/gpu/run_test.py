@@ -104,8 +104,8 @@ JAX = {"limit": 1e-3, "passed": True}
 EXAMPLES = {
     "jax": ([(1e-3, JAX)], [(1.1e-3, JAX), (1e-4, dict(JAX, passed=False)), (float("nan"), JAX)]),
     "state": ([(1e-3,)], [(1.1e-3,), (float("nan"),)]),
-    "loss": ([(1.0, 2.0)], [(2.0, 2.0), (float("nan"), 2.0)]),
     "clean": ([(0,)], [(1,)]),
+    "equal": ([(0,)], [(1,)]),
     "same bits": ([(0,)], [(1,)]),
     "replay": ([(0.02,), (-0.02,)], [(0.021,), (-0.021,), (None,)]),
     "script replay": ([(0.03,), (-0.03,)], [(0.031,), (-0.031,), (None,)]),

@@ -243,7 +243,7 @@ void play_guest() {
     // Our writer's flush, every 100 ms, may hand the guest its buffer first.
     const size_t before = guest_bytes;
     put_kernel(round);
-    is_right = is_right && now() == uint64_t{1} << 62;
+    is_right = is_right && now() < uint64_t{1} << 62;  // CUPTI keeps ours.
     linked<int(uint32_t)>("cuptiActivityDisable")(10);
     linked<int(uint32_t)>("cuptiActivityFlushAll")(1);
     is_right = is_right && guest_bytes > before && guest_bytes - before < 300 &&
