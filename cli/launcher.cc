@@ -1,9 +1,11 @@
-// mpirun with what a container needs (root, oversubscribed cores, a session
-// directory of the user's own), the ranks' shards in a private directory, and
-// what they recorded as one trace at the end.
+// A rank alone as it is; several by mpirun with what a container needs (root,
+// oversubscribed cores, a session directory of the user's own), the ranks'
+// shards in a private directory, and what they recorded as one trace at the
+// end.
 #include "cli/launcher.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -36,6 +38,19 @@ std::vector<std::string> words_of_environment(const char* name) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
+}
+
+/// Whether the rank needs no launcher: it is the only one, nobody wants words
+/// for mpirun, and no variable of another launcher would make it join others.
+bool is_alone(const TrainRequest& request) {
+  const auto is_set = [](const char* name) {
+    return std::getenv(name) != nullptr;
+  };
+  return request.ranks == 1 && request.mpi_arguments.empty() &&
+         std::ranges::none_of(
+             std::array{"REPRISE_MPI_ARGS", "REPRISE_RENDEZVOUS",
+                        "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"},
+             is_set);
 }
 
 // mpirun's words: slots are cores, so oversubscribe; binding is the trainer's
@@ -109,9 +124,10 @@ std::vector<std::string> trainer_arguments(const TrainRequest& request,
 }
 
 Status check_environment(const TrainRequest& request) {
-  if (find_mpirun().empty()) {
+  if (!is_alone(request) && find_mpirun().empty()) {
     return fail(ErrorKind::kDevice,
-                "mpirun is not installed; apt install openmpi-bin");
+                "mpirun, which starts several ranks, is not installed; apt "
+                "install openmpi-bin");
   }
   if (!std::filesystem::exists(executable_directory() + "/reprise-train")) {
     return fail(ErrorKind::kDevice,
@@ -166,12 +182,13 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   const Result<TemporaryDirectory> directory =
       TemporaryDirectory::create(request.scratch);
   if (!directory) return pass(directory.error());
-  const Status room = check_room(directory->path());
+  const bool alone = is_alone(request);
+  const Status room = alone ? Status{} : check_room(directory->path());
   if (!room) return pass(room.error());
   const std::string result_path = directory->path() + "/result.json";
 
-  std::vector<std::string> arguments =
-      mpirun_arguments(request, directory->path());
+  std::vector<std::string> arguments;
+  if (!alone) arguments = mpirun_arguments(request, directory->path());
   for (std::string& word :
        trainer_arguments(request, directory->path(), result_path)) {
     arguments.push_back(std::move(word));
@@ -193,6 +210,11 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   shown.reset();
   if (!status) return pass(status.error());
   held.emplace();
+  // mpirun says so itself.
+  if (alone && received == 0 && *status > 128) {
+    fmt::print(stderr, "reprise train: signal {} ended rank 0\n",
+               *status - 128);
+  }
   TrainOutcome outcome;
   outcome.received = received;
   // mpirun that was interrupted ends with 1, whatever the signal, or is killed

@@ -78,6 +78,29 @@ class Train(CommandCase):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertFalse(self.trace.exists())
 
+    def test_one_rank_needs_no_launcher(self):
+        words = [BIN / "reprise", "train", PROGRAMS / "mlp.1.hlo", "--steps", "2", "--warmup", "1"]
+        # No mpirun on the PATH, and no compiler, so that kernels are interpreted.
+        bare = {k: v for k, v in os.environ.items() if not k.startswith("REPRISE_MPI")} | {"PATH": str(self.path)}
+        done = subprocess.run(words, capture_output=True, text=True, env=bare)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        two = subprocess.run([*words[:2], "-n", "2", PROGRAMS / "mlp.2.hlo"], capture_output=True, text=True, env=bare)
+        self.assertEqual(two.returncode, 4, two.stderr)
+        self.assertIn("mpirun, which starts several ranks, is not installed", two.stderr)
+
+    def test_a_rank_alone_that_is_killed_is_told(self):
+        path = self.program(lambda m: None)
+        run = subprocess.Popen([BIN / "reprise", "train", path, "--steps", "1000000000"], stderr=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, text=True, env=dict(os.environ))
+        rank = None
+        while rank is None and run.poll() is None:
+            said = subprocess.run(["pgrep", "-f", f"reprise-train {path} "], capture_output=True, text=True).stdout
+            rank = int(said.split()[0]) if said.split() else None
+        os.kill(rank, signal.SIGKILL)
+        _, said = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 137, said)
+        self.assertIn("signal 9 ended rank 0", said)
+
     def test_without_a_compiler_it_says_so_first_and_interprets(self):
         tools = self.path / "bin"
         tools.mkdir()

@@ -1,4 +1,4 @@
-"""Jobs that are hard on a profiler: one that profiles itself, one that is killed, one that forks, one of many launches.
+"""Jobs that are hard on a profiler: one that profiles itself, one that is killed, one that forks.
 
 Each part returns plain values and goals, as in parts.py.
 """
@@ -8,7 +8,7 @@ import shutil
 
 from limits import held
 from machine import Failure, OutOfTime, Skipped
-from parts import PROGRAMS, alternate, ratio, script_of, unmeasured
+from parts import PROGRAMS, script_of, unmeasured
 
 STEPS = 25  # Of torch_train.py as script_of starts it: 5 to warm up, 20.
 
@@ -54,28 +54,12 @@ def data_loaders(machine):
              held("forked data loaders: kernels", kernels, "some")])
 
 
-def many_launches(machine, options):
-    """Steps of small kernels, 10⁴ launches a second and more, with the profiler and without."""
-    trace, command = machine.directory / "launches.trace", script_of(machine, "torch", "--launches", "2000")
-
-    def once(profiled):
-        said = machine.profile(trace, command) if profiled else machine.run(command)
-        return json.loads(said.splitlines()[-1])
-
-    medians = alternate(machine, options.script_rounds, 1, profiled=lambda: once(True), bare=lambda: once(False))
-    cost = ratio(medians, "profiled", "bare")
-    rate = 2000 / (sorted(medians["bare"])[len(medians["bare"]) // 2] / 1e9)
-    return ({"ratio": cost, "launches_per_second": rate},
-            [(f"profiler on {rate:.0f} launches a second", cost["median"] - 1, "stated", None)])
-
-
 def hard_jobs(machine, options):
-    """Jobs that profile themselves, are killed, fork, or launch 10⁴ kernels a second."""
+    """Jobs that profile themselves, are killed, or fork."""
     machine.needs("torch")
     values, goals = {}, []
     subjects = {"torch.profiler inside": lambda: profiled_by_itself(machine), "killed worker": lambda: killed(machine),
-                "data loaders": lambda: data_loaders(machine),
-                "many launches": lambda: many_launches(machine, options)}
+                "data loaders": lambda: data_loaders(machine)}
     for subject, measure in subjects.items():
         try:
             values[subject], found = measure()

@@ -291,7 +291,14 @@ def overhead(machine, options):
         return machine.train(PROGRAMS[0], options.steps, *modes(machine)[mode],
                              trace=trace if profiled else None)
 
+    def launches(_, profiled):
+        machine.needs("torch")
+        command = script_of(machine, "torch", "--launches", "2000")
+        said = machine.profile(trace, command) if profiled else machine.run(command)
+        return json.loads(said.splitlines()[-1])
+
     subjects = {f"{which} script": (script, which, options.script_rounds) for which in TINY}
+    subjects["2,000 launches of PyTorch's a step"] = (launches, None, options.script_rounds)
     subjects.update({f"{PROGRAMS[0]}, {mode}": (trainer, mode, options.rounds)
                      for mode in modes(machine)})
     for place, (subject, (run, which, rounds)) in enumerate(subjects.items()):

@@ -26,7 +26,7 @@ import job_parts  # noqa: E402
 import parts  # noqa: E402
 
 PARTS = {**parts.PARTS, **job_parts.PARTS}
-UNTIMED = ("doctor", "kernels", "races", "correctness", "several_ranks", "trainer_races")
+UNTIMED = ("doctor", "kernels", "races", "correctness", "several_ranks", "trainer_races", "hard_jobs")
 
 HERE = pathlib.Path(__file__).resolve().parent
 
