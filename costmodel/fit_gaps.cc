@@ -210,7 +210,13 @@ class GapReader {
       const RecordedTransfer& transfer = step.transfers[place];
       const auto own = transfer.place_of(number);
       if (!own) continue;
-      const int64_t needed_ns = needed_end_ns(transfer.unit);
+      int64_t needed_ns = needed_end_ns(transfer.unit);
+      // Alone, a rank has no thread for collectives: each comes in its turn.
+      if (step.ranks.size() == 1) {
+        needed_ns = std::max(
+            needed_ns,
+            computed_until(step.ranks[number], transfer.arrival_ns[*own]));
+      }
       if (needed_ns > free_ns) {
         communication_wakes_.push_back(static_cast<double>(
             std::max<int64_t>(0, transfer.arrival_ns[*own] - needed_ns)));
@@ -219,6 +225,14 @@ class GapReader {
       }
       free_ns = std::max(free_ns, transfer.left_ns[*own]);
     }
+  }
+
+  /// End of the last unit that had ended by a time.
+  static int64_t computed_until(const RecordedRank& rank, int64_t time_ns) {
+    const auto later = std::ranges::partition_point(
+        rank.compute,
+        [&](const RecordedUnit& run) { return run.end_ns <= time_ns; });
+    return later == rank.compute.begin() ? kNone : std::prev(later)->end_ns;
   }
 
   // What this rank had computed, since it last waited, when it let `unit`

@@ -239,6 +239,37 @@ TEST(FitGaps, WaitsHaveAConstantPartWhereTheyShowOne) {
   EXPECT_GT(costs.communication_wake_ns, costs.communication_gap_ns);
 }
 
+// A rank alone runs its collectives in their turn: one that a first unit let
+// begin starts when a long second one has ended. That is no wake-up: a step of
+// 69 ms, most of it two loops, was predicted as 90 ms.
+TEST(FitGaps, ARankAloneWakesNobody) {
+  Schedule schedule;
+  schedule.units.resize(4);
+  for (const uint32_t unit : {2U, 3U}) {
+    schedule.units[unit].kind = UnitKind::kCollective;
+    schedule.units[unit].stream = Stream::kCommunication;
+    schedule.dependencies.push_back({UnitId{unit - 2}, UnitId{unit}, 0});
+  }
+  RecordedStep made;
+  made.ranks.resize(1);
+  made.ranks[0].compute = {
+      {.unit = 0, .start_ns = 0, .end_ns = 1'000'000},
+      {.unit = 1, .start_ns = 1'000'000, .end_ns = 28'000'000}};
+  for (const uint32_t unit : {2U, 3U}) {
+    const int64_t start_ns = 28'000'000 + 3'000 * (unit - 1);
+    made.transfers.push_back({.unit = unit,
+                              .members = {0},
+                              .start_ns = start_ns,
+                              .end_ns = start_ns + 500,
+                              .arrival_ns = {start_ns},
+                              .left_ns = {start_ns + 500}});
+  }
+  made.ranks[0].end_ns = made.time_ns = 28'010'000;
+  CostModel costs;
+  fit_gaps({made}, schedule, costs);
+  EXPECT_LT(costs.communication_wake_ns, 10'000);
+}
+
 TEST(CrowdedHost, IsToldWhereRanksAreMoreThanItsCores) {
   Trace trace;
   trace.environment = {{"device", "cpu"}, {"cores", "2"}};
