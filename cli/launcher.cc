@@ -123,6 +123,16 @@ std::vector<std::string> trainer_arguments(const TrainRequest& request,
   return arguments;
 }
 
+std::vector<std::string> launch_arguments(const TrainRequest& request,
+                                          const std::string& directory,
+                                          const std::string& result_path) {
+  std::vector<std::string> arguments;
+  if (!is_alone(request)) arguments = mpirun_arguments(request, directory);
+  for (std::string& word : trainer_arguments(request, directory, result_path))
+    arguments.push_back(std::move(word));
+  return arguments;
+}
+
 Status check_environment(const TrainRequest& request) {
   if (!is_alone(request) && find_mpirun().empty()) {
     return fail(ErrorKind::kDevice,
@@ -187,12 +197,8 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   if (!room) return pass(room.error());
   const std::string result_path = directory->path() + "/result.json";
 
-  std::vector<std::string> arguments;
-  if (!alone) arguments = mpirun_arguments(request, directory->path());
-  for (std::string& word :
-       trainer_arguments(request, directory->path(), result_path)) {
-    arguments.push_back(std::move(word));
-  }
+  std::vector<std::string> arguments =
+      launch_arguments(request, directory->path(), result_path);
   std::optional<ShownTrainer> shown;
   if (ProgressLine().is_shown()) {
     const std::string progress_path = directory->path() + "/progress.json";

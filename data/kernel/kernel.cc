@@ -227,7 +227,43 @@ bool in_place_safe(const Kernel& kernel, size_t input, size_t output) {
   return true;
 }
 
-double kernel_flops(const Kernel& kernel) { return kernel.flops; }
+namespace {
+
+double operations_of(const Kernel& kernel,
+                     const std::vector<KernelStatement>& body) {
+  double count = 0;
+  for (const KernelStatement& statement : body) {
+    const auto place = static_cast<size_t>(std::max(
+        statement.kind == KernelStatement::Kind::kLet ? statement.value
+                                                      : statement.target,
+        0));
+    switch (statement.kind) {
+      case KernelStatement::Kind::kLoop:
+        count += static_cast<double>(kernel.loops[place].extent) *
+                 operations_of(kernel, statement.body);
+        break;
+      case KernelStatement::Kind::kLet:
+        if (kernel.values[place].kind == KernelValue::Kind::kApply)
+          count += facts_of(kernel.values[place].opcode).weight;
+        break;
+      case KernelStatement::Kind::kAccumulate:
+        ++count;
+        break;
+      case KernelStatement::Kind::kStore:
+        if (statement.combine != Opcode::kParameter) ++count;
+        break;
+      default:
+        break;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+double kernel_flops(const Kernel& kernel) {
+  return std::max(kernel.flops, operations_of(kernel, kernel.body));
+}
 
 double kernel_bytes(const Kernel& kernel) {
   double bytes = 0;

@@ -115,7 +115,7 @@ struct Kernel {
   std::vector<KernelAccumulator> accumulators;
   std::vector<KernelScratch> scratches;
   std::vector<KernelStatement> body;
-  double flops = 0;  ///< By XLA's rules for the ops in it.
+  double flops = 0;  ///< By XLA's rules for the ops in it, each run once.
 };
 
 /// Extent of the outermost loop that a caller may split: [begin, end) ranges of
@@ -132,6 +132,9 @@ std::string kernel_key(const Kernel& kernel);
 /// iteration stores, and not after the store.
 bool in_place_safe(const Kernel& kernel, size_t input, size_t output);
 
+/// Operations that it runs, what it computes more than once counted as often
+/// (a window's elements for each window that they are in, a producer for each
+/// branch of its reader), and no fewer than XLA counts.
 double kernel_flops(const Kernel& kernel);
 /// Bytes of all arguments, each counted once, as XLA counts a fusion.
 double kernel_bytes(const Kernel& kernel);

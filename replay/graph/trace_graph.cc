@@ -253,6 +253,7 @@ void add_edges(GraphDraft& draft) {
   add_handoffs(draft, draft.place);
   add_device_order(draft, draft.place);
   add_host_waits(draft, draft.place);
+  add_step_waits(draft, draft.place);
   add_stream_waits(draft, draft.place);
   add_dependencies(draft);
 }

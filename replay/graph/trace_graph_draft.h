@@ -78,6 +78,11 @@ struct StreamNodes {
   uint32_t size() const { return last - first; }
 };
 
+/// Only gaps beyond this ask for an explanation.
+constexpr int64_t kNoticeable = 5'000;
+/// Streams hardly ever end in another order than they start; this far back.
+constexpr int64_t kSearchDepth = 256;
+
 /// A host call that waited for the device.
 struct HostWait {
   uint32_t node = 0;      ///< The stretch after the wait.
@@ -300,6 +305,8 @@ void add_flat_stream(GraphDraft& draft, uint32_t stream);
 void add_device_order(GraphDraft& draft, uint32_t rank);
 /// Edges into host calls that waited for the device; moves their starts.
 void add_host_waits(GraphDraft& draft, uint32_t rank);
+/// Threads that wait for a marked step's device work without a call.
+void add_step_waits(GraphDraft& draft, uint32_t rank);
 /// Edges between streams of a rank, recorded or inferred. Requires: all edges
 /// of device order.
 void add_stream_waits(GraphDraft& draft, uint32_t rank);

@@ -10,19 +10,10 @@
 namespace reprise {
 namespace {
 
-// Only gaps beyond this ask for an explanation.
-constexpr int64_t kNoticeable = 5'000;
-// Streams hardly ever end in another order than they start; this far back.
-constexpr uint32_t kSearchDepth = 256;
-
 // Recorded waits that must have come last of all that their work needed, before
 // they say what a wait takes; and how many of ten of them it may take longer.
 constexpr size_t kFewestWaits = 16;
 constexpr size_t kTenthsWithin = 9;
-
-// A thread that did nothing until a step's end, and the device's last work of
-// it, ended within this share of that time: it waited for that work.
-constexpr int64_t kLeastPartsWaited = 10;
 
 int64_t wait_latency(const RankDraft& window) {
   return window.wait_latency_ns.value_or(kAssumedWaitLatency);
@@ -69,7 +60,7 @@ class IssueOrder {
     const auto& issued = issued_[stream];
     auto at = std::lower_bound(issued.begin(), issued.end(),
                                Issue{issued_before_ns, 0});
-    for (uint32_t step = 0; step < kSearchDepth; ++step) {
+    for (int64_t step = 0; step < kSearchDepth; ++step) {
       if (at == issued.begin()) break;
       --at;
       if (draft_.nodes[at->second].end_ns <= ended_by_ns) return at->second;
@@ -142,8 +133,6 @@ class HostWaits {
         wait_for_some(wait);
       }
     }
-    for (const TimedGraph::Span& step : draft_.steps)
-      if (step.rank == draft_.place) wait_for_step(step);
   }
 
  private:
@@ -214,40 +203,6 @@ class HostWaits {
       }
     }
     return ended != kNoNode ? ended : issued;
-  }
-
-  // Frameworks that wait without CUDA's calls, as JAX for a host callback,
-  // leave a gap alone; where steps are marked, the mark's end is the wait's.
-  void wait_for_step(const TimedGraph::Span& step) {
-    uint32_t last = kNoNode;
-    for (size_t stream = 0; stream < order_.streams(); ++stream) {
-      const uint32_t done =
-          order_.latest_done(stream, step.end_ns, step.end_ns);
-      if (done == kNoNode) continue;
-      if (last == kNoNode ||
-          draft_.nodes[done].end_ns > draft_.nodes[last].end_ns) {
-        last = done;
-      }
-    }
-    if (last == kNoNode) return;
-    const int64_t done_ns = draft_.nodes[last].end_ns;
-    for (const StreamNodes& thread : window_.threads) {
-      const auto first = draft_.nodes.begin() + thread.first;
-      const auto next = std::lower_bound(
-          first, draft_.nodes.begin() + thread.last, step.end_ns,
-          [](const DraftNode& node, int64_t time_ns) {
-            return node.start_ns < time_ns;
-          });
-      if (next == draft_.nodes.begin() + thread.last) continue;
-      const int64_t idle_from_ns =
-          next == first ? step.start_ns
-                        : std::max(std::prev(next)->end_ns, step.start_ns);
-      const int64_t idle_ns = step.end_ns - idle_from_ns;
-      if (idle_ns < kNoticeable || done_ns <= idle_from_ns) continue;
-      if ((step.end_ns - done_ns) * kLeastPartsWaited > idle_ns) continue;
-      draft_.add_edge(last, static_cast<uint32_t>(next - draft_.nodes.begin()),
-                      EdgeKind::kSynchronization);
-    }
   }
 
   GraphDraft& draft_;
@@ -418,7 +373,7 @@ class StreamWaits {
 }  // namespace
 
 void add_host_waits(GraphDraft& draft, uint32_t rank) {
-  if (draft.ranks[rank].host_waits.empty() && draft.steps.empty()) return;
+  if (draft.ranks[rank].host_waits.empty()) return;
   HostWaits(draft, rank).run();
 }
 
