@@ -264,7 +264,7 @@ def scripts(machine, options):
             machine.needs(framework)
             values[subject], goal = measure()
             goals.append(goal)
-        except Skipped as reason:
+        except (Skipped, OutOfTime) as reason:
             values[subject] = str(reason)
             goals.append(unmeasured(f"{subject} script", "profiled and replayed", reason))
         except (Failure, KeyError, ValueError, IndexError) as problem:
@@ -306,7 +306,7 @@ def overhead(machine, options):
         try:
             medians = alternate(machine, rounds, len(subjects) - place,
                                 profiled=lambda: run(which, True), bare=lambda: run(which, False))
-        except Skipped as reason:
+        except (Skipped, OutOfTime) as reason:
             values[subject] = str(reason)
             goals.append(unmeasured(name, OVERHEAD_GOAL, reason))
             continue

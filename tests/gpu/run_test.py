@@ -92,6 +92,14 @@ class Time(unittest.TestCase):
             self.assertEqual(medians, {"a": [7] * rounds, "b": [7] * rounds})
             self.assertEqual(len(calls), 2 * rounds)
 
+    def test_a_script_without_time_is_not_measured_and_no_miss(self):
+        one = machines.Machine(ROOT, ROOT, dry_run=True)
+        one.frameworks = {name: {"version": "9.9", "device": "cpu"} for name in ("torch", "jax")}
+        late = mock.Mock(side_effect=machines.OutOfTime("no end after 1 s"))
+        with mock.patch.object(parts, "recorded_script", late):
+            _, goals = parts.scripts(one, None)
+        self.assertEqual([(goal[1], goal[3]) for goal in goals], [("no end after 1 s", None)] * 3)
+
     def test_what_does_not_end_is_ended_with_all_it_started(self):
         one = machines.Machine(ROOT, ROOT, dry_run=True)
         one.start_part(0)  # The least a command gets is a second.
