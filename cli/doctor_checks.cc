@@ -62,7 +62,8 @@ std::vector<Check> machine_checks() {
   return {
       program_check("g++", kForTrain,
                     "apt install g++ (kernels are interpreted without it)"),
-      program_check("mpirun", kForTrain | kForCuda, "apt install openmpi-bin"),
+      program_check("mpirun", kForTrain | kForCuda,
+                    "apt install openmpi-bin (one rank trains without it)"),
       {"reprise-train", kForTrain | kForCuda, built,
        built ? trainer : "not found",
        "apt install ./reprise-train_*.deb, or build the target reprise-train"},

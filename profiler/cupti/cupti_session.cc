@@ -6,7 +6,6 @@
 // shifted by one reading of both.
 #include "profiler/cupti/cupti_session.h"
 
-#include <cstring>
 #include <utility>
 
 #include "profiler/cupti/cupti_calls.h"

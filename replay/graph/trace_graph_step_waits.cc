@@ -49,7 +49,7 @@ uint32_t first_after_wait(const GraphDraft& draft, const StreamNodes& thread,
                     : std::max(std::prev(next)->end_ns, step.start_ns);
   const int64_t idle_ns = step.end_ns - idle_from_ns;
   if (idle_ns < kNoticeable || done_ns <= idle_from_ns ||
-      (step.end_ns - done_ns) * kLeastPartsWaited > idle_ns) {
+      step.end_ns - done_ns > idle_ns / kLeastPartsWaited) {
     return kNoNode;
   }
   return static_cast<uint32_t>(next - draft.nodes.begin());

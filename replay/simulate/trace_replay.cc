@@ -73,8 +73,10 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
 /// Of all steps that count, one after the other; 0 without any.
 int64_t sum_of(const std::vector<ReplayedStep>& steps) {
   int64_t sum_ns = 0;
-  for (const ReplayedStep& step : steps)
-    if (!step.is_warmup) sum_ns += std::max<int64_t>(step.predicted_ns, 0);
+  for (const ReplayedStep& step : steps) {
+    if (step.is_warmup) continue;
+    sum_ns = saturating_add(sum_ns, std::max<int64_t>(step.predicted_ns, 0));
+  }
   return sum_ns;
 }
 

@@ -128,7 +128,7 @@ def _add_elements(operand, instructions):
         name = f"{base}#{index}"
         if all(known.name != name for known in reversed(instructions)):
             arrays = next((known.arrays for known in instructions if known.name == base), [])
-            # Of a tuple of tuples all arrays: which are its own is not read here.
+            # Right where no tuple holds another, as in programs that JAX makes.
             own = arrays[int(index):int(index) + 1] if int(index) < len(arrays) else arrays
             instructions.append(Instruction(name, "get-tuple-element", own, [base], f", index={index}", ""))
         base = name

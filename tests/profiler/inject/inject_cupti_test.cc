@@ -320,7 +320,8 @@ TEST_P(InjectCupti, AnotherToolGetsItsRecordsAndOursKeepsThem) {
   EXPECT_TRUE(note.starts_with(
       "fake_cuda_program recorded device work itself 2 times, "))
       << note;
-  EXPECT_TRUE(note.ends_with("that work is in its trace and in this one")) << note;
+  EXPECT_TRUE(note.ends_with("that work is in its trace and in this one"))
+      << note;
 }
 
 TEST_P(InjectCupti, AForkedWorkerHasAShardOfItsOwn) {
