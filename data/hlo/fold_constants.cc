@@ -34,7 +34,8 @@ double rounded(PrimitiveType type, double value) {
 
 class Folder {
  public:
-  explicit Folder(Computation* computation) : computation_(*computation) {}
+  Folder(Computation* computation, bool combines)
+      : computation_(*computation), combines_(combines) {}
 
   void run() {
     std::vector<Instruction> old = std::move(computation_.instructions);
@@ -112,8 +113,9 @@ class Folder {
     const std::optional<WithConstant> outer = read(*op);
     if (!outer || !std::isfinite(outer->constant)) return;
     std::optional<WithConstant> now;
-    if (const auto inner = read(computation_.at(outer->of)))
-      now = combined(op->shape.type, *outer, *inner);
+    const auto inner =
+        combines_ ? read(computation_.at(outer->of)) : std::nullopt;
+    if (inner) now = combined(op->shape.type, *outer, *inner);
     if (!now && op->opcode == Opcode::kDivide) now = outer;
     if (!now) return;
     const InstructionId number =
@@ -147,12 +149,19 @@ class Folder {
   }
 
   Computation& computation_;
+  bool combines_;
   std::vector<InstructionId> renumbered_;  ///< [old instruction]
   bool has_folded_ = false;
 };
 
 }  // namespace
 
-void fold_constants(Computation* computation) { Folder(computation).run(); }
+void fold_constants(Computation* computation, bool combines) {
+  Folder(computation, combines).run();
+}
+
+bool combines_constants(const Module& module) {
+  return !has_note(module.attributes, "reprise_constants=\"separate\"");
+}
 
 }  // namespace reprise

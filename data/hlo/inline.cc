@@ -384,7 +384,8 @@ Result<InlinedModule> inline_calls(const Module& module,
     inlined.entry_computation() = std::move(*again);
   }
   const bool is_xla = arithmetic == Arithmetic::kAsXla;
-  if (is_xla) fold_constants(&inlined.entry_computation());
+  if (is_xla)
+    fold_constants(&inlined.entry_computation(), combines_constants(inlined));
   widen_narrow_types(&inlined);
   read_unrounded(&inlined);
   if (is_xla) contract_products(&inlined.entry_computation());

@@ -20,6 +20,15 @@ int64_t header_count(const Module& module, std::string_view name) {
   return std::clamp<int64_t>(count, 1, kMost);
 }
 
+bool has_note(const std::vector<Attribute>& attributes, std::string_view note) {
+  return std::any_of(
+      attributes.begin(), attributes.end(), [&](const Attribute& attribute) {
+        const auto* raw = std::get_if<RawText>(&attribute.value);
+        return attribute.name == "frontend_attributes" && raw != nullptr &&
+               raw->text.find(note) != std::string::npos;
+      });
+}
+
 const Attribute* Instruction::find_attribute(
     std::string_view attribute_name) const {
   for (const Attribute& attribute : attributes) {

@@ -170,6 +170,11 @@ class InlinedModule : public Module {
 /// A count of the header, `replica_count=8`; 1 when it has none.
 int64_t header_count(const Module& module, std::string_view name);
 
+/// Whether a module or an instruction has this `key="value"` among its
+/// `frontend_attributes={…}`, by which `reprise.jax.export` notes how XLA
+/// computes what the text leaves open.
+bool has_note(const std::vector<Attribute>& attributes, std::string_view note);
+
 /// The opcode as the text spells it.
 std::string_view written_opcode(const Instruction& instruction);
 

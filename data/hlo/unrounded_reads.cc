@@ -64,7 +64,8 @@ class Reader {
       if (!is_widening(convert)) continue;
       const Instruction& made = computation_.at(convert.operands[0]);
       widened_[index_of(convert.operands[0])] =
-          made.shape.type == PrimitiveType::kBF16 && rounds(made.opcode);
+          made.shape.type == PrimitiveType::kBF16 && rounds(made.opcode) &&
+          !has_note(made.attributes, "reprise_result=\"rounded\"");
     }
     needed_.assign(all.size(), false);
     for (const Instruction& user : all) {

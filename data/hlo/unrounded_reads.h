@@ -10,7 +10,9 @@ namespace reprise {
 /// `add.1/bf16`. Of the entry and of the computations that run as parts of it
 /// (loops, branches, calls), not of reducers. Source: XLA's float-normalization
 /// under xla_allow_excess_precision, which is on; looked up in the dumps of
-/// JAX 0.5.3 and 0.10.2.
+/// JAX 0.5.3 and 0.10.2. A product that its
+/// `frontend_attributes={reprise_result="rounded"}` says is left to a library
+/// that gives bf16 stays as it is: JAX 0.11 and 0.12 do so with some on CPUs.
 void read_unrounded(Module* module);
 
 }  // namespace reprise

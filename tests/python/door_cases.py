@@ -5,6 +5,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 import jax
 
@@ -21,7 +22,7 @@ from jax.sharding import PartitionSpec as P
 
 import reprise.jax as rj
 from reprise import compare, hlo, tensors
-from reprise.jax import trees, verifying
+from reprise.jax import dump, trees, verifying
 
 
 class Folder(unittest.TestCase):
@@ -220,6 +221,65 @@ class Run(Folder):
         self.assertFalse(verified)
         self.assertIn("JAX itself moves", str(verified))
         self.assertTrue(dataclasses.replace(verified, own=own | {name: 1e-4}))
+
+    def test_the_order_of_rows_counts_as_rounding_where_it_means_nothing(self):
+        x = np.random.RandomState(0).randn(2, 64, 8).astype(np.float32)
+        initial = {"state": np.ones((1, 8), np.float32)}
+
+        def moves(loss):
+            @jax.jit
+            def step(state, x):
+                value, gradient = jax.value_and_grad(loss)(state, x)
+                return state - 0.1 * gradient, value
+
+            out = self.out / loss.__name__
+            rj.export(step, initial["state"][0], x[0], out=out, data=lambda t: (x[t],), steps=2)
+            name = next(iter(tensors.load(out / "state.safetensors")))
+            final, losses = verifying.run_jax(out, 2)
+            nothing = lambda seed: lambda arrays: arrays
+            with unittest.mock.patch.object(verifying, "_nudged", nothing):
+                return verifying.own_moves(out, 2, final, {name: initial["state"]}, losses=losses)[name]
+
+        def mean(state, x):
+            return jax.numpy.mean((x @ state).astype(jax.numpy.bfloat16).astype(jax.numpy.float32) ** 2)
+
+        def placed(state, x):
+            return jax.numpy.mean(jax.numpy.arange(64.0) * (x @ state) ** 2)
+
+        self.assertGreater(moves(mean), 0)
+        self.assertEqual(moves(placed), 0)
+
+    def test_how_this_xla_rounds_is_noted(self):
+        text = """HloModule m, entry_computation_layout={()->f32[]}
+  %d = bf16[2,3]{1,0} dot(%x, %y), lhs_contracting_dims={1}, metadata={op_name="a"}
+  %e = bf16[2,3]{1,0} dot(%x, %y), metadata={op_name="b"}, frontend_attributes={k="v"}
+  %f = bf16[2,3]{1,0} add(%d, %e), metadata={op_name="a"}"""
+        final = """  %dot.4 = bf16[3,2]{0,1} dot(%u, %v), metadata={op_name="b"}
+  %dot.5 = f32[2,3]{1,0} dot(%u, %v), metadata={op_name="a"}"""
+        self.assertEqual(dump.noted(text, True, ""), text)
+        lines = dump.noted(text, False, final).split("\n")
+        self.assertTrue(lines[0].endswith(', frontend_attributes={reprise_constants="separate"}'))
+        self.assertTrue(lines[2].endswith('frontend_attributes={reprise_result="rounded",k="v"}'), lines[2])
+        self.assertEqual(lines[1::2], text.split("\n")[1::2])
+
+    def test_what_xla_rounds_comes_out_the_same(self):
+        rng = np.random.RandomState(0)
+        x, z = jnp.asarray(rng.randn(2, 64, 96), jnp.bfloat16), jnp.asarray(rng.randn(2, 96, 32), jnp.bfloat16)
+        y = jnp.asarray(1 - 1e-6 * rng.rand(2, 64), jnp.float32)
+
+        @jax.jit
+        def step(state, x, y, z):
+            def loss(w):
+                scores = (x * w.astype(x.dtype)) @ z
+                return jnp.mean(scores.astype(jnp.float32) ** 3) + jnp.mean(w) * jnp.mean(jnp.log((1 - y) + 1e-6))
+
+            value, gradient = jax.value_and_grad(loss)(state)
+            return state - 1e-3 * gradient, value
+
+        rj.export(step, jnp.ones(96, jnp.float32), x[0], y[0], z[0], out=self.out,
+                  data=lambda t: (x[t], y[t], z[t]), steps=2)
+        done = rj.verify(self.out, steps=2, tolerance=1e-5)
+        self.assertTrue(done and not done.own, str(done))
 
     def test_state_of_several_arguments_and_both_formats(self):
         step = steps.make("auto", 2)

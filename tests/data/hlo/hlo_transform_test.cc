@@ -256,6 +256,45 @@ ENTRY e {
             "whole=divide(n, 10)\n");
 }
 
+TEST(HloInline, KeepsConstantsApartWhereTheHeaderSaysSo) {
+  const auto inlined = inline_calls(module_of(
+      R"(HloModule m, frontend_attributes={xla.sdy.meshes={},reprise_constants="separate"}
+ENTRY e {
+  x = f32[2] parameter(0)
+  one = f32[] constant(1)
+  ones = f32[2] broadcast(one), dimensions={}
+  small = f32[] constant(1e-6)
+  smalls = f32[2] broadcast(small), dimensions={}
+  ten = f32[] constant(10)
+  tens = f32[2] broadcast(ten), dimensions={}
+  rest = f32[2] subtract(ones, x)
+  kept = f32[2] add(rest, smalls)
+  tenth = f32[2] divide(x, tens)
+  again = f32[2] multiply(tenth, tens)
+  ROOT t = (f32[2], f32[2]) tuple(kept, again)
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  EXPECT_EQ(arithmetic(inlined->entry_computation()),
+            "rest=subtract(1, x)\n"
+            "kept=add(rest, 1e-06)\n"
+            "tenth=multiply(x, 0.1)\n"
+            "again=multiply(tenth, 10)\n");
+}
+
+TEST(HloInline, ReadsAProductRoundedWhereItSaysSo) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+ENTRY e {
+  x = bf16[2,4] parameter(0)
+  y = bf16[4,3] parameter(1)
+  d = bf16[2,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, frontend_attributes={reprise_result="rounded"}
+  ROOT w = f32[2,3] convert(d)
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  EXPECT_EQ(signatures(inlined->entry_computation()),
+            "parameter()bf16\nparameter()bf16\ndot(x:bf16 y:bf16 )bf16\n"
+            "convert(d:bf16 )f32\n");
+}
+
 TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {
   const auto inlined = inline_calls(module_of(R"(HloModule m
 plus {

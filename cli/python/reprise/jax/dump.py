@@ -1,10 +1,13 @@
 """One compile of a lowered step that leaves the program as Reprise reads it."""
 
 import contextlib
+import functools
 import pathlib
+import re
 import tempfile
 
 import jax
+import numpy as np
 
 from ..errors import RepriseError
 
@@ -47,6 +50,42 @@ def compile_and_dump(lowered):
             raise RepriseError("XLA dumped no program of this compile: run export where XLA_FLAGS sets no xla_dump_to, "
                                "or report the versions of jax and jaxlib")
         return compiled, path.read_text(), path.name
+
+
+@functools.cache
+def combines_constants(platform):
+    """Whether XLA computes (x + 1) - 0.3 as x + 0.7, after the pass whose dump is taken: up to JAX 0.11 it does."""
+    x = np.linspace(0, 1, 64, dtype=np.float32)
+    device = jax.devices(platform)[0]
+    computed = jax.jit(lambda x: (x + 1) - 0.3)(jax.device_put(x, device))
+    return np.array_equal(np.asarray(computed), x + (np.float32(1) - np.float32(0.3)))
+
+
+def noted(text, combines, compiled_text):
+    """The program's text with notes on how this XLA computes later what the text leaves open: that constants are not
+    combined (in the header, data/hlo/fold_constants.h), and which products of bfloat16 round to it whoever reads them
+    (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU library takes such products as they are."""
+    rounded = _dots_of(compiled_text, "bf16") - _dots_of(compiled_text, "f32")
+    header, _, rest = text.partition("\n")
+    lines = [header if combines else _with_note(header, 'reprise_constants="separate"')]
+    for line in rest.split("\n"):
+        is_rounded = " = bf16[" in line and _dots_of(line, "bf16") & rounded
+        lines.append(_with_note(line, 'reprise_result="rounded"') if is_rounded else line)
+    return "\n".join(lines)
+
+
+_DOT = re.compile(r" = (\w+)\[([\d,]*)\]\S* dot\(.*metadata=\{(.*?)\}")
+
+
+def _dots_of(text, type_name):
+    """Products of one type as {(sizes of the result in any order, where it comes from)}: names change on the way."""
+    return {(tuple(sorted(match[2].split(","))), match[3])
+            for match in map(_DOT.search, text.split("\n")) if match and match[1] == type_name}
+
+
+def _with_note(line, note):
+    start, found, end = line.partition(", frontend_attributes={")
+    return f"{start}{found}{note},{end}" if found else f"{line}, frontend_attributes={{{note}}}"
 
 
 def choose(paths):

@@ -343,7 +343,9 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     tensors.save(directory / "state.npz", state)
     if stacked:
         tensors.save(directory / "batches.safetensors", stacked)
-    _write_text(directory / "step.hlo", _aliases(step.text, manifest_json["outputs"]))
+    combines = dump.combines_constants(step.devices[0].platform)
+    text = dump.noted(_aliases(step.text, manifest_json["outputs"]), combines, step.compiled.as_text())
+    _write_text(directory / "step.hlo", text)
     _write_text(directory / "map.json", json.dumps(mapped, indent=1) + "\n")
     _write_text(directory / "jax.json", json.dumps({
         "schema": "reprise.jax/1", "jax": jax.__version__, "platform": step.devices[0].platform,
