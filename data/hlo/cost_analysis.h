@@ -17,8 +17,17 @@ std::optional<int64_t> trip_count(const Module& module,
                                   const Computation& computation,
                                   const Instruction& loop);
 
-/// The same where the text alone proves it, whatever annotations say: the body
-/// adds 1 to that counter.
+/// An element of a loop's state that starts at 0, to which the body adds 1
+/// while it is below the limit.
+struct LoopCounter {
+  size_t index = 0;
+  int64_t limit = 0;
+};
+/// The counter that the text alone proves, whatever annotations say.
+std::optional<LoopCounter> proven_counter(const Module& module,
+                                          const Computation& computation,
+                                          const Instruction& loop);
+/// Its limit.
 std::optional<int64_t> proven_trip_count(const Module& module,
                                          const Computation& computation,
                                          const Instruction& loop);

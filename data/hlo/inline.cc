@@ -4,10 +4,10 @@
 // vanish, starts and ends of asynchronous operations become the operation,
 // bitcasts what they do to elements, long sums sums of sums, collectives along
 // inner dimensions ones along the outermost, what has empty arrays does
-// without, and the borders of shard_map are left; constants are folded and
-// products made part of sums as XLA will. Sizes are summed first, so
-// that calls which multiply beyond reason are refused before any copy. Cost:
-// linear in the result.
+// without, and the borders of shard_map are left; products of few rows leave
+// loops, constants are folded and products made part of sums as XLA will. Sizes
+// are summed first, so that calls which multiply beyond reason are refused
+// before any copy. Cost: linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,6 +19,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
+#include "data/hlo/loop_products.h"
 #include "data/hlo/narrow_types.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
@@ -123,16 +124,16 @@ bool drops_unused(const Instruction& instruction) {
 
 class Inliner {
  public:
-  explicit Inliner(const Module& module)
-      : module_(module), drops_copies_(is_compiled(module)) {}
+  /// `whole`: a computation of the module.
+  Inliner(const Module& module, const Computation& whole)
+      : module_(module), whole_(whole), drops_copies_(is_compiled(module)) {}
 
   Result<Computation> run() {
-    const Computation& entry = module_.entry_computation();
-    result_.name = entry.name;
-    result_.is_fused = entry.is_fused;
-    result_.has_header_types = entry.has_header_types;
-    result_.execution_thread = entry.execution_thread;
-    const auto root = copy(entry, "", {}, {}, 0);
+    result_.name = whole_.name;
+    result_.is_fused = whole_.is_fused;
+    result_.has_header_types = whole_.has_header_types;
+    result_.execution_thread = whole_.execution_thread;
+    const auto root = copy(whole_, "", {}, {}, 0);
     if (!root) return tl::unexpected<Error>(root.error());
     result_.root = *root;
     leave_infeed_tokens(&result_);
@@ -167,6 +168,7 @@ class Inliner {
   void drop_unused();
 
   const Module& module_;
+  const Computation& whole_;
   bool drops_copies_ = false;
   Computation result_;
 };
@@ -372,18 +374,25 @@ Result<InlinedModule> inline_calls(const Module& module,
                                    Arithmetic arithmetic) {
   const Status size = check_size(module);
   if (!size) return tl::unexpected<Error>(size.error());
-  auto entry = Inliner(module).run();
+  auto entry = Inliner(module, module.entry_computation()).run();
   if (!entry) return tl::unexpected<Error>(entry.error());
   InlinedModule inlined(module);
   inlined.entry_computation() = std::move(*entry);
   if (uses_complex(inlined)) {
     // Sums and collectives of parts take their steps as all others do.
     inlined = InlinedModule(split_complex(inlined));
-    auto again = Inliner(inlined).run();
+    auto again = Inliner(inlined, inlined.entry_computation()).run();
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
-  const bool is_xla = arithmetic == Arithmetic::kAsXla;
+  if (arithmetic == Arithmetic::kAsXla) {
+    batch_loop_products(
+        [&](ComputationId body) {
+          return Inliner(inlined, inlined.at(body)).run();
+        },
+        &inlined);
+  }
+  const bool is_xla = arithmetic != Arithmetic::kAsWritten;
   if (is_xla)
     fold_constants(&inlined.entry_computation(), combines_constants(inlined));
   widen_narrow_types(&inlined);

@@ -149,8 +149,11 @@ struct Module {
 /// it later than a dump is written, would not do it step by step.
 enum class Arithmetic : uint8_t {
   /// Constants folded (data/hlo/fold_constants.h), products part of sums
-  /// (data/hlo/contract_products.h).
+  /// (data/hlo/contract_products.h), and those of few rows taken out of loops
+  /// (data/hlo/loop_products.h), which XLA does not do.
   kAsXla,
+  /// The same without the last, as in plans and traces of before it.
+  kInLoops,
   /// Each op on its own, as in plans and traces of before the other.
   kAsWritten,
 };

@@ -37,21 +37,15 @@ std::optional<int64_t> constant_value(const Instruction& instruction) {
   return static_cast<int64_t>((*values)[0]);
 }
 
-/// A condition `element < limit` over an element of the state that starts at 0.
-struct Counter {
-  size_t index = 0;
-  int64_t limit = 0;
-};
-
 std::optional<int64_t> tuple_index(const Instruction& instruction) {
   if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
   const std::vector<int64_t> index = integer_list(instruction, "index");
   return index.size() == 1 ? std::optional(index[0]) : std::nullopt;
 }
 
-std::optional<Counter> counter_of(const Module& module,
-                                  const Computation& computation,
-                                  const Instruction& loop) {
+std::optional<LoopCounter> counter_of(const Module& module,
+                                      const Computation& computation,
+                                      const Instruction& loop) {
   const auto condition_id = called_computation(loop, "condition");
   if (!condition_id || loop.operands.size() != 1) return std::nullopt;
   const Computation& condition = module.at(*condition_id);
@@ -67,7 +61,7 @@ std::optional<Counter> counter_of(const Module& module,
   const auto start = constant_value(
       computation.at(state.operands[static_cast<size_t>(*index)]));
   if (!start || *start != 0 || *limit < 0) return std::nullopt;
-  return Counter{static_cast<size_t>(*index), *limit};
+  return LoopCounter{static_cast<size_t>(*index), *limit};
 }
 
 /// Whether a body adds 1 to an element of its state.
@@ -97,14 +91,21 @@ std::optional<int64_t> trip_count(const Module& module,
   return counter ? std::optional(counter->limit) : std::nullopt;
 }
 
-std::optional<int64_t> proven_trip_count(const Module& module,
-                                         const Computation& computation,
-                                         const Instruction& loop) {
+std::optional<LoopCounter> proven_counter(const Module& module,
+                                          const Computation& computation,
+                                          const Instruction& loop) {
   const auto counter = counter_of(module, computation, loop);
   const auto body = called_computation(loop, "body");
   if (!counter || !body || !counts(module.at(*body), counter->index))
     return std::nullopt;
-  return counter->limit;
+  return counter;
+}
+
+std::optional<int64_t> proven_trip_count(const Module& module,
+                                         const Computation& computation,
+                                         const Instruction& loop) {
+  const auto counter = proven_counter(module, computation, loop);
+  return counter ? std::optional(counter->limit) : std::nullopt;
 }
 
 }  // namespace reprise

@@ -111,11 +111,11 @@ enum class PlanUse : uint8_t {
   kRan,    ///< With, or for, a recorded run, whose units were the program's.
 };
 
-/// The program as its plan knows it: `inlined(kContracted)`, but
-/// `inlined(kRounded)` where `plan` has that one's fingerprint, so that older
-/// plans, and traces of runs under such, mean what they meant. One that is
-/// given and fits the contracted program as well, as it names no product,
-/// becomes a plan of that. Errors: those of `inlined`.
+/// The program as its plan knows it: `inlined(kAsXla)`, but that of an earlier
+/// arithmetic where `plan` has its fingerprint, so that older plans, and traces
+/// of runs under such, mean what they meant. One that is given and fits the
+/// program of now as well, as it names nothing that changed, becomes a plan of
+/// that. Errors: those of `inlined`.
 Result<InlinedModule> inline_for(
     std::optional<Plan>* plan, PlanUse use,
     const std::function<Result<InlinedModule>(Arithmetic)>& inlined);

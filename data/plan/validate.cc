@@ -23,19 +23,22 @@ Status validate_plan(const Plan& plan, const InlinedModule& inlined) {
 Result<InlinedModule> inline_for(
     std::optional<Plan>* plan, PlanUse use,
     const std::function<Result<InlinedModule>(Arithmetic)>& inlined) {
-  Result<InlinedModule> contracted = inlined(Arithmetic::kAsXla);
-  if (!contracted || !*plan) return contracted;
-  const std::string now = fingerprint(*contracted);
-  if ((*plan)->program_fingerprint == now) return contracted;
-  Result<InlinedModule> rounded = inlined(Arithmetic::kAsWritten);
-  if (!rounded || (*plan)->program_fingerprint != fingerprint(*rounded))
-    return contracted;
-  Plan moved = **plan;
-  moved.program_fingerprint = now;
-  if (use == PlanUse::kRan || !validate_plan(moved, *contracted))
-    return rounded;
-  *plan = std::move(moved);
-  return contracted;
+  Result<InlinedModule> current = inlined(Arithmetic::kAsXla);
+  if (!current || !*plan) return current;
+  const std::string now = fingerprint(*current);
+  if ((*plan)->program_fingerprint == now) return current;
+  for (const Arithmetic before :
+       {Arithmetic::kInLoops, Arithmetic::kAsWritten}) {
+    Result<InlinedModule> earlier = inlined(before);
+    if (!earlier || (*plan)->program_fingerprint != fingerprint(*earlier))
+      continue;
+    Plan moved = **plan;
+    moved.program_fingerprint = now;
+    if (use == PlanUse::kRan || !validate_plan(moved, *current)) return earlier;
+    *plan = std::move(moved);
+    return current;
+  }
+  return current;
 }
 
 }  // namespace reprise

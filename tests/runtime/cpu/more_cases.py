@@ -289,6 +289,38 @@ def tridiagonal(case, values, indices):
     case("tridiagonal.one", lax.linalg.tridiagonal_solve, one, 2 * one, one, one[:, None])
 
 
+def recurrent(case, values, indices):
+    """Loops whose products leave them (data/hlo/loop_products.h): of inputs, of weights' gradients, of inputs' gradients."""
+    def cell(params, h, x):
+        h = jnp.tanh(x @ params[0] + h @ params[1] + params[2])
+        return h, h
+
+    def loss(params, x, reverse):
+        h = jnp.zeros((x.shape[1], params[1].shape[0]), x.dtype)
+        last, all_h = lax.scan(lambda h, row: cell(params, h, row), h, x, reverse=reverse)
+        return jnp.sum(last ** 2) + jnp.sum(all_h ** 4)
+
+    for dtype in (jnp.float32, jnp.float64, jnp.bfloat16):
+        x = values(dtype, 6, 3, 10)
+        params = tuple(0.3 * values(dtype, *shape) for shape in ((10, 20), (20, 20), (20,)))
+        for reverse in (False, True):
+            case(f"recurrent.{'reverse.' if reverse else ''}{name_of(dtype)}", lambda x, *p, reverse=reverse: (
+                loss(p, x, reverse), *jax.tree.leaves(jax.grad(loss, (0, 1))(p, x, reverse))), x, *params)
+    x, w = values(jnp.float32, 5, 2, 8), 0.3 * values(jnp.float32, 12, 8)
+    turned = lambda w, x: lax.scan(lambda h, row: ((h := jnp.tanh(row @ w.T + h)), h), jnp.zeros((2, 12), x.dtype), x)[1]
+    case("recurrent.turned", lambda w, x: (turned(w, x), *jax.grad(lambda w, x: jnp.sum(turned(w, x) ** 2), (0, 1))(w, x)), w, x)
+    # By index from the end; the sum is read in the loop too, or by its condition, so it stays.
+    added = lambda seen: lambda a, b: lax.fori_loop(0, 5, lambda i, s: (
+        s[0] + a[-1 - i].T @ b[-1 - i], s[1] + (jnp.sum(s[0]) if seen else 1)), (jnp.ones((9, 11), a.dtype), jnp.zeros((), a.dtype)))
+    a, b = values(jnp.float32, 5, 2, 9), values(jnp.float32, 5, 2, 11)
+    case("recurrent.added", added(False), a, b)
+    case("recurrent.added.seen", added(True), a, b)
+    case("recurrent.added.until", lambda a, b: lax.while_loop(lambda s: (s[0] < 5) & (jnp.sum(s[1]) < 1e4), lambda s: (
+        s[0] + 1, s[1] + a[s[0]].T @ b[s[0]]), (0, jnp.ones((9, 11), a.dtype))), a, b)
+    case("recurrent.nested", lambda a, b: lax.scan(lambda c, row: (c + lax.fori_loop(0, 5, lambda i, s: (
+        s + a[i].T @ (row * b[i])), jnp.zeros((9, 11), a.dtype)), row[0]), jnp.zeros((9, 11), a.dtype), b), a, b)
+
+
 def add(*register):
     for group in (movement, edges, reductions, windows, scatters, sorts, loops, convolutions, products, matrices):
         group(*register)

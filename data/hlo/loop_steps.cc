@@ -1,0 +1,82 @@
+#include "data/hlo/loop_steps.h"
+
+#include <string>
+#include <utility>
+
+namespace reprise {
+
+Shape array_of(PrimitiveType type, std::vector<int64_t> dimensions) {
+  Shape shape;
+  shape.type = type;
+  shape.dimensions = std::move(dimensions);
+  return shape;
+}
+
+Shape with_steps(const Shape& row, int64_t steps) {
+  std::vector<int64_t> dimensions = row.dimensions;
+  dimensions.insert(dimensions.begin(), steps);
+  return array_of(row.type, std::move(dimensions));
+}
+
+InstructionId LoopSteps::reshaped(InstructionId id,
+                                  std::vector<int64_t> dimensions) {
+  if (shape_of(id).dimensions == dimensions) return id;
+  return op(Opcode::kReshape, {id},
+            array_of(shape_of(id).type, std::move(dimensions)));
+}
+
+InstructionId LoopSteps::transposed(InstructionId id,
+                                    std::vector<int64_t> order) {
+  std::vector<int64_t> dimensions;
+  for (const int64_t d : order)
+    dimensions.push_back(shape_of(id).dimensions[static_cast<size_t>(d)]);
+  return with({"dimensions", std::move(order)}, Opcode::kTranspose, {id},
+              array_of(shape_of(id).type, std::move(dimensions)));
+}
+
+InstructionId LoopSteps::picked(InstructionId tuple, size_t element) {
+  return with({"index", RawText{std::to_string(element)}},
+              Opcode::kGetTupleElement, {tuple},
+              shape_of(tuple).elements[element]);
+}
+
+InstructionId LoopSteps::with(Attribute attribute, Opcode opcode,
+                              std::vector<InstructionId> operands,
+                              Shape shape) {
+  Instruction step;
+  step.opcode = opcode;
+  step.operands = std::move(operands);
+  step.shape = std::move(shape);
+  step.attributes = {std::move(attribute)};
+  return append(std::move(step));
+}
+
+InstructionId LoopSteps::row(InstructionId array, InstructionId index) {
+  std::vector<int64_t> sizes = shape_of(array).dimensions;
+  sizes[0] = 1;
+  const Shape shape = array_of(shape_of(array).type, sizes);
+  const InstructionId slice =
+      with({"dynamic_slice_sizes", sizes}, Opcode::kDynamicSlice,
+           with_indices({array}, index, sizes.size()), shape);
+  return reshaped(slice, {sizes.begin() + 1, sizes.end()});
+}
+
+InstructionId LoopSteps::with_row(InstructionId array, InstructionId row,
+                                  InstructionId index) {
+  std::vector<int64_t> sizes = shape_of(array).dimensions;
+  sizes[0] = 1;
+  const Shape shape = shape_of(array);
+  const InstructionId update = reshaped(row, sizes);
+  return op(Opcode::kDynamicUpdateSlice,
+            with_indices({array, update}, index, sizes.size()), shape);
+}
+
+std::vector<InstructionId> LoopSteps::with_indices(
+    std::vector<InstructionId> operands, InstructionId index, size_t rank) {
+  operands.push_back(index);
+  const InstructionId zero = number(0, array_of(shape_of(index).type, {}));
+  operands.resize(operands.size() + rank - 1, zero);
+  return operands;
+}
+
+}  // namespace reprise
