@@ -108,7 +108,7 @@ bool HloInstructionParser::parse() {
   Instruction instruction;
   std::string_view name;
   if (!lexer_->expect_name("an instruction or `}`", &name)) return false;
-  if (names_.contains(name)) {
+  if (names_.contains(name) || element_names_.contains(std::string(name))) {
     return lexer_->error(
         ErrorKind::kInvalid, position,
         fmt::format("instruction `{}` is defined twice", name));
@@ -235,6 +235,13 @@ bool HloInstructionParser::parse_element(InstructionId* id) {
     Instruction element;
     element.opcode = Opcode::kGetTupleElement;
     element.name = fmt::format("{}/{}", tuple.name, index);
+    if (names_.contains(element.name)) {
+      return lexer_->error(
+          ErrorKind::kInvalid, begin,
+          fmt::format("instruction `{}` is named as this element",
+                      element.name));
+    }
+    element_names_.insert(element.name);
     element.operands = {*id};
     element.attributes = {{"index", std::vector<int64_t>{index}}};
     if (index >= 0 && index < std::ssize(tuple.shape.elements))

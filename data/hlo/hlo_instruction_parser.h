@@ -3,8 +3,10 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "data/hlo/hlo_lexer.h"
@@ -52,6 +54,7 @@ class HloInstructionParser {
   Module* module_;
   Computation* computation_;
   std::unordered_map<std::string_view, InstructionId> names_;
+  std::unordered_set<std::string> element_names_;  ///< Those given here.
   /// The get-tuple-element that stands for `tuple#index`.
   std::map<std::pair<uint32_t, int64_t>, InstructionId> elements_;
   bool has_root_ = false;

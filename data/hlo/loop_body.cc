@@ -54,6 +54,11 @@ bool moves_only(Opcode opcode) {
   }
 }
 
+/// Of the types that indices have: others have no number below 0.
+bool is_signed(PrimitiveType type) {
+  return type == PrimitiveType::kS32 || type == PrimitiveType::kS64;
+}
+
 }  // namespace
 
 std::optional<int64_t> integer_constant(const Instruction& op) {
@@ -187,7 +192,9 @@ std::optional<StepPlace> LoopBody::affine(InstructionId index) const {
   if (const auto counter = element(index)) return counted(*counter);
   if (const auto number = integer_constant(op)) return StepPlace{0, *number};
   switch (op.opcode) {
-    case Opcode::kConvert:
+    case Opcode::kConvert:  // To fewer bits it may wrap around.
+      if (primitive_type_bits(op.shape.type) < 32) return std::nullopt;
+      return affine(op.operands[0]);
     case Opcode::kCopy:
     case Opcode::kReshape:
       return affine(op.operands[0]);
@@ -205,6 +212,7 @@ std::optional<StepPlace> LoopBody::affine(InstructionId index) const {
       // never.
       const Instruction& test = at(op.operands[0]);
       if (test.opcode != Opcode::kCompare || compare_direction(test) != "LT" ||
+          !is_signed(at(test.operands[0]).shape.type) ||
           affine(test.operands[1]) != StepPlace{0, 0})
         return std::nullopt;
       const auto tested = affine(test.operands[0]);

@@ -129,9 +129,11 @@ size_t block_length(std::span<const double> values) {
   if (count < 8) return 1;
   const auto root =
       static_cast<size_t>(std::ceil(std::cbrt(static_cast<double>(count))));
-  return std::clamp(
-      static_cast<size_t>(std::ceil(4 * memory_of(values).length)), root,
-      std::max(count / 4, root));
+  const size_t most = std::max(count / 4, root);
+  // Not a number where the values are too large to be squared.
+  const double wanted = std::ceil(4 * memory_of(values).length);
+  if (!(wanted < static_cast<double>(most))) return most;
+  return std::max(static_cast<size_t>(std::max(wanted, 0.0)), root);
 }
 
 }  // namespace reprise
