@@ -59,7 +59,7 @@ class Finder {
 
   /// The sinks that a value reaches by views alone; false where it reaches
   /// anything else.
-  bool find_sinks(InstructionId id, std::vector<InstructionId> views,
+  bool find_sinks(InstructionId id, const std::vector<InstructionId>& views,
                   std::vector<SumSink>* sinks) const {
     for (const InstructionId user : body_.users(id)) {
       const Instruction& op = body_.at(user);

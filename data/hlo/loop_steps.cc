@@ -28,6 +28,7 @@ InstructionId LoopSteps::reshaped(InstructionId id,
 InstructionId LoopSteps::transposed(InstructionId id,
                                     std::vector<int64_t> order) {
   std::vector<int64_t> dimensions;
+  dimensions.reserve(order.size());
   for (const int64_t d : order)
     dimensions.push_back(shape_of(id).dimensions[static_cast<size_t>(d)]);
   return with({"dimensions", std::move(order)}, Opcode::kTranspose, {id},
