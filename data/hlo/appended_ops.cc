@@ -18,6 +18,19 @@ void renumber_references(const std::vector<InstructionId>& now,
   }
 }
 
+void drop_unread(const std::function<bool(const Instruction&)>& may_go,
+                 Computation* computation) {
+  std::vector<uint32_t> uses = use_counts(*computation);
+  std::vector<bool> dropped(uses.size(), false);
+  for (size_t i = uses.size(); i-- > 0;) {
+    const Instruction& op = computation->instructions[i];
+    if (uses[i] > 0 || !may_go(op)) continue;
+    dropped[i] = true;
+    for (const InstructionId operand : op.operands) --uses[index_of(operand)];
+  }
+  drop_instructions(dropped, computation);
+}
+
 AppendedOps::AppendedOps(const Instruction& origin, char tag,
                          std::vector<Instruction>* to)
     : to_(*to), origin_(origin), tag_(tag) {}
@@ -33,24 +46,22 @@ InstructionId AppendedOps::append(Instruction step) {
 }
 
 InstructionId AppendedOps::op(Opcode opcode,
-                              std::vector<InstructionId> operands,
-                              Shape shape) {
+                              std::vector<InstructionId> operands, Shape shape,
+                              std::vector<Attribute> attributes) {
   Instruction step;
   step.opcode = opcode;
   step.shape = std::move(shape);
   step.operands = std::move(operands);
+  step.attributes = std::move(attributes);
   return append(std::move(step));
 }
 
 InstructionId AppendedOps::compare(std::string_view direction, InstructionId a,
                                    InstructionId b) {
-  Instruction step;
-  step.opcode = Opcode::kCompare;
-  step.shape = shape_of(a);
-  step.shape.type = PrimitiveType::kPred;
-  step.operands = {a, b};
-  step.attributes = {{"direction", RawText{std::string(direction)}}};
-  return append(std::move(step));
+  Shape shape = shape_of(a);
+  shape.type = PrimitiveType::kPred;
+  return op(Opcode::kCompare, {a, b}, std::move(shape),
+            {{"direction", RawText{std::string(direction)}}});
 }
 
 InstructionId AppendedOps::number(double value, Shape shape) {
@@ -60,12 +71,8 @@ InstructionId AppendedOps::number(double value, Shape shape) {
   constant.literal = fmt::format("{}", value);
   const InstructionId one = append(std::move(constant));
   if (shape.dimensions.empty()) return one;
-  Instruction broadcast;
-  broadcast.opcode = Opcode::kBroadcast;
-  broadcast.shape = std::move(shape);
-  broadcast.operands = {one};
-  broadcast.attributes = {{"dimensions", std::vector<int64_t>{}}};
-  return append(std::move(broadcast));
+  return op(Opcode::kBroadcast, {one}, std::move(shape),
+            {{"dimensions", std::vector<int64_t>{}}});
 }
 
 }  // namespace reprise

@@ -1,6 +1,7 @@
 // How a rewriting of a program puts several ops in the place of one.
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,11 @@ namespace reprise {
 /// `now`: [old instruction] new.
 void renumber_references(const std::vector<InstructionId>& now,
                          Instruction* instruction);
+
+/// Drops what nothing reads, the root apart, and then what only that read, of
+/// the instructions that `may_go`. Cost: linear.
+void drop_unread(const std::function<bool(const Instruction&)>& may_go,
+                 Computation* computation);
 
 /// Appends the ops that one instruction becomes. Each is named after it, `TAG`
 /// (a letter of the rewriting, so that two do not meet) and its own place, and
@@ -25,7 +31,7 @@ class AppendedOps {
   /// Appends `step`, with the name and metadata that it has, if any.
   InstructionId append(Instruction step);
   InstructionId op(Opcode opcode, std::vector<InstructionId> operands,
-                   Shape shape);
+                   Shape shape, std::vector<Attribute> attributes = {});
   InstructionId compare(std::string_view direction, InstructionId a,
                         InstructionId b);
   /// The same number everywhere.

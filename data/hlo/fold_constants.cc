@@ -48,7 +48,13 @@ class Folder {
       computation_.instructions.push_back(std::move(instruction));
     }
     computation_.root = renumbered_[index_of(computation_.root)];
-    if (has_folded_) drop_unread();
+    if (!has_folded_) return;
+    drop_unread(  // What only folded ops read.
+        [this](const Instruction& op) {
+          return op.opcode == Opcode::kConstant ||
+                 op.opcode == Opcode::kBroadcast || read(op).has_value();
+        },
+        &computation_);
   }
 
  private:
@@ -129,23 +135,6 @@ class Folder {
     if (now->form == Form::kMinusFrom)
       std::swap(op->operands[0], op->operands[1]);
     has_folded_ = true;
-  }
-
-  /// What only folded ops read.
-  void drop_unread() {
-    std::vector<uint32_t> uses = use_counts(computation_);
-    std::vector<bool> dropped(uses.size(), false);
-    for (size_t i = uses.size(); i-- > 0;) {
-      const Instruction& instruction = computation_.instructions[i];
-      const bool may_go = instruction.opcode == Opcode::kConstant ||
-                          instruction.opcode == Opcode::kBroadcast ||
-                          read(instruction).has_value();
-      if (!may_go || uses[i] > 0) continue;
-      dropped[i] = true;
-      for (const InstructionId operand : instruction.operands)
-        --uses[index_of(operand)];
-    }
-    drop_instructions(dropped, &computation_);
   }
 
   Computation& computation_;

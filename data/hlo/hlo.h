@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +45,9 @@ std::string fingerprint(const Module& module);
 /// speak to a partitioner are left out, and where shard_map begins, parameters
 /// and results get the shapes of one rank. A complex array is two real ones
 /// (data/hlo/split_complex.h). What is converted from bf16 to f32 is read
-/// before it was rounded (data/hlo/unrounded_reads.h), and constants and
-/// products are those of XLA unless `arithmetic` says otherwise. Errors:
+/// before it was rounded (data/hlo/unrounded_reads.h), constants and
+/// products are those of XLA, and products of few rows leave loops
+/// (data/hlo/loop_products.h), unless `arithmetic` says otherwise. Errors:
 /// kUnsupported (nesting over 200 calls, more than 10^7 instructions, what a
 /// partitioner would still have to cut), kInvalid.
 Result<InlinedModule> inline_calls(const Module& module,
@@ -69,6 +71,9 @@ Result<std::vector<std::string_view>> literal_words(
     const Instruction& constant);
 /// The same as doubles: integers up to 2^53 exact, pred 0/1.
 Result<std::vector<double>> literal_values(const Instruction& constant);
+
+/// The integer that a scalar constant is, where a double holds it exactly.
+std::optional<int64_t> integer_constant(const Instruction& instruction);
 
 /// One collective's replica groups as numbered in the text, all forms resolved;
 /// `{}` is one group of `ranks`. Of ranks: data/hlo/collective_ranks.h.

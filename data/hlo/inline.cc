@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "data/hlo/appended_ops.h"
 #include "data/hlo/contract_products.h"
 #include "data/hlo/empty_arrays.h"
 #include "data/hlo/flat_collective.h"
@@ -137,11 +138,11 @@ class Inliner {
     if (!root) return tl::unexpected<Error>(root.error());
     result_.root = *root;
     leave_infeed_tokens(&result_);
-    drop_unused();
+    drop_unread(drops_unused, &result_);
     const Status left = leave_rank_boundaries(module_, &result_);
     if (!left) return tl::unexpected<Error>(left.error());
     expose_elements(&result_);
-    drop_unused();
+    drop_unread(drops_unused, &result_);
     return std::move(result_);
   }
 
@@ -165,7 +166,6 @@ class Inliner {
   InstructionId place(Instruction instruction, const Computation& body,
                       const Instruction& original);
   InstructionId append(Instruction instruction);
-  void drop_unused();
 
   const Module& module_;
   const Computation& whole_;
@@ -224,14 +224,12 @@ InstructionId Inliner::append(Instruction instruction) {
 /// The value that a copied get-tuple-element picks from a copied tuple.
 std::optional<InstructionId> Inliner::element_of_tuple(
     const Instruction& instruction) const {
-  if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
+  const std::optional<size_t> index = picked_element(instruction);
+  if (!index) return std::nullopt;
   const Instruction& tuple = result_.at(instruction.operands[0]);
-  const std::vector<int64_t> index = integer_list(instruction, "index");
-  if (tuple.opcode != Opcode::kTuple || index.size() != 1 || index[0] < 0)
+  if (tuple.opcode != Opcode::kTuple || *index >= tuple.operands.size())
     return std::nullopt;
-  if (static_cast<size_t>(index[0]) >= tuple.operands.size())
-    return std::nullopt;
-  return tuple.operands[static_cast<size_t>(index[0])];
+  return tuple.operands[*index];
 }
 
 /// A bitcast as steps that move and convert elements. Its operand has the
@@ -351,21 +349,6 @@ Result<InstructionId> Inliner::copy_call(
   std::vector<InstructionId> before = predecessors_of(call, map);
   before.insert(before.end(), predecessors.begin(), predecessors.end());
   return copy(callee, prefix + call.name + "/", arguments, before, depth + 1);
-}
-
-/// Removes tuples and empty arrays that nothing uses any more, keeping the
-/// order of the rest.
-void Inliner::drop_unused() {
-  std::vector<uint32_t> uses = use_counts(result_);
-  std::vector<bool> dropped(uses.size(), false);
-  for (size_t i = uses.size(); i-- > 0;) {
-    const Instruction& instruction = result_.instructions[i];
-    if (!drops_unused(instruction) || uses[i] > 0) continue;
-    dropped[i] = true;
-    for (const InstructionId operand : instruction.operands)
-      --uses[index_of(operand)];
-  }
-  drop_instructions(dropped, &result_);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Values of constants from their text.
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <string>
@@ -131,6 +132,18 @@ Result<std::vector<double>> literal_values(const Instruction& constant) {
   for (size_t i = 0; i < values.size(); ++i)
     parse_number((*words)[i], &values[i]);
   return values;
+}
+
+std::optional<int64_t> integer_constant(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kConstant ||
+      !instruction.shape.dimensions.empty())
+    return std::nullopt;
+  const auto values = literal_values(instruction);
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!values || !(std::abs((*values)[0]) <= kExact) ||
+      std::trunc((*values)[0]) != (*values)[0])
+    return std::nullopt;
+  return static_cast<int64_t>((*values)[0]);
 }
 
 }  // namespace reprise

@@ -1,8 +1,13 @@
 #include "data/hlo/loop_body.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "data/hlo/appended_ops.h"
 #include "data/hlo/hlo.h"
@@ -10,12 +15,8 @@
 namespace reprise {
 namespace {
 
-std::optional<size_t> picked_element(const Instruction& picked) {
-  const std::vector<int64_t> index = integer_list(picked, "index");
-  if (picked.opcode != Opcode::kGetTupleElement || index.size() != 1)
-    return std::nullopt;
-  return static_cast<size_t>(index[0]);
-}
+/// Reshapes that are looked through for a row.
+constexpr int kMostReshapes = 16;
 
 /// Ops that have no effect but their value and no computation of their own.
 bool may_be_one(const Instruction& op) {
@@ -25,18 +26,24 @@ bool may_be_one(const Instruction& op) {
          (op.opcode == Opcode::kConstant && op.shape.dimensions.empty());
 }
 
-bool same_but_for_name(const Instruction& a, const Instruction& b) {
-  if (a.opcode != b.opcode || a.operands != b.operands ||
-      a.literal != b.literal || a.shape.type != b.shape.type ||
-      a.shape.dimensions != b.shape.dimensions)
-    return false;
-  const auto own = [](const Instruction& op) {
-    std::vector<Attribute> attributes = op.attributes;
-    std::erase_if(attributes,
-                  [](const Attribute& one) { return one.name == "metadata"; });
-    return attributes;
-  };
-  return own(a) == own(b);
+/// All that an op is but its name, and where it comes from.
+std::string identity_of(const Instruction& op) {
+  std::string text =
+      fmt::format("{} {} {} ", opcode_name(op.opcode),
+                  shape_text(op.shape, /*with_layout=*/false), op.literal);
+  for (const InstructionId operand : op.operands)
+    text += fmt::format("{},", index_of(operand));
+  for (const Attribute& attribute : op.attributes) {
+    if (attribute.name == "metadata") continue;
+    text += fmt::format(" {}=", attribute.name);
+    if (const auto* raw = std::get_if<RawText>(&attribute.value))
+      text += raw->text;
+    if (const auto* list =
+            std::get_if<std::vector<int64_t>>(&attribute.value)) {
+      for (const int64_t number : *list) text += fmt::format("{},", number);
+    }
+  }
+  return text;
 }
 
 bool moves_only(Opcode opcode) {
@@ -61,16 +68,6 @@ bool is_signed(PrimitiveType type) {
 
 }  // namespace
 
-std::optional<int64_t> integer_constant(const Instruction& op) {
-  if (op.opcode != Opcode::kConstant || !op.shape.dimensions.empty())
-    return std::nullopt;
-  const auto values = literal_values(op);
-  constexpr double kMost = 1LL << 40;
-  if (!values || !((*values)[0] >= -kMost && (*values)[0] <= kMost))
-    return std::nullopt;
-  return static_cast<int64_t>((*values)[0]);
-}
-
 LoopBody::LoopBody(const Computation& body, size_t counter, int64_t trips,
                    std::vector<std::optional<int64_t>> starts)
     : starts_(std::move(starts)), counter_(counter), trips_(trips) {
@@ -79,10 +76,9 @@ LoopBody::LoopBody(const Computation& body, size_t counter, int64_t trips,
   const Instruction& root = body_.at(body_.root);
   const std::vector<const Instruction*> parameters = parameters_of(body_);
   is_valid_ = parameters.size() == 1 && root.opcode == Opcode::kTuple &&
-              root.operands.size() == parameters[0]->shape.elements.size();
-  for (uint32_t i = 0; i < body_.instructions.size(); ++i) {
-    const Instruction& op = body_.instructions[i];
-    if (element(InstructionId{i}) == counter_) counter_id_ = InstructionId{i};
+              root.operands.size() == parameters[0]->shape.elements.size() &&
+              starts_.size() == root.operands.size();
+  for (const Instruction& op : body_.instructions) {
     const bool takes_all =
         op.opcode != Opcode::kGetTupleElement &&
         std::any_of(op.operands.begin(), op.operands.end(),
@@ -92,11 +88,41 @@ LoopBody::LoopBody(const Computation& body, size_t counter, int64_t trips,
     is_valid_ = is_valid_ && !takes_all &&
                 op.find_attribute("control-predecessors") == nullptr;
   }
+  if (is_valid_) note_elements();
+}
+
+/// Equal picks are one, so an element is read at one place.
+void LoopBody::note_elements() {
+  reads_.resize(starts_.size());
+  for (uint32_t i = 0; i < body_.instructions.size(); ++i) {
+    const auto found = element(InstructionId{i});
+    if (!found) continue;
+    is_valid_ = is_valid_ && !reads_[*found];
+    reads_[*found] = InstructionId{i};
+  }
+  is_valid_ = is_valid_ && reads_[counter_];
+  for (uint32_t i = 0; i < body_.instructions.size(); ++i) {
+    const Instruction& op = body_.instructions[i];
+    const auto found = element(InstructionId{i});
+    moves_.push_back(found ? (is_kept(*found) ? 0 : kMostMoves + 1)
+                           : moves_of(op));
+    affine_.push_back(found ? counted(*found) : affine(op));
+  }
+}
+
+int LoopBody::moves_of(const Instruction& op) const {
+  if (op.opcode == Opcode::kConstant) return 0;
+  if (!moves_only(op.opcode)) return kMostMoves + 1;
+  int moves = 1;
+  for (const InstructionId operand : op.operands)
+    moves = std::min(moves + moves_[index_of(operand)], kMostMoves + 1);
+  return moves;
 }
 
 void LoopBody::read_through_tuples(const Computation& body) {
   body_ = body;
   body_.instructions.clear();
+  std::unordered_map<std::string, InstructionId> known;
   std::vector<InstructionId> now;
   for (const Instruction& original : body.instructions) {
     Instruction op = original;
@@ -106,34 +132,16 @@ void LoopBody::read_through_tuples(const Computation& body) {
       now.push_back(body_.at(op.operands[0]).operands[*index]);
       continue;
     }
-    if (const auto same = equal_before(op)) {
-      now.push_back(*same);
-      continue;
-    }
-    now.push_back(
-        InstructionId{static_cast<uint32_t>(body_.instructions.size())});
-    body_.instructions.push_back(std::move(op));
+    const InstructionId next{static_cast<uint32_t>(body_.instructions.size())};
+    const InstructionId id =
+        may_be_one(op) ? known.emplace(identity_of(op), next).first->second
+                       : next;
+    now.push_back(id);
+    if (id == next) body_.instructions.push_back(std::move(op));
   }
   body_.root = now[index_of(body.root)];
-  std::vector<uint32_t> uses = use_counts(body_);
-  std::vector<bool> dropped(uses.size(), false);
-  for (size_t i = uses.size(); i-- > 0;) {
-    const Instruction& op = body_.instructions[i];
-    if (uses[i] > 0 || op.opcode != Opcode::kTuple) continue;
-    dropped[i] = true;
-    for (const InstructionId operand : op.operands) --uses[index_of(operand)];
-  }
-  drop_instructions(dropped, &body_);
-}
-
-std::optional<InstructionId> LoopBody::equal_before(const Instruction& op) {
-  if (!may_be_one(op)) return std::nullopt;
-  const auto found = std::find_if(
-      body_.instructions.begin(), body_.instructions.end(),
-      [&](const Instruction& other) { return same_but_for_name(op, other); });
-  if (found == body_.instructions.end()) return std::nullopt;
-  return InstructionId{
-      static_cast<uint32_t>(found - body_.instructions.begin())};
+  drop_unread([](const Instruction& op) { return op.opcode == Opcode::kTuple; },
+              &body_);
 }
 
 std::optional<size_t> LoopBody::element(InstructionId id) const {
@@ -154,26 +162,6 @@ std::optional<InstructionId> LoopBody::only_user(InstructionId id) const {
   return users(id)[0];
 }
 
-std::optional<InstructionId> LoopBody::only_reader(size_t element) const {
-  std::optional<InstructionId> found;
-  for (uint32_t i = 0; i < body_.instructions.size(); ++i) {
-    if (this->element(InstructionId{i}) != element) continue;
-    if (found) return std::nullopt;
-    found = only_user(InstructionId{i});
-    if (!found) return std::nullopt;
-  }
-  return found;
-}
-
-bool LoopBody::is_invariant(InstructionId id) const {
-  const Instruction& op = at(id);
-  if (const auto kept = element(id)) return is_kept(*kept);
-  if (op.opcode == Opcode::kConstant) return true;
-  return moves_only(op.opcode) &&
-         std::all_of(op.operands.begin(), op.operands.end(),
-                     [&](InstructionId read) { return is_invariant(read); });
-}
-
 /// Of an element that each step adds the same number to.
 std::optional<StepPlace> LoopBody::counted(size_t element) const {
   const Instruction& op = at(next(element));
@@ -187,10 +175,13 @@ std::optional<StepPlace> LoopBody::counted(size_t element) const {
   return std::nullopt;
 }
 
-std::optional<StepPlace> LoopBody::affine(InstructionId index) const {
-  const Instruction& op = at(index);
-  if (const auto counter = element(index)) return counted(*counter);
-  if (const auto number = integer_constant(op)) return StepPlace{0, *number};
+std::optional<StepPlace> LoopBody::affine(const Instruction& op) const {
+  constexpr int64_t kMostOffset = int64_t{1} << 40;
+  if (const auto number = integer_constant(op)) {
+    return std::abs(*number) <= kMostOffset
+               ? std::optional(StepPlace{0, *number})
+               : std::nullopt;
+  }
   switch (op.opcode) {
     case Opcode::kConvert:  // To fewer bits it may wrap around.
       if (primitive_type_bits(op.shape.type) < 32) return std::nullopt;
@@ -205,26 +196,30 @@ std::optional<StepPlace> LoopBody::affine(InstructionId index) const {
       const int64_t sign = op.opcode == Opcode::kAdd ? 1 : -1;
       const StepPlace sum{a->sign + sign * b->sign,
                           a->offset + sign * b->offset};
-      return sum.sign * sum.sign <= 1 ? std::optional(sum) : std::nullopt;
-    }
-    case Opcode::kSelect: {
-      // `index < 0 ? index + extent : index`, of an index that always is or
-      // never.
-      const Instruction& test = at(op.operands[0]);
-      if (test.opcode != Opcode::kCompare || compare_direction(test) != "LT" ||
-          !is_signed(at(test.operands[0]).shape.type) ||
-          affine(test.operands[1]) != StepPlace{0, 0})
+      if (std::abs(sum.sign) > 1 || std::abs(sum.offset) > kMostOffset)
         return std::nullopt;
-      const auto tested = affine(test.operands[0]);
-      if (!tested) return std::nullopt;
-      const int64_t first = tested->offset,
-                    last = tested->sign * (trips_ - 1) + tested->offset;
-      if ((first < 0) != (last < 0)) return std::nullopt;
-      return affine(op.operands[first < 0 ? 1 : 2]);
+      return sum;
     }
+    case Opcode::kSelect:
+      return chosen(op);
     default:
       return std::nullopt;
   }
+}
+
+/// `index < 0 ? index + extent : index`, of an index that always is or never.
+std::optional<StepPlace> LoopBody::chosen(const Instruction& select) const {
+  const Instruction& test = at(select.operands[0]);
+  if (test.opcode != Opcode::kCompare || compare_direction(test) != "LT" ||
+      !is_signed(at(test.operands[0]).shape.type) ||
+      affine(test.operands[1]) != StepPlace{0, 0})
+    return std::nullopt;
+  const auto tested = affine(test.operands[0]);
+  if (!tested) return std::nullopt;
+  const int64_t first = tested->offset,
+                last = tested->sign * (trips_ - 1) + tested->offset;
+  if ((first < 0) != (last < 0)) return std::nullopt;
+  return affine(select.operands[first < 0 ? 1 : 2]);
 }
 
 std::optional<StepPlace> LoopBody::place(InstructionId index) const {
@@ -255,7 +250,8 @@ std::optional<InstructionId> LoopBody::row_index(InstructionId slice) const {
 
 std::optional<StackRow> LoopBody::row(InstructionId value) const {
   InstructionId id = value;
-  while (at(id).opcode == Opcode::kReshape) id = at(id).operands[0];
+  for (int i = 0; i < kMostReshapes && at(id).opcode == Opcode::kReshape; ++i)
+    id = at(id).operands[0];
   if (at(id).opcode != Opcode::kDynamicSlice) return std::nullopt;
   const auto index = row_index(id);
   const auto array = element(at(id).operands[0]);

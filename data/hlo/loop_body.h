@@ -25,13 +25,9 @@ struct StackRow {
   InstructionId index{};
 };
 
-/// The integer that a scalar constant is, up to 2^40 either way.
-std::optional<int64_t> integer_constant(const Instruction& op);
-
 /// The body of a loop whose state is a tuple of arrays, counted from 0. In the
 /// body as read, what only passes through tuples is read where it comes from,
-/// and equal ops are one. Cost: linear, but for equal ops of one opcode, which
-/// are compared with each other.
+/// and equal ops are one. Cost: linear.
 class LoopBody {
  public:
   /// `starts`: [element] the integer that it begins with, if that is known.
@@ -57,11 +53,15 @@ class LoopBody {
   /// Whether every step finds there what the loop began with.
   bool is_kept(size_t element) const;
   /// The only user of an element of the state, where it is read once.
-  std::optional<InstructionId> only_reader(size_t element) const;
+  std::optional<InstructionId> only_reader(size_t element) const {
+    return reads_[element] ? only_user(*reads_[element]) : std::nullopt;
+  }
   /// The only user, if it is one and reads the value once.
   std::optional<InstructionId> only_user(InstructionId id) const;
-  /// Made of kept elements and constants alone, by ops that move elements.
-  bool is_invariant(InstructionId id) const;
+  /// Made of kept elements and constants alone, by few ops that move elements.
+  bool is_invariant(InstructionId id) const {
+    return moves_[index_of(id)] <= kMostMoves;
+  }
 
   /// The place that a scalar index means, which comes by every place once.
   std::optional<StepPlace> place(InstructionId index) const;
@@ -70,19 +70,29 @@ class LoopBody {
   /// whole row: all other indices are 0.
   std::optional<InstructionId> row_index(InstructionId slice) const;
   /// The counter as the body reads it.
-  InstructionId counter() const { return counter_id_; }
+  InstructionId counter() const { return *reads_[counter_]; }
 
  private:
+  /// Of what goes back to kept elements and constants, more is not looked at.
+  static constexpr int kMostMoves = 16;
+
   void read_through_tuples(const Computation& body);
-  std::optional<InstructionId> equal_before(const Instruction& op);
-  std::optional<StepPlace> affine(InstructionId index) const;
+  void note_elements();
+  int moves_of(const Instruction& op) const;
+  std::optional<StepPlace> affine(InstructionId id) const {
+    return affine_[index_of(id)];
+  }
   std::optional<StepPlace> counted(size_t element) const;
+  std::optional<StepPlace> chosen(const Instruction& select) const;
+  std::optional<StepPlace> affine(const Instruction& op) const;
 
   Computation body_;
   std::vector<std::vector<InstructionId>> users_;
-  std::vector<std::optional<int64_t>> starts_;  ///< [element]
+  std::vector<std::optional<int64_t>> starts_;       ///< [element]
+  std::vector<std::optional<InstructionId>> reads_;  ///< [element]
+  std::vector<int> moves_;  ///< [id] Ops on the way to what stays.
+  std::vector<std::optional<StepPlace>> affine_;  ///< [id] Of scalars.
   size_t counter_ = 0;
-  InstructionId counter_id_{};
   int64_t trips_ = 0;
   bool is_valid_ = false;
 };

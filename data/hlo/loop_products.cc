@@ -3,6 +3,7 @@
 #include "data/hlo/loop_products.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,21 +23,16 @@ constexpr int64_t kMostRows = 64;
 /// XLA's memory by it, 1.13 times by half.
 constexpr int64_t kPartOfState = 4;
 
-/// Whether an instruction is a product of two matrices, `[rows, k] x [k, n]` in
-/// any order of its operands' dimensions.
-bool is_matrix_product(const Instruction& op) {
-  if (op.opcode != Opcode::kDot || op.shape.dimensions.size() != 2)
-    return false;
-  const DotDimensions dimensions = dot_dimensions(op);
-  return dimensions.lhs_batch.empty() &&
-         dimensions.lhs_contracting.size() == 1 &&
-         dimensions.rhs_contracting.size() == 1;
-}
+/// Views between a product and what it is added to, or a factor and what is
+/// transposed to it; more are not looked through.
+constexpr size_t kMostViews = 16;
 
 class Finder {
  public:
   Finder(const LoopBody& body, int64_t most_new_bytes)
-      : body_(body), bytes_left_(most_new_bytes) {}
+      : body_(body),
+        bytes_left_(most_new_bytes),
+        taken_(body.read().instructions.size(), false) {}
 
   LeavingProducts run() {
     // Sums first: what they keep rows of, the others may read.
@@ -44,17 +40,21 @@ class Finder {
          {&Finder::add_sum, &Finder::add_kept, &Finder::add_read}) {
       for (uint32_t i = 0; i < body_.read().instructions.size(); ++i) {
         const InstructionId id{i};
-        if (is_matrix_product(body_.at(id)) && !is_taken(id)) (this->*find)(id);
+        if (!taken_[i] && is_matrix_product(body_.at(id))) (this->*find)(id);
       }
     }
     return std::move(found_);
   }
 
  private:
-  bool is_taken(InstructionId id) const {
-    const auto is_it = [&](const auto& one) { return one.product == id; };
-    return std::any_of(found_.sums.begin(), found_.sums.end(), is_it) ||
-           std::any_of(found_.kept.begin(), found_.kept.end(), is_it);
+  /// Whether an instruction is a product of two matrices, `[rows, k] x [k, n]`
+  /// in any order of their dimensions.
+  bool is_matrix_product(const Instruction& op) const {
+    return op.opcode == Opcode::kDot &&
+           body_.at(op.operands[0]).shape.dimensions.size() == 2 &&
+           body_.at(op.operands[1]).shape.dimensions.size() == 2 &&
+           op.shape.dimensions.size() == 2 &&
+           dot_dimensions(op).lhs_batch.empty();
   }
 
   /// The sinks that a value reaches by views alone; false where it reaches
@@ -65,6 +65,7 @@ class Finder {
       const Instruction& op = body_.at(user);
       if (op.opcode == Opcode::kTranspose || op.opcode == Opcode::kReshape ||
           op.opcode == Opcode::kSlice) {
+        if (views.size() == kMostViews) return false;
         std::vector<InstructionId> further = views;
         further.push_back(user);
         if (!find_sinks(user, std::move(further), sinks)) return false;
@@ -98,7 +99,8 @@ class Finder {
 
   /// A factor before it was transposed.
   Factor factor(InstructionId id, int64_t contracting) const {
-    while (body_.at(id).opcode == Opcode::kTranspose) {
+    for (size_t i = 0;
+         i < kMostViews && body_.at(id).opcode == Opcode::kTranspose; ++i) {
       const std::vector<int64_t> order =
           integer_list(body_.at(id), "dimensions");
       contracting = order[static_cast<size_t>(contracting)];
@@ -128,6 +130,7 @@ class Finder {
                               : RowIndex{{}, body_.counter()};
     if (!keep_rows({sum.lhs.value, sum.rhs.value}, at)) return;
     sum.at = at;
+    taken_[index_of(id)] = true;
     found_.sums.push_back(std::move(sum));
   }
 
@@ -157,46 +160,51 @@ class Finder {
     const auto place = body_.place(*index);
     if (!place) return;
     const RowIndex at{*place, *index};
-    if (keep_rows({body_.at(id).operands[0]}, at))
-      found_.kept.push_back({id, *element, at});
+    if (!keep_rows({body_.at(id).operands[0]}, at)) return;
+    taken_[index_of(id)] = true;
+    found_.kept.push_back({id, *element, at});
   }
 
   void add_read(InstructionId id) {
     const Instruction& product = body_.at(id);
     if (!is_of_weights(product)) return;
     const auto row = body_.row(product.operands[0]);
-    const int64_t bytes = byte_size(product.shape) * body_.trips();
-    if (!row || bytes > bytes_left_) return;
-    bytes_left_ -= bytes;
+    if (!row || !take_bytes(product.shape)) return;
     found_.read.push_back({id, {row->place, row->index}});
   }
 
   /// Notes which values need arrays of their own; false where these would be
   /// too large.
   bool keep_rows(const std::vector<InstructionId>& values, const RowIndex& at) {
-    std::vector<LoopRows> more;
+    const int64_t before = bytes_left_;
+    std::map<RowKey, LoopRows> more;
     for (const InstructionId value : values) {
+      const RowKey key{value, at.place.sign};
       const auto row = body_.row(value);
-      if (row && row->place == at.place) continue;
-      const auto is_it = [&](const LoopRows& one) {
-        return one.value == value && one.at.place == at.place;
-      };
-      if (std::any_of(found_.rows.begin(), found_.rows.end(), is_it) ||
-          std::any_of(more.begin(), more.end(), is_it))
+      if ((row && row->place == at.place) || found_.rows.contains(key) ||
+          more.contains(key))
         continue;
-      more.push_back({value, at});
+      if (!take_bytes(body_.at(value).shape)) {
+        bytes_left_ = before;
+        return false;
+      }
+      more.emplace(key, LoopRows{value, at});
     }
-    int64_t bytes = 0;
-    for (const LoopRows& rows : more)
-      bytes += byte_size(body_.at(rows.value).shape) * body_.trips();
-    if (bytes > bytes_left_) return false;
-    bytes_left_ -= bytes;
-    found_.rows.insert(found_.rows.end(), more.begin(), more.end());
+    found_.rows.merge(more);
+    return true;
+  }
+
+  /// For an array of a row a step; false where it would be too large.
+  bool take_bytes(const Shape& row) {
+    const int64_t bytes = byte_size(row);
+    if (bytes > bytes_left_ / body_.trips()) return false;
+    bytes_left_ -= bytes * body_.trips();
     return true;
   }
 
   const LoopBody& body_;
   int64_t bytes_left_;
+  std::vector<bool> taken_;  ///< [instruction] Leaves.
   LeavingProducts found_;
 };
 
@@ -224,6 +232,9 @@ bool is_only_picked(const Computation& entry, InstructionId id) {
                                         id) == op.operands.end();
                      });
 }
+
+/// Loops of an entry that are looked at: each costs a pass over the entry.
+constexpr int kMostLoops = 1000;
 
 /// The loop that a while of the entry is, over a tuple that nothing else reads.
 std::optional<CountedLoop> counted_loop(const Module& module, InstructionId id,
@@ -258,9 +269,11 @@ void batch_loop_products(
     const std::function<Result<Computation>(ComputationId)>& flat,
     Module* module) {
   const std::vector<int> callers = caller_counts(*module);
+  int looked_at = 0;
   for (uint32_t i = 0; i < module->entry_computation().instructions.size();
        ++i) {
-    if (module->entry_computation().instructions[i].opcode != Opcode::kWhile)
+    if (module->entry_computation().instructions[i].opcode != Opcode::kWhile ||
+        ++looked_at > kMostLoops)
       continue;
     const auto loop = counted_loop(*module, InstructionId{i}, callers);
     if (!loop || !reads_counter_alone(module->at(loop->condition), *loop))

@@ -1,8 +1,8 @@
 #include "data/hlo/loop_rewriter.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,8 +20,22 @@ void set_index(size_t element, Instruction* picked) {
   }
 }
 
-size_t index_of_element(const Instruction& picked) {
-  return static_cast<size_t>(integer_list(picked, "index").at(0));
+/// What only left products read: ops without any effect but their value.
+bool may_go(const Instruction& op) {
+  switch (op.opcode) {
+    case Opcode::kAdd:
+    case Opcode::kConstant:
+    case Opcode::kDot:
+    case Opcode::kDynamicSlice:
+    case Opcode::kDynamicUpdateSlice:
+    case Opcode::kGetTupleElement:
+    case Opcode::kReshape:
+    case Opcode::kSlice:
+    case Opcode::kTranspose:
+      return true;
+    default:
+      return false;
+  }
 }
 
 void drop_sharding(Instruction* op) {
@@ -45,7 +59,7 @@ struct NewState {
       if (!removed[k]) shape.elements.push_back(old.elements[k]);
     }
     first_rows = shape.elements.size();
-    for (const LoopRows& rows : leaving.rows)
+    for (const auto& [key, rows] : leaving.rows)
       shape.elements.push_back(
           with_steps(body.at(rows.value).shape, loop.trips));
     first_read = shape.elements.size();
@@ -65,12 +79,15 @@ class BodyWriter {
  public:
   BodyWriter(const LoopBody& body, const LeavingProducts& leaving,
              const NewState& state)
-      : body_(body), leaving_(leaving), state_(state) {}
+      : body_(body), leaving_(leaving), state_(state) {
+    for (size_t r = 0; r < leaving.read.size(); ++r)
+      read_place_.emplace(leaving.read[r].product, r);
+  }
 
   /// Requires: reads_counter_alone.
   void write_condition(size_t counter, Computation* made) const {
     Computation& condition = *made;
-    drop_unread(&condition);
+    drop_unread(may_go, &condition);
     for (Instruction& op : condition.instructions) {
       if (op.opcode == Opcode::kParameter) {
         op.shape = state_.shape;
@@ -92,11 +109,11 @@ class BodyWriter {
       const InstructionId id{i};
       Instruction op = old.at(id);
       LoopSteps steps(op, 'l', &made.instructions);
-      if (const auto read = read_place(id)) {
-        const RowIndex& at = leaving_.read[*read].at;
+      if (const auto found = read_place_.find(id); found != read_place_.end()) {
+        const size_t read = found->second;
         now.push_back(
-            steps.row(steps.picked(parameter, state_.first_read + *read),
-                      now[index_of(at.index)]));
+            steps.row(steps.picked(parameter, state_.first_read + read),
+                      now[index_of(leaving_.read[read].at.index)]));
         continue;
       }
       if (const auto element = body_.element(id))
@@ -117,7 +134,7 @@ class BodyWriter {
       made.instructions.push_back(std::move(op));
     }
     write_root(now, parameter, &made);
-    drop_unread(&made);
+    drop_unread(may_go, &made);
     return made;
   }
 
@@ -130,11 +147,11 @@ class BodyWriter {
       if (!state_.removed[k]) next.push_back(now[index_of(root.operands[k])]);
     }
     LoopSteps steps(root, 'l', &made->instructions);
-    for (size_t r = 0; r < leaving_.rows.size(); ++r) {
-      const LoopRows& rows = leaving_.rows[r];
-      next.push_back(steps.with_row(
-          steps.picked(parameter, state_.first_rows + r),
-          now[index_of(rows.value)], now[index_of(rows.at.index)]));
+    size_t place = state_.first_rows;
+    for (const auto& [key, rows] : leaving_.rows) {
+      next.push_back(steps.with_row(steps.picked(parameter, place++),
+                                    now[index_of(rows.value)],
+                                    now[index_of(rows.at.index)]));
     }
     for (size_t r = 0; r < leaving_.read.size(); ++r)
       next.push_back(steps.picked(parameter, state_.first_read + r));
@@ -146,36 +163,10 @@ class BodyWriter {
     made->instructions.push_back(std::move(root));
   }
 
-  /// Ops without any effect but their value, which nothing reads any more.
-  static void drop_unread(Computation* made) {
-    std::vector<uint32_t> uses = use_counts(*made);
-    std::vector<bool> dropped(uses.size(), false);
-    for (size_t i = uses.size(); i-- > 0;) {
-      const Instruction& op = made->instructions[i];
-      const bool may_go =
-          op.opcode == Opcode::kAdd || op.opcode == Opcode::kConstant ||
-          op.opcode == Opcode::kDot || op.opcode == Opcode::kDynamicSlice ||
-          op.opcode == Opcode::kDynamicUpdateSlice ||
-          op.opcode == Opcode::kGetTupleElement ||
-          op.opcode == Opcode::kReshape || op.opcode == Opcode::kSlice ||
-          op.opcode == Opcode::kTranspose;
-      if (!may_go || uses[i] > 0) continue;
-      dropped[i] = true;
-      for (const InstructionId operand : op.operands) --uses[index_of(operand)];
-    }
-    drop_instructions(dropped, made);
-  }
-
-  std::optional<size_t> read_place(InstructionId product) const {
-    for (size_t r = 0; r < leaving_.read.size(); ++r) {
-      if (leaving_.read[r].product == product) return r;
-    }
-    return std::nullopt;
-  }
-
   const LoopBody& body_;
   const LeavingProducts& leaving_;
   const NewState& state_;
+  std::map<InstructionId, size_t> read_place_;  ///< product -> in `read`.
 };
 
 /// Writes what stands before and after the loop.
@@ -203,18 +194,17 @@ class EntryWriter {
         write_loop(op);
         continue;
       }
-      const bool picks =
-          op.opcode == Opcode::kGetTupleElement && op.operands[0] == loop_.loop;
-      const size_t element = picks ? index_of_element(op) : 0;
-      if (picks && state_.removed[element]) {
-        now_.push_back(results_[element]);
+      const auto element = picked_element(op);
+      const bool picks = element && op.operands[0] == loop_.loop;
+      if (picks && state_.removed[*element]) {
+        now_.push_back(results_[*element]);
         continue;
       }
       if (id == state) {
         now_.push_back(InstructionId{});  // Nothing else reads it.
         continue;
       }
-      if (picks) set_index(state_.place[element], &op);
+      if (picks) set_index(state_.place[*element], &op);
       renumber_references(now_, &op);
       now_.push_back(next_id());
       entry_.instructions.push_back(std::move(op));
@@ -234,7 +224,7 @@ class EntryWriter {
     for (size_t k = 0; k < state_.removed.size(); ++k) {
       if (!state_.removed[k]) operands.push_back(first(k));
     }
-    for (const LoopRows& rows : leaving_.rows)
+    for (const auto& [key, rows] : leaving_.rows)
       operands.push_back(
           steps.number(0, with_steps(body_.at(rows.value).shape, loop_.trips)));
     for (const LeavingRead& read : leaving_.read) {
@@ -279,13 +269,10 @@ class EntryWriter {
                         LoopSteps* steps) {
     const auto read = body_.row(factor);
     if (read && read->place == at.place) return read_rows(factor, steps);
-    const auto found = std::find_if(
-        leaving_.rows.begin(), leaving_.rows.end(), [&](const LoopRows& rows) {
-          return rows.value == factor && rows.at.place == at.place;
-        });
+    const auto found = leaving_.rows.find({factor, at.place.sign});
     return steps->picked(
-        loop_now_,
-        state_.first_rows + static_cast<size_t>(found - leaving_.rows.begin()));
+        loop_now_, state_.first_rows + static_cast<size_t>(std::distance(
+                                           leaving_.rows.begin(), found)));
   }
 
   /// The product of [steps, rows, k] with weights, in `dimensions`.
@@ -371,9 +358,8 @@ bool reads_counter_alone(const Computation& condition,
           return condition.at(id).opcode == Opcode::kParameter;
         });
     if (!takes_state) continue;
-    if (op.opcode != Opcode::kGetTupleElement ||
-        (uses[i] > 0 && index_of_element(op) != loop.counter))
-      return false;
+    const auto element = picked_element(op);
+    if (!element || (uses[i] > 0 && element != loop.counter)) return false;
   }
   return true;
 }

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "data/hlo/loop_body.h"
@@ -63,12 +65,15 @@ struct LoopRows {
   RowIndex at;
 };
 
+/// A value, and the sign of the place of its rows: there are two places.
+using RowKey = std::pair<InstructionId, int64_t>;
+
 /// Ids are of LoopBody's body; none is named twice.
 struct LeavingProducts {
   std::vector<LeavingSum> sums;
   std::vector<LeavingKept> kept;
   std::vector<LeavingRead> read;
-  std::vector<LoopRows> rows;
+  std::map<RowKey, LoopRows> rows;
 
   bool empty() const { return sums.empty() && kept.empty() && read.empty(); }
 };

@@ -31,25 +31,15 @@ InstructionId LoopSteps::transposed(InstructionId id,
   dimensions.reserve(order.size());
   for (const int64_t d : order)
     dimensions.push_back(shape_of(id).dimensions[static_cast<size_t>(d)]);
-  return with({"dimensions", std::move(order)}, Opcode::kTranspose, {id},
-              array_of(shape_of(id).type, std::move(dimensions)));
+  return op(Opcode::kTranspose, {id},
+            array_of(shape_of(id).type, std::move(dimensions)),
+            {{"dimensions", std::move(order)}});
 }
 
 InstructionId LoopSteps::picked(InstructionId tuple, size_t element) {
-  return with({"index", RawText{std::to_string(element)}},
-              Opcode::kGetTupleElement, {tuple},
-              shape_of(tuple).elements[element]);
-}
-
-InstructionId LoopSteps::with(Attribute attribute, Opcode opcode,
-                              std::vector<InstructionId> operands,
-                              Shape shape) {
-  Instruction step;
-  step.opcode = opcode;
-  step.operands = std::move(operands);
-  step.shape = std::move(shape);
-  step.attributes = {std::move(attribute)};
-  return append(std::move(step));
+  return op(Opcode::kGetTupleElement, {tuple},
+            shape_of(tuple).elements[element],
+            {{"index", RawText{std::to_string(element)}}});
 }
 
 InstructionId LoopSteps::row(InstructionId array, InstructionId index) {
@@ -57,8 +47,8 @@ InstructionId LoopSteps::row(InstructionId array, InstructionId index) {
   sizes[0] = 1;
   const Shape shape = array_of(shape_of(array).type, sizes);
   const InstructionId slice =
-      with({"dynamic_slice_sizes", sizes}, Opcode::kDynamicSlice,
-           with_indices({array}, index, sizes.size()), shape);
+      op(Opcode::kDynamicSlice, with_indices({array}, index, sizes.size()),
+         shape, {{"dynamic_slice_sizes", sizes}});
   return reshaped(slice, {sizes.begin() + 1, sizes.end()});
 }
 

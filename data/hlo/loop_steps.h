@@ -29,8 +29,6 @@ class LoopSteps : public AppendedOps {
                          InstructionId index);
 
  private:
-  InstructionId with(Attribute attribute, Opcode opcode,
-                     std::vector<InstructionId> operands, Shape shape);
   std::vector<InstructionId> with_indices(std::vector<InstructionId> operands,
                                           InstructionId index, size_t rank);
 };

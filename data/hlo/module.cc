@@ -148,6 +148,13 @@ std::vector<int64_t> integer_list(const Instruction& instruction,
   return {value};
 }
 
+std::optional<size_t> picked_element(const Instruction& instruction) {
+  if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
+  const std::vector<int64_t> index = integer_list(instruction, "index");
+  if (index.size() != 1 || index[0] < 0) return std::nullopt;
+  return static_cast<size_t>(index[0]);
+}
+
 std::optional<ComputationId> called_computation(const Instruction& instruction,
                                                 std::string_view attribute) {
   const Attribute* found = instruction.find_attribute(attribute);

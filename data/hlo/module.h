@@ -213,6 +213,8 @@ std::vector<std::vector<InstructionId>> users_of(
 /// else.
 std::vector<int64_t> integer_list(const Instruction& instruction,
                                   std::string_view attribute);
+/// Which element of its tuple a get-tuple-element picks; none of others.
+std::optional<size_t> picked_element(const Instruction& instruction);
 /// The computation that `attribute` names, if it names one.
 std::optional<ComputationId> called_computation(
     const Instruction& instruction, std::string_view attribute = "to_apply");

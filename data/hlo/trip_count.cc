@@ -25,24 +25,6 @@ std::optional<int64_t> known_trip_count(const Instruction& loop) {
   return parsed.ec == std::errc() ? std::optional(count) : std::nullopt;
 }
 
-std::optional<int64_t> constant_value(const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kConstant ||
-      !instruction.shape.dimensions.empty()) {
-    return std::nullopt;
-  }
-  const auto values = literal_values(instruction);
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (!values || !((*values)[0] >= -kExact && (*values)[0] <= kExact))
-    return std::nullopt;
-  return static_cast<int64_t>((*values)[0]);
-}
-
-std::optional<int64_t> tuple_index(const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kGetTupleElement) return std::nullopt;
-  const std::vector<int64_t> index = integer_list(instruction, "index");
-  return index.size() == 1 ? std::optional(index[0]) : std::nullopt;
-}
-
 std::optional<LoopCounter> counter_of(const Module& module,
                                       const Computation& computation,
                                       const Instruction& loop) {
@@ -52,16 +34,14 @@ std::optional<LoopCounter> counter_of(const Module& module,
   const Instruction& root = condition.at(condition.root);
   if (root.opcode != Opcode::kCompare || compare_direction(root) != "LT")
     return std::nullopt;
-  const auto index = tuple_index(condition.at(root.operands[0]));
-  const auto limit = constant_value(condition.at(root.operands[1]));
+  const auto index = picked_element(condition.at(root.operands[0]));
+  const auto limit = integer_constant(condition.at(root.operands[1]));
   const Instruction& state = computation.at(loop.operands[0]);
   if (!index || !limit || state.opcode != Opcode::kTuple) return std::nullopt;
-  if (*index < 0 || static_cast<size_t>(*index) >= state.operands.size())
-    return std::nullopt;
-  const auto start = constant_value(
-      computation.at(state.operands[static_cast<size_t>(*index)]));
+  if (*index >= state.operands.size()) return std::nullopt;
+  const auto start = integer_constant(computation.at(state.operands[*index]));
   if (!start || *start != 0 || *limit < 0) return std::nullopt;
-  return LoopCounter{static_cast<size_t>(*index), *limit};
+  return LoopCounter{*index, *limit};
 }
 
 /// Whether a body adds 1 to an element of its state.
@@ -73,9 +53,9 @@ bool counts(const Computation& body, size_t index) {
   if (next.opcode != Opcode::kAdd) return false;
   for (const size_t old : {size_t{0}, size_t{1}}) {
     const Instruction& element = body.at(next.operands[old]);
-    if (tuple_index(element) == static_cast<int64_t>(index) &&
+    if (picked_element(element) == index &&
         body.at(element.operands[0]).opcode == Opcode::kParameter &&
-        constant_value(body.at(next.operands[1 - old])) == 1)
+        integer_constant(body.at(next.operands[1 - old])) == 1)
       return true;
   }
   return false;

@@ -20,8 +20,11 @@ struct LoopText {
   std::string sum = "add(total, outer)";
   std::string kept = "dynamic-update-slice(rows, kept_row, i, zero, zero)";
   std::string test = "compare(i, limit), direction=LT";
-  std::string condition;  ///< Further ops of it.
-  int spare = 40;         ///< Rows of an array that only makes the state large.
+  std::string condition;      ///< Further ops of it.
+  std::string body;           ///< Further ops before the products.
+  std::string weights = "w";  ///< What `read` multiplies with.
+  std::string index = "i";    ///< Of the row.
+  int spare = 40;  ///< Rows of an array that only makes the state large.
 
   std::string text() const {
     const std::string state = fmt::format(
@@ -42,9 +45,9 @@ body {{
   one = s32[] constant(1)
   zero = s32[] constant(0)
   next = s32[] add(i, one)
-  slice = {t}[1,2,9] dynamic-slice(x, i, zero, zero), dynamic_slice_sizes={{1,2,9}}
+{body}  slice = {t}[1,2,9] dynamic-slice(x, {index}, zero, zero), dynamic_slice_sizes={{1,2,9}}
   row = {t}[2,9] reshape(slice)
-  read = {t}[2,11] dot(row, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  read = {t}[2,11] dot(row, {weights}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
   g = {t}[2,11] tanh(read)
   outer = {t}[9,11] dot(row, g), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
   added = {t}[9,11] {sum}
@@ -78,7 +81,8 @@ ENTRY e {{
         fmt::arg("state", state), fmt::arg("t", type), fmt::arg("sum", sum),
         fmt::arg("kept", kept), fmt::arg("limit", limit),
         fmt::arg("test", test), fmt::arg("condition", condition),
-        fmt::arg("spare", spare));
+        fmt::arg("body", body), fmt::arg("weights", weights),
+        fmt::arg("index", index), fmt::arg("spare", spare));
   }
 };
 
@@ -194,6 +198,65 @@ TEST(LoopProducts, StayWhereTheirRowsWouldBeLarge) {
   loop.spare = 1;  // g's rows and w's product are 440 bytes each, the
                    // state 1,980: one of them may be there.
   EXPECT_EQ(products(loop), std::pair(1, 2));
+}
+
+/// Each step doubles the ways to what it is made of.
+TEST(LoopProducts, LooksAtNoMoreThanFewOpsOnTheWayToWeights) {
+  LoopText loop;
+  loop.weights = "w2";
+  loop.body =
+      "  w1 = f32[18,11] concatenate(w, w), dimensions={0}\n"
+      "  w2 = f32[9,11] slice(w1), slice={[0:9], [0:11]}\n";
+  EXPECT_EQ(products(loop), std::pair(0, 3));
+  loop.body.clear();
+  loop.weights = "w";
+  for (int i = 0; i < 100; ++i) {
+    loop.body += fmt::format(
+        "  c{0} = f32[18,11] concatenate({1}, {1}), dimensions={{0}}\n"
+        "  s{0} = f32[9,11] slice(c{0}), slice={{[0:9], [0:11]}}\n",
+        i, loop.weights);
+    loop.weights = fmt::format("s{}", i);
+  }
+  EXPECT_EQ(products(loop), std::pair(1, 2));
+}
+
+TEST(LoopProducts, IndicesCountThatComeByEveryRowOnce) {
+  LoopText loop;
+  loop.body =
+      "  four = s32[] constant(4)\n  behind = s32[] subtract(four, i)\n";
+  loop.index = "behind";
+  // The sum keeps g's rows where x's are, u's product where it writes: no
+  // room is left for those of the product with w.
+  EXPECT_EQ(products(loop), std::pair(1, 2));
+  loop.body = "  two = s32[] add(i, i)\n";
+  loop.index = "two";
+  EXPECT_EQ(products(loop).first, 1);
+  loop.body = "  n0 = s32[] constant(1000000000)\n";
+  for (int i = 0; i < 100; ++i)
+    loop.body += fmt::format("  n{} = s32[] add(n{}, n{})\n", i + 1, i, i);
+  loop.body += "  far = s32[] add(i, n100)\n";
+  loop.index = "far";
+  EXPECT_EQ(products(loop).first, 1);
+}
+
+/// A matrix of three dimensions by a vector gives one of two.
+TEST(LoopProducts, StayWhereFactorsAreNoMatrices) {
+  std::string text = LoopText().text();
+  const auto put = [&](const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  put("  row = f32[2,9] reshape(slice)",
+      "  row = f32[2,9] reshape(slice)\n  cube = f32[2,3,3] reshape(slice)\n"
+      "  v1 = f32[1,3] slice(w), slice={[0:1], [0:3]}\n"
+      "  v = f32[3] reshape(v1)\n"
+      "  thin = f32[2,3] dot(cube, v), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0}\n"
+      "  none = f32[] constant(0)\n"
+      "  wide = f32[2,11] pad(thin, none), padding=0_0x0_8");
+  put("tanh(read)", "add(read, wide)");
+  EXPECT_EQ(products(inlined_of(text)), std::pair(1, 3));
 }
 
 TEST(LoopProducts, StayInABodyThatTwoLoopsShare) {

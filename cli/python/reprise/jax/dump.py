@@ -56,9 +56,9 @@ def compile_and_dump(lowered):
 def combines_constants(platform):
     """Whether XLA computes (x + 1) - 0.3 as x + 0.7, after the pass whose dump is taken: up to JAX 0.11 it does."""
     x = np.linspace(0, 1, 64, dtype=np.float32)
-    device = jax.devices(platform)[0]
+    device = jax.local_devices(backend=platform)[0]
     computed = jax.jit(lambda x: (x + 1) - 0.3)(jax.device_put(x, device))
-    return np.array_equal(np.asarray(computed), x + (np.float32(1) - np.float32(0.3)))
+    return np.array_equal(jax.device_get(computed), x + (np.float32(1) - np.float32(0.3)))
 
 
 def noted(text, combines, compiled_text):

@@ -320,7 +320,8 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     these values at first; the others are batches (`batch=`, places or names, says so where that is not right). `data`
     gives the batches of `steps` steps: an iterator, a function of the step, or the arguments with one axis more before;
     without it the given batch is used in every step. `loss=` names the loss among several scalars of the result.
-    Compiles once, without the persistent cache; sets no environment variable.
+    Compiles the step once, without the persistent cache, and, in its first call, one line that shows how this XLA rounds;
+    sets no environment variable.
     Errors: RepriseError, saying what to do."""
     step = trace_and_compile(jitted, args, kwargs)
     chosen = _roles(step, batch, loss)
