@@ -209,8 +209,12 @@ def _shard_map(params, body):
 
 
 def _scan(params, body, values):
-    constants, carried = params["num_consts"], params["num_carry"]
-    consts, carry, xs = values[:constants], values[constants:constants + carried], values[constants + carried:]
+    if "ft_in" in params:  # Since JAX 0.12.
+        consts, carry, xs = map(list, params["ft_in"].update(values).unpack())
+        carried = len(carry)
+    else:
+        constants, carried = params["num_consts"], params["num_carry"]
+        consts, carry, xs = values[:constants], values[constants:constants + carried], values[constants + carried:]
 
     def one(carry, x):
         results = body([*consts, *carry, *x])
