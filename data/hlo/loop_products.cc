@@ -68,7 +68,7 @@ class Finder {
         if (views.size() == kMostViews) return false;
         std::vector<InstructionId> further = views;
         further.push_back(user);
-        if (!find_sinks(user, std::move(further), sinks)) return false;
+        if (!find_sinks(user, further, sinks)) return false;
         continue;
       }
       const auto element = summed_element(user, id);
