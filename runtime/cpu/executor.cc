@@ -5,6 +5,7 @@
 // collectives run in their places on the one thread.
 #include "runtime/cpu/executor.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "runtime/cpu/constants.h"
@@ -100,13 +101,14 @@ Status Executor::bind(const Module& inlined,
                       std::span<const KernelCode> kernels,
                       const Options& options) {
   REPRISE_CHECK(kernels.size() == schedule_.kernels.size());
-  UnitContext context{.module = inlined,
-                      .schedule = schedule_,
-                      .kernels = {kernels.begin(), kernels.end()},
-                      .buffers = {},
-                      .team = {team_.get(), options.worth_sharing_ns},
-                      .rank = options.rank,
-                      .collectives = &called_};
+  UnitContext context{
+      .module = inlined,
+      .schedule = schedule_,
+      .kernels = {kernels.begin(), kernels.end()},
+      .buffers = {},
+      .team = {team_.get(), options.worth_sharing_ns, &sharing_},
+      .rank = options.rank,
+      .collectives = &called_};
   called_.communicator = options.called;
   for (const Buffer& buffer : schedule_.buffers)
     context.buffers.push_back(arena_.data() + buffer.arena_offset);
@@ -125,6 +127,14 @@ Status Executor::bind(const Module& inlined,
 }
 
 Status Executor::run_step(int32_t step) {
+  if (team_ == nullptr || sharing_.is_over()) return run_streams(step);
+  const auto start = std::chrono::steady_clock::now();
+  Status ran = run_streams(step);
+  sharing_.add((std::chrono::steady_clock::now() - start).count());
+  return ran;
+}
+
+Status Executor::run_streams(int32_t step) {
   if (failed_.load(std::memory_order_acquire)) return pass(*error_);
   compute_.reset();
   communication_.reset();

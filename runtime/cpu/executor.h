@@ -80,6 +80,7 @@ class Executor final : public StepExecutor {
   Status write_constants(const Module& inlined, int64_t rank);
   Status bind(const Module& inlined, std::span<const KernelCode> kernels,
               const Options& options);
+  Status run_streams(int32_t step);
   Status run_compute(int32_t step);
   Error failed_unit(UnitId unit, int32_t step);
   void wait_for_communication(uint32_t count, UnitId unit, int32_t step);
@@ -94,6 +95,7 @@ class Executor final : public StepExecutor {
   Recorder* recorder_ = nullptr;
   Arena arena_;
   std::unique_ptr<ThreadTeam> team_;  ///< Null where one thread computes.
+  StepTrial sharing_;                 ///< Of the team.
   StreamSequences waits_;
   ScratchMemory scratch_;
   CalledCollectives called_;

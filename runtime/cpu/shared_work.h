@@ -1,4 +1,5 @@
-// Which units threads share, and in how many parts.
+// Which units threads share, and in how many parts: each unit that gains by it,
+// where the step as a whole gains, too.
 #pragma once
 
 #include <algorithm>
@@ -16,35 +17,11 @@ namespace reprise {
 /// microseconds where the others are awake, and some tens where they sleep.
 inline constexpr double kWorthSharing_ns = 20'000;
 
-/// The team of a rank; a unit may be shared by its estimate, so by the program
-/// and plan alone. Whether it stays so, SharingTrial tells.
-struct SharedWork {
-  ThreadTeam* team = nullptr;  ///< Null: one thread.
-  double worth_sharing_ns = kWorthSharing_ns;
-
-  /// In how many parts, at most `most`, the unit runs; 1: whole.
-  size_t parts(const Unit& unit, size_t most) const {
-    if (team == nullptr || estimate_ns(unit) < worth_sharing_ns) return 1;
-    return std::clamp<size_t>(most, 1, team->size());
-  }
-
-  /// Of one core, to an order of magnitude: memory at 10 bytes a nanosecond,
-  /// dots at 50 flops, kernels at 2 (what a core with AVX2 does at least).
-  static double estimate_ns(const Unit& unit) {
-    constexpr double kBytesPerNs = 10, kDotFlopsPerNs = 50,
-                     kKernelFlopsPerNs = 2;
-    return std::max(
-        unit.bytes / kBytesPerNs,
-        unit.flops / (unit.kind == UnitKind::kLibrary ? kDotFlopsPerNs
-                                                      : kKernelFlopsPerNs));
-  }
-};
-
 /// Whether a unit that may be shared gains by it: its first runs are timed, in
 /// parts and whole by turns. All units of a step take the same turns, so each
 /// is timed among others like it. Parts have the bits of the whole, so no
 /// result depends on what is found.
-class SharingTrial {
+class UnitTrial {
  public:
   static constexpr uint32_t kRunsEach = 3;
   /// Sharing takes the time of every core, so it must leave less than this
@@ -67,6 +44,75 @@ class SharingTrial {
   bool gains_ = false;
   std::array<int64_t, 2> least_ns_{std::numeric_limits<int64_t>::max(),
                                    std::numeric_limits<int64_t>::max()};
+};
+
+/// Whether the step gains by what its units share: a team that waits for the
+/// next unit takes time of cores that are two threads of one, or empties their
+/// caches, which no unit's own time shows. After the units' trials, steps with
+/// sharing and without take turns, by rows that are long enough for a team to
+/// fall asleep in (a millisecond or two). Long steps are left to the units'
+/// trials: such losses are a few microseconds a unit.
+class StepTrial {
+ public:
+  static constexpr uint32_t kFirst = 2 * UnitTrial::kRunsEach;  ///< Step.
+  static constexpr uint32_t kRow = 40;                          ///< Steps.
+  static constexpr uint32_t kUnjudged = 32;  ///< First steps of each row.
+  static constexpr uint32_t kRows = 4;
+  static constexpr int64_t kLong_ns = 1'000'000;
+  /// Of the time without, that with sharing must leave less.
+  static constexpr double kMostOfWhole = 0.9;
+
+  bool is_over() const { return step_ >= kFirst + kRows * kRow; }
+  /// In the next step, until the trial is over; then in all.
+  bool shares() const {
+    if (is_over()) return gains_;
+    return step_ < kFirst || row() % 2 == 0;
+  }
+  void add(int64_t time_ns) {
+    if (is_over()) return;
+    if (step_ >= kFirst && (step_ - kFirst) % kRow >= kUnjudged)
+      least_ns_[row() % 2] = std::min(least_ns_[row() % 2], time_ns);
+    ++step_;
+    if (step_ == kFirst + kRow && least_ns_[0] > kLong_ns) {
+      step_ = kFirst + kRows * kRow;
+      return;
+    }
+    gains_ = static_cast<double>(least_ns_[0]) <
+             kMostOfWhole * static_cast<double>(least_ns_[1]);
+  }
+
+ private:
+  uint32_t row() const { return (step_ - kFirst) / kRow; }
+
+  uint32_t step_ = 0;
+  bool gains_ = true;
+  std::array<int64_t, 2> least_ns_{std::numeric_limits<int64_t>::max(),
+                                   std::numeric_limits<int64_t>::max()};
+};
+
+/// The team of a rank; a unit may be shared by its estimate, so by the program
+/// and plan alone. Whether it stays so, UnitTrial and StepTrial tell.
+struct SharedWork {
+  ThreadTeam* team = nullptr;  ///< Null: one thread.
+  double worth_sharing_ns = kWorthSharing_ns;
+  const StepTrial* steps = nullptr;  ///< Null where `team` is.
+
+  /// In how many parts, at most `most`, the unit runs; 1: whole.
+  size_t parts(const Unit& unit, size_t most) const {
+    if (team == nullptr || estimate_ns(unit) < worth_sharing_ns) return 1;
+    return std::clamp<size_t>(most, 1, team->size());
+  }
+
+  /// Of one core, to an order of magnitude: memory at 10 bytes a nanosecond,
+  /// dots at 50 flops, kernels at 2 (what a core with AVX2 does at least).
+  static double estimate_ns(const Unit& unit) {
+    constexpr double kBytesPerNs = 10, kDotFlopsPerNs = 50,
+                     kKernelFlopsPerNs = 2;
+    return std::max(
+        unit.bytes / kBytesPerNs,
+        unit.flops / (unit.kind == UnitKind::kLibrary ? kDotFlopsPerNs
+                                                      : kKernelFlopsPerNs));
+  }
 };
 
 }  // namespace reprise

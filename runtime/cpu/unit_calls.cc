@@ -73,7 +73,7 @@ struct UnitCalls::Call {
   KernelCode code;
   size_t first_argument = 0;  ///< In arguments_.
   size_t parts = 1;           ///< That threads may share; 1: it runs whole.
-  SharingTrial sharing;
+  UnitTrial sharing;
   std::optional<DotCall> dot;
   std::vector<DotCall> dot_parts;
   std::unique_ptr<Routine> routine;
@@ -90,6 +90,7 @@ UnitCalls& UnitCalls::operator=(UnitCalls&&) noexcept = default;
 
 Status UnitCalls::bind(const UnitContext& context, const Unit& unit) {
   team_ = context.team.team;
+  steps_ = context.team.steps;
   Result<Call> call = make_call(context, unit);
   if (!call) return pass(call.error(), unit.name);
   const Status shared = share(context, unit, &*call);
@@ -195,7 +196,7 @@ bool UnitCalls::run_in_parts(const Call& call) const {
 
 bool UnitCalls::run(size_t place) {
   Call& call = calls_[place];
-  if (call.parts == 1) return run_whole(call);
+  if (call.parts == 1 || !steps_->shares()) return run_whole(call);
   const bool in_parts = call.sharing.in_parts();
   if (call.sharing.is_over())
     return in_parts ? run_in_parts(call) : run_whole(call);

@@ -65,6 +65,7 @@ class UnitCalls {
   std::vector<Call> calls_;
   std::vector<void*> arguments_;  ///< Of all kernels.
   ThreadTeam* team_ = nullptr;
+  const StepTrial* steps_ = nullptr;
 };
 
 }  // namespace reprise
