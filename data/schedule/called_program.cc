@@ -11,6 +11,7 @@
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/sort_key.h"
 #include "data/kernel/lower_kernel.h"
 #include "data/schedule/called_fusion.h"
 #include "data/schedule/memory_plan.h"
@@ -147,6 +148,12 @@ Result<std::shared_ptr<CalledProgram>> lower_function(
   return program;
 }
 
+RoutineCallee keyed(std::shared_ptr<CalledProgram> program) {
+  for (const Kernel& kernel : program->schedule.kernels)
+    program->kernel_keys.push_back(kernel_key(kernel));
+  return {.program = std::move(program), .kernels = {}};
+}
+
 }  // namespace
 
 Result<std::vector<RoutineCallee>> lower_callees(
@@ -173,9 +180,13 @@ Result<std::vector<RoutineCallee>> lower_callees(
       move_outputs_to_caller(&schedule);
       plan_memory(&schedule, kAlignmentBytes, ParameterBytes::kElsewhere);
     }
-    for (const Kernel& kernel : schedule.kernels)
-      (*program)->kernel_keys.push_back(kernel_key(kernel));
-    callees.push_back({.program = *std::move(program), .kernels = {}});
+    callees.push_back(keyed(*std::move(program)));
+  }
+  if (instruction.opcode == Opcode::kSort && callees.size() == 1) {
+    std::optional<InlinedModule> key = sort_key(callees[0].program->module);
+    if (!key) return callees;
+    auto function = lower_function(*std::move(key), instruction.name);
+    if (function) callees.push_back(keyed(*std::move(function)));
   }
   return callees;
 }

@@ -30,7 +30,8 @@ struct RoutineCallee {
 struct RoutineSpec {
   InstructionId instruction{};  ///< Of the inlined entry computation.
   /// While: condition, body. Conditional: branches, the false one last of two.
-  /// Sort: comparator. Reductions: reducer; select-and-scatter: select,
+  /// Sort: comparator and, where it has one, its key (data/hlo/sort_key.h).
+  /// Reductions: reducer; select-and-scatter: select,
   /// scatter.
   std::vector<RoutineCallee> callees;
   bool is_loop = false;  ///< A while.

@@ -23,6 +23,7 @@ class ScalarFunction {
   void set_output(size_t number, std::byte* place) {
     set(outputs_[number], place);
   }
+  bool reads(size_t number) const { return !parameters_[number].empty(); }
   /// Outputs may not lie where parameters do.
   void call() const { code_.run(arguments_.data()); }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -97,9 +99,10 @@ struct SharedWork {
   double worth_sharing_ns = kWorthSharing_ns;
   const StepTrial* steps = nullptr;  ///< Null where `team` is.
 
-  /// In how many parts, at most `most`, the unit runs; 1: whole.
-  size_t parts(const Unit& unit, size_t most) const {
-    if (team == nullptr || estimate_ns(unit) < worth_sharing_ns) return 1;
+  /// In how many parts, at most `most`, something runs that takes one core so
+  /// long; 1: whole.
+  size_t parts(double estimate_ns, size_t most) const {
+    if (team == nullptr || estimate_ns < worth_sharing_ns) return 1;
     return std::clamp<size_t>(most, 1, team->size());
   }
 
@@ -113,6 +116,44 @@ struct SharedWork {
         unit.flops / (unit.kind == UnitKind::kLibrary ? kDotFlopsPerNs
                                                       : kKernelFlopsPerNs));
   }
+};
+
+/// Something in parts, which the threads of a team share where that gains.
+class SharedParts {
+ public:
+  SharedParts() = default;  ///< It runs whole.
+  SharedParts(const SharedWork& work, size_t parts)
+      : team_(work.team), steps_(work.steps), count_(parts) {}
+
+  size_t count() const { return count_; }
+
+  /// Runs `part(i)` for each i below count(), or `whole()`; true if all that
+  /// ran returned true.
+  template <typename Whole, typename Part>
+  bool run(const Whole& whole, const Part& part) {
+    if (count_ == 1 || !steps_->shares()) return whole();
+    const bool in_parts = trial_.in_parts();
+    if (trial_.is_over()) return in_parts ? run_parts(part) : whole();
+    const auto start = std::chrono::steady_clock::now();
+    const bool ran = in_parts ? run_parts(part) : whole();
+    trial_.add((std::chrono::steady_clock::now() - start).count());
+    return ran;
+  }
+
+ private:
+  template <typename Part>
+  bool run_parts(const Part& part) {
+    std::atomic<bool> ran{true};
+    team_->run(count_, [&](size_t i) {
+      if (!part(i)) ran.store(false, std::memory_order_relaxed);
+    });
+    return ran;
+  }
+
+  ThreadTeam* team_ = nullptr;
+  const StepTrial* steps_ = nullptr;
+  size_t count_ = 1;
+  UnitTrial trial_;
 };
 
 }  // namespace reprise

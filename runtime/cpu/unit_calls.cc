@@ -1,8 +1,6 @@
 #include "runtime/cpu/unit_calls.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -72,8 +70,7 @@ struct UnitCalls::Call {
   Kind kind = Kind::kFunction;
   KernelCode code;
   size_t first_argument = 0;  ///< In arguments_.
-  size_t parts = 1;           ///< That threads may share; 1: it runs whole.
-  UnitTrial sharing;
+  SharedParts shared;
   std::optional<DotCall> dot;
   std::vector<DotCall> dot_parts;
   std::unique_ptr<Routine> routine;
@@ -89,8 +86,6 @@ UnitCalls::UnitCalls(UnitCalls&&) noexcept = default;
 UnitCalls& UnitCalls::operator=(UnitCalls&&) noexcept = default;
 
 Status UnitCalls::bind(const UnitContext& context, const Unit& unit) {
-  team_ = context.team.team;
-  steps_ = context.team.steps;
   Result<Call> call = make_call(context, unit);
   if (!call) return pass(call.error(), unit.name);
   const Status shared = share(context, unit, &*call);
@@ -151,26 +146,30 @@ Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
 /// dots along rows, columns or matrices: never along a sum.
 Status UnitCalls::share(const UnitContext& context, const Unit& unit,
                         Call* call) {
+  const double estimate_ns = SharedWork::estimate_ns(unit);
+  size_t parts = 1;
   if (unit.kind == UnitKind::kKernel) {
-    call->parts =
-        context.team.parts(unit, static_cast<size_t>(call->code.extent));
+    parts =
+        context.team.parts(estimate_ns, static_cast<size_t>(call->code.extent));
   } else if (unit.kind == UnitKind::kLibrary &&
-             context.team.parts(unit, SIZE_MAX) > 1) {
-    Result<std::vector<DotCall>> parts = dots_.bind_parts(
+             context.team.parts(estimate_ns, SIZE_MAX) > 1) {
+    Result<std::vector<DotCall>> dots = dots_.bind_parts(
         unit.dot, dot_memory(context, unit.dot), context.team.team->size());
-    if (!parts) return pass(parts.error());
-    call->dot_parts = std::move(*parts);
-    call->parts = std::max<size_t>(call->dot_parts.size(), 1);
+    if (!dots) return pass(dots.error());
+    call->dot_parts = std::move(*dots);
+    parts = std::max<size_t>(call->dot_parts.size(), 1);
   }
+  call->shared = SharedParts(context.team, parts);
   return {};
 }
 
 size_t UnitCalls::size() const { return calls_.size(); }
 
-void UnitCalls::run_part(const Call& call, size_t part) const {
+bool UnitCalls::run_part(const Call& call, size_t part) const {
+  if (call.kind == Call::Kind::kDot) return call.dot_parts[part].run();
   const auto border = [&](size_t at) {
     return call.code.extent * static_cast<int64_t>(at) /
-           static_cast<int64_t>(call.parts);
+           static_cast<int64_t>(call.shared.count());
   };
   void* const* arguments = arguments_.data() + call.first_argument;
   if (call.code.function != nullptr) {
@@ -179,31 +178,13 @@ void UnitCalls::run_part(const Call& call, size_t part) const {
     call.code.interpret(*call.code.kernel, arguments, border(part),
                         border(part + 1));
   }
-}
-
-bool UnitCalls::run_in_parts(const Call& call) const {
-  if (call.kind != Call::Kind::kDot) {
-    team_->run(call.parts, [&](size_t part) { run_part(call, part); });
-    return true;
-  }
-  std::atomic<bool> ran{true};
-  team_->run(call.parts, [&](size_t part) {
-    if (!call.dot_parts[part].run())
-      ran.store(false, std::memory_order_relaxed);
-  });
-  return ran;
+  return true;
 }
 
 bool UnitCalls::run(size_t place) {
   Call& call = calls_[place];
-  if (call.parts == 1 || !steps_->shares()) return run_whole(call);
-  const bool in_parts = call.sharing.in_parts();
-  if (call.sharing.is_over())
-    return in_parts ? run_in_parts(call) : run_whole(call);
-  const auto start = std::chrono::steady_clock::now();
-  const bool ran = in_parts ? run_in_parts(call) : run_whole(call);
-  call.sharing.add((std::chrono::steady_clock::now() - start).count());
-  return ran;
+  return call.shared.run([&] { return run_whole(call); },
+                         [&](size_t part) { return run_part(call, part); });
 }
 
 bool UnitCalls::run_whole(const Call& call) const {

@@ -57,15 +57,12 @@ class UnitCalls {
   struct Call;
   Result<Call> make_call(const UnitContext& context, const Unit& unit);
   Status share(const UnitContext& context, const Unit& unit, Call* call);
-  void run_part(const Call& call, size_t part) const;
+  bool run_part(const Call& call, size_t part) const;
   bool run_whole(const Call& call) const;
-  bool run_in_parts(const Call& call) const;
 
   DotLibrary dots_;
   std::vector<Call> calls_;
   std::vector<void*> arguments_;  ///< Of all kernels.
-  ThreadTeam* team_ = nullptr;
-  const StepTrial* steps_ = nullptr;
 };
 
 }  // namespace reprise

@@ -1,0 +1,40 @@
+// The order of a row's elements by keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "data/primitive_type.h"
+
+namespace reprise {
+
+/// A key that orders elements of a type as XLA does: floats by their bits, so
+/// that -0 is less than 0 and NaN stands at the ends. Requires: an integer,
+/// pred, or a float of at least 16 bits.
+uint64_t order_key(PrimitiveType type, const std::byte* place);
+
+/// Places of a row, at most 2^32, by key; of equal keys the earlier first. Keys
+/// of 32 bits are sorted as one number with their places.
+class RowOrder {
+ public:
+  RowOrder(size_t count, PrimitiveType key, bool descending);
+
+  void set_key(size_t place, const std::byte* key);
+  /// Puts the first `first` in order.
+  void sort(size_t first);
+  /// Which place came to be number `i`.
+  uint32_t operator[](size_t i) const {
+    return is_narrow_ ? static_cast<uint32_t>(narrow_[i]) : wide_[i].second;
+  }
+
+ private:
+  PrimitiveType key_;
+  uint64_t turned_;  ///< Bits of a key that are turned for a descending order.
+  bool is_narrow_;
+  std::vector<uint64_t> narrow_;  ///< Key above place.
+  std::vector<std::pair<uint64_t, uint32_t>> wide_;
+};
+
+}  // namespace reprise

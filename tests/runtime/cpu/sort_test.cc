@@ -1,0 +1,195 @@
+// Sorts by keys against the same sorts by comparisons: each comparator is also
+// written so that no key is found in it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "data/hlo/hlo.h"
+#include "data/hlo/sort_key.h"
+#include "data/schedule/schedule.h"
+#include "runtime/cpu/executor.h"
+#include "runtime/cpu/kernel_loader.h"
+#include "tests/testing/directories.h"
+#include "tests/testing/parse_inlined.h"
+
+namespace reprise {
+namespace {
+
+/// Two arrays of 6 x 37 elements, compared by the one of number `keyed`.
+struct SortText {
+  std::string type = "f32";
+  std::string direction = "LT", order = ", type=TOTALORDER";
+  int dimension = 1, keyed = 0;
+  std::string x = "x", y = "y";  ///< What is compared.
+  std::string ops = {};          ///< That make them.
+  bool plain = false;            ///< Through a select, which hides the key.
+
+  std::string text() const {
+    const std::string array = type + "[6,37]";
+    const std::string result = fmt::format("({0}, {0})", array);
+    const int first = 2 * keyed, other = 2 - first;
+    return fmt::format(
+        R"(HloModule m
+less {{
+  x = {type}[] parameter({first})
+  y = {type}[] parameter({second})
+  u = {type}[] parameter({third})
+  v = {type}[] parameter({fourth})
+{ops}  less = pred[] compare({x}, {y}), direction={direction}{order}
+  no = pred[] constant(false)
+  yes = pred[] constant(true)
+  hidden = pred[] select(less, yes, no)
+  ROOT r = pred[] copy({root})
+}}
+ENTRY main {{
+  a = {array} parameter(0)
+  b = {array} parameter(1)
+  sorted = {result} sort(a, b), dimensions={{{dimension}}}, to_apply=less
+  p = {array} get-tuple-element(sorted), index=0
+  q = {array} get-tuple-element(sorted), index=1
+  ROOT t = {result} tuple(p, q)
+}}
+)",
+        fmt::arg("type", type), fmt::arg("array", array),
+        fmt::arg("result", result), fmt::arg("first", first),
+        fmt::arg("second", first + 1), fmt::arg("third", other),
+        fmt::arg("fourth", other + 1), fmt::arg("ops", ops), fmt::arg("x", x),
+        fmt::arg("y", y), fmt::arg("direction", direction),
+        fmt::arg("order", order), fmt::arg("dimension", dimension),
+        fmt::arg("root", plain ? "hidden" : "less"));
+  }
+};
+
+struct Sorted {
+  size_t callees = 0;
+  std::vector<std::string> arrays;
+};
+
+/// Elements drawn from few values, so that many are equal, zeros of both signs
+/// and NaNs of both among those of floats.
+void fill(PrimitiveType type, uint32_t seed, std::span<std::byte> bytes) {
+  std::mt19937 random(seed);
+  const auto width = static_cast<size_t>(primitive_type_bits(type)) / 8;
+  const std::array<uint64_t, 12> tops = {0x0000, 0x8000, 0x3F80, 0xBF80,
+                                         0x7FC0, 0xFFC0, 0x7F80, 0xFF80,
+                                         0x0001, 0x4000, 0xC000, 0x4100};
+  for (size_t at = 0; at + width <= bytes.size(); at += width) {
+    const uint64_t element = tops.at(random() % tops.size())
+                             << (width > 2 ? 8 * (width - 2) : 0);
+    std::memcpy(bytes.data() + at, &element, width);
+  }
+}
+
+Sorted run(const SortText& sort, size_t threads) {
+  const Result<InlinedModule> module = parse_inlined(sort.text(), "sort");
+  EXPECT_TRUE(module) << module.error().message << sort.text();
+  const Result<Schedule> schedule =
+      lower_schedule(*module, identity_plan(*module, 1));
+  EXPECT_TRUE(schedule) << schedule.error().message;
+  const auto alone = make_single_process_group();
+  const Result<LoadedKernels> kernels =
+      load_kernels(*schedule,
+                   {.interpret = true,
+                    .cache_directory = build_directory() + "/kernel_cache"},
+                   *alone);
+  EXPECT_TRUE(kernels) << kernels.error().message;
+  const auto communicator = make_solo_communicator();
+  const auto executor =
+      Executor::create(*module, *schedule, kernels->code, *communicator,
+                       nullptr, {.threads = threads, .worth_sharing_ns = 0});
+  EXPECT_TRUE(executor) << executor.error().message;
+  Sorted sorted;
+  for (const Unit& unit : schedule->units)
+    sorted.callees = std::max(sorted.callees, unit.routine.callees.size());
+  const PrimitiveType type = *primitive_type_from_name(sort.type);
+  for (uint32_t n = 0; n < 2; ++n) fill(type, n + 1, (*executor)->parameter(n));
+  EXPECT_TRUE((*executor)->run_step(0));
+  for (int64_t k = 0; k < 2; ++k) {
+    const auto bytes = (*executor)->output(k);
+    sorted.arrays.emplace_back(reinterpret_cast<const char*>(bytes.data()),
+                               bytes.size());
+  }
+  return sorted;
+}
+
+void expect_same(SortText sort) {
+  SCOPED_TRACE(sort.text());
+  sort.plain = true;
+  const Sorted compared = run(sort, 1);
+  sort.plain = false;
+  const Sorted keyed = run(sort, 1), shared = run(sort, 3);
+  EXPECT_EQ(compared.callees, 1U);
+  EXPECT_EQ(keyed.callees, 2U);
+  EXPECT_EQ(keyed.arrays, compared.arrays);
+  EXPECT_EQ(shared.arrays, compared.arrays);
+}
+
+TEST(SortByKeys, IsTheSortByComparisons) {
+  for (const char* type : {"f32", "bf16", "f16", "f64", "s32", "u32", "s8",
+                           "u8", "s16", "u16", "s64", "u64"}) {
+    for (const char* direction : {"LT", "GT"}) {
+      for (const int dimension : {0, 1}) {
+        const std::string order =
+            std::string(type).find('f') == std::string::npos
+                ? ""
+                : ", type=TOTALORDER";
+        expect_same({.type = type,
+                     .direction = direction,
+                     .order = order,
+                     .dimension = dimension,
+                     .keyed = dimension});
+      }
+    }
+  }
+}
+
+/// As XLA expands a total order that takes zeros for one and NaNs for one.
+TEST(SortByKeys, ComparesWhatAFunctionMakesOfAnElement) {
+  std::string ops = "  nan = f32[] constant(nan)\n  zero = f32[] constant(0)\n";
+  for (const std::string side : {"x", "y"}) {
+    ops += fmt::format(
+        R"(  is_nan.{0} = pred[] compare({0}, {0}), direction=NE
+  is_zero.{0} = pred[] compare({0}, zero), direction=EQ
+  no_sign.{0} = f32[] select(is_zero.{0}, zero, {0})
+  plain.{0} = f32[] select(is_nan.{0}, nan, no_sign.{0})
+  bits.{0} = s32[] bitcast-convert(plain.{0})
+  none.{0} = s32[] constant(0)
+  below.{0} = pred[] compare(bits.{0}, none.{0}), direction=LT
+  most.{0} = s32[] constant(2147483647)
+  turned.{0} = s32[] xor(most.{0}, bits.{0})
+  key.{0} = s32[] select(below.{0}, turned.{0}, bits.{0})
+)",
+        side);
+  }
+  for (const char* direction : {"LT", "GT"}) {
+    expect_same({.direction = direction,
+                 .order = "",
+                 .x = "key.x",
+                 .y = "key.y",
+                 .ops = ops});
+  }
+}
+
+TEST(SortByKeys, OtherComparatorsHaveNone) {
+  // Floats with NaNs that are neither less nor more.
+  EXPECT_EQ(run({.order = ""}, 1).callees, 1U);
+  EXPECT_EQ(run({.direction = "LE"}, 1).callees, 1U);
+  // What is compared is not one function of both.
+  EXPECT_EQ(
+      run({.x = "other", .ops = "  other = f32[] negate(x)\n"}, 1).callees, 1U);
+  // Of the other element, or of two arrays.
+  EXPECT_EQ(run({.x = "y", .y = "x"}, 1).callees, 1U);
+  EXPECT_EQ(run({.x = "xu",
+                 .y = "yv",
+                 .ops = "  xu = f32[] add(x, u)\n  yv = f32[] add(y, v)\n"},
+                1)
+                .callees,
+            1U);
+  EXPECT_EQ(run({.y = "v"}, 1).callees, 1U);
+}
+
+}  // namespace
+}  // namespace reprise
