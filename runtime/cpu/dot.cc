@@ -160,36 +160,33 @@ Result<std::vector<DotCall>> DotLibrary::bind_all(
   return calls;
 }
 
-Result<bool> DotLibrary::parts_have_its_bits(const DotSpec& spec, size_t count,
-                                             DotCut cut) {
-  const auto [known, is_new] =
-      same_bits_.emplace(fmt::format("{} in {} by {}", shape_key(spec), count,
-                                     static_cast<int>(cut)),
-                         false);
-  if (!is_new) return known->second;
+bool DotLibrary::parts_have_its_bits(const DotSpec& spec, size_t count,
+                                     DotCut cut) {
   TrialOperands operands(spec);
   const Result<DotCall> whole = bind(spec, operands.memory());
-  if (!whole) return pass(whole.error());
-  if (!whole->run()) return false;
+  if (!whole || !whole->run()) return false;
   const std::vector<std::byte> expected = operands.result();
   operands.clear_result();
   const auto parts = bind_all(split_dot(spec, operands.memory(), count, cut));
-  if (!parts) return pass(parts.error());
-  for (const DotCall& part : *parts) {
-    if (!part.run()) return false;
-  }
-  return known->second = operands.result() == expected;
+  return parts &&
+         std::all_of(parts->begin(), parts->end(),
+                     [](const DotCall& part) { return part.run(); }) &&
+         operands.result() == expected;
 }
 
 Result<std::vector<DotCall>> DotLibrary::bind_parts(const DotSpec& spec,
                                                     const DotMemory& memory,
-                                                    size_t count) {
+                                                    size_t count,
+                                                    PartTrials* trials) {
+  const DotSpec plain = plain_dot(spec);
   for (const DotCut cut : {DotCut::kLonger, DotCut::kShorter}) {
     const std::vector<DotPart> parts = split_dot(spec, memory, count, cut);
     if (parts.size() < 2) continue;
-    const Result<bool> same = parts_have_its_bits(plain_dot(spec), count, cut);
-    if (!same) return pass(same.error());
-    if (*same) return bind_all(parts);
+    const std::string key = fmt::format("dot {} in {} by {}", shape_key(plain),
+                                        count, static_cast<int>(cut));
+    if (trials->have_its_bits(
+            key, [&] { return parts_have_its_bits(plain, count, cut); }))
+      return bind_all(parts);
   }
   return std::vector<DotCall>();
 }

@@ -22,6 +22,7 @@
 
 #include "data/result.h"
 #include "data/schedule/schedule.h"
+#include "runtime/cpu/part_trials.h"
 #include "runtime/cpu/widened_dot.h"
 
 namespace reprise {
@@ -73,10 +74,10 @@ class DotLibrary {
   /// made-up operands show that oneDNN sums the parts in another order than the
   /// whole: the bits are those of `bind` for any count. oneDNN 2.6.3 sums deep
   /// products by blocks that depend on the columns, never on the rows. Errors:
-  /// as `bind`. Cost: of each distinct shape once, the dot twice a cut.
+  /// as `bind`. Cost: of each shape new to `trials`, the dot twice a cut.
   Result<std::vector<DotCall>> bind_parts(const DotSpec& spec,
-                                          const DotMemory& memory,
-                                          size_t count);
+                                          const DotMemory& memory, size_t count,
+                                          PartTrials* trials);
 
  private:
   struct Primitive;
@@ -84,14 +85,12 @@ class DotLibrary {
   Result<DotCall> bind_product(const DotSpec& spec, const DotMemory& memory);
   Result<std::vector<DotCall>> bind_all(const std::vector<DotPart>& parts);
   /// `spec`: a plain dot.
-  Result<bool> parts_have_its_bits(const DotSpec& spec, size_t count,
-                                   DotCut cut);
+  bool parts_have_its_bits(const DotSpec& spec, size_t count, DotCut cut);
   /// The same of bf16 by a product of f32. Errors: as of bind_product.
   Result<DotCall> bind_widened(const DotSpec& spec, const DotMemory& memory);
   /// Throws what oneDNN throws.
   Result<std::shared_ptr<const Primitive>> primitive_of(const DotSpec& spec);
   std::map<std::string, std::shared_ptr<const Primitive>> primitives_;
-  std::map<std::string, bool> same_bits_;  ///< By shape, count and cut.
   /// oneDNN's own working memory serves one thread; a part has its own.
   bool own_scratch_ = false;
   /// Of all calls that are no parts, so one of them runs at a time.

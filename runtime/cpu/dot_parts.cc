@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <random>
 
 #include "data/hlo/module.h"
+#include "runtime/cpu/part_trials.h"
 
 namespace reprise {
 namespace {
@@ -58,22 +57,6 @@ size_t extent_of(const MatrixView& view, PrimitiveType type) {
   return static_cast<size_t>((last + 1) * bytes_of(type));
 }
 
-/// Fills with values in [1, 2) of either sign. Requires: a float of 16 or 32
-/// bits.
-void draw(PrimitiveType type, uint32_t seed, std::vector<std::byte>* bytes) {
-  std::mt19937 random(seed);
-  const auto width = static_cast<size_t>(bytes_of(type));
-  for (size_t at = 0; at + width <= bytes->size(); at += width) {
-    const auto bits = static_cast<uint32_t>(random());
-    const uint32_t sign = bits & 0x80000000U;
-    uint32_t element = sign | 0x3F800000U | (bits & 0x007FFFFFU);
-    if (type == PrimitiveType::kBF16) element >>= 16;
-    if (type == PrimitiveType::kF16)
-      element = sign >> 16 | 0x3C00U | (bits & 0x03FFU);
-    std::memcpy(bytes->data() + at, &element, width);
-  }
-}
-
 }  // namespace
 
 std::vector<DotPart> split_dot(const DotSpec& spec, const DotMemory& memory,
@@ -113,8 +96,8 @@ TrialOperands::TrialOperands(const DotSpec& spec)
     : lhs_(extent_of(spec.lhs, spec.type)),
       rhs_(extent_of(spec.rhs, spec.type)),
       out_(extent_of(spec.out, spec.result_type)) {
-  draw(spec.type, 1, &lhs_);
-  draw(spec.type, 2, &rhs_);
+  fill_trial_values(spec.type, 1, lhs_);
+  fill_trial_values(spec.type, 2, rhs_);
 }
 
 DotMemory TrialOperands::memory() {

@@ -28,8 +28,7 @@ std::vector<DotPart> split_dot(const DotSpec& spec, const DotMemory& memory,
 /// The dot without its epilogue.
 DotSpec plain_dot(const DotSpec& spec);
 
-/// Memory of a plain dot's own, its operands drawn from a fixed seed, so that
-/// sums taken in another order have other bits.
+/// Memory of a plain dot's own, its operands those of fill_trial_values.
 class TrialOperands {
  public:
   explicit TrialOperands(const DotSpec& spec);

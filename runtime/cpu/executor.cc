@@ -106,7 +106,7 @@ Status Executor::bind(const Module& inlined,
       .schedule = schedule_,
       .kernels = {kernels.begin(), kernels.end()},
       .buffers = {},
-      .team = {team_.get(), options.worth_sharing_ns, &sharing_},
+      .team = {team_.get(), options.worth_sharing_ns, &sharing_, &trials_},
       .rank = options.rank,
       .collectives = &called_};
   called_.communicator = options.called;

@@ -96,6 +96,7 @@ class Executor final : public StepExecutor {
   Arena arena_;
   std::unique_ptr<ThreadTeam> team_;  ///< Null where one thread computes.
   StepTrial sharing_;                 ///< Of the team.
+  PartTrials trials_;
   StreamSequences waits_;
   ScratchMemory scratch_;
   CalledCollectives called_;

@@ -12,6 +12,7 @@
 
 #include "data/parallel.h"
 #include "data/schedule/schedule.h"
+#include "runtime/cpu/part_trials.h"
 
 namespace reprise {
 
@@ -98,6 +99,7 @@ struct SharedWork {
   ThreadTeam* team = nullptr;  ///< Null: one thread.
   double worth_sharing_ns = kWorthSharing_ns;
   const StepTrial* steps = nullptr;  ///< Null where `team` is.
+  PartTrials* trials = nullptr;      ///< Null where `team` is.
 
   /// In how many parts, at most `most`, something runs that takes one core so
   /// long; 1: whole.
@@ -108,9 +110,9 @@ struct SharedWork {
 
   /// Of one core, to an order of magnitude: memory at 10 bytes a nanosecond,
   /// dots at 50 flops, kernels at 2 (what a core with AVX2 does at least).
+  static constexpr double kBytesPerNs = 10, kDotFlopsPerNs = 50,
+                          kKernelFlopsPerNs = 2;
   static double estimate_ns(const Unit& unit) {
-    constexpr double kBytesPerNs = 10, kDotFlopsPerNs = 50,
-                     kKernelFlopsPerNs = 2;
     return std::max(
         unit.bytes / kBytesPerNs,
         unit.flops / (unit.kind == UnitKind::kLibrary ? kDotFlopsPerNs

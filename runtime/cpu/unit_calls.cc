@@ -153,8 +153,9 @@ Status UnitCalls::share(const UnitContext& context, const Unit& unit,
         context.team.parts(estimate_ns, static_cast<size_t>(call->code.extent));
   } else if (unit.kind == UnitKind::kLibrary &&
              context.team.parts(estimate_ns, SIZE_MAX) > 1) {
-    Result<std::vector<DotCall>> dots = dots_.bind_parts(
-        unit.dot, dot_memory(context, unit.dot), context.team.team->size());
+    Result<std::vector<DotCall>> dots =
+        dots_.bind_parts(unit.dot, dot_memory(context, unit.dot),
+                         context.team.team->size(), context.team.trials);
     if (!dots) return pass(dots.error());
     call->dot_parts = std::move(*dots);
     parts = std::max<size_t>(call->dot_parts.size(), 1);

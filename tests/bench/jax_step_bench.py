@@ -4,17 +4,16 @@
   jax_step_bench.py REPRISE_BIN [STEP…] [--python PYTHON] [--pairs 20] [--seconds 0.5] [--cores 0]
                     [--optimize "WORDS"] [--keep DIR] [--no-plan]
 
-REPRISE_BIN is the folder of reprise and reprise-train, PYTHON (or the first of $REPRISE_JAX_PYTHON) an interpreter with
-JAX, flax and optax. Each STEP (of tests/python/steps.py, model_steps.py, program_steps.py, modern_steps.py,
-scheme_steps.py or larger_steps.py; without any, STEPS below; LARGER for all of larger_steps.py) goes through the door
-(reprise.jax.export), is recorded and optimized (`reprise optimize WORDS`), then JAX, the identity plan (`none`) and the
-plan run in turns, as many steps each as take about --seconds, on the cores given (taskset, `0` or `0,1`): both use all
-of them. JAX runs its compiled step with donated state and waits for every step's result, as `train` does. Times are
-medians over steps; a ratio is the median over pairs of adjacent runs, with its 95 % bootstrap interval; their geometric
-mean over all steps has one, too, drawn from the pairs of each. CPU time is that of a whole run less that of its start,
-over its steps: on a machine that others use it is the figure that can be trusted. Arena: bytes of the plan's schedule
-beside XLA's memory_analysis() (arguments + outputs + temporaries - aliased). Compile: kernels of the plan with an empty
-cache, and again, beside XLA's compile.
+REPRISE_BIN is the folder of reprise and reprise-train, PYTHON (or the first of $REPRISE_JAX_PYTHON) an interpreter
+with JAX, flax and optax. Each STEP (of tests/python's files; without any, STEPS below; LARGER for all of
+larger_steps.py) goes through the door (reprise.jax.export), is recorded and optimized (`reprise optimize WORDS`),
+then JAX, the identity plan (`none`) and the plan run in turns, as many steps each as take about --seconds, on the
+cores given (taskset, `0` or `0,1`): both use all of them. JAX runs its compiled step with donated state and waits for
+every step's result, as `train` does. Times are medians over steps; a ratio is the median over pairs of adjacent runs,
+with its 95 % bootstrap interval; their geometric mean over all steps has one, too, drawn from the pairs of each. CPU
+time is that of a whole run less that of its start, over its steps: on a machine that others use it is the figure that
+can be trusted. Arena: bytes of the plan's schedule beside XLA's memory_analysis() (arguments + outputs + temporaries
+- aliased). Compile: kernels of the plan with an empty cache, and again, beside XLA's compile.
 """
 
 import argparse
@@ -44,17 +43,12 @@ def serve(name, folder):
 
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 1)
-    import larger_steps
-    import model_steps
-    import modern_steps
-    import program_steps
-    import scheme_steps
     import steps
+    import train_cases
 
     import reprise.jax as rj
 
-    steps.STEPS |= model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN | scheme_steps.SCHEMES
-    steps.STEPS |= larger_steps.LARGER
+    steps.STEPS |= train_cases.neighbours()
     made = steps.make(name, 1)
     arguments = steps.arguments(made, 0)
     rj.export(made.step, *arguments, out=folder, data=made.batch, steps=20)

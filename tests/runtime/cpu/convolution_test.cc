@@ -2,6 +2,7 @@
 // groups and orders of dimensions, so that each of oneDNN's three forms, and
 // what it has no words for, takes part. Scratch holds NaNs before each run:
 // whatever reads what it did not write, padding of a layout included, shows.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,8 @@
 #include "data/hlo/hlo.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/convolution_geometry.h"
+#include "runtime/cpu/convolution_parts.h"
+#include "runtime/cpu/convolution_problem.h"
 #include "runtime/cpu/library_convolution.h"
 #include "tests/testing/element_bits.h"
 #include "tests/testing/parse_inlined.h"
@@ -181,56 +184,91 @@ std::vector<double> draw(std::mt19937* random, PrimitiveType type,
   return values;
 }
 
+/// A convolution over memory of its own.
+struct Bound {
+  Result<InlinedModule> module;
+  std::array<std::vector<std::byte>, 3> arrays = {};
+  RoutineSpec spec = {};
+
+  explicit Bound(const Case& c) : module(parse_inlined(c.hlo())) {
+    if (!module) return;
+    for (size_t k = 0; k < 3; ++k) {
+      arrays.at(k).resize(static_cast<size_t>(count(c.extents(k))) *
+                          element_bytes(shape(k)));
+    }
+  }
+  const Instruction& root() const {
+    const Computation& entry = module->entry_computation();
+    return entry.at(entry.root);
+  }
+  const Shape& shape(size_t array) const {
+    const Computation& entry = module->entry_computation();
+    return array == 2 ? root().shape
+                      : entry.at(root().operands.at(array)).shape;
+  }
+  RoutineCall call(RoutineScratch* scratch, const SharedWork& team = {}) {
+    return {.entry = module->entry_computation(),
+            .instruction = root(),
+            .spec = spec,
+            .operands = {arrays[0], arrays[1]},
+            .results = {arrays[2]},
+            .workspace = {},
+            .kernels = {},
+            .scratch = scratch,
+            .team = team};
+  }
+
+  /// The result of each of some runs of the routine.
+  std::vector<std::vector<std::byte>> run(int runs, const SharedWork& team) {
+    RoutineScratch scratch;
+    const auto routine = make_convolution(call(&scratch, team));
+    EXPECT_TRUE(routine);
+    std::vector<std::byte> block(scratch.size_bytes() +
+                                 RoutineScratch::kAlignment);
+    void* aligned = block.data();
+    size_t space = block.size();
+    std::align(RoutineScratch::kAlignment, scratch.size_bytes(), aligned,
+               space);
+    scratch.place(static_cast<std::byte*>(aligned));
+    std::vector<std::vector<std::byte>> results;
+    while (results.size() < static_cast<size_t>(runs)) {
+      std::memset(scratch.data(), 0xff, scratch.size_bytes());
+      std::fill(arrays[2].begin(), arrays[2].end(), std::byte{0xff});
+      EXPECT_TRUE((*routine)->run());
+      results.push_back(arrays[2]);
+    }
+    return results;
+  }
+};
+
 /// True where oneDNN computed it.
 bool check(const Case& c, uint32_t seed) {
-  const Result<InlinedModule> module = parse_inlined(c.hlo());
-  if (!module) {
-    ADD_FAILURE() << module.error().message;
+  Bound convolution(c);
+  if (!convolution.module) {
+    ADD_FAILURE() << convolution.module.error().message;
     return false;
   }
-  const Computation& entry = module->entry_computation();
-  const Instruction& root = entry.at(entry.root);
-  const std::array shapes = {&entry.at(root.operands[0]).shape,
-                             &entry.at(root.operands[1]).shape, &root.shape};
-  const PrimitiveType type = root.shape.type;
-  const size_t size = element_bytes(root.shape);
-  std::array<std::vector<std::byte>, 3> arrays;
-  for (size_t k = 0; k < 3; ++k) {
-    arrays.at(k).resize(static_cast<size_t>(count(c.extents(k))) *
-                        element_bytes(*shapes.at(k)));
-  }
+  auto& arrays = convolution.arrays;
+  const PrimitiveType type = convolution.shape(2).type;
+  const size_t size = element_bytes(convolution.shape(2));
   std::mt19937 random(seed);
-  const std::vector<double> x = draw(&random, shapes[0]->type, &arrays[0]);
-  const std::vector<double> w = draw(&random, shapes[1]->type, &arrays[1]);
+  const std::vector<double> x =
+      draw(&random, convolution.shape(0).type, &arrays[0]);
+  const std::vector<double> w =
+      draw(&random, convolution.shape(1).type, &arrays[1]);
   RoutineScratch scratch;
-  const RoutineSpec spec{};
-  const RoutineCall call{.entry = entry,
-                         .instruction = root,
-                         .spec = spec,
-                         .operands = {arrays[0], arrays[1]},
-                         .results = {arrays[2]},
-                         .workspace = {},
-                         .kernels = {},
-                         .scratch = &scratch};
+  const RoutineCall call = convolution.call(&scratch);
   const Result<ConvolutionGeometry> geometry = convolution_geometry(call);
   EXPECT_TRUE(geometry);
   const bool by_library = make_library_convolution(call, *geometry) != nullptr;
-  const auto routine = make_convolution(call);
-  EXPECT_TRUE(routine);
-  std::vector<std::byte> block(scratch.size_bytes() +
-                               RoutineScratch::kAlignment);
-  void* aligned = block.data();
-  size_t space = block.size();
-  std::align(RoutineScratch::kAlignment, scratch.size_bytes(), aligned, space);
-  scratch.place(static_cast<std::byte*>(aligned));
-  std::vector<std::byte> first;
-  for (int run = 0; run < 2; ++run) {
-    std::memset(scratch.data(), 0xff, scratch.size_bytes());
-    std::fill(arrays[2].begin(), arrays[2].end(), std::byte{0xff});
-    EXPECT_TRUE((*routine)->run());
-    if (run == 0) first = arrays[2];
-  }
-  EXPECT_TRUE(first == arrays[2]) << "other bits in the second run";
+  const auto alone = convolution.run(2, {});
+  EXPECT_TRUE(alone[0] == alone[1]) << "other bits in the second run";
+  // In parts and whole by turns.
+  ThreadTeam team(3, [] {});
+  const StepTrial steps;
+  PartTrials trials;
+  for (const auto& shared : convolution.run(4, {&team, 0, &steps, &trials}))
+    EXPECT_TRUE(shared == alone[0]) << c.hlo() << "other bits in parts";
   const Definition definition(c, x, w);
   const Dims to = c.strides(2), extents = c.extents(2);
   const FloatLayout layout = float_layout(type);
@@ -339,6 +377,43 @@ TEST(Convolution, OfTrainingIsOneDnns) {
     const Case c{
         .batch = 4, .in_features = 16, .out_features = 32, .spatial = {s, s}};
     EXPECT_TRUE(check(in_order(c, kChannelsLast), 1)) << c.window();
+  }
+}
+
+/// What threads share, by what is cut: images, features or groups.
+TEST(Convolution, OfTrainingIsShared) {
+  const Spatial same{.in = 16, .taps = 3, .low = 1, .high = 1};
+  const Spatial by_input{
+      .in = 16, .taps = 3, .low = 1, .high = 1, .reversed = true};
+  const Spatial by_filter{.in = 16, .taps = 16, .low = 1, .high = 1};
+  const Case forward{
+      .batch = 4, .in_features = 16, .out_features = 64, .spatial = {}};
+  Case image = forward, depthwise = forward, filter_of_groups = forward;
+  image.batch = 1;
+  depthwise.batch = 1;
+  depthwise.feature_groups = depthwise.in_features = 64;
+  filter_of_groups.batch_groups = 64;
+  filter_of_groups.batch = 64;
+  for (auto [c, along] :
+       {std::pair(forward, same), std::pair(forward, by_input),
+        std::pair(image, same), std::pair(forward, by_filter),
+        std::pair(depthwise, same), std::pair(filter_of_groups, by_filter)}) {
+    c.spatial = {along, along};
+    c = in_order(c, kChannelsLast);
+    SCOPED_TRACE(c.hlo());
+    Bound bound(c);
+    ASSERT_TRUE(bound.module) << bound.module.error().message;
+    ThreadTeam team(2, [] {});
+    const StepTrial steps;
+    PartTrials trials;
+    RoutineScratch scratch;
+    const RoutineCall call = bound.call(&scratch, {&team, 0, &steps, &trials});
+    EXPECT_TRUE(make_convolution(call));
+    const auto problem = convolution_problem(call, *convolution_geometry(call));
+    ASSERT_TRUE(problem);
+    EXPECT_TRUE(trials.have_its_bits(fmt::format("{} in 2", text_of(*problem)),
+                                     [] { return false; }));
+    EXPECT_TRUE(check(c, 1));
   }
 }
 

@@ -191,8 +191,10 @@ size_t expect_same_bits_in_parts(const DotSpec& spec, size_t count) {
     return memory;
   };
   DotLibrary library;
+  PartTrials trials;
   const auto call = library.bind(spec, with(whole.memory()));
-  const auto parts = library.bind_parts(spec, with(parted.memory()), count);
+  const auto parts =
+      library.bind_parts(spec, with(parted.memory()), count, &trials);
   EXPECT_TRUE(call) << call.error().message;
   EXPECT_TRUE(parts) << parts.error().message;
   if (!call || !parts || parts->empty()) return 0;
