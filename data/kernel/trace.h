@@ -122,6 +122,7 @@ class ElementTrace {
                       const IndexMap& map);
   int32_t trace_unrolled(const Instruction& reduce, const ReduceSpec& spec,
                          const IndexMap& map);
+  int32_t trace_dot(const Instruction& dot, const IndexMap& map);
   int32_t trace_window(const Instruction& window, const IndexMap& map);
   IndexMap start_vector(const Instruction& instruction, size_t first,
                         const Shape& shape, const std::vector<int64_t>& sizes);

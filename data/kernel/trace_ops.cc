@@ -19,6 +19,11 @@ bool compares_total_order(const Instruction& compare) {
   return text != nullptr && text->text == "TOTALORDER";
 }
 
+size_t iota_dimension(const Instruction& iota) {
+  const std::vector<int64_t> dimension = integer_list(iota, "iota_dimension");
+  return dimension.empty() ? 0 : static_cast<size_t>(dimension[0]);
+}
+
 /// Through barriers to what made a tuple: that may be in the group, too.
 InstructionId tuple_behind(const Group& group, InstructionId tuple) {
   while (group.at(tuple).opcode == Opcode::kOptimizationBarrier)
@@ -47,13 +52,9 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
   switch (instruction.opcode) {
     case Opcode::kConstant:
       return trace_constant(instruction, id, map);
-    case Opcode::kIota: {
-      const std::vector<int64_t> dimension =
-          integer_list(instruction, "iota_dimension");
-      const size_t which =
-          dimension.empty() ? 0 : static_cast<size_t>(dimension[0]);
-      return index_node(instruction.shape.type, map.at(which));
-    }
+    case Opcode::kIota:
+      return index_node(instruction.shape.type,
+                        map.at(iota_dimension(instruction)));
     case Opcode::kGetTupleElement: {
       const Instruction& tuple = group_.at(tuple_behind(group_, operands[0]));
       if (tuple.opcode != Opcode::kTuple) return load(id, map);
@@ -72,6 +73,8 @@ int32_t ElementTrace::trace_op(const Instruction& instruction, InstructionId id,
       return trace_dynamic_update(instruction, map);
     case Opcode::kGather:
       return trace_gather(instruction, map);
+    case Opcode::kDot:
+      return trace_dot(instruction, map);
     case Opcode::kReduce:
       return trace_reduce(instruction, map);
     case Opcode::kReduceWindow:

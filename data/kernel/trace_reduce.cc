@@ -2,10 +2,12 @@
 // enough elements to be written out, and windows. Their order of elements is
 // the numerics contract of kernel.h; a reduction that keeps the minor dimension
 // accumulates in memory and is a sink of its nest instead (nest.cc).
+#include <algorithm>
 #include <string>
 
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/small_dot.h"
 #include "data/hlo/window.h"
 #include "data/kernel/canonical_maps.h"
 #include "data/kernel/trace.h"
@@ -15,6 +17,25 @@ namespace {
 
 /// Reduce windows larger than this are not written out.
 constexpr int64_t kWindowElements = 64;
+
+/// Where an operand of a dot is read, but for its contracted dimensions: batch
+/// dimensions are the result's first, free ones those from `*next` on.
+IndexMap dot_operand_map(size_t rank, const std::vector<int64_t>& batch,
+                         const std::vector<int64_t>& contracted,
+                         const IndexMap& result, size_t* next) {
+  IndexMap map(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const auto number = static_cast<int64_t>(d);
+    const auto b = std::find(batch.begin(), batch.end(), number);
+    if (b != batch.end()) {
+      map[d] = result[static_cast<size_t>(b - batch.begin())];
+    } else if (std::find(contracted.begin(), contracted.end(), number) ==
+               contracted.end()) {
+      map[d] = result[(*next)++];
+    }
+  }
+  return map;
+}
 
 }  // namespace
 
@@ -82,6 +103,42 @@ int32_t ElementTrace::trace_unrolled(const Instruction& reduce,
                    value(reduce.operands[0], inner));
   }
   return result;
+}
+
+/// A multiply-add for each product, from zero on, in the order of the
+/// contracted dimensions.
+int32_t ElementTrace::trace_dot(const Instruction& dot, const IndexMap& map) {
+  const PrimitiveType type = dot.shape.type;
+  if (!is_small_dot(group_.computation(), dot)) {
+    fail_with(ErrorKind::kUnsupported,
+              dot.name + ": no kernel computes a dot of this size and type");
+    return literal(type, 0);
+  }
+  const DotDimensions at = dot_dimensions(dot);
+  const std::vector<int64_t>&lhs = operand_shape(group_, dot, 0).dimensions,
+        &rhs = operand_shape(group_, dot, 1).dimensions;
+  std::vector<int64_t> extents;
+  for (const int64_t d : at.lhs_contracting)
+    extents.push_back(lhs[static_cast<size_t>(d)]);
+  int64_t count = 1;
+  for (const int64_t extent : extents) count *= extent;
+  size_t free = at.lhs_batch.size();
+  IndexMap left =
+      dot_operand_map(lhs.size(), at.lhs_batch, at.lhs_contracting, map, &free);
+  IndexMap right =
+      dot_operand_map(rhs.size(), at.rhs_batch, at.rhs_contracting, map, &free);
+  int32_t sum = literal(type, integer_bits(type, 0));
+  for (int64_t i = 0; i < count; ++i) {
+    const IndexMap position =
+        indices_.delinearize(indices_.constant(i), extents);
+    for (size_t c = 0; c < extents.size(); ++c) {
+      left[static_cast<size_t>(at.lhs_contracting[c])] = position[c];
+      right[static_cast<size_t>(at.rhs_contracting[c])] = position[c];
+    }
+    sum = apply(Opcode::kMultiplyAdd, type, value(dot.operands[0], left),
+                value(dot.operands[1], right), sum);
+  }
+  return sum;
 }
 
 int32_t ElementTrace::trace_window(const Instruction& window,

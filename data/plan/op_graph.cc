@@ -11,6 +11,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/small_dot.h"
 #include "data/plan/op_tables.h"
 #include "data/plan/output_aliases.h"
 #include "data/plan/value_storage.h"
@@ -158,8 +159,10 @@ class Builder {
       return storage_.is_written(id);
     };
     for (size_t i = 0; i < entry_.instructions.size(); ++i) {
-      if (!reached[i] || facts_of(entry_.instructions[i].opcode).lowering !=
-                             Lowering::kLibrary) {
+      if (!reached[i] ||
+          facts_of(entry_.instructions[i].opcode).lowering !=
+              Lowering::kLibrary ||
+          is_small_dot(entry_, entry_.instructions[i])) {
         continue;
       }
       const InstructionId* transpose = nullptr;
@@ -251,7 +254,7 @@ class Builder {
       return demand_element(id);
     } else if (is_collective(instruction.opcode)) {
       return demand_collective(id);
-    } else if (is_routine(instruction)) {
+    } else if (is_routine(instruction) && !is_small_dot(entry_, instruction)) {
       return demand_routine(id);
     } else {
       return demand_kernel(id);

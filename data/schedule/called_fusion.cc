@@ -16,6 +16,13 @@ bool is_elementwise(const OpGraph& graph, InstructionId op) {
          runs_elementwise(graph.at(op).opcode);
 }
 
+/// Computes each element of its result on its own.
+bool joins_readers(const OpGraph& graph, InstructionId op) {
+  return is_elementwise(graph, op) ||
+         (graph.role_of(op) == OpRole::kKernel &&
+          graph.at(op).opcode == Opcode::kDot);
+}
+
 /// Elements that a group's last op runs over; 0 for one that takes in nothing.
 int64_t elements_run_over(const OpGraph& graph, InstructionId op) {
   const Instruction& instruction = graph.at(op);
@@ -35,7 +42,7 @@ std::vector<ChosenGroup> fuse_elementwise(const OpGraph& graph) {
   for (uint32_t i = count; i-- > 0;) {
     last[i] = i;
     const InstructionId op{i};
-    if (!is_elementwise(graph, op) || graph.is_output[i]) continue;
+    if (!joins_readers(graph, op) || graph.is_output[i]) continue;
     const std::vector<InstructionId>& readers = graph.readers[i];
     if (readers.empty()) continue;
     const uint32_t into = last[index_of(readers[0])];

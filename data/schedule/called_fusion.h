@@ -8,8 +8,8 @@
 
 namespace reprise {
 
-/// Groups of elementwise ops, each with what alone reads their results:
-/// elementwise ops of as many elements, the last of which may be a reduction
+/// Groups of elementwise ops and small dots, each with what alone reads their
+/// results: elementwise ops of as many elements, the last of which may be a reduction
 /// over so many. Such a group computes nothing twice and writes one array, and
 /// what it computes has the same bits as its ops one by one (data/kernel). In
 /// text order.

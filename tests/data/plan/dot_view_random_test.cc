@@ -144,7 +144,8 @@ Array run_view(const DotView& view, const Array& lhs, const Array& rhs,
 }
 
 /// Writes random programs: two operands, each a parameter under reshapes and
-/// transposes.
+/// transposes. In bf16, of which kernels compute no small dots
+/// (data/hlo/small_dot.h).
 class ProgramWriter {
  public:
   explicit ProgramWriter(uint64_t seed) : random_(seed) {}
@@ -160,12 +161,12 @@ class ProgramWriter {
     Dims out = b;
     out.insert(out.end(), m.begin(), m.end());
     out.insert(out.end(), n.begin(), n.end());
-    text_ += fmt::format("dot = f32[{}] dot({}, {}){}\n", fmt::join(out, ","),
+    text_ += fmt::format("dot = bf16[{}] dot({}, {}){}\n", fmt::join(out, ","),
                          left, right, numbers_);
     if (below(2) == 0) {
       const Dims order = permutation(out.size());
       text_ += fmt::format(
-          "turned = f32[{}] transpose(dot), dimensions={{{}}}\n",
+          "turned = bf16[{}] transpose(dot), dimensions={{{}}}\n",
           fmt::join(permute(out, order), ","), fmt::join(order, ","));
     }
     const size_t root = text_.rfind('\n', text_.size() - 2) + 1;
@@ -237,7 +238,7 @@ class ProgramWriter {
   std::string views(int number, const Dims& shape, size_t depth) {
     const std::string name = fmt::format("v{}", next_name_++);
     if (depth == 0) {
-      text_ += fmt::format("{} = f32[{}] parameter({})\n", name,
+      text_ += fmt::format("{} = bf16[{}] parameter({})\n", name,
                            fmt::join(shape, ","), number);
       return name;
     }
@@ -248,7 +249,7 @@ class ProgramWriter {
         source[static_cast<size_t>(order[d])] = shape[d];
       const std::string inner = views(number, source, depth - 1);
       text_ +=
-          fmt::format("{} = f32[{}] transpose({}), dimensions={{{}}}\n", name,
+          fmt::format("{} = bf16[{}] transpose({}), dimensions={{{}}}\n", name,
                       fmt::join(shape, ","), inner, fmt::join(order, ","));
       return name;
     }
@@ -263,7 +264,7 @@ class ProgramWriter {
       }
     }
     const std::string inner = views(number, merged, depth - 1);
-    text_ += fmt::format("{} = f32[{}] reshape({})\n", name,
+    text_ += fmt::format("{} = bf16[{}] reshape({})\n", name,
                          fmt::join(shape, ","), inner);
     return name;
   }

@@ -129,12 +129,12 @@ TEST(DotView, LeavesATransposeThatStridesCannotExpressToAKernel) {
 
 TEST(DotView, MergesSeveralContractedAndBatchDimensions) {
   const Program p(R"(
-    x = f32[4,6,5,7] parameter(0)
-    y = f32[4,6,5,3] parameter(1)
-    s = f32[24,5,7] reshape(x)
+    x = f32[4,6,9,7] parameter(0)
+    y = f32[4,6,9,3] parameter(1)
+    s = f32[24,9,7] reshape(x)
     ROOT d = f32[4,6,7,3] dot(x, y), lhs_batch_dims={0,1}, lhs_contracting_dims={2},
       rhs_batch_dims={0,1}, rhs_contracting_dims={2})");
-  EXPECT_EQ(p.graph.dots.at(0).lhs.dimensions, (Dims{24, 7, 5}));
+  EXPECT_EQ(p.graph.dots.at(0).lhs.dimensions, (Dims{24, 7, 9}));
   EXPECT_EQ(p.graph.dots.at(0).out.strides, (Dims{21, 3, 1}));
   const Program q(R"(
     x = f32[4,6,7] parameter(0)

@@ -3,17 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <random>
 
-#include "data/hlo/hlo.h"
-#include "data/hlo/sort_key.h"
-#include "data/schedule/schedule.h"
-#include "runtime/cpu/executor.h"
-#include "runtime/cpu/kernel_loader.h"
-#include "tests/testing/directories.h"
-#include "tests/testing/parse_inlined.h"
+#include "tests/runtime/cpu/text_program.h"
 
 namespace reprise {
 namespace {
@@ -84,31 +79,16 @@ void fill(PrimitiveType type, uint32_t seed, std::span<std::byte> bytes) {
 }
 
 Sorted run(const SortText& sort, size_t threads) {
-  const Result<InlinedModule> module = parse_inlined(sort.text(), "sort");
-  EXPECT_TRUE(module) << module.error().message << sort.text();
-  const Result<Schedule> schedule =
-      lower_schedule(*module, identity_plan(*module, 1));
-  EXPECT_TRUE(schedule) << schedule.error().message;
-  const auto alone = make_single_process_group();
-  const Result<LoadedKernels> kernels =
-      load_kernels(*schedule,
-                   {.interpret = true,
-                    .cache_directory = build_directory() + "/kernel_cache"},
-                   *alone);
-  EXPECT_TRUE(kernels) << kernels.error().message;
-  const auto communicator = make_solo_communicator();
-  const auto executor =
-      Executor::create(*module, *schedule, kernels->code, *communicator,
-                       nullptr, {.threads = threads, .worth_sharing_ns = 0});
-  EXPECT_TRUE(executor) << executor.error().message;
+  TextProgram program(sort.text(), threads);
+  Executor& executor = program.executor();
   Sorted sorted;
-  for (const Unit& unit : schedule->units)
+  for (const Unit& unit : program.schedule().units)
     sorted.callees = std::max(sorted.callees, unit.routine.callees.size());
   const PrimitiveType type = *primitive_type_from_name(sort.type);
-  for (uint32_t n = 0; n < 2; ++n) fill(type, n + 1, (*executor)->parameter(n));
-  EXPECT_TRUE((*executor)->run_step(0));
+  for (uint32_t n = 0; n < 2; ++n) fill(type, n + 1, executor.parameter(n));
+  EXPECT_TRUE(executor.run_step(0));
   for (int64_t k = 0; k < 2; ++k) {
-    const auto bytes = (*executor)->output(k);
+    const auto bytes = executor.output(k);
     sorted.arrays.emplace_back(reinterpret_cast<const char*>(bytes.data()),
                                bytes.size());
   }

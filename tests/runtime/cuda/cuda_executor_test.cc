@@ -375,8 +375,8 @@ TEST_F(CudaExecutorTest, GivesEverythingBackWhenMemoryRunsOut) {
 TEST_F(CudaExecutorTest, PacksMatricesWithoutAUnitStride) {
   const auto module = parse_inlined(R"(HloModule m
 ENTRY main {
-  a = f32[4,3,2] parameter(0)
-  b = f32[2,3,5] parameter(1)
+  a = f32[4,9,2] parameter(0)
+  b = f32[2,9,5] parameter(1)
   ROOT d = f32[2,4,5] dot(a, b), lhs_batch_dims={2}, lhs_contracting_dims={1}, rhs_batch_dims={0}, rhs_contracting_dims={1}
 })");
   ASSERT_TRUE(module) << module.error().message;
@@ -399,7 +399,7 @@ ENTRY main {
   const auto executor = make_executor(
       bound, *module, *schedule, host_cubins(kernels, code), *communicator, {});
   ASSERT_TRUE(executor) << executor.error().message;
-  std::vector<float> a(24), b(30);
+  std::vector<float> a(72), b(90);
   std::iota(a.begin(), a.end(), 1.0F);
   std::iota(b.begin(), b.end(), -7.0F);
   const std::vector<float>* operands[] = {&a, &b};
@@ -417,9 +417,9 @@ ENTRY main {
     for (size_t row = 0; row < 4; ++row) {
       for (size_t column = 0; column < 5; ++column) {
         float expected = 0;
-        for (size_t k = 0; k < 3; ++k) {
+        for (size_t k = 0; k < 9; ++k) {
           expected +=
-              a[(row * 3 + k) * 2 + batch] * b[(batch * 3 + k) * 5 + column];
+              a[(row * 9 + k) * 2 + batch] * b[(batch * 9 + k) * 5 + column];
         }
         EXPECT_EQ(out[(batch * 4 + row) * 5 + column], expected);
       }
