@@ -5,9 +5,9 @@
 // bitcasts what they do to elements, long sums sums of sums, collectives along
 // inner dimensions ones along the outermost, what has empty arrays does
 // without, and the borders of shard_map are left; products of few rows leave
-// loops, constants are folded and products made part of sums as XLA will. Sizes
-// are summed first, so that calls which multiply beyond reason are refused
-// before any copy. Cost: linear in the result.
+// loops, constants are folded and products made part of sums as XLA will, and
+// small dots noted. Sizes are summed first, so that calls which multiply beyond
+// reason are refused before any copy. Cost: linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,6 +24,7 @@
 #include "data/hlo/narrow_types.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/small_dot.h"
 #include "data/hlo/split_complex.h"
 #include "data/hlo/sum_steps.h"
 #include "data/hlo/unrounded_reads.h"
@@ -368,7 +369,7 @@ Result<InlinedModule> inline_calls(const Module& module,
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
-  if (arithmetic == Arithmetic::kAsXla) {
+  if (arithmetic <= Arithmetic::kDotsInLibrary) {
     batch_loop_products(
         [&](ComputationId body) {
           return Inliner(inlined, inlined.at(body)).run();
@@ -381,6 +382,8 @@ Result<InlinedModule> inline_calls(const Module& module,
   widen_narrow_types(&inlined);
   read_unrounded(&inlined);
   if (is_xla) contract_products(&inlined.entry_computation());
+  if (arithmetic == Arithmetic::kAsXla)
+    note_small_dots(&inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

@@ -29,6 +29,20 @@ bool has_note(const std::vector<Attribute>& attributes, std::string_view note) {
       });
 }
 
+void add_note(std::string_view note, std::vector<Attribute>* attributes) {
+  for (Attribute& attribute : *attributes) {
+    auto* raw = std::get_if<RawText>(&attribute.value);
+    if (attribute.name != "frontend_attributes" || raw == nullptr ||
+        !raw->text.ends_with('}'))
+      continue;
+    raw->text.pop_back();
+    raw->text += fmt::format("{}{}}}", raw->text == "{" ? "" : ",", note);
+    return;
+  }
+  attributes->push_back(
+      {"frontend_attributes", RawText{fmt::format("{{{}}}", note)}});
+}
+
 const Attribute* Instruction::find_attribute(
     std::string_view attribute_name) const {
   for (const Attribute& attribute : attributes) {

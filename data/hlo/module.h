@@ -149,10 +149,13 @@ struct Module {
 /// it later than a dump is written, would not do it step by step.
 enum class Arithmetic : uint8_t {
   /// Constants folded (data/hlo/fold_constants.h), products part of sums
-  /// (data/hlo/contract_products.h), and those of few rows taken out of loops
-  /// (data/hlo/loop_products.h), which XLA does not do.
+  /// (data/hlo/contract_products.h); and, which XLA does not do, those of few
+  /// rows taken out of loops (data/hlo/loop_products.h), and small dots left to
+  /// kernels (data/hlo/small_dot.h).
   kAsXla,
   /// The same without the last, as in plans and traces of before it.
+  kDotsInLibrary,
+  /// Without the last two.
   kInLoops,
   /// Each op on its own, as in plans and traces of before the other.
   kAsWritten,
@@ -177,6 +180,7 @@ int64_t header_count(const Module& module, std::string_view name);
 /// `frontend_attributes={…}`, by which `reprise.jax.export` notes how XLA
 /// computes what the text leaves open.
 bool has_note(const std::vector<Attribute>& attributes, std::string_view note);
+void add_note(std::string_view note, std::vector<Attribute>* attributes);
 
 /// The opcode as the text spells it.
 std::string_view written_opcode(const Instruction& instruction);

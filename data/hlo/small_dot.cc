@@ -1,9 +1,13 @@
 #include "data/hlo/small_dot.h"
 
+#include <string_view>
+
 #include "data/hlo/hlo.h"
 
 namespace reprise {
 namespace {
+
+constexpr std::string_view kNote = "reprise_dot=\"kernel\"";
 
 /// Of one of many matrices: multiplications, and those of an element.
 constexpr int64_t kMostProducts = 128, kMostDepth = 8;
@@ -15,9 +19,7 @@ int64_t extent_of(const Shape& shape, const std::vector<int64_t>& dimensions) {
   return extent;
 }
 
-}  // namespace
-
-bool is_small_dot(const Computation& computation, const Instruction& dot) {
+bool is_small(const Computation& computation, const Instruction& dot) {
   if (dot.opcode != Opcode::kDot || dot.operands.size() != 2) return false;
   const Shape &lhs = computation.at(dot.operands[0]).shape,
               &rhs = computation.at(dot.operands[1]).shape;
@@ -31,6 +33,19 @@ bool is_small_dot(const Computation& computation, const Instruction& dot) {
   const int64_t matrices = extent_of(lhs, at.lhs_batch);
   return depth <= kMostDepth && matrices > 1 &&
          element_count(dot.shape) / matrices * depth <= kMostProducts;
+}
+
+}  // namespace
+
+void note_small_dots(Computation* computation) {
+  for (Instruction& dot : computation->instructions) {
+    if (is_small(*computation, dot) && !has_note(dot.attributes, kNote))
+      add_note(kNote, &dot.attributes);
+  }
+}
+
+bool is_small_dot(const Computation& computation, const Instruction& dot) {
+  return has_note(dot.attributes, kNote) && is_small(computation, dot);
 }
 
 }  // namespace reprise
