@@ -133,7 +133,7 @@ class SharedParts {
   /// ran returned true.
   template <typename Whole, typename Part>
   bool run(const Whole& whole, const Part& part) {
-    if (count_ == 1 || !steps_->shares()) return whole();
+    if (count_ < 2 || !steps_->shares()) return whole();
     const bool in_parts = trial_.in_parts();
     if (trial_.is_over()) return in_parts ? run_parts(part) : whole();
     const auto start = std::chrono::steady_clock::now();
