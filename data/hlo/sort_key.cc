@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "data/element.h"
 #include "data/hlo/appended_ops.h"
+#include "data/hlo/attribute_reader.h"
 #include "data/hlo/hlo.h"
 
 namespace reprise {
@@ -21,37 +23,6 @@ InstructionId compared(const Computation& entry) {
   while (entry.at(id).opcode == Opcode::kCopy)
     id = entry.at(id).operands.front();
   return id;
-}
-
-bool has_raw(const Instruction& instruction, std::string_view name,
-             std::string_view text) {
-  const Attribute* found = instruction.find_attribute(name);
-  const auto* raw =
-      found == nullptr ? nullptr : std::get_if<RawText>(&found->value);
-  return raw != nullptr && raw->text == text;
-}
-
-/// Whether `<` puts all values of a type into one order.
-bool is_ordered(PrimitiveType type, bool total) {
-  switch (type) {
-    case PrimitiveType::kPred:
-    case PrimitiveType::kS8:
-    case PrimitiveType::kS16:
-    case PrimitiveType::kS32:
-    case PrimitiveType::kS64:
-    case PrimitiveType::kU8:
-    case PrimitiveType::kU16:
-    case PrimitiveType::kU32:
-    case PrimitiveType::kU64:
-      return true;
-    case PrimitiveType::kBF16:
-    case PrimitiveType::kF16:
-    case PrimitiveType::kF32:
-    case PrimitiveType::kF64:
-      return total;
-    default:
-      return false;
-  }
 }
 
 /// Numbers values so that two have one number where they are the same function,
@@ -125,12 +96,13 @@ std::optional<InlinedModule> sort_key(const InlinedModule& comparator) {
   const Computation& entry = comparator.entry_computation();
   if (entry.at(entry.root).operands.size() != 1) return std::nullopt;
   const Instruction& compare = entry.at(compared(entry));
-  if (compare.opcode != Opcode::kCompare ||
-      (!has_raw(compare, "direction", "LT") &&
-       !has_raw(compare, "direction", "GT")))
-    return std::nullopt;
-  if (!is_ordered(entry.at(compare.operands[0]).shape.type,
-                  has_raw(compare, "type", "TOTALORDER")))
+  if (compare.opcode != Opcode::kCompare) return std::nullopt;
+  const std::string direction = compare_direction(compare);
+  if (direction != "LT" && direction != "GT") return std::nullopt;
+  // Whether `<` puts all values of the type into one order.
+  const PrimitiveType type = entry.at(compare.operands[0]).shape.type;
+  if (!has_plain_elements(type) ||
+      (is_plain_float(type) && raw_text(compare, "type") != "TOTALORDER"))
     return std::nullopt;
   const InstructionId key_of = compare.operands[0];
   const ValueNumbers values(entry);
@@ -156,7 +128,7 @@ std::optional<InlinedModule> sort_key(const InlinedModule& comparator) {
 
 bool sorts_descending(const InlinedModule& comparator) {
   const Computation& entry = comparator.entry_computation();
-  return has_raw(entry.at(compared(entry)), "direction", "GT");
+  return compare_direction(entry.at(compared(entry))) == "GT";
 }
 
 }  // namespace reprise

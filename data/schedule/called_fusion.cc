@@ -18,9 +18,8 @@ bool is_elementwise(const OpGraph& graph, InstructionId op) {
 
 /// Computes each element of its result on its own.
 bool joins_readers(const OpGraph& graph, InstructionId op) {
-  return is_elementwise(graph, op) ||
-         (graph.role_of(op) == OpRole::kKernel &&
-          graph.at(op).opcode == Opcode::kDot);
+  return is_elementwise(graph, op) || (graph.role_of(op) == OpRole::kKernel &&
+                                       graph.at(op).opcode == Opcode::kDot);
 }
 
 /// Elements that a group's last op runs over; 0 for one that takes in nothing.
