@@ -200,18 +200,32 @@ class FusionTree::Builder {
     return text;
   }
 
-  std::optional<Figures> fused(uint32_t a, uint32_t b) {
+  std::vector<InstructionId> ops_of(uint32_t a, uint32_t b) const {
     std::vector<InstructionId> ops;
     const auto& left = graph_.nodes()[a].ops;
     const auto& right = graph_.nodes()[b].ops;
     std::merge(left.begin(), left.end(), right.begin(), right.end(),
                std::back_inserter(ops));
+    return ops;
+  }
+
+  /// What a merge would be, as its pattern was when it was first seen: arrays
+  /// of one size and other shapes may make one pattern, of which one fuses.
+  std::optional<Figures> likely_fused(uint32_t a, uint32_t b) {
+    const std::vector<InstructionId> ops = ops_of(a, b);
     if (is_dot(a) || is_dot(b)) return lower_dot(ops);
     if (ops.size() > kMaxOpsOfGroup) return std::nullopt;
     const std::string key = pattern(a, b, graph_.outputs_of(ops));
     const auto known = patterns_.find(key);
     if (known != patterns_.end()) return known->second;
     return patterns_[key] = lower(ops);
+  }
+
+  /// What a merge is.
+  std::optional<Figures> fused(uint32_t a, uint32_t b) {
+    const std::vector<InstructionId> ops = ops_of(a, b);
+    if (is_dot(a) || is_dot(b)) return lower_dot(ops);
+    return lower(ops);
   }
 
   /// Merging must not make anyone wait for a collective that he did not wait
@@ -247,7 +261,7 @@ class FusionTree::Builder {
     if (options_.producers_only && !is_producer_rule(a, b) &&
         !is_producer_rule(b, a))
       return;
-    const auto figures = fused(a, b);
+    const auto figures = likely_fused(a, b);
     if (!figures) return;
     double gain = tree_.nodes_[a].estimate_ns + tree_.nodes_[b].estimate_ns +
                   costs_.dispatch_ns -

@@ -108,5 +108,44 @@ TEST(GreedyFusion, IsNearTheBestOfAllGroupings) {
   EXPECT_GT(optimal, kGraphs * 3 / 4);
 }
 
+/// Two reductions that fuse, and two more of one size whose second is padded
+/// and cut again, which leaves its kernel as it was but no one kernel for both:
+/// what was merged must run, whatever pattern it looked like.
+TEST(GreedyFusion, OnlyMakesGroupsThatRun) {
+  const auto parsed = parse_hlo(R"(HloModule m
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[7,8] parameter(0)
+  y = f32[7,8] parameter(1)
+  zero = f32[] constant(0)
+  r0 = f32[7] reduce(x, zero), dimensions={1}, to_apply=add
+  c0 = f32[7,1] reshape(r0)
+  s0 = f32[7] reduce(c0, zero), dimensions={1}, to_apply=add
+  r1 = f32[7] reduce(y, zero), dimensions={1}, to_apply=add
+  c1 = f32[7,1] reshape(r1)
+  s1 = f32[7] reduce(c1, zero), dimensions={1}, to_apply=add
+  w1 = f32[8] pad(s1, zero), padding=1_0
+  g1 = f32[7] slice(w1), slice={[1:8]}
+  ROOT t = (f32[7], f32[7], f32[7], f32[7]) tuple(r0, s0, r1, g1)
+}
+)",
+                                "m");
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  const InlinedModule module = *inline_calls(*parsed);
+  const CostModel costs = synthetic_costs();
+  auto pricer = PlanPricer::make(module, costs);
+  ASSERT_TRUE(pricer.has_value());
+  const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
+  ASSERT_TRUE(tree.has_value()) << tree.error().message;
+  const auto priced = (*pricer)->price({.ranks = 1, .fusion = tree->merged()});
+  EXPECT_TRUE(priced.has_value()) << priced.error().message;
+}
+
 }  // namespace
 }  // namespace reprise
