@@ -1,4 +1,4 @@
-"""export, load_state and apply on two CPU devices, with the JAX of this interpreter."""
+"""export and load_state on two CPU devices, with the JAX of this interpreter."""
 
 import dataclasses
 import json
@@ -170,6 +170,14 @@ class Export(Folder):
                 state, key, _ = step(state, 3, key, jnp.full(2, float(t)), rate=0.5, mode="sum")
             np.testing.assert_array_equal(again["w"], np.asarray(state))
 
+    @unittest.skipUnless(hasattr(jax, "set_mesh"), "this JAX has no set_mesh")
+    def test_a_mesh_that_the_user_has_set_is_no_matter(self):
+        dump.combines_constants.cache_clear()
+        step = steps.make("mlp", 2)
+        with jax.set_mesh(steps.data_mesh(2)):
+            done = self.export(step.step, *steps.arguments(step, 0), data=step.batch, steps=2)
+        self.assertEqual(done.ranks, 2)
+
     def test_mistakes_say_what_to_do(self):
         good = jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0)
         cases = [
@@ -293,143 +301,6 @@ class Run(Folder):
         np.testing.assert_array_equal(np.asarray(params[0][0]), np.asarray(args[0][0][0]))
         with self.assertRaisesRegex(rj.RepriseError, "leaves"):
             rj.load_state(self.out / "state.npz", like={"w": jnp.ones(3)})
-
-
-def thirds(mapped, chunks=1):
-    """A plan with the all-reduces of arrays in three buckets; the scalar ones stay by themselves."""
-    names = [c["collective"] for c in mapped["collectives"] if c["kind"] == "all-reduce" and c["shape"]]
-    size = max(1, -(-len(names) // 3))
-    buckets = [{"unit": f"b{i}", "collectives": names[i:i + size], "chunks": chunks} for i in range(0, len(names), size)]
-    return {"schema": "reprise.plan/1", "buckets": buckets}
-
-
-class Apply(Folder):
-    def run_steps(self, function, name):
-        step = steps.make(name, 2)
-        state = steps.arguments(step, 0)[:len(step.donated)]
-        for t in range(3):
-            results = function(*state, *step.batch(t))
-            state = results[:len(step.donated)]
-        return [trees.to_numpy(leaf) for leaf in jax.tree_util.tree_leaves(results)]
-
-    def test_buckets_are_jaxs_collectives_and_state_is_bit_equal(self):
-        for name, chunks in (("mlp", 1), ("decoder", 2), ("resnet", 1), ("lstm", 3), ("dropout", 1), ("fsdp", 1)):
-            with self.subTest(step=name):
-                step = steps.make(name, 2)
-                args = steps.arguments(step, 0)
-                rj.export(step.step, *args, out=self.out, data=step.batch, steps=2)
-                planned = rj.apply(thirds(self.json("map.json"), chunks), step.step, exported=self.out)
-                counted = planned.check(*args)
-                self.assertTrue(counted, counted)
-                for ours, theirs in zip(self.run_steps(planned, name), self.run_steps(step.step, name)):
-                    self.assertEqual(ours.tobytes(), theirs.tobytes())
-
-    def test_collectives_inside_scan_and_jit_with_the_check_on_and_off(self):
-        mesh = steps.data_mesh(2)
-
-        def inner(w, x):
-            def body(carry, row):
-                a, b = jax.lax.psum((row * w, row + w), "data")
-                return carry + a.sum() * b, a
-
-            w, rows = jax.jit(lambda w, x: jax.lax.scan(body, w, x))(w, x)
-            return w + jax.lax.psum(x.sum(), "data"), jax.lax.psum(rows.sum(), "data")
-
-        for check in (False, hasattr(jax, "shard_map")):
-            args = (jnp.linspace(0, 1, 3), jnp.linspace(0, 1, 4 * 2 * 3).reshape(4, 2, 3))
-            inside = jax.jit(steps.shard_map(lambda w, x: inner(w, x[:, 0]), mesh, (P(), P(None, "data")), (P(), P()),
-                                             check=check))
-            rj.export(inside, *args, out=self.out)
-            mapped = self.json("map.json")
-            names = [c["collective"] for c in mapped["collectives"] if c["equation"] is not None and c["shape"]]
-            plan = {"schema": "reprise.plan/1", "buckets": [{"unit": "b0", "collectives": names}]}
-            planned = rj.apply(plan, inside, exported=self.out)
-            (ours, sums), (theirs, expected) = planned(*args), inside(*args)
-            self.assertEqual(np.asarray(ours).tobytes(), np.asarray(theirs).tobytes())
-            # Summed inside another fusion: 8e-8 in jax 0.7.2.
-            np.testing.assert_allclose(np.asarray(sums), np.asarray(expected), rtol=3e-7)
-            self.assertTrue(planned.check(*args), planned.check(*args))
-
-    def test_a_step_of_pmap_and_one_with_a_static_argument(self):
-        captured = jnp.linspace(1, 2, 3)
-
-        def step(w, x, times, rate, cut=2.0):
-            loss, grads = jax.value_and_grad(lambda w: ((jnp.tanh(x * captured @ w["a"]) @ w["b"]) ** 2).mean() * times)(w)
-            grads = jax.lax.pmean(grads, "i")
-            return jax.tree.map(lambda w, g: w - rate * jnp.clip(g, -cut, cut), w, grads), jax.lax.pmean(loss, "i")
-
-        w = {"a": jnp.linspace(-1, 1, 12).reshape(3, 4), "b": jnp.linspace(0, 1, 8).reshape(4, 2)}
-        x, rate = jnp.linspace(0, 1, 2 * 5 * 3).reshape(2, 5, 3), jnp.float32(0.1)
-        sharded = lambda w, x, times, rate: steps.shard_map(
-            lambda w, x, rate: step(w, x[0], times, rate), steps.Mesh(np.array(jax.devices()[:2]), "i"),
-            (P(), P("i"), P()), (P(), P()), check=False)(w, x, rate)
-        stacked = lambda axis: jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis), w)
-        pmap = lambda **options: jax.pmap(step, "i", static_broadcasted_argnums=2, **options)
-        cases = [
-            ("jit", jax.jit(sharded, static_argnums=2, donate_argnums=0), w, {}),
-            ("donated", pmap(in_axes=(0, 0, None, None), donate_argnums=0), stacked(0), {}),
-            ("keywords", pmap(in_axes=(0, 0, None, None), donate_argnums=0), stacked(0), {"cut": jnp.full(2, 0.01)}),
-            ("another axis", pmap(in_axes=(1, 0, None, None), out_axes=(1, None)), stacked(1), {}),
-        ]
-        for name, function, first, keywords in cases:
-            with self.subTest(name):
-                fresh = lambda first=first: jax.tree.map(jnp.array, first)
-                exported = rj.export(function, fresh(), x, 2, rate, out=self.out, **keywords)
-                self.assertEqual((exported.ranks, exported.loss), (2, "1"))
-                planned = rj.apply(thirds(self.json("map.json"), 1), function, exported=self.out)
-                self.assertTrue(planned.check(fresh(), x, 2, rate, **keywords))
-                ours, theirs, losses = fresh(), fresh(), []
-                for times in (2, 2, 2, 5):
-                    ours, loss = planned(ours, x, times, rate, **keywords)
-                    theirs, expected = function(theirs, x, times, rate, **keywords)
-                    losses.append(np.mean(expected))
-                    np.testing.assert_allclose(loss, expected, rtol=3e-7)  # Averaged inside another fusion.
-                    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs)):
-                        self.assertEqual(np.shape(one), np.shape(other))
-                        self.assertEqual(np.asarray(one).tobytes(), np.asarray(other).tobytes())
-                np.testing.assert_allclose(verifying.run_jax(self.out, 3)[1], losses[:3], rtol=1e-6)
-
-    def test_steps_whose_collectives_partitioning_makes_are_refused(self):
-        step = steps.make("auto", 2)
-        args = steps.arguments(step, 0)
-        rj.export(step.step, *args, out=self.out)
-        with self.assertRaisesRegex(rj.RepriseError, "partitioning makes them"):
-            rj.apply(thirds(self.json("map.json")), step.step, exported=self.out)(*args)
-
-    def test_a_step_of_nnx_is_exported_and_its_modules_stay_as_they_are(self):
-        from flax import nnx
-
-        @nnx.jit
-        def train(net, optimizer, x):
-            loss, grads = nnx.value_and_grad(lambda net: (net(x) ** 2).mean())(net)
-            optimizer.update(*((net, grads) if has_wrt else (grads,)))
-            return loss
-
-        net, has_wrt = nnx.Linear(3, 2, rngs=nnx.Rngs(0)), not hasattr(nnx.Optimizer, "model")
-        optimizer = nnx.Optimizer(net, optax.adam(1e-2), wrt=nnx.Param)
-        has_wrt = not hasattr(optimizer, "model")
-        before = np.asarray(net.kernel[...])
-        x = jnp.ones((4, 3))
-        rj.export(train, net, optimizer, x, out=self.out)
-        manifest = self.json("step.json")
-        self.assertEqual(parameters(manifest, "batch"), ["x"])
-        self.assertTrue(any(name.endswith("kernel") for name in parameters(manifest, "state")))
-        final, losses = verifying.run_jax(self.out, 3)
-        np.testing.assert_array_equal(np.asarray(net.kernel[...]), before)
-        ours = [float(train(net, optimizer, x)) for _ in range(3)]
-        np.testing.assert_allclose(losses, ours, rtol=1e-6)
-        kernel = next(a for name, a in final.items() if name.endswith("kernel") and a.shape == before.shape)
-        np.testing.assert_allclose(kernel, np.asarray(net.kernel[...]), rtol=1e-6)
-        with self.assertRaisesRegex(rj.RepriseError, "nnx.split"):
-            rj.apply({"schema": "reprise.plan/1"}, train, exported=self.out)(net, optimizer, x)
-
-    def test_another_step_than_the_exported_one_is_refused(self):
-        step, other = steps.make("lstm", 2), steps.make("mlp", 2)
-        rj.export(step.step, *steps.arguments(step, 0), out=self.out)
-        with self.assertRaisesRegex(rj.RepriseError, "collective 0 of the step is"):
-            rj.apply(thirds(self.json("map.json")), other.step, exported=self.out)(*steps.arguments(other, 0))
-        with self.assertRaisesRegex(rj.RepriseError, "map.json"):
-            rj.apply({"schema": "reprise.plan/1"}, step.step)
 
 
 if __name__ == "__main__":

@@ -40,14 +40,28 @@ ENTRY %main.9 (p0: f32[2,3], p1: f32[2,3], p2: f32[4]) -> (f32[2,3], f32[2,3], f
 """
 
 
-def equation(number, results, *, operand=0, shape=(2, 3), scope="", primitive="psum"):
+CHAINS = """HloModule m, num_partitions=2
+
+ENTRY %e (x: f32[4], y: f32[4]) -> f32[4] {
+  %x = f32[4]{0} parameter(0)
+  %y = f32[4]{0} parameter(1)
+  %x.0 = f32[4]{0} all-reduce(%x), to_apply=%add
+  %y.0 = f32[4]{0} all-reduce(%y), to_apply=%add
+  %y.1 = f32[4]{0} all-reduce(%y.0), to_apply=%add
+  %x.1 = f32[4]{0} all-reduce(%x.0), to_apply=%add
+  ROOT %r = f32[4]{0} subtract(%x.1, %y.1)
+}
+"""
+
+
+def equation(number, results, *, operand=0, shape=(2, 3), scope="", primitive="psum", before=()):
     return {"equation": number, "operand": operand, "kind": mapping.KINDS[primitive], "primitive": primitive,
             "axes": ["data"], "type": "f32", "shape": list(shape), "count": hlo.count(shape), "region": "", "entry": True,
-            "scope": scope, "source": "step.py:1", "results": set(results)}
+            "scope": scope, "source": "step.py:1", "results": set(results), "before": frozenset(before)}
 
 
 def mapped(*entries):
-    return {"collectives": [{"collective": name, "kind": kind, "equation": number, "operand": 0,
+    return {"collectives": [{"collective": name, "kind": kind, "type": "f32", "equation": number, "operand": 0,
                              "merged": list(merged)} for name, kind, number, merged in entries], "equations": []}
 
 
@@ -91,6 +105,13 @@ class Map(unittest.TestCase):
         built = mapping.build(hlo.parse(MODULE), equations, ["a", "b", "loss"])
         self.assertEqual([e["merged"] for e in built["collectives"]], [[[3, 0]], [], []])
 
+    def test_chains_of_equal_collectives_are_paired_by_what_they_wait_for(self):
+        chains = [equation(0, {0}, shape=(4,)), equation(1, {0}, shape=(4,), before=[0]),
+                  equation(2, {0}, shape=(4,)), equation(3, {0}, shape=(4,), before=[2])]
+        built = mapping.build(hlo.parse(CHAINS), chains, ["r"])
+        self.assertEqual([(e["collective"], e["equation"]) for e in built["collectives"]],
+                         [("x.0", 0), ("y.0", 2), ("y.1", 3), ("x.1", 1)])
+
     def test_a_collective_of_partitioning_has_no_equation(self):
         built = mapping.build(hlo.parse(MODULE), [], ["a", "b", "loss"])
         self.assertEqual([e["equation"] for e in built["collectives"]], [None, None, None])
@@ -122,6 +143,17 @@ class Plans(unittest.TestCase):
     def test_a_plan_of_another_program_is_refused_by_name(self):
         with self.assertRaisesRegex(RepriseError, "bucket b0 names psum.9"):
             self.names(self.plan([{"unit": "b0", "collectives": ["psum.9"]}]))
+
+    def test_halves_of_complex_numbers_are_one_member(self):
+        entries = [dict(entry) for entry in self.MAP["collectives"]]
+        entries[0]["type"] = "c64"
+        split = [{"unit": "b0", "collectives": ["psum.1:0", "psum.3"]}, {"unit": "b1", "collectives": ["psum.1:1"]}]
+        found = plan.buckets(self.plan(split), self.MAP | {"collectives": entries})
+        self.assertIn(("b0", [(3, 0), (2, 0)]), [(b.name, b.members) for b in found.buckets])
+        self.assertIn(("b1: psum.1:1", "its other half stands in an earlier bucket"), found.unexpressed)
+        whole = [{"unit": "b0", "collectives": ["psum.1:0", "psum.1:1"]}]
+        found = plan.buckets(self.plan(whole), self.MAP | {"collectives": entries})
+        self.assertIn(("b0", [(3, 0)]), [(b.name, b.members) for b in found.buckets])
 
     def test_fusion_is_reported_as_not_expressed(self):
         given = self.plan([]) | {"fusion": [{"unit": "f0", "ops": ["a", "b"]}]}

@@ -180,6 +180,21 @@ def reached_results(module):
     return reached
 
 
+def collectives_before(module):
+    """{collective: the collectives of its own computation that it waits for, through others not}."""
+    found = {}
+    for instructions in module.instructions.values():
+        order, whole = _without_tuples(instructions)
+        before = {}  # What a reader of each value waits for.
+        for instruction in order:
+            waits = frozenset().union(*(before.get(whole.get(o, o), ()) for o in instruction.operands))
+            if instruction.opcode.removesuffix("-start") in COLLECTIVES:
+                found[instruction.name] = waits
+                waits = frozenset([instruction.name])
+            before[instruction.name] = waits
+    return found
+
+
 def _without_tuples(instructions):
     """Instructions but for elements taken of tuples made here, and {name of such: the tuple's operand}."""
     tuples, whole, order = {}, {}, []

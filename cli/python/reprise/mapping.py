@@ -2,7 +2,11 @@
 
 XLA renumbers and reorders, and metadata rarely tells one leaf of a tree-wide mean from the next. What survives is where
 a value goes: the results that it reaches element by element (hlo.reached_results) are the same in the program and in the
-step. Pairs agree in kind, type and element count; among those the most alike are paired first, and then by order."""
+step; and what it waits for: the collectives before it, of the same loop or of none. Pairs agree in kind, type and element
+count. They are made from the first collectives to those that wait for them; among those of one depth the most alike are
+paired first, and then by order."""
+
+import collections
 
 from . import hlo
 
@@ -18,6 +22,7 @@ KINDS = {
 def operands_of(module):
     """What an all-reduce of several operands does is one entry each: dictionaries to pair with equations."""
     reached = hlo.reached_results(module)
+    before = hlo.collectives_before(module)
     found = []
     for instruction in module.collectives():
         arrays = instruction.arrays
@@ -26,7 +31,8 @@ def operands_of(module):
         for index, (element, dimensions) in enumerate(parts):
             name = instruction.name if len(parts) == 1 else f"{instruction.name}:{index}"
             results = reached[instruction.name] if len(parts) == 1 else _of_part(module, instruction, index, reached)
-            found.append({"collective": name, "kind": kind, "computation": instruction.computation, "type": element,
+            found.append({"collective": name, "instruction": instruction.name, "before": before[instruction.name],
+                          "kind": kind, "computation": instruction.computation, "type": element,
                           "shape": dimensions, "count": hlo.count(dimensions), "results": set(results),
                           "entry": instruction.computation == module.entry,
                           "op_name": instruction.attribute("op_name")})
@@ -52,19 +58,51 @@ def _likeness(collective, equation):
     return shared + 0.5 * named + 0.25 * words.endswith("/" + equation["primitive"])
 
 
-def pair(collectives, equations):
-    """{place in `collectives`: place in `equations`}, each used once; what has no partner is left out."""
-    candidates = []
-    for c, collective in enumerate(collectives):
-        for e, equation in enumerate(equations):
-            same = all(collective[key] == equation[key] for key in ("kind", "type", "count"))
-            if same:
-                candidates.append((-_likeness(collective, equation), e, c))
-    paired, taken = {}, set()
-    for _, e, c in sorted(candidates):
-        if c not in paired and e not in taken:
-            paired[c] = e
-            taken.add(e)
+def depths(before):
+    """{key: how many wait for each other before it}, of {key: keys that it waits for}."""
+    found = {}
+    for first in before:
+        stack = [first]
+        while stack:
+            missing = [key for key in before[stack[-1]] if key not in found]
+            if missing:
+                stack += missing
+            else:
+                key = stack.pop()
+                found[key] = 1 + max((found[other] for other in before[key]), default=-1)
+    return found
+
+
+def _agreement(ours, theirs):
+    """Between 0 and 1: how much two sets share."""
+    return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
+
+
+def pair(collective_parts, equations):
+    """{place in `collective_parts`: place in `equations`}, each used once; what has no partner is left out."""
+    ours = depths({c["instruction"]: c["before"] for c in collective_parts})
+    theirs = depths({e["equation"]: e["before"] for e in equations})
+    by_depth, alike = collections.defaultdict(list), collections.defaultdict(list)
+    for c, collective in enumerate(collective_parts):
+        by_depth[ours[collective["instruction"]]].append(c)
+    key = lambda part: (part["kind"], part["type"], part["count"])
+    for e, equation in enumerate(equations):
+        alike[key(equation)].append(e)
+    paired, taken, equation_of = {}, set(), {}
+    for depth, level in sorted(by_depth.items()):
+        candidates = []
+        for c in level:
+            collective = collective_parts[c]
+            before = {equation_of.get(name) for name in collective["before"]}
+            for e in alike[key(collective)]:
+                equation = equations[e]
+                waits = 0.5 * (theirs[equation["equation"]] == depth) + 0.5 * _agreement(before, set(equation["before"]))
+                candidates.append((-waits - _likeness(collective, equation), e, c))
+        for _, e, c in sorted(candidates):
+            if c not in paired and e not in taken:
+                paired[c] = e
+                taken.add(e)
+                equation_of.setdefault(collective_parts[c]["instruction"], equations[e]["equation"])
     return paired
 
 
@@ -81,8 +119,8 @@ def _merged(collective, equation, alone):
 def build(module, equations, result_names):
     """The map (`reprise.map/1`): every collective of the program, with its equation where it has one.
 
-    `equations` are dictionaries of kind, type, shape, count, results, scope, primitive, entry, equation, operand, axes
-    and source; `result_names` names the program's results in order."""
+    `equations` are dictionaries of kind, type, shape, count, results, before, scope, primitive, entry, equation, operand,
+    axes and source; `result_names` names the program's results in order."""
     collectives = operands_of(module)
     paired = pair(collectives, equations)
     alone = [e for place, e in enumerate(equations) if place not in paired.values()]

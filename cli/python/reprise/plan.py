@@ -1,5 +1,6 @@
 """A plan (data/plan/format.md) as the buckets that a step in JAX can run. Standard library only."""
 
+import collections
 import dataclasses
 import json
 import os
@@ -40,32 +41,39 @@ def load(plan):
     return plan
 
 
-def _known(plan, entries):
-    """Instruction names, with and without the operand of a one-operand collective."""
-    known = {}
+def is_complex(hlo_type):
+    return hlo_type in ("c64", "c128")
+
+
+def _known(entries):
+    """{name in a plan: what it stands for}: a collective by its own name, each operand by `name:place`. Of complex
+    operands plans name both halves, real ones first, as operands of their own."""
+    by_collective = collections.defaultdict(list)
     for entry in entries:
-        known[entry["collective"]] = entry
-        if ":" not in entry["collective"]:
-            known[entry["collective"] + ":0"] = entry
-    for entry in entries:  # all of a variadic collective by its own name
-        base = entry["collective"].split(":")[0]
-        known.setdefault(base, [e for e in entries if e["collective"].split(":")[0] == base])
+        by_collective[entry["collective"].split(":")[0]].append(entry)
+    known = dict(by_collective)
+    for name, operands in by_collective.items():
+        arrays = [entry for entry in operands for _ in range(2 if is_complex(entry["type"]) else 1)]
+        known.update({f"{name}:{place}": [entry] for place, entry in enumerate(arrays)})
     return known
 
 
-def _members(bucket, known, unexpressed):
+def _members(bucket, known, covered, unexpressed):
+    """(the bucket's members, what is merged into them); one that stands in an earlier bucket stays there."""
     members, merged = [], {}
     for name in bucket["collectives"]:
-        found = known.get(name)
-        if found is None:
+        if name not in known:
             raise RepriseError(f"bucket {bucket['unit']} names {name}, which the exported program does not have: "
                                "the plan is of another program; export, record and optimize again")
-        for entry in found if isinstance(found, list) else [found]:
+        for entry in known[name]:
+            member = (entry["equation"], entry.get("operand"))
             if entry["equation"] is None:
                 unexpressed.append((f"{bucket['unit']}: {name}", "no equation of the step makes it"))
-            else:
-                members.append((entry["equation"], entry["operand"]))
-                merged.update({tuple(other): members[-1] for other in entry.get("merged", [])})
+            elif member in covered:
+                unexpressed.append((f"{bucket['unit']}: {name}", "its other half stands in an earlier bucket"))
+            elif member not in members:
+                members.append(member)
+                merged.update({tuple(other): member for other in entry.get("merged", [])})
     return members, merged
 
 
@@ -82,12 +90,12 @@ def buckets(plan, mapping):
 
     Errors: RepriseError where the plan is not of the mapped program."""
     unexpressed, found, covered = [], [], set()
-    known = _known(plan, mapping["collectives"])
+    known = _known(mapping["collectives"])
     order = plan.get("order") or []
     places = _place(order)
     position = {entry["collective"].split(":")[0]: i for i, entry in reversed(list(enumerate(mapping["collectives"])))}
     for bucket in plan.get("buckets") or []:
-        members, merged = _members(bucket, known, unexpressed)
+        members, merged = _members(bucket, known, covered, unexpressed)
         covered.update(members)
         last = max(position[name.split(":")[0]] for name in bucket["collectives"])
         if members:

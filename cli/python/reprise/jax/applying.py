@@ -105,11 +105,12 @@ def _split_by_region(buckets, found):
 
 
 def _all_reduces(bucket, elements, method):
-    """What a bucket becomes, [all-reduce] elements: its chunks, none empty."""
-    size = sum(elements[member][0] for member in bucket.members)
+    """What a bucket becomes, [all-reduce] elements: its chunks, none empty; packed, both halves of a complex number."""
     if method != "packing":
-        return [size]
-    bits = int(re.search(r"\d+$", elements[bucket.members[0]][1])[0])
+        return [sum(elements[member][0] for member in bucket.members)]
+    halves = [2 if plans.is_complex(elements[member][1]) else 1 for member in bucket.members]
+    size = sum(elements[member][0] * count for member, count in zip(bucket.members, halves))
+    bits = int(re.search(r"\d+$", elements[bucket.members[0]][1])[0]) // halves[0]
     ends = evaluation.chunk_ends(size, max(1, bits // 8), bucket.chunks)
     return [end - begin for begin, end in zip([0, *ends], ends)]
 

@@ -34,6 +34,17 @@ def inner_jaxpr(equation):
     return None
 
 
+def called(equation, inputs):
+    """(the jaxpr that a call runs, its operands of the call's `inputs`), or (None, None) for what is no call."""
+    name = equation.primitive.name
+    if name == "custom_linear_solve":  # Its other jaxprs, products with the matrix, serve derivatives.
+        constants = equation.params["const_lengths"]
+        begin = constants.matvec + constants.vecmat
+        return equation.params["jaxprs"].solve, inputs[begin:begin + constants.solve] + inputs[sum(constants):]
+    inner = inner_jaxpr(equation) if name in CALLS else None
+    return (inner, inputs) if inner is not None else (None, None)
+
+
 def open_jaxpr(jaxpr):
     """(jaxpr, constants) of a closed or an open one."""
     if hasattr(jaxpr, "consts"):
@@ -125,10 +136,9 @@ class Flattener:
         for equation in jaxpr.eqns:
             inputs = [read(v) for v in equation.invars]
             stack = "/".join(filter(None, [scope, str(equation.source_info.name_stack)]))
-            inner = inner_jaxpr(equation)
-            if equation.primitive.name in CALLS and inner is not None and (
-                    self.inline_all or has_collective(equation)):
-                results = self._into(region, *open_jaxpr(inner), inputs, stack)
+            inner, operands = called(equation, inputs)
+            if inner is not None and (self.inline_all or has_collective(equation)):
+                results = self._into(region, *open_jaxpr(inner), operands, stack)
             else:
                 results = self._append(region, equation, inputs, stack)
             of.update(zip(equation.outvars, results))
@@ -187,6 +197,25 @@ def _edges(region, avals, edges, found):
                 edges[source].append(target)
 
 
+def _before(region, waits, found):
+    """Adds {collective: those of its own loop that it waits for} of a region, whose inputs' are in `waits` {value: set};
+    maps are part of the region around them."""
+    union = lambda values: frozenset().union(*(waits.get(v, ()) for v in values if not is_literal(v)))
+    for flat in region.equations:
+        if flat.equation.primitive.name in MAPS:
+            waits.update({inner: union([outer]) for outer, inner in zip(flat.inputs, flat.body.inputs)})
+            _before(flat.body, waits, found)
+            waits.update({outer: union([inner]) for inner, outer in zip(flat.body.outputs, flat.outputs)})
+            continue
+        for body in flat.body or []:
+            _before(body, waits, found)
+        here = union(flat.inputs)
+        if flat.index >= 0:
+            found[flat.index] = here
+            here = frozenset([flat.index])
+        waits.update(dict.fromkeys(flat.outputs, here))
+
+
 def _reach(edges, outputs):
     """{value: results reached}, by depth-first search against the edges from each result."""
     against = collections.defaultdict(list)
@@ -212,6 +241,8 @@ def collectives(closed):
     edges, found = collections.defaultdict(list), []
     _edges(region, flattener.avals, edges, found)
     reached = _reach(edges, region.outputs)
+    before = {}
+    _before(region, {}, before)
     entries = []
     for where, flat in sorted(found, key=lambda item: item[1].index):
         for place, result in enumerate(flat.outputs):
@@ -221,5 +252,6 @@ def collectives(closed):
                 "primitive": flat.equation.primitive.name, "axes": axes_of(flat.equation),
                 "type": tensors.hlo_type(np.dtype(aval.dtype)), "shape": list(aval.shape),
                 "count": math.prod(aval.shape), "region": where.name, "entry": not where.name, "scope": flat.scope,
-                "source": source_of(flat.equation), "results": reached[result]})
+                "source": source_of(flat.equation), "results": reached[result],
+                "before": before[flat.index]})
     return entries

@@ -248,10 +248,15 @@ def chunk_ends(size, item_bytes, chunks):
     return sorted({min(size, per_line * (lines * (i + 1) // chunks)) for i in range(chunks)} - {0})
 
 
+def _halves(array):
+    """Arrays of real numbers: a complex one shares its bucket with them."""
+    return [array.real, array.imag] if jnp.iscomplexobj(array) else [array]
+
+
 def _packed(equation, operands, chunks, link):
     """One psum a chunk over all operands end to end, each with one element of the one before; (results, last element)."""
     operands = [jnp.asarray(operand) for operand in operands]
-    flat = [jnp.ravel(operand) for operand in operands]
+    flat = [half for operand in operands for half in _halves(jnp.ravel(operand))]
     buffer = jnp.concatenate(flat) if len(flat) > 1 else flat[0]
     parts, begin = [], 0
     for end in chunk_ends(buffer.size, buffer.dtype.itemsize, chunks):
@@ -265,8 +270,11 @@ def _packed(equation, operands, chunks, link):
     whole = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
     results, begin = [], 0
     for operand in operands:
-        results.append(jnp.reshape(whole[begin:begin + operand.size], operand.shape))
-        begin += operand.size
+        halves = []
+        for _ in _halves(operand):
+            halves.append(jnp.reshape(whole[begin:begin + operand.size], operand.shape))
+            begin += operand.size
+        results.append(halves[0] if len(halves) == 1 else jax.lax.complex(*halves))
     # Without it XLA moves what follows across the slices, and updates are rounded in other places than in the step.
     return jax.lax.optimization_barrier(results), link
 
