@@ -1,7 +1,8 @@
 // The loops of a nest as its kernel runs them: adjacent loops that every index
 // expression treats as one are one loop, a run, so that an elementwise kernel
-// over f32[8,512,768] walks one range. Also carries index expressions over the
-// nest's loops into expressions over the kernel's.
+// over f32[8,512,768] walks one range. So are short innermost ones that only
+// the stores treat as one: a loop of two iterations is no vector. Also carries
+// index expressions over the nest's loops into expressions over the kernel's.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,17 @@ class LoopRuns {
  private:
   bool mergeable(const NestSpace::Loop& outer, const NestSpace::Loop& inner,
                  const std::vector<int32_t>& expressions) const;
+  void fold_short_runs();
+  int64_t extent_of(const std::vector<int32_t>& run) const;
+  /// What one step of each loop of a run adds to an expression.
+  std::vector<int64_t> strides_in(int32_t expression,
+                                  const std::vector<int32_t>& run) const;
+  /// Whether every store goes from element to element along a run.
+  bool is_stored_in_order(const std::vector<int32_t>& run) const;
   bool independent(const std::vector<int32_t>& run) const;
+  /// A loop's part of an expression, by its own stride: of adjacent ones whose
+  /// strides fit, the innermost is the position of all and the others are 0.
+  int32_t translate_loop(int32_t loop, int32_t expression);
   int32_t translate_atom(const IndexAtom& atom,
                          const std::vector<int32_t>& values);
 

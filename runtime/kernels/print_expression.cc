@@ -5,6 +5,7 @@
 #include "runtime/kernels/print_expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace reprise {
@@ -127,8 +128,16 @@ std::string ExpressionPrinter::atom(const IndexAtom& atom) const {
       return fmt::format("({})rk_clamp<rk_s64>({}, (rk_s64){}, {})",
                          index_type_, atom.low, name(atom.operand), atom.high);
     case IndexAtom::Kind::kFloorDiv:
+      // Never negative: a shift or a mask is what a signed division is not.
+      if (std::has_single_bit(static_cast<uint64_t>(atom.divisor))) {
+        return fmt::format(
+            "({}) >> {}", index(atom.operand),
+            std::countr_zero(static_cast<uint64_t>(atom.divisor)));
+      }
       return fmt::format("({}) / {}", index(atom.operand), atom.divisor);
     case IndexAtom::Kind::kMod:
+      if (std::has_single_bit(static_cast<uint64_t>(atom.divisor)))
+        return fmt::format("({}) & {}", index(atom.operand), atom.divisor - 1);
       return fmt::format("({}) % {}", index(atom.operand), atom.divisor);
     case IndexAtom::Kind::kClamp:
       return fmt::format("rk_clamp<{}>({}, {}, {})", index_type_, atom.low,

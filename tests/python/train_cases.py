@@ -13,19 +13,19 @@ import tempfile
 TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2, "big_resnet_bf16": 1.7e-1}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
 # scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py, library_steps.py,
-# further_steps.py and larger_steps.py runs by name.
+# further_steps.py, larger_steps.py and numeric_steps.py runs by name.
 KINDS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "unet", "dlrm", "seq2seq", "vae_rbg",
          "accumulate", "policy", "linalg_cho_solve", "gpt_scan", "blocked_attention", "state_space", "many_rows",
          "nnx_jit", "selective_states", "operator_1d", "operator_2d", "recurrent_units", "complex_mlp",
-         "eight_bit_floats", "four_bit_type", "mapped_step"]
+         "eight_bit_floats", "four_bit_type", "mapped_step", "explicit"]
 
 
 # On one rank there is nothing to exchange.
 AMONG_RANKS = ["moe", "tensor_parallel", "fsdp_inner", "pipeline", "compressed", "ring_attention", "auto_layers"]
 
 
-# The XLA of JAX 0.5.3 leaves out conversions to 8 bits and back before a product.
-SINCE = {"eight_bit_floats": (0, 7)}
+# The XLA of JAX 0.5.3 leaves out conversions to 8 bits and back before a product; explicit shardings came later.
+SINCE = {"eight_bit_floats": (0, 7), "explicit": (0, 7)}
 
 
 def version():
@@ -46,6 +46,7 @@ def neighbours():
     import library_steps
     import model_steps
     import modern_steps
+    import numeric_steps
     import program_steps
     import recent_steps
     import scheme_steps
@@ -54,7 +55,8 @@ def neighbours():
 
     found = collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN
     found |= scheme_steps.SCHEMES | recent_steps.RECENT | current_steps.CURRENT | token_steps.TOKENS
-    return found | spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER | larger_steps.LARGER
+    found |= spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER | larger_steps.LARGER
+    return found | numeric_steps.NUMERIC
 
 
 def one(name, ranks, steps_run, keep):

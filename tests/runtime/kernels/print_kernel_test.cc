@@ -213,9 +213,14 @@ INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
                                                 {0, 40, 100}},
                                          Pieces{"short",
                                                 R"(
-  a = f32[7] parameter(0)  b = f32[8] parameter(1)
-  ROOT r = f32[15] concatenate(a, b), dimensions={0})",
-                                                {0, 15}},
+  a = f32[3] parameter(0)  b = f32[4] parameter(1)
+  ROOT r = f32[7] concatenate(a, b), dimensions={0})",
+                                                {0, 7}},
+                                         Pieces{"halves",
+                                                R"(
+  a = f32[30,4] parameter(0)  b = f32[30,4] parameter(1)
+  ROOT r = f32[30,8] concatenate(a, b), dimensions={1})",
+                                                {0, 4, 8}},
                                          Pieces{"many",
                                                 R"(
   a = f32[10] parameter(0)

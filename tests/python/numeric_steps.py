@@ -1,0 +1,273 @@
+"""Steps of what numerical code calls beside layers: bits, permutations, linear algebra with gradients, implicit
+functions, switches, patches and local weights, kernels of Pallas interpreted, shardings that are explicit.
+As steps.py; `NUMERIC[name](ranks)`."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from model_steps import data_parallel, image_classes, trained
+from modern_steps import normal, sequences
+from steps import Step, cross_entropy, labelled, place, stream
+
+
+# Features of bits: counts, leading zeros, mantissas and exponents, neighbours of floats, common divisors.
+def bits(ranks, width=12):
+    params = normal(1, a=(6 * width, 16), out=(16, 5))
+
+    def loss_of(p, extra, x, y):
+        u = lax.bitcast_convert_type(x, jnp.uint32)
+        m, e = jnp.frexp(x)
+        g = jnp.gcd(jnp.abs(e) + 12, jnp.int32(18))
+        fraction, whole = jnp.modf(x * 3)
+        features = [lax.population_count(u).astype(jnp.float32) / 32, lax.clz(u >> 3).astype(jnp.float32) / 32,
+                    m, jnp.ldexp(m, e // 2), g.astype(jnp.float32) / 18, fraction + 0.1 * whole]
+        h = jnp.concatenate(features, -1)
+        h = jnp.where(jnp.nextafter(h, jnp.float32(1)) > h, h, 0.5 * h)
+        return cross_entropy(jnp.tanh(h @ p["a"]) @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.adam(1e-2), labelled(8 * ranks, (width,), 5))
+
+
+# One of four blocks, chosen by data, in a loop over layers; expert chosen per row with vmap of switch.
+def switched(ranks, width=16):
+    params = normal(2, a=(3, 4, width, width), rows=(3, width, width), out=(width, 5))
+    branches = [lambda w, x: jnp.tanh(x @ w[0]), lambda w, x: x + jax.nn.gelu(x @ w[1]),
+                lambda w, x: x * jax.nn.sigmoid(x @ w[2]), lambda w, x: x - jnp.sin(x @ w[3])]
+
+    def loss_of(p, extra, x, y):
+        k = jnp.int32(jnp.abs(x[0, 0]) * 10) % 4
+
+        def layer(carry, w):
+            x, k = carry
+            x = lax.switch(k, branches, w, x)
+            return (x, (k + 1) % 4), None
+
+        (x, _), _ = lax.scan(layer, (x, k), p["a"])
+        rows = jax.vmap(lambda i, v: lax.switch(i, [lambda v, j=j: v @ p["rows"][j] for j in range(3)], v))(y % 3, x)
+        return cross_entropy((x + rows) @ p["out"], y), extra + lax.pmax(k, 'data')
+
+    return trained(ranks, params, loss_of, optax.rmsprop(1e-3), labelled(8 * ranks, (width,), 5), jnp.int32(0))
+
+
+# Implicit layers: a root by bisection and Newton with lax.custom_root, a solve by lax.custom_linear_solve, jvp rules.
+def implicit(ranks, width=10):
+    params = normal(3, a=(width, width), out=(width, 5))
+
+    @jax.custom_jvp
+    def softly(x):
+        return jnp.log1p(jnp.exp(-jnp.abs(x))) + jnp.maximum(x, 0)
+
+    softly.defjvp(lambda p, t: (softly(*p), jax.nn.sigmoid(p[0]) * t[0]))
+
+    def root(x):
+        f = lambda z: z ** 3 + z - x
+        solve = lambda f, z: lax.fori_loop(0, 20, lambda i, z: z - f(z) / (3 * z * z + 1), z)
+        return lax.custom_root(f, jnp.zeros_like(x), solve, lambda g, y: y / g(jnp.ones_like(y)))
+
+    def loss_of(p, extra, x, y):
+        m = jnp.eye(width) * 4 + p["a"] @ p["a"].T
+        richardson = lambda matvec, b: lax.fori_loop(0, 30, lambda i, z: z + 0.15 * (b - matvec(z)), b * 0)
+        h = lax.custom_linear_solve(lambda z: z @ m, root(x), richardson, symmetric=True)
+        return cross_entropy(softly(h) @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.adamw(3e-3), labelled(6 * ranks, (width,), 5))
+
+
+# Factors with gradients: SVD, eigenvalues, QR, LU and their solves, a pseudo-inverse, a square root of a matrix.
+def factors(ranks, width=8):
+    params = normal(4, a=(width, width), b=(width, width), out=(width, 5))
+
+    def loss_of(p, extra, x, y):
+        a = p["a"] + 2 * jnp.eye(width)
+        u, s, vt = jnp.linalg.svd(a, full_matrices=False)
+        q, r = jnp.linalg.qr(p["b"])
+        w = jnp.linalg.eigvalsh(a + a.T)
+        h = x @ u * jax.nn.softplus(s) @ vt @ q
+        h = jax.scipy.linalg.solve_triangular(r + 3 * jnp.eye(width), h.T, lower=False).T
+        h = h + jnp.linalg.solve(a, x.T).T @ jnp.linalg.pinv(a) * 0.1
+        return cross_entropy(jnp.tanh(h + 0.01 * w) @ p["out"], y) + 1e-3 * jnp.linalg.slogdet(a)[1], extra
+
+    return trained(ranks, params, loss_of, optax.adam(3e-3), labelled(6 * ranks, (width,), 5))
+
+
+# Convolutions without shared weights, patches, 3 x 3 windows by im2col, a depthwise dilated one, local response.
+def unshared(ranks, side=8):
+    params = normal(5, local=(side - 2, side - 2, 3 * 3 * 3, 6), patch=(27, 6), deep=(3, 3, 1, 12), out=(12, 10))
+    dims = ("NHWC", "HWIO", "NHWC")
+
+    def loss_of(p, extra, x, y):
+        own = lax.conv_general_dilated_local(x, p["local"] * 0.3, (1, 1), "VALID", (3, 3), dimension_numbers=dims)
+        rows = lax.conv_general_dilated_patches(x, (3, 3), (1, 1), "VALID", dimension_numbers=dims)
+        h = jnp.concatenate([own, rows @ p["patch"]], -1)
+        h = lax.conv_general_dilated(jax.nn.relu(h), p["deep"], (1, 1), "SAME", rhs_dilation=(2, 2),
+                                     dimension_numbers=dims, feature_group_count=12)
+        total = lax.reduce_window(h * h, 0.0, lax.add, (1, 1, 1, 5), (1, 1, 1, 1), "SAME")
+        h = h / (1 + 0.1 * total) ** 0.75
+        return cross_entropy(h.mean((1, 2)) @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.sgd(0.05, momentum=0.9), image_classes(4 * ranks, side))
+
+
+# Convolutional LSTM over frames.
+def frames(ranks, side=6):
+    import flax.linen as nn
+
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            h = nn.RNN(nn.ConvLSTMCell(4, (3, 3)))(x)
+            h = nn.InstanceNorm()(h[:, -1])
+            return nn.Dense(5)(nn.PReLU()(h).reshape(len(h), -1))
+
+    model = Net()
+    params = model.init(jax.random.PRNGKey(0), jnp.zeros((1, 5, side, side, 2)))["params"]
+    loss_of = lambda p, extra, x, y: (cross_entropy(model.apply({"params": p}, x), y), extra)
+    return trained(ranks, params, loss_of, optax.adamw(3e-3), labelled(4 * ranks, (5, side, side, 2), 5))
+
+
+# Order statistics and scatters that multiply, take the smaller, and apply a function.
+def ordered(ranks, width=12):
+    params = normal(6, a=(width, 24), b=(24, 24), out=(24, 5))
+
+    def loss_of(p, extra, x, y):
+        h = x @ p["a"]
+        k = jnp.lexsort((h[:, 1], jnp.round(h[:, 0])))
+        h = h[k]
+        part = jnp.partition(h, 7, axis=1)
+        low = jnp.argpartition(h, 3, axis=1)[:, :3]
+        h = h.at[jnp.arange(len(h))[:, None], low].multiply(0.5, unique_indices=True)
+        h = h.at[:, 0].min(0.7).at[:, 1::7].max(-0.6)
+        rank = jnp.digitize(h, jnp.linspace(-1, 1, 6)).astype(jnp.float32)
+        h = jnp.select([h > 0.5, h < -0.5], [h * 0.9, h * 1.1], h + 0.1 * jnp.nanmean(part, 1, keepdims=True))
+        h = jax.nn.relu(h @ p["b"] + 0.01 * rank)
+        prod = jax.ops.segment_prod(jax.lax.stop_gradient(1 + 0.1 * h[:, 0]), y, 5)
+        return cross_entropy(h @ p["out"], y[k]), extra * 0.5 + lax.psum(jnp.sum(prod), "data")
+
+    return trained(ranks, params, loss_of, optax.adam(3e-3), labelled(8 * ranks, (width,), 5), jnp.float32(0))
+
+
+# Small algebra: polynomials, Kronecker and cross products, Toeplitz and block diagonal matrices, integrals.
+def small_algebra(ranks, width=12):
+    params = normal(7, a=(width, 9), poly=(4,), kron=(3, 3), band=(9,), blocks=(3, 3, 3), out=(9, 5))
+
+    def loss_of(p, extra, x, y):
+        h = jnp.tanh(x @ p["a"])
+        h = h + 0.1 * jnp.polyval(p["poly"], h)
+        h = h @ jnp.kron(p["kron"], jnp.eye(3)) + h @ jax.scipy.linalg.block_diag(*p["blocks"])
+        h = h + h @ jax.scipy.linalg.toeplitz(p["band"])
+        crossed = jnp.cross(h.reshape(-1, 3, 3), jnp.roll(h.reshape(-1, 3, 3), 1, 1)).reshape(h.shape)
+        h = h + 0.1 * crossed + 0.01 * jnp.gradient(h, axis=1) + 0.01 * jnp.trapezoid(h, axis=1)[:, None]
+        h = h + 0.01 * jnp.vander(h[:, 0], 9) + jnp.apply_along_axis(lambda v: jnp.cumsum(v) * 0.01, 1, h)
+        h = h + 0.01 * jnp.unwrap(h * 6, axis=1) + 0.01 * jnp.float_power(jnp.abs(h) + 0.1, 1.5) + jnp.sinc(h) * 0.1
+        return cross_entropy(h @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.nadam(3e-3), labelled(8 * ranks, (width,), 5))
+
+
+# A normalisation and a product as Pallas kernels, interpreted.
+def pallas(ranks, width=16):
+    from jax.experimental import pallas as pl
+
+    params = normal(8, a=(width, 32), scale=(32,), out=(32, 5))
+
+    def norm_kernel(x, s, o):
+        v = x[...]
+        o[...] = v * lax.rsqrt(jnp.mean(v * v, -1, keepdims=True) + 1e-6) * s[...]
+
+    def matmul_kernel(x, w, o):
+        o[...] = x[...] @ w[...]
+
+    @jax.custom_vjp
+    def product(x, w):
+        return pl.pallas_call(matmul_kernel, grid=(x.shape[0] // 4, 2), interpret=True,
+                              in_specs=[pl.BlockSpec((4, x.shape[1]), lambda i, j: (i, 0)),
+                                        pl.BlockSpec((x.shape[1], w.shape[1] // 2), lambda i, j: (0, j))],
+                              out_specs=pl.BlockSpec((4, w.shape[1] // 2), lambda i, j: (i, j)),
+                              out_shape=jax.ShapeDtypeStruct((x.shape[0], w.shape[1]), x.dtype))(x, w)
+
+    product.defvjp(lambda x, w: (product(x, w), (x, w)), lambda r, g: (g @ r[1].T, r[0].T @ g))
+
+    def loss_of(p, extra, x, y):
+        h = product(x, p["a"])
+        h = h + pl.pallas_call(norm_kernel, interpret=True, out_shape=jax.ShapeDtypeStruct(h.shape, h.dtype))(
+            *lax.stop_gradient((h, p["scale"])))
+        return cross_entropy(jax.nn.gelu(h) @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.adam(3e-3), labelled(8 * ranks, (width,), 5))
+
+
+# jax.nn.dot_product_attention with a window, grouped heads and lengths; sums that XLA's CPU rewrites.
+def windowed(ranks, width=16, time=12, vocabulary=32):
+    params = normal(9, embed=(vocabulary, width), q=(width, 4, 4), k=(width, 2, 4), v=(width, 2, 4), o=(4, 4, width),
+                    head=(width, vocabulary))
+
+    def loss_of(p, extra, t):
+        x = p["embed"][t[:, :-1]]
+        q, k, v = (jnp.einsum("btd,dhk->bthk", x, p[n]) for n in "qkv")
+        a = jax.nn.dot_product_attention(q, k, v, is_causal=True, local_window_size=(4, 0))
+        a = a + jax.nn.dot_product_attention(q, k, v, key_value_seq_lengths=jnp.full(len(t), 7, jnp.int32))
+        x = x + jnp.einsum("bthk,hkd->btd", a, p["o"])
+        return cross_entropy(x @ p["head"], t[:, 1:]), extra
+
+    return trained(ranks, params, loss_of, optax.adamw(3e-3), sequences(4 * ranks, time, vocabulary))
+
+
+# Shardings as part of types (jax.sharding.AxisType.Explicit): the program states where each array lies.
+def explicit(ranks, width=16):
+    mesh = jax.make_mesh((ranks,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
+    params = normal(10, a=(width, 32), out=(32, 5))
+    tx = optax.adamw(3e-3)
+
+    def step(state, x, y):
+        def loss_of(p):
+            return cross_entropy(jax.nn.gelu(x @ p["a"]) @ p["out"], y)
+
+        loss, g = jax.value_and_grad(loss_of)(state["params"])
+        updates, opt = tx.update(g, state["opt_state"], state["params"])
+        return {"params": optax.apply_updates(state["params"], updates), "opt_state": opt}, {"loss": loss}
+
+    jax.sharding.set_mesh(mesh) if hasattr(jax.sharding, "set_mesh") else jax.set_mesh(mesh)
+    state = {"params": params, "opt_state": tx.init(params)}
+    return Step(jax.jit(step, donate_argnums=0), place(mesh, state), stream(mesh, labelled(8 * ranks, (width,), 5)))
+
+
+# Second derivatives: a Hessian's product by jacfwd, a Laplacian, a Jacobian's penalty.
+def second_order(ranks, width=6):
+    params = normal(11, a=(width, 12), b=(12, 12), out=(12, 1))
+
+    def loss_of(p, extra, x, y):
+        f = lambda v: (jnp.sin(jnp.tanh(v @ p["a"]) @ p["b"]) @ p["out"])[0]
+        laplacian = jax.vmap(lambda v: jnp.trace(jax.jacfwd(jax.jacrev(f))(v)))(x)
+        slope = jax.vmap(jax.jacfwd(f))(x)
+        return jnp.mean((laplacian + jax.vmap(f)(x) - y) ** 2) + 0.1 * jnp.mean(slope ** 2), extra
+
+    draw = labelled(8 * ranks, (width,), 5)
+    drawn = lambda rng: (lambda x, y: (x, y.astype(np.float32) / 5))(*draw(rng))
+    return trained(ranks, params, loss_of, optax.adam(3e-3), drawn)
+
+
+# Random numbers under other keys: balls, orthogonal matrices, split per row by vmap, rng_uniform's successor.
+def random_forms(ranks, width=8):
+    params = normal(12, a=(width, 16), out=(16, 5))
+
+    def loss_of(p, key, x, y):
+        key, *ks = jax.random.split(key, 7)
+        rows = jax.random.split(ks[0], len(x))
+        noise = jax.vmap(lambda k: jax.random.ball(k, width))(rows)
+        o = jax.random.orthogonal(ks[1], width)
+        h = (x + 0.1 * noise) @ o @ p["a"]
+        h = h + 0.1 * jax.random.rademacher(ks[2], h.shape, jnp.float32) + 0.1 * jax.random.laplace(ks[3], h.shape)
+        h = h + 0.01 * jax.random.t(ks[4], 5.0, h.shape) + 0.01 * jax.random.weibull_min(ks[5], 1.0, 2.0, h.shape)
+        return cross_entropy(jax.nn.celu(h) @ p["out"], y), key
+
+    return trained(ranks, params, loss_of, optax.adam(3e-3), labelled(8 * ranks, (width,), 5), jax.random.key(3))
+
+
+NUMERIC = {f.__name__: f for f in (bits, switched, implicit, factors, unshared, frames, ordered, small_algebra, pallas,
+                                   windowed, explicit, second_order, random_forms)}
