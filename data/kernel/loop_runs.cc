@@ -4,9 +4,10 @@
 // is whole lanes, since the lane of an element is its position mod kLanes.
 //
 // Where group norm or a broadcast over heads splits the minor dimension, the
-// innermost loop has two or four iterations. Such loops join the ones around
-// them if every store still goes on from element to element; what else they
-// index takes its part of the common position by division, a gather at worst.
+// innermost loop has two or four iterations. Where those compute something
+// transcendental, they join the loops around them if every store still goes on
+// from element to element; what else they index takes its part of the common
+// position by division: a gather at worst, which a copy would not be worth.
 #include "data/kernel/loop_runs.h"
 
 #include <algorithm>
@@ -19,6 +20,8 @@ namespace {
 constexpr int64_t kShortLoop = 8;
 /// Folded ones are long enough from a few vectors on.
 constexpr int64_t kLongLoop = 64;
+/// From here on an op costs more than the gathers: an exponential is 12.
+constexpr int32_t kHeavyOp = 8;
 
 }  // namespace
 
@@ -107,9 +110,18 @@ bool LoopRuns::is_stored_in_order(const std::vector<int32_t>& run) const {
       });
 }
 
+bool LoopRuns::is_heavy(const std::vector<int32_t>& run) const {
+  const std::vector<Node>& nodes = nest_.trace->nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return node.value.kind == KernelValue::Kind::kApply &&
+           facts_of(node.value.opcode).weight >= kHeavyOp &&
+           (node.loops >> run.back() & 1) != 0;
+  });
+}
+
 void LoopRuns::fold_short_runs() {
   if (rows_ != runs_.size() || runs_.empty() ||
-      extent_of(runs_.back()) >= kShortLoop)
+      extent_of(runs_.back()) >= kShortLoop || !is_heavy(runs_.back()))
     return;
   for (const Sink& sink : nest_.sinks) {
     if (sink.ordered || sink.guard >= 0 || sink.combine != Opcode::kParameter ||
