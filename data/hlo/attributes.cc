@@ -123,6 +123,10 @@ std::string compare_direction(const Instruction& compare) {
   return std::string(raw_text(compare, "direction"));
 }
 
+bool compares_total_order(const Instruction& compare) {
+  return raw_text(compare, "type") == "TOTALORDER";
+}
+
 Result<std::vector<WindowDimension>> window_dimensions(
     const Instruction& instruction) {
   const std::string_view text = raw_text(instruction, "window");

@@ -119,5 +119,7 @@ ScatterDimensions scatter_dimensions(const Instruction& scatter);
 
 /// compare's direction: "EQ", "NE", "LT", "LE", "GT", "GE".
 std::string compare_direction(const Instruction& compare);
+/// Whether it compares floats so that -0 is less than 0, and NaN has a place.
+bool compares_total_order(const Instruction& compare);
 
 }  // namespace reprise

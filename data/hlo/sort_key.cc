@@ -11,7 +11,6 @@
 
 #include "data/element.h"
 #include "data/hlo/appended_ops.h"
-#include "data/hlo/attribute_reader.h"
 #include "data/hlo/hlo.h"
 
 namespace reprise {
@@ -102,7 +101,7 @@ std::optional<InlinedModule> sort_key(const InlinedModule& comparator) {
   // Whether `<` puts all values of the type into one order.
   const PrimitiveType type = entry.at(compare.operands[0]).shape.type;
   if (!has_plain_elements(type) ||
-      (is_plain_float(type) && raw_text(compare, "type") != "TOTALORDER"))
+      (is_plain_float(type) && !compares_total_order(compare)))
     return std::nullopt;
   const InstructionId key_of = compare.operands[0];
   const ValueNumbers values(entry);

@@ -11,14 +11,6 @@
 namespace reprise {
 namespace {
 
-/// A comparison of floats by which -0 is less than 0, and NaN has a place.
-bool compares_total_order(const Instruction& compare) {
-  const Attribute* type = compare.find_attribute("type");
-  const auto* text =
-      type == nullptr ? nullptr : std::get_if<RawText>(&type->value);
-  return text != nullptr && text->text == "TOTALORDER";
-}
-
 size_t iota_dimension(const Instruction& iota) {
   const std::vector<int64_t> dimension = integer_list(iota, "iota_dimension");
   return dimension.empty() ? 0 : static_cast<size_t>(dimension[0]);
