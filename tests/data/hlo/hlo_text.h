@@ -1,0 +1,44 @@
+// Modules that tests of data/hlo read from text.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "data/hlo/hlo.h"
+
+namespace reprise {
+
+/// Calls inside of a call, with results that are tuples.
+inline constexpr const char* kNested = R"(HloModule nested
+
+%inner (ia: f32[4]) -> (f32[4], f32[4]) {
+  %ia = f32[4] parameter(0)
+  %neg = f32[4] negate(%ia)
+  ROOT %pair = (f32[4], f32[4]) tuple(%neg, %ia)
+}
+
+%outer (oa: f32[4]) -> f32[4] {
+  %oa = f32[4] parameter(0)
+  %in = (f32[4], f32[4]) call(%oa), to_apply=%inner
+  %left = f32[4] get-tuple-element(%in), index=0
+  %right = f32[4] get-tuple-element(%in), index=1
+  ROOT %sum = f32[4] add(%left, %right)
+}
+
+ENTRY %main (x: f32[4]) -> f32[4] {
+  %x = f32[4] parameter(0)
+  %once = f32[4] call(%x), to_apply=%outer
+  %twice = f32[4] call(%once), to_apply=%outer
+  ROOT %out = f32[4] multiply(%once, %twice)
+}
+)";
+
+inline Module module_of(const std::string& text) {
+  auto module = parse_hlo(text, "in.hlo");
+  EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message);
+  return module ? std::move(*module) : Module();
+}
+
+}  // namespace reprise
