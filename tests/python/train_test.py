@@ -18,9 +18,10 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="*", default=[])
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--keep", default="")
+    parser.add_argument("--apply", action="store_true")
     flags = parser.parse_args()
     ranks = ["--ranks", *map(str, flags.ranks)] if flags.ranks else []
-    arguments = [*ranks, "--steps", str(flags.steps), "--keep", flags.keep]
+    arguments = [*ranks, "--steps", str(flags.steps), "--keep", flags.keep, *(["--apply"] if flags.apply else [])]
     sys.exit(jaxes.run_in_each("train_cases.py", ["jax", "flax", "optax"], [*flags.names, *arguments]))
 
 
