@@ -128,7 +128,8 @@ std::string ExpressionPrinter::atom(const IndexAtom& atom) const {
       return fmt::format("({})rk_clamp<rk_s64>({}, (rk_s64){}, {})",
                          index_type_, atom.low, name(atom.operand), atom.high);
     case IndexAtom::Kind::kFloorDiv:
-      // Never negative: a shift or a mask is what a signed division is not.
+      // Never negative, which the compiler does not know: a signed division
+      // would be several instructions, a shift or a mask is one.
       if (std::has_single_bit(static_cast<uint64_t>(atom.divisor))) {
         return fmt::format(
             "({}) >> {}", index(atom.operand),

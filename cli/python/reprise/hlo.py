@@ -181,7 +181,7 @@ def reached_results(module):
 
 
 def collectives_before(module):
-    """{collective: the collectives of its own computation that it waits for, through others not}."""
+    """{collective: the last collectives before it, in its own computation, that it waits for}."""
     found = {}
     for instructions in module.instructions.values():
         order, whole = _without_tuples(instructions)

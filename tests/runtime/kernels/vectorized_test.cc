@@ -1,5 +1,7 @@
-// The host compiler vectorizes every function of f32 wherever a program asks
-// about its argument and its result, as softplus, logsumexp and erf_inv do.
+// GCC 12 vectorizes every function of f32 for AVX-512 wherever a program asks
+// about its argument and its result, as softplus, logsumexp and erf_inv do. For
+// AVX2 it leaves 12 of these 24 loops scalar. Compiled, not run: the machine's
+// own instructions do not matter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -76,7 +78,8 @@ class Vectorized : public testing::Test {
     char pattern[] = "/tmp/reprise-vectorized-test-XXXXXX";
     directory_ = ::mkdtemp(pattern);
     std::ofstream(compiler()) << fmt::format(
-        "#!/bin/sh\nexec g++ -fopt-info-vec-optimized={}/loops \"$@\"\n",
+        "#!/bin/sh\nexec g++ -fopt-info-vec-optimized={}/loops \"$@\" "
+        "-march=x86-64-v4\n",
         directory_);
     fs::permissions(compiler(), fs::perms::owner_all);
   }
@@ -87,17 +90,23 @@ class Vectorized : public testing::Test {
   std::string directory_;
 };
 
+/// What `g++ -dumpversion` says, or nothing.
+std::string compiler_version() {
+  std::FILE* pipe = ::popen("g++ -dumpversion", "r");
+  char line[64] = "";
+  if (pipe == nullptr) return line;
+  const bool is_read = std::fgets(line, sizeof line, pipe) != nullptr;
+  ::pclose(pipe);
+  return is_read ? line : "";
+}
+
 TEST_F(Vectorized, IsEveryFunctionAmongSelects) {
-  std::string version;
-  {
-    std::FILE* pipe = ::popen("g++ --version", "r");
-    char line[256] = "";
-    if (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr)
-      version = line;
-    if (pipe != nullptr) ::pclose(pipe);
-  }
-  if (version.find("clang") != std::string::npos || version.empty())
-    GTEST_SKIP() << "no GCC to say which loops it vectorized";
+#ifndef __x86_64__
+  GTEST_SKIP() << "asks for AVX-512, which this processor's family has not";
+#endif
+  const std::string version = compiler_version();
+  if (std::atoi(version.c_str()) != 12)
+    GTEST_SKIP() << "known of GCC 12 alone; g++ here is " << version;
   for (const char* function : kFunctions) {
     for (const char* form : kForms) {
       fs::remove(directory_ + "/loops");
