@@ -238,6 +238,32 @@ Check cublas_check(const DriverAnswer& driver) {
   return check;
 }
 
+LibraryVersion cudnn_version(void* handle, const std::string&) {
+  auto* version = function_of<size_t()>(handle, "cudnnGetVersion");
+  auto* cuda = function_of<size_t()>(handle, "cudnnGetCudartVersion");
+  if (version == nullptr || cuda == nullptr) return {};
+  // 8907 is 8.9.7; from 9 on, 91900 is 9.19.0. 12090 is CUDA 12.9.
+  const auto number = static_cast<int>(version());
+  const int unit = number < 10000 ? 1000 : 10000;
+  return {fmt::format("{}.{}.{}", number / unit, number / 100 % (unit / 100),
+                      number % 100),
+          static_cast<int>(cuda() / 1000)};
+}
+
+/// Without it convolutions are products of matrices.
+Check cudnn_check(const DriverAnswer& driver) {
+  Check check{"cuDNN",
+              kForCuda,
+              false,
+              "libcudnn not found",
+              "for faster convolutions install cuDNN (apt install "
+              "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13) and set "
+              "CUDA_HOME or LD_LIBRARY_PATH",
+              /*needed=*/false};
+  choose_library(NvidiaLibrary::kCudnn, cudnn_version, driver, check);
+  return check;
+}
+
 void ignore_callback(void*, uint32_t, uint32_t, const void*) {}
 
 /// What CUPTI answers to who would record kernels, 0 for all is well; `holder`
@@ -400,8 +426,8 @@ Check nccl_check(const DriverAnswer& driver) {
 
 std::vector<Check> cuda_checks() {
   const DriverAnswer driver = driver_check();
-  return {driver.check, nvrtc_check(driver), cublas_check(driver),
-          cupti_check(driver), nccl_check(driver)};
+  return {driver.check,        nvrtc_check(driver), cublas_check(driver),
+          cudnn_check(driver), cupti_check(driver), nccl_check(driver)};
 }
 
 }  // namespace reprise

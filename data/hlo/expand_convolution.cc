@@ -1,6 +1,5 @@
-// Written as HLO text, which is shorter than building instructions, and read by
-// the parser. Arrays on the way are [group, image, place..., feature]: groups
-// of features and groups of images differ only in how they come there.
+// Arrays on the way are [group, image, place..., feature]: groups of features
+// and groups of images differ only in how they come there.
 #include "data/hlo/expand_convolution.h"
 
 #include <fmt/format.h>
@@ -13,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/hlo/hlo.h"
+#include "data/hlo/program_text.h"
 #include "data/hlo/window.h"
 
 namespace reprise {
@@ -21,70 +20,23 @@ namespace {
 
 constexpr int64_t kMostSlices = 128;
 
-using Extents = std::vector<int64_t>;
-
-int64_t product(const Extents& extents) {
-  return std::accumulate(extents.begin(), extents.end(), int64_t{1},
-                         std::multiplies<>());
-}
-
-Extents joined(std::initializer_list<Extents> parts) {
-  Extents all;
-  for (const Extents& part : parts)
+ArrayExtents joined(std::initializer_list<ArrayExtents> parts) {
+  ArrayExtents all;
+  for (const ArrayExtents& part : parts)
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
 
 /// Calls `visit` with every index below `extents`, the last dimension fastest.
-void for_each_index(const Extents& extents,
-                    const std::function<void(const Extents&)>& visit) {
-  Extents index(extents.size(), 0);
+void for_each_index(const ArrayExtents& extents,
+                    const std::function<void(const ArrayExtents&)>& visit) {
+  ArrayExtents index(extents.size(), 0);
   for (int64_t left = product(extents); left > 0; --left) {
     visit(index);
     for (size_t d = extents.size(); d-- > 0 && ++index[d] == extents[d];)
       index[d] = 0;
   }
 }
-
-/// Instructions of one type, each called by a number.
-class HloText {
- public:
-  explicit HloText(PrimitiveType type) : type_(primitive_type_name(type)) {}
-
-  std::string add(const Extents& shape, const std::string& expression) {
-    std::string name = fmt::format("v{}", count_++);
-    text_ += fmt::format("{} = {}[{}] {}\n", name, type_, fmt::join(shape, ","),
-                         expression);
-    return name;
-  }
-  std::string reshape(const std::string& array, const Extents& shape) {
-    return add(shape, fmt::format("reshape({})", array));
-  }
-  /// Dimension d of the result is number order[d] of `shape`.
-  std::string transpose(const std::string& array, const Extents& shape,
-                        const Extents& order) {
-    Extents turned;
-    for (const int64_t d : order)
-      turned.push_back(shape[static_cast<size_t>(d)]);
-    return add(turned, fmt::format("transpose({}), dimensions={{{}}}", array,
-                                   fmt::join(order, ",")));
-  }
-  std::string concatenate(const std::vector<std::string>& arrays,
-                          const Extents& shape, size_t dimension) {
-    if (arrays.size() == 1) return arrays.front();
-    return add(shape, fmt::format("concatenate({}), dimensions={{{}}}",
-                                  fmt::join(arrays, ", "), dimension));
-  }
-  std::string module(const std::string& result, const Extents& shape) const {
-    return fmt::format(
-        "HloModule expanded\nENTRY e {{\n{}ROOT r = ({}[{}]) tuple({})\n}}\n",
-        text_, type_, fmt::join(shape, ","), result);
-  }
-
- private:
-  std::string type_, text_;
-  int count_ = 0;
-};
 
 class Expansion {
  public:
@@ -127,7 +79,7 @@ class Expansion {
  private:
   /// [group, image, place..., feature].
   std::string arrange_image(const std::string& image) {
-    Extents order = {static_cast<int64_t>(at_.input.batch)}, places;
+    ArrayExtents order = {static_cast<int64_t>(at_.input.batch)}, places;
     for (const size_t d : at_.input.spatial) {
       order.push_back(static_cast<int64_t>(d));
       places.push_back(image_.dimensions[d]);
@@ -136,9 +88,9 @@ class Expansion {
     std::string turned = text_.transpose(image, image_.dimensions, order);
     extents_ = joined({{groups_, images_}, places, {inputs_}});
     if (by_images_ || groups_ == 1) return text_.reshape(turned, extents_);
-    const Extents split = joined({{images_}, places, {groups_, inputs_}});
+    const ArrayExtents split = joined({{images_}, places, {groups_, inputs_}});
     turned = text_.reshape(turned, split);
-    Extents group_first = {static_cast<int64_t>(places.size()) + 1};
+    ArrayExtents group_first = {static_cast<int64_t>(places.size()) + 1};
     for (int64_t d = 0; d <= static_cast<int64_t>(places.size()); ++d)
       group_first.push_back(d);
     group_first.push_back(static_cast<int64_t>(places.size()) + 2);
@@ -162,7 +114,7 @@ class Expansion {
 
   /// [group, tap x input feature, output feature].
   std::string arrange_filter(const std::string& filter) {
-    Extents order, turned, reversed;
+    ArrayExtents order, turned, reversed;
     for (size_t d = 0; d < window_.size(); ++d) {
       order.push_back(static_cast<int64_t>(at_.kernel.spatial[d]));
       if (window_[d].reversal != 0) reversed.push_back(static_cast<int64_t>(d));
@@ -176,13 +128,13 @@ class Expansion {
                        fmt::format("reverse({}), dimensions={{{}}}", made,
                                    fmt::join(reversed, ",")));
     }
-    const Extents split = {depth, groups_, outputs_};
+    const ArrayExtents split = {depth, groups_, outputs_};
     return text_.transpose(text_.reshape(made, split), split, {1, 0, 2});
   }
 
   /// Along places from `start`, `count` of them, `step` apart.
-  std::string slice(const std::string& image, const Extents& start,
-                    const Extents& count, const Extents& step) {
+  std::string slice(const std::string& image, const ArrayExtents& start,
+                    const ArrayExtents& count, const ArrayExtents& step) {
     std::string ranges = fmt::format("[0:{}],[0:{}]", groups_, images_);
     for (size_t d = 0; d < start.size(); ++d) {
       ranges += fmt::format(",[{}:{}:{}]", start[d],
@@ -203,18 +155,19 @@ class Expansion {
                                  rows, taps));
   }
 
-  Extents strides() const {
-    Extents all;
+  ArrayExtents strides() const {
+    ArrayExtents all;
     for (const WindowDimension& w : window_) all.push_back(w.stride);
     return all;
   }
-  Extents dilations() const {
-    Extents all;
+  ArrayExtents dilations() const {
+    ArrayExtents all;
     for (const WindowDimension& w : window_) all.push_back(w.window_dilation);
     return all;
   }
-  static Extents scaled(const Extents& index, const Extents& by) {
-    Extents all(index.size());
+  static ArrayExtents scaled(const ArrayExtents& index,
+                             const ArrayExtents& by) {
+    ArrayExtents all(index.size());
     std::transform(index.begin(), index.end(), by.begin(), all.begin(),
                    std::multiplies<>());
     return all;
@@ -224,7 +177,7 @@ class Expansion {
   std::string multiply_patches(const std::string& image,
                                const std::string& taps) {
     std::vector<std::string> slices;
-    for_each_index(taps_, [&](const Extents& tap) {
+    for_each_index(taps_, [&](const ArrayExtents& tap) {
       slices.push_back(
           slice(image, scaled(tap, dilations()), places_, strides()));
     });
@@ -240,7 +193,7 @@ class Expansion {
   std::string multiply_places(const std::string& image,
                               const std::string& taps) {
     std::vector<std::string> products;
-    for_each_index(places_, [&](const Extents& place) {
+    for_each_index(places_, [&](const ArrayExtents& place) {
       const std::string patch = text_.reshape(
           slice(image, scaled(place, strides()), taps_, dilations()),
           {groups_, images_, product(taps_) * inputs_});
@@ -252,16 +205,17 @@ class Expansion {
   }
 
   std::string arrange_result(const std::string& made) {
-    const Extents apart = joined({{groups_, images_}, places_, {outputs_}});
+    const ArrayExtents apart =
+        joined({{groups_, images_}, places_, {outputs_}});
     const auto last = static_cast<int64_t>(places_.size()) + 2;
     // Groups of features stand before features, groups of images likewise.
-    std::vector<Extents> order(result_.dimensions.size());
+    std::vector<ArrayExtents> order(result_.dimensions.size());
     order[at_.output.batch] = {1};
     order[at_.output.feature] = {0, last};
     for (size_t d = 0; d < places_.size(); ++d)
       order[at_.output.spatial[d]] = {static_cast<int64_t>(d) + 2};
-    Extents flat;
-    for (const Extents& part : order)
+    ArrayExtents flat;
+    for (const ArrayExtents& part : order)
       flat.insert(flat.end(), part.begin(), part.end());
     return text_.reshape(
         text_.transpose(text_.reshape(made, apart), apart, flat),
@@ -274,9 +228,9 @@ class Expansion {
   const bool by_images_;
   const int64_t groups_;
   int64_t images_ = 1, inputs_ = 1, outputs_ = 1;  ///< Of one group.
-  Extents taps_, places_;
-  Extents extents_;  ///< Of the arranged image.
-  HloText text_;
+  ArrayExtents taps_, places_;
+  ArrayExtents extents_;  ///< Of the arranged image.
+  ProgramText text_;
 };
 
 }  // namespace
@@ -296,7 +250,7 @@ std::optional<InlinedModule> expand_convolution(
       window->size() != dimensions->input.spatial.size())
     return std::nullopt;
   const auto count = [&](const char* name) {
-    const Extents given = integer_list(convolution, name);
+    const ArrayExtents given = integer_list(convolution, name);
     return given.empty() ? int64_t{1} : given.front();
   };
   const auto text =
@@ -304,11 +258,7 @@ std::optional<InlinedModule> expand_convolution(
                 count("feature_group_count"), count("batch_group_count"))
           .run();
   if (!text) return std::nullopt;
-  const Result<Module> parsed = parse_hlo(*text, convolution.name);
-  REPRISE_CHECK(parsed);
-  Result<InlinedModule> inlined = inline_calls(*parsed);
-  REPRISE_CHECK(inlined);
-  return *std::move(inlined);
+  return read_program(*text, convolution.name);
 }
 
 }  // namespace reprise

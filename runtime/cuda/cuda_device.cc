@@ -20,6 +20,16 @@
 namespace reprise {
 namespace {
 
+bool has_convolution(const Module& module) {
+  return std::ranges::any_of(
+      module.computations, [](const Computation& computation) {
+        return std::ranges::any_of(
+            computation.instructions, [](const Instruction& instruction) {
+              return instruction.opcode == Opcode::kConvolution;
+            });
+      });
+}
+
 template <typename T>
 Status status_of(const Result<T>& result) {
   return result ? Status() : Status(pass(result.error()));
@@ -40,6 +50,7 @@ class CudaDevice : public TrainingDevice {
                            ProcessGroup& group) override {
     Status status = agree(group, check(device));
     if (status) status = agree(group, open_device(group));
+    if (status) open_cudnn(program);
     if (status)
       status = compile(program.module, program.schedule, device, group);
     if (status) status = compile_functions(program.schedule, device, group);
@@ -84,7 +95,8 @@ class CudaDevice : public TrainingDevice {
       Status mine;
       if ((group.local_rank() == 0) == first_on_host) {
         Result<Cubins> cubins = compile_cubins(
-            device_programs(module, schedule).kernels, context_->architecture(),
+            device_programs(module, schedule, takes_of(cudnn_.get())).kernels,
+            context_->architecture(),
             {.cache_directory = device.cache_directory,
              .jobs = static_cast<int>(std::thread::hardware_concurrency()),
              .driver_cuda = context_->driver().version,
@@ -117,6 +129,19 @@ class CudaDevice : public TrainingDevice {
     for (size_t i = 0; i < places.size(); ++i)
       function_code_[static_cast<size_t>(places[i])] = loaded_.code[i];
     return {};
+  }
+
+  /// Only where it is of use; without it convolutions are expanded.
+  void open_cudnn(const TrainingProgram& program) {
+    if (!has_convolution(program.module)) return;
+    Result<std::unique_ptr<CudnnLibrary>> cudnn =
+        CudnnLibrary::create(context_->driver(), {.math = options_.math});
+    if (cudnn) {
+      cudnn_ = std::move(*cudnn);
+    } else {
+      notes_.push_back("convolutions are products of matrices: " +
+                       cudnn.error().message);
+    }
   }
 
   Status open_cublas() {
@@ -186,7 +211,8 @@ class CudaDevice : public TrainingDevice {
         {.rank = rank,
          .communicator = communicator_.get(),
          .functions = function_code_,
-         .timeout_s = device.timeout_s});
+         .timeout_s = device.timeout_s,
+         .cudnn = cudnn_.get()});
     if (!bound) return pass(bound.error());
     units_ = std::move(*bound);
     tell_what_is_slow();
@@ -270,6 +296,7 @@ class CudaDevice : public TrainingDevice {
   LoadedKernels loaded_;  ///< their code, and the same by the program's.
   std::vector<KernelCode> function_code_;
   std::unique_ptr<CublasLibrary> cublas_;
+  std::unique_ptr<CudnnLibrary> cudnn_;
   std::unique_ptr<DeviceProgram> units_;  ///< Until the executor has it.
   std::unique_ptr<DeviceCommunicator> communicator_;
   std::unique_ptr<DeviceWatch> watch_;

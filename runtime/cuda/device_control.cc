@@ -19,32 +19,6 @@
 namespace reprise {
 namespace {
 
-/// A routine's arrays in device memory.
-struct DeviceArrays {
-  std::vector<DeviceSpan> operands, results;
-  CUdeviceptr workspace = 0;
-};
-
-DeviceArrays arrays_of(const DeviceUnitContext& context, const Unit& unit,
-                       const Instruction& instruction) {
-  DeviceArrays arrays;
-  const auto span_of = [&](const Location& location) {
-    return DeviceSpan{.base = context.address_of(location),
-                      .size_bytes = static_cast<size_t>(location.size_bytes)};
-  };
-  for (const Location& location : unit.reads)
-    arrays.operands.push_back(span_of(location));
-  for (const Location& location : unit.writes)
-    arrays.results.push_back(span_of(location));
-  const size_t results =
-      instruction.shape.is_tuple() ? instruction.shape.elements.size() : 1;
-  if (arrays.results.size() > results) {
-    arrays.workspace = arrays.results.back().base;
-    arrays.results.pop_back();
-  }
-  return arrays;
-}
-
 /// A called schedule bound to its memory.
 class DeviceCallee {
  public:
@@ -297,13 +271,30 @@ std::vector<DeviceCopy> result_copies(const DeviceCallee& program,
 
 }  // namespace
 
+DeviceArrays arrays_of(const DeviceUnitContext& context, const Unit& unit) {
+  const Shape& shape =
+      context.module.entry_computation().at(unit.routine.instruction).shape;
+  DeviceArrays arrays;
+  const auto span_of = [&](const Location& location) {
+    return DeviceSpan{.base = context.address_of(location),
+                      .size_bytes = static_cast<size_t>(location.size_bytes)};
+  };
+  for (const Location& location : unit.reads)
+    arrays.operands.push_back(span_of(location));
+  for (const Location& location : unit.writes)
+    arrays.results.push_back(span_of(location));
+  const size_t results = shape.is_tuple() ? shape.elements.size() : 1;
+  if (arrays.results.size() > results) {
+    arrays.workspace = arrays.results.back().base;
+    arrays.results.pop_back();
+  }
+  return arrays;
+}
+
 Result<std::unique_ptr<DeviceRoutine>> make_expanded(
-    const DeviceUnitContext& context, const Unit& unit,
-    const ExpandedRoutine& expanded) {
+    DeviceResources& resources, const ExpandedRoutine& expanded,
+    const DeviceArrays& arrays) {
   const CalledProgram& program = *expanded.program;
-  const DeviceArrays arrays = arrays_of(
-      context, unit,
-      context.module.entry_computation().at(unit.routine.instruction));
   CalledPlaces places;
   for (size_t n = 0; n < arrays.operands.size(); ++n)
     places.parameters.push_back({.is_result = false, .number = n});
@@ -312,10 +303,8 @@ Result<std::unique_ptr<DeviceRoutine>> make_expanded(
   std::vector<int32_t> kernels(program.schedule.kernels.size());
   std::iota(kernels.begin(), kernels.end(),
             static_cast<int32_t>(expanded.first_kernel));
-  DeviceResources& resources = context.resources;
-  Result<DeviceCallee> bound =
-      DeviceCallee::bind(resources, program, std::move(kernels),
-                         resources.expansion.address(), places, arrays);
+  Result<DeviceCallee> bound = DeviceCallee::bind(
+      resources, program, std::move(kernels), arrays.workspace, places, arrays);
   if (!bound) return pass(bound.error());
   std::vector<DeviceCopy> after = result_copies(*bound, arrays);
   return std::make_unique<DeviceExpansion>(resources.driver, *std::move(bound),
@@ -326,7 +315,7 @@ Result<std::unique_ptr<DeviceRoutine>> make_device_loop(
     const DeviceUnitContext& context, const Unit& unit) {
   const Instruction& instruction =
       context.module.entry_computation().at(unit.routine.instruction);
-  const DeviceArrays arrays = arrays_of(context, unit, instruction);
+  const DeviceArrays arrays = arrays_of(context, unit);
   const Result<CalledPlaces> places =
       loop_places(unit.routine, arrays.operands.size(), arrays.results.size());
   if (!places) return pass(places.error());
@@ -347,7 +336,7 @@ Result<std::unique_ptr<DeviceRoutine>> make_device_conditional(
     const DeviceUnitContext& context, const Unit& unit) {
   const Computation& entry = context.module.entry_computation();
   const Instruction& instruction = entry.at(unit.routine.instruction);
-  const DeviceArrays arrays = arrays_of(context, unit, instruction);
+  const DeviceArrays arrays = arrays_of(context, unit);
   const bool is_predicate =
       entry.at(instruction.operands[0]).shape.type == PrimitiveType::kPred;
   std::vector<DeviceBranch> branches;

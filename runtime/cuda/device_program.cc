@@ -18,6 +18,13 @@ constexpr size_t kMostChoiceBytes = 8;
 
 }  // namespace
 
+TakesConvolution takes_of(CudnnLibrary* cudnn) {
+  if (cudnn == nullptr) return {};
+  return [cudnn](const CanonicalConvolution& convolution) {
+    return cudnn->takes(convolution);
+  };
+}
+
 DeviceProgram::DeviceProgram(const Driver& driver, const Module& inlined,
                              const Schedule& schedule, const Cubins& cubins,
                              CublasLibrary& cublas,
@@ -28,7 +35,9 @@ DeviceProgram::DeviceProgram(const Driver& driver, const Module& inlined,
               .cubins = cubins,
               .cublas = cublas,
               .binding = binding,
-              .programs = device_programs(inlined, schedule)} {}
+              .programs =
+                  device_programs(inlined, schedule, takes_of(binding.cudnn))} {
+}
 
 Result<std::unique_ptr<DeviceProgram>> DeviceProgram::create(
     const DeviceContext& context, const Module& inlined,

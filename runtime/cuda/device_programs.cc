@@ -1,6 +1,7 @@
 #include "runtime/cuda/device_programs.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "data/hlo/expand_convolution.h"
@@ -8,9 +9,31 @@
 namespace reprise {
 namespace {
 
+/// Of arrays beside each other.
+constexpr int64_t kAlignmentBytes = 256;
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
+
+int64_t bytes_of(PrimitiveType type, const ArrayExtents& shape) {
+  return product(shape) * primitive_type_bits(type) / 8;
+}
+
+/// What has to be written anew for the library's order of dimensions.
+int64_t arranged_bytes(const ArrangedConvolution& made) {
+  const CanonicalConvolution& c = made.convolution;
+  return (made.lhs ? bytes_of(c.type, c.lhs_shape()) : 0) +
+         (made.rhs ? bytes_of(c.type, c.rhs_shape()) : 0) +
+         (made.result ? bytes_of(c.type, c.result_shape()) : 0);
+}
+
 class Collector {
  public:
-  explicit Collector(const Schedule& step) { all_.kernels = step.kernels; }
+  Collector(const Schedule& step, const TakesConvolution& takes)
+      : takes_(takes) {
+    all_.kernels = step.kernels;
+  }
 
   void add(const Module& module, const Schedule& schedule) {
     if (!all_.packed.try_emplace(&schedule).second) return;
@@ -36,27 +59,88 @@ class Collector {
     const Computation& entry = module.entry_computation();
     const Instruction& instruction = entry.at(unit.routine.instruction);
     if (instruction.opcode != Opcode::kConvolution) return;
+    if (takes_ && arrange(entry, instruction, schedule, unit)) return;
     std::optional<InlinedModule> made = expand_convolution(entry, instruction);
     if (!made) return;
     const auto program =
         lower_device_program(*std::move(made), unit.name, schedule.ranks);
     if (!program) return;  // The host runs it.
-    const Schedule& expansion = (*program)->schedule;
-    all_.expanded[&unit] = {*program, all_.kernels.size()};
-    all_.kernels.insert(all_.kernels.end(), expansion.kernels.begin(),
-                        expansion.kernels.end());
-    all_.expansion_bytes =
-        std::max(all_.expansion_bytes, expansion.arena_bytes);
-    add((*program)->module, expansion);
+    all_.expanded[&unit] = take(*program);
+    reserve((*program)->schedule.arena_bytes);
   }
 
+  ExpandedRoutine take(const std::shared_ptr<const CalledProgram>& program) {
+    const Schedule& schedule = program->schedule;
+    ExpandedRoutine routine{program, all_.kernels.size()};
+    all_.kernels.insert(all_.kernels.end(), schedule.kernels.begin(),
+                        schedule.kernels.end());
+    add(program->module, schedule);
+    return routine;
+  }
+
+  void reserve(int64_t bytes) {
+    all_.expansion_bytes = std::max(all_.expansion_bytes, bytes);
+  }
+
+  /// As the library has it, in the order that moves fewer bytes; false where
+  /// the library takes neither.
+  bool arrange(const Computation& entry, const Instruction& instruction,
+               const Schedule& schedule, const Unit& unit) {
+    std::vector<ArrangedConvolution> ways;
+    for (const bool features_last : {true, false}) {
+      auto made = arrange_convolution(entry, instruction, features_last);
+      if (made) ways.push_back(*std::move(made));
+    }
+    std::ranges::stable_sort(ways, {}, arranged_bytes);
+    for (ArrangedConvolution& way : ways) {
+      if (takes_(way.convolution) &&
+          add_library_routine(std::move(way), schedule, unit))
+        return true;
+    }
+    return false;
+  }
+
+  bool add_library_routine(ArrangedConvolution way, const Schedule& schedule,
+                           const Unit& unit) {
+    std::array<std::shared_ptr<const CalledProgram>, 3> programs;
+    const std::array made = {&way.lhs, &way.rhs, &way.result};
+    int64_t needed = 0;
+    for (size_t i = 0; i < made.size(); ++i) {
+      if (!*made[i]) continue;
+      const auto program =
+          lower_device_program(*std::move(*made[i]), unit.name, schedule.ranks);
+      if (!program) return false;
+      programs[i] = *program;
+      needed = std::max(needed, programs[i]->schedule.arena_bytes);
+    }
+    const CanonicalConvolution& c = way.convolution;
+    LibraryRoutine routine;
+    routine.convolution = c;
+    const std::array parts = {&routine.lhs, &routine.rhs, &routine.result};
+    const std::array offsets = {&routine.lhs_offset, &routine.rhs_offset,
+                                &routine.result_offset};
+    const std::array shapes = {c.lhs_shape(), c.rhs_shape(), c.result_shape()};
+    int64_t end = aligned(needed);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (programs[i] == nullptr) continue;
+      *parts[i] = take(programs[i]);
+      *offsets[i] = end;
+      end += aligned(bytes_of(c.type, shapes[i]));
+    }
+    reserve(end);
+    all_.convolutions.emplace(&unit, std::move(routine));
+    return true;
+  }
+
+  const TakesConvolution& takes_;
   DevicePrograms all_;
 };
 
 }  // namespace
 
-DevicePrograms device_programs(const Module& module, const Schedule& step) {
-  Collector collector(step);
+DevicePrograms device_programs(const Module& module, const Schedule& step,
+                               const TakesConvolution& takes) {
+  Collector collector(step, takes);
   collector.add(module, step);
   return collector.take();
 }

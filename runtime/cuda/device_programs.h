@@ -5,10 +5,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "data/hlo/arrange_convolution.h"
 #include "data/hlo/module.h"
 #include "data/kernel/kernel.h"
 #include "data/schedule/called_program.h"
@@ -24,6 +28,16 @@ struct ExpandedRoutine {
   size_t first_kernel = 0;  ///< Of its schedule's, in DevicePrograms::kernels.
 };
 
+/// A convolution of the device's library, and what arranges its arrays: no
+/// program where they are as the library has them. In the memory that
+/// expansions share lie, in this order, what the programs need, the arranged
+/// operands and the library's result.
+struct LibraryRoutine {
+  CanonicalConvolution convolution;
+  std::optional<ExpandedRoutine> lhs, rhs, result;
+  int64_t lhs_offset = 0, rhs_offset = 0, result_offset = 0;  ///< Bytes.
+};
+
 struct DevicePrograms {
   /// The step's, those of its callees included, then those of expansions and
   /// of packed dots.
@@ -34,11 +48,17 @@ struct DevicePrograms {
   };
   std::map<const Schedule*, Packed> packed;  ///< Of every schedule.
   std::map<const Unit*, ExpandedRoutine> expanded;
+  std::map<const Unit*, LibraryRoutine> convolutions;
   /// Of the largest expansion, and of the dots that need most.
   int64_t expansion_bytes = 0, packed_bytes = 0;
 };
 
+/// Whether the device's library computes a convolution; empty: none.
+using TakesConvolution = std::function<bool(const CanonicalConvolution&)>;
+
 /// `module` is what `step` was lowered from; both must outlive the result.
-DevicePrograms device_programs(const Module& module, const Schedule& step);
+/// Convolutions that are not taken are expanded.
+DevicePrograms device_programs(const Module& module, const Schedule& step,
+                               const TakesConvolution& takes = {});
 
 }  // namespace reprise

@@ -14,6 +14,7 @@
 #include "runtime/cpu/kernel_code.h"
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/cublas.h"
+#include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/device_communicator.h"
 #include "runtime/cuda/device_programs.h"
 #include "runtime/cuda/driver.h"
@@ -31,6 +32,7 @@ struct DeviceBinding {
   /// reducers (`host_functions`); others may be empty.
   std::span<const KernelCode> functions = {};
   double timeout_s = kDeviceWaitSeconds;  ///< Longest wait for the device.
+  CudnnLibrary* cudnn = nullptr;          ///< Null: convolutions are expanded.
 };
 
 struct DeviceResources {

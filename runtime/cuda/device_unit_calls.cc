@@ -133,8 +133,17 @@ class DeviceUnitCalls::Binder {
         break;
     }
     const auto expanded = shared_.programs.expanded.find(&unit);
-    if (expanded != shared_.programs.expanded.end())
-      return take(make_expanded(context_, unit, expanded->second), call);
+    if (expanded != shared_.programs.expanded.end()) {
+      DeviceArrays arrays = arrays_of(context_, unit);
+      arrays.workspace = shared_.expansion.address();
+      return take(make_expanded(shared_, expanded->second, arrays), call);
+    }
+    const auto found = shared_.programs.convolutions.find(&unit);
+    if (found != shared_.programs.convolutions.end()) {
+      return take(make_library_convolution(shared_, found->second,
+                                           arrays_of(context_, unit)),
+                  call);
+    }
     return take(make_host_routine(context_, unit), call);
   }
 

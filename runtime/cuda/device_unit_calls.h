@@ -41,6 +41,13 @@ class DeviceRoutine {
   virtual int64_t operations() const = 0;
 };
 
+/// A routine's arrays in device memory, and what it needs beside them.
+struct DeviceArrays {
+  std::vector<DeviceSpan> operands, results;
+  CUdeviceptr workspace = 0;
+};
+DeviceArrays arrays_of(const DeviceUnitContext& context, const Unit& unit);
+
 class DeviceUnitCalls {
  public:
   DeviceUnitCalls();
@@ -77,9 +84,14 @@ Result<std::unique_ptr<DeviceRoutine>> make_device_loop(
     const DeviceUnitContext& context, const Unit& unit);
 Result<std::unique_ptr<DeviceRoutine>> make_device_conditional(
     const DeviceUnitContext& context, const Unit& unit);
-/// A routine as units of its own, on memory that all expansions share.
+/// A program of its own on these arrays. Errors: those of units.
 Result<std::unique_ptr<DeviceRoutine>> make_expanded(
-    const DeviceUnitContext& context, const Unit& unit,
-    const ExpandedRoutine& expanded);
+    DeviceResources& resources, const ExpandedRoutine& expanded,
+    const DeviceArrays& arrays);
+/// A convolution of the library and what arranges its arrays, on memory that
+/// all expansions share. Errors: those of units; kDevice.
+Result<std::unique_ptr<DeviceRoutine>> make_library_convolution(
+    DeviceResources& resources, const LibraryRoutine& routine,
+    const DeviceArrays& arrays);
 
 }  // namespace reprise

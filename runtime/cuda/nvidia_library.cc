@@ -31,6 +31,8 @@ constexpr std::array<VersionedName, 4> kNvrtcNames = {{{"libnvrtc.so.13", 13},
                                                        {"libnvrtc.so", 0}}};
 constexpr std::array<VersionedName, 2> kCublasNames = {
     {{"libcublasLt.so.13", 13}, {"libcublasLt.so.12", 12}}};
+constexpr std::array<VersionedName, 2> kCudnnNames = {
+    {{"libcudnn.so.9", 0}, {"libcudnn.so.8", 0}}};
 constexpr std::array<VersionedName, 1> kNcclNames = {{{"libnccl.so.2", 0}}};
 
 std::span<const VersionedName> names_of(NvidiaLibrary library) {
@@ -39,6 +41,8 @@ std::span<const VersionedName> names_of(NvidiaLibrary library) {
       return kNvrtcNames;
     case NvidiaLibrary::kCublasLt:
       return kCublasNames;
+    case NvidiaLibrary::kCudnn:
+      return kCudnnNames;
     case NvidiaLibrary::kNccl:
       break;
   }
@@ -67,7 +71,7 @@ void add_wheels(const fs::path& prefix, std::vector<std::string>* folders) {
       for (const char* packages : {"site-packages", "dist-packages"}) {
         const fs::path nvidia = python / packages / "nvidia";
         for (const char* wheel : {"cu13/lib", "cuda_nvrtc/lib", "cublas/lib",
-                                  "cu12/lib", "nccl/lib"}) {
+                                  "cu12/lib", "cudnn/lib", "nccl/lib"}) {
           std::error_code ignored;
           const fs::path folder = nvidia / wheel;
           if (fs::is_directory(folder, ignored)) folders->push_back(folder);

@@ -12,7 +12,7 @@
 
 namespace reprise {
 
-enum class NvidiaLibrary { kNvrtc, kCublasLt, kNccl };
+enum class NvidiaLibrary { kNvrtc, kCublasLt, kCudnn, kNccl };
 
 /// The CUDA of the driver that is installed, as cuDriverGetVersion counts
 /// (12040 is 12.4); 0 without one. Starts nothing.
@@ -31,7 +31,8 @@ NvidiaSearch default_nvidia_search();
 
 /// Files (or bare names) to try under a driver of CUDA `driver_cuda` (12040 is
 /// 12.4, as cuDriverGetVersion counts; 0: not known): of the driver's major
-/// version or older, newest first, then newer ones. NCCL's names do not tell.
+/// version or older, newest first, then newer ones. NCCL's and cuDNN's names do
+/// not tell.
 std::vector<std::string> nvidia_candidates(NvidiaLibrary library,
                                            int driver_cuda,
                                            const NvidiaSearch& search);

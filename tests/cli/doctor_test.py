@@ -15,7 +15,7 @@ from command_case import is_sanitized
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BIN = pathlib.Path(os.environ.get("REPRISE_BIN", ROOT / "build/release/bin")).resolve()
 FAKE = pathlib.Path(os.environ.get("FAKE_NVIDIA", BIN.parent / "lib/libfake_nvidia.so"))
-LIBRARIES = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcupti.so.13", "libnccl.so.2"]
+LIBRARIES = ["libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcupti.so.13", "libnccl.so.2"]
 COMPETING = ("CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN", "LD_PRELOAD")
 
 
@@ -68,12 +68,13 @@ class WithoutADriver(Doctor):
     def test_every_lack_has_its_fix(self):
         checks = self.checks()
         for name, library, word in zip(
-                ("NVIDIA driver", "NVRTC", "cuBLASLt", "CUPTI", "NCCL"), LIBRARIES,
-                ("install the NVIDIA driver", "nvrtc", "cublas", "cuda-cupti", "libnccl2")):
+                ("NVIDIA driver", "NVRTC", "cuBLASLt", "cuDNN", "CUPTI", "NCCL"), LIBRARIES,
+                ("install the NVIDIA driver", "nvrtc", "cublas", "libcudnn9", "cuda-cupti", "libnccl2")):
             if installed(library):
                 continue
             self.assertFalse(checks[name]["ok"])
             self.assertIn(word, checks[name]["fix"])
+        self.assertFalse(checks["cuDNN"]["needed"])  # Convolutions do without.
         self.assertFalse(checks["NCCL"]["needed"])  # One GPU does without.
 
     def test_a_driver_that_does_not_start_is_none(self):
@@ -95,15 +96,16 @@ class WithADriver(Doctor):
         self.assertEqual(checks["NVIDIA driver"]["found"], "CUDA 13.0, 2 devices")
         self.assertEqual(checks["NVRTC"]["found"], f"13.0 ({self.path}/libnvrtc.so.13)")
         self.assertEqual(checks["cuBLASLt"]["found"], f"13.1.0 ({self.path}/libcublasLt.so.13)")
+        self.assertEqual(checks["cuDNN"]["found"], f"9.19.0 ({self.path}/libcudnn.so.9)")
         self.assertEqual(checks["CUPTI"]["found"], f"version 130001 ({self.path}/libcupti.so.13)")
         self.assertEqual(checks["NCCL"]["found"], f"2.28.9 ({self.path}/libnccl.so.2), plugin table 5")
-        for name in ("NVIDIA driver", "NVRTC", "cuBLASLt", "CUPTI", "NCCL"):
+        for name in ("NVIDIA driver", "NVRTC", "cuBLASLt", "cuDNN", "CUPTI", "NCCL"):
             self.assertTrue(checks[name]["ok"])
 
     def test_a_toolkit_newer_than_the_driver_does_not_run(self):
         checks = self.checks(FAKE_CU_VERSION="12080")
         self.assertTrue(checks["NVIDIA driver"]["ok"])
-        for name in ("NVRTC", "cuBLASLt", "CUPTI"):
+        for name in ("NVRTC", "cuBLASLt", "cuDNN", "CUPTI"):
             self.assertFalse(checks[name]["ok"])
             self.assertIn("newer than the driver's CUDA 12.8", checks[name]["found"])
             self.assertIn("update the driver", checks[name]["fix"])

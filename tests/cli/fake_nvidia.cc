@@ -33,6 +33,8 @@ int nvrtcVersion(int* major, int* minor) {
   return 0;
 }
 size_t cublasLtGetVersion() { return 130100; }
+size_t cudnnGetVersion() { return 91900; }
+size_t cudnnGetCudartVersion() { return 13000; }
 int cuptiGetVersion(uint32_t* version) {
   if (std::getenv("FAKE_CUPTI_CRASHES") != nullptr) std::abort();
   *version = static_cast<uint32_t>(number("FAKE_CUPTI_VERSION", 130001));

@@ -3,9 +3,10 @@
     python3 jax_steps.py PYTHON_DIRECTORIES REPRISE_BIN OUT STEP… [--steps N] [--device cuda|cpu]
 
 PYTHON_DIRECTORIES (with colons) hold the reprise package and tests/python; REPRISE_BIN the program. One line of JSON a
-step: {"step", "equal", "worst", "tensor", "loss", "jax_ms", "highest_ms", "ours_ms", "tf32_ms"} or {"step", "refused"}.
-JAX's dots of f32 are TF32 on a GPU by default, so it is compared at "highest" and timed at both: "highest" beside ours,
-the default beside `--math tf32`. JAX waits for every step's result, as `reprise train` does.
+step: {"step", "equal", "worst", "tensor", "moves", "loss", "jax_ms", "highest_ms", "ours_ms", "tf32_ms", "none_ms"} or
+{"step", "refused"}. Ours runs under its plan, made of a trace of the step; none_ms is without one. JAX's dots of f32
+are TF32 on a GPU by default, so it is compared at "highest" and timed at both: "highest" beside ours, the default
+beside `--math tf32`. JAX waits for every step's result, as `reprise train` does.
 """
 
 import argparse
@@ -38,6 +39,18 @@ def our_step_ms(binary, folder, steps, device, *flags):
     return json.loads(said)["step_time_ns"]["median"] / 1e6
 
 
+def plan_of(binary, folder, device):
+    """The plan of an exported step, searched from a trace of it on this device."""
+    trace, plan = f"{folder}/step.trace", f"{folder}/plan.json"
+    train = ["train", "-n", 1, f"{folder}/step.hlo", "--device", device, "--steps", 12, "--warmup", 4]
+    if device == "cuda":
+        binary.run(["profile", "--force", "-o", trace, "--", binary.find(), *train])
+    else:
+        binary.run([*train, "--force", "--trace", trace])
+    binary.run(["optimize", trace, "--no-measure", "--time-limit", "5s", "--force", "-o", plan])
+    return plan
+
+
 def measure(name, out, steps, device):
     import jax
     import steps as kinds
@@ -51,17 +64,19 @@ def measure(name, out, steps, device):
     jax.config.update("jax_default_matmul_precision", "highest")
     made = kinds.make(name, 1)
     rj.export(made.step, *kinds.arguments(made, 0), out=folder, data=made.batch, steps=steps)
-    done = rj.verify(folder, steps=5, train_options=["--device", device])
+    plan = ["--plan", plan_of(binary, folder, device)]
+    done = rj.verify(folder, steps=5, train_options=["--device", device, *plan])
     found = {"step": name, "equal": bool(done), "worst": done.worst.error, "tensor": done.worst.name,
              "moves": done.own.get(done.worst.name), "loss": done.loss}
     found["highest_ms"] = jax_step_ms(jax, made, steps)
-    found["ours_ms"] = our_step_ms(binary, folder, steps, device)
+    found["ours_ms"] = our_step_ms(binary, folder, steps, device, *plan)
+    found["none_ms"] = our_step_ms(binary, folder, steps, device)
     if on_gpu:
         jax.clear_caches()
         jax.config.update("jax_default_matmul_precision", None)
         made = kinds.make(name, 1)
         found["jax_ms"] = jax_step_ms(jax, made, steps)
-        found["tf32_ms"] = our_step_ms(binary, folder, steps, device, "--math", "tf32")
+        found["tf32_ms"] = our_step_ms(binary, folder, steps, device, *plan, "--math", "tf32")
     return found
 
 

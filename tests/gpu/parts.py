@@ -273,6 +273,10 @@ def scripts(machine, options):
     return values, goals
 
 
+# The goal is one of 10,000 launches a second. Launches back to back are over 100,000, and each costs CUPTI 1.1 to
+# 1.8 us, 0.6 of them where nothing but a subscriber is there (94ed3c1, H100): stated.
+PACED = "200 launches of PyTorch's a step, about 10,000 a second"
+BARE = "2,000 launches of PyTorch's a step, back to back"
 OVERHEAD_GOAL = LIMITS["overhead"].words(None)
 
 
@@ -291,14 +295,15 @@ def overhead(machine, options):
         return machine.train(PROGRAMS[0], options.steps, *modes(machine)[mode],
                              trace=trace if profiled else None)
 
-    def launches(_, profiled):
+    def launches(flags, profiled):
         machine.needs("torch")
-        command = script_of(machine, "torch", "--launches", "2000")
+        command = script_of(machine, "torch", *flags)
         said = machine.profile(trace, command) if profiled else machine.run(command)
         return json.loads(said.splitlines()[-1])
 
     subjects = {f"{which} script": (script, which, options.script_rounds) for which in TINY}
-    subjects["2,000 launches of PyTorch's a step"] = (launches, None, options.script_rounds)
+    subjects[PACED] = (launches, ("--launches", "200", "--host-work", "6000"), options.script_rounds)
+    subjects[BARE] = (launches, ("--launches", "2000"), options.script_rounds)
     subjects.update({f"{PROGRAMS[0]}, {mode}": (trainer, mode, options.rounds)
                      for mode in modes(machine)})
     for place, (subject, (run, which, rounds)) in enumerate(subjects.items()):
@@ -318,7 +323,7 @@ def overhead(machine, options):
         step_ms = statistics.median(medians["bare"]) / 1e6
         values[subject] = {"ratio": cost, "step_ms": step_ms, "rounds": len(medians["bare"])}
         line = held(f"{name}, step {step_ms:.1f} ms", cost["median"] - 1, "overhead")
-        goals.append(line if step_ms > 10 else (*line[:3], None))
+        goals.append(line if step_ms > 10 and subject != BARE else (*line[:3], None))
     if not any(isinstance(value, dict) and value["step_ms"] > 10 for value in values.values()):
         goals.append(unmeasured("profiler on steps over 10 ms", OVERHEAD_GOAL,
                                 "not measured: nothing here has such steps"))
@@ -392,7 +397,8 @@ def jax_steps(machine, options):
         goals.append(held(f"{name}: JAX's step on this GPU", int(not found.get("equal")), "equal"))
         if found.get("tf32_ms"):
             goals.append((f"{name}: JAX's step time over ours", found["jax_ms"] / found["tf32_ms"],
-                          f"stated; at highest precision {found['highest_ms'] / found['ours_ms']:.2f}", None))
+                          f"stated; at highest precision {found['highest_ms'] / found['ours_ms']:.2f}, "
+                          f"there without a plan {found['highest_ms'] / found['none_ms']:.2f}", None))
     for name in names[len(values):]:
         goals.append(unmeasured(f"{name}: JAX's step on this GPU", "equal to JAX", "not measured: no time left"))
     return values, goals

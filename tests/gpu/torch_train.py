@@ -1,11 +1,12 @@
 """A training script that knows nothing of Reprise: a transformer in PyTorch on made-up tokens.
 
     python3 torch_train.py [--steps N] [--width N] [--layers N] [--operators] [--device cuda|cpu]
-        [--profiler FILE] [--kill-at STEP] [--loaders WORKERS] [--launches KERNELS]
+        [--profiler FILE] [--kill-at STEP] [--loaders WORKERS] [--launches KERNELS [--host-work N]]
 
 Steps are NVTX ranges "step N", as torch.cuda.nvtx makes them; with --operators PyTorch names each of its operators by
 NVTX too, as torch.autograd.profiler.emit_nvtx does. --profiler records steps 10 to 12 by torch.profiler, --kill-at kills
-the script in mid-step, --loaders brings batches from forked workers, --launches makes a step so many small kernels.
+the script in mid-step, --loaders brings batches from forked workers, --launches makes a step so many small kernels,
+each after --host-work numbers summed up in Python.
 Prints step times, each from its start until the device is done, as JSON. --device cpu is there to try this script, and what records it, on a machine without a GPU.
 """
 
@@ -68,11 +69,12 @@ def named_operators(device):
 
 
 def launches(options, device):
-    """A step of small kernels: the launch is all that takes time."""
+    """A step of small kernels: launches, and what the host does between them, are all that takes time."""
     x = torch.zeros(256, device=device)
 
     def step(_):
         for _ in range(options.launches):
+            sum(range(options.host_work))
             x.add_(1)
         return x.mean()
     return step
@@ -152,6 +154,7 @@ def main():
     parser.add_argument("--kill-at", type=int, metavar="STEP")
     parser.add_argument("--loaders", type=int, default=0, metavar="WORKERS")
     parser.add_argument("--launches", type=int, default=0, metavar="KERNELS")
+    parser.add_argument("--host-work", type=int, default=0, metavar="N")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args()
     device = torch.device(options.device)

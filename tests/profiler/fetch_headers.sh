@@ -37,6 +37,7 @@ done <<END
 13.2 13.2.86 13.2.86 13.2.86
 13.5 13.5.25 13.5.37 13.5.37
 END
+get cudnn-9.10 nvidia-cudnn-cu12 9.10.2.21
 get cuda-12.0 nvidia-nvtx-cu12 12.0.76
 get cuda-12.9 nvidia-nvtx-cu12 12.9.79
 get cuda-12.9 nvidia-cuda-nvrtc-cu12 12.9.86

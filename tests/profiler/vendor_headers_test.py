@@ -18,6 +18,7 @@ SOURCES = {
                "runtime/cuda/batch_feeds.cc", "runtime/cuda/device_program.cc",
                "runtime/cuda/host_staged_communicator.cc", "tests/runtime/cuda/fake_driver.cc",
                "tests/runtime/cuda/fake_modules.cc"],
+    "cudnn.h": ["runtime/cuda/cudnn.cc", "tests/runtime/cuda/cudnn_header_test.cc"],
     "nccl.h": ["tests/runtime/cuda/nccl_header_test.cc"],
     "nvtx3/nvToolsExt.h": ["tests/profiler/inject/nvtx_program.cc"],
     "nccl/profiler.h": ["tests/profiler/nccl/profiler_layout_test.cc"],

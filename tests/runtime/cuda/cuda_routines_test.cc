@@ -7,82 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "data/hlo/hlo.h"
 #include "data/schedule/called_program.h"
-#include "runtime/cuda/device_programs.h"
-#include "runtime/kernels/compiler.h"
 #include "tests/runtime/cpu/jax_values.h"
-#include "tests/runtime/cuda/device_training.h"
 #include "tests/runtime/cuda/fake_driver.h"
-#include "tests/runtime/cuda/host_cubins.h"
-#include "tests/testing/directories.h"
-#include "tests/testing/parse_inlined.h"
+#include "tests/runtime/cuda/on_device.h"
 
 namespace reprise {
 namespace {
-
-/// A program on the fake device, with all that its executor refers to.
-struct OnDevice {
-  InlinedModule module;
-  Schedule schedule;
-  std::vector<Kernel> kernels;
-  CompiledKernels compiled;
-  std::vector<KernelCode> code;
-  Bound bound;
-  std::unique_ptr<CudaExecutor> executor;
-
-  std::vector<std::byte> output(int64_t number) const {
-    const auto bytes = executor->read_output(number);
-    EXPECT_TRUE(bytes) << bytes.error().message;
-    return bytes ? std::vector<std::byte>(bytes->begin(), bytes->end())
-                 : std::vector<std::byte>();
-  }
-  template <typename T>
-  void feed(int64_t number, const std::vector<T>& values) const {
-    const auto to = executor->edit_parameter(number);
-    ASSERT_EQ(to.size(), values.size() * sizeof(T));
-    std::memcpy(to.data(), values.data(), to.size());
-    ASSERT_TRUE(executor->commit_parameter(number));
-  }
-};
-
-bool has_routine(const Schedule& schedule) {
-  return std::any_of(
-      schedule.units.begin(), schedule.units.end(),
-      [](const Unit& unit) { return unit.kind == UnitKind::kRoutine; });
-}
-
-/// Without executor where nothing of the program is for this test.
-std::unique_ptr<OnDevice> put_on_device(const std::string& hlo,
-                                        DeviceCommunicator& communicator,
-                                        const CudaExecutor::Options& options,
-                                        int64_t ranks = 1) {
-  auto on = std::make_unique<OnDevice>();
-  Result<InlinedModule> module = parse_inlined(hlo);
-  EXPECT_TRUE(module) << module.error().message;
-  on->module = *std::move(module);
-  Result<Schedule> schedule =
-      lower_schedule(on->module, identity_plan(on->module, ranks));
-  EXPECT_TRUE(schedule) << schedule.error().message;
-  on->schedule = *std::move(schedule);
-  if (!has_routine(on->schedule)) return on;
-  on->kernels = device_programs(on->module, on->schedule).kernels;
-  Result<CompiledKernels> compiled = compile_kernels(
-      on->kernels, {.cache_directory = build_directory() + "/kernel_cache"});
-  EXPECT_TRUE(compiled) << compiled.error().message;
-  on->compiled = *std::move(compiled);
-  for (size_t i = 0; i < on->kernels.size(); ++i) {
-    on->code.push_back({.function = on->compiled.functions[i],
-                        .kernel = &on->kernels[i],
-                        .extent = outer_extent(on->kernels[i])});
-  }
-  auto executor = make_executor(on->bound, on->module, on->schedule,
-                                host_cubins(on->kernels, on->code),
-                                communicator, options, on->code);
-  EXPECT_TRUE(executor) << executor.error().message;
-  if (executor) on->executor = *std::move(executor);
-  return on;
-}
 
 class CudaRoutines : public testing::Test {
  protected:

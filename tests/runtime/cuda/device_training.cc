@@ -4,14 +4,26 @@
 
 namespace reprise {
 
+Status open_cudnn(Bound& bound) {
+  auto context = DeviceContext::open(0);
+  if (!context) return pass(context.error());
+  bound.context = *context;
+  auto cudnn = CudnnLibrary::create(bound.context->driver(), {});
+  if (!cudnn) return pass(cudnn.error());
+  bound.cudnn = std::move(*cudnn);
+  return {};
+}
+
 Result<std::unique_ptr<CudaExecutor>> make_executor(
     Bound& bound, const Module& inlined, const Schedule& schedule,
     const Cubins& cubins, DeviceCommunicator& communicator,
     const CudaExecutor::Options& options, std::span<const KernelCode> functions,
     int64_t rank) {
-  auto context = DeviceContext::open(0);
-  if (!context) return pass(context.error());
-  bound.context = *context;
+  if (bound.context == nullptr) {
+    auto context = DeviceContext::open(0);
+    if (!context) return pass(context.error());
+    bound.context = *context;
+  }
   auto cublas = CublasLibrary::create(bound.context->driver(),
                                       {.workspace_bytes = 1 << 20});
   if (!cublas) return pass(cublas.error());
@@ -21,7 +33,8 @@ Result<std::unique_ptr<CudaExecutor>> make_executor(
                                        {.rank = rank,
                                         .communicator = &communicator,
                                         .functions = functions,
-                                        .timeout_s = options.timeout_s});
+                                        .timeout_s = options.timeout_s,
+                                        .cudnn = bound.cudnn.get()});
   if (!program) return pass(program.error());
   return CudaExecutor::create(bound.context, schedule, std::move(*program),
                               communicator, options);

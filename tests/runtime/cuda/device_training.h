@@ -10,6 +10,7 @@
 #include "data/result.h"
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/cuda_executor.h"
+#include "runtime/cuda/cudnn.h"
 #include "tests/runtime/train/trained_program.h"
 
 namespace reprise {
@@ -18,7 +19,11 @@ namespace reprise {
 struct Bound {
   std::shared_ptr<const DeviceContext> context;
   std::unique_ptr<CublasLibrary> cublas;
+  std::unique_ptr<CudnnLibrary> cudnn;  ///< None: convolutions are expanded.
 };
+
+/// Opens the device, and cuDNN, before `make_executor`.
+Status open_cudnn(Bound& bound);
 
 /// Binds a schedule to the fake device; fills `bound`, which must outlive the
 /// executor. `functions`: as of DeviceBinding.
