@@ -108,7 +108,7 @@ class Machine:
 
     def train_command(self, name, steps, *flags, device=None):
         return [self.bin / "reprise-train", self.program(name), "--device", device or self.device,
-                "--steps", steps, "--warmup", min(3, steps - 1), *flags]
+                "--steps", steps, "--warmup", max(min(3, steps - 1), steps // 3), *flags]
 
     def train(self, name, steps, *flags, device=None, trace=None):
         """Result of one rank alone, profiled into `trace` if given. A state that does not verify
