@@ -16,12 +16,19 @@ int64_t product(const ArrayExtents& extents) {
                          std::multiplies<>());
 }
 
-std::string ProgramText::add(const ArrayExtents& shape,
+std::string ProgramText::add(std::string_view type, const ArrayExtents& shape,
                              const std::string& expression) {
   std::string name = fmt::format("v{}", count_++);
-  text_ += fmt::format("{} = {}[{}] {}\n", name, type_, fmt::join(shape, ","),
+  text_ += fmt::format("{} = {}[{}] {}\n", name, type, fmt::join(shape, ","),
                        expression);
   return name;
+}
+
+std::string ProgramText::broadcast(std::string_view type,
+                                   const ArrayExtents& shape,
+                                   const std::string& scalar) {
+  return add(type, shape,
+             fmt::format("broadcast({}), dimensions={{}}", scalar));
 }
 
 std::string ProgramText::reshape(const std::string& array,
@@ -60,10 +67,11 @@ std::string ProgramText::module(const std::string& result,
       text_, type_, fmt::join(shape, ","), result);
 }
 
-InlinedModule read_program(const std::string& text, std::string_view name) {
+InlinedModule read_program(const std::string& text, std::string_view name,
+                           Arithmetic arithmetic) {
   const Result<Module> parsed = parse_hlo(text, std::string(name));
   REPRISE_CHECK(parsed);
-  Result<InlinedModule> inlined = inline_calls(*parsed);
+  Result<InlinedModule> inlined = inline_calls(*parsed, arithmetic);
   REPRISE_CHECK(inlined);
   return *std::move(inlined);
 }

@@ -16,13 +16,19 @@ using ArrayExtents = std::vector<int64_t>;  ///< Of an array, or one a place.
 /// 1 of none.
 int64_t product(const ArrayExtents& extents);
 
-/// Instructions of one type, each called by a number.
+/// Instructions, each called by a number, of one type where none is said.
 class ProgramText {
  public:
   explicit ProgramText(PrimitiveType type) : type_(primitive_type_name(type)) {}
 
   /// Adds `expression`, of an array of `shape`; returns its name.
-  std::string add(const ArrayExtents& shape, const std::string& expression);
+  std::string add(const ArrayExtents& shape, const std::string& expression) {
+    return add(type_, shape, expression);
+  }
+  std::string add(std::string_view type, const ArrayExtents& shape,
+                  const std::string& expression);
+  std::string broadcast(std::string_view type, const ArrayExtents& shape,
+                        const std::string& scalar);
   std::string reshape(const std::string& array, const ArrayExtents& shape);
   /// Dimension d of the result is number order[d] of `shape`.
   std::string transpose(const std::string& array, const ArrayExtents& shape,
@@ -41,6 +47,7 @@ class ProgramText {
 };
 
 /// Requires: `text` is a module; `name` is that of the instruction.
-InlinedModule read_program(const std::string& text, std::string_view name);
+InlinedModule read_program(const std::string& text, std::string_view name,
+                           Arithmetic arithmetic = Arithmetic::kAsXla);
 
 }  // namespace reprise

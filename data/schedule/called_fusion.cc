@@ -16,10 +16,18 @@ bool is_elementwise(const OpGraph& graph, InstructionId op) {
          runs_elementwise(graph.at(op).opcode);
 }
 
+/// Only names elements of its operand.
+bool is_slice_or_pad(const OpGraph& graph, InstructionId op) {
+  const Opcode opcode = graph.at(op).opcode;
+  return graph.role_of(op) == OpRole::kKernel &&
+         (opcode == Opcode::kSlice || opcode == Opcode::kPad);
+}
+
 /// Computes each element of its result on its own.
 bool joins_readers(const OpGraph& graph, InstructionId op) {
-  return is_elementwise(graph, op) || (graph.role_of(op) == OpRole::kKernel &&
-                                       graph.at(op).opcode == Opcode::kDot);
+  return is_elementwise(graph, op) || is_slice_or_pad(graph, op) ||
+         (graph.role_of(op) == OpRole::kKernel &&
+          graph.at(op).opcode == Opcode::kDot);
 }
 
 /// Elements that a group's last op runs over; 0 for one that takes in nothing.
@@ -30,6 +38,18 @@ int64_t elements_run_over(const OpGraph& graph, InstructionId op) {
       instruction.opcode != Opcode::kReduce)
     return 0;
   return element_count(graph.at(instruction.operands[0]).shape);
+}
+
+/// Whether a group whose ops alone read `op` may compute it, too.
+bool takes_in(const OpGraph& graph, InstructionId last, InstructionId op) {
+  const int64_t run_over = elements_run_over(graph, last);
+  const int64_t elements = element_count(graph.at(op).shape);
+  if (is_slice_or_pad(graph, op)) return elements <= run_over;
+  return elements == run_over &&
+         std::ranges::none_of(graph.readers[index_of(op)],
+                              [&](InstructionId reader) {
+                                return is_slice_or_pad(graph, reader);
+                              });
 }
 
 }  // namespace
@@ -48,9 +68,7 @@ std::vector<ChosenGroup> fuse_elementwise(const OpGraph& graph) {
     const bool is_one = std::all_of(
         readers.begin(), readers.end(),
         [&](InstructionId reader) { return last[index_of(reader)] == into; });
-    if (is_one && elements_run_over(graph, InstructionId{into}) ==
-                      element_count(graph.at(op).shape))
-      last[i] = into;
+    if (is_one && takes_in(graph, InstructionId{into}, op)) last[i] = into;
   }
   std::vector<std::vector<InstructionId>> members(count);
   for (uint32_t i = 0; i < count; ++i)

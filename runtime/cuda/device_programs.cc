@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/hlo/expand_convolution.h"
+#include "data/hlo/expand_select_and_scatter.h"
 
 namespace reprise {
 namespace {
@@ -26,6 +27,20 @@ int64_t arranged_bytes(const ArrangedConvolution& made) {
   return (made.lhs ? bytes_of(c.type, c.lhs_shape()) : 0) +
          (made.rhs ? bytes_of(c.type, c.rhs_shape()) : 0) +
          (made.result ? bytes_of(c.type, c.result_shape()) : 0);
+}
+
+/// What stands for an instruction that the device has no routine for; nothing:
+/// the host runs it.
+std::optional<InlinedModule> expand_instruction(
+    const Module& module, const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kConvolution:
+      return expand_convolution(module.entry_computation(), instruction);
+    case Opcode::kSelectAndScatter:
+      return expand_select_and_scatter(module, instruction);
+    default:
+      return std::nullopt;
+  }
 }
 
 class Collector {
@@ -56,11 +71,12 @@ class Collector {
  private:
   void expand(const Module& module, const Schedule& schedule,
               const Unit& unit) {
-    const Computation& entry = module.entry_computation();
-    const Instruction& instruction = entry.at(unit.routine.instruction);
-    if (instruction.opcode != Opcode::kConvolution) return;
-    if (takes_ && arrange(entry, instruction, schedule, unit)) return;
-    std::optional<InlinedModule> made = expand_convolution(entry, instruction);
+    const Instruction& instruction =
+        module.entry_computation().at(unit.routine.instruction);
+    if (takes_ && instruction.opcode == Opcode::kConvolution &&
+        arrange(module.entry_computation(), instruction, schedule, unit))
+      return;
+    std::optional<InlinedModule> made = expand_instruction(module, instruction);
     if (!made) return;
     const auto program =
         lower_device_program(*std::move(made), unit.name, schedule.ranks);

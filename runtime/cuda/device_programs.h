@@ -21,8 +21,8 @@
 
 namespace reprise {
 
-/// Programs that convolutions are expanded into
-/// (data/hlo/expand_convolution.h).
+/// A program that an instruction is expanded into: convolutions, gradients of
+/// pooling (data/hlo/expand_convolution.h, expand_select_and_scatter.h).
 struct ExpandedRoutine {
   std::shared_ptr<const CalledProgram> program;
   size_t first_kernel = 0;  ///< Of its schedule's, in DevicePrograms::kernels.

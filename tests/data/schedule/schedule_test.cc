@@ -473,6 +473,32 @@ ENTRY main {
   EXPECT_EQ(body.peak_temporary_bytes, 0);  // d over x.
 }
 
+TEST_F(ScheduleTest, FusesSlicesAndPadsInAProgramOfADevice) {
+  // b, which is computed, is read at other places: it stays apart.
+  Result<InlinedModule> parsed = parse_inlined(R"(HloModule m
+ENTRY main {
+  x = f32[8] parameter(0)
+  zero = f32[] constant(0)
+  s = f32[4] slice(x), slice={[0:8:2]}
+  t = f32[3] slice(x), slice={[1:7:2]}
+  p = f32[4] pad(t, zero), padding=0_1
+  a = f32[4] add(s, p)
+  b = f32[4] negate(a)
+  q = f32[4] pad(b, zero), padding=1_-1
+  r = f32[4] pad(b, zero), padding=-1_1
+  y = f32[4] add(q, r)
+  ROOT out = (f32[4]) tuple(y)
+}
+)");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto program = lower_device_program(*std::move(parsed), "caller", 1);
+  ASSERT_TRUE(program) << program.error().message;
+  const Schedule& schedule = (*program)->schedule;
+  ASSERT_EQ(schedule.units.size(), 2U) << print_schedule(schedule);
+  EXPECT_EQ(schedule.units[0].ops.size(), 5U);  // s, t, p, a, b.
+  EXPECT_EQ(schedule.units[1].ops.size(), 3U);  // q, r, y.
+}
+
 TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
   load("", R"(
     x = f32[32] parameter(0)
