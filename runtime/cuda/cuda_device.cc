@@ -95,7 +95,7 @@ class CudaDevice : public TrainingDevice {
       Status mine;
       if ((group.local_rank() == 0) == first_on_host) {
         Result<Cubins> cubins = compile_cubins(
-            device_programs(module, schedule, takes_of(cudnn_.get())).kernels,
+            device_programs(module, schedule, library_of(cudnn_.get())).kernels,
             context_->architecture(),
             {.cache_directory = device.cache_directory,
              .jobs = static_cast<int>(std::thread::hardware_concurrency()),

@@ -79,6 +79,13 @@ int cudnn_type(PrimitiveType type) {
   }
 }
 
+/// What a convolution is asked for: f32 is exact unless tf32 was asked for.
+int math_of(PrimitiveType type, MatrixMath math) {
+  if (primitive_type_bits(type) == 16) return kCudnnTensorMath;
+  const bool is_exact = type == PrimitiveType::kF32 && math == MatrixMath::kF32;
+  return is_exact ? kCudnnFmaMath : kCudnnDefaultMath;
+}
+
 /// One number a place, `filling` before them where there are too few.
 std::vector<int> places_of(const ArrayExtents& given, int filling) {
   std::vector<int> all(kLeastPlaces - std::min(kLeastPlaces, given.size()),
@@ -309,15 +316,16 @@ Status CudnnLibrary::check(int status, const char* call) const {
               functions_->cudnnGetErrorString(status), status);
 }
 
+bool CudnnLibrary::wants_features_first(PrimitiveType type) const {
+  return type == PrimitiveType::kF64 ||
+         math_of(type, options_.math) == kCudnnFmaMath;
+}
+
 std::unique_ptr<CudnnPlan> CudnnLibrary::make_plan(
     const CanonicalConvolution& convolution) {
   auto plan = std::make_unique<CudnnPlan>(functions_);
   plan->numbers = convolution;
-  const bool is_short = primitive_type_bits(convolution.type) == 16;
-  const int math = is_short                                  ? kCudnnTensorMath
-                   : convolution.type == PrimitiveType::kF64 ? kCudnnDefaultMath
-                   : options_.math == MatrixMath::kTf32      ? kCudnnDefaultMath
-                                                             : kCudnnFmaMath;
+  const int math = math_of(convolution.type, options_.math);
   CudnnPlanBuilder builder(*functions_, *plan);
   builder.describe(math);
   if (!builder.choose(handle_, math, options_.workspace_bytes) ||

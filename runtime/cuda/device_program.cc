@@ -18,11 +18,16 @@ constexpr size_t kMostChoiceBytes = 8;
 
 }  // namespace
 
-TakesConvolution takes_of(CudnnLibrary* cudnn) {
+ConvolutionLibrary library_of(CudnnLibrary* cudnn) {
   if (cudnn == nullptr) return {};
-  return [cudnn](const CanonicalConvolution& convolution) {
-    return cudnn->takes(convolution);
-  };
+  return {.takes =
+              [cudnn](const CanonicalConvolution& convolution) {
+                return cudnn->takes(convolution);
+              },
+          .wants_features_first =
+              [cudnn](PrimitiveType type) {
+                return cudnn->wants_features_first(type);
+              }};
 }
 
 DeviceProgram::DeviceProgram(const Driver& driver, const Module& inlined,
@@ -35,9 +40,8 @@ DeviceProgram::DeviceProgram(const Driver& driver, const Module& inlined,
               .cubins = cubins,
               .cublas = cublas,
               .binding = binding,
-              .programs =
-                  device_programs(inlined, schedule, takes_of(binding.cudnn))} {
-}
+              .programs = device_programs(inlined, schedule,
+                                          library_of(binding.cudnn))} {}
 
 Result<std::unique_ptr<DeviceProgram>> DeviceProgram::create(
     const DeviceContext& context, const Module& inlined,

@@ -23,8 +23,8 @@ namespace reprise {
 /// Alignment of buffers in device memory, bytes: that of cuMemAlloc.
 constexpr int64_t kDeviceAlignmentBytes = 256;
 
-/// What that library takes; nothing without one.
-TakesConvolution takes_of(CudnnLibrary* cudnn);
+/// None without cuDNN, which must outlive the answer.
+ConvolutionLibrary library_of(CudnnLibrary* cudnn);
 
 /// One arena, planned as on the CPU but for its alignment, with the constants
 /// in it, and every computing unit bound to its addresses. `enqueue` allocates

@@ -45,8 +45,8 @@ std::optional<InlinedModule> expand_instruction(
 
 class Collector {
  public:
-  Collector(const Schedule& step, const TakesConvolution& takes)
-      : takes_(takes) {
+  Collector(const Schedule& step, const ConvolutionLibrary& library)
+      : library_(library) {
     all_.kernels = step.kernels;
   }
 
@@ -73,7 +73,7 @@ class Collector {
               const Unit& unit) {
     const Instruction& instruction =
         module.entry_computation().at(unit.routine.instruction);
-    if (takes_ && instruction.opcode == Opcode::kConvolution &&
+    if (library_.takes && instruction.opcode == Opcode::kConvolution &&
         arrange(module.entry_computation(), instruction, schedule, unit))
       return;
     std::optional<InlinedModule> made = expand_instruction(module, instruction);
@@ -98,8 +98,7 @@ class Collector {
     all_.expansion_bytes = std::max(all_.expansion_bytes, bytes);
   }
 
-  /// As the library has it, in the order that moves fewer bytes; false where
-  /// the library takes neither.
+  /// As the library has it; false where it takes neither order of dimensions.
   bool arrange(const Computation& entry, const Instruction& instruction,
                const Schedule& schedule, const Unit& unit) {
     std::vector<ArrangedConvolution> ways;
@@ -107,9 +106,14 @@ class Collector {
       auto made = arrange_convolution(entry, instruction, features_last);
       if (made) ways.push_back(*std::move(made));
     }
-    std::ranges::stable_sort(ways, {}, arranged_bytes);
+    std::ranges::stable_sort(ways, {}, [&](const ArrangedConvolution& way) {
+      const bool is_unwanted =
+          way.convolution.features_last &&
+          library_.wants_features_first(way.convolution.type);
+      return std::pair(is_unwanted, arranged_bytes(way));
+    });
     for (ArrangedConvolution& way : ways) {
-      if (takes_(way.convolution) &&
+      if (library_.takes(way.convolution) &&
           add_library_routine(std::move(way), schedule, unit))
         return true;
     }
@@ -148,15 +152,15 @@ class Collector {
     return true;
   }
 
-  const TakesConvolution& takes_;
+  const ConvolutionLibrary& library_;
   DevicePrograms all_;
 };
 
 }  // namespace
 
 DevicePrograms device_programs(const Module& module, const Schedule& step,
-                               const TakesConvolution& takes) {
-  Collector collector(step, takes);
+                               const ConvolutionLibrary& library) {
+  Collector collector(step, library);
   collector.add(module, step);
   return collector.take();
 }

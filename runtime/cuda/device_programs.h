@@ -53,12 +53,17 @@ struct DevicePrograms {
   int64_t expansion_bytes = 0, packed_bytes = 0;
 };
 
-/// Whether the device's library computes a convolution; empty: none.
-using TakesConvolution = std::function<bool(const CanonicalConvolution&)>;
+/// The device's library of convolutions; none where `takes` is empty.
+struct ConvolutionLibrary {
+  std::function<bool(const CanonicalConvolution&)> takes = {};
+  /// Whether arrays with features first are so much faster that they are worth
+  /// turning; else the order is taken that moves fewer bytes.
+  std::function<bool(PrimitiveType)> wants_features_first = {};
+};
 
 /// `module` is what `step` was lowered from; both must outlive the result.
 /// Convolutions that are not taken are expanded.
 DevicePrograms device_programs(const Module& module, const Schedule& step,
-                               const TakesConvolution& takes = {});
+                               const ConvolutionLibrary& library = {});
 
 }  // namespace reprise

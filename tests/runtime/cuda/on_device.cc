@@ -32,9 +32,9 @@ std::unique_ptr<OnDevice> put_on_device(const std::string& hlo,
   on->schedule = *std::move(schedule);
   if (!has_routine(on->schedule)) return on;
   if (cudnn && !open_cudnn(on->bound)) return on;
-  on->kernels =
-      device_programs(on->module, on->schedule, takes_of(on->bound.cudnn.get()))
-          .kernels;
+  on->kernels = device_programs(on->module, on->schedule,
+                                library_of(on->bound.cudnn.get()))
+                    .kernels;
   Result<CompiledKernels> compiled = compile_kernels(
       on->kernels, {.cache_directory = build_directory() + "/kernel_cache"});
   EXPECT_TRUE(compiled) << compiled.error().message;
