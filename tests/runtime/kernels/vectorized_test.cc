@@ -1,7 +1,7 @@
 // GCC 12 vectorizes every function of f32 for AVX-512 wherever a program asks
-// about its argument and its result, as softplus, logsumexp and erf_inv do. For
-// AVX2 it leaves 12 of these 24 loops scalar. Compiled, not run: the machine's
-// own instructions do not matter.
+// about its argument and its result, as softplus, logsumexp and erf_inv do; for
+// AVX2 all but sine, cosine and tan, of which vectors would take twice the time
+// there. Compiled, not run: the machine's own instructions do not matter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include "data/hlo/hlo.h"
@@ -77,15 +78,28 @@ class Vectorized : public testing::Test {
   void SetUp() override {
     char pattern[] = "/tmp/reprise-vectorized-test-XXXXXX";
     directory_ = ::mkdtemp(pattern);
-    std::ofstream(compiler()) << fmt::format(
-        "#!/bin/sh\nexec g++ -fopt-info-vec-optimized={}/loops \"$@\" "
-        "-march=x86-64-v4\n",
-        directory_);
-    fs::permissions(compiler(), fs::perms::owner_all);
   }
   void TearDown() override { fs::remove_all(directory_); }
 
   std::string compiler() const { return directory_ + "/compiler"; }
+
+  /// Whether GCC makes vectors of `kernel` for a processor of that level.
+  bool has_vectors(const Kernel& kernel, const char* level) {
+    fs::remove_all(directory_ + "/cache");
+    fs::remove(directory_ + "/loops");
+    std::ofstream(compiler()) << fmt::format(
+        "#!/bin/sh\nexec g++ -fopt-info-vec-optimized={}/loops \"$@\" "
+        "-march=x86-64-{}\n",
+        directory_, level);
+    fs::permissions(compiler(), fs::perms::owner_all);
+    const Result<CompiledKernels> compiled = compile_kernels(
+        {&kernel, 1},
+        {.cache_directory = directory_ + "/cache", .compiler = compiler()});
+    EXPECT_TRUE(compiled) << compiled.error().message;
+    std::ifstream loops(directory_ + "/loops");
+    std::string first;
+    return static_cast<bool>(std::getline(loops, first));
+  }
 
   std::string directory_;
 };
@@ -102,22 +116,18 @@ std::string compiler_version() {
 
 TEST_F(Vectorized, IsEveryFunctionAmongSelects) {
 #ifndef __x86_64__
-  GTEST_SKIP() << "asks for AVX-512, which this processor's family has not";
+  GTEST_SKIP() << "asks for AVX, which this processor's family has not";
 #endif
   const std::string version = compiler_version();
   if (std::atoi(version.c_str()) != 12)
     GTEST_SKIP() << "known of GCC 12 alone; g++ here is " << version;
+  const std::set<std::string> turning = {"sine", "cosine", "tan"};
   for (const char* function : kFunctions) {
     for (const char* form : kForms) {
-      fs::remove(directory_ + "/loops");
       const Kernel kernel = kernel_of(form, function);
-      const Result<CompiledKernels> compiled = compile_kernels(
-          {&kernel, 1},
-          {.cache_directory = directory_ + "/cache", .compiler = compiler()});
-      ASSERT_TRUE(compiled) << compiled.error().message;
-      std::ifstream loops(directory_ + "/loops");
-      std::string first;
-      EXPECT_TRUE(std::getline(loops, first)) << function << form;
+      EXPECT_TRUE(has_vectors(kernel, "v4")) << function << form;
+      if (turning.contains(function)) continue;
+      EXPECT_TRUE(has_vectors(kernel, "v3")) << function << form;
     }
   }
 }
