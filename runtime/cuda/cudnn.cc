@@ -385,6 +385,7 @@ Status CudnnLibrary::Call::enqueue(CUstream stream) const {
       functions.cudnnSetStream(library_->handle_, stream), "cudnnSetStream");
   if (!status) return status;
   const auto at = [](CUdeviceptr address) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA's addresses are integers.
     return reinterpret_cast<void*>(address);
   };
   const bool is_double = plan_->numbers.type == PrimitiveType::kF64;

@@ -48,6 +48,7 @@ using CudnnConvolve = int (*)(void* handle, const void* alpha,
                               const void* beta, const void* result,
                               void* result_memory);
 
+// NOLINTBEGIN(readability-identifier-naming): as the library has them.
 struct CudnnFunctions {
   size_t (*cudnnGetVersion)();
   size_t (*cudnnGetCudartVersion)();
@@ -79,6 +80,7 @@ struct CudnnFunctions {
   CudnnConvolve cudnnConvolutionBackwardData;
   CudnnConvolve cudnnConvolutionBackwardFilter;
 };
+// NOLINTEND(readability-identifier-naming)
 
 #define REPRISE_CUDNN_FUNCTIONS(USE)                 \
   USE(cudnnGetVersion)                               \
