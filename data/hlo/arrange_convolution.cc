@@ -36,6 +36,11 @@ struct Margins {
   }
 };
 
+/// One dimension of the library's.
+struct CanonicalPlace {
+  int64_t input, taps, output, padding, stride, dilation;
+};
+
 ArrayExtents ordered(int64_t first, const ArrayExtents& places, int64_t last,
                      bool features_last) {
   ArrayExtents all = {first};
@@ -68,6 +73,42 @@ ArrayExtents positions(const ConvolutionDimensions::Array& array,
              feature = static_cast<int64_t>(array.feature);
   return ordered(feature_first ? feature : batch, places,
                  feature_first ? batch : feature, features_last);
+}
+
+/// Dimensions of places among those of a library's array.
+ArrayExtents place_dimensions(const CanonicalConvolution& c) {
+  ArrayExtents all;
+  for (size_t d = 0; d < c.taps.size(); ++d)
+    all.push_back(static_cast<int64_t>(d + (c.features_last ? 1 : 2)));
+  return all;
+}
+
+/// Adds a pad of the places of a library's array, whose shape it changes.
+std::string pad(const CanonicalConvolution& c, const std::string& array,
+                const Margins& margins, ProgramText* text,
+                ArrayExtents* shape) {
+  const std::string zero = text->add({}, "constant(0)");
+  std::vector<std::string> padding(shape->size(), "0_0");
+  const ArrayExtents dimensions = place_dimensions(c);
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    const auto at = static_cast<size_t>(dimensions[d]);
+    padding[at] = fmt::format("{}_{}", margins.low[d], margins.high[d]);
+    (*shape)[at] += margins.low[d] + margins.high[d];
+  }
+  return text->add(*shape, fmt::format("pad({}, {}), padding={}", array, zero,
+                                       fmt::join(padding, "x")));
+}
+
+/// `reversed`: places.
+std::string reverse(const CanonicalConvolution& c, const std::string& array,
+                    const ArrayExtents& reversed, const ArrayExtents& shape,
+                    ProgramText* text) {
+  if (reversed.empty()) return array;
+  const ArrayExtents places = place_dimensions(c);
+  ArrayExtents dimensions;
+  for (const int64_t d : reversed)
+    dimensions.push_back(places[static_cast<size_t>(d)]);
+  return text->reverse(array, shape, dimensions);
 }
 
 class Arrangement {
@@ -146,6 +187,16 @@ class Arrangement {
     return instruction_.shape.dimensions[at_.output.spatial[d]];
   }
 
+  void add_place(const CanonicalPlace& place) {
+    CanonicalConvolution& c = made_.convolution;
+    c.input_places.push_back(place.input);
+    c.taps.push_back(place.taps);
+    c.output_places.push_back(place.output);
+    c.padding.push_back(place.padding);
+    c.stride.push_back(place.stride);
+    c.dilation.push_back(place.dilation);
+  }
+
   void arrange_forward() {
     CanonicalConvolution& c = made_.convolution;
     c.images = lhs_.dimensions[at_.input.batch];
@@ -159,13 +210,13 @@ class Arrangement {
           std::max<int64_t>(0, std::min(w.padding_low, w.padding_high));
       margins.low.push_back(w.padding_low - both);
       margins.high.push_back(w.padding_high - both);
-      c.input_places.push_back(lhs_place(d) + w.padding_low + w.padding_high -
-                               2 * both);
-      c.taps.push_back(w.size);
-      c.output_places.push_back(result_place(d));
-      c.padding.push_back(both);
-      c.stride.push_back(w.stride);
-      c.dilation.push_back(w.window_dilation);
+      add_place(
+          {.input = lhs_place(d) + w.padding_low + w.padding_high - 2 * both,
+           .taps = w.size,
+           .output = result_place(d),
+           .padding = both,
+           .stride = w.stride,
+           .dilation = w.window_dilation});
       if (w.reversal != 0 && w.size > 1)
         reversed.push_back(static_cast<int64_t>(d));
     }
@@ -197,12 +248,12 @@ class Arrangement {
       const int64_t made = is_even ? std::max(span, wanted) : reached;
       margins.low.push_back(kept - padding);
       margins.high.push_back(wanted - made - margins.low.back());
-      c.input_places.push_back(made);
-      c.taps.push_back(w.size);
-      c.output_places.push_back(lhs_place(d));
-      c.padding.push_back(kept);
-      c.stride.push_back(s);
-      c.dilation.push_back(w.window_dilation);
+      add_place({.input = made,
+                 .taps = w.size,
+                 .output = lhs_place(d),
+                 .padding = kept,
+                 .stride = s,
+                 .dilation = w.window_dilation});
       if (w.reversal == 0 && w.size > 1)
         reversed.push_back(static_cast<int64_t>(d));
     }
@@ -234,44 +285,19 @@ class Arrangement {
               : 0;
       margins.low.push_back(w.padding_low - both);
       margins.high.push_back(w.padding_high - both - (is_even ? 0 : beyond));
-      c.input_places.push_back(lhs_place(d) + margins.low.back() +
-                               margins.high.back());
-      c.taps.push_back(result_place(d));
-      c.output_places.push_back(w.size);
-      c.padding.push_back(both);
-      c.stride.push_back(s);
-      c.dilation.push_back(w.stride);
+      add_place(
+          {.input = lhs_place(d) + margins.low.back() + margins.high.back(),
+           .taps = result_place(d),
+           .output = w.size,
+           .padding = both,
+           .stride = s,
+           .dilation = w.stride});
     }
     made_.lhs =
         operand(lhs_, positions(at_.input, true, c.features_last), margins);
     made_.rhs =
         operand(rhs_, positions(at_.kernel, false, c.features_last), {});
     made_.result = result(positions(at_.output, true, c.features_last), {});
-  }
-
-  /// Dimensions of places among those of a library's array.
-  ArrayExtents place_dimensions() const {
-    ArrayExtents all;
-    for (size_t d = 0; d < window_.size(); ++d) {
-      all.push_back(
-          static_cast<int64_t>(d + (made_.convolution.features_last ? 1 : 2)));
-    }
-    return all;
-  }
-
-  /// Adds a pad of the places of a library's array, whose shape it changes.
-  std::string pad(const std::string& array, const Margins& margins,
-                  ProgramText* text, ArrayExtents* shape) const {
-    const std::string zero = text->add({}, "constant(0)");
-    std::vector<std::string> padding(shape->size(), "0_0");
-    const ArrayExtents dimensions = place_dimensions();
-    for (size_t d = 0; d < dimensions.size(); ++d) {
-      const auto at = static_cast<size_t>(dimensions[d]);
-      padding[at] = fmt::format("{}_{}", margins.low[d], margins.high[d]);
-      (*shape)[at] += margins.low[d] + margins.high[d];
-    }
-    return text->add(*shape, fmt::format("pad({}, {}), padding={}", array, zero,
-                                         fmt::join(padding, "x")));
   }
 
   std::optional<InlinedModule> read(const ProgramText& text,
@@ -289,19 +315,9 @@ class Arrangement {
     ArrayExtents shape = permuted(from.dimensions, order);
     if (!is_counting(order))
       made = text.transpose(made, from.dimensions, order);
-    if (margins.are_some()) made = pad(made, margins, &text, &shape);
+    if (margins.are_some())
+      made = pad(made_.convolution, made, margins, &text, &shape);
     return read(text, made, shape);
-  }
-
-  /// `reversed`: places.
-  std::string reverse(const std::string& array, const ArrayExtents& reversed,
-                      const ArrayExtents& shape, ProgramText* text) const {
-    if (reversed.empty()) return array;
-    const ArrayExtents places = place_dimensions();
-    ArrayExtents dimensions;
-    for (const int64_t d : reversed)
-      dimensions.push_back(places[static_cast<size_t>(d)]);
-    return text->reverse(array, shape, dimensions);
   }
 
   std::optional<InlinedModule> filter(const ArrayExtents& order,
@@ -312,7 +328,8 @@ class Arrangement {
     const ArrayExtents shape = permuted(rhs_.dimensions, order);
     if (!is_counting(order))
       made = text.transpose(made, rhs_.dimensions, order);
-    return read(text, reverse(made, reversed, shape, &text), shape);
+    return read(text, reverse(made_.convolution, made, reversed, shape, &text),
+                shape);
   }
 
   // HLO has [outputs of a group] and [group, inputs of a group], the library
@@ -338,7 +355,8 @@ class Arrangement {
     made = text.transpose(made, split, order);
     const ArrayExtents shape = c.filter_shape();
     made = text.reshape(made, shape);
-    return read(text, reverse(made, reversed, shape, &text), shape);
+    return read(text, reverse(made_.convolution, made, reversed, shape, &text),
+                shape);
   }
 
   /// `order`: where the library's dimensions stand in the result.
@@ -348,7 +366,8 @@ class Arrangement {
     ProgramText text(lhs_.type);
     ArrayExtents shape = made_.convolution.result_shape();
     std::string made = text.add(shape, "parameter(0)");
-    if (margins.are_some()) made = pad(made, margins, &text, &shape);
+    if (margins.are_some())
+      made = pad(made_.convolution, made, margins, &text, &shape);
     if (!is_counting(order)) {
       ArrayExtents back(order.size());
       for (size_t d = 0; d < order.size(); ++d)

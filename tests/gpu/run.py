@@ -142,8 +142,8 @@ def main():
                "parts": earlier_parts(output / "results.json", known, chosen)}
 
     def keep(records):
-        """After each part: a run that is cut short leaves what it found."""
-        results["parts"] += records
+        """After each part: a run that is cut short leaves what it found. Paths begin at the bundle."""
+        results["parts"] += json.loads(json.dumps(records).replace(str(root.resolve()), "BUNDLE"))
         (output / "results.json").write_text(json.dumps(results, indent=1) + "\n")
         (output / "summary.md").write_text(summary(results))
 

@@ -3,10 +3,9 @@
 #include <cudnn.h>
 
 #include <cstddef>
-#include <tuple>
-#include <type_traits>
 
 #include "runtime/cuda/cudnn_functions.h"
+#include "tests/runtime/cuda/called_alike.h"
 
 // The interface that we use is marked as old.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -38,20 +37,6 @@ constexpr bool is_our_offer =
 static_assert(is_our_offer<cudnnConvolutionFwdAlgoPerf_t>);
 static_assert(is_our_offer<cudnnConvolutionBwdDataAlgoPerf_t>);
 static_assert(is_our_offer<cudnnConvolutionBwdFilterAlgoPerf_t>);
-
-/// A type as the binary interface sees it: enums are ints.
-template <typename T>
-using Plain =
-    std::conditional_t<std::is_enum_v<T>, int,
-                       std::conditional_t<std::is_pointer_v<T>, void*, T>>;
-
-template <typename Ours, typename Theirs>
-struct IsCalledAlike : std::false_type {};
-template <typename R, typename... A, typename S, typename... B>
-struct IsCalledAlike<R (*)(A...), S (*)(B...)>
-    : std::bool_constant<
-          std::is_same_v<Plain<R>, Plain<S>> &&
-          std::is_same_v<std::tuple<Plain<A>...>, std::tuple<Plain<B>...>>> {};
 
 #define REPRISE_IS_CALLED_ALIKE(name)                         \
   static_assert(IsCalledAlike<decltype(CudnnFunctions::name), \

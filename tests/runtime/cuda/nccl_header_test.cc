@@ -3,11 +3,15 @@
 #include <nccl.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "runtime/cuda/nccl_library.h"
+#include "tests/runtime/cuda/called_alike.h"
 
 namespace reprise {
+
+template <>
+struct IsPassedAlike<NcclUniqueId, ncclUniqueId> : std::true_type {};
+
 namespace {
 
 static_assert(sizeof(NcclUniqueId) == sizeof(ncclUniqueId));
@@ -18,24 +22,6 @@ static_assert(offsetof(ncclConfig_t, commName) == 48);
 #endif
 static_assert(offsetof(ncclConfig_t, magic) == 8);
 static_assert(offsetof(ncclConfig_t, version) == 12);
-
-/// A type as the binary interface sees it: enums are ints.
-template <typename T>
-using Plain =
-    std::conditional_t<std::is_enum_v<T>, int,
-                       std::conditional_t<std::is_pointer_v<T>, void*, T>>;
-
-/// Whether two functions take and give the same in registers and on the stack.
-template <typename Ours, typename Theirs>
-struct IsCalledAlike : std::false_type {};
-template <typename A, typename... As, typename B, typename... Bs>
-struct IsCalledAlike<A (*)(As...), B (*)(Bs...)>
-    : std::bool_constant<sizeof...(As) == sizeof...(Bs) &&
-                         std::is_same_v<Plain<A>, Plain<B>> &&
-                         ((std::is_same_v<Plain<As>, Plain<Bs>> ||
-                           (std::is_same_v<As, NcclUniqueId> &&
-                            std::is_same_v<Bs, ncclUniqueId>)) &&
-                          ...)> {};
 
 #define REPRISE_NCCL_CHECK(member, symbol, ...)              \
   static_assert(IsCalledAlike<decltype(NcclLibrary::member), \

@@ -18,6 +18,25 @@ bool has_routine(const Schedule& schedule) {
       [](const Unit& unit) { return unit.kind == UnitKind::kRoutine; });
 }
 
+void expect_as_in_jax(const JaxCase& one, const OnDevice& on) {
+  ASSERT_NE(on.executor, nullptr);
+  for (int32_t step = 0; step < 3; ++step) {
+    for (size_t n = 0; n < one.inputs.size(); ++n) {
+      on.feed(static_cast<int64_t>(n),
+              std::vector<char>(one.inputs[n].begin(), one.inputs[n].end()));
+    }
+    const Status done = on.executor->run_step(step);
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  const Computation& entry = on.module.entry_computation();
+  const Shape& shape = entry.at(entry.root).shape;
+  for (size_t k = 0; k < one.outputs.size(); ++k) {
+    expect_close(fmt::format("output {}", k),
+                 shape.is_tuple() ? shape.elements[k] : shape,
+                 on.output(static_cast<int64_t>(k)), one.outputs[k]);
+  }
+}
+
 std::unique_ptr<OnDevice> put_on_device(const std::string& hlo,
                                         DeviceCommunicator& communicator,
                                         const CudaExecutor::Options& options,

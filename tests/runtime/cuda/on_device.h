@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/kernels/compiler.h"
+#include "tests/runtime/cpu/jax_values.h"
 #include "tests/runtime/cuda/device_training.h"
 
 namespace reprise {
@@ -39,6 +40,11 @@ struct OnDevice {
 };
 
 bool has_routine(const Schedule& schedule);
+
+/// Runs three steps on a case's inputs, of which the first is eager and the
+/// last a graph where one can hold it, and holds the last outputs against
+/// JAX's.
+void expect_as_in_jax(const JaxCase& one, const OnDevice& on);
 
 /// Without executor where nothing of the program is a routine. With `cudnn` the
 /// device has a library of convolutions.
