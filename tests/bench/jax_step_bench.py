@@ -5,8 +5,8 @@
                     [--optimize "WORDS"] [--keep DIR] [--no-plan]
 
 REPRISE_BIN is the folder of reprise and reprise-train, PYTHON (or the first of $REPRISE_JAX_PYTHON) an interpreter
-with JAX, flax and optax. Each STEP (of tests/python's files; without any, STEPS below; LARGER for all of
-larger_steps.py) goes through the door (reprise.jax.export), is recorded and optimized (`reprise optimize WORDS`),
+with JAX, flax and optax. Each STEP (of tests/python's files; without any, STEPS below; LARGER and REAL for all of
+larger_steps.py and real_steps.py) goes through the door (reprise.jax.export), is recorded and optimized (`reprise optimize WORDS`),
 then JAX, the identity plan (`none`) and the plan run in turns, as many steps each as take about --seconds, on the
 cores given (taskset, `0` or `0,1`): both use all of them. JAX runs its compiled step with donated state and waits for
 every step's result, as `train` does. Times are medians over steps; a ratio is the median over pairs of adjacent runs,
@@ -35,6 +35,8 @@ STEPS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "
          "gpt_scan", "state_space", "blocked_attention", "graph_attention", "mixed"]
 LARGER = ["big_mlp", "big_mlp_bf16", "big_vit", "big_resnet", "big_resnet_bf16", "big_convnext", "big_unet",
           "big_video", "big_gpt", "big_gpt_bf16", "big_lstm", "big_gru", "big_dlrm", "big_moe", "big_states", "big_sort"]
+REAL = ["resnet50", "gpt2", "bert", "llama", "diffusion_unet"]
+SLOW_MS = 100.0  # A step as long as this one is warm after a few, and few of them last --seconds.
 
 
 def serve(name, folder):
@@ -106,7 +108,7 @@ class Ours:
         self.words = ["taskset", "-c", cores, reprise, "train", "-n", "1", f"{folder}/step.hlo", "--format", "json"]
         self.words += ["--plan", plan] if plan else []
         self.start_cpu = 0.0
-        self.train(3)
+        self.step_ms = self.train(3)[0]["step_time_ns"]["median"] / 1e6
         self.start_cpu = min(self.train(3)[1] for _ in range(3))
 
     def train(self, steps, environment=None):
@@ -141,10 +143,10 @@ def mean_interval(programs):
     return mean(programs), means[49], means[1949]
 
 
-def optimized(reprise, folder, words):
-    """A plan of the step's own recording."""
+def optimized(reprise, folder, words, steps):
+    """A plan of the step's own recording, of so many steps."""
     plan, trace = f"{folder}/plan.json", f"{folder}/run.trace"
-    for arguments in (["train", "-n", "1", f"{folder}/step.hlo", "--steps", "200", "--trace", trace, "--force"],
+    for arguments in (["train", "-n", "1", f"{folder}/step.hlo", "--steps", str(steps), "--trace", trace, "--force"],
                       ["optimize", trace, "-o", plan, "--force", *shlex.split(words)]):
         done = subprocess.run([reprise, *arguments], capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -156,8 +158,11 @@ def measure(runners, seconds, pairs):
     """[runner: {wall_ms: […], cpu_ms: […]}], the runners taken in turns."""
     counts = {}
     for name, runner in runners.items():
-        runner.run(50)
-        counts[name] = max(20, math.ceil(seconds * 1e3 / max(runner.run(50)["wall_ms"], 1e-3)))
+        step_ms = runner.run(5)["wall_ms"]
+        if step_ms < SLOW_MS:
+            runner.run(50)
+            step_ms = runner.run(50)["wall_ms"]
+        counts[name] = max(20 if step_ms < SLOW_MS else 5, math.ceil(seconds * 1e3 / max(step_ms, 1e-3)))
     taken = {name: {"wall_ms": [], "cpu_ms": []} for name in runners}
     for _ in range(pairs):
         for name, runner in runners.items():
@@ -179,7 +184,8 @@ def one(flags, name, folder):
     theirs = Jax(flags.python, name, folder, flags.cores, flags.bin)
     runners = {"jax": theirs, "none": Ours(reprise, folder, flags.cores, "")}
     if flags.plan:
-        runners["plan"] = Ours(reprise, folder, flags.cores, optimized(reprise, folder, flags.optimize))
+        recorded = min(200, max(5, math.ceil(1e4 / runners["none"].step_ms)))
+        runners["plan"] = Ours(reprise, folder, flags.cores, optimized(reprise, folder, flags.optimize, recorded))
     last = list(runners)[-1]
     compared = [(runner, "jax") for runner in runners if runner != "jax"] + ([("plan", "none")] if flags.plan else [])
     taken = measure(runners, flags.seconds, flags.pairs)
@@ -216,7 +222,7 @@ def main():
     flags = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as temporary:
-        for name in LARGER if flags.names == ["LARGER"] else flags.names or STEPS:
+        for name in {"LARGER": LARGER, "REAL": REAL}.get(" ".join(flags.names), flags.names or STEPS):
             found[name] = one(flags, name, f"{flags.keep or temporary}/{name}")
     for kind, which in next(iter(found.values())):
         ratios = {name: of[kind, which] for name, of in found.items()}

@@ -58,7 +58,8 @@ class Machine:
         self.programs = programs
         self.dry_run = dry_run
         self.device = device or ("cpu" if dry_run else "cuda")
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="reprise_gpu_"))
+        self.held = tempfile.TemporaryDirectory(prefix="reprise_gpu_")  # Removed with this process.
+        self.directory = pathlib.Path(self.held.name)
         self.deadline = float("inf")
         self.frameworks = {}  # As facts() finds them.
         self.own_path = os.environ.get("LD_LIBRARY_PATH", "")

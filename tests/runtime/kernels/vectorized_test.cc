@@ -1,7 +1,8 @@
 // GCC 12 vectorizes every function of f32 for AVX-512 wherever a program asks
 // about its argument and its result, as softplus, logsumexp and erf_inv do; for
 // AVX2 all but sine, cosine and tan, of which vectors would take twice the time
-// there. Compiled, not run: the machine's own instructions do not matter.
+// there; and masks that are multiplied. Compiled, not run: the machine's own
+// instructions do not matter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/kernels/compiler.h"
+#include "runtime/kernels/print_kernel.h"
 #include "tests/testing/kernel_runner.h"
 
 namespace reprise {
@@ -55,8 +57,15 @@ constexpr const char* kFunctions[] = {"exponential", "exponential-minus-one",
                                       "cosine",      "tan",
                                       "cbrt",        "rsqrt"};
 
-Kernel kernel_of(const char* form, const char* function) {
-  const Result<Module> module = parse_hlo(fmt::format(
+Kernel kernel_of(const std::string& text) {
+  const Result<Module> module = parse_hlo(text);
+  EXPECT_TRUE(module) << module.error().message;
+  const InstructionId root = module->entry_computation().root;
+  return *lower_kernel(*module, kernel_ops(*module), {&root, 1});
+}
+
+std::string with_function(const char* form, const char* function) {
+  return fmt::format(
       R"(HloModule m
 ENTRY main {{
   x = f32[4096] parameter(0)
@@ -67,24 +76,40 @@ ENTRY main {{
   most = f32[4096] broadcast(inf), dimensions={{}}{}
 }}
 )",
-      fmt::format(fmt::runtime(form), function)));
-  EXPECT_TRUE(module) << module.error().message;
-  const InstructionId root = module->entry_computation().root;
-  return *lower_kernel(*module, kernel_ops(*module), {&root, 1});
+      fmt::format(fmt::runtime(form), function));
+}
+
+/// What `g++ -dumpversion` says, or nothing.
+std::string compiler_version() {
+  std::FILE* pipe = ::popen("g++ -dumpversion", "r");
+  char line[64] = "";
+  if (pipe == nullptr) return line;
+  const bool is_read = std::fgets(line, sizeof line, pipe) != nullptr;
+  ::pclose(pipe);
+  return is_read ? line : "";
 }
 
 class Vectorized : public testing::Test {
  protected:
   void SetUp() override {
+#ifndef __x86_64__
+    GTEST_SKIP() << "asks for AVX, which this processor's family has not";
+#endif
+    const std::string version = compiler_version();
+    if (std::atoi(version.c_str()) != 12)
+      GTEST_SKIP() << "known of GCC 12 alone; g++ here is " << version;
     char pattern[] = "/tmp/reprise-vectorized-test-XXXXXX";
     directory_ = ::mkdtemp(pattern);
   }
-  void TearDown() override { fs::remove_all(directory_); }
+  void TearDown() override {
+    if (!directory_.empty()) fs::remove_all(directory_);
+  }
 
   std::string compiler() const { return directory_ + "/compiler"; }
 
-  /// Whether GCC makes vectors of `kernel` for a processor of that level.
-  bool has_vectors(const Kernel& kernel, const char* level) {
+  /// Of how many loops of `kernel` GCC makes vectors for a processor of that
+  /// level.
+  int vector_loops(const Kernel& kernel, const char* level) {
     fs::remove_all(directory_ + "/cache");
     fs::remove(directory_ + "/loops");
     std::ofstream(compiler()) << fmt::format(
@@ -97,39 +122,49 @@ class Vectorized : public testing::Test {
         {.cache_directory = directory_ + "/cache", .compiler = compiler()});
     EXPECT_TRUE(compiled) << compiled.error().message;
     std::ifstream loops(directory_ + "/loops");
-    std::string first;
-    return static_cast<bool>(std::getline(loops, first));
+    int count = 0;
+    for (std::string line; std::getline(loops, line);) ++count;
+    return count;
   }
 
   std::string directory_;
 };
 
-/// What `g++ -dumpversion` says, or nothing.
-std::string compiler_version() {
-  std::FILE* pipe = ::popen("g++ -dumpversion", "r");
-  char line[64] = "";
-  if (pipe == nullptr) return line;
-  const bool is_read = std::fgets(line, sizeof line, pipe) != nullptr;
-  ::pclose(pipe);
-  return is_read ? line : "";
-}
-
 TEST_F(Vectorized, IsEveryFunctionAmongSelects) {
-#ifndef __x86_64__
-  GTEST_SKIP() << "asks for AVX, which this processor's family has not";
-#endif
-  const std::string version = compiler_version();
-  if (std::atoi(version.c_str()) != 12)
-    GTEST_SKIP() << "known of GCC 12 alone; g++ here is " << version;
   const std::set<std::string> turning = {"sine", "cosine", "tan"};
   for (const char* function : kFunctions) {
     for (const char* form : kForms) {
-      const Kernel kernel = kernel_of(form, function);
-      EXPECT_TRUE(has_vectors(kernel, "v4")) << function << form;
+      const Kernel kernel = kernel_of(with_function(form, function));
+      EXPECT_GT(vector_loops(kernel, "v4"), 0) << function << form;
       if (turning.contains(function)) continue;
-      EXPECT_TRUE(has_vectors(kernel, "v3")) << function << form;
+      EXPECT_GT(vector_loops(kernel, "v3"), 0) << function << form;
     }
   }
+}
+
+// A bool that is converted was the one step of such a loop without vectors, so
+// that a dropout's mask made all that was fused with it scalar.
+TEST_F(Vectorized, IsASumOfWhatAMaskIsMultipliedWith) {
+  const Kernel kernel = kernel_of(R"(HloModule m
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT sum = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[256,512] parameter(0)
+  mask = pred[256,512] parameter(1)
+  kept = f32[256,512] convert(mask)
+  product = f32[256,512] multiply(x, kept)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(product, zero), dimensions={0,1}, to_apply=add
+})");
+  const std::string text = print_kernel(kernel, "k");
+  int marked = 0;
+  for (size_t at = text.find("omp simd"); at != std::string::npos;
+       at = text.find("omp simd", at + 1))
+    ++marked;
+  EXPECT_EQ(vector_loops(kernel, "v4"), marked) << text;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ from . import trees
 
 @dataclasses.dataclass
 class Verified:
-    """The outcome; printing it shows the worst tensors and both losses."""
+    """The outcome; printing it shows the worst tensors, those over what is allowed first, and both losses."""
 
     steps: int
     tolerance: float
@@ -45,14 +45,15 @@ class Verified:
         return self.ok
 
     def __str__(self):
-        rows = sorted(self.tensors, key=lambda d: -d.error)
+        over = [d for d in self.tensors if not d.error <= self.allowed(d.name)]
+        rows = sorted(self.tensors, key=lambda d: (d.error <= self.allowed(d.name), -d.error))
         width = max([len(d.name) for d in rows[:12]] + [6])
         lines = [f"{'tensor':{width}}  type  relative L2 of the change"]
         moved = lambda d: f"  JAX itself moves {self.own[d.name]:.1e}" if d.error > self.tolerance and self.own else ""
         lines += [f"{d.name:{width}}  {d.type:4}  {d.error:.1e}{moved(d)}" for d in rows[:12]]
         if len(rows) > 12:
-            lines.append(f"... {len(rows) - 12} tensors below {rows[11].error:.1e}")
-        verdict = "equal" if self.ok else "NOT equal"
+            lines.append(f"... {len(rows) - 12} tensors, up to {max(d.error for d in rows[12:]):.1e}")
+        verdict = "equal" if self.ok else f"{len(over)} NOT equal" if over else "NOT equal"
         noise = sum(d.error > self.tolerance for d in rows) if self.ok else 0
         verdict += f" within {self.tolerance:.0e}" + (f", {noise} of them within twice what JAX moves" if noise else "")
         losses = f"last loss {self.loss[0]:.6g} in JAX, {self.loss[1]:.6g} in Reprise" if self.has_loss else "no loss"
@@ -74,12 +75,13 @@ def _same(tensors_by_name):
     return tensors_by_name
 
 
-def run_jax(directory, steps, step=None, args=(), kwargs=None, change_state=_same, change_batches=_same):
+def run_jax(directory, steps, run=None, change_state=_same, change_batches=_same):
     """`steps` steps of JAX from the folder's own state and batches: ({tensor: final value as stored}, [loss]).
 
-    `change_state` and `change_batches` make others of the stored ones, {name: array}."""
+    `run` is the traced step, without it the one that this process exported to the folder. `change_state` and
+    `change_batches` make others of the stored ones, {name: array}."""
     described = states.description(directory)
-    run = _step_of(directory, step, args, kwargs or {})
+    run = run or _step_of(directory, None, (), {})
     ranks, leaves = described["ranks"], described["leaves"]
     types = {e["name"]: e["type"] for e in leaves}
     stored = tensors.load(pathlib.Path(directory) / "state.safetensors", types)
@@ -159,7 +161,7 @@ def _permuted(seed):
     return change
 
 
-def own_moves(directory, steps, theirs, initial, step=None, args=(), kwargs=None, losses=(), seeds=5):
+def own_moves(directory, steps, theirs, initial, run=None, losses=(), seeds=5):
     """{tensor: what JAX's own result moves where only rounding is another}: medians over seeds.
 
     Rounding is another where the last bits of first state and batches are, and where the rows of each batch come in
@@ -168,7 +170,7 @@ def own_moves(directory, steps, theirs, initial, step=None, args=(), kwargs=None
     change of f32's last bits that the cast to bfloat16 drops moves nothing. Of a tensor whose exact gradient is zero
     (the bias of attention's keys) this is all there is."""
     def moves(**change):
-        final, changed = run_jax(directory, steps, step, args, kwargs, **change)
+        final, changed = run_jax(directory, steps, run, **change)
         is_other = change.keys() == {"change_batches"} and not _starts_alike(losses, changed)
         return {} if is_other else {d.name: d.error for d in compare.differences(final, theirs, initial)}
 
@@ -202,7 +204,8 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
     bits are others and on batches whose rows come in another order, and twice what that moves the tensor is allowed. Integers must be equal. `train_options` go to
     `reprise train`, as ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
     described = states.description(directory)
-    theirs, losses = run_jax(directory, steps, step, args, kwargs)
+    run = _step_of(directory, step, args, kwargs)
+    theirs, losses = run_jax(directory, steps, run)
     types = {e["name"]: e["type"] for e in described["leaves"]}
     initial = tensors.load(pathlib.Path(directory) / "state.safetensors", types)
     trained = pathlib.Path(directory) / "trained.safetensors"
@@ -213,7 +216,7 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
         os.replace(dump, trained)
     found = compare.differences(ours, theirs, initial)
     over = any(tolerance < d.error < float("inf") for d in found)
-    own = own_moves(directory, steps, theirs, initial, step, args, kwargs, losses) if over else {}
+    own = own_moves(directory, steps, theirs, initial, run, losses) if over else {}
     mine = (result.get("loss") or [float("nan")])[-1]
     return Verified(steps, tolerance, found, ((losses or [float("nan")])[-1], float(mine)), str(trained), own,
                     bool(losses))
