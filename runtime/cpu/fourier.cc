@@ -1,15 +1,19 @@
 // A stage of radix r takes, of m groups, elements p, p + m, p + 2 m … and
 // writes r outputs side by side, each turned by its twiddle; `stride` elements
 // that are treated alike, lines among them, lie innermost, so that the inner
-// loops run over neighbours.
+// loops run over neighbours, in the widest vectors that the machine has.
 #include "runtime/cpu/fourier.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
+#include <utility>
 
 namespace reprise {
 namespace {
+
+#define REPRISE_INLINE [[gnu::always_inline]] inline
 
 size_t power_of_two_from(size_t least) {
   size_t power = 1;
@@ -18,9 +22,9 @@ size_t power_of_two_from(size_t least) {
 }
 
 /// The radices of a length, the large ones first; empty where one is too large.
-std::vector<size_t> radices_of(size_t length) {
+std::vector<size_t> radices_of(size_t length, size_t most) {
   std::vector<size_t> radices;
-  for (size_t radix = 3; radix <= FourierPlan::kMostRadix; radix += 2) {
+  for (size_t radix = 3; radix <= most; radix += 2) {
     for (; length % radix == 0; length /= radix) radices.push_back(radix);
   }
   std::reverse(radices.begin(), radices.end());
@@ -30,20 +34,224 @@ std::vector<size_t> radices_of(size_t length) {
   return radices;
 }
 
+/// Elements of a stage's group: `radix` inputs `apart` from each other, outputs
+/// `stride` from each other.
+template <typename T>
+struct Group {
+  const T *re, *im;
+  T *to_re, *to_im;
+  size_t apart, stride;
+  const Twiddle<T>* turns;
+};
+
+/// Numbers of neighbours: V is T itself or a vector of it.
+template <typename V>
+struct Complex {
+  V re, im;
+
+  REPRISE_INLINE Complex operator+(const Complex& o) const {
+    return {re + o.re, im + o.im};
+  }
+  REPRISE_INLINE Complex operator-(const Complex& o) const {
+    return {re - o.re, im - o.im};
+  }
+  /// By -i.
+  REPRISE_INLINE Complex quarter_back() const { return {im, -re}; }
+  template <typename T>
+  REPRISE_INLINE Complex operator*(Twiddle<T> w) const {
+    return {re * w.re - im * w.im, re * w.im + im * w.re};
+  }
+};
+
+template <typename V, typename T>
+REPRISE_INLINE Complex<V> load(const Group<T>& group, size_t place) {
+  Complex<V> value;
+  std::memcpy(&value.re, group.re + place, sizeof(V));
+  std::memcpy(&value.im, group.im + place, sizeof(V));
+  return value;
+}
+template <typename V, typename T>
+REPRISE_INLINE void store(const Group<T>& group, size_t place,
+                          const Complex<V>& value) {
+  std::memcpy(group.to_re + place, &value.re, sizeof(V));
+  std::memcpy(group.to_im + place, &value.im, sizeof(V));
+}
+
+struct Halves {
+  template <typename V, typename T>
+  REPRISE_INLINE void step(const Group<T>& group, size_t q) const {
+    const auto a = load<V>(group, q), b = load<V>(group, q + group.apart);
+    store(group, q, a + b);
+    store(group, q + group.stride, (a - b) * group.turns[1]);
+  }
+};
+
+/// A radix of 4: products with 1, -i, -1 and i are none.
+struct Quarters {
+  template <typename V, typename T>
+  REPRISE_INLINE void step(const Group<T>& group, size_t q) const {
+    const size_t apart = group.apart, stride = group.stride;
+    const auto a = load<V>(group, q), b = load<V>(group, q + apart),
+               c = load<V>(group, q + 2 * apart),
+               d = load<V>(group, q + 3 * apart);
+    const auto even = a + c, less = a - c, odd = b + d,
+               cross = (b - d).quarter_back();
+    store(group, q, even + odd);
+    store(group, q + stride, (less + cross) * group.turns[1]);
+    store(group, q + 2 * stride, (even - odd) * group.turns[2]);
+    store(group, q + 3 * stride, (less - cross) * group.turns[3]);
+  }
+};
+
+/// Odd radices: roots in pairs that are each other's conjugates, so that sums
+/// and differences of the inputs in pairs take half of the products.
+struct Odd {
+  size_t radix;
+  const void* roots;
+
+  template <typename V, typename T>
+  REPRISE_INLINE void step(const Group<T>& group, size_t q) const {
+    constexpr size_t kMostPairs = FourierPlan<T>::kMostRadix / 2;
+    const auto* const w = static_cast<const Twiddle<T>*>(roots);
+    const auto first = load<V>(group, q);
+    Complex<V> sums[kMostPairs + 1], lesses[kMostPairs + 1];
+    auto all = first;
+    const size_t pairs = radix / 2;
+    for (size_t j = 1; j <= pairs; ++j) {
+      const auto a = load<V>(group, q + j * group.apart),
+                 b = load<V>(group, q + (radix - j) * group.apart);
+      sums[j] = a + b;
+      lesses[j] = a - b;
+      all = all + sums[j];
+    }
+    store(group, q, all);
+    for (size_t k = 1; k <= pairs; ++k) {
+      Complex<V> even = first, odd{V{}, V{}};
+      for (size_t j = 1, place = k; j <= pairs; ++j) {
+        const Twiddle<T> root = w[place];
+        even.re += sums[j].re * root.re;
+        even.im += sums[j].im * root.re;
+        odd.re -= lesses[j].im * root.im;
+        odd.im += lesses[j].re * root.im;
+        place += k;
+        if (place >= radix) place -= radix;
+      }
+      store(group, q + k * group.stride, (even + odd) * group.turns[k]);
+      store(group, q + (radix - k) * group.stride,
+            (even - odd) * group.turns[radix - k]);
+    }
+  }
+};
+
+/// Places from `q` on, in vectors of kBytes, then of half as many, then alone.
+template <size_t kBytes, typename T, typename Radix>
+REPRISE_INLINE void run_places(const Radix& radix, const Group<T>& group,
+                               size_t q) {
+  if constexpr (kBytes > sizeof(T)) {
+    typedef T Vector __attribute__((vector_size(kBytes)));
+    constexpr size_t kLanes = kBytes / sizeof(T);
+    for (; q + kLanes <= group.stride; q += kLanes)
+      radix.template step<Vector>(group, q);
+    run_places<(kBytes > 16 ? kBytes / 2 : sizeof(T))>(radix, group, q);
+  } else {
+    for (; q < group.stride; ++q) radix.template step<T>(group, q);
+  }
+}
+
+template <size_t kBytes, typename T, typename Radix>
+REPRISE_INLINE void run_groups(const typename FourierPlan<T>::Stage& stage,
+                               size_t stride, const T* re, const T* im,
+                               T* to_re, T* to_im, const Radix& radix) {
+  for (size_t g = 0; g < stage.groups; ++g) {
+    const size_t from = g * stride, to = from * stage.radix;
+    const Group<T> group{re + from,
+                         im + from,
+                         to_re + to,
+                         to_im + to,
+                         stage.groups * stride,
+                         stride,
+                         &stage.twiddles[g * stage.radix]};
+    run_places<kBytes>(radix, group, 0);
+  }
+}
+
+/// Between the line's own arrays and `work`, by turns; copied back at the end.
+template <size_t kBytes, typename T>
+REPRISE_INLINE void run_stages(
+    const std::vector<typename FourierPlan<T>::Stage>& stages, size_t elements,
+    size_t lines, T* re, T* im, T* work) {
+  T* from[] = {re, im};
+  T* to[] = {work, work + elements + kFourierApart<T>};
+  size_t stride = lines;
+  for (const auto& stage : stages) {
+    const auto run = [&](const auto& radix) __attribute__((always_inline)) {
+      run_groups<kBytes>(stage, stride, from[0], from[1], to[0], to[1], radix);
+    };
+    if (stage.radix == 4) {
+      run(Quarters{});
+    } else if (stage.radix == 2) {
+      run(Halves{});
+    } else {
+      run(Odd{stage.radix, stage.roots.data()});
+    }
+    std::swap(from, to);
+    stride *= stage.radix;
+  }
+  if (from[0] == re) return;
+  std::copy_n(from[0], elements, re);
+  std::copy_n(from[1], elements, im);
+}
+
+template <typename T>
+using RunStages = void (*)(const std::vector<typename FourierPlan<T>::Stage>&,
+                           size_t elements, size_t lines, T* re, T* im,
+                           T* work);
+
+#if defined(__x86_64__)
+template <typename T>
+__attribute__((target("avx512f"))) void run_stages_by_64(
+    const std::vector<typename FourierPlan<T>::Stage>& stages, size_t elements,
+    size_t lines, T* re, T* im, T* work) {
+  run_stages<64>(stages, elements, lines, re, im, work);
+}
+template <typename T>
+__attribute__((target("avx2,fma"))) void run_stages_by_32(
+    const std::vector<typename FourierPlan<T>::Stage>& stages, size_t elements,
+    size_t lines, T* re, T* im, T* work) {
+  run_stages<32>(stages, elements, lines, re, im, work);
+}
+#endif
+template <typename T>
+void run_stages_by_16(const std::vector<typename FourierPlan<T>::Stage>& stages,
+                      size_t elements, size_t lines, T* re, T* im, T* work) {
+  run_stages<16>(stages, elements, lines, re, im, work);
+}
+
+/// In vectors of as many bytes as the machine has.
+template <typename T>
+RunStages<T> widest_run() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return run_stages_by_64<T>;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return run_stages_by_32<T>;
+#endif
+  return run_stages_by_16<T>;
+}
+
 }  // namespace
 
 /// Of an eighth of the circle, turned to where it belongs: exact at quarters.
-FourierPlan::Twiddle FourierPlan::root(size_t j, size_t length) {
+template <typename T>
+Twiddle<T> root_of_unity(size_t j, size_t length) {
   const size_t eighths = 8 * (j % length) / length;
-  const auto turn = [&](size_t quarters) {
-    // The angle beyond so many quarters, negative before them.
-    const double apart = 4.0 * static_cast<double>(j % length) -
-                         static_cast<double>(quarters * length);
-    return apart / static_cast<double>(length) * std::numbers::pi / 2;
-  };
   const size_t quarters = (eighths + 1) / 2;
-  const double angle = turn(quarters);
-  const double cosine = std::cos(angle), sine = std::sin(angle);
+  // The angle beyond so many quarters, negative before them.
+  const double apart = 4.0 * static_cast<double>(j % length) -
+                       static_cast<double>(quarters * length);
+  const double angle =
+      apart / static_cast<double>(length) * std::numbers::pi / 2;
+  const auto cosine = static_cast<T>(std::cos(angle)),
+             sine = static_cast<T>(std::sin(angle));
   switch (quarters % 4) {
     case 0:
       return {cosine, -sine};
@@ -56,32 +264,37 @@ FourierPlan::Twiddle FourierPlan::root(size_t j, size_t length) {
   }
 }
 
-FourierPlan::FourierPlan(size_t length) : length_(length) {
+template <typename T>
+FourierPlan<T>::FourierPlan(size_t length) : length_(length) {
   build_stages();
   if (stages_.empty() && length > 1) build_convolution();
 }
 
-void FourierPlan::build_stages() {
+template <typename T>
+void FourierPlan<T>::build_stages() {
   size_t left = length_;
-  for (const size_t radix : radices_of(length_)) {
+  for (const size_t radix : radices_of(length_, kMostRadix)) {
     Stage& stage = stages_.emplace_back();
     stage.radix = radix;
     stage.groups = left / radix;
     for (size_t group = 0; group < stage.groups; ++group) {
       for (size_t k = 0; k < radix; ++k)
-        stage.twiddles.push_back(root(group * k, left));
+        stage.twiddles.push_back(root_of_unity<T>(group * k, left));
     }
-    for (size_t j = 0; j < radix; ++j) stage.roots.push_back(root(j, radix));
+    for (size_t j = 0; j < radix; ++j)
+      stage.roots.push_back(root_of_unity<T>(j, radix));
     left = stage.groups;
   }
 }
 
-void FourierPlan::build_convolution() {
+template <typename T>
+void FourierPlan<T>::build_convolution() {
   const size_t power = power_of_two_from(2 * length_ - 1);
   power_.emplace_back(power);
-  std::vector<double> re(power), im(power), work(power_[0].work_elements());
+  std::vector<T> re(power), im(power), work(power_[0].work_elements(1));
   for (size_t j = 0; j < length_; ++j) {
-    const Twiddle turned = root(j * j % (2 * length_), 2 * length_);
+    const Twiddle<T> turned =
+        root_of_unity<T>(j * j % (2 * length_), 2 * length_);
     chirp_.push_back(turned);
     for (const size_t place : {j, (power - j) % power}) {
       re[place] = turned.re;
@@ -89,126 +302,58 @@ void FourierPlan::build_convolution() {
     }
   }
   power_[0].run(re.data(), im.data(), 1, work.data());
-  const auto scale = static_cast<double>(power);
+  const auto scale = static_cast<T>(power);
   for (size_t k = 0; k < power; ++k)
     transformed_.push_back({re[k] / scale, im[k] / scale});
 }
 
-size_t FourierPlan::work_elements() const {
-  if (power_.empty()) return 2 * length_;
+template <typename T>
+size_t FourierPlan<T>::work_elements(size_t lines) const {
+  if (power_.empty()) return 2 * length_ * lines + kFourierApart<T>;
   const FourierPlan& power = power_[0];
-  return 2 * power.length_ + power.work_elements();
+  return 2 *
+         (power.length_ * lines + kFourierApart<T>)+power.work_elements(lines);
 }
 
-void FourierPlan::run(double* re, double* im, size_t lines,
-                      double* work) const {
-  if (power_.empty()) return run_stages(re, im, lines, work);
-  convolve(re, im, lines, work);
-}
-
-void FourierPlan::run_stages(double* re, double* im, size_t lines,
-                             double* work) const {
-  double* from[] = {re, im};
-  double* to[] = {work, work + length_ * lines};
-  size_t stride = lines;
-  for (const Stage& stage : stages_) {
-    run_stage(stage, stride, from[0], from[1], to[0], to[1]);
-    std::swap(from, to);
-    stride *= stage.radix;
-  }
-  if (from[0] == re) return;
-  std::copy_n(from[0], length_ * lines, re);
-  std::copy_n(from[1], length_ * lines, im);
-}
-
-/// A radix of 4: products with 1, -i, -1 and i are none.
-void FourierPlan::run_quarters(const Stage& stage, size_t stride,
-                               const double* re, const double* im,
-                               double* to_re, double* to_im) {
-  const size_t apart = stage.groups * stride;
-  for (size_t group = 0; group < stage.groups; ++group) {
-    const Twiddle* const turn = &stage.twiddles[group * 4];
-    const double* const x_re = re + group * stride;
-    const double* const x_im = im + group * stride;
-    double* __restrict__ const y_re = to_re + group * 4 * stride;
-    double* __restrict__ const y_im = to_im + group * 4 * stride;
-    const auto put = [&](size_t k, size_t q, double real, double imaginary) {
-      y_re[k * stride + q] = turn[k].re * real - turn[k].im * imaginary;
-      y_im[k * stride + q] = turn[k].re * imaginary + turn[k].im * real;
-    };
-    for (size_t q = 0; q < stride; ++q) {
-      const size_t r = q + apart, s = r + apart, t = s + apart;
-      const double even_re = x_re[q] + x_re[s], even_im = x_im[q] + x_im[s];
-      const double turned_re = x_re[q] - x_re[s], turned_im = x_im[q] - x_im[s];
-      const double odd_re = x_re[r] + x_re[t], odd_im = x_im[r] + x_im[t];
-      const double cross_re = x_im[r] - x_im[t], cross_im = x_re[t] - x_re[r];
-      put(0, q, even_re + odd_re, even_im + odd_im);
-      put(1, q, turned_re + cross_re, turned_im + cross_im);
-      put(2, q, even_re - odd_re, even_im - odd_im);
-      put(3, q, turned_re - cross_re, turned_im - cross_im);
-    }
-  }
-}
-
-void FourierPlan::run_stage(const Stage& stage, size_t stride, const double* re,
-                            const double* im, double* to_re, double* to_im) {
-  if (stage.radix == 4)
-    return run_quarters(stage, stride, re, im, to_re, to_im);
-  const size_t radix = stage.radix, apart = stage.groups * stride;
-  for (size_t group = 0; group < stage.groups; ++group) {
-    const double* const from_re = re + group * stride;
-    const double* const from_im = im + group * stride;
-    for (size_t k = 0; k < radix; ++k) {
-      const size_t at = (group * radix + k) * stride;
-      const Twiddle turn = stage.twiddles[group * radix + k];
-      double* __restrict__ const out_re = to_re + at;
-      double* __restrict__ const out_im = to_im + at;
-      std::copy_n(from_re, stride, out_re);
-      std::copy_n(from_im, stride, out_im);
-      for (size_t j = 1; j < radix; ++j) {
-        const Twiddle w = stage.roots[j * k % radix];
-        const double* const x_re = from_re + j * apart;
-        const double* const x_im = from_im + j * apart;
-        for (size_t q = 0; q < stride; ++q) {
-          out_re[q] += w.re * x_re[q] - w.im * x_im[q];
-          out_im[q] += w.re * x_im[q] + w.im * x_re[q];
-        }
-      }
-      for (size_t q = 0; q < stride; ++q) {
-        const double real = out_re[q];
-        out_re[q] = turn.re * real - turn.im * out_im[q];
-        out_im[q] = turn.re * out_im[q] + turn.im * real;
-      }
-    }
-  }
+template <typename T>
+void FourierPlan<T>::run(T* re, T* im, size_t lines, T* work) const {
+  if (!power_.empty()) return convolve(re, im, lines, work);
+  static const RunStages<T> run_stages = widest_run<T>();
+  run_stages(stages_, length_ * lines, lines, re, im, work);
 }
 
 /// x[j] c[j], convolved with 1 / c and turned by c: j k = (j^2 + k^2 -
 /// (k - j)^2) / 2.
-void FourierPlan::convolve(double* re, double* im, size_t lines,
-                           double* work) const {
+template <typename T>
+void FourierPlan<T>::convolve(T* re, T* im, size_t lines, T* work) const {
   const FourierPlan& power = power_[0];
-  double* const wide_re = work;
-  double* const wide_im = work + power.length_ * lines;
-  double* const inner = wide_im + power.length_ * lines;
-  const auto turn = [&](const std::vector<Twiddle>& by, size_t count,
-                        const double* from_re, const double* from_im,
-                        double* to_re, double* to_im) {
+  T* const wide_re = work;
+  const size_t elements = power.length_ * lines;
+  T* const wide_im = wide_re + elements + kFourierApart<T>;
+  T* const inner = wide_im + elements + kFourierApart<T>;
+  const auto turn = [&](const std::vector<Twiddle<T>>& by, size_t count,
+                        const T* from_re, const T* from_im, T* to_re,
+                        T* to_im) {
     for (size_t j = 0; j < count; ++j) {
       for (size_t l = j * lines; l < (j + 1) * lines; ++l) {
-        const double real = from_re[l], imaginary = from_im[l];
+        const T real = from_re[l], imaginary = from_im[l];
         to_re[l] = real * by[j].re - imaginary * by[j].im;
         to_im[l] = real * by[j].im + imaginary * by[j].re;
       }
     }
   };
   turn(chirp_, length_, re, im, wide_re, wide_im);
-  std::fill(wide_re + length_ * lines, wide_im, 0.0);
-  std::fill(wide_im + length_ * lines, inner, 0.0);
+  std::fill(wide_re + length_ * lines, wide_re + elements, T{0});
+  std::fill(wide_im + length_ * lines, wide_im + elements, T{0});
   power.run(wide_re, wide_im, lines, inner);
   turn(transformed_, power.length_, wide_re, wide_im, wide_re, wide_im);
   power.run(wide_im, wide_re, lines, inner);
   turn(chirp_, length_, wide_re, wide_im, re, im);
 }
+
+template Twiddle<float> root_of_unity(size_t, size_t);
+template Twiddle<double> root_of_unity(size_t, size_t);
+template class FourierPlan<float>;
+template class FourierPlan<double>;
 
 }  // namespace reprise

@@ -7,59 +7,61 @@
 
 #include "data/hlo/hlo.h"
 #include "runtime/cpu/array_view.h"
-#include "runtime/cpu/fourier.h"
+#include "runtime/cpu/fourier_lines.h"
 #include "runtime/cpu/routine.h"
 
 namespace reprise {
 namespace {
 
-/// Lines that are transformed at once, so that inner loops are long, and how
-/// many elements of all of them stay in a core's cache.
-constexpr size_t kMostLines = 16;
-constexpr size_t kMostCached = 1 << 15;
-
-/// The parts of an array; null where it has none or nobody reads it.
-struct Parts {
-  std::byte* re = nullptr;
-  std::byte* im = nullptr;
-};
-
-/// One dimension of a transform.
-struct LinePass {
-  size_t length = 1;
-  size_t read = 1, written = 1;  ///< Of the length; what is not read, mirrored.
-  size_t outer = 1, inner = 1;   ///< Lines around it.
-  FourierPlan plan;
-
-  [[nodiscard]] size_t lines_at_once() const {
-    return std::min(outer * inner,
-                    std::clamp<size_t>(kMostCached / length, 1, kMostLines));
-  }
-  /// Where a line starts in an array that has `count` elements of it.
-  [[nodiscard]] size_t start(size_t line, size_t count) const {
-    return line / inner * count * inner + line % inner;
-  }
-};
-
-enum class FourierKind { kForward, kBackward, kFromReal, kToReal };
-
 bool is_backward(FourierKind kind) {
   return kind == FourierKind::kBackward || kind == FourierKind::kToReal;
 }
 
-/// Elements of arrays are T, those of lines f64.
+/// The passes over the innermost dimensions of `whole`, which has each in its
+/// full length, in the order in which they run.
+template <typename T>
+std::vector<FourierLines<T>> passes_of(FourierKind kind, const Shape& whole,
+                                       size_t count) {
+  const size_t rank = whole.dimensions.size();
+  std::vector<size_t> order;
+  for (size_t i = 0; i < count; ++i) order.push_back(rank - 1 - i);
+  if (kind == FourierKind::kToReal)
+    std::rotate(order.begin(), order.begin() + 1, order.end());
+  const FourierKind others =
+      is_backward(kind) ? FourierKind::kBackward : FourierKind::kForward;
+  std::vector<FourierLines<T>> passes;
+  for (const size_t dimension : order) {
+    size_t outer = 1, inner = 1;
+    for (size_t d = 0; d < rank; ++d) {
+      auto extent = static_cast<size_t>(whole.dimensions[d]);
+      if (d == rank - 1 && kind != others) extent = extent / 2 + 1;
+      if (d < dimension) outer *= extent;
+      if (d > dimension) inner *= extent;
+    }
+    passes.emplace_back(dimension == rank - 1 ? kind : others,
+                        static_cast<size_t>(whole.dimensions[dimension]), outer,
+                        inner);
+  }
+  return passes;
+}
+
 template <typename T>
 class Fourier final : public Routine {
  public:
-  Fourier(const RoutineCall& call, FourierKind kind,
-          std::vector<LinePass> passes)
-      : call_(call), kind_(kind), passes_(std::move(passes)) {
-    size_t most = 0;
-    for (const LinePass& pass : passes_) {
-      most = std::max(most, pass.lines_at_once() *
-                                (2 * pass.length + pass.plan.work_elements()));
+  Fourier(const RoutineCall& call, FourierKind kind, const Shape& whole,
+          size_t dimensions)
+      : call_(call), passes_(passes_of<T>(kind, whole, dimensions)), scale_(1) {
+    size_t most = 1;
+    for (const FourierLines<T>& pass : passes_) {
+      if (is_backward(kind)) scale_ /= static_cast<T>(pass.length());
+      lines_bytes_ = std::max(
+          lines_bytes_,
+          RoutineScratch::aligned(pass.scratch_elements() * sizeof(T)));
+      shared_.emplace_back(
+          call.team,
+          call.team.parts(pass.flops() / kFlopsPerNs, pass.blocks()));
+      most = std::max(most, shared_.back().count());
     }
-    lines_bytes_ = RoutineScratch::aligned(most * sizeof(double));
     // What stands between passes has the shape of what is complex.
     const Shape& complex = kind == FourierKind::kFromReal
                                ? call.result_shape(0)
@@ -68,132 +70,53 @@ class Fourier final : public Routine {
       between_bytes_ =
           RoutineScratch::aligned(static_cast<size_t>(byte_size(complex)));
     }
-    call_.scratch->reserve(lines_bytes_ + 2 * between_bytes_);
+    call_.scratch->reserve(most * lines_bytes_ + 2 * between_bytes_);
   }
 
   bool run() override {
-    Parts from = parts_of(call_.operands);
-    std::byte* const block = call_.scratch->data() + lines_bytes_;
-    const Parts between{block, block + between_bytes_};
-    double scale = 1;
+    std::byte* const lines = call_.scratch->data() + 2 * between_bytes_;
+    auto* const re = reinterpret_cast<T*>(call_.scratch->data());
+    const ComplexArray<T> between{re, re + between_bytes_ / sizeof(T)};
+    ComplexArray<T> from = parts_of(call_.operands);
     for (size_t i = 0; i < passes_.size(); ++i) {
+      const FourierLines<T>& pass = passes_[i];
       const bool is_last = i + 1 == passes_.size();
-      if (is_backward(kind_)) scale /= static_cast<double>(passes_[i].length);
-      run_pass(passes_[i], from, is_last ? parts_of(call_.results) : between,
-               is_last ? scale : 1.0);
+      const ComplexArray<T> to = is_last ? parts_of(call_.results) : between;
+      const auto run_part = [&](size_t part, size_t parts) {
+        auto* const scratch = reinterpret_cast<T*>(lines + part * lines_bytes_);
+        const size_t end = pass.blocks() * (part + 1) / parts;
+        for (size_t block = pass.blocks() * part / parts; block < end; ++block)
+          pass.run(block, from, to, is_last ? scale_ : T{1}, scratch);
+        return true;
+      };
+      shared_[i].run(
+          [&] { return run_part(0, 1); },
+          [&](size_t part) { return run_part(part, shared_[i].count()); });
       from = between;
     }
     return true;
   }
 
  private:
-  static Parts parts_of(const std::vector<std::span<std::byte>>& arrays) {
+  /// Of one core, to an order of magnitude.
+  static constexpr double kFlopsPerNs = 10;
+
+  static ComplexArray<T> parts_of(
+      const std::vector<std::span<std::byte>>& arrays) {
     const auto part = [&](size_t i) {
-      return i < arrays.size() && !arrays[i].empty() ? arrays[i].data()
-                                                     : nullptr;
+      return i < arrays.size() && !arrays[i].empty()
+                 ? reinterpret_cast<T*>(arrays[i].data())
+                 : nullptr;
     };
     return {part(0), part(1)};
   }
 
-  void run_pass(const LinePass& pass, Parts from, Parts to,
-                double scale) const {
-    const size_t all = pass.outer * pass.inner, at_once = pass.lines_at_once();
-    auto* const re = reinterpret_cast<double*>(call_.scratch->data());
-    double* const im = re + at_once * pass.length;
-    double* const work = im + at_once * pass.length;
-    for (size_t first = 0; first < all; first += at_once) {
-      const size_t lines = std::min(at_once, all - first);
-      gather(pass, from.re, first, lines, re);
-      gather(pass, from.im, first, lines, im);
-      if (pass.read < pass.length) mirror(pass, lines, re, im);
-      if (is_backward(kind_)) {
-        pass.plan.run(im, re, lines, work);
-      } else {
-        pass.plan.run(re, im, lines, work);
-      }
-      scatter(pass, re, first, lines, scale, to.re);
-      scatter(pass, im, first, lines, scale, to.im);
-    }
-  }
-
-  static void gather(const LinePass& pass, const std::byte* from, size_t first,
-                     size_t lines, double* line) {
-    if (from == nullptr) {
-      std::fill_n(line, pass.read * lines, 0.0);
-      return;
-    }
-    const T* const array = reinterpret_cast<const T*>(from);
-    for (size_t l = 0; l < lines; ++l) {
-      const T* const at = array + pass.start(first + l, pass.read);
-      for (size_t j = 0; j < pass.read; ++j)
-        line[j * lines + l] = static_cast<double>(at[j * pass.inner]);
-    }
-  }
-
-  /// The spectrum of a real array: its other half is the conjugate, and what
-  /// would be its own conjugate has no imaginary part.
-  static void mirror(const LinePass& pass, size_t lines, double* re,
-                     double* im) {
-    for (size_t j = pass.read; j < pass.length; ++j) {
-      for (size_t l = 0; l < lines; ++l) {
-        re[j * lines + l] = re[(pass.length - j) * lines + l];
-        im[j * lines + l] = -im[(pass.length - j) * lines + l];
-      }
-    }
-    std::fill_n(im, lines, 0.0);
-    if (pass.length % 2 == 0)
-      std::fill_n(im + pass.length / 2 * lines, lines, 0.0);
-  }
-
-  static void scatter(const LinePass& pass, const double* line, size_t first,
-                      size_t lines, double scale, std::byte* to) {
-    if (to == nullptr) return;
-    T* const array = reinterpret_cast<T*>(to);
-    for (size_t l = 0; l < lines; ++l) {
-      T* const at = array + pass.start(first + l, pass.written);
-      for (size_t j = 0; j < pass.written; ++j)
-        at[j * pass.inner] = static_cast<T>(line[j * lines + l] * scale);
-    }
-  }
-
   RoutineCall call_;
-  FourierKind kind_;
-  std::vector<LinePass> passes_;
+  std::vector<FourierLines<T>> passes_;
+  std::vector<SharedParts> shared_;  ///< [pass]
+  T scale_;
   size_t lines_bytes_ = 0, between_bytes_ = 0;
 };
-
-/// The passes over the innermost dimensions of `whole`, which has each in its
-/// full length, in the order in which they run.
-std::vector<LinePass> passes_of(FourierKind kind, const Shape& whole,
-                                size_t count) {
-  const size_t rank = whole.dimensions.size();
-  std::vector<size_t> order;
-  for (size_t i = 0; i < count; ++i) order.push_back(rank - 1 - i);
-  if (kind == FourierKind::kToReal)
-    std::rotate(order.begin(), order.begin() + 1, order.end());
-  std::vector<LinePass> passes;
-  for (const size_t dimension : order) {
-    const auto length = static_cast<size_t>(whole.dimensions[dimension]);
-    LinePass pass{.length = length,
-                  .read = length,
-                  .written = length,
-                  .plan = FourierPlan(length)};
-    const bool is_half = dimension == rank - 1;
-    if (is_half && kind == FourierKind::kToReal) pass.read = length / 2 + 1;
-    if (is_half && kind == FourierKind::kFromReal)
-      pass.written = length / 2 + 1;
-    const bool others_half =
-        kind == FourierKind::kToReal || kind == FourierKind::kFromReal;
-    for (size_t d = 0; d < rank; ++d) {
-      auto extent = static_cast<size_t>(whole.dimensions[d]);
-      if (d == rank - 1 && others_half) extent = extent / 2 + 1;
-      if (d < dimension) pass.outer *= extent;
-      if (d > dimension) pass.inner *= extent;
-    }
-    passes.push_back(std::move(pass));
-  }
-  return passes;
-}
 
 std::optional<FourierKind> kind_of(const Instruction& fft) {
   const Attribute* found = fft.find_attribute("fft_type");
@@ -254,10 +177,10 @@ Result<std::unique_ptr<Routine>> make_fourier(const RoutineCall& call) {
   }
   const Shape& whole = *kind == FourierKind::kToReal ? call.result_shape(0)
                                                      : call.operand_shape(0);
-  std::vector<LinePass> passes = passes_of(*kind, whole, lengths.size());
   if (whole.type == PrimitiveType::kF64)
-    return std::make_unique<Fourier<double>>(call, *kind, std::move(passes));
-  return std::make_unique<Fourier<float>>(call, *kind, std::move(passes));
+    return std::make_unique<Fourier<double>>(call, *kind, whole,
+                                             lengths.size());
+  return std::make_unique<Fourier<float>>(call, *kind, whole, lengths.size());
 }
 
 }  // namespace reprise
