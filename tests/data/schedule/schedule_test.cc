@@ -473,6 +473,38 @@ ENTRY main {
   EXPECT_EQ(body.peak_temporary_bytes, 0);  // d over x.
 }
 
+TEST_F(ScheduleTest, MakesOneUnitOfWhatAProgramOfADeviceReadsTwice) {
+  // As a random number generator's round, of which both words are kept: the
+  // second waits for what rotates it. What is read elsewhere stays apart.
+  Result<InlinedModule> parsed = parse_inlined(R"(HloModule m
+ENTRY main {
+  x = u32[8,8] parameter(0)
+  y = u32[8,8] parameter(1)
+  turns = u32[4] parameter(2)
+  one = u32[1] slice(turns), slice={[1:2]}
+  turn = u32[] reshape(one)
+  turned = u32[] add(turn, turn)
+  wide = u32[8,8] broadcast(turned), dimensions={}
+  sum = u32[8,8] add(x, y)
+  high = u32[8,8] shift-left(y, wide)
+  word = u32[8,8] xor(sum, high)
+  more = u32[8,8] add(word, sum)
+  across = u32[8,8] transpose(more), dimensions={1,0}
+  last = u32[8,8] add(more, across)
+  ROOT out = (u32[8,8], u32[8,8], u32[8,8]) tuple(word, more, last)
+}
+)");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto program = lower_device_program(*std::move(parsed), "caller", 1);
+  ASSERT_TRUE(program) << program.error().message;
+  const Schedule& schedule = (*program)->schedule;
+  std::vector<size_t> writes;
+  for (const Unit& unit : schedule.units) writes.push_back(unit.writes.size());
+  // What rotates; sum, high, word and more; across; last.
+  EXPECT_EQ(writes, (std::vector<size_t>{1, 2, 1, 1}))
+      << print_schedule(schedule);
+}
+
 TEST_F(ScheduleTest, FusesSlicesAndPadsInAProgramOfADevice) {
   // b, which is computed, is read at other places: it stays apart.
   Result<InlinedModule> parsed = parse_inlined(R"(HloModule m
