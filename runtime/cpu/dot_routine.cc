@@ -1,6 +1,9 @@
 // Dots that are no strided matrices of f32: any dimension numbers, any types.
-// Operands are packed as [batch, free, contracting] in the type of the sums;
-// the result has those dimensions in order.
+// Operands are packed as [batch, free, contracting] or [batch, contracting,
+// free] in the type of the sums; the result has those dimensions in order.
+// Products of 8-bit integers are oneDNN's in f32, in runs so short that each
+// sum is exact, and added up as integers: its own products of such saturate on
+// processors without VNNI.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,18 +18,33 @@
 namespace reprise {
 namespace {
 
+/// The largest magnitude of an 8-bit integer; 0 of others.
+int64_t most_of(PrimitiveType type) {
+  if (type == PrimitiveType::kS8) return 128;
+  return type == PrimitiveType::kU8 ? 255 : 0;
+}
+
+/// Products that f32 adds up exactly, whatever the order; 0 where the elements
+/// are no 8-bit integers.
+int64_t exact_depth(PrimitiveType lhs, PrimitiveType rhs) {
+  const int64_t most = most_of(lhs) * most_of(rhs);
+  return most == 0 ? 0 : (int64_t{1} << 24) / most;
+}
+
 /// One operand, to be packed.
 struct DotOperand {
   PrimitiveType type = PrimitiveType::kF32;
   std::span<const std::byte> source;
-  std::vector<int64_t> extents, strides;  ///< Batch, free, contracting.
+  std::vector<int64_t> extents, strides;  ///< As packed.
   int64_t batch = 1, rows = 1, depth = 1;
-  bool in_place = false;  ///< It is packed as it lies.
+  bool depth_first = false;  ///< Contracting before free dimensions.
+  bool in_place = false;     ///< It is packed as it lies.
   std::vector<std::byte> packed;
 
   DotOperand(const Shape& shape, std::span<const std::byte> bytes,
              const std::vector<int64_t>& batches,
-             const std::vector<int64_t>& contracting, SumType sums)
+             const std::vector<int64_t>& contracting, SumType sums,
+             bool is_right)
       : type(shape.type), source(bytes) {
     const std::vector<int64_t> all = element_strides(shape);
     const auto add = [&](size_t d, int64_t* count) {
@@ -38,11 +56,22 @@ struct DotOperand {
       return std::find(list.begin(), list.end(), static_cast<int64_t>(d)) !=
              list.end();
     };
+    // oneDNN takes both orders, so that of memory; our own loops run over
+    // neighbours on the right.
+    const size_t innermost = shape.dimensions.size() - 1;
+    depth_first = sums == SumType::kF32 ? !shape.dimensions.empty() &&
+                                              !is_in(contracting, innermost) &&
+                                              !is_in(batches, innermost)
+                                        : is_right;
     for (const int64_t d : batches) add(static_cast<size_t>(d), &batch);
-    for (size_t d = 0; d < shape.dimensions.size(); ++d) {
-      if (!is_in(batches, d) && !is_in(contracting, d)) add(d, &rows);
-    }
+    const auto add_free = [&] {
+      for (size_t d = 0; d < shape.dimensions.size(); ++d) {
+        if (!is_in(batches, d) && !is_in(contracting, d)) add(d, &rows);
+      }
+    };
+    if (!depth_first) add_free();
     for (const int64_t d : contracting) add(static_cast<size_t>(d), &depth);
+    if (depth_first) add_free();
     in_place = sums == SumType::kF32 && type == PrimitiveType::kF32 &&
                std::is_sorted(strides.begin(), strides.end(), std::greater<>());
     if (!in_place) {
@@ -51,9 +80,16 @@ struct DotOperand {
     }
   }
 
-  const std::byte* data() const {
-    return in_place ? source.data() : packed.data();
+  /// From an index of a batch, a row and a place along the depth on.
+  const std::byte* data(int64_t at, int64_t row, int64_t along,
+                        SumType sums) const {
+    const std::byte* const first = in_place ? source.data() : packed.data();
+    const int64_t place =
+        at * rows * depth +
+        (depth_first ? along * rows + row : row * depth + along);
+    return first + place * static_cast<int64_t>(sum_bytes(sums));
   }
+  int64_t leading() const { return depth_first ? rows : depth; }
 
   void pack(SumType sums) {
     if (in_place) return;
@@ -78,50 +114,94 @@ struct DotOperand {
 
 class GeneralDot final : public Routine {
  public:
-  GeneralDot(const RoutineCall& call, SumType sums,
+  /// `sums`: what operands are packed in. `run`: of exact_depth, or 0.
+  GeneralDot(const RoutineCall& call, SumType sums, int64_t run,
              const DotDimensions& numbers)
       : sums_(sums),
+        run_(run),
         lhs_(call.operand_shape(0), call.operands[0], numbers.lhs_batch,
-             numbers.lhs_contracting, sums),
+             numbers.lhs_contracting, sums, false),
         rhs_(call.operand_shape(1), call.operands[1], numbers.rhs_batch,
-             numbers.rhs_contracting, sums),
+             numbers.rhs_contracting, sums, true),
         type_(call.result_shape(0).type),
-        out_(call.results[0]) {
-    if (!writes_sums()) {
-      made_.resize(static_cast<size_t>(lhs_.rows * rhs_.rows) *
-                   sum_bytes(sums_));
-    }
+        out_(call.results[0]),
+        rows_at_once_(run == 0
+                          ? std::max<int64_t>(lhs_.rows, 1)
+                          : std::max<int64_t>(
+                                kAtOnce / std::max<int64_t>(rhs_.rows, 1), 1)) {
+    const auto elements =
+        static_cast<size_t>(std::min(rows_at_once_, lhs_.rows) * rhs_.rows);
+    if (!writes_sums()) made_.resize(elements * sum_bytes(sums_));
+    if (run_ != 0) added_.resize(elements);
   }
 
   bool run() override {
     lhs_.pack(sums_);
     rhs_.pack(sums_);
-    const auto bytes = static_cast<int64_t>(sum_bytes(sums_));
-    const int64_t m = lhs_.rows, n = rhs_.rows, k = lhs_.depth;
-    const int64_t out_bytes = primitive_type_bits(type_) / 8;
     for (int64_t b = 0; b < lhs_.batch; ++b) {
-      std::byte* target = out_.data() + b * m * n * out_bytes;
-      std::byte* made = writes_sums() ? target : made_.data();
-      if (!multiply(sums_, m, n, k, {lhs_.data() + b * m * k * bytes, k, false},
-                    {rhs_.data() + b * n * k * bytes, k, true}, made, n,
-                    false)) {
-        return false;
+      for (int64_t row = 0; row < lhs_.rows; row += rows_at_once_) {
+        const int64_t rows = std::min(rows_at_once_, lhs_.rows - row);
+        const int64_t place = (b * lhs_.rows + row) * rhs_.rows;
+        std::byte* const target =
+            out_.data() + place * (primitive_type_bits(type_) / 8);
+        if (!(run_ == 0 ? make_rows(b, row, rows, target)
+                        : add_rows(b, row, rows, target)))
+          return false;
       }
-      if (!writes_sums()) store_sums(sums_, made, m * n, type_, target, 1);
     }
     return true;
   }
 
  private:
+  /// Elements of the result between the two passes over them.
+  static constexpr int64_t kAtOnce = 1 << 16;
+
   bool writes_sums() const {
     return sums_ == SumType::kF32 && type_ == PrimitiveType::kF32;
   }
 
+  bool multiply_rows(int64_t b, int64_t row, int64_t rows, int64_t along,
+                     int64_t depth, std::byte* to) const {
+    return multiply(
+        sums_, rows, rhs_.rows, depth,
+        {lhs_.data(b, row, along, sums_), lhs_.leading(), lhs_.depth_first},
+        {rhs_.data(b, 0, along, sums_), rhs_.leading(), !rhs_.depth_first}, to,
+        rhs_.rows, false);
+  }
+
+  bool make_rows(int64_t b, int64_t row, int64_t rows, std::byte* target) {
+    if (writes_sums())
+      return multiply_rows(b, row, rows, 0, lhs_.depth, target);
+    if (!multiply_rows(b, row, rows, 0, lhs_.depth, made_.data())) return false;
+    store_sums(sums_, made_.data(), rows * rhs_.rows, type_, target, 1);
+    return true;
+  }
+
+  bool add_rows(int64_t b, int64_t row, int64_t rows, std::byte* target) {
+    const int64_t elements = rows * rhs_.rows;
+    std::fill_n(added_.begin(), elements, 0);
+    for (int64_t along = 0; along < lhs_.depth; along += run_) {
+      if (!multiply_rows(b, row, rows, along,
+                         std::min(run_, lhs_.depth - along), made_.data()))
+        return false;
+      const auto* sums = reinterpret_cast<const float*>(made_.data());
+      for (int64_t i = 0; i < elements; ++i)
+        added_[static_cast<size_t>(i)] += static_cast<int32_t>(sums[i]);
+    }
+    store_sums(SumType::kInteger,
+               reinterpret_cast<const std::byte*>(added_.data()), elements,
+               type_, target, 1);
+    return true;
+  }
+
   SumType sums_;
+  int64_t run_;
   DotOperand lhs_, rhs_;
   PrimitiveType type_;
   std::span<std::byte> out_;
+  int64_t rows_at_once_;
   std::vector<std::byte> made_;
+  std::vector<int64_t> added_;
 };
 
 }  // namespace
@@ -135,8 +215,11 @@ Result<std::unique_ptr<Routine>> make_general_dot(const RoutineCall& call) {
                   primitive_type_name(shape->type));
     }
   }
-  return std::make_unique<GeneralDot>(call, sum_type(a.type, b.type, out.type),
-                                      dot_dimensions(call.instruction));
+  const SumType sums = sum_type(a.type, b.type, out.type);
+  const int64_t run =
+      sums == SumType::kInteger ? exact_depth(a.type, b.type) : 0;
+  return std::make_unique<GeneralDot>(call, run == 0 ? sums : SumType::kF32,
+                                      run, dot_dimensions(call.instruction));
 }
 
 }  // namespace reprise

@@ -1,5 +1,6 @@
 #include "runtime/cpu/matrix_product.h"
 
+#include <algorithm>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -20,22 +21,118 @@ void with_sum(SumType type, Call&& call) {
   }
 }
 
+#if defined(__x86_64__)
+#define REPRISE_BY_AVX2 __attribute__((target("avx2")))
+bool by_avx2() { return __builtin_cpu_supports("avx2"); }
+#else
+#define REPRISE_BY_AVX2
+bool by_avx2() { return true; }
+#endif
+
+// In vectors of 8 elements where the machine has them; the same bits.
+REPRISE_BY_AVX2 void load_halves(const uint16_t* from, int64_t count,
+                                 float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = rk_load_f16(from[i]);
+}
+REPRISE_BY_AVX2 void store_halves(const float* from, int64_t count,
+                                  uint16_t* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = rk_store_f16(from[i]);
+}
+
+/// Rows and columns of the result that are held in registers: in vectors of 32
+/// bytes, two a row.
+constexpr int64_t kTileRows = 4;
+template <typename T>
+constexpr int64_t kTileColumns = 64 / sizeof(T);
+
+/// A tile of out += a b, of at most kTileRows rows and as many columns as
+/// registers hold; each element's sum in the order of the depth.
+template <typename T>
+struct Tile {
+  const T *left, *right;
+  T* out;
+  int64_t by_row, by_depth, right_row, leading;
+  int64_t rows, depth;
+};
+
+template <int64_t kRows, typename T>
+[[gnu::always_inline]] inline void add_tile(const Tile<T>& tile) {
+  typedef T Vector __attribute__((vector_size(32)));
+  constexpr auto kLanes = static_cast<int64_t>(32 / sizeof(T));
+  Vector sums[kRows][2];
+  for (int64_t r = 0; r < kRows; ++r)
+    std::memcpy(&sums[r], tile.out + r * tile.leading, sizeof sums[r]);
+  for (int64_t d = 0; d < tile.depth; ++d) {
+    Vector right[2];
+    std::memcpy(&right, tile.right + d * tile.right_row, sizeof right);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const Vector factor =
+          Vector{} + tile.left[r * tile.by_row + d * tile.by_depth];
+      sums[r][0] += factor * right[0];
+      sums[r][1] += factor * right[1];
+    }
+  }
+  static_assert(2 * kLanes == kTileColumns<T>);
+  for (int64_t r = 0; r < kRows; ++r)
+    std::memcpy(tile.out + r * tile.leading, &sums[r], sizeof sums[r]);
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void add_rows_of_tile(const Tile<T>& tile) {
+  if (tile.rows == kTileRows) return add_tile<kTileRows>(tile);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    Tile<T> row = tile;
+    row.left += r * tile.by_row;
+    row.out += r * tile.leading;
+    add_tile<1>(row);
+  }
+}
+
+REPRISE_BY_AVX2 void add_by_avx2(const Tile<double>& tile) {
+  add_rows_of_tile(tile);
+}
+/// 64-bit integers wrap: their low bits are those of any narrower sum.
+REPRISE_BY_AVX2 void add_by_avx2(const Tile<uint64_t>& tile) {
+  add_rows_of_tile(tile);
+}
+template <typename T>
+void add_anywhere(const Tile<T>& tile) {
+  add_rows_of_tile(tile);
+}
+
 template <typename T>
 void multiply_plainly(int64_t m, int64_t n, int64_t k, const SumMatrix& a,
                       const SumMatrix& b, T* out, int64_t leading) {
+  static const bool is_wide = by_avx2();
   const auto* left = reinterpret_cast<const T*>(a.data);
   const auto* right = reinterpret_cast<const T*>(b.data);
   const int64_t by_row = a.transposed ? 1 : a.leading,
                 by_depth = a.transposed ? a.leading : 1;
   const int64_t right_row = b.transposed ? 1 : b.leading,
                 right_column = b.transposed ? b.leading : 1;
+  const int64_t tiled =
+      b.transposed ? 0 : n / kTileColumns<T> * kTileColumns<T>;
+  for (int64_t j = 0; j < tiled; j += kTileColumns<T>) {
+    for (int64_t i = 0; i < m; i += kTileRows) {
+      const Tile<T> tile{left + i * by_row,
+                         right + j,
+                         out + i * leading + j,
+                         by_row,
+                         by_depth,
+                         right_row,
+                         leading,
+                         std::min(kTileRows, m - i),
+                         k};
+      is_wide ? add_by_avx2(tile) : add_anywhere(tile);
+    }
+  }
   for (int64_t i = 0; i < m; ++i) {
     T* row = out + i * leading;
     for (int64_t d = 0; d < k; ++d) {
       const T factor = left[i * by_row + d * by_depth];
       const T* line = right + d * right_row;
-      for (int64_t j = 0; j < n; ++j)
-        row[j] = rk_add(row[j], rk_multiply(factor, line[j * right_column]));
+      for (int64_t j = tiled; j < n; ++j)
+        row[j] += factor * line[j * right_column];
     }
   }
 }
@@ -62,6 +159,11 @@ void load_sums(SumType type, PrimitiveType from_type, const std::byte* from,
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
     return;
   }
+  if (type == SumType::kF32 && from_type == PrimitiveType::kF16 &&
+      stride == 1 && by_avx2()) {
+    return load_halves(reinterpret_cast<const uint16_t*>(from), count,
+                       reinterpret_cast<float*>(to));
+  }
   const int64_t step = stride * memory_bytes(from_type);
   with_sum(type, [&](auto sum) {
     using S = decltype(sum);
@@ -77,6 +179,11 @@ void load_sums(SumType type, PrimitiveType from_type, const std::byte* from,
 
 void store_sums(SumType type, const std::byte* from, int64_t count,
                 PrimitiveType to_type, std::byte* to, int64_t stride) {
+  if (type == SumType::kF32 && to_type == PrimitiveType::kF16 && stride == 1 &&
+      by_avx2()) {
+    return store_halves(reinterpret_cast<const float*>(from), count,
+                        reinterpret_cast<uint16_t*>(to));
+  }
   const int64_t step = stride * memory_bytes(to_type);
   with_sum(type, [&](auto sum) {
     using S = decltype(sum);
@@ -99,14 +206,17 @@ bool multiply(SumType type, int64_t m, int64_t n, int64_t k, const SumMatrix& a,
                       adds ? 1 : 0, reinterpret_cast<float*>(out),
                       out_leading) == dnnl_success;
   }
-  with_sum(type, [&](auto zero) {
-    using T = decltype(zero);
-    auto* sums = reinterpret_cast<T*>(out);
-    for (int64_t i = 0; i < m && !adds; ++i)
-      std::memset(sums + i * out_leading, 0,
-                  static_cast<size_t>(n) * sizeof(T));
-    multiply_plainly(m, n, k, a, b, sums, out_leading);
-  });
+  const auto bytes = static_cast<int64_t>(sum_bytes(type));
+  for (int64_t i = 0; i < m && !adds; ++i)
+    std::memset(out + i * out_leading * bytes, 0,
+                static_cast<size_t>(n * bytes));
+  if (type == SumType::kF64) {
+    multiply_plainly(m, n, k, a, b, reinterpret_cast<double*>(out),
+                     out_leading);
+  } else {
+    multiply_plainly(m, n, k, a, b, reinterpret_cast<uint64_t*>(out),
+                     out_leading);
+  }
   return true;
 }
 

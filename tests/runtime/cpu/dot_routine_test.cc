@@ -1,0 +1,111 @@
+// Dots that no library takes as they are, in every order of their dimensions,
+// against sums in the order of the depth: of 8-bit integers, of which f32 adds
+// up no more than 258 to 1024 exactly, of wider ones, which wrap, and of f64.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/runtime/cpu/text_program.h"
+
+namespace reprise {
+namespace {
+
+struct DotExtents {
+  int64_t rows, columns, depth;
+};
+
+/// Tiles in full and in part, and depths over what f32 adds up exactly.
+constexpr DotExtents kExtents[] = {
+    {1, 1, 1}, {4, 16, 3}, {7, 35, 40}, {3, 5, 1100}, {260, 300, 520}};
+
+template <typename T>
+std::vector<T> drawn(size_t count, uint32_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<T> values(count);
+  for (T& value : values) {
+    if constexpr (std::is_floating_point_v<T>) {
+      value = std::normal_distribution<T>()(random);
+    } else {
+      value = static_cast<T>(random());
+      if (seed % 2 == 0) value = std::numeric_limits<T>::min();
+      if (seed % 3 == 0) value = std::numeric_limits<T>::max();
+    }
+  }
+  return values;
+}
+
+/// [rows, depth] or [depth, rows] of `values`.
+template <typename T>
+T element(const std::vector<T>& values, bool depth_first, int64_t rows,
+          int64_t depth, int64_t row, int64_t along) {
+  return values[static_cast<size_t>(depth_first ? along * rows + row
+                                                : row * depth + along)];
+}
+
+template <typename Left, typename Right, typename Out>
+void expect_sums(const char* left, const char* right, const char* out,
+                 uint32_t seed) {
+  for (const auto& [rows, columns, depth] : kExtents) {
+    for (const int order : {0, 1, 2, 3}) {
+      const bool left_deep = (order & 1) != 0, right_deep = (order & 2) != 0;
+      const auto shape = [&](const char* type, bool deep, int64_t free) {
+        return fmt::format("{}[{},{}]", type, deep ? depth : free,
+                           deep ? free : depth);
+      };
+      const std::string text = fmt::format(
+          "HloModule m\nENTRY main {{\n  a = {} parameter(0)\n"
+          "  b = {} parameter(1)\n  ROOT r = {}[{},{}] dot(a, b), "
+          "lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}\n}}\n",
+          shape(left, left_deep, rows), shape(right, right_deep, columns), out,
+          rows, columns, left_deep ? 0 : 1, right_deep ? 0 : 1);
+      TextProgram program(text);
+      const auto a = drawn<Left>(static_cast<size_t>(rows * depth), seed);
+      const auto b =
+          drawn<Right>(static_cast<size_t>(columns * depth), seed + 6);
+      std::memcpy(program.executor().parameter(0).data(), a.data(),
+                  a.size() * sizeof(Left));
+      std::memcpy(program.executor().parameter(1).data(), b.data(),
+                  b.size() * sizeof(Right));
+      ASSERT_TRUE(program.executor().run_step(0));
+      const auto* got =
+          reinterpret_cast<const Out*>(program.executor().output(0).data());
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) {
+          using Sum = std::conditional_t<std::is_floating_point_v<Out>, double,
+                                         uint64_t>;
+          Sum sum = 0;
+          for (int64_t d = 0; d < depth; ++d) {
+            sum +=
+                static_cast<Sum>(element(a, left_deep, rows, depth, i, d)) *
+                static_cast<Sum>(element(b, right_deep, columns, depth, j, d));
+          }
+          ASSERT_EQ(got[i * columns + j], static_cast<Out>(sum))
+              << text << i << ", " << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(DotRoutine, AddsUpIntegersExactly) {
+  for (const uint32_t seed : {1U, 2U, 3U}) {
+    expect_sums<int8_t, int8_t, int32_t>("s8", "s8", "s32", seed);
+    expect_sums<uint8_t, uint8_t, int32_t>("u8", "u8", "s32", seed);
+    expect_sums<int8_t, uint8_t, int64_t>("s8", "u8", "s64", seed);
+    expect_sums<int8_t, int8_t, int8_t>("s8", "s8", "s8", seed);
+    expect_sums<int32_t, int32_t, int32_t>("s32", "s32", "s32", seed);
+  }
+}
+
+#ifdef __x86_64__  // Others may contract products and sums.
+TEST(DotRoutine, AddsUpF64InTheOrderOfTheDepth) {
+  expect_sums<double, double, double>("f64", "f64", "f64", 1);
+}
+#endif
+
+}  // namespace
+}  // namespace reprise
