@@ -8,6 +8,8 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/cpu/matrix_rows.h"
+
 namespace reprise {
 namespace {
 
@@ -30,30 +32,6 @@ void rotate_columns(DenseMatrix* a, size_t p, size_t q, double c, double s) {
     (*a)(i, p) = c * x - s * y;
     (*a)(i, q) = s * x + c * y;
   }
-}
-
-void rotate_rows(DenseMatrix* a, size_t p, size_t q, double c, double s) {
-  for (size_t i = 0; i < a->columns; ++i) {
-    const double x = (*a)(p, i), y = (*a)(q, i);
-    (*a)(p, i) = c * x - s * y;
-    (*a)(q, i) = s * x + c * y;
-  }
-}
-
-DenseMatrix identity(size_t n) {
-  DenseMatrix one(n, n);
-  for (size_t i = 0; i < n; ++i) one(i, i) = 1;
-  return one;
-}
-
-/// Columns of `a` in another order.
-DenseMatrix columns_in_order(const DenseMatrix& a,
-                             const std::vector<size_t>& order) {
-  DenseMatrix sorted(a.rows, order.size());
-  for (size_t i = 0; i < a.rows; ++i) {
-    for (size_t j = 0; j < order.size(); ++j) sorted(i, j) = a(i, order[j]);
-  }
-  return sorted;
 }
 
 double product_of_columns(const DenseMatrix& a, size_t p, size_t q) {
@@ -147,20 +125,18 @@ DenseMatrix DenseMatrix::transpose() const {
 
 int32_t factor_cholesky(DenseMatrix* a) {
   DenseMatrix& l = *a;
+  std::vector<double> column(l.rows);
   for (size_t j = 0; j < l.rows; ++j) {
-    double pivot = l(j, j);
-    for (size_t k = 0; k < j; ++k) pivot -= l(j, k) * l(j, k);
-    if (!(pivot > 0)) {
+    if (!(l(j, j) > 0)) {
       std::fill(l.values.begin(), l.values.end(),
                 std::numeric_limits<double>::quiet_NaN());
       return static_cast<int32_t>(j) + 1;
     }
-    l(j, j) = std::sqrt(pivot);
+    l(j, j) = std::sqrt(l(j, j));
     for (size_t i = j + 1; i < l.rows; ++i) {
-      double sum = l(i, j);
-      for (size_t k = 0; k < j; ++k) sum -= l(i, k) * l(j, k);
-      l(i, j) = sum / l(j, j);
+      column[i] = l(i, j) /= l(j, j);
       l(j, i) = 0;
+      add_row(-column[i], &column[j + 1], i - j, l.row(i) + j + 1);
     }
   }
   return 0;
@@ -172,11 +148,11 @@ void solve_triangular(const DenseMatrix& a, bool lower, bool unit_diagonal,
   for (size_t step = 0; step < n; ++step) {
     const size_t i = lower ? step : n - 1 - step;
     const size_t from = lower ? 0 : i + 1, to = lower ? i : n;
-    for (size_t c = 0; c < b->columns; ++c) {
-      double sum = (*b)(i, c);
-      for (size_t k = from; k < to; ++k) sum -= a(i, k) * (*b)(k, c);
-      (*b)(i, c) = unit_diagonal ? sum : sum / a(i, i);
-    }
+    double* const row = b->row(i);
+    add_rows(
+        *b, from, to, [&](size_t k) { return -a(i, k); }, 0, b->columns, row);
+    if (unit_diagonal) continue;
+    for (size_t c = 0; c < b->columns; ++c) row[c] /= a(i, i);
   }
 }
 
@@ -199,7 +175,7 @@ int32_t factor_lu(DenseMatrix* a, std::vector<int32_t>* pivots) {
     }
     for (size_t i = k + 1; i < m.rows; ++i) {
       m(i, k) /= m(k, k);
-      for (size_t j = k + 1; j < m.columns; ++j) m(i, j) -= m(i, k) * m(k, j);
+      add_row(-m(i, k), m.row(k) + k + 1, m.columns - k - 1, m.row(i) + k + 1);
     }
   }
   return info;
@@ -217,12 +193,7 @@ std::vector<double> factor_qr(DenseMatrix* a) {
     tau[k] = (beta - alpha) / beta;
     for (size_t i = k + 1; i < m.rows; ++i) m(i, k) /= alpha - beta;
     m(k, k) = beta;
-    for (size_t j = k + 1; j < m.columns; ++j) {
-      double sum = m(k, j);
-      for (size_t i = k + 1; i < m.rows; ++i) sum += m(i, k) * m(i, j);
-      m(k, j) -= tau[k] * sum;
-      for (size_t i = k + 1; i < m.rows; ++i) m(i, j) -= tau[k] * sum * m(i, k);
-    }
+    reflect(m, k, tau[k], k + 1, &m);
   }
   return tau;
 }
@@ -231,48 +202,9 @@ void householder_product(const std::vector<double>& tau, DenseMatrix* a) {
   DenseMatrix q(a->rows, a->columns);
   for (size_t i = 0; i < std::min(q.rows, q.columns); ++i) q(i, i) = 1;
   for (size_t k = tau.size(); k-- > 0;) {
-    for (size_t j = 0; j < q.columns; ++j) {
-      double sum = q(k, j);
-      for (size_t i = k + 1; i < q.rows; ++i) sum += (*a)(i, k) * q(i, j);
-      q(k, j) -= tau[k] * sum;
-      for (size_t i = k + 1; i < q.rows; ++i)
-        q(i, j) -= tau[k] * sum * (*a)(i, k);
-    }
+    reflect(*a, k, tau[k], 0, &q);
   }
   *a = std::move(q);
-}
-
-std::vector<double> symmetric_eigen(DenseMatrix* a) {
-  DenseMatrix& m = *a;
-  const size_t n = m.rows;
-  DenseMatrix vectors = identity(n);
-  const double small = std::numeric_limits<double>::epsilon();
-  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
-    bool turned = false;
-    for (size_t p = 0; p + 1 < n; ++p) {
-      for (size_t q = p + 1; q < n; ++q) {
-        const double scale = std::sqrt(std::fabs(m(p, p) * m(q, q)));
-        const double least = scale > 0 ? small * scale : 0;
-        if (!(std::fabs(m(p, q)) > least)) continue;
-        const auto [c, s] = rotation(m(p, p), m(p, q), m(q, q));
-        rotate_columns(&m, p, q, c, s);
-        rotate_rows(&m, p, q, c, s);
-        m(p, q) = m(q, p) = 0;
-        rotate_columns(&vectors, p, q, c, s);
-        turned = true;
-      }
-    }
-    if (!turned) break;
-  }
-  std::vector<size_t> order(n);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return m(x, x) < m(y, y); });
-  std::vector<double> values;
-  values.reserve(n);
-  for (const size_t i : order) values.push_back(m(i, i));
-  m = columns_in_order(vectors, order);
-  return values;
 }
 
 SingularValues singular_values(const DenseMatrix& a, size_t u_columns,

@@ -22,6 +22,8 @@ struct DenseMatrix {
   double operator()(size_t row, size_t column) const {
     return values[row * columns + column];
   }
+  double* row(size_t at) { return values.data() + at * columns; }
+  const double* row(size_t at) const { return values.data() + at * columns; }
   DenseMatrix transpose() const;
 
   size_t rows = 0, columns = 0;
@@ -50,7 +52,8 @@ std::vector<double> factor_qr(DenseMatrix* a);
 void householder_product(const std::vector<double>& tau, DenseMatrix* a);
 
 /// Eigenvalues of a symmetric matrix, ascending; its columns become the
-/// vectors, whose signs are free. By Jacobi's rotations.
+/// vectors, whose signs are free (symmetric_eigen.cc). All NaN where an element
+/// is not finite.
 std::vector<double> symmetric_eigen(DenseMatrix* a);
 
 /// x of a x = b in place of b, of a tridiagonal `a` (gtsv): lower[i] stands
