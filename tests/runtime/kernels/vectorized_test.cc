@@ -55,7 +55,9 @@ constexpr const char* kFunctions[] = {"exponential", "exponential-minus-one",
                                       "tanh",        "logistic",
                                       "erf",         "sine",
                                       "cosine",      "tan",
-                                      "cbrt",        "rsqrt"};
+                                      "cbrt",        "rsqrt",
+                                      "asin",        "acos",
+                                      "atan"};
 
 Kernel kernel_of(const std::string& text) {
   const Result<Module> module = parse_hlo(text);
