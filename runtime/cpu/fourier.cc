@@ -37,7 +37,7 @@ std::vector<size_t> radices_of(size_t length, size_t most) {
 /// Elements of a stage's group: `radix` inputs `apart` from each other, outputs
 /// `stride` from each other.
 template <typename T>
-struct Group {
+struct StageGroup {
   const T *re, *im;
   T *to_re, *to_im;
   size_t apart, stride;
@@ -64,14 +64,14 @@ struct Complex {
 };
 
 template <typename V, typename T>
-REPRISE_INLINE Complex<V> load(const Group<T>& group, size_t place) {
+REPRISE_INLINE Complex<V> load(const StageGroup<T>& group, size_t place) {
   Complex<V> value;
   std::memcpy(&value.re, group.re + place, sizeof(V));
   std::memcpy(&value.im, group.im + place, sizeof(V));
   return value;
 }
 template <typename V, typename T>
-REPRISE_INLINE void store(const Group<T>& group, size_t place,
+REPRISE_INLINE void store(const StageGroup<T>& group, size_t place,
                           const Complex<V>& value) {
   std::memcpy(group.to_re + place, &value.re, sizeof(V));
   std::memcpy(group.to_im + place, &value.im, sizeof(V));
@@ -79,7 +79,7 @@ REPRISE_INLINE void store(const Group<T>& group, size_t place,
 
 struct Halves {
   template <typename V, typename T>
-  REPRISE_INLINE void step(const Group<T>& group, size_t q) const {
+  REPRISE_INLINE void step(const StageGroup<T>& group, size_t q) const {
     const auto a = load<V>(group, q), b = load<V>(group, q + group.apart);
     store(group, q, a + b);
     store(group, q + group.stride, (a - b) * group.turns[1]);
@@ -89,7 +89,7 @@ struct Halves {
 /// A radix of 4: products with 1, -i, -1 and i are none.
 struct Quarters {
   template <typename V, typename T>
-  REPRISE_INLINE void step(const Group<T>& group, size_t q) const {
+  REPRISE_INLINE void step(const StageGroup<T>& group, size_t q) const {
     const size_t apart = group.apart, stride = group.stride;
     const auto a = load<V>(group, q), b = load<V>(group, q + apart),
                c = load<V>(group, q + 2 * apart),
@@ -110,7 +110,7 @@ struct Odd {
   const void* roots;
 
   template <typename V, typename T>
-  REPRISE_INLINE void step(const Group<T>& group, size_t q) const {
+  REPRISE_INLINE void step(const StageGroup<T>& group, size_t q) const {
     constexpr size_t kMostPairs = FourierPlan<T>::kMostRadix / 2;
     const auto* const w = static_cast<const Twiddle<T>*>(roots);
     const auto first = load<V>(group, q);
@@ -145,7 +145,7 @@ struct Odd {
 
 /// Places from `q` on, in vectors of kBytes, then of half as many, then alone.
 template <size_t kBytes, typename T, typename Radix>
-REPRISE_INLINE void run_places(const Radix& radix, const Group<T>& group,
+REPRISE_INLINE void run_places(const Radix& radix, const StageGroup<T>& group,
                                size_t q) {
   if constexpr (kBytes > sizeof(T)) {
     typedef T Vector __attribute__((vector_size(kBytes)));
@@ -164,13 +164,13 @@ REPRISE_INLINE void run_groups(const typename FourierPlan<T>::Stage& stage,
                                T* to_re, T* to_im, const Radix& radix) {
   for (size_t g = 0; g < stage.groups; ++g) {
     const size_t from = g * stride, to = from * stage.radix;
-    const Group<T> group{re + from,
-                         im + from,
-                         to_re + to,
-                         to_im + to,
-                         stage.groups * stride,
-                         stride,
-                         &stage.twiddles[g * stage.radix]};
+    const StageGroup<T> group{re + from,
+                              im + from,
+                              to_re + to,
+                              to_im + to,
+                              stage.groups * stride,
+                              stride,
+                              &stage.twiddles[g * stage.radix]};
     run_places<kBytes>(radix, group, 0);
   }
 }

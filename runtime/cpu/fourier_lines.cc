@@ -9,8 +9,10 @@ namespace {
 /// Bytes of one array of a block: it, its imaginary part and the two of the
 /// plan's work fill a core's first cache.
 constexpr size_t kBlockBytes = 8192;
-/// As many as fill a vector of 32 and of 128 bytes.
-constexpr size_t kLeastLines = 8, kMostLines = 32;
+/// As many as fill a vector of 32 and of 128 bytes. Long lines, whose stages
+/// are vectors from the third on, come one by one: others would leave the
+/// second cache, too.
+constexpr size_t kLeastLines = 8, kMostLines = 32, kLongLine = 1 << 14;
 /// Elements of a line that are moved while those of the other lines beside them
 /// stay in the cache.
 constexpr size_t kTile = 16;
@@ -87,9 +89,11 @@ FourierLines<T>::FourierLines(FourierKind kind, size_t length, size_t outer,
       turns_.push_back(root_of_unity<T>(k, length));
   }
   const size_t wanted = kBlockBytes / sizeof(T) / plan_.length();
-  at_once_ = std::min(
-      std::clamp(wanted / kLeastLines * kLeastLines, kLeastLines, kMostLines),
-      std::max<size_t>(lines_, 1));
+  at_once_ = plan_.length() >= kLongLine
+                 ? 1
+                 : std::min(std::clamp(wanted / kLeastLines * kLeastLines,
+                                       kLeastLines, kMostLines),
+                            std::max<size_t>(lines_, 1));
 }
 
 template <typename T>
@@ -101,8 +105,8 @@ double FourierLines<T>::flops() const {
 /// Each part of a line holds the whole of it, or half and its middle.
 template <typename T>
 size_t FourierLines<T>::scratch_elements() const {
-  return 2 * ((plan_.length() + 1) * at_once_ +
-              kFourierApart<T>)+plan_.work_elements(at_once_);
+  const size_t part = (plan_.length() + 1) * at_once_ + kFourierApart<T>;
+  return 2 * part + plan_.work_elements(at_once_);
 }
 
 template <typename T>

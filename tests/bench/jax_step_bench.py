@@ -5,11 +5,11 @@
                     [--optimize "WORDS"] [--keep DIR] [--no-plan]
 
 REPRISE_BIN is the folder of reprise and reprise-train, PYTHON (or the first of $REPRISE_JAX_PYTHON) an interpreter
-with JAX, flax and optax. Each STEP (of tests/python's files; without any, STEPS below; LARGER and REAL for all of
-larger_steps.py and real_steps.py) goes through the door (reprise.jax.export), is recorded and optimized (`reprise optimize WORDS`),
-then JAX, the identity plan (`none`) and the plan run in turns, as many steps each as take about --seconds, on the
-cores given (taskset, `0` or `0,1`): both use all of them. JAX runs its compiled step with donated state and waits for
-every step's result, as `train` does. Times are medians over steps; a ratio is the median over pairs of adjacent runs,
+with JAX, flax and optax. Each STEP (of tests/python's files; without any, STEPS below; LARGER, REAL and OPS for all of
+larger_steps.py, real_steps.py and op_steps.py) goes through the door (reprise.jax.export), is recorded and optimized
+(`reprise optimize WORDS`), then JAX, the identity plan (`none`) and the plan run in turns, as many steps each as take
+about --seconds, on the cores given (taskset, `0` or `0,1`): both use all of them. JAX runs its compiled step with
+donated state and waits for every step's result, as `train` does. Times are medians over steps; a ratio is the median over pairs of adjacent runs,
 with its 95 % bootstrap interval; their geometric mean over all steps has one, too, drawn from the pairs of each. CPU
 time is that of a whole run less that of its start, over its steps: on a machine that others use it is the figure that
 can be trusted. Arena: bytes of the plan's schedule beside XLA's memory_analysis() (arguments + outputs + temporaries
@@ -36,6 +36,12 @@ STEPS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "
 LARGER = ["big_mlp", "big_mlp_bf16", "big_vit", "big_resnet", "big_resnet_bf16", "big_convnext", "big_unet",
           "big_video", "big_gpt", "big_gpt_bf16", "big_lstm", "big_gru", "big_dlrm", "big_moe", "big_states", "big_sort"]
 REAL = ["resnet50", "gpt2", "bert", "llama", "diffusion_unet"]
+OPS = ["op_" + name for name in (
+    "fourier_operator long_convolution eigenvalues solve qr inverse_root random_numbers gammas categories angles "
+    "special_functions quantized half_precision bilinear tensor_train vocabulary long_attention relative_attention "
+    "graph_sums graph_attention_sums gathers grid_sampling dilated depthwise grouped recurrent_images resized "
+    "pixel_shuffle pools norms reductions running largest distances state_scan transport label_paths equations "
+    "many_weights").split()]
 SLOW_MS = 100.0  # A step as long as this one is warm after a few, and few of them last --seconds.
 
 
@@ -222,7 +228,7 @@ def main():
     flags = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as temporary:
-        for name in {"LARGER": LARGER, "REAL": REAL}.get(" ".join(flags.names), flags.names or STEPS):
+        for name in {"LARGER": LARGER, "REAL": REAL, "OPS": OPS}.get(" ".join(flags.names), flags.names or STEPS):
             found[name] = one(flags, name, f"{flags.keep or temporary}/{name}")
     for kind, which in next(iter(found.values())):
         ratios = {name: of[kind, which] for name, of in found.items()}

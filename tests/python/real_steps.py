@@ -1,4 +1,4 @@
-"""Models of published sizes, as their authors train them: ResNet-50, GPT-2 small, BERT, a small Llama, a diffusion U-Net.
+"""Models of published sizes: ResNet-50, GPT-2 small, BERT, a small Llama, the U-Net of a diffusion model.
 
 Only batches are small, so that a step takes seconds on one core. jax_step_bench.py REAL runs them."""
 
@@ -58,7 +58,7 @@ def resnet50(ranks, rows=4):
     return trained(ranks, made["params"], loss_of, tx, image_classes(rows * ranks, 224), extra=made["batch_stats"])
 
 
-# GPT-2 small (Radford et al. 2019): 124 million weights, word embeddings tied to the last layer, trained as nanoGPT does.
+# GPT-2 small (Radford et al. 2019): 124 million weights, words tied to the last layer, trained as nanoGPT does.
 class CausalBlock(nn.Module):
     heads: int
 
@@ -218,7 +218,8 @@ def diffusion_unet(ranks, rows=8):
         key, time_key, noise_key = jax.random.split(extra["key"], 3)
         times, noise = jax.random.randint(time_key, x.shape[:1], 0, 1000), jax.random.normal(noise_key, x.shape)
         share = kept[times][:, None, None, None]
-        guess = model.apply({"params": params}, jnp.sqrt(share) * x + jnp.sqrt(1 - share) * noise, times.astype(x.dtype))
+        noisy = jnp.sqrt(share) * x + jnp.sqrt(1 - share) * noise
+        guess = model.apply({"params": params}, noisy, times.astype(x.dtype))
         average = jax.tree.map(lambda mean, new: 0.999 * mean + 0.001 * new, extra["average"], params)
         return ((guess - noise) ** 2).mean(), {"key": key, "average": average}
 
