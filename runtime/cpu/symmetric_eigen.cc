@@ -141,6 +141,7 @@ std::vector<double> symmetric_eigen(DenseMatrix* a) {
                    [&](size_t x, size_t y) { return values[x] < values[y]; });
   *a = columns_in_order(vectors.transpose(), order);
   std::vector<double> sorted;
+  sorted.reserve(n);
   for (const size_t i : order) sorted.push_back(values[i] * unit);
   return sorted;
 }
