@@ -105,14 +105,14 @@ struct Quarters {
 
 /// Odd radices: roots in pairs that are each other's conjugates, so that sums
 /// and differences of the inputs in pairs take half of the products.
+template <typename T>
 struct Odd {
   size_t radix;
-  const void* roots;
+  const Twiddle<T>* roots;
 
-  template <typename V, typename T>
+  template <typename V>
   REPRISE_INLINE void step(const StageGroup<T>& group, size_t q) const {
     constexpr size_t kMostPairs = FourierPlan<T>::kMostRadix / 2;
-    const auto* const w = static_cast<const Twiddle<T>*>(roots);
     const auto first = load<V>(group, q);
     Complex<V> sums[kMostPairs + 1], lesses[kMostPairs + 1];
     auto all = first;
@@ -128,7 +128,7 @@ struct Odd {
     for (size_t k = 1; k <= pairs; ++k) {
       Complex<V> even = first, odd{V{}, V{}};
       for (size_t j = 1, place = k; j <= pairs; ++j) {
-        const Twiddle<T> root = w[place];
+        const Twiddle<T> root = roots[place];
         even.re += sums[j].re * root.re;
         even.im += sums[j].im * root.re;
         odd.re -= lesses[j].im * root.im;
@@ -192,7 +192,7 @@ REPRISE_INLINE void run_stages(
     } else if (stage.radix == 2) {
       run(Halves{});
     } else {
-      run(Odd{stage.radix, stage.roots.data()});
+      run(Odd<T>{stage.radix, stage.roots.data()});
     }
     std::swap(from, to);
     stride *= stage.radix;
