@@ -105,6 +105,7 @@ class Neighbours {
   std::vector<uint32_t> run() {
     // A group is read from its last op on, so these are in order.
     for (uint32_t op = 0; op < last_.size(); ++op) {
+      follow_producer(op);
       if (last_[op] == op) reach_readers(op);
     }
     for (uint32_t op = static_cast<uint32_t>(last_.size()); op-- > 0;) {
@@ -150,6 +151,12 @@ class Neighbours {
     while (is_view(graph_.at(id).opcode) && !graph_.at(id).operands.empty())
       id = graph_.at(id).operands[0];
     return id;
+  }
+  /// One of several results of a routine is read under a name of its own.
+  void follow_producer(uint32_t value) {
+    const InstructionId producer = graph_.producer[value];
+    if (producer != kNoInstruction)
+      stage_[value] = std::max(stage_[value], stage_[index_of(producer)]);
   }
   void reach_readers(uint32_t group) {
     for (const InstructionId reader : graph_.readers[group]) {

@@ -505,6 +505,35 @@ ENTRY main {
       << print_schedule(schedule);
 }
 
+TEST_F(ScheduleTest, MakesNoUnitOfWhatStandsBeforeAndAfterARoutine) {
+  // y reads a, and what a sort of a gives, by a name of its own.
+  Result<InlinedModule> parsed = parse_inlined(R"(HloModule m
+less {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  r = s32[] parameter(2)
+  s = s32[] parameter(3)
+  ROOT less = pred[] compare(p, q), direction=LT
+}
+ENTRY main {
+  x = f32[8] parameter(0)
+  n = s32[8] parameter(1)
+  a = f32[8] negate(x)
+  sorted = (f32[8], s32[8]) sort(a, n), dimensions={0}, to_apply=less
+  b = f32[8] get-tuple-element(sorted), index=0
+  c = s32[8] get-tuple-element(sorted), index=1
+  y = f32[8] add(a, b)
+  z = f32[8] exponential(y)
+  ROOT out = (f32[8], s32[8]) tuple(z, c)
+}
+)");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto program = lower_device_program(*std::move(parsed), "caller", 1);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ((*program)->schedule.units.size(), 3U)
+      << print_schedule((*program)->schedule);
+}
+
 TEST_F(ScheduleTest, FusesSlicesAndPadsInAProgramOfADevice) {
   // b, which is computed, is read at other places: it stays apart.
   Result<InlinedModule> parsed = parse_inlined(R"(HloModule m
