@@ -4,22 +4,13 @@
 #include <cmath>
 
 #include "runtime/cpu/dot.h"
+#include "runtime/cpu/wide_vectors.h"
 
 namespace reprise {
 namespace {
 
 // Where the machine has the instruction, loops over it: the same bits as by a
 // call of the C library for each element, which no loop is vectorized around.
-#if defined(__x86_64__)
-#define REPRISE_WITH_FMA __attribute__((target("avx2,fma")))
-bool has_fma() {
-  return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2");
-}
-#else
-#define REPRISE_WITH_FMA
-bool has_fma() { return true; }
-#endif
-
 /// out = out * alpha + addend, rounded once.
 REPRISE_WITH_FMA void multiply_add_by_instruction(float* out, float alpha,
                                                   const float* addend,

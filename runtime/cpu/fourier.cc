@@ -10,6 +10,8 @@
 #include <numbers>
 #include <utility>
 
+#include "runtime/cpu/wide_vectors.h"
+
 namespace reprise {
 namespace {
 
@@ -215,7 +217,7 @@ __attribute__((target("avx512f"))) void run_stages_by_64(
   run_stages<64>(stages, elements, lines, re, im, work);
 }
 template <typename T>
-__attribute__((target("avx2,fma"))) void run_stages_by_32(
+REPRISE_WITH_FMA void run_stages_by_32(
     const std::vector<typename FourierPlan<T>::Stage>& stages, size_t elements,
     size_t lines, T* re, T* im, T* work) {
   run_stages<32>(stages, elements, lines, re, im, work);
@@ -232,8 +234,7 @@ template <typename T>
 RunStages<T> widest_run() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return run_stages_by_64<T>;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return run_stages_by_32<T>;
+  if (has_fma()) return run_stages_by_32<T>;
 #endif
   return run_stages_by_16<T>;
 }

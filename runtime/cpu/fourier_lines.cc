@@ -169,6 +169,21 @@ void FourierLines<T>::write(size_t first, size_t lines, T* re, T* im, T scale,
   scatter(shape, im, first, lines, scale, is_real ? nullptr : to.im);
 }
 
+/// Calls change(exp(-2 pi i k / N), element k, element N / 2 - k) of each line,
+/// for each pair once.
+template <typename T>
+template <typename Change>
+void FourierLines<T>::each_pair(size_t lines, T* re, T* im,
+                                const Change& change) const {
+  const size_t half = length_ / 2;
+  for (size_t k = 1; k <= half / 2; ++k) {
+    const Twiddle<T> w = turns_[k];
+    const size_t a = k * lines, b = (half - k) * lines;
+    for (size_t l = 0; l < lines; ++l)
+      change(w, re[a + l], im[a + l], re[b + l], im[b + l]);
+  }
+}
+
 /// Z, the transform of x[2 j] + i x[2 j + 1], to that of x up to N / 2, of
 /// which M = N / 2: with E and O those of the even and odd elements, Z = E + i
 /// O and X[k] = E[k] + exp(-2 pi i k / N) O[k], and both are conjugates of
@@ -182,24 +197,17 @@ void FourierLines<T>::split_halves(size_t lines, T* re, T* im) const {
     re[half * lines + l] = even - odd;
     im[l] = im[half * lines + l] = 0;
   }
-  for (size_t k = 1; k <= half / 2; ++k) {
-    const Twiddle<T> w = turns_[k];
-    T *const a_re = re + k * lines, *const a_im = im + k * lines;
-    T *const b_re = re + (half - k) * lines, *const b_im =
-                                                 im + (half - k) * lines;
-    for (size_t l = 0; l < lines; ++l) {
-      const T even_re = (a_re[l] + b_re[l]) / 2,
-              even_im = (a_im[l] - b_im[l]) / 2;
-      const T odd_re = (a_im[l] + b_im[l]) / 2,
-              odd_im = (b_re[l] - a_re[l]) / 2;
-      const T turned_re = w.re * odd_re - w.im * odd_im;
-      const T turned_im = w.re * odd_im + w.im * odd_re;
-      a_re[l] = even_re + turned_re;
-      a_im[l] = even_im + turned_im;
-      b_re[l] = even_re - turned_re;
-      b_im[l] = turned_im - even_im;
-    }
-  }
+  each_pair(lines, re, im,
+            [](Twiddle<T> w, T& a_re, T& a_im, T& b_re, T& b_im) {
+              const T even_re = (a_re + b_re) / 2, even_im = (a_im - b_im) / 2;
+              const T odd_re = (a_im + b_im) / 2, odd_im = (b_re - a_re) / 2;
+              const T turned_re = w.re * odd_re - w.im * odd_im;
+              const T turned_im = w.re * odd_im + w.im * odd_re;
+              a_re = even_re + turned_re;
+              a_im = even_im + turned_im;
+              b_re = even_re - turned_re;
+              b_im = turned_im - even_im;
+            });
 }
 
 /// The way back, twice as large. What would be its own conjugate has no
@@ -212,22 +220,17 @@ void FourierLines<T>::join_halves(size_t lines, T* re, T* im) const {
     re[l] = first + last;
     im[l] = first - last;
   }
-  for (size_t k = 1; k <= half / 2; ++k) {
-    const Twiddle<T> w = turns_[k];
-    T *const a_re = re + k * lines, *const a_im = im + k * lines;
-    T *const b_re = re + (half - k) * lines, *const b_im =
-                                                 im + (half - k) * lines;
-    for (size_t l = 0; l < lines; ++l) {
-      const T even_re = a_re[l] + b_re[l], even_im = a_im[l] - b_im[l];
-      const T less_re = a_re[l] - b_re[l], less_im = a_im[l] + b_im[l];
-      const T odd_re = less_re * w.re + less_im * w.im;
-      const T odd_im = less_im * w.re - less_re * w.im;
-      a_re[l] = even_re - odd_im;
-      a_im[l] = even_im + odd_re;
-      b_re[l] = even_re + odd_im;
-      b_im[l] = odd_re - even_im;
-    }
-  }
+  each_pair(lines, re, im,
+            [](Twiddle<T> w, T& a_re, T& a_im, T& b_re, T& b_im) {
+              const T even_re = a_re + b_re, even_im = a_im - b_im;
+              const T less_re = a_re - b_re, less_im = a_im + b_im;
+              const T odd_re = less_re * w.re + less_im * w.im;
+              const T odd_im = less_im * w.re - less_re * w.im;
+              a_re = even_re - odd_im;
+              a_im = even_im + odd_re;
+              b_re = even_re + odd_im;
+              b_im = odd_re - even_im;
+            });
 }
 
 /// The spectrum of a real line of odd length: its other half is the conjugate,

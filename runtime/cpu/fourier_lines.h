@@ -48,6 +48,8 @@ class FourierLines {
             T* im) const;
   void write(size_t first, size_t lines, T* re, T* im, T scale,
              ComplexArray<T> to) const;
+  template <typename Change>
+  void each_pair(size_t lines, T* re, T* im, const Change& change) const;
   void split_halves(size_t lines, T* re, T* im) const;
   void join_halves(size_t lines, T* re, T* im) const;
   void mirror(size_t lines, T* re, T* im) const;

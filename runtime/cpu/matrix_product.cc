@@ -4,6 +4,7 @@
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "runtime/cpu/wide_vectors.h"
 #include "runtime/kernels/element_ops.h"
 
 namespace reprise {
@@ -21,21 +22,13 @@ void with_sum(SumType type, Call&& call) {
   }
 }
 
-#if defined(__x86_64__)
-#define REPRISE_BY_AVX2 __attribute__((target("avx2")))
-bool by_avx2() { return __builtin_cpu_supports("avx2"); }
-#else
-#define REPRISE_BY_AVX2
-bool by_avx2() { return true; }
-#endif
-
 // In vectors of 8 elements where the machine has them; the same bits.
-REPRISE_BY_AVX2 void load_halves(const uint16_t* from, int64_t count,
-                                 float* to) {
+REPRISE_WITH_AVX2 void load_halves(const uint16_t* from, int64_t count,
+                                   float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = rk_load_f16(from[i]);
 }
-REPRISE_BY_AVX2 void store_halves(const float* from, int64_t count,
-                                  uint16_t* to) {
+REPRISE_WITH_AVX2 void store_halves(const float* from, int64_t count,
+                                    uint16_t* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = rk_store_f16(from[i]);
 }
 
@@ -88,11 +81,11 @@ template <typename T>
   }
 }
 
-REPRISE_BY_AVX2 void add_by_avx2(const Tile<double>& tile) {
+REPRISE_WITH_AVX2 void add_by_avx2(const Tile<double>& tile) {
   add_rows_of_tile(tile);
 }
 /// 64-bit integers wrap: their low bits are those of any narrower sum.
-REPRISE_BY_AVX2 void add_by_avx2(const Tile<uint64_t>& tile) {
+REPRISE_WITH_AVX2 void add_by_avx2(const Tile<uint64_t>& tile) {
   add_rows_of_tile(tile);
 }
 template <typename T>
@@ -103,7 +96,7 @@ void add_anywhere(const Tile<T>& tile) {
 template <typename T>
 void multiply_plainly(int64_t m, int64_t n, int64_t k, const SumMatrix& a,
                       const SumMatrix& b, T* out, int64_t leading) {
-  static const bool is_wide = by_avx2();
+  static const bool is_wide = has_avx2();
   const auto* left = reinterpret_cast<const T*>(a.data);
   const auto* right = reinterpret_cast<const T*>(b.data);
   const int64_t by_row = a.transposed ? 1 : a.leading,
@@ -160,7 +153,7 @@ void load_sums(SumType type, PrimitiveType from_type, const std::byte* from,
     return;
   }
   if (type == SumType::kF32 && from_type == PrimitiveType::kF16 &&
-      stride == 1 && by_avx2()) {
+      stride == 1 && has_avx2()) {
     return load_halves(reinterpret_cast<const uint16_t*>(from), count,
                        reinterpret_cast<float*>(to));
   }
@@ -180,7 +173,7 @@ void load_sums(SumType type, PrimitiveType from_type, const std::byte* from,
 void store_sums(SumType type, const std::byte* from, int64_t count,
                 PrimitiveType to_type, std::byte* to, int64_t stride) {
   if (type == SumType::kF32 && to_type == PrimitiveType::kF16 && stride == 1 &&
-      by_avx2()) {
+      has_avx2()) {
     return store_halves(reinterpret_cast<const float*>(from), count,
                         reinterpret_cast<uint16_t*>(to));
   }

@@ -1,23 +1,16 @@
 #include "runtime/cpu/matrix_rows.h"
 
+#include "runtime/cpu/wide_vectors.h"
+
 namespace reprise {
 namespace {
-
-#if defined(__x86_64__)
-#define REPRISE_IN_FOURS __attribute__((target("avx2")))
-bool runs_in_fours() { return __builtin_cpu_supports("avx2"); }
-#else
-#define REPRISE_IN_FOURS
-bool runs_in_fours() { return true; }
-#endif
-const bool kInFours = runs_in_fours();
 
 [[gnu::always_inline]] inline void add_each(double factor, const double* from,
                                             size_t count, double* to) {
   for (size_t i = 0; i < count; ++i) to[i] += factor * from[i];
 }
-REPRISE_IN_FOURS void add_in_fours(double factor, const double* from,
-                                   size_t count, double* to) {
+REPRISE_WITH_AVX2 void add_in_fours(double factor, const double* from,
+                                    size_t count, double* to) {
   add_each(factor, from, count, to);
 }
 
@@ -30,9 +23,9 @@ REPRISE_IN_FOURS void add_in_fours(double factor, const double* from,
   for (size_t i = 0; i < count; ++i)
     to[i] = (((to[i] + f * a[i]) + g * b[i]) + h * c[i]) + k * d[i];
 }
-REPRISE_IN_FOURS void add_four_in_fours(const std::array<double, 4>& factors,
-                                        const double* from, size_t apart,
-                                        size_t count, double* to) {
+REPRISE_WITH_AVX2 void add_four_in_fours(const std::array<double, 4>& factors,
+                                         const double* from, size_t apart,
+                                         size_t count, double* to) {
   add_four_each(factors, from, apart, count, to);
 }
 
@@ -44,26 +37,26 @@ REPRISE_IN_FOURS void add_four_in_fours(const std::array<double, 4>& factors,
     y[i] = s * a + c * b;
   }
 }
-REPRISE_IN_FOURS void turn_in_fours(double c, double s, size_t count, double* x,
-                                    double* y) {
+REPRISE_WITH_AVX2 void turn_in_fours(double c, double s, size_t count,
+                                     double* x, double* y) {
   turn_each(c, s, count, x, y);
 }
 
 }  // namespace
 
 void add_row(double factor, const double* from, size_t count, double* to) {
-  if (kInFours) return add_in_fours(factor, from, count, to);
+  if (has_avx2()) return add_in_fours(factor, from, count, to);
   add_each(factor, from, count, to);
 }
 
 void add_four_rows(const std::array<double, 4>& factors, const double* from,
                    size_t apart, size_t count, double* to) {
-  if (kInFours) return add_four_in_fours(factors, from, apart, count, to);
+  if (has_avx2()) return add_four_in_fours(factors, from, apart, count, to);
   add_four_each(factors, from, apart, count, to);
 }
 
 void turn_rows(double c, double s, size_t count, double* x, double* y) {
-  if (kInFours) return turn_in_fours(c, s, count, x, y);
+  if (has_avx2()) return turn_in_fours(c, s, count, x, y);
   turn_each(c, s, count, x, y);
 }
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/cpu/wide_vectors.h"
+
 namespace reprise {
 namespace {
 
@@ -23,14 +25,6 @@ uint16_t rounded(float value) {
 }
 
 // In vectors of 8 elements where the machine has them; the same bits.
-#if defined(__x86_64__)
-#define REPRISE_WITH_AVX2 __attribute__((target("avx2")))
-bool has_avx2() { return __builtin_cpu_supports("avx2"); }
-#else
-#define REPRISE_WITH_AVX2
-bool has_avx2() { return true; }
-#endif
-
 REPRISE_WITH_AVX2 void widen_by_eight(const uint16_t* from, float* to,
                                       int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);
