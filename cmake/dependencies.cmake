@@ -36,6 +36,13 @@ add_library(dnnl INTERFACE)
 target_include_directories(dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
 target_link_libraries(dnnl INTERFACE ${DNNL_LIBRARY})
 
+# LAPACK, of OpenBLAS, which the CPU trainer loads when a program needs it.
+find_path(LAPACK_INCLUDE_DIR lapack.h REQUIRED)
+find_path(CBLAS_INCLUDE_DIR cblas.h REQUIRED)
+add_library(lapack_headers INTERFACE)
+target_include_directories(lapack_headers SYSTEM INTERFACE ${LAPACK_INCLUDE_DIR} ${CBLAS_INCLUDE_DIR})
+target_link_libraries(lapack_headers INTERFACE ${CMAKE_DL_LIBS})
+
 find_path(GLPK_INCLUDE_DIR glpk.h REQUIRED)         # card: exact windows
 find_library(GLPK_LIBRARY glpk REQUIRED)
 add_library(glpk INTERFACE)

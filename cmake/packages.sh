@@ -5,7 +5,8 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache pkg-config git ca-certificates python3
   libglpk-dev libboost-graph-dev libtbb-dev nlohmann-json3-dev libsqlite3-dev libsimdjson-dev
-  libisal-dev liblzma-dev libfmt-dev libcli11-dev libexpected-dev libdnnl-dev libgloo-dev libssl-dev
+  libisal-dev liblzma-dev libfmt-dev libcli11-dev libexpected-dev libdnnl-dev libopenblas-dev
+  liblapacke-dev libgloo-dev libssl-dev
   libopenmpi-dev openmpi-bin libgtest-dev libbenchmark-dev iproute2 util-linux)
 if [ "${1:-}" = test ]; then
   packages+=(python3-selenium valgrind xz-utils dpkg-dev file clang clang-format clang-tidy)

@@ -37,7 +37,8 @@ LARGER = ["big_mlp", "big_mlp_bf16", "big_vit", "big_resnet", "big_resnet_bf16",
           "big_video", "big_gpt", "big_gpt_bf16", "big_lstm", "big_gru", "big_dlrm", "big_moe", "big_states", "big_sort"]
 REAL = ["resnet50", "gpt2", "bert", "llama", "diffusion_unet"]
 OPS = ["op_" + name for name in (
-    "fourier_operator long_convolution eigenvalues solve qr inverse_root random_numbers gammas categories angles "
+    "fourier_operator long_convolution eigenvalues solve qr inverse_root singular_values orthogonal gaussian_process "
+    "shampoo random_numbers gammas categories angles "
     "special_functions quantized half_precision bilinear tensor_train vocabulary long_attention relative_attention "
     "graph_sums graph_attention_sums gathers grid_sampling dilated depthwise grouped recurrent_images resized "
     "pixel_shuffle pools norms reductions running largest distances state_scan transport label_paths equations "

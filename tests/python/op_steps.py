@@ -93,6 +93,45 @@ def inverse_root(ranks):
     return of(ranks, normal(1, a=(128, 128)), compute, (128, 128))
 
 
+def singular_values(ranks):
+    return of(ranks, normal(1, a=(256, 128)), lambda p, x: jnp.linalg.svd(p["a"] + x, full_matrices=False)[1], (256, 128))
+
+
+def orthogonal(ranks):
+    return of(ranks, normal(1, a=(512, 256)), lambda p, x: jnp.linalg.qr(p["a"] + x)[0] * jnp.arange(256), (512, 256))
+
+
+# The negative marginal likelihood of a Gaussian process (Rasmussen and Williams, algorithm 2.1).
+def gaussian_process(ranks):
+    def compute(p, x, y):
+        apart = jnp.square((x * jnp.exp(p["scale"]))[:, None] - (x * jnp.exp(p["scale"]))[None]).sum(-1)
+        factor = jnp.linalg.cholesky(jnp.exp(-apart) + 0.1 * jnp.eye(len(x)))
+        half = jax.scipy.linalg.solve_triangular(factor, y, lower=True)
+        return jnp.sqrt(jnp.sum(half**2) / 2 + jnp.log(jnp.diag(factor)).sum() + 1e3)
+
+    return of(ranks, normal(1, scale=(4,)), compute, (384, 4), (384, 1))
+
+
+# Shampoo's inverse fourth roots (Gupta et al. 2018) of the covariances of a weight's gradient.
+def shampoo(ranks):
+    def root(matrix):
+        values, vectors = jnp.linalg.eigh(matrix)
+        return (vectors * jnp.maximum(values, 1e-6) ** -0.25) @ vectors.T
+
+    def update(grads, state, params=None):
+        def one(g, kept):
+            left, right = kept[0] * 0.9 + g @ g.T, kept[1] * 0.9 + g.T @ g
+            return root(left) @ g @ root(right), (left, right)
+
+        made = {name: one(g, state[name]) for name, g in grads.items()}
+        return ({name: -1e-3 * pair[0] for name, pair in made.items()}, {name: pair[1] for name, pair in made.items()})
+
+    init = lambda params: {name: (jnp.eye(w.shape[0]), jnp.eye(w.shape[1])) for name, w in params.items()}
+    compute = lambda p, x: jnp.tanh(x @ p["a"]) @ p["b"]
+    return of(ranks, weights(1, a=(256, 128), b=(128, 256)), compute, (256, 256),
+              tx=optax.GradientTransformation(init, update))
+
+
 # Random numbers.
 def random_numbers(ranks):
     def compute(p, key, x):
@@ -412,7 +451,8 @@ def many_weights(ranks):
 
 
 OPS = {f"op_{step.__name__}": step for step in (
-    fourier_operator, long_convolution, eigenvalues, solve, qr, inverse_root, random_numbers, gammas, categories,
+    fourier_operator, long_convolution, eigenvalues, solve, qr, inverse_root, singular_values,
+    orthogonal, gaussian_process, shampoo, random_numbers, gammas, categories,
     angles, special_functions, quantized, half_precision, bilinear, tensor_train, vocabulary, long_attention,
     relative_attention, graph_sums, graph_attention_sums, gathers, grid_sampling, dilated, depthwise, grouped,
     recurrent_images, resized, pixel_shuffle, pools, norms, reductions, running, largest, distances, state_scan,

@@ -1,0 +1,208 @@
+#include "runtime/cpu/lapack.h"
+
+#include <cblas.h>
+#include <dlfcn.h>
+#include <lapack.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <type_traits>
+
+namespace reprise::lapack {
+namespace {
+
+// Each has a name in s… for floats and in d… for doubles.
+#define REPRISE_LAPACK_ROUTINES(X) \
+  X(potrf) X(getrf) X(geqrf) X(orgqr) X(syevd) X(gesdd) X(gtsv)
+
+struct Functions {
+#define REPRISE_LAPACK_MEMBERS(routine)          \
+  decltype(&s##routine##_) s##routine = nullptr; \
+  decltype(&d##routine##_) d##routine = nullptr;
+  REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_MEMBERS)
+#undef REPRISE_LAPACK_MEMBERS
+  decltype(&cblas_strsm) strsm = nullptr;
+  decltype(&cblas_dtrsm) dtrsm = nullptr;
+};
+
+/// A name that OpenBLAS knows: of CPUs that are newer than itself it takes the
+/// loops of 2004, eight times as slow.
+const char* core_type() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return "Haswell";
+#endif
+  return nullptr;
+}
+
+std::optional<Functions> find_functions() {
+  // What it reads when it is loaded.
+  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  if (core_type() != nullptr) ::setenv("OPENBLAS_CORETYPE", core_type(), 0);
+  void* library = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::nullopt;
+  bool all = true;
+  const auto find = [&](auto* function, const char* name) {
+    *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(
+        ::dlsym(library, name));
+    all = all && *function != nullptr;
+  };
+  Functions found;
+#define REPRISE_LAPACK_FIND(routine)         \
+  find(&found.s##routine, "s" #routine "_"); \
+  find(&found.d##routine, "d" #routine "_");
+  REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_FIND)
+#undef REPRISE_LAPACK_FIND
+  find(&found.strsm, "cblas_strsm");
+  find(&found.dtrsm, "cblas_dtrsm");
+  if (!all) return std::nullopt;
+  return found;
+}
+
+const std::optional<Functions>& functions() {
+  static const std::optional<Functions> found = find_functions();
+  return found;
+}
+
+#define REPRISE_LAPACK(routine, ...)          \
+  do {                                        \
+    if constexpr (std::is_same_v<T, float>) { \
+      functions()->s##routine(__VA_ARGS__);   \
+    } else {                                  \
+      functions()->d##routine(__VA_ARGS__);   \
+    }                                         \
+  } while (false)
+
+/// What a routine that was asked with a size of -1 wrote as its size.
+template <typename T>
+int32_t make_room(T asked, Array<T>* values) {
+  const auto size = std::max<int32_t>(1, static_cast<int32_t>(asked));
+  if (values->size() < static_cast<size_t>(size))
+    values->resize(static_cast<size_t>(size));
+  return size;
+}
+
+constexpr int32_t kAsk = -1;
+constexpr size_t kOne = 1;  ///< Fortran's length of a letter.
+
+}  // namespace
+
+Status load() {
+  if (functions()) return {};
+  return fail(ErrorKind::kDevice,
+              "matrices are factored by OpenBLAS, and libopenblas.so.0 is not "
+              "here or lacks LAPACK: install libopenblas0");
+}
+
+template <typename T>
+int32_t potrf(bool lower, int32_t n, T* a) {
+  const char triangle = lower ? 'L' : 'U';
+  int32_t info = 0;
+  REPRISE_LAPACK(potrf, &triangle, &n, a, &n, &info, kOne);
+  return info;
+}
+
+template <typename T>
+int32_t getrf(int32_t rows, int32_t columns, T* a, int32_t* pivots) {
+  int32_t info = 0;
+  REPRISE_LAPACK(getrf, &rows, &columns, a, &rows, pivots, &info);
+  return info;
+}
+
+template <typename T>
+void geqrf(int32_t rows, int32_t columns, T* a, T* tau, Workspace<T>* work) {
+  int32_t info = 0;
+  T asked = 0;
+  REPRISE_LAPACK(geqrf, &rows, &columns, a, &rows, tau, &asked, &kAsk, &info);
+  const int32_t size = make_room(asked, &work->values);
+  REPRISE_LAPACK(geqrf, &rows, &columns, a, &rows, tau, work->values.data(),
+                 &size, &info);
+}
+
+template <typename T>
+void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
+           const T* tau, Workspace<T>* work) {
+  int32_t info = 0;
+  T asked = 0;
+  REPRISE_LAPACK(orgqr, &rows, &columns, &reflectors, a, &rows, tau, &asked,
+                 &kAsk, &info);
+  const int32_t size = make_room(asked, &work->values);
+  REPRISE_LAPACK(orgqr, &rows, &columns, &reflectors, a, &rows, tau,
+                 work->values.data(), &size, &info);
+}
+
+template <typename T>
+int32_t syevd(bool vectors, bool lower, int32_t n, T* a, T* values,
+              Workspace<T>* work) {
+  const char job = vectors ? 'V' : 'N', triangle = lower ? 'L' : 'U';
+  int32_t info = 0, asked_integers = 0;
+  T asked = 0;
+  REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, &asked, &kAsk,
+                 &asked_integers, &kAsk, &info, kOne, kOne);
+  const int32_t size = make_room(asked, &work->values);
+  const int32_t integers = make_room(asked_integers, &work->integers);
+  REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, work->values.data(),
+                 &size, work->integers.data(), &integers, &info, kOne, kOne);
+  return info;
+}
+
+template <typename T>
+int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, T* values, T* u,
+              T* vt, Workspace<T>* work) {
+  const bool vectors = u != nullptr && vt != nullptr;
+  const char job = !vectors ? 'N' : whole ? 'A' : 'S';
+  const int32_t least = std::min(rows, columns);
+  const int32_t vt_rows = whole ? columns : least;
+  int32_t info = 0;
+  T asked = 0;
+  make_room(8 * least, &work->integers);
+  REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows, vt,
+                 &vt_rows, &asked, &kAsk, work->integers.data(), &info, kOne);
+  const int32_t size = make_room(asked, &work->values);
+  REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows, vt,
+                 &vt_rows, work->values.data(), &size, work->integers.data(),
+                 &info, kOne);
+  return info;
+}
+
+template <typename T>
+int32_t gtsv(int32_t n, int32_t columns, T* lower, T* diagonal, T* upper,
+             T* b) {
+  int32_t info = 0;
+  REPRISE_LAPACK(gtsv, &n, &columns, lower, diagonal, upper, b, &n, &info);
+  return info;
+}
+
+template <typename T>
+void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
+          T* b) {
+  const auto side = triangle.left ? CblasLeft : CblasRight;
+  const auto part = triangle.lower ? CblasLower : CblasUpper;
+  const auto turned = triangle.transposed ? CblasTrans : CblasNoTrans;
+  const auto diagonal = triangle.unit_diagonal ? CblasUnit : CblasNonUnit;
+  const int32_t extent = triangle.left ? rows : columns;
+  REPRISE_LAPACK(trsm, CblasRowMajor, side, part, turned, diagonal, rows,
+                 columns, 1, a, extent, b, columns);
+}
+
+#undef REPRISE_LAPACK
+
+#define REPRISE_INSTANCES(T)                                                   \
+  template int32_t potrf(bool, int32_t, T*);                                   \
+  template int32_t getrf(int32_t, int32_t, T*, int32_t*);                      \
+  template void geqrf(int32_t, int32_t, T*, T*, Workspace<T>*);                \
+  template void orgqr(int32_t, int32_t, int32_t, T*, const T*, Workspace<T>*); \
+  template int32_t syevd(bool, bool, int32_t, T*, T*, Workspace<T>*);          \
+  template int32_t gesdd(bool, int32_t, int32_t, T*, T*, T*, T*,               \
+                         Workspace<T>*);                                       \
+  template int32_t gtsv(int32_t, int32_t, T*, T*, T*, T*);                     \
+  template void trsm(const Triangle&, int32_t, int32_t, const T*, T*);
+REPRISE_INSTANCES(float)
+REPRISE_INSTANCES(double)
+#undef REPRISE_INSTANCES
+
+}  // namespace reprise::lapack

@@ -1,0 +1,79 @@
+// The routines of LAPACK that matrix_routine.cc calls, for float and double:
+// one name for both, and workspaces of the size that they ask for. OpenBLAS's,
+// loaded when a program first needs them. Matrices are column-major, without
+// gaps; `info` is as LAPACK states it: 0, or the number from 1 of the pivot at
+// which it stopped.
+#pragma once
+
+#include <boost/align/aligned_allocator.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "data/result.h"
+
+namespace reprise::lapack {
+
+/// Loads them, once a process, before any other call: one thread and the loops
+/// of the instructions that this CPU has, so that bits depend on nothing else.
+/// Errors: kDevice where OpenBLAS is not installed.
+Status load();
+
+/// At the start of a cache line: some of OpenBLAS's loops add up from the first
+/// whole vector of an array, so bits depend on where it lies.
+template <typename T>
+using Array = std::vector<T, boost::alignment::aligned_allocator<T, 64>>;
+
+/// Kept from matrix to matrix.
+template <typename T>
+struct Workspace {
+  Array<T> values;
+  Array<int32_t> integers;
+};
+
+/// a = l lᵀ in the lower triangle of `a`, n by n, or uᵀ u in the upper one.
+template <typename T>
+int32_t potrf(bool lower, int32_t n, T* a);
+
+/// P a = l u in place; pivots[k]: the row, from 1, exchanged with row k.
+template <typename T>
+int32_t getrf(int32_t rows, int32_t columns, T* a, int32_t* pivots);
+
+/// Reflectors below the diagonal, r above, their factors in `tau`.
+template <typename T>
+void geqrf(int32_t rows, int32_t columns, T* a, T* tau, Workspace<T>* work);
+
+/// The first `columns` columns of the product of `reflectors` of them.
+template <typename T>
+void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
+           const T* tau, Workspace<T>* work);
+
+/// Eigenvalues, ascending, of a symmetric matrix of which one triangle is read;
+/// with `vectors` its columns become them.
+template <typename T>
+int32_t syevd(bool vectors, bool lower, int32_t n, T* a, T* values,
+              Workspace<T>* work);
+
+/// Singular values, descending; u and vt, whole or their first min(rows,
+/// columns) columns and rows, unless null.
+template <typename T>
+int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, T* values, T* u,
+              T* vt, Workspace<T>* work);
+
+/// x of a tridiagonal system in place of b, n by columns. lower[0] stands in
+/// row 1. What elimination leaves stays in the diagonals.
+template <typename T>
+int32_t gtsv(int32_t n, int32_t columns, T* lower, T* diagonal, T* upper, T* b);
+
+struct Triangle {
+  bool left = true;  ///< Solves a x = b, not x a = b.
+  bool lower = true;
+  bool transposed = false;
+  bool unit_diagonal = false;
+};
+
+/// x in place of b, rows by columns. Of this one matrices are row-major.
+template <typename T>
+void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
+          T* b);
+
+}  // namespace reprise::lapack
