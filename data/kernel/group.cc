@@ -158,11 +158,11 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
     }
     if (extents[i] > 1) minor_reduced = spec.reduced[i];
   }
-  if (minor_reduced) {
-    spec.kind = ReduceKind::kByLanes;
+  spec.rows = minor_reduced;
+  if (count <= (minor_reduced ? kShortRow : kUnrolledElements)) {
+    spec.kind = ReduceKind::kUnrolled;
   } else {
-    spec.kind = count <= kUnrolledElements ? ReduceKind::kUnrolled
-                                           : ReduceKind::kSequential;
+    spec.kind = minor_reduced ? ReduceKind::kByLanes : ReduceKind::kSequential;
   }
   return spec;
 }

@@ -28,8 +28,13 @@ enum class ReduceKind {
   kUnrolled,    ///< Sequential over so few elements that it is written out.
 };
 
+/// A minor dimension reduced over so few elements, all dimensions together, is
+/// written out.
+inline constexpr int64_t kShortRow = 8;
+
 struct ReduceSpec {
   ReduceKind kind = ReduceKind::kByLanes;
+  bool rows = true;  ///< The minor dimension is reduced.
   Opcode combine = Opcode::kAdd;
   std::vector<bool> reduced;             ///< By operand dimension.
   std::vector<int64_t> reduced_extents;  ///< In operand order.

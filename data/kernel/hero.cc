@@ -90,6 +90,27 @@ Result<bool> choose_lane_reduce(const Group& group,
   return best >= 0;
 }
 
+/// Whether the anchor's last dimension is one that some reduce which the
+/// outputs need reduces as short rows.
+bool has_short_rows(const Group& group, const std::vector<size_t>& pending,
+                    const Hero& hero) {
+  const Shape& anchor = group.at(hero.anchor).shape;
+  if (anchor.dimensions.empty()) return false;
+  const std::vector<bool> needed = needed_members(group, pending);
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const Instruction& instruction = group.at(group.members()[i]);
+    if (!needed[i] || instruction.opcode != Opcode::kReduce) continue;
+    const Result<ReduceSpec> spec = reduce_spec(group, instruction);
+    if (!spec || !spec->rows || spec->kind != ReduceKind::kUnrolled) continue;
+    const Shape& operand = operand_shape(group, instruction, 0);
+    if (spec->reduced_extents.size() == 1 && spec->reduced.back() &&
+        operand.dimensions.back() == anchor.dimensions.back() &&
+        element_count(operand) == element_count(anchor))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<Hero> choose_hero(const Group& group,
@@ -108,7 +129,12 @@ Result<Hero> choose_hero(const Group& group,
     best = rank;
     anchor_at(group, hero, anchor->first);
   }
+  hero.written_out = has_short_rows(group, pending, hero);
   return hero;
+}
+
+bool has_loops(const Hero& hero, size_t dimension) {
+  return !hero.written_out || dimension + 1 < hero.factors.size();
 }
 
 bool split_loop(const Nest& nest, Hero& hero) {
@@ -116,8 +142,8 @@ bool split_loop(const Nest& nest, Hero& hero) {
       place;  // Loop id -> dimension and factor.
   for (const bool column : {false, true}) {
     for (size_t i = 0; i < hero.factors.size(); ++i) {
-      for (size_t k = 0; hero.column[i] == column && k < hero.factors[i].size();
-           ++k) {
+      if (hero.column[i] != column || !has_loops(hero, i)) continue;
+      for (size_t k = 0; k < hero.factors[i].size(); ++k) {
         if (hero.factors[i][k] != 1) place.emplace_back(i, k);
       }
     }

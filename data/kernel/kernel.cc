@@ -4,6 +4,7 @@
 #include "data/kernel/kernel.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "data/sha256.h"
 
@@ -204,6 +205,21 @@ std::string kernel_key(const Kernel& kernel) {
   return sha256_hex(kernel_text(kernel));
 }
 
+namespace {
+
+/// Whether two positions differ in every pair of iterations: the same terms,
+/// all of one multiple, and constants that are not that far apart. So do the
+/// elements of rows that are written out.
+bool never_meet(const IndexTable& indices, int32_t left, int32_t right) {
+  const IndexExpression &a = indices.at(left), &b = indices.at(right);
+  if (a.terms != b.terms || a.terms.empty()) return false;
+  int64_t step = 0;
+  for (const IndexTerm& term : a.terms) step = std::gcd(step, term.coefficient);
+  return (a.constant - b.constant) % step != 0;
+}
+
+}  // namespace
+
 bool in_place_safe(const Kernel& kernel, size_t input, size_t output) {
   const KernelArgument& from = kernel.arguments.at(input);
   const KernelArgument& to = kernel.arguments.at(output);
@@ -218,9 +234,9 @@ bool in_place_safe(const Kernel& kernel, size_t input, size_t output) {
   for (const Access& load : loads) {
     for (const Access& store : stores) {
       if (load.nest < store.nest) continue;
-      const bool same_element =
-          load.nest == store.nest && load.index == store.index;
-      if (!same_element || load.order > store.order || !store.plain)
+      if (load.nest != store.nest) return false;
+      if (never_meet(kernel.indices, load.index, store.index)) continue;
+      if (load.index != store.index || load.order > store.order || !store.plain)
         return false;
     }
   }

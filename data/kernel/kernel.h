@@ -14,8 +14,8 @@
 //   them (data/hlo/contract_products.h); bf16 and f16 are computed in f32 and
 //   rounded after every op; transcendental functions are those of the
 //   runtime's math prelude.
-// - A reduce whose minor (last non-degenerate) operand dimension is reduced
-//   keeps kLanes partial results per output element, lane = position in that
+// - A reduce whose minor (last non-degenerate) operand dimension is reduced, of
+//   more than kShortRow elements (group.h), keeps kLanes partial results per output element, lane = position in that
 //   dimension mod kLanes, each starting from the identity and taking elements
 //   in row-major order. The lanes are combined by halving (lane l with lane
 //   l + 8, then 4, 2, 1), and the total is combined last with the initial

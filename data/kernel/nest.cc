@@ -57,6 +57,8 @@ class NestBuilder {
  private:
   IndexMap make_loops();
   Status add_sink(size_t output);
+  /// Where the elements of one iteration stand; none where it has no map.
+  std::vector<IndexMap> places_of(InstructionId id) const;
   Status add_store(size_t output, InstructionId id);
   Status add_reduction(size_t output, const Instruction& reduce,
                        const ReduceSpec& spec);
@@ -71,14 +73,15 @@ class NestBuilder {
   std::vector<InstructionId>& sources_;
   const Hero& hero_;
   std::unique_ptr<Nest> nest_ = std::make_unique<Nest>();
-  std::unique_ptr<CanonicalMaps> maps_;
+  /// Of each element of what is written out; else one.
+  std::vector<CanonicalMaps> maps_;
 };
 
 IndexMap NestBuilder::make_loops() {
   IndexMap map(hero_.factors.size());
   for (const bool column : {false, true}) {
     for (size_t i = 0; i < hero_.factors.size(); ++i) {
-      if (hero_.column[i] != column) continue;
+      if (hero_.column[i] != column || !has_loops(hero_, i)) continue;
       int32_t position = nest_->indices.constant(0);
       for (const int64_t extent : hero_.factors[i]) {
         if (extent == 1) continue;
@@ -95,28 +98,42 @@ IndexMap NestBuilder::make_loops() {
   return map;
 }
 
+std::vector<IndexMap> NestBuilder::places_of(InstructionId id) const {
+  std::vector<IndexMap> places;
+  for (const CanonicalMaps& maps : maps_) {
+    const IndexMap* map = maps.find(id);
+    if (map == nullptr) return {};
+    if (std::find(places.begin(), places.end(), *map) == places.end())
+      places.push_back(*map);
+  }
+  return places;
+}
+
 Status NestBuilder::add_store(size_t output, InstructionId id) {
   const Instruction& instruction = group_.at(id);
-  const IndexMap* map = maps_->find(id);
-  if (map == nullptr)
+  const std::vector<IndexMap> places = places_of(id);
+  if (places.empty())
     return unfit(instruction.name, "its elements are not those of the loops");
-  const uint64_t loops = loops_of(nest_->indices, *map);
+  const uint64_t loops = loops_of(nest_->indices, places[0]);
   if (!is_prefix(nest_->space, loops) ||
-      count_of(nest_->space, loops) != element_count(instruction.shape)) {
+      count_of(nest_->space, loops) * static_cast<int64_t>(places.size()) !=
+          element_count(instruction.shape)) {
     return unfit(instruction.name, "its elements are not those of the loops");
   }
-  Sink sink;
-  sink.output = output;
-  sink.loops = loops;
-  sink.node = nest_->trace->value(id, *map);
-  if (!nest_->trace->status()) return nest_->trace->status();
-  const Node& node = nest_->trace->nodes()[static_cast<size_t>(sink.node)];
-  if (node.level > 0 && (loops & nest_->space.rows) != nest_->space.rows) {
-    return unfit(instruction.name,
-                 "a reduction inside loops that it does not depend on");
+  for (const IndexMap& map : places) {
+    Sink sink;
+    sink.output = output;
+    sink.loops = loops;
+    sink.node = nest_->trace->value(id, map);
+    if (!nest_->trace->status()) return nest_->trace->status();
+    const Node& node = nest_->trace->nodes()[static_cast<size_t>(sink.node)];
+    if (node.level > 0 && (loops & nest_->space.rows) != nest_->space.rows) {
+      return unfit(instruction.name,
+                   "a reduction inside loops that it does not depend on");
+    }
+    sink.index = nest_->indices.linearize(map, instruction.shape.dimensions);
+    nest_->sinks.push_back(sink);
   }
-  sink.index = nest_->indices.linearize(*map, instruction.shape.dimensions);
-  nest_->sinks.push_back(sink);
   return {};
 }
 
@@ -152,8 +169,8 @@ Status NestBuilder::check_order(const Instruction& reduce,
 
 Status NestBuilder::add_reduction(size_t output, const Instruction& reduce,
                                   const ReduceSpec& spec) {
-  const std::optional<IndexMap> map = maps_->derive(reduce.operands[0]);
-  if (!map ||
+  const std::optional<IndexMap> map = maps_[0].derive(reduce.operands[0]);
+  if (!map || maps_.size() > 1 ||
       loops_of(nest_->indices, *map) !=
           (nest_->space.rows | nest_->space.columns) ||
       count_of(nest_->space, ~uint64_t{0}) !=
@@ -191,8 +208,8 @@ Status NestBuilder::add_scatter(size_t output, const Instruction& scatter) {
                 scatter.name);
   }
   const Shape& updates = operand_shape(group_, scatter, 2);
-  const std::optional<IndexMap> map = maps_->derive(scatter.operands[2]);
-  if (!map ||
+  const std::optional<IndexMap> map = maps_[0].derive(scatter.operands[2]);
+  if (!map || maps_.size() > 1 ||
       loops_of(nest_->indices, *map) !=
           (nest_->space.rows | nest_->space.columns) ||
       count_of(nest_->space, ~uint64_t{0}) != element_count(updates)) {
@@ -234,16 +251,21 @@ Status NestBuilder::add_sink(size_t output) {
 }
 
 Result<std::unique_ptr<Nest>> NestBuilder::build(std::vector<size_t>& pending) {
-  const IndexMap map = make_loops();
+  IndexMap map = make_loops();
   if (nest_->space.loops.size() > kMaxLoops) {
     return fail(ErrorKind::kInfeasible, "{}: too many loops",
                 group_.at(hero_.anchor).name);
   }
-  maps_ = std::make_unique<CanonicalMaps>(group_, nest_->indices, nest_->space);
   nest_->trace = std::make_unique<ElementTrace>(group_, sources_,
                                                 nest_->indices, nest_->space);
-  maps_->assign(hero_.anchor, map);
-  maps_->propagate();
+  const int64_t written_out =
+      hero_.written_out ? group_.at(hero_.anchor).shape.dimensions.back() : 1;
+  for (int64_t i = 0; i < written_out; ++i) {
+    if (hero_.written_out) map.back() = nest_->indices.constant(i);
+    maps_.emplace_back(group_, nest_->indices, nest_->space);
+    maps_.back().assign(hero_.anchor, map);
+    maps_.back().propagate();
+  }
   std::vector<size_t> left;
   Status first;
   for (const size_t output : pending) {
@@ -296,11 +318,17 @@ Result<std::unique_ptr<Nest>> split_and_build(
     const Group& group, std::vector<InstructionId>& sources, Hero hero,
     std::vector<size_t>& pending) {
   const std::vector<size_t> wanted = pending;
+  const std::vector<InstructionId> known = sources;
   for (int round = 0;; ++round) {
     pending = wanted;
+    sources = known;
     Result<std::unique_ptr<Nest>> nest =
         NestBuilder(group, sources, hero).build(pending);
-    if (!nest || round == 8 || !split_loop(**nest, hero)) return nest;
+    if (hero.written_out && (!nest || !pending.empty())) {
+      hero.written_out = false;
+      continue;
+    }
+    if (!nest || round >= 8 || !split_loop(**nest, hero)) return nest;
   }
 }
 

@@ -120,6 +120,8 @@ class ElementTrace {
   int32_t trace_reduce(const Instruction& reduce, const IndexMap& map);
   int32_t trace_lanes(const Instruction& reduce, const ReduceSpec& spec,
                       const IndexMap& map);
+  /// Whether what stands at `map` depends on a loop, and not on one around it.
+  bool is_made_again(const IndexMap& map) const;
   int32_t trace_unrolled(const Instruction& reduce, const ReduceSpec& spec,
                          const IndexMap& map);
   int32_t trace_dot(const Instruction& dot, const IndexMap& map);

@@ -85,9 +85,28 @@ int32_t ElementTrace::trace_lanes(const Instruction& reduce,
                sum);
 }
 
+bool ElementTrace::is_made_again(const IndexMap& map) const {
+  uint64_t loops = 0;
+  for (const int32_t expression : map) loops |= indices_.at(expression).loops;
+  bool depends = false;  // On a loop inside.
+  for (size_t i = space_.loops.size(); i-- > 0;) {
+    const bool uses = (loops >> space_.loops[i].id & 1) != 0;
+    if (depends && !uses) return true;
+    depends = depends || uses;
+  }
+  return false;
+}
+
 int32_t ElementTrace::trace_unrolled(const Instruction& reduce,
                                      const ReduceSpec& spec,
                                      const IndexMap& map) {
+  if (spec.rows && is_made_again(map)) {
+    fail_with(ErrorKind::kInfeasible,
+              reduce.name +
+                  ": each of its rows would be reduced again and "
+                  "again in a loop around them");
+    return literal(reduce.shape.type, 0);
+  }
   int64_t count = 1;
   for (const int64_t extent : spec.reduced_extents) count *= extent;
   int32_t result = value(reduce.operands[1], {});

@@ -1,7 +1,8 @@
 // Loops are printed as they stand; the host compiler vectorizes them. What it
 // needs for that: independent loops say so by a pragma, lane loops keep kLanes
 // partial results in a local array of fixed size, and elements narrower than a
-// lane of f32 are widened row by row first. No arithmetic is reordered, so bits
+// lane of f32 are widened row by row first; short rows that are
+// written out go through columns. No arithmetic is reordered, so bits
 // do not depend on the compiler's choices. Rows that stay as they are
 // (kept_rows) are passed over where the kernel turns out to run in place.
 #include "runtime/kernels/print_kernel.h"
@@ -15,6 +16,7 @@
 #include "runtime/kernels/loop_segments.h"
 #include "runtime/kernels/prelude_text.h"
 #include "runtime/kernels/print_expression.h"
+#include "runtime/kernels/row_blocks.h"
 
 namespace reprise {
 namespace {
@@ -24,6 +26,8 @@ namespace {
 /// copies of the row.
 bool is_narrow(PrimitiveType type) { return primitive_type_bits(type) < 32; }
 constexpr int64_t kMaxWideCopy = 4096;
+/// Rows of a block: its columns stay in the first-level cache.
+constexpr int64_t kRowBlock = 64;
 
 const char* wide_name(PrimitiveType type) {
   return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16 ? "float"
@@ -49,6 +53,9 @@ class Printer {
   void body(const KernelStatement& loop);
   std::string first_of(int64_t from) const;
   std::string last_of(int64_t to, int64_t extent) const;
+  template <typename Print>
+  void each_row(const KernelStatement& loop, const Print& print);
+  void row_blocks(const KernelStatement& loop, bool split);
   void lane_loop(const KernelStatement& loop);
   void wide_copies(const KernelStatement& loop, bool before);
   void total(const KernelValue& value, int32_t id);
@@ -287,6 +294,69 @@ void Printer::lane_loop(const KernelStatement& loop) {
   line("}");
 }
 
+/// `print` of each statement of a loop and its number, inside of a loop over
+/// the `count` rows from b on.
+template <typename Print>
+void Printer::each_row(const KernelStatement& loop, const Print& print) {
+  line("#pragma omp simd");
+  line(fmt::format("for ({} l = 0; l < count; ++l) {{", index_type_));
+  ++depth_;
+  line(fmt::format("const {} i{} = b + l;", index_type_, loop.target));
+  for (size_t i = 0; i < loop.body.size(); ++i) print(loop.body[i], i);
+  --depth_;
+  line("}");
+}
+
+/// A loop over rows of short arrays (row_blocks.h), by blocks.
+void Printer::row_blocks(const KernelStatement& loop, bool split) {
+  const int64_t extent = kernel_.loops[static_cast<size_t>(loop.target)].extent;
+  const std::string end =
+      split ? last_of(extent, extent) : std::to_string(extent);
+  line(fmt::format("for ({0} b = {1}; b < {2}; b += {3}) {{", index_type_,
+                   split ? first_of(0) : "0", end, kRowBlock));
+  ++depth_;
+  line(fmt::format("const {0} left = {1} - b, count = left < {2} ? left : {2};",
+                   index_type_, end, kRowBlock));
+  const auto value_of =
+      [&](const KernelStatement& inner) -> const KernelValue& {
+    return kernel_.values[static_cast<size_t>(inner.value)];
+  };
+  for (size_t i = 0; i < loop.body.size(); ++i) {
+    const KernelStatement& inner = loop.body[i];
+    if (inner.kind != KernelStatement::Kind::kStore &&
+        !is_plain_load(kernel_, inner))
+      continue;
+    const PrimitiveType type = value_of(inner).type;
+    line(
+        fmt::format("alignas(64) {} c{}[{}];",
+                    type == PrimitiveType::kPred ? "int" : names_of(type).local,
+                    i, kRowBlock));
+  }
+  each_row(loop, [&](const KernelStatement& inner, size_t i) {
+    if (!is_plain_load(kernel_, inner)) return;
+    line(fmt::format("c{}[l] = {};", i, text_of_.load(value_of(inner))));
+  });
+  each_row(loop, [&](const KernelStatement& inner, size_t i) {
+    if (is_plain_load(kernel_, inner)) {
+      line(fmt::format("const {} v{} = c{}[l];",
+                       names_of(value_of(inner).type).local, inner.value, i));
+    } else if (inner.kind == KernelStatement::Kind::kStore) {
+      line(fmt::format("c{}[l] = v{};", i, inner.value));
+    } else {
+      statement(inner);
+    }
+  });
+  each_row(loop, [&](const KernelStatement& inner, size_t i) {
+    if (inner.kind != KernelStatement::Kind::kStore) return;
+    const KernelArgument& to =
+        kernel_.arguments[static_cast<size_t>(inner.target)];
+    line(fmt::format("a{}[{}] = {}(c{}[l]);", inner.target,
+                     text_of_.index(inner.index), names_of(to.type).store, i));
+  });
+  --depth_;
+  line("}");
+}
+
 void Printer::loop(const KernelStatement& loop) {
   const KernelLoop& range = kernel_.loops[static_cast<size_t>(loop.target)];
   bool innermost = true, lanes = false;
@@ -301,6 +371,10 @@ void Printer::loop(const KernelStatement& loop) {
     return;
   }
   const bool simd = innermost && range.independent;
+  if (simd && writes_rows(kernel_, loop)) {
+    row_blocks(loop, split);
+    return;
+  }
   const std::vector<int64_t> borders =
       simd ? loop_segments(kernel_, loop)
            : std::vector<int64_t>{0, range.extent};

@@ -309,19 +309,19 @@ std::string repeated(int count, bool reduces) {
   std::string text =
       "HloModule m\nadd { a = f32[] parameter(0)  b = f32[] parameter(1)  "
       "ROOT r = f32[] add(a, b) }\nENTRY e {\n"
-      "  zero = f32[] constant(0)\n  a0 = f32[4,8] parameter(0)\n";
+      "  zero = f32[] constant(0)\n  a0 = f32[4,16] parameter(0)\n";
   for (int i = 0; i < count; ++i) {
     if (!reduces) {
-      text += fmt::format("  a{} = f32[4,8] negate(a{})\n", i + 1, i);
+      text += fmt::format("  a{} = f32[4,16] negate(a{})\n", i + 1, i);
       continue;
     }
     text += fmt::format(
         "  r{0} = f32[4] reduce(a{0}, zero), dimensions={{1}}, to_apply=add\n"
-        "  b{0} = f32[4,8] broadcast(r{0}), dimensions={{0}}\n"
-        "  a{1} = f32[4,8] subtract(a{0}, b{0})\n",
+        "  b{0} = f32[4,16] broadcast(r{0}), dimensions={{0}}\n"
+        "  a{1} = f32[4,16] subtract(a{0}, b{0})\n",
         i, i + 1);
   }
-  return text + fmt::format("  ROOT out = f32[4,8] negate(a{})\n}}\n", count);
+  return text + fmt::format("  ROOT out = f32[4,16] negate(a{})\n}}\n", count);
 }
 
 /// Why all ops of a program are not one kernel, or nothing.

@@ -1,5 +1,5 @@
-// What compiled kernels leave alone in place, and loops that run piece by
-// piece: the same bytes as the interpreter's.
+// What compiled kernels leave alone in place, loops that run piece by piece,
+// and rows that are written out: the same bytes as the interpreter's.
 #include "runtime/kernels/print_kernel.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/group.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/kernels/compiler.h"
 #include "runtime/kernels/loop_segments.h"
@@ -160,11 +161,8 @@ const KernelStatement& innermost(const std::vector<KernelStatement>& body) {
   return body.front();
 }
 
-TEST_P(LoopSegments, GiveTheSameBytesWhereverALoopIsSplit) {
-  const Compiled made = compiled(GetParam().entry, {"r"});
-  EXPECT_EQ(loop_segments(made.kernel, innermost(made.kernel.body)),
-            GetParam().borders)
-      << kernel_text(made.kernel);
+/// Whole, and in two parts, as the interpreter.
+void expect_same_bytes_in_parts(const Compiled& made) {
   Memory memory = random_inputs(made.module, 5);
   Memory want = memory;
   run_kernel(made.kernel, nullptr, want);
@@ -182,6 +180,14 @@ TEST_P(LoopSegments, GiveTheSameBytesWhereverALoopIsSplit) {
     made.function()(arguments.data(), 0, cut);
     ASSERT_EQ(memory, want) << "cut at " << cut;
   }
+}
+
+TEST_P(LoopSegments, GiveTheSameBytesWhereverALoopIsSplit) {
+  const Compiled made = compiled(GetParam().entry, {"r"});
+  EXPECT_EQ(loop_segments(made.kernel, innermost(made.kernel.body)),
+            GetParam().borders)
+      << kernel_text(made.kernel);
+  expect_same_bytes_in_parts(made);
 }
 
 INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
@@ -227,6 +233,72 @@ INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
   ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
                                                 {0, 100}}),
                          [](const auto& pieces) { return pieces.param.name; });
+
+/// Softmax and a mask over rows of `length`, of which the sums are stored, too.
+std::string short_rows(const char* type, int64_t rows, int64_t length) {
+  const auto shapes = [&](const char* of) {
+    return std::pair{fmt::format("{}[{}]", of, rows),
+                     fmt::format("{}[{},{}]", of, rows, length)};
+  };
+  const auto [row, all] = shapes(type);
+  return fmt::format(R"(HloModule m
+add {{ a = {0}[] parameter(0)  b = {0}[] parameter(1)
+  ROOT r = {0}[] add(a, b) }}
+most {{ a = {0}[] parameter(0)  b = {0}[] parameter(1)
+  ROOT r = {0}[] maximum(a, b) }}
+ENTRY main {{
+  x = {2} parameter(0)
+  weights = {0}[{4}] parameter(1)
+  zero = {0}[] constant(0)
+  least = {0}[] constant(-inf)
+  top = {1} reduce(x, least), dimensions={{1}}, to_apply=most
+  tops = {2} broadcast(top), dimensions={{0}}
+  power = {2} subtract(x, tops)
+  e = {2} exponential(power)
+  sum = {1} reduce(e, zero), dimensions={{1}}, to_apply=add
+  sums = {2} broadcast(sum), dimensions={{0}}
+  p = {2} divide(e, sums)
+  w = {2} broadcast(weights), dimensions={{1}}
+  soft = {2} multiply(p, w)
+  ROOT mask = {3} compare(soft, w), direction=GT
+}}
+)",
+                     type, row, all, shapes("pred").second, length);
+}
+
+TEST(ShortRows, GiveTheBytesOfOneOpAfterTheOther) {
+  for (const char* type : {"f32", "f64", "bf16"}) {
+    for (const int64_t length : {1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+      for (const int64_t rows : {1, 7, 64, 150}) {
+        Compiled made;
+        made.module = *parse_hlo(short_rows(type, rows, length));
+        const Computation& entry = made.module.entry_computation();
+        std::vector<InstructionId> results;
+        for (const InstructionId op : kernel_ops(made.module)) {
+          const std::string& name = entry.at(op).name;
+          if (name == "sum" || name == "soft" || name == "mask")
+            results.push_back(op);
+        }
+        made.kernel =
+            *lower_kernel(made.module, kernel_ops(made.module), results);
+        made.library = *compile_kernels(
+            {&made.kernel, 1},
+            {.cache_directory = build_directory() + "/kernel_cache"});
+        SCOPED_TRACE(kernel_text(made.kernel));
+        EXPECT_EQ(made.kernel.accumulators.empty(), length <= kShortRow);
+        expect_same_bytes_in_parts(made);
+        Memory memory = random_inputs(made.module, 5);
+        run_kernel(made.kernel, made.function(), memory);
+        const Memory alone = run_one_by_one(made.module, 5);
+        for (const InstructionId op : results) {
+          EXPECT_EQ(first_difference(entry.at(op).shape, memory[index_of(op)],
+                                     alone.at(index_of(op))),
+                    -1);
+        }
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace reprise

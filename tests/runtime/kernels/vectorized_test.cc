@@ -169,5 +169,29 @@ ENTRY main {
   EXPECT_EQ(vector_loops(kernel, "v4"), marked) << text;
 }
 
+// Of a row's stores GCC made one vector, so that each of its elements was
+// computed in all lanes of one.
+TEST_F(Vectorized, AreSoftmaxesOfShortRows) {
+  for (const int length : {2, 3, 4, 5, 6, 7, 8}) {
+    const Kernel kernel = kernel_of(fmt::format(
+        R"(HloModule m
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)
+  ROOT r = f32[] add(a, b) }}
+ENTRY main {{
+  x = f32[4096,{0}] parameter(0)
+  zero = f32[] constant(0)
+  e = f32[4096,{0}] exponential(x)
+  sum = f32[4096] reduce(e, zero), dimensions={{1}}, to_apply=add
+  sums = f32[4096,{0}] broadcast(sum), dimensions={{0}}
+  ROOT r = f32[4096,{0}] divide(e, sums)
+}})",
+        length));
+    EXPECT_GT(vector_loops(kernel, "v4"), 0) << length;
+    EXPECT_GT(vector_loops(kernel, "v3"), 0) << length;
+    // Columns of exponentials, not rows.
+    EXPECT_NE(print_kernel(kernel, "k").find("[l] = v"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace reprise
