@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -12,8 +13,15 @@
 namespace reprise {
 namespace {
 
-/// Elements of a step that several dimensions share.
+/// Elements of a step that several dimensions share, where the minor dimension
+/// stays.
 constexpr int64_t kMostShared = 64;
+/// Elements of a step over the minor dimension, which kLanes partial sums
+/// share.
+constexpr int64_t kMostOfRow = 65536;
+/// Elements along one dimension, which is parted where it has more: where the
+/// minor dimension stays, and where not.
+constexpr int64_t kLongColumn = 16384, kLongRow = kMostOfRow;
 
 /// Elements along one dimension that XLA's CPU sums one after the other; its
 /// tree_reduction_rewriter.
@@ -33,21 +41,22 @@ bool is_plain_sum(const Module& module, const Computation& entry,
          is_zero(entry.at(reduce.operands[1]));
 }
 
-/// Dimensions of the operand by step, the innermost first; those of extent 1
-/// are in the last.
+/// Dimensions of the operand by step, the innermost first, of at most `most`
+/// elements where several share one; those of extent 1 are in the last.
 std::vector<std::vector<int64_t>> parted(const Shape& operand,
-                                         std::vector<int64_t> reduced) {
+                                         std::vector<int64_t> reduced,
+                                         int64_t most) {
   std::sort(reduced.rbegin(), reduced.rend());
   std::vector<std::vector<int64_t>> steps;
   std::vector<int64_t> rest;
-  int64_t shared = kMostShared;
+  int64_t shared = most;
   for (const int64_t d : reduced) {
     const int64_t extent = operand.dimensions[static_cast<size_t>(d)];
     if (extent == 1) {
       rest.push_back(d);
       continue;
     }
-    if (steps.empty() || shared * extent > kMostShared) {
+    if (steps.empty() || shared * extent > most) {
       steps.emplace_back();
       shared = 1;
     }
@@ -67,6 +76,48 @@ bool keeps_minor(const Shape& operand, const std::vector<int64_t>& reduced) {
            reduced.end();
   }
   return false;
+}
+
+/// A divisor near the root, of whole cache lines if there is one; 1 where all
+/// are small.
+int64_t middle_divisor(int64_t extent) {
+  const auto root =
+      static_cast<int64_t>(std::sqrt(static_cast<double>(extent)));
+  constexpr int64_t kLeast = 64, kLine = 16;
+  int64_t best = 1;
+  for (int64_t d = std::min(4 * root, extent / kLeast); d >= kLeast; --d) {
+    if (extent % d != 0) continue;
+    if (d % kLine == 0) return d;
+    best = std::max(best, d);
+  }
+  return best;
+}
+
+/// A sum whose long dimensions are two each, if any is.
+struct PartedSum {
+  Shape operand;
+  std::vector<int64_t> reduced;
+};
+
+PartedSum part_long_dimensions(const Shape& operand,
+                               const std::vector<int64_t>& reduced,
+                               int64_t most) {
+  PartedSum sum;
+  sum.operand.type = operand.type;
+  std::vector<int64_t>& extents = sum.operand.dimensions;
+  for (size_t d = 0; d < operand.dimensions.size(); ++d) {
+    const int64_t extent = operand.dimensions[d];
+    const bool is_reduced = std::find(reduced.begin(), reduced.end(),
+                                      static_cast<int64_t>(d)) != reduced.end();
+    const int64_t inner =
+        is_reduced && extent > most ? middle_divisor(extent) : 1;
+    if (is_reduced) sum.reduced.push_back(static_cast<int64_t>(extents.size()));
+    extents.push_back(extent / inner);
+    if (inner == 1) continue;
+    sum.reduced.push_back(static_cast<int64_t>(extents.size()));
+    extents.push_back(inner);
+  }
+  return sum;
 }
 
 /// Sums of windows, and of these, until one step is left.
@@ -162,6 +213,18 @@ class WindowSteps {
   std::vector<Instruction> steps_;
 };
 
+Instruction reshape_before(const Instruction& reduce, const Shape& shape) {
+  Instruction step;
+  step.opcode = Opcode::kReshape;
+  step.name = reduce.name + "/1";
+  step.shape = shape;
+  step.operands = {reduce.operands[0]};
+  for (const Attribute& attribute : reduce.attributes) {
+    if (attribute.name == "metadata") step.attributes.push_back(attribute);
+  }
+  return step;
+}
+
 bool rounds_at_each(PrimitiveType type) {
   return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
 }
@@ -175,12 +238,17 @@ std::vector<Instruction> sum_steps(const Module& module,
   const Shape& operand = entry.at(reduce.operands[0]).shape;
   if (rounds_at_each(operand.type)) return WindowSteps(reduce, operand).run();
   if (operand.type != PrimitiveType::kF32) return {};
-  const std::vector<int64_t> reduced = integer_list(reduce, "dimensions");
-  if (!keeps_minor(operand, reduced)) return {};
-  const std::vector<std::vector<int64_t>> wanted = parted(operand, reduced);
+  const std::vector<int64_t> whole = integer_list(reduce, "dimensions");
+  const bool keeps = keeps_minor(operand, whole);
+  const PartedSum sum =
+      part_long_dimensions(operand, whole, keeps ? kLongColumn : kLongRow);
+  const std::vector<std::vector<int64_t>> wanted =
+      parted(sum.operand, sum.reduced, keeps ? kMostShared : kMostOfRow);
   if (wanted.size() < 2) return {};
   std::vector<Instruction> steps;
-  std::vector<int64_t> left(operand.dimensions.size());  // Of the operand's.
+  if (sum.operand.dimensions != operand.dimensions)
+    steps.push_back(reshape_before(reduce, sum.operand));
+  std::vector<int64_t> left(sum.operand.dimensions.size());  // Of `sum`'s.
   for (size_t d = 0; d < left.size(); ++d) left[d] = static_cast<int64_t>(d);
   for (const std::vector<int64_t>& dimensions : wanted) {
     Instruction& step = steps.emplace_back(reduce);
@@ -193,7 +261,7 @@ std::vector<Instruction> sum_steps(const Module& module,
         continue;
       }
       kept.push_back(left[k]);
-      extents.push_back(operand.dimensions[static_cast<size_t>(left[k])]);
+      extents.push_back(sum.operand.dimensions[static_cast<size_t>(left[k])]);
     }
     for (Attribute& attribute : step.attributes) {
       if (attribute.name == "dimensions") attribute.value = places;

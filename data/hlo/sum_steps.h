@@ -7,16 +7,18 @@
 
 namespace reprise {
 
-/// The ops that a long sum stands for. Of f32 over several outer dimensions
-/// reduces of some of these each, the innermost first, so that no sum takes
-/// many more elements one after the other than it must. Each takes the one
-/// before, the first the operand, and the same initial value, a zero; the last
-/// has the reduce's name. Nothing for any other reduce, and where one step is
-/// all.
+/// The ops that a long sum stands for. Of f32 reduces of some of the dimensions
+/// each, the innermost first, so that no sum takes many more elements one after
+/// the other than it must; a dimension of very many is parted by a reshape
+/// before. Each takes the one before, the first the operand, and the same
+/// initial value, a zero; the last has the reduce's name. Nothing for any other
+/// reduce, and where one step is all.
 ///
 /// Of n elements taken one by one the rounding error grows as sqrt(n): of the
 /// squares of 4,096 activations in batch normalization it is 1.5e-6, in two
-/// steps of 64 2e-7. XLA's CPU sums such in a tree, too (JAX 0.10.2: 3e-8).
+/// steps of 64 2e-7. XLA's CPU sums such in a tree, too (JAX 0.10.2: 3e-8). The
+/// norm of 124 million gradients, by which they are clipped, was 2e-4 off in
+/// one step; and one thread, or one multiprocessor, made it.
 ///
 /// A sum of bf16 or f16, which rounds at each element, stops growing after some
 /// hundreds. XLA's CPU sums windows of 32 along each dimension, and their sums

@@ -15,11 +15,11 @@
 //   rounded after every op; transcendental functions are those of the
 //   runtime's math prelude.
 // - A reduce whose minor (last non-degenerate) operand dimension is reduced, of
-//   more than kShortRow elements (group.h), keeps kLanes partial results per output element, lane = position in that
-//   dimension mod kLanes, each starting from the identity and taking elements
-//   in row-major order. The lanes are combined by halving (lane l with lane
-//   l + 8, then 4, 2, 1), and the total is combined last with the initial
-//   value on its left.
+//   more than kShortRow elements (group.h), keeps kLanes partial results per
+//   output element, lane = position in that dimension mod kLanes, each starting
+//   from the identity and taking elements in row-major order. The lanes are
+//   combined by halving (lane l with lane l + 8, then 4, 2, 1), and the total
+//   is combined last with the initial value on its left.
 // - Any other reduce starts from the initial value and takes elements one
 //   after the other in row-major order. Scatter applies updates in row-major
 //   order.

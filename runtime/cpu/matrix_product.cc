@@ -1,5 +1,9 @@
 #include "runtime/cpu/matrix_product.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -22,13 +26,55 @@ void with_sum(SumType type, Call&& call) {
   }
 }
 
-// In vectors of 8 elements where the machine has them; the same bits.
-REPRISE_WITH_AVX2 void load_halves(const uint16_t* from, int64_t count,
-                                   float* to) {
+#ifdef __x86_64__
+constexpr int64_t kHalves = 8;  ///< That one instruction converts.
+
+REPRISE_WITH_F16C void load_by_eight(const uint16_t* from, float* to) {
+  _mm256_storeu_ps(
+      to,
+      _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+REPRISE_WITH_F16C void store_by_eight(const float* from, uint16_t* to) {
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(to),
+      _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+}
+
+/// All of `from` by `convert` of eight, what is left over by way of a copy.
+template <typename From, typename To>
+[[gnu::always_inline]] inline void convert_by_eight(const From* from,
+                                                    int64_t count, To* to,
+                                                    void (*convert)(const From*,
+                                                                    To*)) {
+  int64_t i = 0;
+  for (; i + kHalves <= count; i += kHalves) convert(from + i, to + i);
+  if (i == count) return;
+  From rest[kHalves] = {};
+  To converted[kHalves];
+  std::copy(from + i, from + count, rest);
+  convert(rest, converted);
+  std::copy_n(converted, count - i, to + i);
+}
+REPRISE_WITH_F16C void load_all_by_eight(const uint16_t* from, int64_t count,
+                                         float* to) {
+  convert_by_eight(from, count, to, load_by_eight);
+}
+REPRISE_WITH_F16C void store_all_by_eight(const float* from, int64_t count,
+                                          uint16_t* to) {
+  convert_by_eight(from, count, to, store_by_eight);
+}
+#endif
+
+void load_halves(const uint16_t* from, int64_t count, float* to) {
+#ifdef __x86_64__
+  if (has_f16c()) return load_all_by_eight(from, count, to);
+#endif
   for (int64_t i = 0; i < count; ++i) to[i] = rk_load_f16(from[i]);
 }
-REPRISE_WITH_AVX2 void store_halves(const float* from, int64_t count,
-                                    uint16_t* to) {
+void store_halves(const float* from, int64_t count, uint16_t* to) {
+#ifdef __x86_64__
+  if (has_f16c()) return store_all_by_eight(from, count, to);
+#endif
   for (int64_t i = 0; i < count; ++i) to[i] = rk_store_f16(from[i]);
 }
 

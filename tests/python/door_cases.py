@@ -257,6 +257,46 @@ class Run(Folder):
         self.assertGreater(moves(mean), 0)
         self.assertEqual(moves(placed), 0)
 
+    def test_float64_tells_whose_rounding_is_nearer(self):
+        x = np.random.RandomState(0).randn(2, 4096).astype(np.float32) + 100
+        numpy = jax.numpy
+
+        def distances(loss, change=lambda final: final):
+            @jax.jit
+            def step(state, x):
+                value, gradient = jax.value_and_grad(loss)(state, x)
+                return state - 0.1 * gradient, value
+
+            out = self.out / loss.__name__
+            rj.export(step, np.float32(1), x[0], out=out, data=lambda t: (x[t],), steps=2)
+            final, losses = verifying.run_jax(out, 2)
+            initial = tensors.load(out / "state.safetensors")
+            found = verifying.distances_from_exact(out, 2, change(final), final, initial, losses=losses)
+            return next(iter(found.values()), None)
+
+        def variance(state, x):  # of which a f32 has few digits
+            return state * (numpy.mean(x * x) - numpy.mean(x) ** 2)
+
+        def noisy(state, x):  # 64 random bits a number there
+            return state * numpy.sum(x * jax.random.normal(jax.random.PRNGKey(0), x.shape))
+
+        def strict(state, x):
+            assert x.dtype == numpy.float32
+            return state * numpy.mean(x)
+
+        exact = lambda final: {name: np.float32(1 - 0.1 * sum(row.astype(np.float64).var() for row in x))
+                               for name in final}
+        theirs, ours = distances(variance, exact)
+        self.assertGreater(theirs, 1e-5)
+        self.assertLess(ours, theirs / 10)
+        self.assertIsNone(distances(noisy))
+        self.assertIsNone(distances(strict))
+        off = [compare.Difference("w", "f32", 3e-3, 1.0)]
+        verified = verifying.Verified(2, 1e-4, off, (0.0, 0.0), "", exact={"w": (2e-3, 1e-3)})
+        self.assertTrue(verified)
+        self.assertIn("from the step in float64 JAX is 2.0e-03 off, Reprise 1.0e-03", str(verified))
+        self.assertFalse(dataclasses.replace(verified, exact={"w": (1e-3, 2.1e-3)}))
+
     def test_how_this_xla_rounds_is_noted(self):
         text = """HloModule m, entry_computation_layout={()->f32[]}
   %d = bf16[2,3]{1,0} dot(%x, %y), lhs_contracting_dims={1}, metadata={op_name="a"}

@@ -365,6 +365,50 @@ ENTRY %e {
   EXPECT_EQ(sums, expected);
 }
 
+TEST(HloInline, PartsSumsOfVeryManyElements) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+%sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY %e {
+  x = f32[50257,768] parameter(0)
+  y = f32[1048576] parameter(1)
+  z = f32[300007] parameter(2)
+  zero = f32[] constant(0)
+  matrix = f32[] reduce(x, zero), dimensions={0,1}, to_apply=%sum
+  rows = f32[50257] reduce(x, zero), dimensions={1}, to_apply=%sum
+  columns = f32[768] reduce(x, zero), dimensions={0}, to_apply=%sum
+  vector = f32[] reduce(y, zero), dimensions={0}, to_apply=%sum
+  prime = f32[] reduce(z, zero), dimensions={0}, to_apply=%sum
+  ROOT r = (f32[], f32[50257], f32[768], f32[], f32[]) tuple(matrix, rows, columns, vector, prime)
+})"));
+  ASSERT_TRUE(inlined) << inlined.error().message;
+  const Computation& entry = inlined->entry_computation();
+  std::vector<std::string> steps;
+  for (const Instruction& step : entry.instructions) {
+    if (step.operands.empty() || step.opcode == Opcode::kTuple) continue;
+    std::string text = step.name + " " + std::string(opcode_name(step.opcode)) +
+                       " " + shape_text(step.shape, false) + " of " +
+                       entry.at(step.operands[0]).name;
+    for (const int64_t d : integer_list(step, "dimensions"))
+      text += " " + std::to_string(d);
+    steps.push_back(text);
+  }
+  // 50257 = 29 x 1733: 29 rows of 1733, more than 64 of each.
+  const std::vector<std::string> expected = {
+      "matrix/1 reduce f32[50257] of x 1",
+      "matrix reduce f32[] of matrix/1 0",
+      "rows reduce f32[50257] of x 1",
+      "columns reduce f32[768] of x 0",
+      "vector/1 reshape f32[256,4096] of y",
+      "vector/2 reduce f32[256] of vector/1 1",
+      "vector reduce f32[] of vector/2 0",
+      "prime reduce f32[] of z 0"};
+  EXPECT_EQ(steps, expected);
+}
+
 // As XLA's CPU does: JAX 0.10.2 compiles the sum of bf16[2048,16] over its rows
 // to windows of 32 rows, 64 of them, then 32 of these, then the last two.
 TEST(HloInline, PartsSumsThatRoundIntoWindows) {

@@ -231,6 +231,23 @@ TEST(Prelude, HalfTypesComeBackFromF32) {
       EXPECT_EQ(rk_store_bf16(bf16), half);
     }
   }
+  // Every 4099th float, and those around every half.
+  const auto expect_rounded = [](unsigned bits) {
+    const float x = rk_float_of(bits), rounded = rk_round_f16(x);
+    if (x != x) {
+      EXPECT_NE(rounded, rounded);
+      return;
+    }
+    EXPECT_EQ(rk_bits_of(rounded), rk_bits_of(rk_load_f16(rk_store_f16(x))))
+        << bits;
+  };
+  for (unsigned bits = 0; bits < 0xffffffffu - 4099; bits += 4099)
+    expect_rounded(bits);
+  for (unsigned half = 0; half < 65536; ++half) {
+    const unsigned at = rk_bits_of(rk_load_f16(static_cast<uint16_t>(half)));
+    for (const int apart : {-4097, -4096, -4095, -1, 0, 1, 4095, 4096, 4097})
+      expect_rounded(at + static_cast<unsigned>(apart));
+  }
   EXPECT_EQ(rk_load_f16(0x3555), 0.333251953125f);
   EXPECT_EQ(rk_store_f16(65520.0f), 0x7c00);            // Rounds to infinity.
   EXPECT_EQ(rk_store_f16(1.0f + 1.0f / 2048), 0x3c00);  // Tie to even.
