@@ -1,6 +1,7 @@
 // Dots that are no strided matrices of f32: any dimension numbers, any types.
 // Operands are packed as [batch, free, contracting] or [batch, contracting,
-// free] in the type of the sums; the result has those dimensions in order.
+// free] in the type of the sums; the result has those dimensions in order, made
+// by blocks of rows, which threads share.
 // Products of 8-bit integers are oneDNN's in f32, in runs so short that each
 // sum is exact, and added up as integers: its own products of such saturate on
 // processors without VNNI.
@@ -125,39 +126,67 @@ class GeneralDot final : public Routine {
              numbers.rhs_contracting, sums, true),
         type_(call.result_shape(0).type),
         out_(call.results[0]),
-        rows_at_once_(run == 0
-                          ? std::max<int64_t>(lhs_.rows, 1)
-                          : std::max<int64_t>(
-                                kAtOnce / std::max<int64_t>(rhs_.rows, 1), 1)) {
+        rows_at_once_(std::clamp<int64_t>(
+            kAtOnce / std::max<int64_t>(rhs_.rows, 1), kFewRows, kManyRows)),
+        blocks_((lhs_.rows + rows_at_once_ - 1) / rows_at_once_) {
+    const double products = static_cast<double>(lhs_.batch * lhs_.rows) *
+                            static_cast<double>(rhs_.rows * lhs_.depth);
+    const auto most = static_cast<size_t>(lhs_.batch * blocks_);
+    shared_ = {call.team, call.team.parts(products / products_per_ns(), most)};
+    works_.resize(shared_.count());
     const auto elements =
         static_cast<size_t>(std::min(rows_at_once_, lhs_.rows) * rhs_.rows);
-    if (!writes_sums()) made_.resize(elements * sum_bytes(sums_));
-    if (run_ != 0) added_.resize(elements);
+    for (Work& work : works_) {
+      if (!writes_sums()) work.made.resize(elements * sum_bytes(sums_));
+      if (run_ != 0) work.added.resize(elements);
+    }
   }
 
   bool run() override {
     lhs_.pack(sums_);
     rhs_.pack(sums_);
-    for (int64_t b = 0; b < lhs_.batch; ++b) {
-      for (int64_t row = 0; row < lhs_.rows; row += rows_at_once_) {
-        const int64_t rows = std::min(rows_at_once_, lhs_.rows - row);
-        const int64_t place = (b * lhs_.rows + row) * rhs_.rows;
-        std::byte* const target =
-            out_.data() + place * (primitive_type_bits(type_) / 8);
-        if (!(run_ == 0 ? make_rows(b, row, rows, target)
-                        : add_rows(b, row, rows, target)))
+    const auto run_part = [&](size_t part, size_t parts) {
+      const int64_t all = lhs_.batch * blocks_;
+      const auto border = [&](size_t at) {
+        return all * static_cast<int64_t>(at) / static_cast<int64_t>(parts);
+      };
+      for (int64_t i = border(part); i < border(part + 1); ++i) {
+        if (!make_block(i / blocks_, i % blocks_ * rows_at_once_, works_[part]))
           return false;
       }
-    }
-    return true;
+      return true;
+    };
+    return shared_.run(
+        [&] { return run_part(0, 1); },
+        [&](size_t part) { return run_part(part, works_.size()); });
   }
 
  private:
-  /// Elements of the result between the two passes over them.
-  static constexpr int64_t kAtOnce = 1 << 16;
+  /// Of one part: products of a block, and their sums where those are exact.
+  struct Work {
+    std::vector<std::byte> made;
+    std::vector<int64_t> added;
+  };
+
+  /// Elements of a block of rows, which fit into a core's cache between the two
+  /// passes over them. A block does not depend on the number of threads, as
+  /// oneDNN's sums may on its rows.
+  static constexpr int64_t kAtOnce = 1 << 16, kFewRows = 16, kManyRows = 256;
+
+  /// Of one core, to an order of magnitude.
+  double products_per_ns() const { return sums_ == SumType::kF32 ? 25 : 4; }
 
   bool writes_sums() const {
     return sums_ == SumType::kF32 && type_ == PrimitiveType::kF32;
+  }
+
+  bool make_block(int64_t b, int64_t row, Work& work) const {
+    const int64_t rows = std::min(rows_at_once_, lhs_.rows - row);
+    const int64_t place = (b * lhs_.rows + row) * rhs_.rows;
+    std::byte* const target =
+        out_.data() + place * (primitive_type_bits(type_) / 8);
+    return run_ == 0 ? make_rows(b, row, rows, work, target)
+                     : add_rows(b, row, rows, work, target);
   }
 
   bool multiply_rows(int64_t b, int64_t row, int64_t rows, int64_t along,
@@ -169,27 +198,30 @@ class GeneralDot final : public Routine {
         rhs_.rows, false);
   }
 
-  bool make_rows(int64_t b, int64_t row, int64_t rows, std::byte* target) {
+  bool make_rows(int64_t b, int64_t row, int64_t rows, Work& work,
+                 std::byte* target) const {
     if (writes_sums())
       return multiply_rows(b, row, rows, 0, lhs_.depth, target);
-    if (!multiply_rows(b, row, rows, 0, lhs_.depth, made_.data())) return false;
-    store_sums(sums_, made_.data(), rows * rhs_.rows, type_, target, 1);
+    if (!multiply_rows(b, row, rows, 0, lhs_.depth, work.made.data()))
+      return false;
+    store_sums(sums_, work.made.data(), rows * rhs_.rows, type_, target, 1);
     return true;
   }
 
-  bool add_rows(int64_t b, int64_t row, int64_t rows, std::byte* target) {
+  bool add_rows(int64_t b, int64_t row, int64_t rows, Work& work,
+                std::byte* target) const {
     const int64_t elements = rows * rhs_.rows;
-    std::fill_n(added_.begin(), elements, 0);
+    std::fill_n(work.added.begin(), elements, 0);
     for (int64_t along = 0; along < lhs_.depth; along += run_) {
       if (!multiply_rows(b, row, rows, along,
-                         std::min(run_, lhs_.depth - along), made_.data()))
+                         std::min(run_, lhs_.depth - along), work.made.data()))
         return false;
-      const auto* sums = reinterpret_cast<const float*>(made_.data());
+      const auto* sums = reinterpret_cast<const float*>(work.made.data());
       for (int64_t i = 0; i < elements; ++i)
-        added_[static_cast<size_t>(i)] += static_cast<int32_t>(sums[i]);
+        work.added[static_cast<size_t>(i)] += static_cast<int32_t>(sums[i]);
     }
     store_sums(SumType::kInteger,
-               reinterpret_cast<const std::byte*>(added_.data()), elements,
+               reinterpret_cast<const std::byte*>(work.added.data()), elements,
                type_, target, 1);
     return true;
   }
@@ -200,8 +232,9 @@ class GeneralDot final : public Routine {
   PrimitiveType type_;
   std::span<std::byte> out_;
   int64_t rows_at_once_;
-  std::vector<std::byte> made_;
-  std::vector<int64_t> added_;
+  int64_t blocks_;  ///< Of a matrix's rows.
+  SharedParts shared_;
+  std::vector<Work> works_;  ///< [part]
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 REPRISE_BIN is the folder of reprise and reprise-train, PYTHON (or the first of $REPRISE_JAX_PYTHON) an interpreter
 with JAX, flax and optax. Each STEP (of tests/python's files; without any, STEPS below; LARGER, REAL and OPS for all of
-larger_steps.py, real_steps.py and op_steps.py) goes through the door (reprise.jax.export), is recorded and optimized
+larger_steps.py, real_steps.py with published_steps.py, and op_steps.py) goes through the door (reprise.jax.export), is recorded and optimized
 (`reprise optimize WORDS`), then JAX, the identity plan (`none`) and the plan run in turns, as many steps each as take
 about --seconds, on the cores given (taskset, `0` or `0,1`): both use all of them. JAX runs its compiled step with
 donated state and waits for every step's result, as `train` does. Times are medians over steps; a ratio is the median over pairs of adjacent runs,
@@ -35,7 +35,8 @@ STEPS = ["mlp", "decoder", "resnet", "lstm", "dropout", "fsdp", "auto", "vit", "
          "gpt_scan", "state_space", "blocked_attention", "graph_attention", "mixed"]
 LARGER = ["big_mlp", "big_mlp_bf16", "big_vit", "big_resnet", "big_resnet_bf16", "big_convnext", "big_unet",
           "big_video", "big_gpt", "big_gpt_bf16", "big_lstm", "big_gru", "big_dlrm", "big_moe", "big_states", "big_sort"]
-REAL = ["resnet50", "gpt2", "bert", "llama", "diffusion_unet"]
+REAL = ["resnet50", "gpt2", "bert", "llama", "diffusion_unet", "vit_b16", "convnext_t", "efficientnet_b0", "t5_small",
+        "moe_lm", "mamba"]
 OPS = ["op_" + name for name in (
     "fourier_operator long_convolution eigenvalues solve qr inverse_root singular_values orthogonal gaussian_process "
     "shampoo random_numbers gammas categories angles "

@@ -50,6 +50,7 @@ def neighbours():
     import numeric_steps
     import op_steps
     import program_steps
+    import published_steps
     import real_steps
     import recent_steps
     import scheme_steps
@@ -59,7 +60,7 @@ def neighbours():
     found = collective_steps.STEPS | model_steps.MODELS | program_steps.PROGRAMS | modern_steps.MODERN
     found |= scheme_steps.SCHEMES | recent_steps.RECENT | current_steps.CURRENT | token_steps.TOKENS
     found |= spectral_steps.SPECTRAL | library_steps.LIBRARY | further_steps.FURTHER | larger_steps.LARGER
-    return found | numeric_steps.NUMERIC | real_steps.REAL | op_steps.OPS
+    return found | numeric_steps.NUMERIC | real_steps.REAL | published_steps.PUBLISHED | op_steps.OPS
 
 
 def one(name, ranks, steps_run, keep, is_applied):

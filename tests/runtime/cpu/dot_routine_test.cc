@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -62,7 +63,7 @@ void expect_sums(const char* left, const char* right, const char* out,
           "lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}\n}}\n",
           shape(left, left_deep, rows), shape(right, right_deep, columns), out,
           rows, columns, left_deep ? 0 : 1, right_deep ? 0 : 1);
-      TextProgram program(text);
+      TextProgram program(text, order % 2 == 0 ? 2 : 1);
       const auto a = drawn<Left>(static_cast<size_t>(rows * depth), seed);
       const auto b =
           drawn<Right>(static_cast<size_t>(columns * depth), seed + 6);
@@ -98,6 +99,31 @@ TEST(DotRoutine, AddsUpIntegersExactly) {
     expect_sums<int8_t, uint8_t, int64_t>("s8", "u8", "s64", seed);
     expect_sums<int8_t, int8_t, int8_t>("s8", "s8", "s8", seed);
     expect_sums<int32_t, int32_t, int32_t>("s32", "s32", "s32", seed);
+  }
+}
+
+TEST(DotRoutine, GivesTheSameBitsByAnyNumberOfThreads) {
+  const std::string text =
+      "HloModule m\nENTRY main {\n  a = f16[700,300] parameter(0)\n"
+      "  b = f16[300,500] parameter(1)\n  ROOT r = f16[700,500] dot(a, b), "
+      "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n";
+  std::vector<std::byte> alone;
+  for (const size_t threads : {1, 2, 3}) {
+    TextProgram program(text, threads);
+    std::mt19937 random(3);
+    for (uint32_t i = 0; i < 2; ++i) {
+      const auto to = program.executor().parameter(i);
+      for (size_t at = 0; at < to.size(); at += 2) {
+        // Halves from 1 to 2, and their negatives.
+        const auto half = static_cast<uint16_t>((random() & 0x83ff) | 0x3c00);
+        std::memcpy(&to[at], &half, sizeof half);
+      }
+    }
+    for (int step = 0; step < 8; ++step)
+      ASSERT_TRUE(program.executor().run_step(0));
+    const auto bytes = program.executor().output(0);
+    if (alone.empty()) alone.assign(bytes.begin(), bytes.end());
+    EXPECT_EQ(std::memcmp(alone.data(), bytes.data(), bytes.size()), 0);
   }
 }
 
