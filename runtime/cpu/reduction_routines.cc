@@ -7,6 +7,7 @@
 
 #include "data/hlo/hlo.h"
 #include "runtime/cpu/array_view.h"
+#include "runtime/cpu/extreme_index.h"
 #include "runtime/cpu/reducer_call.h"
 #include "runtime/cpu/routine.h"
 
@@ -175,6 +176,7 @@ Result<std::unique_ptr<Routine>> make_reduce(const RoutineCall& call) {
   const size_t arrays = call.results.size();
   if (call.operands.size() != 2 * arrays)
     return fail(ErrorKind::kInvalid, "{} operands", call.operands.size());
+  if (auto extreme = make_extreme_index(call)) return extreme;
   Result<ReducerCall> reducer = ReducerCall::bind(call, 0, arrays, 0);
   if (!reducer) return pass(reducer.error());
   return std::make_unique<Reduce>(call, std::move(*reducer));
