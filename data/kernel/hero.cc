@@ -137,9 +137,11 @@ bool has_loops(const Hero& hero, size_t dimension) {
   return !hero.written_out || dimension + 1 < hero.factors.size();
 }
 
-bool split_loop(const Nest& nest, Hero& hero) {
-  std::vector<std::pair<size_t, size_t>>
-      place;  // Loop id -> dimension and factor.
+namespace {
+
+/// Dimension and factor of each loop, by id.
+std::vector<std::pair<size_t, size_t>> places_of_loops(const Hero& hero) {
+  std::vector<std::pair<size_t, size_t>> place;
   for (const bool column : {false, true}) {
     for (size_t i = 0; i < hero.factors.size(); ++i) {
       if (hero.column[i] != column || !has_loops(hero, i)) continue;
@@ -148,6 +150,13 @@ bool split_loop(const Nest& nest, Hero& hero) {
       }
     }
   }
+  return place;
+}
+
+}  // namespace
+
+bool split_loop(const Nest& nest, Hero& hero) {
+  const std::vector<std::pair<size_t, size_t>> place = places_of_loops(hero);
   for (const IndexAtom& atom : nest.indices.atoms()) {
     if (atom.kind != IndexAtom::Kind::kFloorDiv &&
         atom.kind != IndexAtom::Kind::kMod)

@@ -39,53 +39,79 @@ template <bool kMost>
           keeps || ties ? kept.index : next.index};
 }
 
-/// Of a row of neighbours, after `first`: its extreme and whether it has a NaN
-/// by lanes, then the least index of what is equal to it.
+constexpr int64_t kWide = 32;  ///< Lanes of a row.
+
+struct RowExtreme {
+  float value = 0;
+  bool has_nan = false;
+};
+
+/// Of a row of neighbours and `first`.
 template <bool kMost>
-[[gnu::always_inline]] inline ValueAndIndex extreme_of_row(
-    ValueAndIndex first, const float* values, const int32_t* indices,
-    int64_t count) {
-  constexpr int64_t kWide = 32;
-  const int64_t whole = count / kWide * kWide;
+[[gnu::always_inline]] inline RowExtreme extreme_value(float first,
+                                                       const float* values,
+                                                       int64_t count) {
   std::array<float, kWide> best;
-  std::array<int32_t, kWide> least, is_nan{};
-  best.fill(first.value);
-  least.fill(std::numeric_limits<int32_t>::max());
+  std::array<int32_t, kWide> is_nan{};
+  best.fill(first);
+  const int64_t whole = count / kWide * kWide;
   for (int64_t i = 0; i < whole; i += kWide) {
     for (size_t l = 0; l < kWide; ++l) {
       const float x = values[i + static_cast<int64_t>(l)];
       best[l] = is_before<kMost>(x, best[l]) ? x : best[l];
-      is_nan[l] |= x != x ? 1 : 0;
+      is_nan[l] |= static_cast<int32_t>(x != x);
     }
   }
-  float extreme = first.value;
-  bool has_nan = first.value != first.value;
+  RowExtreme found{first, std::isnan(first)};
   for (size_t l = 0; l < kWide; ++l) {
-    extreme = is_before<kMost>(best[l], extreme) ? best[l] : extreme;
-    has_nan = has_nan || is_nan[l] != 0;
+    found.value =
+        is_before<kMost>(best[l], found.value) ? best[l] : found.value;
+    found.has_nan |= is_nan[l] != 0;
   }
   for (int64_t i = whole; i < count; ++i) {
-    extreme = is_before<kMost>(values[i], extreme) ? values[i] : extreme;
-    has_nan = has_nan || values[i] != values[i];
+    const float x = values[i];
+    found.value = is_before<kMost>(x, found.value) ? x : found.value;
+    found.has_nan |= x != x;
   }
-  if (has_nan || extreme == 0) {  // The first NaN; the sign of the last zero.
-    for (int64_t i = 0; i < count; ++i)
-      first = combined<kMost>(first, {values[i], indices[i]});
-    return first;
-  }
+  return found;
+}
+
+/// The least index of a value in a row; the largest there is where none has it.
+[[gnu::always_inline]] inline int32_t least_index_of(float value,
+                                                     const float* values,
+                                                     const int32_t* indices,
+                                                     int64_t count) {
+  std::array<int32_t, kWide> least;
+  least.fill(std::numeric_limits<int32_t>::max());
+  const int64_t whole = count / kWide * kWide;
   for (int64_t i = 0; i < whole; i += kWide) {
     for (size_t l = 0; l < kWide; ++l) {
       const int64_t at = i + static_cast<int64_t>(l);
-      const bool lesser = values[at] == extreme && indices[at] < least[l];
+      const bool lesser = values[at] == value && indices[at] < least[l];
       least[l] = lesser ? indices[at] : least[l];
     }
   }
   int32_t found = std::ranges::min(least);
-  if (first.value == extreme) found = std::min(found, first.index);
-  for (int64_t i = whole; i < count; ++i) {
-    if (values[i] == extreme) found = std::min(found, indices[i]);
+  for (int64_t i = whole; i < count; ++i)
+    found = values[i] == value ? std::min(found, indices[i]) : found;
+  return found;
+}
+
+/// Of a row of neighbours, after `first`.
+template <bool kMost>
+[[gnu::always_inline]] inline ValueAndIndex extreme_of_row(
+    ValueAndIndex first, const float* values, const int32_t* indices,
+    int64_t count) {
+  const RowExtreme extreme = extreme_value<kMost>(first.value, values, count);
+  if (extreme.has_nan || extreme.value == 0) {
+    // The first NaN; the sign of the last zero.
+    for (int64_t i = 0; i < count; ++i)
+      first = combined<kMost>(first, {values[i], indices[i]});
+    return first;
   }
-  return {extreme, found};
+  const int32_t found = least_index_of(extreme.value, values, indices, count);
+  return {extreme.value,
+          first.value == extreme.value ? std::min(found, first.index) : found};
 }
 
 template <bool kMost>

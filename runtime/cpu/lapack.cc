@@ -191,6 +191,7 @@ void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
 
 #undef REPRISE_LAPACK
 
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type.
 #define REPRISE_INSTANCES(T)                                                   \
   template int32_t potrf(bool, int32_t, T*);                                   \
   template int32_t getrf(int32_t, int32_t, T*, int32_t*);                      \
@@ -204,5 +205,6 @@ void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
 REPRISE_INSTANCES(float)
 REPRISE_INSTANCES(double)
 #undef REPRISE_INSTANCES
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace reprise::lapack

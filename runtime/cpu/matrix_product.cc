@@ -67,13 +67,13 @@ REPRISE_WITH_F16C void store_all_by_eight(const float* from, int64_t count,
 
 void load_halves(const uint16_t* from, int64_t count, float* to) {
 #ifdef __x86_64__
-  if (has_f16c()) return load_all_by_eight(from, count, to);
+  if (has_avx2()) return load_all_by_eight(from, count, to);
 #endif
   for (int64_t i = 0; i < count; ++i) to[i] = rk_load_f16(from[i]);
 }
 void store_halves(const float* from, int64_t count, uint16_t* to) {
 #ifdef __x86_64__
-  if (has_f16c()) return store_all_by_eight(from, count, to);
+  if (has_avx2()) return store_all_by_eight(from, count, to);
 #endif
   for (int64_t i = 0; i < count; ++i) to[i] = rk_store_f16(from[i]);
 }
