@@ -351,6 +351,7 @@ bool fits(const RoutineCall& call, const MatrixOperation& operation) {
   for (size_t r = 0; r < form.results.size(); ++r) {
     const Shape& result = call.result_shape(r);
     if (result.type != (form.integers[r] ? PrimitiveType::kS32 : shape.type) ||
+        extents_of(result, batch).elements() != form.results[r] ||
         static_cast<size_t>(element_count(result)) !=
             matrices * form.results[r])
       return false;
@@ -376,6 +377,14 @@ Result<std::unique_ptr<Routine>> make_matrix_routine(const RoutineCall& call) {
                 custom_call_target(call.instruction));
   }
   const PrimitiveType type = call.operand_shape(0).type;
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    if (element_count(call.operand_shape(i)) >
+        std::numeric_limits<int32_t>::max()) {
+      return fail(ErrorKind::kUnsupported,
+                  "LAPACK counts in 32 bits: arrays of more than 2^31 elements "
+                  "are not factored");
+    }
+  }
   if (type != PrimitiveType::kF32 && type != PrimitiveType::kF64) {
     return fail(ErrorKind::kUnsupported, "matrices of {} are not factored",
                 primitive_type_name(type));
@@ -384,8 +393,7 @@ Result<std::unique_ptr<Routine>> make_matrix_routine(const RoutineCall& call) {
     return fail(ErrorKind::kInvalid,
                 "its operands and results do not fit together");
   }
-  if (Status loaded = lapack::load(); !loaded)
-    return tl::unexpected(loaded.error());
+  if (Status loaded = lapack::load(); !loaded) return pass(loaded.error());
   if (type == PrimitiveType::kF32)
     return std::make_unique<MatrixRoutine<float>>(call, operation);
   return std::make_unique<MatrixRoutine<double>>(call, operation);

@@ -365,6 +365,21 @@ ENTRY %e {
   EXPECT_EQ(sums, expected);
 }
 
+/// `name opcode shape of operand dimensions` of every op.
+std::vector<std::string> steps_of(const Computation& entry) {
+  std::vector<std::string> steps;
+  for (const Instruction& step : entry.instructions) {
+    if (step.operands.empty() || step.opcode == Opcode::kTuple) continue;
+    std::string text = step.name + " " + std::string(opcode_name(step.opcode)) +
+                       " " + shape_text(step.shape, false) + " of " +
+                       entry.at(step.operands[0]).name;
+    for (const int64_t d : integer_list(step, "dimensions"))
+      text += " " + std::to_string(d);
+    steps.push_back(text);
+  }
+  return steps;
+}
+
 TEST(HloInline, PartsSumsOfVeryManyElements) {
   const auto inlined = inline_calls(module_of(R"(HloModule m
 %sum {
@@ -386,17 +401,7 @@ ENTRY %e {
 })"));
   ASSERT_TRUE(inlined) << inlined.error().message;
   const Computation& entry = inlined->entry_computation();
-  std::vector<std::string> steps;
-  for (const Instruction& step : entry.instructions) {
-    if (step.operands.empty() || step.opcode == Opcode::kTuple) continue;
-    std::string text = step.name + " " + std::string(opcode_name(step.opcode)) +
-                       " " + shape_text(step.shape, false) + " of " +
-                       entry.at(step.operands[0]).name;
-    for (const int64_t d : integer_list(step, "dimensions"))
-      text += " " + std::to_string(d);
-    steps.push_back(text);
-  }
-  // 50257 = 29 x 1733: 29 rows of 1733, more than 64 of each.
+  // 50257 = 29 x 1733 and stays whole, as a prime does.
   const std::vector<std::string> expected = {
       "matrix/1 reduce f32[50257] of x 1",
       "matrix reduce f32[] of matrix/1 0",
@@ -406,7 +411,7 @@ ENTRY %e {
       "vector/2 reduce f32[256] of vector/1 1",
       "vector reduce f32[] of vector/2 0",
       "prime reduce f32[] of z 0"};
-  EXPECT_EQ(steps, expected);
+  EXPECT_EQ(steps_of(entry), expected);
 }
 
 // As XLA's CPU does: JAX 0.10.2 compiles the sum of bf16[2048,16] over its rows
@@ -435,16 +440,6 @@ ENTRY %e {
 })"));
   ASSERT_TRUE(inlined) << inlined.error().message;
   const Computation& entry = inlined->entry_computation();
-  std::vector<std::string> steps;
-  for (const Instruction& step : entry.instructions) {
-    if (step.operands.empty() || step.opcode == Opcode::kTuple) continue;
-    std::string text = step.name + " " + std::string(opcode_name(step.opcode)) +
-                       " " + shape_text(step.shape, false) + " of " +
-                       entry.at(step.operands[0]).name;
-    for (const int64_t d : integer_list(step, "dimensions"))
-      text += " " + std::to_string(d);
-    steps.push_back(text);
-  }
   // 100 is 4 windows less 28, 14 of them before.
   const std::vector<std::string> expected = {
       "rows/1 reshape bf16[64,32,16] of x",
@@ -458,7 +453,7 @@ ENTRY %e {
       "both reduce bf16[3] of both/3 0 1",
       "short reduce bf16[100,3] of y 0",
       "most reduce bf16[16] of x 0"};
-  EXPECT_EQ(steps, expected);
+  EXPECT_EQ(steps_of(entry), expected);
   EXPECT_NE(print_hlo(*inlined).find("padding=0_0x14_14x0_0"),
             std::string::npos);
 }

@@ -141,8 +141,9 @@ std::string text_of(const LapackCall& call, size_t batch) {
 
 using ResultBytes = std::vector<std::vector<std::byte>>;
 
-ResultBytes results_of(const LapackCall& call, const std::vector<std::vector<double>>& from,
-                 size_t batch, size_t threads) {
+ResultBytes results_of(const LapackCall& call,
+                       const std::vector<std::vector<double>>& from,
+                       size_t batch, size_t threads) {
   TextProgram program(text_of(call, batch), threads);
   for (size_t i = 0; i < from.size(); ++i) {
     const auto to = program.executor().parameter(i);

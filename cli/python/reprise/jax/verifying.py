@@ -1,6 +1,5 @@
 """verify: the same steps by JAX and by `reprise train`, every tensor compared."""
 
-import contextlib
 import dataclasses
 import json
 import os
