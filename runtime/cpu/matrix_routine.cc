@@ -356,6 +356,12 @@ bool fits(const RoutineCall& call, const MatrixOperation& operation) {
             matrices * form.results[r])
       return false;
   }
+  // What comes back in place of an operand has its rows and columns.
+  const bool solves = operation.kind == MatrixKind::kTriangularSolve;
+  if (operation.kind != MatrixKind::kSingularValues &&
+      call.result_shape(0).dimensions !=
+          call.operand_shape(solves ? 1 : 0).dimensions)
+    return false;
   if (form.operands == 1) return fits_singular(call, operation, a, batch);
   const Shape& second = call.operand_shape(1);
   const Extents b = extents_of(second, batch);

@@ -75,6 +75,21 @@ class BadInput(CommandCase):
         self.refused(done, name.lstrip("%"), "Mystery")
         self.assertFalse((self.path / "t.trace").exists())
 
+    def test_matrices_whose_results_lie_in_other_batches_are_refused(self):
+        for shape, code in (("2,3,4", 0), ("1,6,4", 3), ("2,4,3", 3)):
+            path = self.program(f"""HloModule m
+ENTRY e {{
+  a = f32[2,3,4] parameter(0)
+  c = (f32[{shape}], f32[2,3]) custom-call(a), custom_call_target="lapack_sgeqrf_ffi"
+  q = f32[{shape}] get-tuple-element(c), index=0
+  ROOT t = (f32[{shape}]) tuple(q)
+}}
+""")
+            path.with_suffix(".json").write_text(reprise("hlo", path, "--manifest").stdout)
+            done = reprise("train", "-n", 1, path, "--steps", 3, "--made-up-data")
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual("do not fit together" in done.stderr, code != 0, done.stderr)
+
     def test_plan_of_another_program_is_refused(self):
         other = self.path / "plan.json"
         plan = {"schema": "reprise.plan/1", "program_fingerprint": "sha256:" + "0" * 64,
