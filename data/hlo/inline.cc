@@ -127,8 +127,11 @@ bool drops_unused(const Instruction& instruction) {
 class Inliner {
  public:
   /// `whole`: a computation of the module.
-  Inliner(const Module& module, const Computation& whole)
-      : module_(module), whole_(whole), drops_copies_(is_compiled(module)) {}
+  Inliner(const Module& module, const Computation& whole, Arithmetic arithmetic)
+      : module_(module),
+        whole_(whole),
+        arithmetic_(arithmetic),
+        drops_copies_(is_compiled(module)) {}
 
   Result<Computation> run() {
     result_.name = whole_.name;
@@ -170,6 +173,7 @@ class Inliner {
 
   const Module& module_;
   const Computation& whole_;
+  const Arithmetic arithmetic_;
   bool drops_copies_ = false;
   Computation result_;
 };
@@ -247,7 +251,8 @@ InstructionId Inliner::append_bitcast(const Instruction& bitcast,
 
 /// A reduce, in steps where it is a long sum.
 InstructionId Inliner::append_sum(Instruction reduce) {
-  std::vector<Instruction> steps = sum_steps(module_, result_, reduce);
+  std::vector<Instruction> steps =
+      sum_steps(module_, result_, reduce, arithmetic_ == Arithmetic::kAsXla);
   if (steps.empty()) return append(std::move(reduce));
   InstructionId last = reduce.operands[0];
   for (Instruction& step : steps) {
@@ -358,21 +363,22 @@ Result<InlinedModule> inline_calls(const Module& module,
                                    Arithmetic arithmetic) {
   const Status size = check_size(module);
   if (!size) return tl::unexpected<Error>(size.error());
-  auto entry = Inliner(module, module.entry_computation()).run();
+  auto entry = Inliner(module, module.entry_computation(), arithmetic).run();
   if (!entry) return tl::unexpected<Error>(entry.error());
   InlinedModule inlined(module);
   inlined.entry_computation() = std::move(*entry);
   if (uses_complex(inlined)) {
     // Sums and collectives of parts take their steps as all others do.
     inlined = InlinedModule(split_complex(inlined));
-    auto again = Inliner(inlined, inlined.entry_computation()).run();
+    auto again =
+        Inliner(inlined, inlined.entry_computation(), arithmetic).run();
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
   if (arithmetic <= Arithmetic::kDotsInLibrary) {
     batch_loop_products(
         [&](ComputationId body) {
-          return Inliner(inlined, inlined.at(body)).run();
+          return Inliner(inlined, inlined.at(body), arithmetic).run();
         },
         &inlined);
   }
@@ -382,7 +388,7 @@ Result<InlinedModule> inline_calls(const Module& module,
   widen_narrow_types(&inlined);
   read_unrounded(&inlined);
   if (is_xla) contract_products(&inlined.entry_computation());
-  if (arithmetic == Arithmetic::kAsXla)
+  if (arithmetic <= Arithmetic::kSumsByColumn)
     note_small_dots(&inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)

@@ -150,12 +150,15 @@ struct Module {
 enum class Arithmetic : uint8_t {
   /// Constants folded (data/hlo/fold_constants.h), products part of sums
   /// (data/hlo/contract_products.h); and, which XLA does not do, those of few
-  /// rows taken out of loops (data/hlo/loop_products.h), and small dots left to
-  /// kernels (data/hlo/small_dot.h).
+  /// rows taken out of loops (data/hlo/loop_products.h), small dots left to
+  /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
+  /// rows (data/hlo/sum_steps.h).
   kAsXla,
   /// The same without the last, as in plans and traces of before it.
-  kDotsInLibrary,
+  kSumsByColumn,
   /// Without the last two.
+  kDotsInLibrary,
+  /// Without the last three.
   kInLoops,
   /// Each op on its own, as in plans and traces of before the other.
   kAsWritten,

@@ -22,6 +22,10 @@ constexpr int64_t kMostOfRow = 65536;
 /// Elements along one dimension, which is parted where it has more: where the
 /// minor dimension stays, and where not.
 constexpr int64_t kLongColumn = 16384, kLongRow = kMostOfRow;
+/// Rows that are summed by blocks from so many on, where the sum is of as many
+/// elements as threads share (some 20 us) and fewer dimensions lie outside than
+/// keep them busy: into kBlocks blocks or more.
+constexpr int64_t kManyRows = 128, kManyElements = 65536, kBlocks = 8;
 
 /// Elements along one dimension that XLA's CPU sums one after the other; its
 /// tree_reduction_rewriter.
@@ -93,6 +97,18 @@ int64_t middle_divisor(int64_t extent) {
   return best;
 }
 
+/// The greatest divisor that leaves kBlocks blocks or more, of few elements
+/// each unless they are many; 1 where blocks would be so short that their sums
+/// were many, too.
+int64_t block_divisor(int64_t extent) {
+  const auto root =
+      static_cast<int64_t>(std::sqrt(static_cast<double>(extent)));
+  int64_t d = std::min(std::max(root, kMostShared), extent / kBlocks);
+  while (extent % d != 0) --d;
+  constexpr int64_t kShortest = 8;
+  return d < kShortest ? 1 : d;
+}
+
 /// A sum whose long dimensions are two each, if any is.
 struct PartedSum {
   Shape operand;
@@ -101,16 +117,25 @@ struct PartedSum {
 
 PartedSum part_long_dimensions(const Shape& operand,
                                const std::vector<int64_t>& reduced,
-                               int64_t most) {
+                               bool keeps_minor, bool by_blocks) {
   PartedSum sum;
   sum.operand.type = operand.type;
   std::vector<int64_t>& extents = sum.operand.dimensions;
+  const bool is_shared =
+      by_blocks && keeps_minor && element_count(operand) >= kManyElements;
+  int64_t outside = 1;
   for (size_t d = 0; d < operand.dimensions.size(); ++d) {
     const int64_t extent = operand.dimensions[d];
     const bool is_reduced = std::find(reduced.begin(), reduced.end(),
                                       static_cast<int64_t>(d)) != reduced.end();
-    const int64_t inner =
-        is_reduced && extent > most ? middle_divisor(extent) : 1;
+    int64_t inner = 1;
+    if (is_reduced && extent > (keeps_minor ? kLongColumn : kLongRow)) {
+      inner = middle_divisor(extent);
+    } else if (is_reduced && is_shared && extent >= kManyRows &&
+               outside < kBlocks) {
+      inner = block_divisor(extent);
+    }
+    outside *= extent;
     if (is_reduced) sum.reduced.push_back(static_cast<int64_t>(extents.size()));
     extents.push_back(extent / inner);
     if (inner == 1) continue;
@@ -233,15 +258,14 @@ bool rounds_at_each(PrimitiveType type) {
 
 std::vector<Instruction> sum_steps(const Module& module,
                                    const Computation& entry,
-                                   const Instruction& reduce) {
+                                   const Instruction& reduce, bool by_blocks) {
   if (!is_plain_sum(module, entry, reduce)) return {};
   const Shape& operand = entry.at(reduce.operands[0]).shape;
   if (rounds_at_each(operand.type)) return WindowSteps(reduce, operand).run();
   if (operand.type != PrimitiveType::kF32) return {};
   const std::vector<int64_t> whole = integer_list(reduce, "dimensions");
   const bool keeps = keeps_minor(operand, whole);
-  const PartedSum sum =
-      part_long_dimensions(operand, whole, keeps ? kLongColumn : kLongRow);
+  const PartedSum sum = part_long_dimensions(operand, whole, keeps, by_blocks);
   const std::vector<std::vector<int64_t>> wanted =
       parted(sum.operand, sum.reduced, keeps ? kMostShared : kMostOfRow);
   if (wanted.size() < 2) return {};

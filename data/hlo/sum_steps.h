@@ -18,16 +18,19 @@ namespace reprise {
 /// squares of 4,096 activations in batch normalization it is 1.5e-6, in two
 /// steps of 64 2e-7. XLA's CPU sums such in a tree, too (JAX 0.10.2: 3e-8). The
 /// norm of 124 million gradients, by which they are clipped, was 2e-4 off in
-/// one step; and one thread, or one multiprocessor, made it.
+/// one step; and one thread, or one multiprocessor, made it. So it would all of
+/// a kernel that ends in a sum over rows, as those of biases' gradients are,
+/// were it not by blocks of rows.
 ///
 /// A sum of bf16 or f16, which rounds at each element, stops growing after some
 /// hundreds. XLA's CPU sums windows of 32 along each dimension, and their sums
 /// again, until none is longer (JAX 0.5.3 to 0.10.2); so do the steps of such,
 /// in the same order: each a reshape into windows, after a pad where the extent
 /// is no multiple, and a reduce.
-/// `entry`: holds the operands.
+/// `entry`: holds the operands. `by_blocks`: sums over many rows are parted
+/// into blocks of rows, not only those over very many.
 std::vector<Instruction> sum_steps(const Module& module,
                                    const Computation& entry,
-                                   const Instruction& reduce);
+                                   const Instruction& reduce, bool by_blocks);
 
 }  // namespace reprise

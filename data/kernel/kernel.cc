@@ -1,6 +1,6 @@
 // The text of a kernel, which is also its key, and what callers ask of a whole
-// kernel: may its outer loop be split over threads, may an output take the
-// memory of an input. Each is a walk over the statements.
+// kernel: what it costs, may an output take the memory of an input. Each is a
+// walk over the statements.
 #include "data/kernel/kernel.h"
 
 #include <algorithm>
@@ -156,28 +156,6 @@ void find_accesses(const Kernel& kernel,
 
 }  // namespace
 
-int64_t outer_extent(const Kernel& kernel) {
-  int64_t extent = 1;
-  int loops = 0;
-  for (const KernelStatement& statement : kernel.body) {
-    if (statement.kind == KernelStatement::Kind::kStore) return 1;
-    if (statement.kind != KernelStatement::Kind::kLoop) continue;
-    const KernelLoop& loop =
-        kernel.loops[static_cast<size_t>(statement.target)];
-    extent = loop.independent && loops == 0 ? loop.extent : 1;
-    ++loops;
-  }
-  for (const KernelAccumulator& accumulator : kernel.accumulators) {
-    for (const KernelStatement& statement : kernel.body) {
-      if (statement.kind == KernelStatement::Kind::kLoop &&
-          statement.target == accumulator.lane_loop) {
-        return 1;
-      }
-    }
-  }
-  return extent;
-}
-
 std::string kernel_text(const Kernel& kernel) {
   std::string text;
   for (size_t i = 0; i < kernel.arguments.size(); ++i) {
@@ -279,15 +257,6 @@ double operations_of(const Kernel& kernel,
 
 double kernel_flops(const Kernel& kernel) {
   return std::max(kernel.flops, operations_of(kernel, kernel.body));
-}
-
-double kernel_bytes(const Kernel& kernel) {
-  double bytes = 0;
-  for (const KernelArgument& argument : kernel.arguments) {
-    bytes += static_cast<double>(argument.elements) *
-             primitive_type_bits(argument.type) / 8;
-  }
-  return bytes;
 }
 
 }  // namespace reprise

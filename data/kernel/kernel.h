@@ -118,11 +118,6 @@ struct Kernel {
   double flops = 0;  ///< By XLA's rules for the ops in it, each run once.
 };
 
-/// Extent of the outermost loop that a caller may split: [begin, end) ranges of
-/// [0, outer_extent) may run on several threads. 1 when the kernel is not
-/// splittable.
-int64_t outer_extent(const Kernel& kernel);
-
 /// Canonical SHA-256: kernels of the same code and shapes have the same key,
 /// whatever the names and ids of the instructions they came from.
 std::string kernel_key(const Kernel& kernel);
@@ -136,8 +131,6 @@ bool in_place_safe(const Kernel& kernel, size_t input, size_t output);
 /// (a window's elements for each window that they are in, a producer for each
 /// branch of its reader), and no fewer than XLA counts.
 double kernel_flops(const Kernel& kernel);
-/// Bytes of all arguments, each counted once, as XLA counts a fusion.
-double kernel_bytes(const Kernel& kernel);
 
 /// Readable dump, for tests and debugging.
 std::string kernel_text(const Kernel& kernel);

@@ -115,7 +115,7 @@ struct Unit {
   std::vector<InstructionId> ops;
   std::string key;  ///< Structural key: equal keys cost the same.
   double flops = 0;
-  double bytes = 0;  ///< Memory traffic by XLA's rules for fusions.
+  double bytes = 0;  ///< Memory traffic (kernel_traffic.h).
   /// For a kernel, in order of its arguments; for a routine, of its operands'
   /// and its result's arrays, where a last write is its workspace.
   std::vector<Location> reads, writes;

@@ -2,6 +2,7 @@
 
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_traffic.h"
 #include "data/kernel/lower_kernel.h"
 #include "data/schedule/called_program.h"
 #include "data/schedule/called_state.h"
@@ -29,7 +30,7 @@ Result<LoweredKernel> lower(const PlannedUnit& unit, const Module& module) {
   lowered.kernel = *std::move(kernel);
   lowered.key = kernel_key(lowered.kernel);
   lowered.flops = kernel_flops(lowered.kernel);
-  lowered.bytes = kernel_bytes(lowered.kernel);
+  lowered.bytes = kernel_traffic(lowered.kernel);
   return lowered;
 }
 

@@ -16,13 +16,14 @@ struct KernelCode {
   Function function = nullptr;
   Interpret interpret = nullptr;
   const Kernel* kernel = nullptr;
-  int64_t extent = 1;  ///< Of the outermost loop.
+  int64_t iterations = 1;  ///< kernel_iterations.
 
-  void run(void* const* arguments) const {
+  void run(void* const* arguments) const { run(arguments, 0, iterations); }
+  void run(void* const* arguments, int64_t begin, int64_t end) const {
     if (function != nullptr) {
-      function(arguments, 0, extent);
+      function(arguments, begin, end);
     } else {
-      interpret(*kernel, arguments, 0, extent);
+      interpret(*kernel, arguments, begin, end);
     }
   }
 };

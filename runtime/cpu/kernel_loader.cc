@@ -1,5 +1,6 @@
 #include "runtime/cpu/kernel_loader.h"
 
+#include "data/kernel/kernel_parts.h"
 #include "runtime/kernels/compiler.h"
 #include "runtime/kernels/interpreter.h"
 
@@ -23,7 +24,7 @@ LoadedKernels interpreted(const Schedule& schedule) {
     loaded.code.push_back({.function = nullptr,
                            .interpret = interpret_kernel,
                            .kernel = &kernel,
-                           .extent = outer_extent(kernel)});
+                           .iterations = kernel_iterations(kernel)});
   }
   return loaded;
 }

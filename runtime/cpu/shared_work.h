@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "data/parallel.h"
 #include "data/schedule/schedule.h"
@@ -21,17 +24,20 @@ namespace reprise {
 inline constexpr double kWorthSharing_ns = 20'000;
 
 /// Whether a unit that may be shared gains by it: its first runs are timed, in
-/// parts and whole by turns. All units of a step take the same turns, so each
-/// is timed among others like it. Parts have the bits of the whole, so no
-/// result depends on what is found.
+/// parts and whole by turns, and again some after ever more runs: something
+/// else may have had the cores the first time, as where a job starts. All units
+/// of a step take the same turns, so each is timed among others like it. Parts
+/// have the bits of the whole, so no result depends on what is found.
 class UnitTrial {
  public:
   static constexpr uint32_t kRunsEach = 3;
+  /// Runs from the first trial's begin to the next, and how much later each is.
+  static constexpr uint32_t kFirstAgain = 30, kLaterBy = 10;
   /// Sharing takes the time of every core, so it must leave less than this
   /// share of the whole's time.
   static constexpr double kMostOfWhole = 0.8;
 
-  bool is_over() const { return runs_ == 2 * kRunsEach; }
+  bool is_over() const { return runs_ >= 2 * kRunsEach; }
   /// Of the next run, until the trial is over; then of all.
   bool in_parts() const { return is_over() ? gains_ : runs_ % 2 == 0; }
   void add(int64_t time_ns) {
@@ -41,9 +47,16 @@ class UnitTrial {
     gains_ = static_cast<double>(least_ns_[0]) <
              kMostOfWhole * static_cast<double>(least_ns_[1]);
   }
+  /// A run after the trial.
+  void count_run() {
+    if (++runs_ < again_) return;
+    runs_ = 0;
+    again_ *= kLaterBy;
+    least_ns_.fill(std::numeric_limits<int64_t>::max());
+  }
 
  private:
-  uint32_t runs_ = 0;
+  uint64_t runs_ = 0, again_ = kFirstAgain;  ///< From a trial's begin.
   bool gains_ = false;
   std::array<int64_t, 2> least_ns_{std::numeric_limits<int64_t>::max(),
                                    std::numeric_limits<int64_t>::max()};
@@ -125,7 +138,13 @@ class SharedParts {
  public:
   SharedParts() = default;  ///< It runs whole.
   SharedParts(const SharedWork& work, size_t parts)
-      : team_(work.team), steps_(work.steps), count_(parts) {}
+      : SharedParts(work, std::vector<size_t>{parts}) {}
+  /// Parts of stages that run one after the other, those of each at once.
+  SharedParts(const SharedWork& work, std::vector<size_t> stages)
+      : team_(work.team),
+        steps_(work.steps),
+        stages_(std::move(stages)),
+        count_(std::accumulate(stages_.begin(), stages_.end(), size_t{0})) {}
 
   size_t count() const { return count_; }
 
@@ -133,9 +152,12 @@ class SharedParts {
   /// ran returned true.
   template <typename Whole, typename Part>
   bool run(const Whole& whole, const Part& part) {
-    if (count_ < 2 || !steps_->shares()) return whole();
+    if (count_ <= stages_.size() || !steps_->shares()) return whole();
     const bool in_parts = trial_.in_parts();
-    if (trial_.is_over()) return in_parts ? run_parts(part) : whole();
+    if (trial_.is_over()) {
+      trial_.count_run();
+      return in_parts ? run_parts(part) : whole();
+    }
     const auto start = std::chrono::steady_clock::now();
     const bool ran = in_parts ? run_parts(part) : whole();
     trial_.add((std::chrono::steady_clock::now() - start).count());
@@ -146,14 +168,24 @@ class SharedParts {
   template <typename Part>
   bool run_parts(const Part& part) {
     std::atomic<bool> ran{true};
-    team_->run(count_, [&](size_t i) {
-      if (!part(i)) ran.store(false, std::memory_order_relaxed);
-    });
+    size_t first = 0;
+    for (const size_t parts : stages_) {
+      const auto run = [&](size_t i) {
+        if (!part(first + i)) ran.store(false, std::memory_order_relaxed);
+      };
+      if (parts == 1) {
+        run(0);
+      } else {
+        team_->run(parts, run);
+      }
+      first += parts;
+    }
     return ran;
   }
 
   ThreadTeam* team_ = nullptr;
   const StepTrial* steps_ = nullptr;
+  std::vector<size_t> stages_{1};
   size_t count_ = 1;
   UnitTrial trial_;
 };

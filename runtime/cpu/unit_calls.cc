@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "data/kernel/kernel_parts.h"
+
 namespace reprise {
 namespace {
 
@@ -59,18 +61,12 @@ Result<CalledCollective> called_collective(const UnitContext& context,
 
 /// One compute unit, bound to its memory.
 struct UnitCalls::Call {
-  enum class Kind : uint8_t {
-    kFunction,
-    kInterpreted,
-    kDot,
-    kRoutine,
-    kCollective,
-    kCopy
-  };
-  Kind kind = Kind::kFunction;
+  enum class Kind : uint8_t { kKernel, kDot, kRoutine, kCollective, kCopy };
+  Kind kind = Kind::kKernel;
   KernelCode code;
   size_t first_argument = 0;  ///< In arguments_.
   SharedParts shared;
+  std::vector<std::pair<int64_t, int64_t>> ranges;  ///< [part] Of iterations.
   std::optional<DotCall> dot;
   std::vector<DotCall> dot_parts;
   std::unique_ptr<Routine> routine;
@@ -100,8 +96,6 @@ Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
   switch (unit.kind) {
     case UnitKind::kKernel: {
       call.code = context.kernels[static_cast<size_t>(unit.kernel)];
-      call.kind = call.code.function != nullptr ? Call::Kind::kFunction
-                                                : Call::Kind::kInterpreted;
       call.first_argument = arguments_.size();
       for (const auto* locations : {&unit.reads, &unit.writes}) {
         for (const Location& location : *locations)
@@ -142,15 +136,44 @@ Result<UnitCalls::Call> UnitCalls::make_call(const UnitContext& context,
   return fail(ErrorKind::kUnsupported, "a unit of no kind");
 }
 
-/// Kernels are split along their outer loop, whose iterations are independent,
-/// dots along rows, columns or matrices: never along a sum.
+/// Of a kernel's parts, each whose share is worth it in several ranges; whole
+/// where one of them could overwrite what the next begins with.
+std::vector<size_t> UnitCalls::share_kernel(const SharedWork& team,
+                                            double estimate_ns,
+                                            Call* call) const {
+  const KernelParts parts = kernel_parts(*call->code.kernel);
+  const std::vector<KernelArgument>& arguments = call->code.kernel->arguments;
+  for (const int32_t read : parts.read_always) {
+    const size_t first = call->first_argument;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].is_output &&
+          arguments_[first + i] ==
+              arguments_[first + static_cast<size_t>(read)])
+        return {1};
+    }
+  }
+  std::vector<size_t> stages;
+  for (const KernelPart& part : parts.parts) {
+    const int64_t extent = part.end - part.begin;
+    const auto count = static_cast<int64_t>(
+        team.parts(estimate_ns * part.share, static_cast<size_t>(extent)));
+    stages.push_back(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) {
+      call->ranges.emplace_back(part.begin + extent * i / count,
+                                part.begin + extent * (i + 1) / count);
+    }
+  }
+  return stages;
+}
+
+/// Kernels are split along outer loops, whose iterations are independent, dots
+/// along rows, columns or matrices: never along a sum.
 Status UnitCalls::share(const UnitContext& context, const Unit& unit,
                         Call* call) {
   const double estimate_ns = SharedWork::estimate_ns(unit);
-  size_t parts = 1;
+  std::vector<size_t> stages{1};
   if (unit.kind == UnitKind::kKernel) {
-    parts =
-        context.team.parts(estimate_ns, static_cast<size_t>(call->code.extent));
+    stages = share_kernel(context.team, estimate_ns, call);
   } else if (unit.kind == UnitKind::kLibrary &&
              context.team.parts(estimate_ns, SIZE_MAX) > 1) {
     Result<std::vector<DotCall>> dots =
@@ -158,9 +181,9 @@ Status UnitCalls::share(const UnitContext& context, const Unit& unit,
                          context.team.team->size(), context.team.trials);
     if (!dots) return pass(dots.error());
     call->dot_parts = std::move(*dots);
-    parts = std::max<size_t>(call->dot_parts.size(), 1);
+    stages = {std::max<size_t>(call->dot_parts.size(), 1)};
   }
-  call->shared = SharedParts(context.team, parts);
+  call->shared = SharedParts(context.team, std::move(stages));
   return {};
 }
 
@@ -168,17 +191,8 @@ size_t UnitCalls::size() const { return calls_.size(); }
 
 bool UnitCalls::run_part(const Call& call, size_t part) const {
   if (call.kind == Call::Kind::kDot) return call.dot_parts[part].run();
-  const auto border = [&](size_t at) {
-    return call.code.extent * static_cast<int64_t>(at) /
-           static_cast<int64_t>(call.shared.count());
-  };
-  void* const* arguments = arguments_.data() + call.first_argument;
-  if (call.code.function != nullptr) {
-    call.code.function(arguments, border(part), border(part + 1));
-  } else {
-    call.code.interpret(*call.code.kernel, arguments, border(part),
-                        border(part + 1));
-  }
+  const auto [begin, end] = call.ranges[part];
+  call.code.run(arguments_.data() + call.first_argument, begin, end);
   return true;
 }
 
@@ -190,14 +204,8 @@ bool UnitCalls::run(size_t place) {
 
 bool UnitCalls::run_whole(const Call& call) const {
   switch (call.kind) {
-    case Call::Kind::kFunction:
-      call.code.function(arguments_.data() + call.first_argument, 0,
-                         call.code.extent);
-      return true;
-    case Call::Kind::kInterpreted:
-      call.code.interpret(*call.code.kernel,
-                          arguments_.data() + call.first_argument, 0,
-                          call.code.extent);
+    case Call::Kind::kKernel:
+      call.code.run(arguments_.data() + call.first_argument);
       return true;
     case Call::Kind::kDot:
       return call.dot->run();

@@ -56,6 +56,8 @@ class UnitCalls {
  private:
   struct Call;
   Result<Call> make_call(const UnitContext& context, const Unit& unit);
+  std::vector<size_t> share_kernel(const SharedWork& team, double estimate_ns,
+                                   Call* call) const;
   Status share(const UnitContext& context, const Unit& unit, Call* call);
   bool run_part(const Call& call, size_t part) const;
   bool run_whole(const Call& call) const;

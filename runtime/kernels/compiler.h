@@ -21,8 +21,8 @@
 
 namespace reprise {
 
-/// Runs a kernel: arguments as in Kernel::arguments, iterations [begin, end) of
-/// its outermost loop; [0, outer_extent(kernel)) is all of it.
+/// Runs a kernel: arguments as in Kernel::arguments, its iterations [begin,
+/// end) (kernel_parts.h); [0, kernel_iterations(kernel)) is all of it.
 using KernelFunction = void (*)(void* const* arguments, int64_t begin,
                                 int64_t end);
 

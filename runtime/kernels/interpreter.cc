@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/kernel/group.h"
+#include "data/kernel/kernel_parts.h"
 #include "runtime/kernels/element_ops.h"
 
 namespace reprise {
@@ -22,23 +23,32 @@ constexpr int64_t kBlock = 256;
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& kernel, void* const* arguments, int64_t begin,
-              int64_t end)
+  Interpreter(const Kernel& kernel, void* const* arguments)
       : kernel_(kernel),
         arguments_(arguments),
-        begin_(begin),
-        end_(end),
         buffers_(kernel.values.size() * kBlock),
         varying_(kernel.values.size(), false),
         loops_(kernel.loops.size(), 0),
-        lanes_(kernel.accumulators.size() * kLanes),
-        split_(outer_extent(kernel) > 1) {
+        lanes_(kernel.accumulators.size() * kLanes) {
     for (const KernelScratch& scratch : kernel.scratches) {
       scratches_.emplace_back(static_cast<size_t>(scratch.elements));
     }
   }
 
-  void run() { block(kernel_.body); }
+  void run(int64_t begin, int64_t end) {
+    const KernelParts parts = kernel_parts(kernel_);
+    for (const size_t place : parts.always) statement(kernel_.body[place]);
+    for (const KernelPart& part : parts.parts) {
+      const int64_t from = std::max(begin, part.begin) - part.begin;
+      const int64_t to = std::min(end, part.end) - part.begin;
+      if (from >= to) continue;
+      if (part.is_loop()) {
+        loop(kernel_.body[part.statements.front()], from, to);
+        continue;
+      }
+      for (const size_t place : part.statements) statement(kernel_.body[place]);
+    }
+  }
 
  private:
   struct alignas(8) Cell {
@@ -62,7 +72,9 @@ class Interpreter {
   /// Positions of an expression in this block.
   void positions(int32_t expression);
   void block(const std::vector<KernelStatement>& statements);
-  void loop(const KernelStatement& loop);
+  void statement(const KernelStatement& statement);
+  /// Iterations [from, to) of it.
+  void loop(const KernelStatement& loop, int64_t from, int64_t to);
   void let(int32_t id);
   void apply(int32_t id, const KernelValue& value);
   void apply_convert(int32_t id, const KernelValue& value);
@@ -77,7 +89,6 @@ class Interpreter {
 
   const Kernel& kernel_;
   void* const* arguments_;
-  int64_t begin_, end_;
   std::vector<Cell> buffers_;
   std::vector<bool> varying_;
   std::vector<int64_t> loops_;
@@ -86,7 +97,6 @@ class Interpreter {
   std::array<int64_t, kBlock> positions_{};
   int64_t count_ = 1;  ///< Iterations of this block.
   int32_t vector_loop_ = -1;
-  bool split_;
 };
 
 int64_t Interpreter::evaluate_atom(const IndexAtom& atom, int64_t k) {
@@ -325,14 +335,8 @@ void Interpreter::let(int32_t id) {
   }
 }
 
-void Interpreter::loop(const KernelStatement& loop) {
+void Interpreter::loop(const KernelStatement& loop, int64_t from, int64_t to) {
   const KernelLoop& range = kernel_.loops[static_cast<size_t>(loop.target)];
-  int64_t from = 0, to = range.extent;
-  if (split_) {
-    from = begin_;
-    to = end_;
-    split_ = false;
-  }
   const bool innermost = std::none_of(
       loop.body.begin(), loop.body.end(), [](const KernelStatement& inner) {
         return inner.kind == KernelStatement::Kind::kLoop;
@@ -351,34 +355,32 @@ void Interpreter::loop(const KernelStatement& loop) {
   count_ = 1;
 }
 
-void Interpreter::block(const std::vector<KernelStatement>& statements) {
-  for (const KernelStatement& statement : statements) {
-    switch (statement.kind) {
-      case KernelStatement::Kind::kLet:
-        let(statement.value);
-        break;
-      case KernelStatement::Kind::kLoop:
-        loop(statement);
-        break;
-      case KernelStatement::Kind::kReset:
-        reset(statement.target);
-        break;
-      case KernelStatement::Kind::kAccumulate:
-        accumulate(statement);
-        break;
-      case KernelStatement::Kind::kStore:
-      case KernelStatement::Kind::kScratchStore:
-        store(statement);
-        break;
-    }
+void Interpreter::statement(const KernelStatement& statement) {
+  switch (statement.kind) {
+    case KernelStatement::Kind::kLet:
+      return let(statement.value);
+    case KernelStatement::Kind::kLoop:
+      return loop(statement, 0,
+                  kernel_.loops[static_cast<size_t>(statement.target)].extent);
+    case KernelStatement::Kind::kReset:
+      return reset(statement.target);
+    case KernelStatement::Kind::kAccumulate:
+      return accumulate(statement);
+    case KernelStatement::Kind::kStore:
+    case KernelStatement::Kind::kScratchStore:
+      return store(statement);
   }
+}
+
+void Interpreter::block(const std::vector<KernelStatement>& statements) {
+  for (const KernelStatement& inner : statements) statement(inner);
 }
 
 }  // namespace
 
 void interpret_kernel(const Kernel& kernel, void* const* arguments,
                       int64_t begin, int64_t end) {
-  Interpreter(kernel, arguments, begin, end).run();
+  Interpreter(kernel, arguments).run(begin, end);
 }
 
 }  // namespace reprise

@@ -9,9 +9,9 @@
 
 namespace reprise {
 
-/// Runs iterations [begin, end) of the outermost loop of a kernel, as its
-/// generated code would; [0, outer_extent(kernel)) is all of it. `arguments` as
-/// in Kernel::arguments. Requires: outputs share memory with inputs only where
+/// Runs a kernel's iterations [begin, end) (kernel_parts.h), as its generated
+/// code would; [0, kernel_iterations(kernel)) is all of it. `arguments` as in
+/// Kernel::arguments. Requires: outputs share memory with inputs only where
 /// in_place_safe says so.
 void interpret_kernel(const Kernel& kernel, void* const* arguments,
                       int64_t begin, int64_t end);

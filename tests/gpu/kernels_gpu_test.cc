@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "data/kernel/kernel_parts.h"
 #include "runtime/cuda/cubins.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/kernels/interpreter.h"
@@ -166,7 +167,8 @@ TEST_F(KernelsOnGpu, ComputeTheBitsOfTheInterpreter) {
     std::vector<Bytes> got = want;
     std::vector<void*> pointers;
     for (Bytes& bytes : want) pointers.push_back(bytes.data());
-    interpret_kernel(kernels[k], pointers.data(), 0, outer_extent(kernels[k]));
+    interpret_kernel(kernels[k], pointers.data(), 0,
+                     kernel_iterations(kernels[k]));
     run(cubins->kernels[k], modules[cubins->kernels[k].image].get(), got);
     if (HasFatalFailure()) return;
     for (size_t a = 0; a < want.size(); ++a) {

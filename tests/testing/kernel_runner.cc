@@ -8,6 +8,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/opcode.h"
 #include "data/kernel/group.h"
+#include "data/kernel/kernel_parts.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/kernels/interpreter.h"
 
@@ -115,9 +116,9 @@ void run_kernel(const Kernel& kernel, KernelFunction function, Memory& memory) {
     arguments.push_back(bytes.data());
   }
   if (function != nullptr) {
-    function(arguments.data(), 0, outer_extent(kernel));
+    function(arguments.data(), 0, kernel_iterations(kernel));
   } else {
-    interpret_kernel(kernel, arguments.data(), 0, outer_extent(kernel));
+    interpret_kernel(kernel, arguments.data(), 0, kernel_iterations(kernel));
   }
 }
 

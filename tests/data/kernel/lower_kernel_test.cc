@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_parts.h"
+#include "data/kernel/kernel_traffic.h"
 
 namespace reprise {
 namespace {
@@ -359,7 +361,7 @@ TEST_F(LowerKernel, UnrelatedOutputsGetNestsOfTheirOwn) {
   const auto kernel = lower({"rows", "scores"}, {"rows", "scores"});
   ASSERT_TRUE(kernel) << kernel.error().message;
   EXPECT_EQ(kernel->accumulators.size(), 2u);
-  EXPECT_EQ(outer_extent(*kernel), 1);
+  EXPECT_EQ(kernel_iterations(*kernel), 16 + 8);
 }
 
 TEST_F(LowerKernel, InPlaceNeedsTheSameElementNotReadAgain) {

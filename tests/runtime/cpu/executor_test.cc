@@ -76,8 +76,10 @@ class MeetingCommunicator : public FakeCommunicator {
 
 std::unique_ptr<Executor> make_executor(const Schedule& schedule,
                                         Communicator& communicator) {
-  const std::vector<KernelCode> kernels = {{.function = add_one},
-                                           {.function = meet}};
+  static const Kernel empty;
+  const std::vector<KernelCode> kernels = {
+      {.function = add_one, .kernel = &empty},
+      {.function = meet, .kernel = &empty}};
   static const Module module;
   auto executor =
       Executor::create(module, schedule, kernels, communicator, nullptr, {});

@@ -24,6 +24,22 @@ TEST(UnitTrial, KeepsSharedWhatGainsAFifth) {
   EXPECT_FALSE(trial(10'000, 14'000).in_parts());
 }
 
+TEST(UnitTrial, IsRepeatedSinceACoreMayHaveBeenTakenTheFirstTime) {
+  UnitTrial found = trial(10'000, 14'000);
+  for (uint32_t run = 2 * UnitTrial::kRunsEach; found.is_over(); ++run) {
+    EXPECT_FALSE(found.in_parts());
+    EXPECT_LT(run, UnitTrial::kFirstAgain);
+    found.count_run();
+  }
+  while (!found.is_over()) found.add(found.in_parts() ? 5'500 : 10'000);
+  uint32_t runs = 2 * UnitTrial::kRunsEach;
+  for (; found.is_over(); ++runs) {
+    EXPECT_TRUE(found.in_parts());
+    found.count_run();
+  }
+  EXPECT_EQ(runs, UnitTrial::kFirstAgain * UnitTrial::kLaterBy);
+}
+
 /// The trial of a step that takes these times without sharing and with; the
 /// first steps of a row take longer, while a team falls asleep or wakes up.
 StepTrial step_trial(int64_t whole_ns, int64_t shared_ns) {

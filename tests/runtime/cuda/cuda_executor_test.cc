@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_parts.h"
 #include "runtime/cuda/cublas.h"
 #include "runtime/cuda/device_programs.h"
 #include "runtime/kernels/compiler.h"
@@ -392,7 +393,7 @@ ENTRY main {
   for (size_t i = 0; i < kernels.size(); ++i) {
     code.push_back({.function = compiled->functions[i],
                     .kernel = &kernels[i],
-                    .extent = outer_extent(kernels[i])});
+                    .iterations = kernel_iterations(kernels[i])});
   }
   Bound bound;
   const auto communicator = make_solo_device_communicator();

@@ -21,7 +21,7 @@ inline Cubins host_cubins(std::span<const Kernel> kernels,
     kernel.launches.push_back(
         {.entry = fmt::format("{:x}:{}:{}",
                               reinterpret_cast<uintptr_t>(code[i].function),
-                              code[i].extent, kernels[i].arguments.size()),
+                              code[i].iterations, kernels[i].arguments.size()),
          .grid_blocks = 1,
          .block_threads = 128});
   }

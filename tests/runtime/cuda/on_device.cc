@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_parts.h"
 #include "runtime/cuda/device_program.h"
 #include "runtime/cuda/device_programs.h"
 #include "tests/runtime/cuda/host_cubins.h"
@@ -61,7 +62,7 @@ std::unique_ptr<OnDevice> put_on_device(const std::string& hlo,
   for (size_t i = 0; i < on->kernels.size(); ++i) {
     on->code.push_back({.function = on->compiled.functions[i],
                         .kernel = &on->kernels[i],
-                        .extent = outer_extent(on->kernels[i])});
+                        .iterations = kernel_iterations(on->kernels[i])});
   }
   auto executor = make_executor(on->bound, on->module, on->schedule,
                                 host_cubins(on->kernels, on->code),

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_parts.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/kernels/compile_cache.h"
 #include "tests/testing/kernel_runner.h"
@@ -75,7 +76,7 @@ TEST_F(Compiler, CompilesEachTextOnceWhateverItsNames) {
   EXPECT_EQ(third->compiled, 1);
   float in[9] = {1, 2, 3, 4, 5, 6, 7, 8, 8.5f}, out[9] = {};
   void* arguments[] = {in, out};
-  third->functions[1](arguments, 0, outer_extent(more[1]));
+  third->functions[1](arguments, 0, kernel_iterations(more[1]));
   EXPECT_EQ(out[8], 9);
 }
 
@@ -110,7 +111,7 @@ TEST_F(Compiler, CompilesAnewWhatChanged) {
     EXPECT_EQ(again->compiled, 1);
     float in[7] = {1, 2, 3, 4, 5, 6, 7}, out[7] = {};
     void* arguments[] = {in, out};
-    again->functions[0](arguments, 0, outer_extent(kernel));
+    again->functions[0](arguments, 0, kernel_iterations(kernel));
     EXPECT_EQ(out[6], -7);
     EXPECT_EQ(compile_kernels({&kernel, 1}, options_)->compiled, 0);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_parts.h"
 #include "runtime/kernels/interpreter.h"
 #include "runtime/kernels/print_cuda_stages.h"
 
@@ -84,7 +85,7 @@ void run_stages(const Kernel& kernel, const Arguments& arguments) {
       }
     }
     interpret_kernel(stage.kernel, pointers.data(), 0,
-                     outer_extent(stage.kernel));
+                     kernel_iterations(stage.kernel));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "data/kernel/kernel_parts.h"
 #include "runtime/kernels/interpreter.h"
 #include "runtime/kernels/print_cuda_stages.h"
 #include "tests/runtime/kernels/cuda_program_kernels.h"
@@ -30,7 +31,7 @@ void expect_same(const std::vector<Kernel>& kernels, const CudaTwins& twins) {
       want.push_back(random_argument(argument, generator));
     std::vector<Bytes> got = want;
     interpret_kernel(kernels[k], pointers_to(want).data(), 0,
-                     outer_extent(kernels[k]));
+                     kernel_iterations(kernels[k]));
     twins.run(k, pointers_to(got));
     for (size_t a = 0; a < want.size(); ++a) {
       // A NaN's bits are the host's in both.

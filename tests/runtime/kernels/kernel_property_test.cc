@@ -6,6 +6,7 @@
 #include <random>
 
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_parts.h"
 #include "data/kernel/lower_kernel.h"
 #include "tests/runtime/kernels/random_graph.h"
 #include "tests/testing/directories.h"
@@ -40,7 +41,7 @@ bool run_in_place(const Kernel& kernel, KernelFunction function, Memory memory,
     }
   }
   if (!any) return false;
-  function(arguments.data(), 0, outer_extent(kernel));
+  function(arguments.data(), 0, kernel_iterations(kernel));
   for (size_t output = 0; output < arguments.size(); ++output) {
     const KernelArgument& argument = kernel.arguments[output];
     if (!argument.is_output) continue;
@@ -56,7 +57,7 @@ bool run_in_place(const Kernel& kernel, KernelFunction function, Memory memory,
   return true;
 }
 
-/// Runs the outermost loop in two pieces, the later one first.
+/// Runs each part in two pieces, the later one first.
 void run_in_pieces(const Kernel& kernel, KernelFunction function,
                    Memory& memory) {
   std::vector<void*> arguments;
@@ -65,9 +66,11 @@ void run_in_pieces(const Kernel& kernel, KernelFunction function,
     if (argument.is_output) bytes.assign(bytes.size(), 0x7f);
     arguments.push_back(bytes.data());
   }
-  const int64_t extent = outer_extent(kernel);
-  function(arguments.data(), extent / 3, extent);
-  function(arguments.data(), 0, extent / 3);
+  for (const KernelPart& part : kernel_parts(kernel).parts) {
+    const int64_t middle = part.begin + (part.end - part.begin) / 3;
+    function(arguments.data(), middle, part.end);
+    function(arguments.data(), part.begin, middle);
+  }
 }
 
 struct Group {
@@ -81,7 +84,7 @@ class KernelProperty : public testing::Test {
   void check(const Module& module, const Group& group, const Memory& want,
              KernelFunction function) {
     Memory memory = want;
-    if (function != nullptr && outer_extent(group.kernel) > 2) {
+    if (function != nullptr && kernel_iterations(group.kernel) > 2) {
       run_in_pieces(group.kernel, function, memory);
     } else {
       run_kernel(group.kernel, function, memory);

@@ -12,9 +12,11 @@
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/group.h"
+#include "data/kernel/kernel_parts.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/kernels/compiler.h"
 #include "runtime/kernels/loop_segments.h"
+#include "runtime/kernels/loop_tiles.h"
 #include "tests/testing/directories.h"
 #include "tests/testing/kernel_runner.h"
 
@@ -115,7 +117,7 @@ class UpdatedRows : public testing::Test {
       arguments.push_back(given != data.end() ? given->second
                                               : memory_[id(name)].data());
     }
-    made_.function()(arguments.data(), 0, outer_extent(made_.kernel));
+    made_.function()(arguments.data(), 0, kernel_iterations(made_.kernel));
   }
   void expect(const std::string& name, const char* bytes) const {
     const std::vector<char>& want = wanted_.at(id(name));
@@ -168,7 +170,7 @@ void expect_same_bytes_in_parts(const Compiled& made) {
   run_kernel(made.kernel, nullptr, want);
   run_kernel(made.kernel, made.function(), memory);
   EXPECT_EQ(memory, want);
-  const int64_t extent = outer_extent(made.kernel);
+  const int64_t extent = kernel_iterations(made.kernel);
   for (int64_t cut = 1; cut < std::min<int64_t>(extent, 130); cut += 3) {
     std::vector<void*> arguments;
     for (const KernelArgument& argument : made.kernel.arguments) {
@@ -233,6 +235,67 @@ INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
   ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
                                                 {0, 100}}),
                          [](const auto& pieces) { return pieces.param.name; });
+
+struct Blocks {
+  const char* name;
+  const char* entry;
+  size_t loops;  ///< Of the block's nest; 0: there is no block.
+  bool is_turned = false;
+};
+
+class LoopTiles : public testing::TestWithParam<Blocks> {};
+
+TEST_P(LoopTiles, GiveTheSameBytesWhereverALoopIsSplit) {
+  const Compiled made = compiled(GetParam().entry, {"r"});
+  std::optional<LoopTile> found;
+  const std::vector<KernelStatement>* at = &made.kernel.body;
+  while (!found && at->back().kind == KernelStatement::Kind::kLoop) {
+    found = loop_tile(made.kernel, at->back());
+    at = &at->back().body;
+  }
+  EXPECT_EQ(found ? found->nest.size() : 0, GetParam().loops)
+      << kernel_text(made.kernel);
+  EXPECT_EQ(found && found->is_turned, GetParam().is_turned);
+  expect_same_bytes_in_parts(made);
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, LoopTiles,
+                         testing::Values(Blocks{"transposed",
+                                                R"(
+  a = f32[100,72] parameter(0)
+  ROOT r = f32[72,100] transpose(a), dimensions={1,0})",
+                                                2},
+                                         Blocks{"with_a_loop_between",
+                                                R"(
+  a = f32[20,6,33] parameter(0)  b = f32[33] parameter(1)
+  t = f32[33,6,20] transpose(a), dimensions={2,1,0}
+  w = f32[33,6,20] broadcast(b), dimensions={0}
+  ROOT r = f32[33,6,20] multiply(t, w))",
+                                                3},
+                                         Blocks{"inside_of_a_loop",
+                                                R"(
+  a = bf16[3,80,65] parameter(0)
+  t = bf16[3,65,80] transpose(a), dimensions={0,2,1}
+  ROOT r = bf16[3,65,80] negate(t))",
+                                                2},
+                                         Blocks{"whose_inputs_lie_across",
+                                                R"(
+  a = f32[64,90] parameter(0)  b = f32[64,90] parameter(1)
+  s = f32[64,90] add(a, b)  m = f32[64,90] multiply(a, s)
+  ROOT r = f32[90,64] transpose(m), dimensions={1,0})",
+                                                2, true},
+                                         Blocks{"few_lines",
+                                                R"(
+  a = f32[20,90] parameter(0)
+  ROOT r = f32[90,20] transpose(a), dimensions={1,0})",
+                                                0},
+                                         Blocks{"as_it_lies",
+                                                R"(
+  a = f32[70,90] parameter(0)  b = f32[70] parameter(1)
+  w = f32[70,90] broadcast(b), dimensions={0}
+  ROOT r = f32[70,90] add(a, w))",
+                                                0}),
+                         [](const auto& blocks) { return blocks.param.name; });
 
 /// Softmax and a mask over rows of `length`, of which the sums are stored, too.
 std::string short_rows(const char* type, int64_t rows, int64_t length) {

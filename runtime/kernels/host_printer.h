@@ -1,0 +1,65 @@
+// What prints a kernel for the CPU: statements in print_kernel.cc, loops in
+// print_kernel_loops.cc.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/kernel/kernel_parts.h"
+#include "runtime/kernels/print_expression.h"
+
+namespace reprise {
+
+struct LoopTile;
+
+/// Elements narrower than a lane of f32 stop g++ from vectorizing loops of
+/// kLanes iterations well, so lane loops read and write them through wide
+/// copies of the row.
+inline bool is_narrow(PrimitiveType type) {
+  return primitive_type_bits(type) < 32;
+}
+
+class HostPrinter {
+ public:
+  HostPrinter(const Kernel& kernel, std::string_view name)
+      : kernel_(kernel),
+        name_(name),
+        text_of_(kernel),
+        index_type_(text_of_.index_type()) {}
+  std::string print();
+
+ private:
+  std::string value(const KernelValue& value, int32_t id) const;
+  void line(const std::string& text);
+  void block(const std::vector<KernelStatement>& statements);
+  void statement(const KernelStatement& statement);
+  void store(const KernelStatement& store);
+  void loop(const KernelStatement& loop);
+  void body(const KernelStatement& loop);
+  void part(const KernelPart& part, bool only);
+  std::string first_of(int64_t from) const;
+  std::string last_of(int64_t to, int64_t extent) const;
+  template <typename Print>
+  void each_row(const KernelStatement& loop, const Print& print);
+  void row_blocks(const KernelStatement& loop, bool split);
+  void block_loop(int32_t loop, const std::string& from, const std::string& to,
+                  bool is_whole);
+  void tile(const LoopTile& tile, bool split);
+  void lane_loop(const KernelStatement& loop);
+  void wide_copies(const KernelStatement& loop, bool before);
+  void total(const KernelValue& value, int32_t id);
+
+  const Kernel& kernel_;
+  std::string_view name_;
+  ExpressionPrinter text_of_;
+  const char* index_type_;
+  std::string text_;
+  size_t depth_ = 1;
+  /// Lane loop whose narrow accesses go through wide copies.
+  int32_t wide_loop_ = -1;
+  bool split_ = false;       ///< The next loop is the one a caller may split.
+  std::string begin_, end_;  ///< The caller's part of it.
+};
+
+}  // namespace reprise
