@@ -278,4 +278,15 @@ IndexMap IndexTable::delinearize(int32_t position,
   return index;
 }
 
+bool contains_value(const IndexTable& indices, int32_t expression) {
+  for (const IndexTerm& term : indices.at(expression).terms) {
+    const IndexAtom& atom = indices.atom(term.atom);
+    if (atom.kind == IndexAtom::Kind::kValue) return true;
+    if (atom.kind != IndexAtom::Kind::kLoop &&
+        contains_value(indices, atom.operand))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace reprise

@@ -91,4 +91,7 @@ class IndexTable {
   std::vector<uint64_t> hashes_;
 };
 
+/// True if a runtime value is part of the expression.
+bool contains_value(const IndexTable& indices, int32_t expression);
+
 }  // namespace reprise

@@ -223,6 +223,19 @@ bool in_place_safe(const Kernel& kernel, size_t input, size_t output) {
 
 namespace {
 
+/// Elements that a loop computes at once where it makes vectors.
+constexpr double kVector = 8;
+
+/// Whether a loop's own statements store where values say, which host compilers
+/// make no vectors of.
+bool scatters(const Kernel& kernel, const KernelStatement& loop) {
+  return std::any_of(loop.body.begin(), loop.body.end(),
+                     [&](const KernelStatement& inner) {
+                       return inner.kind == KernelStatement::Kind::kStore &&
+                              contains_value(kernel.indices, inner.index);
+                     });
+}
+
 double operations_of(const Kernel& kernel,
                      const std::vector<KernelStatement>& body) {
   double count = 0;
@@ -234,6 +247,7 @@ double operations_of(const Kernel& kernel,
     switch (statement.kind) {
       case KernelStatement::Kind::kLoop:
         count += static_cast<double>(kernel.loops[place].extent) *
+                 (scatters(kernel, statement) ? kVector : 1) *
                  operations_of(kernel, statement.body);
         break;
       case KernelStatement::Kind::kLet:

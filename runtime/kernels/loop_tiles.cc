@@ -24,7 +24,7 @@ class TileFinder {
   std::optional<LoopTile> run() {
     if (!follow() || tile_.nest.size() < 2) return {};
     const KernelStatement& innermost = *tile_.nest.back();
-    if (writes_rows(kernel_, innermost) ||
+    if (goes_through_columns(kernel_, innermost) ||
         loop_segments(kernel_, innermost).size() > 2)
       return {};
     if (extent(loop_) < kTile || extent(innermost) < kTile) return {};

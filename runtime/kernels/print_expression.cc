@@ -93,17 +93,6 @@ std::string rounded(PrimitiveType type, std::string text) {
   return text;
 }
 
-bool contains_value(const IndexTable& indices, int32_t expression) {
-  for (const IndexTerm& term : indices.at(expression).terms) {
-    const IndexAtom& atom = indices.atom(term.atom);
-    if (atom.kind == IndexAtom::Kind::kValue) return true;
-    if (atom.kind != IndexAtom::Kind::kLoop &&
-        contains_value(indices, atom.operand))
-      return true;
-  }
-  return false;
-}
-
 ExpressionPrinter::ExpressionPrinter(const Kernel& kernel)
     : wide_loops(kernel.loops.size(), false),
       wide_values(kernel.values.size(), false),

@@ -33,9 +33,6 @@ std::string rounded(PrimitiveType type, std::string text);
 std::string combined(Opcode combine, PrimitiveType type, const std::string& old,
                      const std::string& added);
 
-/// True if a runtime value is part of the expression.
-bool contains_value(const IndexTable& indices, int32_t expression);
-
 /// Texts of a kernel's index expressions and values. Loop i is `i3`, value v is
 /// `v5`; either may be an array with an element for each `u`, see `wide_loops`.
 class ExpressionPrinter {

@@ -263,7 +263,7 @@ void HostPrinter::loop(const KernelStatement& loop) {
     return;
   }
   const bool simd = innermost && range.independent;
-  if (simd && writes_rows(kernel_, loop)) {
+  if (simd && goes_through_columns(kernel_, loop)) {
     row_blocks(loop, split);
     return;
   }

@@ -7,9 +7,40 @@
 
 namespace reprise {
 
-bool writes_rows(const Kernel& kernel, const KernelStatement& loop) {
-  std::vector<int32_t> targets;
+namespace {
+
+/// From here on more is lost by what g++ keeps in memory than the columns cost.
+constexpr int32_t kMuch = 32;
+
+bool is_narrow_access(const Kernel& kernel, const KernelStatement& inner) {
+  PrimitiveType type = PrimitiveType::kF32;
+  if (inner.kind == KernelStatement::Kind::kStore) {
+    type = kernel.arguments[static_cast<size_t>(inner.target)].type;
+  } else if (inner.kind == KernelStatement::Kind::kLet) {
+    const KernelValue& let = kernel.values[static_cast<size_t>(inner.value)];
+    if (let.kind == KernelValue::Kind::kLoad) type = let.type;
+  }
+  return primitive_type_bits(type) < 32;
+}
+
+bool computes_much(const Kernel& kernel, const KernelStatement& loop) {
+  int32_t weight = 0;
   for (const KernelStatement& inner : loop.body) {
+    if (inner.kind != KernelStatement::Kind::kLet) continue;
+    const KernelValue& let = kernel.values[static_cast<size_t>(inner.value)];
+    if (let.kind == KernelValue::Kind::kApply)
+      weight += facts_of(let.opcode).weight;
+  }
+  return weight >= kMuch;
+}
+
+}  // namespace
+
+bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop) {
+  std::vector<int32_t> targets;
+  bool is_narrow = false;
+  for (const KernelStatement& inner : loop.body) {
+    is_narrow = is_narrow || is_narrow_access(kernel, inner);
     if (inner.kind == KernelStatement::Kind::kLet) continue;
     if (inner.kind != KernelStatement::Kind::kStore || inner.guard >= 0 ||
         inner.combine != Opcode::kParameter ||
@@ -18,7 +49,8 @@ bool writes_rows(const Kernel& kernel, const KernelStatement& loop) {
     targets.push_back(inner.target);
   }
   std::ranges::sort(targets);
-  return std::ranges::adjacent_find(targets) != targets.end();
+  return std::ranges::adjacent_find(targets) != targets.end() ||
+         (is_narrow && computes_much(kernel, loop));
 }
 
 bool is_plain_load(const Kernel& kernel, const KernelStatement& statement) {

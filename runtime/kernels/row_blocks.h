@@ -1,20 +1,24 @@
-// Which loops run over rows of short arrays.
+// Which loops run by blocks of iterations, each in three: loads into columns,
+// all that is computed from columns into columns, and those into memory.
 //
 // An iteration that loads and stores several elements of one array, as softmax
 // of four classes does, is not what g++ vectorizes well: it takes the stores of
 // a row for a vector, and computes each of its elements in all of the vector's
-// lanes; of most lengths of rows it makes no vectors at all. Such a loop is run
-// by blocks of iterations, each in three: loads into columns, all that is
-// computed from columns into columns, and those into rows.
+// lanes; of most lengths of rows it makes no vectors at all.
+//
+// Of elements narrower than f32 (a mask, most often) g++ takes as many at once
+// as one vector of them holds, 64 bytes, and so 64 of everything else: sixteen
+// vectors of each f64 in a logarithm, nearly all of which it keeps in memory.
 #pragma once
 
 #include "data/kernel/kernel.h"
 
 namespace reprise {
 
-/// Whether each iteration of an innermost loop stores several elements of one
-/// array, at places that no value of the loop decides.
-bool writes_rows(const Kernel& kernel, const KernelStatement& loop);
+/// Whether an innermost loop is better run so: each iteration stores several
+/// elements of one array, or it loads or stores narrow ones and computes much.
+/// Not where a value of the loop decides the place of a store.
+bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop);
 
 /// Whether a statement loads from a place that no value of its loop decides.
 bool is_plain_load(const Kernel& kernel, const KernelStatement& statement);

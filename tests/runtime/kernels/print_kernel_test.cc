@@ -17,6 +17,7 @@
 #include "runtime/kernels/compiler.h"
 #include "runtime/kernels/loop_segments.h"
 #include "runtime/kernels/loop_tiles.h"
+#include "runtime/kernels/row_blocks.h"
 #include "tests/testing/directories.h"
 #include "tests/testing/kernel_runner.h"
 
@@ -234,6 +235,35 @@ INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
   a = f32[10] parameter(0)
   ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
                                                 {0, 100}}),
+                         [](const auto& pieces) { return pieces.param.name; });
+
+class NarrowAndHeavy : public testing::TestWithParam<Pieces> {};
+
+TEST_P(NarrowAndHeavy, GoesThroughColumns) {
+  const Compiled made = compiled(GetParam().entry, {"r"});
+  EXPECT_TRUE(goes_through_columns(made.kernel, innermost(made.kernel.body)))
+      << kernel_text(made.kernel);
+  expect_same_bytes_in_parts(made);
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, NarrowAndHeavy,
+                         testing::Values(Pieces{"mask",
+                                                R"(
+  a = f32[1000] parameter(0)  m = pred[1000] parameter(1)
+  e = f32[1000] exponential(a)  l = f32[1000] log(e)  c = f32[1000] cosine(l)
+  ROOT r = f32[1000] select(m, c, a))",
+                                                {}},
+                                         Pieces{"half",
+                                                R"(
+  a = bf16[70,33] parameter(0)  e = bf16[70,33] exponential(a)
+  l = bf16[70,33] log-plus-one(e)  ROOT r = bf16[70,33] tanh(l))",
+                                                {}},
+                                         Pieces{"stored_mask",
+                                                R"(
+  a = f32[130] parameter(0)  e = f32[130] exponential(a)
+  l = f32[130] sine(e)  c = f32[130] cosine(e)
+  ROOT r = pred[130] compare(l, c), direction=LT)",
+                                                {}}),
                          [](const auto& pieces) { return pieces.param.name; });
 
 struct Blocks {
