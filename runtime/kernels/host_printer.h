@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/kernel/kernel_parts.h"
+#include "runtime/kernels/moved_values.h"
 #include "runtime/kernels/print_expression.h"
 
 namespace reprise {
@@ -26,11 +27,16 @@ class HostPrinter {
       : kernel_(kernel),
         name_(name),
         text_of_(kernel),
-        index_type_(text_of_.index_type()) {}
+        index_type_(text_of_.index_type()),
+        moved_(moved_values(kernel)) {}
   std::string print();
 
  private:
   std::string value(const KernelValue& value, int32_t id) const;
+  /// Its bits are as in memory.
+  bool is_moved(int32_t value) const {
+    return wide_loop_ < 0 && !in_columns_ && moved_[static_cast<size_t>(value)];
+  }
   void line(const std::string& text);
   void block(const std::vector<KernelStatement>& statements);
   void statement(const KernelStatement& statement);
@@ -54,10 +60,12 @@ class HostPrinter {
   std::string_view name_;
   ExpressionPrinter text_of_;
   const char* index_type_;
+  const std::vector<bool> moved_;  ///< [value]
   std::string text_;
   size_t depth_ = 1;
   /// Lane loop whose narrow accesses go through wide copies.
   int32_t wide_loop_ = -1;
+  bool in_columns_ = false;  ///< Of row blocks.
   bool split_ = false;       ///< The next loop is the one a caller may split.
   std::string begin_, end_;  ///< The caller's part of it.
 };

@@ -25,6 +25,9 @@ std::string HostPrinter::value(const KernelValue& value, int32_t id) const {
     case KernelValue::Kind::kLiteral:
       return literal_text(value.type, value.literal);
     case KernelValue::Kind::kLoad:
+      if (is_moved(id))
+        return fmt::format("a{}[{}]", value.source,
+                           text_of_.index(value.index));
       if (wide_loop_ < 0 || !is_narrow(value.type)) return text_of_.load(value);
       return fmt::format("({})w{}[i{}]", names.local, id, wide_loop_);
     case KernelValue::Kind::kScratch:
@@ -73,7 +76,8 @@ void HostPrinter::store(const KernelStatement& store) {
   }
   const std::string guard =
       store.guard < 0 ? "" : fmt::format("if (v{}) ", store.guard);
-  line(fmt::format("{}{} = {}({});", guard, place, names.store, stored));
+  line(fmt::format("{}{} = {}({});", guard, place,
+                   is_moved(store.value) ? "" : names.store, stored));
 }
 
 void HostPrinter::statement(const KernelStatement& statement) {
@@ -84,7 +88,9 @@ void HostPrinter::statement(const KernelStatement& statement) {
       if (let.kind == KernelValue::Kind::kTotal) {
         total(let, statement.value);
       } else {
-        line(fmt::format("const {} v{} = {};", names_of(let.type).local,
+        const TypeNames names = names_of(let.type);
+        line(fmt::format("const {} v{} = {};",
+                         is_moved(statement.value) ? names.memory : names.local,
                          statement.value, value(let, statement.value)));
       }
       break;

@@ -147,6 +147,7 @@ void HostPrinter::each_row(const KernelStatement& loop, const Print& print) {
 
 /// A loop over rows of short arrays (row_blocks.h), by blocks.
 void HostPrinter::row_blocks(const KernelStatement& loop, bool split) {
+  in_columns_ = true;
   const int64_t extent = kernel_.loops[static_cast<size_t>(loop.target)].extent;
   const std::string end =
       split ? last_of(extent, extent) : std::to_string(extent);
@@ -193,6 +194,7 @@ void HostPrinter::row_blocks(const KernelStatement& loop, bool split) {
   });
   --depth_;
   line("}");
+  in_columns_ = false;
 }
 
 /// Opens a loop over blocks of another's iterations: from `b` on, to below `e`.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/group.h"
@@ -236,6 +237,21 @@ INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
   ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
                                                 {0, 100}}),
                          [](const auto& pieces) { return pieces.param.name; });
+
+TEST(MovedValues, KeepTheirBits) {
+  const Compiled made = compiled(R"(
+  a = f16[70,256] parameter(0)
+  ROOT r = f16[256,70] transpose(a), dimensions={1,0})",
+                                 {"r"});
+  std::vector<uint16_t> from(70 * 256), to(from.size());
+  std::iota(from.begin(), from.end(), uint16_t{0xf000});  // NaNs among them.
+  void* arguments[] = {from.data(), to.data()};
+  made.function()(arguments, 0, kernel_iterations(made.kernel));
+  for (size_t i = 0; i < 70; ++i) {
+    for (size_t j = 0; j < 256; ++j)
+      ASSERT_EQ(to[j * 70 + i], from[i * 256 + j]) << i << ", " << j;
+  }
+}
 
 class NarrowAndHeavy : public testing::TestWithParam<Pieces> {};
 
