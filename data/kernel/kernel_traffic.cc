@@ -15,7 +15,7 @@ namespace {
 
 using Kind = KernelStatement::Kind;
 
-constexpr double kLine_bytes = 64, kCache_lines = 32768 / kLine_bytes;
+constexpr double kLine_bytes = 64, kCacheLines = 32768 / kLine_bytes;
 
 double bytes_of(const KernelArgument& argument) {
   return static_cast<double>(argument.elements) *
@@ -45,7 +45,7 @@ bool fits(Fetches& accesses) {
   double lines = 0;
   for (const auto& [argument, access] : distinct(accesses))
     lines += access->lines;
-  return lines <= kCache_lines;
+  return lines <= kCacheLines;
 }
 
 /// Each line once.

@@ -30,14 +30,14 @@ inline constexpr double kWorthSharing_ns = 20'000;
 /// have the bits of the whole, so no result depends on what is found.
 class UnitTrial {
  public:
-  static constexpr uint32_t kRunsEach = 3;
+  static constexpr uint32_t kRunsEach = 3, kRuns = 2 * kRunsEach;
   /// Runs from the first trial's begin to the next, and how much later each is.
   static constexpr uint32_t kFirstAgain = 30, kLaterBy = 10;
   /// Sharing takes the time of every core, so it must leave less than this
   /// share of the whole's time.
   static constexpr double kMostOfWhole = 0.8;
 
-  bool is_over() const { return runs_ >= 2 * kRunsEach; }
+  bool is_over() const { return runs_ >= kRuns; }
   /// Of the next run, until the trial is over; then of all.
   bool in_parts() const { return is_over() ? gains_ : runs_ % 2 == 0; }
   void add(int64_t time_ns) {
@@ -70,8 +70,8 @@ class UnitTrial {
 /// trials: such losses are a few microseconds a unit.
 class StepTrial {
  public:
-  static constexpr uint32_t kFirst = 2 * UnitTrial::kRunsEach;  ///< Step.
-  static constexpr uint32_t kRow = 40;                          ///< Steps.
+  static constexpr uint32_t kFirst = UnitTrial::kRuns;  ///< Step.
+  static constexpr uint32_t kRow = 40;                  ///< Steps.
   static constexpr uint32_t kUnjudged = 32;  ///< First steps of each row.
   static constexpr uint32_t kRows = 4;
   static constexpr int64_t kLong_ns = 1'000'000;

@@ -26,13 +26,13 @@ TEST(UnitTrial, KeepsSharedWhatGainsAFifth) {
 
 TEST(UnitTrial, IsRepeatedSinceACoreMayHaveBeenTakenTheFirstTime) {
   UnitTrial found = trial(10'000, 14'000);
-  for (uint32_t run = 2 * UnitTrial::kRunsEach; found.is_over(); ++run) {
+  for (uint32_t run = UnitTrial::kRuns; found.is_over(); ++run) {
     EXPECT_FALSE(found.in_parts());
     EXPECT_LT(run, UnitTrial::kFirstAgain);
     found.count_run();
   }
   while (!found.is_over()) found.add(found.in_parts() ? 5'500 : 10'000);
-  uint32_t runs = 2 * UnitTrial::kRunsEach;
+  uint32_t runs = UnitTrial::kRuns;
   for (; found.is_over(); ++runs) {
     EXPECT_TRUE(found.in_parts());
     found.count_run();
