@@ -37,6 +37,10 @@ bool computes_much(const Kernel& kernel, const KernelStatement& loop) {
 }  // namespace
 
 bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop) {
+  // A block more must not overflow the loop's variable.
+  constexpr int64_t kLongest = int64_t{1} << 30;
+  if (kernel.loops[static_cast<size_t>(loop.target)].extent > kLongest)
+    return false;
   std::vector<int32_t> targets;
   bool is_narrow = false;
   for (const KernelStatement& inner : loop.body) {

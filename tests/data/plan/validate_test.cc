@@ -259,6 +259,39 @@ TEST_F(Validate, KnowsThePlansOfProductsOfTheirOwn) {
   EXPECT_EQ(other->program_fingerprint, "sha256:0");
 }
 
+// Of before sums over many rows were made by blocks of rows.
+TEST(InlineFor, KnowsThePlansOfSumsByColumn) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+ENTRY main {
+  x = f32[256,512] parameter(0)
+  zero = f32[] constant(0)
+  ROOT s = f32[512] reduce(x, zero), dimensions={0}, to_apply=add
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto extents = [](const InlinedModule& module) {
+    std::vector<int64_t> found;
+    for (const Instruction& op : module.entry_computation().instructions) {
+      if (op.opcode != Opcode::kReduce) continue;
+      found.push_back(element_count(op.shape));
+    }
+    return found;
+  };
+  const InlinedModule before = *inlined(Arithmetic::kSumsByColumn);
+  EXPECT_EQ(extents(before), (std::vector<int64_t>{512}));
+  EXPECT_EQ(extents(*inlined(Arithmetic::kAsXla)),
+            (std::vector<int64_t>{8 * 512, 512}));
+  std::optional<Plan> plan = identity_plan(before, 1);
+  const auto ran = inline_for(&plan, PlanUse::kRan, inlined);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(extents(*ran), extents(before));
+  EXPECT_TRUE(validate_plan(*plan, *ran));
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");

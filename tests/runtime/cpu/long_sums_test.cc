@@ -50,5 +50,40 @@ TEST(LongSums, AreExactToTheLastDigits) {
   EXPECT_LT(sum_is_off("1000000,2,2", "0,1,2", 4000000), 1e-6);
 }
 
+/// Sums over rows of what a kernel makes, by so many threads.
+std::vector<float> column_sums(size_t rows, size_t columns, size_t threads) {
+  TextProgram program(
+      fmt::format("HloModule m\nsum {{\n  a = f32[] parameter(0)\n"
+                  "  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}}\n"
+                  "ENTRY main {{\n  x = f32[{0},{1}] parameter(0)\n"
+                  "  zero = f32[] constant(0)\n  ROOT r = f32[{1}] "
+                  "reduce(x, zero), dimensions={{0}}, to_apply=sum\n}}\n",
+                  rows, columns),
+      threads, false);
+  std::vector<float> values(rows * columns);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 1009) * 0.37F;
+  std::memcpy(program.executor().parameter(0).data(), values.data(),
+              values.size() * sizeof(float));
+  EXPECT_TRUE(program.executor().run_step(0));
+  std::vector<float> sums(columns);
+  std::memcpy(sums.data(), program.executor().output(0).data(),
+              columns * sizeof(float));
+  for (size_t j = 0; j < columns; ++j) {
+    double exact = 0;
+    for (size_t i = 0; i < rows; ++i)
+      exact += static_cast<double>(values[i * columns + j]);
+    EXPECT_NEAR(static_cast<double>(sums[j]), exact, 3e-6 * exact) << j;
+  }
+  return sums;
+}
+
+// Blocks of 50, of 16 and 64 rows; and a prime number of rows in one.
+TEST(LongSums, OverRowsAreByBlocksAndTheSameForAnyNumberOfThreads) {
+  for (const size_t rows : {1000, 128, 16384, 997}) {
+    EXPECT_EQ(column_sums(rows, 700, 1), column_sums(rows, 700, 3)) << rows;
+  }
+}
+
 }  // namespace
 }  // namespace reprise
