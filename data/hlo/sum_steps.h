@@ -18,9 +18,11 @@ namespace reprise {
 /// squares of 4,096 activations in batch normalization it is 1.5e-6, in two
 /// steps of 64 2e-7. XLA's CPU sums such in a tree, too (JAX 0.10.2: 3e-8). The
 /// norm of 124 million gradients, by which they are clipped, was 2e-4 off in
-/// one step; and one thread, or one multiprocessor, made it. So it would all of
-/// a kernel that ends in a sum over rows, as those of biases' gradients are,
-/// were it not by blocks of rows.
+/// one step.
+///
+/// Steps are also what threads and multiprocessors share: a sum over all rows
+/// in order is one thread's, with all else that its kernel does; sums over
+/// blocks of rows are not.
 ///
 /// A sum of bf16 or f16, which rounds at each element, stops growing after some
 /// hundreds. XLA's CPU sums windows of 32 along each dimension, and their sums

@@ -278,6 +278,16 @@ IndexMap IndexTable::delinearize(int32_t position,
   return index;
 }
 
+int64_t loop_coefficient(const IndexTable& indices, int32_t expression,
+                         int32_t loop) {
+  for (const IndexTerm& term : indices.at(expression).terms) {
+    const IndexAtom& atom = indices.atom(term.atom);
+    if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop)
+      return term.coefficient;
+  }
+  return 0;
+}
+
 bool contains_value(const IndexTable& indices, int32_t expression) {
   for (const IndexTerm& term : indices.at(expression).terms) {
     const IndexAtom& atom = indices.atom(term.atom);

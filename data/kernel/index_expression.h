@@ -91,6 +91,11 @@ class IndexTable {
   std::vector<uint64_t> hashes_;
 };
 
+/// What one iteration of a loop adds to the expression; 0 also where the loop
+/// is part of divisions or clamps alone.
+int64_t loop_coefficient(const IndexTable& indices, int32_t expression,
+                         int32_t loop);
+
 /// True if a runtime value is part of the expression.
 bool contains_value(const IndexTable& indices, int32_t expression);
 

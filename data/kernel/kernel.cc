@@ -221,6 +221,25 @@ bool in_place_safe(const Kernel& kernel, size_t input, size_t output) {
   return true;
 }
 
+std::vector<const KernelStatement*> plain_nest(const Kernel& kernel,
+                                               const KernelStatement& loop) {
+  using Kind = KernelStatement::Kind;
+  std::vector<const KernelStatement*> nest;
+  for (const KernelStatement* at = &loop; at != nullptr;) {
+    if (!kernel.loops[static_cast<size_t>(at->target)].independent) return {};
+    nest.push_back(at);
+    const bool is_innermost = at->body.back().kind != Kind::kLoop;
+    for (const KernelStatement& inner : at->body) {
+      const bool is_next = !is_innermost && &inner == &at->body.back();
+      const bool is_stored = is_innermost && inner.kind == Kind::kStore &&
+                             inner.combine == Opcode::kParameter;
+      if (inner.kind != Kind::kLet && !is_next && !is_stored) return {};
+    }
+    at = is_innermost ? nullptr : &at->body.back();
+  }
+  return nest;
+}
+
 namespace {
 
 /// Elements that a loop computes at once where it makes vectors.

@@ -127,6 +127,12 @@ std::string kernel_key(const Kernel& kernel);
 /// iteration stores, and not after the store.
 bool in_place_safe(const Kernel& kernel, size_t input, size_t output);
 
+/// The loops from `loop` to the innermost, each alone in the one before but for
+/// lets, where all are independent and the innermost stores plainly: they may
+/// run in any order of loops and iterations. Empty where it is no such nest.
+std::vector<const KernelStatement*> plain_nest(const Kernel& kernel,
+                                               const KernelStatement& loop);
+
 /// Operations that it runs, what it computes more than once counted as often
 /// (a window's elements for each window that they are in, a producer for each
 /// branch of its reader), eight times those beside a store where values say,

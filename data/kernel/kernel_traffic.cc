@@ -62,7 +62,9 @@ class TrafficCount {
   double run() const {
     std::vector<double> fetched_bytes(kernel_.arguments.size(), 0);
     for (const KernelStatement& statement : kernel_.body) {
-      if (statement.kind != Kind::kLoop || runs_by_blocks(statement)) continue;
+      if (statement.kind != Kind::kLoop ||
+          !plain_nest(kernel_, statement).empty())
+        continue;
       for (const Fetch& access : of_loop(statement)) {
         if (access.innermost_step_bytes < kLine_bytes) continue;
         fetched_bytes[static_cast<size_t>(access.argument)] +=
@@ -78,19 +80,6 @@ class TrafficCount {
  private:
   const KernelLoop& loop_of(const KernelStatement& loop) const {
     return kernel_.loops[static_cast<size_t>(loop.target)];
-  }
-
-  bool runs_by_blocks(const KernelStatement& loop) const {
-    return loop_of(loop).independent &&
-           std::all_of(loop.body.begin(), loop.body.end(),
-                       [&](const KernelStatement& inner) {
-                         return inner.kind == Kind::kLet ||
-                                (inner.kind == Kind::kStore &&
-                                 inner.combine == Opcode::kParameter) ||
-                                (inner.kind == Kind::kLoop &&
-                                 &inner == &loop.body.back() &&
-                                 runs_by_blocks(inner));
-                       });
   }
 
   Fetches of_block(const std::vector<KernelStatement>& block) const {
@@ -135,13 +124,9 @@ class TrafficCount {
   double step_bytes(const Fetch& access, int32_t loop) const {
     const PrimitiveType type =
         kernel_.arguments[static_cast<size_t>(access.argument)].type;
-    for (const IndexTerm& term : kernel_.indices.at(access.index).terms) {
-      const IndexAtom& atom = kernel_.indices.atom(term.atom);
-      if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop)
-        return static_cast<double>(std::abs(term.coefficient)) *
-               primitive_type_bits(type) / 8;
-    }
-    return 0;
+    return static_cast<double>(std::abs(
+               loop_coefficient(kernel_.indices, access.index, loop))) *
+           primitive_type_bits(type) / 8;
   }
 
   const Kernel& kernel_;

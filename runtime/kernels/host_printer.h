@@ -14,13 +14,6 @@ namespace reprise {
 
 struct LoopTile;
 
-/// Elements narrower than a lane of f32 stop g++ from vectorizing loops of
-/// kLanes iterations well, so lane loops read and write them through wide
-/// copies of the row.
-inline bool is_narrow(PrimitiveType type) {
-  return primitive_type_bits(type) < 32;
-}
-
 class HostPrinter {
  public:
   HostPrinter(const Kernel& kernel, std::string_view name)

@@ -22,7 +22,11 @@ class TileFinder {
       : kernel_(kernel), loop_(loop) {}
 
   std::optional<LoopTile> run() {
-    if (!follow() || tile_.nest.size() < 2) return {};
+    tile_.nest = plain_nest(kernel_, loop_);
+    if (tile_.nest.size() < 2) return {};
+    for (const KernelStatement* const each : tile_.nest) {
+      if (kept_rows(kernel_, *each)) return {};
+    }
     const KernelStatement& innermost = *tile_.nest.back();
     if (goes_through_columns(kernel_, innermost) ||
         loop_segments(kernel_, innermost).size() > 2)
@@ -39,29 +43,6 @@ class TileFinder {
     return kernel_.loops[static_cast<size_t>(loop.target)].extent;
   }
 
-  /// Down to the innermost loop; false if they may not be turned.
-  bool follow() {
-    for (const KernelStatement* at = &loop_; at != nullptr;) {
-      if (!kernel_.loops[static_cast<size_t>(at->target)].independent ||
-          kept_rows(kernel_, *at))
-        return false;
-      tile_.nest.push_back(at);
-      const KernelStatement* next = nullptr;
-      for (const KernelStatement& inner : at->body) {
-        if (inner.kind == Kind::kLet) continue;
-        if (inner.kind == Kind::kLoop && &inner == &at->body.back()) {
-          next = &inner;
-        } else if (inner.kind != Kind::kStore || next != nullptr ||
-                   inner.combine != Opcode::kParameter ||
-                   at->body.back().kind == Kind::kLoop) {
-          return false;
-        }
-      }
-      at = next;
-    }
-    return true;
-  }
-
   void add_accesses(const KernelStatement& loop) {
     for (const KernelStatement& inner : loop.body) {
       if (inner.kind == Kind::kStore) {
@@ -76,12 +57,7 @@ class TileFinder {
   }
 
   int64_t stride(int32_t expression, const KernelStatement& loop) const {
-    for (const IndexTerm& term : kernel_.indices.at(expression).terms) {
-      const IndexAtom& atom = kernel_.indices.atom(term.atom);
-      if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop.target)
-        return std::abs(term.coefficient);
-    }
-    return 0;
+    return std::abs(loop_coefficient(kernel_.indices, expression, loop.target));
   }
 
   /// Counts what an access of the innermost loop gains.

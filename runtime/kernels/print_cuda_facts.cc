@@ -115,12 +115,7 @@ LoopSet KernelFacts::loops_of_store(const KernelStatement& store) const {
 /// less than c. Then (index − lowest small sum) / c mod n is the iteration.
 bool KernelFacts::keeps_apart(int32_t loop, int32_t index) const {
   const std::vector<IndexTerm>& terms = kernel_.indices.at(index).terms;
-  int64_t own = 0;
-  for (const IndexTerm& term : terms) {
-    const IndexAtom& atom = kernel_.indices.atom(term.atom);
-    if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop)
-      own = std::abs(term.coefficient);
-  }
+  const int64_t own = std::abs(loop_coefficient(kernel_.indices, index, loop));
   if (own == 0) return false;
   const int64_t period = own * kernel_.loops[static_cast<size_t>(loop)].extent;
   int64_t small = 0;

@@ -95,15 +95,6 @@ bool maps_by_rows(CudaStage& stage, const StatementNest& nest) {
   return scratches_are_at(stage.kernel, stage.kernel.body, place);
 }
 
-int64_t loop_coefficient(const Kernel& kernel, int32_t index, int32_t loop) {
-  for (const IndexTerm& term : kernel.indices.at(index).terms) {
-    const IndexAtom& atom = kernel.indices.atom(term.atom);
-    if (atom.kind == IndexAtom::Kind::kLoop && atom.operand == loop)
-      return term.coefficient;
-  }
-  return 0;
-}
-
 /// True if the parallel loops count the elements of each slab of the output,
 /// and everything else in the store's index picks the slab. Puts the loops in
 /// the order of the elements.
@@ -111,12 +102,13 @@ bool picks_slabs(CudaStage& stage, const KernelStatement& store) {
   const Kernel& kernel = stage.kernel;
   std::vector<int32_t>& loops = stage.parallel;
   std::stable_sort(loops.begin(), loops.end(), [&](int32_t a, int32_t b) {
-    return loop_coefficient(kernel, store.index, a) >
-           loop_coefficient(kernel, store.index, b);
+    return loop_coefficient(kernel.indices, store.index, a) >
+           loop_coefficient(kernel.indices, store.index, b);
   });
   int64_t slab = 1;
   for (size_t i = loops.size(); i-- > 0;) {
-    if (loop_coefficient(kernel, store.index, loops[i]) != slab) return false;
+    if (loop_coefficient(kernel.indices, store.index, loops[i]) != slab)
+      return false;
     slab *= loop_extent(kernel, loops[i]);
   }
   const IndexExpression& index = kernel.indices.at(store.index);

@@ -22,6 +22,13 @@ struct TypeNames {
 
 TypeNames names_of(PrimitiveType type);
 
+/// Narrower than a lane of f32, which stops g++ from vectorizing well: lane
+/// loops read and write such elements through wide copies of the row, loops
+/// that compute much through columns.
+inline bool is_narrow(PrimitiveType type) {
+  return primitive_type_bits(type) < 32;
+}
+
 /// One element from its bits.
 std::string literal_text(PrimitiveType type, uint64_t bits);
 

@@ -20,7 +20,7 @@ bool is_narrow_access(const Kernel& kernel, const KernelStatement& inner) {
     const KernelValue& let = kernel.values[static_cast<size_t>(inner.value)];
     if (let.kind == KernelValue::Kind::kLoad) type = let.type;
   }
-  return primitive_type_bits(type) < 32;
+  return is_narrow(type);
 }
 
 bool computes_much(const Kernel& kernel, const KernelStatement& loop) {

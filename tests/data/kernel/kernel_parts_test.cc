@@ -9,6 +9,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
+#include "tests/testing/named_ops.h"
 
 namespace reprise {
 namespace {
@@ -42,13 +43,7 @@ using Range = std::pair<int64_t, int64_t>;
 class PartsOf : public testing::Test {
  protected:
   Kernel lower(const std::vector<std::string>& names) const {
-    std::vector<InstructionId> ops;
-    const auto& all = module_.entry_computation().instructions;
-    for (const std::string& name : names) {
-      for (uint32_t i = 0; i < all.size(); ++i) {
-        if (all[i].name == name) ops.push_back(InstructionId{i});
-      }
-    }
+    const std::vector<InstructionId> ops = named_ops(module_, names);
     return *lower_kernel(module_, ops, ops);
   }
 

@@ -8,6 +8,7 @@
 
 #include "data/hlo/hlo.h"
 #include "data/kernel/lower_kernel.h"
+#include "tests/testing/named_ops.h"
 
 namespace reprise {
 namespace {
@@ -35,21 +36,11 @@ class Traffic : public testing::Test {
  protected:
   Kernel lower(const std::vector<std::string>& ops,
                const std::vector<std::string>& outputs) const {
-    return *lower_kernel(module_, ids(ops), ids(outputs));
+    return *lower_kernel(module_, named_ops(module_, ops),
+                         named_ops(module_, outputs));
   }
 
  private:
-  std::vector<InstructionId> ids(const std::vector<std::string>& names) const {
-    std::vector<InstructionId> found;
-    const auto& all = module_.entry_computation().instructions;
-    for (const std::string& name : names) {
-      for (uint32_t i = 0; i < all.size(); ++i) {
-        if (all[i].name == name) found.push_back(InstructionId{i});
-      }
-    }
-    return found;
-  }
-
   const Module module_ = *parse_hlo(kRowsAndColumns);
 };
 

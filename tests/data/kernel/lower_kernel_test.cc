@@ -10,6 +10,7 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/kernel_parts.h"
 #include "data/kernel/kernel_traffic.h"
+#include "tests/testing/named_ops.h"
 
 namespace reprise {
 namespace {
@@ -57,19 +58,10 @@ class LowerKernel : public testing::Test {
  protected:
   LowerKernel() : module_(*parse_hlo(kText)) {}
 
-  std::vector<InstructionId> ids(const std::vector<std::string>& names) const {
-    std::vector<InstructionId> found;
-    const auto& instructions = module_.entry_computation().instructions;
-    for (const std::string& name : names) {
-      for (uint32_t i = 0; i < instructions.size(); ++i) {
-        if (instructions[i].name == name) found.push_back(InstructionId{i});
-      }
-    }
-    return found;
-  }
   Result<Kernel> lower(const std::vector<std::string>& ops,
                        const std::vector<std::string>& outputs) const {
-    return lower_kernel(module_, ids(ops), ids(outputs));
+    return lower_kernel(module_, named_ops(module_, ops),
+                        named_ops(module_, outputs));
   }
   std::string text(const std::vector<std::string>& ops,
                    const std::vector<std::string>& outputs) const {

@@ -11,6 +11,7 @@
 #include "data/kernel/kernel_parts.h"
 #include "data/kernel/lower_kernel.h"
 #include "runtime/cpu/unit_calls.h"
+#include "tests/testing/named_ops.h"
 
 namespace reprise {
 namespace {
@@ -48,7 +49,8 @@ class SharedKernels : public testing::Test {
   /// its input.
   Ranges ranges_of(const std::vector<std::string>& ops,
                    const std::vector<std::string>& outputs, bool in_place) {
-    const Kernel kernel = *lower_kernel(module_, ids(ops), ids(outputs));
+    const Kernel kernel = *lower_kernel(module_, named_ops(module_, ops),
+                                        named_ops(module_, outputs));
     Unit unit;
     unit.kind = UnitKind::kKernel;
     unit.kernel = 0;
@@ -87,17 +89,6 @@ class SharedKernels : public testing::Test {
   }
 
  private:
-  std::vector<InstructionId> ids(const std::vector<std::string>& names) const {
-    std::vector<InstructionId> found;
-    const auto& all = module_.entry_computation().instructions;
-    for (const std::string& name : names) {
-      for (uint32_t i = 0; i < all.size(); ++i) {
-        if (all[i].name == name) found.push_back(InstructionId{i});
-      }
-    }
-    return found;
-  }
-
   const Module module_ = *parse_hlo(kText);
   std::vector<std::byte> memory_ = std::vector<std::byte>(1 << 18);
 };
