@@ -35,11 +35,13 @@ uint8_t* BufferGuest::request(size_t* size, size_t* most_records) {
   if (!is_active_.load() || ask == nullptr) return nullptr;
   uint8_t* buffer = nullptr;
   ask(&buffer, size, most_records);
+  if (buffer != nullptr) with_cupti_.fetch_add(1);
   return buffer;
 }
 
 void BufferGuest::complete(void* context, uint32_t stream, uint8_t* buffer,
                            size_t size, size_t valid_size) {
+  with_cupti_.fetch_sub(1);
   const CompleteBuffer tell = complete_.load();
   if (tell != nullptr) tell(context, stream, buffer, size, valid_size);
 }

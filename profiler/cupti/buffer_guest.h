@@ -6,7 +6,9 @@
 // too: see guest_clock.h.
 //
 // Order of Kineto's calls (libkineto/src/CuptiActivityApi.cpp): register the
-// clock and the callbacks, enable kinds; then disable them, flush by force.
+// clock and the callbacks, enable kinds; then disable them, flush by force. Until
+// its commit 666f62c3 (April 2026) it threw away all that it had where no buffer
+// of its was with CUPTI when it stopped, so ours flushes none of them.
 #pragma once
 
 #include <atomic>
@@ -33,11 +35,17 @@ class BufferGuest {
   void complete(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                 size_t valid_size);
   bool was_here() const { return complete_.load() != nullptr; }
+  /// Its buffers are, or may soon be, with CUPTI: when they come back is for it
+  /// to say.
+  bool is_recording() const {
+    return is_active_.load() || with_cupti_.load() > 0;
+  }
   /// "libtorch_cpu.so recorded device work itself 2 times, 130 ms in all: …".
   std::string describe() const;
 
  private:
   std::atomic<bool> is_active_{false};
+  std::atomic<int> with_cupti_{0};  ///< Buffers.
   std::atomic<RequestBuffer> request_{nullptr};
   std::atomic<CompleteBuffer> complete_{nullptr};
   mutable std::mutex mutex_;  ///< Of what follows.

@@ -215,6 +215,7 @@ void Session::set_enabled(bool is_enabled) {
 void Session::flush_if_due() {
   const int64_t now = ProcessRecorder::now_ns();
   const bool is_last = is_last_.load();
+  if (guest_.is_recording() && !is_last) return;
   if (!wants_flush_.exchange(false) && !is_last &&
       now - last_flush_ns_ < kFlushPeriod_ns) {
     return;
