@@ -100,6 +100,7 @@ ReplayReport report_of(const RunModel& model, const AlignedTrace& aligned,
   report.predicted_ns = replay.step_time_ns;
   report.recorded_ns = model.predicted_ns;
   report.measured_ns = model.measured_ns;
+  report.tracing_ns = model.tracing_ns;
   report.spread_ns =
       typical_step(aligned.trace()).value_or(TypicalStep{}).spread_ns;
   report.without_gaps_share = 1 - replay.sources.unexplained;

@@ -222,7 +222,8 @@ Json report_json(const ReplayReport& report, const NodeFacts& facts,
   json["error"] =
       json_or_null(error_of(report.predicted_ns, report.reference_ns));
   json["recorded"] = {{"predicted_ns", report.recorded_ns},
-                      {"measured_ns", json_or_null(report.measured_ns)}};
+                      {"measured_ns", json_or_null(report.measured_ns)},
+                      {"tracing_ns", report.tracing_ns}};
   json["what_ifs"] = report.what_ifs;
   if (report.graph) {
     json["window"] = {{"step", json_or_null(step)},
@@ -301,6 +302,12 @@ void print_report(const ReplayOptions& options, const ReplayReport& report,
         "reprise replay: the recorded steps themselves spread by {} (middle "
         "half), more than the {} that this changes\n",
         time_text(report.spread_ns), time_text(change_ns));
+  }
+  if (report.tracing_ns > 0) {
+    tell(
+        "reprise replay: recording the device slowed steps by {}, as those "
+        "show that ran without; predicted and measured are without it\n",
+        time_text(report.tracing_ns));
   }
   for (const std::string& note : report.notes) {
     tell("reprise replay: {}\n", note);

@@ -56,7 +56,8 @@ struct ReplayReport {
   /// The recorded run without what-ifs, under the recorded plan.
   int64_t recorded_ns = 0;
   std::optional<int64_t> measured_ns;
-  int64_t spread_ns = 0;  ///< Of the recorded steps, their middle half.
+  int64_t spread_ns = 0;   ///< Of the recorded steps, their middle half.
+  int64_t tracing_ns = 0;  ///< As RunModel has it; in no other figure here.
   /// What the prediction is held against, if anything: the trace's own times,
   /// or those of another one.
   std::optional<int64_t> reference_ns;

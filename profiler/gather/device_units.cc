@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "data/trace/event_order.h"
+#include "data/trace/step_times.h"
 
 namespace reprise {
 namespace {
@@ -75,6 +76,9 @@ class RankUnits {
     add_unrecorded();
     warn();
   }
+
+  /// Its steps without device work, no longer in the trace.
+  const std::vector<StepMark>& bare_steps() const { return bare_steps_; }
 
  private:
   using UnitOfStep = std::pair<int32_t, int32_t>;  // Step, unit.
@@ -160,9 +164,11 @@ class RankUnits {
     const auto is_blind = [&](uint32_t rank, int32_t step) {
       return rank == rank_ && step >= 0 && !seen_steps_.contains(step);
     };
-    dropped_steps_ = std::erase_if(trainer_.steps, [&](const StepMark& mark) {
-      return is_blind(mark.rank, mark.step);
-    });
+    const auto bare = std::stable_partition(
+        trainer_.steps.begin(), trainer_.steps.end(),
+        [&](const StepMark& mark) { return !is_blind(mark.rank, mark.step); });
+    bare_steps_.assign(bare, trainer_.steps.end());
+    trainer_.steps.erase(bare, trainer_.steps.end());
     std::erase_if(trainer_.events, [&](const Event& event) {
       return is_blind(event.rank, event.step);
     });
@@ -217,11 +223,11 @@ class RankUnits {
   }
 
   void warn() {
-    if (dropped_steps_ > 0) {
-      trainer_.warnings.push_back(
-          fmt::format("rank {}: {} steps left out, outside the window in which "
-                      "the device was recorded",
-                      rank_, dropped_steps_));
+    if (!bare_steps_.empty()) {
+      trainer_.warnings.push_back(fmt::format(
+          "rank {}: {} of its steps ran while the device was not recorded: "
+          "their time alone is kept",
+          rank_, bare_steps_.size()));
     }
     if (outside_units_ > 0) {
       trainer_.warnings.push_back(
@@ -242,19 +248,24 @@ class RankUnits {
   std::set<int32_t> seen_steps_;
   std::map<std::string, StringId> strings_;
   int64_t outside_units_ = 0;
-  size_t dropped_steps_ = 0;
+  std::vector<StepMark> bare_steps_;
 };
 
 }  // namespace
 
 void attribute_device_work(const std::vector<UnitLabel>& units,
                            const Trace& device, Trace& trainer) {
+  std::vector<StepMark> bare;
   for (const RankInfo& rank : trainer.ranks) {
     const bool has_stream = std::any_of(
         trainer.streams.begin(), trainer.streams.end(),
         [&](const StreamInfo& stream) { return stream.rank == rank.rank; });
-    if (has_stream) RankUnits(units, device, trainer, rank.rank).run();
+    if (!has_stream) continue;
+    RankUnits own(units, device, trainer, rank.rank);
+    own.run();
+    bare.insert(bare.end(), own.bare_steps().begin(), own.bare_steps().end());
   }
+  keep_bare_steps(std::move(bare), trainer);
   sort_events(trainer.events);
 }
 

@@ -16,8 +16,9 @@ namespace reprise {
 /// the same step. When the unit was enqueued stays as `enqueue_ns`; how many
 /// kernels and copies it was, as attribute "device_operations". Units that only
 /// the device saw (replays of a graph) get events of their own. Steps without
-/// device work are dropped from ranks that have some. What was dropped, and
-/// kernels of a step that belong to no unit, are told in `warnings`.
+/// device work are dropped from ranks that have some, and their time is kept
+/// (keep_bare_steps). What was dropped, and kernels of a step that belong to no
+/// unit, are told in `warnings`.
 void attribute_device_work(const std::vector<UnitLabel>& units,
                            const Trace& device, Trace& trainer);
 

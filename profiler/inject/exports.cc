@@ -81,6 +81,12 @@ void reprise_mark_step(int32_t step, int32_t warmup, int64_t start_ns,
   reprise::inject::mark_step(step, warmup != 0, start_ns, end_ns);
 }
 
+/// Steps `first` to `end` - 1 are marked, but not recorded unless the user
+/// asked for them: they show what recording costs. Called before any is marked.
+void reprise_leave_out_steps(int32_t first, int32_t end) {
+  reprise::inject::leave_out_steps(first, end);
+}
+
 /// Whether work that starts now is recorded: the libraries that record NCCL
 /// keep to one window with this one.
 int reprise_is_window_open(void) {

@@ -29,6 +29,8 @@ void end_range(int64_t step);
 void push_unit(int64_t unit);
 void pop_unit();
 void mark_step(int32_t step, bool is_warmup, int64_t start_ns, int64_t end_ns);
+/// As Window::leave_out.
+void leave_out_steps(int32_t first, int32_t end);
 void flush();
 /// The session, for what another tool calls of CUPTI; null when there is none.
 cupti::Session* session();

@@ -114,9 +114,15 @@ bool Window::end_step(int64_t step) {
 }
 
 bool Window::mark_step(int64_t step) {
-  if (mode_ != Mode::kSteps) return false;
+  if (mode_ == Mode::kProfilerApi) return false;
   has_marks_.store(true);
   return set_open(holds(step + 1));
+}
+
+void Window::leave_out(int64_t first, int64_t end) {
+  if (mode_ != Mode::kAll) return;
+  first_ = first;
+  end_ = end;
 }
 
 bool Window::profiler_range(bool starts) {

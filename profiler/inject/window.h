@@ -1,5 +1,6 @@
-// Which part of a run is recorded: all of it, steps A to B - 1, or what lies
-// between cudaProfilerStart and cudaProfilerStop. Threads: any.
+// Which part of a run is recorded: all of it but steps that its program wants
+// left out, steps A to B - 1, or what lies between cudaProfilerStart and
+// cudaProfilerStop. Threads: any.
 #pragma once
 
 #include <atomic>
@@ -40,17 +41,23 @@ class Window {
   bool mark_step(int64_t step);   ///< The program says: this step has ended.
   bool profiler_range(bool starts);
 
+  /// Steps `first` to `end` - 1 are not recorded where all others are: they
+  /// show what a step takes without the recording. Requires: marks of steps.
+  void leave_out(int64_t first, int64_t end);
+
   /// The number of a range of `name`, counted where it has none of its own;
   /// none when it marks no step.
   std::optional<int64_t> number_of(std::string_view name);
 
  private:
   bool set_open(bool is_open);
-  bool holds(int64_t step) const { return step >= first_ && step < end_; }
+  bool holds(int64_t step) const {
+    return (step >= first_ && step < end_) == (mode_ == Mode::kSteps);
+  }
 
   Mode mode_ = Mode::kAll;
-  int64_t first_ = 0, end_ = 0;
-  std::string steps_;  ///< As given.
+  int64_t first_ = 0, end_ = 0;  ///< Recorded; of kAll left out.
+  std::string steps_;            ///< As given.
   std::string chosen_range_;
   std::atomic<int64_t> unnumbered_{0};  ///< Ranges of the chosen name.
   std::atomic<bool> has_marks_{false};

@@ -8,6 +8,38 @@
 #include "replay/simulate/replay.h"
 
 namespace reprise {
+namespace {
+
+/// All that a step waits while it neither computes nor transfers, `factor` as
+/// long.
+CostModel with_gaps(const CostModel& costs, double factor) {
+  CostModel changed = costs;
+  for (double CostModel::*gap :
+       {&CostModel::dispatch_ns, &CostModel::feed_ns,
+        &CostModel::compute_wake_ns, &CostModel::communication_wake_ns,
+        &CostModel::communication_gap_ns, &CostModel::unexplained_ns,
+        &CostModel::step_overhead_ns})
+    changed.*gap *= factor;
+  return changed;
+}
+
+/// Shortens gaps until the recorded plan takes what its steps took while
+/// devices were not recorded. Measured on an H100: CUPTI costs a launch 1.0 to
+/// 1.8 us, and a step of 0.8 ms of a CUDA graph 40 %, its kernels nothing.
+/// Where nothing is left of them, the rest stays. Cost: 20 replays.
+void take_off_tracing(const Schedule& recorded, RunModel& model) {
+  const CostModel costs = model.costs;
+  double least = 0, most = 1;
+  for (int halving = 0; halving < 20; ++halving) {
+    const double factor = (least + most) / 2;
+    model.costs = with_gaps(costs, factor);
+    const int64_t step_ns =
+        replay_step_time(price_schedule(recorded, model.costs));
+    (step_ns > model.measured_ns ? most : least) = factor;
+  }
+}
+
+}  // namespace
 
 Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
                            std::span<const Measurement> measurements) {
@@ -27,9 +59,16 @@ Result<RunModel> model_run(const AlignedTrace& run, const Schedule& recorded,
   const auto predict = [&] {
     return replay_step_time(price_schedule(recorded, model.costs));
   };
+  // What the recording cost is in both.
   model.missed_ns = model.measured_ns - predict();
   if (model.missed_ns > 0) {
     model.costs.unexplained_ns += static_cast<double>(model.missed_ns);
+  }
+  if (const auto bare = bare_steps(trace);
+      bare && bare->median_ns < model.measured_ns) {
+    model.tracing_ns = model.measured_ns - bare->median_ns;
+    model.measured_ns = bare->median_ns;
+    take_off_tracing(recorded, model);
   }
   model.predicted_ns = predict();
   return model;

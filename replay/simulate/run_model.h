@@ -14,11 +14,16 @@ namespace reprise {
 
 struct RunModel {
   CostModel costs;
-  int64_t measured_ns = 0;   ///< Median step of the recorded run.
+  /// Median step of the recorded run: of those whose devices were not recorded
+  /// where it has some and they are the faster.
+  int64_t measured_ns = 0;
   int64_t predicted_ns = 0;  ///< Its replay under `costs`.
   /// Of the measurement, what the fit alone missed (ranks that wait for each
   /// other's noise …): signed; if positive, it stands in costs.unexplained_ns.
   int64_t missed_ns = 0;
+  /// By how much recording devices slowed the median step. The gaps in `costs`
+  /// are without it: a tracer delays launches, not kernels.
+  int64_t tracing_ns = 0;
 };
 
 /// Requires: `recorded` is the schedule that `run` ran.

@@ -63,6 +63,9 @@ class CudaExecutor final : public StepExecutor {
   }
   void mark_step(int32_t step, bool warmup, int64_t start_ns,
                  int64_t end_ns) override;
+  void leave_out_steps(int32_t first, int32_t end) override {
+    injected_.leave_out_steps(first, end);
+  }
   std::optional<int64_t> device_step_ns() const override {
     return device_step_ns_;
   }

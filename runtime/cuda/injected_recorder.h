@@ -23,6 +23,9 @@ class InjectedRecorder {
     if (mark_step_ != nullptr)
       mark_step_(step, warmup ? 1 : 0, start_ns, end_ns);
   }
+  void leave_out_steps(int32_t first, int32_t end) const {
+    if (leave_out_steps_ != nullptr) leave_out_steps_(first, end);
+  }
   void flush() const {
     if (flush_ != nullptr) flush_();
   }
@@ -31,6 +34,7 @@ class InjectedRecorder {
   void (*push_unit_)(int64_t) = nullptr;
   void (*pop_unit_)() = nullptr;
   void (*mark_step_)(int32_t, int32_t, int64_t, int64_t) = nullptr;
+  void (*leave_out_steps_)(int32_t, int32_t) = nullptr;
   void (*flush_)() = nullptr;
 };
 

@@ -45,6 +45,10 @@ class TrainingRun {
       const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
       Recorder* recorder, int64_t rank);
 
+  /// As StepExecutor::leave_out_steps.
+  void leave_out_steps(int32_t first, int32_t end) {
+    executor_->leave_out_steps(first, end);
+  }
   /// Feeds the batch of `step` and runs it.
   Result<StepOutcome> step(int32_t step, bool warmup);
   /// The same, naming what it computes that is not finite, where the executor

@@ -42,7 +42,7 @@ def our_step_ms(binary, folder, steps, device, *flags):
 def plan_of(binary, folder, device):
     """The plan of an exported step, searched from a trace of it on this device."""
     trace, plan = f"{folder}/step.trace", f"{folder}/plan.json"
-    train = ["train", "-n", 1, f"{folder}/step.hlo", "--device", device, "--steps", 12, "--warmup", 4]
+    train = ["train", "-n", 1, f"{folder}/step.hlo", "--device", device, "--steps", 18, "--warmup", 6]
     if device == "cuda":
         binary.run(["profile", "--force", "-o", trace, "--", binary.find(), *train])
     else:

@@ -170,7 +170,8 @@ def replay_error(machine, options):
             predicted = replay["step_time_ns"]["predicted"]
             error = predicted / statistics.median(later) - 1
             values[f"{name} {mode}"] = {
-                "predicted_ns": predicted, "recorded_ns": replay["step_time_ns"]["measured"], "later_ns": later,
+                "predicted_ns": predicted, "recorded_ns": replay["step_time_ns"]["measured"],
+                "tracing_ns": replay["recorded"]["tracing_ns"], "later_ns": later,
                 "spread": later[-1] / later[0] - 1, "error": error, "sources": replay["sources"]}
             goals.append(held(f"{name}, {mode}: replay against a later run", error, "replay"))
     return values, goals

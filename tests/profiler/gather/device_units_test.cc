@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/trace/step_times.h"
 #include "profiler/trainer_context.h"
 
 namespace reprise {
@@ -139,8 +140,12 @@ TEST(DeviceUnits, StepsWithoutDeviceWorkAreLeftOut) {
   EXPECT_EQ(trace.events[0].start_ns, 1400);
   ASSERT_EQ(trace.steps.size(), 1u);
   EXPECT_EQ(trace.steps[0].step, 1);
+  ASSERT_TRUE(bare_steps(trace).has_value());
+  EXPECT_EQ(bare_steps(trace)->median_ns, 1000);
+  EXPECT_EQ(bare_steps(trace)->samples, 1);
   ASSERT_EQ(trace.warnings.size(), 2u);
-  EXPECT_NE(trace.warnings[0].find("1 steps left out"), std::string::npos);
+  EXPECT_NE(trace.warnings[0].find("1 of its steps ran while"),
+            std::string::npos);
   EXPECT_NE(trace.warnings[1].find("2 kernels of its steps belong to no unit"),
             std::string::npos);
 }

@@ -97,6 +97,24 @@ TEST_F(WindowTest, MarksOfTheProgramOutrankRanges) {
   EXPECT_FALSE(window_.is_open());
 }
 
+TEST_F(WindowTest, LeavesOutWhatTheProgramWantsUnlessTheUserChose) {
+  read("");
+  window_.leave_out(2, 4);
+  EXPECT_FALSE(window_.mark_step(0));
+  EXPECT_TRUE(window_.mark_step(1));  // Next is step 2.
+  EXPECT_FALSE(window_.is_open());
+  EXPECT_FALSE(window_.mark_step(2));
+  EXPECT_TRUE(window_.mark_step(3));
+  EXPECT_TRUE(window_.is_open());
+  EXPECT_EQ(window_.describe(), "");
+  Window chosen;
+  ::setenv("REPRISE_PROFILE_STEPS", "1:3", 1);
+  chosen.read_environment();
+  chosen.leave_out(0, 9);
+  EXPECT_TRUE(chosen.mark_step(0));
+  EXPECT_TRUE(chosen.is_open());
+}
+
 TEST_F(WindowTest, FollowsTheProfilerRange) {
   read("1:3", "api");
   EXPECT_FALSE(window_.is_open());

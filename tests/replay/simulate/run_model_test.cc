@@ -6,6 +6,7 @@
 
 #include "costmodel/fit_costs.h"
 #include "costmodel/recorded_steps.h"
+#include "data/trace/step_times.h"
 #include "replay/simulate/replay.h"
 #include "tests/replay/simulate/synthetic_run.h"
 
@@ -35,6 +36,33 @@ TEST(ModelRun, ReplaysTheRunItWasFittedOnUnderShiftedClocks) {
                   replay.sources.unexplained,
               1, 1e-9);
   EXPECT_LT(replay.sources.unexplained, 0.01);
+}
+
+// Launches wait 3 us each that they do not without the recording.
+TEST(ModelRun, TakesOffWhatRecordingCost) {
+  const Schedule schedule = training_schedule({.layers = 6});
+  CostModel bare = true_costs(schedule, 64e3);
+  for (auto& [key, price] : bare.collectives)  // Compute decides.
+    price.bandwidth_bytes_per_s = price.peak_bandwidth_bytes_per_s = 50e9;
+  CostModel slowed = bare;
+  slowed.dispatch_ns += 3e3;
+  Trace trace = run_trace(schedule, slowed, {.steps = 16});
+  const AlignedTrace aligned = AlignedTrace::align(trace);
+  const Result<RunModel> as_recorded = model_run(aligned, schedule);
+  ASSERT_TRUE(as_recorded.has_value());
+  EXPECT_EQ(as_recorded->tracing_ns, 0);
+  const int64_t bare_ns = replay_step_time(price_schedule(schedule, bare));
+  keep_bare_steps({{0, 16, 0, bare_ns, false}, {1, 16, 0, bare_ns, false}},
+                  trace);
+  const Result<RunModel> model =
+      model_run(AlignedTrace::align(trace), schedule);
+  ASSERT_TRUE(model.has_value());
+  EXPECT_EQ(model->measured_ns, bare_ns);
+  EXPECT_EQ(model->tracing_ns, as_recorded->measured_ns - bare_ns);
+  EXPECT_NEAR(error(model->predicted_ns, bare_ns), 0, 1e-3);
+  EXPECT_LT(model->costs.dispatch_ns, as_recorded->costs.dispatch_ns);
+  for (const auto& [key, price] : model->costs.units)
+    EXPECT_EQ(price.alone_ns, as_recorded->costs.units.at(key).alone_ns);
 }
 
 TEST(ModelRun, RefusesASoloRun) {
