@@ -199,6 +199,14 @@ Result<std::span<const std::byte>> CudaExecutor::read_output(int64_t number) {
 void CudaExecutor::mark_step(int32_t step, bool warmup, int64_t start_ns,
                              int64_t end_ns) {
   injected_.mark_step(step, warmup, start_ns, end_ns);
+  const bool changes = step + 1 == left_out_.first || step + 1 == left_out_.end;
+  if (!changes || executable_ == nullptr || error_) return;
+  if (const Status made = instantiate(); !made) error_ = made.error();
+}
+
+void CudaExecutor::leave_out_steps(int32_t first, int32_t end) {
+  left_out_ = {first, end};
+  injected_.leave_out_steps(first, end);
 }
 
 Status CudaExecutor::run_step(int32_t step) {
@@ -295,17 +303,25 @@ Status CudaExecutor::capture(int32_t step) {
                          "cuStreamEndCapture");
   if (graph != nullptr)
     graph_ = CudaGraph(graph, {&driver_, &Driver::graph_destroy});
-  CUgraphExec executable = nullptr;
-  if (issued && status) {
-    status = driver_.check(driver_.graph_instantiate(&executable, graph, 0),
-                           "cuGraphInstantiate");
-  }
+  if (issued && status) status = instantiate();
   const Status& first = issued ? status : issued;
   if (!first) {
     return pass(first.error(),
                 "the step cannot be captured as a graph (--no-graph does "
                 "without)");
   }
+  return {};
+}
+
+// Anew where a tracer is switched on or off: what it puts into a graph stays
+// there, so that steps of a graph made under CUPTI took as long without it
+// (H100, cb2f0c1).
+Status CudaExecutor::instantiate() {
+  CUgraphExec executable = nullptr;
+  Status status =
+      driver_.check(driver_.graph_instantiate(&executable, graph_.get(), 0),
+                    "cuGraphInstantiate");
+  if (!status) return status;
   executable_ = CudaGraphExecutable(
       executable, {&driver_, &Driver::graph_executable_destroy});
   status = driver_.check(driver_.graph_upload(executable, compute_.get()),

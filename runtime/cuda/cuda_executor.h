@@ -63,9 +63,7 @@ class CudaExecutor final : public StepExecutor {
   }
   void mark_step(int32_t step, bool warmup, int64_t start_ns,
                  int64_t end_ns) override;
-  void leave_out_steps(int32_t first, int32_t end) override {
-    injected_.leave_out_steps(first, end);
-  }
+  void leave_out_steps(int32_t first, int32_t end) override;
   std::optional<int64_t> device_step_ns() const override {
     return device_step_ns_;
   }
@@ -98,6 +96,7 @@ class CudaExecutor final : public StepExecutor {
   void run_communication(int32_t step);
   Status wait_for_end(int32_t step);
   Status capture(int32_t step);
+  Status instantiate();
   Status measure();
   Status give_up(Error error);
   Status overdue(int32_t step);
@@ -130,6 +129,9 @@ class CudaExecutor final : public StepExecutor {
   std::optional<BatchFeeds> feeds_;  ///< Never empty after `create`.
   std::optional<StepMarks> marks_;   ///< Nor this.
   std::vector<std::byte> scratch_;   ///< Between the host and other parameters.
+  struct LeftOut {
+    int32_t first = -1, end = -1;
+  } left_out_;  ///< Steps without a tracer.
   CudaGraph graph_;
   CudaGraphExecutable executable_;
   std::function<void()> meanwhile_;
