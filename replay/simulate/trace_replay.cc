@@ -81,22 +81,24 @@ int64_t sum_of(const std::vector<ReplayedStep>& steps) {
 }
 
 /// Gaps that no range names are taken out.
-void measure_without_gaps(const TimedGraph& recorded, const TimedGraph& graph,
-                          const GraphTimes& times, TraceReplay& replay) {
-  const GraphTimes without = evaluate_trace(graph, graph.named);
-  replay.without_gaps_ns = replayed_span_ns(graph, without);
-  int64_t whole_ns = sum_of(replay.steps), rest_ns = 0;
-  if (whole_ns > 0) {
-    rest_ns = sum_of(measure_steps(recorded, graph, without));
-  } else {
-    whole_ns = replayed_span_ns(graph, times);
-    rest_ns = replay.without_gaps_ns;
+struct WithoutGaps {
+  int64_t span_ns = 0, steps_ns = 0;
+
+  static WithoutGaps of(const TimedGraph& recorded, const TimedGraph& graph) {
+    const GraphTimes times = evaluate_trace(graph, graph.named);
+    return {replayed_span_ns(graph, times),
+            sum_of(measure_steps(recorded, graph, times))};
   }
-  if (whole_ns > 0) {
-    replay.without_gaps_share =
-        static_cast<double>(rest_ns) / static_cast<double>(whole_ns);
+  /// Of the steps that count, or the span without any.
+  double share_of(int64_t whole_steps_ns, int64_t whole_span_ns) const {
+    const bool by_steps = whole_steps_ns > 0;
+    const int64_t whole_ns = by_steps ? whole_steps_ns : whole_span_ns;
+    const int64_t rest_ns = by_steps ? steps_ns : span_ns;
+    return whole_ns > 0
+               ? static_cast<double>(rest_ns) / static_cast<double>(whole_ns)
+               : 1;
   }
-}
+};
 
 /// What of a path lies within the steps that count; all of it without any.
 std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
@@ -148,9 +150,13 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   }
   const TimedGraph& chosen = what_ifs.empty() ? graph : edited;
   TraceReplay replay;
+  // Before there are other times: each are 16 bytes an event.
+  const WithoutGaps without = WithoutGaps::of(graph, chosen);
   GraphTimes times = evaluate(chosen);
   replay.steps = measure_steps(graph, chosen, times);
-  measure_without_gaps(graph, chosen, times, replay);
+  replay.without_gaps_ns = without.span_ns;
+  replay.without_gaps_share =
+      without.share_of(sum_of(replay.steps), replayed_span_ns(chosen, times));
   replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
   const auto path_to = [&](uint32_t node) {
