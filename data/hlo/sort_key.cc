@@ -98,10 +98,7 @@ std::optional<InlinedModule> sort_key(const InlinedModule& comparator) {
   if (compare.opcode != Opcode::kCompare) return std::nullopt;
   const std::string direction = compare_direction(compare);
   if (direction != "LT" && direction != "GT") return std::nullopt;
-  // Whether `<` puts all values of the type into one order.
-  const PrimitiveType type = entry.at(compare.operands[0]).shape.type;
-  if (!has_plain_elements(type) ||
-      (is_plain_float(type) && !compares_total_order(compare)))
+  if (!has_plain_elements(entry.at(compare.operands[0]).shape.type))
     return std::nullopt;
   const InstructionId key_of = compare.operands[0];
   const ValueNumbers values(entry);
@@ -123,6 +120,13 @@ std::optional<InlinedModule> sort_key(const InlinedModule& comparator) {
       },
       &function);
   return key;
+}
+
+bool sorts_by_partial_order(const InlinedModule& comparator) {
+  const Computation& entry = comparator.entry_computation();
+  const Instruction& compare = entry.at(compared(entry));
+  return is_plain_float(entry.at(compare.operands[0]).shape.type) &&
+         !compares_total_order(compare);
 }
 
 bool sorts_descending(const InlinedModule& comparator) {

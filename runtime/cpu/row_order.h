@@ -19,9 +19,15 @@ uint64_t order_key(PrimitiveType type, const std::byte* place);
 /// of 32 bits are sorted as one number with their places.
 class RowOrder {
  public:
-  RowOrder(size_t count, PrimitiveType key, bool descending);
+  struct Options {
+    bool is_descending = false;
+    /// Of floats: as sorts_by_partial_order, denormals being zeros.
+    bool is_partial = false;
+  };
+  RowOrder(size_t count, PrimitiveType key, const Options& options);
 
-  void set_key(size_t place, const std::byte* key);
+  /// False for a key that a partial order does not place: NaN.
+  bool set_key(size_t place, const std::byte* key);
   /// Puts the first `first` in order.
   void sort(size_t first);
   /// Which place came to be number `i`.
@@ -32,6 +38,9 @@ class RowOrder {
  private:
   PrimitiveType key_;
   uint64_t turned_;  ///< Bits of a key that are turned for a descending order.
+  bool is_partial_;
+  /// If partial: keys of -inf, 0, inf, and how far from 0 the next ones are.
+  uint64_t least_ = 0, zero_ = 0, most_ = 0, from_zero_ = 0;
   bool is_narrow_;
   std::vector<uint64_t> narrow_;  ///< Key above place.
   std::vector<std::pair<uint64_t, uint32_t>> wide_;

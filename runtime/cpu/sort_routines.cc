@@ -79,15 +79,15 @@ class RowSorter {
 
   /// `array`: whose elements have the key.
   void set_key(ScalarFunction key, size_t array, PrimitiveType type,
-               bool descending) {
+               const RowOrder::Options& options) {
     key_ = std::move(key);
     keyed_ = array;
-    keyed_order_.emplace(static_cast<size_t>(rows_.count), type, descending);
+    keyed_order_.emplace(static_cast<size_t>(rows_.count), type, options);
   }
 
   void sort(size_t row) {
     start_ = rows_.start(row);
-    if (keyed_order_) return sort_by_key();
+    if (keyed_order_ && sort_by_key()) return;
     comparator_.set_output(0, &less_);
     order_.resize(static_cast<size_t>(rows_.count));
     std::iota(order_.begin(), order_.end(), uint32_t{0});
@@ -97,7 +97,8 @@ class RowSorter {
   }
 
  private:
-  void sort_by_key() {
+  /// False where a key has no place among the others.
+  bool sort_by_key() {
     const auto count = static_cast<size_t>(rows_.count);
     uint64_t key = 0;
     auto* place = reinterpret_cast<std::byte*>(&key);
@@ -105,10 +106,11 @@ class RowSorter {
     for (size_t i = 0; i < count; ++i) {
       key_->set_parameter(2 * keyed_, element(keyed_, i));
       key_->call();
-      keyed_order_->set_key(i, place);
+      if (!keyed_order_->set_key(i, place)) return false;
     }
     keyed_order_->sort(count);
     write([&](size_t i) { return size_t{(*keyed_order_)[i]}; });
+    return true;
   }
 
   template <typename Order>
@@ -187,10 +189,12 @@ class Sort final : public Routine {
     size_t array = 0;
     while (array < arrays && !key->reads(2 * array)) ++array;
     if (array == arrays) return fail(ErrorKind::kInvalid, "a key of nothing");
-    const bool descending =
-        sorts_descending(call_.spec.callees[0].program->module);
+    const InlinedModule& compared = call_.spec.callees[0].program->module;
+    const RowOrder::Options options{
+        .is_descending = sorts_descending(compared),
+        .is_partial = sorts_by_partial_order(compared)};
     for (RowSorter& sorter : sorters_)
-      sorter.set_key(*key, array, type, descending);
+      sorter.set_key(*key, array, type, options);
     return {};
   }
 
@@ -218,7 +222,8 @@ class TopK final : public Routine {
         call.team,
         call.team.parts(sort_ns(rows_, shape.dimensions.back()), rows_));
     for (size_t part = 0; part < shared_.count(); ++part)
-      orders_.emplace_back(count_, shape.type, largest);
+      orders_.emplace_back(count_, shape.type,
+                           RowOrder::Options{.is_descending = largest});
   }
 
   bool run() override {
