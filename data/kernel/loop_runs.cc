@@ -20,8 +20,9 @@ namespace {
 constexpr int64_t kShortLoop = 8;
 /// Folded ones are long enough from a few vectors on.
 constexpr int64_t kLongLoop = 64;
-/// From here on an op costs more than the gathers: an exponential is 12.
-constexpr int32_t kHeavyOp = 8;
+/// From here on an op, or all of them, cost more than the gathers: an
+/// exponential is 12, rounds of ThreeFry are over 20.
+constexpr int32_t kHeavyOp = 8, kHeavyOps = 16;
 
 }  // namespace
 
@@ -111,12 +112,16 @@ bool LoopRuns::is_stored_in_order(const std::vector<int32_t>& run) const {
 }
 
 bool LoopRuns::is_heavy(const std::vector<int32_t>& run) const {
-  const std::vector<Node>& nodes = nest_.trace->nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return node.value.kind == KernelValue::Kind::kApply &&
-           facts_of(node.value.opcode).weight >= kHeavyOp &&
-           (node.loops >> run.back() & 1) != 0;
-  });
+  int32_t all = 0;
+  for (const Node& node : nest_.trace->nodes()) {
+    if (node.value.kind != KernelValue::Kind::kApply ||
+        (node.loops >> run.back() & 1) == 0)
+      continue;
+    const int32_t weight = facts_of(node.value.opcode).weight;
+    all += weight;
+    if (weight >= kHeavyOp || all >= kHeavyOps) return true;
+  }
+  return false;
 }
 
 void LoopRuns::fold_short_runs() {

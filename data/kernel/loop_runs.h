@@ -1,8 +1,9 @@
 // The loops of a nest as its kernel runs them: adjacent loops that every index
 // expression treats as one are one loop, a run, so that an elementwise kernel
-// over f32[8,512,768] walks one range. So are short innermost ones of dear
-// ops that only the stores treat as one: two iterations are no vector. Also
-// carries index expressions over the nest's loops into ones over the kernel's.
+// over f32[8,512,768] walks one range. So are short innermost ones of dear or
+// many ops that only the stores treat as one: two iterations are no vector.
+// Also carries index expressions over the nest's loops into ones over the
+// kernel's.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,7 @@ class LoopRuns {
   bool mergeable(const NestSpace::Loop& outer, const NestSpace::Loop& inner,
                  const std::vector<int32_t>& expressions) const;
   void fold_short_runs();
-  /// Whether the innermost loop of a run computes something dear.
+  /// Whether the innermost loop of a run computes something dear, or much.
   bool is_heavy(const std::vector<int32_t>& run) const;
   int64_t extent_of(const std::vector<int32_t>& run) const;
   /// What one step of each loop of a run adds to an expression.
