@@ -28,9 +28,9 @@ class WindowWalk {
       : window_(std::move(window)),
         extents_(operand.dimensions),
         strides_(element_strides(operand)),
-        inner_(innermost_passes(window_, operand, result)
-                   ? result.dimensions.back()
-                   : 1) {}
+        last_(last_dimension(operand, result)) {
+    if (stays_inside(operand, result)) inner_ = result.dimensions[last_];
+  }
 
   /// Calls `visit` with the place of every element in the window at `index`, in
   /// row-major order.
@@ -39,9 +39,14 @@ class WindowWalk {
     descend(index, 0, 0, visit);
   }
 
-  /// Windows side by side along the last dimension that name elements side by
-  /// side: 1, or all of it.
+  /// Windows side by side along the last dimension that all have their taps, an
+  /// `inner_stride` apart: 1, or all of it.
   int64_t inner() const { return inner_; }
+  int64_t inner_stride() const {
+    return inner_ > 1 ? window_[last_].stride : 1;
+  }
+  /// That dimension: behind it there is but one element.
+  size_t last() const { return last_; }
   const std::vector<WindowDimension>& window() const { return window_; }
 
  private:
@@ -56,13 +61,25 @@ class WindowWalk {
     return element < extent ? element : -1;
   }
 
-  static bool innermost_passes(const std::vector<WindowDimension>& window,
-                               const Shape& operand, const Shape& result) {
-    if (window.empty()) return false;
-    const WindowDimension& last = window.back();
-    return last.size == 1 && last.stride == 1 && last.padding_low == 0 &&
-           last.base_dilation == 1 &&
-           operand.dimensions.back() >= result.dimensions.back();
+  static size_t last_dimension(const Shape& operand, const Shape& result) {
+    size_t last = operand.dimensions.size();
+    while (last > 1 && operand.dimensions[last - 1] == 1 &&
+           result.dimensions[last - 1] == 1)
+      --last;
+    return last > 0 ? last - 1 : 0;
+  }
+
+  /// Whether no window reaches outside along the last dimensions.
+  bool stays_inside(const Shape& operand, const Shape& result) const {
+    for (size_t d = last_; d < window_.size(); ++d) {
+      const WindowDimension& one = window_[d];
+      const int64_t most = (result.dimensions[d] - 1) * one.stride +
+                           (one.size - 1) * one.window_dilation;
+      if (result.dimensions[d] == 0 || one.padding_low != 0 ||
+          one.base_dilation != 1 || most >= operand.dimensions[d])
+        return false;
+    }
+    return !window_.empty();
   }
 
   template <typename Visit>
@@ -83,6 +100,7 @@ class WindowWalk {
 
   std::vector<WindowDimension> window_;
   std::vector<int64_t> extents_, strides_;
+  size_t last_;
   int64_t inner_ = 1;
 };
 
@@ -180,15 +198,17 @@ class MaxPoolGradient final : public Routine {
         count_(call.results[0].size() / sizeof(float)),
         windows_(call.operand_shape(1).dimensions),
         walk_(std::move(walk)),
+        stride_(walk_.inner_stride()),
         keeps_equal_(keeps_equal),
         best_(static_cast<size_t>(walk_.inner())),
         chosen_(static_cast<size_t>(walk_.inner())) {
-    if (walk_.inner() > 1) windows_.back() = 1;
+    if (walk_.inner() > 1) windows_[walk_.last()] = 1;
   }
 
   bool run() override {
     std::fill_n(result_, count_, *initial_);
     const size_t inner = best_.size();
+    const auto stride = static_cast<size_t>(stride_);
     const float* source = source_;
     IndexCounter index(windows_);
     do {
@@ -196,16 +216,18 @@ class MaxPoolGradient final : public Routine {
       walk_.each(index, [&](int64_t place) {
         const float* from = operand_ + place;
         if (std::exchange(first, false)) {
-          std::copy_n(from, inner, best_.data());
+          for (size_t c = 0; c < inner; ++c) best_[c] = from[c * stride];
           std::fill(chosen_.begin(), chosen_.end(), place);
-        } else if (keeps_equal_) {
-          prefer(from, place, [](float a, float b) { return a >= b; });
+        } else if (stride == 1) {
+          look(from, place, [] { return size_t{1}; });
+        } else if (stride == 2) {
+          look(from, place, [] { return size_t{2}; });
         } else {
-          prefer(from, place, [](float a, float b) { return a > b; });
+          look(from, place, [=] { return stride; });
         }
       });
       for (size_t c = 0; c < inner && !first; ++c)
-        result_[static_cast<size_t>(chosen_[c]) + c] += source[c];
+        result_[static_cast<size_t>(chosen_[c]) + c * stride] += source[c];
       source += inner;
     } while (index.next());
     return true;
@@ -216,14 +238,25 @@ class MaxPoolGradient final : public Routine {
     return reinterpret_cast<float*>(bytes.data());
   }
 
-  template <typename Keeps>
-  void prefer(const float* from, int64_t place, const Keeps& keeps) {
+  /// `stride`: a constant where loops shall be vectors.
+  template <typename Stride>
+  void look(const float* from, int64_t place, const Stride& stride) {
+    if (keeps_equal_) {
+      prefer(from, place, stride, [](float a, float b) { return a >= b; });
+    } else {
+      prefer(from, place, stride, [](float a, float b) { return a > b; });
+    }
+  }
+  template <typename Stride, typename Keeps>
+  void prefer(const float* from, int64_t place, const Stride& stride,
+              const Keeps& keeps) {
     float* best = best_.data();
     int64_t* chosen = chosen_.data();
     const size_t count = best_.size();
     for (size_t c = 0; c < count; ++c) {
-      const bool kept = keeps(best[c], from[c]);
-      best[c] = kept ? best[c] : from[c];
+      const float next = from[c * stride()];
+      const bool kept = keeps(best[c], next);
+      best[c] = kept ? best[c] : next;
       chosen[c] = kept ? chosen[c] : place;
     }
   }
@@ -233,6 +266,7 @@ class MaxPoolGradient final : public Routine {
   size_t count_;
   std::vector<int64_t> windows_;
   WindowWalk walk_;
+  int64_t stride_;  ///< Between windows side by side.
   bool keeps_equal_;
   std::vector<float> best_;      ///< [window] of those side by side.
   std::vector<int64_t> chosen_;  ///< Place of it, less the window's own.
