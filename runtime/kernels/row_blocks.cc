@@ -23,6 +23,16 @@ bool is_narrow_access(const Kernel& kernel, const KernelStatement& inner) {
   return is_narrow(type);
 }
 
+/// A load that goes back by more than an element: g++ knows how to turn round a
+/// vector, not every other element of one.
+bool is_backward_load(const Kernel& kernel, const KernelStatement& loop,
+                      const KernelStatement& inner) {
+  if (inner.kind != KernelStatement::Kind::kLet) return false;
+  const KernelValue& let = kernel.values[static_cast<size_t>(inner.value)];
+  return let.kind == KernelValue::Kind::kLoad &&
+         loop_coefficient(kernel.indices, let.index, loop.target) < -1;
+}
+
 bool computes_much(const Kernel& kernel, const KernelStatement& loop) {
   int32_t weight = 0;
   for (const KernelStatement& inner : loop.body) {
@@ -42,9 +52,10 @@ bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop) {
   if (kernel.loops[static_cast<size_t>(loop.target)].extent > kLongest)
     return false;
   std::vector<int32_t> targets;
-  bool is_narrow = false;
+  bool is_hard = false;
   for (const KernelStatement& inner : loop.body) {
-    is_narrow = is_narrow || is_narrow_access(kernel, inner);
+    is_hard = is_hard || is_narrow_access(kernel, inner) ||
+              is_backward_load(kernel, loop, inner);
     if (inner.kind == KernelStatement::Kind::kLet) continue;
     if (inner.kind != KernelStatement::Kind::kStore || inner.guard >= 0 ||
         inner.combine != Opcode::kParameter ||
@@ -54,7 +65,7 @@ bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop) {
   }
   std::ranges::sort(targets);
   return std::ranges::adjacent_find(targets) != targets.end() ||
-         (is_narrow && computes_much(kernel, loop));
+         (is_hard && computes_much(kernel, loop));
 }
 
 bool is_plain_load(const Kernel& kernel, const KernelStatement& statement) {

@@ -9,6 +9,8 @@
 // Of elements narrower than f32 (a mask, most often) g++ takes as many at once
 // as one vector of them holds, 64 bytes, and so 64 of everything else: sixteen
 // vectors of each f64 in a logarithm, nearly all of which it keeps in memory.
+// Of loads that go back by two elements or more (a reversed scan's) it makes no
+// vectors in a loop that computes much.
 #pragma once
 
 #include "data/kernel/kernel.h"
@@ -16,8 +18,9 @@
 namespace reprise {
 
 /// Whether an innermost loop is better run so: each iteration stores several
-/// elements of one array, or it loads or stores narrow ones and computes much.
-/// Not where a value of the loop decides the place of a store.
+/// elements of one array, or it loads or stores narrow ones, or loads
+/// backwards, and computes much. Not where a value of the loop decides the
+/// place of a store.
 bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop);
 
 /// Whether a statement loads from a place that no value of its loop decides.

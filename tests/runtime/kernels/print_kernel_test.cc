@@ -253,16 +253,16 @@ TEST(MovedValues, KeepTheirBits) {
   }
 }
 
-class NarrowAndHeavy : public testing::TestWithParam<Pieces> {};
+class HardAndHeavy : public testing::TestWithParam<Pieces> {};
 
-TEST_P(NarrowAndHeavy, GoesThroughColumns) {
+TEST_P(HardAndHeavy, GoesThroughColumns) {
   const Compiled made = compiled(GetParam().entry, {"r"});
   EXPECT_TRUE(goes_through_columns(made.kernel, innermost(made.kernel.body)))
       << kernel_text(made.kernel);
   expect_same_bytes_in_parts(made);
 }
 
-INSTANTIATE_TEST_SUITE_P(Entries, NarrowAndHeavy,
+INSTANTIATE_TEST_SUITE_P(Entries, HardAndHeavy,
                          testing::Values(Pieces{"mask",
                                                 R"(
   a = f32[1000] parameter(0)  m = pred[1000] parameter(1)
@@ -279,6 +279,13 @@ INSTANTIATE_TEST_SUITE_P(Entries, NarrowAndHeavy,
   a = f32[130] parameter(0)  e = f32[130] exponential(a)
   l = f32[130] sine(e)  c = f32[130] cosine(e)
   ROOT r = pred[130] compare(l, c), direction=LT)",
+                                                {}},
+                                         Pieces{"backwards",
+                                                R"(
+  a = f32[9,130] parameter(0)  b = f32[9,130] reverse(a), dimensions={1}
+  c = f32[9,65] slice(b), slice={[0:9], [0:130:2]}
+  e = f32[9,65] exponential(c)  l = f32[9,65] log-plus-one(e)
+  ROOT r = f32[9,65] sine(l))",
                                                 {}}),
                          [](const auto& pieces) { return pieces.param.name; });
 
