@@ -35,6 +35,9 @@ struct RoutineSpec {
   /// scatter.
   std::vector<RoutineCallee> callees;
   bool is_loop = false;  ///< A while.
+  /// Sort: how many elements of each row anyone reads, of a top-k written as a
+  /// sort and a slice; -1: all.
+  int64_t first_read = -1;
   /// Collectives stand in what it calls, at any depth: ranks meet inside.
   bool communicates = false;
   /// Payload of those: of a loop's passes where their number is known, else of

@@ -56,6 +56,29 @@ std::string routine_text(const Computation& entry,
   return text;
 }
 
+/// RoutineSpec::first_read.
+int64_t first_read(const OpGraph& graph, InstructionId id) {
+  const Instruction& sort = graph.entry->at(id);
+  const std::vector<int64_t> along = integer_list(sort, "dimensions");
+  const auto results = graph.results.find(index_of(id));
+  if (sort.opcode != Opcode::kSort || along.size() != 1 ||
+      results == graph.results.end())
+    return -1;
+  int64_t most = 0;
+  for (const InstructionId value : results->second) {
+    if (value == kNoInstruction) continue;
+    if (graph.is_output[index_of(value)]) return -1;
+    for (const InstructionId reader : graph.readers[index_of(value)]) {
+      const Instruction& slice = graph.entry->at(reader);
+      if (slice.opcode != Opcode::kSlice) return -1;
+      const auto ranges = slice_dimensions(slice);
+      if (!ranges || along[0] >= std::ssize(*ranges)) return -1;
+      most = std::max(most, (*ranges)[static_cast<size_t>(along[0])].limit);
+    }
+  }
+  return most > 0 ? most : -1;
+}
+
 Result<LoweredRoutine> lower(const OpGraph& graph, InstructionId id,
                              int64_t ranks) {
   const Module& module = *graph.module;
@@ -67,8 +90,11 @@ Result<LoweredRoutine> lower(const OpGraph& graph, InstructionId id,
   if (!callees) return pass(callees.error());
   LoweredRoutine lowered;
   lowered.replaces = std::move(state.replaces);
-  lowered.key = "routine:" + sha256_hex(routine_text(entry, instruction) +
-                                        callees_text(*callees));
+  const int64_t read = first_read(graph, id);
+  lowered.key =
+      "routine:" +
+      sha256_hex(routine_text(entry, instruction) + callees_text(*callees) +
+                 (read < 0 ? "" : fmt::format(" first {}", read)));
   const InstructionCost cost =
       CostAnalysis(module, true).instruction(entry, id);
   lowered.flops = cost.flops;
@@ -87,6 +113,7 @@ Result<LoweredRoutine> lower(const OpGraph& graph, InstructionId id,
   lowered.spec = {.instruction = id,
                   .callees = *std::move(callees),
                   .is_loop = instruction.opcode == Opcode::kWhile,
+                  .first_read = read,
                   .communicates = false,
                   .communicated_bytes = 0};
   lowered.workspace_bytes = workspace_bytes(lowered.spec);

@@ -72,7 +72,12 @@ class RowSorter {
  public:
   RowSorter(const RoutineCall& call, const SortedRows& rows,
             ScalarFunction comparator)
-      : call_(call), rows_(rows), comparator_(std::move(comparator)) {
+      : call_(call),
+        rows_(rows),
+        first_(call.spec.first_read < 0
+                   ? rows.count
+                   : std::min(call.spec.first_read, rows.count)),
+        comparator_(std::move(comparator)) {
     for (size_t a = 0; a < call.operands.size(); ++a)
       bytes_.push_back(element_bytes(call.operand_shape(a)));
   }
@@ -108,7 +113,7 @@ class RowSorter {
       key_->call();
       if (!keyed_order_->set_key(i, place)) return false;
     }
-    keyed_order_->sort(count);
+    keyed_order_->sort(static_cast<size_t>(first_));
     write([&](size_t i) { return size_t{(*keyed_order_)[i]}; });
     return true;
   }
@@ -141,6 +146,7 @@ class RowSorter {
 
   const RoutineCall& call_;
   const SortedRows& rows_;
+  int64_t first_;  ///< So many have to be in their places.
   ScalarFunction comparator_;
   std::optional<ScalarFunction> key_;
   size_t keyed_ = 0;

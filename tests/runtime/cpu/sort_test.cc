@@ -169,6 +169,40 @@ TEST(SortByKeys, ComparesWhatAFunctionMakesOfAnElement) {
   }
 }
 
+// A top-k as JAX writes it. Of rows with a NaN all are sorted.
+TEST(SortByKeys, PutsInPlaceWhatIsRead) {
+  for (const bool nans : {false, true}) {
+    SortText sort{.order = "", .nans = nans};
+    const Sorted whole = run(sort, 1);
+    std::string text = sort.text();
+    text.replace(text.find("  ROOT t ="), std::string::npos,
+                 R"(  x = f32[6,5] slice(p), slice={[0:6], [0:5]}
+  y = f32[6,3] slice(q), slice={[0:6], [0:3]}
+  ROOT t = (f32[6,5], f32[6,3]) tuple(x, y)
+}
+)");
+    TextProgram program(text, 1);
+    Executor& executor = program.executor();
+    for (const Unit& unit : program.schedule().units) {
+      if (unit.routine.callees.empty()) continue;
+      EXPECT_EQ(unit.routine.first_read, 5);
+    }
+    for (uint32_t n = 0; n < 2; ++n)
+      fill(PrimitiveType::kF32, n + 1, nans, executor.parameter(n));
+    ASSERT_TRUE(executor.run_step(0));
+    for (size_t k = 0; k < 2; ++k) {
+      const size_t bytes = (k == 0 ? 5 : 3) * sizeof(float);
+      const auto output = executor.output(static_cast<int64_t>(k));
+      for (size_t row = 0; row < 6; ++row) {
+        EXPECT_EQ(std::memcmp(output.data() + row * bytes,
+                              whole.arrays[k].data() + row * 37 * sizeof(float),
+                              bytes),
+                  0);
+      }
+    }
+  }
+}
+
 TEST(SortByKeys, OtherComparatorsHaveNone) {
   EXPECT_EQ(run({.direction = "LE"}, 1).callees, 1U);
   // What is compared is not one function of both.
