@@ -7,8 +7,9 @@
 namespace reprise {
 namespace {
 
-/// Each piece is one more copy of the loop's text.
-constexpr size_t kMostSegments = 8;
+/// Each piece is one more copy of the loop's text: up to here whatever it says,
+/// and more of them as long as all has so many statements.
+constexpr size_t kMostSegments = 8, kMostStatements = 6000;
 /// Even rows of two halves of four gain: without clamps they are copies.
 constexpr int64_t kFewestIterations = kLanes / 2;
 
@@ -46,7 +47,9 @@ std::vector<int64_t> loop_segments(const Kernel& kernel,
   }
   std::sort(borders.begin(), borders.end());
   borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-  if (borders.size() > kMostSegments + 1) return {0, extent};
+  const size_t pieces = borders.size() - 1;
+  if (pieces > kMostSegments && pieces * loop.body.size() > kMostStatements)
+    return {0, extent};
   return borders;
 }
 

@@ -42,7 +42,8 @@ OPS = ["op_" + name for name in (
     "shampoo random_numbers gammas categories angles "
     "special_functions quantized half_precision bilinear tensor_train vocabulary long_attention relative_attention "
     "graph_sums graph_attention_sums gathers grid_sampling dilated depthwise grouped recurrent_images resized "
-    "pixel_shuffle pools norms reductions running largest distances state_scan transport label_paths equations "
+    "pixel_shuffle pools pools_first norms reductions running largest nearest sums_back encodings distances state_scan "
+    "transport label_paths equations "
     "many_weights").split()]
 SLOW_MS = 100.0  # A step as long as this one is warm after a few, and few of them last --seconds.
 

@@ -340,6 +340,13 @@ def pools(ranks):
     return of(ranks, normal(1, a=(32,)), compute, (8, 56, 56, 32))
 
 
+def pools_first(ranks):
+    def compute(p, x):  # Channels first, as models of PyTorch have them.
+        return lax.reduce_window(x * p["a"], -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 2, 2), "SAME")
+
+    return of(ranks, normal(1, a=(32, 1, 1)), compute, (8, 32, 56, 56))
+
+
 # Reductions, norms, orders.
 def norms(ranks):
     def compute(p, x):
@@ -376,6 +383,32 @@ def largest(ranks):
         return top, jax.nn.softmax(jnp.where(scores >= top[:, -1:], scores, -1e9))
 
     return of(ranks, weights(1, a=(64, 1024)), compute, (512, 64))
+
+
+def nearest(ranks):
+    def compute(p, x):
+        z = x @ p["a"]
+        squares = (z**2).sum(1)
+        near, places = lax.top_k(2 * z @ z.T - squares[:, None] - squares, 16)
+        return z[places].mean(1) - z, near * 0.1
+
+    return of(ranks, weights(1, a=(64, 64)), compute, (512, 64))
+
+
+def sums_back(ranks):
+    def compute(p, x):
+        y = x * p["a"]
+        return lax.cumlogsumexp(y, 1, reverse=True), lax.cummin(y, 1, reverse=True), lax.approx_max_k(y, 5)[0]
+
+    return of(ranks, normal(1, a=(256,)), compute, (1536, 256))
+
+
+def encodings(ranks):
+    def compute(p, x):  # Of places in space (Mildenhall et al. 2020).
+        waves = [wave(x * (jnp.pi * 2.0**k)) for k in range(10) for wave in (jnp.sin, jnp.cos)]
+        return jax.nn.relu(jnp.concatenate(waves, -1) @ p["a"])
+
+    return of(ranks, weights(1, a=(60, 64)), compute, (4096, 3))
 
 
 def distances(ranks):
@@ -455,5 +488,5 @@ OPS = {f"op_{step.__name__}": step for step in (
     orthogonal, gaussian_process, shampoo, random_numbers, gammas, categories,
     angles, special_functions, quantized, half_precision, bilinear, tensor_train, vocabulary, long_attention,
     relative_attention, graph_sums, graph_attention_sums, gathers, grid_sampling, dilated, depthwise, grouped,
-    recurrent_images, resized, pixel_shuffle, pools, norms, reductions, running, largest, distances, state_scan,
-    transport, label_paths, equations, many_weights)}
+    recurrent_images, resized, pixel_shuffle, pools, pools_first, norms, reductions, running, largest, nearest, sums_back,
+    encodings, distances, state_scan, transport, label_paths, equations, many_weights)}

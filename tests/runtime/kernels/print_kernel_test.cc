@@ -235,7 +235,15 @@ INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
                                                 R"(
   a = f32[10] parameter(0)
   ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
-                                                {0, 100}}),
+                                                {0, 10, 20, 30, 40, 50, 60, 70,
+                                                 80, 90, 100}},
+                                         Pieces{"too_many",
+                                                R"(
+  a = f32[10] parameter(0)
+  ROOT r = f32[500] concatenate(a, a, a, a, a, a, a, a, a, a, a, a, a, a, a,
+    a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a,
+    a, a, a, a, a, a, a, a, a, a, a), dimensions={0})",
+                                                {0, 500}}),
                          [](const auto& pieces) { return pieces.param.name; });
 
 TEST(MovedValues, KeepTheirBits) {
