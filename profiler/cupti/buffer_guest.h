@@ -6,9 +6,9 @@
 // too: see guest_clock.h.
 //
 // Order of Kineto's calls (libkineto/src/CuptiActivityApi.cpp): register the
-// clock and the callbacks, enable kinds; then disable them, flush by force. Until
-// its commit 666f62c3 (April 2026) it threw away all that it had where no buffer
-// of its was with CUPTI when it stopped, so ours flushes none of them.
+// clock and the callbacks, enable kinds; then disable them, flush by force.
+// Until its commit 666f62c3 (April 2026) it threw away all that it had where no
+// buffer of its was with CUPTI when it stopped, so ours flushes none of them.
 #pragma once
 
 #include <atomic>

@@ -102,8 +102,8 @@ Result Session::guest_disables(uint32_t kind) {
   return result;
 }
 
-/// The guest reads its buffers when this returns, also one that another flush is
-/// about to hand over.
+/// The guest reads its buffers when this returns, also one that another flush
+/// is about to hand over.
 Result Session::guest_flushes(uint32_t flag) { return flush_all(flag); }
 
 void Session::note_guest() {

@@ -22,7 +22,7 @@ struct RunModel {
   /// other's noise …): signed; if positive, it stands in costs.unexplained_ns.
   int64_t missed_ns = 0;
   /// By how much recording devices slowed the median step. The gaps in `costs`
-  /// are without it: a tracer delays launches, not kernels.
+  /// are without it: all of it is taken for delays between kernels.
   int64_t tracing_ns = 0;
 };
 

@@ -199,14 +199,10 @@ Result<std::span<const std::byte>> CudaExecutor::read_output(int64_t number) {
 void CudaExecutor::mark_step(int32_t step, bool warmup, int64_t start_ns,
                              int64_t end_ns) {
   injected_.mark_step(step, warmup, start_ns, end_ns);
-  const bool changes = step + 1 == left_out_.first || step + 1 == left_out_.end;
-  if (!changes || executable_ == nullptr || error_) return;
+  if (executable_ == nullptr || error_ ||
+      injected_.is_recording() == is_graph_recorded_)
+    return;
   if (const Status made = instantiate(); !made) error_ = made.error();
-}
-
-void CudaExecutor::leave_out_steps(int32_t first, int32_t end) {
-  left_out_ = {first, end};
-  injected_.leave_out_steps(first, end);
 }
 
 Status CudaExecutor::run_step(int32_t step) {
@@ -317,6 +313,7 @@ Status CudaExecutor::capture(int32_t step) {
 // there, so that steps of a graph made under CUPTI took as long without it
 // (H100, cb2f0c1).
 Status CudaExecutor::instantiate() {
+  is_graph_recorded_ = injected_.is_recording();
   CUgraphExec executable = nullptr;
   Status status =
       driver_.check(driver_.graph_instantiate(&executable, graph_.get(), 0),

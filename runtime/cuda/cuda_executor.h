@@ -63,7 +63,9 @@ class CudaExecutor final : public StepExecutor {
   }
   void mark_step(int32_t step, bool warmup, int64_t start_ns,
                  int64_t end_ns) override;
-  void leave_out_steps(int32_t first, int32_t end) override;
+  void leave_out_steps(int32_t first, int32_t end) override {
+    injected_.leave_out_steps(first, end);
+  }
   std::optional<int64_t> device_step_ns() const override {
     return device_step_ns_;
   }
@@ -129,11 +131,9 @@ class CudaExecutor final : public StepExecutor {
   std::optional<BatchFeeds> feeds_;  ///< Never empty after `create`.
   std::optional<StepMarks> marks_;   ///< Nor this.
   std::vector<std::byte> scratch_;   ///< Between the host and other parameters.
-  struct LeftOut {
-    int32_t first = -1, end = -1;
-  } left_out_;  ///< Steps without a tracer.
   CudaGraph graph_;
   CudaGraphExecutable executable_;
+  bool is_graph_recorded_ = false;  ///< A tracer was on when it was made.
   std::function<void()> meanwhile_;
   /// Of the thread that issues: the unit that it enqueues.
   std::optional<DeviceWatch::Visit> visit_;

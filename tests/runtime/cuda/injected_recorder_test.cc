@@ -21,6 +21,7 @@ std::vector<std::string>& heard() {
   return words;
 }
 uint64_t launches_before = 0;
+bool is_open = true;
 
 }  // namespace
 
@@ -39,6 +40,7 @@ void reprise_mark_step(int32_t step, int32_t warmup, int64_t start_ns,
   heard().push_back(
       fmt::format("step {} {} {} {}", step, warmup, start_ns, end_ns));
 }
+int reprise_is_window_open() { return is_open ? 1 : 0; }
 void reprise_leave_out_steps(int32_t first, int32_t end) {
   heard().push_back(fmt::format("leave out {} {}", first, end));
 }
@@ -91,8 +93,11 @@ TEST(InjectedRecorder, HearsOfEveryUnitEagerlyAndUnderCapture) {
       const uint64_t graphs = fake_cuda_calls("cuGraphInstantiate");
       (*executor)->mark_step(1, true, 5, 9);
       EXPECT_EQ(fake_cuda_calls("cuGraphInstantiate"), graphs);
-      (*executor)->mark_step(6, false, 5, 9);  // Without a tracer from here,
-      (*executor)->mark_step(8, false, 5, 9);  // and with it again.
+      is_open = false;  // Steps 7 and 8 run without a tracer.
+      (*executor)->mark_step(6, false, 5, 9);
+      (*executor)->mark_step(7, false, 5, 9);
+      is_open = true;
+      (*executor)->mark_step(8, false, 5, 9);
       EXPECT_EQ(fake_cuda_calls("cuGraphInstantiate") - graphs, graph ? 2 : 0);
       ASSERT_TRUE((*executor)->run_step(9));
     }
@@ -101,7 +106,7 @@ TEST(InjectedRecorder, HearsOfEveryUnitEagerlyAndUnderCapture) {
     const std::string units = "+0 k - +1 k - ";
     EXPECT_EQ(fmt::format("{}", fmt::join(heard(), " ")),
               "leave out 7 9 " + units + units +
-                  "step 1 1 5 9 step 6 0 5 9 step 8 0 5 9 " +
+                  "step 1 1 5 9 step 6 0 5 9 step 7 0 5 9 step 8 0 5 9 " +
                   (graph ? "" : units) + "flush");
   }
 }
