@@ -25,11 +25,11 @@ Instruction broadcast(const Instruction& of, InstructionId value) {
   return filled;
 }
 
-Instruction zero(const Instruction& of) {
+Instruction zero(const Instruction& of, PrimitiveType type) {
   Instruction constant;
   constant.name = of.name + "/zero";
   constant.opcode = Opcode::kConstant;
-  constant.shape.type = of.shape.type;
+  constant.shape.type = type;
   constant.literal = "0";
   return constant;
 }
@@ -54,6 +54,56 @@ std::optional<InstructionId> append_concatenated(Instruction concatenate,
   return append(std::move(concatenate), entry);
 }
 
+InstructionId append_reshape(const Instruction& of, const char* part,
+                             InstructionId operand, const Shape& shape,
+                             Computation* entry) {
+  Instruction reshape = copy(of, operand);
+  reshape.name += part;
+  reshape.opcode = Opcode::kReshape;
+  reshape.shape = shape;
+  return append(std::move(reshape), entry);
+}
+
+void set_list(const char* name, std::vector<int64_t> list,
+              Instruction* instruction) {
+  std::erase_if(instruction->attributes, [&](const Attribute& attribute) {
+    return attribute.name == name;
+  });
+  instruction->attributes.push_back({name, std::move(list)});
+}
+
+/// A scatter whose index vectors name no dimension, as `x.at[:].add(y)` is:
+/// they name the first, and are 0. An array without dimensions is one of one
+/// element meanwhile.
+std::optional<InstructionId> append_indexed(Instruction scatter,
+                                            Computation* entry) {
+  Shape indices = entry->at(scatter.operands[1]).shape;
+  const std::vector<int64_t> vector = integer_list(scatter, "index_vector_dim");
+  if (vector.size() != 1 || vector[0] < 0 ||
+      vector[0] >= std::ssize(indices.dimensions))
+    return std::nullopt;
+  indices.dimensions[static_cast<size_t>(vector[0])] = 1;
+  if (is_empty_array(indices)) return std::nullopt;
+  const Shape whole = scatter.shape;
+  if (whole.dimensions.empty()) {
+    scatter.shape.dimensions = {1};
+    scatter.operands[0] = append_reshape(scatter, "/one", scatter.operands[0],
+                                         scatter.shape, entry);
+    set_list("inserted_window_dims", {0}, &scatter);
+  }
+  Instruction zeros =
+      broadcast(scatter, append(zero(scatter, indices.type), entry));
+  zeros.name += "/zeros";
+  zeros.shape = std::move(indices);
+  scatter.operands[1] = append(std::move(zeros), entry);
+  set_list("scatter_dims_to_operand_dims", {0}, &scatter);
+  if (!whole.dimensions.empty()) return append(std::move(scatter), entry);
+  const Instruction named = scatter;
+  scatter.name += "/scattered";
+  const InstructionId scattered = append(std::move(scatter), entry);
+  return append_reshape(named, "", scattered, whole, entry);
+}
+
 }  // namespace
 
 bool is_empty_array(const Shape& shape) {
@@ -74,7 +124,8 @@ std::optional<InstructionId> append_without_empty(
   switch (instruction.opcode) {
     case Opcode::kDot:
     case Opcode::kConvolution: {
-      const InstructionId nothing = append(zero(instruction), entry);
+      const InstructionId nothing =
+          append(zero(instruction, instruction.shape.type), entry);
       return append(broadcast(instruction, nothing), entry);
     }
     case Opcode::kReduce:
@@ -87,8 +138,9 @@ std::optional<InstructionId> append_without_empty(
       if (!is_empty(1)) return std::nullopt;
       return append(copy(instruction, operands[0]), entry);
     case Opcode::kScatter:
-      if (!is_empty(2) || operands.size() != 3) return std::nullopt;
-      return append(copy(instruction, operands[0]), entry);
+      if (operands.size() != 3) return std::nullopt;
+      return is_empty(2) ? append(copy(instruction, operands[0]), entry)
+                         : append_indexed(instruction, entry);
     default:
       return std::nullopt;
   }
