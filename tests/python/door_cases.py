@@ -342,6 +342,21 @@ class Run(Folder):
         with self.assertRaisesRegex(rj.RepriseError, "leaves"):
             rj.load_state(self.out / "state.npz", like={"w": jnp.ones(3)})
 
+    def test_state_that_is_never_read_stays_as_it_is(self):
+        @jax.jit
+        def step(state, x):  # As optax.apply_if_finite writes whether the last step was finite.
+            value = (x @ state["w"]).mean()
+            return {"last": jnp.isfinite(value), "w": state["w"] - 0.1 * x.mean(0)}, value
+
+        state = {"last": jnp.array(False), "w": jnp.ones(3)}
+        rj.export(step, state, jnp.ones((4, 3)), out=self.out, steps=2)
+        self.assertTrue(rj.verify(self.out, steps=2))
+        loaded = rj.load_state(self.out / "state.safetensors", like=state)
+        np.testing.assert_array_equal(np.asarray(loaded["w"]), np.ones(3))
+        self.assertFalse(loaded["last"])
+        with self.assertRaisesRegex(rj.RepriseError, "leaves"):
+            rj.load_state(self.out / "state.safetensors", like={"other": state["last"], "w": state["w"]})
+
 
 if __name__ == "__main__":
     unittest.main()

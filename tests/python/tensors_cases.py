@@ -84,6 +84,15 @@ class Compare(unittest.TestCase):
                          [float("inf"), float("inf"), 0.0])
         self.assertEqual(compare.differences({}, theirs, before)[0].error, float("inf"))
 
+    def test_what_is_not_finite_in_both_alike_is_equal(self):
+        inf, nan = float("inf"), float("nan")
+        before = {"mask": np.array([0, -inf], np.float32), "best": np.array([inf, 1], np.float32)}
+        theirs = {"mask": np.array([0, -inf], np.float32), "best": np.array([2, nan], np.float32)}
+        self.assertEqual([d.error for d in compare.differences(dict(theirs), theirs, before)], [0.0, 0.0])
+        for mask, best in (([0, inf], [2, nan]), ([0, -1], [2, nan]), ([nan, -inf], [2, 1])):
+            ours = {"mask": np.array(mask, np.float32), "best": np.array(best, np.float32)}
+            self.assertEqual(compare.differences(ours, theirs, before)[0].error, inf)
+
 
 if __name__ == "__main__":
     unittest.main()

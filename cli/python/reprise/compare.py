@@ -16,7 +16,9 @@ class Difference:
 
 
 def differences(ours, theirs, initial):
-    """One Difference a tensor of `theirs`, in its order. Integers are compared as what they are: equal or infinite."""
+    """One Difference a tensor of `theirs`, in its order. Integers are compared as what they are: equal or infinite.
+
+    Infinities of one sign, and NaNs, are equal: a mask's -inf, the best loss so far."""
     found = []
     for name, b in theirs.items():
         kind = tensors.hlo_type(b.dtype)
@@ -25,6 +27,9 @@ def differences(ours, theirs, initial):
             continue
         a, before = tensors.as_float64(ours[name]), tensors.as_float64(initial[name])
         b = tensors.as_float64(b)
+        same = ~np.isfinite(b) & ((a == b) | (np.isnan(a) & np.isnan(b)))
+        a, b = np.where(same, 0, a), np.where(same, 0, b)
+        before = np.where(same | ~np.isfinite(before), 0, before)
         change, apart = float(np.linalg.norm(b - before)), float(np.linalg.norm(a - b))
         exact = "f" not in kind and "c" not in kind
         if exact or change == 0:

@@ -26,6 +26,11 @@ def state_leaves(described):
     return {e["name"]: e for e in described["leaves"] if e["role"] == "state" and e["parameter"] is not None}
 
 
+def unread_leaves(described):
+    """Names of state leaves that are no parameters: the step writes them and never reads them."""
+    return {e["name"] for e in described["leaves"] if e["role"] == "state" and e["parameter"] is None}
+
+
 def whole(entry, array):
     """The global value of a stored tensor."""
     if entry["slices"] is None:
@@ -46,30 +51,34 @@ def load_state(source, like, exported=None):
 
     `like` is the step's state argument, or the tuple of all its state arguments, in order. `exported` is the folder that
     export wrote, needed where ranks hold different parts; it is found beside `source`. Leaves come back on the devices
-    of `like`, keys as keys. Errors: RepriseError where names, shapes or types do not fit."""
+    of `like`, keys as keys; one that the step never reads (XLA drops its parameter) is not trained and stays as it is in
+    `like`. Errors: RepriseError where names, shapes or types do not fit."""
     path, exported = _resolve(source, exported)
-    known = state_leaves(description(exported)) if exported else {}
+    described = description(exported) if exported else {"leaves": []}
+    known, unread = state_leaves(described), unread_leaves(described)
     stored = tensors.load(os.fspath(path), {name: entry["type"] for name, entry in known.items()})
     stored = {name: a for name, a in stored.items() if not name.startswith("captured.")}
     values = [(name, whole(known[name], a) if name in known else a) for name, a in stored.items()]
     wanted = trees.leaves(like)
-    by_name = _by_name(dict(values), wanted)
+    by_name = _by_name(dict(values), wanted, unread)
     if by_name is None and len(values) == len(wanted):
         by_name = [value for _, value in values]
     if by_name is None:
         raise RepriseError(f"{path} has {len(values)} tensors, `like` has {len(wanted)} leaves: give the state argument "
                            "of the step, or the tuple of all of them")
-    placed = [_place(value, leaf, trees.path_name("", key)) for value, (key, leaf) in zip(by_name, wanted)]
+    placed = [leaf if value is None else _place(value, leaf, trees.path_name("", key))
+              for value, (key, leaf) in zip(by_name, wanted)]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), placed)
 
 
-def _by_name(values, wanted):
-    """Values whose names are those of the leaves, below an argument's name or not; None where they are others."""
+def _by_name(values, wanted, unread):
+    """Values whose names are those of the leaves, below an argument's name or not; None for those that are `unread`, and
+    instead of all where they are others."""
     short = [trees.path_name("", path) for path, _ in wanted]
     roots = {name.split(".")[0] + "." for name in values} | {""}
     for root in sorted(roots, key=len):
-        if all(root + name in values for name in short):
-            return [values[root + name] for name in short]
+        if all(root + name in values or root + name in unread for name in short):
+            return [values.get(root + name) for name in short]
     if len(wanted) == 1 and len(values) == 1:
         return list(values.values())
     return None

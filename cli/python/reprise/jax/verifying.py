@@ -66,6 +66,8 @@ class Verified:
         noise = sum(d.error > self.tolerance for d in rows) if self.ok else 0
         verdict += f" within {self.tolerance:.0e}" + (f", {noise} of them within JAX's own rounding" if noise else "")
         losses = f"last loss {self.loss[0]:.6g} in JAX, {self.loss[1]:.6g} in Reprise" if self.has_loss else "no loss"
+        if not rows:
+            verdict = "nothing to compare, since the step reads no state"
         lines.append(f"{self.steps} steps, {len(rows)} tensors: {verdict}; {losses}")
         return "\n".join(lines)
 
