@@ -26,11 +26,13 @@ namespace reprise {
 ///
 /// A sum of bf16 or f16, which rounds at each element, stops growing after some
 /// hundreds. XLA's CPU sums windows of 32 along each dimension, and their sums
-/// again, until none is longer (JAX 0.5.3 to 0.10.2); so do the steps of such,
-/// in the same order: each a reshape into windows, after a pad where the extent
-/// is no multiple, and a reduce.
-/// `entry`: holds the operands. `by_blocks`: sums over many rows are parted
-/// into blocks of rows, not only those over very many.
+/// again, until none is longer (JAX 0.5.3 to 0.10.2); so do the steps of such:
+/// each a reshape into windows, after a pad where the extent is no multiple,
+/// and a reduce. Within a window along the last dimension, of over eight
+/// elements, kernels sum by lanes (ReduceKind::kByLanes) where XLA takes one
+/// after the other: there the bits differ. `entry`: holds the operands.
+/// `by_blocks`: sums over many rows are parted into blocks of rows, not only
+/// those over very many.
 std::vector<Instruction> sum_steps(const Module& module,
                                    const Computation& entry,
                                    const Instruction& reduce, bool by_blocks);
