@@ -27,10 +27,6 @@ constexpr int64_t kLongColumn = 16384, kLongRow = kMostOfRow;
 /// keep them busy: into kBlocks blocks or more.
 constexpr int64_t kManyRows = 128, kManyElements = 65536, kBlocks = 8;
 
-/// Elements along one dimension that XLA's CPU sums one after the other; its
-/// tree_reduction_rewriter.
-constexpr int64_t kWindow = 32;
-
 bool is_zero(const Instruction& instruction) {
   if (instruction.opcode != Opcode::kConstant) return false;
   const Result<std::vector<double>> values = literal_values(instruction);
@@ -170,7 +166,7 @@ class WindowSteps {
 
   [[nodiscard]] bool is_long() const {
     return std::any_of(reduced_.begin(), reduced_.end(),
-                       [&](int64_t d) { return extent(d) > kWindow; });
+                       [&](int64_t d) { return extent(d) > kSumWindow; });
   }
 
   [[nodiscard]] bool is_reduced(size_t dimension) const {
@@ -197,8 +193,8 @@ class WindowSteps {
     bool is_needed = false;
     for (size_t d = 0; d < shape_.dimensions.size(); ++d) {
       int64_t& all = shape_.dimensions[d];
-      const int64_t more = is_reduced(d) && all > kWindow
-                               ? (kWindow - all % kWindow) % kWindow
+      const int64_t more = is_reduced(d) && all > kSumWindow
+                               ? (kSumWindow - all % kSumWindow) % kSumWindow
                                : 0;
       padding.push_back(fmt::format("{}_{}", more / 2, more - more / 2));
       is_needed = is_needed || more > 0;
@@ -217,7 +213,7 @@ class WindowSteps {
     std::vector<int64_t> places;
     for (size_t d = 0; d < shape_.dimensions.size(); ++d) {
       const int64_t all = shape_.dimensions[d];
-      const int64_t window = is_reduced(d) ? std::min(all, kWindow) : 1;
+      const int64_t window = is_reduced(d) ? std::min(all, kSumWindow) : 1;
       cut.dimensions.push_back(all / window);
       left.dimensions.push_back(all / window);
       if (!is_reduced(d)) continue;
@@ -250,11 +246,11 @@ Instruction reshape_before(const Instruction& reduce, const Shape& shape) {
   return step;
 }
 
+}  // namespace
+
 bool rounds_at_each(PrimitiveType type) {
   return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
 }
-
-}  // namespace
 
 std::vector<Instruction> sum_steps(const Module& module,
                                    const Computation& entry,

@@ -7,6 +7,14 @@
 
 namespace reprise {
 
+/// Elements along one dimension that XLA's CPU sums one after the other where
+/// each addition rounds to 16 bits; its tree_reduction_rewriter.
+inline constexpr int64_t kSumWindow = 32;
+
+/// Whether a sum of such elements depends on their order by more than a
+/// tolerance would forgive: of bf16 and f16, which stop growing.
+bool rounds_at_each(PrimitiveType type);
+
 /// The ops that a long sum stands for. Of f32 reduces of some of the dimensions
 /// each, the innermost first, so that no sum takes many more elements one after
 /// the other than it must; a dimension of very many is parted by a reshape
@@ -28,11 +36,9 @@ namespace reprise {
 /// hundreds. XLA's CPU sums windows of 32 along each dimension, and their sums
 /// again, until none is longer (JAX 0.5.3 to 0.10.2); so do the steps of such:
 /// each a reshape into windows, after a pad where the extent is no multiple,
-/// and a reduce. Within a window along the last dimension, of over eight
-/// elements, kernels sum by lanes (ReduceKind::kByLanes) where XLA takes one
-/// after the other: there the bits differ. `entry`: holds the operands.
-/// `by_blocks`: sums over many rows are parted into blocks of rows, not only
-/// those over very many.
+/// and a reduce, whose elements kernels take in order (reduce_spec in
+/// data/kernel/group.h). `entry`: holds the operands. `by_blocks`: sums over
+/// many rows are parted into blocks of rows, not only those over very many.
 std::vector<Instruction> sum_steps(const Module& module,
                                    const Computation& entry,
                                    const Instruction& reduce, bool by_blocks);

@@ -13,6 +13,7 @@
 #include "data/element.h"
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/sum_steps.h"
 
 namespace reprise {
 namespace {
@@ -159,10 +160,14 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
     if (extents[i] > 1) minor_reduced = spec.reduced[i];
   }
   spec.rows = minor_reduced;
-  if (count <= (minor_reduced ? kShortRow : kUnrolledElements)) {
+  const bool in_order =
+      *combine == Opcode::kAdd && rounds_at_each(reduce.shape.type);
+  const int64_t short_row = in_order ? kSumWindow : kShortRow;
+  if (count <= (minor_reduced ? short_row : kUnrolledElements)) {
     spec.kind = ReduceKind::kUnrolled;
   } else {
-    spec.kind = minor_reduced ? ReduceKind::kByLanes : ReduceKind::kSequential;
+    spec.kind = minor_reduced && !in_order ? ReduceKind::kByLanes
+                                           : ReduceKind::kSequential;
   }
   return spec;
 }

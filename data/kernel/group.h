@@ -24,12 +24,14 @@ bool is_computable(Opcode opcode, PrimitiveType type);
 enum class ReduceKind {
   /// The minor dimension is reduced: lanes, result after a phase of its row.
   kByLanes,
-  kSequential,  ///< The minor dimension is kept: accumulated in the output.
-  kUnrolled,    ///< Sequential over so few elements that it is written out.
+  /// The minor dimension is kept, or each sum rounds to 16 bits: accumulated in
+  /// the output.
+  kSequential,
+  kUnrolled,  ///< Sequential over so few elements that it is written out.
 };
 
 /// A minor dimension reduced over so few elements, all dimensions together, is
-/// written out.
+/// written out; kSumWindow of them where each sum rounds to 16 bits.
 inline constexpr int64_t kShortRow = 8;
 
 struct ReduceSpec {

@@ -19,7 +19,8 @@
 //   output element, lane = position in that dimension mod kLanes, each starting
 //   from the identity and taking elements in row-major order. The lanes are
 //   combined by halving (lane l with lane l + 8, then 4, 2, 1), and the total
-//   is combined last with the initial value on its left.
+//   is combined last with the initial value on its left. A sum that rounds to
+//   16 bits at each is none of these.
 // - Any other reduce starts from the initial value and takes elements one
 //   after the other in row-major order. Scatter applies updates in row-major
 //   order.

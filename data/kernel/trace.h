@@ -143,6 +143,8 @@ class ElementTrace {
   std::unordered_map<uint64_t, std::vector<int32_t>> by_hash_;
   bool dynamic_ = false;  ///< Some expression contains a value.
   int32_t depth_ = 0;     ///< Calls of `value` under way.
+  /// Elements of the rows being written out, all those under way together.
+  int64_t written_out_ = 1;
 };
 
 }  // namespace reprise

@@ -17,6 +17,8 @@ namespace {
 
 /// Reduce windows larger than this are not written out.
 constexpr int64_t kWindowElements = 64;
+/// Elements that rows of rows are written out to at most.
+constexpr int64_t kMostWrittenOut = 64;
 
 /// Where an operand of a dot is read, but for its contracted dimensions: batch
 /// dimensions are the result's first, free ones those from `*next` on.
@@ -109,7 +111,18 @@ int32_t ElementTrace::trace_unrolled(const Instruction& reduce,
   }
   int64_t count = 1;
   for (const int64_t extent : spec.reduced_extents) count *= extent;
+  // Where rows have phases nothing runs across them, a sum in order would be
+  // one chain of scalars.
+  if (spec.rows && (written_out_ * count > kMostWrittenOut ||
+                    (space_.columns != 0 && count > kShortRow))) {
+    fail_with(ErrorKind::kInfeasible,
+              reduce.name +
+                  ": its rows are too long to be written out inside "
+                  "others or beside sums by lanes");
+    return literal(reduce.shape.type, 0);
+  }
   int32_t result = value(reduce.operands[1], {});
+  if (spec.rows) written_out_ *= count;
   for (int64_t i = 0; i < count; ++i) {
     const IndexMap position =
         indices_.delinearize(indices_.constant(i), spec.reduced_extents);
@@ -121,6 +134,7 @@ int32_t ElementTrace::trace_unrolled(const Instruction& reduce,
     result = apply(spec.combine, reduce.shape.type, result,
                    value(reduce.operands[0], inner));
   }
+  if (spec.rows) written_out_ /= count;
   return result;
 }
 

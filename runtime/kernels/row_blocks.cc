@@ -40,6 +40,9 @@ bool computes_much(const Kernel& kernel, const KernelStatement& loop) {
     const KernelValue& let = kernel.values[static_cast<size_t>(inner.value)];
     if (let.kind == KernelValue::Kind::kApply)
       weight += facts_of(let.opcode).weight;
+    if (let.kind == KernelValue::Kind::kLoad && is_narrow(let.type) &&
+        loop_coefficient(kernel.indices, let.index, loop.target) > 2)
+      weight += 2;
   }
   return weight >= kMuch;
 }

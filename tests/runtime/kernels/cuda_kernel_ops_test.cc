@@ -235,7 +235,7 @@ const Fused kFused[] = {
   rq = pred[20] reduce(q, f), dimensions={1}, to_apply=or
   ROOT rb = bf16[20] reduce(x, zb), dimensions={1}, to_apply=addb)",
      {"ru", "rq", "rb"},
-     {kBlocks, kBlocks, kBlocks}},
+     {kBlocks, kBlocks, kTiled}},
     {"narrow_columns",
      R"(
   x = bf16[300,20] parameter(0)

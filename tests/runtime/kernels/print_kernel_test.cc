@@ -403,8 +403,15 @@ TEST(ShortRows, GiveTheBytesOfOneOpAfterTheOther) {
           if (name == "sum" || name == "soft" || name == "mask")
             results.push_back(op);
         }
-        made.kernel =
-            *lower_kernel(made.module, kernel_ops(made.module), results);
+        Result<Kernel> kernel =
+            lower_kernel(made.module, kernel_ops(made.module), results);
+        if (length > kShortRow && std::string_view(type) == "bf16") {
+          // A sum in order beside a maximum by lanes.
+          ASSERT_FALSE(kernel.has_value());
+          EXPECT_EQ(kernel.error().kind, ErrorKind::kInfeasible);
+          continue;
+        }
+        made.kernel = *std::move(kernel);
         made.library = *compile_kernels(
             {&made.kernel, 1},
             {.cache_directory = build_directory() + "/kernel_cache"});
