@@ -42,11 +42,17 @@ bool is_widening(const Instruction& convert) {
          convert.shape.type == PrimitiveType::kF32;
 }
 
+bool says(const Instruction& instruction, const char* result) {
+  return has_note(instruction.attributes,
+                  std::string("reprise_result=\"") + result + "\"");
+}
+
 class Reader {
  public:
   explicit Reader(Computation* computation) : computation_(*computation) {}
 
   void run() {
+    find_kept();
     find_widened();
     if (std::find(widened_.begin(), widened_.end(), true) == widened_.end())
       return;
@@ -54,18 +60,57 @@ class Reader {
     computation_.instructions.clear();
     for (size_t i = 0; i < old.size(); ++i) rewrite(i, std::move(old[i]));
     computation_.root = rounded_[index_of(computation_.root)];
+    if (std::find(kept_.begin(), kept_.end(), true) == kept_.end()) return;
+    drop_unread(
+        [](const Instruction& instruction) {
+          return instruction.opcode == Opcode::kConvert ||
+                 is_view(instruction.opcode);
+        },
+        &computation_);
   }
 
  private:
+  void find_kept() {
+    for (const Instruction& made : computation_.instructions) {
+      const InstructionId first =
+          made.operands.empty() ? InstructionId{} : made.operands[0];
+      const bool is_marked =
+          says(made, "unrounded") &&
+          (rounds(made.opcode) || is_narrowing_from_f32(made));
+      kept_.push_back(
+          made.shape.type == PrimitiveType::kBF16 &&
+          (is_marked || (is_view(made.opcode) && kept_[index_of(first)])));
+    }
+  }
+
+  [[nodiscard]] bool is_narrowing_from_f32(const Instruction& convert) const {
+    return convert.opcode == Opcode::kConvert &&
+           computation_.at(convert.operands[0]).shape.type ==
+               PrimitiveType::kF32;
+  }
+
+  /// Reads in f32 what was not rounded.
+  [[nodiscard]] bool reads_kept(const Instruction& made) const {
+    return !takes_both(made.opcode) &&
+           std::any_of(
+               made.operands.begin(), made.operands.end(),
+               [&](InstructionId operand) { return kept_[index_of(operand)]; });
+  }
+
   void find_widened() {
     const std::vector<Instruction>& all = computation_.instructions;
-    widened_.assign(all.size(), false);
+    for (const Instruction& made : all) {
+      const bool is_kept = kept_[widened_.size()];
+      widened_.push_back(made.shape.type == PrimitiveType::kBF16 &&
+                         rounds(made.opcode) && !says(made, "rounded") &&
+                         (is_kept || reads_kept(made)));
+    }
     for (const Instruction& convert : all) {
       if (!is_widening(convert)) continue;
       const Instruction& made = computation_.at(convert.operands[0]);
-      widened_[index_of(convert.operands[0])] =
-          made.shape.type == PrimitiveType::kBF16 && rounds(made.opcode) &&
-          !has_note(made.attributes, "reprise_result=\"rounded\"");
+      if (made.shape.type == PrimitiveType::kBF16 && rounds(made.opcode) &&
+          !says(made, "rounded"))
+        widened_[index_of(convert.operands[0])] = true;
     }
     needed_.assign(all.size(), false);
     for (const Instruction& user : all) {
@@ -80,28 +125,49 @@ class Reader {
     const InstructionId first = instruction.operands.empty()
                                     ? InstructionId{}
                                     : instruction.operands[0];
-    if (is_widening(instruction) && widened_[index_of(first)]) {
+    if (is_widening(instruction) &&
+        (widened_[index_of(first)] || kept_[index_of(first)])) {
       note(exact_[index_of(first)], exact_[index_of(first)]);
       return;
     }
+    const std::vector<InstructionId> read = instruction.operands;
     renumber_references(rounded_, &instruction);
+    if (kept_[place] && !widened_[place]) {
+      const InstructionId exact =
+          is_view(instruction.opcode)
+              ? append_view(instruction, exact_[index_of(first)])
+              : instruction.operands[0];
+      note(exact, append(std::move(instruction)));
+      return;
+    }
     if (!widened_[place]) {
       const InstructionId id = append(std::move(instruction));
       note(id, id);
       return;
     }
-    widen(&instruction);
+    widen(read, &instruction);
     const Instruction back =
         conversion(instruction, "/bf16", PrimitiveType::kBF16);
     const InstructionId exact = append(std::move(instruction));
     note(exact, needed_[place] ? append_reading(back, exact) : exact);
   }
 
-  void widen(Instruction* instruction) {
+  InstructionId append_view(Instruction view, InstructionId operand) {
+    view.name += "/f32";
+    view.shape.type = PrimitiveType::kF32;
+    return append_reading(std::move(view), operand);
+  }
+
+  /// `read`: the operands before they were renumbered.
+  void widen(const std::vector<InstructionId>& read, Instruction* instruction) {
     instruction->shape.type = PrimitiveType::kF32;
     if (takes_both(instruction->opcode)) return;
     std::vector<InstructionId>& operands = instruction->operands;
     for (size_t i = 0; i < operands.size(); ++i) {
+      if (kept_[index_of(read[i])]) {
+        operands[i] = exact_[index_of(read[i])];
+        continue;
+      }
       const auto same =
           std::find(originals_.begin(), originals_.end(), operands[i]);
       if (same != originals_.end()) {
@@ -146,6 +212,8 @@ class Reader {
   }
 
   Computation& computation_;
+  /// [old id] Read in f32 by all elementwise ops; views of such, too.
+  std::vector<bool> kept_;
   std::vector<bool> widened_;  ///< [old id] Computes f32 from now on.
   std::vector<bool> needed_;   ///< [old id] Read by more than conversions.
   std::vector<InstructionId> exact_;    ///< [old id] The value, unrounded.

@@ -13,6 +13,12 @@ namespace reprise {
 /// JAX 0.5.3 and 0.10.2. A product that its
 /// `frontend_attributes={reprise_result="rounded"}` says is left to a library
 /// that gives bf16 stays as it is: JAX 0.11 and 0.12 do so with some on CPUs.
+///
+/// What says `reprise_result="unrounded"`, an op of bf16 or a conversion to it,
+/// is read in f32 by elementwise ops of bf16, too, directly or through views.
+/// So computes the CPU library that JAX 0.10 leaves whole softmaxes to,
+/// wherever conversions to bf16 and back meet inside. Products and reductions
+/// read it rounded.
 void read_unrounded(Module* module);
 
 }  // namespace reprise

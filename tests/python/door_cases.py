@@ -310,6 +310,63 @@ class Run(Folder):
         self.assertTrue(lines[2].endswith('frontend_attributes={reprise_result="rounded",k="v"}'), lines[2])
         self.assertEqual(lines[1::2], text.split("\n")[1::2])
 
+    def test_what_a_library_of_xla_does_not_round_is_noted(self):
+        text = """HloModule m
+  %m = bf16[1,64,8]{2,1,0} multiply(%x, %y), metadata={op_name="m"}
+  %s = bf16[64,1]{1,0} convert(%t), metadata={op_name="s"}
+  %d = bf16[64,8]{1,0} subtract(%m, %z), metadata={op_name="d"}
+  %e = bf16[64,8]{1,0} exponential(%d), metadata={op_name="e"}"""
+        final = """%inside (p: f32[64,8]) -> bf16[64,8] {
+  %p = f32[64,8]{1,0} parameter(0)
+  %m.1 = f32[64,8]{1,0} multiply(%p, %p), metadata={op_name="m"}
+  %c.1 = bf16[64,8]{1,0} convert(%m.1)
+  %w.1 = f32[64,8]{1,0} convert(%c.1)
+  %r.1 = f32[64]{0} reduce(%w.1, %zero), metadata={op_name="r"}
+  %c.2 = bf16[64]{0} convert(%r.1), metadata={op_name="s"}
+  %w.2 = f32[64]{0} convert(%c.2)
+  %d.1 = f32[64,8]{1,0} subtract(%w.1, %b), metadata={op_name="d"}
+  %c.3 = bf16[64,8]{1,0} convert(%d.1)
+  %w.3 = f32[64,8]{1,0} convert(%c.3)
+  %e.1 = f32[64,8]{1,0} exponential(%w.3), metadata={op_name="e"}
+  ROOT %c.4 = bf16[64,8]{1,0} convert(%e.1)
+}
+
+%again (q: f32[64,8]) -> bf16[64,8] {
+  %q = f32[64,8]{1,0} parameter(0)
+  %d.2 = f32[64,8]{1,0} subtract(%q, %q), metadata={op_name="d"}
+  ROOT %c.5 = bf16[64,8]{1,0} convert(%d.2)
+}
+
+ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
+  %x = f32[64,8]{1,0} parameter(0)
+  %f.1 = bf16[64,8]{1,0} fusion(%x), kind=kLoop, calls=%again
+  ROOT %f = bf16[64,8]{1,0} fusion(%x), kind=kCustom, calls=%inside, backend_config={"fusion_config":{"kind":"__ynn_fusion"}}
+}"""
+        unrounded = ', frontend_attributes={reprise_result="unrounded"}'
+        lines = text.split("\n")
+        expected = [lines[0], lines[1] + unrounded, lines[2] + unrounded] + lines[3:]
+        self.assertEqual(dump.noted(text, True, final).split("\n"), expected)
+        self.assertEqual(dump.noted(text, True, final.replace("__ynn_fusion", "other")), text)
+
+    def test_attention_in_bfloat16_comes_out_the_same(self):
+        rng = np.random.RandomState(0)
+        x = jnp.asarray(rng.randn(8, 128, 32), jnp.float32)
+
+        @jax.jit
+        def step(state, x):
+            def loss(w):
+                q, k, v = jnp.split(x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16), 3, -1)
+                q, k, v = (t.reshape(8, 128, 4, 8).transpose(0, 2, 1, 3) for t in (q, k, v))
+                shares = jax.nn.softmax(q @ k.swapaxes(2, 3) * jnp.bfloat16(0.35))
+                return jnp.mean((shares @ v).astype(jnp.float32) ** 2)
+
+            value, gradient = jax.value_and_grad(loss)(state)
+            return state - 0.1 * gradient, value
+
+        rj.export(step, jnp.asarray(rng.randn(32, 96) / 5, jnp.float32), x, out=self.out, steps=2)
+        done = rj.verify(self.out, steps=2, tolerance=1e-3)
+        self.assertTrue(done and not done.own, str(done))
+
     def test_what_xla_rounds_comes_out_the_same(self):
         rng = np.random.RandomState(0)
         x, z = jnp.asarray(rng.randn(2, 64, 96), jnp.bfloat16), jnp.asarray(rng.randn(2, 96, 32), jnp.bfloat16)

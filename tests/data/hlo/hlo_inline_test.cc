@@ -242,6 +242,44 @@ ENTRY e {
             "convert(d:bf16 )f32\n");
 }
 
+TEST(HloInline, ReadsUnroundedWhatSaysSo) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+most {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] maximum(a, b)
+}
+ENTRY e {
+  x = bf16[4,8] parameter(0)
+  s = f32[4] parameter(1)
+  lowest = bf16[] constant(-inf)
+  m = bf16[4,8] multiply(x, x), frontend_attributes={reprise_result="unrounded"}
+  top = bf16[4] reduce(m, lowest), dimensions={1}, to_apply=most
+  tops = bf16[4,8] broadcast(top), dimensions={0}
+  d = bf16[4,8] subtract(m, tops)
+  n = bf16[4] convert(s), frontend_attributes={reprise_result="unrounded"}
+  w = bf16[4,8] broadcast(n), dimensions={0}
+  q = bf16[4,8] divide(d, w)
+  ROOT r = bf16[4,4] dot(q, m), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  EXPECT_EQ(signatures(inlined->entry_computation()),
+            "parameter()bf16\nparameter()f32\nconstant()bf16\n"
+            "convert(x:bf16 )f32\n"
+            "multiply(m/f32.0:f32 m/f32.0:f32 )f32\n"
+            "convert(m:f32 )bf16\n"
+            "reduce(m/bf16:bf16 lowest:bf16 )bf16\n"
+            "broadcast(top:bf16 )bf16\n"
+            "convert(tops:bf16 )f32\n"
+            "subtract(m:f32 d/f32.1:f32 )f32\n"
+            "convert(d:f32 )bf16\n"
+            "broadcast(s:f32 )f32\n"
+            "convert(d/bf16:bf16 )f32\n"
+            "divide(q/f32.0:f32 w/f32:f32 )f32\n"
+            "convert(q:f32 )bf16\n"
+            "dot(q/bf16:bf16 m/bf16:bf16 )bf16\n");
+}
+
 TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {
   const auto inlined = inline_calls(module_of(R"(HloModule m
 plus {

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import pathlib
 import re
@@ -70,24 +71,66 @@ def combines_constants(platform):
 
 def noted(text, combines, compiled_text):
     """The program's text with notes on how this XLA computes later what the text leaves open: that constants are not
-    combined (in the header, data/hlo/fold_constants.h), and which products of bfloat16 round to it whoever reads them
-    (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU library takes such products as they are."""
+    combined (in the header, data/hlo/fold_constants.h), and which results of bfloat16 round to it whoever reads them,
+    and which not even where they are read as bfloat16 (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU
+    library takes products of bfloat16 as they are."""
     rounded = _dots_of(compiled_text, "bf16") - _dots_of(compiled_text, "f32")
+    kept = _unrounded(compiled_text)
     header, _, rest = text.partition("\n")
     lines = [header if combines else _with_note(header, 'reprise_constants="separate"')]
     for line in rest.split("\n"):
-        is_rounded = " = bf16[" in line and _dots_of(line, "bf16") & rounded
-        lines.append(_with_note(line, 'reprise_result="rounded"') if is_rounded else line)
+        made = _made_by(line) if " = bf16[" in line else None
+        if made and made.opcode == "dot" and made.place in rounded:
+            line = _with_note(line, 'reprise_result="rounded"')
+        elif made and made.place in kept:
+            line = _with_note(line, 'reprise_result="unrounded"')
+        lines.append(line)
     return "\n".join(lines)
 
 
-_DOT = re.compile(r" = (\w+)\[([\d,]*)\]\S* dot\(.*metadata=\{(.*?)\}")
+@dataclasses.dataclass
+class _Made:
+    """An instruction of a program's text. `place` is how it is known again after names and types have changed: sizes of
+    the result but 1, in any order, and where in the user's program it comes from."""
+    name: str
+    type: str
+    opcode: str
+    operand: str
+    place: tuple
+
+
+_INSTRUCTION = re.compile(r"%?(\S+) = (\w+)\[([\d,]*)\]\S* ([\w-]+)\(%?([^,) ]*)(?:.*metadata=\{(.*?)\})?")
+
+
+def _made_by(line):
+    match = _INSTRUCTION.search(line)
+    if match is None:
+        return None
+    name, kind, sizes, opcode, operand, origin = match.groups()
+    extents = [size for size in sizes.split(",") if size != "1"]
+    return _Made(name, kind, opcode, operand, (tuple(sorted(extents)), origin))
 
 
 def _dots_of(text, type_name):
-    """Products of one type as {(sizes of the result in any order, where it comes from)}: names change on the way."""
-    return {(tuple(sorted(match[2].split(","))), match[3])
-            for match in map(_DOT.search, text.split("\n")) if match and match[1] == type_name}
+    made = filter(None, map(_made_by, text.split("\n")))
+    return {one.place for one in made if one.opcode == "dot" and one.type == type_name}
+
+
+def _unrounded(text):
+    """Places of what is rounded to bfloat16 and widened again inside of fusions that XLA's CPU leaves to YNNPACK, which
+    does neither (JAX 0.10: softmax beside products, from some 2^18 elements on), and is rounded nowhere else."""
+    taken = {match[1] for match in re.finditer(r"calls=%?([^,\s]+).*__ynn_fusion", text)}
+    kept, rounded = set(), set()
+    for computation in re.findall(r"^(?:ENTRY )?%?\S+ \(.*?^\}", text, re.MULTILINE | re.DOTALL):
+        name = re.match(r"(?:ENTRY )?%?(\S+)", computation)[1]
+        made = {one.name: one for one in map(_made_by, computation.split("\n")) if one}
+        # The conversion is the program's own where it says where it comes from.
+        place_of = {one.name: one.place if one.place[1] else made[one.operand].place for one in made.values()
+                    if one.type == "bf16" and one.opcode == "convert" and one.operand in made}
+        widened = {one.operand for one in made.values() if one.type == "f32" and one.opcode == "convert"}
+        for narrow, place in place_of.items():
+            (kept if name in taken and narrow in widened else rounded).add(place)
+    return kept - rounded
 
 
 def _with_note(line, note):
