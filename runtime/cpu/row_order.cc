@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data/element.h"
+
 namespace reprise {
 namespace {
 
@@ -28,8 +30,55 @@ FloatBits bits_of(PrimitiveType type) {
   }
 }
 
+/// Elements of a block that is passed over as a whole.
+constexpr size_t kPassedOver = 16;
+
+/// The least `first` of many elements, in order, at the front: those that are
+/// less than the greatest of the least so far are gathered until they are twice
+/// as many, and then halved.
+template <typename Element>
+void select_least(size_t first, std::vector<Element>* elements) {
+  const size_t count = elements->size(), most = 2 * first + kPassedOver;
+  std::vector<Element> least(elements->begin(),
+                             elements->begin() + static_cast<ptrdiff_t>(most));
+  least.reserve(most + kPassedOver);
+  const auto last = least.begin() + static_cast<ptrdiff_t>(first) - 1;
+  const auto halve = [&] {
+    std::nth_element(least.begin(), last, least.end());
+    least.resize(first);
+  };
+  halve();
+  Element bound = *last;
+  const Element* data = elements->data();
+  for (size_t begin = most; begin < count; begin += kPassedOver) {
+    const size_t end = std::min(begin + kPassedOver, count);
+    bool is_any = false;
+    for (size_t i = begin; i < end; ++i) is_any |= data[i] < bound;
+    if (!is_any) continue;
+    for (size_t i = begin; i < end; ++i) {
+      if (data[i] < bound) least.push_back(data[i]);
+    }
+    if (least.size() < most) continue;
+    halve();
+    bound = *last;
+  }
+  halve();
+  std::sort(least.begin(), least.end());
+  std::copy(least.begin(), least.end(), elements->begin());
+}
+
+bool is_signed(PrimitiveType type) {
+  return type == PrimitiveType::kS8 || type == PrimitiveType::kS16 ||
+         type == PrimitiveType::kS32 || type == PrimitiveType::kS64;
+}
+
 template <typename Element>
 void put_in_order(size_t first, std::vector<Element>* elements) {
+  constexpr size_t kMany = 4;
+  if (first > 0 && elements->size() / kMany > first + kPassedOver) {
+    select_least(first, elements);
+    return;
+  }
   const auto middle = elements->begin() + static_cast<ptrdiff_t>(first);
   if (middle == elements->end()) {
     std::sort(elements->begin(), elements->end());
@@ -39,27 +88,6 @@ void put_in_order(size_t first, std::vector<Element>* elements) {
 }
 
 }  // namespace
-
-uint64_t order_key(PrimitiveType type, const std::byte* place) {
-  const int width = primitive_type_bits(type);
-  uint64_t bits = 0;
-  std::memcpy(&bits, place, static_cast<size_t>(width) / 8);
-  const uint64_t sign = uint64_t{1} << (width - 1);
-  switch (type) {
-    case PrimitiveType::kBF16:
-    case PrimitiveType::kF16:
-    case PrimitiveType::kF32:
-    case PrimitiveType::kF64:
-      return (bits & sign) != 0 ? ~bits & low_bits(width) : bits | sign;
-    case PrimitiveType::kS8:
-    case PrimitiveType::kS16:
-    case PrimitiveType::kS32:
-    case PrimitiveType::kS64:
-      return bits ^ sign;
-    default:
-      return bits;
-  }
-}
 
 RowOrder::RowOrder(size_t count, PrimitiveType key, const Options& options)
     : key_(key),
@@ -80,20 +108,51 @@ RowOrder::RowOrder(size_t count, PrimitiveType key, const Options& options)
   }
 }
 
-bool RowOrder::set_key(size_t place, const std::byte* key) {
-  uint64_t bits = order_key(key_, key);
-  if (is_partial_) {
-    if (bits < least_ || bits > most_) return false;
-    if (bits < zero_ + from_zero_ && bits > zero_ - 1 - from_zero_)
-      bits = zero_;
+template <typename Bits>
+bool RowOrder::set_keys_of(const std::byte* keys) {
+  constexpr int kWidth = 8 * sizeof(Bits);
+  constexpr uint64_t kSign = uint64_t{1} << (kWidth - 1);
+  const size_t count = std::max(narrow_.size(), wide_.size());
+  // What a set sign bit turns, and what a clear one does.
+  const uint64_t clear = is_plain_float(key_) || is_signed(key_) ? kSign : 0;
+  const uint64_t set = is_plain_float(key_) ? low_bits(kWidth) : clear;
+  const bool is_partial = is_partial_;
+  const uint64_t least = least_, most = most_, zero = zero_, turned = turned_,
+                 above = zero_ + from_zero_, below = zero_ - 1 - from_zero_;
+  const auto ordered = [=](Bits raw, bool* is_outside) {
+    uint64_t bits = raw;
+    bits ^= (bits & kSign) != 0 ? set : clear;
+    if (is_partial) {
+      *is_outside |= bits < least || bits > most;
+      bits = bits < above && bits > below ? zero : bits;
+    }
+    return bits ^ turned;
+  };
+  bool is_outside = false;
+  for (size_t i = 0; i < count; ++i) {
+    Bits raw;
+    std::memcpy(&raw, keys + i * sizeof raw, sizeof raw);
+    const uint64_t bits = ordered(raw, &is_outside);
+    if constexpr (sizeof(Bits) <= 4) {
+      narrow_[i] = bits << 32 | i;
+    } else {
+      wide_[i] = {bits, static_cast<uint32_t>(i)};
+    }
   }
-  bits ^= turned_;
-  if (is_narrow_) {
-    narrow_[place] = bits << 32 | place;
-  } else {
-    wide_[place] = {bits, static_cast<uint32_t>(place)};
+  return !is_outside;
+}
+
+bool RowOrder::set_keys(const std::byte* keys) {
+  switch (primitive_type_bits(key_)) {
+    case 8:
+      return set_keys_of<uint8_t>(keys);
+    case 16:
+      return set_keys_of<uint16_t>(keys);
+    case 32:
+      return set_keys_of<uint32_t>(keys);
+    default:
+      return set_keys_of<uint64_t>(keys);
   }
-  return true;
 }
 
 void RowOrder::sort(size_t first) {

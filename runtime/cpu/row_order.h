@@ -10,13 +10,10 @@
 
 namespace reprise {
 
-/// A key that orders elements of a type as XLA does: floats by their bits, so
-/// that -0 is less than 0 and NaN stands at the ends. Requires: an integer,
-/// pred, or a float of at least 16 bits.
-uint64_t order_key(PrimitiveType type, const std::byte* place);
-
-/// Places of a row, at most 2^32, by key; of equal keys the earlier first. Keys
-/// of 32 bits are sorted as one number with their places.
+/// Places of a row, at most 2^32, by key; of equal keys the earlier first.
+/// Integers and pred are ordered as numbers, floats of at least 16 bits as XLA
+/// does, by their bits, so that -0 is less than 0 and NaN stands at the ends.
+/// Keys of 32 bits are sorted as one number with their places.
 class RowOrder {
  public:
   struct Options {
@@ -26,16 +23,22 @@ class RowOrder {
   };
   RowOrder(size_t count, PrimitiveType key, const Options& options);
 
-  /// False for a key that a partial order does not place: NaN.
-  bool set_key(size_t place, const std::byte* key);
-  /// Puts the first `first` in order.
+  /// `keys`: of all places, one after the other. False where a partial order
+  /// does not place one: NaN.
+  bool set_keys(const std::byte* keys);
+  /// Puts the first `first` in order; the others are lost where they are many
+  /// more. Cost: then one comparison of each, vectors of them at once, and
+  /// `first` log(count / first) that are kept for a while.
   void sort(size_t first);
-  /// Which place came to be number `i`.
+  /// Which place came to be number `i` of those in order.
   uint32_t operator[](size_t i) const {
     return is_narrow_ ? static_cast<uint32_t>(narrow_[i]) : wide_[i].second;
   }
 
  private:
+  template <typename Bits>
+  bool set_keys_of(const std::byte* keys);
+
   PrimitiveType key_;
   uint64_t turned_;  ///< Bits of a key that are turned for a descending order.
   bool is_partial_;

@@ -88,6 +88,8 @@ class RowSorter {
     key_ = std::move(key);
     keyed_ = array;
     keyed_order_.emplace(static_cast<size_t>(rows_.count), type, options);
+    key_bytes_ = static_cast<size_t>(primitive_type_bits(type)) / 8;
+    keys_.resize(static_cast<size_t>(rows_.count) * key_bytes_);
   }
 
   void sort(size_t row) {
@@ -105,14 +107,12 @@ class RowSorter {
   /// False where a key has no place among the others.
   bool sort_by_key() {
     const auto count = static_cast<size_t>(rows_.count);
-    uint64_t key = 0;
-    auto* place = reinterpret_cast<std::byte*>(&key);
-    key_->set_output(0, place);
     for (size_t i = 0; i < count; ++i) {
+      key_->set_output(0, keys_.data() + i * key_bytes_);
       key_->set_parameter(2 * keyed_, element(keyed_, i));
       key_->call();
-      if (!keyed_order_->set_key(i, place)) return false;
     }
+    if (!keyed_order_->set_keys(keys_.data())) return false;
     keyed_order_->sort(static_cast<size_t>(first_));
     write([&](size_t i) { return size_t{(*keyed_order_)[i]}; });
     return true;
@@ -125,7 +125,7 @@ class RowSorter {
       const size_t first = static_cast<size_t>(start_) * bytes_[a];
       permute(call_.operands[a].data() + first, call_.results[a].data() + first,
               bytes_[a], static_cast<size_t>(rows_.step) * bytes_[a],
-              static_cast<size_t>(rows_.count), order);
+              static_cast<size_t>(first_), order);
     }
   }
 
@@ -146,11 +146,13 @@ class RowSorter {
 
   const RoutineCall& call_;
   const SortedRows& rows_;
-  int64_t first_;  ///< So many have to be in their places.
+  int64_t first_;  ///< So many have to be in their places; no more are.
   ScalarFunction comparator_;
   std::optional<ScalarFunction> key_;
   size_t keyed_ = 0;
   std::optional<RowOrder> keyed_order_;
+  size_t key_bytes_ = 0;
+  std::vector<std::byte> keys_;
   std::vector<size_t> bytes_;  ///< [array] Of an element.
   std::vector<uint32_t> order_;
   int64_t start_ = 0;
@@ -236,7 +238,7 @@ class TopK final : public Routine {
     return run_rows(rows_, &shared_, [&](size_t part, size_t row) {
       RowOrder& order = orders_[part];
       const std::byte* from = call_.operands[0].data() + row * count_ * bytes_;
-      for (size_t i = 0; i < count_; ++i) order.set_key(i, from + i * bytes_);
+      order.set_keys(from);
       order.sort(k_);
       write_row(row, from, order);
     });

@@ -7,7 +7,10 @@
 #include <array>
 #include <cstring>
 #include <random>
+#include <vector>
 
+#include "data/element.h"
+#include "runtime/cpu/row_order.h"
 #include "tests/runtime/cpu/text_program.h"
 
 namespace reprise {
@@ -198,6 +201,40 @@ TEST(SortByKeys, PutsInPlaceWhatIsRead) {
                               whole.arrays[k].data() + row * 37 * sizeof(float),
                               bytes),
                   0);
+      }
+    }
+  }
+}
+
+// Of many, a few: random, all alike, and the worst order, each better than
+// those before.
+TEST(RowOrder, PutsTheFirstOfManyInOrder) {
+  std::mt19937 random(11);
+  for (const PrimitiveType type : {PrimitiveType::kF32, PrimitiveType::kBF16,
+                                   PrimitiveType::kS8, PrimitiveType::kF64}) {
+    const size_t bytes = static_cast<size_t>(primitive_type_bits(type)) / 8;
+    for (const size_t count : {100, 555, 4096}) {
+      for (const char* kind : {"random", "alike", "falling"}) {
+        std::vector<std::byte> keys(count * bytes);
+        for (size_t i = 0; i < count; ++i) {
+          const double value =
+              kind[0] == 'r'   ? static_cast<double>(random() % 90)
+              : kind[0] == 'a' ? 7.0
+                               : 50.0 - 0.02 * static_cast<double>(i);
+          store_element(type, value, keys.data() + i * bytes);
+        }
+        for (const bool is_descending : {false, true}) {
+          RowOrder whole(count, type, {.is_descending = is_descending});
+          ASSERT_TRUE(whole.set_keys(keys.data()));
+          whole.sort(count);
+          for (const size_t first : {0, 1, 2, 9, 64}) {
+            RowOrder part(count, type, {.is_descending = is_descending});
+            ASSERT_TRUE(part.set_keys(keys.data()));
+            part.sort(first);
+            for (size_t i = 0; i < first; ++i)
+              ASSERT_EQ(part[i], whole[i]) << kind << " " << count << " " << i;
+          }
+        }
       }
     }
   }
