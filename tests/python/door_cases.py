@@ -1,6 +1,7 @@
 """export and load_state on two CPU devices, with the JAX of this interpreter."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import tempfile
@@ -399,7 +400,7 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         with self.assertRaisesRegex(rj.RepriseError, "leaves"):
             rj.load_state(self.out / "state.npz", like={"w": jnp.ones(3)})
 
-    def test_state_that_is_never_read_stays_as_it_is(self):
+    def test_state_that_is_never_read_is_trained(self):
         @jax.jit
         def step(state, x):  # As optax.apply_if_finite writes whether the last step was finite.
             value = (x @ state["w"]).mean()
@@ -407,12 +408,30 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
 
         state = {"last": jnp.array(False), "w": jnp.ones(3)}
         rj.export(step, state, jnp.ones((4, 3)), out=self.out, steps=2)
-        self.assertTrue(rj.verify(self.out, steps=2))
+        done = rj.verify(self.out, steps=2)
+        self.assertTrue(done and len(done.tensors) == 2, str(done))
         loaded = rj.load_state(self.out / "state.safetensors", like=state)
         np.testing.assert_array_equal(np.asarray(loaded["w"]), np.ones(3))
         self.assertFalse(loaded["last"])
+        loaded = rj.load_state(done.trained, like=state, exported=self.out)
+        np.testing.assert_allclose(np.asarray(loaded["w"]), np.full(3, 0.8), rtol=1e-6)
+        self.assertTrue(loaded["last"])
         with self.assertRaisesRegex(rj.RepriseError, "leaves"):
-            rj.load_state(self.out / "state.safetensors", like={"other": state["last"], "w": state["w"]})
+            rj.load_state(self.out / "state.safetensors", like={"other": state["last"], **state})
+
+    def test_state_that_is_never_read_is_split_among_ranks(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+        split, same = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["d"], []))
+
+        @functools.partial(jax.jit, out_shardings=({"rows": split, "w": same}, None))
+        def step(state, x):
+            return {"rows": x.sum(1), "w": state["w"] - 0.1 * x.mean(0)}, x.mean()
+
+        state = {"rows": jax.device_put(jnp.zeros(8), split), "w": jax.device_put(jnp.ones(3), same)}
+        x = jax.device_put(jnp.arange(24.0).reshape(8, 3), split)
+        rj.export(step, state, x, out=self.out, steps=2)
+        done = rj.verify(self.out, steps=2)
+        self.assertTrue(done and len(done.tensors) == 2, str(done))
 
 
 if __name__ == "__main__":

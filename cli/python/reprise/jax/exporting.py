@@ -209,6 +209,33 @@ def _leaf_table(step, chosen):
     return table
 
 
+def _take_unread(step, table):
+    """State that the step writes and never reads is no parameter of the program: XLA drops it. Makes parameters of such
+    leaves, the last ones, for whoever goes on from the trained state; returns their types as the text has them."""
+    made = {instruction.name: instruction.arrays for instruction in step.module.instructions[step.module.entry]}
+    results, types = step.module.results(), []
+    for entry in table:
+        arrays = made.get(results[entry["result"]], []) if entry["result"] is not None else []
+        if entry["role"] != "state" or entry["parameter"] is not None or len(arrays) != 1:
+            continue
+        sharding, (name, extents) = step.out_shardings[entry["result"]], arrays[0]
+        if sharding is not None and entry["slices"] is None and entry["key"] is None:
+            entry["slices"] = trees.slices_by_rank(sharding, tuple(entry["shape"]), step.devices)
+        entry["parameter"] = len(step.captured) + len(step.kept) + len(types)
+        types.append(f"{name}[{','.join(map(str, extents))}]")
+    return types
+
+
+def _with_parameters(text, types, first):
+    """The program's text with further parameters, which nothing reads, from number `first` on."""
+    if not types:
+        return text
+    lines = [f"  %unread.{n} = {kind} parameter({n})" for n, kind in enumerate(types, first)]
+    signature = ", ".join(f"unread.{n}: {kind}" for n, kind in enumerate(types, first))
+    entry = re.compile(r"^(ENTRY %?\S+ \()(.*)(\) -> .*\{)$", re.MULTILINE)
+    return entry.sub(lambda m: "\n".join([m[1] + ", ".join(filter(None, [m[2], signature])) + m[3], *lines]), text, 1)
+
+
 def _together(values):
     """As an item of data= gives them: a tuple, a single one alone."""
     return tuple(values) if len(values) != 1 else values[0]
@@ -283,7 +310,8 @@ def _state(step, table):
 
 def _manifest(step, table, chosen, name, steps):
     parameters = [{"name": f"captured.{i}", "role": "state"} for i in range(len(step.captured))]
-    for number in step.kept:
+    unread = [n for n, entry in enumerate(table) if entry["parameter"] is not None and n not in step.kept]
+    for number in [*step.kept, *unread]:
         entry = table[number]
         parameters.append({"name": entry["name"], "role": entry["role"], "per_rank": entry["slices"] is not None})
     outputs = [{"role": "metric", "name": ".".join(r.path) or "result"} for r in step.results]
@@ -326,6 +354,7 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     step = trace_and_compile(jitted, args, kwargs)
     chosen = _roles(step, batch, loss)
     table = _leaf_table(step, chosen)
+    unread = _take_unread(step, table)
     batches = _batches(step, chosen, data, steps)
     stacked = _stacked(step, table, batches)
     state = _state(step, table)
@@ -346,6 +375,7 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
         tensors.save(directory / "batches.safetensors", stacked)
     combines = dump.combines_constants(step.devices[0].platform)
     text = dump.noted(_aliases(step.text, manifest_json["outputs"]), combines, step.compiled.as_text())
+    text = _with_parameters(text, unread, len(step.captured) + len(step.kept))
     _write_text(directory / "step.hlo", text)
     _write_text(directory / "map.json", json.dumps(mapped, indent=1) + "\n")
     _write_text(directory / "jax.json", json.dumps({

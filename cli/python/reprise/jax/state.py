@@ -27,7 +27,7 @@ def state_leaves(described):
 
 
 def unread_leaves(described):
-    """Names of state leaves that are no parameters: the step writes them and never reads them."""
+    """Names of state leaves that are no parameters: the step neither writes nor reads them."""
     return {e["name"] for e in described["leaves"] if e["role"] == "state" and e["parameter"] is None}
 
 
@@ -51,8 +51,7 @@ def load_state(source, like, exported=None):
 
     `like` is the step's state argument, or the tuple of all its state arguments, in order. `exported` is the folder that
     export wrote, needed where ranks hold different parts; it is found beside `source`. Leaves come back on the devices
-    of `like`, keys as keys; one that the step never reads (XLA drops its parameter) is not trained and stays as it is in
-    `like`. Errors: RepriseError where names, shapes or types do not fit."""
+    of `like`, keys as keys; one that the step neither reads nor writes is in no file and stays as it is in `like`. Errors: RepriseError where names, shapes or types do not fit."""
     path, exported = _resolve(source, exported)
     described = description(exported) if exported else {"leaves": []}
     known, unread = state_leaves(described), unread_leaves(described)
