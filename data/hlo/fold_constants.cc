@@ -3,10 +3,12 @@
 // one. Operands stand before their readers, so chains fold as they come.
 #include "data/hlo/fold_constants.h"
 
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
 
+#include "data/element.h"
 #include "data/hlo/appended_ops.h"
 #include "data/hlo/hlo.h"
 
@@ -22,20 +24,19 @@ struct WithConstant {
   double constant = 0;
 };
 
-bool is_folded(PrimitiveType type) {
-  return type == PrimitiveType::kF32 || type == PrimitiveType::kF64;
-}
-
 /// A sum, product or quotient of two numbers of the type, rounded to it. (Of
 /// f32 the detour over f64 changes nothing: 53 bits are 2 x 24 + 2 and more.)
 double rounded(PrimitiveType type, double value) {
-  return type == PrimitiveType::kF32 ? static_cast<float>(value) : value;
+  if (!is_plain_float(type)) return value;
+  std::array<std::byte, sizeof(double)> bytes{};
+  store_element(type, value, bytes.data());
+  return load_element(type, bytes.data());
 }
 
 class Folder {
  public:
-  Folder(Computation* computation, bool combines)
-      : computation_(*computation), combines_(combines) {}
+  Folder(Computation* computation, const ConstantFolding& how)
+      : computation_(*computation), how_(how) {}
 
   void run() {
     std::vector<Instruction> old = std::move(computation_.instructions);
@@ -43,6 +44,7 @@ class Folder {
     for (Instruction& instruction : old) {
       renumber_references(renumbered_, &instruction);
       fold(&instruction);
+      if (how_.half_reciprocals) take_reciprocals(&instruction);
       renumbered_.push_back(InstructionId(
           static_cast<uint32_t>(computation_.instructions.size())));
       computation_.instructions.push_back(std::move(instruction));
@@ -58,6 +60,11 @@ class Folder {
   }
 
  private:
+  bool is_folded(PrimitiveType type) const {
+    return type == PrimitiveType::kF32 || type == PrimitiveType::kF64 ||
+           (how_.half && type == PrimitiveType::kF16);
+  }
+
   /// The number that every element of a constant is.
   std::optional<double> constant(InstructionId id) const {
     const Instruction* found = &computation_.at(id);
@@ -120,7 +127,7 @@ class Folder {
     if (!outer || !std::isfinite(outer->constant)) return;
     std::optional<WithConstant> now;
     const auto inner =
-        combines_ ? read(computation_.at(outer->of)) : std::nullopt;
+        how_.combines ? read(computation_.at(outer->of)) : std::nullopt;
     if (inner) now = combined(op->shape.type, *outer, *inner);
     if (!now && op->opcode == Opcode::kDivide) now = outer;
     if (!now) return;
@@ -137,20 +144,42 @@ class Folder {
     has_folded_ = true;
   }
 
+  void take_reciprocals(Instruction* op) {
+    if (op->opcode != Opcode::kDivide ||
+        op->shape.type != PrimitiveType::kF16 || constant(op->operands[1]))
+      return;
+    Instruction broadcast = computation_.at(op->operands[1]);
+    if (broadcast.opcode != Opcode::kBroadcast) return;
+    const Shape shape = computation_.at(broadcast.operands[0]).shape;
+    AppendedOps steps(*op, 'k', &computation_.instructions);
+    const InstructionId one = steps.number(1, shape);
+    const InstructionId reciprocal =
+        steps.op(Opcode::kDivide, {one, broadcast.operands[0]}, shape);
+    broadcast.name.clear();
+    broadcast.operands = {reciprocal};
+    op->operands[1] = steps.append(std::move(broadcast));
+    op->opcode = Opcode::kMultiply;
+    op->opcode_text.clear();
+    has_folded_ = true;
+  }
+
   Computation& computation_;
-  bool combines_;
+  const ConstantFolding how_;
   std::vector<InstructionId> renumbered_;  ///< [old instruction]
   bool has_folded_ = false;
 };
 
 }  // namespace
 
-void fold_constants(Computation* computation, bool combines) {
-  Folder(computation, combines).run();
+void fold_constants(Computation* computation, const ConstantFolding& how) {
+  Folder(computation, how).run();
 }
 
-bool combines_constants(const Module& module) {
-  return !has_note(module.attributes, "reprise_constants=\"separate\"");
+ConstantFolding constant_folding(const Module& module) {
+  return {.combines =
+              !has_note(module.attributes, "reprise_constants=\"separate\""),
+          .half_reciprocals =
+              has_note(module.attributes, "reprise_quotients=\"reciprocal\"")};
 }
 
 }  // namespace reprise

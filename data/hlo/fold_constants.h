@@ -5,8 +5,17 @@
 
 namespace reprise {
 
-/// Of f32 and f64, with the same constant for every element: a quotient by a
-/// constant becomes a product with its reciprocal, a constant added to (taken
+/// How constants are folded, beside quotients by constants.
+struct ConstantFolding {
+  bool combines = true;  ///< Two constants that meet.
+  bool half = true;      ///< Of f16, too.
+  /// Of f16: quotients by what is broadcast become products with what its
+  /// reciprocals are.
+  bool half_reciprocals = false;
+};
+
+/// Of f16, f32 and f64, with the same constant for every element: a quotient by
+/// a constant becomes a product with its reciprocal, a constant added to (taken
 /// from) a sum or a difference that has one, or multiplied with such a product,
 /// is combined with that: `x / 10` is `x * 0.1`, `(1 - x) + 1e-6` is
 /// `1.000001 - x`, `(x / 3) * 0.7` one product. `c - (x + d)` stays. So do
@@ -17,13 +26,16 @@ namespace reprise {
 /// the change of the weights of a soft actor-critic in 20 steps.
 /// XLA of JAX 0.12 combines no constants any more, quotients alone become
 /// products: so does `combines` false.
+/// XLA of JAX 0.10 takes reciprocals of what is broadcast, too, before it is
+/// (0.5.3 does not): of f32, and of bf16 in f32, that is a last bit, but f16
+/// rounds them.
 /// What nothing reads any more is left out. Cost: linear.
-void fold_constants(Computation* computation, bool combines = true);
+void fold_constants(Computation* computation, const ConstantFolding& how);
 
-/// Whether the XLA that a module is for combines constants: a module says
-/// otherwise by its header's
-/// `frontend_attributes={reprise_constants="separate"}`, which
-/// `reprise.jax.export` writes where it finds that XLA computes so.
-bool combines_constants(const Module& module);
+/// How the XLA that a module is for does so: a module's header may say
+/// `frontend_attributes={reprise_constants="separate"}` and
+/// `reprise_quotients="reciprocal"`, which `reprise.jax.export` writes where it
+/// finds that XLA computes so.
+ConstantFolding constant_folding(const Module& module);
 
 }  // namespace reprise

@@ -251,8 +251,8 @@ InstructionId Inliner::append_bitcast(const Instruction& bitcast,
 
 /// A reduce, in steps where it is a long sum.
 InstructionId Inliner::append_sum(Instruction reduce) {
-  std::vector<Instruction> steps =
-      sum_steps(module_, result_, reduce, arithmetic_ == Arithmetic::kAsXla);
+  std::vector<Instruction> steps = sum_steps(
+      module_, result_, reduce, arithmetic_ <= Arithmetic::kHalfDivided);
   if (steps.empty()) return append(std::move(reduce));
   InstructionId last = reduce.operands[0];
   for (Instruction& step : steps) {
@@ -383,8 +383,11 @@ Result<InlinedModule> inline_calls(const Module& module,
         &inlined);
   }
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;
-  if (is_xla)
-    fold_constants(&inlined.entry_computation(), combines_constants(inlined));
+  if (is_xla) {
+    ConstantFolding how = constant_folding(inlined);
+    how.half = arithmetic == Arithmetic::kAsXla;
+    fold_constants(&inlined.entry_computation(), how);
+  }
   widen_narrow_types(&inlined);
   read_unrounded(&inlined);
   if (is_xla) contract_products(&inlined.entry_computation());

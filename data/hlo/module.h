@@ -154,7 +154,9 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same without the last, as in plans and traces of before it.
+  /// The same but for constants of f16, as in plans and traces of before it.
+  kHalfDivided,
+  /// Without blocks of rows either.
   kSumsByColumn,
   /// Without the last two.
   kDotsInLibrary,

@@ -174,6 +174,7 @@ class Export(Folder):
     @unittest.skipUnless(hasattr(jax, "set_mesh"), "this JAX has no set_mesh")
     def test_a_mesh_that_the_user_has_set_is_no_matter(self):
         dump.combines_constants.cache_clear()
+        dump.takes_reciprocals.cache_clear()
         step = steps.make("mlp", 2)
         with jax.set_mesh(steps.data_mesh(2)):
             done = self.export(step.step, *steps.arguments(step, 0), data=step.batch, steps=2)
@@ -305,8 +306,8 @@ class Run(Folder):
   %f = bf16[2,3]{1,0} add(%d, %e), metadata={op_name="a"}"""
         final = """  %dot.4 = bf16[3,2]{0,1} dot(%u, %v), metadata={op_name="b"}
   %dot.5 = f32[2,3]{1,0} dot(%u, %v), metadata={op_name="a"}"""
-        self.assertEqual(dump.noted(text, True, ""), text)
-        lines = dump.noted(text, False, final).split("\n")
+        self.assertEqual(dump.noted(text, [], ""), text)
+        lines = dump.noted(text, ['reprise_constants="separate"'], final).split("\n")
         self.assertTrue(lines[0].endswith(', frontend_attributes={reprise_constants="separate"}'))
         self.assertTrue(lines[2].endswith('frontend_attributes={reprise_result="rounded",k="v"}'), lines[2])
         self.assertEqual(lines[1::2], text.split("\n")[1::2])
@@ -346,8 +347,25 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         unrounded = ', frontend_attributes={reprise_result="unrounded"}'
         lines = text.split("\n")
         expected = [lines[0], lines[1] + unrounded, lines[2] + unrounded] + lines[3:]
-        self.assertEqual(dump.noted(text, True, final).split("\n"), expected)
-        self.assertEqual(dump.noted(text, True, final.replace("__ynn_fusion", "other")), text)
+        self.assertEqual(dump.noted(text, [], final).split("\n"), expected)
+        self.assertEqual(dump.noted(text, [], final.replace("__ynn_fusion", "other")), text)
+
+    def test_quotients_in_float16_come_out_the_same(self):
+        rng = np.random.RandomState(0)
+        x = jnp.asarray(rng.randn(64, 16), jnp.float32)
+
+        @jax.jit
+        def step(state, x):
+            def loss(w):
+                y = (x.astype(jnp.float16) @ w.astype(jnp.float16)) / 6
+                return jnp.mean(jax.nn.softmax(y)[:, 0].astype(jnp.float32) ** 2)
+
+            value, gradient = jax.value_and_grad(loss)(state)
+            return state - 0.1 * gradient, value
+
+        rj.export(step, jnp.asarray(rng.randn(16, 9), jnp.float32), x, out=self.out, steps=2)
+        done = rj.verify(self.out, steps=2, tolerance=1e-6)
+        self.assertTrue(done and not done.own, str(done))
 
     def test_attention_in_bfloat16_comes_out_the_same(self):
         rng = np.random.RandomState(0)

@@ -203,6 +203,42 @@ ENTRY e {
             "whole=divide(n, 10)\n");
 }
 
+// By hand: in f16 the reciprocal of 10 is 0.09997559, 0.3 is 0.30004883, and
+// their product 0.02999756 is 1965.9 units of 2^-16: 0.02999878.
+TEST(HloInline, QuotientsOfHalfBecomeProducts) {
+  const std::string entry = R"(
+ENTRY e {
+  x = f16[2,3] parameter(0)
+  s = f16[2] parameter(1)
+  y = f16[2,3] parameter(2)
+  ten = f16[] constant(10)
+  tens = f16[2,3] broadcast(ten), dimensions={}
+  third = f16[] constant(0.3)
+  thirds = f16[2,3] broadcast(third), dimensions={}
+  rows = f16[2,3] broadcast(s), dimensions={0}
+  tenth = f16[2,3] divide(x, tens)
+  less = f16[2,3] multiply(tenth, thirds)
+  whole = f16[2,3] divide(x, y)
+  ROOT share = f16[2,3] divide(less, rows)
+})";
+  const auto inlined = inline_calls(module_of("HloModule m\n" + entry));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  EXPECT_EQ(signatures(inlined->entry_computation()),
+            "parameter()f16\nparameter()f16\nparameter()f16\nbroadcast(s:f16 )f16\n"
+            "constant()f16\nbroadcast(less/k11:f16 )f16\n"
+            "multiply(x:f16 less/k12:f16 )f16\ndivide(x:f16 y:f16 )f16\n"
+            "divide(less:f16 rows:f16 )f16\n");
+  const auto reciprocals = inline_calls(module_of(
+      "HloModule m, frontend_attributes={reprise_quotients=\"reciprocal\"}\n" +
+      entry));
+  ASSERT_TRUE(reciprocals.has_value()) << reciprocals.error().message;
+  EXPECT_EQ(arithmetic(reciprocals->entry_computation()),
+            "less=multiply(x, 0.02999878)\n"
+            "whole=divide(x, y)\n"
+            "share/k17=divide(1, s)\n"
+            "share=multiply(less, share/k17)\n");
+}
+
 TEST(HloInline, KeepsConstantsApartWhereTheHeaderSaysSo) {
   const auto inlined = inline_calls(module_of(
       R"(HloModule m, frontend_attributes={xla.sdy.meshes={},reprise_constants="separate"}

@@ -292,6 +292,36 @@ ENTRY main {
   EXPECT_TRUE(validate_plan(*plan, *ran));
 }
 
+// As those of before constants of f16 were folded.
+TEST(InlineFor, APlanThatDividesHalfIsMovedOrRunsAsItDid) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f16[8] parameter(0)
+  three = f16[] constant(3)
+  threes = f16[8] broadcast(three), dimensions={}
+  y = f16[8] divide(x, threes)
+  ROOT z = f16[8] add(y, y)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto divides = [](const InlinedModule& module) {
+    return std::ranges::any_of(
+        module.entry_computation().instructions,
+        [](const Instruction& op) { return op.opcode == Opcode::kDivide; });
+  };
+  const InlinedModule before = *inlined(Arithmetic::kHalfDivided);
+  EXPECT_TRUE(divides(before));
+  EXPECT_FALSE(divides(*inlined(Arithmetic::kAsXla)));
+  std::optional<Plan> plan = identity_plan(before, 1);
+  const auto ran = inline_for(&plan, PlanUse::kRan, inlined);
+  ASSERT_TRUE(ran);
+  EXPECT_TRUE(divides(*ran));
+  EXPECT_TRUE(validate_plan(*plan, *ran));
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");

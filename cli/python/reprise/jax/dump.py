@@ -54,30 +54,50 @@ def compile_and_dump(lowered):
         return compiled, path.read_text(), path.name
 
 
+def _computed(platform, function, *arrays):
+    """What XLA gives. In a thread of its own, where no mesh that the user has set holds: of several devices it would
+    refuse the arrays."""
+    def compute():
+        device = jax.local_devices(backend=platform)[0]
+        return jax.device_get(jax.jit(function)(*jax.device_put(arrays, device)))
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(compute).result()
+
+
 @functools.cache
 def combines_constants(platform):
     """Whether XLA computes (x + 1) - 0.3 as x + 0.7, after the pass whose dump is taken: up to JAX 0.11 it does."""
     x = np.linspace(0, 1, 64, dtype=np.float32)
-
-    def compute():
-        device = jax.local_devices(backend=platform)[0]
-        return jax.device_get(jax.jit(lambda x: (x + 1) - 0.3)(jax.device_put(x, device)))
-
-    # In a thread of its own, where no mesh that the user has set holds: of several devices it would refuse x.
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        computed = thread.submit(compute).result()
-    return np.array_equal(computed, x + (np.float32(1) - np.float32(0.3)))
+    return np.array_equal(_computed(platform, lambda x: (x + 1) - 0.3, x), x + (np.float32(1) - np.float32(0.3)))
 
 
-def noted(text, combines, compiled_text):
-    """The program's text with notes on how this XLA computes later what the text leaves open: that constants are not
-    combined (in the header, data/hlo/fold_constants.h), and which results of bfloat16 round to it whoever reads them,
+@functools.cache
+def takes_reciprocals(platform):
+    """Whether XLA divides f16 by what is broadcast by way of its reciprocals: JAX 0.10 does, 0.5 does not."""
+    x, y = np.linspace(1, 2, 64, dtype=np.float16).reshape(8, 8), np.linspace(3, 5, 8, dtype=np.float16)
+    return np.array_equal(_computed(platform, lambda x, y: x / y[:, None], x, y), x * (np.float16(1) / y)[:, None])
+
+
+def notes_on_constants(text, platform):
+    """How this XLA computes with constants what the text leaves open, as notes in the header
+    (data/hlo/fold_constants.h)."""
+    notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
+    if " = f16[" in text and takes_reciprocals(platform):
+        notes.append('reprise_quotients="reciprocal"')
+    return notes
+
+
+def noted(text, header_notes, compiled_text):
+    """The program's text with notes on how this XLA computes later what the text leaves open: `header_notes`, and which results of bfloat16 round to it whoever reads them,
     and which not even where they are read as bfloat16 (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU
     library takes products of bfloat16 as they are."""
     rounded = _dots_of(compiled_text, "bf16") - _dots_of(compiled_text, "f32")
     kept = _unrounded(compiled_text)
     header, _, rest = text.partition("\n")
-    lines = [header if combines else _with_note(header, 'reprise_constants="separate"')]
+    for note in header_notes:
+        header = _with_note(header, note)
+    lines = [header]
     for line in rest.split("\n"):
         made = _made_by(line) if " = bf16[" in line else None
         if made and made.opcode == "dot" and made.place in rounded:
