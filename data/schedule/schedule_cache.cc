@@ -70,7 +70,9 @@ int64_t first_read(const OpGraph& graph, InstructionId id) {
     if (graph.is_output[index_of(value)]) return -1;
     for (const InstructionId reader : graph.readers[index_of(value)]) {
       const Instruction& slice = graph.entry->at(reader);
-      if (slice.opcode != Opcode::kSlice) return -1;
+      // Readers of its views read it, too: of another shape.
+      if (slice.opcode != Opcode::kSlice || slice.operands[0] != value)
+        return -1;
       const auto ranges = slice_dimensions(slice);
       if (!ranges || along[0] >= std::ssize(*ranges)) return -1;
       most = std::max(most, (*ranges)[static_cast<size_t>(along[0])].limit);

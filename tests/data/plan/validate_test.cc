@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/hlo/hlo.h"
 #include "data/plan/op_graph.h"
 #include "data/plan/plan.h"

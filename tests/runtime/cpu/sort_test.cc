@@ -206,6 +206,27 @@ TEST(SortByKeys, PutsInPlaceWhatIsRead) {
   }
 }
 
+// What is sliced is a view of another shape: rows of it lie far apart.
+TEST(SortByKeys, PutsAllInPlaceWhereViewsAreSliced) {
+  SortText sort{.order = "", .dimension = 0, .nans = false};
+  const Sorted whole = run(sort, 1);
+  std::string text = sort.text();
+  text.replace(text.find("  ROOT t ="), std::string::npos,
+               R"(  v = f32[2,3,37] reshape(p)
+  ROOT x = f32[1,3,37] slice(v), slice={[1:2], [0:3], [0:37]}
+}
+)");
+  TextProgram program(text, 1);
+  Executor& executor = program.executor();
+  for (uint32_t n = 0; n < 2; ++n)
+    fill(PrimitiveType::kF32, n + 1, false, executor.parameter(n));
+  ASSERT_TRUE(executor.run_step(0));
+  constexpr size_t kBytes = sizeof(float) * 3 * 37;
+  EXPECT_EQ(std::memcmp(executor.output(0).data(),
+                        whole.arrays[0].data() + kBytes, kBytes),
+            0);
+}
+
 // Of many, a few: random, all alike, and the worst order, each better than
 // those before.
 TEST(RowOrder, PutsTheFirstOfManyInOrder) {
