@@ -299,6 +299,18 @@ class Run(Folder):
         self.assertIn("from the step in float64 JAX is 2.0e-03 off, Reprise 1.0e-03", str(verified))
         self.assertFalse(dataclasses.replace(verified, exact={"w": (1e-3, 2.1e-3)}))
 
+    def test_what_is_held_for_each_row_does_not_move_with_the_rows(self):
+        @jax.jit
+        def step(state, x):
+            value = (x @ state["w"]).mean()
+            return {"rows": 0.5 * state["rows"] + x, "w": state["w"] - 0.1 * x.mean(0)}, value
+
+        x = np.random.RandomState(0).randn(2, 6, 3).astype(np.float32)
+        rj.export(step, {"rows": jnp.zeros((6, 3)), "w": jnp.ones(3)}, x[0], out=self.out, data=lambda t: (x[t],), steps=2)
+        final, losses = verifying.run_jax(self.out, 2)
+        moved = verifying.own_moves(self.out, 2, final, tensors.load(self.out / "state.safetensors"), losses=losses)
+        self.assertLess(max(moved.values()), 1e-5)
+
     def test_how_this_xla_rounds_is_noted(self):
         text = """HloModule m, entry_computation_layout={()->f32[]}
   %d = bf16[2,3]{1,0} dot(%x, %y), lhs_contracting_dims={1}, metadata={op_name="a"}
