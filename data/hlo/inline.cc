@@ -163,6 +163,9 @@ class Inliner {
       const std::vector<InstructionId>& predecessors, int depth);
   std::optional<InstructionId> element_of_tuple(
       const Instruction& instruction) const;
+  bool reads_dissolved_tuple(const Instruction& instruction,
+                             const Computation& body,
+                             const Instruction& original) const;
   InstructionId append_bitcast(const Instruction& bitcast,
                                const Shape& operand);
   InstructionId append_boundary(const Instruction& call);
@@ -297,8 +300,24 @@ InstructionId Inliner::place(Instruction instruction, const Computation& body,
     return append_sum(std::move(instruction));
   if (is_collective(instruction.opcode))
     return append_flat_collective(module_, instruction, &result_);
+  if (reads_dissolved_tuple(instruction, body, original))
+    read_rounded(&instruction);
   const auto element = element_of_tuple(instruction);
   return element ? *element : append(std::move(instruction));
+}
+
+/// A conversion of an element that is taken of a tuple in the program, and of
+/// none here.
+bool Inliner::reads_dissolved_tuple(const Instruction& instruction,
+                                    const Computation& body,
+                                    const Instruction& original) const {
+  return arithmetic_ == Arithmetic::kAsXla &&
+         instruction.opcode == Opcode::kConvert &&
+         instruction.shape.type == PrimitiveType::kF32 &&
+         body.at(original.operands[0]).opcode == Opcode::kGetTupleElement &&
+         result_.at(instruction.operands[0]).shape.type ==
+             PrimitiveType::kBF16 &&
+         result_.at(instruction.operands[0]).opcode != Opcode::kGetTupleElement;
 }
 
 Result<InstructionId> Inliner::copy(

@@ -154,7 +154,8 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same but for constants of f16, as in plans and traces of before it.
+  /// The same but for constants of f16 and reads through tuples
+  /// (data/hlo/unrounded_reads.h), as in plans and traces of before it.
   kHalfDivided,
   /// Without blocks of rows either.
   kSumsByColumn,

@@ -37,9 +37,12 @@ bool takes_both(Opcode opcode) {
   return opcode == Opcode::kDot || opcode == Opcode::kConvolution;
 }
 
+constexpr const char* kReadsRounded = "reprise_read=\"rounded\"";
+
 bool is_widening(const Instruction& convert) {
   return convert.opcode == Opcode::kConvert &&
-         convert.shape.type == PrimitiveType::kF32;
+         convert.shape.type == PrimitiveType::kF32 &&
+         !has_note(convert.attributes, kReadsRounded);
 }
 
 bool says(const Instruction& instruction, const char* result) {
@@ -235,6 +238,10 @@ void note_parts(const Instruction& caller, std::vector<bool>* is_part) {
 }
 
 }  // namespace
+
+void read_rounded(Instruction* convert) {
+  add_note(kReadsRounded, &convert->attributes);
+}
 
 void read_unrounded(Module* module) {
   std::vector<bool> is_part(module->computations.size(), false);

@@ -21,4 +21,8 @@ namespace reprise {
 /// read it rounded.
 void read_unrounded(Module* module);
 
+/// Has a conversion read what was rounded: of an element of a tuple, which XLA
+/// dissolves only afterwards (a jitted function of several results makes one).
+void read_rounded(Instruction* convert);
+
 }  // namespace reprise

@@ -180,6 +180,13 @@ class Export(Folder):
             done = self.export(step.step, *steps.arguments(step, 0), data=step.batch, steps=2)
         self.assertEqual(done.ranks, 2)
 
+    def test_state_that_comes_out_split_otherwise_is_refused(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+        split, same = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["d"], []))
+        step = jax.jit(lambda w, x: (jax.lax.with_sharding_constraint(w - x, split), x.sum()))
+        with self.assertRaisesRegex(rj.RepriseError, r"w goes in as \(8,\) .* comes out as \(4,\).*out_shardings="):
+            rj.export(step, jax.device_put(jnp.ones(8), same), jax.device_put(jnp.ones(8), same), out=self.out)
+
     def test_mistakes_say_what_to_do(self):
         good = jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0)
         cases = [

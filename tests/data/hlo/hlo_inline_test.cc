@@ -223,11 +223,12 @@ ENTRY e {
 })";
   const auto inlined = inline_calls(module_of("HloModule m\n" + entry));
   ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
-  EXPECT_EQ(signatures(inlined->entry_computation()),
-            "parameter()f16\nparameter()f16\nparameter()f16\nbroadcast(s:f16 )f16\n"
-            "constant()f16\nbroadcast(less/k11:f16 )f16\n"
-            "multiply(x:f16 less/k12:f16 )f16\ndivide(x:f16 y:f16 )f16\n"
-            "divide(less:f16 rows:f16 )f16\n");
+  EXPECT_EQ(
+      signatures(inlined->entry_computation()),
+      "parameter()f16\nparameter()f16\nparameter()f16\nbroadcast(s:f16 )f16\n"
+      "constant()f16\nbroadcast(less/k11:f16 )f16\n"
+      "multiply(x:f16 less/k12:f16 )f16\ndivide(x:f16 y:f16 )f16\n"
+      "divide(less:f16 rows:f16 )f16\n");
   const auto reciprocals = inline_calls(module_of(
       "HloModule m, frontend_attributes={reprise_quotients=\"reciprocal\"}\n" +
       entry));
@@ -276,6 +277,39 @@ ENTRY e {
   EXPECT_EQ(signatures(inlined->entry_computation()),
             "parameter()bf16\nparameter()bf16\ndot(x:bf16 y:bf16 )bf16\n"
             "convert(d:bf16 )f32\n");
+}
+
+// A jitted function of two results, inlined by XLA and not yet.
+TEST(HloInline, ReadsRoundedWhatComesOfATuple) {
+  const auto dissolved = inline_calls(module_of(R"(HloModule m
+ENTRY e {
+  x = bf16[4] parameter(0)
+  d = bf16[4] multiply(x, x)
+  p = pred[4] compare(x, d), direction=GT
+  t = (bf16[4], pred[4]) tuple(d, p)
+  g = bf16[4] get-tuple-element(t), index=0
+  ROOT w = f32[4] convert(g)
+})"));
+  ASSERT_TRUE(dissolved.has_value()) << dissolved.error().message;
+  EXPECT_EQ(signatures(dissolved->entry_computation()),
+            "parameter()bf16\nmultiply(x:bf16 x:bf16 )bf16\n"
+            "compare(x:bf16 d:bf16 )pred\nconvert(d:bf16 )f32\n");
+  const auto called = inline_calls(module_of(R"(HloModule m
+f {
+  y = bf16[4] parameter(0)
+  d = bf16[4] multiply(y, y)
+  ROOT t = (bf16[4], bf16[4]) tuple(d, y)
+}
+ENTRY e {
+  x = bf16[4] parameter(0)
+  c = (bf16[4], bf16[4]) call(x), to_apply=f
+  g = bf16[4] get-tuple-element(c), index=0
+  ROOT w = f32[4] convert(g)
+})"));
+  ASSERT_TRUE(called.has_value()) << called.error().message;
+  EXPECT_EQ(signatures(called->entry_computation()),
+            "parameter()bf16\nmultiply(x:bf16 x:bf16 )bf16\n"
+            "convert(c/d:bf16 )f32\n");
 }
 
 TEST(HloInline, ReadsUnroundedWhatSaysSo) {

@@ -209,6 +209,22 @@ def _leaf_table(step, chosen):
     return table
 
 
+def _check_next_values(step, table):
+    """State comes out of a step as the next one takes it."""
+    for number, entry in enumerate(table):
+        if entry["result"] is None or entry["parameter"] is None or entry["key"] is not None:
+            continue
+        given, made = step.in_shardings[number], step.out_shardings[entry["result"]]
+        if given is None or made is None:
+            continue
+        shape = tuple(entry["shape"])
+        if trees.slices_by_rank(made, shape, step.devices) != entry["slices"]:
+            raise RepriseError(
+                f"{entry['name']} goes in as {given.shard_shape(shape)} of {shape} a rank and comes out as "
+                f"{made.shard_shape(shape)}, of which JAX would compile another step: give jax.jit out_shardings= that "
+                "are those of the state, or place the state (jax.device_put) as it comes out")
+
+
 def _take_unread(step, table):
     """State that the step writes and never reads is no parameter of the program: XLA drops it. Makes parameters of such
     leaves, the last ones, for whoever goes on from the trained state; returns their types as the text has them."""
@@ -354,6 +370,7 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     step = trace_and_compile(jitted, args, kwargs)
     chosen = _roles(step, batch, loss)
     table = _leaf_table(step, chosen)
+    _check_next_values(step, table)
     unread = _take_unread(step, table)
     batches = _batches(step, chosen, data, steps)
     stacked = _stacked(step, table, batches)
