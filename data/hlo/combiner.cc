@@ -34,6 +34,8 @@ std::optional<Opcode> combining_opcode(const Module& module,
   if (!called) return std::nullopt;
   const Computation& body = module.at(*called);
   const Instruction* root = &body.at(body.root);
+  // As partitioning writes them where a shard_map leaves axes to it.
+  if (root->opcode == Opcode::kCopy) root = &body.at(root->operands[0]);
   if (root->opcode == Opcode::kParameter && root->parameter_number == 1)
     return Opcode::kParameter;
   if (!root->shape.is_array()) return std::nullopt;

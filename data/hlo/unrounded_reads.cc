@@ -75,14 +75,14 @@ class Reader {
  private:
   void find_kept() {
     for (const Instruction& made : computation_.instructions) {
-      const InstructionId first =
-          made.operands.empty() ? InstructionId{} : made.operands[0];
+      const bool is_of_kept = made.operands.size() == 1 &&
+                              is_view(made.opcode) &&
+                              kept_[index_of(made.operands[0])];
       const bool is_marked =
           says(made, "unrounded") &&
           (rounds(made.opcode) || is_narrowing_from_f32(made));
-      kept_.push_back(
-          made.shape.type == PrimitiveType::kBF16 &&
-          (is_marked || (is_view(made.opcode) && kept_[index_of(first)])));
+      kept_.push_back(made.shape.type == PrimitiveType::kBF16 &&
+                      (is_marked || is_of_kept));
     }
   }
 

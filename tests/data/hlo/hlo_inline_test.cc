@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/module_summary.h"
 #include "tests/data/hlo/hlo_text.h"
@@ -348,6 +349,35 @@ ENTRY e {
             "divide(q/f32.0:f32 w/f32:f32 )f32\n"
             "convert(q:f32 )bf16\n"
             "dot(q/bf16:bf16 m/bf16:bf16 )bf16\n");
+}
+
+// A branch that takes nothing begins with a constant, which has no operand.
+TEST(HloInline, BranchesOfConstantsAreReadAsTheyAre) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+one { e = () parameter(0)
+  ROOT c = bf16[] constant(1) }
+two { e = () parameter(0)
+  ROOT c = bf16[] constant(2) }
+ENTRY m {
+  p = pred[] parameter(0)
+  e = () tuple()
+  ROOT r = bf16[] conditional(p, e, e), true_computation=one, false_computation=two
+})"));
+  EXPECT_TRUE(inlined.has_value()) << inlined.error().message;
+}
+
+TEST(HloInline, AReductionMayEndInACopy) {
+  const Module module = module_of(R"(HloModule m
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  s = f32[] add(a, b)
+  ROOT c = f32[] copy(s) }
+ENTRY m {
+  x = f32[4] parameter(0)
+  ROOT r = f32[4] all-reduce(x), replica_groups={}, to_apply=add
+})");
+  const Computation& entry = module.entry_computation();
+  EXPECT_EQ(combining_opcode(module, entry.at(entry.root)), Opcode::kAdd);
 }
 
 TEST(HloInline, BodiesOfLoopsReadBeforeRoundingReducersDoNot) {
