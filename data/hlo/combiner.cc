@@ -9,10 +9,6 @@
 namespace reprise {
 namespace {
 
-bool is_half(PrimitiveType type) {
-  return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
-}
-
 /// The parameter that a root's operand is, through a convert from `type`.
 const Instruction* parameter_behind(const Computation& body, InstructionId id,
                                     PrimitiveType type) {
@@ -27,6 +23,10 @@ const Instruction* parameter_behind(const Computation& body, InstructionId id,
 }
 
 }  // namespace
+
+bool is_half(PrimitiveType type) {
+  return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
+}
 
 std::optional<Opcode> combining_opcode(const Module& module,
                                        const Instruction& instruction) {

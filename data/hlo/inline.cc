@@ -28,6 +28,7 @@
 #include "data/hlo/split_complex.h"
 #include "data/hlo/sum_steps.h"
 #include "data/hlo/unrounded_reads.h"
+#include "data/hlo/wide_sums.h"
 
 namespace reprise {
 namespace {
@@ -408,6 +409,7 @@ Result<InlinedModule> inline_calls(const Module& module,
     fold_constants(&inlined.entry_computation(), how);
   }
   widen_narrow_types(&inlined);
+  if (sums_in_f32(inlined)) sum_in_f32(&inlined);
   read_unrounded(&inlined);
   if (is_xla) contract_products(&inlined.entry_computation());
   if (arithmetic <= Arithmetic::kSumsByColumn)

@@ -20,6 +20,29 @@ int64_t header_count(const Module& module, std::string_view name) {
   return std::clamp<int64_t>(count, 1, kMost);
 }
 
+std::vector<ComputationId> program_parts(const Module& module) {
+  std::vector<bool> is_part(module.computations.size(), false);
+  is_part[index_of(module.entry)] = true;
+  for (const Computation& computation : module.computations) {
+    for (const Instruction& caller : computation.instructions) {
+      if (facts_of(caller.opcode).lowering != Lowering::kCaller) continue;
+      for (const Attribute& attribute : caller.attributes) {
+        if (const auto* one = std::get_if<ComputationId>(&attribute.value))
+          is_part[index_of(*one)] = true;
+        const auto* all =
+            std::get_if<std::vector<ComputationId>>(&attribute.value);
+        for (size_t i = 0; all != nullptr && i < all->size(); ++i)
+          is_part[index_of((*all)[i])] = true;
+      }
+    }
+  }
+  std::vector<ComputationId> parts;
+  for (size_t i = 0; i < is_part.size(); ++i) {
+    if (is_part[i]) parts.push_back(ComputationId{static_cast<uint32_t>(i)});
+  }
+  return parts;
+}
+
 bool has_note(const std::vector<Attribute>& attributes, std::string_view note) {
   return std::any_of(
       attributes.begin(), attributes.end(), [&](const Attribute& attribute) {

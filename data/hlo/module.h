@@ -167,6 +167,10 @@ enum class Arithmetic : uint8_t {
   kAsWritten,
 };
 
+/// The entry and the computations that run as parts of some other (loops,
+/// branches, calls), in order; not reducers.
+std::vector<ComputationId> program_parts(const Module& module);
+
 /// A module without calls of its entry: `inline_calls` (hlo.h) alone makes one,
 /// so what takes one need not inline, nor ask. Hand it around as const.
 class InlinedModule : public Module {

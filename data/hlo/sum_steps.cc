@@ -248,16 +248,12 @@ Instruction reshape_before(const Instruction& reduce, const Shape& shape) {
 
 }  // namespace
 
-bool rounds_at_each(PrimitiveType type) {
-  return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16;
-}
-
 std::vector<Instruction> sum_steps(const Module& module,
                                    const Computation& entry,
                                    const Instruction& reduce, bool by_blocks) {
   if (!is_plain_sum(module, entry, reduce)) return {};
   const Shape& operand = entry.at(reduce.operands[0]).shape;
-  if (rounds_at_each(operand.type)) return WindowSteps(reduce, operand).run();
+  if (is_half(operand.type)) return WindowSteps(reduce, operand).run();
   if (operand.type != PrimitiveType::kF32) return {};
   const std::vector<int64_t> whole = integer_list(reduce, "dimensions");
   const bool keeps = keeps_minor(operand, whole);

@@ -8,12 +8,9 @@
 namespace reprise {
 
 /// Elements along one dimension that XLA's CPU sums one after the other where
-/// each addition rounds to 16 bits; its tree_reduction_rewriter.
+/// each addition rounds to 16 bits (is_half), so that sums stop growing; its
+/// tree_reduction_rewriter.
 inline constexpr int64_t kSumWindow = 32;
-
-/// Whether a sum of such elements depends on their order by more than a
-/// tolerance would forgive: of bf16 and f16, which stop growing.
-bool rounds_at_each(PrimitiveType type);
 
 /// The ops that a long sum stands for. Of f32 reduces of some of the dimensions
 /// each, the innermost first, so that no sum takes many more elements one after

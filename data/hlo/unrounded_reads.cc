@@ -225,18 +225,6 @@ class Reader {
   std::vector<InstructionId> originals_, wide_;
 };
 
-void note_parts(const Instruction& caller, std::vector<bool>* is_part) {
-  if (facts_of(caller.opcode).lowering != Lowering::kCaller) return;
-  for (const Attribute& attribute : caller.attributes) {
-    if (const auto* one = std::get_if<ComputationId>(&attribute.value))
-      (*is_part)[index_of(*one)] = true;
-    if (const auto* all =
-            std::get_if<std::vector<ComputationId>>(&attribute.value)) {
-      for (const ComputationId id : *all) (*is_part)[index_of(id)] = true;
-    }
-  }
-}
-
 }  // namespace
 
 void read_rounded(Instruction* convert) {
@@ -244,15 +232,8 @@ void read_rounded(Instruction* convert) {
 }
 
 void read_unrounded(Module* module) {
-  std::vector<bool> is_part(module->computations.size(), false);
-  is_part[index_of(module->entry)] = true;
-  for (const Computation& computation : module->computations) {
-    for (const Instruction& instruction : computation.instructions)
-      note_parts(instruction, &is_part);
-  }
-  for (size_t i = 0; i < is_part.size(); ++i) {
-    if (is_part[i]) Reader(&module->computations[i]).run();
-  }
+  for (const ComputationId part : program_parts(*module))
+    Reader(&module->computations[index_of(part)]).run();
 }
 
 }  // namespace reprise

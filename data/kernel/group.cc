@@ -161,7 +161,7 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
   }
   spec.rows = minor_reduced;
   const bool in_order =
-      *combine == Opcode::kAdd && rounds_at_each(reduce.shape.type);
+      *combine == Opcode::kAdd && is_half(reduce.shape.type);
   const int64_t short_row = in_order ? kSumWindow : kShortRow;
   if (count <= (minor_reduced ? short_row : kUnrolledElements)) {
     spec.kind = ReduceKind::kUnrolled;

@@ -369,6 +369,25 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         self.assertEqual(dump.noted(text, [], final).split("\n"), expected)
         self.assertEqual(dump.noted(text, [], final.replace("__ynn_fusion", "other")), text)
 
+    def test_sums_of_bfloat16_among_ranks_come_out_the_same(self):
+        mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
+        names = jax.sharding.PartitionSpec
+        x = jnp.asarray(np.random.RandomState(0).randn(16, 6), jnp.bfloat16)
+
+        def step(w, x):
+            value = jnp.tanh(x @ w).astype(jnp.float32)
+            gradient = jax.lax.pmean(jnp.tanh(x).T @ value.astype(x.dtype), "d")
+            return w - jnp.bfloat16(0.1) * gradient, jax.lax.pmean(value.mean(), "d")
+
+        try:
+            mapped = jax.shard_map(step, mesh=mesh, in_specs=(names(), names("d")), out_specs=names(), check_vma=False)
+        except AttributeError:
+            self.skipTest("this JAX has no jax.shard_map")
+        rj.export(jax.jit(mapped), jnp.ones((6, 3), jnp.bfloat16), x, out=self.out, steps=2)
+        done = rj.verify(self.out, steps=2, tolerance=1e-6)
+        self.assertTrue(done and not done.own, str(done))
+        self.assertIn('reprise_sums="f32"', (self.out / "step.hlo").read_text(encoding="utf-8"))
+
     def test_quotients_in_float16_come_out_the_same(self):
         rng = np.random.RandomState(0)
         x = jnp.asarray(rng.randn(64, 16), jnp.float32)

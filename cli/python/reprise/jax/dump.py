@@ -88,6 +88,14 @@ def notes_on_constants(text, platform):
     return notes
 
 
+_HALF_SUM = re.compile(r" = \(?[^()=]*\b(?:bf16|f16)\[[^=]*? (?:all-reduce|reduce-scatter)(?:-start)?\(")
+
+
+def notes_on_sums(text, compiled_text):
+    """Whether 16 bits are summed among ranks in f32, as a note (data/hlo/wide_sums.h)."""
+    return ['reprise_sums="f32"'] if _HALF_SUM.search(text) and not _HALF_SUM.search(compiled_text) else []
+
+
 def noted(text, header_notes, compiled_text):
     """The program's text with notes on how this XLA computes later what the text leaves open: `header_notes`, and which results of bfloat16 round to it whoever reads them,
     and which not even where they are read as bfloat16 (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU
