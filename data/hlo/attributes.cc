@@ -172,4 +172,24 @@ Result<std::vector<WindowDimension>> window_dimensions(
   return window;
 }
 
+std::optional<CumulativeWindow> cumulative_window(
+    const std::vector<WindowDimension>& window,
+    const std::vector<int64_t>& extents) {
+  std::optional<CumulativeWindow> found;
+  if (window.size() != extents.size()) return std::nullopt;
+  for (size_t d = 0; d < window.size(); ++d) {
+    const WindowDimension& w = window[d];
+    if (w.stride != 1 || w.base_dilation != 1 || w.window_dilation != 1)
+      return std::nullopt;
+    if (w.size == 1 && w.padding_low == 0 && w.padding_high == 0) continue;
+    const int64_t others = extents[d] - 1;
+    const bool is_before = w.padding_low == others && w.padding_high == 0,
+               is_after = w.padding_high == others && w.padding_low == 0;
+    if (found || w.size != extents[d] || (!is_before && !is_after))
+      return std::nullopt;
+    found = CumulativeWindow{d, is_before};
+  }
+  return found;
+}
+
 }  // namespace reprise

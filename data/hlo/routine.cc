@@ -33,6 +33,18 @@ bool has_small_window(const Instruction& instruction) {
   return window && count <= kMostWindowElements;
 }
 
+/// A long cumulative sum that rounds to 16 bits at each element, for which the
+/// order matters.
+bool is_rounding_scan(const Module& module, const Instruction& instruction) {
+  const auto window = window_dimensions(instruction);
+  if (!window || !is_half(instruction.shape.type) ||
+      combining_opcode(module, instruction) != Opcode::kAdd)
+    return false;
+  const std::vector<int64_t>& extents = instruction.shape.dimensions;
+  const auto cumulative = cumulative_window(*window, extents);
+  return cumulative && extents[cumulative->dimension] > kCumulativeBlock;
+}
+
 /// Builds one computation anew, instruction by instruction.
 class Rebuilder {
  public:
@@ -248,7 +260,8 @@ bool runs_as_routine(const Module& module, const Instruction& instruction) {
       return !reduces_in_kernel(module, instruction, 2, false);
     case Opcode::kReduceWindow:
       return !reduces_in_kernel(module, instruction, 2, false) ||
-             !has_small_window(instruction);
+             !has_small_window(instruction) ||
+             is_rounding_scan(module, instruction);
     case Opcode::kScatter:
       return !reduces_in_kernel(module, instruction, 3, true);
     default:

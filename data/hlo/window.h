@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/hlo/module.h"
@@ -36,5 +37,23 @@ Result<ConvolutionDimensions> convolution_dimensions(
 /// Empty without a `window` attribute. Errors: kInvalid when it is malformed.
 Result<std::vector<WindowDimension>> window_dimensions(
     const Instruction& instruction);
+
+/// Along one dimension each window holds what comes before its element and the
+/// element, or the element and what comes after; along the others the element
+/// alone.
+struct CumulativeWindow {
+  size_t dimension = 0;
+  bool is_before = true;
+};
+
+/// What a reduce-window over an array of these extents is, if cumulative.
+std::optional<CumulativeWindow> cumulative_window(
+    const std::vector<WindowDimension>& window,
+    const std::vector<int64_t>& extents);
+
+/// Elements along one dimension up to which XLA takes the windows of a
+/// cumulative reduce-window one by one; longer ones are made of blocks of so
+/// many (its ReduceWindowRewriter).
+inline constexpr int64_t kCumulativeBlock = 16;
 
 }  // namespace reprise

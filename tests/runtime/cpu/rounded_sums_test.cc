@@ -92,6 +92,70 @@ std::string sum_program(const char* type, const SummedShape& of, bool squared) {
       squared ? "multiply(x, x)" : "negate(x)");
 }
 
+/// All prefixes, or suffixes, of a line: of blocks of 16 each by itself, in
+/// order, and what stands before or after its block.
+std::vector<double> scanned(PrimitiveType type, const std::vector<double>& line,
+                            bool is_reverse) {
+  constexpr size_t kBlock = 16;
+  const auto in_order = [&](size_t from, size_t to) {
+    double sum = 0;
+    for (; from < to; ++from) sum = rounded(type, sum + line[from]);
+    return sum;
+  };
+  std::vector<double> totals, result;
+  for (size_t begin = 0; begin < line.size(); begin += kBlock)
+    totals.push_back(in_order(begin, std::min(begin + kBlock, line.size())));
+  if (totals.size() > 1) totals = scanned(type, totals, is_reverse);
+  for (size_t i = 0; i < line.size(); ++i) {
+    const size_t block = i / kBlock, begin = block * kBlock;
+    const double own = is_reverse
+                           ? in_order(i, std::min(begin + kBlock, line.size()))
+                           : in_order(begin, i + 1);
+    const size_t other = is_reverse ? block + 1 : block - 1;
+    result.push_back(other < totals.size() ? rounded(type, own + totals[other])
+                                           : own);
+  }
+  return result;
+}
+
+TEST(RoundedScans, AreInXlasOrder) {
+  for (const PrimitiveType type : {PrimitiveType::kBF16, PrimitiveType::kF16}) {
+    for (const size_t count : {16, 17, 40, 300}) {
+      for (const bool is_reverse : {false, true}) {
+        TextProgram program(
+            fmt::format(
+                "HloModule m\nsum {{\n  a = {0}[] parameter(0)\n"
+                "  b = {0}[] parameter(1)\n  ROOT c = {0}[] add(a, b)\n}}\n"
+                "ENTRY main {{\n  x = {0}[2,{1}] parameter(0)\n"
+                "  zero = {0}[] constant(0)\n  ROOT r = {0}[2,{1}] "
+                "reduce-window(x, zero), window={{size=1x{1} pad=0_0x{2}}}, "
+                "to_apply=sum\n}}\n",
+                type == PrimitiveType::kBF16 ? "bf16" : "f16", count,
+                is_reverse ? fmt::format("0_{}", count - 1)
+                           : fmt::format("{}_0", count - 1)),
+            1, false);
+        std::mt19937 random(5);
+        std::uniform_real_distribution<double> uniform(0.0, 2.0);
+        std::byte* x = program.executor().parameter(0).data();
+        std::vector<double> line[2];
+        for (size_t i = 0; i < 2 * count; ++i, x += 2) {
+          store_element(type, uniform(random), x);
+          line[i / count].push_back(load_element(type, x));
+        }
+        ASSERT_TRUE(program.executor().run_step(0));
+        const std::byte* got = program.executor().output(0).data();
+        for (const std::vector<double>& one : line) {
+          for (const double expected : scanned(type, one, is_reverse)) {
+            ASSERT_EQ(load_element(type, got), expected)
+                << count << " " << is_reverse;
+            got += 2;
+          }
+        }
+      }
+    }
+  }
+}
+
 class RoundedSums : public testing::TestWithParam<SummedShape> {};
 
 TEST_P(RoundedSums, AreInXlasOrder) {
