@@ -93,9 +93,12 @@ class Supervisor {
   }
 
   bool start(char** command) {
+    const pid_t self = ::getpid();
     child_ = ::fork();
     if (child_ != 0) return child_ > 0;
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    // Killed before that, it would have left the command alone.
+    if (::getppid() != self) ::_exit(kExitCannotStart);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     ::execvp(command[0], command);
     ::_exit(kExitCannotStart);

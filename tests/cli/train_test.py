@@ -94,7 +94,8 @@ class Train(CommandCase):
                                stdout=subprocess.DEVNULL, text=True, env=dict(os.environ))
         rank = None
         while rank is None and run.poll() is None:
-            said = subprocess.run(["pgrep", "-f", f"reprise-train {path} "], capture_output=True, text=True).stdout
+            # Not the process above it, among whose arguments the same words are.
+            said = subprocess.run(["pgrep", "-f", f"^[^ ]*reprise-train {path} "], capture_output=True, text=True).stdout
             rank = int(said.split()[0]) if said.split() else None
         os.kill(rank, signal.SIGKILL)
         _, said = run.communicate(timeout=60)

@@ -246,8 +246,8 @@ def _with_parameters(text, types, first):
     """The program's text with further parameters, which nothing reads, from number `first` on."""
     if not types:
         return text
-    lines = [f"  %unread.{n} = {kind} parameter({n})" for n, kind in enumerate(types, first)]
-    signature = ", ".join(f"unread.{n}: {kind}" for n, kind in enumerate(types, first))
+    lines = [f"  %reprise_unread.{n} = {kind} parameter({n})" for n, kind in enumerate(types, first)]
+    signature = ", ".join(f"reprise_unread.{n}: {kind}" for n, kind in enumerate(types, first))
     entry = re.compile(r"^(ENTRY %?\S+ \()(.*)(\) -> .*\{)$", re.MULTILINE)
     return entry.sub(lambda m: "\n".join([m[1] + ", ".join(filter(None, [m[2], signature])) + m[3], *lines]), text, 1)
 
