@@ -160,8 +160,7 @@ Result<ReduceSpec> reduce_spec(const Group& group, const Instruction& reduce) {
     if (extents[i] > 1) minor_reduced = spec.reduced[i];
   }
   spec.rows = minor_reduced;
-  const bool in_order =
-      *combine == Opcode::kAdd && is_half(reduce.shape.type);
+  const bool in_order = *combine == Opcode::kAdd && is_half(reduce.shape.type);
   const int64_t short_row = in_order ? kSumWindow : kShortRow;
   if (count <= (minor_reduced ? short_row : kUnrolledElements)) {
     spec.kind = ReduceKind::kUnrolled;

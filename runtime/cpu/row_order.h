@@ -27,8 +27,9 @@ class RowOrder {
   /// does not place one: NaN.
   bool set_keys(const std::byte* keys);
   /// Puts the first `first` in order; the others are lost where they are many
-  /// more. Cost: then one comparison of each, vectors of them at once, and
-  /// `first` log(count / first) that are kept for a while.
+  /// more. Cost: then one comparison of each, vectors of them at once, and in
+  /// random order some `first` log(count / first) that are kept for a while; at
+  /// worst, each less than all before, all are.
   void sort(size_t first);
   /// Which place came to be number `i` of those in order.
   uint32_t operator[](size_t i) const {

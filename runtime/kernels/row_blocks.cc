@@ -11,6 +11,9 @@ namespace {
 
 /// From here on more is lost by what g++ keeps in memory than the columns cost.
 constexpr int32_t kMuch = 32;
+/// What a narrow load of every third element or less often counts for: of rows
+/// that are written out g++ gathers each element by itself.
+constexpr int32_t kStridedLoad = 2;
 
 bool is_narrow_access(const Kernel& kernel, const KernelStatement& inner) {
   PrimitiveType type = PrimitiveType::kF32;
@@ -42,7 +45,7 @@ bool computes_much(const Kernel& kernel, const KernelStatement& loop) {
       weight += facts_of(let.opcode).weight;
     if (let.kind == KernelValue::Kind::kLoad && is_narrow(let.type) &&
         loop_coefficient(kernel.indices, let.index, loop.target) > 2)
-      weight += 2;
+      weight += kStridedLoad;
   }
   return weight >= kMuch;
 }

@@ -19,8 +19,8 @@ namespace reprise {
 
 /// Whether an innermost loop is better run so: each iteration stores several
 /// elements of one array, or it loads or stores narrow ones, or loads
-/// backwards, and computes much. Not where a value of the loop decides the
-/// place of a store.
+/// backwards, and computes much (many narrow loads far apart are much, too).
+/// Not where a value of the loop decides the place of a store.
 bool goes_through_columns(const Kernel& kernel, const KernelStatement& loop);
 
 /// Whether a statement loads from a place that no value of its loop decides.

@@ -97,9 +97,9 @@ def notes_on_sums(text, compiled_text):
 
 
 def noted(text, header_notes, compiled_text):
-    """The program's text with notes on how this XLA computes later what the text leaves open: `header_notes`, and which results of bfloat16 round to it whoever reads them,
-    and which not even where they are read as bfloat16 (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU
-    library takes products of bfloat16 as they are."""
+    """The program's text with notes on how this XLA computes later what the text leaves open: `header_notes`, and which
+    results of bfloat16 round to it whoever reads them, and which not even where they are read as bfloat16
+    (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU library takes products of bfloat16 as they are."""
     rounded = _dots_of(compiled_text, "bf16") - _dots_of(compiled_text, "f32")
     kept = _unrounded(compiled_text)
     header, _, rest = text.partition("\n")
@@ -148,6 +148,8 @@ def _unrounded(text):
     """Places of what is rounded to bfloat16 and widened again inside of fusions that XLA's CPU leaves to YNNPACK, which
     does neither (JAX 0.10: softmax beside products, from some 2^18 elements on), and is rounded nowhere else."""
     taken = {match[1] for match in re.finditer(r"calls=%?([^,\s]+).*__ynn_fusion", text)}
+    if not taken:
+        return set()
     kept, rounded = set(), set()
     for computation in re.findall(r"^(?:ENTRY )?%?\S+ \(.*?^\}", text, re.MULTILINE | re.DOTALL):
         name = re.match(r"(?:ENTRY )?%?(\S+)", computation)[1]

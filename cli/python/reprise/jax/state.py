@@ -51,7 +51,8 @@ def load_state(source, like, exported=None):
 
     `like` is the step's state argument, or the tuple of all its state arguments, in order. `exported` is the folder that
     export wrote, needed where ranks hold different parts; it is found beside `source`. Leaves come back on the devices
-    of `like`, keys as keys; one that the step neither reads nor writes is in no file and stays as it is in `like`. Errors: RepriseError where names, shapes or types do not fit."""
+    of `like`, keys as keys; one that the step neither reads nor writes is in no file and stays as it is in `like`.
+    Errors: RepriseError where names, shapes or types do not fit."""
     path, exported = _resolve(source, exported)
     described = description(exported) if exported else {"leaves": []}
     known, unread = state_leaves(described), unread_leaves(described)
