@@ -120,7 +120,10 @@ class Apply(door_cases.Folder):
             (P(), P("i"), P()), (P(), P()), check=False)(w, x, rate)
         stacked = lambda axis: jax.tree.map(lambda leaf: jnp.stack([leaf, leaf], axis), w)
         pmap = lambda **options: jax.pmap(step, "i", static_broadcasted_argnums=2, **options)
+        method = type("Trainer", (), {"step": jax.jit(
+            lambda self, *args: sharded(*args), static_argnums=(0, 3), donate_argnums=1)})().step
         cases = [
+            ("method", method, w, {}),
             ("jit", jax.jit(sharded, static_argnums=2, donate_argnums=0), w, {}),
             ("donated", pmap(in_axes=(0, 0, None, None), donate_argnums=0), stacked(0), {}),
             ("keywords", pmap(in_axes=(0, 0, None, None), donate_argnums=0), stacked(0), {"cut": jnp.full(2, 0.01)}),

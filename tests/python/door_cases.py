@@ -171,6 +171,20 @@ class Export(Folder):
                 state, key, _ = step(state, 3, key, jnp.full(2, float(t)), rate=0.5, mode="sum")
             np.testing.assert_array_equal(again["w"], np.asarray(state))
 
+    def test_a_step_may_be_a_method_that_its_class_jits(self):
+        class Trainer:
+            rate = 0.5
+
+            @functools.partial(jax.jit, static_argnums=0)
+            def step(self, w, x):
+                return w - self.rate * x, x.sum()
+
+        self.export(Trainer().step, jnp.ones(2), jnp.ones(2), data=lambda t: jnp.full(2, float(t)), steps=3)
+        manifest = self.json("step.json")
+        self.assertEqual((parameters(manifest, "state"), parameters(manifest, "batch")), (["w"], ["x"]))
+        again, _ = verifying.run_jax(self.out, 3)
+        np.testing.assert_array_equal(again["w"], np.float32([-0.5, -0.5]))
+
     @unittest.skipUnless(hasattr(jax, "set_mesh"), "this JAX has no set_mesh")
     def test_a_mesh_that_the_user_has_set_is_no_matter(self):
         dump.combines_constants.cache_clear()
@@ -180,14 +194,28 @@ class Export(Folder):
             done = self.export(step.step, *steps.arguments(step, 0), data=step.batch, steps=2)
         self.assertEqual(done.ranks, 2)
 
-    def test_state_that_comes_out_split_otherwise_is_refused(self):
+    def test_state_that_comes_out_split_otherwise_goes_in_as_it_comes_out(self):
         mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("d",))
         split, same = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (["d"], []))
-        step = jax.jit(lambda w, x: (jax.lax.with_sharding_constraint(w - x, split), x.sum()))
-        with self.assertRaisesRegex(rj.RepriseError, r"w goes in as \(8,\) .* comes out as \(4,\).*out_shardings="):
-            rj.export(step, jax.device_put(jnp.ones(8), same), jax.device_put(jnp.ones(8), same), out=self.out)
+
+        def step(count, w, x):
+            return jax.lax.with_sharding_constraint(w - count * x, split), (w * x).sum()
+
+        values = 2, jax.device_put(jnp.arange(8.0), same), jax.device_put(jnp.ones(8), same)
+        free = jax.jit(step, static_argnums=0)
+        self.export(free, *values)
+        state = tensors.load(self.out / "state.safetensors")
+        self.assertEqual(state["w"].tolist(), [[0, 1, 2, 3], [4, 5, 6, 7]])
+        np.testing.assert_array_equal(verifying.run_jax(self.out, 3)[0]["w"], state["w"] - 6)
+        again = verifying._step_of(self.out, free, values, {})
+        self.assertEqual(again.in_shardings[0].shard_shape((8,)), (4,))
+        fixed = jax.jit(step, static_argnums=0, in_shardings=(same, same))
+        with self.assertRaisesRegex(rj.RepriseError, r"w goes in as \(8,\) .* comes out as \(4,\).*in_shardings="):
+            self.export(fixed, *values)
 
     def test_mistakes_say_what_to_do(self):
+        deleted = jnp.ones(2)
+        deleted.delete()
         good = jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0)
         cases = [
             ("not jitted", lambda w, x: w, (jnp.ones(2), jnp.ones(2)), {}),
@@ -197,6 +225,9 @@ class Export(Folder):
             ("gave no batch", good, (jnp.ones(2), jnp.ones(2)), {"data": []}),
             ("batch 0: x is", good, (jnp.ones(2), jnp.ones(2)), {"data": [jnp.ones(3)]}),
             ("the step takes .x. of", good, (jnp.ones(2), jnp.ones(2)), {"data": [{"x": jnp.ones(2)}]}),
+            ("export before the first step", good, (deleted, jnp.ones(2)), {}),
+            ("name the keys otherwise", jax.jit(lambda w, x: (w, x.sum())),
+             ({"a.b": jnp.ones(2), "a": {"b": jnp.ones(2)}}, jnp.ones(2)), {}),
             ("needs its first value", good, (jax.ShapeDtypeStruct((2,), jnp.float32), jnp.ones(2)), {}),
         ]
         for message, step, args, options in cases:
@@ -265,6 +296,15 @@ class Run(Folder):
 
         self.assertGreater(moves(mean), 0)
         self.assertEqual(moves(placed), 0)
+
+    def test_float64_is_asked_of_state_that_holds_numbers_of_python(self):
+        x = np.random.RandomState(0).randn(64).astype(np.float32)
+        step = jax.jit(lambda state, x: ({"w": state["w"] - x.mean(), "t": state["t"] + 1}, x.sum()))
+        rj.export(step, {"w": jnp.ones(3), "t": 0}, x, out=self.out)
+        described = verifying.states.description(self.out)
+        initial = tensors.load(self.out / "state.safetensors", {e["name"]: e["type"] for e in described["leaves"]})
+        final, losses = verifying.run_jax(self.out, 2)
+        self.assertIn("state.w", verifying.distances_from_exact(self.out, 2, final, final, initial, losses=losses))
 
     def test_float64_tells_whose_rounding_is_nearer(self):
         x = np.random.RandomState(0).randn(2, 4096).astype(np.float32) + 100

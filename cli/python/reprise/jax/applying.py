@@ -10,6 +10,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import types
 
 import jax
 
@@ -129,14 +130,17 @@ class Planned:
     """A step under a plan: call it as the step itself; `.report` once called or checked, `.check(*args)` counts."""
 
     def __init__(self, plan, step, mapped, method):
-        self._plan, self._step, self._mapped, self._method = plan, step, mapped, method
+        # Of a method jitted in its class, `self` is the first argument.
+        self._first = (step.__self__,) if isinstance(step, types.MethodType) else ()
+        self._plan, self._step, self._mapped, self._method = plan, getattr(step, "__func__", step), mapped, method
         self._traced = {}  # by shapes: places of arguments that are not static, names of keywords
         self._jitted = {}  # by shapes and static values
         self.report = None
 
     def _build(self, args, kwargs):
+        args = (*self._first, *args)
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-        shapes = (tree, tuple((jax.numpy.shape(x), str(getattr(x, "dtype", type(x)))) for x in leaves))
+        shapes = (tree, tuple((tuple(getattr(x, "shape", ())), str(getattr(x, "dtype", type(x)))) for x in leaves))
         if shapes not in self._traced:
             lowered = (self._step.trace if hasattr(self._step, "trace") else self._step.lower)(*args, **kwargs)
             places, keywords = trees.traced_arguments(args, kwargs, lowered.args_info)

@@ -40,6 +40,7 @@ class Step:
     jitted: object
     args: tuple
     kwargs: dict
+    given: tuple  # (places of args, all arguments, all keywords): the static ones, too
     names: list  # of arguments
     paths: list  # by leaf: (argument place, names below it)
     leaves: list
@@ -75,7 +76,8 @@ def _lower(jitted, args, kwargs):
     names = trees.argument_names(getattr(jitted, "__wrapped__", jitted), len(args), kwargs)
     places, keywords = trees.traced_arguments(args, kwargs, lowered.args_info)
     names = [names[place] for place in places] + sorted(keywords)
-    return jitted, tuple(args[place] for place in places), keywords, names, jaxpr, lowered
+    traced = tuple(args[place] for place in places)
+    return jitted, traced, keywords, (places, args, kwargs), names, jaxpr, lowered
 
 
 def _parameters(lowered, leaves):
@@ -100,13 +102,16 @@ def _flat_shardings(shardings, structure, kept):
 
 def trace_and_compile(jitted, args, kwargs):
     """Traces, lowers and compiles once."""
-    jitted, args, kwargs, names, jaxpr, lowered = _lower(jitted, args, kwargs)
+    jitted, args, kwargs, given, names, jaxpr, lowered = _lower(jitted, args, kwargs)
     with_paths = [(place, path, leaf) for place, tree in enumerate([*args, *(kwargs[k] for k in sorted(kwargs))])
                   for path, leaf in trees.leaves(tree)]
     leaves = [leaf for _, _, leaf in with_paths]
     for leaf in leaves:
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise RepriseError("an argument is a ShapeDtypeStruct: export needs its first value")
+        if getattr(leaf, "is_deleted", bool)():
+            raise RepriseError("an argument was deleted, as by a call of the step that donates it: export before the "
+                               "first step, or give the state that the last one returned")
     kept, captured = _parameters(lowered, leaves)
     compiled, text, _ = dump.compile_and_dump(lowered)
     out = trees.leaves(lowered.out_info)
@@ -118,7 +123,7 @@ def trace_and_compile(jitted, args, kwargs):
     out_shardings = _flat_shardings(compiled.output_shardings, jax.tree_util.tree_structure(lowered.out_info),
                                     range(len(results)))
     module = hlo.parse(text)
-    step = Step(jitted, args, kwargs, names, [(place, tuple(map(trees.part_name, path))) for place, path, _ in with_paths],
+    step = Step(jitted, args, kwargs, given, names, [(place, tuple(map(trees.part_name, path))) for place, path, _ in with_paths],
                 leaves, jaxpr, compiled, text, module, results, [info for _, info in out], donated, kept,
                 captured, in_shardings, out_shardings,
                 trees.devices_in_order([s for s in in_shardings + out_shardings if s is not None]))
@@ -205,24 +210,55 @@ def _leaf_table(step, chosen):
     names = [entry["name"] for entry in table]
     for entry in table:
         if names.count(entry["name"]) > 1:
-            raise RepriseError(f"two leaves are both called {entry['name']}")
+            raise RepriseError(f"two leaves are both called {entry['name']}: name the keys otherwise, so that their "
+                               "paths, joined by dots, differ")
     return table
+
+
+def _moved(step, results):
+    """{leaf: sharding that it comes out with} of state that comes out of the step split otherwise than it goes in.
+    `results`: by leaf, the result that is its next value, or None."""
+    moved = {}
+    for number, (leaf, result) in enumerate(zip(step.leaves, results)):
+        if result is None or number not in step.kept or trees.is_key(leaf):
+            continue
+        given, made = step.in_shardings[number], step.out_shardings[result]
+        if given is None or made is None:
+            continue
+        split_in, split_out = (trees.slices_by_rank(s, np.shape(leaf), step.devices) for s in (given, made))
+        if split_in != split_out:
+            moved[number] = made
+    return moved
+
+
+def settled(step, results):
+    """The step that JAX itself runs from the second call on, which it compiles anew: its state placed as the call before
+    returned it. The step itself where that changes nothing, or where it fixes how its arguments are placed."""
+    for _ in range(3):
+        moved = _moved(step, results)
+        if not moved:
+            break
+        leaves = [jax.device_put(leaf, moved[n]) if n in moved else leaf for n, leaf in enumerate(step.leaves)]
+        traced, keywords = jax.tree_util.tree_unflatten(step.tree, leaves)
+        places, args, kwargs = step.given
+        every = list(args)
+        for place, value in zip(places, traced):
+            every[place] = value
+        try:
+            step = trace_and_compile(step.jitted, tuple(every), {**kwargs, **keywords})
+        except ValueError:
+            break
+    return step
 
 
 def _check_next_values(step, table):
     """State comes out of a step as the next one takes it."""
-    for number, entry in enumerate(table):
-        if entry["result"] is None or entry["parameter"] is None or entry["key"] is not None:
-            continue
-        given, made = step.in_shardings[number], step.out_shardings[entry["result"]]
-        if given is None or made is None:
-            continue
-        shape = tuple(entry["shape"])
-        if trees.slices_by_rank(made, shape, step.devices) != entry["slices"]:
-            raise RepriseError(
-                f"{entry['name']} goes in as {given.shard_shape(shape)} of {shape} a rank and comes out as "
-                f"{made.shard_shape(shape)}, of which JAX would compile another step: give jax.jit out_shardings= that "
-                "are those of the state, or place the state (jax.device_put) as it comes out")
+    for number, made in _moved(step, [entry["result"] for entry in table]).items():
+        shape = tuple(table[number]["shape"])
+        raise RepriseError(
+            f"{table[number]['name']} goes in as {step.in_shardings[number].shard_shape(shape)} of {shape} a rank and "
+            f"comes out as {made.shard_shape(shape)}, which the next step does not take: give jax.jit in_shardings= and "
+            "out_shardings= that agree")
 
 
 def _take_unread(step, table):
@@ -370,6 +406,10 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     step = trace_and_compile(jitted, args, kwargs)
     chosen = _roles(step, batch, loss)
     table = _leaf_table(step, chosen)
+    later = settled(step, [entry["result"] for entry in table])
+    if later is not step:
+        step, chosen = later, _roles(later, batch, loss)
+        table = _leaf_table(step, chosen)
     _check_next_values(step, table)
     unread = _take_unread(step, table)
     batches = _batches(step, chosen, data, steps)

@@ -89,7 +89,8 @@ def _step_of(directory, step, args, kwargs):
     if step is None:
         raise RepriseError(f"{directory} was exported by another process: give the step and its arguments again, "
                            "verify(DIR, step, *args)")
-    return exporting.trace_and_compile(step, args, kwargs)
+    results = [entry["result"] for entry in states.description(directory)["leaves"]]
+    return exporting.settled(exporting.trace_and_compile(step, args, kwargs), results)
 
 
 def _same(tensors_by_name):
@@ -214,7 +215,7 @@ def distances_from_exact(directory, steps, ours, theirs, initial, run=None, loss
     arguments are static), nothing is known; where it is another step there (random numbers of 64 bits), its first loss
     is another, or JAX is more than a tenth off, and those tell nothing either."""
     run = run or _step_of(directory, None, (), {})
-    if not any(str(leaf.dtype) == "float32" for leaf in run.leaves):
+    if not any(str(getattr(leaf, "dtype", "")) == "float32" for leaf in run.leaves):
         return {}
     try:
         with _x64():
