@@ -185,6 +185,15 @@ class Export(Folder):
         again, _ = verifying.run_jax(self.out, 3)
         np.testing.assert_array_equal(again["w"], np.float32([-0.5, -0.5]))
 
+    def test_what_training_leaves_out_of_python_is_said(self):
+        def step(w, x):
+            jax.debug.print("sum {}", x.sum())
+            return w - x, x.sum()
+
+        exported = self.export(jax.jit(step), jnp.ones(2), jnp.ones(2))
+        self.assertIn("calls Python", str(exported))
+        self.assertNotIn("calls Python", str(self.export(jax.jit(lambda w, x: (w - x, x.sum())), jnp.ones(2), jnp.ones(2))))
+
     @unittest.skipUnless(hasattr(jax, "set_mesh"), "this JAX has no set_mesh")
     def test_a_mesh_that_the_user_has_set_is_no_matter(self):
         dump.combines_constants.cache_clear()

@@ -455,6 +455,9 @@ def _summary(directory, step, chosen, table, mapped, steps, data):
     notes = [f"{e['name']} is not used by the step" for e in table if e["parameter"] is None]
     if chosen.batch and data is None:
         notes.append("every step has the same batch: data= gives others")
+    if re.search(r'custom_call_target="[^"]*python', step.text):
+        notes.append("the step calls Python (jax.debug.print, callbacks): training leaves out what returns nothing, and "
+                     "refuses the rest")
     unmapped = sum(e["equation"] is None for e in mapped["collectives"])
     if unmapped:
         notes.append(f"{unmapped} collectives were made by partitioning: a plan cannot go back to them by apply()")
