@@ -144,6 +144,24 @@ class Export(Folder):
                                           xs.astype(np.float32))
             self.assertEqual([a.tobytes() for a in other.values()], [a.tobytes() for a in stored[0].values()])
 
+    def test_data_tell_the_batches_where_a_result_looks_like_one(self):
+        def step(w, x, y):
+            return w - x.mean() + y.sum(), x * w, (x * w).sum()
+
+        args = (jnp.ones(2), jnp.ones((4, 2)), jnp.zeros(4, jnp.int32))
+        xs, ys = np.random.default_rng(0).normal(size=(3, 4, 2)), np.arange(12).reshape(3, 4)
+        calls = []
+        forms = ((xs, ys), lambda t: calls.append(t) or (xs[t], ys[t]), zip(xs, ys), [[x, y] for x, y in zip(xs, ys)])
+        for data in forms:
+            self.export(jax.jit(step), *args, data=data, steps=3)
+            manifest = self.json("step.json")
+            self.assertEqual((parameters(manifest, "state"), parameters(manifest, "batch")), (["w"], ["x", "y"]))
+            stored = tensors.load(self.out / "batches.safetensors")
+            np.testing.assert_array_equal(stored["x"][:, 0], xs.astype(np.float32))
+        self.assertEqual(calls, [0, 1, 2])
+        with self.assertRaisesRegex(rj.RepriseError, "data= gives batches, but"):
+            self.export(jax.jit(lambda w: (w - 1, w.sum())), jnp.ones(2), data=[jnp.ones(3)])
+
     def test_keyword_arguments_and_named_batches(self):
         step = jax.jit(lambda w, *, x, frozen: (w - (x * frozen).mean(), w.sum()))
         self.export(step, jnp.ones(2), x=jnp.ones(2), frozen=jnp.ones(2), batch="x")
@@ -221,6 +239,21 @@ class Export(Folder):
         fixed = jax.jit(step, static_argnums=0, in_shardings=(same, same))
         with self.assertRaisesRegex(rj.RepriseError, r"w goes in as \(8,\) .* comes out as \(4,\).*in_shardings="):
             self.export(fixed, *values)
+
+    def test_state_that_comes_out_in_another_type_goes_in_as_it_comes_out(self):
+        def step(state, x):
+            mean = 0.5 * state["mean"] + x
+            return {"mean": mean, "w": state["w"] - mean}, x.sum()
+
+        state = {"mean": jnp.zeros(2, jnp.bfloat16), "w": jnp.ones(2)}
+        self.export(jax.jit(step), state, jnp.float32([0.1, 0.3]))
+        np.testing.assert_allclose(verifying.run_jax(self.out, 2)[0]["state.mean"], [0.15, 0.45], rtol=1e-6)
+        again = verifying._step_of(self.out, jax.jit(step), (state, jnp.float32([0.1, 0.3])), {})
+        self.assertEqual(str(again.leaves[0].dtype), "float32")
+        turning = jax.jit(lambda state, x: ({"m": state["m"].astype(
+            jnp.float32 if state["m"].dtype == jnp.bfloat16 else jnp.bfloat16)}, x.sum()))
+        with self.assertRaisesRegex(rj.RepriseError, "in every step"):
+            self.export(turning, {"m": state["mean"]}, jnp.ones(2))
 
     def test_mistakes_say_what_to_do(self):
         deleted = jnp.ones(2)

@@ -209,6 +209,38 @@ class Roles(unittest.TestCase):
         with self.assertRaisesRegex(RepriseError, "argument state is donated"):
             roles.check_donated([state], [None], None)
 
+    def test_an_array_is_state_where_its_next_value_stands_in_order_or_has_its_name(self):
+        p, x = roles.Argument("p", [leaf("w")], False), roles.Argument("x", [leaf("")], False)
+        both = lambda *rest: roles.next_values([p, x], [leaf("0.w"), *rest])
+        self.assertEqual(both(leaf("1"), leaf("2", ())), [0, 1])
+        self.assertEqual(both(leaf("1.loss", ()), leaf("1.recon")), [0, None])
+        self.assertEqual(both(leaf("1.loss", ()), leaf("1.x")), [0, 2])
+        self.assertEqual(both(leaf("new_x"), leaf("loss", ())), [0, 1])
+        for rest in ((leaf("1", ()), leaf("2")), (leaf("1.a"), leaf("1.loss", ()))):
+            with self.assertRaisesRegex(RepriseError, r"has the shape and type of argument x.*batch='x'"):
+                both(*rest)
+            self.assertEqual(roles.next_values([p, x], [leaf("0.w"), *rest], {1}), [0, None])
+
+    def test_state_may_come_back_in_another_type(self):
+        state = roles.Argument("s", [leaf("m", (2,), "bfloat16"), leaf("w", (2,))], False)
+        x = roles.Argument("x", [leaf("")], False)
+        back = [leaf("0.m"), leaf("0.w"), leaf("1", ())]
+        self.assertEqual(roles.next_values([state, x], back), [0, None])
+        self.assertEqual(roles.next_values([state, x], back, {0}), [None, 0])
+        own = roles.Argument("t", [leaf("m"), leaf("w")], False)
+        self.assertEqual(roles.next_values([state, own], back), [None, 0])
+        numbers = roles.Argument("xy", [leaf("0", (), "int32"), leaf("1", (), "int32")], False)
+        self.assertEqual(roles.next_values([numbers], [leaf("1.0", ()), leaf("1.1", ())]), [None])
+
+    def test_a_single_array_of_another_type_is_asked_about_where_its_next_value_would_stand(self):
+        w, m = roles.Argument("w", [leaf("a"), leaf("b")], False), roles.Argument("m", [leaf("", (2,), "bfloat16")], False)
+        back = [leaf("0.a"), leaf("0.b"), leaf("1"), leaf("2", ())]
+        with self.assertRaisesRegex(RepriseError, "m is bfloat16.*float32"):
+            roles.next_values([w, m], back)
+        self.assertEqual(roles.next_values([w, m], back, {1}), [0, None])
+        self.assertEqual(roles.next_values([w, m], [*back[:2], leaf("1", ()), leaf("2")]), [0, None])
+        self.assertEqual(roles.next_values([w, roles.Argument("m", m.leaves, True)], back), [0, 2])
+
     def test_the_loss_is_the_scalar_called_so(self):
         results = [leaf("m.accuracy", ()), leaf("m.loss", ()), leaf("m.step", (), "int32")]
         self.assertEqual(roles.pick_loss(results, set()), 1)

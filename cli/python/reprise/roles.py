@@ -22,9 +22,14 @@ class Argument:
     donated: bool
 
 
-def _same(ours, theirs, depth):
+def _same(ours, theirs, depth, types=True):
     return len(ours) == len(theirs) and all(
-        a.path == b.path[depth:] and a.shape == b.shape and a.dtype == b.dtype for a, b in zip(ours, theirs))
+        a.path == b.path[depth:] and a.shape == b.shape and (a.dtype == b.dtype or not types)
+        for a, b in zip(ours, theirs))
+
+
+def _is_single(argument):
+    return len(argument.leaves) == 1 and not argument.leaves[0].path
 
 
 def _is_key(leaf):
@@ -52,27 +57,65 @@ def next_values(arguments, results, batch=None):
 
     `batch` (a set of places) says which arguments are none; without it, single arrays count as state only where they are
     donated or nothing is, or are keys of jax.random. A number that is not donated is none where all that could be its
-    next value is the only floating scalar of the result, the loss, unless that has its name."""
-    taken, found = set(), []
+    next value is the only floating scalar of the result, the loss, unless that has its name. What has no part of its
+    types may have one of its names and shapes: state that is of another type from the first step on, as a momentum that
+    begins as zeros of bfloat16; JAX compiles the second step anew. A single array is only such state where it is donated.
+    Errors: RepriseError where one that is not stands where its next value would, and may be a batch."""
     any_donated = any(a.donated for a in arguments)
-    for place, argument in enumerate(arguments):
-        single = len(argument.leaves) == 1 and not argument.leaves[0].path
-        if batch is not None and place in batch or not argument.leaves or (
-                batch is None and single and any_donated and not argument.donated and not _is_key(argument.leaves[0])):
-            found.append(None)
+    found, taken = [None] * len(arguments), set()
+
+    def fitting(argument, types):
+        return [(path, first) for path, first, leaves in _parts(results)
+                if _same(argument.leaves, leaves, len(path), types)
+                and not taken & set(range(first, first + len(leaves)))]
+
+    def take(place, parts):
+        named = [item for item in parts if item[0] and item[0][-1] == arguments[place].name]
+        for _, found[place] in (named or parts)[:1]:
+            taken.update(range(found[place], found[place] + len(arguments[place].leaves)))
+
+    open_places = [p for p, a in enumerate(arguments) if a.leaves and not (batch is not None and p in batch)]
+    loose = [p for p in open_places if _is_single(arguments[p]) and not arguments[p].donated]
+    firm = [p for p in open_places if p not in loose]
+    for types in (True, False):
+        for place in firm:
+            if found[place] is None and (types or any(leaf.shape for leaf in arguments[place].leaves)):
+                take(place, fitting(arguments[place], types))
+    for place in loose:
+        argument = arguments[place]
+        if batch is None and any_donated and not _is_key(argument.leaves[0]):
             continue
-        fitting = [(path, first) for path, first, leaves in _parts(results)
-                   if _same(argument.leaves, leaves, len(path))
-                   and not taken & set(range(first, first + len(leaves)))]
-        named = [item for item in fitting if item[0] and item[0][-1] == argument.name]
-        scalars = _scalars(results, taken)
-        if single and not argument.donated and len(scalars) == 1 and [first for _, first in fitting] == scalars:
-            fitting = []
-        choice = (named or fitting or [(None, None)])[0][1]
-        found.append(choice)
-        if choice is not None:
-            taken |= set(range(choice, choice + len(argument.leaves)))
+        parts, scalars = fitting(argument, True), _scalars(results, taken)
+        named = [item for item in parts if item[0] and item[0][-1] == argument.name]
+        if not named and len(scalars) == 1 and [first for _, first in parts] == scalars:
+            continue
+        if not named and batch is None and not _is_key(argument.leaves[0]):
+            parts = _in_order(place, arguments, found, parts)
+        take(place, parts)
+        in_place = [results[first].dtype for path, first in fitting(argument, False)
+                    if path == (str(place),) and argument.leaves[0].shape]
+        if found[place] is None and in_place and batch is None and None not in found[:place]:
+            raise RepriseError(
+                f"argument {argument.name} is {argument.leaves[0].dtype}, the result in its place {in_place[0]}: where that "
+                f"is its next value, give it as {in_place[0]}; where not, name the batches, batch=")
     return found
+
+
+def _in_order(place, arguments, found, parts):
+    """Of the parts that could be the next value of an array, which one of its name is none of, that which stands where
+    it would: right after that of the state before. Elsewhere, one of another name is an output beside (a
+    reconstruction). Errors: RepriseError where it may be the one or the other."""
+    before = next((p for p in reversed(range(place)) if found[p] is not None), None)
+    if before is None or not parts:
+        return parts
+    name, end = arguments[place].name, found[before] + len(arguments[before].leaves)
+    following = [(path, first) for path, first in parts if first == end and (path[-1].isdigit() or name in path[-1])]
+    others = [path for path, first in parts if path[-1].isdigit() or first == end]
+    if not following and others:
+        raise RepriseError(
+            f"result {'.'.join(others[0])} has the shape and type of argument {name}: where it is its next value, give "
+            f"jax.jit donate_argnums= for it; where not, name the batches, batch={name!r}")
+    return following
 
 
 def check_donated(arguments, found, batch):

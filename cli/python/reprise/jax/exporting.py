@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import hlo, manifest, mapping, roles, tensors
 from ..errors import RepriseError
-from . import dump, equations, frameworks, trees
+from . import arguments, dump, equations, frameworks, trees
 
 
 @dataclasses.dataclass
@@ -144,51 +144,6 @@ def _check(step):
                            f"{len(step.devices)}")
 
 
-def _batch_places(step, batch):
-    if batch is None:
-        return None
-    places = set()
-    for item in batch if isinstance(batch, (tuple, list, set)) else [batch]:
-        if isinstance(item, str) and item in step.names:
-            places.add(step.names.index(item))
-        elif isinstance(item, int) and -len(step.args) <= item < len(step.names):
-            places.add(item % len(step.names) if item >= 0 else len(step.args) + item)
-        else:
-            raise RepriseError(f"batch={item!r} is no argument of the step, which has {', '.join(step.names)}")
-    return places
-
-
-def _arguments(step):
-    arguments = [roles.Argument(name, [], False) for name in step.names]
-    for (place, path), leaf, donated in zip(step.paths, step.leaves, step.donated):
-        dtype = getattr(leaf, "dtype", None)
-        dtype = str(dtype) if dtype is not None else str(trees.to_numpy(leaf).dtype)
-        dtype = dtype if trees.is_key(leaf) else str(jax.dtypes.canonicalize_dtype(dtype))
-        arguments[place].leaves.append(roles.Leaf(path, tuple(np.shape(leaf)), dtype))
-        arguments[place].donated |= donated
-    return arguments
-
-
-@dataclasses.dataclass
-class Roles:
-    batch: set  # argument places
-    next_value: list  # by argument: first result leaf, or None
-    loss: object
-
-
-def _roles(step, batch, loss):
-    places, arguments = _batch_places(step, batch), _arguments(step)
-    found = roles.next_values(arguments, step.results, places)
-    roles.check_donated(arguments, found, places)
-    if places is None:
-        places = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
-    taken = {i for argument, first in zip(arguments, found) if first is not None
-             for i in range(first, first + len(argument.leaves))}
-    parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
-             for result, sharding in zip(step.results, step.out_shardings)]
-    return Roles(places, found, roles.pick_loss(parts, taken, loss))
-
-
 def _leaf_table(step, chosen):
     """By leaf: what the files say of it."""
     table, below = [], {}
@@ -215,9 +170,21 @@ def _leaf_table(step, chosen):
     return table
 
 
-def _moved(step, results):
-    """{leaf: sharding that it comes out with} of state that comes out of the step split otherwise than it goes in.
+def _recast(step, results):
+    """{leaf: type that it comes out with} of state that comes out of the step in another type than it goes in.
     `results`: by leaf, the result that is its next value, or None."""
+    types = {}
+    for number, (leaf, result) in enumerate(zip(step.leaves, results)):
+        if result is None or trees.is_key(leaf):
+            continue
+        made = step.out_avals[result].dtype
+        if str(jax.dtypes.canonicalize_dtype(jax.numpy.result_type(leaf))) != str(made):
+            types[number] = made
+    return types
+
+
+def _moved(step, results):
+    """The same of state that comes out split otherwise: {leaf: sharding}."""
     moved = {}
     for number, (leaf, result) in enumerate(zip(step.leaves, results)):
         if result is None or number not in step.kept or trees.is_key(leaf):
@@ -232,13 +199,14 @@ def _moved(step, results):
 
 
 def settled(step, results):
-    """The step that JAX itself runs from the second call on, which it compiles anew: its state placed as the call before
-    returned it. The step itself where that changes nothing, or where it fixes how its arguments are placed."""
+    """The step that JAX itself runs from the second call on, which it compiles anew: its state in the types and places
+    in which the call before returned it. The step itself where that changes nothing, or where it fixes them."""
     for _ in range(3):
-        moved = _moved(step, results)
-        if not moved:
+        types, moved = _recast(step, results), _moved(step, results)
+        if not types and not moved:
             break
-        leaves = [jax.device_put(leaf, moved[n]) if n in moved else leaf for n, leaf in enumerate(step.leaves)]
+        leaves = [jax.numpy.asarray(leaf, types[n]) if n in types else leaf for n, leaf in enumerate(step.leaves)]
+        leaves = [jax.device_put(leaf, moved[n]) if n in moved else leaf for n, leaf in enumerate(leaves)]
         traced, keywords = jax.tree_util.tree_unflatten(step.tree, leaves)
         places, args, kwargs = step.given
         every = list(args)
@@ -253,6 +221,9 @@ def settled(step, results):
 
 def _check_next_values(step, table):
     """State comes out of a step as the next one takes it."""
+    for number, made in _recast(step, [entry["result"] for entry in table]).items():
+        raise RepriseError(f"{table[number]['name']} goes in as {step.leaves[number].dtype} and comes out as {made}, in "
+                           "every step: cast it in the step to the one or the other")
     for number, made in _moved(step, [entry["result"] for entry in table]).items():
         shape = tuple(table[number]["shape"])
         raise RepriseError(
@@ -286,51 +257,6 @@ def _with_parameters(text, types, first):
     signature = ", ".join(f"reprise_unread.{n}: {kind}" for n, kind in enumerate(types, first))
     entry = re.compile(r"^(ENTRY %?\S+ \()(.*)(\) -> .*\{)$", re.MULTILINE)
     return entry.sub(lambda m: "\n".join([m[1] + ", ".join(filter(None, [m[2], signature])) + m[3], *lines]), text, 1)
-
-
-def _together(values):
-    """As an item of data= gives them: a tuple, a single one alone."""
-    return tuple(values) if len(values) != 1 else values[0]
-
-
-def _fitted(step, arguments, places, item, t):
-    """The leaves of one item of data=. It may leave out keywords, and numbers: they keep the values that were given."""
-    choices = [places, [p for p in places if p < len(step.args)], [p for p in places if np.ndim(arguments[p]) or
-               jax.tree_util.tree_structure(arguments[p]).num_nodes > 1]]
-    for some in choices:
-        structure = jax.tree_util.tree_structure(_together([arguments[p] for p in some]))
-        value = tuple(item) if isinstance(item, list) and len(some) > 1 else item
-        if isinstance(value, (tuple, list)) and len(some) == len(value) == 1 and \
-                jax.tree_util.tree_structure(value) != structure:
-            value = value[0]
-        if some and jax.tree_util.tree_structure(value) == structure:
-            given = dict(zip(some, value if len(some) > 1 else [value]))
-            return jax.tree_util.tree_leaves([given.get(p, arguments[p]) for p in places])
-    names = ", ".join(step.names[p] for p in places)
-    structure = jax.tree_util.tree_structure(_together([arguments[p] for p in places]))
-    raise RepriseError(f"batch {t} of data= is {jax.tree_util.tree_structure(item)}, the step takes ({names}) of "
-                       f"{structure}")
-
-
-def _batches(step, chosen, data, limit):
-    """Steps of batch leaves, flat: [[array]]. Without data, the arguments' own."""
-    places = sorted(chosen.batch)
-    arguments = [*step.args, *(step.kwargs[k] for k in sorted(step.kwargs))]
-    own = _together([arguments[p] for p in places])
-    structure, own_leaves = jax.tree_util.tree_structure(own), jax.tree_util.tree_leaves(own)
-    if data is None or not places:
-        return [own_leaves]
-    leaves = [] if callable(data) or hasattr(data, "__next__") else jax.tree_util.tree_leaves(data)
-    if leaves and jax.tree_util.tree_structure(data) == structure and all(
-            np.ndim(a) == np.ndim(b) + 1 and np.shape(a)[1:] == np.shape(b) for a, b in zip(leaves, own_leaves)):
-        return [[leaf[t] for leaf in leaves] for t in range(min(limit, len(leaves[0])))]
-    items = (data(t) for t in range(limit)) if callable(data) else iter(data)
-    batches = []
-    for item, t in zip(items, range(limit)):
-        batches.append(_fitted(step, arguments, places, item, t))
-    if not batches:
-        raise RepriseError("data= gave no batch")
-    return batches
 
 
 def _stacked(step, table, batches):
@@ -397,22 +323,24 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     """Writes into the folder `out` what `reprise train out/step.hlo` needs; returns an Exported.
 
     `jitted(*args, **kwargs)` is one training step. An argument whose structure comes back in the result is state, with
-    these values at first; the others are batches (`batch=`, places or names, says so where that is not right). `data`
+    these values at first; the others are batches (`batch=`, places or names, says so where that is not right; where an
+    output looks like the next value of one, what `data` gives decides). State that comes out in another type or placed
+    otherwise than it goes in begins as it comes out, as in JAX's second step. `data`
     gives the batches of `steps` steps: an iterator, a function of the step, or the arguments with one axis more before;
     without it the given batch is used in every step. `loss=` names the loss among several scalars of the result.
     Compiles the step once, without the persistent cache, and, in its first call, one line that shows how this XLA rounds;
     sets no environment variable.
     Errors: RepriseError, saying what to do."""
     step = trace_and_compile(jitted, args, kwargs)
-    chosen = _roles(step, batch, loss)
+    chosen, data = arguments.roles_by_data(step, batch, loss, data)
     table = _leaf_table(step, chosen)
     later = settled(step, [entry["result"] for entry in table])
     if later is not step:
-        step, chosen = later, _roles(later, batch, loss)
+        step, chosen = later, arguments.find_roles(later, sorted(chosen.batch), loss)
         table = _leaf_table(step, chosen)
     _check_next_values(step, table)
     unread = _take_unread(step, table)
-    batches = _batches(step, chosen, data, steps)
+    batches = arguments.batches(step, chosen, data, steps)
     stacked = _stacked(step, table, batches)
     state = _state(step, table)
     name = name or getattr(jitted, "__name__", "step")

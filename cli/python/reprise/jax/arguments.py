@@ -1,0 +1,156 @@
+"""Which arguments of a step are state and which are batches, and what data= gives for those."""
+
+import dataclasses
+import itertools
+
+import jax
+import numpy as np
+
+from .. import roles
+from ..errors import RepriseError
+from . import trees
+
+
+def _batch_places(step, batch):
+    if batch is None:
+        return None
+    places = set()
+    for item in batch if isinstance(batch, (tuple, list, set)) else [batch]:
+        if isinstance(item, str) and item in step.names:
+            places.add(step.names.index(item))
+        elif isinstance(item, int) and -len(step.args) <= item < len(step.names):
+            places.add(item % len(step.names) if item >= 0 else len(step.args) + item)
+        else:
+            raise RepriseError(f"batch={item!r} is no argument of the step, which has {', '.join(step.names)}")
+    return places
+
+
+def _arguments(step):
+    arguments = [roles.Argument(name, [], False) for name in step.names]
+    for (place, path), leaf, donated in zip(step.paths, step.leaves, step.donated):
+        dtype = getattr(leaf, "dtype", None)
+        dtype = str(dtype) if dtype is not None else str(trees.to_numpy(leaf).dtype)
+        dtype = dtype if trees.is_key(leaf) else str(jax.dtypes.canonicalize_dtype(dtype))
+        arguments[place].leaves.append(roles.Leaf(path, tuple(np.shape(leaf)), dtype))
+        arguments[place].donated |= donated
+    return arguments
+
+
+@dataclasses.dataclass
+class Roles:
+    batch: set  # argument places
+    next_value: list  # by argument: first result leaf, or None
+    loss: object
+
+
+def find_roles(step, batch, loss):
+    """Roles of the arguments; `batch`: None, or the places or names of the batches."""
+    places, arguments = _batch_places(step, batch), _arguments(step)
+    found = roles.next_values(arguments, step.results, places)
+    roles.check_donated(arguments, found, places)
+    if places is None:
+        places = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
+    taken = {i for argument, first in zip(arguments, found) if first is not None
+             for i in range(first, first + len(argument.leaves))}
+    parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
+             for result, sharding in zip(step.results, step.out_shardings)]
+    return Roles(places, found, roles.pick_loss(parts, taken, loss))
+
+
+def _together(values):
+    """As an item of data= gives them: a tuple, a single one alone."""
+    return tuple(values) if len(values) != 1 else values[0]
+
+
+def values(step):
+    return [*step.args, *(step.kwargs[k] for k in sorted(step.kwargs))]
+
+
+def _first_item(data):
+    """(the first item of data=, data that still has it); nothing of what has none. A function becomes an iterator, so
+    that it is called once a step."""
+    data = map(data, itertools.count()) if callable(data) else data
+    items = iter(data)
+    first = list(itertools.islice(items, 1))
+    data = itertools.chain(first, items) if hasattr(data, "__next__") else data
+    return (first[0] if first else ()), data
+
+
+def _last_arguments(step, value, axes):
+    """The places of the last arguments, as few as they are, that a value of data= has the shapes of, with `axes` before;
+    None where it has those of none."""
+    leaves, structure = jax.tree_util.tree_leaves(value), jax.tree_util.tree_structure(value)
+    for count in range(1, len(step.args) + 1):
+        own = step.args[-count:]
+        for form in {1: [own[0], own]}.get(count, [own]):
+            own_leaves = jax.tree_util.tree_leaves(form)
+            if jax.tree_util.tree_structure(form) == structure and all(
+                    np.shape(a)[axes:] == np.shape(b) for a, b in zip(leaves, own_leaves)):
+                return list(range(len(step.args) - count, len(step.args)))
+    return None
+
+
+def roles_by_data(step, batch, loss, data):
+    """(roles, data for `batches`): as find_roles finds them, or, where those leave no batch that data= fits, by what data=
+    gives."""
+    if data is None:
+        return find_roles(step, batch, loss), None
+    item, data = _first_item(data)
+    if batch is not None:
+        return find_roles(step, batch, loss), data
+    unclear = RepriseError("data= gives batches, but every argument comes back in the result, as state does: name the "
+                           "batches, batch=")
+    chosen = None
+    try:
+        chosen = find_roles(step, None, loss)
+        first = batches(step, chosen, data if not hasattr(data, "__next__") else [item], 1)[0]
+        own = jax.tree_util.tree_leaves([values(step)[p] for p in sorted(chosen.batch)])
+        if own and [np.shape(leaf) for leaf in first] == [np.shape(leaf) for leaf in own]:
+            return chosen, data
+    except RepriseError as error:
+        chosen, unclear = None, error
+    places = None if hasattr(data, "__next__") or isinstance(data, list) else _last_arguments(step, data, 1)
+    places = places or _last_arguments(step, tuple(item) if isinstance(item, list) else item, 0)
+    if places is not None:
+        return find_roles(step, places, loss), data
+    if chosen is None or not chosen.batch:
+        raise unclear
+    return chosen, data  # Its first item is refused by name.
+
+
+def _fitted(step, arguments, places, item, t):
+    """The leaves of one item of data=. It may leave out keywords, and numbers: they keep the values that were given."""
+    choices = [places, [p for p in places if p < len(step.args)], [p for p in places if np.ndim(arguments[p]) or
+               jax.tree_util.tree_structure(arguments[p]).num_nodes > 1]]
+    for some in choices:
+        structure = jax.tree_util.tree_structure(_together([arguments[p] for p in some]))
+        value = tuple(item) if isinstance(item, list) and len(some) > 1 else item
+        if isinstance(value, (tuple, list)) and len(some) == len(value) == 1 and \
+                jax.tree_util.tree_structure(value) != structure:
+            value = value[0]
+        if some and jax.tree_util.tree_structure(value) == structure:
+            given = dict(zip(some, value if len(some) > 1 else [value]))
+            return jax.tree_util.tree_leaves([given.get(p, arguments[p]) for p in places])
+    names = ", ".join(step.names[p] for p in places)
+    structure = jax.tree_util.tree_structure(_together([arguments[p] for p in places]))
+    raise RepriseError(f"batch {t} of data= is {jax.tree_util.tree_structure(item)}, the step takes ({names}) of "
+                       f"{structure}")
+
+
+def batches(step, chosen, data, limit):
+    """Steps of batch leaves, flat: [[array]]. Without data (of roles_by_data), the arguments' own."""
+    places, arguments = sorted(chosen.batch), values(step)
+    own = _together([arguments[p] for p in places])
+    structure, own_leaves = jax.tree_util.tree_structure(own), jax.tree_util.tree_leaves(own)
+    if data is None or not places:
+        return [own_leaves]
+    leaves = [] if hasattr(data, "__next__") else jax.tree_util.tree_leaves(data)
+    if leaves and jax.tree_util.tree_structure(data) == structure and all(
+            np.ndim(a) == np.ndim(b) + 1 and np.shape(a)[1:] == np.shape(b) for a, b in zip(leaves, own_leaves)):
+        return [[leaf[t] for leaf in leaves] for t in range(min(limit, len(leaves[0])))]
+    batches = []
+    for t, item in enumerate(itertools.islice(data, limit)):
+        batches.append(_fitted(step, arguments, places, item, t))
+    if not batches:
+        raise RepriseError("data= gave no batch")
+    return batches
