@@ -15,6 +15,16 @@
 namespace reprise {
 namespace {
 
+constexpr const char* kReadsRounded = "reprise_read=\"rounded\"";
+
+}  // namespace
+
+void read_rounded(Instruction* convert) {
+  add_note(kReadsRounded, &convert->attributes);
+}
+
+namespace {
+
 /// Whether a result of 16 bits is one that was rounded to them.
 bool rounds(Opcode opcode) {
   switch (opcode) {
@@ -36,8 +46,6 @@ bool rounds(Opcode opcode) {
 bool takes_both(Opcode opcode) {
   return opcode == Opcode::kDot || opcode == Opcode::kConvolution;
 }
-
-constexpr const char* kReadsRounded = "reprise_read=\"rounded\"";
 
 bool is_widening(const Instruction& convert) {
   return convert.opcode == Opcode::kConvert &&
@@ -180,6 +188,8 @@ class Reader {
       Instruction wide =
           conversion(computation_.at(operands[i]), "", PrimitiveType::kF32);
       wide.name = instruction->name + "/f32." + std::to_string(i);
+      // A loop's body comes here again when it is taken out of its program.
+      read_rounded(&wide);
       originals_.push_back(operands[i]);
       operands[i] = append_reading(std::move(wide), operands[i]);
       wide_.push_back(operands[i]);
@@ -226,10 +236,6 @@ class Reader {
 };
 
 }  // namespace
-
-void read_rounded(Instruction* convert) {
-  add_note(kReadsRounded, &convert->attributes);
-}
 
 void read_unrounded(Module* module) {
   for (const ComputationId part : program_parts(*module))

@@ -506,6 +506,19 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         done = rj.verify(self.out, steps=2, tolerance=1e-3)
         self.assertTrue(done and not done.own, str(done))
 
+    def test_what_xla_rounds_in_a_loop_comes_out_the_same(self):
+        x = jnp.asarray(np.random.RandomState(0).randn(4, 7, 11), jnp.float32)
+
+        @jax.jit
+        def step(state, x):
+            last, each = jax.lax.scan(lambda carry, x: ((new := carry + jax.nn.sigmoid(x.astype(jnp.bfloat16))), new),
+                                      jnp.zeros((7, 11)), x)
+            return state / 2 + last + each[0], x.mean()
+
+        rj.export(step, jnp.zeros((7, 11)), x, out=self.out, steps=1)
+        done = rj.verify(self.out, steps=1, tolerance=1e-6)
+        self.assertTrue(done and not done.own, str(done))
+
     def test_what_xla_rounds_comes_out_the_same(self):
         rng = np.random.RandomState(0)
         x, z = jnp.asarray(rng.randn(2, 64, 96), jnp.bfloat16), jnp.asarray(rng.randn(2, 96, 32), jnp.bfloat16)

@@ -220,6 +220,10 @@ class Roles(unittest.TestCase):
             with self.assertRaisesRegex(RepriseError, r"has the shape and type of argument x.*batch='x'"):
                 both(*rest)
             self.assertEqual(roles.next_values([p, x], [leaf("0.w"), *rest], {1}), [0, None])
+        self.assertEqual(roles.next_values([x, p], [leaf("0", ()), leaf("1"), leaf("2.w")]), [1, 2])
+        self.assertEqual(roles.next_values([x], [leaf("0", ()), leaf("1")]), [1])
+        with self.assertRaisesRegex(RepriseError, "has the shape and type of argument x"):
+            roles.next_values([x, p], [leaf("0.w"), leaf("1")])
 
     def test_state_may_come_back_in_another_type(self):
         state = roles.Argument("s", [leaf("m", (2,), "bfloat16"), leaf("w", (2,))], False)

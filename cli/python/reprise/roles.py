@@ -103,14 +103,16 @@ def next_values(arguments, results, batch=None):
 
 def _in_order(place, arguments, found, parts):
     """Of the parts that could be the next value of an array, which one of its name is none of, that which stands where
-    it would: right after that of the state before. Elsewhere, one of another name is an output beside (a
-    reconstruction). Errors: RepriseError where it may be the one or the other."""
+    it would: right after that of the state before, or right before that of the state after. Elsewhere, one of another
+    name is an output beside (a reconstruction). Errors: RepriseError where it may be the one or the other."""
+    name = arguments[place].name
     before = next((p for p in reversed(range(place)) if found[p] is not None), None)
-    if before is None or not parts:
+    after = next((p for p in range(place + 1, len(arguments)) if found[p] is not None), None)
+    if not parts or before is None and after is None:
         return parts
-    name, end = arguments[place].name, found[before] + len(arguments[before].leaves)
-    following = [(path, first) for path, first in parts if first == end and (path[-1].isdigit() or name in path[-1])]
-    others = [path for path, first in parts if path[-1].isdigit() or first == end]
+    start = found[after] - 1 if before is None else found[before] + len(arguments[before].leaves)
+    following = [(path, first) for path, first in parts if first == start and (path[-1].isdigit() or name in path[-1])]
+    others = [path for path, first in parts if path[-1].isdigit() or first == start]
     if not following and others:
         raise RepriseError(
             f"result {'.'.join(others[0])} has the shape and type of argument {name}: where it is its next value, give "

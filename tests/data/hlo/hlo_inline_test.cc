@@ -8,6 +8,7 @@
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/module_summary.h"
+#include "data/hlo/routine.h"
 #include "tests/data/hlo/hlo_text.h"
 
 namespace reprise {
@@ -27,6 +28,39 @@ std::string signatures(const Computation& computation) {
     text += "\n";
   }
   return text;
+}
+
+// A body is inlined with its program, and again when it is taken out of it.
+TEST(HloInline, WhatALoopReadsRoundedStaysRounded) {
+  const auto inlined = inline_calls(module_of(R"(HloModule m
+body {
+  t = (bf16[4], f32[4]) parameter(0)
+  x = bf16[4] get-tuple-element(t), index=0
+  sum = bf16[4] add(x, x)
+  root = bf16[4] divide(x, sum)
+  wide = f32[4] convert(root)
+  ROOT r = (bf16[4], f32[4]) tuple(x, wide)
+}
+cond {
+  t = (bf16[4], f32[4]) parameter(0)
+  ROOT more = pred[] constant(false)
+}
+ENTRY e {
+  x = bf16[4] parameter(0)
+  y = f32[4] parameter(1)
+  both = (bf16[4], f32[4]) tuple(x, y)
+  ROOT w = (bf16[4], f32[4]) while(both), condition=cond, body=body
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  const auto body =
+      extract_computation(*inlined, ComputationId{0}, CalleeForm::kProgram);
+  ASSERT_TRUE(body.has_value()) << body.error().message;
+  const std::string text = signatures(body->entry_computation());
+  EXPECT_NE(text.find("add(t/0:bf16 t/0:bf16 )bf16\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("divide(root/f32.0:f32 root/f32.1:f32 )f32\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(HloInline, ConversionsReadBeforeRoundingToBf16) {
