@@ -202,6 +202,9 @@ class Export(Folder):
         self.assertEqual((parameters(manifest, "state"), parameters(manifest, "batch")), (["w"], ["x"]))
         again, _ = verifying.run_jax(self.out, 3)
         np.testing.assert_array_equal(again["w"], np.float32([-0.5, -0.5]))
+        partial = functools.partial(jax.jit(lambda rate, w, x: (w - rate * x, x.sum()), static_argnums=0), 0.5)
+        self.export(partial, jnp.ones(2), jnp.ones(2))
+        self.assertEqual(parameters(self.json("step.json"), "state"), ["w"])
 
     def test_what_training_leaves_out_of_python_is_said(self):
         def step(w, x):

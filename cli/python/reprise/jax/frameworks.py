@@ -5,7 +5,6 @@ a dict by argument and path, whose next value comes back beside the result. equi
 in its arguments and results: here the rest is bound."""
 
 import inspect
-import types
 
 import jax
 
@@ -16,8 +15,10 @@ from . import pmap, trees
 def plain_step(jitted, args, kwargs):
     """(a function of jax.jit, its arguments, its keywords) for any jitted step. Errors: RepriseError for a step that no
     jit made."""
-    if isinstance(jitted, types.MethodType):  # A method jitted in its class: `self` is an argument as any other.
+    if hasattr(jitted, "__func__"):  # A method jitted in its class: `self` is an argument as any other.
         return plain_step(jitted.__func__, (jitted.__self__, *args), kwargs)
+    if hasattr(jitted, "func") and hasattr(jitted, "keywords"):  # functools.partial, and equinox's for methods
+        return plain_step(jitted.func, (*jitted.args, *args), {**jitted.keywords, **kwargs})
     if pmap.is_mapped(jitted):
         return pmap.jitted_step(jitted, args, kwargs)
     if _is_nnx(jitted):
