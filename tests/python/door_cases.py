@@ -144,6 +144,19 @@ class Export(Folder):
                                           xs.astype(np.float32))
             self.assertEqual([a.tobytes() for a in other.values()], [a.tobytes() for a in stored[0].values()])
 
+    def test_a_batch_may_be_one_tuple_or_keywords(self):
+        xs, ys = np.random.default_rng(0).normal(size=(3, 4, 2)), np.arange(12).reshape(3, 4)
+        x, y = jnp.zeros((4, 2)), jnp.zeros(4, jnp.int32)
+        step = jax.jit(lambda w, batch: (w - batch[0].mean() + batch[1].sum(), w.sum()))
+        for data in (zip(xs, ys), (xs, ys), [(x, y) for x, y in zip(xs, ys)], [((x, y),) for x, y in zip(xs, ys)]):
+            self.export(step, jnp.ones(2), (x, y), data=data, steps=3)
+            stored = tensors.load(self.out / "batches.safetensors")
+            np.testing.assert_array_equal([v[:, 0] for v in stored.values()][0], xs.astype(np.float32))
+        step = jax.jit(lambda w, *, x, y: (w - x.mean() + y.sum(), w.sum()))
+        self.export(step, jnp.ones(2), x=x, y=y, data=[{"y": y, "x": x} for x, y in zip(xs, ys)], steps=3)
+        stored = tensors.load(self.out / "batches.safetensors")
+        np.testing.assert_array_equal(stored["y"][:, 0], ys)
+
     def test_data_tell_the_batches_where_a_result_looks_like_one(self):
         def step(w, x, y):
             return w - x.mean() + y.sum(), x * w, (x * w).sum()
@@ -269,7 +282,7 @@ class Export(Folder):
             ("name the loss", jax.jit(lambda w, x: (w - x, x.sum(), w.sum())), (jnp.ones(2), jnp.ones(2)), {}),
             ("gave no batch", good, (jnp.ones(2), jnp.ones(2)), {"data": []}),
             ("batch 0: x is", good, (jnp.ones(2), jnp.ones(2)), {"data": [jnp.ones(3)]}),
-            ("the step takes .x. of", good, (jnp.ones(2), jnp.ones(2)), {"data": [{"x": jnp.ones(2)}]}),
+            ("the step takes .x. of", good, (jnp.ones(2), jnp.ones(2)), {"data": [{"z": jnp.ones(2)}]}),
             ("export before the first step", good, (deleted, jnp.ones(2)), {}),
             ("name the keys otherwise", jax.jit(lambda w, x: (w, x.sum())),
              ({"a.b": jnp.ones(2), "a": {"b": jnp.ones(2)}}, jnp.ones(2)), {}),

@@ -118,10 +118,14 @@ def roles_by_data(step, batch, loss, data):
     return chosen, data  # Its first item is refused by name.
 
 
+def _is_like(value, other):
+    return jax.tree_util.tree_structure(value) == jax.tree_util.tree_structure(other)
+
+
 def _fitted(step, arguments, places, item, t):
     """The leaves of one item of data=. It may leave out keywords, and numbers: they keep the values that were given."""
-    choices = [places, [p for p in places if p < len(step.args)], [p for p in places if np.ndim(arguments[p]) or
-               jax.tree_util.tree_structure(arguments[p]).num_nodes > 1]]
+    is_number = lambda value: jax.tree_util.tree_structure(value).num_nodes == 1 and np.ndim(value) == 0
+    choices = [places, [p for p in places if p < len(step.args)], [p for p in places if not is_number(arguments[p])]]
     for some in choices:
         structure = jax.tree_util.tree_structure(_together([arguments[p] for p in some]))
         value = tuple(item) if isinstance(item, list) and len(some) > 1 else item
@@ -131,6 +135,10 @@ def _fitted(step, arguments, places, item, t):
         if some and jax.tree_util.tree_structure(value) == structure:
             given = dict(zip(some, value if len(some) > 1 else [value]))
             return jax.tree_util.tree_leaves([given.get(p, arguments[p]) for p in places])
+    if isinstance(item, dict) and item and set(item) <= {step.names[p] for p in places}:  # By name, as keywords are.
+        given = {p: item.get(step.names[p], arguments[p]) for p in places}
+        if all(map(_is_like, given.values(), (arguments[p] for p in places))):
+            return jax.tree_util.tree_leaves([given[p] for p in places])
     names = ", ".join(step.names[p] for p in places)
     structure = jax.tree_util.tree_structure(_together([arguments[p] for p in places]))
     raise RepriseError(f"batch {t} of data= is {jax.tree_util.tree_structure(item)}, the step takes ({names}) of "
