@@ -37,7 +37,13 @@ char letter(const Instruction& instruction, std::string_view name) {
   return value > 0 && value < 128 ? static_cast<char>(value) : '\0';
 }
 
-MatrixKind kind_of_routine(std::string_view routine) {
+/// Some have other names for complex numbers.
+MatrixKind kind_of_routine(std::string_view routine, bool complex) {
+  if (complex) {
+    if (routine == "orgqr" || routine == "syevd") return MatrixKind::kNone;
+    if (routine == "ungqr") return MatrixKind::kHouseholderProduct;
+    if (routine == "heevd") return MatrixKind::kSymmetricEigen;
+  }
   if (routine == "potrf") return MatrixKind::kCholesky;
   if (routine == "trsm") return MatrixKind::kTriangularSolve;
   if (routine == "getrf") return MatrixKind::kLu;
@@ -49,21 +55,25 @@ MatrixKind kind_of_routine(std::string_view routine) {
   return MatrixKind::kNone;
 }
 
-/// `lapack_sXXX_ffi` and `lapack_dXXX_ffi`.
+/// `lapack_sXXX_ffi`, of floats, and those of d (double), c and z (complex).
 MatrixOperation lapack_call(const Instruction& instruction) {
   const std::string target = custom_call_target(instruction);
   std::string_view name = target;
   constexpr std::string_view kBegin = "lapack_", kEnd = "_ffi";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return {};
   name = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
-  if (name.empty() || (name[0] != 's' && name[0] != 'd')) return {};
-  return {.kind = kind_of_routine(name.substr(1)),
+  constexpr std::string_view kTypes = "sdcz";
+  if (name.empty() || kTypes.find(name[0]) == std::string_view::npos) return {};
+  const bool complex = name[0] == 'c' || name[0] == 'z';
+  return {.kind = kind_of_routine(name.substr(1), complex),
           .lower = letter(instruction, "uplo") != 'U',
           .left = letter(instruction, "side") != 'R',
           .transposed = letter(instruction, "trans_x") == 'T' ||
                         letter(instruction, "trans_x") == 'C',
+          .conjugated = complex && letter(instruction, "trans_x") == 'C',
           .unit_diagonal = letter(instruction, "diag") == 'U',
-          .vectors = letter(instruction, "mode") != 'N'};
+          .vectors = letter(instruction, "mode") != 'N',
+          .complex = complex};
 }
 
 }  // namespace

@@ -28,8 +28,12 @@ struct MatrixOperation {
   bool lower = true;           ///< Which triangle of `a` is read.
   bool left = true;            ///< Solves a x = b, not x a = b.
   bool transposed = false;     ///< Solves with a's transpose.
+  bool conjugated = false;     ///< What is transposed.
   bool unit_diagonal = false;  ///< The diagonal of `a` is not read: ones.
   bool vectors = true;         ///< Eigenvectors too, not values alone.
+  /// Of complex numbers, which a call takes and gives in parts
+  /// (data/hlo/split_complex.h): two arrays each.
+  bool complex = false;
 };
 
 /// kNone for all other instructions.

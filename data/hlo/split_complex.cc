@@ -192,6 +192,10 @@ Value Splitter::convert_complex(const Instruction& instruction) {
       return product(instruction);
     case Opcode::kConvert:
       return converted_type(instruction, &ops);
+    case Opcode::kCustomCall:
+      return matrix_operation(instruction).kind != MatrixKind::kNone
+                 ? spliced(instruction)
+                 : without_parts(instruction);
     default:
       break;
   }

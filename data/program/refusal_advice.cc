@@ -30,7 +30,8 @@ constexpr std::array kTargets = {
     TargetAdvice{
         "lapack_",
         "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd and "
-        "gtsv of f32 and f64: use jnp.linalg functions made of these"},
+        "gtsv, and their like of complex numbers: use jnp.linalg functions "
+        "made of these"},
     TargetAdvice{"cublas", kOnCpu},
     TargetAdvice{"cudnn", kOnCpu},
     TargetAdvice{"cusolver", kOnCpu},

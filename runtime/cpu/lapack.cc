@@ -2,6 +2,10 @@
 
 #include <cblas.h>
 #include <dlfcn.h>
+// Its complex numbers are to be those of C++.
+#define LAPACK_COMPLEX_CUSTOM
+#define lapack_complex_float std::complex<float>
+#define lapack_complex_double std::complex<double>
 #include <lapack.h>
 
 #include <algorithm>
@@ -12,18 +16,26 @@
 namespace reprise::lapack {
 namespace {
 
-// Each has a name in s… for floats and in d… for doubles.
+// Each has a name in s… for floats and in d… for doubles, and, some another
+// one, in c… and z… for complex numbers of these.
 #define REPRISE_LAPACK_ROUTINES(X) \
-  X(potrf) X(getrf) X(geqrf) X(orgqr) X(syevd) X(gesdd) X(gtsv)
+  X(potrf, potrf)                  \
+  X(getrf, getrf)                  \
+  X(geqrf, geqrf)                  \
+  X(orgqr, ungqr) X(syevd, heevd) X(gesdd, gesdd) X(gtsv, gtsv)
 
 struct Functions {
-#define REPRISE_LAPACK_MEMBERS(routine)          \
+#define REPRISE_LAPACK_MEMBERS(routine, complex) \
   decltype(&s##routine##_) s##routine = nullptr; \
-  decltype(&d##routine##_) d##routine = nullptr;
+  decltype(&d##routine##_) d##routine = nullptr; \
+  decltype(&c##complex##_) c##routine = nullptr; \
+  decltype(&z##complex##_) z##routine = nullptr;
   REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_MEMBERS)
 #undef REPRISE_LAPACK_MEMBERS
   decltype(&cblas_strsm) strsm = nullptr;
   decltype(&cblas_dtrsm) dtrsm = nullptr;
+  decltype(&cblas_ctrsm) ctrsm = nullptr;
+  decltype(&cblas_ztrsm) ztrsm = nullptr;
 };
 
 /// A name that OpenBLAS knows: of CPUs that are newer than itself it takes the
@@ -52,13 +64,17 @@ std::optional<Functions> find_functions() {
     all = all && *function != nullptr;
   };
   Functions found;
-#define REPRISE_LAPACK_FIND(routine)         \
-  find(&found.s##routine, "s" #routine "_"); \
-  find(&found.d##routine, "d" #routine "_");
+#define REPRISE_LAPACK_FIND(routine, complex) \
+  find(&found.s##routine, "s" #routine "_");  \
+  find(&found.d##routine, "d" #routine "_");  \
+  find(&found.c##routine, "c" #complex "_");  \
+  find(&found.z##routine, "z" #complex "_");
   REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_FIND)
 #undef REPRISE_LAPACK_FIND
   find(&found.strsm, "cblas_strsm");
   find(&found.dtrsm, "cblas_dtrsm");
+  find(&found.ctrsm, "cblas_ctrsm");
+  find(&found.ztrsm, "cblas_ztrsm");
   if (!all) return std::nullopt;
   return found;
 }
@@ -68,19 +84,24 @@ const std::optional<Functions>& functions() {
   return found;
 }
 
-#define REPRISE_LAPACK(routine, ...)          \
-  do {                                        \
-    if constexpr (std::is_same_v<T, float>) { \
-      functions()->s##routine(__VA_ARGS__);   \
-    } else {                                  \
-      functions()->d##routine(__VA_ARGS__);   \
-    }                                         \
+#define REPRISE_LAPACK(routine, ...)                               \
+  do {                                                             \
+    if constexpr (std::is_same_v<T, float>) {                      \
+      functions()->s##routine(__VA_ARGS__);                        \
+    } else if constexpr (std::is_same_v<T, double>) {              \
+      functions()->d##routine(__VA_ARGS__);                        \
+    } else if constexpr (std::is_same_v<T, std::complex<float>>) { \
+      functions()->c##routine(__VA_ARGS__);                        \
+    } else {                                                       \
+      functions()->z##routine(__VA_ARGS__);                        \
+    }                                                              \
   } while (false)
 
 /// What a routine that was asked with a size of -1 wrote as its size.
-template <typename T>
-int32_t make_room(T asked, Array<T>* values) {
-  const auto size = std::max<int32_t>(1, static_cast<int32_t>(asked));
+template <typename T, typename Asked>
+int32_t make_room(Asked asked, Array<T>* values) {
+  const auto size =
+      std::max<int32_t>(1, static_cast<int32_t>(std::real(asked)));
   if (values->size() < static_cast<size_t>(size))
     values->resize(static_cast<size_t>(size));
   return size;
@@ -136,36 +157,65 @@ void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
 }
 
 template <typename T>
-int32_t syevd(bool vectors, bool lower, int32_t n, T* a, T* values,
+int32_t syevd(bool vectors, bool lower, int32_t n, T* a, Real<T>* values,
               Workspace<T>* work) {
   const char job = vectors ? 'V' : 'N', triangle = lower ? 'L' : 'U';
   int32_t info = 0, asked_integers = 0;
   T asked = 0;
-  REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, &asked, &kAsk,
-                 &asked_integers, &kAsk, &info, kOne, kOne);
+  Real<T> asked_reals = 0;
+  if constexpr (kIsComplex<T>) {
+    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, &asked, &kAsk,
+                   &asked_reals, &kAsk, &asked_integers, &kAsk, &info, kOne,
+                   kOne);
+  } else {
+    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, &asked, &kAsk,
+                   &asked_integers, &kAsk, &info, kOne, kOne);
+  }
   const int32_t size = make_room(asked, &work->values);
+  const int32_t reals = make_room(asked_reals, &work->reals);
   const int32_t integers = make_room(asked_integers, &work->integers);
-  REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, work->values.data(),
-                 &size, work->integers.data(), &integers, &info, kOne, kOne);
+  if constexpr (kIsComplex<T>) {
+    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values,
+                   work->values.data(), &size, work->reals.data(), &reals,
+                   work->integers.data(), &integers, &info, kOne, kOne);
+  } else {
+    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values,
+                   work->values.data(), &size, work->integers.data(), &integers,
+                   &info, kOne, kOne);
+  }
   return info;
 }
 
 template <typename T>
-int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, T* values, T* u,
-              T* vt, Workspace<T>* work) {
+int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
+              T* u, T* vt, Workspace<T>* work) {
   const bool vectors = u != nullptr && vt != nullptr;
   const char job = !vectors ? 'N' : whole ? 'A' : 'S';
   const int32_t least = std::min(rows, columns);
+  const int32_t most = std::max(rows, columns);
   const int32_t vt_rows = whole ? columns : least;
   int32_t info = 0;
-  T asked = 0;
   make_room(8 * least, &work->integers);
-  REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows, vt,
-                 &vt_rows, &asked, &kAsk, work->integers.data(), &info, kOne);
+  const auto call = [&](T* values_room, const int32_t* size) {
+    if constexpr (kIsComplex<T>) {
+      REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows,
+                     vt, &vt_rows, values_room, size, work->reals.data(),
+                     work->integers.data(), &info, kOne);
+    } else {
+      REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows,
+                     vt, &vt_rows, values_room, size, work->integers.data(),
+                     &info, kOne);
+    }
+  };
+  if constexpr (kIsComplex<T>) {  // As its description says.
+    const double n = least, m = most;
+    make_room(std::max(7 * n, n * std::max(5 * n + 7, 2 * m + 2 * n + 1)),
+              &work->reals);
+  }
+  T asked = 0;
+  call(&asked, &kAsk);
   const int32_t size = make_room(asked, &work->values);
-  REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows, vt,
-                 &vt_rows, work->values.data(), &size, work->integers.data(),
-                 &info, kOne);
+  call(work->values.data(), &size);
   return info;
 }
 
@@ -182,11 +232,19 @@ void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
           T* b) {
   const auto side = triangle.left ? CblasLeft : CblasRight;
   const auto part = triangle.lower ? CblasLower : CblasUpper;
-  const auto turned = triangle.transposed ? CblasTrans : CblasNoTrans;
+  const auto turned = !triangle.transposed  ? CblasNoTrans
+                      : triangle.conjugated ? CblasConjTrans
+                                            : CblasTrans;
   const auto diagonal = triangle.unit_diagonal ? CblasUnit : CblasNonUnit;
   const int32_t extent = triangle.left ? rows : columns;
-  REPRISE_LAPACK(trsm, CblasRowMajor, side, part, turned, diagonal, rows,
-                 columns, 1, a, extent, b, columns);
+  const T one = 1;
+  if constexpr (kIsComplex<T>) {
+    REPRISE_LAPACK(trsm, CblasRowMajor, side, part, turned, diagonal, rows,
+                   columns, &one, a, extent, b, columns);
+  } else {
+    REPRISE_LAPACK(trsm, CblasRowMajor, side, part, turned, diagonal, rows,
+                   columns, one, a, extent, b, columns);
+  }
 }
 
 #undef REPRISE_LAPACK
@@ -197,13 +255,15 @@ void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
   template int32_t getrf(int32_t, int32_t, T*, int32_t*);                      \
   template void geqrf(int32_t, int32_t, T*, T*, Workspace<T>*);                \
   template void orgqr(int32_t, int32_t, int32_t, T*, const T*, Workspace<T>*); \
-  template int32_t syevd(bool, bool, int32_t, T*, T*, Workspace<T>*);          \
-  template int32_t gesdd(bool, int32_t, int32_t, T*, T*, T*, T*,               \
+  template int32_t syevd(bool, bool, int32_t, T*, Real<T>*, Workspace<T>*);    \
+  template int32_t gesdd(bool, int32_t, int32_t, T*, Real<T>*, T*, T*,         \
                          Workspace<T>*);                                       \
   template int32_t gtsv(int32_t, int32_t, T*, T*, T*, T*);                     \
   template void trsm(const Triangle&, int32_t, int32_t, const T*, T*);
 REPRISE_INSTANCES(float)
 REPRISE_INSTANCES(double)
+REPRISE_INSTANCES(std::complex<float>)
+REPRISE_INSTANCES(std::complex<double>)
 #undef REPRISE_INSTANCES
 // NOLINTEND(bugprone-macro-parentheses)
 

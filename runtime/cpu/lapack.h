@@ -1,12 +1,14 @@
-// The routines of LAPACK that matrix_routine.cc calls, for float and double:
-// one name for both, and workspaces of the size that they ask for. OpenBLAS's,
-// loaded when a program first needs them. Matrices are column-major, without
-// gaps; `info` is as LAPACK states it: 0, or the number from 1 of the pivot at
-// which it stopped.
+// The routines of LAPACK that matrix_routine.cc calls, for float and double and
+// complex numbers of both: one name for all, and workspaces of the size that
+// they ask for. OpenBLAS's, loaded when a program first needs them. Matrices
+// are column-major, without gaps; `info` is as LAPACK states it: 0, or the
+// number from 1 of the pivot at which it stopped.
 #pragma once
 
 #include <boost/align/aligned_allocator.hpp>
+#include <complex>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "data/result.h"
@@ -23,14 +25,22 @@ Status load();
 template <typename T>
 using Array = std::vector<T, boost::alignment::aligned_allocator<T, 64>>;
 
+template <typename T>
+inline constexpr bool kIsComplex = !std::is_floating_point_v<T>;
+
+/// Of a number's parts.
+template <typename T>
+using Real = decltype(std::real(T()));
+
 /// Kept from matrix to matrix.
 template <typename T>
 struct Workspace {
   Array<T> values;
+  Array<Real<T>> reals;  ///< For complex numbers.
   Array<int32_t> integers;
 };
 
-/// a = l lᵀ in the lower triangle of `a`, n by n, or uᵀ u in the upper one.
+/// a = l lᴴ in the lower triangle of `a`, n by n, or uᴴ u in the upper one.
 template <typename T>
 int32_t potrf(bool lower, int32_t n, T* a);
 
@@ -47,17 +57,17 @@ template <typename T>
 void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
            const T* tau, Workspace<T>* work);
 
-/// Eigenvalues, ascending, of a symmetric matrix of which one triangle is read;
-/// with `vectors` its columns become them.
+/// Eigenvalues, ascending, of a symmetric or Hermitian matrix of which one
+/// triangle is read; with `vectors` its columns become them.
 template <typename T>
-int32_t syevd(bool vectors, bool lower, int32_t n, T* a, T* values,
+int32_t syevd(bool vectors, bool lower, int32_t n, T* a, Real<T>* values,
               Workspace<T>* work);
 
 /// Singular values, descending; u and vt, whole or their first min(rows,
 /// columns) columns and rows, unless null.
 template <typename T>
-int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, T* values, T* u,
-              T* vt, Workspace<T>* work);
+int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
+              T* u, T* vt, Workspace<T>* work);
 
 /// x of a tridiagonal system in place of b, n by columns. lower[0] stands in
 /// row 1. What elimination leaves stays in the diagonals.
@@ -68,6 +78,7 @@ struct Triangle {
   bool left = true;  ///< Solves a x = b, not x a = b.
   bool lower = true;
   bool transposed = false;
+  bool conjugated = false;  ///< What is transposed.
   bool unit_diagonal = false;
 };
 

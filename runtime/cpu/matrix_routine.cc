@@ -4,43 +4,27 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 
-#include "data/hlo/hlo.h"
-#include "data/hlo/matrix_operation.h"
-#include "runtime/cpu/array_view.h"
 #include "runtime/cpu/lapack.h"
+#include "runtime/cpu/matrix_call.h"
 #include "runtime/cpu/routine.h"
 
 namespace reprise {
 namespace {
 
-/// Rows, columns and elements of the matrices in an array; a vector per matrix
-/// is a column.
-struct Extents {
-  size_t rows = 1, columns = 1;
-  size_t elements() const { return rows * columns; }
-};
-
-Extents extents_of(const Shape& shape, size_t batch_dimensions) {
-  const std::vector<int64_t>& all = shape.dimensions;
-  Extents extents;
-  if (all.size() > batch_dimensions)
-    extents.rows = static_cast<size_t>(all[batch_dimensions]);
-  if (all.size() > batch_dimensions + 1)
-    extents.columns = static_cast<size_t>(all[batch_dimensions + 1]);
-  return extents;
-}
-
-/// Dimensions before those of a matrix, or of its diagonal.
-size_t batch_dimensions(const RoutineCall& call, MatrixKind kind) {
-  return call.operand_shape(0).dimensions.size() -
-         (kind == MatrixKind::kTridiagonalSolve ? 1 : 2);
-}
-
 /// The triangle of an n by n matrix that is read, or all of it.
 enum class Read : uint8_t { kLower, kUpper, kWhole };
+
+template <typename T>
+using Real = lapack::Real<T>;
+
+template <typename T>
+bool is_finite(const T& value) {
+  return std::isfinite(std::real(value)) && std::isfinite(std::imag(value));
+}
 
 template <typename T>
 bool is_finite(Read read, size_t rows, const lapack::Array<T>& column_major) {
@@ -49,31 +33,33 @@ bool is_finite(Read read, size_t rows, const lapack::Array<T>& column_major) {
     if (read == Read::kLower ? row < column
                              : read == Read::kUpper && row > column)
       continue;
-    if (!std::isfinite(column_major[i])) return false;
+    if (!is_finite(column_major[i])) return false;
   }
   return true;
 }
 
 template <typename T>
-constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
+constexpr T not_a_number() {
+  constexpr Real<T> kNaN = std::numeric_limits<Real<T>>::quiet_NaN();
+  if constexpr (lapack::kIsComplex<T>) {
+    return {kNaN, kNaN};
+  } else {
+    return kNaN;
+  }
+}
 
-/// T: float or double, the type of all that is not an integer.
+/// T: of the numbers of a matrix, float or double, real or complex.
 template <typename T>
 class MatrixRoutine final : public Routine {
  public:
-  MatrixRoutine(const RoutineCall& call, const MatrixOperation& operation)
+  explicit MatrixRoutine(const MatrixCall& call)
       : call_(call),
-        operation_(operation),
-        batch_dimensions_(batch_dimensions(call, operation.kind)),
-        a_(extents_of(call.operand_shape(0), batch_dimensions_)),
-        least_(std::min(a_.rows, a_.columns)) {
-    const std::vector<int64_t>& all = call.operand_shape(0).dimensions;
-    for (size_t d = 0; d < batch_dimensions_; ++d)
-      matrices_ *= static_cast<size_t>(all[d]);
-  }
+        operation_(call.operation()),
+        a_(call.operand_extents(0)),
+        least_(std::min(a_.rows, a_.columns)) {}
 
   bool run() override {
-    for (size_t m = 0; m < matrices_; ++m) compute(m);
+    for (size_t m = 0; m < call_.matrices(); ++m) compute(m);
     return true;
   }
 
@@ -107,23 +93,26 @@ class MatrixRoutine final : public Routine {
     for (size_t i = 0; i < work_a_.size(); ++i) {
       const size_t row = i % n, column = i / n;
       if (operation_.lower ? row < column : row > column) work_a_[i] = 0;
-      if (info != 0) work_a_[i] = kNaN<T>;
+      if (info != 0) work_a_[i] = not_a_number<T>();
     }
     store(work_a_, 0, matrix);
     put_integers(1, matrix, {&info, 1});
   }
 
   void triangular_solve(size_t matrix) {
-    const Extents x = extents_of(call_.operand_shape(1), batch_dimensions_);
-    const T* from = operand(1) + matrix * x.elements();
-    work_b_.assign(from, from + x.elements());
+    const MatrixExtents x = call_.operand_extents(1);
+    const Source from = source(1, matrix);
+    work_b_.resize(x.elements());
+    for (size_t i = 0; i < work_b_.size(); ++i) work_b_[i] = from[i];
     lapack::trsm({.left = operation_.left,
                   .lower = operation_.lower,
                   .transposed = operation_.transposed,
+                  .conjugated = operation_.conjugated,
                   .unit_diagonal = operation_.unit_diagonal},
-                 of(x.rows), of(x.columns), operand(0) + matrix * a_.elements(),
+                 of(x.rows), of(x.columns), row_major(0, matrix),
                  work_b_.data());
-    std::ranges::copy(work_b_, result(0) + matrix * x.elements());
+    const auto to = target<T>(0, matrix);
+    for (size_t i = 0; i < work_b_.size(); ++i) to.put(i, work_b_[i]);
   }
 
   void lu(size_t matrix) {
@@ -138,18 +127,18 @@ class MatrixRoutine final : public Routine {
 
   void qr(size_t matrix) {
     load(0, matrix, &work_a_);
-    values_.resize(least_);
-    lapack::geqrf(of(a_.rows), of(a_.columns), work_a_.data(), values_.data(),
+    work_b_.resize(least_);
+    lapack::geqrf(of(a_.rows), of(a_.columns), work_a_.data(), work_b_.data(),
                   &space_);
     store(work_a_, 0, matrix);
-    store(values_, 1, matrix);
+    store(work_b_, 1, matrix);
   }
 
   void householder_product(size_t matrix) {
     load(0, matrix, &work_a_);
-    load(1, matrix, &values_);
-    lapack::orgqr(of(a_.rows), of(a_.columns), of(values_.size()),
-                  work_a_.data(), values_.data(), &space_);
+    load(1, matrix, &work_b_);
+    lapack::orgqr(of(a_.rows), of(a_.columns), of(work_b_.size()),
+                  work_a_.data(), work_b_.data(), &space_);
     store(work_a_, 0, matrix);
   }
 
@@ -157,13 +146,13 @@ class MatrixRoutine final : public Routine {
   void eigen(size_t matrix) {
     load(0, matrix, &work_a_);
     const bool lower = operation_.lower;
-    values_.assign(a_.rows, kNaN<T>);
+    values_.assign(a_.rows, not_a_number<Real<T>>());
     int32_t info = 0;
     if (is_finite(lower ? Read::kLower : Read::kUpper, a_.rows, work_a_)) {
       info = lapack::syevd(operation_.vectors, lower, of(a_.rows),
                            work_a_.data(), values_.data(), &space_);
     } else {
-      std::ranges::fill(work_a_, kNaN<T>);
+      std::ranges::fill(work_a_, not_a_number<T>());
     }
     store(work_a_, 0, matrix);
     store(values_, 1, matrix);
@@ -172,11 +161,12 @@ class MatrixRoutine final : public Routine {
 
   void singular(size_t matrix) {
     load(0, matrix, &work_a_);
-    const Extents u = result_extents(2), vt = result_extents(3);
+    const MatrixExtents u = call_.result_extents(2),
+                        vt = call_.result_extents(3);
     const bool vectors = operation_.vectors;
-    values_.assign(least_, kNaN<T>);
-    work_b_.assign(vectors ? u.elements() : 0, kNaN<T>);
-    work_c_.assign(vectors ? vt.elements() : 0, kNaN<T>);
+    values_.assign(least_, not_a_number<Real<T>>());
+    work_b_.assign(vectors ? u.elements() : 0, not_a_number<T>());
+    work_c_.assign(vectors ? vt.elements() : 0, not_a_number<T>());
     int32_t info = 0;
     if (is_finite(Read::kWhole, a_.rows, work_a_)) {
       info = lapack::gesdd(vt.rows == a_.columns && u.columns == a_.rows,
@@ -193,33 +183,77 @@ class MatrixRoutine final : public Routine {
   }
 
   void tridiagonal_solve(size_t matrix) {
-    const std::array<lapack::Array<T>*, 4> all = {&work_a_, &values_, &work_c_,
-                                                  &work_b_};
+    const std::array<lapack::Array<T>*, 4> all = {&work_a_, &diagonal_,
+                                                  &work_c_, &work_b_};
     for (size_t i = 0; i < all.size(); ++i) load(i, matrix, all[i]);
     const size_t n = a_.rows;
     const int32_t info =
         lapack::gtsv(of(n), of(work_b_.size() / n), work_a_.data() + 1,
-                     values_.data(), work_c_.data(), work_b_.data());
+                     diagonal_.data(), work_c_.data(), work_b_.data());
     for (size_t i = 0; i < all.size(); ++i) store(*all[i], i, matrix);
     put_integers(4, matrix, {&info, 1});
   }
 
   static int32_t of(size_t extent) { return static_cast<int32_t>(extent); }
-  const T* operand(size_t number) const {
-    return reinterpret_cast<const T*>(call_.operands[number].data());
+
+  /// Numbers of one matrix of an operand.
+  struct Source {
+    const Real<T>*real, *imaginary;
+
+    T operator[](size_t place) const {
+      if constexpr (lapack::kIsComplex<T>) {
+        return {real[place], imaginary[place]};
+      } else {
+        return real[place];
+      }
+    }
+  };
+  Source source(size_t operand, size_t matrix) const {
+    const size_t from = matrix * call_.operand_extents(operand).elements();
+    Source found{call_.operand<Real<T>>(operand) + from, nullptr};
+    if constexpr (lapack::kIsComplex<T>)
+      found.imaginary = call_.operand<Real<T>>(operand, 1) + from;
+    return found;
   }
-  T* result(size_t number) const {
-    return reinterpret_cast<T*>(call_.results[number].data());
+
+  /// Those of a result: a part may have no reader, and then is null.
+  template <typename Number>
+  struct Target {
+    Real<T>*real, *imaginary;
+
+    void put(size_t place, const Number& value) const {
+      if (real != nullptr) real[place] = std::real(value);
+      if (imaginary != nullptr) imaginary[place] = std::imag(value);
+    }
+  };
+  template <typename Number>
+  Target<Number> target(size_t result, size_t matrix) const {
+    const size_t from = matrix * call_.result_extents(result).elements();
+    Target<Number> found{call_.result<Real<T>>(result), nullptr};
+    if (found.real != nullptr) found.real += from;
+    if constexpr (lapack::kIsComplex<Number>) {
+      found.imaginary = call_.result<Real<T>>(result, 1);
+      if (found.imaginary != nullptr) found.imaginary += from;
+    }
+    return found;
   }
-  Extents result_extents(size_t number) const {
-    return extents_of(call_.result_shape(number), batch_dimensions_);
+
+  /// A matrix of an operand, as it lies, in place where it can be.
+  const T* row_major(size_t operand, size_t matrix) {
+    const Source from = source(operand, matrix);
+    if constexpr (lapack::kIsComplex<T>) {
+      work_a_.resize(call_.operand_extents(operand).elements());
+      for (size_t i = 0; i < work_a_.size(); ++i) work_a_[i] = from[i];
+      return work_a_.data();
+    } else {
+      return from.real;
+    }
   }
 
   /// A matrix of an operand, column-major.
-  void load(size_t number, size_t matrix, lapack::Array<T>* to) const {
-    const Extents extents =
-        extents_of(call_.operand_shape(number), batch_dimensions_);
-    const T* from = operand(number) + matrix * extents.elements();
+  void load(size_t operand, size_t matrix, lapack::Array<T>* to) const {
+    const MatrixExtents extents = call_.operand_extents(operand);
+    const Source from = source(operand, matrix);
     to->resize(extents.elements());
     for (size_t column = 0; column < extents.columns; ++column) {
       for (size_t row = 0; row < extents.rows; ++row)
@@ -228,151 +262,35 @@ class MatrixRoutine final : public Routine {
     }
   }
 
-  void store(const lapack::Array<T>& from, size_t number, size_t matrix) const {
-    if (call_.results[number].empty()) return;
-    const Extents extents = result_extents(number);
-    T* to = result(number) + matrix * extents.elements();
+  template <typename Number>
+  void store(const lapack::Array<Number>& from, size_t result,
+             size_t matrix) const {
+    if (call_.is_dropped(result)) return;
+    const MatrixExtents extents = call_.result_extents(result);
+    const auto to = target<Number>(result, matrix);
     for (size_t row = 0; row < extents.rows; ++row) {
       for (size_t column = 0; column < extents.columns; ++column)
-        to[row * extents.columns + column] = from[column * extents.rows + row];
+        to.put(row * extents.columns + column,
+               from[column * extents.rows + row]);
     }
   }
 
-  /// Of an opcode of XLA's own there is no such result.
-  void put_integers(size_t number, size_t matrix,
+  void put_integers(size_t result, size_t matrix,
                     std::span<const int32_t> values) const {
-    if (number >= call_.results.size() || call_.results[number].empty()) return;
-    std::memcpy(call_.results[number].data() + matrix * values.size_bytes(),
+    if (call_.is_dropped(result)) return;
+    std::memcpy(call_.result<int32_t>(result) + matrix * values.size(),
                 values.data(), values.size_bytes());
   }
 
-  RoutineCall call_;
+  MatrixCall call_;
   MatrixOperation operation_;
-  size_t batch_dimensions_, matrices_ = 1;
-  Extents a_;
+  MatrixExtents a_;
   size_t least_;
-  lapack::Array<T> work_a_, work_b_, work_c_, values_;
+  lapack::Array<T> work_a_, work_b_, work_c_, diagonal_;
+  lapack::Array<Real<T>> values_;
   lapack::Array<int32_t> pivots_;
   lapack::Workspace<T> space_;
 };
-
-/// Elements of each result for one matrix; nullopt for s32.
-struct Form {
-  size_t operands = 1;
-  std::vector<size_t> results;  ///< Of `a`'s type, or s32: `integers`.
-  std::vector<bool> integers;
-};
-
-Form form_of(const RoutineCall& call, MatrixKind kind, const Extents& a,
-             size_t batch) {
-  const size_t less = std::min(a.rows, a.columns);
-  const bool is_call = call.instruction.opcode == Opcode::kCustomCall;
-  const auto of = [&](size_t result) {
-    const bool has = call.instruction.shape.is_tuple() &&
-                     result < call.instruction.shape.elements.size();
-    return has ? extents_of(call.result_shape(result), batch) : Extents{};
-  };
-  switch (kind) {
-    case MatrixKind::kCholesky:
-      return is_call ? Form{1, {a.elements(), 1}, {false, true}}
-                     : Form{1, {a.elements()}, {false}};
-    case MatrixKind::kTriangularSolve:
-      return {
-          2, {extents_of(call.operand_shape(1), batch).elements()}, {false}};
-    case MatrixKind::kLu:
-      return {1, {a.elements(), less, 1}, {false, true, true}};
-    case MatrixKind::kQr:
-      return {1, {a.elements(), less}, {false, false}};
-    case MatrixKind::kHouseholderProduct:
-      return {2, {a.elements()}, {false}};
-    case MatrixKind::kSymmetricEigen:
-      return {1, {a.elements(), a.rows, 1}, {false, false, true}};
-    default:
-      return {1,
-              {a.elements(), less, a.rows * std::min(of(2).columns, a.rows),
-               std::min(of(3).rows, a.columns) * a.columns, 1},
-              {false, false, false, false, true}};
-  }
-}
-
-bool is_square(MatrixKind kind) {
-  return kind == MatrixKind::kCholesky ||
-         kind == MatrixKind::kTriangularSolve ||
-         kind == MatrixKind::kSymmetricEigen;
-}
-
-/// The shapes of four operands come back, and one s32 a system.
-bool fits_tridiagonal(const RoutineCall& call) {
-  const std::vector<int64_t>& diagonal = call.operand_shape(0).dimensions;
-  if (diagonal.empty() || call.operands.size() != 4 || call.results.size() != 5)
-    return false;
-  const PrimitiveType type = call.operand_shape(0).type;
-  for (size_t i = 0; i < 4; ++i) {
-    std::vector<int64_t> extents = call.operand_shape(i).dimensions;
-    if (extents != call.result_shape(i).dimensions ||
-        call.operand_shape(i).type != type || call.result_shape(i).type != type)
-      return false;
-    if (i == 3 && !extents.empty()) extents.pop_back();
-    if (extents != diagonal) return false;
-  }
-  return call.result_shape(4).type == PrimitiveType::kS32 &&
-         diagonal.back() > 0 &&
-         element_count(call.result_shape(4)) * diagonal.back() ==
-             element_count(call.operand_shape(0));
-}
-
-/// u and vt whole, or the first of their columns and rows.
-bool fits_singular(const RoutineCall& call, const MatrixOperation& operation,
-                   const Extents& a, size_t batch) {
-  if (operation.kind != MatrixKind::kSingularValues || !operation.vectors)
-    return true;
-  const size_t u = extents_of(call.result_shape(2), batch).columns;
-  const size_t vt = extents_of(call.result_shape(3), batch).rows;
-  const size_t less = std::min(a.rows, a.columns);
-  return (u == a.rows && vt == a.columns) || (u == less && vt == less);
-}
-
-/// All that MatrixRoutine relies on.
-bool fits(const RoutineCall& call, const MatrixOperation& operation) {
-  if (operation.kind == MatrixKind::kTridiagonalSolve)
-    return fits_tridiagonal(call);
-  const Shape& shape = call.operand_shape(0);
-  if (shape.dimensions.size() < 2 || call.operands.size() > 2) return false;
-  const size_t batch = shape.dimensions.size() - 2;
-  const Extents a = extents_of(shape, batch);
-  const Form form = form_of(call, operation.kind, a, batch);
-  if (a.elements() == 0) return false;
-  const size_t matrices =
-      static_cast<size_t>(element_count(shape)) / a.elements();
-  if (call.operands.size() != form.operands ||
-      call.results.size() != form.results.size() ||
-      (is_square(operation.kind) && a.rows != a.columns))
-    return false;
-  for (size_t r = 0; r < form.results.size(); ++r) {
-    const Shape& result = call.result_shape(r);
-    if (result.type != (form.integers[r] ? PrimitiveType::kS32 : shape.type) ||
-        extents_of(result, batch).elements() != form.results[r] ||
-        static_cast<size_t>(element_count(result)) !=
-            matrices * form.results[r])
-      return false;
-  }
-  // What comes back in place of an operand has its rows and columns.
-  const bool solves = operation.kind == MatrixKind::kTriangularSolve;
-  if (operation.kind != MatrixKind::kSingularValues &&
-      call.result_shape(0).dimensions !=
-          call.operand_shape(solves ? 1 : 0).dimensions)
-    return false;
-  if (form.operands == 1) return fits_singular(call, operation, a, batch);
-  const Shape& second = call.operand_shape(1);
-  const Extents b = extents_of(second, batch);
-  if (second.type != shape.type ||
-      static_cast<size_t>(element_count(second)) != matrices * b.elements())
-    return false;
-  if (operation.kind == MatrixKind::kHouseholderProduct)
-    return b.columns == 1 && b.rows <= a.columns && a.columns <= a.rows;
-  return second.dimensions.size() == batch + 2 &&
-         (operation.left ? b.rows : b.columns) == a.rows;
-}
 
 }  // namespace
 
@@ -382,27 +300,17 @@ Result<std::unique_ptr<Routine>> make_matrix_routine(const RoutineCall& call) {
     return fail(ErrorKind::kUnsupported, "custom-call '{}' does not run",
                 custom_call_target(call.instruction));
   }
-  const PrimitiveType type = call.operand_shape(0).type;
-  for (size_t i = 0; i < call.operands.size(); ++i) {
-    if (element_count(call.operand_shape(i)) >
-        std::numeric_limits<int32_t>::max()) {
-      return fail(ErrorKind::kUnsupported,
-                  "LAPACK counts in 32 bits: arrays of more than 2^31 elements "
-                  "are not factored");
-    }
-  }
-  if (type != PrimitiveType::kF32 && type != PrimitiveType::kF64) {
-    return fail(ErrorKind::kUnsupported, "matrices of {} are not factored",
-                primitive_type_name(type));
-  }
-  if (!fits(call, operation)) {
-    return fail(ErrorKind::kInvalid,
-                "its operands and results do not fit together");
-  }
+  const Result<MatrixCall> matrices = MatrixCall::make(call);
+  if (!matrices) return pass(matrices.error());
   if (Status loaded = lapack::load(); !loaded) return pass(loaded.error());
-  if (type == PrimitiveType::kF32)
-    return std::make_unique<MatrixRoutine<float>>(call, operation);
-  return std::make_unique<MatrixRoutine<double>>(call, operation);
+  const bool is_single = matrices->type() == PrimitiveType::kF32;
+  if (operation.complex) {
+    if (is_single)
+      return std::make_unique<MatrixRoutine<std::complex<float>>>(*matrices);
+    return std::make_unique<MatrixRoutine<std::complex<double>>>(*matrices);
+  }
+  if (is_single) return std::make_unique<MatrixRoutine<float>>(*matrices);
+  return std::make_unique<MatrixRoutine<double>>(*matrices);
 }
 
 }  // namespace reprise

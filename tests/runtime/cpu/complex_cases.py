@@ -1,5 +1,7 @@
 """Cases of make_cases.py with complex numbers: functions, movement, products, sums, loops, transforms of every kind."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -108,10 +110,45 @@ def transforms(case, drawn, values, indices):
     case("fft.real_alone", lambda x: (jnp.fft.fft(x).real, jnp.fft.rfft2(x[None] * x[:, None]).imag), values(jnp.float32, 10))
 
 
-def add(case, values, indices):
-    def drawn(dtype, *shape):
-        part = jnp.finfo(dtype).dtype
-        return lax.complex(values(part, *shape), values(part, *shape, seed=1))
+def matrices(case, values, indices):
+    turned = lambda a: jnp.conj(jnp.swapaxes(a, -1, -2))
+    for dtype, real in TYPES:
+        drawn = functools.partial(drawn_by, values)
+        a, b = drawn(dtype, 2, 4, 4), drawn(dtype, 2, 4, 3)
+        positive = a @ turned(a) + 3 * jnp.eye(4, dtype=dtype)
+        case(f"complex.cholesky.{name_of(dtype)}", lambda a: (jnp.linalg.cholesky(a), jnp.linalg.cholesky(a, upper=True)),
+             positive)
+        for left in (False, True):
+            case(f"complex.triangular.{'left' if left else 'right'}.{name_of(dtype)}",
+                 lambda a, b, left=left: tuple(lax.linalg.triangular_solve(
+                     a, b if left else jnp.swapaxes(b, 1, 2), left_side=left, lower=lower, unit_diagonal=lower,
+                     transpose_a=t, conjugate_a=c) for lower in (False, True)
+                                               for t, c in ((False, False), (True, False), (True, True))), positive, b)
+        case(f"complex.lu.{name_of(dtype)}", lambda a, b: (
+            *lax.linalg.lu(a), *lax.linalg.lu(b), jnp.linalg.solve(a, b), *jnp.linalg.slogdet(a), jnp.linalg.inv(a).real,
+            jnp.linalg.det(a).imag), a, b)
+        case(f"complex.qr.{name_of(dtype)}", lambda b: (*jnp.linalg.qr(b), *jnp.linalg.qr(b, mode="complete"),
+                                                        *jnp.linalg.qr(turned(b))), b)
+        case(f"complex.eigh.{name_of(dtype)}", lambda a: (lambda w, v: (w, (v * w[:, None]) @ turned(v)))(
+            *jnp.linalg.eigh(a)) + (jnp.linalg.eigvalsh(a),), positive)
 
+        def svd(b):
+            u, s, v = jnp.linalg.svd(b, full_matrices=False)
+            return s, (u * s[:, None]) @ v, jnp.linalg.svd(b, compute_uv=False), jnp.linalg.pinv(b)
+
+        case(f"complex.svd.{name_of(dtype)}", svd, b)
+        case(f"complex.tridiagonal.{name_of(dtype)}", lax.linalg.tridiagonal_solve, drawn(dtype, 2, 4),
+             drawn(dtype, 2, 4) + 4, drawn(dtype, 2, 4), b)
+        case(f"complex.solve_gradient.{name_of(dtype)}", lambda a, b: jax.grad(
+            lambda a: jnp.sum(jnp.abs(jnp.linalg.solve(a, b)) ** 2))(a), positive, b)
+
+
+def drawn_by(values, dtype, *shape):
+    part = jnp.finfo(dtype).dtype
+    return lax.complex(values(part, *shape), values(part, *shape, seed=1))
+
+
+def add(case, values, indices):
+    drawn = functools.partial(drawn_by, values)
     for group in (functions, movement, products, loops, transforms):
         group(case, drawn, values, indices)

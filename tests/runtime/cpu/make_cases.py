@@ -356,6 +356,7 @@ def main():
     more_cases.narrow(case, values, indices)
     long_windows()
     more_cases.recurrent(case, values, indices)
+    complex_cases.matrices(case, values, indices)
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
             jitted = jax.jit(function, keep_unused=True)
