@@ -24,6 +24,7 @@
 #include "data/hlo/narrow_types.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/scatter_sums.h"
 #include "data/hlo/small_dot.h"
 #include "data/hlo/split_complex.h"
 #include "data/hlo/sum_steps.h"
@@ -312,7 +313,7 @@ InstructionId Inliner::place(Instruction instruction, const Computation& body,
 bool Inliner::reads_dissolved_tuple(const Instruction& instruction,
                                     const Computation& body,
                                     const Instruction& original) const {
-  return arithmetic_ == Arithmetic::kAsXla &&
+  return arithmetic_ <= Arithmetic::kScattersApart &&
          instruction.opcode == Opcode::kConvert &&
          instruction.shape.type == PrimitiveType::kF32 &&
          body.at(original.operands[0]).opcode == Opcode::kGetTupleElement &&
@@ -405,9 +406,11 @@ Result<InlinedModule> inline_calls(const Module& module,
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;
   if (is_xla) {
     ConstantFolding how = constant_folding(inlined);
-    how.half = arithmetic == Arithmetic::kAsXla;
+    how.half = arithmetic <= Arithmetic::kScattersApart;
     fold_constants(&inlined.entry_computation(), how);
   }
+  if (arithmetic == Arithmetic::kAsXla)
+    scatter_into_sums(inlined, &inlined.entry_computation());
   widen_narrow_types(&inlined);
   if (sums_in_f32(inlined)) sum_in_f32(&inlined);
   read_unrounded(&inlined);

@@ -154,8 +154,11 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same but for constants of f16 and reads through tuples
-  /// (data/hlo/unrounded_reads.h), as in plans and traces of before it.
+  /// The same with scatters into zeros (data/hlo/scatter_sums.h), as in plans
+  /// and traces of before it.
+  kScattersApart,
+  /// Without them, constants of f16 and reads through tuples
+  /// (data/hlo/unrounded_reads.h).
   kHalfDivided,
   /// Without blocks of rows either.
   kSumsByColumn,

@@ -35,6 +35,7 @@ class HostPrinter {
   void statement(const KernelStatement& statement);
   void store(const KernelStatement& store);
   void loop(const KernelStatement& loop);
+  void loop_itself(const KernelStatement& loop);
   void body(const KernelStatement& loop);
   void part(const KernelPart& part, bool only);
   std::string first_of(int64_t from) const;
@@ -59,6 +60,7 @@ class HostPrinter {
   /// Lane loop whose narrow accesses go through wide copies.
   int32_t wide_loop_ = -1;
   bool in_columns_ = false;  ///< Of row blocks.
+  bool in_copy_ = false;     ///< In a loop that is left out in place.
   bool split_ = false;       ///< The next loop is the one a caller may split.
   std::string begin_, end_;  ///< The caller's part of it.
 };

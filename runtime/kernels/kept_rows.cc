@@ -47,7 +47,35 @@ bool add_stores(const Kernel& kernel,
   return true;
 }
 
+/// False where something is done but copy.
+bool add_copies(const Kernel& kernel,
+                const std::vector<KernelStatement>& statements,
+                std::vector<std::pair<int32_t, int32_t>>& pairs) {
+  return std::ranges::all_of(statements, [&](const KernelStatement& statement) {
+    if (statement.kind == KernelStatement::Kind::kLet) return true;
+    if (statement.kind == KernelStatement::Kind::kLoop)
+      return add_copies(kernel, statement.body, pairs);
+    if (statement.kind != KernelStatement::Kind::kStore ||
+        statement.combine != Opcode::kParameter || statement.guard >= 0)
+      return false;
+    const KernelValue& copied =
+        kernel.values[static_cast<size_t>(statement.value)];
+    const KernelArgument& to =
+        kernel.arguments[static_cast<size_t>(statement.target)];
+    pairs.emplace_back(copied.source, statement.target);
+    return copied.kind == KernelValue::Kind::kLoad &&
+           copied.index == statement.index && copied.type == to.type;
+  });
+}
+
 }  // namespace
+
+std::vector<std::pair<int32_t, int32_t>> copied_in_place(
+    const Kernel& kernel, const KernelStatement& loop) {
+  std::vector<std::pair<int32_t, int32_t>> pairs;
+  if (!add_copies(kernel, loop.body, pairs)) return {};
+  return pairs;
+}
 
 std::optional<KeptRows> kept_rows(const Kernel& kernel,
                                   const KernelStatement& loop) {

@@ -29,4 +29,10 @@ struct KeptRows {
 std::optional<KeptRows> kept_rows(const Kernel& kernel,
                                   const KernelStatement& loop);
 
+/// Arguments, input and output, of which a loop only copies the one to the
+/// other, element by element: while each pair is one array it does nothing. So
+/// begins a scatter, which then costs what it changes. Empty for other loops.
+std::vector<std::pair<int32_t, int32_t>> copied_in_place(
+    const Kernel& kernel, const KernelStatement& loop);
+
 }  // namespace reprise

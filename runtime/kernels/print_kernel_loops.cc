@@ -247,7 +247,27 @@ void HostPrinter::tile(const LoopTile& tile, bool split) {
   }
 }
 
+/// Nothing of a loop that in place would change nothing.
 void HostPrinter::loop(const KernelStatement& loop) {
+  const auto copied = copied_in_place(kernel_, loop);
+  if (copied.empty() || in_copy_) {
+    loop_itself(loop);
+    return;
+  }
+  std::vector<std::string> apart;
+  for (const auto& [input, output] : copied)
+    apart.push_back(
+        fmt::format("(const void*)a{} != (const void*)a{}", input, output));
+  line(fmt::format("if ({}) {{", fmt::join(apart, " || ")));
+  ++depth_;
+  in_copy_ = true;
+  loop_itself(loop);
+  in_copy_ = false;
+  --depth_;
+  line("}");
+}
+
+void HostPrinter::loop_itself(const KernelStatement& loop) {
   const KernelLoop& range = kernel_.loops[static_cast<size_t>(loop.target)];
   bool innermost = true, lanes = false;
   for (const KernelStatement& inner : loop.body) {

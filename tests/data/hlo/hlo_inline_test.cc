@@ -30,6 +30,42 @@ std::string signatures(const Computation& computation) {
   return text;
 }
 
+std::string scatters_of(const std::string& summands, const char* combine) {
+  const auto inlined = inline_calls(
+      module_of("HloModule m\nf { a = f32[] parameter(0)\n b = f32[] "
+                "parameter(1)\n ROOT c = f32[] " +
+                std::string(combine) + R"((a, b) }
+ENTRY e {
+  table = f32[8,2] parameter(0)
+  rows = s32[3,1] parameter(1)
+  news = f32[3,2] parameter(2)
+  zero = f32[] constant(0)
+  zeros = f32[8,2] broadcast(zero), dimensions={}
+  more = f32[8,2] scatter(zeros, rows, news), update_window_dims={1},
+    inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+    index_vector_dim=1, to_apply=f
+  sum = f32[8,2] add()" +
+                summands + R"()
+  ROOT r = (f32[8,2], f32[8,2]) tuple(sum, table)
+})"));
+  EXPECT_TRUE(inlined.has_value()) << inlined.error().message;
+  return signatures(inlined->entry_computation());
+}
+
+TEST(HloInline, ScattersIntoWhatTheirZerosAreAddedTo) {
+  for (const char* summands : {"table, more", "more, table"}) {
+    const std::string text = scatters_of(summands, "add");
+    EXPECT_NE(text.find("scatter(table:f32 rows:s32 news:f32 )f32\ntuple(sum"),
+              std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("add("), std::string::npos) << text;
+  }
+  // Of another combination, and where something else reads the scatter.
+  EXPECT_NE(scatters_of("table, more", "maximum").find("add("),
+            std::string::npos);
+  EXPECT_NE(scatters_of("more, more", "add").find("add("), std::string::npos);
+}
+
 // A body is inlined with its program, and again when it is taken out of it.
 TEST(HloInline, WhatALoopReadsRoundedStaysRounded) {
   const auto inlined = inline_calls(module_of(R"(HloModule m

@@ -324,6 +324,37 @@ ENTRY main {
   EXPECT_TRUE(validate_plan(*plan, *ran));
 }
 
+TEST(InlineFor, APlanOfBeforeKeepsScattersApartFromSums) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+f { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8] parameter(0)
+  at = s32[2,1] parameter(1)
+  y = f32[2] parameter(2)
+  zero = f32[] constant(0)
+  zeros = f32[8] broadcast(zero), dimensions={}
+  s = f32[8] scatter(zeros, at, y), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f
+  ROOT z = f32[8] add(x, s)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto ops = [](const InlinedModule& module) {
+    return module.entry_computation().instructions.size();
+  };
+  const InlinedModule before = *inlined(Arithmetic::kScattersApart);
+  EXPECT_GT(ops(before), ops(*inlined(Arithmetic::kAsXla)));
+  std::optional<Plan> plan = identity_plan(before, 1);
+  const auto ran = inline_for(&plan, PlanUse::kRan, inlined);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ops(*ran), ops(before));
+  EXPECT_TRUE(validate_plan(*plan, *ran));
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");
