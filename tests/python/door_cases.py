@@ -148,7 +148,8 @@ class Export(Folder):
         xs, ys = np.random.default_rng(0).normal(size=(3, 4, 2)), np.arange(12).reshape(3, 4)
         x, y = jnp.zeros((4, 2)), jnp.zeros(4, jnp.int32)
         step = jax.jit(lambda w, batch: (w - batch[0].mean() + batch[1].sum(), w.sum()))
-        for data in (zip(xs, ys), (xs, ys), [(x, y) for x, y in zip(xs, ys)], [((x, y),) for x, y in zip(xs, ys)]):
+        for data in (zip(xs, ys), (xs, ys), [(x, y) for x, y in zip(xs, ys)], [((x, y),) for x, y in zip(xs, ys)],
+                     [[x, y] for x, y in zip(xs, ys)]):
             self.export(step, jnp.ones(2), (x, y), data=data, steps=3)
             stored = tensors.load(self.out / "batches.safetensors")
             np.testing.assert_array_equal([v[:, 0] for v in stored.values()][0], xs.astype(np.float32))
@@ -252,6 +253,8 @@ class Export(Folder):
         np.testing.assert_array_equal(verifying.run_jax(self.out, 3)[0]["w"], state["w"] - 6)
         again = verifying._step_of(self.out, free, values, {})
         self.assertEqual(again.in_shardings[0].shard_shape((8,)), (4,))
+        with self.assertRaisesRegex(rj.RepriseError, "not those that were exported .* w differs"):
+            verifying._step_of(self.out, free, (2, jnp.ones(6), jnp.ones(6)), {})
         fixed = jax.jit(step, static_argnums=0, in_shardings=(same, same))
         with self.assertRaisesRegex(rj.RepriseError, r"w goes in as \(8,\) .* comes out as \(4,\).*in_shardings="):
             self.export(fixed, *values)

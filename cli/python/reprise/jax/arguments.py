@@ -128,7 +128,8 @@ def _fitted(step, arguments, places, item, t):
     choices = [places, [p for p in places if p < len(step.args)], [p for p in places if not is_number(arguments[p])]]
     for some in choices:
         structure = jax.tree_util.tree_structure(_together([arguments[p] for p in some]))
-        value = tuple(item) if isinstance(item, list) and len(some) > 1 else item
+        listed = isinstance(item, list) and (len(some) > 1 or some and isinstance(arguments[some[0]], tuple))
+        value = tuple(item) if listed else item
         if isinstance(value, (tuple, list)) and len(some) == len(value) == 1 and \
                 jax.tree_util.tree_structure(value) != structure:
             value = value[0]

@@ -19,6 +19,9 @@ def plain_step(jitted, args, kwargs):
         return plain_step(jitted.__func__, (jitted.__self__, *args), kwargs)
     if hasattr(jitted, "func") and hasattr(jitted, "keywords"):  # functools.partial, and equinox's for methods
         return plain_step(jitted.func, (*jitted.args, *args), {**jitted.keywords, **kwargs})
+    if _of_cached_partial(jitted):
+        cached = inspect.getclosurevars(jitted).nonlocals
+        return plain_step(cached["f"], (*cached["cached_args"], *args), kwargs)
     if pmap.is_mapped(jitted):
         return pmap.jitted_step(jitted, args, kwargs)
     if _is_nnx(jitted):
@@ -41,6 +44,11 @@ def _is_nnx(jitted):
     """A class of its own since flax 0.11; before, a function that holds the jitted one."""
     made_by = [type(jitted), type(getattr(getattr(jitted, "inner", None), "__wrapped__", None))]
     return any(one.__module__.startswith("flax.nnx") for one in made_by)
+
+
+def _of_cached_partial(jitted):
+    """nnx.cached_partial's: a function around the jitted one, which holds its first arguments."""
+    return getattr(getattr(jitted, "__code__", None), "co_name", "") == "cache_args_wrapper"
 
 
 def _is_array(leaf):

@@ -89,8 +89,14 @@ def _step_of(directory, step, args, kwargs):
     if step is None:
         raise RepriseError(f"{directory} was exported by another process: give the step and its arguments again, "
                            "verify(DIR, step, *args)")
-    results = [entry["result"] for entry in states.description(directory)["leaves"]]
-    return exporting.settled(exporting.trace_and_compile(step, args, kwargs), results)
+    leaves = states.description(directory)["leaves"]
+    traced = exporting.trace_and_compile(step, args, kwargs)
+    shapes = [list(trees.to_numpy(leaf).shape) for leaf in traced.leaves]
+    exported = [entry["shape"] for entry in leaves]
+    if shapes != exported:
+        name = next((e["name"] for e, shape in zip(leaves, shapes) if e["shape"] != shape), "their number")
+        raise RepriseError(f"the step's arguments are not those that were exported to {directory}: {name} differs")
+    return exporting.settled(traced, [entry["result"] for entry in leaves])
 
 
 def _same(tensors_by_name):
