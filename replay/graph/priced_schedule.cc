@@ -12,6 +12,8 @@ void price_unit(PricedSchedule& priced, size_t place, const CostModel& costs) {
   const Unit& unit = priced.schedule->units[place];
   priced.slowdown[place] = std::max(1.0, contention_of(costs.contention, unit));
   if (unit.stream == Stream::kCompute) {
+    // Ranks meet again, and then the slowest counts.
+    priced.slowdown[place] *= std::max(1.0, costs.contention.slowest);
     const UnitPrice price = costs.price(unit);
     priced.duration_ns[place] = price.alone_ns;
     priced.source[place] = price.source;

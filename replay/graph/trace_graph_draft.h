@@ -109,7 +109,8 @@ struct RankDraft {
   int64_t start_ns = std::numeric_limits<int64_t>::min();  ///< Of the window.
   int64_t end_ns = std::numeric_limits<int64_t>::max();
   bool timed = true;
-  /// An annotation from this width on does not explain its own time.
+  /// An annotation from this width on does not explain its own time, unless it
+  /// is one of data loading.
   int64_t widest_range_ns = std::numeric_limits<int64_t>::max();
   std::vector<uint32_t> recorded_streams;  ///< All of the rank's, by number.
   std::vector<StreamNodes> threads;        ///< Host threads.

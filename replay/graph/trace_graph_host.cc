@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "replay/graph/data_loading_name.h"
 #include "replay/graph/trace_graph_draft.h"
 
 namespace reprise {
@@ -223,16 +224,23 @@ class ThreadWalk {
     if (!open.annotation) {
       add_node(open.event, cursor_ns_, until_ns);
     } else if (names_time(open)) {
-      named_ns_ += until_ns - cursor_ns_;
-      range_ = open.event;
+      const int64_t part_ns = until_ns - cursor_ns_;
+      if (named_ns_ == 0 || part_ns >= range_ns_) {
+        range_ns_ = part_ns;
+        range_ = open.event;
+      }
+      named_ns_ += part_ns;
     }
     cursor_ns_ = until_ns;
   }
 
-  // A range about as wide as a step says nothing of what runs in it.
+  // A range about as wide as a step says nothing of what runs in it, but where
+  // it says that the step waits for its data.
   bool names_time(const Open& open) const {
     const Interval& time = draft_.time[open.event];
-    return time.end_ns - time.start_ns < window_.widest_range_ns;
+    return time.end_ns - time.start_ns < window_.widest_range_ns ||
+           names_data_loading(
+               draft_.trace.text(draft_.trace.events[open.event].name));
   }
 
   // The call's last stretch, if it lies in the window, ends its wait.
@@ -292,7 +300,8 @@ class ThreadWalk {
   int64_t cursor_ns_ = std::numeric_limits<int64_t>::min();
   int64_t whole_until_ = std::numeric_limits<int64_t>::min();
   int64_t named_ns_ = 0;  // Within ranges, since the last node.
-  uint32_t range_ = 0;    // The last of them.
+  uint32_t range_ = 0;    // That with the longest part of it,
+  int64_t range_ns_ = 0;  // which is so long.
   uint32_t whole_node_ = kNoNode;
   uint32_t last_added_ = kNoNode;
 };

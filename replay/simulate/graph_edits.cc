@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
+#include "replay/graph/data_loading_name.h"
 #include "replay/graph/evaluate.h"
 #include "replay/graph/step_rules.h"
 
@@ -37,18 +37,6 @@ bool copies_to_device(std::string_view name) {
 
 bool copies_to_host(std::string_view name) {
   return has(name, "DtoH") || has(name, "D2H") || has(name, "DeviceToHost");
-}
-
-// "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-// "torch/utils/data/dataloader.py(521): __next__".
-bool names_data_loading(std::string_view name) {
-  constexpr size_t kLongestName = 200;
-  std::string lower(name.substr(0, kLongestName));
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return has(lower, "dataloader") || has(lower, "data_loader") ||
-         has(lower, "data loading");
 }
 
 // Threads as the first of their nodes: [node], of host nodes.
@@ -126,7 +114,8 @@ DataLoading data_loading(const NodeFacts& facts, const TimedGraph& graph) {
     return answer == 1;
   };
   struct Loading {
-    uint32_t event = 0, last = 0;  // The range, and its last own stretch.
+    uint32_t event = 0;  // The range,
+    uint32_t from = 0;   // and the first node that is in it if it goes on.
   };
   // By thread; a node is in a range once that has another stretch behind it.
   std::unordered_map<uint32_t, Loading> open;
@@ -148,12 +137,14 @@ DataLoading data_loading(const NodeFacts& facts, const TimedGraph& graph) {
     const auto [range, added] =
         open.try_emplace(thread[node], Loading{event, node});
     if (!added && range->second.event == event) {
-      for (uint32_t at = before[node]; at > range->second.last;
+      for (uint32_t at = before[node]; at >= range->second.from;
            at = before[at]) {
         data.nodes[at] = true;
+        if (before[at] == at) break;
       }
     }
-    range->second = {event, node};
+    // Of a range that is a gap, the node behind may be inside.
+    range->second = {event, own ? node + 1 : node};
     data.nodes[node] = own;
     data.gaps[node] = gap;
   }

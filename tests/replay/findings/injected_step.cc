@@ -220,11 +220,11 @@ void InjectedStep::host_on(uint32_t rank, const std::string& name,
   trace_.add(own.host, EventKind::kHostOp, name, begin_ns, own.host_ns);
 }
 
-void InjectedStep::load_data(int64_t duration_ns) {
+void InjectedStep::load_data(int64_t duration_ns, EventKind kind) {
   for (Rank& rank : ranks_) {
     const int64_t begin_ns = rank.host_ns;
     rank.host_ns += duration_ns;
-    trace_.add(rank.host, EventKind::kHostOp,
+    trace_.add(rank.host, kind,
                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
                begin_ns, rank.host_ns);
     // What it calls is part of it.

@@ -47,7 +47,7 @@ class InjectedStep {
   void synchronize(const std::string& op);
   /// A copy to the device; the host waits for it where `pageable`.
   void copy(int64_t duration_ns, bool pageable);
-  void load_data(int64_t duration_ns);
+  void load_data(int64_t duration_ns, EventKind kind = EventKind::kHostOp);
   /// An operator that one rank's host alone is busy with.
   void host_on(uint32_t rank, const std::string& name, int64_t duration_ns);
   /// Of the driver, by the host alone.
