@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
@@ -159,6 +160,23 @@ struct Replays {
   std::optional<TraceReplay> changed;
 
   const TraceReplay& shown() const { return changed ? *changed : recorded; }
+
+  /// As recorded, changed as all steps together are: what one step waits longer
+  /// the next may wait less, so that a slower link shortens some.
+  int64_t predicted_ns() const {
+    const int64_t recorded_ns = predicted_time(recorded);
+    if (!changed) return recorded_ns;
+    const auto sum = [](const std::vector<ReplayReport::Step>& steps) {
+      double sum_ns = 0;
+      for (const ReplayReport::Step& step : steps)
+        sum_ns += static_cast<double>(step.predicted_ns);
+      return sum_ns;
+    };
+    const double before_ns = sum(steps_over_ranks(recorded));
+    if (before_ns <= 0) return predicted_time(*changed);
+    return std::llround(static_cast<double>(recorded_ns) *
+                        (sum(steps_over_ranks(*changed)) / before_ns));
+  }
 };
 
 ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
@@ -174,7 +192,7 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   }
   report.steps = steps_over_ranks(replay);
   report.by_steps = !report.steps.empty();
-  report.predicted_ns = predicted_time(replay);
+  report.predicted_ns = replays.predicted_ns();
   report.without_gaps_ns = replay.without_gaps_ns;
   report.without_gaps_share = replay.without_gaps_share;
   report.graph = summary_of(graph, replay);

@@ -51,7 +51,8 @@ struct ReplayReport {
   };
 
   std::vector<std::string> what_ifs;
-  /// Medians over steps; without steps, the longest span of a rank.
+  /// Medians over steps; under what-ifs, the recorded one changed as all steps
+  /// together are; without steps, the longest span of a rank.
   int64_t predicted_ns = 0;
   /// The recorded run without what-ifs, under the recorded plan.
   int64_t recorded_ns = 0;
