@@ -96,16 +96,19 @@ void ChakraFiles::write(const ExportedNode& node) {
     return static_cast<uint64_t>((time_ns - first_ns_ + 500) / 1000 + 1);
   };
   const NodeNumber type = type_of(node);
+  // Of a transfer, the flag says that a host computes, wherever it was issued:
+  // ASTRA-sim takes such a node for compute.
+  const bool is_host_work = node.on_host && !node.transfer;
   ProtoWriter out;
   out.varint(1, node.id).bytes(2, node.name).varint(3, type);
   for (const uint64_t cause : node.causes) out.varint(5, cause);
   out.varint(6, micros(node.start_ns))
       .varint(7, micros(std::max(node.start_ns, node.end_ns)) -
                      micros(node.start_ns))
-      .message(kAttribute, flag("is_cpu_op", node.on_host));
+      .message(kAttribute, flag("is_cpu_op", is_host_work));
   if (node.lane >= 0) {
     out.message(kAttribute,
-                integer(node.on_host ? "tid" : "stream", node.lane));
+                integer(is_host_work ? "tid" : "stream", node.lane));
   }
   if (type == kSendNode || type == kReceiveNode) {
     out.message(kAttribute, integer("comm_size", node.transfer->bytes))
