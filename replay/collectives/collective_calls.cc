@@ -219,6 +219,7 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
             });
   result.communicators = std::move(communicators_);
   result.groups = std::move(groups_);
+  result.ranks = trace.frame().ranks.size();
   CallRepair(result).run();
   return result;
 }

@@ -219,6 +219,12 @@ CollectiveChannel channel_of(const CollectiveCall& call,
         all.groups[static_cast<size_t>(call.group)];
     if (both.size() == 2) peer = both[both[0] == call.rank ? 1 : 0];
   }
+  // Gloo's do not say whom they meet; of two ranks it is the other one.
+  if (peer < 0 && call.group < 0 && all.ranks == 2 && !all.calls.empty()) {
+    const uint32_t first = all.calls.front().rank;
+    const uint32_t last = all.calls.back().rank;
+    if (first != last) peer = call.rank == first ? last : first;
+  }
   if (peer < 0) return channel;
   channel.pair = true;
   channel.group = -1;

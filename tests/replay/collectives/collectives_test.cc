@@ -187,6 +187,18 @@ TEST(MatchCollectives, PairsSendsWithTheirReceives) {
             "send 16 [0 1] 0@30 1@33\n");
 }
 
+// A pipeline of Gloo, whose calls do not say whom they meet.
+TEST(MatchCollectives, PairsSendsOfTwoRanksWithTheOther) {
+  const Trace trace = collective_trace(R"(
+      0 collective d7 10 20 k op=send in=2 out=2 type=f32
+      0 collective d7 21 60 k op=receive in=2 out=2 type=f32
+      1 collective d7 5 20 k op=receive in=2 out=2 type=f32
+      1 collective d7 50 60 k op=send in=2 out=2 type=f32)");
+  EXPECT_EQ(summary(trace),
+            "send 8 [0 1] 0@10 1@5\n"
+            "send 8 [0 1] 0@21 1@50\n");
+}
+
 TEST(MatchCollectives, MatchesKindsWhereCommunicatorsAreUnknownAndInterleave) {
   // Two communicators on two streams: each rank overlaps them differently.
   const Trace trace = collective_trace(R"(
