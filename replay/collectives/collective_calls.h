@@ -36,7 +36,7 @@ struct CollectiveCalls {
   std::vector<CollectiveCall> calls;  ///< By (rank, order_ns, event).
   std::vector<std::string> communicators;
   std::vector<std::vector<uint32_t>> groups;  ///< Each ascending.
-  size_t ranks = 0;  ///< Of the trace.
+  size_t ranks = 0;                           ///< Of the trace.
   /// Repairs and what stays unknown, in whole sentences.
   std::vector<std::string> notes;
 };

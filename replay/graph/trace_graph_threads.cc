@@ -78,6 +78,14 @@ class Thread {
     return kNoNode;
   }
 
+  // The node that runs at a time, or kNoNode.
+  uint32_t running(int64_t time_ns) const {
+    const uint32_t next = place_at(time_ns + 1);
+    if (next == 0) return kNoNode;
+    const uint32_t node = nodes_.first + next - 1;
+    return draft_.nodes[node].end_ns > time_ns ? node : kNoNode;
+  }
+
  private:
   const GraphDraft& draft_;
   const StreamNodes& nodes_;
@@ -113,12 +121,10 @@ class Handoffs {
     if (woken.cut || woken.start_ns - idle_from_ns < (collective ? 1 : kIdle)) {
       return;
     }
+    if (collective && explain_by_call(thread, node)) return;
     uint32_t best = kNoNode;
     for (const Thread& other : threads_) {
-      if (&other == &thread ||
-          !draft_.same_process(other.nodes().stream, thread.nodes().stream)) {
-        continue;
-      }
+      if (!may_hand(other, thread)) continue;
       const uint32_t source =
           collective ? other.last_ended(woken.start_ns)
                      : other.fell_idle(idle_from_ns, woken.start_ns);
@@ -131,6 +137,30 @@ class Handoffs {
       }
     }
     if (best != kNoNode) draft_.add_edge(best, node, EdgeKind::kHandoff);
+  }
+
+  bool may_hand(const Thread& from, const Thread& to) const {
+    return &from != &to &&
+           draft_.same_process(from.nodes().stream, to.nodes().stream);
+  }
+
+  // A collective that begins on a thread of its own while PyTorch's call of it
+  // still runs follows from the start of that call.
+  bool explain_by_call(const Thread& thread, uint32_t node) {
+    const int64_t start_ns = draft_.nodes[node].start_ns;
+    for (const Thread& other : threads_) {
+      if (!may_hand(other, thread)) continue;
+      const uint32_t call = other.running(start_ns);
+      if (call == kNoNode) continue;
+      const DraftNode& caller = draft_.nodes[call];
+      if (!draft_.trace.text(draft_.trace.events[caller.event].name)
+               .starts_with("c10d::"))
+        continue;
+      draft_.add_edge(call, node, EdgeKind::kHandoff,
+                      start_ns - caller.start_ns, true);
+      return true;
+    }
+    return false;
   }
 
   GraphDraft& draft_;

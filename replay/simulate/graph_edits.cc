@@ -52,6 +52,15 @@ std::vector<uint32_t> threads_of(const TimedGraph& graph) {
   return thread;
 }
 
+// Those before a node on its thread, down to `from`.
+void mark_between(const std::vector<uint32_t>& before, uint32_t node,
+                  uint32_t from, NodeSet& nodes) {
+  for (uint32_t at = before[node]; at >= from; at = before[at]) {
+    nodes[at] = true;
+    if (before[at] == at) return;
+  }
+}
+
 }  // namespace
 
 int64_t scaled(int64_t time, double factor) {
@@ -136,13 +145,8 @@ DataLoading data_loading(const NodeFacts& facts, const TimedGraph& graph) {
     const uint32_t event = own ? origin : graph.range[node];
     const auto [range, added] =
         open.try_emplace(thread[node], Loading{event, node});
-    if (!added && range->second.event == event) {
-      for (uint32_t at = before[node]; at >= range->second.from;
-           at = before[at]) {
-        data.nodes[at] = true;
-        if (before[at] == at) break;
-      }
-    }
+    if (!added && range->second.event == event)
+      mark_between(before, node, range->second.from, data.nodes);
     // Of a range that is a gap, the node behind may be inside.
     range->second = {event, own ? node + 1 : node};
     data.nodes[node] = own;

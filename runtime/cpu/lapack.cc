@@ -84,18 +84,23 @@ const std::optional<Functions>& functions() {
   return found;
 }
 
-#define REPRISE_LAPACK(routine, ...)                               \
-  do {                                                             \
+// The function of a routine for numbers of type T.
+#define REPRISE_LAPACK_CHOICE(routine, unused)                     \
+  template <typename T>                                            \
+  auto routine##_of() {                                            \
     if constexpr (std::is_same_v<T, float>) {                      \
-      functions()->s##routine(__VA_ARGS__);                        \
+      return functions()->s##routine;                              \
     } else if constexpr (std::is_same_v<T, double>) {              \
-      functions()->d##routine(__VA_ARGS__);                        \
+      return functions()->d##routine;                              \
     } else if constexpr (std::is_same_v<T, std::complex<float>>) { \
-      functions()->c##routine(__VA_ARGS__);                        \
+      return functions()->c##routine;                              \
     } else {                                                       \
-      functions()->z##routine(__VA_ARGS__);                        \
+      return functions()->z##routine;                              \
     }                                                              \
-  } while (false)
+  }
+REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_CHOICE)
+REPRISE_LAPACK_CHOICE(trsm, trsm)
+#undef REPRISE_LAPACK_CHOICE
 
 /// What a routine that was asked with a size of -1 wrote as its size.
 template <typename T, typename Asked>
@@ -123,14 +128,14 @@ template <typename T>
 int32_t potrf(bool lower, int32_t n, T* a) {
   const char triangle = lower ? 'L' : 'U';
   int32_t info = 0;
-  REPRISE_LAPACK(potrf, &triangle, &n, a, &n, &info, kOne);
+  potrf_of<T>()(&triangle, &n, a, &n, &info, kOne);
   return info;
 }
 
 template <typename T>
 int32_t getrf(int32_t rows, int32_t columns, T* a, int32_t* pivots) {
   int32_t info = 0;
-  REPRISE_LAPACK(getrf, &rows, &columns, a, &rows, pivots, &info);
+  getrf_of<T>()(&rows, &columns, a, &rows, pivots, &info);
   return info;
 }
 
@@ -138,10 +143,10 @@ template <typename T>
 void geqrf(int32_t rows, int32_t columns, T* a, T* tau, Workspace<T>* work) {
   int32_t info = 0;
   T asked = 0;
-  REPRISE_LAPACK(geqrf, &rows, &columns, a, &rows, tau, &asked, &kAsk, &info);
+  geqrf_of<T>()(&rows, &columns, a, &rows, tau, &asked, &kAsk, &info);
   const int32_t size = make_room(asked, &work->values);
-  REPRISE_LAPACK(geqrf, &rows, &columns, a, &rows, tau, work->values.data(),
-                 &size, &info);
+  geqrf_of<T>()(&rows, &columns, a, &rows, tau, work->values.data(), &size,
+                &info);
 }
 
 template <typename T>
@@ -149,11 +154,11 @@ void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
            const T* tau, Workspace<T>* work) {
   int32_t info = 0;
   T asked = 0;
-  REPRISE_LAPACK(orgqr, &rows, &columns, &reflectors, a, &rows, tau, &asked,
-                 &kAsk, &info);
+  orgqr_of<T>()(&rows, &columns, &reflectors, a, &rows, tau, &asked, &kAsk,
+                &info);
   const int32_t size = make_room(asked, &work->values);
-  REPRISE_LAPACK(orgqr, &rows, &columns, &reflectors, a, &rows, tau,
-                 work->values.data(), &size, &info);
+  orgqr_of<T>()(&rows, &columns, &reflectors, a, &rows, tau,
+                work->values.data(), &size, &info);
 }
 
 template <typename T>
@@ -164,24 +169,23 @@ int32_t syevd(bool vectors, bool lower, int32_t n, T* a, Real<T>* values,
   T asked = 0;
   Real<T> asked_reals = 0;
   if constexpr (kIsComplex<T>) {
-    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, &asked, &kAsk,
-                   &asked_reals, &kAsk, &asked_integers, &kAsk, &info, kOne,
-                   kOne);
+    syevd_of<T>()(&job, &triangle, &n, a, &n, values, &asked, &kAsk,
+                  &asked_reals, &kAsk, &asked_integers, &kAsk, &info, kOne,
+                  kOne);
   } else {
-    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values, &asked, &kAsk,
-                   &asked_integers, &kAsk, &info, kOne, kOne);
+    syevd_of<T>()(&job, &triangle, &n, a, &n, values, &asked, &kAsk,
+                  &asked_integers, &kAsk, &info, kOne, kOne);
   }
   const int32_t size = make_room(asked, &work->values);
   const int32_t reals = make_room(asked_reals, &work->reals);
   const int32_t integers = make_room(asked_integers, &work->integers);
   if constexpr (kIsComplex<T>) {
-    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values,
-                   work->values.data(), &size, work->reals.data(), &reals,
-                   work->integers.data(), &integers, &info, kOne, kOne);
+    syevd_of<T>()(&job, &triangle, &n, a, &n, values, work->values.data(),
+                  &size, work->reals.data(), &reals, work->integers.data(),
+                  &integers, &info, kOne, kOne);
   } else {
-    REPRISE_LAPACK(syevd, &job, &triangle, &n, a, &n, values,
-                   work->values.data(), &size, work->integers.data(), &integers,
-                   &info, kOne, kOne);
+    syevd_of<T>()(&job, &triangle, &n, a, &n, values, work->values.data(),
+                  &size, work->integers.data(), &integers, &info, kOne, kOne);
   }
   return info;
 }
@@ -198,13 +202,13 @@ int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
   make_room(8 * least, &work->integers);
   const auto call = [&](T* values_room, const int32_t* size) {
     if constexpr (kIsComplex<T>) {
-      REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows,
-                     vt, &vt_rows, values_room, size, work->reals.data(),
-                     work->integers.data(), &info, kOne);
+      gesdd_of<T>()(&job, &rows, &columns, a, &rows, values, u, &rows, vt,
+                    &vt_rows, values_room, size, work->reals.data(),
+                    work->integers.data(), &info, kOne);
     } else {
-      REPRISE_LAPACK(gesdd, &job, &rows, &columns, a, &rows, values, u, &rows,
-                     vt, &vt_rows, values_room, size, work->integers.data(),
-                     &info, kOne);
+      gesdd_of<T>()(&job, &rows, &columns, a, &rows, values, u, &rows, vt,
+                    &vt_rows, values_room, size, work->integers.data(), &info,
+                    kOne);
     }
   };
   if constexpr (kIsComplex<T>) {  // As its description says.
@@ -223,7 +227,7 @@ template <typename T>
 int32_t gtsv(int32_t n, int32_t columns, T* lower, T* diagonal, T* upper,
              T* b) {
   int32_t info = 0;
-  REPRISE_LAPACK(gtsv, &n, &columns, lower, diagonal, upper, b, &n, &info);
+  gtsv_of<T>()(&n, &columns, lower, diagonal, upper, b, &n, &info);
   return info;
 }
 
@@ -239,15 +243,13 @@ void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
   const int32_t extent = triangle.left ? rows : columns;
   const T one = 1;
   if constexpr (kIsComplex<T>) {
-    REPRISE_LAPACK(trsm, CblasRowMajor, side, part, turned, diagonal, rows,
-                   columns, &one, a, extent, b, columns);
+    trsm_of<T>()(CblasRowMajor, side, part, turned, diagonal, rows, columns,
+                 &one, a, extent, b, columns);
   } else {
-    REPRISE_LAPACK(trsm, CblasRowMajor, side, part, turned, diagonal, rows,
-                   columns, one, a, extent, b, columns);
+    trsm_of<T>()(CblasRowMajor, side, part, turned, diagonal, rows, columns,
+                 one, a, extent, b, columns);
   }
 }
-
-#undef REPRISE_LAPACK
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type.
 #define REPRISE_INSTANCES(T)                                                   \

@@ -251,6 +251,17 @@ TEST(TraceGraph, LetsAThreadWaitForACollectiveThatBeganBefore) {
   EXPECT_EQ(trace.gap_us("optimizer"), 10);
 }
 
+TEST(TraceGraph, LetsACollectiveFollowFromTheCallThatStillRuns) {
+  // Gloo begins while PyTorch's call of it is under way, late for what the main
+  // thread did before: it would be the cause if the call were not.
+  const Built trace = built(R"(
+    h0 host-op forward 0-100
+    h0 host-op c10d::allreduce_ 500-580
+    h0a collective all-reduce 540-700)");
+  EXPECT_EQ(trace.edges("c10d::allreduce_", "all-reduce"), "handoff*");
+  EXPECT_EQ(trace.edges("forward", "all-reduce"), "");
+}
+
 TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
   // 20-40 lies in a range, 40-50 in the step alone.
   const Built trace = built(R"(
