@@ -200,6 +200,7 @@ Json costs_json(const CostModel& costs) {
        {{"library", costs.contention.library},
         {"kernel", costs.contention.kernel},
         {"collective", costs.contention.collective},
+        {"slowest", costs.contention.slowest},
         {"compute_is_measured", !costs.contention.compute_is_assumed},
         {"collective_is_measured", !costs.contention.collective_is_assumed}}},
       {"dispatch_ns", costs.dispatch_ns},

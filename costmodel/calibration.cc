@@ -50,6 +50,45 @@ std::optional<double> transfer_slowdown(
   return fit_slowdown(keys, expected);
 }
 
+/// What ranks compute in a step, by means over steps.
+struct ComputeOfRanks {
+  double beside_ns = 0;  ///< Of the mean rank, beside transfers.
+  double behind_ns = 0;  ///< What the rank that took longest exceeds it by.
+
+  explicit ComputeOfRanks(const std::vector<RecordedStep>& steps) {
+    for (const RecordedStep& step : steps) {
+      double most_ns = 0, sum_ns = 0;
+      const auto ranks = static_cast<double>(step.ranks.size());
+      for (const RecordedRank& rank : step.ranks) {
+        double total_ns = 0;
+        for (const RecordedUnit& run : rank.compute) {
+          total_ns += static_cast<double>(run.end_ns - run.start_ns);
+          beside_ns += static_cast<double>(run.beside_ns) / ranks;
+        }
+        most_ns = std::max(most_ns, total_ns);
+        sum_ns += total_ns;
+      }
+      behind_ns += most_ns - sum_ns / ranks;
+    }
+    const auto count = static_cast<double>(std::max<size_t>(1, steps.size()));
+    beside_ns /= count;
+    behind_ns /= count;
+  }
+};
+
+/// Transfers slow ranks unequally, a different one in each step: threads that
+/// serve them gather on one rank's core. What ranks differ by without transfers
+/// is in both runs.
+std::optional<double> slowest_rank(
+    const std::vector<RecordedStep>& base,
+    const std::vector<RecordedStep>& overlapped) {
+  constexpr double kEnoughMore = 1.5;  // Time beside transfers; less is noise.
+  const ComputeOfRanks before(base), after(overlapped);
+  if (after.beside_ns <= kEnoughMore * before.beside_ns) return std::nullopt;
+  return 1 + std::max(0.0, after.behind_ns - before.behind_ns) /
+                 (after.beside_ns - before.beside_ns);
+}
+
 }  // namespace
 
 Result<std::vector<Measurement>> measurements_of(const Trace& solo,
@@ -158,6 +197,8 @@ Result<std::vector<Measurement>> contention_measurements(
   if (found.kernel) {
     result.push_back(factor("kernel", *found.kernel, steps.size()));
   }
+  if (const auto slowest = slowest_rank(base_steps, steps))
+    result.push_back(factor("slowest", *slowest, steps.size()));
   return result;
 }
 
@@ -189,6 +230,8 @@ Contention with_measured(Contention contention,
     } else if (measurement.key == "slowdown/collective") {
       contention.collective = value;
       contention.collective_is_assumed = false;
+    } else if (measurement.key == "slowdown/slowest") {
+      contention.slowest = value;
     }
   }
   return contention;

@@ -20,8 +20,9 @@ constexpr double kMillion = 1e6;
 /// Context of measurements from a run without communication, all ranks
 /// computing (`reprise-train --solo`).
 inline constexpr const char* kSoloContext = "solo";
-/// Context of slow-down factors: `key` is "slowdown/library", "slowdown/kernel"
-/// or "slowdown/collective", `median_ns` the factor in millionths.
+/// Context of slow-down factors: `key` is "slowdown/library",
+/// "slowdown/kernel", "slowdown/collective" or "slowdown/slowest" (Contention),
+/// `median_ns` the factor in millionths.
 inline constexpr const char* kBesideContext = "beside the other stream";
 
 /// A run and the schedule that it ran.

@@ -63,6 +63,9 @@ struct CollectivePrice {
 struct Contention {
   double library = 1, kernel = 1;  ///< Compute units, by kind.
   double collective = 1;           ///< Collectives while compute runs.
+  /// By how much longer than the mean rank the one takes, beside transfers,
+  /// that they slow most; the others wait for it. Compute units only.
+  double slowest = 1;
   /// No run told: default_contention's.
   bool compute_is_assumed = false, collective_is_assumed = false;
 };
@@ -134,7 +137,7 @@ std::vector<std::string> assumed_prices(const Schedule& schedule,
 /// Key of a collective's price: "all-reduce/f32/2" (kind, type, size of a
 /// group).
 std::string collective_key(const CollectiveSpec& collective);
-/// The contention factor of a unit's kind.
+/// The contention factor of a unit's kind on the mean rank.
 double contention_of(const Contention& contention, const Unit& unit);
 
 }  // namespace reprise

@@ -85,7 +85,7 @@ TEST_P(FitCosts, PredictsOverlapFromASerialRunAndCalibration) {
   const auto contention = contention_measurements(
       {trace, serial}, {beside, overlapped}, trace.measurements);
   ASSERT_TRUE(contention.has_value());
-  EXPECT_EQ(contention->size(), 3u);
+  EXPECT_EQ(contention->size(), 4u);
   trace.measurements.insert(trace.measurements.end(), contention->begin(),
                             contention->end());
   const CostModel found = fit(serial, trace);
@@ -97,6 +97,53 @@ TEST_P(FitCosts, PredictsOverlapFromASerialRunAndCalibration) {
     EXPECT_NEAR(step_time(plan, found) / step_time(plan, truth), 1, 0.03)
         << bucket;
   }
+}
+
+// Transfers slow one rank more than the other, by turns, and the other waits.
+TEST(Contention, CountsOnTheRankThatTransfersSlowMost) {
+  const Schedule serial = training_schedule({.serial = true});
+  const CostModel truth = true_costs(serial, 0);
+  const Trace trace = run_trace(serial, truth, {.noise = 0.02, .seed = 5});
+  const Trace solo = run_trace(
+      serial, truth, {.steps = 8, .noise = 0.02, .seed = 6, .solo = true});
+  const auto alone = measurements_of(solo, serial);
+  ASSERT_TRUE(alone.has_value());
+  const Schedule overlapped = training_schedule({});
+  Trace beside = run_trace(overlapped, truth, {.noise = 0.02, .seed = 7});
+  const auto learnt = [&] {
+    const auto measured =
+        contention_measurements({trace, serial}, {beside, overlapped}, *alone);
+    EXPECT_TRUE(measured.has_value());
+    return with_measured({}, *measured);
+  };
+  EXPECT_NEAR(learnt().slowest, 1, 0.01);
+  constexpr double kMore = 0.3;  // As below.
+  std::map<std::pair<int32_t, uint32_t>, std::pair<int64_t, int64_t>> busy;
+  for (const Event& event : beside.events) {
+    if (event.kind != EventKind::kCollective) continue;
+    auto& [first_ns, last_ns] =
+        busy.try_emplace({event.step, event.rank}, event.start_ns, 0)
+            .first->second;
+    first_ns = std::min(first_ns, event.start_ns);
+    last_ns = std::max(last_ns, event.end_ns);
+  }
+  for (Event& event : beside.events) {
+    const auto [first_ns, last_ns] = busy.at({event.step, event.rank});
+    if (event.kind == EventKind::kCompute &&
+        (event.step % 2 == 0) == (event.rank == 0) &&
+        event.start_ns > first_ns && event.end_ns < last_ns)
+      event.end_ns += (event.end_ns - event.start_ns) * 3 / 10;
+  }
+  const Contention uneven = learnt();
+  EXPECT_NEAR(uneven.library * uneven.slowest,
+              truth.contention.library * (1 + kMore), 0.05);
+  EXPECT_NEAR(uneven.kernel * uneven.slowest,
+              truth.contention.kernel * (1 + kMore), 0.1);
+  CostModel costs = truth;
+  costs.collectives.begin()->second.bandwidth_bytes_per_s = 1e9;
+  const double even_ns = step_time(overlapped, costs);
+  costs.contention.slowest = uneven.slowest;
+  EXPECT_GT(step_time(overlapped, costs), 1.01 * even_ns);
 }
 
 // A link whose larger buckets leave the caches: half as much again from 2 MB.
