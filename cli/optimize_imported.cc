@@ -65,6 +65,20 @@ class Report {
     return bound_ns > 0 ? (search_.plan.step_ns - bound_ns) / bound_ns : 0;
   }
 
+  /// Said where the prices are far from what they were fitted to.
+  void warn_of_prices() const {
+    constexpr double kFar = 0.1;
+    const auto recorded = static_cast<double>(recording_.step_time_ns);
+    const double off = recorded > 0 ? recorded_ / recorded - 1 : 0;
+    if (std::abs(off) <= kFar) return;
+    tell(
+        "reprise optimize: the recorded buckets took {} and are predicted to "
+        "take {} ({:+.0f} %): hold the rows against each other, not against "
+        "the recording; were ranks sharing cores, or steps few and uneven?\n",
+        time_text(recording_.step_time_ns), duration_text(recorded_),
+        100 * off);
+  }
+
   void explain() const {
     tell(
         "{} gradients, {}; compute {:.3f}x slower beside transfers, "
@@ -249,6 +263,7 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
   for (const std::string& note : recording->notes) {
     tell("reprise optimize: {}\n", note);
   }
+  report.warn_of_prices();
   if (options.explain) report.explain();
   const std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;
