@@ -17,6 +17,7 @@
 #include "data/io/decimal.h"
 #include "data/median.h"
 #include "data/trace/intervals.h"
+#include "optimizer/ddp/ddp_passes.h"
 #include "optimizer/ddp/ddp_rank.h"
 #include "optimizer/ddp/horovod_recording.h"
 #include "replay/clocks/clock_alignment.h"
@@ -264,8 +265,15 @@ class Reading {
                           static_cast<int64_t>(collective.members.size())));
   }
 
-  /// Steps whose all-reduces carry all gradients, in the most common buckets.
   Status find_buckets() {
+    Status found = match_buckets();
+    // A backward pass of identical layers repeats itself, too: only then.
+    if (!found && keep_last_pass(recording_)) found = match_buckets();
+    return found;
+  }
+
+  /// Steps whose all-reduces carry all gradients, in the most common buckets.
+  Status match_buckets() {
     std::vector<std::pair<std::vector<DdpBucket>, DdpStep>> found;
     std::vector<size_t> alike;
     for (DdpStep& step : recording_.steps) {
@@ -279,7 +287,6 @@ class Reading {
           found.begin(), found.end(),
           [&](const auto& other) { return other.first == each.first; })));
     }
-    recording_.steps.clear();
     if (found.empty()) {
       return fail(ErrorKind::kInvalid,
                   "no step's all-reduces add up to its {} gradients ({} bytes, "
@@ -287,6 +294,7 @@ class Reading {
                   "all-reduces or their sizes were not recorded; {}",
                   recording_.gradients.size(), total_bytes(), kHowToRecord);
     }
+    recording_.steps.clear();
     const auto most = std::max_element(alike.begin(), alike.end());
     recording_.buckets = found[static_cast<size_t>(most - alike.begin())].first;
     for (auto& [buckets, step] : found) {

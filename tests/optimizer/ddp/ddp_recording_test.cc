@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "optimizer/ddp/ddp_passes.h"
 #include "optimizer/ddp/ddp_plan.h"
 #include "tests/replay/analysis/analysis_trace.h"
 
@@ -145,6 +146,33 @@ void expect_complaint(Trace trace, const std::string& part) {
       << recording.error().message;
   EXPECT_NE(recording.error().message.find("record_shapes=True"),
             std::string::npos);
+}
+
+// Three passes over two layers alike: nothing but the bytes of the all-reduces
+// tells that they are no six layers.
+TEST(DdpRecording, OfAccumulatedGradientsKeepsThoseOfTheLastPass) {
+  DdpRecording recording;
+  for (int g = 0; g < 12; ++g) {
+    const bool is_bias = g % 2 == 0;
+    recording.gradients.push_back({.name = fmt::format("gradient.{}", g),
+                                   .type = "f32",
+                                   .shape = is_bias ? "4" : "4,4",
+                                   .bytes = is_bias ? 16 : 64});
+  }
+  DdpStep step;
+  step.ready_ns = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}};
+  step.transfers = {{.bytes = 80}, {.bytes = 80}};
+  recording.steps = {step};
+  ASSERT_TRUE(keep_last_pass(recording));
+  EXPECT_EQ(recording.gradients.size(), 4u);
+  EXPECT_EQ(recording.gradients.back().name, "gradient.3");
+  EXPECT_EQ(recording.steps[0].ready_ns[0],
+            (std::vector<int64_t>{9, 10, 11, 12}));
+  EXPECT_EQ(recording.notes.size(), 1u);
+  recording.steps[0].transfers.pop_back();
+  ASSERT_TRUE(keep_last_pass(recording));  // Of one layer, by 80 bytes.
+  EXPECT_FALSE(keep_last_pass(recording));
+  EXPECT_EQ(recording.gradients.size(), 2u);
 }
 
 TEST(DdpRecording, SaysWhatATraceLacks) {
