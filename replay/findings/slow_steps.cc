@@ -107,6 +107,39 @@ int64_t gain_of(const Findings& findings, std::string_view kind) {
   return 0;
 }
 
+std::string steps_text(const SlowSteps& slow) {
+  return fmt::format("{} of {} steps {} {}, the others {}", slow.numbers.size(),
+                     slow.of, slow.numbers.size() == 1 ? "takes" : "take",
+                     finding_time(slow.step_ns), finding_time(slow.typical_ns));
+}
+
+std::string numbers_text(const SlowSteps& slow) {
+  if (slow.numbers.size() == 1)
+    return fmt::format("it is step {}", slow.numbers.front());
+  constexpr size_t kShown = 8;
+  const size_t shown = std::min(kShown, slow.numbers.size());
+  return fmt::format(
+      "they are steps {}{}",
+      fmt::join(slow.numbers.begin(),
+                slow.numbers.begin() + static_cast<std::ptrdiff_t>(shown),
+                ", "),
+      shown < slow.numbers.size() ? ", ..." : "");
+}
+
+/// Where no finding of the slow step tells why.
+Finding untold(const SlowSteps& slow) {
+  Finding finding;
+  finding.kind = kSlowSteps;
+  finding.what = steps_text(slow) + ": nothing that was recorded says why";
+  finding.evidence.push_back(numbers_text(slow));
+  finding.action =
+      "look at what the hosts do at that time: checkpoints, evaluation, "
+      "garbage "
+      "collection, other processes; record with stacks (with_stack=True)";
+  finding.gain_ns = std::llround(slow.lost_ns);
+  return finding;
+}
+
 /// By which of a slow step's findings the slow steps lose what they lose;
 /// nothing where none explains it.
 std::optional<Finding> told_of(const SlowSteps& slow, const Findings& typical,
@@ -128,21 +161,11 @@ std::optional<Finding> told_of(const SlowSteps& slow, const Findings& typical,
       });
   Finding finding = cause;
   finding.kind = kSlowSteps;
-  finding.what =
-      fmt::format("{} of {} steps take {}, the others {}: in these, {}",
-                  slow.numbers.size(), slow.of, finding_time(slow.step_ns),
-                  finding_time(slow.typical_ns), cause.what);
-  constexpr size_t kShown = 8;
-  const size_t shown = std::min(kShown, slow.numbers.size());
+  finding.what = fmt::format("{}: in these, {}", steps_text(slow), cause.what);
   finding.evidence.insert(
       finding.evidence.begin(),
-      fmt::format(
-          "they are steps {}{}; in step {} a replay without it gains {}",
-          fmt::join(slow.numbers.begin(),
-                    slow.numbers.begin() + static_cast<std::ptrdiff_t>(shown),
-                    ", "),
-          shown < slow.numbers.size() ? ", ..." : "", slow.step,
-          finding_time(cause.gain_ns)));
+      fmt::format("{}; in step {} a replay without it gains {}",
+                  numbers_text(slow), slow.step, finding_time(cause.gain_ns)));
   finding.gain_ns = std::llround(slow.lost_ns * explained);
   finding.what_if.clear();  // Its replay is of one slow step.
   return finding;
@@ -163,7 +186,8 @@ Findings find_all_findings(const AlignedTrace& recorded,
   if (!own) return findings;  // Its step has no graph of its own.
   std::optional<Finding> finding =
       told_of(*slow, findings, find_findings(recorded.by_rank(), *own));
-  if (!finding || finding->gain_ns < findings.threshold_ns) return findings;
+  if (!finding) finding = untold(*slow);
+  if (finding->gain_ns < findings.threshold_ns) return findings;
   finding->gain_share = static_cast<double>(finding->gain_ns) /
                         static_cast<double>(findings.replayed_ns);
   const auto place = std::find_if(

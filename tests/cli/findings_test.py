@@ -193,6 +193,27 @@ class Findings(CommandCase):
         self.check_first(findings, "slow-steps", cost_ns)
         self.assertIn("in these, rank 3 is late", findings[0]["what"])
 
+    def test_a_pause_that_nothing_explains(self):
+        # A job on a CPU: 10 ms of operators a step, and step 5 does nothing for 60 ms.
+        events, start = [], 0
+        for step in range(8):
+            pause = 60000 * (step == 5)
+            events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1,
+                        "ts": start, "dur": 10000 + pause}]
+            events += [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
+                        "ts": start + 1000 * i + pause * (i > 4), "dur": 990} for i in range(10)]
+            start += 10000 + pause
+        file, trace = self.path / "pause.json", self.path / "pause.trace"
+        file.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        self.reprise("import", file, "-o", trace)
+        analysis = json.loads(self.reprise("analyze", trace, "--format", "json").stdout)
+        self.check_list(analysis)
+        first = analysis["findings"][0]
+        self.assertEqual(first["kind"], "slow-steps")
+        self.assertIn("1 of 8 steps takes 70 ms, the others 10 ms: nothing that was recorded says why", first["what"])
+        self.assertEqual(first["evidence"], ["it is step 5"])
+        self.assertLess(abs(first["gain_ns"] / 7.5e6 - 1), 0.02)
+
     def test_steps_alike_and_a_slow_first_one_are_no_slow_steps(self):
         for causes in ({}, {"load": lambda rank, step: 15000 * (step == 0)}):
             findings, _ = self.made_up(**causes)
