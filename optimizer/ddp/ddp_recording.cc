@@ -81,6 +81,17 @@ std::optional<std::vector<DdpBucket>> carried(
   return buckets;
 }
 
+/// "all-reduce/f32/2".
+std::string key_of(const Trace& trace, const MatchedCollective& collective) {
+  const Event& event = trace.events[collective.members.front().event];
+  const CollectiveInfo* info = info_of(trace, event);
+  return fmt::format(
+      "{}/{}/{}", name_of(collective.kind),
+      info != nullptr ? name_of(info->type) : std::string_view(),
+      std::max<int64_t>(collective.group_size,
+                        static_cast<int64_t>(collective.members.size())));
+}
+
 class Reading {
  public:
   explicit Reading(Trace& trace) : trace_(trace) {}
@@ -242,7 +253,8 @@ class Reading {
                .end_ns = times.arrival_ns + times.transfer_ns,
                .collective =
                    fmt::format("{} {}", name_of(each.kind), each.sequence)});
-          if (recording_.collective_key.empty()) name_key(each);
+          if (recording_.collective_key.empty())
+            recording_.collective_key = key_of(trace_, each);
         }
         break;
       }
@@ -253,16 +265,6 @@ class Reading {
                          return a.arrival_ns < b.arrival_ns;
                        });
     }
-  }
-
-  void name_key(const MatchedCollective& collective) {
-    const Event& event = trace_.events[collective.members.front().event];
-    const CollectiveInfo* info = info_of(trace_, event);
-    recording_.collective_key = fmt::format(
-        "{}/{}/{}", name_of(collective.kind),
-        info != nullptr ? name_of(info->type) : std::string_view(),
-        std::max<int64_t>(collective.group_size,
-                          static_cast<int64_t>(collective.members.size())));
   }
 
   Status find_buckets() {
