@@ -366,6 +366,10 @@ class Run(Folder):
         initial = tensors.load(self.out / "state.safetensors", {e["name"]: e["type"] for e in described["leaves"]})
         final, losses = verifying.run_jax(self.out, 2)
         self.assertIn("state.w", verifying.distances_from_exact(self.out, 2, final, final, initial, losses=losses))
+        # What a step rounds to 16 bits itself, it rounds in float64, too: that says nothing of who is nearer.
+        step = jax.jit(lambda state, x: ({"w": state["w"] - x.astype(jnp.bfloat16).mean(), "t": state["t"] + 1}, x.sum()))
+        rj.export(step, {"w": jnp.ones(3), "t": 0}, x, out=self.out)
+        self.assertEqual(verifying.distances_from_exact(self.out, 2, final, final, initial, losses=losses), {})
 
     def test_float64_tells_whose_rounding_is_nearer(self):
         x = np.random.RandomState(0).randn(2, 4096).astype(np.float32) + 100
@@ -503,7 +507,7 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
             return state - 0.1 * gradient, value
 
         rj.export(step, jnp.asarray(rng.randn(16, 9), jnp.float32), x, out=self.out, steps=2)
-        done = rj.verify(self.out, steps=2, tolerance=1e-6)
+        done = rj.verify(self.out, steps=2, tolerance=1e-3)  # 4.1e-4; 7e-3 by quotients of f32.
         self.assertTrue(done and not done.own, str(done))
 
     def test_attention_in_bfloat16_comes_out_the_same(self):
