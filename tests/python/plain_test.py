@@ -216,7 +216,7 @@ class Roles(unittest.TestCase):
         self.assertEqual(both(leaf("1.loss", ()), leaf("1.recon")), [0, None])
         self.assertEqual(both(leaf("1.loss", ()), leaf("1.x")), [0, 2])
         self.assertEqual(both(leaf("new_x"), leaf("loss", ())), [0, 1])
-        for rest in ((leaf("1", ()), leaf("2")), (leaf("1.a"), leaf("1.loss", ()))):
+        for rest in ((leaf("1", ()), leaf("2")), (leaf("1.aux"), leaf("1.loss", ()))):
             with self.assertRaisesRegex(RepriseError, r"has the shape and type of argument x.*batch='x'"):
                 both(*rest)
             self.assertEqual(roles.next_values([p, x], [leaf("0.w"), *rest], {1}), [0, None])

@@ -4,6 +4,7 @@ An argument is state where a part of the result has its structure: leaves of the
 Everything is by path: what JAX donates to what says only that sizes agree."""
 
 import dataclasses
+import re
 
 from .errors import RepriseError
 
@@ -111,7 +112,8 @@ def _in_order(place, arguments, found, parts):
     if not parts or before is None and after is None:
         return parts
     start = found[after] - 1 if before is None else found[before] + len(arguments[before].leaves)
-    following = [(path, first) for path, first in parts if first == start and (path[-1].isdigit() or name in path[-1])]
+    own = re.compile(rf"\d+|(.*_)?{re.escape(name)}(_.*|\d*)")  # A place, or as new_x, x_next and x1 of x.
+    following = [(path, first) for path, first in parts if first == start and own.fullmatch(path[-1])]
     others = [path for path, first in parts if path[-1].isdigit() or first == start]
     if not following and others:
         raise RepriseError(
