@@ -89,6 +89,13 @@ Skeleton skeleton_of(std::string_view name) {
   return skeleton;
 }
 
+/// Not steps or times: ranks, or some of them, begin low or follow each other.
+bool may_be_ranks(const std::vector<uint32_t>& distinct) {
+  const auto [least, most] =
+      std::minmax_element(distinct.begin(), distinct.end());
+  return *least < 4 * distinct.size() || *most - *least < distinct.size();
+}
+
 bool ends_at_border(const std::string& name, const std::string& end) {
   if (name == end) return true;
   if (end.empty() || !name.ends_with(end)) return false;
@@ -320,7 +327,8 @@ std::vector<uint32_t> varying_numbers(std::span<const std::string> names) {
     if (*std::max_element(numbers.begin(), numbers.end()) + 1 == names.size())
       counting.push_back(numbers);
   }
-  if (candidates.size() == 1) return candidates[0];
+  if (candidates.size() == 1 && may_be_ranks(candidates[0]))
+    return candidates[0];
   return counting.size() == 1 ? counting[0] : std::vector<uint32_t>{};
 }
 

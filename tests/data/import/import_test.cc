@@ -430,6 +430,10 @@ TEST(ImportRanks, FindsTheNumberThatAloneDiffers) {
   EXPECT_EQ(varying({"x1.5.json", "x0.6.json"}), (Ranks{1, 0}));
   // Hosts and devices both differ: no single number tells them apart.
   EXPECT_EQ(varying({"h0/d0", "h0/d1", "h1/d0", "h1/d1"}), Ranks{});
+  // Steps of one process are no ranks; those of a later host may be.
+  EXPECT_EQ(varying({"trace_100.json", "trace_200.json"}), Ranks{});
+  EXPECT_EQ(varying({"t_65.json", "t_64.json", "t_66.json"}),
+            (Ranks{65, 64, 66}));
   EXPECT_EQ(varying({"x1.json", "x1.json"}), Ranks{});
   EXPECT_EQ(varying({"x1.json", "y2.json"}), Ranks{});
   EXPECT_EQ(varying({"x1.json"}), Ranks{});
