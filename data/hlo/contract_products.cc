@@ -35,22 +35,12 @@ class Contractor {
            type == PrimitiveType::kF16;
   }
 
-  static const std::vector<InstructionId>* ids_of(const Attribute& attribute) {
-    return std::get_if<std::vector<InstructionId>>(&attribute.value);
-  }
-
   /// A product that the sum which reads it may take: one that waits for nothing
   /// but its factors.
   bool is_only_here(InstructionId id, PrimitiveType type) const {
     const Instruction& product = computation_.at(id);
-    if (product.opcode != Opcode::kMultiply || product.shape.type != type ||
-        uses_[index_of(id)] != 1)
-      return false;
-    return std::none_of(product.attributes.begin(), product.attributes.end(),
-                        [](const Attribute& attribute) {
-                          const auto* before = ids_of(attribute);
-                          return before != nullptr && !before->empty();
-                        });
+    return product.opcode == Opcode::kMultiply && product.shape.type == type &&
+           uses_[index_of(id)] == 1 && !has_control_predecessors(product);
   }
 
   void take_left(Instruction* sum) {

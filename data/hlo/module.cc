@@ -125,6 +125,14 @@ std::vector<const Instruction*> parameters_of(const Computation& computation) {
   return parameters;
 }
 
+bool has_control_predecessors(const Instruction& instruction) {
+  const Attribute* found = instruction.find_attribute("control-predecessors");
+  const auto* ids =
+      found == nullptr ? nullptr
+                       : std::get_if<std::vector<InstructionId>>(&found->value);
+  return ids != nullptr && !ids->empty();
+}
+
 std::vector<uint32_t> use_counts(const Computation& computation) {
   std::vector<uint32_t> uses(computation.instructions.size(), 0);
   for (const Instruction& instruction : computation.instructions) {

@@ -213,6 +213,9 @@ Instruction unwrapped(const Instruction& start);
 /// The parameters, by number.
 std::vector<const Instruction*> parameters_of(const Computation& computation);
 
+/// Whether it waits for more than its operands.
+bool has_control_predecessors(const Instruction& instruction);
+
 /// How often each instruction is read, `[instruction]`: by operands, by control
 /// edges, and once more if it is the root.
 std::vector<uint32_t> use_counts(const Computation& computation);

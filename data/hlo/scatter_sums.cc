@@ -3,7 +3,6 @@
 #include "data/hlo/scatter_sums.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
@@ -15,20 +14,7 @@ bool is_zero(const Computation& computation, InstructionId id) {
   const Instruction* made = &computation.at(id);
   while (made->opcode == Opcode::kBroadcast || made->opcode == Opcode::kReshape)
     made = &computation.at(made->operands[0]);
-  if (made->opcode != Opcode::kConstant || element_count(made->shape) != 1)
-    return false;
-  const Result<std::vector<double>> value = literal_values(*made);
-  return value && value->front() == 0;
-}
-
-bool orders_others(const Instruction& instruction) {
-  return std::any_of(
-      instruction.attributes.begin(), instruction.attributes.end(),
-      [](const Attribute& attribute) {
-        const auto* before =
-            std::get_if<std::vector<InstructionId>>(&attribute.value);
-        return before != nullptr && !before->empty();
-      });
+  return integer_constant(*made) == 0;
 }
 
 }  // namespace
@@ -39,7 +25,7 @@ bool scatter_into_sums(const Module& module, Computation* computation) {
   const auto may_go = [&](InstructionId id) {
     const Instruction& scatter = computation->at(id);
     return scatter.opcode == Opcode::kScatter && scatter.operands.size() == 3 &&
-           uses[index_of(id)] == 1 && !orders_others(scatter) &&
+           uses[index_of(id)] == 1 && !has_control_predecessors(scatter) &&
            combining_opcode(module, scatter) == Opcode::kAdd &&
            is_zero(*computation, scatter.operands[0]);
   };

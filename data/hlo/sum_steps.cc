@@ -27,18 +27,12 @@ constexpr int64_t kLongColumn = 16384, kLongRow = kMostOfRow;
 /// keep them busy: into kBlocks blocks or more.
 constexpr int64_t kManyRows = 128, kManyElements = 65536, kBlocks = 8;
 
-bool is_zero(const Instruction& instruction) {
-  if (instruction.opcode != Opcode::kConstant) return false;
-  const Result<std::vector<double>> values = literal_values(instruction);
-  return values && values->size() == 1 && values->front() == 0;
-}
-
 bool is_plain_sum(const Module& module, const Computation& entry,
                   const Instruction& reduce) {
   return reduce.opcode == Opcode::kReduce && reduce.operands.size() == 2 &&
          reduce.shape.is_array() &&
          combining_opcode(module, reduce) == Opcode::kAdd &&
-         is_zero(entry.at(reduce.operands[1]));
+         integer_constant(entry.at(reduce.operands[1])) == 0;
 }
 
 /// Dimensions of the operand by step, the innermost first, of at most `most`

@@ -61,7 +61,7 @@ struct DraftNode {
   uint32_t launch = kNoNode;  ///< Device work: the host node that launched it.
   int64_t issued_ns = 0;  ///< Device work: start of that call, else its own.
   int64_t named_ns = 0;   ///< Before it, within annotations but no op …
-  uint32_t range = 0;     ///< … and the last of those, if any.
+  uint32_t range = 0;     ///< … and the one of most of that, if any.
   bool cut = false;       ///< Began before the window.
 };
 

@@ -220,6 +220,7 @@ class Roles(unittest.TestCase):
             with self.assertRaisesRegex(RepriseError, r"has the shape and type of argument x.*batch='x'"):
                 both(*rest)
             self.assertEqual(roles.next_values([p, x], [leaf("0.w"), *rest], {1}), [0, None])
+            self.assertIsNotNone(roles.next_values([p, x], [leaf("0.w"), *rest], set())[1])
         self.assertEqual(roles.next_values([x, p], [leaf("0", ()), leaf("1"), leaf("2.w")]), [1, 2])
         self.assertEqual(roles.next_values([x], [leaf("0", ()), leaf("1")]), [1])
         with self.assertRaisesRegex(RepriseError, "has the shape and type of argument x"):

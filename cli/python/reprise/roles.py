@@ -117,8 +117,8 @@ def _in_order(place, arguments, found, parts):
     others = [path for path, first in parts if path[-1].isdigit() or first == start]
     if not following and others:
         raise RepriseError(
-            f"result {'.'.join(others[0])} has the shape and type of argument {name}: where it is its next value, give "
-            f"jax.jit donate_argnums= for it; where not, name the batches, batch={name!r}")
+            f"result {'.'.join(others[0])} has the shape and type of argument {name}: where it is its next value, name the "
+            f"batches without it, batch=(…), or () where there are none; where not, with it, batch={name!r}")
     return following
 
 

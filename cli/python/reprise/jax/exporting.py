@@ -325,9 +325,8 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     `jitted(*args, **kwargs)` is one training step. An argument whose structure comes back in the result is state, with
     these values at first; the others are batches (`batch=`, places or names, says so where that is not right; where an
     output looks like the next value of one, what `data` gives decides). State that comes out in another type or placed
-    otherwise than it goes in begins as it comes out, as in JAX's second step. `data`
-    gives the batches of `steps` steps: an iterator, a function of the step, or the arguments with one axis more before;
-    without it the given batch is used in every step. `loss=` names the loss among several scalars of the result.
+    otherwise than it goes in begins as it comes out, as in JAX's second step. `data` gives the batches of `steps` steps:
+    an iterator, a function of the step, or the arguments with one axis more before; without it the given batch is used in every step. `loss=` names the loss among several scalars of the result.
     Compiles the step once, without the persistent cache, and, in its first call, one line that shows how this XLA rounds;
     sets no environment variable.
     Errors: RepriseError, saying what to do."""

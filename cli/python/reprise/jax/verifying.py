@@ -219,8 +219,9 @@ def distances_from_exact(directory, steps, ours, theirs, initial, run=None, loss
     The step is traced anew on state and batches of float64. Its result is the exact one to a few digits, so the nearer
     of two that differ by rounding is the better one: sums of many squares, as in batch norms, are off by 1e-3 in f32,
     each way of adding them up by its own. Where the step does not trace on float64 (it names float32 itself, or its
-    arguments are static) or names floats of 16 bits, whose rounding stays, nothing is known; where it is another step there (random numbers of 64 bits), its first loss
-    is another, or JAX is more than a tenth off, and those tell nothing either."""
+    arguments are static) or names floats of 16 bits, whose rounding stays, nothing is known; where it is another step
+    there (random numbers of 64 bits), its first loss is another, or JAX is more than a tenth off, and those tell nothing
+    either."""
     run = run or _step_of(directory, None, (), {})
     rounds = re.search(r"\b(bf16|f16)\[", run.text)
     if rounds or not any(str(getattr(leaf, "dtype", "")) == "float32" for leaf in run.leaves):
