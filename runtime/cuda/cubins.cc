@@ -195,10 +195,7 @@ Status load_images(const std::vector<Job>& jobs, const CompileCache& cache,
     CubinKernel kernel;
     kernel.image = place->second;
     kernel.workspace_bytes = job.printed.workspace_bytes;
-    for (const PrintedLaunch& launch : job.printed.launches) {
-      kernel.launches.push_back(
-          {launch.entry, launch.grid_blocks, launch.block_threads});
-    }
+    kernel.launches = job.printed.launches;
     cubins.kernels.push_back(std::move(kernel));
   }
   return {};
@@ -233,6 +230,51 @@ Result<Cubins> compile_with(const Nvrtc& nvrtc, std::span<const Kernel> kernels,
 }
 
 }  // namespace
+
+namespace {
+
+bool share_memory(const std::vector<int32_t>& stored,
+                  const std::vector<int32_t>& used,
+                  std::span<const ArgumentPlace> places) {
+  for (const int32_t s : stored) {
+    const ArgumentPlace& to = places[static_cast<size_t>(s)];
+    for (const int32_t u : used) {
+      const ArgumentPlace& from = places[static_cast<size_t>(u)];
+      if (to.address < from.address + from.size_bytes &&
+          from.address < to.address + to.size_bytes)
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<LaunchedBlocks> launched_blocks(
+    const CubinKernel& kernel, std::span<const ArgumentPlace> places) {
+  std::vector<LaunchedBlocks> launched;
+  for (size_t l = 0; l < kernel.launches.size(); ++l) {
+    const PrintedLaunch& launch = kernel.launches[l];
+    const std::vector<LaunchPart>& parts = launch.parts;
+    uint32_t begin = 0;
+    size_t first = 0;
+    for (size_t p = 1; p < parts.size(); ++p) {
+      const bool waits = std::any_of(
+          parts.begin() + static_cast<std::ptrdiff_t>(first),
+          parts.begin() + static_cast<std::ptrdiff_t>(p),
+          [&](const LaunchPart& earlier) {
+            return share_memory(earlier.stored, parts[p].used, places) ||
+                   share_memory(parts[p].stored, earlier.used, places);
+          });
+      if (!waits) continue;
+      launched.push_back({l, begin, parts[p].first_block - begin});
+      begin = parts[p].first_block;
+      first = p;
+    }
+    launched.push_back({l, begin, launch.grid_blocks - begin});
+  }
+  return launched;
+}
 
 Result<Cubins> compile_cubins(std::span<const Kernel> kernels, int architecture,
                               const CubinOptions& options) {

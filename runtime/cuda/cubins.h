@@ -21,29 +21,41 @@
 #include "data/kernel/kernel.h"
 #include "data/result.h"
 #include "runtime/cuda/nvidia_library.h"
+#include "runtime/kernels/print_cuda.h"
 
 namespace reprise {
 
-/// One launch: `entry` of the kernel's image on a grid of one dimension.
-///
-/// Parameters of every entry, in order: the address of each of
-/// Kernel::arguments, then the address of the workspace (any value when the
-/// kernel needs none). All are device pointers of 8 bytes. Shared memory is
-/// static: launch with 0 dynamic bytes.
-struct CubinLaunch {
-  std::string entry;
-  uint32_t grid_blocks = 1;
-  uint32_t block_threads = 1;
+/// Where an argument lies.
+struct ArgumentPlace {
+  uint64_t address = 0, size_bytes = 0;
+};
+
+/// Some blocks of a launch of a kernel.
+struct LaunchedBlocks {
+  size_t launch = 0;  ///< In CubinKernel::launches.
+  uint32_t first_block = 0, blocks = 1;
 };
 
 /// How to run one kernel.
 struct CubinKernel {
   size_t image = 0;  ///< Index in Cubins::images.
-  /// One after the other on one stream; never empty.
-  std::vector<CubinLaunch> launches;
+  /// Entries of the image, each on a grid of one dimension: launched_blocks
+  /// says in how many launches. Never empty.
+  ///
+  /// Parameters of every entry, in order: the address of each of
+  /// Kernel::arguments, then the address of the workspace (any value when the
+  /// kernel needs none), then the first block. All take 8 bytes. Shared memory
+  /// is static: launch with 0 dynamic bytes.
+  std::vector<PrintedLaunch> launches;
   /// Of its own while its launches run, aligned to 256; 0 for most kernels.
   int64_t workspace_bytes = 0;
 };
+
+/// What to launch one after the other on one stream, where the kernel's
+/// arguments lie at `places`: parts of a launch that share memory, of which one
+/// stores, follow each other.
+std::vector<LaunchedBlocks> launched_blocks(
+    const CubinKernel& kernel, std::span<const ArgumentPlace> places);
 
 /// What ptxas says of one entry.
 struct CubinResources {

@@ -7,7 +7,7 @@
 
 namespace reprise {
 
-/// One launch of a kernel; its parameters are addresses.
+/// One launch of a kernel; its parameters are addresses and the first block.
 struct DeviceUnitCalls::Launch {
   CUfunction function = nullptr;
   uint32_t grid_blocks = 1, block_threads = 1;
@@ -39,10 +39,10 @@ class DeviceUnitCalls::Binder {
     Call& call = calls_.calls_.emplace_back();
     switch (unit.kind) {
       case UnitKind::kKernel: {
-        std::vector<CUdeviceptr> arguments;
+        std::vector<ArgumentPlace> arguments;
         for (const auto* locations : {&unit.reads, &unit.writes}) {
           for (const Location& location : *locations)
-            arguments.push_back(context_.address_of(location));
+            arguments.push_back(place_of(location));
         }
         const auto kernel = static_cast<size_t>(
             context_.kernels[static_cast<size_t>(unit.kernel)]);
@@ -66,15 +66,16 @@ class DeviceUnitCalls::Binder {
   }
 
  private:
-  Status bind_kernel(size_t kernel, const std::vector<CUdeviceptr>& arguments,
+  ArgumentPlace place_of(const Location& location) const {
+    return {.address = context_.address_of(location),
+            .size_bytes = static_cast<uint64_t>(location.size_bytes)};
+  }
+
+  Status bind_kernel(size_t kernel, const std::vector<ArgumentPlace>& arguments,
                      Call& call) {
     const CubinKernel& cubin = shared_.cubins.kernels[kernel];
-    const size_t first_parameter = calls_.addresses_.size();
-    calls_.addresses_.insert(calls_.addresses_.end(), arguments.begin(),
-                             arguments.end());
-    // One workspace serves all: kernels run one after the other.
-    calls_.addresses_.push_back(shared_.workspace.address());
-    for (const CubinLaunch& launch : cubin.launches) {
+    for (const LaunchedBlocks& blocks : launched_blocks(cubin, arguments)) {
+      const PrintedLaunch& launch = cubin.launches[blocks.launch];
       CUfunction function = nullptr;
       const Status found = shared_.driver.check(
           shared_.driver.module_get_function(&function,
@@ -83,9 +84,14 @@ class DeviceUnitCalls::Binder {
           "cuModuleGetFunction");
       if (!found) return pass(found.error(), launch.entry);
       call.launches.push_back({.function = function,
-                               .grid_blocks = launch.grid_blocks,
+                               .grid_blocks = blocks.blocks,
                                .block_threads = launch.block_threads,
-                               .first_parameter = first_parameter});
+                               .first_parameter = calls_.addresses_.size()});
+      for (const ArgumentPlace& argument : arguments)
+        calls_.addresses_.push_back(argument.address);
+      // One workspace serves all: kernels run one after the other.
+      calls_.addresses_.push_back(shared_.workspace.address());
+      calls_.addresses_.push_back(blocks.first_block);
     }
     return {};
   }
@@ -108,7 +114,7 @@ class DeviceUnitCalls::Binder {
             static_cast<CUdeviceptr>(operand.scratch_offset);
         Status bound = bind_kernel(
             packed_.first_kernel + static_cast<size_t>(operand.kernel),
-            {address, dense}, call);
+            {{address, 0}, {dense, 0}}, call);
         if (!bound) return bound;
         address = dense;
         view = dense_view(view);

@@ -77,10 +77,17 @@ std::vector<std::pair<int32_t, int32_t>> copied_in_place(
   return pairs;
 }
 
+std::optional<KeptRows> kept_elements(
+    const Kernel& kernel, const std::vector<KernelStatement>& statements) {
+  KeptRows rows;
+  if (!add_stores(kernel, statements, rows) || rows.changed < 0) return {};
+  return rows;
+}
+
 std::optional<KeptRows> kept_rows(const Kernel& kernel,
                                   const KernelStatement& loop) {
-  KeptRows rows;
-  if (!add_stores(kernel, loop.body, rows) || rows.changed < 0) return {};
+  const std::optional<KeptRows> rows = kept_elements(kernel, loop.body);
+  if (!rows) return {};
   const auto is = [&](KernelStatement::Kind kind, const auto& also) {
     return std::any_of(loop.body.begin(), loop.body.end(),
                        [&](const KernelStatement& statement) {
@@ -89,7 +96,7 @@ std::optional<KeptRows> kept_rows(const Kernel& kernel,
   };
   if (!is(KernelStatement::Kind::kLoop, [](const auto&) { return true; }) ||
       !is(KernelStatement::Kind::kLet, [&](const KernelStatement& let) {
-        return let.value == rows.changed;
+        return let.value == rows->changed;
       }))
     return {};
   return rows;

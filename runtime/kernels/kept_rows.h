@@ -16,16 +16,20 @@
 
 namespace reprise {
 
-/// Of one loop that stands around others.
 struct KeptRows {
-  /// A pred value, let in the loop's own body: where it is false an iteration
-  /// stores what it has loaded from the same element, and nothing else.
+  /// A pred value: where it is false an iteration stores what it has loaded
+  /// from the same element, and nothing else.
   int32_t changed = -1;
   /// Arguments, input and output: nothing changes while each pair is one array.
   std::vector<std::pair<int32_t, int32_t>> in_place;
 };
 
-/// Nothing where an iteration does more than that. Cost: statements × stores.
+/// Of all that statements store. Nothing where they do more than that.
+std::optional<KeptRows> kept_elements(
+    const Kernel& kernel, const std::vector<KernelStatement>& statements);
+
+/// Of one loop that stands around others and lets `changed` in its own body.
+/// Nothing where there is none. Cost: statements × stores.
 std::optional<KeptRows> kept_rows(const Kernel& kernel,
                                   const KernelStatement& loop);
 

@@ -178,7 +178,7 @@ const char* StageWriter::local_of(int32_t accumulator) const {
 namespace {
 
 /// Stages of one launch: at most so many.
-constexpr size_t kMostTogether = 8;
+constexpr size_t kMostTogether = 16;
 
 std::set<int32_t> arguments_of(const CudaStage& stage, bool outputs) {
   std::set<int32_t> all, stored;
@@ -189,41 +189,41 @@ std::set<int32_t> arguments_of(const CudaStage& stage, bool outputs) {
   return outputs ? stored : all;
 }
 
-/// True if nothing that one of them stores is, or may be in the memory of,
-/// what the other uses.
-bool are_independent(const Kernel& kernel, const CudaStage& a,
-                     const CudaStage& b) {
-  const size_t arguments = kernel.arguments.size();
+/// True if neither uses what the other stores; their arguments may still turn
+/// out to share memory.
+bool are_independent(const CudaStage& a, const CudaStage& b) {
   for (const auto& [storing, using_] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+    const std::set<int32_t> used = arguments_of(*using_, false);
     for (const int32_t stored : arguments_of(*storing, true)) {
-      for (const int32_t used : arguments_of(*using_, false)) {
-        if (stored == used) return false;
-        const size_t to = static_cast<size_t>(stored);
-        const size_t from = static_cast<size_t>(used);
-        if (to < arguments && from < arguments &&
-            in_place_safe(kernel, from, to)) {
-          return false;
-        }
-      }
+      if (used.contains(stored)) return false;
     }
   }
   return true;
 }
 
 /// How many stages from `first` on may share a launch.
-size_t stages_together(const Kernel& kernel, const CudaPlan& plan,
-                       size_t first) {
+size_t stages_together(const CudaPlan& plan, size_t first) {
   size_t end = first + 1;
   if (plan.stages[first].mapping != StageMapping::kMap) return 1;
   while (end < plan.stages.size() && end - first < kMostTogether &&
          plan.stages[end].mapping == StageMapping::kMap) {
     for (size_t i = first; i < end; ++i) {
-      if (!are_independent(kernel, plan.stages[i], plan.stages[end]))
+      if (!are_independent(plan.stages[i], plan.stages[end]))
         return end - first;
     }
     ++end;
   }
   return end - first;
+}
+
+/// Without the workspace's.
+std::vector<int32_t> own_arguments(const Kernel& kernel, const CudaStage& stage,
+                                   bool outputs) {
+  std::vector<int32_t> own;
+  for (const int32_t id : arguments_of(stage, outputs)) {
+    if (static_cast<size_t>(id) < kernel.arguments.size()) own.push_back(id);
+  }
+  return own;
 }
 
 PrintedLaunch print_alone(StageWriter& writer, const std::string& head,
@@ -252,10 +252,10 @@ PrintedCudaKernel print_cuda_kernel(const Kernel& kernel,
   PrintedCudaKernel printed;
   printed.workspace_bytes = plan.workspace_bytes;
   std::string parameters;
-  for (size_t i = 0; i <= kernel.arguments.size(); ++i)
+  for (size_t i = 0; i <= kernel.arguments.size() + 1; ++i)
     parameters += fmt::format("{}void* p{}", i > 0 ? ", " : "", i);
   for (size_t first = 0; first < plan.stages.size();) {
-    const size_t count = stages_together(kernel, plan, first);
+    const size_t count = stages_together(plan, first);
     std::vector<StageWriter> writers;
     for (size_t i = first; i < first + count; ++i) {
       writers.emplace_back(plan.stages[i], kernel, plan.workspace_offsets);
@@ -268,6 +268,12 @@ PrintedCudaKernel print_cuda_kernel(const Kernel& kernel,
     } else {
       launch = print_alone(writers[0], parameters, entry);
       printed.text += writers[0].take();
+    }
+    for (size_t i = 0; i < launch.parts.size(); ++i) {
+      launch.parts[i].stored =
+          own_arguments(kernel, plan.stages[first + i], true);
+      launch.parts[i].used =
+          own_arguments(kernel, plan.stages[first + i], false);
     }
     printed.text += fmt::format("RK_ENTRY({})\n", entry);
     launch.entry = entry;

@@ -1,6 +1,7 @@
 // Nests without reductions by lanes: a thread for each parallel iteration.
 #include <algorithm>
 
+#include "runtime/kernels/kept_rows.h"
 #include "runtime/kernels/print_cuda_stage.h"
 
 namespace reprise {
@@ -84,18 +85,47 @@ void print_wide(StageWriter& writer, const Block& inner, int64_t total,
   }
 }
 
-void print_narrow(StageWriter& writer, const Block& inner, int64_t total) {
+/// Where the kernel runs in place, threads of elements that keep their value
+/// have nothing to do.
+std::string changes(StageWriter& writer, const KeptRows& kept) {
+  std::string text = writer.expressions().name(kept.changed);
+  for (const auto& [input, output] : kept.in_place)
+    text += fmt::format(" || (const void*)p{} != (void*)p{}", input, output);
+  return text;
+}
+
+void print_narrow(StageWriter& writer, const Block& inner, int64_t total,
+                  const std::optional<KeptRows>& kept) {
   writer.open(fmt::format("if (first + t < {})", total));
   writer.line(fmt::format("const {} n = first + t;", count_type(total)));
   writer.decode(writer.stage().parallel, "n");
+  bool is_kept = false;
   for (const KernelStatement& statement : inner) {
-    if (statement.kind == Kind::kLet) {
-      writer.let(statement.value);
-    } else {
+    if (statement.kind != Kind::kLet) {
       writer.store(statement);
+      continue;
     }
+    writer.let(statement.value);
+    if (!kept || statement.value != kept->changed) continue;
+    writer.open(fmt::format("if ({})", changes(writer, *kept)));
+    is_kept = true;
   }
+  if (is_kept) writer.close();
   writer.close();
+}
+
+/// Of a stage whose elements are the kernel's own arguments.
+std::optional<KeptRows> kept_in_place(const StageWriter& writer) {
+  std::optional<KeptRows> kept =
+      kept_elements(writer.kernel(), writer.kernel().body);
+  const auto is_own = [&](int32_t argument) {
+    return static_cast<size_t>(argument) < writer.argument_count();
+  };
+  if (kept && !std::ranges::all_of(kept->in_place, [&](const auto& pair) {
+        return is_own(pair.first) && is_own(pair.second);
+      }))
+    kept.reset();
+  return kept;
 }
 
 /// One stage's part of a launch.
@@ -104,7 +134,8 @@ class MapPrinter {
   explicit MapPrinter(StageWriter& writer) : writer_(writer) {
     flatten(writer.kernel().body, false, uniform_, inner_);
     total_ = iterations_of(writer.kernel(), writer.stage().parallel);
-    width_ = width_of(total_, inner_);
+    kept_ = kept_in_place(writer);
+    width_ = kept_ ? 1 : width_of(total_, inner_);
   }
 
   int64_t threads() const { return total_ == 1 ? 1 : threads_for(total_); }
@@ -113,24 +144,24 @@ class MapPrinter {
     return std::min((total_ + each - 1) / each, kMaxBlocks);
   }
 
-  /// In blocks from `first_block` on.
-  void print(int64_t threads, int64_t first_block) {
+  /// In blocks from `first_block` on; `block`: the name of a block's number.
+  void print(int64_t threads, const char* block, int64_t first_block) {
     writer_.arguments();
     for (const KernelStatement& statement : uniform_)
       writer_.let(statement.value);
     const char* count = count_type(total_);
     const int64_t each = threads * width_;
-    writer_.open(
-        fmt::format("for ({0} first = ({0})(RK_BLOCK - {1}) * {2}; first < "
-                    "{3}; first += ({0}){4})",
-                    count, first_block, each, total_, blocks(threads) * each));
+    writer_.open(fmt::format(
+        "for ({0} first = ({0})({5} - {1}) * {2}; first < "
+        "{3}; first += ({0}){4})",
+        count, first_block, each, total_, blocks(threads) * each, block));
     writer_.open(fmt::format("RK_THREADS({})", threads));
     if (width_ > 1) {
       writer_.line(fmt::format("constexpr int WIDTH = {};", width_));
       widen();
       print_wide(writer_, inner_, total_, threads);
     } else {
-      print_narrow(writer_, inner_, total_);
+      print_narrow(writer_, inner_, total_, kept_);
     }
     writer_.close();
     writer_.close();
@@ -150,6 +181,7 @@ class MapPrinter {
   StageWriter& writer_;
   Block uniform_, inner_;
   int64_t total_ = 1;
+  std::optional<KeptRows> kept_;
   int width_ = 1;
 };
 
@@ -164,20 +196,29 @@ PrintedLaunch print_maps(std::vector<StageWriter>& writers,
     printers.emplace_back(writer);
     threads = std::max(threads, printers.back().threads());
   }
+  const bool is_alone = writers.size() == 1;
+  PrintedLaunch launch;
   text += fmt::format("RK_KERNEL({}, {}, {}) {{\n", name, threads, head);
+  // A part may be launched alone: then its blocks are counted from here on.
+  if (!is_alone) {
+    text += fmt::format("const int block = RK_BLOCK + (int)(rk_s64)p{};\n",
+                        writers[0].argument_count() + 1);
+  }
   for (size_t i = 0; i < writers.size(); ++i) {
     const int64_t own = printers[i].blocks(threads);
-    if (writers.size() > 1) {
-      text += fmt::format("if (RK_BLOCK >= {} && RK_BLOCK < {}) {{\n", blocks,
+    if (!is_alone) {
+      text += fmt::format("if (block >= {} && block < {}) {{\n", blocks,
                           blocks + own);
+      launch.parts.push_back({.first_block = static_cast<uint32_t>(blocks),
+                              .stored = {},
+                              .used = {}});
     }
-    printers[i].print(threads, blocks);
+    printers[i].print(threads, is_alone ? "RK_BLOCK" : "block", blocks);
     text += writers[i].take();
-    if (writers.size() > 1) text += "}\n";
+    if (!is_alone) text += "}\n";
     blocks += own;
   }
   text += "}\n";
-  PrintedLaunch launch;
   launch.block_threads = static_cast<uint32_t>(threads);
   launch.grid_blocks = static_cast<uint32_t>(blocks);
   return launch;

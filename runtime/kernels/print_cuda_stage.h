@@ -26,6 +26,8 @@ class StageWriter {
 
   const Kernel& kernel() const { return stage_.kernel; }
   const CudaStage& stage() const { return stage_; }
+  /// Of the whole kernel; the workspace's arrays come after them.
+  size_t argument_count() const { return arguments_; }
   ExpressionPrinter& expressions() { return expressions_; }
   const char* index_type() const { return expressions_.index_type(); }
 

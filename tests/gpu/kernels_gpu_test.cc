@@ -93,10 +93,11 @@ class KernelsOnGpu : public testing::Test {
 
   /// Runs the launches of a kernel in order on one stream.
   Status launch(const CubinKernel& shape, CUmodule module,
-                std::vector<CUdeviceptr>& addresses) {
+                std::vector<CUdeviceptr> addresses) {
+    addresses.push_back(0);  // The first block: no two arguments share memory.
     std::vector<void*> parameters;
     for (CUdeviceptr& address : addresses) parameters.push_back(&address);
-    for (const CubinLaunch& one : shape.launches) {
+    for (const PrintedLaunch& one : shape.launches) {
       CUfunction function = nullptr;
       Status done = driver().check(
           driver().module_get_function(&function, module, one.entry.c_str()),

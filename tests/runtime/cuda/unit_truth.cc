@@ -73,7 +73,7 @@ class StepOfSchedule {
   void add_unit(const Unit& unit) {
     switch (unit.kind) {
       case UnitKind::kKernel:
-        return add_launches(static_cast<size_t>(unit.kernel));
+        return add_launches(static_cast<size_t>(unit.kernel), places_of(unit));
       case UnitKind::kLibrary:
         return add_dot();
       case UnitKind::kCopy:
@@ -96,15 +96,29 @@ class StepOfSchedule {
     const auto found = packed_.operands.find(UnitId(unit_));
     if (found != packed_.operands.end()) {
       for (const PackedOperand& operand : found->second) {
-        add_launches(schedule_.kernels.size() +
-                     static_cast<size_t>(operand.kernel));
+        add_launches(
+            schedule_.kernels.size() + static_cast<size_t>(operand.kernel),
+            {{}, {}});
       }
     }
     add(step_.compute, "matrix_product");
   }
-  void add_launches(size_t kernel) {
-    for (const CubinLaunch& launch : cubins_.kernels[kernel].launches)
-      add(step_.compute, launch.entry);
+  std::vector<ArgumentPlace> places_of(const Unit& unit) const {
+    std::vector<ArgumentPlace> places;
+    for (const auto* locations : {&unit.reads, &unit.writes}) {
+      for (const Location& at : *locations) {
+        const Buffer& buffer = schedule_.buffers[index_of(at.buffer)];
+        places.push_back({.address = static_cast<uint64_t>(buffer.arena_offset +
+                                                           at.offset_bytes),
+                          .size_bytes = static_cast<uint64_t>(at.size_bytes)});
+      }
+    }
+    return places;
+  }
+  void add_launches(size_t kernel, const std::vector<ArgumentPlace>& places) {
+    const CubinKernel& cubin = cubins_.kernels[kernel];
+    for (const LaunchedBlocks& blocks : launched_blocks(cubin, places))
+      add(step_.compute, cubin.launches[blocks.launch].entry);
   }
   void add(DeviceOperations& to, const std::string& name) const {
     to.push_back({unit_, name});

@@ -38,7 +38,7 @@ TEST_P(CubinsOfPrograms, EveryKernelOfEveryProgramCompilesWithoutSpills) {
   std::set<std::string> entries;
   for (const CubinKernel& kernel : cubins->kernels) {
     ASSERT_FALSE(kernel.launches.empty());
-    for (const CubinLaunch& launch : kernel.launches) {
+    for (const PrintedLaunch& launch : kernel.launches) {
       EXPECT_NE(cubins->images[kernel.image].find(launch.entry),
                 std::string::npos);
       EXPECT_LE(launch.block_threads, 1024u);

@@ -165,7 +165,9 @@ const Fused kFused[] = {
   b = f32[64,100] broadcast(v), dimensions={0}
   ROOT r = f32[64,100] add(x, b))",
      {"e", "r"},
-     {kMap, kMap}},
+     {kMap, kMap},
+     false,
+     1},  // Two where e is written over v (expect_cuda_agrees).
     // Elementwise ops over different shapes, which share a launch.
     {"siblings",
      R"(
@@ -303,6 +305,35 @@ INSTANTIATE_TEST_SUITE_P(All, CudaFused, testing::ValuesIn(kFused),
                          [](const auto& one) {
                            return std::string(one.param.name);
                          });
+
+TEST(LaunchedBlocks, PartsThatShareMemoryFollowEachOther) {
+  // Three parts: 0 -> 3, 1 -> 4, 2 -> 5, each of 64 bytes.
+  CubinKernel kernel;
+  kernel.launches = {
+      {.entry = "first",
+       .grid_blocks = 7,
+       .block_threads = 64,
+       .parts = {{.first_block = 0, .stored = {3}, .used = {0, 3}},
+                 {.first_block = 2, .stored = {4}, .used = {1, 4}},
+                 {.first_block = 5, .stored = {5}, .used = {2, 5}}}},
+      {.entry = "second", .grid_blocks = 1, .block_threads = 64}};
+  std::vector<ArgumentPlace> places;
+  for (uint64_t a = 0; a < 6; ++a) places.push_back({64 * a, 64});
+  const auto launched = [&] {
+    std::vector<std::array<size_t, 3>> found;
+    for (const LaunchedBlocks& one : launched_blocks(kernel, places))
+      found.push_back({one.launch, one.first_block, one.blocks});
+    return found;
+  };
+  using Found = std::vector<std::array<size_t, 3>>;
+  EXPECT_EQ(launched(), (Found{{0, 0, 7}, {1, 0, 1}}));
+  places[3] = places[0];  // In place: a part of its own memory.
+  EXPECT_EQ(launched(), (Found{{0, 0, 7}, {1, 0, 1}}));
+  places[5].address = places[1].address + 60;  // What the second part reads.
+  EXPECT_EQ(launched(), (Found{{0, 0, 5}, {0, 5, 2}, {1, 0, 1}}));
+  places[4] = places[0];  // And the first: each for itself.
+  EXPECT_EQ(launched(), (Found{{0, 0, 2}, {0, 2, 3}, {0, 5, 2}, {1, 0, 1}}));
+}
 
 TEST(CudaKernels, AllOfTheseCompileWhereNvrtcIs) {
   if (!Nvrtc::open({})) GTEST_SKIP() << "no NVRTC";

@@ -33,9 +33,16 @@ Result<CudaTwins> CudaTwins::make(std::span<const Kernel> kernels) {
     if (!library) return pass(library.error());
     twins.libraries_.push_back(std::move(*library));
   }
+  for (const Kernel& kernel : kernels) {
+    std::vector<uint64_t>& sizes = twins.sizes_.emplace_back();
+    for (const KernelArgument& argument : kernel.arguments) {
+      sizes.push_back(static_cast<uint64_t>(argument.elements) *
+                      primitive_type_bits(argument.type) / 8);
+    }
+  }
   for (const CubinKernel& kernel : twins.cubins_.kernels) {
     twins.entries_.emplace_back();
-    for (const CubinLaunch& launch : kernel.launches) {
+    for (const PrintedLaunch& launch : kernel.launches) {
       void* entry =
           ::dlsym(twins.libraries_[kernel.image].get(), launch.entry.c_str());
       if (entry == nullptr)
@@ -54,8 +61,16 @@ void CudaTwins::run(size_t kernel, std::span<void* const> arguments) const {
   const size_t odd = reinterpret_cast<uintptr_t>(memory.data()) % 256;
   std::vector<void*> parameters(arguments.begin(), arguments.end());
   parameters.push_back(memory.data() + (odd == 0 ? 0 : 256 - odd));
-  for (size_t i = 0; i < shape.launches.size(); ++i)
-    entries_[kernel][i](parameters.data(), shape.launches[i].grid_blocks);
+  std::vector<ArgumentPlace> places;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    places.push_back({.address = reinterpret_cast<uintptr_t>(arguments[i]),
+                      .size_bytes = sizes_[kernel][i]});
+  }
+  parameters.push_back(nullptr);
+  for (const LaunchedBlocks& blocks : launched_blocks(shape, places)) {
+    parameters.back() = reinterpret_cast<void*>(uintptr_t{blocks.first_block});
+    entries_[kernel][blocks.launch](parameters.data(), blocks.blocks);
+  }
 }
 
 }  // namespace reprise

@@ -31,6 +31,8 @@ class CudaTwins {
   Cubins cubins_;
   std::vector<std::shared_ptr<void>> libraries_;  ///< By image.
   std::vector<std::vector<Entry>> entries_;       ///< By kernel, by launch.
+  std::vector<std::vector<uint64_t>>
+      sizes_;  ///< By kernel, by argument: bytes.
 };
 
 }  // namespace reprise
