@@ -93,7 +93,10 @@ Result<LoweredProgram> load(const TrainerFlags& flags,
     if (!manifest) return pass(manifest.error());
     ranks = manifest->ranks;
   }
-  return load_lowered_program(flags.program, flags.plan, ranks, flags.data);
+  return load_lowered_program(flags.program, flags.plan, ranks, flags.data,
+                              flags.device.device == "cuda"
+                                  ? LoweredFor::kGpu
+                                  : LoweredFor::kProcessor);
 }
 
 // Writes the result and says what did not verify.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "data/hlo/appended_ops.h"
+#include "data/hlo/called_rows.h"
 #include "data/hlo/contract_products.h"
 #include "data/hlo/empty_arrays.h"
 #include "data/hlo/flat_collective.h"
@@ -409,7 +410,7 @@ Result<InlinedModule> inline_calls(const Module& module,
     how.half = arithmetic <= Arithmetic::kScattersApart;
     fold_constants(&inlined.entry_computation(), how);
   }
-  if (arithmetic == Arithmetic::kAsXla)
+  if (arithmetic <= Arithmetic::kRowsApart)
     scatter_into_sums(inlined, &inlined.entry_computation());
   widen_narrow_types(&inlined);
   if (sums_in_f32(inlined)) sum_in_f32(&inlined);
@@ -417,6 +418,8 @@ Result<InlinedModule> inline_calls(const Module& module,
   if (is_xla) contract_products(&inlined.entry_computation());
   if (arithmetic <= Arithmetic::kSumsByColumn)
     note_small_dots(&inlined.entry_computation());
+  if (arithmetic == Arithmetic::kAsXla)
+    note_called_rows(&inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

@@ -154,8 +154,11 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with scatters into zeros (data/hlo/scatter_sums.h), as in plans
-  /// and traces of before it.
+  /// The same with each row of a scan for itself (data/hlo/called_rows.h), as
+  /// in
+  /// plans and traces of before it.
+  kRowsApart,
+  /// And with scatters into zeros (data/hlo/scatter_sums.h).
   kScattersApart,
   /// Without them, constants of f16 and reads through tuples
   /// (data/hlo/unrounded_reads.h).
@@ -174,11 +177,19 @@ enum class Arithmetic : uint8_t {
 /// branches, calls), in order; not reducers.
 std::vector<ComputationId> program_parts(const Module& module);
 
+/// What a program is lowered for.
+enum class LoweredFor : uint8_t {
+  kProcessor,
+  kGpu,  ///< Whose launches take longer than small arrays.
+};
+
 /// A module without calls of its entry: `inline_calls` (hlo.h) alone makes one,
 /// so what takes one need not inline, nor ask. Hand it around as const.
 class InlinedModule : public Module {
  public:
   InlinedModule() = default;  ///< Empty.
+
+  LoweredFor device = LoweredFor::kProcessor;
 
  private:
   friend Result<InlinedModule> inline_calls(const Module& module,

@@ -40,8 +40,8 @@ Result<InlinedModule> inline_program(const Module& parsed,
 Result<LoweredProgram> lower_texts(LoweredProgram program,
                                    const std::string& name,
                                    const std::string& plan_path,
-                                   const std::string& plan_text,
-                                   int64_t ranks) {
+                                   const std::string& plan_text, int64_t ranks,
+                                   LoweredFor device) {
   Result<Module> parsed = parse_hlo(program.program_text, name);
   if (!parsed) return pass(parsed.error());
   Result<std::optional<Plan>> plan = plan_of(plan_path, plan_text, name);
@@ -53,6 +53,7 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
       });
   if (!inlined) return pass(inlined.error());
   program.module = std::move(*inlined);
+  program.module.device = device;
   program.plan =
       *plan ? **std::move(plan) : identity_plan(program.module, ranks);
   if (program.plan.ranks != ranks) {
@@ -76,6 +77,11 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   const Status runs = refuse(refusals_of(program.module, program.schedule));
   if (!runs) return pass(runs.error(), name);
   return program;
+}
+
+LoweredFor device_of(const Trace& trace) {
+  const bool is_gpu = !trace.ranks.empty() && trace.ranks[0].device == "cuda";
+  return is_gpu ? LoweredFor::kGpu : LoweredFor::kProcessor;
 }
 
 // Before ranks start. Errors: as BatchSource and InitialState.
@@ -114,7 +120,8 @@ Status check_data(const LoweredProgram& program, const std::string& name,
 Result<LoweredProgram> load_lowered_program(const std::string& program,
                                             const std::string& plan,
                                             int64_t ranks,
-                                            const ProgramData& data) {
+                                            const ProgramData& data,
+                                            LoweredFor device) {
   LoweredProgram loaded;
   Result<std::string> text = read_program_text(program);
   if (!text) return pass(text.error());
@@ -137,7 +144,7 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
                 ranks);
   }
   Result<LoweredProgram> lowered =
-      lower_texts(std::move(loaded), program, plan, "", ranks);
+      lower_texts(std::move(loaded), program, plan, "", ranks, device);
   if (!lowered && lowered.error().kind == ErrorKind::kUnsupported) {
     const std::string other = sibling_that_runs(program);
     if (!other.empty()) lowered.error().message += "\n" + other + " runs";
@@ -167,7 +174,8 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
   loaded.manifest = std::move(*manifest);
   const int64_t ranks = static_cast<int64_t>(trace.ranks.size());
   Result<LoweredProgram> lowered =
-      lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks);
+      lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks,
+                  device_of(trace));
   if (!lowered || data_folder.empty()) return lowered;
   if (Status there = check_data(*lowered, trace_path, ""); !there)
     return pass(there.error());

@@ -31,12 +31,11 @@ struct LoweredProgram {
 };
 
 /// Loads PROGRAM.hlo, its manifest, and a plan file (empty: the identity plan),
-/// checks each against the others and lowers. Errors: those of each step,
-/// naming the file.
-Result<LoweredProgram> load_lowered_program(const std::string& program,
-                                            const std::string& plan,
-                                            int64_t ranks,
-                                            const ProgramData& data = {});
+/// checks each against the others and lowers. `device`: what will run
+/// it. Errors: those of each step, naming the file.
+Result<LoweredProgram> load_lowered_program(
+    const std::string& program, const std::string& plan, int64_t ranks,
+    const ProgramData& data = {}, LoweredFor device = LoweredFor::kProcessor);
 
 /// The same from a trace's embedded program; `plan` replaces the recorded one
 /// when not empty. Its data is made up unless `data_folder` names where it

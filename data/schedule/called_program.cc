@@ -13,7 +13,6 @@
 #include "data/hlo/routine.h"
 #include "data/hlo/sort_key.h"
 #include "data/kernel/lower_kernel.h"
-#include "data/schedule/called_fusion.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule_cache.h"
 
@@ -105,20 +104,24 @@ std::optional<int64_t> communicated_bytes(const CalledProgram& program) {
 
 Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
                                                      const std::string& caller,
-                                                     int64_t ranks) {
+                                                     int64_t ranks,
+                                                     CalledFusion fusion) {
   auto program = std::make_shared<CalledProgram>();
   program->module = std::move(module);
   ScheduleCache cache;
   const Status opened = open_cache(program->module, &cache);
   if (!opened) return pass(opened.error(), caller);
-  Result<Schedule> schedule = lower_schedule(
-      PlanChoice{.ranks = ranks, .fusion = fuse_elementwise(cache.graph)},
-      &cache, ParameterBytes::kElsewhere);
+  cache.called_fusion = fusion;
+  const auto lower = [&](std::vector<ChosenGroup> groups) {
+    return lower_schedule(
+        PlanChoice{.ranks = ranks, .fusion = std::move(groups)}, &cache,
+        ParameterBytes::kElsewhere);
+  };
+  Result<Schedule> schedule = lower(fuse_called(cache.graph, fusion));
   // A group may still be more than one kernel can hold.
-  if (!schedule) {
-    schedule = lower_schedule(PlanChoice{.ranks = ranks}, &cache,
-                              ParameterBytes::kElsewhere);
-  }
+  if (!schedule && fusion == CalledFusion::kLaunches)
+    schedule = lower(fuse_called(cache.graph, CalledFusion::kLoops));
+  if (!schedule) schedule = lower({});
   if (!schedule) return pass(schedule.error(), caller);
   program->schedule = *std::move(schedule);
   return program;
@@ -158,7 +161,7 @@ RoutineCallee keyed(std::shared_ptr<CalledProgram> program) {
 
 Result<std::vector<RoutineCallee>> lower_callees(
     const Module& module, const Instruction& instruction, int64_t ranks,
-    const std::vector<std::vector<int32_t>>& old_value) {
+    CalledFusion fusion, const std::vector<std::vector<int32_t>>& old_value) {
   const bool programs = calls_programs(instruction.opcode);
   const std::optional<ComputationId> body =
       called_computation(instruction, "body");
@@ -172,7 +175,8 @@ Result<std::vector<RoutineCallee>> lower_callees(
     if (body == std::optional(id))
       add_aliases(each_its_own(*extracted), &*extracted);
     auto program =
-        programs ? lower_program(*std::move(extracted), instruction.name, ranks)
+        programs ? lower_program(*std::move(extracted), instruction.name, ranks,
+                                 fusion)
                  : lower_function(*std::move(extracted), instruction.name);
     if (!program) return pass(program.error());
     Schedule& schedule = (*program)->schedule;
@@ -194,7 +198,7 @@ Result<std::vector<RoutineCallee>> lower_callees(
 Result<std::shared_ptr<const CalledProgram>> lower_device_program(
     InlinedModule module, const std::string& caller, int64_t ranks) {
   Result<std::shared_ptr<CalledProgram>> program =
-      lower_program(std::move(module), caller, ranks);
+      lower_program(std::move(module), caller, ranks, CalledFusion::kLaunches);
   if (!program) return pass(program.error());
   Schedule& schedule = (*program)->schedule;
   move_outputs_to_caller(&schedule);

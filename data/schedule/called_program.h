@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/result.h"
+#include "data/schedule/called_fusion.h"
 #include "data/schedule/schedule.h"
 
 namespace reprise {
@@ -31,7 +32,7 @@ struct CalledProgram {
 /// Errors: kUnsupported naming an instruction; those of replica groups.
 Result<std::vector<RoutineCallee>> lower_callees(
     const Module& module, const Instruction& instruction, int64_t ranks,
-    const std::vector<std::vector<int32_t>>& old_value);
+    CalledFusion fusion, const std::vector<std::vector<int32_t>>& old_value);
 
 /// A program that a device makes of an instruction of its own, lowered as a
 /// branch is: outputs with a buffer of their own are further parameters.

@@ -1,5 +1,6 @@
 #include "data/schedule/schedule_cache.h"
 
+#include "data/hlo/called_rows.h"
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
 #include "data/kernel/kernel_traffic.h"
@@ -81,14 +82,24 @@ int64_t first_read(const OpGraph& graph, InstructionId id) {
   return most > 0 ? most : -1;
 }
 
-Result<LoweredRoutine> lower(const OpGraph& graph, InstructionId id,
+CalledFusion fusion_of(const ScheduleCache& cache,
+                       const Instruction& instruction) {
+  if (cache.called_fusion) return *cache.called_fusion;
+  if (!has_called_rows(instruction)) return CalledFusion::kRowsApart;
+  return cache.module->device == LoweredFor::kGpu ? CalledFusion::kLaunches
+                                                  : CalledFusion::kLoops;
+}
+
+Result<LoweredRoutine> lower(const ScheduleCache& cache, InstructionId id,
                              int64_t ranks) {
+  const OpGraph& graph = cache.graph;
   const Module& module = *graph.module;
   const Computation& entry = *graph.entry;
   const Instruction& instruction = entry.at(id);
   CalledState state = called_state(graph, id);
   Result<std::vector<RoutineCallee>> callees =
-      lower_callees(module, instruction, ranks, state.old_value);
+      lower_callees(module, instruction, ranks, fusion_of(cache, instruction),
+                    state.old_value);
   if (!callees) return pass(callees.error());
   LoweredRoutine lowered;
   lowered.replaces = std::move(state.replaces);
@@ -179,8 +190,7 @@ Result<const LoweredRoutine*> find_routine(InstructionId instruction,
   auto found = cache->routines.find(key);
   if (found == cache->routines.end()) {
     found =
-        cache->routines.emplace(key, lower(cache->graph, instruction, ranks))
-            .first;
+        cache->routines.emplace(key, lower(*cache, instruction, ranks)).first;
   }
   if (found->second) return &*found->second;
   return pass(found->second.error());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "data/plan/op_graph.h"
 #include "data/plan/unit_graph.h"
 #include "data/result.h"
+#include "data/schedule/called_fusion.h"
 #include "data/schedule/routine_spec.h"
 
 namespace reprise {
@@ -49,14 +51,17 @@ struct DotFigures {
 /// Serves one module, one thread at a time; using it for another module empties
 /// it.
 struct ScheduleCache {
-  const Module* module = nullptr;
-  OpGraph graph;
+  /// Of a called program, the rules of its caller; else those that its loops
+  /// and branches are noted for.
+  std::optional<CalledFusion> called_fusion = {};
+  const InlinedModule* module = nullptr;
+  OpGraph graph = {};
   /// By ops and outputs.
-  std::unordered_map<std::string, Result<LoweredKernel>> kernels;
+  std::unordered_map<std::string, Result<LoweredKernel>> kernels = {};
   /// By instruction and number of ranks.
-  std::map<std::pair<uint32_t, int64_t>, Result<LoweredRoutine>> routines;
+  std::map<std::pair<uint32_t, int64_t>, Result<LoweredRoutine>> routines = {};
   /// Description -> key.
-  std::unordered_map<std::string, std::string> dot_keys;
+  std::unordered_map<std::string, std::string> dot_keys = {};
 };
 
 /// Makes `cache` serve `inlined`. Errors: those of build_op_graph.

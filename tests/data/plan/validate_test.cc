@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/hlo/called_rows.h"
 #include "data/hlo/hlo.h"
 #include "data/plan/op_graph.h"
 #include "data/plan/plan.h"
@@ -353,6 +354,39 @@ ENTRY main {
   ASSERT_TRUE(ran);
   EXPECT_EQ(ops(*ran), ops(before));
   EXPECT_TRUE(validate_plan(*plan, *ran));
+}
+
+TEST(InlineFor, APlanOfBeforeKeepsEachRowOfAScanForItself) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+body { s = (s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT out = (s32[]) tuple(next) }
+condition { s = (s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT less = pred[] compare(i, n), direction=LT }
+ENTRY main {
+  i = s32[] parameter(0)
+  s = (s32[]) tuple(i)
+  loop = (s32[]) while(s), condition=condition, body=body
+  ROOT r = s32[] get-tuple-element(loop), index=0
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto is_together = [](const InlinedModule& module) {
+    return std::ranges::any_of(module.entry_computation().instructions,
+                               has_called_rows);
+  };
+  EXPECT_TRUE(is_together(*inlined(Arithmetic::kAsXla)));
+  const Plan before = identity_plan(*inlined(Arithmetic::kRowsApart), 1);
+  std::optional<Plan> plan = before;
+  EXPECT_FALSE(is_together(*inline_for(&plan, PlanUse::kRan, inlined)));
+  EXPECT_TRUE(is_together(*inline_for(&plan, PlanUse::kGiven, inlined)));
 }
 
 TEST_F(Validate, RefusesNameClashes) {
