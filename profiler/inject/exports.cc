@@ -81,6 +81,12 @@ void reprise_mark_step(int32_t step, int32_t warmup, int64_t start_ns,
   reprise::inject::mark_step(step, warmup != 0, start_ns, end_ns);
 }
 
+/// Nothing is recorded until reprise_let_go: of graphs CUPTI goes on recording
+/// what was switched on before their context was made, also where it is
+/// switched off (H200, CUPTI 13.0.1; what is switched on later obeys).
+void reprise_hold(void) { reprise::inject::hold(); }
+void reprise_let_go(void) { reprise::inject::let_go(); }
+
 /// Steps `first` to `end` - 1 are marked, but not recorded unless the user
 /// asked for them: they show what recording costs. Called before any is marked.
 void reprise_leave_out_steps(int32_t first, int32_t end) {

@@ -198,6 +198,18 @@ void mark_step(int32_t step, bool is_warmup, int64_t start_ns, int64_t end_ns) {
   if (injection->window.mark_step(step)) apply_window();
 }
 
+void hold() {
+  if (injection == nullptr) return;
+  injection->window.hold();
+  apply_window();
+}
+
+void let_go() {
+  if (injection == nullptr) return;
+  injection->window.let_go();
+  apply_window();
+}
+
 void leave_out_steps(int32_t first, int32_t end) {
   if (injection != nullptr) injection->window.leave_out(first, end);
 }

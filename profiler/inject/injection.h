@@ -29,6 +29,9 @@ void end_range(int64_t step);
 void push_unit(int64_t unit);
 void pop_unit();
 void mark_step(int32_t step, bool is_warmup, int64_t start_ns, int64_t end_ns);
+/// As Window::hold and let_go.
+void hold();
+void let_go();
 /// As Window::leave_out.
 void leave_out_steps(int32_t first, int32_t end);
 void flush();

@@ -27,7 +27,13 @@ class Window {
   void read_environment();
 
   Mode mode() const { return mode_; }
-  bool is_open() const { return is_open_.load(std::memory_order_relaxed); }
+  bool is_open() const {
+    return is_open_.load(std::memory_order_relaxed) &&
+           !is_held_.load(std::memory_order_relaxed);
+  }
+  /// Closed, whatever it holds, until it is let go.
+  void hold() { is_held_.store(true); }
+  void let_go() { is_held_.store(false); }
   /// Steps are told apart by NVTX ranges only until somebody marks them.
   bool takes_ranges() const {
     return mode_ == Mode::kSteps && !has_marks_.load(std::memory_order_relaxed);
@@ -61,7 +67,7 @@ class Window {
   std::string chosen_range_;
   std::atomic<int64_t> unnumbered_{0};  ///< Ranges of the chosen name.
   std::atomic<bool> has_marks_{false};
-  std::atomic<bool> is_open_{true};
+  std::atomic<bool> is_open_{true}, is_held_{false};
   std::atomic<bool> has_opened_{true};
 };
 

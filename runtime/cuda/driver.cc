@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/cuda/injected_recorder.h"
+
 namespace reprise {
 namespace {
 
@@ -130,6 +132,16 @@ Result<int> device_count() {
 }
 
 Result<std::shared_ptr<const DeviceContext>> DeviceContext::open(int index) {
+  // What is recorded from before a context on cannot be switched off in its
+  // graphs.
+  const InjectedRecorder injected = InjectedRecorder::find();
+  injected.hold();
+  auto made = make(index);
+  injected.let_go();
+  return made;
+}
+
+Result<std::shared_ptr<const DeviceContext>> DeviceContext::make(int index) {
   const Result<const Driver*> loaded = Driver::load();
   if (!loaded) return pass(loaded.error());
   const Driver& driver = **loaded;

@@ -171,6 +171,7 @@ class DeviceContext {
   Status try_image(const std::string& image) const;
 
  private:
+  static Result<std::shared_ptr<const DeviceContext>> make(int index);
   DeviceContext(const Driver& driver, int index)
       : driver_(driver), index_(index) {}
 

@@ -27,6 +27,13 @@ class InjectedRecorder {
   bool is_recording() const {
     return is_window_open_ != nullptr && is_window_open_() != 0;
   }
+  /// Around the making of a context.
+  void hold() const {
+    if (hold_ != nullptr) hold_();
+  }
+  void let_go() const {
+    if (let_go_ != nullptr) let_go_();
+  }
   void leave_out_steps(int32_t first, int32_t end) const {
     if (leave_out_steps_ != nullptr) leave_out_steps_(first, end);
   }
@@ -39,6 +46,8 @@ class InjectedRecorder {
   void (*pop_unit_)() = nullptr;
   void (*mark_step_)(int32_t, int32_t, int64_t, int64_t) = nullptr;
   int (*is_window_open_)() = nullptr;
+  void (*hold_)() = nullptr;
+  void (*let_go_)() = nullptr;
   void (*leave_out_steps_)(int32_t, int32_t) = nullptr;
   void (*flush_)() = nullptr;
 };

@@ -92,6 +92,23 @@ void play_steps() {
   }
 }
 
+/// A trainer whose step 3 shows what recording costs.
+void play_left_out_graph() {
+  auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
+  in_injection<void()>("reprise_hold")();
+  in_cupti<void(uint32_t, uint32_t)>("fake_cupti_context")(1, 0);
+  in_injection<void()>("reprise_let_go")();
+  in_injection<void(int32_t, int32_t)>("reprise_leave_out_steps")(3, 4);
+  auto* mark = in_injection<void(int32_t, int32_t, int64_t, int64_t)>(
+      "reprise_mark_step");
+  for (uint32_t step = 0; step < 6; ++step) {
+    Activity kernel = Round(0, step).kernel(0, 0);
+    kernel.graph_node = 1 + step;
+    put(&kernel);
+    mark(static_cast<int32_t>(step), 0, 10 + step, 20 + step);
+  }
+}
+
 void play_profiler_range() {
   auto* put = in_cupti<decltype(fake_cupti_put)>("fake_cupti_put");
   auto* call = in_cupti<void(uint32_t)>("fake_cupti_runtime_call");
@@ -291,6 +308,7 @@ int main(int count, char** arguments) {
   if (scenario == "records") play_records();
   if (scenario == "units") play_units();
   if (scenario == "steps") play_steps();
+  if (scenario == "left-out-graph") play_left_out_graph();
   if (scenario == "profiler-range") play_profiler_range();
   if (scenario == "split-call") play_split_call();
   if (scenario == "killed") play_killed();

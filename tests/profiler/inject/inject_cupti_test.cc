@@ -227,6 +227,16 @@ TEST_P(InjectCupti, AWindowOfStepsHoldsTheseSteps) {
   EXPECT_EQ(steps[1].end_ns, 23);
 }
 
+TEST_P(InjectCupti, AStepThatIsLeftOutRecordsNoNodesOfItsGraph) {
+  ASSERT_EQ(play("left-out-graph"), kStatus7);
+  const ProcessShardContents shard = host_.only_shard();
+  std::vector<int64_t> kernels;
+  for (const uint32_t step : {0U, 1U, 2U, 4U, 5U})
+    kernels.push_back(static_cast<int64_t>(Round(0, step).time));
+  EXPECT_EQ(starts(shard.of(RecordKind::kKernel)), kernels);
+  EXPECT_EQ(shard.of(RecordKind::kStep).size(), 5U);
+}
+
 TEST_P(InjectCupti, TheProgramsProfilerRangeIsAWindow) {
   ASSERT_EQ(play("profiler-range", {{"REPRISE_PROFILE_WINDOW", "api"}}),
             kStatus7);

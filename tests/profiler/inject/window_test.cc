@@ -115,6 +115,20 @@ TEST_F(WindowTest, LeavesOutWhatTheProgramWantsUnlessTheUserChose) {
   EXPECT_TRUE(chosen.is_open());
 }
 
+TEST_F(WindowTest, IsClosedWhileHeld) {
+  read("");
+  window_.hold();
+  EXPECT_FALSE(window_.is_open());
+  window_.let_go();
+  EXPECT_TRUE(window_.is_open());
+  Window chosen;
+  ::setenv("REPRISE_PROFILE_STEPS", "1:3", 1);
+  chosen.read_environment();
+  chosen.hold();
+  chosen.let_go();
+  EXPECT_FALSE(chosen.is_open());
+}
+
 TEST_F(WindowTest, FollowsTheProfilerRange) {
   read("1:3", "api");
   EXPECT_FALSE(window_.is_open());
