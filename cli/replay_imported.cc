@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "cli/open_trace.h"
@@ -20,45 +19,25 @@ namespace reprise {
 namespace {
 
 /// Of two in the middle, their mean.
-int64_t median_of(const std::vector<ReplayReport::Step>& steps,
-                  int64_t ReplayReport::Step::*time) {
+int64_t median_of(const std::vector<JobStep>& steps, int64_t JobStep::*time) {
   std::vector<int64_t> values;
   values.reserve(steps.size());
-  for (const ReplayReport::Step& step : steps) values.push_back(step.*time);
+  for (const JobStep& step : steps) values.push_back(step.*time);
   std::sort(values.begin(), values.end());
   const int64_t low = values[(values.size() - 1) / 2];
   return low + (values[values.size() / 2] - low) / 2;
 }
 
-// Steps that as many ranks have as any step, the longest rank of each.
-std::vector<ReplayReport::Step> steps_over_ranks(const TraceReplay& replay) {
-  std::map<int32_t, std::pair<size_t, ReplayReport::Step>> steps;
-  size_t most = 0;
-  for (const ReplayedStep& one : replay.steps) {
-    if (one.is_warmup) continue;
-    auto& [ranks, step] = steps[one.step];
-    most = std::max(most, ++ranks);
-    step.step = one.step;
-    step.predicted_ns = std::max(step.predicted_ns, one.predicted_ns);
-    step.measured_ns = std::max(step.measured_ns, one.measured_ns);
-  }
-  std::vector<ReplayReport::Step> complete;
-  for (const auto& [number, step] : steps) {
-    if (step.first == most) complete.push_back(step.second);
-  }
-  return complete;
-}
-
 int64_t predicted_time(const TraceReplay& replay) {
-  const auto steps = steps_over_ranks(replay);
+  const std::vector<JobStep>& steps = replay.job_steps;
   return steps.empty() ? replay.predicted_ns
-                       : median_of(steps, &ReplayReport::Step::predicted_ns);
+                       : median_of(steps, &JobStep::predicted_ns);
 }
 
 int64_t measured_time(const TraceReplay& replay) {
-  const auto steps = steps_over_ranks(replay);
+  const std::vector<JobStep>& steps = replay.job_steps;
   return steps.empty() ? replay.measured_ns
-                       : median_of(steps, &ReplayReport::Step::measured_ns);
+                       : median_of(steps, &JobStep::measured_ns);
 }
 
 Result<TimedGraph> graph_of(const AlignedTrace& aligned,
@@ -166,16 +145,16 @@ struct Replays {
   int64_t predicted_ns() const {
     const int64_t recorded_ns = predicted_time(recorded);
     if (!changed) return recorded_ns;
-    const auto sum = [](const std::vector<ReplayReport::Step>& steps) {
+    const auto sum = [](const std::vector<JobStep>& steps) {
       double sum_ns = 0;
-      for (const ReplayReport::Step& step : steps)
+      for (const JobStep& step : steps)
         sum_ns += static_cast<double>(step.predicted_ns);
       return sum_ns;
     };
-    const double before_ns = sum(steps_over_ranks(recorded));
+    const double before_ns = sum(recorded.job_steps);
     if (before_ns <= 0) return predicted_time(*changed);
     return std::llround(static_cast<double>(recorded_ns) *
-                        (sum(steps_over_ranks(*changed)) / before_ns));
+                        (sum(changed->job_steps) / before_ns));
   }
 };
 
@@ -190,7 +169,7 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
     report.measured_ns = measured_time(replays.recorded);
     report.spread_ns = typical_step(trace).value_or(TypicalStep{}).spread_ns;
   }
-  report.steps = steps_over_ranks(replay);
+  report.steps = replay.job_steps;
   report.by_steps = !report.steps.empty();
   report.predicted_ns = replays.predicted_ns();
   report.without_gaps_ns = replay.without_gaps_ns;

@@ -111,7 +111,7 @@ Table ranks_table(const ReplayReport& report) {
 Table steps_table(const ReplayReport& report) {
   Table table;
   table.headings = {"step", "predicted", "measured", "error"};
-  for (const ReplayReport::Step& step : report.steps) {
+  for (const JobStep& step : report.steps) {
     table.rows.push_back({std::to_string(step.step),
                           time_text(step.predicted_ns),
                           time_text(step.measured_ns),

@@ -35,11 +35,6 @@ struct ReplayReport {
     std::optional<int64_t> measured_ns;
     double unexplained = 0;  ///< Share of replayed gaps.
   };
-  /// A step over all ranks: the longest of them.
-  struct Step {
-    int32_t step = 0;
-    int64_t predicted_ns = 0, measured_ns = 0;
-  };
   /// Of an imported trace: what its graph is made of, and the whole window.
   struct Graph {
     size_t nodes = 0;
@@ -66,8 +61,8 @@ struct ReplayReport {
   int64_t without_gaps_ns = 0;    ///< Of the window.
   double without_gaps_share = 1;  ///< Of the steps, or the window.
   std::vector<Rank> ranks;
-  std::vector<Step> steps;  ///< That all ranks have; no warm-up.
-  bool by_steps = true;     ///< Else `predicted_ns` is a span.
+  std::vector<JobStep> steps;  ///< That all ranks have; no warm-up.
+  bool by_steps = true;        ///< Else `predicted_ns` is a span.
   PathSources sources;
   CriticalPath path;
   std::vector<ClockAlignment> clocks;

@@ -1,10 +1,13 @@
 #include "data/trace/step_times.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
 #include <vector>
+
+#include "data/integers.h"
 
 namespace reprise {
 namespace {
@@ -12,29 +15,85 @@ namespace {
 constexpr const char* kStepKey = "step";
 constexpr const char* kBareContext = "device not recorded";
 
+/// A step over all ranks that have it.
+struct JoinedStep {
+  size_t timed = 0;  ///< Ranks to which it is no warm-up.
+  int64_t longest_ns = 0;
+  int64_t last_start_ns = std::numeric_limits<int64_t>::min();
+  int64_t first_end_ns = std::numeric_limits<int64_t>::max();
+  int64_t last_end_ns = std::numeric_limits<int64_t>::min();
+
+  bool shares_instant() const { return last_start_ns <= first_end_ns; }
+  std::optional<int64_t> end_ns() const {
+    return shares_instant() ? std::optional(last_end_ns) : std::nullopt;
+  }
+};
+
+std::map<int32_t, JoinedStep> join_ranks(std::span<const StepMark> marks) {
+  std::map<int32_t, JoinedStep> steps;
+  for (const StepMark& mark : marks) {
+    JoinedStep& step = steps[mark.step];
+    step.last_start_ns = std::max(step.last_start_ns, mark.start_ns);
+    step.first_end_ns = std::min(step.first_end_ns, mark.end_ns);
+    step.last_end_ns = std::max(step.last_end_ns, mark.end_ns);
+    if (mark.warmup) continue;
+    ++step.timed;
+    step.longest_ns = std::max(step.longest_ns, mark.time_ns());
+  }
+  return steps;
+}
+
+/// Requires: ranks by number.
+std::vector<StepMark> marks_on_rank0(const Trace& trace) {
+  std::vector<StepMark> marks = trace.steps;
+  for (StepMark& mark : marks) {
+    const auto info = std::partition_point(
+        trace.ranks.begin(), trace.ranks.end(),
+        [&](const RankInfo& each) { return each.rank < mark.rank; });
+    if (info == trace.ranks.end() || info->rank != mark.rank) continue;
+    mark.start_ns = to_rank0_ns(*info, mark.start_ns);
+    mark.end_ns = to_rank0_ns(*info, mark.end_ns);
+  }
+  return marks;
+}
+
 }  // namespace
 
 bool is_timed(const RankInfo& rank) { return rank.clock_domain != "none"; }
 
-std::vector<TimedStep> complete_steps(const Trace& trace) {
-  struct Step {
-    size_t ranks = 0;
-    int64_t time_ns = 0;
-  };
-  std::map<int32_t, Step> steps;
-  for (const StepMark& mark : trace.steps) {
-    if (mark.warmup) continue;
-    Step& step = steps[mark.step];
-    ++step.ranks;
-    step.time_ns = std::max(step.time_ns, mark.time_ns());
-  }
-  const auto timed = static_cast<size_t>(
-      std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));
+std::vector<TimedStep> steps_over_ranks(std::span<const StepMark> marks,
+                                        size_t ranks,
+                                        std::optional<int64_t> before_ns) {
   std::vector<TimedStep> complete;
-  for (const auto& [number, step] : steps) {
-    if (step.ranks >= timed) complete.push_back({number, step.time_ns});
+  for (const auto& [number, step] : join_ranks(marks)) {
+    int64_t step_ns = step.longest_ns;
+    if (before_ns && step.shares_instant()) {
+      // A rank may begin a step before its last one has ended.
+      const int64_t from_ns = std::min(*before_ns, step.last_start_ns);
+      step_ns =
+          std::min(step_ns, saturating_subtract(step.last_end_ns, from_ns));
+    }
+    before_ns = step.end_ns();
+    if (step.timed > 0 && step.timed >= ranks)
+      complete.push_back({number, step_ns});
   }
   return complete;
+}
+
+std::vector<TimedStep> complete_steps(const Trace& trace) {
+  const auto timed = static_cast<size_t>(
+      std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));
+  return steps_over_ranks(marks_on_rank0(trace), timed);
+}
+
+std::optional<int64_t> end_before_ns(const Trace& trace, int32_t step) {
+  const auto steps = join_ranks(marks_on_rank0(trace));
+  const auto found = steps.find(step);
+  if (found == steps.end() || found == steps.begin() ||
+      !found->second.shares_instant()) {
+    return std::nullopt;
+  }
+  return std::prev(found)->second.end_ns();
 }
 
 std::optional<TypicalStep> typical_step(const Trace& trace) {

@@ -1,11 +1,16 @@
-// How long the steps of a trace took. A step's time is that of its slowest
-// rank; only steps count that every rank with times marked, and none of the
-// warm-up.
+// How long the steps of a trace took: the job's pace. A step lasts from the
+// latest end of the step before it, over ranks, to its own latest end: of ranks
+// that are late by turns each waits for the other's last step within its own
+// mark, and the longest mark would count that step twice. It lasts no longer
+// than its longest mark, since what ranks do between their marks is no step's;
+// so one rank's steps last as long as their marks, and so does the first step.
+// Only steps count that every rank with times marked, and none of the warm-up.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "data/result.h"
@@ -21,8 +26,21 @@ struct TimedStep {
   int64_t step_ns = 0;
 };
 
+/// The steps of `marks`, all on one clock, that are no warm-up and that at
+/// least `ranks` ranks have, by number. `before_ns`: when the step before the
+/// first ended. Where marks of one step share no instant, clocks do not agree
+/// (or ranks do not wait for each other), and the longest mark is the step's
+/// time.
+std::vector<TimedStep> steps_over_ranks(
+    std::span<const StepMark> marks, size_t ranks,
+    std::optional<int64_t> before_ns = std::nullopt);
+
 /// The steps that count, by number.
 std::vector<TimedStep> complete_steps(const Trace& trace);
+
+/// When the step before this one ended on the last rank, on rank 0's clock.
+/// Nothing without one, or where clocks do not agree.
+std::optional<int64_t> end_before_ns(const Trace& trace, int32_t step);
 
 /// The step whose time is nearest to the median, of two the longer one.
 struct TypicalStep {

@@ -300,6 +300,11 @@ class RankSums {
     const Trace& trace = by_rank_.frame();
     add_collectives(trace, held_, analysis);
     analysis.kernels = std::move(kernels_).statistics(trace);
+    if (options_.step) {
+      for (const TimedStep& each : complete_steps(trace)) {
+        if (each.step == *options_.step) analysis.step_ns = each.step_ns;
+      }
+    }
     add_remarks(trace, analysis);
   }
 

@@ -46,8 +46,9 @@ struct Analysis {
       : matching(recorded.matching()), clocks(recorded.clocks()) {}
 
   std::vector<RankAnalysis> ranks;
-  /// Median over the steps that all ranks have, each the longest over ranks;
-  /// of a chosen step, that step. None without steps.
+  /// Median over the steps that all ranks have, as complete_steps has them; of
+  /// a chosen step, that step (the longest over ranks, where it does not
+  /// count). None without steps.
   std::optional<int64_t> step_ns;
   std::optional<TypicalStep> typical;  ///< None for a chosen step.
   const CollectiveMatching& matching;  ///< Of the analysed trace.

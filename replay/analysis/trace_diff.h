@@ -33,7 +33,7 @@ struct DiffEntry {
 };
 
 struct RunSteps {
-  int64_t step_ns = 0;  ///< Median over steps of the longest over ranks.
+  int64_t step_ns = 0;  ///< As TypicalStep::median_ns.
   int64_t steps = 0;    ///< 0: the trace marks none and counts as one.
   int64_t ranks = 0;
 };

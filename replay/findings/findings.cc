@@ -169,10 +169,7 @@ Findings find_findings(const TraceByRank& trace, const Analysis& analysis) {
   }
   const NodeFacts facts(trace);
   findings.replayed_ns = replayed_span_ns(graph, analysis.graph_times);
-  for (const TimedGraph::Span& rank : graph.ranks) {
-    findings.measured_ns =
-        std::max(findings.measured_ns, rank.end_ns - rank.start_ns);
-  }
+  findings.measured_ns = recorded_span_ns(graph);
   findings.threshold_ns = std::max<int64_t>(
       1, static_cast<int64_t>(Findings::kLeastShare *
                               static_cast<double>(findings.replayed_ns)));

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -14,6 +13,7 @@
 
 #include "data/integers.h"
 #include "data/median.h"
+#include "data/trace/step_times.h"
 #include "replay/findings/finding_kinds.h"
 #include "replay/findings/findings.h"
 
@@ -38,12 +38,7 @@ struct SlowSteps {
 /// Nothing where steps are alike, too few, or only the first one is slow, as
 /// first ones are.
 std::optional<SlowSteps> slow_steps(const Trace& frame) {
-  std::map<int32_t, int64_t> times;  // Of the slowest rank.
-  for (const StepMark& mark : frame.steps) {
-    if (mark.warmup) continue;
-    int64_t& time_ns = times[mark.step];
-    time_ns = std::max(time_ns, mark.time_ns());
-  }
+  const std::vector<TimedStep> times = complete_steps(frame);
   if (times.size() < kLeastSteps) return std::nullopt;
   std::vector<int64_t> all;
   all.reserve(times.size());
@@ -62,7 +57,7 @@ std::optional<SlowSteps> slow_steps(const Trace& frame) {
                     static_cast<double>(times.size());
   }
   const bool first_alone =
-      found.size() == 1 && found.front().second == times.begin()->first;
+      found.size() == 1 && found.front().second == times.front().step;
   if (found.empty() || first_alone ||
       static_cast<double>(found.size()) >
           kMostSlow * static_cast<double>(times.size()))

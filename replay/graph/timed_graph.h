@@ -190,6 +190,8 @@ struct TimedGraph {
   };
   std::vector<Span> ranks;  ///< [rank place]; start > end: nothing recorded.
   std::vector<Span> steps;  ///< By (rank, step); of the window.
+  /// Of one step's window: when the step before it ended (end_before_ns).
+  std::optional<int64_t> before_ns;
 
   bool timed = true;  ///< False: durations and dependencies only were recorded.
   int64_t cycles_repaired = 0;

@@ -341,6 +341,8 @@ TimedGraph finish_graph(GraphDraft& draft, LooseGraph& loose,
       pack_graph(draft, loose, meetings, std::move(ranks), places, true);
   graph.cycles_repaired += repaired;
   graph.timed = timed;
+  if (!draft.window.all())
+    graph.before_ns = end_before_ns(draft.trace, draft.window.step);
   graph.notes = notes_of(draft.tally, graph.cycles_repaired);
   price_transfers(draft.matching, graph);
   return graph;

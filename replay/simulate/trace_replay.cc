@@ -1,8 +1,11 @@
 #include "replay/simulate/trace_replay.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "data/integers.h"
+#include "data/trace/step_times.h"
 
 namespace reprise {
 namespace {
@@ -63,11 +66,56 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
       measured_from_ns = graph.steps[step - 1].end_ns;
       predicted_from_ns = end_ns[step - 1];
     }
-    steps.push_back({mark.rank, mark.step, end_ns[step] - predicted_from_ns,
-                     mark.end_ns - measured_from_ns, predicted_from_ns,
-                     mark.is_warmup});
+    steps.push_back({.rank = mark.rank,
+                     .step = mark.step,
+                     .predicted_ns = end_ns[step] - predicted_from_ns,
+                     .measured_ns = mark.end_ns - measured_from_ns,
+                     .start_ns = predicted_from_ns,
+                     .measured_start_ns = measured_from_ns,
+                     .is_warmup = mark.is_warmup});
   }
   return steps;
+}
+
+/// `longest_ns`, or less where the window's step counts from the end of the one
+/// before (steps_over_ranks). A what-if may let ranks start earlier that were
+/// late then: none of them has begun the step for longer than they have.
+int64_t within_pace(const TimedGraph& graph, int64_t longest_ns,
+                    int64_t last_end_ns) {
+  if (!graph.before_ns) return longest_ns;
+  int64_t last_start_ns = -kEndOfTime;
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    if (rank.end_ns >= rank.start_ns)
+      last_start_ns = std::max(last_start_ns, rank.start_ns);
+  }
+  return std::min(longest_ns,
+                  last_end_ns - std::min(*graph.before_ns, last_start_ns));
+}
+
+std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
+                                const TimedGraph& graph) {
+  std::vector<StepMark> predicted, measured;
+  std::map<int32_t, size_t> ranks;
+  size_t most = 0;
+  for (const ReplayedStep& one : steps) {
+    const auto mark = [&](int64_t start_ns, int64_t time_ns) {
+      return StepMark{.rank = one.rank,
+                      .step = one.step,
+                      .start_ns = start_ns,
+                      .end_ns = saturating_add(start_ns, time_ns),
+                      .warmup = one.is_warmup};
+    };
+    predicted.push_back(mark(one.start_ns, one.predicted_ns));
+    measured.push_back(mark(one.measured_start_ns, one.measured_ns));
+    if (!one.is_warmup) most = std::max(most, ++ranks[one.step]);
+  }
+  const auto after = steps_over_ranks(predicted, most, graph.before_ns);
+  const auto before = steps_over_ranks(measured, most, graph.before_ns);
+  std::vector<JobStep> joined;
+  for (size_t i = 0; i < after.size(); ++i) {
+    joined.push_back({after[i].step, after[i].step_ns, before[i].step_ns});
+  }
+  return joined;
 }
 
 /// Of all steps that count, one after the other; 0 without any.
@@ -126,12 +174,22 @@ std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
 }  // namespace
 
 int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times) {
-  int64_t longest_ns = 0;
+  int64_t longest_ns = 0, last_end_ns = -kEndOfTime;
   for (size_t node = 0; node < graph.size(); ++node) {
     const int64_t start_ns = graph.ranks[graph.rank[node]].start_ns;
     longest_ns = std::max(longest_ns, times.end_ns[node] - start_ns);
+    last_end_ns = std::max(last_end_ns, times.end_ns[node]);
   }
-  return longest_ns;
+  return within_pace(graph, longest_ns, last_end_ns);
+}
+
+int64_t recorded_span_ns(const TimedGraph& graph) {
+  int64_t longest_ns = 0, last_end_ns = -kEndOfTime;
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    longest_ns = std::max(longest_ns, rank.end_ns - rank.start_ns);
+    last_end_ns = std::max(last_end_ns, rank.end_ns);
+  }
+  return within_pace(graph, longest_ns, last_end_ns);
 }
 
 Result<TraceReplay> replay_trace(const Trace& trace, const TimedGraph& graph,
@@ -154,6 +212,7 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   const WithoutGaps without = WithoutGaps::of(graph, chosen);
   GraphTimes times = evaluate(chosen);
   replay.steps = measure_steps(graph, chosen, times);
+  replay.job_steps = join_steps(replay.steps, chosen);
   replay.without_gaps_ns = without.span_ns;
   replay.without_gaps_share =
       without.share_of(sum_of(replay.steps), replayed_span_ns(chosen, times));

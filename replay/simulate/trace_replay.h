@@ -30,7 +30,14 @@ struct ReplayedStep {
   int32_t step = 0;
   int64_t predicted_ns = 0, measured_ns = 0;
   int64_t start_ns = 0;  ///< Predicted, on rank 0's clock.
+  int64_t measured_start_ns = 0;
   bool is_warmup = false;
+};
+
+/// A step over all ranks, as steps_over_ranks has it.
+struct JobStep {
+  int32_t step = 0;
+  int64_t predicted_ns = 0, measured_ns = 0;
 };
 
 /// A replayed window (a step or the whole trace) on all ranks.
@@ -40,7 +47,9 @@ struct TraceReplay {
   /// [rank place] Share of the path to the rank's end that is replayed gap, in
   /// its steps where there are any.
   std::vector<double> rank_unexplained_share;
-  std::vector<ReplayedStep> steps;        ///< By (rank, step).
+  std::vector<ReplayedStep> steps;  ///< By (rank, step).
+  /// Those that as many ranks have as any, by number; no warm-up.
+  std::vector<JobStep> job_steps;
   std::vector<int64_t> start_ns, end_ns;  ///< [graph node], predicted.
   bool as_recorded = true;                ///< Without what-ifs.
   /// In time order; where there are steps, of these alone: what a process does
@@ -54,8 +63,11 @@ struct TraceReplay {
 };
 
 /// What the window takes by these times: from the start of a rank to its last
-/// end, of the rank where that is longest.
+/// end, of the rank where that is longest; of a step's window no more than from
+/// the end of the step before, as steps_over_ranks has it.
 int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times);
+/// What it took as recorded.
+int64_t recorded_span_ns(const TimedGraph& graph);
 
 /// Replays `graph` under what-ifs (none: as recorded); `facts` are of the trace
 /// that it was built of. Errors: as apply_what_if.

@@ -23,7 +23,7 @@ struct StepRun {
   int64_t start_ns = -1;  ///< On a clock that runs share; -1: unknown.
 };
 
-/// Steps that all ranks marked, each the longest over ranks. Errors: kInvalid
+/// Steps that all ranks marked, as complete_steps has them. Errors: kInvalid
 /// when it marks none that counts.
 Result<StepRun> run_of_trace(const Trace& trace, std::string name);
 

@@ -29,11 +29,12 @@ WhatIf parsed(const std::string& text) {
 }
 
 Replayed replayed(const std::string& text,
-                  const std::vector<std::string>& what_ifs = {}) {
+                  const std::vector<std::string>& what_ifs = {},
+                  const TraceWindow& window = {}) {
   Replayed result;
   result.trace = parse_trace_text(text);
   Result<TimedGraph> graph =
-      build_trace_graph(AlignedTrace::as_recorded(result.trace));
+      build_trace_graph(AlignedTrace::as_recorded(result.trace), window);
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
   if (!graph) return result;
   result.graph = *std::move(graph);
@@ -306,6 +307,49 @@ TEST(TraceReplay, MeasuresStepsFromEndToEnd) {
   EXPECT_EQ(steps.replay.steps[0].predicted_ns, 130'000);
   EXPECT_EQ(steps.replay.steps[1].predicted_ns, 80'000);
   EXPECT_EQ(steps.replay.steps[1].start_ns, 130'000);
+}
+
+TEST(TraceReplay, OfRanksLateByTurnsHasTheJobsPace) {
+  // Each rank works 30, meets the other for 5, and by turns does 30 more: steps
+  // end at 65, 130 and 195 on the last rank, but last 95 on the one that waits
+  // for the other's last step and is late itself.
+  const char* const text = R"(
+    step 0 1 0-65
+    step 0 2 65-100
+    step 0 3 100-195
+    step 1 1 0-35
+    step 1 2 35-130
+    step 1 3 130-165
+    h0 host-op work 0-30
+    h0 collective all-reduce 30-35 bytes=8
+    h0 host-op extra 35-65
+    h0 host-op work 65-95
+    h0 collective all-reduce 95-100 bytes=8
+    h0 host-op work 100-130
+    h0 collective all-reduce 130-165 bytes=8
+    h0 host-op extra 165-195
+    h1 host-op work 0-30
+    h1 collective all-reduce 30-35 bytes=8
+    h1 host-op work 35-65
+    h1 collective all-reduce 65-100 bytes=8
+    h1 host-op extra 100-130
+    h1 host-op work 130-160
+    h1 collective all-reduce 160-165 bytes=8)";
+  const Replayed all = replayed(text);
+  ASSERT_EQ(all.replay.job_steps.size(), 3u);
+  for (const JobStep& step : all.replay.job_steps) {
+    EXPECT_EQ(step.measured_ns, 65'000);
+    EXPECT_EQ(step.predicted_ns, 65'000);
+  }
+  // Step 2 alone counts from the end of step 1 on rank 0. Without the extra
+  // work both ranks begin it at 35, and leave at 35 + 30 + 5.
+  Replayed one = replayed(text, {}, {.step = 2});
+  ASSERT_EQ(one.replay.job_steps.size(), 1u);
+  EXPECT_EQ(one.replay.job_steps[0].measured_ns, 65'000);
+  EXPECT_EQ(recorded_span_ns(one.graph), 65'000);
+  one = replayed(text, {"straggler=none"}, {.step = 2});
+  EXPECT_EQ(one.replay.job_steps[0].measured_ns, 65'000);
+  EXPECT_EQ(one.replay.job_steps[0].predicted_ns, 35'000);
 }
 
 TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
