@@ -190,7 +190,7 @@ class Aligner {
                      const ClockMeetings::Bounds& bounds,
                      const ClockRegion& region, double usual_drift) const {
     if (!region.is_bounded()) return region.nearest({0, usual_drift});
-    if (bounds.on_devices && !bounds.ends.empty()) {
+    if (!bounds.ends.empty()) {
       const ClockLine line = middle_line(thinned(bounds.ends), usual_drift);
       return region.is_feasible() ? region.nearest(line) : line;
     }

@@ -9,10 +9,12 @@
 //   - a measured line (ping-pong) that meets them all, or its drift with the
 //     nearest offset that does, within twice what the measurement is sure of;
 //   - the clock of an aligned rank on the same host;
-//   - on devices, whose collectives end together within microseconds: the line
-//     nearest to the middle of the peers' ends;
-//   - else the line with the most room, with the bounds drawn in as far as they
-//     allow by the least recorded duration of each kind of collective.
+//   - of collectives, which end together, on devices within microseconds, on
+//     hosts within milliseconds and as often early as late: the line nearest to
+//     the middle of the peers' ends (the room between the bounds may be all of
+//     a rank's wait, and its middle take half of a straggler's lateness away);
+//   - of messages alone, the line with the most room, with the bounds drawn in
+//     as far as they allow by the least recorded duration of each kind.
 // Then all are moved, as little as it takes, to where they are causal together
 // (clock_causality.h).
 #pragma once
@@ -32,9 +34,10 @@ struct ClockAlignment {
   double drift_ppm = 0;
   /// The true time lies within this of the aligned one, from the rank's first
   /// event to its last, as far as the bounds (or the measurement that was kept)
-  /// tell; what peers are unsure of is in it. On devices, whose kernels watch
-  /// each other, ends within a collective's shortest stay of each other count
-  /// as a bound too (of 8 V100: ends differ by less than a third of it). -1:
+  /// tell; what peers are unsure of is in it. Ends within a collective's
+  /// shortest stay of each other count as a bound too: on devices, whose
+  /// kernels watch each other, as they are (of 8 V100: ends differ by less than
+  /// a third of it), on hosts with what a thread may wait for a core. -1:
   /// nothing ties the rank to the lowest one.
   int64_t residual_ns = 0;
   bool measured_kept = false;  ///< The clock is as it was in the trace.

@@ -35,7 +35,6 @@ class ClockMeetings {
     std::vector<ClockPoint> low, high;
     std::vector<ClockPoint> ends;  ///< Peers' mean end minus own end.
     int64_t meetings = 0;
-    bool on_devices = true;  ///< All of them.
   };
 
   /// Forgets all known clocks.
@@ -67,9 +66,10 @@ class ClockMeetings {
   /// Bounds of the correction minus `offset_ns`, over time since `reference`.
   /// Bounds are drawn in by `least_share` of each least duration.
   Bounds bounds_of(size_t place, int64_t offset_ns, double least_share) const;
-  /// Bounds, likewise, by ends alone: members of a collective on devices leave
-  /// within its transfer of each other, and no transfer takes longer than the
-  /// shortest stay in it.
+  /// Bounds, likewise, by ends alone: members of a collective that joins all
+  /// its ranks leave within its transfer of each other, and no transfer takes
+  /// longer than the shortest stay in it. On hosts a thread that could leave
+  /// may first have to wait for a core.
   Bounds end_bounds_of(size_t place, int64_t offset_ns) const;
 
  private:
