@@ -7,6 +7,7 @@
 
 #include "data/collective/collective_names.h"
 #include "replay/collectives/collective_description.h"
+#include "replay/collectives/gloo_operators.h"
 
 namespace reprise {
 namespace {
@@ -127,9 +128,10 @@ void CollectiveCallFinder::number_signatures(const Trace& frame) {
 void CollectiveCallFinder::add(const RankEvents& events) {
   const Trace& trace = events.trace;
   if (!numbered_) number_signatures(trace);
-  std::vector<uint32_t> host, device;
+  std::vector<uint32_t> host, device, operators;
   for (uint32_t i = events.first; i < events.last; ++i) {
     const Event& event = trace.events[i];
+    if (is_gloo_operator(trace, event)) operators.push_back(i);
     if (event.kind != EventKind::kCollective) continue;
     (on_device(trace, event) ? device : host).push_back(i);
   }
@@ -150,9 +152,16 @@ void CollectiveCallFinder::add(const RankEvents& events) {
     for (const uint32_t range : descriptions.of(i)) absorb(trace, range, call);
     add_call(device[i], call);
   }
-  // A host range that launched a device's collective is its description.
+  // What launched a device's collective is its description, and no call.
+  const auto is_used = [&](uint32_t event) { return descriptions.used(event); };
+  std::erase_if(host, is_used);
+  std::erase_if(operators, is_used);
+  const GlooOperators gloo(events, operators, host);
   for (const uint32_t event : host) {
-    if (!descriptions.used(event)) add_call(event, recorded(trace, event));
+    CollectiveCall call = recorded(trace, event);
+    if (is_gloo_call(trace, trace.events[event]))
+      absorb_operator(trace, gloo.of(event), call);
+    add_call(event, call);
   }
 }
 
@@ -199,6 +208,19 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   if (call.group < 0) call.group = signature.group;
   if (call.group_size < 0) call.group_size = info->group_size;
   if (call.peer < 0) call.peer = info->peer;
+}
+
+// Gloo's call tells its own input: of an all-gather one part of the whole,
+// unless its operator was handed one tensor for that.
+void CollectiveCallFinder::absorb_operator(const Trace& trace, uint32_t made_by,
+                                           CollectiveCall& call) {
+  const int64_t own_bytes = call.bytes;
+  if (own_bytes <= 0) return;  // A barrier's tensor is no payload.
+  if (made_by != GlooOperators::kNone)
+    call.bytes =
+        std::max(own_bytes, dimension_bytes(trace, trace.events[made_by]));
+  call.part =
+      call.kind == CollectiveKind::kAllGather && call.bytes == own_bytes;
 }
 
 CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {

@@ -29,6 +29,7 @@ struct CollectiveCall {
   std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.
   int64_t bytes = 0;   ///< By nccl-tests' convention; 0 unknown.
   bool exact = false;  ///< Both what goes in and what comes out was recorded.
+  bool part = false;   ///< `bytes` are what the rank gives of what is gathered.
   int32_t peer = -1;
 };
 
@@ -57,6 +58,8 @@ class CollectiveCallFinder {
   void number_signatures(const Trace& frame);
   CollectiveCall recorded(const Trace& trace, uint32_t index) const;
   void absorb(const Trace& trace, uint32_t index, CollectiveCall& call) const;
+  static void absorb_operator(const Trace& trace, uint32_t made_by,
+                              CollectiveCall& call);
 
   std::vector<std::string> communicators_;
   std::vector<std::vector<uint32_t>> groups_;

@@ -73,6 +73,12 @@ class Matcher {
         facts_of(collective.kind).has_one_size && least < collective.bytes;
     assumed_ += !channel.trainer && !channel.named() && members.size() > 1;
     set_group(channel, collective);
+    for (const uint32_t i : members) {
+      if (!calls_[i].part) continue;
+      collective.bytes = std::max(
+          collective.bytes, whole_buffer_bytes(collective.kind, calls_[i].bytes,
+                                               collective.group_size));
+    }
     channel_number_.push_back(channels_);
     result_.collectives.push_back(std::move(collective));
   }

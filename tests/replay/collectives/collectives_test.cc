@@ -44,6 +44,39 @@ std::vector<int32_t> places(const CollectiveMatching& matching,
   return found;
 }
 
+// Of 2 ranks; Gloo's thread begins the second call when the first has ended,
+// long after both operators.
+std::string gathers(const char* first, const char* second) {
+  std::string text;
+  for (const int rank : {0, 1}) {
+    text += fmt::format(
+        "{0} host t1 10 12 c10d::{1}\n"
+        "{0} host t1 14 16 c10d::{2}\n"
+        "{0} collective t2 11 30 gloo:all_gather op=all-gather in=8 type=f32\n"
+        "{0} collective t2 31 40 gloo:all_gather op=all-gather in=2 type=f32\n",
+        rank, first, second);
+  }
+  return text;
+}
+
+TEST(MatchCollectives, GloosAllGatherCountsTheWhole) {
+  // Of its operator's tensors, where one is the whole; else by the group: what
+  // Gloo tells is 32 and 8 bytes, the part of one of two ranks.
+  EXPECT_EQ(
+      summary(collective_trace(gathers(
+          R"(_allgather_base_ attr={"input_dims":[[16],[8]],"input_types":["float","float"]})",
+          R"(allgather_ attr={"input_dims":[[],[[2]]],"input_types":["","TensorList"]})"))),
+      "all-gather 64 [0 1] 0@11 1@11\n"
+      "all-gather 16 [0 1] 0@31 1@31\n");
+  // An operator without a call of Gloo's, of fewer elements, is passed over.
+  EXPECT_EQ(
+      summary(collective_trace(gathers(
+          R"(_allgather_base_ attr={"input_dims":[[4],[2]],"input_types":["float","float"]})",
+          "send"))),
+      "all-gather 64 [0 1] 0@11 1@11\n"
+      "all-gather 16 [0 1] 0@31 1@31\n");
+}
+
 TEST(MatchCollectives, MatchesACommunicatorByRecordedSequence) {
   // Rank 1's capture began one call later.
   const Trace trace = collective_trace(R"(
