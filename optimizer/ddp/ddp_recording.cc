@@ -92,6 +92,27 @@ std::string key_of(const Trace& trace, const MatchedCollective& collective) {
                         static_cast<int64_t>(collective.members.size())));
 }
 
+/// Why no step's all-reduces carry the gradients.
+tl::unexpected<Error> no_buckets(const DdpRecording& recording,
+                                 int64_t reduce_scatters) {
+  const bool none =
+      std::all_of(recording.steps.begin(), recording.steps.end(),
+                  [](const DdpStep& step) { return step.transfers.empty(); });
+  if (none && reduce_scatters > 0) {
+    return fail(ErrorKind::kUnsupported,
+                "its gradients are reduce-scattered, {} times (FSDP, ZeRO): "
+                "buckets are planned of gradients that are all-reduced (DDP)",
+                reduce_scatters);
+  }
+  int64_t bytes = 0;
+  for (const DdpGradient& each : recording.gradients) bytes += each.bytes;
+  return fail(ErrorKind::kInvalid,
+              "no step's all-reduces add up to its {} gradients ({} bytes, in "
+              "ready order): the buckets are compressed by a hook, or "
+              "all-reduces or their sizes were not recorded; {}",
+              recording.gradients.size(), bytes, kHowToRecord);
+}
+
 class Reading {
  public:
   explicit Reading(Trace& trace) : trace_(trace) {}
@@ -233,6 +254,7 @@ class Reading {
           std::max<int64_t>(0, parse_integer(size->second).value_or(0)));
     }
     for (const MatchedCollective& each : matching_.collectives) {
+      reduce_scatters_ += each.kind == CollectiveKind::kReduceScatter;
       const bool is_barrier = each.kind == CollectiveKind::kBarrier;
       if (each.kind != CollectiveKind::kAllReduce && !is_barrier) continue;
       recording_.group_size =
@@ -289,13 +311,7 @@ class Reading {
           found.begin(), found.end(),
           [&](const auto& other) { return other.first == each.first; })));
     }
-    if (found.empty()) {
-      return fail(ErrorKind::kInvalid,
-                  "no step's all-reduces add up to its {} gradients ({} bytes, "
-                  "in ready order): the buckets are compressed by a hook, or "
-                  "all-reduces or their sizes were not recorded; {}",
-                  recording_.gradients.size(), total_bytes(), kHowToRecord);
-    }
+    if (found.empty()) return no_buckets(recording_, reduce_scatters_);
     recording_.steps.clear();
     const auto most = std::max_element(alike.begin(), alike.end());
     recording_.buckets = found[static_cast<size_t>(most - alike.begin())].first;
@@ -305,12 +321,6 @@ class Reading {
       }
     }
     return {};
-  }
-
-  int64_t total_bytes() const {
-    int64_t bytes = 0;
-    for (const DdpGradient& each : recording_.gradients) bytes += each.bytes;
-    return bytes;
   }
 
   /// Operators or kernels within the kept steps, by name and dimensions.
@@ -386,6 +396,7 @@ class Reading {
   CollectiveMatching matching_;
   std::vector<DdpRank> ranks_;
   std::map<int32_t, DdpGradient> by_attributes_;  // By Event::attributes.
+  int64_t reduce_scatters_ = 0;
   DdpRecording recording_;
 };
 

@@ -210,15 +210,20 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   if (call.peer < 0) call.peer = info->peer;
 }
 
-// Gloo's call tells its own input: of an all-gather one part of the whole,
-// unless its operator was handed one tensor for that.
+// The operator says what was asked for, Gloo's call how it was done: of a
+// reduce-scatter an all-reduce. And Gloo's call tells its own input: of an
+// all-gather one part of the whole, unless its operator was handed one tensor
+// for that.
 void CollectiveCallFinder::absorb_operator(const Trace& trace, uint32_t made_by,
                                            CollectiveCall& call) {
   const int64_t own_bytes = call.bytes;
-  if (own_bytes <= 0) return;  // A barrier's tensor is no payload.
-  if (made_by != GlooOperators::kNone)
-    call.bytes =
-        std::max(own_bytes, dimension_bytes(trace, trace.events[made_by]));
+  if (made_by != GlooOperators::kNone) {
+    const Event& operation = trace.events[made_by];
+    call.kind = collective_named(trace.text(operation.name));
+    // A barrier's tensor is no payload.
+    if (own_bytes > 0)
+      call.bytes = std::max(own_bytes, dimension_bytes(trace, operation));
+  }
   call.part =
       call.kind == CollectiveKind::kAllGather && call.bytes == own_bytes;
 }

@@ -10,13 +10,21 @@ namespace {
 
 using K = CollectiveKind;
 
-/// What Gloo's call of the operator is named after.
-K called_kind(const Trace& trace, uint32_t index) {
+K kind_of(const Trace& trace, uint32_t index) {
   return collective_named(trace.text(trace.events[index].name));
 }
 
-/// The operator's largest tensor holds what the call was handed.
+/// Operators and calls of one queue take each other's place.
+K queue_of(const Trace& trace, uint32_t index) {
+  const K kind = kind_of(trace, index);
+  return kind == K::kReduceScatter ? K::kAllReduce : kind;
+}
+
+/// The operator may make a call of that name, and its largest tensor holds what
+/// the call was handed.
 bool fits(const Trace& trace, uint32_t made_by, uint32_t call) {
+  const K asked = kind_of(trace, made_by);
+  if (asked != kind_of(trace, call) && asked != K::kReduceScatter) return false;
   const int64_t all = dimension_bytes(trace, trace.events[made_by]);
   return all == 0 || all >= dimension_bytes(trace, trace.events[call]);
 }
@@ -44,9 +52,9 @@ GlooOperators::GlooOperators(const RankEvents& events,
     for (; next < operators.size() && trace.events[operators[next]].start_ns <=
                                           trace.events[call].start_ns;
          ++next) {
-      open[called_kind(trace, operators[next])].push_back(operators[next]);
+      open[queue_of(trace, operators[next])].push_back(operators[next]);
     }
-    std::deque<uint32_t>& waiting = open[called_kind(trace, call)];
+    std::deque<uint32_t>& waiting = open[queue_of(trace, call)];
     while (!waiting.empty() && !operator_of_.contains(call)) {
       if (fits(trace, waiting.front(), call))
         operator_of_.emplace(call, waiting.front());

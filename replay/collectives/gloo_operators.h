@@ -1,6 +1,7 @@
 // Which operator of PyTorch made which of Gloo's calls. "gloo:all_gather" tells
 // of itself what it was handed, the input of one rank; the operator around it
-// ("c10d::_allgather_base_") what was asked for, with all its tensors.
+// ("c10d::_allgather_base_") what was asked for, with all its tensors. And a
+// reduce-scatter is an all-reduce to Gloo, of which each rank keeps its part.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class GlooOperators {
   GlooOperators(const RankEvents& events, std::span<const uint32_t> operators,
                 std::span<const uint32_t> calls);
 
-  /// The operator that made the call; kNone where none is known.
+  /// The operator that made the call, of its kind or a reduce-scatter that
+  /// Gloo calls an all-reduce; kNone where none is known.
   uint32_t of(uint32_t call) const;
 
  private:

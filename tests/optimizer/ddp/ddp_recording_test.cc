@@ -192,6 +192,18 @@ TEST(DdpRecording, SaysWhatATraceLacks) {
   expect_complaint(forward, "no gradient");
 }
 
+TEST(DdpRecording, ReduceScattersAreNoBuckets) {
+  DdpRun run;
+  Trace trace = run.trace(3);
+  for (CollectiveInfo& info : trace.collectives)
+    info.kind = CollectiveKind::kReduceScatter;
+  const auto recording = ddp_recording(trace);
+  ASSERT_FALSE(recording);
+  EXPECT_EQ(recording.error().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(recording.error().message.find("reduce-scattered, 6 times"),
+            std::string::npos);
+}
+
 TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
   DdpRun run;
   Trace trace = run.trace(3);

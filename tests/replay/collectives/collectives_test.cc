@@ -77,6 +77,27 @@ TEST(MatchCollectives, GloosAllGatherCountsTheWhole) {
       "all-gather 16 [0 1] 0@31 1@31\n");
 }
 
+TEST(MatchCollectives, GloosReduceScatterIsNoAllReduce) {
+  // Each call has the operator before it, however many are under way.
+  std::string text;
+  for (const int rank : {0, 1}) {
+    text += fmt::format(
+        "{0} host t1 10 11 c10d::_reduce_scatter_base_\n"
+        "{0} host t1 12 13 c10d::allreduce_\n"
+        "{0} host t1 14 15 c10d::_reduce_scatter_base_\n"
+        "{0} collective t2 20 30 gloo:all_reduce op=all-reduce in=8 type=f32\n"
+        "{0} collective t3 21 40 gloo:all_reduce op=all-reduce in=4 type=f32\n"
+        "{0} collective t2 31 40 gloo:all_reduce op=all-reduce in=2 type=f32\n"
+        "{0} collective t2 50 60 gloo:all_reduce op=all-reduce in=1 type=f32\n",
+        rank);
+  }
+  EXPECT_EQ(summary(collective_trace(text)),
+            "reduce-scatter 32 [0 1] 0@20 1@20\n"
+            "all-reduce 16 [0 1] 0@21 1@21\n"
+            "reduce-scatter 8 [0 1] 0@31 1@31\n"
+            "all-reduce 4 [0 1] 0@50 1@50\n");
+}
+
 TEST(MatchCollectives, MatchesACommunicatorByRecordedSequence) {
   // Rank 1's capture began one call later.
   const Trace trace = collective_trace(R"(
