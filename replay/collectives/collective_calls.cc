@@ -25,6 +25,7 @@ class CallRepair {
   void run() {
     drop_foreign_groups();
     share_groups();
+    drop_foreign_peers();
     count_unknown();
   }
 
@@ -76,6 +77,45 @@ class CallRepair {
         break;
       }
     }
+  }
+
+  // Peers counted in groups that nothing describes are global ranks if the
+  // group is of all ranks. It is where each rank that was recorded answers
+  // every one that sends to it or awaits it; where one does not, nobody's peer
+  // is known.
+  void drop_foreign_peers() {
+    std::set<uint32_t> recorded;
+    std::set<std::pair<int64_t, int64_t>> sent, awaited;  // From, to.
+    for (const CollectiveCall& call : result_.calls) {
+      recorded.insert(call.rank);
+      if (!call.peer_in_group) continue;
+      if (call.kind == CollectiveKind::kSend) {
+        sent.emplace(call.rank, call.peer);
+      } else {
+        awaited.emplace(call.peer, call.rank);
+      }
+    }
+    int64_t dropped = 0;
+    const auto answers = [&](const CollectiveCall& call) {
+      if (!call.peer_in_group) return true;
+      const auto peer = static_cast<uint32_t>(call.peer);
+      return peer != call.rank &&
+             (!recorded.contains(peer) ||
+              (call.kind == CollectiveKind::kSend
+                   ? awaited.contains({call.rank, call.peer})
+                   : sent.contains({call.peer, call.rank})));
+    };
+    if (std::all_of(result_.calls.begin(), result_.calls.end(), answers))
+      return;
+    for (CollectiveCall& call : result_.calls) {
+      if (!call.peer_in_group) continue;
+      call.peer = -1;
+      ++dropped;
+    }
+    result_.notes.push_back(
+        fmt::format("{} messages name a peer in a group that nothing "
+                    "describes; whom they meet is taken from their order.",
+                    dropped));
   }
 
   void count_unknown() {
@@ -213,13 +253,20 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
 // The operator says what was asked for, Gloo's call how it was done: of a
 // reduce-scatter an all-reduce. And Gloo's call tells its own input: of an
 // all-gather one part of the whole, unless its operator was handed one tensor
-// for that.
+// for that, and of a message not the peer.
 void CollectiveCallFinder::absorb_operator(const Trace& trace, uint32_t made_by,
                                            CollectiveCall& call) {
   const int64_t own_bytes = call.bytes;
   if (made_by != GlooOperators::kNone) {
     const Event& operation = trace.events[made_by];
     call.kind = collective_named(trace.text(operation.name));
+    if (call.peer < 0) {
+      call.peer = peer_of_operator(trace, operation);
+      call.peer_in_group = call.peer >= 0 && call.group < 0;
+    }
+    // Gloo's message is under way before its own range begins.
+    if (is_message(call.kind))
+      call.start_ns = std::min(call.start_ns, operation.start_ns);
     // A barrier's tensor is no payload.
     if (own_bytes > 0)
       call.bytes = std::max(own_bytes, dimension_bytes(trace, operation));

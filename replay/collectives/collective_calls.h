@@ -31,6 +31,7 @@ struct CollectiveCall {
   bool exact = false;  ///< Both what goes in and what comes out was recorded.
   bool part = false;   ///< `bytes` are what the rank gives of what is gathered.
   int32_t peer = -1;
+  bool peer_in_group = false;  ///< `peer` is counted in a group not recorded.
 };
 
 struct CollectiveCalls {

@@ -1,7 +1,8 @@
 // Which operator of PyTorch made which of Gloo's calls. "gloo:all_gather" tells
 // of itself what it was handed, the input of one rank; the operator around it
 // ("c10d::_allgather_base_") what was asked for, with all its tensors. And a
-// reduce-scatter is an all-reduce to Gloo, of which each rank keeps its part.
+// reduce-scatter is an all-reduce to Gloo, of which each rank keeps its part,
+// and a message says nothing of whom it goes to.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,10 @@ class GlooOperators {
  private:
   std::map<uint32_t, uint32_t> operator_of_;  // By call.
 };
+
+/// The rank, in the operator's group, that a "c10d::send" or "c10d::recv_"
+/// names; -1 of any other one, and where its arguments were not recorded.
+int32_t peer_of_operator(const Trace& trace, const Event& event);
 
 bool is_gloo_call(const Trace& trace, const Event& event);
 /// Whether the event is an operator that may make one of Gloo's calls.

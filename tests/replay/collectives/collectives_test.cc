@@ -98,6 +98,42 @@ TEST(MatchCollectives, GloosReduceScatterIsNoAllReduce) {
             "all-reduce 4 [0 1] 0@50 1@50\n");
 }
 
+/// A message of Gloo's with its operator, which names the peer.
+std::string gloo_message(int rank, int at_ns, const char* what, int peer) {
+  return fmt::format(
+      "{0} host t1 {1} {2} c10d::{3} "
+      R"(attr={{"concrete_inputs":["","","{4}","0"]}})"
+      "\n{0} collective t1 {5} {6} gloo:{3} in=8 type=f32\n",
+      rank, at_ns, at_ns + 2, what, peer, at_ns + 1, at_ns + 10);
+}
+
+TEST(MatchCollectives, GloosMessagesMeetWhomTheirOperatorsName) {
+  // Around a ring of three, each first sends: by order alone the sends met.
+  std::string text;
+  for (const int rank : {0, 1, 2}) {
+    text += gloo_message(rank, 10, "send", (rank + 1) % 3) +
+            gloo_message(rank, 30 + rank, "recv_", (rank + 2) % 3);
+  }
+  const Trace trace = collective_trace(text);
+  EXPECT_EQ(summary(trace),
+            "send 32 [0 1] 0@11 1@32\n"
+            "send 32 [1 2] 1@11 2@33\n"
+            "send 32 [0 2] 0@31 2@11\n");
+  // It is under way from its operator on.
+  EXPECT_EQ(match_collectives(trace).collectives[0].members[1].start_ns, 31);
+}
+
+TEST(MatchCollectives, PeersInAGroupOfSomeRanksAreNotTakenForRanks) {
+  // Ranks 1 and 2 are ranks 0 and 1 of a group: "to 1", "from 0". Rank 0 sends
+  // nothing.
+  const Trace trace = collective_trace("0 collective t1 5 6 gloo:barrier\n" +
+                                       gloo_message(1, 10, "send", 1) +
+                                       gloo_message(2, 10, "recv_", 0));
+  EXPECT_EQ(match_collectives(trace).notes.front(),
+            "2 messages name a peer in a group that nothing describes; whom "
+            "they meet is taken from their order.");
+}
+
 TEST(MatchCollectives, MatchesACommunicatorByRecordedSequence) {
   // Rank 1's capture began one call later.
   const Trace trace = collective_trace(R"(
