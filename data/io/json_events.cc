@@ -180,10 +180,9 @@ Result<bool> JsonEventStream::next_member() {
   }
   begin_ += *first;
   const char c = rest()[0];
-  if (c == '}') mode_ = Mode::kDone;
   if (c != '"') {
     ++begin_;
-    return false;
+    return c == '}' ? close() : false;
   }
   const Result<size_t> key_end = find_end(0);
   if (!key_end) return pass(key_end.error());
@@ -254,7 +253,8 @@ Result<bool> JsonEventStream::next_events() {
       ++repaired_["stray bracket"];
       return false;
     }
-    mode_ = bare_array_ ? Mode::kDone : Mode::kMembers;
+    if (bare_array_) return close();
+    mode_ = Mode::kMembers;
     return false;
   }
   if (c != '{') {
@@ -269,6 +269,18 @@ Result<bool> JsonEventStream::next_events() {
     if (!filled) return pass(filled.error());
   }
   return take_block() ? Result<bool>(true) : take_event();
+}
+
+/// The document is read; a second one, as two traces in one file have, is not.
+Result<bool> JsonEventStream::close() {
+  mode_ = Mode::kDone;
+  const Result<size_t> next = text_after(0);
+  if (!next) return pass(next.error());
+  if (*next == kNoEnd) return false;
+  const char c = rest()[*next];
+  if (c == '{' || c == '[')
+    ++dropped_["another JSON document behind the first one"];
+  return false;
 }
 
 /// Whether a comma and an event follow the bracket that starts rest().

@@ -75,6 +75,7 @@ class JsonEventStream {
   Result<bool> next_member();
   Result<bool> take_member(size_t value);
   Result<bool> next_events();
+  Result<bool> close();
   Result<bool> closes_events(size_t bracket);
   Status skip_stray_text();
   Result<bool> events_go_on();

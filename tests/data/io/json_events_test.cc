@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace reprise {
@@ -49,6 +50,25 @@ TEST(JsonEventStream, SingleEventsAreReadHalfABlockAtATime) {
   EXPECT_EQ(events, kEvents);
   // The first fills a block, each other at least half; the last finds nothing.
   EXPECT_LE(source.reads, 2 * text.size() / kBlock + 2);
+}
+
+std::map<std::string, int64_t> dropped(const std::string& text) {
+  CountedReads source(text);
+  JsonEventStream stream(source);
+  Result<JsonEventStream::Piece> piece = stream.next();
+  while (piece && *piece != JsonEventStream::Piece::kEnd) piece = stream.next();
+  EXPECT_TRUE(piece);
+  return stream.dropped();
+}
+
+TEST(JsonEventStream, ASecondDocumentIsDroppedAloud) {
+  const std::map<std::string, int64_t> another = {
+      {"another JSON document behind the first one", 1}};
+  for (const std::string one :
+       {R"([{"ph": "X"}])", R"({"traceEvents": [{"ph": "X"}], "a": 1})"}) {
+    EXPECT_TRUE(dropped(one + "\n").empty()) << one;
+    EXPECT_EQ(dropped(one + "\n" + one), another) << one;
+  }
 }
 
 }  // namespace
