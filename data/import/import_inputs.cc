@@ -67,13 +67,20 @@ class UnitSearch {
     Result<DirectoryListing> listing = list(path);
     if (!listing) return pass(listing.error());
     add_directory(std::move(*listing));
+    // Links to nothing are files that cannot be opened, and are refused as
+    // such.
+    std::sort(broken_.begin(), broken_.end(), natural_less);
+    for (const std::string& link : broken_) {
+      if (seen_.insert(link).second) units_.push_back({link, 0, nullptr, {}});
+    }
+    broken_.clear();
     return {};
   }
 
   std::vector<ImportUnit> take() && { return std::move(units_); }
 
  private:
-  static Result<DirectoryListing> list(const std::string& path) {
+  Result<DirectoryListing> list(const std::string& path) {
     DirectoryListing listing{path, {}};
     std::error_code error;
     auto entry = fs::recursive_directory_iterator(
@@ -87,6 +94,8 @@ class UnitSearch {
       } else if (entry->is_regular_file(ignored)) {
         listing.files.push_back(
             entry->path().lexically_relative(path).string());
+      } else if (entry->is_symlink(ignored) && !entry->exists(ignored)) {
+        broken_.push_back(entry->path().string());
       }
     }
     if (error) {
@@ -153,6 +162,7 @@ class UnitSearch {
   std::span<const DirectoryReader* const> readers_;
   fs::path output_;
   std::set<fs::path> seen_;
+  std::vector<std::string> broken_;  // Links in the directory at hand.
   std::vector<ImportUnit> units_;
 };
 

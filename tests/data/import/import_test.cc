@@ -195,6 +195,16 @@ TEST_F(ImportTest, KindsThatComplementEachOtherJoin) {
   EXPECT_EQ(ranks_of({"nodes.txt", "four.txt"}), "nodes.txt=4 four.txt=4 ");
 }
 
+TEST_F(ImportTest, ALinkToNothingIsRefusedAloud) {
+  write("run/rank1.txt", "TOY event x 0 1");
+  std::filesystem::create_symlink("gone", folder_ + "/run/rank0.txt");
+  const auto result = import({"run"});
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_EQ(result->files.size(), 2U);
+  EXPECT_EQ(result->files[1].path, folder_ + "/run/rank0.txt");
+  EXPECT_EQ(result->files[1].refused, "cannot open: No such file or directory");
+}
+
 TEST_F(ImportTest, DirectoriesAreReadInTheOrderOfTheirNumbers) {
   for (const int rank : {10, 2, 0}) {
     write("run/worker" + std::to_string(rank) + ".txt", "TOY event x 0 1");
