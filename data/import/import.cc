@@ -16,11 +16,11 @@
 #include <thread>
 #include <utility>
 
-#include "data/formats/pytorch_et/pytorch_et_join.h"
 #include "data/formats/ranks.h"
 #include "data/import/content_words.h"
 #include "data/import/import_inputs.h"
 #include "data/import/import_report.h"
+#include "data/import/joined_records.h"
 #include "data/parallel.h"
 #include "data/trace/trace_file.h"
 
@@ -29,8 +29,6 @@ namespace {
 
 // An archive of a million members that are no traces is told by its first.
 constexpr size_t kMostRefusedMembers = 1000;
-// PyTorch's two records of one run.
-constexpr std::string_view kTimedKind = "kineto", kUntimedKind = "pytorch-et";
 
 /// Tells the watcher how far all threads are.
 class SharedProgress {
@@ -343,17 +341,6 @@ Status number_ranks(std::vector<DirectoryPart>& parts,
   return {};
 }
 
-/// Says at the first execution trace how many of its nodes found their op.
-void note_join(const ExecutionTraceJoin& join, ImportResult& result) {
-  if (join.ranks == 0 || join.joined == join.nodes) return;
-  const auto file =
-      std::find_if(result.files.begin(), result.files.end(),
-                   [](const FileReport& f) { return f.kind == kUntimedKind; });
-  file->missing.push_back(fmt::format(
-      "{} of {} nodes found no op in the Kineto traces of the same ranks",
-      join.nodes - join.joined, join.nodes));
-}
-
 std::vector<const DirectoryReader*> readers_of_kind(
     const ImportOptions& options) {
   std::vector<const DirectoryReader*> readers;
@@ -399,25 +386,20 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
     result.files.push_back(std::move(part.report));
     if (part.spool) result.spools.push_back(std::move(*part.spool));
   }
+  forget_advice_taken(result.files);
   return result;
 }
 
 Status write_import(ImportResult& result, const std::string& path,
                     Existing existing) {
-  const auto joins = [&](std::string_view kind) {
-    return std::any_of(result.files.begin(), result.files.end(),
-                       [&](const FileReport& f) {
-                         return f.kind == kind && !f.ranks.empty();
-                       });
-  };
-  if (!joins(kTimedKind) || !joins(kUntimedKind)) {
+  if (!has_both_records(result.files)) {
     return write_spools(result.spools, import_text(result.files), path,
                         existing);
   }
   // What ran when and what it was given are joined op by op, in memory.
   Result<Trace> trace = gather_spools(result.spools);
   if (!trace) return pass(trace.error());
-  note_join(join_execution_traces(*trace), result);
+  note_join(join_execution_traces(*trace), result.files);
   trace->import_text = import_text(result.files);
   return write_trace(*trace, path, existing);
 }

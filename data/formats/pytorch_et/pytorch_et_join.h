@@ -10,6 +10,11 @@
 
 namespace reprise {
 
+/// What an execution trace without times lacks, unless it is joined.
+constexpr std::string_view kUntimedNodes =
+    "Nodes have no times: their order and structure stand. Import the rank's "
+    "Kineto trace with it to have both.";
+
 /// Name of a stream of an execution trace without times, by which the join
 /// tells its nodes from Kineto's ops.
 std::string execution_trace_stream(int64_t thread);

@@ -221,9 +221,7 @@ void EtImport::finish(std::string_view document) {
   if (timed_ > 0) {
     report_.dialect += " with times";
   } else if (report_.events > 0) {
-    report_.missing.push_back(
-        "Nodes have no times: their order and structure stand. Import the "
-        "rank's Kineto trace with it to have both.");
+    report_.missing.emplace_back(kUntimedNodes);
   }
 }
 

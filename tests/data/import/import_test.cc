@@ -1,5 +1,5 @@
 // Imports of a toy format, a line each:
-//   TOY | rank N | event NAME START END | bad | fail
+//   TOY | rank N | event NAME START END | bad | fail | untimed
 #include "data/import/import.h"
 
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/file.h"
+#include "data/formats/pytorch_et/pytorch_et_join.h"
 #include "data/formats/ranks.h"
 #include "data/import/content_words.h"
 #include "data/import/import_inputs.h"
@@ -51,6 +52,7 @@ class ToyReader : public TraceReader {
       if (word == "fail") return fail(ErrorKind::kParse, "the word fail");
       if (word == "refuse") report.refused = "nothing to analyse in it";
       if (word == "bad") ++report.dropped["bad line"];
+      if (word == "untimed") report.missing.emplace_back(kUntimedNodes);
       if (word == "rank") lines >> rank;
       if (word != "event" && word != "empty") continue;
       if (!started) {
@@ -193,6 +195,16 @@ TEST_F(ImportTest, KindsThatComplementEachOtherJoin) {
   EXPECT_EQ(ranks_of({"trace.txt", "nodes.txt"}), "trace.txt=0 nodes.txt=0 ");
   write("four.txt", "TIMED rank 4 event x 0 1");
   EXPECT_EQ(ranks_of({"nodes.txt", "four.txt"}), "nodes.txt=4 four.txt=4 ");
+}
+
+TEST_F(ImportTest, WhoImportsBothRecordsIsNotToldTo) {
+  write("et0", "UNTIMED rank 0 event x 0 1 untimed");
+  write("et1", "UNTIMED rank 1 event x 0 1 untimed");
+  write("kineto0", "TIMED rank 0 event x 0 1");
+  const auto result = import({"et0", "et1", "kineto0"});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->files[0].missing.empty());
+  EXPECT_EQ(result->files[1].missing.size(), 1U);  // Of rank 1 there is one.
 }
 
 TEST_F(ImportTest, ALinkToNothingIsRefusedAloud) {
