@@ -132,7 +132,11 @@ UnitPrice CostModel::price(const Unit& unit) const {
                                            .bytes_per_s = bytes_per_s,
                                            .overhead_ns = unit_overhead_ns,
                                            .residual = roofline_residual};
-  const double alone = roofline.price_ns(unit.flops, unit.bytes);
+  double alone = roofline.price_ns(unit.flops, unit.bytes);
+  for (const InstructionId op : unit.ops) {
+    const auto slow = slow_ops_ns.find(index_of(op));
+    if (slow != slow_ops_ns.end()) alone += slow->second;
+  }
   return {.alone_ns = alone,
           .uncertainty_ns = alone * roofline.residual,
           .source = PriceSource::kModelled};

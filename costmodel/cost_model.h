@@ -89,6 +89,10 @@ struct CostModel {
   double unit_overhead_ns = 0;
   double roofline_residual = 0;  ///< Mean relative error of the roofline.
   Roofline library;
+  /// [instruction] By how much longer than the roofline an op takes wherever it
+  /// is computed, by units that were it alone: calls of a library for each
+  /// element, strides that miss the caches. Others are not in it.
+  std::map<uint32_t, double> slow_ops_ns;
   double dispatch_ns = 0;  ///< Gap between consecutive compute units.
   double feed_ns = 0;      ///< Filling the batch, once a step.
   /// From the end of a collective to the unit that waited for it.
@@ -113,7 +117,8 @@ struct CostModel {
   /// A step: from the last unit's end to the step's end.
   double step_overhead_ns = 0;
 
-  /// Prices a compute unit: by key, else by roofline. Cost: O(log units).
+  /// Prices a compute unit: by key, else by roofline and its slow ops. Cost:
+  /// O(log units) an op.
   UnitPrice price(const Unit& unit) const;
   /// The entry for a collective unit: its own key, else, where ranks meet in
   /// it, another of the same kind in which they do, else any such, else null.

@@ -182,6 +182,28 @@ void fit_rooflines(const SamplesByKey& by_key, CostModel& costs) {
   costs.roofline_residual = roofline.residual;
 }
 
+/// Ops that a roofline says little of. It is too short by half or more, and by
+/// many times what a unit costs that does nothing: less may be the unit's,
+/// which a larger one has but once.
+void find_slow_ops(const SamplesByKey& by_key, const Schedule& recorded,
+                   CostModel& costs) {
+  constexpr double kTimes = 2, kOverheads = 10;
+  const Roofline roofline{.flops_per_s = costs.flops_per_s,
+                          .bytes_per_s = costs.bytes_per_s,
+                          .overhead_ns = costs.unit_overhead_ns};
+  for (const Unit& unit : recorded.units) {
+    if (unit.kind != UnitKind::kKernel || unit.ops.size() != 1 ||
+        !by_key.contains(unit.key))
+      continue;
+    const double time_ns = costs.units.at(unit.key).alone_ns;
+    const double priced_ns = roofline.price_ns(unit.flops, unit.bytes);
+    const double beyond_ns = time_ns - priced_ns;
+    if (time_ns > kTimes * priced_ns &&
+        beyond_ns > kOverheads * costs.unit_overhead_ns)
+      costs.slow_ops_ns[index_of(unit.ops[0])] = beyond_ns;
+  }
+}
+
 }  // namespace
 
 ComputeSlowdowns fit_compute_slowdowns(
@@ -207,6 +229,7 @@ void fit_units(const std::vector<RecordedStep>& steps, const Schedule& recorded,
         price_of(value, contention_of(costs.contention, *value.unit));
   }
   fit_rooflines(by_key, costs);
+  find_slow_ops(by_key, recorded, costs);
   // No entry of the trace's own is replaced. A measurement does not say of what
   // kind its unit was; what the trace lacks is mostly fused kernels.
   const SoloByKey solo = solo_by_key(measurements);

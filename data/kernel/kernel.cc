@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "data/hlo/combiner.h"
 #include "data/sha256.h"
 
 namespace reprise {
@@ -245,14 +246,27 @@ namespace {
 /// Elements that a loop computes at once where it makes vectors.
 constexpr double kVector = 8;
 
-/// Whether a loop's own statements store where values say, which host compilers
-/// make no vectors of.
-bool scatters(const Kernel& kernel, const KernelStatement& loop) {
-  return std::any_of(loop.body.begin(), loop.body.end(),
-                     [&](const KernelStatement& inner) {
-                       return inner.kind == KernelStatement::Kind::kStore &&
-                              contains_value(kernel.indices, inner.index);
-                     });
+/// Whether a library is called for each element (prelude_functions.inc).
+bool is_called(const KernelValue& value) {
+  if (value.kind != KernelValue::Kind::kApply) return false;
+  if (value.type == PrimitiveType::kF64 &&
+      facts_of(value.opcode).flops == FlopsRule::kTranscendental)
+    return true;
+  return value.opcode == Opcode::kRemainder &&
+         (value.type == PrimitiveType::kF64 ||
+          value.type == PrimitiveType::kF32 || is_half(value.type));
+}
+
+/// Whether a loop's own statements store where values say, or call something
+/// for each element: host compilers make no vectors of it.
+bool has_no_vectors(const Kernel& kernel, const KernelStatement& loop) {
+  return std::any_of(
+      loop.body.begin(), loop.body.end(), [&](const KernelStatement& inner) {
+        if (inner.kind == KernelStatement::Kind::kLet)
+          return is_called(kernel.values[static_cast<size_t>(inner.value)]);
+        return inner.kind == KernelStatement::Kind::kStore &&
+               contains_value(kernel.indices, inner.index);
+      });
 }
 
 double operations_of(const Kernel& kernel,
@@ -266,7 +280,7 @@ double operations_of(const Kernel& kernel,
     switch (statement.kind) {
       case KernelStatement::Kind::kLoop:
         count += static_cast<double>(kernel.loops[place].extent) *
-                 (scatters(kernel, statement) ? kVector : 1) *
+                 (has_no_vectors(kernel, statement) ? kVector : 1) *
                  operations_of(kernel, statement.body);
         break;
       case KernelStatement::Kind::kLet:

@@ -136,8 +136,9 @@ std::vector<const KernelStatement*> plain_nest(const Kernel& kernel,
 
 /// Operations that it runs, what it computes more than once counted as often
 /// (a window's elements for each window that they are in, a producer for each
-/// branch of its reader), eight times those beside a store where values say,
-/// which run one element at a time; and no fewer than XLA counts.
+/// branch of its reader), eight times those beside a store where values say or
+/// a call of a library, which run one element at a time; and no fewer than XLA
+/// counts.
 double kernel_flops(const Kernel& kernel);
 
 /// Readable dump, for tests and debugging.
