@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import json
 import pathlib
 import tempfile
@@ -219,6 +220,46 @@ class Export(Folder):
         partial = functools.partial(jax.jit(lambda rate, w, x: (w - rate * x, x.sum()), static_argnums=0), 0.5)
         self.export(partial, jnp.ones(2), jnp.ones(2))
         self.assertEqual(parameters(self.json("step.json"), "state"), ["w"])
+
+    def test_a_step_may_hold_its_model_as_nnx_cached_partial_does(self):
+        try:
+            from flax import nnx
+            import optax
+            nnx.cached_partial
+        except (ImportError, AttributeError) as lacking:
+            self.skipTest(str(lacking))
+        model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+        optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+        takes_model = "model" in inspect.signature(nnx.Optimizer.update).parameters  # From flax 0.11 on.
+
+        @nnx.jit
+        def step(model, optimizer, x):
+            loss, grads = nnx.value_and_grad(lambda m: (m(x) ** 2).mean())(model)
+            optimizer.update(*([model, grads] if takes_model else [grads]))
+            return loss
+
+        data = lambda t: jnp.full((4, 3), float(t + 1))
+        self.export(nnx.cached_partial(step, model, optimizer), data(0), data=data, steps=3)
+        again, losses = verifying.run_jax(self.out, 3)
+        held = [float(step(model, optimizer, data(t))) for t in range(3)]
+        np.testing.assert_allclose(losses, held, rtol=1e-6)
+
+    def test_a_step_may_be_a_method_of_an_equinox_module(self):
+        try:
+            import equinox
+        except ImportError as lacking:
+            self.skipTest(str(lacking))
+
+        class Net(equinox.Module):
+            w: jax.Array
+
+            @equinox.filter_jit
+            def step(self, x):
+                return equinox.tree_at(lambda net: net.w, self, self.w - x), x.sum()
+
+        self.export(Net(jnp.ones(2)).step, jnp.ones(2), data=lambda t: jnp.full(2, float(t)), steps=3)
+        again, _ = verifying.run_jax(self.out, 3)
+        np.testing.assert_array_equal(next(iter(again.values())), np.float32([-2, -2]))
 
     def test_what_training_leaves_out_of_python_is_said(self):
         def step(w, x):
