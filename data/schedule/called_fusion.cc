@@ -19,7 +19,8 @@ namespace {
 /// Whether the program leaves a parameter as it is: a body that replaces it may
 /// write over it before a group that reads it late.
 bool stays(const OpGraph& graph, InstructionId value) {
-  if (graph.role_of(value) != OpRole::kParameter) return false;
+  if (value == kNoInstruction || graph.role_of(value) != OpRole::kParameter)
+    return false;
   const int64_t number = graph.at(value).parameter_number;
   for (size_t k = 0; k < graph.updates.size(); ++k) {
     if (graph.updates[k] == number && graph.outputs[k] != value) return false;
@@ -161,6 +162,7 @@ class Rows {
     if (++members.rows == kMostRows) close(members);
   }
   void close(Members& members) {
+    std::ranges::sort(members.ops);
     if (members.ops.size() > 1)
       groups_.push_back({.ops = std::move(members.ops)});
     members = {};
@@ -168,11 +170,14 @@ class Rows {
   /// With the op that makes the row, if that does nothing else: a launch less,
   /// where a processor would look at each row of the stack.
   void add_write(InstructionId op) {
-    const InstructionId row = value(op, 1);
-    const bool is_old = graph_.role_of(row) == OpRole::kParameter;
-    Members& members = is_old ? kept_ : written_;
-    if (fusion_ == CalledFusion::kLaunches && is_elementwise(graph_, row) &&
-        is_alone(row) && graph_.readers[index_of(row)].size() == 1 &&
+    const InstructionId row = value(op, 1);  // None: not stored anywhere.
+    const bool is_stored = row != kNoInstruction;
+    Members& members = is_stored && graph_.role_of(row) == OpRole::kParameter
+                           ? kept_
+                           : written_;
+    if (fusion_ == CalledFusion::kLaunches && is_stored &&
+        is_elementwise(graph_, row) && is_alone(row) &&
+        graph_.readers[index_of(row)].size() == 1 &&
         !graph_.is_output[index_of(row)])
       members.ops.push_back(row);
     add(members, op);

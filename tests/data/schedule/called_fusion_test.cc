@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/hlo/hlo.h"
@@ -82,8 +83,9 @@ class CalledFusionTest : public testing::Test {
  protected:
   /// The names of the ops of each unit of the body, sorted.
   std::vector<std::vector<std::string>> units_of(
-      Arithmetic arithmetic, LoweredFor device = LoweredFor::kProcessor) {
-    const Result<Module> parsed = parse_hlo(kScan);
+      Arithmetic arithmetic, LoweredFor device = LoweredFor::kProcessor,
+      std::string_view program = kScan) {
+    const Result<Module> parsed = parse_hlo(program);
     EXPECT_TRUE(parsed) << parsed.error().message;
     Result<InlinedModule> inlined = inline_calls(*parsed, arithmetic);
     EXPECT_TRUE(inlined) << inlined.error().message;
@@ -138,6 +140,26 @@ TEST_F(CalledFusionTest, PlansOfBeforeHaveEachRowForItself) {
                                                                {"t"},
                                                                {"ys2"},
                                                                {"zs2"}}));
+  }
+}
+
+TEST_F(CalledFusionTest, ARowMayBeAConstantAndAStackWhatTheBodyMakes) {
+  // y and z are stored nowhere before; made, which p is read from, is no
+  // parameter that stays.
+  std::string program = kScan;
+  const auto replace = [&](std::string_view text, std::string_view by) {
+    program.replace(program.find(text), text.size(), by);
+  };
+  replace("y = f32[1,8,32] reshape(q)",
+          "y = f32[1,8,32] broadcast(zero), dimensions={}");
+  replace(
+      "z = f32[1,8] reshape(t)",
+      "made = f32[3,8] broadcast(t), dimensions={1}\n"
+      "  z = f32[1,8] dynamic-slice(made, i, o), dynamic_slice_sizes={1,8}");
+  for (const LoweredFor device : {LoweredFor::kProcessor, LoweredFor::kGpu}) {
+    const auto units = units_of(Arithmetic::kAsXla, device, program);
+    EXPECT_TRUE(std::ranges::find(units, std::vector<std::string>{
+                                             "ys2", "zs2"}) != units.end());
   }
 }
 
