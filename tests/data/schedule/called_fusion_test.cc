@@ -143,6 +143,36 @@ TEST_F(CalledFusionTest, PlansOfBeforeHaveEachRowForItself) {
   }
 }
 
+TEST_F(CalledFusionTest, ColumnsAndOnAProcessorNarrowRowsAreCopied) {
+  const auto is_copied = [&](LoweredFor device, const std::string& program) {
+    const auto units = units_of(Arithmetic::kAsXla, device, program);
+    return std::ranges::find(units, std::vector<std::string>{"row"}) !=
+           units.end();
+  };
+  const auto replaced = [](std::string_view text, std::string_view by) {
+    std::string program = kScan;
+    for (size_t at = 0; (at = program.find(text, at)) != std::string::npos;)
+      program.replace(at, text.size(), by);
+    return program;
+  };
+  std::string column = replaced(
+      "row = f32[1,8,32] dynamic-slice(xs, i, o, o), "
+      "dynamic_slice_sizes={1,8,32}",
+      "row = f32[1,8,1] dynamic-slice(xs, i, o, i), "
+      "dynamic_slice_sizes={1,8,1}");
+  const std::string_view read = "x = f32[8,32] reshape(row)";
+  column.replace(column.find(read), read.size(),
+                 "flat = f32[8] reshape(row)\n"
+                 "  x = f32[8,32] broadcast(flat), dimensions={0}");
+  const std::string narrow = replaced("f32[", "bf16[");
+  for (const LoweredFor device : {LoweredFor::kProcessor, LoweredFor::kGpu}) {
+    EXPECT_FALSE(is_copied(device, kScan));
+    EXPECT_TRUE(is_copied(device, column));
+  }
+  EXPECT_TRUE(is_copied(LoweredFor::kProcessor, narrow));
+  EXPECT_FALSE(is_copied(LoweredFor::kGpu, narrow));
+}
+
 TEST_F(CalledFusionTest, ARowMayBeAConstantAndAStackWhatTheBodyMakes) {
   // y and z are stored nowhere before; made, which p is read from, is no
   // parameter that stays.
