@@ -186,7 +186,8 @@ Result<TrainOutcome> run_trainer(const TrainRequest& request) {
   // user mpirun's words about it.
   ProgramData data = request.data;
   const Result<LoweredProgram> lowered =
-      load_lowered_program(request.program, request.plan, request.ranks, data);
+      load_lowered_program(request.program, request.plan, request.ranks, data,
+                           lowered_for(request.device));
   if (!lowered) return pass(lowered.error());
   std::optional<HeldSignals> held;  // Let go when the directory is gone.
   const Result<TemporaryDirectory> directory =

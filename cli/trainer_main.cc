@@ -94,9 +94,7 @@ Result<LoweredProgram> load(const TrainerFlags& flags,
     ranks = manifest->ranks;
   }
   return load_lowered_program(flags.program, flags.plan, ranks, flags.data,
-                              flags.device.device == "cuda"
-                                  ? LoweredFor::kGpu
-                                  : LoweredFor::kProcessor);
+                              lowered_for(flags.device.device));
 }
 
 // Writes the result and says what did not verify.

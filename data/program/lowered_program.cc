@@ -79,11 +79,6 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
   return program;
 }
 
-LoweredFor device_of(const Trace& trace) {
-  const bool is_gpu = !trace.ranks.empty() && trace.ranks[0].device == "cuda";
-  return is_gpu ? LoweredFor::kGpu : LoweredFor::kProcessor;
-}
-
 // Before ranks start. Errors: as BatchSource and InitialState.
 Status check_data(const LoweredProgram& program, const std::string& name,
                   const std::string& state) {
@@ -116,6 +111,10 @@ Status check_data(const LoweredProgram& program, const std::string& name,
 }
 
 }  // namespace
+
+LoweredFor lowered_for(std::string_view device) {
+  return device == "cuda" ? LoweredFor::kGpu : LoweredFor::kProcessor;
+}
 
 Result<LoweredProgram> load_lowered_program(const std::string& program,
                                             const std::string& plan,
@@ -175,7 +174,8 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
   const int64_t ranks = static_cast<int64_t>(trace.ranks.size());
   Result<LoweredProgram> lowered =
       lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks,
-                  device_of(trace));
+                  trace.ranks.empty() ? LoweredFor::kProcessor
+                                      : lowered_for(trace.ranks[0].device));
   if (!lowered || data_folder.empty()) return lowered;
   if (Status there = check_data(*lowered, trace_path, ""); !there)
     return pass(there.error());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "data/hlo/hlo.h"
 #include "data/manifest/manifest.h"
@@ -30,9 +31,12 @@ struct LoweredProgram {
   Schedule schedule;
 };
 
+/// Of a device as traces and `--device` name it: "cpu", "cuda".
+LoweredFor lowered_for(std::string_view device);
+
 /// Loads PROGRAM.hlo, its manifest, and a plan file (empty: the identity plan),
-/// checks each against the others and lowers. `device`: what will run
-/// it. Errors: those of each step, naming the file.
+/// checks each against the others and lowers. `device`: what will run it.
+/// Errors: those of each step, naming the file.
 Result<LoweredProgram> load_lowered_program(
     const std::string& program, const std::string& plan, int64_t ranks,
     const ProgramData& data = {}, LoweredFor device = LoweredFor::kProcessor);
