@@ -21,23 +21,12 @@ namespace reprise {
 namespace {
 
 /// The recorded program under the plan of --plan.
-Result<Schedule> lower_plan(const LoweredProgram& program,
-                            const ReplayOptions& options) {
-  const Result<Plan> plan = load_plan(options.plan_path);
+Result<LoweredProgram> lower_plan(const LoweredProgram& recorded,
+                                  const ReplayOptions& options) {
+  Result<Plan> plan = load_plan(options.plan_path);
   if (!plan) return pass(plan.error());
-  if (plan->ranks != program.plan.ranks) {
-    return fail(ErrorKind::kInvalid,
-                "{}: the plan is for {} ranks, the run has {}",
-                options.plan_path, plan->ranks, program.plan.ranks);
-  }
-  Result<Schedule> schedule = lower_under(program, *plan);
-  if (!schedule) {
-    // The plan's groups may be at fault, or an op of the program.
-    return pass(schedule.error(), schedule.error().kind == ErrorKind::kInvalid
-                                      ? options.plan_path
-                                      : options.trace_path);
-  }
-  return schedule;
+  return lower_replanned(recorded, options.trace_path, *std::move(plan),
+                         options.plan_path);
 }
 
 // Adds a rank's replay; returns the slice of each unit.
@@ -133,10 +122,11 @@ Status replay_program(const AlignedTrace& aligned,
       lowered_program_of(aligned.trace(), options.trace_path, "");
   if (!program) return pass(program.error());
   const bool replanned = !options.plan_path.empty();
-  const Result<Schedule> other =
-      replanned ? lower_plan(*program, options) : Schedule{};
+  const Result<LoweredProgram> other =
+      replanned ? lower_plan(*program, options) : LoweredProgram{};
   if (!other) return pass(other.error());
-  const Schedule& schedule = replanned ? *other : program->schedule;
+  const LoweredProgram& planned = replanned ? *other : *program;
+  const Schedule& schedule = planned.schedule;
   const Result<std::vector<WhatIf>> what_ifs = parse_what_ifs(options.what_ifs);
   if (!what_ifs) return pass(what_ifs.error());
   const Result<std::vector<Measurement>> known =
@@ -145,7 +135,7 @@ Status replay_program(const AlignedTrace& aligned,
   const Result<RunModel> model = model_run(aligned, program->schedule, *known);
   if (!model) return pass(model.error(), options.trace_path);
   const Result<Replay> replay = replay_step(
-      price_schedule(schedule, model->costs), &program->module, *what_ifs);
+      price_schedule(schedule, model->costs), &planned.module, *what_ifs);
   if (!replay) return pass(replay.error());
   ReplayReport report = report_of(*model, aligned, schedule, *replay);
   report.what_ifs = options.what_ifs;

@@ -76,7 +76,6 @@ std::vector<uint32_t> first_ranks(int64_t count) {
 /// The program that a run embeds, under a plan.
 struct ReplayedProgram {
   LoweredProgram program;
-  Schedule schedule;
   Replay replay;
 };
 
@@ -87,23 +86,15 @@ Result<ReplayedProgram> replay_planned(const ExportRequest& request,
   Result<LoweredProgram> program =
       lowered_program_of(run->trace(), request.recording, "");
   if (!program) return pass(program.error());
-  if (Status sound = validate_plan(plan, program->module); !sound) {
-    return pass(sound.error(), request.path);
-  }
-  if (plan.ranks != program->plan.ranks) {
-    return fail(ErrorKind::kInvalid,
-                "{}: the plan is for {} ranks, the run {} has {}", request.path,
-                plan.ranks, request.recording, program->plan.ranks);
-  }
-  Result<Schedule> schedule = lower_under(*program, plan);
-  if (!schedule) return pass(schedule.error(), request.path);
+  Result<LoweredProgram> planned =
+      lower_replanned(*program, request.recording, plan, request.path);
+  if (!planned) return pass(planned.error());
   const auto known = load_measurements(request.costs, run->trace().environment);
   if (!known) return pass(known.error());
   const Result<RunModel> model = model_run(*run, program->schedule, *known);
   if (!model) return pass(model.error(), request.recording);
-  Replay replay = replay_step(price_schedule(*schedule, model->costs));
-  return ReplayedProgram{.program = *std::move(program),
-                         .schedule = *std::move(schedule),
+  Replay replay = replay_step(price_schedule(planned->schedule, model->costs));
+  return ReplayedProgram{.program = *std::move(planned),
                          .replay = std::move(replay)};
 }
 
@@ -128,7 +119,7 @@ ExportedNode node_of(const Schedule& schedule, size_t at, uint32_t rank,
 
 void add_rank(const ReplayedProgram& planned, uint32_t rank,
               ChakraFiles& files) {
-  const Schedule& schedule = planned.schedule;
+  const Schedule& schedule = planned.program.schedule;
   PlannedStep step;
   uint64_t last[2] = {0, 0};  // By stream; 0: none yet.
   auto dependency = schedule.dependencies.begin();

@@ -12,14 +12,32 @@
 namespace reprise {
 namespace {
 
-/// The plan of a file, or else of a trace, if there is one.
-Result<std::optional<Plan>> plan_of(const std::string& path,
-                                    const std::string& text,
-                                    const std::string& trace) {
-  if (path.empty() && text.empty()) return std::nullopt;
-  Result<Plan> plan = path.empty() ? parse_plan(text, trace) : load_plan(path);
+/// A plan to lower under, and what errors call it.
+struct PlanSource {
+  std::optional<Plan> plan;  ///< None: the identity plan.
+  PlanUse use = PlanUse::kGiven;
+  std::string name;
+};
+
+/// The plan of file `path`, or else `text` of `owner`, a trace, if there is
+/// one.
+Result<PlanSource> plan_source(const std::string& path, const std::string& text,
+                               const std::string& owner) {
+  PlanSource source{.plan = {},
+                    .use = text.empty() ? PlanUse::kGiven : PlanUse::kRan,
+                    .name = path.empty() ? owner : path};
+  if (path.empty() && text.empty()) return source;
+  Result<Plan> plan = path.empty() ? parse_plan(text, owner) : load_plan(path);
   if (!plan) return pass(plan.error());
-  return std::optional(*std::move(plan));
+  source.plan = *std::move(plan);
+  return source;
+}
+
+Status same_ranks(const Plan& plan, int64_t ranks, const std::string& path) {
+  if (plan.ranks == ranks) return {};
+  return fail(ErrorKind::kInvalid,
+              "{}: the plan is for {} ranks, the run has {}", path, plan.ranks,
+              ranks);
 }
 
 /// Inlined, and with the manifest's state in place.
@@ -38,31 +56,23 @@ Result<InlinedModule> inline_program(const Module& parsed,
 
 // Parses, checks and lowers; `name` is what errors call the program.
 Result<LoweredProgram> lower_texts(LoweredProgram program,
-                                   const std::string& name,
-                                   const std::string& plan_path,
-                                   const std::string& plan_text, int64_t ranks,
-                                   LoweredFor device) {
+                                   const std::string& name, PlanSource source,
+                                   int64_t ranks, LoweredFor device) {
   Result<Module> parsed = parse_hlo(program.program_text, name);
   if (!parsed) return pass(parsed.error());
-  Result<std::optional<Plan>> plan = plan_of(plan_path, plan_text, name);
-  if (!plan) return pass(plan.error());
-  const PlanUse use = plan_text.empty() ? PlanUse::kGiven : PlanUse::kRan;
   Result<InlinedModule> inlined =
-      inline_for(&*plan, use, [&](Arithmetic arithmetic) {
+      inline_for(&source.plan, source.use, [&](Arithmetic arithmetic) {
         return inline_program(*parsed, program.manifest, name, arithmetic);
       });
   if (!inlined) return pass(inlined.error());
   program.module = std::move(*inlined);
   program.module.device = device;
-  program.plan =
-      *plan ? **std::move(plan) : identity_plan(program.module, ranks);
-  if (program.plan.ranks != ranks) {
-    return fail(
-        ErrorKind::kInvalid, "{}: the plan is for {} ranks, the run has {}",
-        plan_path.empty() ? name : plan_path, program.plan.ranks, ranks);
-  }
+  program.plan = source.plan ? *std::move(source.plan)
+                             : identity_plan(program.module, ranks);
+  if (Status same = same_ranks(program.plan, ranks, source.name); !same)
+    return pass(same.error());
   const Status valid = validate_plan(program.plan, program.module);
-  if (!valid) return pass(valid.error(), plan_path.empty() ? name : plan_path);
+  if (!valid) return pass(valid.error(), source.name);
   Result<Schedule> schedule = lower_schedule(program.module, program.plan);
   if (!schedule) {
     // The plan's groups may be at fault, or ops of the program: then all.
@@ -70,8 +80,7 @@ Result<LoweredProgram> lower_texts(LoweredProgram program,
     if (Status runs = plans ? Status() : check_runs(program.module, ranks);
         !runs)
       return pass(runs.error(), name);
-    return pass(schedule.error(),
-                plans && !plan_path.empty() ? plan_path : name);
+    return pass(schedule.error(), plans ? source.name : name);
   }
   program.schedule = std::move(*schedule);
   const Status runs = refuse(refusals_of(program.module, program.schedule));
@@ -142,8 +151,10 @@ Result<LoweredProgram> load_lowered_program(const std::string& program,
                 program, loaded.manifest.ranks, ranks, loaded.manifest.ranks,
                 ranks);
   }
-  Result<LoweredProgram> lowered =
-      lower_texts(std::move(loaded), program, plan, "", ranks, device);
+  Result<PlanSource> source = plan_source(plan, "", program);
+  if (!source) return pass(source.error());
+  Result<LoweredProgram> lowered = lower_texts(
+      std::move(loaded), program, *std::move(source), ranks, device);
   if (!lowered && lowered.error().kind == ErrorKind::kUnsupported) {
     const std::string other = sibling_that_runs(program);
     if (!other.empty()) lowered.error().message += "\n" + other + " runs";
@@ -172,8 +183,10 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
   manifest->folders.data = data_folder;
   loaded.manifest = std::move(*manifest);
   const int64_t ranks = static_cast<int64_t>(trace.ranks.size());
+  Result<PlanSource> source = plan_source(plan, trace.plan_text, trace_path);
+  if (!source) return pass(source.error());
   Result<LoweredProgram> lowered =
-      lower_texts(std::move(loaded), trace_path, plan, trace.plan_text, ranks,
+      lower_texts(std::move(loaded), trace_path, *std::move(source), ranks,
                   trace.ranks.empty() ? LoweredFor::kProcessor
                                       : lowered_for(trace.ranks[0].device));
   if (!lowered || data_folder.empty()) return lowered;
@@ -186,6 +199,29 @@ Result<Schedule> lower_under(const LoweredProgram& program, const Plan& plan) {
   const Status valid = validate_plan(plan, program.module);
   if (!valid) return pass(valid.error());
   return lower_schedule(program.module, plan);
+}
+
+Result<LoweredProgram> lower_replanned(const LoweredProgram& recorded,
+                                       const std::string& trace_path, Plan plan,
+                                       const std::string& plan_path) {
+  LoweredProgram replanned = recorded;
+  if (plan.program_fingerprint != recorded.plan.program_fingerprint) {
+    return lower_texts(
+        std::move(replanned), trace_path,
+        {.plan = std::move(plan), .use = PlanUse::kGiven, .name = plan_path},
+        recorded.plan.ranks, recorded.module.device);
+  }
+  if (Status same = same_ranks(plan, recorded.plan.ranks, plan_path); !same)
+    return pass(same.error());
+  Result<Schedule> schedule = lower_under(recorded, plan);
+  if (!schedule) {
+    // The plan's groups may be at fault, or an op of the program.
+    const bool plans = schedule.error().kind == ErrorKind::kInvalid;
+    return pass(schedule.error(), plans ? plan_path : trace_path);
+  }
+  replanned.plan = std::move(plan);
+  replanned.schedule = *std::move(schedule);
+  return replanned;
 }
 
 Result<std::string> materialize(const LoweredProgram& program,

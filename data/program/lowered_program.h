@@ -53,6 +53,13 @@ Result<LoweredProgram> lowered_program_of(const Trace& trace,
 /// Lowers the module under another plan.
 Result<Schedule> lower_under(const LoweredProgram& program, const Plan& plan);
 
+/// A recorded program under another plan, of `plan_path`, as `train` would run
+/// it: read again where that is of another arithmetic than the recording's
+/// (`inline_for`). Errors: those of each step, naming the file at fault.
+Result<LoweredProgram> lower_replanned(const LoweredProgram& recorded,
+                                       const std::string& trace_path, Plan plan,
+                                       const std::string& plan_path);
+
 /// Writes the program, manifest and plan embedded in a trace into `directory`,
 /// for a rerun. Returns the path of the program.
 Result<std::string> materialize(const LoweredProgram& program,
