@@ -246,15 +246,28 @@ namespace {
 /// Elements that a loop computes at once where it makes vectors.
 constexpr double kVector = 8;
 
-/// Whether a library is called for each element (prelude_functions.inc).
+/// Whether a library is called for each element (the end of
+/// prelude_functions_f64.inc).
 bool is_called(const KernelValue& value) {
-  if (value.kind != KernelValue::Kind::kApply) return false;
-  if (value.type == PrimitiveType::kF64 &&
-      facts_of(value.opcode).flops == FlopsRule::kTranscendental)
-    return true;
-  return value.opcode == Opcode::kRemainder &&
-         (value.type == PrimitiveType::kF64 ||
-          value.type == PrimitiveType::kF32 || is_half(value.type));
+  if (value.kind != KernelValue::Kind::kApply ||
+      value.type != PrimitiveType::kF64)
+    return false;
+  switch (value.opcode) {
+    case Opcode::kAcos:
+    case Opcode::kAsin:
+    case Opcode::kAtan:
+    case Opcode::kAtan2:
+    case Opcode::kCbrt:
+    case Opcode::kCosine:
+    case Opcode::kErf:
+    case Opcode::kPower:
+    case Opcode::kRemainder:
+    case Opcode::kSine:
+    case Opcode::kTan:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// Whether a loop's own statements store where values say, or call something

@@ -45,7 +45,7 @@ struct DotOperand {
   DotOperand(const Shape& shape, std::span<const std::byte> bytes,
              const std::vector<int64_t>& batches,
              const std::vector<int64_t>& contracting, SumType sums,
-             bool is_right)
+             bool by_library, bool is_right)
       : type(shape.type), source(bytes) {
     const std::vector<int64_t> all = element_strides(shape);
     const auto add = [&](size_t d, int64_t* count) {
@@ -57,13 +57,13 @@ struct DotOperand {
       return std::find(list.begin(), list.end(), static_cast<int64_t>(d)) !=
              list.end();
     };
-    // oneDNN takes both orders, so that of memory; our own loops run over
+    // Libraries take both orders, so that of memory; our own loops run over
     // neighbours on the right.
     const size_t innermost = shape.dimensions.size() - 1;
-    depth_first = sums == SumType::kF32 ? !shape.dimensions.empty() &&
-                                              !is_in(contracting, innermost) &&
-                                              !is_in(batches, innermost)
-                                        : is_right;
+    depth_first = by_library ? !shape.dimensions.empty() &&
+                                   !is_in(contracting, innermost) &&
+                                   !is_in(batches, innermost)
+                             : is_right;
     for (const int64_t d : batches) add(static_cast<size_t>(d), &batch);
     const auto add_free = [&] {
       for (size_t d = 0; d < shape.dimensions.size(); ++d) {
@@ -73,12 +73,18 @@ struct DotOperand {
     if (!depth_first) add_free();
     for (const int64_t d : contracting) add(static_cast<size_t>(d), &depth);
     if (depth_first) add_free();
-    in_place = sums == SumType::kF32 && type == PrimitiveType::kF32 &&
+    in_place = by_library && is_summed_in(sums) &&
                std::is_sorted(strides.begin(), strides.end(), std::greater<>());
     if (!in_place) {
       packed.resize(static_cast<size_t>(batch * rows * depth) *
                     sum_bytes(sums));
     }
+  }
+
+  /// Whether elements are as sums are.
+  bool is_summed_in(SumType sums) const {
+    return type ==
+           (sums == SumType::kF64 ? PrimitiveType::kF64 : PrimitiveType::kF32);
   }
 
   /// From an index of a batch, a row and a place along the depth on.
@@ -113,17 +119,34 @@ struct DotOperand {
   }
 };
 
+/// Whether a library makes the product of one matrix of the batch.
+bool is_by_library(SumType sums, const Shape& lhs, const Shape& rhs,
+                   const DotDimensions& numbers) {
+  const auto extent = [&](const std::vector<int64_t>& dimensions) {
+    int64_t product = 1;
+    for (const int64_t d : dimensions)
+      product *= lhs.dimensions[static_cast<size_t>(d)];
+    return product;
+  };
+  const int64_t batch = extent(numbers.lhs_batch),
+                depth = extent(numbers.lhs_contracting);
+  const int64_t matrix = std::max<int64_t>(batch * depth, 1);
+  return is_library_product(sums, element_count(lhs) / matrix,
+                            element_count(rhs) / matrix, depth);
+}
+
 class GeneralDot final : public Routine {
  public:
   /// `sums`: what operands are packed in. `run`: of exact_depth, or 0.
   GeneralDot(const RoutineCall& call, SumType sums, int64_t run,
-             const DotDimensions& numbers)
+             const DotDimensions& numbers, bool by_library)
       : sums_(sums),
+        is_library_(by_library),
         run_(run),
         lhs_(call.operand_shape(0), call.operands[0], numbers.lhs_batch,
-             numbers.lhs_contracting, sums, false),
+             numbers.lhs_contracting, sums, by_library, false),
         rhs_(call.operand_shape(1), call.operands[1], numbers.rhs_batch,
-             numbers.rhs_contracting, sums, true),
+             numbers.rhs_contracting, sums, by_library, true),
         type_(call.result_shape(0).type),
         out_(call.results[0]),
         rows_at_once_(std::clamp<int64_t>(
@@ -174,10 +197,15 @@ class GeneralDot final : public Routine {
   static constexpr int64_t kAtOnce = 1 << 16, kFewRows = 16, kManyRows = 256;
 
   /// Of one core, to an order of magnitude.
-  double products_per_ns() const { return sums_ == SumType::kF32 ? 25 : 4; }
+  double products_per_ns() const {
+    constexpr double kOfF32 = 25, kOfF64 = 12, kOwn = 4;
+    if (!is_library_) return kOwn;
+    return sums_ == SumType::kF32 ? kOfF32 : kOfF64;
+  }
 
   bool writes_sums() const {
-    return sums_ == SumType::kF32 && type_ == PrimitiveType::kF32;
+    return sums_ == SumType::kF64 ? type_ == PrimitiveType::kF64
+                                  : type_ == PrimitiveType::kF32;
   }
 
   bool make_block(int64_t b, int64_t row, Work& work) const {
@@ -227,6 +255,7 @@ class GeneralDot final : public Routine {
   }
 
   SumType sums_;
+  bool is_library_;
   int64_t run_;
   DotOperand lhs_, rhs_;
   PrimitiveType type_;
@@ -251,8 +280,10 @@ Result<std::unique_ptr<Routine>> make_general_dot(const RoutineCall& call) {
   const SumType sums = sum_type(a.type, b.type, out.type);
   const int64_t run =
       sums == SumType::kInteger ? exact_depth(a.type, b.type) : 0;
-  return std::make_unique<GeneralDot>(call, run == 0 ? sums : SumType::kF32,
-                                      run, dot_dimensions(call.instruction));
+  const SumType packed = run == 0 ? sums : SumType::kF32;
+  const DotDimensions numbers = dot_dimensions(call.instruction);
+  return std::make_unique<GeneralDot>(call, packed, run, numbers,
+                                      is_by_library(packed, a, b, numbers));
 }
 
 }  // namespace reprise

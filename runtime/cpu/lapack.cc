@@ -32,6 +32,7 @@ struct Functions {
   decltype(&z##complex##_) z##routine = nullptr;
   REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_MEMBERS)
 #undef REPRISE_LAPACK_MEMBERS
+  decltype(&cblas_dgemm) dgemm = nullptr;
   decltype(&cblas_strsm) strsm = nullptr;
   decltype(&cblas_dtrsm) dtrsm = nullptr;
   decltype(&cblas_ctrsm) ctrsm = nullptr;
@@ -71,6 +72,7 @@ std::optional<Functions> find_functions() {
   find(&found.z##routine, "z" #complex "_");
   REPRISE_LAPACK_ROUTINES(REPRISE_LAPACK_FIND)
 #undef REPRISE_LAPACK_FIND
+  find(&found.dgemm, "cblas_dgemm");
   find(&found.strsm, "cblas_strsm");
   find(&found.dtrsm, "cblas_dtrsm");
   find(&found.ctrsm, "cblas_ctrsm");
@@ -249,6 +251,16 @@ void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
     trsm_of<T>()(CblasRowMajor, side, part, turned, diagonal, rows, columns,
                  one, a, extent, b, columns);
   }
+}
+
+void gemm(int32_t m, int32_t n, int32_t k, const Factor& a, const Factor& b,
+          double* out, int32_t out_leading, bool adds) {
+  const auto turned = [](const Factor& factor) {
+    return factor.transposed ? CblasTrans : CblasNoTrans;
+  };
+  functions()->dgemm(CblasRowMajor, turned(a), turned(b), m, n, k, 1, a.data,
+                     a.leading, b.data, b.leading, adds ? 1 : 0, out,
+                     out_leading);
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): T is a type.

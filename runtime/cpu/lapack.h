@@ -1,8 +1,9 @@
 // The routines of LAPACK that matrix_routine.cc calls, for float and double and
 // complex numbers of both: one name for all, and workspaces of the size that
-// they ask for. OpenBLAS's, loaded when a program first needs them. Matrices
-// are column-major, without gaps; `info` is as LAPACK states it: 0, or the
-// number from 1 of the pivot at which it stopped.
+// they ask for; and products of doubles, which oneDNN has not. OpenBLAS's,
+// loaded when a program first needs them. Matrices are column-major, without
+// gaps; `info` is as LAPACK states it: 0, or the number from 1 of the pivot at
+// which it stopped.
 #pragma once
 
 #include <boost/align/aligned_allocator.hpp>
@@ -86,5 +87,17 @@ struct Triangle {
 template <typename T>
 void trsm(const Triangle& triangle, int32_t rows, int32_t columns, const T* a,
           T* b);
+
+/// A row-major matrix, or its transpose; `leading`: elements from one row in
+/// memory to the next.
+struct Factor {
+  const double* data = nullptr;
+  int32_t leading = 0;
+  bool transposed = false;
+};
+
+/// out[m, n] = (adds ? out : 0) + a b, row-major, summed over k.
+void gemm(int32_t m, int32_t n, int32_t k, const Factor& a, const Factor& b,
+          double* out, int32_t out_leading, bool adds);
 
 }  // namespace reprise::lapack

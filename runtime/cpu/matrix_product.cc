@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "runtime/cpu/lapack.h"
 #include "runtime/cpu/wide_vectors.h"
 #include "runtime/kernels/element_ops.h"
 
@@ -235,6 +237,19 @@ void store_sums(SumType type, const std::byte* from, int64_t count,
   });
 }
 
+bool is_library_product(SumType type, int64_t m, int64_t n, int64_t k) {
+  if (type == SumType::kF32) return true;
+  // Below, a call costs more than the product.
+  constexpr double kLeast = 4096;
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (type != SumType::kF64 || std::max({m, n, k}) > kMost ||
+      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) <
+          kLeast)
+    return false;
+  static const bool is_there = lapack::load().has_value();
+  return is_there;
+}
+
 bool multiply(SumType type, int64_t m, int64_t n, int64_t k, const SumMatrix& a,
               const SumMatrix& b, std::byte* out, int64_t out_leading,
               bool adds) {
@@ -244,6 +259,18 @@ bool multiply(SumType type, int64_t m, int64_t n, int64_t k, const SumMatrix& a,
                       reinterpret_cast<const float*>(b.data), b.leading,
                       adds ? 1 : 0, reinterpret_cast<float*>(out),
                       out_leading) == dnnl_success;
+  }
+  if (is_library_product(type, m, n, k)) {
+    const auto factor = [](const SumMatrix& matrix) {
+      return lapack::Factor{reinterpret_cast<const double*>(matrix.data),
+                            static_cast<int32_t>(matrix.leading),
+                            matrix.transposed};
+    };
+    lapack::gemm(static_cast<int32_t>(m), static_cast<int32_t>(n),
+                 static_cast<int32_t>(k), factor(a), factor(b),
+                 reinterpret_cast<double*>(out),
+                 static_cast<int32_t>(out_leading), adds);
+    return true;
   }
   const auto bytes = static_cast<int64_t>(sum_bytes(type));
   for (int64_t i = 0; i < m && !adds; ++i)

@@ -1,5 +1,6 @@
 // Dense matrix products in the types in which dots and convolutions add up, and
-// elements moved to and from them. f32 products are oneDNN's.
+// elements moved to and from them. f32 products are oneDNN's, those of f64
+// OpenBLAS's where it is and they are not small.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,10 @@ struct SumMatrix {
   int64_t leading = 0;
   bool transposed = false;
 };
+
+/// Whether a library multiplies, which takes either order of its factors' rows
+/// and columns; our own loops want neighbours on the right.
+bool is_library_product(SumType type, int64_t m, int64_t n, int64_t k);
 
 /// out[m, n] = (adds ? out : 0) + sum over k of a[m, k] * b[k, n], in a fixed
 /// order. False when oneDNN failed.

@@ -19,6 +19,7 @@ namespace {
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "runtime/kernels/prelude.inc"
 #include "runtime/kernels/prelude_functions.inc"
+#include "runtime/kernels/prelude_functions_f64.inc"
 
 /// Calls `call` with a value of the C++ type that computes `type`.
 template <typename Call>

@@ -1,5 +1,5 @@
-// The texts of prelude.inc and prelude_functions.inc, turned into a string by
-// CMake.
+// The texts of prelude.inc, prelude_functions.inc and
+// prelude_functions_f64.inc, turned into a string by CMake.
 #pragma once
 
 #include <string_view>

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace {
 
 #include "runtime/kernels/prelude.inc"
 #include "runtime/kernels/prelude_functions.inc"
+#include "runtime/kernels/prelude_functions_f64.inc"
 
 double exact_logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double exact_rsqrt(double x) { return 1 / std::sqrt(x); }
@@ -228,6 +230,164 @@ TEST(Prelude, IntegersWrapAndSaturate) {
   EXPECT_EQ(rk_popcnt(static_cast<signed char>(-1)), 8);
   EXPECT_EQ(rk_count_leading_zeros(1), 31);
   EXPECT_EQ(rk_power(3, 4), 81);
+}
+
+/// A function of f64 and the most that it is wrong by, in units.
+struct AccuracyOfF64 {
+  const char* name;
+  double (*function)(double);
+  long double (*exact)(long double);
+  double units;
+};
+
+class PreludeOverF64 : public testing::TestWithParam<AccuracyOfF64> {};
+
+// Bit patterns at random, and as many where networks are: glibc's own f64
+// functions are wrong by up to 1 to 2 units.
+TEST_P(PreludeOverF64, IsAccurate) {
+  const AccuracyOfF64& accuracy = GetParam();
+  double greatest = 0, where = 0;
+  const auto look = [&](double x) {
+    if (std::fpclassify(x) == FP_SUBNORMAL) return;  // taken as zero in a step
+    const long double want = accuracy.exact(x);
+    const auto rounded = static_cast<double>(want);
+    const double got = accuracy.function(x);
+    double error = 0;
+    if (std::isnan(rounded) || std::isnan(got)) {
+      error = std::isnan(rounded) == std::isnan(got) ? 0 : 1e9;
+    } else if (std::isinf(rounded) || std::isinf(got)) {
+      error = got == rounded ? 0 : 1e9;
+    } else if (std::fabs(rounded) < std::numeric_limits<double>::min()) {
+      error = std::fabs(got) <= std::numeric_limits<double>::min() ? 0 : 1e9;
+    } else {
+      const int unit = std::ilogb(rounded) - 52;
+      error =
+          static_cast<double>(std::fabs(got - want) * std::ldexp(1.0L, -unit));
+    }
+    if (std::signbit(rounded) != std::signbit(got) && !std::isnan(got))
+      error = 1e9;
+    if (error > greatest) {
+      greatest = error;
+      where = x;
+    }
+  };
+  std::mt19937_64 bits(7);
+  std::normal_distribution<double> values(0, 2);
+  for (int i = 0; i < 400000; ++i) {
+    look(std::bit_cast<double>(bits()));
+    look(values(bits));
+    look(1 + values(bits) * 1e-3);
+  }
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double x : {0.0,
+                         -0.0,
+                         1.0,
+                         -1.0,
+                         0.5,
+                         inf,
+                         -inf,
+                         std::nan(""),
+                         709.7,
+                         709.8,
+                         710.0,
+                         710.4,
+                         710.5,
+                         -708.3,
+                         -745.0,
+                         -746.0,
+                         1e150,
+                         1e151,
+                         -1e151,
+                         1e308,
+                         1e-300,
+                         0.34657359027997264,
+                         -0.34657359027997264,
+                         699.9,
+                         700.1})
+    look(x);
+  EXPECT_LE(greatest, accuracy.units) << "at " << where;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Functions, PreludeOverF64,
+    testing::Values(AccuracyOfF64{"exp", rk_exponential, std::exp, 1},
+                    AccuracyOfF64{"expm1", rk_exponential_minus_one, std::expm1,
+                                  2},
+                    AccuracyOfF64{"log", rk_log, std::log, 1},
+                    AccuracyOfF64{"log1p", rk_log_plus_one, std::log1p, 1},
+                    AccuracyOfF64{"tanh", rk_tanh, std::tanh, 2.5},
+                    AccuracyOfF64{"sinh", rk_sinh, std::sinh, 2.5},
+                    AccuracyOfF64{"cosh", rk_cosh, std::cosh, 2},
+                    AccuracyOfF64{"asinh", rk_asinh, std::asinh, 2.5},
+                    AccuracyOfF64{"acosh", rk_acosh, std::acosh, 2.5},
+                    AccuracyOfF64{"atanh", rk_atanh, std::atanh, 2.5}),
+    [](const testing::TestParamInfo<AccuracyOfF64>& test) {
+      return std::string(test.param.name);
+    });
+
+// Branch-free, and yet exact: whatever the quotient, down to subnormal values.
+TEST(Prelude, RemaindersOfF32AreExact) {
+  std::mt19937_64 bits(11);
+  const auto check = [](float a, float b) {
+    const float want = std::fmod(a, b), got = rk_remainder(a, b);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(got)) << a << " " << b;
+    } else {
+      EXPECT_EQ(rk_bits_of(got), rk_bits_of(want)) << a << " " << b;
+    }
+  };
+  for (int i = 0; i < 400000; ++i) {
+    const float a = rk_float_of(static_cast<unsigned>(bits()));
+    check(a, rk_float_of(static_cast<unsigned>(bits())));
+    check(a, std::nextafter(a / static_cast<float>(1U << (bits() % 31)),
+                            bits() % 2 == 0 ? 0.0F : 1e38F));
+  }
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float a :
+       {0.0F, -0.0F, 1.0F, -7.5F, 3e38F, 1e-45F, inf, -inf, std::nanf("")}) {
+    for (const float b :
+         {0.0F, -0.0F, 1.0F, -2.5F, 3e38F, 1e-45F, inf, -inf, std::nanf("")})
+      check(a, b);
+  }
+}
+
+// By way of doubles, with the quotients of whole numbers.
+TEST(Prelude, IntegersDivideAsXlaSays) {
+  std::mt19937_64 bits(13);
+  const auto check = [](auto a, decltype(a) b) {
+    using T = decltype(a);
+    const bool turns = std::is_signed_v<T> && b == static_cast<T>(-1);
+    EXPECT_EQ(rk_divide(a, b), b == 0  ? static_cast<T>(-1)
+                               : turns ? rk_negate(a)
+                                       : static_cast<T>(a / b))
+        << +a << " " << +b;
+    EXPECT_EQ(rk_remainder(a, b), b == 0  ? a
+                                  : turns ? T{0}
+                                          : static_cast<T>(a % b))
+        << +a << " " << +b;
+  };
+  const auto check_all = [&]<typename T>(T /*type*/) {
+    const T ends[] = {0,
+                      1,
+                      2,
+                      static_cast<T>(-1),
+                      std::numeric_limits<T>::min(),
+                      std::numeric_limits<T>::max()};
+    for (int i = 0; i < 200000; ++i) {
+      const uint64_t draw = bits();
+      const auto a = static_cast<T>(bits() >> (draw % 40));
+      const auto b = static_cast<T>(bits() >> (draw / 64 % 60));
+      check(a, b);
+      check(static_cast<T>(
+                rk_multiply(static_cast<T>(b | 1), static_cast<T>(draw >> 50))),
+            static_cast<T>(b | 1));
+      check(a, ends[draw % 6]);
+      check(ends[draw % 6], b);
+    }
+  };
+  check_all(int{}), check_all(unsigned{});
+  check_all(rk_s64{}), check_all(rk_u64{});
+  check_all(static_cast<short>(0)), check_all(static_cast<unsigned char>(0));
 }
 
 TEST(Prelude, HalfTypesComeBackFromF32) {

@@ -1,7 +1,8 @@
 // GCC 12 vectorizes every function of f32 for AVX-512 wherever a program asks
 // about its argument and its result, as softplus, logsumexp and erf_inv do; for
 // AVX2 all but sine, cosine and tan, of which vectors would take twice the time
-// there; and masks that are multiplied. Compiled, not run: the machine's own
+// there; those of f64 that networks are made of; remainders and quotients of
+// integers; and masks that are multiplied. Compiled, not run: the machine's own
 // instructions do not matter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -58,6 +59,14 @@ constexpr const char* kFunctions[] = {"exponential", "exponential-minus-one",
                                       "cbrt",        "rsqrt",
                                       "asin",        "acos",
                                       "atan"};
+
+constexpr const char* kFunctionsOfF64[] = {
+    "exponential", "exponential-minus-one",
+    "log",         "log-plus-one",
+    "tanh",        "logistic",
+    "sinh",        "cosh",
+    "asinh",       "acosh",
+    "atanh"};
 
 Kernel kernel_of(const std::string& text) {
   const Result<Module> module = parse_hlo(text);
@@ -140,6 +149,36 @@ TEST_F(Vectorized, IsEveryFunctionAmongSelects) {
       EXPECT_GT(vector_loops(kernel, "v4"), 0) << function << form;
       if (turning.contains(function)) continue;
       EXPECT_GT(vector_loops(kernel, "v3"), 0) << function << form;
+    }
+  }
+}
+
+TEST_F(Vectorized, AreFunctionsOfF64) {
+  for (const char* function : kFunctionsOfF64) {
+    std::string text = with_function(kForms[1], function);
+    for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;)
+      text.replace(at, 3, "f64");
+    const Kernel kernel = kernel_of(text);
+    EXPECT_GT(vector_loops(kernel, "v4"), 0) << function;
+    EXPECT_GT(vector_loops(kernel, "v3"), 0) << function;
+  }
+}
+
+TEST_F(Vectorized, AreRemaindersAndQuotients) {
+  for (const char* type : {"f32", "bf16", "s32", "u32", "s16", "u8"}) {
+    for (const char* op : {"remainder", "divide"}) {
+      const Kernel kernel = kernel_of(fmt::format(
+          R"(HloModule m
+ENTRY main {{
+  x = {0}[4096] parameter(0)
+  y = {0}[4096] parameter(1)
+  r = {0}[4096] {1}(x, y)
+  ROOT out = {0}[4096] maximum(r, x)
+}}
+)",
+          type, op));
+      EXPECT_GT(vector_loops(kernel, "v4"), 0) << type << " " << op;
+      EXPECT_GT(vector_loops(kernel, "v3"), 0) << type << " " << op;
     }
   }
 }
