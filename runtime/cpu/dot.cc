@@ -10,6 +10,7 @@
 #include "runtime/cpu/dnnl_engine.h"
 #include "runtime/cpu/dot_epilogue_pass.h"
 #include "runtime/cpu/dot_parts.h"
+#include "runtime/cpu/vector_product.h"
 #include "runtime/cpu/widened_dot.h"
 
 namespace reprise {
@@ -69,7 +70,8 @@ struct DotLibrary::Primitive {
 };
 
 struct DotCall::Bound {
-  std::shared_ptr<const DotLibrary::Primitive> shape;
+  std::shared_ptr<const DotLibrary::Primitive> shape;  ///< Or `vector`.
+  std::optional<VectorProduct> vector;
   std::array<Memory, 3> memories;
   std::optional<Memory> scratch;
   std::vector<dnnl_exec_arg_t> arguments;
@@ -83,10 +85,12 @@ DotCall::~DotCall() = default;
 
 bool DotCall::run() const {
   if (bound_->widened) bound_->widened->load();
-  if (dnnl_primitive_execute(bound_->shape->primitive.get(),
-                             dnnl_engine().stream.get(),
-                             static_cast<int>(bound_->arguments.size()),
-                             bound_->arguments.data()) != dnnl_success) {
+  if (bound_->vector) {
+    bound_->vector->run();
+  } else if (dnnl_primitive_execute(bound_->shape->primitive.get(),
+                                    dnnl_engine().stream.get(),
+                                    static_cast<int>(bound_->arguments.size()),
+                                    bound_->arguments.data()) != dnnl_success) {
     return false;
   }
   if (bound_->pass) bound_->pass->run();
@@ -95,7 +99,8 @@ bool DotCall::run() const {
 }
 
 const std::string& DotCall::implementation() const {
-  return bound_->shape->implementation;
+  static const std::string kOwn = "vector";
+  return bound_->vector ? kOwn : bound_->shape->implementation;
 }
 
 DotLibrary::DotLibrary() = default;
@@ -208,6 +213,11 @@ Result<DotCall> DotLibrary::bind_widened(const DotSpec& spec,
 
 Result<DotCall> DotLibrary::bind_product(const DotSpec& spec,
                                          const DotMemory& memory) {
+  if (auto vector = VectorProduct::bind(spec, memory)) {
+    auto bound = std::make_shared<DotCall::Bound>();
+    bound->vector = std::move(vector);
+    return DotCall(std::move(bound));
+  }
   DotSpec product = plain_dot(spec);
   std::array<std::byte*, 3> data = {memory.lhs, memory.rhs, memory.out};
   if (writes_columns(spec.out)) {

@@ -8,6 +8,7 @@
 
 #include "data/parallel.h"
 #include "runtime/cpu/dot_parts.h"
+#include "runtime/cpu/wide_vectors.h"
 #include "tests/testing/matrix_view.h"
 
 namespace reprise {
@@ -50,6 +51,9 @@ TEST_P(Dot, EqualsTheDefinitionForAnyStrides) {
   ASSERT_TRUE(call->run());
   EXPECT_EQ(call->implementation().find("ref"), std::string::npos)
       << call->implementation();
+  if (has_fma()) {
+    EXPECT_EQ(call->implementation() == "vector", (c.m == 1) != (c.n == 1));
+  }
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t i = 0; i < c.m; ++i) {
       for (int64_t j = 0; j < c.n; ++j) {
@@ -248,6 +252,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{}, 128, 1, 64, {1, 0}, {0, 1}, {0, 1}},
         Case{{}, 1, 128, 64, {1, 0}, {1, 0}, {1, 0}},
         Case{{}, 64, 128, 1, {1, 0}, {1, 0}, {0, 1}},
+        Case{{}, 131, 1, 67, {0, 1}, {0, 1}, {0, 1}},
+        Case{{}, 4099, 1, 7, {0, 1}, {0, 1}, {0, 1}},
+        Case{{}, 2051, 1, 9, {1, 0}, {0, 1}, {0, 1}},
+        Case{{}, 1, 37, 66, {0, 1}, {0, 1}, {0, 1}},
+        Case{{}, 1, 37, 66, {0, 1}, {1, 0}, {0, 1}},
+        Case{{3, 2}, 1, 21, 19, {0, 2, 1, 3}, {0, 2, 1, 3}, {0, 1, 2, 3}},
+        Case{{4}, 21, 1, 19, {1, 0, 2}, {2, 0, 1}, {1, 0, 2}},
         Case{{5}, 16, 1, 24, {0, 1, 2}, {0, 2, 1}, {2, 0, 1}},
         Case{{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}},
         Case{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 2, 1, 3}, {0, 1, 2, 3}},
