@@ -9,6 +9,7 @@
 #include "data/hlo/combiner.h"
 #include "data/schedule/called_program.h"
 #include "runtime/cpu/scalar_function.h"
+#include "runtime/kernels/element_ops.h"
 
 namespace reprise {
 namespace {
@@ -80,59 +81,82 @@ class CumulativeSum final : public Routine {
   float* result_;
 };
 
+/// Sums of as many lines side by side, in f32: of two halves that holds what
+/// rounding them needs.
+using Lanes = std::array<float, 16>;
+
+template <PrimitiveType kType>
+Lanes sum(const Lanes& a, const Lanes& b) {
+  Lanes made;
+  for (size_t l = 0; l < made.size(); ++l) {
+    made[l] = kType == PrimitiveType::kBF16 ? rk_round_bf16(a[l] + b[l])
+                                            : rk_round_f16(a[l] + b[l]);
+  }
+  return made;
+}
+
 /// Of bf16 or f16, from zero on.
+template <PrimitiveType kType>
 class CumulativeHalfSum final : public Routine {
  public:
   CumulativeHalfSum(const RoutineCall& call, Recurrence along)
-      : call_(call), along_(along), type_(call.result_shape(0).type) {}
+      : operand_(reinterpret_cast<const uint16_t*>(call.operands[0].data())),
+        result_(reinterpret_cast<uint16_t*>(call.results[0].data())),
+        along_(along),
+        lines_(static_cast<size_t>(along.extent)) {}
 
   bool run() override {
-    std::vector<double> line(static_cast<size_t>(along_.extent));
-    for (int64_t o = 0; o < along_.outer; ++o) {
-      for (int64_t c = 0; c < along_.inner; ++c) {
-        const int64_t first = o * along_.extent * along_.inner + c;
-        for (size_t j = 0; j < line.size(); ++j)
-          line[j] =
-              load_element(type_, call_.operands[0].data() + byte(first, j));
-        add_up(line.data(), along_.extent);
-        for (size_t j = 0; j < line.size(); ++j)
-          store_element(type_, line[j],
-                        call_.results[0].data() + byte(first, j));
-      }
+    const int64_t lines = along_.outer * along_.inner;
+    constexpr auto kAtOnce = static_cast<int64_t>(Lanes().size());
+    for (int64_t first = 0; first < lines; first += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, lines - first);
+      each_element(first, count, [&](float& value, int64_t at) {
+        value = kType == PrimitiveType::kBF16 ? rk_load_bf16(operand_[at])
+                                              : rk_load_f16(operand_[at]);
+      });
+      add_up(lines_.data(), along_.extent);
+      each_element(first, count, [&](float& value, int64_t at) {
+        result_[at] = kType == PrimitiveType::kBF16 ? rk_store_bf16(value)
+                                                    : rk_store_f16(value);
+      });
     }
     return true;
   }
 
  private:
-  [[nodiscard]] size_t byte(int64_t first, size_t j) const {
-    return 2 *
-           (static_cast<size_t>(first) + j * static_cast<size_t>(along_.inner));
-  }
-
-  [[nodiscard]] double sum(double a, double b) const {
-    std::array<std::byte, 2> rounded{};
-    store_element(type_, a + b, rounded.data());
-    return load_element(type_, rounded.data());
+  /// Of `count` lines from `first` on, and its place in memory.
+  template <typename Visit>
+  void each_element(int64_t first, int64_t count, const Visit& visit) {
+    for (int64_t l = 0; l < count; ++l) {
+      const int64_t line = first + l;
+      int64_t at = line / along_.inner * along_.extent * along_.inner +
+                   line % along_.inner;
+      for (Lanes& lanes : lines_) {
+        visit(lanes[static_cast<size_t>(l)], at);
+        at += along_.inner;
+      }
+    }
   }
 
   /// Of the elements from one to another, in order.
-  double sum_of(const double* from, const double* to) const {
-    double total = 0;
-    for (; from != to; ++from) total = sum(total, *from);
+  static Lanes sum_of(const Lanes* from, const Lanes* to) {
+    Lanes total{};
+    for (; from != to; ++from) total = sum<kType>(total, *from);
     return total;
   }
 
   /// Blocks begin at the first element, whichever end sums come from.
-  void add_up(double* line, int64_t count) const {
-    std::vector<double> totals;
+  void add_up(Lanes* line, int64_t count) const {
+    std::vector<Lanes> totals;
     for (int64_t begin = 0; begin < count; begin += kCumulativeBlock) {
-      double* block = line + begin;
-      double* end = line + std::min(begin + kCumulativeBlock, count);
+      Lanes* block = line + begin;
+      Lanes* end = line + std::min(begin + kCumulativeBlock, count);
       totals.push_back(sum_of(block, end));
       if (along_.from_last) {
-        for (double* at = block; at != end; ++at) *at = sum_of(at, end);
+        for (Lanes* at = block; at != end; ++at) *at = sum_of(at, end);
       } else {
-        for (double* at = block + 1; at < end; ++at) *at = sum(at[-1], *at);
+        for (Lanes* at = block + 1; at < end; ++at)
+          *at = sum<kType>(at[-1], *at);
       }
     }
     if (totals.size() == 1) return;
@@ -141,13 +165,14 @@ class CumulativeHalfSum final : public Routine {
     for (int64_t j = 0; j < count; ++j) {
       const int64_t before = j / kCumulativeBlock + (along_.from_last ? 1 : -1);
       if (before >= 0 && before < blocks)
-        line[j] = sum(line[j], totals[static_cast<size_t>(before)]);
+        line[j] = sum<kType>(line[j], totals[static_cast<size_t>(before)]);
     }
   }
 
-  RoutineCall call_;
+  const uint16_t* operand_;
+  uint16_t* result_;
   Recurrence along_;
-  PrimitiveType type_;
+  std::vector<Lanes> lines_;  ///< [element] Of what is summed side by side.
 };
 
 /// Those with an identity are sums, products, extremes and bits.
@@ -179,8 +204,13 @@ std::unique_ptr<Routine> make_cumulative_window(
     return std::make_unique<CumulativeSum>(call, along);
   if (op != nullptr && op->opcode == Opcode::kAdd && is_half(result.type) &&
       operand.type == result.type &&
-      load_element(result.type, call.operands[1].data()) == 0)
-    return std::make_unique<CumulativeHalfSum>(call, along);
+      load_element(result.type, call.operands[1].data()) == 0) {
+    if (result.type == PrimitiveType::kBF16)
+      return std::make_unique<CumulativeHalfSum<PrimitiveType::kBF16>>(call,
+                                                                       along);
+    return std::make_unique<CumulativeHalfSum<PrimitiveType::kF16>>(call,
+                                                                    along);
+  }
   return std::make_unique<CumulativeReduction>(call, along, reducer);
 }
 

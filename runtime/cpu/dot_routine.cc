@@ -75,6 +75,7 @@ struct DotOperand {
     if (depth_first) add_free();
     in_place = by_library && is_summed_in(sums) &&
                std::is_sorted(strides.begin(), strides.end(), std::greater<>());
+    merge_runs();
     if (!in_place) {
       packed.resize(static_cast<size_t>(batch * rows * depth) *
                     sum_bytes(sums));
@@ -85,6 +86,18 @@ struct DotOperand {
   bool is_summed_in(SumType sums) const {
     return type ==
            (sums == SumType::kF64 ? PrimitiveType::kF64 : PrimitiveType::kF32);
+  }
+
+  /// Dimensions that follow each other in memory become one, so that small
+  /// matrices are not packed row by row.
+  void merge_runs() {
+    for (size_t d = extents.size(); d-- > 1;) {
+      if (strides[d - 1] != strides[d] * extents[d]) continue;
+      extents[d - 1] *= extents[d];
+      strides[d - 1] = strides[d];
+      extents.erase(extents.begin() + static_cast<std::ptrdiff_t>(d));
+      strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(d));
+    }
   }
 
   /// From an index of a batch, a row and a place along the depth on.

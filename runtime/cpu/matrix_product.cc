@@ -129,6 +129,9 @@ template <typename T>
   }
 }
 
+REPRISE_WITH_AVX2 void add_by_avx2(const Tile<float>& tile) {
+  add_rows_of_tile(tile);
+}
 REPRISE_WITH_AVX2 void add_by_avx2(const Tile<double>& tile) {
   add_rows_of_tile(tile);
 }
@@ -238,14 +241,15 @@ void store_sums(SumType type, const std::byte* from, int64_t count,
 }
 
 bool is_library_product(SumType type, int64_t m, int64_t n, int64_t k) {
-  if (type == SumType::kF32) return true;
   // Below, a call costs more than the product.
   constexpr double kLeast = 4096;
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (type != SumType::kF64 || std::max({m, n, k}) > kMost ||
+  if (type == SumType::kInteger ||
       static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) <
           kLeast)
     return false;
+  if (type == SumType::kF32) return true;
+  if (std::max({m, n, k}) > kMost) return false;
   static const bool is_there = lapack::load().has_value();
   return is_there;
 }
@@ -253,14 +257,15 @@ bool is_library_product(SumType type, int64_t m, int64_t n, int64_t k) {
 bool multiply(SumType type, int64_t m, int64_t n, int64_t k, const SumMatrix& a,
               const SumMatrix& b, std::byte* out, int64_t out_leading,
               bool adds) {
-  if (type == SumType::kF32) {
+  const bool by_library = is_library_product(type, m, n, k);
+  if (by_library && type == SumType::kF32) {
     return dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n,
                       k, 1, reinterpret_cast<const float*>(a.data), a.leading,
                       reinterpret_cast<const float*>(b.data), b.leading,
                       adds ? 1 : 0, reinterpret_cast<float*>(out),
                       out_leading) == dnnl_success;
   }
-  if (is_library_product(type, m, n, k)) {
+  if (by_library) {
     const auto factor = [](const SumMatrix& matrix) {
       return lapack::Factor{reinterpret_cast<const double*>(matrix.data),
                             static_cast<int32_t>(matrix.leading),
@@ -276,14 +281,19 @@ bool multiply(SumType type, int64_t m, int64_t n, int64_t k, const SumMatrix& a,
   for (int64_t i = 0; i < m && !adds; ++i)
     std::memset(out + i * out_leading * bytes, 0,
                 static_cast<size_t>(n * bytes));
-  if (type == SumType::kF64) {
-    multiply_plainly(m, n, k, a, b, reinterpret_cast<double*>(out),
-                     out_leading);
-  } else {
-    multiply_plainly(m, n, k, a, b, reinterpret_cast<uint64_t*>(out),
-                     out_leading);
+  const auto plainly = [&](auto* sums) {
+    multiply_plainly(m, n, k, a, b, sums, out_leading);
+    return true;
+  };
+  switch (type) {
+    case SumType::kF32:
+      return plainly(reinterpret_cast<float*>(out));
+    case SumType::kF64:
+      return plainly(reinterpret_cast<double*>(out));
+    case SumType::kInteger:
+      return plainly(reinterpret_cast<uint64_t*>(out));
   }
-  return true;
+  return false;
 }
 
 }  // namespace reprise

@@ -1,6 +1,6 @@
 // Dense matrix products in the types in which dots and convolutions add up, and
-// elements moved to and from them. f32 products are oneDNN's, those of f64
-// OpenBLAS's where it is and they are not small.
+// elements moved to and from them. Where they are not small, products of f32
+// are oneDNN's, and those of f64 OpenBLAS's.
 #pragma once
 
 #include <cstddef>

@@ -61,6 +61,7 @@ class HostPrinter {
   int32_t wide_loop_ = -1;
   bool in_columns_ = false;  ///< Of row blocks.
   bool in_copy_ = false;     ///< In a loop that is left out in place.
+  int32_t asked_ = -1;       ///< The guard that a whole loop stands behind.
   bool split_ = false;       ///< The next loop is the one a caller may split.
   std::string begin_, end_;  ///< The caller's part of it.
 };

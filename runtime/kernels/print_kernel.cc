@@ -74,8 +74,9 @@ void HostPrinter::store(const KernelStatement& store) {
     line(fmt::format("o{}[i{}] = {};", store.target, wide_loop_, stored));
     return;
   }
-  const std::string guard =
-      store.guard < 0 ? "" : fmt::format("if (v{}) ", store.guard);
+  const std::string guard = store.guard < 0 || store.guard == asked_
+                                ? ""
+                                : fmt::format("if (v{}) ", store.guard);
   line(fmt::format("{}{} = {}({});", guard, place,
                    is_moved(store.value) ? "" : names.store, stored));
 }
