@@ -13,6 +13,7 @@
 #include "data/hlo/routine.h"
 #include "data/hlo/sort_key.h"
 #include "data/kernel/lower_kernel.h"
+#include "data/schedule/lane_function.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule_cache.h"
 
@@ -21,6 +22,11 @@ namespace {
 
 bool calls_programs(Opcode opcode) {
   return opcode == Opcode::kWhile || opcode == Opcode::kConditional;
+}
+
+/// Routines that reduce many results side by side.
+bool takes_lanes(Opcode opcode) {
+  return opcode == Opcode::kReduce || opcode == Opcode::kReduceWindow;
 }
 
 /// Condition before body, select before scatter, branches by number, whatever
@@ -127,11 +133,9 @@ Result<std::shared_ptr<CalledProgram>> lower_program(InlinedModule module,
   return program;
 }
 
-Result<std::shared_ptr<CalledProgram>> lower_function(
-    InlinedModule module, const std::string& caller) {
-  auto program = std::make_shared<CalledProgram>();
-  program->module = std::move(module);
-  const Computation& entry = program->module.entry_computation();
+/// Sets the kernel of a function and what its arguments are.
+Status add_kernel(const InlinedModule& function, CalledProgram* program) {
+  const Computation& entry = function.entry_computation();
   const std::vector<InstructionId>& outputs = entry.at(entry.root).operands;
   std::vector<InstructionId> ops;
   for (uint32_t i = 0; i < entry.instructions.size(); ++i) {
@@ -139,15 +143,33 @@ Result<std::shared_ptr<CalledProgram>> lower_function(
     if (opcode != Opcode::kParameter && !is_view(opcode))
       ops.push_back(InstructionId{i});
   }
-  Result<Kernel> kernel = lower_kernel(program->module, ops, outputs);
-  if (!kernel) return pass(kernel.error(), caller);
+  Result<Kernel> kernel = lower_kernel(function, ops, outputs);
+  if (!kernel) return pass(kernel.error());
   size_t output = 0;
+  program->arguments.clear();
   for (const KernelArgument& argument : kernel->arguments) {
     program->arguments.push_back(static_cast<int32_t>(
         argument.is_output ? static_cast<int64_t>(output++)
                            : entry.at(argument.instruction).parameter_number));
   }
-  program->schedule.kernels.push_back(*std::move(kernel));
+  program->schedule.kernels = {*std::move(kernel)};
+  return {};
+}
+
+/// `reduces`: for many results at once, where it can be.
+Result<std::shared_ptr<CalledProgram>> lower_function(InlinedModule module,
+                                                      const std::string& caller,
+                                                      bool reduces) {
+  auto program = std::make_shared<CalledProgram>();
+  program->module = std::move(module);
+  if (reduces) {
+    const std::optional<InlinedModule> lanes = over_lanes(program->module);
+    if (lanes && add_kernel(*lanes, program.get()) &&
+        has_lanes(program->schedule.kernels[0]))
+      return program;
+  }
+  if (Status made = add_kernel(program->module, program.get()); !made)
+    return pass(made.error(), caller);
   return program;
 }
 
@@ -174,10 +196,11 @@ Result<std::vector<RoutineCallee>> lower_callees(
     if (is_branch) add_aliases(old_value.at(callees.size()), &*extracted);
     if (body == std::optional(id))
       add_aliases(each_its_own(*extracted), &*extracted);
-    auto program =
-        programs ? lower_program(*std::move(extracted), instruction.name, ranks,
-                                 fusion)
-                 : lower_function(*std::move(extracted), instruction.name);
+    auto program = programs
+                       ? lower_program(*std::move(extracted), instruction.name,
+                                       ranks, fusion)
+                       : lower_function(*std::move(extracted), instruction.name,
+                                        takes_lanes(instruction.opcode));
     if (!program) return pass(program.error());
     Schedule& schedule = (*program)->schedule;
     if (is_branch) {
@@ -189,7 +212,7 @@ Result<std::vector<RoutineCallee>> lower_callees(
   if (instruction.opcode == Opcode::kSort && callees.size() == 1) {
     std::optional<InlinedModule> key = sort_key(callees[0].program->module);
     if (!key) return callees;
-    auto function = lower_function(*std::move(key), instruction.name);
+    auto function = lower_function(*std::move(key), instruction.name, false);
     if (function) callees.push_back(keyed(*std::move(function)));
   }
   return callees;

@@ -8,6 +8,7 @@
 #include "data/element.h"
 #include "data/hlo/combiner.h"
 #include "data/schedule/called_program.h"
+#include "data/schedule/lane_function.h"
 #include "runtime/cpu/scalar_function.h"
 #include "runtime/kernels/element_ops.h"
 
@@ -19,22 +20,26 @@ struct Recurrence {
   int64_t outer = 1, extent = 1, inner = 1;
   bool from_last = false;
 
+  int64_t lines() const { return outer * inner; }
+  /// Place of the element of a line that is taken as number `step`.
+  int64_t place(int64_t line, int64_t step) const {
+    const int64_t at = from_last ? extent - 1 - step : step;
+    return (line / inner * extent + at) * inner + line % inner;
+  }
+
   /// Calls `visit(row, previous row)` with the first element of each row of
   /// `inner`, -1 for none before it.
   template <typename Visit>
   void each_row(const Visit& visit) const {
     for (int64_t o = 0; o < outer; ++o) {
-      int64_t previous = -1;
       for (int64_t j = 0; j < extent; ++j) {
-        const int64_t at = from_last ? extent - 1 - j : j;
-        const int64_t row = (o * extent + at) * inner;
-        visit(row, previous);
-        previous = row;
+        visit(place(o * inner, j), j == 0 ? -1 : place(o * inner, j - 1));
       }
     }
   }
 };
 
+/// Lines side by side.
 class CumulativeReduction final : public Routine {
  public:
   CumulativeReduction(const RoutineCall& call, Recurrence along,
@@ -43,10 +48,17 @@ class CumulativeReduction final : public Routine {
 
   bool run() override {
     reducer_.fill(call_, call_.results.size());
-    along_.each_row([&](int64_t row, int64_t previous) {
-      if (previous >= 0) reducer_.carry(row, previous, along_.inner);
-      for (int64_t c = row; c < row + along_.inner; ++c) reducer_.combine(c, c);
-    });
+    std::vector<int64_t> offsets(static_cast<size_t>(along_.extent));
+    for (size_t j = 0; j < offsets.size(); ++j)
+      offsets[j] = along_.place(0, static_cast<int64_t>(j));
+    std::vector<int64_t> first;
+    for (int64_t line = 0; line < along_.lines(); ++line) {
+      first.push_back(line / along_.inner * along_.extent * along_.inner +
+                      line % along_.inner);
+      if (first.size() < kFunctionLanes && line + 1 < along_.lines()) continue;
+      reducer_.fold(first, first, offsets, true);
+      first.clear();
+    }
     return true;
   }
 

@@ -1,7 +1,6 @@
 // A reducer applied to elements of several arrays at once.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -23,8 +22,13 @@ class ReducerCall {
 
   /// Result element `to` = reducer(it, input element `from`).
   void combine(int64_t to, int64_t from);
-  /// `count` result elements from `to` on = those from `from` on.
-  void carry(int64_t to, int64_t from, int64_t count);
+  /// The same of many results, none twice.
+  void combine(std::span<const int64_t> to, std::span<const int64_t> from);
+  /// Result elements `to`, which hold what they begin with, = reducer(them,
+  /// input elements `first` + each of `offsets`), one after the other. With
+  /// `keep`, lane l's result after step s stays at `to`[l] + offsets[s].
+  void fold(std::span<const int64_t> to, std::span<const int64_t> first,
+            std::span<const int64_t> offsets, bool keep = false);
   /// All result elements = the one of operand `first_initial` + array.
   void fill(const RoutineCall& call, size_t first_initial);
 
@@ -34,8 +38,14 @@ class ReducerCall {
   struct Array {
     std::span<std::byte> input, result;
     size_t bytes = 0;  ///< Of an element.
-    alignas(8) std::array<std::byte, 8> made{};
+    /// Of all lanes: what a call gives and what it is given, and as many as
+    /// kSteps rows of inputs.
+    std::vector<std::byte> made, held, taken;
   };
+  /// Steps whose elements are fetched together, as they often lie together.
+  static constexpr size_t kSteps = 16;
+  void fold_lanes(std::span<const int64_t> to, std::span<const int64_t> first,
+                  std::span<const int64_t> offsets, bool keep);
   std::vector<Array> arrays_;
   ScalarFunction reducer_;
 };

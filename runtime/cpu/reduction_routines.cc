@@ -1,11 +1,13 @@
 // Reduce and scatter as no kernel has them: of several arrays at once, such as
-// a maximum with its index, or by other than one operation. Elements are taken
-// one after the other in row-major order, each by a call of the reducer.
+// a maximum with its index, or by other than one operation. A call of the
+// reducer takes an element of each of many results; a scatter's takes one
+// update, after the one before in row-major order.
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "data/hlo/hlo.h"
+#include "data/schedule/lane_function.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/extreme_index.h"
 #include "runtime/cpu/reducer_call.h"
@@ -19,36 +21,52 @@ bool holds(const std::vector<int64_t>& list, size_t dimension) {
          list.end();
 }
 
+/// Results side by side, elements of each in row-major order.
 class Reduce final : public Routine {
  public:
   Reduce(const RoutineCall& call, ReducerCall reducer)
-      : call_(call),
-        reducer_(std::move(reducer)),
-        extents_(call.operand_shape(0).dimensions),
-        strides_(extents_.size(), 0) {
+      : call_(call), reducer_(std::move(reducer)) {
+    const Shape& operand = call.operand_shape(0);
     const std::vector<int64_t> reduced =
         integer_list(call.instruction, "dimensions");
-    const std::vector<int64_t> kept = element_strides(call.result_shape(0));
-    for (size_t d = 0, next = 0; d < extents_.size(); ++d) {
-      if (!holds(reduced, d)) strides_[d] = kept.at(next++);
+    const std::vector<int64_t> strides = element_strides(operand);
+    for (size_t d = 0; d < operand.dimensions.size(); ++d) {
+      Dimensions& among = holds(reduced, d) ? reduced_ : kept_;
+      among.extents.push_back(operand.dimensions[d]);
+      among.strides.push_back(strides[d]);
     }
+    IndexCounter index(reduced_.extents);
+    do {
+      offsets_.push_back(offset_of(index, reduced_.strides));
+    } while (index.next());
   }
 
   bool run() override {
     reducer_.fill(call_, call_.results.size());
-    IndexCounter index(extents_);
-    int64_t from = 0;
-    do {
-      reducer_.combine(offset_of(index, strides_), from++);
-    } while (index.next());
+    const int64_t results = element_count(call_.result_shape(0));
+    IndexCounter result(kept_.extents);
+    std::vector<int64_t> to, first;
+    for (int64_t r = 0; r < results; ++r) {
+      to.push_back(r);
+      first.push_back(offset_of(result, kept_.strides));
+      result.next();
+      if (to.size() < kFunctionLanes && r + 1 < results) continue;
+      reducer_.fold(to, first, offsets_);
+      to.clear();
+      first.clear();
+    }
     return true;
   }
 
  private:
+  struct Dimensions {
+    std::vector<int64_t> extents, strides;  ///< Of the operand.
+  };
+
   RoutineCall call_;
   ReducerCall reducer_;
-  std::vector<int64_t> extents_;
-  std::vector<int64_t> strides_;  ///< Of the result; 0 where reduced.
+  Dimensions kept_, reduced_;
+  std::vector<int64_t> offsets_;  ///< Of what is reduced, in order.
 };
 
 /// An index of any integer type, as a number that fits any bound.

@@ -1,6 +1,7 @@
 #include "runtime/cpu/scalar_function.h"
 
 #include "data/schedule/called_program.h"
+#include "data/schedule/lane_function.h"
 
 namespace reprise {
 
@@ -17,13 +18,15 @@ Result<ScalarFunction> ScalarFunction::bind(const RoutineCall& call,
   function.arguments_.resize(kernel.arguments.size());
   function.parameters_.resize(parameters);
   function.outputs_.resize(outputs);
+  function.lanes_ = has_lanes(kernel) ? kFunctionLanes : 1;
   size_t given = 0;
   for (size_t a = 0; a < kernel.arguments.size(); ++a) {
     const KernelArgument& argument = kernel.arguments[a];
     auto& places =
         argument.is_output ? function.outputs_ : function.parameters_;
     const auto number = static_cast<size_t>(program.arguments[a]);
-    if (number >= places.size() || argument.elements != 1) {
+    if (number >= places.size() ||
+        argument.elements != static_cast<int64_t>(function.lanes_)) {
       return fail(ErrorKind::kInvalid,
                   "its computation is not of {} scalars giving {}", parameters,
                   outputs);

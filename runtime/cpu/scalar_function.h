@@ -1,4 +1,4 @@
-// A comparator or reducer of scalars, as one call.
+// A comparator or reducer of scalars, as one call, or of many lanes at once.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,12 @@ class ScalarFunction {
     set(outputs_[number], place);
   }
   bool reads(size_t number) const { return !parameters_[number].empty(); }
+  /// How many elements a call may take: kFunctionLanes, or 1.
+  size_t lanes() const { return lanes_; }
   /// Outputs may not lie where parameters do.
-  void call() const { code_.run(arguments_.data()); }
+  void call(size_t lanes = 1) const {
+    code_.run(arguments_.data(), 0, static_cast<int64_t>(lanes));
+  }
 
  private:
   void set(const std::vector<size_t>& arguments, const std::byte* place) {
@@ -34,6 +38,7 @@ class ScalarFunction {
   }
 
   KernelCode code_;
+  size_t lanes_ = 1;
   std::vector<void*> arguments_;
   /// [number] its arguments of the kernel; none of what it does not read.
   std::vector<std::vector<size_t>> parameters_, outputs_;

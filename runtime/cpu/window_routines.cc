@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/window.h"
 #include "data/schedule/called_program.h"
+#include "data/schedule/lane_function.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/cumulative_window.h"
 #include "runtime/cpu/reducer_call.h"
@@ -37,6 +39,30 @@ class WindowWalk {
   template <typename Visit>
   void each(const IndexCounter& index, const Visit& visit) const {
     descend(index, 0, 0, visit);
+  }
+
+  /// In one dimension; -1: outside, or a hole.
+  int64_t place(size_t d, int64_t index, int64_t tap) const {
+    const int64_t element = element_at(window_[d], extents_[d], index, tap);
+    return element < 0 ? -1 : element * strides_[d];
+  }
+
+  /// Of each tap's element from the first tap's, where both are inside; none
+  /// where holes are between elements.
+  std::vector<int64_t> tap_offsets() const {
+    std::vector<int64_t> taps, offsets;
+    for (const WindowDimension& one : window_) {
+      if (one.base_dilation != 1) return {};
+      taps.push_back(one.size);
+    }
+    IndexCounter tap(taps);
+    do {
+      int64_t offset = 0;
+      for (size_t d = 0; d < taps.size(); ++d)
+        offset += tap[d] * window_[d].window_dilation * strides_[d];
+      offsets.push_back(offset);
+    } while (tap.next());
+    return offsets;
   }
 
   /// Windows side by side along the last dimension that all have their taps, an
@@ -118,26 +144,105 @@ Result<WindowWalk> window_walk(const RoutineCall& call, const Shape& result) {
   return WindowWalk(std::move(*window), operand, result);
 }
 
+/// Results side by side, elements of each window in row-major order.
 class ReduceWindow final : public Routine {
  public:
-  ReduceWindow(const RoutineCall& call, WindowWalk walk, ReducerCall reducer)
-      : call_(call), walk_(std::move(walk)), reducer_(std::move(reducer)) {}
+  ReduceWindow(const RoutineCall& call, const WindowWalk& walk,
+               ReducerCall reducer)
+      : call_(call),
+        reducer_(std::move(reducer)),
+        taps_(walk.window().size()),
+        places_(walk.window().size()) {
+    const std::vector<int64_t>& results = call.result_shape(0).dimensions;
+    for (size_t d = 0; d < taps_.size(); ++d) {
+      taps_[d] = walk.window()[d].size;
+      for (int64_t index = 0; index < results[d]; ++index) {
+        for (int64_t tap = 0; tap < taps_[d]; ++tap)
+          places_[d].push_back(walk.place(d, index, tap));
+      }
+    }
+    offsets_ = walk.tap_offsets();
+  }
 
   bool run() override {
     reducer_.fill(call_, call_.results.size());
+    const int64_t results = element_count(call_.result_shape(0));
     IndexCounter index(call_.result_shape(0).dimensions);
-    int64_t to = 0;
-    do {
-      walk_.each(index, [&](int64_t from) { reducer_.combine(to, from); });
-      ++to;
-    } while (index.next());
+    std::vector<int64_t> indices;  // Of one result after the other.
+    int64_t count = 0;
+    for (int64_t r = 0; r < results; ++r, ++count) {
+      if (count == kFunctionLanes) {
+        reduce(r - count, count, indices);
+        indices.clear();
+        count = 0;
+      }
+      for (size_t d = 0; d < taps_.size(); ++d) indices.push_back(index[d]);
+      index.next();
+    }
+    if (count > 0) reduce(results - count, count, indices);
     return true;
   }
 
  private:
+  /// `count` results from `first` on, whose indices these are.
+  void reduce(int64_t first, int64_t count,
+              const std::vector<int64_t>& indices) {
+    std::vector<int64_t> to, from;
+    const size_t rank = taps_.size();
+    if (all_there(count, indices, &from)) {
+      to.resize(from.size());
+      std::iota(to.begin(), to.end(), first);
+      reducer_.fold(to, from, offsets_);
+      return;
+    }
+    IndexCounter tap(taps_);
+    do {
+      to.clear();
+      from.clear();
+      for (int64_t l = 0; l < count; ++l) {
+        int64_t place = 0;
+        bool is_there = true;
+        for (size_t d = 0; d < rank; ++d) {
+          const int64_t index = indices[static_cast<size_t>(l) * rank + d];
+          const int64_t along =
+              places_[d][static_cast<size_t>(index * taps_[d] + tap[d])];
+          is_there &= along >= 0;
+          place += along;
+        }
+        if (!is_there) continue;
+        to.push_back(first + l);
+        from.push_back(place);
+      }
+      reducer_.combine(to, from);
+    } while (tap.next());
+  }
+
+  /// Whether all windows have all their taps; then the places of their first.
+  bool all_there(int64_t count, const std::vector<int64_t>& indices,
+                 std::vector<int64_t>* from) const {
+    if (offsets_.empty()) return false;
+    const size_t rank = taps_.size();
+    for (int64_t l = 0; l < count; ++l) {
+      int64_t place = 0;
+      for (size_t d = 0; d < rank; ++d) {
+        const auto row = static_cast<size_t>(
+            indices[static_cast<size_t>(l) * rank + d] * taps_[d]);
+        const auto last = row + static_cast<size_t>(taps_[d]) - 1;
+        if (places_[d][row] < 0 || places_[d][last] < 0) return false;
+        place += places_[d][row];
+      }
+      from->push_back(place);
+    }
+    return true;
+  }
+
   RoutineCall call_;
-  WindowWalk walk_;
   ReducerCall reducer_;
+  std::vector<int64_t> taps_;
+  /// Of the taps from the first, in order; none where elements are dilated.
+  std::vector<int64_t> offsets_;
+  /// [dimension][index × taps + tap] Place there, -1: outside, or a hole.
+  std::vector<std::vector<int64_t>> places_;
 };
 
 /// For each source element, the window's element that `select` prefers to all
@@ -300,8 +405,7 @@ Result<std::unique_ptr<Routine>> make_reduce_window(const RoutineCall& call) {
   if (!reducer) return pass(reducer.error());
   if (auto cumulative = make_cumulative_window(call, walk->window(), *reducer))
     return cumulative;
-  return std::make_unique<ReduceWindow>(call, std::move(*walk),
-                                        std::move(*reducer));
+  return std::make_unique<ReduceWindow>(call, *walk, std::move(*reducer));
 }
 
 Result<std::unique_ptr<Routine>> make_select_and_scatter(
