@@ -25,6 +25,7 @@
 #include "data/hlo/narrow_types.h"
 #include "data/hlo/rank_boundary.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/scan_windows.h"
 #include "data/hlo/scatter_sums.h"
 #include "data/hlo/small_dot.h"
 #include "data/hlo/split_complex.h"
@@ -418,8 +419,10 @@ Result<InlinedModule> inline_calls(const Module& module,
   if (is_xla) contract_products(&inlined.entry_computation());
   if (arithmetic <= Arithmetic::kSumsByColumn)
     note_small_dots(&inlined.entry_computation());
-  if (arithmetic == Arithmetic::kAsXla)
+  if (arithmetic <= Arithmetic::kScansInKernels)
     note_called_rows(&inlined.entry_computation());
+  if (arithmetic == Arithmetic::kAsXla)
+    note_scans(inlined, &inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)
     return tl::unexpected<Error>(valid.error());

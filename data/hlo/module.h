@@ -154,8 +154,10 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with each row of a scan for itself, as in plans and traces of
-  /// before data/hlo/called_rows.h.
+  /// The same with the windows of data/hlo/scan_windows.h one by one.
+  kScansInKernels,
+  /// And with each row of a scan for itself, as in plans and traces of before
+  /// data/hlo/called_rows.h.
   kRowsApart,
   /// And with scatters into zeros (data/hlo/scatter_sums.h).
   kScattersApart,

@@ -11,6 +11,7 @@
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
 #include "data/hlo/routine.h"
+#include "data/hlo/scan_windows.h"
 #include "data/hlo/small_dot.h"
 #include "data/plan/op_tables.h"
 #include "data/plan/output_aliases.h"
@@ -67,8 +68,10 @@ Status check_arrays(const Computation& entry) {
 /// Builds an OpGraph in passes over the entry computation; see build_op_graph.
 class Builder {
  public:
-  explicit Builder(const Module& module)
-      : entry_(module.entry_computation()), storage_(entry_) {
+  explicit Builder(const InlinedModule& module)
+      : entry_(module.entry_computation()),
+        device_(module.device),
+        storage_(entry_) {
     const size_t count = entry_.instructions.size();
     graph_.module = &module;
     graph_.entry = &entry_;
@@ -305,6 +308,7 @@ class Builder {
 
   bool is_routine(const Instruction& instruction) const {
     return runs_as_routine(*graph_.module, instruction) ||
+           (device_ == LoweredFor::kProcessor && is_noted_scan(instruction)) ||
            facts_of(instruction.opcode).lowering == Lowering::kLibrary;
   }
 
@@ -346,6 +350,7 @@ class Builder {
   }
 
   const Computation& entry_;
+  LoweredFor device_;
   OpGraph graph_;
   ValueStorage storage_;
   std::vector<bool> demanded_;  ///< Something needs the bytes.

@@ -182,7 +182,7 @@ RoutineCallee keyed(std::shared_ptr<CalledProgram> program) {
 }  // namespace
 
 Result<std::vector<RoutineCallee>> lower_callees(
-    const Module& module, const Instruction& instruction, int64_t ranks,
+    const InlinedModule& module, const Instruction& instruction, int64_t ranks,
     CalledFusion fusion, const std::vector<std::vector<int32_t>>& old_value) {
   const bool programs = calls_programs(instruction.opcode);
   const std::optional<ComputationId> body =
@@ -192,6 +192,7 @@ Result<std::vector<RoutineCallee>> lower_callees(
     Result<InlinedModule> extracted = extract_computation(
         module, id, programs ? CalleeForm::kProgram : CalleeForm::kFunction);
     if (!extracted) return pass(extracted.error(), instruction.name);
+    extracted->device = module.device;
     const bool is_branch = instruction.opcode == Opcode::kConditional;
     if (is_branch) add_aliases(old_value.at(callees.size()), &*extracted);
     if (body == std::optional(id))

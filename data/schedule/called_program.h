@@ -32,7 +32,7 @@ struct CalledProgram {
 /// without their `kernels`. `old_value`: of a conditional, CalledState's.
 /// Errors: kUnsupported naming an instruction; those of replica groups.
 Result<std::vector<RoutineCallee>> lower_callees(
-    const Module& module, const Instruction& instruction, int64_t ranks,
+    const InlinedModule& module, const Instruction& instruction, int64_t ranks,
     CalledFusion fusion, const std::vector<std::vector<int32_t>>& old_value);
 
 /// A program that a device makes of an instruction of its own, lowered as a

@@ -93,7 +93,7 @@ CalledFusion fusion_of(const ScheduleCache& cache,
 Result<LoweredRoutine> lower(const ScheduleCache& cache, InstructionId id,
                              int64_t ranks) {
   const OpGraph& graph = cache.graph;
-  const Module& module = *graph.module;
+  const InlinedModule& module = *cache.module;
   const Computation& entry = *graph.entry;
   const Instruction& instruction = entry.at(id);
   CalledState state = called_state(graph, id);

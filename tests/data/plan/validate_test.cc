@@ -263,6 +263,11 @@ TEST_F(Validate, KnowsThePlansOfProductsOfTheirOwn) {
 }
 
 // Of before sums over many rows were made by blocks of rows.
+int64_t count_routines(const InlinedModule& module) {
+  const auto graph = build_op_graph(module);
+  return graph ? std::ranges::count(graph->role, OpRole::kRoutine) : -1;
+}
+
 TEST(InlineFor, KnowsThePlansOfSumsByColumn) {
   const Result<Module> parsed = parse_hlo(R"(
 HloModule m
@@ -387,6 +392,36 @@ ENTRY main {
   std::optional<Plan> plan = before;
   EXPECT_FALSE(is_together(*inline_for(&plan, PlanUse::kRan, inlined)));
   EXPECT_TRUE(is_together(*inline_for(&plan, PlanUse::kGiven, inlined)));
+}
+
+TEST(InlineFor, APlanOfBeforeKeepsLongScansInKernels) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+f { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,64] parameter(0)
+  zero = f32[] constant(0)
+  y = f32[8,64] negate(x)
+  s = f32[8,64] reduce-window(y, zero), window={size=1x64 pad=0_0x63_0}, to_apply=f
+  t = f32[8,64] reduce-window(y, zero), window={size=1x32 pad=0_0x31_0}, to_apply=f
+  ROOT z = f32[8,64] add(s, t)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  Plan together = identity_plan(*inlined(Arithmetic::kScansInKernels), 1);
+  together.fusion = {{.unit = "all", .ops = {"y", "s", "t", "z"}}};
+  std::optional<Plan> plan = together;
+  const InlinedModule ran = *inline_for(&plan, PlanUse::kRan, inlined);
+  EXPECT_TRUE(validate_plan(*plan, ran));
+  InlinedModule now = *inlined(Arithmetic::kAsXla);
+  EXPECT_EQ(count_routines(now), 1);
+  now.device = LoweredFor::kGpu;  // Where the host would run it.
+  EXPECT_EQ(count_routines(now), 0);
+  EXPECT_EQ(count_routines(ran), 0);
 }
 
 TEST_F(Validate, RefusesNameClashes) {
