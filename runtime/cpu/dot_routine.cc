@@ -291,8 +291,9 @@ Result<std::unique_ptr<Routine>> make_general_dot(const RoutineCall& call) {
     }
   }
   const SumType sums = sum_type(a.type, b.type, out.type);
-  const int64_t run =
-      sums == SumType::kInteger ? exact_depth(a.type, b.type) : 0;
+  const int64_t run = sums == SumType::kInteger32 || sums == SumType::kInteger
+                          ? exact_depth(a.type, b.type)
+                          : 0;
   const SumType packed = run == 0 ? sums : SumType::kF32;
   const DotDimensions numbers = dot_dimensions(call.instruction);
   return std::make_unique<GeneralDot>(call, packed, run, numbers,

@@ -23,6 +23,8 @@ void with_sum(SumType type, Call&& call) {
       return call(float{});
     case SumType::kF64:
       return call(double{});
+    case SumType::kInteger32:
+      return call(int32_t{});
     case SumType::kInteger:
       return call(rk_s64{});
   }
@@ -135,7 +137,10 @@ REPRISE_WITH_AVX2 void add_by_avx2(const Tile<float>& tile) {
 REPRISE_WITH_AVX2 void add_by_avx2(const Tile<double>& tile) {
   add_rows_of_tile(tile);
 }
-/// 64-bit integers wrap: their low bits are those of any narrower sum.
+/// Integers wrap: their low bits are those of any narrower sum.
+REPRISE_WITH_AVX2 void add_by_avx2(const Tile<uint32_t>& tile) {
+  add_rows_of_tile(tile);
+}
 REPRISE_WITH_AVX2 void add_by_avx2(const Tile<uint64_t>& tile) {
   add_rows_of_tile(tile);
 }
@@ -193,7 +198,9 @@ SumType sum_type(PrimitiveType a, PrimitiveType b, PrimitiveType result) {
     return t == PrimitiveType::kF32 || t == PrimitiveType::kBF16 ||
            t == PrimitiveType::kF16;
   });
-  return floats ? SumType::kF32 : SumType::kInteger;
+  if (floats) return SumType::kF32;
+  return primitive_type_bits(result) <= 32 ? SumType::kInteger32
+                                           : SumType::kInteger;
 }
 
 void load_sums(SumType type, PrimitiveType from_type, const std::byte* from,
@@ -244,7 +251,8 @@ bool is_library_product(SumType type, int64_t m, int64_t n, int64_t k) {
   // Below, a call costs more than the product.
   constexpr double kLeast = 4096;
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (type == SumType::kInteger ||
+  const bool is_float = type == SumType::kF32 || type == SumType::kF64;
+  if (!is_float ||
       static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) <
           kLeast)
     return false;
@@ -290,6 +298,8 @@ bool multiply(SumType type, int64_t m, int64_t n, int64_t k, const SumMatrix& a,
       return plainly(reinterpret_cast<float*>(out));
     case SumType::kF64:
       return plainly(reinterpret_cast<double*>(out));
+    case SumType::kInteger32:
+      return plainly(reinterpret_cast<uint32_t*>(out));
     case SumType::kInteger:
       return plainly(reinterpret_cast<uint64_t*>(out));
   }

@@ -11,13 +11,14 @@
 namespace reprise {
 
 /// What sums are held in: f32 for floats up to it (16-bit ones are widened),
-/// f64, and 64-bit integers, whose low bits are those of any narrower sum.
-enum class SumType : uint8_t { kF32, kF64, kInteger };
+/// f64, and integers of 32 or 64 bits, as the result has, whose low bits are
+/// those of any narrower sum.
+enum class SumType : uint8_t { kF32, kF64, kInteger32, kInteger };
 
 /// Of operands `a` and `b` and a result.
 SumType sum_type(PrimitiveType a, PrimitiveType b, PrimitiveType result);
 constexpr size_t sum_bytes(SumType type) {
-  return type == SumType::kF32 ? 4 : 8;
+  return type == SumType::kF32 || type == SumType::kInteger32 ? 4 : 8;
 }
 
 /// `count` elements of memory, `stride` elements apart, to adjacent sums.

@@ -109,6 +109,8 @@ TEST(DotRoutine, AddsUpIntegersExactly) {
     expect_sums<int8_t, uint8_t, int64_t>("s8", "u8", "s64", seed);
     expect_sums<int8_t, int8_t, int8_t>("s8", "s8", "s8", seed);
     expect_sums<int32_t, int32_t, int32_t>("s32", "s32", "s32", seed);
+    expect_sums<uint16_t, uint16_t, uint16_t>("u16", "u16", "u16", seed);
+    expect_sums<int64_t, int64_t, int64_t>("s64", "s64", "s64", seed);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -115,6 +116,79 @@ TEST(ExtremeIndex, IsWhatTheReducerMakesOfOneAfterTheOther) {
       ASSERT_EQ(std::memcmp(&value, &want.value, 4), 0)
           << "round " << round << " row " << row << ": " << value << ", not "
           << want.value;
+    }
+  }
+}
+
+/// An element of a type from a small number, and back.
+std::vector<std::byte> element(const std::string& type, double value) {
+  std::vector<std::byte> bytes(type == "f64"                    ? 8
+                               : type == "f32" || type == "s32" ? 4
+                                                                : 2);
+  const auto single = static_cast<float>(value);
+  const auto whole = std::isnan(value) ? 0 : static_cast<int32_t>(value);
+  const auto bits = std::bit_cast<uint32_t>(single);
+  // Exact: few bits. Of f16 the exponent is counted from another place.
+  const auto half = static_cast<uint16_t>(
+      type == "bf16" ? bits >> 16
+      : std::isnan(value)
+          ? 0x7e00
+          : (bits >> 16 & 0x8000) |
+                (value == 0 ? 0 : (bits >> 13 & 0x3ffff) - (112 << 10)));
+  const void* from = type == "f64"   ? static_cast<const void*>(&value)
+                     : type == "f32" ? static_cast<const void*>(&single)
+                     : type == "s32" ? static_cast<const void*>(&whole)
+                                     : static_cast<const void*>(&half);
+  std::memcpy(bytes.data(), from, bytes.size());
+  return bytes;
+}
+
+TEST(ExtremeIndex, IsFoundAmongValuesOfAnyType) {
+  std::mt19937 random(9);
+  for (const std::string type : {"f32", "f64", "s32", "bf16", "f16"}) {
+    for (int round = 0; round < 12; ++round) {
+      const int dimension = round % 3;
+      const bool most = round % 2 == 0;
+      std::string text = program_text(dimension, most, true);
+      for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;
+           at += type.size())
+        text.replace(at, 3, type);
+      const std::string least = most ? "constant(-inf)" : "constant(inf)";
+      text.replace(text.find(least), least.size(),
+                   most ? "constant(-100)" : "constant(100)");
+      TextProgram program(text, round % 5 == 0 ? 2 : 1);
+      std::vector<double> x(3 * 70 * 5);
+      const size_t bytes = element(type, 0).size();
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<double>(random() % 16) - 7;
+        if (round % 4 == 3 && type != "s32" && random() % 60 == 0)
+          x[i] = std::nan("");
+        std::memcpy(program.executor().parameter(0).data() + i * bytes,
+                    element(type, x[i]).data(), bytes);
+        const auto index = static_cast<int32_t>(i % 90);
+        std::memcpy(program.executor().parameter(1).data() + i * 4, &index, 4);
+      }
+      ASSERT_TRUE(program.executor().run_step(0));
+      const int64_t inner = dimension == 0 ? 350 : dimension == 1 ? 5 : 1;
+      const int64_t extent = kReducedExtents[dimension];
+      for (int64_t row = 0; row < std::ssize(x) / extent; ++row) {
+        PickedPair want{most ? -100.0F : 100.0F, 0};
+        for (int64_t j = 0; j < extent; ++j) {
+          const auto at = static_cast<size_t>(
+              (row / inner * extent + j) * inner + row % inner);
+          want = picked(
+              want, {static_cast<float>(x[at]), static_cast<int32_t>(at % 90)},
+              most);
+        }
+        const std::byte* index = program.executor().output(0).data() + row * 4;
+        const std::byte* value = program.executor().output(1).data() +
+                                 static_cast<size_t>(row) * bytes;
+        EXPECT_EQ(std::memcmp(index, &want.index, 4), 0) << type << row;
+        if (std::isnan(want.value)) continue;
+        EXPECT_EQ(std::memcmp(value, element(type, want.value).data(), bytes),
+                  0)
+            << type << " row " << row;
+      }
     }
   }
 }
