@@ -9,126 +9,21 @@
 #include <utility>
 #include <vector>
 
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/window.h"
 #include "data/schedule/called_program.h"
 #include "data/schedule/lane_function.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/cumulative_window.h"
+#include "runtime/cpu/matrix_product.h"
 #include "runtime/cpu/reducer_call.h"
 #include "runtime/cpu/routine.h"
+#include "runtime/cpu/window_walk.h"
+#include "runtime/kernels/element_ops.h"
 
 namespace reprise {
 namespace {
-
-/// Which element of the operand each position of a window names.
-class WindowWalk {
- public:
-  /// `result`: the array whose indices windows belong to.
-  WindowWalk(std::vector<WindowDimension> window, const Shape& operand,
-             const Shape& result)
-      : window_(std::move(window)),
-        extents_(operand.dimensions),
-        strides_(element_strides(operand)),
-        last_(last_dimension(operand, result)) {
-    if (stays_inside(operand, result)) inner_ = result.dimensions[last_];
-  }
-
-  /// Calls `visit` with the place of every element in the window at `index`, in
-  /// row-major order.
-  template <typename Visit>
-  void each(const IndexCounter& index, const Visit& visit) const {
-    descend(index, 0, 0, visit);
-  }
-
-  /// In one dimension; -1: outside, or a hole.
-  int64_t place(size_t d, int64_t index, int64_t tap) const {
-    const int64_t element = element_at(window_[d], extents_[d], index, tap);
-    return element < 0 ? -1 : element * strides_[d];
-  }
-
-  /// Of each tap's element from the first tap's, where both are inside; none
-  /// where holes are between elements.
-  std::vector<int64_t> tap_offsets() const {
-    std::vector<int64_t> taps, offsets;
-    for (const WindowDimension& one : window_) {
-      if (one.base_dilation != 1) return {};
-      taps.push_back(one.size);
-    }
-    IndexCounter tap(taps);
-    do {
-      int64_t offset = 0;
-      for (size_t d = 0; d < taps.size(); ++d)
-        offset += tap[d] * window_[d].window_dilation * strides_[d];
-      offsets.push_back(offset);
-    } while (tap.next());
-    return offsets;
-  }
-
-  /// Windows side by side along the last dimension that all have their taps, an
-  /// `inner_stride` apart: 1, or all of it.
-  int64_t inner() const { return inner_; }
-  int64_t inner_stride() const {
-    return inner_ > 1 ? window_[last_].stride : 1;
-  }
-  /// That dimension: behind it there is but one element.
-  size_t last() const { return last_; }
-  const std::vector<WindowDimension>& window() const { return window_; }
-
- private:
-  /// Of one dimension; -1: outside, or a hole.
-  static int64_t element_at(const WindowDimension& dimension, int64_t extent,
-                            int64_t index, int64_t tap) {
-    const int64_t at = index * dimension.stride +
-                       tap * dimension.window_dilation - dimension.padding_low;
-    if (dimension.base_dilation == 1) return at < extent ? at : -1;
-    if (at < 0 || at % dimension.base_dilation != 0) return -1;
-    const int64_t element = at / dimension.base_dilation;
-    return element < extent ? element : -1;
-  }
-
-  static size_t last_dimension(const Shape& operand, const Shape& result) {
-    size_t last = operand.dimensions.size();
-    while (last > 1 && operand.dimensions[last - 1] == 1 &&
-           result.dimensions[last - 1] == 1)
-      --last;
-    return last > 0 ? last - 1 : 0;
-  }
-
-  /// Whether no window reaches outside along the last dimensions.
-  bool stays_inside(const Shape& operand, const Shape& result) const {
-    for (size_t d = last_; d < window_.size(); ++d) {
-      const WindowDimension& one = window_[d];
-      const int64_t most = (result.dimensions[d] - 1) * one.stride +
-                           (one.size - 1) * one.window_dilation;
-      if (result.dimensions[d] == 0 || one.padding_low != 0 ||
-          one.base_dilation != 1 || most >= operand.dimensions[d])
-        return false;
-    }
-    return !window_.empty();
-  }
-
-  template <typename Visit>
-  void descend(const IndexCounter& index, size_t d, int64_t place,
-               const Visit& visit) const {
-    if (d == window_.size()) {
-      visit(place);
-      return;
-    }
-    const int64_t taps = window_[d].size;
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t element =
-          element_at(window_[d], extents_[d], index[d], tap);
-      if (element >= 0)
-        descend(index, d + 1, place + element * strides_[d], visit);
-    }
-  }
-
-  std::vector<WindowDimension> window_;
-  std::vector<int64_t> extents_, strides_;
-  size_t last_;
-  int64_t inner_ = 1;
-};
 
 Result<WindowWalk> window_walk(const RoutineCall& call, const Shape& result) {
   Result<std::vector<WindowDimension>> window =
@@ -290,17 +185,50 @@ class SelectAndScatter final : public Routine {
   size_t bytes_;
 };
 
-/// The gradient of max pooling: of f32, the window's largest element (the first
-/// or the last of equal ones) gets the sum. As SelectAndScatter computes it,
-/// for all windows side by side at once.
+/// An array of f32, or of 16-bit floats in f32.
+class WidenedArray {
+ public:
+  WidenedArray(PrimitiveType type, std::span<std::byte> bytes)
+      : type_(type), bytes_(bytes) {
+    if (is_half(type)) values_.resize(bytes.size() / 2);
+  }
+
+  float* data() {
+    return values_.empty() ? reinterpret_cast<float*>(bytes_.data())
+                           : values_.data();
+  }
+  size_t size() const {
+    return values_.empty() ? bytes_.size() / sizeof(float) : values_.size();
+  }
+  void load() {
+    if (!values_.empty())
+      load_sums(SumType::kF32, type_, bytes_.data(), 1, std::ssize(values_),
+                reinterpret_cast<std::byte*>(values_.data()));
+  }
+  void store() const {
+    if (!values_.empty())
+      store_sums(SumType::kF32,
+                 reinterpret_cast<const std::byte*>(values_.data()),
+                 std::ssize(values_), type_, bytes_.data(), 1);
+  }
+
+ private:
+  PrimitiveType type_;
+  std::span<std::byte> bytes_;
+  std::vector<float> values_;
+};
+
+/// The gradient of max pooling: the window's largest element (the first or the
+/// last of equal ones) gets the sum, rounded to the type each time. As
+/// SelectAndScatter computes it, for all windows side by side at once.
 class MaxPoolGradient final : public Routine {
  public:
   MaxPoolGradient(const RoutineCall& call, WindowWalk walk, bool keeps_equal)
-      : operand_(values(call.operands[0])),
-        source_(values(call.operands[1])),
-        initial_(values(call.operands[2])),
-        result_(values(call.results[0])),
-        count_(call.results[0].size() / sizeof(float)),
+      : type_(call.result_shape(0).type),
+        operand_(type_, call.operands[0]),
+        source_(type_, call.operands[1]),
+        initial_(type_, call.operands[2]),
+        result_(type_, call.results[0]),
         windows_(call.operand_shape(1).dimensions),
         walk_(std::move(walk)),
         stride_(walk_.inner_stride()),
@@ -311,15 +239,17 @@ class MaxPoolGradient final : public Routine {
   }
 
   bool run() override {
-    std::fill_n(result_, count_, *initial_);
+    for (WidenedArray* read : {&operand_, &source_, &initial_}) read->load();
+    float* const result = result_.data();
+    std::fill_n(result, result_.size(), *initial_.data());
     const size_t inner = best_.size();
     const auto stride = static_cast<size_t>(stride_);
-    const float* source = source_;
+    const float* source = source_.data();
     IndexCounter index(windows_);
     do {
       bool first = true;
       walk_.each(index, [&](int64_t place) {
-        const float* from = operand_ + place;
+        const float* from = operand_.data() + place;
         if (std::exchange(first, false)) {
           for (size_t c = 0; c < inner; ++c) best_[c] = from[c * stride];
           std::fill(chosen_.begin(), chosen_.end(), place);
@@ -331,16 +261,20 @@ class MaxPoolGradient final : public Routine {
           look(from, place, [=] { return stride; });
         }
       });
-      for (size_t c = 0; c < inner && !first; ++c)
-        result_[static_cast<size_t>(chosen_[c]) + c * stride] += source[c];
+      for (size_t c = 0; c < inner && !first; ++c) {
+        float& sum = result[static_cast<size_t>(chosen_[c]) + c * stride];
+        sum = rounded(sum + source[c]);
+      }
       source += inner;
     } while (index.next());
+    result_.store();
     return true;
   }
 
  private:
-  static float* values(std::span<std::byte> bytes) {
-    return reinterpret_cast<float*>(bytes.data());
+  float rounded(float value) const {
+    if (type_ == PrimitiveType::kBF16) return rk_round_bf16(value);
+    return type_ == PrimitiveType::kF16 ? rk_round_f16(value) : value;
   }
 
   /// `stride`: a constant where loops shall be vectors.
@@ -366,9 +300,8 @@ class MaxPoolGradient final : public Routine {
     }
   }
 
-  const float *operand_, *source_, *initial_;
-  float* result_;
-  size_t count_;
+  PrimitiveType type_;
+  WidenedArray operand_, source_, initial_, result_;
   std::vector<int64_t> windows_;
   WindowWalk walk_;
   int64_t stride_;  ///< Between windows side by side.
@@ -377,10 +310,11 @@ class MaxPoolGradient final : public Routine {
   std::vector<int64_t> chosen_;  ///< Place of it, less the window's own.
 };
 
-/// Null for what is no gradient of max pooling over f32.
+/// Null for what is no gradient of max pooling over f32 or 16-bit floats.
 std::unique_ptr<Routine> make_max_pool_gradient(const RoutineCall& call,
                                                 const WindowWalk& walk) {
-  if (call.operand_shape(0).type != PrimitiveType::kF32) return nullptr;
+  const PrimitiveType type = call.operand_shape(0).type;
+  if (type != PrimitiveType::kF32 && !is_half(type)) return nullptr;
   const Instruction* select = only_op(call.spec.callees[0]);
   const Instruction* scatter = only_op(call.spec.callees[1]);
   if (select == nullptr || scatter == nullptr ||
