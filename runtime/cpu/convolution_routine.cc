@@ -7,6 +7,7 @@
 // A tile of patches stays in the second-level cache; sums run over all of the
 // depth in order, so results do not depend on the tiles' heights.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "runtime/cpu/matrix_product.h"
 #include "runtime/cpu/routine.h"
 #include "runtime/cpu/routine_scratch.h"
+#include "runtime/cpu/widened_array.h"
 
 namespace reprise {
 namespace {
@@ -273,6 +275,70 @@ class Convolution final : public Routine {
   std::byte *patches_ = nullptr, *packed_kernel_ = nullptr, *made_ = nullptr;
 };
 
+/// Floats of up to 32 bits, f16 among them.
+bool is_of_f16(const std::array<PrimitiveType, 3>& types) {
+  return std::all_of(types.begin(), types.end(),
+                     [](PrimitiveType type) {
+                       return type == PrimitiveType::kF32 || is_half(type);
+                     }) &&
+         std::find(types.begin(), types.end(), PrimitiveType::kF16) !=
+             types.end();
+}
+
+/// One of f16, which oneDNN 2.6.3 has not, as XLA:CPU makes it: over copies in
+/// f32, rounded once.
+class WidenedConvolution final : public Routine {
+ public:
+  static Result<std::unique_ptr<Routine>> make(const RoutineCall& call) {
+    auto made = std::make_unique<WidenedConvolution>();
+    Instruction convolution = call.instruction;
+    RoutineCall widened = call;
+    for (size_t i = 0; i < 2; ++i) {
+      Instruction operand;
+      operand.parameter_number = static_cast<int64_t>(i);
+      operand.shape = call.operand_shape(i);
+      widened.operands[i] = made->widen(&operand.shape, call.operands[i]);
+      made->entry_.instructions.push_back(std::move(operand));
+      convolution.operands[i] = InstructionId{static_cast<uint32_t>(i)};
+    }
+    widened.results[0] = made->widen(&convolution.shape, call.results[0]);
+    made->entry_.instructions.push_back(std::move(convolution));
+    Result<std::unique_ptr<Routine>> inner =
+        make_convolution({.entry = made->entry_,
+                          .instruction = made->entry_.instructions.back(),
+                          .spec = widened.spec,
+                          .operands = widened.operands,
+                          .results = widened.results,
+                          .workspace = widened.workspace,
+                          .kernels = widened.kernels,
+                          .scratch = widened.scratch,
+                          .team = widened.team});
+    if (!inner) return inner;
+    made->inner_ = *std::move(inner);
+    return made;
+  }
+
+  bool run() override {
+    arrays_[0].load();
+    arrays_[1].load();
+    if (!inner_->run()) return false;
+    arrays_[2].store();
+    return true;
+  }
+
+ private:
+  std::span<std::byte> widen(Shape* shape, std::span<std::byte> bytes) {
+    WidenedArray& array = arrays_.emplace_back(shape->type, bytes);
+    if (is_half(shape->type)) shape->type = PrimitiveType::kF32;
+    return {reinterpret_cast<std::byte*>(array.data()),
+            array.size() * sizeof(float)};
+  }
+
+  Computation entry_;  ///< Two parameters and the convolution.
+  std::vector<WidenedArray> arrays_;
+  std::unique_ptr<Routine> inner_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Routine>> make_convolution(const RoutineCall& call) {
@@ -286,6 +352,8 @@ Result<std::unique_ptr<Routine>> make_convolution(const RoutineCall& call) {
                   primitive_type_name(shape->type));
     }
   }
+  if (is_of_f16({input.type, kernel.type, out.type}))
+    return WidenedConvolution::make(call);
   if (auto library = make_library_convolution(call, *geometry)) return library;
   return std::make_unique<Convolution>(
       call, *std::move(geometry), sum_type(input.type, kernel.type, out.type));

@@ -16,9 +16,9 @@
 #include "data/schedule/lane_function.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/cumulative_window.h"
-#include "runtime/cpu/matrix_product.h"
 #include "runtime/cpu/reducer_call.h"
 #include "runtime/cpu/routine.h"
+#include "runtime/cpu/widened_array.h"
 #include "runtime/cpu/window_walk.h"
 #include "runtime/kernels/element_ops.h"
 
@@ -183,39 +183,6 @@ class SelectAndScatter final : public Routine {
   ScalarFunction select_;
   ReducerCall scatter_;
   size_t bytes_;
-};
-
-/// An array of f32, or of 16-bit floats in f32.
-class WidenedArray {
- public:
-  WidenedArray(PrimitiveType type, std::span<std::byte> bytes)
-      : type_(type), bytes_(bytes) {
-    if (is_half(type)) values_.resize(bytes.size() / 2);
-  }
-
-  float* data() {
-    return values_.empty() ? reinterpret_cast<float*>(bytes_.data())
-                           : values_.data();
-  }
-  size_t size() const {
-    return values_.empty() ? bytes_.size() / sizeof(float) : values_.size();
-  }
-  void load() {
-    if (!values_.empty())
-      load_sums(SumType::kF32, type_, bytes_.data(), 1, std::ssize(values_),
-                reinterpret_cast<std::byte*>(values_.data()));
-  }
-  void store() const {
-    if (!values_.empty())
-      store_sums(SumType::kF32,
-                 reinterpret_cast<const std::byte*>(values_.data()),
-                 std::ssize(values_), type_, bytes_.data(), 1);
-  }
-
- private:
-  PrimitiveType type_;
-  std::span<std::byte> bytes_;
-  std::vector<float> values_;
 };
 
 /// The gradient of max pooling: the window's largest element (the first or the
