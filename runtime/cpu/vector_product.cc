@@ -17,8 +17,11 @@
 namespace reprise {
 namespace {
 
-constexpr int64_t kRows = 4;        ///< Read at once.
-constexpr int64_t kLanes = 8;       ///< Of a sum.
+constexpr int64_t kRows = 4;   ///< Read at once.
+constexpr int64_t kLanes = 8;  ///< Of a sum.
+/// Columns whose sums are added as one, so that rounding grows with the root of
+/// a block's and of their number.
+constexpr int64_t kBlock = 128;
 constexpr int64_t kStretch = 2048;  ///< Elements of the result: 8 KiB.
 
 #ifdef __x86_64__
@@ -170,7 +173,7 @@ void VectorProduct::run_one(const float* matrix, const float* vector,
       gathered[static_cast<size_t>(d)] = vector[d * vector_stride_];
     vector = gathered.data();
   }
-  std::array<float, kStretch> sums;
+  std::array<float, kStretch> sums, block;
   for (int64_t row = 0; row < rows_; row += kStretch) {
     const int64_t count = std::min(kStretch, rows_ - row);
     const float* const first = matrix + row * row_stride_;
@@ -178,7 +181,13 @@ void VectorProduct::run_one(const float* matrix, const float* vector,
       sum_rows(first, row_stride_, count, vector, depth_, sums.data());
     } else {
       std::fill_n(sums.begin(), count, 0.0F);
-      add_columns(first, depth_stride_, vector, depth_, sums.data(), count);
+      for (int64_t d = 0; d < depth_; d += kBlock) {
+        std::fill_n(block.begin(), count, 0.0F);
+        add_columns(first + d * depth_stride_, depth_stride_, vector + d,
+                    std::min(kBlock, depth_ - d), block.data(), count);
+        for (int64_t r = 0; r < count; ++r)
+          sums[static_cast<size_t>(r)] += block[static_cast<size_t>(r)];
+      }
     }
     for (int64_t r = 0; r < count; ++r)
       result[(row + r) * result_stride_] = sums[static_cast<size_t>(r)];

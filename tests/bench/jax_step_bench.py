@@ -44,7 +44,7 @@ OPS = ["op_" + name for name in (
     "graph_sums graph_attention_sums gathers grid_sampling dilated depthwise grouped recurrent_images resized "
     "pixel_shuffle pools pools_first norms reductions running largest nearest sums_back encodings distances state_scan "
     "transport label_paths equations "
-    "many_weights").split()]
+    "many_weights folds value_heads short_scans half_images").split()]
 SLOW_MS = 100.0  # A step as long as this one is warm after a few, and few of them last --seconds.
 
 

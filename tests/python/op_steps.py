@@ -483,10 +483,52 @@ def many_weights(ranks):
     return of(ranks, params, compute, (16, 64), tx=optax.adamw(1e-3))
 
 
+# Reducers of several operations: the element of the largest size, a norm, logaddexp in windows of four.
+def folds(ranks):
+    def compute(p, x):
+        y = lax.stop_gradient(x * 2)
+        far = lax.reduce(y, np.float32(0), lambda a, b: jnp.where(jnp.abs(a) >= jnp.abs(b), a, b), (1,))
+        size = lax.reduce(y, np.float32(0), lambda a, b: jnp.sqrt(a * a + b * b), (0,))
+        soft = lax.reduce_window(y, np.float32(-1e30), jnp.logaddexp, (1, 4), (1, 4), "VALID")
+        return (x * p["a"] - far[:, None], size * p["a"], soft @ p["b"])
+
+    return of(ranks, weights(1, a=(512,), b=(128, 8)), compute, (512, 512))
+
+
+# Matrices times one vector: heads of one value, and the gradients of their weights.
+def value_heads(ranks):
+    def compute(p, x):
+        h = jax.nn.silu(x @ p["a"])
+        return h @ p["v"], (jnp.tanh(h @ p["b"]) @ p["u"])[:, 0]
+
+    return of(ranks, weights(1, a=(64, 256), b=(256, 256), v=(256,), u=(256, 1)), compute, (1024, 64))
+
+
+def short_scans(ranks):
+    def compute(p, x):
+        y = x * p["a"]
+        count = jnp.cumsum((y > 0).astype(jnp.int32), 1)
+        return jnp.cumsum(y, 1), jnp.cumsum(y.astype(jnp.bfloat16), 0).astype(jnp.float32), count * p["a"]
+
+    return of(ranks, weights(1, a=(64,)), compute, (1024, 64))
+
+
+def half_images(ranks):
+    def compute(p, x):
+        half, brain = x.astype(jnp.float16), (x @ p["a"]).astype(jnp.bfloat16)
+        y = conv(jax.nn.relu(conv(half, p["k"].astype(jnp.float16))), p["l"].astype(jnp.float16))
+        z = lax.reduce_window(brain, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        place = jnp.argmax(z, -1)
+        return y.astype(jnp.float32), z.astype(jnp.float32) * (1 + place[..., None])
+
+    return of(ranks, weights(1, a=(16, 16), k=(3, 3, 16, 16), l=(3, 3, 16, 16)), compute, (8, 32, 32, 16))
+
+
 OPS = {f"op_{step.__name__}": step for step in (
     fourier_operator, long_convolution, eigenvalues, solve, qr, inverse_root, singular_values,
     orthogonal, gaussian_process, shampoo, random_numbers, gammas, categories,
     angles, special_functions, quantized, half_precision, bilinear, tensor_train, vocabulary, long_attention,
     relative_attention, graph_sums, graph_attention_sums, gathers, grid_sampling, dilated, depthwise, grouped,
     recurrent_images, resized, pixel_shuffle, pools, pools_first, norms, reductions, running, largest, nearest, sums_back,
-    encodings, distances, state_scan, transport, label_paths, equations, many_weights)}
+    encodings, distances, state_scan, transport, label_paths, equations, many_weights, folds,
+    value_heads, short_scans, half_images)}
