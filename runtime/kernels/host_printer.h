@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/kernel/kernel_parts.h"
+#include "runtime/kernels/blended_selects.h"
 #include "runtime/kernels/moved_values.h"
 #include "runtime/kernels/print_expression.h"
 
@@ -21,7 +22,8 @@ class HostPrinter {
         name_(name),
         text_of_(kernel),
         index_type_(text_of_.index_type()),
-        moved_(moved_values(kernel)) {}
+        moved_(moved_values(kernel)),
+        blended_(blended_selects(kernel)) {}
   std::string print();
 
  private:
@@ -54,7 +56,8 @@ class HostPrinter {
   std::string_view name_;
   ExpressionPrinter text_of_;
   const char* index_type_;
-  const std::vector<bool> moved_;  ///< [value]
+  const std::vector<bool> moved_;    ///< [value]
+  const std::vector<bool> blended_;  ///< [value]
   std::string text_;
   size_t depth_ = 1;
   /// Lane loop whose narrow accesses go through wide copies.

@@ -37,6 +37,10 @@ std::string HostPrinter::value(const KernelValue& value, int32_t id) const {
       return rounded(value.type, fmt::format("rk_to_{}({})", names.suffix,
                                              text_of_.index(value.index)));
     default:
+      if (blended_[static_cast<size_t>(id)])
+        return fmt::format("rk_blend<{}>(v{}, v{}, v{})", names.local,
+                           value.operands[0], value.operands[1],
+                           value.operands[2]);
       return text_of_.apply(value);
   }
 }
