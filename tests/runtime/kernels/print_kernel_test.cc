@@ -36,8 +36,11 @@ struct Compiled {
 Compiled compiled(const std::string& entry,
                   const std::vector<std::string>& outputs) {
   Compiled made;
-  made.module =
-      *parse_hlo(fmt::format("HloModule m\nENTRY main {{{}}}\n", entry));
+  made.module = *parse_hlo(
+      fmt::format("HloModule m\ntimes {{ a = f32[] parameter(0)  b = "
+                  "f32[] parameter(1)  ROOT r = f32[] multiply(a, "
+                  "b) }}\nENTRY main {{{}}}\n",
+                  entry));
   std::vector<InstructionId> results;
   const Computation& computation = made.module.entry_computation();
   for (const InstructionId op : kernel_ops(made.module)) {
@@ -194,57 +197,68 @@ TEST_P(LoopSegments, GiveTheSameBytesWhereverALoopIsSplit) {
   expect_same_bytes_in_parts(made);
 }
 
-INSTANTIATE_TEST_SUITE_P(Entries, LoopSegments,
-                         testing::Values(Pieces{"concatenate",
-                                                R"(
+INSTANTIATE_TEST_SUITE_P(
+    Entries, LoopSegments,
+    testing::Values(Pieces{"concatenate",
+                           R"(
   a = f32[40] parameter(0)  b = f32[50] parameter(1)  c = f32[30] parameter(2)
   ROOT r = f32[120] concatenate(a, b, c), dimensions={0})",
-                                                {0, 40, 90, 120}},
-                                         Pieces{"concatenated_rows",
-                                                R"(
+                           {0, 40, 90, 120}},
+                    Pieces{"concatenated_rows",
+                           R"(
   a = bf16[3,40] parameter(0)  b = bf16[3,50] parameter(1)
   ROOT r = bf16[3,90] concatenate(a, b), dimensions={1})",
-                                                {0, 40, 90}},
-                                         Pieces{"padded",
-                                                R"(
+                           {0, 40, 90}},
+                    Pieces{"padded",
+                           R"(
   a = f32[4,40] parameter(0)  z = f32[] parameter(1)
   ROOT r = f32[4,100] pad(a, z), padding=0_0x25_35)",
-                                                {0, 25, 65, 100}},
-                                         Pieces{"cut_and_padded",
-                                                R"(
+                           {0, 25, 65, 100}},
+                    Pieces{"cut_and_padded",
+                           R"(
   a = f32[4,40] parameter(0)  z = f32[] parameter(1)
   ROOT r = f32[4,50] pad(a, z), padding=0_0x-5_15)",
-                                                {0, 35, 50}},
-                                         Pieces{"sum_of_padded",
-                                                R"(
+                           {0, 35, 50}},
+                    Pieces{"sum_of_padded",
+                           R"(
   a = f32[40] parameter(0)  b = f32[60] parameter(1)  z = f32[] constant(0)
   c = f32[100] pad(a, z), padding=0_60  d = f32[100] pad(b, z), padding=40_0
   ROOT r = f32[100] add(c, d))",
-                                                {0, 40, 100}},
-                                         Pieces{"short",
-                                                R"(
+                           {0, 40, 100}},
+                    Pieces{"short",
+                           R"(
   a = f32[3] parameter(0)  b = f32[4] parameter(1)
   ROOT r = f32[7] concatenate(a, b), dimensions={0})",
-                                                {0, 7}},
-                                         Pieces{"halves",
-                                                R"(
+                           {0, 7}},
+                    Pieces{"halves",
+                           R"(
   a = f32[30,4] parameter(0)  b = f32[30,4] parameter(1)
   ROOT r = f32[30,8] concatenate(a, b), dimensions={1})",
-                                                {0, 4, 8}},
-                                         Pieces{"many",
-                                                R"(
+                           {0, 4, 8}},
+                    Pieces{"many",
+                           R"(
   a = f32[10] parameter(0)
   ROOT r = f32[100] concatenate(a, a, a, a, a, a, a, a, a, a), dimensions={0})",
-                                                {0, 10, 20, 30, 40, 50, 60, 70,
-                                                 80, 90, 100}},
-                                         Pieces{"too_many",
-                                                R"(
+                           {0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}},
+                    Pieces{"too_many",
+                           R"(
   a = f32[10] parameter(0)
   ROOT r = f32[500] concatenate(a, a, a, a, a, a, a, a, a, a, a, a, a, a, a,
     a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a, a,
     a, a, a, a, a, a, a, a, a, a, a), dimensions={0})",
-                                                {0, 500}}),
-                         [](const auto& pieces) { return pieces.param.name; });
+                           {0, 500}},
+                    // Windows that end at each element.
+                    Pieces{"one_iteration_each",
+                           R"(
+  a = f32[16] parameter(0)  z = f32[] constant(1)
+  ROOT r = f32[16] reduce-window(a, z), window={size=16 pad=15_0}, to_apply=times)",
+                           {0, 16}},
+                    Pieces{"one_iteration_each_of_rows",
+                           R"(
+  a = f32[3,12] parameter(0)  z = f32[] constant(1)
+  ROOT r = f32[3,12] reduce-window(a, z), window={size=1x12 pad=0_0x11_0}, to_apply=times)",
+                           {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}),
+    [](const auto& pieces) { return pieces.param.name; });
 
 TEST(MovedValues, KeepTheirBits) {
   const Compiled made = compiled(R"(
