@@ -1,6 +1,5 @@
-// The text of a kernel, which is also its key, and what callers ask of a whole
-// kernel: what it costs, may an output take the memory of an input. Each is a
-// walk over the statements.
+// The text of a kernel, which is also its key, and whether an output may take
+// the memory of an input. Each is a walk over the statements.
 #include "data/kernel/kernel.h"
 
 #include <algorithm>
@@ -239,84 +238,6 @@ std::vector<const KernelStatement*> plain_nest(const Kernel& kernel,
     at = is_innermost ? nullptr : &at->body.back();
   }
   return nest;
-}
-
-namespace {
-
-/// Elements that a loop computes at once where it makes vectors.
-constexpr double kVector = 8;
-
-/// Whether a library is called for each element (the end of
-/// prelude_functions_f64.inc).
-bool is_called(const KernelValue& value) {
-  if (value.kind != KernelValue::Kind::kApply ||
-      value.type != PrimitiveType::kF64)
-    return false;
-  switch (value.opcode) {
-    case Opcode::kAcos:
-    case Opcode::kAsin:
-    case Opcode::kAtan:
-    case Opcode::kAtan2:
-    case Opcode::kCbrt:
-    case Opcode::kCosine:
-    case Opcode::kErf:
-    case Opcode::kPower:
-    case Opcode::kRemainder:
-    case Opcode::kSine:
-    case Opcode::kTan:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// Whether a loop's own statements store where values say, or call something
-/// for each element: host compilers make no vectors of it.
-bool has_no_vectors(const Kernel& kernel, const KernelStatement& loop) {
-  return std::any_of(
-      loop.body.begin(), loop.body.end(), [&](const KernelStatement& inner) {
-        if (inner.kind == KernelStatement::Kind::kLet)
-          return is_called(kernel.values[static_cast<size_t>(inner.value)]);
-        return inner.kind == KernelStatement::Kind::kStore &&
-               contains_value(kernel.indices, inner.index);
-      });
-}
-
-double operations_of(const Kernel& kernel,
-                     const std::vector<KernelStatement>& body) {
-  double count = 0;
-  for (const KernelStatement& statement : body) {
-    const auto place = static_cast<size_t>(std::max(
-        statement.kind == KernelStatement::Kind::kLet ? statement.value
-                                                      : statement.target,
-        0));
-    switch (statement.kind) {
-      case KernelStatement::Kind::kLoop:
-        count += static_cast<double>(kernel.loops[place].extent) *
-                 (has_no_vectors(kernel, statement) ? kVector : 1) *
-                 operations_of(kernel, statement.body);
-        break;
-      case KernelStatement::Kind::kLet:
-        if (kernel.values[place].kind == KernelValue::Kind::kApply)
-          count += facts_of(kernel.values[place].opcode).weight;
-        break;
-      case KernelStatement::Kind::kAccumulate:
-        ++count;
-        break;
-      case KernelStatement::Kind::kStore:
-        if (statement.combine != Opcode::kParameter) ++count;
-        break;
-      default:
-        break;
-    }
-  }
-  return count;
-}
-
-}  // namespace
-
-double kernel_flops(const Kernel& kernel) {
-  return std::max(kernel.flops, operations_of(kernel, kernel.body));
 }
 
 }  // namespace reprise

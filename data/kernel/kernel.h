@@ -134,13 +134,6 @@ bool in_place_safe(const Kernel& kernel, size_t input, size_t output);
 std::vector<const KernelStatement*> plain_nest(const Kernel& kernel,
                                                const KernelStatement& loop);
 
-/// Operations that it runs, what it computes more than once counted as often
-/// (a window's elements for each window that they are in, a producer for each
-/// branch of its reader), eight times those beside a store where values say or
-/// a call of a library, which run one element at a time; and no fewer than XLA
-/// counts.
-double kernel_flops(const Kernel& kernel);
-
 /// Readable dump, for tests and debugging.
 std::string kernel_text(const Kernel& kernel);
 

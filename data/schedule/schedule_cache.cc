@@ -3,6 +3,7 @@
 #include "data/hlo/called_rows.h"
 #include "data/hlo/cost_analysis.h"
 #include "data/hlo/hlo.h"
+#include "data/kernel/kernel_flops.h"
 #include "data/kernel/kernel_traffic.h"
 #include "data/kernel/lower_kernel.h"
 #include "data/schedule/called_program.h"
