@@ -68,5 +68,17 @@ TEST(FitUnits, WhatAUnitCostsThatDoesNothingIsNoOps) {
   EXPECT_TRUE(recorded.fitted().slow_ops_ns.empty());
 }
 
+// Ops that all wait for memory say nothing of how fast a processor computes
+// beyond what they reached, 1.25 operations a nanosecond here: a plan whose
+// kernels did seven times as many was priced at half of what it took.
+TEST(FitUnits, NoRateIsFasterThanUnitsShow) {
+  const CostModel costs = RecordedKernels().fitted();
+  EXPECT_GT(costs.flops_per_s, 1e9);
+  EXPECT_LT(costs.flops_per_s, 2e9);
+  // Nor memory beyond its 10 bytes; either explains the units.
+  EXPECT_GT(costs.bytes_per_s, 0.8e10);
+  EXPECT_LT(costs.bytes_per_s, 1.6e10);
+}
+
 }  // namespace
 }  // namespace reprise
