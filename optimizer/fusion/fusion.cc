@@ -14,6 +14,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "data/kernel/kernel_flops.h"
 #include "optimizer/fusion/fusion_graph.h"
 
 namespace reprise {
@@ -25,6 +26,9 @@ constexpr double kLongestDelay = 0.02;
 /// A group of more ops than this has so many arguments that the compiler no
 /// longer vectorizes its kernel well.
 constexpr size_t kMaxOpsOfGroup = 120;
+/// Nor does a host compiler like a kernel of more statements than this: its
+/// time grows faster than they do.
+constexpr size_t kMostStatementsOfGroup = 512;
 /// A merge is undone when its parts cost less than this share of it: prices of
 /// parts and whole come from different runs, and the smaller of two noisy sums
 /// is biased.
@@ -94,6 +98,9 @@ class FusionTree::Builder {
     unit.outputs = graph_.outputs_of(ops);
     const auto kernel = find_kernel(unit, &cache_);
     if (!kernel) return std::nullopt;
+    if (ops.size() > 1 &&
+        statement_count((*kernel)->kernel) > kMostStatementsOfGroup)
+      return std::nullopt;
     return Figures{(*kernel)->key, (*kernel)->flops, (*kernel)->bytes};
   }
 
