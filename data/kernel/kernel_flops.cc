@@ -45,7 +45,10 @@ class OperationCount {
   explicit OperationCount(const Kernel& kernel)
       : kernel_(kernel),
         indices_(kernel.indices),
-        seen_in_(indices_.expressions().size(), -1) {}
+        seen_in_(indices_.expressions().size(), -1),
+        made_in_(kernel.values.size(), -1) {
+    find_lets(kernel.body, -1);
+  }
 
   double of_block(const std::vector<KernelStatement>& block, int32_t loop,
                   bool in_vectors) {
@@ -68,6 +71,15 @@ class OperationCount {
   }
 
  private:
+  void find_lets(const std::vector<KernelStatement>& block, int32_t loop) {
+    for (const KernelStatement& statement : block) {
+      if (statement.kind == Kind::kLet)
+        made_in_[static_cast<size_t>(statement.value)] = loop;
+      find_lets(statement.body,
+                statement.kind == Kind::kLoop ? statement.target : loop);
+    }
+  }
+
   const KernelLoop& loop_of(const KernelStatement& loop) const {
     return kernel_.loops[static_cast<size_t>(loop.target)];
   }
@@ -87,6 +99,15 @@ class OperationCount {
     }
     return !in_order &&
            static_cast<double>(loop_of(loop).extent) >= kVectorElements;
+  }
+
+  /// A store whose place depends on values of the loop's own.
+  bool goes_anywhere(const KernelStatement& store, int32_t loop) const {
+    return contains_value(indices_, store.index) &&
+           std::ranges::any_of(
+               indices_.at(store.index).terms, [&](const IndexTerm& term) {
+                 return computes_along(indices_.atom(term.atom), loop);
+               });
   }
 
   /// Of a statement, without where it stands.
@@ -141,8 +162,9 @@ class OperationCount {
   /// Whether an atom is arithmetic that changes along a loop.
   bool computes_along(const IndexAtom& atom, int32_t loop) const {
     if (atom.kind == IndexAtom::Kind::kLoop) return false;
-    return atom.kind == IndexAtom::Kind::kValue ||
-           changes_along(atom.operand, loop);
+    if (atom.kind == IndexAtom::Kind::kValue)
+      return made_in_[static_cast<size_t>(atom.operand)] == loop;
+    return changes_along(atom.operand, loop);
   }
 
   /// Index arithmetic of an expression that changes along a loop, once for all
@@ -181,6 +203,7 @@ class OperationCount {
   const Kernel& kernel_;
   const IndexTable& indices_;
   std::vector<int32_t> seen_in_;  ///< [expression] The last loop that asked.
+  std::vector<int32_t> made_in_;  ///< [value] The loop around its let, or -1.
 };
 
 size_t count_statements(const std::vector<KernelStatement>& block) {

@@ -115,5 +115,17 @@ TEST(KernelFlops, CountLanesOfEachRow) {
             1000 * (40 + 2 * 16 * 8));
 }
 
+// Rows that are gathered from where a value says are as others are.
+TEST(KernelFlops, CountRowsThatAValueNamesAsRows) {
+  const double rows = flops_of(R"(
+  x = f32[50,64] parameter(0)
+  places = s32[100,1] parameter(1)
+  g = f32[100,64] gather(x, places), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,64}
+  ROOT r = f32[100,64] add(g, g))");
+  // Of each row: an add for each of 64, the inner loop's start, and its place,
+  // which is loaded by itself.
+  EXPECT_EQ(rows, 100 * (64 + 16 + 8));
+}
+
 }  // namespace
 }  // namespace reprise
