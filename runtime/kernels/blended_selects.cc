@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 
 namespace reprise {
 namespace {
@@ -34,12 +35,10 @@ std::vector<size_t> asked_outside(const Kernel& kernel,
 
 size_t count_conditions(const Kernel& kernel,
                         const std::vector<size_t>& selects) {
-  std::vector<int32_t> conditions;
+  std::set<int32_t> conditions;
   for (const size_t select : selects)
-    conditions.push_back(kernel.values[select].operands[0]);
-  std::ranges::sort(conditions);
-  const auto repeated = std::ranges::unique(conditions);
-  return conditions.size() - repeated.size();
+    conditions.insert(kernel.values[select].operands[0]);
+  return conditions.size();
 }
 
 void find(const Kernel& kernel, const std::vector<KernelStatement>& block,
