@@ -101,15 +101,6 @@ class OperationCount {
            static_cast<double>(loop_of(loop).extent) >= kVectorElements;
   }
 
-  /// A store whose place depends on values of the loop's own.
-  bool goes_anywhere(const KernelStatement& store, int32_t loop) const {
-    return contains_value(indices_, store.index) &&
-           std::ranges::any_of(
-               indices_.at(store.index).terms, [&](const IndexTerm& term) {
-                 return computes_along(indices_.atom(term.atom), loop);
-               });
-  }
-
   /// Of a statement, without where it stands.
   double own(const KernelStatement& statement) const {
     switch (statement.kind) {
