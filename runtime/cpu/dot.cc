@@ -99,8 +99,8 @@ bool DotCall::run() const {
 }
 
 const std::string& DotCall::implementation() const {
-  static const std::string kOwn = "vector";
-  return bound_->vector ? kOwn : bound_->shape->implementation;
+  static const std::string own = "vector";
+  return bound_->vector ? own : bound_->shape->implementation;
 }
 
 DotLibrary::DotLibrary() = default;

@@ -198,7 +198,7 @@ struct Computed<PrimitiveType::kS32> {
 template <PrimitiveType kType, bool kMost>
 class ExtremeIndex final : public Routine {
  public:
-  using T = Computed<kType>::Type;
+  using T = typename Computed<kType>::Type;
   static constexpr bool kIsHalf =
       kType == PrimitiveType::kBF16 || kType == PrimitiveType::kF16;
 

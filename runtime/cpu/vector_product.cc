@@ -81,14 +81,13 @@ REPRISE_WITH_FMA void sum_rows(const float* matrix, int64_t stride,
 /// sums += columns times factors, four columns at a time.
 REPRISE_WITH_FMA void add_columns(const float* matrix, int64_t stride,
                                   const float* factors, int64_t depth,
-                                  float* sums, int64_t count) {
+                                  float* __restrict__ sums, int64_t count) {
   int64_t d = 0;
   for (; d + 4 <= depth; d += 4) {
     const float *a = matrix + d * stride, *b = a + stride, *c = b + stride,
                 *e = c + stride;
     const float fa = factors[d], fb = factors[d + 1], fc = factors[d + 2],
                 fe = factors[d + 3];
-#pragma GCC ivdep
     for (int64_t j = 0; j < count; ++j) {
       const float first = __builtin_fmaf(fa, a[j], sums[j]);
       const float second = __builtin_fmaf(fb, b[j], first);
@@ -98,7 +97,6 @@ REPRISE_WITH_FMA void add_columns(const float* matrix, int64_t stride,
   }
   for (; d < depth; ++d) {
     const float* a = matrix + d * stride;
-#pragma GCC ivdep
     for (int64_t j = 0; j < count; ++j)
       sums[j] = __builtin_fmaf(factors[d], a[j], sums[j]);
   }

@@ -125,7 +125,8 @@ TEST(ReducerCall, ReducesWindowsInsideAndAcrossBorders) {
           float want = 1;
           for (int64_t tap = 0; tap < w.size; ++tap) {
             const int64_t from = at * w.stride + tap * w.dilation - w.low;
-            if (from < 0 || from % w.base != 0 || from / w.base >= kMixedExtents[1])
+            if (from < 0 || from % w.base != 0 ||
+                from / w.base >= kMixedExtents[1])
               continue;
             want = mixed(
                 want,
