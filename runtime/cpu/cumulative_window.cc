@@ -21,10 +21,13 @@ struct Recurrence {
   bool from_last = false;
 
   int64_t lines() const { return outer * inner; }
+  /// Place of a line's first element in memory.
+  int64_t first(int64_t line) const {
+    return line / inner * extent * inner + line % inner;
+  }
   /// Place of the element of a line that is taken as number `step`.
   int64_t place(int64_t line, int64_t step) const {
-    const int64_t at = from_last ? extent - 1 - step : step;
-    return (line / inner * extent + at) * inner + line % inner;
+    return first(line) + (from_last ? extent - 1 - step : step) * inner;
   }
 
   /// Calls `visit(row, previous row)` with the first element of each row of
@@ -53,8 +56,7 @@ class CumulativeReduction final : public Routine {
       offsets[j] = along_.place(0, static_cast<int64_t>(j));
     std::vector<int64_t> first;
     for (int64_t line = 0; line < along_.lines(); ++line) {
-      first.push_back(line / along_.inner * along_.extent * along_.inner +
-                      line % along_.inner);
+      first.push_back(along_.first(line));
       if (first.size() < kFunctionLanes && line + 1 < along_.lines()) continue;
       reducer_.fold(first, first, offsets, true);
       first.clear();
@@ -140,9 +142,7 @@ class CumulativeHalfSum final : public Routine {
   template <typename Visit>
   void each_element(int64_t first, int64_t count, const Visit& visit) {
     for (int64_t l = 0; l < count; ++l) {
-      const int64_t line = first + l;
-      int64_t at = line / along_.inner * along_.extent * along_.inner +
-                   line % along_.inner;
+      int64_t at = along_.first(first + l);
       for (Lanes& lanes : lines_) {
         visit(lanes[static_cast<size_t>(l)], at);
         at += along_.inner;

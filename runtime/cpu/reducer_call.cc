@@ -57,7 +57,7 @@ void scatter(const std::byte* row, size_t bytes,
   });
 }
 
-constexpr int64_t kNone = 0;  ///< An offset.
+constexpr int64_t kNoOffset = 0;
 
 }  // namespace
 
@@ -106,7 +106,7 @@ void ReducerCall::combine(int64_t to, int64_t from) {
 
 void ReducerCall::combine(std::span<const int64_t> to,
                           std::span<const int64_t> from) {
-  fold(to, from, {&kNone, 1});
+  fold(to, from, {&kNoOffset, 1});
 }
 
 void ReducerCall::fold(std::span<const int64_t> to,
