@@ -1,12 +1,15 @@
 """Steps of JAX on a GPU: exported there, trained by reprise on the same GPU, every tensor compared, both timed.
 
-    python3 jax_steps.py PYTHON_DIRECTORIES REPRISE_BIN OUT STEP… [--steps N] [--device cuda|cpu]
+    python3 jax_steps.py PYTHON_DIRECTORIES REPRISE_BIN OUT [STEP…] [--steps N] [--device cuda|cpu] [--untimed]
 
-PYTHON_DIRECTORIES (with colons) hold the reprise package and tests/python; REPRISE_BIN the program. One line of JSON a
-step: {"step", "equal", "worst", "tensor", "moves", "loss", "jax_ms", "highest_ms", "ours_ms", "tf32_ms", "none_ms"} or
-{"step", "refused"}. Ours runs under its plan, made of a trace of the step; none_ms is without one. JAX's dots of f32
+PYTHON_DIRECTORIES (with colons) hold the reprise package and tests/python; REPRISE_BIN the program; without a
+STEP it is all that tests/python has, larger ones last, and with --share I/N every N-th of them. One line of JSON says
+{"steps"}, and one a step: {"step", "equal", "worst", "tensor", "moves", "loss", "jax_ms", "highest_ms", "ours_ms",
+"tf32_ms", "none_ms"} or {"step", "refused"}. Ours runs under its plan, made of a trace of the step; none_ms is without one. JAX's dots of f32
 are TF32 on a GPU by default, so it is compared at "highest" and timed at both: "highest" beside ours, the default
-beside `--math tf32`. JAX waits for every step's result, as `reprise train` does.
+beside `--math tf32`. JAX waits for every step's result, as `reprise train` does. With --untimed nothing is timed, so
+that several may run side by side: a step is compared op by op and under XLA's fusion, and {"step", "none", "plan"} is
+said of it, each of these as "equal", "worst", "tensor" and "moves", or "refused".
 """
 
 import argparse
@@ -39,35 +42,71 @@ def our_step_ms(binary, folder, steps, device, *flags):
     return json.loads(said)["step_time_ns"]["median"] / 1e6
 
 
-def plan_of(binary, folder, device):
-    """The plan of an exported step, searched from a trace of it on this device."""
+SEARCHED = ["--no-measure", "--time-limit", "5s"]
+BY_RULE = ["--baseline", "xla"]
+
+
+def plan_of(binary, folder, device, how):
+    """The plan of an exported step, made of a trace of it on this device."""
     trace, plan = f"{folder}/step.trace", f"{folder}/plan.json"
     train = ["train", "-n", 1, f"{folder}/step.hlo", "--device", device, "--steps", 18, "--warmup", 6]
     if device == "cuda":
         binary.run(["profile", "--force", "-o", trace, "--", binary.find(), *train])
     else:
         binary.run([*train, "--force", "--trace", trace])
-    binary.run(["optimize", trace, "--no-measure", "--time-limit", "5s", "--force", "-o", plan])
+    binary.run(["optimize", trace, *how, "--force", "-o", plan])
     return plan
 
 
-def measure(name, out, steps, device):
-    import jax
+def exported(jax, name, folder, steps):
+    """The step, its dots at highest precision, exported into the folder."""
     import steps as kinds
 
     import reprise.jax as rj
-    from reprise import binary
 
-    on_gpu = device == "cuda"
-    folder = str(pathlib.Path(out) / name)
     jax.clear_caches()
     jax.config.update("jax_default_matmul_precision", "highest")
     made = kinds.make(name, 1)
     rj.export(made.step, *kinds.arguments(made, 0), out=folder, data=made.batch, steps=steps)
-    plan = ["--plan", plan_of(binary, folder, device)]
-    done = rj.verify(folder, steps=5, train_options=["--device", device, *plan])
-    found = {"step": name, "equal": bool(done), "worst": done.worst.error, "tensor": done.worst.name,
-             "moves": done.own.get(done.worst.name), "loss": done.loss}
+    return made
+
+
+def compared(folder, *flags):
+    """Whether the trainer under these flags leaves what JAX does."""
+    import reprise.jax as rj
+
+    done = rj.verify(folder, steps=5, train_options=flags)
+    return {"equal": bool(done), "worst": done.worst.error, "tensor": done.worst.name,
+            "moves": done.own.get(done.worst.name), "loss": done.loss}
+
+
+def refusal(problem):
+    return {"refused": f"{type(problem).__name__}: {problem}"[:600]}
+
+
+def compare(jax, name, folder, steps, device):
+    """Op by op and under fusion by rule, nothing timed. What runs in one way only says so."""
+    from reprise import binary
+
+    exported(jax, name, folder, steps)
+    found = {"step": name}
+    for way, flags in (("none", lambda: []), ("plan", lambda: ["--plan", plan_of(binary, folder, device, BY_RULE)])):
+        try:
+            found[way] = compared(folder, "--device", device, *flags())
+        except Exception as problem:
+            found[way] = refusal(problem)
+    return found
+
+
+def measure(jax, name, folder, steps, device):
+    import steps as kinds
+
+    from reprise import binary
+
+    on_gpu = device == "cuda"
+    made = exported(jax, name, folder, steps)
+    plan = ["--plan", plan_of(binary, folder, device, SEARCHED)]
+    found = {"step": name, **compared(folder, "--device", device, *plan)}
     found["highest_ms"] = jax_step_ms(jax, made, steps)
     found["ours_ms"] = our_step_ms(binary, folder, steps, device, *plan)
     found["none_ms"] = our_step_ms(binary, folder, steps, device)
@@ -80,14 +119,26 @@ def measure(name, out, steps, device):
     return found
 
 
+def by_size(known):
+    """Names of all steps, those of the larger programs last."""
+    import larger_steps
+    import real_steps
+    import published_steps
+
+    large = larger_steps.LARGER | real_steps.REAL | published_steps.PUBLISHED
+    return [*(name for name in known if name not in large), *large]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("places")
     parser.add_argument("reprise")
     parser.add_argument("out")
-    parser.add_argument("names", nargs="+")
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--untimed", action="store_true")
+    parser.add_argument("--share", default="0/1")
     options = parser.parse_args()
     sys.path[:0] = options.places.split(":")
     os.environ["REPRISE_BIN"] = options.reprise
@@ -99,11 +150,15 @@ def main():
     import train_cases
 
     kinds.STEPS |= train_cases.neighbours()
-    for name in options.names:
+    place, workers = map(int, options.share.split("/"))
+    names = (options.names or by_size(kinds.STEPS))[place::workers]
+    print(json.dumps({"steps": names}), flush=True)
+    for name in names:
         try:
-            found = measure(name, options.out, options.steps, options.device)
+            work = compare if options.untimed else measure
+            found = work(jax, name, str(pathlib.Path(options.out) / name), options.steps, options.device)
         except Exception as problem:  # The others count all the same.
-            found = {"step": name, "refused": f"{type(problem).__name__}: {problem}"[:600]}
+            found = {"step": name, **refusal(problem)}
         print(json.dumps(found), flush=True)
 
 

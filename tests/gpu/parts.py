@@ -5,6 +5,7 @@ A goal is (name, value, goal in words, met or not); None for met when there is n
 
 import array
 import json
+import os
 import shutil
 import statistics
 import time
@@ -381,17 +382,47 @@ JAX_STEPS = ["mlp", "resnet", "lstm", "dropout", "vit", "gpt_scan", "big_mlp", "
              "big_mlp_bf16", "big_lstm", "big_dlrm"]
 
 
-def jax_steps(machine, options):
-    """Steps of JAX exported on this GPU and trained on it, compared with JAX and timed beside it."""
+def start_jax_steps(machine, names, *flags):
+    """The script that exports JAX's steps and trains them."""
     machine.needs("jax")
     root = next((place for place in (HERE.parent.parent, machine.bin.parent)
                  if (place / "tests/python/steps.py").exists()), None)
     if root is None:
         raise Skipped("not measured: no tests/python beside the binaries")
+    return machine.start(machine.script("jax_steps.py", f"{root}/cli/python:{root}/tests/python", machine.wrapped(),
+                                        machine.directory / "jax_steps", *names, "--device", machine.device, *flags))
+
+
+def jax_kinds(machine, options):
+    """Steps of JAX of all kinds that the tests have, exported on this GPU and trained on it, compared with JAX alone."""
+    names = options.jax_kinds.split(",") if options.jax_kinds else ["mlp", "lstm"] if options.quick else []
+    workers = max(1, min(len(names) or 100, (os.cpu_count() or 2) * 3 // 4))
+    started = [start_jax_steps(machine, names, "--untimed", "--share", f"{place}/{workers}") for place in range(workers)]
+    asked, found = [], {}
+    for worker in started:
+        first, *lines = [json.loads(line) for line in collect(worker, machine.remaining())]
+        asked += first["steps"]
+        found |= {line.pop("step"): line for line in lines}
+    goals = []
+    for way, words in (("none", "op by op"), ("plan", "under XLA's fusion")):
+        tried = {name: each[way] for name, each in found.items() if "equal" in each.get(way, {})}
+        unequal = sorted(name for name, each in tried.items() if not each["equal"])
+        goals.append((f"JAX's steps {words}: not equal to JAX, of {len(tried)}", len(unequal),
+                      "none" + (f", here {', '.join(unequal)}" if unequal else ""), not unequal))
+    refused = sorted(name for name, each in found.items()
+                     if any("refused" in place for place in (each, each.get("none", {}), each.get("plan", {}))))
+    goals.append(("JAX's steps that did not run in both ways or could not be exported here", len(refused),
+                  ", ".join(refused), None))
+    late = sorted(set(asked) - set(found))
+    if late:
+        goals.append(unmeasured(f"JAX's steps, {len(late)} more", "equal to JAX", "not measured: no time left"))
+    return found, goals
+
+
+def jax_steps(machine, options):
+    """Steps of JAX exported on this GPU and trained on it, compared with JAX and timed beside it."""
     names = options.jax_steps.split(",") if options.jax_steps else JAX_STEPS[:2 if options.quick else None]
-    said = machine.start(machine.script("jax_steps.py", f"{root}/cli/python:{root}/tests/python", machine.wrapped(),
-                                        machine.directory / "jax_steps", *names, "--device", machine.device))
-    lines = collect(said, machine.remaining())
+    lines = collect(start_jax_steps(machine, names), machine.remaining())[1:]
     values, goals = {}, []
     for line in lines:
         found = json.loads(line)
@@ -417,4 +448,4 @@ def doctor(machine, options):
 PARTS = {"doctor": doctor, "kernels": kernels, "races": races, "correctness": correctness,
          "several_ranks": several_ranks, "replay_error": replay_error,
          "graph_and_fusion": graph_and_fusion, "scripts": scripts, "against_xla": against_xla,
-         "jax_steps": jax_steps, "overhead": overhead}
+         "jax_kinds": jax_kinds, "jax_steps": jax_steps, "overhead": overhead}

@@ -26,7 +26,7 @@ import job_parts  # noqa: E402
 import parts  # noqa: E402
 
 PARTS = {**parts.PARTS, **job_parts.PARTS}
-UNTIMED = ("doctor", "kernels", "races", "correctness", "several_ranks", "trainer_races", "hard_jobs")
+UNTIMED = ("doctor", "kernels", "races", "correctness", "several_ranks", "trainer_races", "hard_jobs", "jax_kinds")
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -44,6 +44,7 @@ def arguments():
     parser.add_argument("--dry-run", action="store_true", help="on the CPU, nothing judged")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="of a dry run")
     parser.add_argument("--jax-steps", help="names of the steps of that part, with commas")
+    parser.add_argument("--jax-kinds", help="names of the steps that are compared alone, with commas")
     parser.add_argument("--quick", action="store_true", help="the small program, few steps")
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else list(PARTS)
@@ -77,7 +78,7 @@ def run_part(name, machine, options):
 def run_side_by_side(names, options):
     """Records of parts, each by a run of this script that does nothing else."""
     words = [sys.executable, __file__]
-    for flag in ("root", "rounds", "script_rounds", "steps", "part_seconds", "device"):
+    for flag in ("root", "rounds", "script_rounds", "steps", "part_seconds", "device", "jax_kinds"):
         if getattr(options, flag) is not None:
             words += [f"--{flag.replace('_', '-')}", str(getattr(options, flag))]
     words += [flag for flag, given in (("--dry-run", options.dry_run), ("--quick", options.quick)) if given]
