@@ -18,9 +18,9 @@ namespace {
 /// thread in which a record is not complete.
 constexpr int64_t kFlushPeriod_ns = 100'000'000;
 
-constexpr std::array<uint32_t, 8> kRecordedKinds = {
-    kConcurrentKernel, kMemcpy,    kMemcpyPeer,          kMemset,
-    kSynchronization,  kCudaEvent, kExternalCorrelation, kOverhead};
+constexpr std::array<uint32_t, 7> kDeviceKinds = {
+    kConcurrentKernel, kMemcpy,    kMemcpyPeer, kMemset,
+    kSynchronization,  kCudaEvent, kOverhead};
 
 /// CUPTI's buffer callbacks have no user pointer.
 std::atomic<Session*> the_session{nullptr};
@@ -165,50 +165,57 @@ void Session::set_up_callbacks() {
   enable(kDriverApi, kDriverProfilerStop);
 }
 
-void Session::switch_kinds(bool is_enabled, std::string* refused) {
+/// Refusals go to `refused`.
+void Session::switch_kind(uint32_t kind, bool is_enabled,
+                          std::string* refused) {
   const Functions& cupti = library_.functions;
-  const auto change = [&](uint32_t kind) {
-    const Result result =
-        is_enabled ? cupti.activity_enable(kind) : cupti.activity_disable(kind);
-    if (is_enabled && result != kSuccess) {
-      *refused +=
-          "kind " + std::to_string(kind) + ": " + describe(result) + "; ";
-    }
-  };
-  for (const uint32_t kind : kRecordedKinds) change(kind);
-  // An old library can only record all calls; the decoder leaves out others.
-  if (cupti.enable_runtime_api == nullptr) change(kRuntime);
-  if (cupti.enable_driver_api == nullptr) change(kDriver);
+  const Result result =
+      is_enabled ? cupti.activity_enable(kind) : cupti.activity_disable(kind);
+  if (is_enabled && result != kSuccess) {
+    *refused += "kind " + std::to_string(kind) + ": " + describe(result) + "; ";
+  }
 }
 
-void Session::switch_calls(bool is_enabled) {
+void Session::switch_device(bool is_enabled, std::string* refused) {
+  for (const uint32_t kind : kDeviceKinds)
+    switch_kind(kind, is_enabled, refused);
+}
+
+void Session::switch_calls(bool is_enabled, std::string* refused) {
   const Functions& cupti = library_.functions;
+  switch_kind(kExternalCorrelation, is_enabled, refused);
   const uint8_t flag = is_enabled ? 1 : 0;
-  if (cupti.enable_runtime_api != nullptr) {
-    for (const uint32_t id : recorded_runtime_calls()) {
+  // An old library can only record all calls; the decoder leaves out others.
+  if (cupti.enable_runtime_api == nullptr) {
+    switch_kind(kRuntime, is_enabled, refused);
+  } else {
+    for (const uint32_t id : recorded_runtime_calls())
       cupti.enable_runtime_api(id, flag);
-    }
   }
-  if (cupti.enable_driver_api != nullptr) {
-    for (const uint32_t id : recorded_driver_calls()) {
+  if (cupti.enable_driver_api == nullptr) {
+    switch_kind(kDriver, is_enabled, refused);
+  } else {
+    for (const uint32_t id : recorded_driver_calls())
       cupti.enable_driver_api(id, flag);
-    }
   }
 }
 
-void Session::set_enabled(bool is_enabled) {
+void Session::record(Recorded recorded) {
   const std::lock_guard lock(switch_mutex_);
-  if (is_enabled == is_enabled_) return;
-  is_enabled_ = is_enabled;
+  const Recorded before = recorded_.exchange(recorded);
   std::string refused;
-  switch_kinds(is_enabled, &refused);
-  switch_calls(is_enabled);
+  const bool had_calls = before != Recorded::kNothing;
+  const bool has_calls = recorded != Recorded::kNothing;
+  if (has_calls != had_calls) switch_calls(has_calls, &refused);
+  const bool had_device = before == Recorded::kAll;
+  const bool has_device = recorded == Recorded::kAll;
+  if (has_device != had_device) switch_device(has_device, &refused);
   ProcessRecorder* recorder = hooks_.recorder();
   if (!has_switched_ && !refused.empty() && recorder != nullptr) {
     recorder->note("cupti refused", refused);
   }
-  has_switched_ = true;
-  if (!is_enabled) wants_flush_.store(true);
+  has_switched_ = has_switched_ || has_device;
+  if (had_calls && !has_calls) wants_flush_.store(true);
 }
 
 /// Also while recording is off: what was launched before may end now.
@@ -285,7 +292,8 @@ void Session::on_complete(void* context, uint32_t stream, uint8_t* buffer,
   Session* session = the_session.load();
   if (session == nullptr) return;
   if (session->guest_.was_here() && !session->buffers_.owns(buffer)) {
-    if (session->is_enabled_.load()) session->keep_copy(buffer, valid_size);
+    if (session->recorded_.load() == Recorded::kAll)
+      session->keep_copy(buffer, valid_size);
     session->guest_clock_.move(session->library_.functions, session->version_,
                                session->shift_ns_, buffer, valid_size);
     session->guest_.complete(context, stream, buffer, size, valid_size);
@@ -343,6 +351,7 @@ void Session::on_graph_node(bool is_clone, const GraphData& graph) {
 }
 
 void Session::on_context(void* context) {
+  hooks_.context_made();
   const Functions& cupti = library_.functions;
   uint32_t id = 0, device = 0;
   if (cupti.get_context_id == nullptr || cupti.get_device_id == nullptr ||

@@ -30,6 +30,7 @@ class Session {
     int64_t (*active_unit)();        ///< Of the calling thread; -1 without.
     uint32_t (*active_range)();      ///< Name of its innermost NVTX range.
     void (*profiler_range)(bool starts);  ///< cudaProfilerStart, …Stop.
+    void (*context_made)();
     bool wants_profiler_range = false;
   };
 
@@ -38,8 +39,11 @@ class Session {
   /// Requires: at most one call in the life of a process.
   static Session* start(const Hooks& hooks);
 
-  /// Switches the recorded kinds; nothing is torn down.
-  void set_enabled(bool is_enabled);
+  /// What is recorded from now on; nothing is torn down. Whoever wants units
+  /// of calls has calls recorded when a context is made: switched on later
+  /// alone they bring no units (CUPTI 13.0.1, H100).
+  enum class Recorded { kNothing, kCalls, kAll };
+  void record(Recorded recorded);
   /// Decodes what CUPTI has completed, every 100 ms and after `flush` all that
   /// it holds complete. Requires: one caller at a time.
   void collect(ProcessRecorder& recorder);
@@ -71,8 +75,9 @@ class Session {
   void set_up_activity(ProcessRecorder& recorder);
   void set_up_callbacks();
   std::string describe(Result result) const;
-  void switch_kinds(bool is_enabled, std::string* refused);
-  void switch_calls(bool is_enabled);
+  void switch_kind(uint32_t kind, bool is_enabled, std::string* refused);
+  void switch_device(bool is_enabled, std::string* refused);
+  void switch_calls(bool is_enabled, std::string* refused);
 
   static void on_callback(void* user, uint32_t domain, uint32_t id,
                           const void* data);
@@ -118,7 +123,8 @@ class Session {
   std::array<std::atomic<uint64_t>, kMaximumContexts> contexts_{};
   std::mutex switch_mutex_;
   std::mutex flush_mutex_;  ///< Who flushes has all when it returns.
-  std::atomic<bool> is_enabled_{false};  ///< Written under switch_mutex_.
+  /// Written under switch_mutex_.
+  std::atomic<Recorded> recorded_{Recorded::kNothing};
   bool has_switched_ = false;
 };
 

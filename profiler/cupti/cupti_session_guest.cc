@@ -43,7 +43,8 @@ Result Session::guest_wants_all(bool is_wanted, void* handle, uint32_t domain) {
 Result Session::guest_switches_call(bool is_enabled, bool is_runtime,
                                     uint32_t id) {
   const std::lock_guard lock(switch_mutex_);
-  if (!is_enabled && is_enabled_ && is_recorded_call(is_runtime, id))
+  if (!is_enabled && recorded_ != Recorded::kNothing &&
+      is_recorded_call(is_runtime, id))
     return kSuccess;
   const auto forward = is_runtime ? library_.functions.enable_runtime_api
                                   : library_.functions.enable_driver_api;
@@ -95,10 +96,11 @@ Result Session::guest_disables(uint32_t kind) {
   if (!guest_.disable(kind)) return result;
   note_guest();
   const std::lock_guard lock(switch_mutex_);
-  if (!is_enabled_) return result;
+  const Recorded recorded = recorded_;
   std::string refused;
-  switch_kinds(/*is_enabled=*/true, &refused);
-  switch_calls(/*is_enabled=*/true);
+  if (recorded != Recorded::kNothing)
+    switch_calls(/*is_enabled=*/true, &refused);
+  if (recorded == Recorded::kAll) switch_device(/*is_enabled=*/true, &refused);
   return result;
 }
 

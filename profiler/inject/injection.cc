@@ -75,9 +75,15 @@ void finish_cuda() {
   injection->session.store(nullptr);  // CUPTI's own end comes next.
 }
 
+cupti::Session::Recorded recorded() {
+  using enum cupti::Session::Recorded;
+  if (injection->window.is_open()) return kAll;
+  return injection->window.is_held() ? kCalls : kNothing;
+}
+
 void apply_window() {
   cupti::Session* session = injection->session.load();
-  if (session != nullptr) session->set_enabled(injection->window.is_open());
+  if (session != nullptr) session->record(recorded());
 }
 
 int64_t active_unit() {
@@ -136,11 +142,13 @@ void start_cuda() {
        .active_unit = active_unit,
        .active_range = active_range,
        .profiler_range = profiler_range,
+       .context_made = apply_window,
        .wants_profiler_range =
            injection->window.mode() == Window::Mode::kProfilerApi});
   if (session == nullptr) return;
   injection->session.store(session, std::memory_order_release);
-  apply_window();
+  using enum cupti::Session::Recorded;
+  session->record(injection->window.is_open() ? kAll : kCalls);
   std::atexit(finish_cuda);
 }
 

@@ -34,6 +34,7 @@ class Window {
   /// Closed, whatever it holds, until it is let go.
   void hold() { is_held_.store(true); }
   void let_go() { is_held_.store(false); }
+  bool is_held() const { return is_held_.load(std::memory_order_relaxed); }
   /// Steps are told apart by NVTX ranges only until somebody marks them.
   bool takes_ranges() const {
     return mode_ == Mode::kSteps && !has_marks_.load(std::memory_order_relaxed);

@@ -199,10 +199,6 @@ Result<std::span<const std::byte>> CudaExecutor::read_output(int64_t number) {
 void CudaExecutor::mark_step(int32_t step, bool warmup, int64_t start_ns,
                              int64_t end_ns) {
   injected_.mark_step(step, warmup, start_ns, end_ns);
-  if (executable_ == nullptr || error_ ||
-      injected_.is_recording() == is_graph_recorded_)
-    return;
-  if (const Status made = instantiate(); !made) error_ = made.error();
 }
 
 Status CudaExecutor::run_step(int32_t step) {
@@ -309,11 +305,10 @@ Status CudaExecutor::capture(int32_t step) {
   return {};
 }
 
-// Anew where a tracer is switched on or off: what it puts into a graph stays
-// there, so that steps of a graph made under CUPTI took as long without it
-// (H100, cb2f0c1).
+// Once: made anew where the tracer had been switched on again, the launch of
+// some programs' graphs failed (CUDA_ERROR_LAUNCH_FAILED in 5 of 8 runs, H100,
+// CUPTI 13.0.1).
 Status CudaExecutor::instantiate() {
-  is_graph_recorded_ = injected_.is_recording();
   CUgraphExec executable = nullptr;
   Status status =
       driver_.check(driver_.graph_instantiate(&executable, graph_.get(), 0),

@@ -133,7 +133,6 @@ class CudaExecutor final : public StepExecutor {
   std::vector<std::byte> scratch_;   ///< Between the host and other parameters.
   CudaGraph graph_;
   CudaGraphExecutable executable_;
-  bool is_graph_recorded_ = false;  ///< A tracer was on when it was made.
   std::function<void()> meanwhile_;
   /// Of the thread that issues: the unit that it enqueues.
   std::optional<DeviceWatch::Visit> visit_;
