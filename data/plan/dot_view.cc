@@ -270,15 +270,31 @@ DotView assemble(const Computation& computation, InstructionId dot, Side lhs,
           .out = matrix_of(out, out.free, out.contracted)};
 }
 
-/// A library multiplies f32, and bf16 into bf16 or f32, summed in f32.
-Status check_types(const Computation& computation, const Instruction& dot) {
+/// 16 bits are summed in f32. On processors f16 and f64 are left to routines,
+/// which add up as XLA does there.
+bool multiplies(PrimitiveType type, LoweredFor device) {
+  switch (type) {
+    case PrimitiveType::kF32:
+    case PrimitiveType::kBF16:
+      return true;
+    case PrimitiveType::kF16:
+    case PrimitiveType::kF64:
+      return device != LoweredFor::kProcessor;
+    default:
+      return false;
+  }
+}
+
+Status check_types(const Computation& computation, const Instruction& dot,
+                   LoweredFor device) {
   const PrimitiveType type = dot.shape.type;
   const PrimitiveType left = computation.at(dot.operands[0]).shape.type;
-  const bool runs = left == PrimitiveType::kF32 || left == PrimitiveType::kBF16;
+  const bool runs = multiplies(left, device);
+  const bool may_widen = primitive_type_bits(left) == 16;
   for (const InstructionId operand : dot.operands) {
     const Shape& shape = computation.at(operand).shape;
     if (runs && shape.type == left &&
-        (type == left || type == PrimitiveType::kF32))
+        (type == left || (may_widen && type == PrimitiveType::kF32)))
       continue;
     return fail(ErrorKind::kUnsupported,
                 "{}: no library multiplies {} giving {}", dot.name,
@@ -339,9 +355,10 @@ bool reshape_strides(const std::vector<int64_t>& dimensions,
 
 Result<DotView> view_dot(const Computation& computation, InstructionId dot,
                          const InstructionId* only_user_transpose,
-                         const std::function<bool(InstructionId)>& is_written) {
+                         const std::function<bool(InstructionId)>& is_written,
+                         LoweredFor device) {
   const Instruction& instruction = computation.at(dot);
-  Status types = check_types(computation, instruction);
+  Status types = check_types(computation, instruction, device);
   if (!types) return pass(types.error());
   const DotDimensions numbers = dot_dimensions(instruction);
   const Shape& left_shape = computation.at(instruction.operands[0]).shape;

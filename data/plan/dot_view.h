@@ -47,11 +47,13 @@ bool reshape_strides(const std::vector<int64_t>& dimensions,
 /// Lowers one dot. `only_user_transpose` names the transpose that is the only
 /// user of the dot, if any; it is folded into the output where strides allow
 /// (`out.value` tells). Transposes for which `is_written` holds have storage of
-/// their own: they are values, not views. Errors: kUnsupported naming the dot
-/// (types other than f32 throughout, or bf16 giving bf16 or f32, or dimensions
-/// that no strided matrix expresses).
+/// their own: they are values, not views. `device` is whose library multiplies:
+/// f32, and bf16 giving bf16 or f32; a GPU's f16 likewise, and f64. Errors:
+/// kUnsupported naming the dot (other types, or dimensions that no strided
+/// matrix expresses).
 Result<DotView> view_dot(const Computation& computation, InstructionId dot,
                          const InstructionId* only_user_transpose,
-                         const std::function<bool(InstructionId)>& is_written);
+                         const std::function<bool(InstructionId)>& is_written,
+                         LoweredFor device);
 
 }  // namespace reprise

@@ -173,7 +173,8 @@ class Builder {
           entry_.at(users[i][0]).opcode == Opcode::kTranspose) {
         transpose = users[i].data();
       }
-      Result<DotView> view = view_dot(entry_, id_at(i), transpose, is_written);
+      Result<DotView> view =
+          view_dot(entry_, id_at(i), transpose, is_written, device_);
       if (!view) continue;  // A routine runs it.
       view->lhs.value = storage_.resolve(view->lhs.value, false);
       view->rhs.value = storage_.resolve(view->rhs.value, false);

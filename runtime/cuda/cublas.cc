@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -44,6 +45,8 @@ Result<cudaDataType_t> data_type(PrimitiveType type) {
       return CUDA_R_16BF;
     case PrimitiveType::kF16:
       return CUDA_R_16F;
+    case PrimitiveType::kF64:
+      return CUDA_R_64F;
     default:
       return fail(ErrorKind::kUnsupported, "dot of {} on a GPU",
                   primitive_type_name(type));
@@ -51,6 +54,7 @@ Result<cudaDataType_t> data_type(PrimitiveType type) {
 }
 
 cublasComputeType_t compute_type(PrimitiveType type, MatrixMath math) {
+  if (type == PrimitiveType::kF64) return CUBLAS_COMPUTE_64F;
   return type == PrimitiveType::kF32 && math == MatrixMath::kTf32
              ? CUBLAS_COMPUTE_32F_FAST_TF32
              : CUBLAS_COMPUTE_32F;
@@ -108,8 +112,9 @@ class PlanBuilder {
       : functions_(functions), plan_(plan) {}
 
   void operation(const MatrixProduct& product, cublasComputeType_t compute) {
+    const bool is_f64 = compute == CUBLAS_COMPUTE_64F;
     keep(functions_.cublasLtMatmulDescCreate(&plan_.operation, compute,
-                                             CUDA_R_32F));
+                                             is_f64 ? CUDA_R_64F : CUDA_R_32F));
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.a.transposed);
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed);
   }
@@ -378,12 +383,21 @@ int CublasLibrary::launch(const CublasPlan& plan, size_t algorithm,
   };
   const bool accumulates = call.accumulate_ != 0;
   const float beta = accumulates ? 1 : 0;
+  // Of the type that sums are of.
+  const std::array<double, 2> doubles{call.alpha_, beta};
+  const bool is_f64 = plan.product.type == PrimitiveType::kF64;
+  const void* alpha_at = &call.alpha_;
+  const void* beta_at = &beta;
+  if (is_f64) {
+    alpha_at = &doubles[0];
+    beta_at = &doubles[1];
+  }
   void* out = at(call.out_, offset.out);
   const void* c = accumulates ? at(call.accumulate_, offset.out) : out;
   return functions_->cublasLtMatmul(
-      static_cast<cublasLtHandle_t>(handle_), plan.operation, &call.alpha_,
+      static_cast<cublasLtHandle_t>(handle_), plan.operation, alpha_at,
       at(call.a_, offset.a), plan.layouts[0], at(call.b_, offset.b),
-      plan.layouts[1], &beta, c, plan.layouts[2], out, plan.layouts[2],
+      plan.layouts[1], beta_at, c, plan.layouts[2], out, plan.layouts[2],
       &plan.algorithms[algorithm], at(workspace_.address(), 0),
       options_.workspace_bytes, reinterpret_cast<cudaStream_t>(stream));
 }

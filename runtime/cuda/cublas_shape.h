@@ -11,7 +11,7 @@
 namespace reprise {
 
 enum class MatrixMath : uint8_t {
-  kF32,   ///< f32 operands multiplied in f32; 16-bit ones accumulated in f32.
+  kF32,   ///< f32 multiplied in f32, f64 in f64; 16 bits accumulated in f32.
   kTf32,  ///< f32 operands may be rounded to 10 bits of mantissa (TF32).
 };
 

@@ -30,12 +30,14 @@ TEST(ReshapeStrides, FollowsNumpy) {
 struct Program {
   InlinedModule module;
   OpGraph graph;
-  explicit Program(const std::string& entry) {
+  explicit Program(const std::string& entry,
+                   LoweredFor device = LoweredFor::kProcessor) {
     Result<InlinedModule> parsed =
         parse_inlined("HloModule m\nENTRY main {\n" + entry + "\n}\n");
     EXPECT_TRUE(parsed) << parsed.error().message;
     if (!parsed) return;
     module = *std::move(parsed);
+    module.device = device;
     Result<OpGraph> built = build_op_graph(module);
     EXPECT_TRUE(built) << built.error().message;
     if (built) graph = *std::move(built);
@@ -177,6 +179,23 @@ TEST(DotView, OtherTypesAreRoutines) {
     ROOT d = s32[4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0})");
   EXPECT_TRUE(p.graph.dots.empty());
   EXPECT_EQ(p.role("d"), OpRole::kRoutine);
+}
+
+TEST(DotView, F16AndF64AreOfAGpusLibrary) {
+  const std::string dots = R"(
+    x = f16[4,6] parameter(0)
+    y = f16[6,3] parameter(1)
+    p = f64[4,6] parameter(2)
+    q = f64[6,3] parameter(3)
+    d = f16[4,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    e = f32[4,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    f = f64[4,3] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    ROOT r = (f16[4,3], f32[4,3], f64[4,3]) tuple(d, e, f))";
+  const Program on_processor(dots), on_gpu(dots, LoweredFor::kGpu);
+  for (const char* dot : {"d", "e", "f"}) {
+    EXPECT_EQ(on_processor.role(dot), OpRole::kRoutine) << dot;
+    EXPECT_EQ(on_gpu.role(dot), OpRole::kDot) << dot;
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "runtime/cuda/cublas_shape.h"
+#include "runtime/kernels/element_ops.h"
 #include "tests/runtime/cuda/fake_cublas.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/testing/matrix_view.h"
@@ -84,27 +85,22 @@ struct Case {
   bool gives_f32 = false;  ///< Whatever the type.
 };
 
-float from_bf16(uint16_t bits) {
-  const uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value = 0;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
-}
-
-/// Small numbers, exact in bf16.
+/// Small numbers, exact in 16 bits.
 struct Operand {
   Operand(int64_t elements, PrimitiveType type, uint32_t seed)
       : values(static_cast<size_t>(elements)), bytes() {
     std::mt19937 random(seed);
     for (float& value : values)
       value = static_cast<float>(static_cast<int>(random() % 17) - 8) / 8;
-    for (const float value : values) {
-      uint32_t bits = 0;
-      std::memcpy(&bits, &value, sizeof bits);
-      const size_t size = type == PrimitiveType::kF32 ? 4 : 2;
-      if (size == 2) bits >>= 16;
-      const auto* from = reinterpret_cast<const std::byte*>(&bits);
-      bytes.insert(bytes.end(), from, from + size);
+    const auto width = static_cast<size_t>(memory_bytes(type));
+    bytes.resize(values.size() * width);
+    for (size_t i = 0; i < values.size(); ++i) {
+      std::byte* at = &bytes[i * width];
+      if (type == PrimitiveType::kF64) {
+        to_memory<double>(type, values[i], at);
+      } else {
+        to_memory<float>(type, values[i], at);
+      }
     }
   }
   std::vector<float> values;
@@ -188,7 +184,7 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
                      .out = view(with(c.m, c.n), c.out)};
   const Operand lhs(elements_of(spec.lhs), c.type, 1),
       rhs(elements_of(spec.rhs), c.type, 2);
-  const size_t width = result_type == PrimitiveType::kF32 ? 4 : 2;
+  const auto width = static_cast<size_t>(memory_bytes(result_type));
   fake_cuda_clear();
   const size_t out_bytes = static_cast<size_t>(elements_of(spec.out)) * width;
   std::vector<std::byte> out(out_bytes);
@@ -209,16 +205,17 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
         // exact.
         const float expected = product_at(spec, lhs, rhs, b, i, j);
         const size_t at = static_cast<size_t>(offset(spec.out, b, i, j));
-        if (width == 4) {
-          float value = 0;
-          std::memcpy(&value, &out[4 * at], sizeof value);
-          ASSERT_EQ(value, expected) << b << " " << i << " " << j;
-        } else {
-          uint16_t value = 0;
-          std::memcpy(&value, &out[2 * at], sizeof value);
-          // Rounded once, to 8 bits of mantissa.
-          ASSERT_NEAR(from_bf16(value), expected, std::abs(expected) / 256);
-        }
+        const std::byte* made = &out[width * at];
+        const double value = result_type == PrimitiveType::kF64
+                                 ? from_memory<double>(result_type, made)
+                                 : from_memory<float>(result_type, made);
+        // 16 bits are rounded once, to 8 bits of mantissa or 11.
+        const double allowed = width > 2 ? 0
+                               : result_type == PrimitiveType::kBF16
+                                   ? 1.0 / 256
+                                   : 1.0 / 2048;
+        ASSERT_NEAR(value, expected, std::abs(expected) * allowed)
+            << b << " " << i << " " << j;
       }
     }
   }
@@ -256,7 +253,32 @@ INSTANTIATE_TEST_SUITE_P(
              {0, 2, 1},
              {0, 1, 2},
              PrimitiveType::kBF16,
-             true}));
+             true},
+        Case{{6},
+             16,
+             8,
+             24,
+             {0, 1, 2},
+             {0, 2, 1},
+             {0, 1, 2},
+             PrimitiveType::kF16},
+        Case{{6},
+             16,
+             8,
+             24,
+             {0, 1, 2},
+             {0, 2, 1},
+             {0, 1, 2},
+             PrimitiveType::kF16,
+             true},
+        Case{{3, 4},
+             16,
+             16,
+             8,
+             {0, 2, 1, 3},
+             {0, 3, 1, 2},
+             {0, 2, 1, 3},
+             PrimitiveType::kF64}));
 
 struct EpilogueCase {
   Case dot;

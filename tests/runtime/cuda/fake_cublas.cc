@@ -3,14 +3,14 @@
 // CPU runtime's are, so that whole training steps can be compared bit for bit;
 // cublas_test.cc holds it against the definition. (For the same reason a bias
 // is added before C here; the real one adds it after.) Those of bf16, which
-// oneDNN has with AVX-512 alone, are computed by the definition.
+// oneDNN has with AVX-512 alone, of f16 and of f64 are computed by the
+// definition.
 #include "tests/runtime/cuda/fake_cublas.h"
 
 #include <cublasLt.h>
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/cpu/dot.h"
+#include "runtime/kernels/element_ops.h"
 #include "tests/runtime/cuda/fake_driver.h"
 #include "tests/testing/matrix_view.h"
 
@@ -116,11 +117,14 @@ const Operation& operation_of(cublasLtMatmulDesc_t handle) {
   return *reinterpret_cast<const Operation*>(handle);
 }
 
-int64_t bytes_of_type(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
 PrimitiveType primitive_type(cudaDataType type) {
   return type == CUDA_R_32F    ? PrimitiveType::kF32
+         : type == CUDA_R_64F  ? PrimitiveType::kF64
          : type == CUDA_R_16BF ? PrimitiveType::kBF16
                                : PrimitiveType::kF16;
+}
+int64_t bytes_of_type(cudaDataType type) {
+  return reprise::primitive_type_bits(primitive_type(type)) / 8;
 }
 
 // Any mix of the words that must be the same when an algorithm is used.
@@ -169,7 +173,9 @@ bool fits(const Operation& operation, const Layout& a, const Layout& b,
   const int64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
   const int64_t n = tb ? b.rows : b.columns, l = tb ? b.columns : b.rows;
   return m == out.rows && n == out.columns && k == l && a.type == b.type &&
-         (a.type == out.type || out.type == CUDA_R_32F) &&
+         (a.type == out.type ||
+          (out.type == CUDA_R_32F && a.type != CUDA_R_64F)) &&
+         (a.type == CUDA_R_64F) == (operation.compute == CUBLAS_COMPUTE_64F) &&
          a.batches == b.batches && a.batches == out.batches;
 }
 
@@ -192,40 +198,30 @@ struct Product {
   reprise::DotMemory memory;
 };
 
-float from_bf16(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-
-/// Ties go to even.
-uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
-}
-
-void multiply_bf16(const Product& product) {
+/// The definition, summed in `Sum`.
+template <typename Sum>
+void multiply_plainly(const Product& product) {
   const reprise::DotSpec& spec = product.spec;
   if (!spec.is_plain()) std::abort();
-  const auto* lhs = reinterpret_cast<const uint16_t*>(product.memory.lhs);
-  const auto* rhs = reinterpret_cast<const uint16_t*>(product.memory.rhs);
-  auto* out = reinterpret_cast<uint16_t*>(product.memory.out);
-  auto* wide = reinterpret_cast<float*>(product.memory.out);
+  const auto load = [&](const std::byte* data, int64_t at) {
+    return reprise::from_memory<Sum>(
+        spec.type, data + at * reprise::memory_bytes(spec.type));
+  };
   const std::vector<int64_t>& size = spec.out.dimensions;
   const size_t n = size.size();
   const int64_t batches = n == 3 ? size[0] : 1;
   for (int64_t b = 0; b < batches; ++b) {
     for (int64_t i = 0; i < size[n - 2]; ++i) {
       for (int64_t j = 0; j < size[n - 1]; ++j) {
-        float sum = 0;
+        Sum sum = 0;
         for (int64_t k = 0; k < spec.lhs.dimensions.back(); ++k) {
-          sum += from_bf16(lhs[offset(spec.lhs, b, i, k)]) *
-                 from_bf16(rhs[offset(spec.rhs, b, k, j)]);
+          sum += load(product.memory.lhs, offset(spec.lhs, b, i, k)) *
+                 load(product.memory.rhs, offset(spec.rhs, b, k, j));
         }
-        const auto at = offset(spec.out, b, i, j);
-        if (spec.result_type == PrimitiveType::kF32) {
-          wide[at] = sum;
-        } else {
-          out[at] = to_bf16(sum);
-        }
+        reprise::to_memory(
+            spec.result_type, sum,
+            product.memory.out + offset(spec.out, b, i, j) *
+                                     reprise::memory_bytes(spec.result_type));
       }
     }
   }
@@ -234,7 +230,10 @@ void multiply_bf16(const Product& product) {
 void multiply(void* data) {
   static auto* library = new reprise::DotLibrary();
   const auto& product = *static_cast<const Product*>(data);
-  if (product.spec.type == PrimitiveType::kBF16) return multiply_bf16(product);
+  if (product.spec.type == PrimitiveType::kF64)
+    return multiply_plainly<double>(product);
+  if (product.spec.type != PrimitiveType::kF32)
+    return multiply_plainly<float>(product);
   const auto call = library->bind(product.spec, product.memory);
   if (!call || !call->run()) std::abort();
 }
@@ -257,6 +256,12 @@ Product product_of(const Operation& what, const Layout& a, const Layout& b,
   if (accumulates) spec.accumulate.emplace();
   if (has_relu(what)) spec.activation = reprise::DotActivation::kRelu;
   return product;
+}
+
+/// A factor, of the type that sums are of.
+float scalar(const void* from, bool is_f64) {
+  return is_f64 ? static_cast<float>(*static_cast<const double*>(from))
+                : *static_cast<const float*>(from);
 }
 
 bool in_memory(const Layout& layout, const void* data, uint32_t alignment) {
@@ -299,7 +304,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* handle,
                                         cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  if (scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (scale != (compute == CUBLAS_COMPUTE_64F ? CUDA_R_64F : CUDA_R_32F))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
   return make(handle, Operation{.compute = compute});
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
@@ -429,9 +435,8 @@ cublasStatus_t cublasLtMatmul(
   const Layout &la = layout_of(a_layout), &lb = layout_of(b_layout),
                &lout = layout_of(out_layout);
   const Operation& what = operation_of(operation);
-  float scale = 0, kept = 2;
-  std::memcpy(&scale, alpha, sizeof scale);
-  std::memcpy(&kept, beta, sizeof kept);
+  const bool is_f64 = what.compute == CUBLAS_COMPUTE_64F;
+  const float scale = scalar(alpha, is_f64), kept = scalar(beta, is_f64);
   Algorithm chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
   const bool accumulates = kept != 0;

@@ -46,6 +46,7 @@ std::unique_ptr<OnDevice> put_on_device(const std::string& hlo,
   Result<InlinedModule> module = parse_inlined(hlo);
   EXPECT_TRUE(module) << module.error().message;
   on->module = *std::move(module);
+  on->module.device = LoweredFor::kGpu;
   Result<Schedule> schedule =
       lower_schedule(on->module, identity_plan(on->module, ranks));
   EXPECT_TRUE(schedule) << schedule.error().message;
