@@ -1,5 +1,5 @@
-// Attributes of the typed calls stand in backend_config as `uplo = 76 : ui8`,
-// LAPACK's letters as their codes.
+// Attributes of the typed calls stand in backend_config: LAPACK's letters as
+// their codes, `uplo = 76 : ui8`, those of GPUs as `lower = true`.
 #include "data/hlo/matrix_operation.h"
 
 #include <fmt/format.h>
@@ -25,55 +25,118 @@ bool is_true(const Instruction& instruction, std::string_view name) {
   return call_attribute(instruction, name) == "true";
 }
 
-/// The letter that a typed call's `name` is; 0 where it has none.
-char letter(const Instruction& instruction, std::string_view name) {
+/// What stands behind `name = ` among a typed call's attributes.
+std::string_view config_value(const Instruction& instruction,
+                              std::string_view name) {
   const std::string_view config = call_attribute(instruction, "backend_config");
   const std::string key = std::string(name) + " = ";
   const size_t at = config.find(key);
-  if (at == std::string_view::npos) return 0;
+  return at == std::string_view::npos ? std::string_view()
+                                      : config.substr(at + key.size());
+}
+
+/// The letter that a typed call's `name` is; 0 where it has none.
+char letter(const Instruction& instruction, std::string_view name) {
+  const std::string_view text = config_value(instruction, name);
   int value = 0;
-  const char* end = config.data() + config.size();
-  std::from_chars(config.data() + at + key.size(), end, value);
+  std::from_chars(text.data(), text.data() + text.size(), value);
   return value > 0 && value < 128 ? static_cast<char>(value) : '\0';
 }
 
-/// Some have other names for complex numbers.
-MatrixKind kind_of_routine(std::string_view routine, bool complex) {
-  if (complex) {
-    if (routine == "orgqr" || routine == "syevd") return MatrixKind::kNone;
-    if (routine == "ungqr") return MatrixKind::kHouseholderProduct;
-    if (routine == "heevd") return MatrixKind::kSymmetricEigen;
-  }
-  if (routine == "potrf") return MatrixKind::kCholesky;
-  if (routine == "trsm") return MatrixKind::kTriangularSolve;
-  if (routine == "getrf") return MatrixKind::kLu;
-  if (routine == "geqrf") return MatrixKind::kQr;
-  if (routine == "orgqr") return MatrixKind::kHouseholderProduct;
-  if (routine == "syevd") return MatrixKind::kSymmetricEigen;
-  if (routine == "gesdd") return MatrixKind::kSingularValues;
-  if (routine == "gtsv") return MatrixKind::kTridiagonalSolve;
-  return MatrixKind::kNone;
+bool is_set(const Instruction& instruction, std::string_view name) {
+  return config_value(instruction, name).starts_with("true");
 }
 
+/// The names of one routine: LAPACK's, of real and of complex numbers, and that
+/// of the library of a GPU, whichever numbers it takes. Empty where JAX calls
+/// none.
+struct RoutineNames {
+  MatrixKind kind;
+  std::string_view real, complex, gpu;
+  size_t operands;
+};
+
+constexpr RoutineNames kRoutines[] = {
+    {MatrixKind::kCholesky, "potrf", "potrf", "solver_potrf_ffi", 1},
+    {MatrixKind::kTriangularSolve, "trsm", "trsm", "", 2},
+    {MatrixKind::kLu, "getrf", "getrf", "solver_getrf_ffi", 1},
+    {MatrixKind::kQr, "geqrf", "geqrf", "solver_geqrf_ffi", 1},
+    {MatrixKind::kHouseholderProduct, "orgqr", "ungqr", "solver_orgqr_ffi", 2},
+    {MatrixKind::kSymmetricEigen, "syevd", "heevd", "solver_syevd_ffi", 1},
+    {MatrixKind::kSingularValues, "gesdd", "gesdd", "solver_gesdd_ffi", 1},
+    {MatrixKind::kSingularValues, "", "", "solver_gesvd_ffi", 1},
+    {MatrixKind::kSingularValues, "", "", "solver_gesvdj_ffi", 1},
+    {MatrixKind::kSingularValues, "", "", "solver_gesvdp_ffi", 1},
+    {MatrixKind::kTridiagonalSolve, "gtsv", "gtsv", "sparse_gtsv2_ffi", 4},
+    {MatrixKind::kPermutation, "", "", "_lu_pivots_to_permutation", 1}};
+
 /// `lapack_sXXX_ffi`, of floats, and those of d (double), c and z (complex).
-MatrixOperation lapack_call(const Instruction& instruction) {
-  const std::string target = custom_call_target(instruction);
-  std::string_view name = target;
+MatrixOperation lapack_call(const Instruction& instruction,
+                            std::string_view name) {
   constexpr std::string_view kBegin = "lapack_", kEnd = "_ffi";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return {};
   name = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
   constexpr std::string_view kTypes = "sdcz";
   if (name.empty() || kTypes.find(name[0]) == std::string_view::npos) return {};
   const bool complex = name[0] == 'c' || name[0] == 'z';
-  return {.kind = kind_of_routine(name.substr(1), complex),
-          .lower = letter(instruction, "uplo") != 'U',
-          .left = letter(instruction, "side") != 'R',
-          .transposed = letter(instruction, "trans_x") == 'T' ||
-                        letter(instruction, "trans_x") == 'C',
-          .conjugated = complex && letter(instruction, "trans_x") == 'C',
-          .unit_diagonal = letter(instruction, "diag") == 'U',
-          .vectors = letter(instruction, "mode") != 'N',
-          .complex = complex};
+  for (const RoutineNames& routine : kRoutines) {
+    const std::string_view own = complex ? routine.complex : routine.real;
+    if (own.empty() || own != name.substr(1)) continue;
+    return {.kind = routine.kind,
+            .lower = letter(instruction, "uplo") != 'U',
+            .left = letter(instruction, "side") != 'R',
+            .transposed = letter(instruction, "trans_x") == 'T' ||
+                          letter(instruction, "trans_x") == 'C',
+            .conjugated = complex && letter(instruction, "trans_x") == 'C',
+            .unit_diagonal = letter(instruction, "diag") == 'U',
+            .vectors = letter(instruction, "mode") != 'N',
+            .complex = complex};
+  }
+  return {};
+}
+
+/// Whether numbers are complex: by their type, or where they are parted by the
+/// number of arrays.
+bool takes_complex(const Instruction& instruction, size_t operands) {
+  const Shape& shape = instruction.shape;
+  const Shape& first =
+      shape.is_tuple() && !shape.elements.empty() ? shape.elements[0] : shape;
+  return is_complex(first.type) || instruction.operands.size() == 2 * operands;
+}
+
+SingularVectors singular_vectors(const Instruction& instruction,
+                                 std::string_view routine) {
+  if (routine == "solver_gesvdj_ffi" || routine == "solver_gesvdp_ffi")
+    return SingularVectors::kUV;
+  return is_set(instruction, "transposed") ? SingularVectors::kVtU
+                                           : SingularVectors::kUVt;
+}
+
+/// `cuXXX`, and what they are called on AMD's GPUs: the same routines.
+MatrixOperation gpu_call(const Instruction& instruction,
+                         std::string_view name) {
+  const size_t maker = name.starts_with("cu")    ? 2
+                       : name.starts_with("hip") ? 3
+                                                 : name.size();
+  name = name.substr(maker);
+  for (const RoutineNames& routine : kRoutines) {
+    if (routine.gpu.empty() || routine.gpu != name) continue;
+    return {.kind = routine.kind,
+            .lower = is_set(instruction, "lower"),
+            .vectors = routine.kind != MatrixKind::kSingularValues ||
+                       is_set(instruction, "compute_uv"),
+            .singular = singular_vectors(instruction, name),
+            .solution_alone = true,
+            .complex = takes_complex(instruction, routine.operands)};
+  }
+  return {};
+}
+
+MatrixOperation call_operation(const Instruction& instruction) {
+  const std::string target = custom_call_target(instruction);
+  const MatrixOperation lapack = lapack_call(instruction, target);
+  return lapack.kind != MatrixKind::kNone ? lapack
+                                          : gpu_call(instruction, target);
 }
 
 }  // namespace
@@ -103,11 +166,37 @@ std::string does_not_run(const Instruction& instruction) {
          " does not run";
 }
 
+Instruction triangular_solve_call(const Instruction& solve) {
+  const MatrixOperation operation = matrix_operation(solve);
+  const bool is_double = primitive_type_bits(solve.shape.type) == 128;
+  const auto code = [](char letter) { return static_cast<int>(letter); };
+  const bool adjoint = call_attribute(solve, "transpose_a") == "ADJOINT";
+  const char plain = operation.transposed ? 'T' : 'N';
+  Instruction call = solve;
+  call.opcode = Opcode::kCustomCall;
+  std::erase_if(call.attributes, [](const Attribute& attribute) {
+    return attribute.name != "metadata" &&
+           attribute.name != "control-predecessors";
+  });
+  call.attributes.push_back(
+      {"custom_call_target",
+       RawText{fmt::format("\"lapack_{}trsm_ffi\"", is_double ? 'z' : 'c')}});
+  call.attributes.push_back(
+      {"backend_config",
+       RawText{fmt::format("{{diag = {} : ui8, side = {} : ui8, "
+                           "trans_x = {} : ui8, uplo = {} : ui8}}",
+                           code(operation.unit_diagonal ? 'U' : 'N'),
+                           code(operation.left ? 'L' : 'R'),
+                           code(adjoint ? 'C' : plain),
+                           code(operation.lower ? 'L' : 'U'))}});
+  return call;
+}
+
 MatrixOperation matrix_operation(const Instruction& instruction) {
   const std::string_view transpose = call_attribute(instruction, "transpose_a");
   switch (instruction.opcode) {
     case Opcode::kCustomCall:
-      return lapack_call(instruction);
+      return call_operation(instruction);
     case Opcode::kCholesky:
       return {.kind = MatrixKind::kCholesky,
               .lower = is_true(instruction, "lower")};

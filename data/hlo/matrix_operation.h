@@ -1,6 +1,7 @@
 // What an instruction computes of matrices: XLA's own opcodes, and the custom
-// calls of LAPACK that JAX writes on CPU (jaxlib/cpu/lapack_kernels.h), whose
-// names and attributes say plainly what they do.
+// calls that JAX writes, of LAPACK on CPU (jaxlib/cpu/lapack_kernels.h) and of
+// cuSOLVER and cuSPARSE on GPUs (jaxlib/gpu/solver_kernels_ffi.h), whose names
+// and attributes say plainly what they do.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,14 @@ enum class MatrixKind : uint8_t {
   kSymmetricEigen,      ///< a -> vectors, values, info
   kSingularValues,      ///< a -> (memory), values, u, vt, info
   kTridiagonalSolve,  ///< three diagonals, b -> what eliminating left, x, info
+  kPermutation,       ///< pivots from 0 -> the rows' order
+};
+
+/// Which singular vectors a call gives, in order.
+enum class SingularVectors : uint8_t {
+  kUVt,
+  kUV,   ///< The right ones as columns too, as Jacobi's method has them.
+  kVtU,  ///< Of a wide matrix, whose transpose cuSOLVER takes.
 };
 
 /// Matrices are the last two dimensions; those before count matrices.
@@ -31,6 +40,8 @@ struct MatrixOperation {
   bool conjugated = false;     ///< What is transposed.
   bool unit_diagonal = false;  ///< The diagonal of `a` is not read: ones.
   bool vectors = true;         ///< Eigenvectors too, not values alone.
+  SingularVectors singular = SingularVectors::kUVt;
+  bool solution_alone = false;  ///< A tridiagonal solve gives x and no more.
   /// Of complex numbers, which a call takes and gives in parts
   /// (data/hlo/split_complex.h): two arrays each.
   bool complex = false;
@@ -38,6 +49,10 @@ struct MatrixOperation {
 
 /// kNone for all other instructions.
 MatrixOperation matrix_operation(const Instruction& instruction);
+
+/// A triangular-solve of complex numbers as the call of LAPACK that JAX writes
+/// for it on CPU: the opcode takes no parts.
+Instruction triangular_solve_call(const Instruction& solve);
 
 /// The target of a custom call without its quotes; empty for others.
 std::string custom_call_target(const Instruction& instruction);

@@ -35,6 +35,8 @@ constexpr std::array kTargets = {
     TargetAdvice{"cublas", kOnCpu},
     TargetAdvice{"cudnn", kOnCpu},
     TargetAdvice{"cusolver", kOnCpu},
+    TargetAdvice{"cusparse", kOnCpu},
+    TargetAdvice{"cuhybrid", kOnCpu},
     TargetAdvice{"triton", kOnCpu},
     TargetAdvice{"tpu_",
                  "it is a kernel of TPUs: use the library function that "

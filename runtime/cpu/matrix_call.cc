@@ -22,8 +22,8 @@ constexpr MatrixResult kSingular[] = {kNumbers, kReals, kNumbers, kNumbers,
 constexpr MatrixResult kTridiagonal[] = {kNumbers, kNumbers, kNumbers, kNumbers,
                                          kIntegers};
 
-std::span<const MatrixResult> results_of(MatrixKind kind) {
-  switch (kind) {
+std::span<const MatrixResult> results_of(const MatrixOperation& operation) {
+  switch (operation.kind) {
     case MatrixKind::kCholesky:
       return kFactor;
     case MatrixKind::kLu:
@@ -35,7 +35,8 @@ std::span<const MatrixResult> results_of(MatrixKind kind) {
     case MatrixKind::kSingularValues:
       return kSingular;
     case MatrixKind::kTridiagonalSolve:
-      return kTridiagonal;
+      return operation.solution_alone ? std::span<const MatrixResult>(kSolution)
+                                      : kTridiagonal;
     default:
       return kSolution;
   }
@@ -68,7 +69,7 @@ MatrixExtents extents_of(const Shape& shape, size_t batch_dimensions) {
 MatrixCall::MatrixCall(const RoutineCall& call)
     : call_(call),
       operation_(matrix_operation(call.instruction)),
-      kinds_(results_of(operation_.kind)) {}
+      kinds_(results_of(operation_)) {}
 
 PrimitiveType MatrixCall::type() const { return operand_shape(0).type; }
 
@@ -131,18 +132,22 @@ bool MatrixCall::has_types() const {
   return true;
 }
 
-/// The shapes of four operands come back, and one s32 a system.
+/// The shapes of four operands come back, and one s32 a system; or that of the
+/// right sides alone.
 bool MatrixCall::fits_tridiagonal() const {
+  const bool alone = operation_.solution_alone;
   const Dimensions& diagonal = operand_shape(0).dimensions;
   for (size_t i = 0; i < 4; ++i) {
     Dimensions extents = operand_shape(i).dimensions;
-    if (extents != result_shape(i).dimensions) return false;
+    const bool comes_back = !alone || i == 3;
+    if (comes_back && extents != result_shape(alone ? 0 : i).dimensions)
+      return false;
     if (i == 3 && !extents.empty()) extents.pop_back();
     if (extents != diagonal) return false;
   }
   return diagonal.back() > 0 &&
-         result_shape(4).dimensions ==
-             Dimensions(diagonal.begin(), diagonal.end() - 1);
+         (alone || result_shape(4).dimensions ==
+                       Dimensions(diagonal.begin(), diagonal.end() - 1));
 }
 
 /// The second operand: right sides, or the factors of reflectors.
@@ -200,11 +205,17 @@ bool MatrixCall::fits() const {
       break;
   }
   // u and vt whole, or the first of their columns and rows.
-  const size_t u = result_extents(2).columns, vt = result_extents(3).rows;
+  const bool has_values = is(0, whole) && is(1, of({less})) && is(4, batch);
+  if (!operation_.vectors) return has_values;
+  const size_t u = result_extents(u_result()).columns;
+  const MatrixExtents right = result_extents(v_result());
+  const bool by_columns = operation_.singular == SingularVectors::kUV;
+  const size_t vt = by_columns ? right.columns : right.rows;
   const bool is_whole = u == a.rows && vt == a.columns;
-  return is(0, whole) && is(1, of({less})) && is(2, of({a.rows, u})) &&
-         is(3, of({vt, a.columns})) && is(4, batch) &&
-         (!operation_.vectors || is_whole || (u == less && vt == less));
+  return has_values && is(u_result(), of({a.rows, u})) &&
+         is(v_result(),
+            by_columns ? of({a.columns, vt}) : of({vt, a.columns})) &&
+         (is_whole || (u == less && vt == less));
 }
 
 Result<MatrixCall> MatrixCall::make(const RoutineCall& call) {

@@ -35,6 +35,11 @@ class MatrixCall {
 
   MatrixExtents operand_extents(size_t operand) const;
   MatrixExtents result_extents(size_t result) const;
+  /// Where singular vectors are given: the left ones, and the right ones.
+  size_t u_result() const {
+    return operation_.singular == SingularVectors::kVtU ? 3 : 2;
+  }
+  size_t v_result() const { return 5 - u_result(); }
   /// Whether nothing reads it and nothing needs it, or it is none of this call.
   bool is_dropped(size_t result) const;
 

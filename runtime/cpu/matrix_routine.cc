@@ -1,6 +1,6 @@
-// cholesky, triangular-solve and the calls of LAPACK that JAX writes, matrix by
-// matrix. JAX calls the same routines on the same
-// column-major matrices, so signs and pivots are its own.
+// cholesky, triangular-solve and the calls of LAPACK that JAX writes, and those
+// of GPUs that mean the same, matrix by matrix. JAX calls the same routines on
+// the same column-major matrices, so signs and pivots are its own.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -161,25 +161,44 @@ class MatrixRoutine final : public Routine {
 
   void singular(size_t matrix) {
     load(0, matrix, &work_a_);
-    const MatrixExtents u = call_.result_extents(2),
-                        vt = call_.result_extents(3);
+    const MatrixExtents u = call_.result_extents(call_.u_result()),
+                        v = call_.result_extents(call_.v_result());
     const bool vectors = operation_.vectors;
     values_.assign(least_, not_a_number<Real<T>>());
     work_b_.assign(vectors ? u.elements() : 0, not_a_number<T>());
-    work_c_.assign(vectors ? vt.elements() : 0, not_a_number<T>());
+    work_c_.assign(vectors ? v.elements() : 0, not_a_number<T>());
     int32_t info = 0;
     if (is_finite(Read::kWhole, a_.rows, work_a_)) {
-      info = lapack::gesdd(vt.rows == a_.columns && u.columns == a_.rows,
+      info = lapack::gesdd(v.rows == a_.columns && v.columns == a_.columns &&
+                               u.columns == a_.rows,
                            of(a_.rows), of(a_.columns), work_a_.data(),
                            values_.data(), vectors ? work_b_.data() : nullptr,
                            vectors ? work_c_.data() : nullptr, &space_);
     }
     store(values_, 1, matrix);
     if (vectors) {
-      store(work_b_, 2, matrix);
-      store(work_c_, 3, matrix);
+      store(work_b_, call_.u_result(), matrix);
+      if (operation_.singular == SingularVectors::kUV)
+        take_adjoint(v.columns, v.rows, &work_c_);
+      store(work_c_, call_.v_result(), matrix);
     }
     put_integers(4, matrix, {&info, 1});
+  }
+
+  /// Of a matrix of rows by columns.
+  void take_adjoint(size_t rows, size_t columns, lapack::Array<T>* matrix) {
+    work_a_.resize(matrix->size());
+    for (size_t row = 0; row < rows; ++row) {
+      for (size_t column = 0; column < columns; ++column) {
+        const T& value = (*matrix)[column * rows + row];
+        if constexpr (lapack::kIsComplex<T>) {
+          work_a_[row * columns + column] = std::conj(value);
+        } else {
+          work_a_[row * columns + column] = value;
+        }
+      }
+    }
+    matrix->swap(work_a_);
   }
 
   void tridiagonal_solve(size_t matrix) {
@@ -190,6 +209,7 @@ class MatrixRoutine final : public Routine {
     const int32_t info =
         lapack::gtsv(of(n), of(work_b_.size() / n), work_a_.data() + 1,
                      diagonal_.data(), work_c_.data(), work_b_.data());
+    if (operation_.solution_alone) return store(work_b_, 0, matrix);
     for (size_t i = 0; i < all.size(); ++i) store(*all[i], i, matrix);
     put_integers(4, matrix, {&info, 1});
   }
@@ -300,6 +320,7 @@ Result<std::unique_ptr<Routine>> make_matrix_routine(const RoutineCall& call) {
     return fail(ErrorKind::kUnsupported, "custom-call '{}' does not run",
                 custom_call_target(call.instruction));
   }
+  if (operation.kind == MatrixKind::kPermutation) return make_permutation(call);
   const Result<MatrixCall> matrices = MatrixCall::make(call);
   if (!matrices) return pass(matrices.error());
   if (Status loaded = lapack::load(); !loaded) return pass(loaded.error());

@@ -71,6 +71,7 @@ Result<std::unique_ptr<Routine>> make_scatter(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_sort(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_top_k(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_matrix_routine(const RoutineCall& call);
+Result<std::unique_ptr<Routine>> make_permutation(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_random_bits(const RoutineCall& call);
 Result<std::unique_ptr<Routine>> make_batch_norm(const RoutineCall& call);
 
