@@ -16,6 +16,7 @@
 #include "data/hlo/called_rows.h"
 #include "data/hlo/contract_products.h"
 #include "data/hlo/empty_arrays.h"
+#include "data/hlo/expand_opcodes.h"
 #include "data/hlo/flat_collective.h"
 #include "data/hlo/fold_constants.h"
 #include "data/hlo/hlo.h"
@@ -382,8 +383,10 @@ Result<InstructionId> Inliner::copy_call(
 
 }  // namespace
 
-Result<InlinedModule> inline_calls(const Module& module,
-                                   Arithmetic arithmetic) {
+Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
+  Module expanded;
+  if (has_expandable(given)) expanded = expand_opcodes(given);
+  const Module& module = expanded.computations.empty() ? given : expanded;
   const Status size = check_size(module);
   if (!size) return tl::unexpected<Error>(size.error());
   auto entry = Inliner(module, module.entry_computation(), arithmetic).run();

@@ -63,6 +63,7 @@ constexpr std::string_view kAlgorithmWords[] = {"rng_default", "rng_three_fry",
 constexpr std::string_view kFftWords[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
 constexpr std::string_view kTransposeWords[] = {"", "NO_TRANSPOSE", "TRANSPOSE",
                                                 "ADJOINT"};
+constexpr std::string_view kPerhapsWords[] = {"", "true", "false"};
 constexpr std::string_view kPaddingWords[] = {"", "PADDING_VALID",
                                               "PADDING_SAME"};
 constexpr std::string_view kScheduleWords[] = {"", "SCHEDULE_LATEST",
@@ -96,7 +97,7 @@ constexpr std::string_view kGrouped =
 constexpr std::string_view kWithDimensions =
     "reverse concatenate reduce transpose broadcast map sort "
     "get-dimension-size set-dimension-size all-gather all-gather-start "
-    "reduce-scatter all-to-all ragged-all-to-all";
+    "reduce-scatter all-to-all ragged-all-to-all scan";
 constexpr std::string_view kMultiplying =
     "dot ragged-dot convolution custom-call";
 
@@ -117,6 +118,9 @@ constexpr ProtoAttribute kAttributes[] = {
      "use_global_device_ids",
      Form::kFlag,
      {71}},
+    {"scan", "num_carries", Form::kNumber, {95}},
+    {"scan", "is_reverse", Form::kFlag, {94}},
+    {"scan", "is_associative", Form::kChoice, {96}, kPerhapsWords},
     {"", "is_stable", Form::kFlag, {60}},
     {"get-tuple-element", "index", Form::kNumber, {13}},
     {"iota", "iota_dimension", Form::kFirst, {14}},
@@ -200,7 +204,7 @@ constexpr ProtoAttribute kAttributes[] = {
     {"custom-call", "called_computations", computation_list_value},
     {"fusion async-*", "calls", called_value},
     {"call map reduce reduce-scatter reduce-window scatter sort all-reduce "
-     "all-reduce-start topk",
+     "all-reduce-start topk scan",
      "to_apply", called_value},
     {"", "sharding", sharding_value},
     {"", "frontend_attributes", frontend_attributes_value},

@@ -156,6 +156,29 @@ TEST(HloProto, ReadsReplicaGroupsOfAllVersions) {
   EXPECT_EQ(*groups, (std::vector<std::vector<int64_t>>{{0, 2}, {1, 3}}));
 }
 
+// Fields 94 to 96, as jaxlib 0.11.2 writes them. with_reduction names the
+// instruction 8 the root; the step is of another form than a scan's, which
+// spelling does not ask.
+TEST(HloProto, SpellsAScan) {
+  const ProtoWriter scan = instruction("scan", "scan", 8, shape("\2"), "\7\7")
+                               .bytes(14, std::string(1, '\0'))
+                               .bytes(38, "\2")
+                               .varint(94, 1)
+                               .varint(95, 1)
+                               .varint(96, 1);
+  EXPECT_EQ(line_of(with_reduction(scan), "scan"),
+            "f32[2]{0} scan(%x, %x), dimensions={0}, num_carries=1, "
+            "is_reverse=true, is_associative=true, to_apply=%add");
+  const ProtoWriter plain = instruction("scan", "scan", 8, shape("\2"), "\7\7")
+                                .bytes(14, std::string(1, '\0'))
+                                .bytes(38, "\2")
+                                .varint(95, 1)
+                                .varint(96, 2);
+  EXPECT_EQ(line_of(with_reduction(plain), "scan"),
+            "f32[2]{0} scan(%x, %x), dimensions={0}, num_carries=1, "
+            "is_associative=false, to_apply=%add");
+}
+
 // XLA's lexer (HloLexer::LexJsonDict) takes a JSON object as it stands, strings
 // with escapes in it; all else is a string.
 TEST(HloProto, LeavesAConfigThatIsJsonUnquoted) {

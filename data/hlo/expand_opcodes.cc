@@ -1,0 +1,84 @@
+#include "data/hlo/expand_opcodes.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "data/hlo/expand_ragged_dot.h"
+#include "data/hlo/expand_scan.h"
+#include "data/hlo/expansion_ops.h"
+#include "data/hlo/matrix_operation.h"
+
+namespace reprise {
+namespace {
+
+bool is_expandable(const Instruction& instruction) {
+  return instruction.opcode == Opcode::kScan ||
+         instruction.opcode == Opcode::kRaggedDot ||
+         (instruction.opcode == Opcode::kTriangularSolve &&
+          is_complex(instruction.shape.type));
+}
+
+void renumber_calls(const std::vector<ComputationId>& now,
+                    Instruction* instruction) {
+  for (Attribute& attribute : instruction->attributes) {
+    if (auto* one = std::get_if<ComputationId>(&attribute.value)) {
+      *one = now[index_of(*one)];
+    } else if (auto* many =
+                   std::get_if<std::vector<ComputationId>>(&attribute.value)) {
+      for (ComputationId& id : *many) id = now[index_of(id)];
+    }
+  }
+}
+
+Computation expanded(const Computation& computation, RebuiltModule* rebuilt) {
+  Computation made = computation;
+  made.instructions.clear();
+  std::vector<InstructionId> now;
+  for (const Instruction& original : computation.instructions) {
+    Instruction instruction = original;
+    renumber_references(now, &instruction);
+    renumber_calls(rebuilt->now, &instruction);
+    std::optional<InstructionId> in_place;
+    if (original.opcode == Opcode::kScan) {
+      in_place =
+          expand_scan(computation, original, instruction, rebuilt, &made);
+    } else if (original.opcode == Opcode::kRaggedDot) {
+      in_place = expand_ragged_dot(computation, instruction, rebuilt, &made);
+    } else if (is_expandable(original)) {
+      instruction = triangular_solve_call(instruction);
+    }
+    if (!in_place) {
+      made.instructions.push_back(std::move(instruction));
+      in_place =
+          InstructionId{static_cast<uint32_t>(made.instructions.size() - 1)};
+    }
+    now.push_back(*in_place);
+  }
+  made.root = now[index_of(computation.root)];
+  return made;
+}
+
+}  // namespace
+
+bool has_expandable(const Module& module) {
+  return std::ranges::any_of(
+      module.computations, [](const Computation& computation) {
+        return std::ranges::any_of(computation.instructions, is_expandable);
+      });
+}
+
+Module expand_opcodes(const Module& module) {
+  RebuiltModule rebuilt{.from = module};
+  for (const Computation& computation : module.computations) {
+    Computation made = expanded(computation, &rebuilt);
+    rebuilt.now.push_back(rebuilt.add(std::move(made)));
+  }
+  Module made = module;
+  made.computations = std::move(rebuilt.made);
+  made.entry = rebuilt.now[index_of(module.entry)];
+  return made;
+}
+
+}  // namespace reprise
