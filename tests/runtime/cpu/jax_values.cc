@@ -65,12 +65,14 @@ std::vector<std::string> decode_arrays(const nlohmann::json& texts) {
 const std::vector<JaxCase>& jax_cases() {
   static const std::vector<JaxCase> kCases = [] {
     std::vector<JaxCase> cases;
-    std::ifstream file(source_directory() +
-                       "/tests/runtime/cpu/jax_cases.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const auto json = nlohmann::json::parse(line);
-      cases.push_back({json["name"], json["hlo"], decode_arrays(json["inputs"]),
-                       decode_arrays(json["outputs"])});
+    for (const char* name : {"jax_cases.jsonl", "gpu_cases.jsonl"}) {
+      std::ifstream file(source_directory() + "/tests/runtime/cpu/" + name);
+      for (std::string line; std::getline(file, line);) {
+        const auto json = nlohmann::json::parse(line);
+        cases.push_back({json["name"], json["hlo"],
+                         decode_arrays(json["inputs"]),
+                         decode_arrays(json["outputs"])});
+      }
     }
     return cases;
   }();

@@ -20,7 +20,8 @@ struct JaxCase {
   std::vector<std::string> inputs, outputs;
 };
 /// Those of jax_cases.jsonl (2.8 MB: inputs and results of some 560 programs,
-/// which CI has no JAX to make; made by make_cases.py).
+/// which CI has no JAX to make; made by make_cases.py), and those of
+/// gpu_cases.jsonl, which are lowered for GPUs (made by make_gpu_cases.py).
 const std::vector<JaxCase>& jax_cases();
 
 /// Expects an array of ours to be JAX's, integers alike and floats within what
