@@ -135,6 +135,7 @@ class ScanLoop {
                                   {ops.integer(form_.steps - 1), step}, counter)
                          : step;
     std::vector<InstructionId> taken;
+    taken.reserve(form_.inputs + form_.carries);
     for (const InstructionId input : inputs)
       taken.push_back(ops.row_of(input, form_.dimension, at));
     for (const InstructionId carry : ops.elements(all, 1, form_.carries))
