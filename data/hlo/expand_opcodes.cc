@@ -7,6 +7,7 @@
 
 #include "data/hlo/expand_ragged_dot.h"
 #include "data/hlo/expand_scan.h"
+#include "data/hlo/expand_symmetric_product.h"
 #include "data/hlo/expansion_ops.h"
 #include "data/hlo/matrix_operation.h"
 
@@ -16,6 +17,7 @@ namespace {
 bool is_expandable(const Instruction& instruction) {
   return instruction.opcode == Opcode::kScan ||
          instruction.opcode == Opcode::kRaggedDot ||
+         is_symmetric_product(instruction) ||
          (instruction.opcode == Opcode::kTriangularSolve &&
           is_complex(instruction.shape.type));
 }
@@ -46,6 +48,8 @@ Computation expanded(const Computation& computation, RebuiltModule* rebuilt) {
           expand_scan(computation, original, instruction, rebuilt, &made);
     } else if (original.opcode == Opcode::kRaggedDot) {
       in_place = expand_ragged_dot(computation, instruction, rebuilt, &made);
+    } else if (is_symmetric_product(original)) {
+      in_place = expand_symmetric_product(instruction, &made);
     } else if (is_expandable(original)) {
       instruction = triangular_solve_call(instruction);
     }

@@ -128,6 +128,10 @@ def factors():
         case(f"gpu.tridiagonal.{name}", lambda l, d, u, b: (lax.linalg.tridiagonal_solve(l, d, u, b),
                                                             lax.linalg.tridiagonal_solve(l[0], d[0], u[0], b[0])),
              drawn(dtype, 2, 4).at[:, 0].set(0), drawn(dtype, 2, 4) + 4, drawn(dtype, 2, 4).at[:, -1].set(0), b)
+    for dtype in REALS:
+        case(f"gpu.symmetric_product.{name_of(dtype)}", lambda a, c: (
+            lax.linalg.symmetric_product(a, c, alpha=0.5, beta=2, symmetrize_output=True),
+            lax.linalg.symmetric_product(a[0], c[0], symmetrize_output=True)), drawn(dtype, 2, 4, 3), positive(dtype, 2))
     case("gpu.cholesky.fails", jnp.linalg.cholesky, jnp.asarray([[1.0, 2.0], [2.0, 1.0]], jnp.float32))
 
 
