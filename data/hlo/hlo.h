@@ -32,20 +32,21 @@ std::string print_hlo(const Module& module, const PrintOptions& options = {});
 /// `sha256:…` of the canonical print without metadata.
 std::string fingerprint(const Module& module);
 
-/// One rank's program as one flat entry computation, whatever was dumped.
-/// Calls and fusions are inlined (recursively), asynchronous operations made
+/// One rank's program as one flat entry computation, whatever was dumped. Calls
+/// and fusions are inlined (recursively), asynchronous operations made
 /// synchronous; inlined instructions get path-qualified names, `call.5/add.3`
 /// (read back here, but not by XLA). Get-tuple-elements of tuples are replaced
 /// by the elements, so that no tuple stays but the root and those that loops,
 /// barriers and other instructions take whole. Bitcasts that change types or
 /// layouts become transposes, conversions and reshapes: arrays are row-major,
 /// whatever layouts say. Long sums become sums of sums (data/hlo/sum_steps.h).
-/// Collectives but all-reduces take one operand, cut
-/// along the outermost dimension (data/hlo/flat_collective.h). Calls that only
-/// speak to a partitioner are left out, and where shard_map begins, parameters
-/// and results get the shapes of one rank. A complex array is two real ones
-/// (data/hlo/split_complex.h). What is converted from bf16 to f32 is read
-/// before it was rounded (data/hlo/unrounded_reads.h), constants and
+/// Collectives but all-reduces take one operand, cut along the outermost
+/// dimension (data/hlo/flat_collective.h). Calls that only speak to a
+/// partitioner are left out, and where shard_map begins, parameters and results
+/// get the shapes of one rank. A complex array is two real ones
+/// (data/hlo/split_complex.h). What JAX writes for GPUs alone is what it writes
+/// on CPU (data/hlo/expand_opcodes.h). What is converted from bf16 to f32 is
+/// read before it was rounded (data/hlo/unrounded_reads.h), constants and
 /// products are those of XLA, and products of few rows leave loops
 /// (data/hlo/loop_products.h), unless `arithmetic` says otherwise. Errors:
 /// kUnsupported (nesting over 200 calls, more than 10^7 instructions, what a

@@ -1,13 +1,14 @@
-// One flat program of one rank from whatever was dumped: calls and fusions are
-// replaced by copies of their callees with the call's name as a prefix, tuples
-// that only carry values to get-tuple-element and copies of a compiled module
-// vanish, starts and ends of asynchronous operations become the operation,
-// bitcasts what they do to elements, long sums sums of sums, collectives along
-// inner dimensions ones along the outermost, what has empty arrays does
-// without, and the borders of shard_map are left; products of few rows leave
-// loops, constants are folded and products made part of sums as XLA will, and
-// small dots noted. Sizes are summed first, so that calls which multiply beyond
-// reason are refused before any copy. Cost: linear in the result.
+// One flat program of one rank from whatever was dumped: opcodes of GPUs alone
+// are expanded, calls and fusions are replaced by copies of their callees with
+// the call's name as a prefix, tuples that only carry values to
+// get-tuple-element and copies of a compiled module vanish, starts and ends of
+// asynchronous operations become the operation, bitcasts what they do to
+// elements, long sums sums of sums, collectives along inner dimensions ones
+// along the outermost, what has empty arrays does without, and the borders of
+// shard_map are left; products of few rows leave loops, constants are folded
+// and products made part of sums as XLA will, and small dots noted. Sizes are
+// summed first, so that calls which multiply beyond reason are refused before
+// any copy. Cost: linear in the result.
 #include <algorithm>
 #include <string>
 #include <utility>
