@@ -167,6 +167,26 @@ class Limits(unittest.TestCase):
         self.assertEqual(self.ended(lambda machine, options: ({}, [parts.unmeasured("x", "y", "no torch")]))[0], 0)
 
 
+class JaxKinds(unittest.TestCase):
+    def test_each_step_is_equal_refused_or_late_whichever_worker_had_it(self):
+        same, other, refused = {"equal": True}, {"equal": False}, {"refused": "no such opcode"}
+        said = [[{"steps": ["a", "c"]}, {"step": "a", "none": same, "plan": other}],
+                [{"steps": ["b", "d", "e"]}, {"step": "b", "none": same, "plan": refused},
+                 {"step": "d", "refused": "no export"}]]
+        lines = iter([[json.dumps(line) for line in worker] for worker in said])
+        with mock.patch.object(parts, "start_jax_steps") as start, mock.patch.object(os, "cpu_count", lambda: 3), \
+             mock.patch.object(parts, "collect", lambda *_: next(lines)):
+            values, goals = parts.jax_kinds(mock.Mock(), types.SimpleNamespace(jax_kinds=None, quick=False))
+        self.assertEqual([call.args[-1] for call in start.call_args_list], ["0/2", "1/2"])
+        self.assertEqual(values["a"], {"none": same, "plan": other})
+        self.assertEqual([(name, value, met) for name, value, _, met in goals],
+                         [("JAX's steps op by op: others than JAX's, of 2", 0, True),
+                          ("JAX's steps under XLA's fusion: others than JAX's, of 1 (a)", 1, False),
+                          ("JAX's steps that did not run in both ways or could not be exported here", 2, None),
+                          ("JAX's steps, 2 more", "not measured: no time left", None)])
+        self.assertEqual(goals[2][2], "b, d")
+
+
 class LostRace(unittest.TestCase):
     def test_its_reason_is_where_the_time_goes(self):
         analysis = {"ranks": [{"window_ns": 200, "exclusive": {"compute_ns": 150, "memory_ns": 0, "idle_ns": 50}}],
