@@ -24,6 +24,9 @@
 namespace reprise {
 namespace {
 
+/// Between the clocks of host and device, as the tracer relates them.
+constexpr int64_t kClockError_ns = 100'000;
+
 bool is_device_work(const Trace& trace, const Event& event) {
   const bool kind = event.kind == EventKind::kCompute ||
                     event.kind == EventKind::kCollective ||
@@ -98,7 +101,13 @@ class RankUnits {
         call == called_ns_.end() ? work.start_ns : call->second;
     const bool is_unit =
         work.external_id >= 0 && work.external_id < std::ssize(units_);
-    const std::optional<int32_t> step = step_at(called_ns);
+    const StepMark* mark = step_at(called_ns);
+    if (!is_possible(work, called_ns, mark)) {
+      ++impossible_;
+      return;
+    }
+    const std::optional<int32_t> step =
+        mark == nullptr ? std::nullopt : std::optional(mark->step);
     if (step) seen_steps_.insert(*step);
     if (!is_unit) {
       // Copies of the batch are no unit's, and what was not launched is known
@@ -116,14 +125,22 @@ class RankUnits {
     }
   }
 
-  std::optional<int32_t> step_at(int64_t time_ns) const {
+  /// What a step launches begins after that and ends within the step, for
+  /// which the trainer waits. Nodes of a graph whose recording was switched on
+  /// again have had other times (CUPTI 13.0.1).
+  static bool is_possible(const Event& work, int64_t called_ns,
+                          const StepMark* step) {
+    return work.start_ns >= called_ns - kClockError_ns &&
+           (step == nullptr || work.end_ns <= step->end_ns + kClockError_ns);
+  }
+
+  const StepMark* step_at(int64_t time_ns) const {
     const auto after = std::partition_point(
         steps_.begin(), steps_.end(),
         [&](const StepMark& mark) { return mark.start_ns <= time_ns; });
-    if (after == steps_.begin() || time_ns >= std::prev(after)->end_ns) {
-      return std::nullopt;
-    }
-    return std::prev(after)->step;
+    if (after == steps_.begin() || time_ns >= std::prev(after)->end_ns)
+      return nullptr;
+    return &*std::prev(after);
   }
 
   /// The recorded run that was being enqueued; else the step's only one.
@@ -229,6 +246,12 @@ class RankUnits {
           "their time alone is kept",
           rank_, bare_steps_.size()));
     }
+    if (impossible_ > 0) {
+      trainer_.warnings.push_back(
+          fmt::format("rank {}: {} operations of the device do not lie "
+                      "between their launch and their step's end: not used",
+                      rank_, impossible_));
+    }
     if (outside_units_ > 0) {
       trainer_.warnings.push_back(
           fmt::format("rank {}: {} kernels of its steps belong to no unit",
@@ -248,6 +271,7 @@ class RankUnits {
   std::set<int32_t> seen_steps_;
   std::map<std::string, StringId> strings_;
   int64_t outside_units_ = 0;
+  int64_t impossible_ = 0;  ///< By their times.
   std::vector<StepMark> bare_steps_;
 };
 

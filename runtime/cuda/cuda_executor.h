@@ -63,9 +63,7 @@ class CudaExecutor final : public StepExecutor {
   }
   void mark_step(int32_t step, bool warmup, int64_t start_ns,
                  int64_t end_ns) override;
-  void leave_out_steps(int32_t first, int32_t end) override {
-    injected_.leave_out_steps(first, end);
-  }
+  void leave_out_third(int32_t first, int32_t end) override;
   std::optional<int64_t> device_step_ns() const override {
     return device_step_ns_;
   }
@@ -102,6 +100,7 @@ class CudaExecutor final : public StepExecutor {
   Status measure();
   Status give_up(Error error);
   Status overdue(int32_t step);
+  Status failed(CUresult state, int32_t step) const;
   bool runs_dry(double timeout_s) const;
   Result<std::span<const std::byte>> read(const Location& location);
   bool meets_peers() const { return communicates_ || calls_collectives_; }
@@ -133,6 +132,7 @@ class CudaExecutor final : public StepExecutor {
   std::vector<std::byte> scratch_;   ///< Between the host and other parameters.
   CudaGraph graph_;
   CudaGraphExecutable executable_;
+  bool is_graph_recorded_ = false;  ///< A tracer was on when it was made.
   std::function<void()> meanwhile_;
   /// Of the thread that issues: the unit that it enqueues.
   std::optional<DeviceWatch::Visit> visit_;

@@ -23,6 +23,10 @@ class InjectedRecorder {
     if (mark_step_ != nullptr)
       mark_step_(step, warmup ? 1 : 0, start_ns, end_ns);
   }
+  /// Whether what is launched now is recorded.
+  bool is_recording() const {
+    return is_window_open_ != nullptr && is_window_open_() != 0;
+  }
   /// Around the making of a context.
   void hold() const {
     if (hold_ != nullptr) hold_();
@@ -41,6 +45,7 @@ class InjectedRecorder {
   void (*push_unit_)(int64_t) = nullptr;
   void (*pop_unit_)() = nullptr;
   void (*mark_step_)(int32_t, int32_t, int64_t, int64_t) = nullptr;
+  int (*is_window_open_)() = nullptr;
   void (*hold_)() = nullptr;
   void (*let_go_)() = nullptr;
   void (*leave_out_steps_)(int32_t, int32_t) = nullptr;

@@ -58,9 +58,9 @@ class StepExecutor {
   /// Units: CLOCK_MONOTONIC, as Recorder::now_ns.
   virtual void mark_step(int32_t /*step*/, bool /*warmup*/,
                          int64_t /*start_ns*/, int64_t /*end_ns*/) {}
-  /// Steps `first` to `end` - 1 are to run without those recorders, where the
-  /// user has not chosen: they show what recording costs.
-  virtual void leave_out_steps(int32_t /*first*/, int32_t /*end*/) {}
+  /// Of the timed steps `first` to `end` - 1 a third is to run without those
+  /// recorders, where the user has not chosen: it shows what recording costs.
+  virtual void leave_out_third(int32_t /*first*/, int32_t /*end*/) {}
   /// How long the last step took by the device's own clock, where it has one.
   virtual std::optional<int64_t> device_step_ns() const { return {}; }
 };

@@ -168,7 +168,7 @@ class Session {
   Status all_steps() {
     take_room(durations_, options_.steps);
     take_room(losses_, options_.steps);
-    leave_out_steps();
+    leave_out_third();
     for (int64_t step = 0; step < options_.steps; ++step) {
       tell_progress(step);
       if (Status looked = watch_->before(step); !looked)
@@ -185,15 +185,12 @@ class Session {
     return finite ? finite : lost(finite.error());
   }
 
-  /// A tracer of devices slows steps, most those of many short kernels: of the
-  /// timed steps the middle third runs without, a third before and one after.
-  void leave_out_steps() {
-    constexpr int64_t kLeast = 4;
-    const int64_t third = (options_.steps - options_.warmup) / 3;
-    if (third < kLeast) return;
-    const int64_t first = options_.warmup + third;
-    run_->leave_out_steps(static_cast<int32_t>(first),
-                          static_cast<int32_t>(first + third));
+  /// A tracer of devices slows steps, most those of many short kernels.
+  void leave_out_third() {
+    constexpr int64_t kLeast = 12;
+    if (options_.steps - options_.warmup < kLeast) return;
+    run_->leave_out_third(static_cast<int32_t>(options_.warmup),
+                          static_cast<int32_t>(options_.steps));
   }
 
   void tell_progress(int64_t step) const {

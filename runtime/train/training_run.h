@@ -45,9 +45,9 @@ class TrainingRun {
       const TrainingProgram& program, std::unique_ptr<StepExecutor> executor,
       Recorder* recorder, int64_t rank);
 
-  /// As StepExecutor::leave_out_steps.
-  void leave_out_steps(int32_t first, int32_t end) {
-    executor_->leave_out_steps(first, end);
+  /// As StepExecutor::leave_out_third.
+  void leave_out_third(int32_t first, int32_t end) {
+    executor_->leave_out_third(first, end);
   }
   /// Feeds the batch of `step` and runs it.
   Result<StepOutcome> step(int32_t step, bool warmup);

@@ -170,6 +170,22 @@ TEST(DeviceUnits, KernelsWithoutUnitsAreTold) {
             "rank 0: 1 kernels of its steps belong to no unit");
 }
 
+TEST(DeviceUnits, TimesThatCannotBeAreNotUsed) {
+  Trace trace = trainer(), kernels = device();
+  launch(kernels, 0, 1'000, 1'100, 1'300);
+  launch(kernels, 0, 1'000, -99'000, 1'300);  // The clocks' error.
+  launch(kernels, 1, 1'000, -100'000, 1'400);
+  launch(kernels, 0, 1'000, 1'500, 200'000);
+  attribute_device_work(kUnits, kernels, trace);
+  ASSERT_EQ(trace.events.size(), 1u);
+  EXPECT_EQ(trace.events[0].start_ns, -99'000);
+  EXPECT_EQ(trace.events[0].end_ns, 1'300);
+  ASSERT_EQ(trace.warnings.size(), 2u);
+  EXPECT_EQ(trace.warnings[1],
+            "rank 0: 2 operations of the device do not lie between their "
+            "launch and their step's end: not used");
+}
+
 TEST(DeviceUnits, ACpuTrainerStaysAsItWas) {
   Trace trace = trainer();
   record(trace, 0, 10, 20);

@@ -6,7 +6,9 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda/cuda_executor.h"
@@ -21,6 +23,7 @@ std::vector<std::string>& heard() {
   return words;
 }
 uint64_t launches_before = 0;
+bool is_open = true;
 
 }  // namespace
 
@@ -39,6 +42,7 @@ void reprise_mark_step(int32_t step, int32_t warmup, int64_t start_ns,
   heard().push_back(
       fmt::format("step {} {} {} {}", step, warmup, start_ns, end_ns));
 }
+int reprise_is_window_open() { return is_open ? 1 : 0; }
 void reprise_leave_out_steps(int32_t first, int32_t end) {
   heard().push_back(fmt::format("leave out {} {}", first, end));
 }
@@ -65,44 +69,73 @@ Schedule two_kernels() {
   return schedule;
 }
 
-TEST(InjectedRecorder, HearsOfEveryUnitEagerlyAndUnderCapture) {
+/// Two kernels on a fake device.
+class InjectedRecorderTest : public testing::Test {
+ protected:
+  void open(bool graph) {
+    const auto context = DeviceContext::open(0);
+    ASSERT_TRUE(context) << context.error().message;
+    auto cublas = CublasLibrary::create((*context)->driver(), {});
+    ASSERT_TRUE(cublas) << cublas.error().message;
+    cublas_ = std::move(*cublas);
+    auto program = DeviceProgram::create(
+        **context, module_, schedule_,
+        host_cubins(schedule_.kernels, {&code_, 1}), *cublas_);
+    ASSERT_TRUE(program) << program.error().message;
+    auto executor = CudaExecutor::create(
+        *context, schedule_, std::move(*program), *alone_, {.graph = graph});
+    ASSERT_TRUE(executor) << executor.error().message;
+    executor_ = std::move(*executor);
+  }
+
+  const Schedule schedule_ = two_kernels();
+  const KernelCode code_{.function = nothing};
+  const Module module_;
+  std::unique_ptr<CublasLibrary> cublas_;
+  std::unique_ptr<DeviceCommunicator> alone_ = make_solo_device_communicator();
+  std::unique_ptr<CudaExecutor> executor_;
+};
+
+TEST_F(InjectedRecorderTest, HearsOfEveryUnitEagerlyAndUnderCapture) {
   for (const bool graph : {false, true}) {
     heard().clear();
-    {
-      const Schedule schedule = two_kernels();
-      const KernelCode code{.function = nothing};
-      const auto context = DeviceContext::open(0);
-      ASSERT_TRUE(context) << context.error().message;
-      const auto cublas = CublasLibrary::create((*context)->driver(), {});
-      ASSERT_TRUE(cublas) << cublas.error().message;
-      const Module module;
-      auto program = DeviceProgram::create(
-          **context, module, schedule,
-          host_cubins(schedule.kernels, {&code, 1}), **cublas);
-      ASSERT_TRUE(program) << program.error().message;
-      const auto communicator = make_solo_device_communicator();
-      const auto executor =
-          CudaExecutor::create(*context, schedule, std::move(*program),
-                               *communicator, {.graph = graph});
-      ASSERT_TRUE(executor) << executor.error().message;
-      (*executor)->leave_out_steps(7, 9);
-      ASSERT_TRUE((*executor)->run_step(0));
-      ASSERT_TRUE((*executor)->run_step(1));
-      const uint64_t graphs = fake_cuda_calls("cuGraphInstantiate");
-      // Steps 7 and 8 run without a tracer. Graphs made anew then have failed.
-      for (int32_t step = 1; step < 9; ++step)
-        (*executor)->mark_step(step, step == 1, 5, 9);
-      EXPECT_EQ(fake_cuda_calls("cuGraphInstantiate"), graphs);
-      ASSERT_TRUE((*executor)->run_step(9));
-    }
+    open(graph);
+    executor_->leave_out_third(3, 9);
+    ASSERT_TRUE(executor_->run_step(0));
+    ASSERT_TRUE(executor_->run_step(1));
+    const uint64_t graphs = fake_cuda_calls("cuGraphInstantiate");
+    const auto made_anew = [&](bool is_open_after) {
+      is_open = is_open_after;
+      executor_->mark_step(6, false, 5, 9);
+      return fake_cuda_calls("cuGraphInstantiate") - graphs;
+    };
+    EXPECT_EQ(made_anew(true), 0U);
+    EXPECT_EQ(made_anew(false), graph ? 1U : 0U);
+    EXPECT_EQ(made_anew(true), graph ? 1U : 0U);  // Such graphs have failed.
+    ASSERT_TRUE(executor_->run_step(9));
+    executor_.reset();
     // With a graph: the eager first step, then its capture; the replay launches
     // nothing of its own. Without: eager steps.
     const std::string units = "+0 k - +1 k - ";
     EXPECT_EQ(fmt::format("{}", fmt::join(heard(), " ")),
-              "leave out 7 9 " + units + units +
-                  "step 1 1 5 9 step 2 0 5 9 step 3 0 5 9 step 4 0 5 9 "
-                  "step 5 0 5 9 step 6 0 5 9 step 7 0 5 9 step 8 0 5 9 " +
+              (graph ? "leave out 7 2147483647 " : "leave out 5 7 ") + units +
+                  units + "step 6 0 5 9 step 6 0 5 9 step 6 0 5 9 " +
                   (graph ? "" : units) + "flush");
+  }
+}
+
+TEST_F(InjectedRecorderTest, AGraphThatFailsWhileRecordedSaysWhatDoesWithout) {
+  for (const bool graph : {false, true}) {
+    open(graph);
+    ASSERT_TRUE(executor_->run_step(0));
+    fake_cuda_fail("cuEventQuery", 0, CUDA_ERROR_LAUNCH_FAILED);
+    const Status failed = executor_->run_step(1);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().message.find("--no-graph") != std::string::npos,
+              graph)
+        << failed.error().message;
+    executor_.reset();
+    fake_cuda_clear();
   }
 }
 
