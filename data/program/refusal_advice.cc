@@ -20,6 +20,10 @@ constexpr std::string_view kOnCpu =
     "it is a kernel of GPUs: export on CPU, "
     "jax.config.update(\"jax_platforms\", \"cpu\")";
 
+constexpr std::string_view kSolver =
+    "of cuSOLVER run potrf, getrf, geqrf, orgqr, syevd, gesvd, gesvdj, gesvdp "
+    "and syrk: use jnp.linalg functions made of these";
+
 constexpr std::string_view kNoParts = "write it on real and imaginary parts";
 
 /// The first whose part stands in the target.
@@ -34,9 +38,9 @@ constexpr std::array kTargets = {
         "made of these"},
     TargetAdvice{"cublas", kOnCpu},
     TargetAdvice{"cudnn", kOnCpu},
-    TargetAdvice{"cusolver", kOnCpu},
+    TargetAdvice{"cusolver", kSolver},
     TargetAdvice{"cusparse", kOnCpu},
-    TargetAdvice{"cuhybrid", kOnCpu},
+    TargetAdvice{"cuhybrid", kSolver},
     TargetAdvice{"triton", kOnCpu},
     TargetAdvice{"tpu_",
                  "it is a kernel of TPUs: use the library function that "
