@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -99,13 +100,39 @@ bool is_device_work(uint32_t kind) {
          kind == reprise::fake::kKernel;
 }
 
+/// Threads take turns to hand buffers over, so that a thread's come in order.
+class Turns {
+ public:
+  uint64_t take() { return taken_++; }  ///< Requires: mutex.
+  template <typename Work>
+  void wait_for(uint64_t turn, const Work& work) {
+    std::unique_lock lock(of_served_);
+    changed_.wait(lock, [&] { return served_ == turn; });
+    lock.unlock();
+    work();
+    lock.lock();
+    ++served_;
+    changed_.notify_all();
+  }
+
+ private:
+  uint64_t taken_ = 0;
+  std::mutex of_served_;
+  std::condition_variable changed_;
+  uint64_t served_ = 0;
+};
+Turns turns;
+
 /// Requires: mutex, which is free while the library is called.
 void complete(Buffer* buffer, std::unique_lock<std::mutex>* lock) {
   if (buffer->used == 0) return;
   const Buffer full = *buffer;
   *buffer = {};
+  const uint64_t turn = turns.take();
   lock->unlock();
-  complete_buffer(nullptr, 0, full.bytes, full.size, full.used);
+  turns.wait_for(turn, [&] {
+    complete_buffer(nullptr, 0, full.bytes, full.size, full.used);
+  });
   lock->lock();
 }
 
