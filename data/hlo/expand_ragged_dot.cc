@@ -13,7 +13,7 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-bool contains(const Dimensions& dimensions, int64_t d) {
+bool has_dimension(const Dimensions& dimensions, int64_t d) {
   return std::ranges::find(dimensions, d) != dimensions.end();
 }
 
@@ -53,9 +53,9 @@ class RaggedDot {
   std::optional<InstructionId> run() {
     if (!is_valid()) return std::nullopt;
     const int64_t ragged = ragged_[0];
-    if (contains(by_.lhs_batch, ragged))
+    if (has_dimension(by_.lhs_batch, ragged))
       return append(dot_.operands[0], dot_.operands[1]);
-    const bool is_summed = contains(by_.lhs_contracting, ragged);
+    const bool is_summed = has_dimension(by_.lhs_contracting, ragged);
     if (group_.size() != (is_summed ? 0U : 1U)) return std::nullopt;
     return is_summed ? sum_by_group() : sum_over_groups();
   }
@@ -84,7 +84,8 @@ class RaggedDot {
   Dimensions kept() const {
     Dimensions kept;
     for (int64_t d = 0; d < std::ssize(extents(0)); ++d) {
-      if (!contains(by_.lhs_batch, d) && !contains(by_.lhs_contracting, d))
+      if (!has_dimension(by_.lhs_batch, d) &&
+          !has_dimension(by_.lhs_contracting, d))
         kept.push_back(d);
     }
     return kept;
