@@ -222,7 +222,9 @@ Status CudaExecutor::run_step(int32_t step) {
   marks_->reset();
   Status status = driver_.record(started_, compute_);
   if (!status) return give_up(status.error());
-  if (executable_ != nullptr) {
+  // A graph made unrecorded has no true times (`instantiate`).
+  if (executable_ != nullptr &&
+      (is_graph_recorded_ || !injected_.is_recording())) {
     const DeviceWatch::Visit visit(watch_, kIssuing, "the launch of its graph",
                                    step);
     status =

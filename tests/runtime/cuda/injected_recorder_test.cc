@@ -112,14 +112,17 @@ TEST_F(InjectedRecorderTest, HearsOfEveryUnitEagerlyAndUnderCapture) {
     EXPECT_EQ(made_anew(true), 0U);
     EXPECT_EQ(made_anew(false), graph ? 1U : 0U);
     EXPECT_EQ(made_anew(true), graph ? 1U : 0U);  // Such graphs have failed.
-    ASSERT_TRUE(executor_->run_step(9));
+    ASSERT_TRUE(executor_->run_step(9));          // Of neither graph.
+    is_open = false;
+    ASSERT_TRUE(executor_->run_step(10));
+    is_open = true;
     executor_.reset();
-    // With a graph: the eager first step, then its capture; the replay launches
-    // nothing of its own. Without: eager steps.
+    // With a graph: the eager first step, then its capture; the replays launch
+    // nothing of their own. Without: eager steps.
     const std::string units = "+0 k - +1 k - ";
     EXPECT_EQ(fmt::format("{}", fmt::join(heard(), " ")),
               (graph ? "leave out 7 2147483647 " : "leave out 5 7 ") + units +
-                  units + "step 6 0 5 9 step 6 0 5 9 step 6 0 5 9 " +
+                  units + "step 6 0 5 9 step 6 0 5 9 step 6 0 5 9 " + units +
                   (graph ? "" : units) + "flush");
   }
 }
