@@ -127,7 +127,7 @@ class RaggedDot {
                                       const Dimensions& prefix) {
     const Shape& whole = ops_.shape(dot_.operands[operand]);
     const Shape sizes = ops_.shape(dot_.operands[2]);
-    Shape all = plain_shape(whole.type, whole.dimensions);
+    Shape all = array_of(whole.type, whole.dimensions);
     all.dimensions.insert(all.dimensions.begin(), sizes.dimensions.back());
     // Where the sizes' dimensions stand in it: the groups are their last.
     Dimensions places = shifted(prefix);
@@ -161,9 +161,9 @@ class RaggedDot {
   InstructionId ends() {
     if (ends_) return *ends_;
     const Shape sizes = ops_.shape(dot_.operands[2]);
-    const InstructionId zero = ops_.number(0, plain_shape(sizes.type));
+    const InstructionId zero = ops_.number(0, array_of(sizes.type));
     ends_ = ops_.append(cumulative_reduce_window(
-        plain_shape(sizes.type, sizes.dimensions), sizes.dimensions.size() - 1,
+        array_of(sizes.type, sizes.dimensions), sizes.dimensions.size() - 1,
         false, dot_.operands[2], zero,
         rebuilt_.combiner(around_, dot_, Opcode::kAdd, sizes.type)));
     return *ends_;
@@ -185,13 +185,7 @@ class RaggedDot {
         order, {}, [&](int64_t i) { return places[static_cast<size_t>(i)]; });
     Dimensions sorted = places;
     std::ranges::sort(sorted);
-    if (sorted != places) {
-      Shape turned = plain_shape(shape.type);
-      for (const int64_t d : sorted)
-        turned.dimensions.push_back(shape.dimensions[static_cast<size_t>(d)]);
-      value = ops_.op(Opcode::kTranspose, {value}, std::move(turned),
-                      {{"dimensions", order}});
-    }
+    if (sorted != places) value = ops_.transposed(value, std::move(order));
     return ops_.broadcast(value, std::move(sorted), shape);
   }
 

@@ -17,36 +17,9 @@ class ScanOps : public ExpansionOps {
  public:
   using ExpansionOps::ExpansionOps;
 
-  InstructionId row_of(InstructionId whole, size_t dimension,
-                       InstructionId at) {
-    Shape cut = plain_shape(shape(whole).type, shape(whole).dimensions);
-    cut.dimensions[dimension] = 1;
-    const Shape row = row_shape(cut, dimension);
-    std::vector<InstructionId> operands{whole};
-    for (size_t d = 0; d < cut.dimensions.size(); ++d)
-      operands.push_back(d == dimension ? at : integer(0));
-    std::vector<int64_t> sizes = cut.dimensions;
-    const InstructionId sliced =
-        op(Opcode::kDynamicSlice, std::move(operands), std::move(cut),
-           {{"dynamic_slice_sizes", std::move(sizes)}});
-    return op(Opcode::kReshape, {sliced}, row);
-  }
-
-  InstructionId with_row(InstructionId whole, size_t dimension,
-                         InstructionId at, InstructionId row) {
-    const Shape all = shape(whole);
-    Shape cut = plain_shape(all.type, all.dimensions);
-    cut.dimensions[dimension] = 1;
-    std::vector<InstructionId> operands{
-        whole, op(Opcode::kReshape, {row}, std::move(cut))};
-    for (size_t d = 0; d < all.dimensions.size(); ++d)
-      operands.push_back(d == dimension ? at : integer(0));
-    return op(Opcode::kDynamicUpdateSlice, std::move(operands), all);
-  }
-
   /// That of the last step.
   InstructionId last_row(InstructionId whole, const ScanForm& form) {
-    Shape cut = plain_shape(shape(whole).type, shape(whole).dimensions);
+    Shape cut = array_of(shape(whole).type, shape(whole).dimensions);
     std::vector<std::string> bounds;
     for (size_t d = 0; d < cut.dimensions.size(); ++d) {
       int64_t first = 0, end = cut.dimensions[d];
@@ -57,11 +30,11 @@ class ScanOps : public ExpansionOps {
       }
       bounds.push_back(fmt::format("[{}:{}]", first, end));
     }
-    const Shape row = row_shape(cut, form.dimension);
+    std::vector<int64_t> row = row_shape(cut, form.dimension).dimensions;
     const InstructionId sliced = op(
         Opcode::kSlice, {whole}, std::move(cut),
         {{"slice", RawText{fmt::format("{{{}}}", fmt::join(bounds, ", "))}}});
-    return op(Opcode::kReshape, {sliced}, row);
+    return reshaped(sliced, std::move(row));
   }
 };
 
@@ -118,7 +91,7 @@ class ScanLoop {
   ComputationId condition(const Shape& state) {
     Computation made = RebuiltModule::named(around_, scan_, "condition");
     ScanOps ops(scan_, &made.instructions);
-    const InstructionId step = ops.element(ops.parameter(0, state), 0);
+    const InstructionId step = ops.picked(ops.parameter(0, state), 0);
     made.root = ops.compare("LT", step, ops.integer(form_.steps));
     return rebuilt_.add(std::move(made));
   }
@@ -126,9 +99,9 @@ class ScanLoop {
   ComputationId body(const Shape& state) {
     Computation made = RebuiltModule::named(around_, scan_, "body");
     ScanOps ops(scan_, &made.instructions);
-    const Shape counter = plain_shape(PrimitiveType::kS32);
+    const Shape counter = array_of(PrimitiveType::kS32);
     const InstructionId all = ops.parameter(0, state);
-    const InstructionId step = ops.element(all, 0);
+    const InstructionId step = ops.picked(all, 0);
     const auto inputs = ops.elements(all, 1 + form_.carries, form_.inputs);
     const InstructionId at =
         form_.is_reverse ? ops.op(Opcode::kSubtract,
@@ -137,7 +110,7 @@ class ScanLoop {
     std::vector<InstructionId> taken;
     taken.reserve(form_.inputs + form_.carries);
     for (const InstructionId input : inputs)
-      taken.push_back(ops.row_of(input, form_.dimension, at));
+      taken.push_back(ops.row(input, at, form_.dimension));
     for (const InstructionId carry : ops.elements(all, 1, form_.carries))
       taken.push_back(carry);
     const ComputationId called = rebuilt_.now[index_of(form_.step)];
@@ -148,11 +121,11 @@ class ScanLoop {
     std::vector<InstructionId> next{
         ops.op(Opcode::kAdd, {step, ops.integer(1)}, counter)};
     for (size_t i = 0; i < form_.carries; ++i)
-      next.push_back(ops.element(given, form_.outputs + i));
+      next.push_back(ops.picked(given, form_.outputs + i));
     next.insert(next.end(), inputs.begin(), inputs.end());
     for (size_t i = 0; i < form_.outputs; ++i) {
-      next.push_back(ops.with_row(ops.element(all, first_output() + i),
-                                  form_.dimension, at, ops.element(given, i)));
+      next.push_back(ops.with_row(ops.picked(all, first_output() + i),
+                                  ops.picked(given, i), at, form_.dimension));
     }
     made.root = ops.tuple(std::move(next));
     return rebuilt_.add(std::move(made));

@@ -41,7 +41,7 @@ std::optional<InstructionId> expand_symmetric_product(const Instruction& call,
   if (!fits(a, turned ? rank - 1 : rank - 2, call.shape) ||
       ops.shape(call.operands[1]).dimensions != call.shape.dimensions)
     return std::nullopt;
-  const Shape shape = plain_shape(a.type, call.shape.dimensions);
+  const Shape shape = array_of(a.type, call.shape.dimensions);
   std::vector<int64_t> batch(rank - 2);
   std::iota(batch.begin(), batch.end(), 0);
   const std::vector<int64_t> summed{

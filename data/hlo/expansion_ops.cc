@@ -8,13 +8,6 @@
 
 namespace reprise {
 
-Shape plain_shape(PrimitiveType type, std::vector<int64_t> dimensions) {
-  Shape shape;
-  shape.type = type;
-  shape.dimensions = std::move(dimensions);
-  return shape;
-}
-
 ComputationId RebuiltModule::add(Computation computation) {
   made.push_back(std::move(computation));
   return ComputationId{static_cast<uint32_t>(made.size() - 1)};
@@ -33,9 +26,9 @@ ComputationId RebuiltModule::combiner(const Computation& around,
                                       PrimitiveType type) {
   Computation computation = named(around, origin, "combine");
   ExpansionOps ops(origin, &computation.instructions);
-  const InstructionId a = ops.parameter(0, plain_shape(type));
-  const InstructionId b = ops.parameter(1, plain_shape(type));
-  computation.root = ops.op(opcode, {a, b}, plain_shape(type));
+  const InstructionId a = ops.parameter(0, array_of(type));
+  const InstructionId b = ops.parameter(1, array_of(type));
+  computation.root = ops.op(opcode, {a, b}, array_of(type));
   return add(std::move(computation));
 }
 
@@ -46,16 +39,10 @@ InstructionId ExpansionOps::parameter(int64_t number, Shape shape) {
   return append(std::move(parameter));
 }
 
-InstructionId ExpansionOps::element(InstructionId tuple, size_t index) {
-  Shape shape = shape_of(tuple).elements[index];
-  return op(Opcode::kGetTupleElement, {tuple}, std::move(shape),
-            {{"index", std::vector<int64_t>{static_cast<int64_t>(index)}}});
-}
-
 std::vector<InstructionId> ExpansionOps::elements(InstructionId tuple,
                                                   size_t first, size_t count) {
   std::vector<InstructionId> all;
-  for (size_t i = 0; i < count; ++i) all.push_back(element(tuple, first + i));
+  for (size_t i = 0; i < count; ++i) all.push_back(picked(tuple, first + i));
   return all;
 }
 
@@ -68,18 +55,18 @@ InstructionId ExpansionOps::tuple(std::vector<InstructionId> values) {
 }
 
 InstructionId ExpansionOps::integer(int64_t value) {
-  return number(static_cast<double>(value), plain_shape(PrimitiveType::kS32));
+  return number(static_cast<double>(value), array_of(PrimitiveType::kS32));
 }
 
 InstructionId ExpansionOps::zeros(const Shape& shape) {
   Instruction zero;
   zero.opcode = Opcode::kConstant;
-  zero.shape = plain_shape(shape.type);
+  zero.shape = array_of(shape.type);
   zero.literal = is_complex(shape.type)               ? "(0, 0)"
                  : shape.type == PrimitiveType::kPred ? "false"
                                                       : "0";
   return broadcast(append(std::move(zero)), {},
-                   plain_shape(shape.type, shape.dimensions));
+                   array_of(shape.type, shape.dimensions));
 }
 
 InstructionId ExpansionOps::broadcast(InstructionId value,

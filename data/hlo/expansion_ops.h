@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/hlo/appended_ops.h"
+#include "data/hlo/loop_steps.h"
 #include "data/hlo/module.h"
 
 namespace reprise {
@@ -28,15 +28,14 @@ struct RebuiltModule {
 };
 
 /// Appends ops to the computation of `origin`, or to one that it is to call.
-class ExpansionOps : public AppendedOps {
+class ExpansionOps : public LoopSteps {
  public:
   ExpansionOps(const Instruction& origin, std::vector<Instruction>* to)
-      : AppendedOps(origin, 'e', to) {}
+      : LoopSteps(origin, 'e', to) {}
 
   const Shape& shape(InstructionId id) const { return shape_of(id); }
 
   InstructionId parameter(int64_t number, Shape shape);
-  InstructionId element(InstructionId tuple, size_t index);
   std::vector<InstructionId> elements(InstructionId tuple, size_t first,
                                       size_t count);
   InstructionId tuple(std::vector<InstructionId> values);
@@ -47,9 +46,6 @@ class ExpansionOps : public AppendedOps {
   InstructionId broadcast(InstructionId value, std::vector<int64_t> dimensions,
                           Shape shape);
 };
-
-/// An array's type and extents without layout.
-Shape plain_shape(PrimitiveType type, std::vector<int64_t> dimensions = {});
 
 /// A reduce-window of all that stands before each element of a dimension, and
 /// of the element; `from_end`: of the element and all behind it.

@@ -42,31 +42,36 @@ InstructionId LoopSteps::picked(InstructionId tuple, size_t element) {
             {{"index", RawText{std::to_string(element)}}});
 }
 
-InstructionId LoopSteps::row(InstructionId array, InstructionId index) {
+InstructionId LoopSteps::row(InstructionId array, InstructionId index,
+                             size_t dimension) {
   std::vector<int64_t> sizes = shape_of(array).dimensions;
-  sizes[0] = 1;
+  sizes[dimension] = 1;
   const Shape shape = array_of(shape_of(array).type, sizes);
   const InstructionId slice =
-      op(Opcode::kDynamicSlice, with_indices({array}, index, sizes.size()),
-         shape, {{"dynamic_slice_sizes", sizes}});
-  return reshaped(slice, {sizes.begin() + 1, sizes.end()});
+      op(Opcode::kDynamicSlice,
+         with_indices({array}, index, dimension, sizes.size()), shape,
+         {{"dynamic_slice_sizes", sizes}});
+  sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(dimension));
+  return reshaped(slice, std::move(sizes));
 }
 
 InstructionId LoopSteps::with_row(InstructionId array, InstructionId row,
-                                  InstructionId index) {
+                                  InstructionId index, size_t dimension) {
   std::vector<int64_t> sizes = shape_of(array).dimensions;
-  sizes[0] = 1;
+  sizes[dimension] = 1;
   const Shape shape = shape_of(array);
   const InstructionId update = reshaped(row, sizes);
   return op(Opcode::kDynamicUpdateSlice,
-            with_indices({array, update}, index, sizes.size()), shape);
+            with_indices({array, update}, index, dimension, sizes.size()),
+            shape);
 }
 
 std::vector<InstructionId> LoopSteps::with_indices(
-    std::vector<InstructionId> operands, InstructionId index, size_t rank) {
-  operands.push_back(index);
-  const InstructionId zero = number(0, array_of(shape_of(index).type, {}));
-  operands.resize(operands.size() + rank - 1, zero);
+    std::vector<InstructionId> operands, InstructionId index, size_t dimension,
+    size_t rank) {
+  const InstructionId zero = number(0, array_of(shape_of(index).type));
+  for (size_t d = 0; d < rank; ++d)
+    operands.push_back(d == dimension ? index : zero);
   return operands;
 }
 

@@ -110,6 +110,16 @@ def transforms(case, drawn, values, indices):
     case("fft.real_alone", lambda x: (jnp.fft.fft(x).real, jnp.fft.rfft2(x[None] * x[:, None]).imag), values(jnp.float32, 10))
 
 
+def triangular_solves(case, group, type_name, a, b):
+    """From both sides, of both triangles, plain, transposed and conjugated."""
+    for left in (False, True):
+        case(f"{group}.triangular.{'left' if left else 'right'}.{type_name}",
+             lambda a, b, left=left: tuple(lax.linalg.triangular_solve(
+                 a, b if left else jnp.swapaxes(b, 1, 2), left_side=left, lower=lower, unit_diagonal=lower,
+                 transpose_a=t, conjugate_a=c) for lower in (False, True)
+                                           for t, c in ((False, False), (True, False), (True, True))), a, b)
+
+
 def matrices(case, values, indices):
     turned = lambda a: jnp.conj(jnp.swapaxes(a, -1, -2))
     for dtype, real in TYPES:
@@ -118,12 +128,7 @@ def matrices(case, values, indices):
         positive = a @ turned(a) + 3 * jnp.eye(4, dtype=dtype)
         case(f"complex.cholesky.{name_of(dtype)}", lambda a: (jnp.linalg.cholesky(a), jnp.linalg.cholesky(a, upper=True)),
              positive)
-        for left in (False, True):
-            case(f"complex.triangular.{'left' if left else 'right'}.{name_of(dtype)}",
-                 lambda a, b, left=left: tuple(lax.linalg.triangular_solve(
-                     a, b if left else jnp.swapaxes(b, 1, 2), left_side=left, lower=lower, unit_diagonal=lower,
-                     transpose_a=t, conjugate_a=c) for lower in (False, True)
-                                               for t, c in ((False, False), (True, False), (True, True))), positive, b)
+        triangular_solves(case, "complex", name_of(dtype), positive, b)
         case(f"complex.lu.{name_of(dtype)}", lambda a, b: (
             *lax.linalg.lu(a), *lax.linalg.lu(b), jnp.linalg.solve(a, b), *jnp.linalg.slogdet(a), jnp.linalg.inv(a).real,
             jnp.linalg.det(a).imag), a, b)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from complex_cases import triangular_solves
 from make_cases import encode, name_of, strip
 
 CASES = {}
@@ -119,12 +120,7 @@ def factors():
             *jnp.linalg.eigh(a)) + (jnp.linalg.eigvalsh(a), jnp.linalg.eigvalsh(a[1], UPLO="U")), spd)
         case(f"gpu.eigh.triangles.{name}", lambda a: tuple(
             lax.linalg.eigh(a, lower=lower, symmetrize_input=False)[1] for lower in (False, True)), a)
-        for left in (False, True):
-            case(f"gpu.triangular.{'left' if left else 'right'}.{name}",
-                 lambda a, b, left=left: tuple(lax.linalg.triangular_solve(
-                     a, b if left else jnp.swapaxes(b, 1, 2), left_side=left, lower=lower, unit_diagonal=lower,
-                     transpose_a=t, conjugate_a=c) for lower in (False, True)
-                                               for t, c in ((False, False), (True, False), (True, True))), spd, b)
+        triangular_solves(case, "gpu", name, spd, b)
         case(f"gpu.tridiagonal.{name}", lambda l, d, u, b: (lax.linalg.tridiagonal_solve(l, d, u, b),
                                                             lax.linalg.tridiagonal_solve(l[0], d[0], u[0], b[0])),
              drawn(dtype, 2, 4).at[:, 0].set(0), drawn(dtype, 2, 4) + 4, drawn(dtype, 2, 4).at[:, -1].set(0), b)

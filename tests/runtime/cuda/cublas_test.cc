@@ -221,6 +221,10 @@ TEST_P(Cublas, EqualsTheDefinitionForAnyStrides) {
   }
 }
 
+Case batched(PrimitiveType type, bool gives_f32 = false) {
+  return {{6}, 16, 8, 24, {0, 1, 2}, {0, 2, 1}, {0, 1, 2}, type, gives_f32};
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Cublas,
     testing::Values(
@@ -237,48 +241,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{{3, 4}, 16, 16, 8, {0, 2, 1, 3}, {0, 3, 1, 2}, {0, 2, 1, 3}},
         Case{{3, 4}, 16, 16, 8, {0, 1, 3, 2}, {0, 1, 2, 3}, {0, 3, 1, 2}},
         Case{{}, 64, 32, 48, {0, 1}, {1, 0}, {0, 1}, PrimitiveType::kBF16},
-        Case{{6},
-             16,
-             8,
-             24,
-             {0, 1, 2},
-             {0, 2, 1},
-             {0, 1, 2},
-             PrimitiveType::kBF16},
-        Case{{6},
-             16,
-             8,
-             24,
-             {0, 1, 2},
-             {0, 2, 1},
-             {0, 1, 2},
-             PrimitiveType::kBF16,
-             true},
-        Case{{6},
-             16,
-             8,
-             24,
-             {0, 1, 2},
-             {0, 2, 1},
-             {0, 1, 2},
-             PrimitiveType::kF16},
-        Case{{6},
-             16,
-             8,
-             24,
-             {0, 1, 2},
-             {0, 2, 1},
-             {0, 1, 2},
-             PrimitiveType::kF16,
-             true},
-        Case{{3, 4},
-             16,
-             16,
-             8,
-             {0, 2, 1, 3},
-             {0, 3, 1, 2},
-             {0, 2, 1, 3},
-             PrimitiveType::kF64}));
+        batched(PrimitiveType::kBF16), batched(PrimitiveType::kBF16, true),
+        batched(PrimitiveType::kF16), batched(PrimitiveType::kF16, true),
+        batched(PrimitiveType::kF64)));
 
 struct EpilogueCase {
   Case dot;
