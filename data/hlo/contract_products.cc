@@ -10,10 +10,11 @@ namespace {
 
 class Contractor {
  public:
-  explicit Contractor(Computation* computation)
+  Contractor(Computation* computation, bool half)
       : computation_(*computation),
         uses_(use_counts(*computation)),
-        taken_(computation->instructions.size(), false) {}
+        taken_(computation->instructions.size(), false),
+        half_(half) {}
 
   void run() {
     for (Instruction& sum : computation_.instructions) {
@@ -30,9 +31,9 @@ class Contractor {
   }
 
  private:
-  static bool takes_products(PrimitiveType type) {
+  bool takes_products(PrimitiveType type) const {
     return type == PrimitiveType::kF32 || type == PrimitiveType::kF64 ||
-           type == PrimitiveType::kF16;
+           (half_ && type == PrimitiveType::kF16);
   }
 
   /// A product that the sum which reads it may take: one that waits for nothing
@@ -67,12 +68,17 @@ class Contractor {
   Computation& computation_;
   std::vector<uint32_t> uses_;  ///< [instruction] How often it is read.
   std::vector<bool> taken_;     ///< [instruction] Part of a sum from now on.
+  const bool half_;             ///< Of f16, too.
 };
 
 }  // namespace
 
-void contract_products(Computation* computation) {
-  Contractor(computation).run();
+void contract_products(Computation* computation, bool half) {
+  Contractor(computation, half).run();
+}
+
+bool contracts_half(const Module& module) {
+  return !has_note(module.attributes, "reprise_half_products=\"rounded\"");
 }
 
 bool is_contracted(Opcode opcode) {

@@ -12,10 +12,16 @@ namespace reprise {
 /// one. So every plan computes them alike, whatever it fuses, and as XLA does:
 /// LLVM contracts what XLA:CPU and XLA:GPU leave in one block
 /// (DAGCombiner::visitFADDForFMACombine under FPOpFusion::Fast; JAX 0.5.3,
-/// 0.7.2 and 0.10.2 give these bits; f16 where the CPU has arithmetic of it,
-/// AVX512-FP16, as GPUs have; bf16 nowhere). An average that hardly moves,
-/// `0.99 a + 0.01 b`, is 1e-4 of its change off otherwise. Cost: linear.
-void contract_products(Computation* computation);
+/// 0.7.2 and 0.10.2 give these bits; bf16 nowhere). An average that hardly
+/// moves, `0.99 a + 0.01 b`, is 1e-4 of its change off otherwise. Cost: linear.
+/// `half`: of f16, too.
+void contract_products(Computation* computation, bool half);
+
+/// Whether the XLA that a module is for contracts f16: on GPUs it does, on CPUs
+/// with arithmetic of it, AVX512-FP16. Where not, the header says
+/// `frontend_attributes={reprise_half_products="rounded"}`, which
+/// `reprise.jax.export` writes.
+bool contracts_half(const Module& module);
 
 bool is_contracted(Opcode opcode);
 /// What a contracted op stands for in HLO's own opcodes: its product, and the

@@ -29,6 +29,7 @@
 #include "data/hlo/routine.h"
 #include "data/hlo/scan_windows.h"
 #include "data/hlo/scatter_sums.h"
+#include "data/hlo/slice_parts.h"
 #include "data/hlo/small_dot.h"
 #include "data/hlo/split_complex.h"
 #include "data/hlo/sum_steps.h"
@@ -409,6 +410,8 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
         },
         &inlined);
   }
+  if (arithmetic == Arithmetic::kAsXla)
+    slice_parts(&inlined.entry_computation());
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;
   if (is_xla) {
     ConstantFolding how = constant_folding(inlined);
@@ -420,12 +423,14 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
   widen_narrow_types(&inlined);
   if (sums_in_f32(inlined)) sum_in_f32(&inlined);
   read_unrounded(&inlined);
-  if (is_xla) contract_products(&inlined.entry_computation());
+  if (is_xla) {
+    contract_products(&inlined.entry_computation(), contracts_half(inlined));
+  }
   if (arithmetic <= Arithmetic::kSumsByColumn)
     note_small_dots(&inlined.entry_computation());
   if (arithmetic <= Arithmetic::kScansInKernels)
     note_called_rows(&inlined.entry_computation());
-  if (arithmetic == Arithmetic::kAsXla)
+  if (arithmetic <= Arithmetic::kWholesMade)
     note_scans(inlined, &inlined.entry_computation());
   // Starts and ends, wrappers and borders may contradict each other.
   if (const Status valid = verify(inlined); !valid)

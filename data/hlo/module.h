@@ -154,7 +154,9 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with the windows of data/hlo/scan_windows.h one by one.
+  /// The same with all that slices take apart (data/hlo/slice_parts.h).
+  kWholesMade,
+  /// And with the windows of data/hlo/scan_windows.h one by one.
   kScansInKernels,
   /// And with each row of a scan for itself, as in plans and traces of before
   /// data/hlo/called_rows.h.

@@ -274,6 +274,7 @@ class Export(Folder):
     def test_a_mesh_that_the_user_has_set_is_no_matter(self):
         dump.combines_constants.cache_clear()
         dump.takes_reciprocals.cache_clear()
+        dump.rounds_products_of_half.cache_clear()
         step = steps.make("mlp", 2)
         with jax.set_mesh(steps.data_mesh(2)):
             done = self.export(step.step, *steps.arguments(step, 0), data=step.batch, steps=2)
@@ -550,6 +551,27 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         rj.export(step, jnp.asarray(rng.randn(16, 9), jnp.float32), x, out=self.out, steps=2)
         done = rj.verify(self.out, steps=2, tolerance=1e-3)  # 4.1e-4; 7e-3 by quotients of f32.
         self.assertTrue(done and not done.own, str(done))
+
+    def test_products_in_float16_come_out_the_same(self):
+        rng = np.random.RandomState(0)
+        state, x = (jnp.asarray(rng.uniform(1, 2, 256), jnp.float16) for _ in range(2))
+
+        @jax.jit
+        def step(state, x):
+            return (state * x + x / 3) * jnp.float16(0.25), jnp.sum(x.astype(jnp.float32))
+
+        rj.export(step, state, x, out=self.out, steps=3)
+        done = rj.verify(self.out, steps=3, tolerance=0)
+        self.assertTrue(done and not done.own and not done.exact, str(done))
+
+    def test_a_loss_that_is_no_number_is_compared(self):
+        @jax.jit
+        def step(state, x):
+            return state + x, jnp.log(-jnp.sum(x * x))
+
+        rj.export(step, jnp.zeros(4), jnp.ones(4), out=self.out, steps=2)
+        done = rj.verify(self.out, steps=2, train_options=["--allow-nan"])
+        self.assertTrue(done and all(np.isnan(done.loss)), str(done))
 
     def test_attention_in_bfloat16_comes_out_the_same(self):
         rng = np.random.RandomState(0)

@@ -336,6 +336,34 @@ ENTRY e {
             "again=multiply(tenth, 10)\n");
 }
 
+TEST(HloInline, KeepsProductsOfHalfApartWhereTheHeaderSaysSo) {
+  const char* const body = R"(
+ENTRY e {
+  a = f16[2] parameter(0)
+  b = f16[2] parameter(1)
+  c = f16[2] parameter(2)
+  x = f32[2] parameter(3)
+  y = f32[2] parameter(4)
+  z = f32[2] parameter(5)
+  half = f16[2] multiply(a, b)
+  more = f16[2] add(half, c)
+  whole = f32[2] multiply(x, y)
+  sum = f32[2] add(whole, z)
+  ROOT t = (f16[2], f32[2]) tuple(more, sum)
+})";
+  const auto contracted = [&](const std::string& header) {
+    const auto inlined = inline_calls(module_of("HloModule m" + header + body));
+    EXPECT_TRUE(inlined.has_value()) << inlined.error().message;
+    return arithmetic(inlined->entry_computation());
+  };
+  EXPECT_EQ(contracted(""),
+            "more=multiply-add(a, b, c)\nsum=multiply-add(x, y, z)\n");
+  EXPECT_EQ(
+      contracted(", frontend_attributes={reprise_half_products=\"rounded\"}"),
+      "half=multiply(a, b)\nmore=add(half, c)\n"
+      "sum=multiply-add(x, y, z)\n");
+}
+
 TEST(HloInline, ReadsAProductRoundedWhereItSaysSo) {
   const auto inlined = inline_calls(module_of(R"(HloModule m
 ENTRY e {

@@ -424,6 +424,30 @@ ENTRY main {
   EXPECT_EQ(count_routines(ran), 0);
 }
 
+TEST(InlineFor, APlanOfBeforeKeepsWholesThatSlicesTakeApart) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f32[8] parameter(0)
+  y = f32[4] parameter(1)
+  both = f32[12] concatenate(x, y), dimensions={0}
+  part = f32[4] slice(both), slice={[8:12]}
+  ROOT z = f32[4] negate(part)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  Plan together = identity_plan(*inlined(Arithmetic::kWholesMade), 1);
+  together.fusion = {{.unit = "all", .ops = {"both", "part", "z"}}};
+  std::optional<Plan> plan = together;
+  const InlinedModule ran = *inline_for(&plan, PlanUse::kRan, inlined);
+  EXPECT_TRUE(validate_plan(*plan, ran));
+  EXPECT_LT(
+      inlined(Arithmetic::kAsXla)->entry_computation().instructions.size(),
+      ran.entry_computation().instructions.size());
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");

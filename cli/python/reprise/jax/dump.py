@@ -79,12 +79,20 @@ def takes_reciprocals(platform):
     return np.array_equal(_computed(platform, lambda x, y: x / y[:, None], x, y), x * (np.float16(1) / y)[:, None])
 
 
-def notes_on_constants(text, platform):
-    """How this XLA computes with constants what the text leaves open, as notes in the header
-    (data/hlo/fold_constants.h)."""
+@functools.cache
+def rounds_products_of_half(platform):
+    """Whether XLA rounds x * y + z of f16 twice: on CPUs without arithmetic of f16 it does."""
+    x = np.linspace(1, 2, 64, dtype=np.float16)
+    return np.array_equal(_computed(platform, lambda x, y, z: x * y + z, x, x[::-1], x / 3), x * x[::-1] + x / 3)
+
+
+def notes_on_arithmetic(text, platform):
+    """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
+    data/hlo/contract_products.h)."""
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
-    if " = f16[" in text and takes_reciprocals(platform):
-        notes.append('reprise_quotients="reciprocal"')
+    if " = f16[" in text:
+        notes += ['reprise_quotients="reciprocal"'] if takes_reciprocals(platform) else []
+        notes += ['reprise_half_products="rounded"'] if rounds_products_of_half(platform) else []
     return notes
 
 

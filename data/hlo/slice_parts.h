@@ -1,0 +1,19 @@
+// Slices of what was put together from parts.
+#pragma once
+
+#include "data/hlo/module.h"
+
+namespace reprise {
+
+/// Has slices read the parts that an array is made of, not the array: of a
+/// concatenation the operand that holds them, of a slice what that is cut from,
+/// of a padded array the one before it was padded. One element of a constant
+/// becomes a constant, and what a reshape only undoes is read before it. So a
+/// stack of what each step of an unrolled loop leaves, which its gradient takes
+/// apart again, is never made. XLA's CPU and GPU compilers do the same after
+/// the pass whose dump is a program here (AlgebraicSimplifier::HandleSlice,
+/// HandleReshape). No value changes. What nothing reads any more is left out.
+/// Cost: linear, and the length of each chain of slices.
+void slice_parts(Computation* computation);
+
+}  // namespace reprise
