@@ -53,6 +53,18 @@ ENTRY %e (x: f32[4], y: f32[4]) -> f32[4] {
 }
 """
 
+SLICES = """HloModule m, num_partitions=2
+
+ENTRY main {
+  p = f32[1,4]{1,0} parameter(0)
+  q = f32[1,4]{1,0} parameter(1)
+  sent = (f32[1,4]{1,0}, f32[1,4]{1,0}) all-to-all(p, q), channel_id=1, replica_groups={{0,1}}
+  u = f32[1,4]{1,0} get-tuple-element(sent), index=0
+  v = f32[1,4]{1,0} get-tuple-element(sent), index=1
+  ROOT r = f32[2,4]{1,0} concatenate(u, v), dimensions={0}
+}
+"""
+
 
 def equation(number, results, *, operand=0, shape=(2, 3), scope="", primitive="psum", before=()):
     return {"equation": number, "operand": operand, "kind": mapping.KINDS[primitive], "primitive": primitive,
@@ -111,6 +123,11 @@ class Map(unittest.TestCase):
         built = mapping.build(hlo.parse(CHAINS), chains, ["r"])
         self.assertEqual([(e["collective"], e["equation"]) for e in built["collectives"]],
                          [("x.0", 0), ("y.0", 2), ("y.1", 3), ("x.1", 1)])
+
+    def test_the_arrays_of_an_all_to_all_are_slices_of_one_operand(self):
+        equations = [equation(0, set(), shape=(2, 4), primitive="all_to_all")]
+        built = mapping.build(hlo.parse(SLICES), equations, ["r"])
+        self.assertEqual([(e["collective"], e["equation"]) for e in built["collectives"]], [("sent", 0)])
 
     def test_a_collective_of_partitioning_has_no_equation(self):
         built = mapping.build(hlo.parse(MODULE), [], ["a", "b", "loss"])

@@ -20,7 +20,8 @@ KINDS = {
 
 
 def operands_of(module):
-    """What an all-reduce of several operands does is one entry each: dictionaries to pair with equations."""
+    """What an all-reduce of several operands does is one entry each: dictionaries to pair with equations. The arrays of
+    an all-to-all are the slices that one operand is cut into."""
     reached = hlo.reached_results(module)
     before = hlo.collectives_before(module)
     found = []
@@ -28,12 +29,13 @@ def operands_of(module):
         arrays = instruction.arrays
         kind = instruction.opcode.removesuffix("-start")
         parts = arrays if kind == "all-reduce" else arrays[-1:]
+        slices = len(arrays) if instruction.opcode == "all-to-all" else 1
         for index, (element, dimensions) in enumerate(parts):
             name = instruction.name if len(parts) == 1 else f"{instruction.name}:{index}"
             results = reached[instruction.name] if len(parts) == 1 else _of_part(module, instruction, index, reached)
             found.append({"collective": name, "instruction": instruction.name, "before": before[instruction.name],
                           "kind": kind, "computation": instruction.computation, "type": element,
-                          "shape": dimensions, "count": hlo.count(dimensions), "results": set(results),
+                          "shape": dimensions, "count": hlo.count(dimensions) * slices, "results": set(results),
                           "entry": instruction.computation == module.entry,
                           "op_name": instruction.attribute("op_name")})
     return found

@@ -276,9 +276,12 @@ def _train(directory, ranks, steps, dump, options):
     printed = binary.run(["train", "-n", ranks, program, "--steps", steps, "--warmup", 0, "--dump-state", dump,
                           "--format", "json", *options])
     try:
-        return json.loads(printed)
+        result = json.loads(printed)
     except ValueError:
         return {}
+    # JSON has no number for a loss that is not finite.
+    result["loss"] = [float("nan") if loss is None else loss for loss in result.get("loss") or []]
+    return result
 
 
 def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=(), **kwargs):
