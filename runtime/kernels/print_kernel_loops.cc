@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMaxWideCopy = 4096;
 /// Rows of a block: its columns stay in the first-level cache.
-constexpr int64_t kRowBlock = 64;
+constexpr int64_t kRowBlock = 256;
 
 const char* wide_name(PrimitiveType type) {
   return type == PrimitiveType::kBF16 || type == PrimitiveType::kF16 ? "float"
