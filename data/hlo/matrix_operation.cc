@@ -35,11 +35,17 @@ std::string_view config_value(const Instruction& instruction,
                                       : config.substr(at + key.size());
 }
 
+/// 0 where a typed call has no such number.
+int32_t integer(const Instruction& instruction, std::string_view name) {
+  const std::string_view text = config_value(instruction, name);
+  int32_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 /// The letter that a typed call's `name` is; 0 where it has none.
 char letter(const Instruction& instruction, std::string_view name) {
-  const std::string_view text = config_value(instruction, name);
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
+  const int32_t value = integer(instruction, name);
   return value > 0 && value < 128 ? static_cast<char>(value) : '\0';
 }
 
@@ -61,14 +67,46 @@ constexpr RoutineNames kRoutines[] = {
     {MatrixKind::kTriangularSolve, "trsm", "trsm", "", 2},
     {MatrixKind::kLu, "getrf", "getrf", "solver_getrf_ffi", 1},
     {MatrixKind::kQr, "geqrf", "geqrf", "solver_geqrf_ffi", 1},
+    {MatrixKind::kPivotedQr, "geqp3", "geqp3", "hybrid_geqp3", 2},
     {MatrixKind::kHouseholderProduct, "orgqr", "ungqr", "solver_orgqr_ffi", 2},
+    {MatrixKind::kReflectorProduct, "ormqr", "unmqr", "solver_ormqr_ffi", 3},
     {MatrixKind::kSymmetricEigen, "syevd", "heevd", "solver_syevd_ffi", 1},
+    {MatrixKind::kEigen, "geev", "geev", "solver_geev_ffi", 1},
+    {MatrixKind::kEigen, "", "", "hybrid_eig_real", 1},
+    {MatrixKind::kEigen, "", "", "hybrid_eig_comp", 1},
+    {MatrixKind::kSchur, "gees", "gees", "", 1},
+    {MatrixKind::kHessenberg, "gehrd", "gehrd", "", 1},
+    {MatrixKind::kTridiagonal, "sytrd", "hetrd", "solver_sytrd_ffi", 1},
     {MatrixKind::kSingularValues, "gesdd", "gesdd", "solver_gesdd_ffi", 1},
-    {MatrixKind::kSingularValues, "", "", "solver_gesvd_ffi", 1},
+    {MatrixKind::kSingularValues, "gesvd", "gesvd", "solver_gesvd_ffi", 1},
     {MatrixKind::kSingularValues, "", "", "solver_gesvdj_ffi", 1},
     {MatrixKind::kSingularValues, "", "", "solver_gesvdp_ffi", 1},
     {MatrixKind::kTridiagonalSolve, "gtsv", "gtsv", "sparse_gtsv2_ffi", 4},
     {MatrixKind::kPermutation, "", "", "_lu_pivots_to_permutation", 1}};
+
+/// What only some kinds have, and LAPACK's calls and those of GPUs alike.
+MatrixOperation with_attributes(const Instruction& instruction,
+                                MatrixOperation operation) {
+  switch (operation.kind) {
+    case MatrixKind::kReflectorProduct:
+      operation.left = is_set(instruction, "left");
+      operation.transposed = is_set(instruction, "transpose");
+      break;
+    case MatrixKind::kEigen:
+      operation.left_vectors = is_set(instruction, "left") ||
+                               letter(instruction, "compute_left") == 'V';
+      operation.vectors = is_set(instruction, "right") ||
+                          letter(instruction, "compute_right") == 'V';
+      break;
+    case MatrixKind::kHessenberg:
+      operation.low = integer(instruction, "low");
+      operation.high = integer(instruction, "high");
+      break;
+    default:
+      break;
+  }
+  return operation;
+}
 
 /// `lapack_sXXX_ffi`, of floats, and those of d (double), c and z (complex).
 MatrixOperation lapack_call(const Instruction& instruction,
@@ -82,15 +120,20 @@ MatrixOperation lapack_call(const Instruction& instruction,
   for (const RoutineNames& routine : kRoutines) {
     const std::string_view own = complex ? routine.complex : routine.real;
     if (own.empty() || own != name.substr(1)) continue;
-    return {.kind = routine.kind,
-            .lower = letter(instruction, "uplo") != 'U',
-            .left = letter(instruction, "side") != 'R',
-            .transposed = letter(instruction, "trans_x") == 'T' ||
-                          letter(instruction, "trans_x") == 'C',
-            .conjugated = complex && letter(instruction, "trans_x") == 'C',
-            .unit_diagonal = letter(instruction, "diag") == 'U',
-            .vectors = letter(instruction, "mode") != 'N',
-            .complex = complex};
+    // By a function of Python's, which no program holds.
+    if (letter(instruction, "sort") == 'S') return {};
+    return with_attributes(
+        instruction,
+        {.kind = routine.kind,
+         .lower = letter(instruction, "uplo") != 'U',
+         .left = letter(instruction, "side") != 'R',
+         .transposed = letter(instruction, "trans_x") == 'T' ||
+                       letter(instruction, "trans_x") == 'C',
+         .conjugated = complex && letter(instruction, "trans_x") == 'C',
+         .unit_diagonal = letter(instruction, "diag") == 'U',
+         .vectors = letter(instruction, "mode") != 'N',
+         .by_qr = own == "gesvd",
+         .complex = complex});
   }
   return {};
 }
@@ -101,7 +144,7 @@ bool takes_complex(const Instruction& instruction, size_t operands) {
   const Shape& shape = instruction.shape;
   const Shape& first =
       shape.is_tuple() && !shape.elements.empty() ? shape.elements[0] : shape;
-  return is_complex(first.type) || instruction.operands.size() == 2 * operands;
+  return is_complex(first.type) || instruction.operands.size() > operands;
 }
 
 SingularVectors singular_vectors(const Instruction& instruction,
@@ -121,13 +164,15 @@ MatrixOperation gpu_call(const Instruction& instruction,
   name = name.substr(maker);
   for (const RoutineNames& routine : kRoutines) {
     if (routine.gpu.empty() || routine.gpu != name) continue;
-    return {.kind = routine.kind,
-            .lower = is_set(instruction, "lower"),
-            .vectors = routine.kind != MatrixKind::kSingularValues ||
-                       is_set(instruction, "compute_uv"),
-            .singular = singular_vectors(instruction, name),
-            .solution_alone = true,
-            .complex = takes_complex(instruction, routine.operands)};
+    return with_attributes(
+        instruction, {.kind = routine.kind,
+                      .lower = is_set(instruction, "lower"),
+                      .vectors = routine.kind != MatrixKind::kSingularValues ||
+                                 is_set(instruction, "compute_uv"),
+                      .packed_vectors = name == "solver_geev_ffi",
+                      .singular = singular_vectors(instruction, name),
+                      .solution_alone = true,
+                      .complex = takes_complex(instruction, routine.operands)});
   }
   return {};
 }

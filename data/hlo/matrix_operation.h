@@ -17,9 +17,16 @@ enum class MatrixKind : uint8_t {
   kTriangularSolve,     ///< a, b -> x
   kLu,                  ///< a -> factors, pivots from 1, info
   kQr,                  ///< a -> reflectors below r, their factors
+  kPivotedQr,           ///< a, order -> reflectors below r, order, factors
   kHouseholderProduct,  ///< reflectors, factors -> q
+  kReflectorProduct,    ///< reflectors, factors, b -> q b
   kSymmetricEigen,      ///< a -> vectors, values, info
-  kSingularValues,      ///< a -> (memory), values, u, vt, info
+  kEigen,               ///< a -> values, left vectors, right ones, info
+  kSchur,           ///< a -> form, vectors, values, how many were sorted, info
+  kHessenberg,      ///< a -> reflectors below the form, factors, info
+  kTridiagonal,     ///< a -> reflectors, diagonal, the one beside it, factors,
+                    ///< info
+  kSingularValues,  ///< a -> (memory), values, u, vt, info
   kTridiagonalSolve,  ///< three diagonals, b -> what eliminating left, x, info
   kPermutation,       ///< pivots from 0 -> the rows' order
 };
@@ -35,12 +42,18 @@ enum class SingularVectors : uint8_t {
 struct MatrixOperation {
   MatrixKind kind = MatrixKind::kNone;
   bool lower = true;           ///< Which triangle of `a` is read.
-  bool left = true;            ///< Solves a x = b, not x a = b.
-  bool transposed = false;     ///< Solves with a's transpose.
+  bool left = true;            ///< Solves a x = b, not x a = b; q b, not b q.
+  bool transposed = false;     ///< Solves with a's transpose; qᵀ for q.
   bool conjugated = false;     ///< What is transposed.
   bool unit_diagonal = false;  ///< The diagonal of `a` is not read: ones.
-  bool vectors = true;         ///< Eigenvectors too, not values alone.
+  bool vectors = true;  ///< Eigenvectors (right ones) too, not values alone.
+  bool left_vectors = false;  ///< And left ones, of kEigen.
+  /// kEigen as cuSOLVER gives it: memory before the values, and vectors of real
+  /// numbers, in which a conjugate pair's two parts lie side by side.
+  bool packed_vectors = false;
+  int32_t low = 1, high = 0;  ///< Rows from 1 that kHessenberg reduces.
   SingularVectors singular = SingularVectors::kUVt;
+  bool by_qr = false;           ///< Singular values by gesvd, not gesdd.
   bool solution_alone = false;  ///< A tridiagonal solve gives x and no more.
   /// Of complex numbers, which a call takes and gives in parts
   /// (data/hlo/split_complex.h): two arrays each.

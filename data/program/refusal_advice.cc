@@ -21,8 +21,8 @@ constexpr std::string_view kOnCpu =
     "jax.config.update(\"jax_platforms\", \"cpu\")";
 
 constexpr std::string_view kSolver =
-    "of cuSOLVER run potrf, getrf, geqrf, orgqr, syevd, gesvd, gesvdj, gesvdp "
-    "and syrk: use jnp.linalg functions made of these";
+    "of cuSOLVER run potrf, getrf, geqrf, orgqr, ormqr, syevd, geev, sytrd, "
+    "gesvd, gesvdj, gesvdp and syrk: use jnp.linalg functions made of these";
 
 constexpr std::string_view kNoParts = "write it on real and imaginary parts";
 
@@ -33,9 +33,10 @@ constexpr std::array kTargets = {
                  "pure_callback and io_callback"},
     TargetAdvice{
         "lapack_",
-        "of LAPACK run potrf, trsm, getrf, geqrf, orgqr, syevd, gesdd and "
-        "gtsv, and their like of complex numbers: use jnp.linalg functions "
-        "made of these"},
+        "of LAPACK run potrf, trsm, getrf, geqrf, geqp3, orgqr, ormqr, syevd, "
+        "geev, gees without sort, gehrd, sytrd, gesdd, gesvd and gtsv, and "
+        "their like of complex numbers: use jnp.linalg functions made of "
+        "these"},
     TargetAdvice{"cublas", kOnCpu},
     TargetAdvice{"cudnn", kOnCpu},
     TargetAdvice{"cusolver", kSolver},

@@ -18,11 +18,14 @@ namespace {
 
 // Each has a name in s… for floats and in d… for doubles, and, some another
 // one, in c… and z… for complex numbers of these.
-#define REPRISE_LAPACK_ROUTINES(X) \
-  X(potrf, potrf)                  \
-  X(getrf, getrf)                  \
-  X(geqrf, geqrf)                  \
-  X(orgqr, ungqr) X(syevd, heevd) X(gesdd, gesdd) X(gtsv, gtsv)
+#define REPRISE_LAPACK_ROUTINES(X)                                \
+  X(potrf, potrf)                                                 \
+  X(getrf, getrf)                                                 \
+  X(geqrf, geqrf)                                                 \
+  X(orgqr, ungqr)                                                 \
+  X(syevd, heevd) X(gesdd, gesdd) X(gtsv, gtsv) X(geqp3, geqp3)   \
+      X(ormqr, unmqr) X(geev, geev) X(gees, gees) X(gehrd, gehrd) \
+          X(sytrd, hetrd) X(gesvd, gesvd)
 
 struct Functions {
 #define REPRISE_LAPACK_MEMBERS(routine, complex) \
@@ -117,6 +120,22 @@ int32_t make_room(Asked asked, Array<T>* values) {
 constexpr int32_t kAsk = -1;
 constexpr size_t kOne = 1;  ///< Fortran's length of a letter.
 
+/// Calls a routine that takes room of the size for which it asks:
+/// `call(room, size)`.
+template <typename T, typename Call>
+void with_room(Workspace<T>* work, Call call) {
+  T asked = 0;
+  call(&asked, &kAsk);
+  const int32_t size = make_room(asked, &work->values);
+  call(work->values.data(), &size);
+}
+
+/// Eigenvalues of a real matrix: real parts, then imaginary ones.
+template <typename T>
+void join(int32_t n, const T* parts, std::complex<T>* values) {
+  for (int32_t i = 0; i < n; ++i) values[i] = {parts[i], parts[n + i]};
+}
+
 }  // namespace
 
 Status load() {
@@ -144,23 +163,111 @@ int32_t getrf(int32_t rows, int32_t columns, T* a, int32_t* pivots) {
 template <typename T>
 void geqrf(int32_t rows, int32_t columns, T* a, T* tau, Workspace<T>* work) {
   int32_t info = 0;
-  T asked = 0;
-  geqrf_of<T>()(&rows, &columns, a, &rows, tau, &asked, &kAsk, &info);
-  const int32_t size = make_room(asked, &work->values);
-  geqrf_of<T>()(&rows, &columns, a, &rows, tau, work->values.data(), &size,
-                &info);
+  with_room(work, [&](T* room, const int32_t* size) {
+    geqrf_of<T>()(&rows, &columns, a, &rows, tau, room, size, &info);
+  });
 }
 
 template <typename T>
 void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
            const T* tau, Workspace<T>* work) {
   int32_t info = 0;
-  T asked = 0;
-  orgqr_of<T>()(&rows, &columns, &reflectors, a, &rows, tau, &asked, &kAsk,
-                &info);
-  const int32_t size = make_room(asked, &work->values);
-  orgqr_of<T>()(&rows, &columns, &reflectors, a, &rows, tau,
-                work->values.data(), &size, &info);
+  with_room(work, [&](T* room, const int32_t* size) {
+    orgqr_of<T>()(&rows, &columns, &reflectors, a, &rows, tau, room, size,
+                  &info);
+  });
+}
+
+template <typename T>
+void geqp3(int32_t rows, int32_t columns, T* a, int32_t* pivots, T* tau,
+           Workspace<T>* work) {
+  int32_t info = 0;
+  make_room(2 * columns, &work->reals);
+  with_room(work, [&](T* room, const int32_t* size) {
+    if constexpr (kIsComplex<T>) {
+      geqp3_of<T>()(&rows, &columns, a, &rows, pivots, tau, room, size,
+                    work->reals.data(), &info);
+    } else {
+      geqp3_of<T>()(&rows, &columns, a, &rows, pivots, tau, room, size, &info);
+    }
+  });
+}
+
+template <typename T>
+void ormqr(bool left, bool transposed, int32_t rows, int32_t columns,
+           int32_t reflectors, const T* a, const T* tau, T* c,
+           Workspace<T>* work) {
+  const char side = left ? 'L' : 'R';
+  const char turned = !transposed ? 'N' : kIsComplex<T> ? 'C' : 'T';
+  int32_t info = 0;
+  with_room(work, [&](T* room, const int32_t* size) {
+    ormqr_of<T>()(&side, &turned, &rows, &columns, &reflectors, a,
+                  left ? &rows : &columns, tau, c, &rows, room, size, &info,
+                  kOne, kOne);
+  });
+}
+
+template <typename T>
+int32_t geev(int32_t n, T* a, std::complex<Real<T>>* values, T* left, T* right,
+             Workspace<T>* work) {
+  const char of_left = left != nullptr ? 'V' : 'N';
+  const char of_right = right != nullptr ? 'V' : 'N';
+  int32_t info = 0;
+  make_room(2 * n, &work->reals);
+  Real<T>* reals = work->reals.data();
+  with_room(work, [&](T* room, const int32_t* size) {
+    if constexpr (kIsComplex<T>) {
+      geev_of<T>()(&of_left, &of_right, &n, a, &n, values, left, &n, right, &n,
+                   room, size, reals, &info, kOne, kOne);
+    } else {
+      geev_of<T>()(&of_left, &of_right, &n, a, &n, reals, reals + n, left, &n,
+                   right, &n, room, size, &info, kOne, kOne);
+    }
+  });
+  if constexpr (!kIsComplex<T>) join(n, reals, values);
+  return info;
+}
+
+template <typename T>
+int32_t gees(int32_t n, T* a, std::complex<Real<T>>* values, T* v,
+             Workspace<T>* work) {
+  const char of_v = v != nullptr ? 'V' : 'N', sort = 'N';
+  int32_t info = 0, sorted = 0;
+  make_room(2 * n, &work->reals);
+  Real<T>* reals = work->reals.data();
+  with_room(work, [&](T* room, const int32_t* size) {
+    if constexpr (kIsComplex<T>) {
+      gees_of<T>()(&of_v, &sort, nullptr, &n, a, &n, &sorted, values, v, &n,
+                   room, size, reals, nullptr, &info, kOne, kOne);
+    } else {
+      gees_of<T>()(&of_v, &sort, nullptr, &n, a, &n, &sorted, reals, reals + n,
+                   v, &n, room, size, nullptr, &info, kOne, kOne);
+    }
+  });
+  if constexpr (!kIsComplex<T>) join(n, reals, values);
+  return info;
+}
+
+template <typename T>
+int32_t gehrd(int32_t n, int32_t low, int32_t high, T* a, T* tau,
+              Workspace<T>* work) {
+  int32_t info = 0;
+  with_room(work, [&](T* room, const int32_t* size) {
+    gehrd_of<T>()(&n, &low, &high, a, &n, tau, room, size, &info);
+  });
+  return info;
+}
+
+template <typename T>
+int32_t sytrd(bool lower, int32_t n, T* a, Real<T>* diagonal, Real<T>* beside,
+              T* tau, Workspace<T>* work) {
+  const char triangle = lower ? 'L' : 'U';
+  int32_t info = 0;
+  with_room(work, [&](T* room, const int32_t* size) {
+    sytrd_of<T>()(&triangle, &n, a, &n, diagonal, beside, tau, room, size,
+                  &info, kOne);
+  });
+  return info;
 }
 
 template <typename T>
@@ -202,7 +309,12 @@ int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
   const int32_t vt_rows = whole ? columns : least;
   int32_t info = 0;
   make_room(8 * least, &work->integers);
-  const auto call = [&](T* values_room, const int32_t* size) {
+  if constexpr (kIsComplex<T>) {  // As its description says.
+    const double n = least, m = most;
+    make_room(std::max(7 * n, n * std::max(5 * n + 7, 2 * m + 2 * n + 1)),
+              &work->reals);
+  }
+  with_room(work, [&](T* values_room, const int32_t* size) {
     if constexpr (kIsComplex<T>) {
       gesdd_of<T>()(&job, &rows, &columns, a, &rows, values, u, &rows, vt,
                     &vt_rows, values_room, size, work->reals.data(),
@@ -212,16 +324,29 @@ int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
                     &vt_rows, values_room, size, work->integers.data(), &info,
                     kOne);
     }
-  };
-  if constexpr (kIsComplex<T>) {  // As its description says.
-    const double n = least, m = most;
-    make_room(std::max(7 * n, n * std::max(5 * n + 7, 2 * m + 2 * n + 1)),
-              &work->reals);
-  }
-  T asked = 0;
-  call(&asked, &kAsk);
-  const int32_t size = make_room(asked, &work->values);
-  call(work->values.data(), &size);
+  });
+  return info;
+}
+
+template <typename T>
+int32_t gesvd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
+              T* u, T* vt, Workspace<T>* work) {
+  const bool vectors = u != nullptr && vt != nullptr;
+  const char job = !vectors ? 'N' : whole ? 'A' : 'S';
+  const int32_t least = std::min(rows, columns);
+  const int32_t vt_rows = whole ? columns : least;
+  int32_t info = 0;
+  make_room(5 * least, &work->reals);
+  with_room(work, [&](T* room, const int32_t* size) {
+    if constexpr (kIsComplex<T>) {
+      gesvd_of<T>()(&job, &job, &rows, &columns, a, &rows, values, u, &rows, vt,
+                    &vt_rows, room, size, work->reals.data(), &info, kOne,
+                    kOne);
+    } else {
+      gesvd_of<T>()(&job, &job, &rows, &columns, a, &rows, values, u, &rows, vt,
+                    &vt_rows, room, size, &info, kOne, kOne);
+    }
+  });
   return info;
 }
 
@@ -268,6 +393,18 @@ void gemm(int32_t m, int32_t n, int32_t k, const Factor& a, const Factor& b,
   template int32_t potrf(bool, int32_t, T*);                                   \
   template int32_t getrf(int32_t, int32_t, T*, int32_t*);                      \
   template void geqrf(int32_t, int32_t, T*, T*, Workspace<T>*);                \
+  template void geqp3(int32_t, int32_t, T*, int32_t*, T*, Workspace<T>*);      \
+  template void ormqr(bool, bool, int32_t, int32_t, int32_t, const T*,         \
+                      const T*, T*, Workspace<T>*);                            \
+  template int32_t geev(int32_t, T*, std::complex<Real<T>>*, T*, T*,           \
+                        Workspace<T>*);                                        \
+  template int32_t gees(int32_t, T*, std::complex<Real<T>>*, T*,               \
+                        Workspace<T>*);                                        \
+  template int32_t gehrd(int32_t, int32_t, int32_t, T*, T*, Workspace<T>*);    \
+  template int32_t sytrd(bool, int32_t, T*, Real<T>*, Real<T>*, T*,            \
+                         Workspace<T>*);                                       \
+  template int32_t gesvd(bool, int32_t, int32_t, T*, Real<T>*, T*, T*,         \
+                         Workspace<T>*);                                       \
   template void orgqr(int32_t, int32_t, int32_t, T*, const T*, Workspace<T>*); \
   template int32_t syevd(bool, bool, int32_t, T*, Real<T>*, Workspace<T>*);    \
   template int32_t gesdd(bool, int32_t, int32_t, T*, Real<T>*, T*, T*,         \

@@ -53,6 +53,19 @@ int32_t getrf(int32_t rows, int32_t columns, T* a, int32_t* pivots);
 template <typename T>
 void geqrf(int32_t rows, int32_t columns, T* a, T* tau, Workspace<T>* work);
 
+/// The same of columns in the order that pivots leave, from 1; those whose
+/// pivot is not 0 to begin with come first.
+template <typename T>
+void geqp3(int32_t rows, int32_t columns, T* a, int32_t* pivots, T* tau,
+           Workspace<T>* work);
+
+/// q c or c q in place of c, rows by columns; with `transposed` qᴴ for q, the
+/// product of reflectors.
+template <typename T>
+void ormqr(bool left, bool transposed, int32_t rows, int32_t columns,
+           int32_t reflectors, const T* a, const T* tau, T* c,
+           Workspace<T>* work);
+
 /// The first `columns` columns of the product of `reflectors` of them.
 template <typename T>
 void orgqr(int32_t rows, int32_t columns, int32_t reflectors, T* a,
@@ -64,10 +77,41 @@ template <typename T>
 int32_t syevd(bool vectors, bool lower, int32_t n, T* a, Real<T>* values,
               Workspace<T>* work);
 
+/// Eigenvalues of any matrix, and eigenvectors unless null: columns, in which a
+/// real matrix has the real part of a conjugate pair's first vector, then the
+/// imaginary one.
+template <typename T>
+int32_t geev(int32_t n, T* a, std::complex<Real<T>>* values, T* left, T* right,
+             Workspace<T>* work);
+
+/// a = v s vᴴ: s in place of a, triangular but for 2 by 2 blocks of real
+/// matrices, and v unless null.
+template <typename T>
+int32_t gees(int32_t n, T* a, std::complex<Real<T>>* values, T* v,
+             Workspace<T>* work);
+
+/// a = q h qᴴ, where h has one diagonal below the main one: h in place of a,
+/// and below it reflectors, whose product q is. Rows from `low` to `high`, from
+/// 1, are reduced.
+template <typename T>
+int32_t gehrd(int32_t n, int32_t low, int32_t high, T* a, T* tau,
+              Workspace<T>* work);
+
+/// The same of a symmetric or Hermitian matrix of which one triangle is read:
+/// what is left is real, a diagonal and the one beside it.
+template <typename T>
+int32_t sytrd(bool lower, int32_t n, T* a, Real<T>* diagonal, Real<T>* beside,
+              T* tau, Workspace<T>* work);
+
 /// Singular values, descending; u and vt, whole or their first min(rows,
 /// columns) columns and rows, unless null.
 template <typename T>
 int32_t gesdd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
+              T* u, T* vt, Workspace<T>* work);
+
+/// The same by the QR algorithm.
+template <typename T>
+int32_t gesvd(bool whole, int32_t rows, int32_t columns, T* a, Real<T>* values,
               T* u, T* vt, Workspace<T>* work);
 
 /// x of a tridiagonal system in place of b, n by columns. lower[0] stands in

@@ -4,53 +4,70 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace reprise {
 namespace {
 
 using Dimensions = std::vector<int64_t>;
-using enum MatrixResult;
 
-constexpr MatrixResult kFactor[] = {kNumbers, kIntegers};
-constexpr MatrixResult kSolution[] = {kNumbers};
-constexpr MatrixResult kLuFactors[] = {kNumbers, kIntegers, kIntegers};
-constexpr MatrixResult kReflectors[] = {kNumbers, kNumbers};
-constexpr MatrixResult kEigen[] = {kNumbers, kReals, kIntegers};
-constexpr MatrixResult kSingular[] = {kNumbers, kReals, kNumbers, kNumbers,
-                                      kIntegers};
-constexpr MatrixResult kTridiagonal[] = {kNumbers, kNumbers, kNumbers, kNumbers,
-                                         kIntegers};
-
-std::span<const MatrixResult> results_of(const MatrixOperation& operation) {
-  switch (operation.kind) {
-    case MatrixKind::kCholesky:
-      return kFactor;
-    case MatrixKind::kLu:
-      return kLuFactors;
-    case MatrixKind::kQr:
-      return kReflectors;
-    case MatrixKind::kSymmetricEigen:
-      return kEigen;
-    case MatrixKind::kSingularValues:
-      return kSingular;
-    case MatrixKind::kTridiagonalSolve:
-      return operation.solution_alone ? std::span<const MatrixResult>(kSolution)
-                                      : kTridiagonal;
-    default:
-      return kSolution;
-  }
+size_t parts_of(MatrixArray holds, bool complex) {
+  return holds == MatrixArray::kComplex ||
+                 (holds == MatrixArray::kNumbers && complex)
+             ? 2
+             : 1;
 }
 
-size_t operands_of(MatrixKind kind) {
-  switch (kind) {
-    case MatrixKind::kTriangularSolve:
+/// What the letters of a form stand for, as far as arrays were met.
+class Extents {
+ public:
+  explicit Extents(Dimensions batch) : batch_(std::move(batch)) {}
+
+  bool fit(std::string_view letters, const Dimensions& dimensions) {
+    if (letters == kAnyExtents) return true;
+    if (dimensions.size() != batch_.size() + letters.size() ||
+        !std::equal(batch_.begin(), batch_.end(), dimensions.begin()))
+      return false;
+    const std::span own = std::span(dimensions).last(letters.size());
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (stands_for_.try_emplace(letters[i], own[i]).first->second != own[i])
+        return false;
+    }
+    if (stands_for_.contains('k')) return true;
+    stands_for_['k'] = *std::ranges::min_element(own);
+    stands_for_['p'] = own.back() - 1;
+    return true;
+  }
+
+  int64_t at(char letter) const { return stands_for_.at(letter); }
+
+ private:
+  Dimensions batch_;
+  std::map<char, int64_t> stands_for_;
+};
+
+/// What letters alone do not say.
+bool fits_kind(const MatrixOperation& operation, const Extents& extents) {
+  switch (operation.kind) {
     case MatrixKind::kHouseholderProduct:
-      return 2;
-    case MatrixKind::kTridiagonalSolve:
-      return 4;
+      return extents.at('r') <= extents.at('n') &&
+             extents.at('n') <= extents.at('m');
+    case MatrixKind::kReflectorProduct:
+      return extents.at('r') <= extents.at('k');
+    case MatrixKind::kHessenberg:
+      return 1 <= operation.low && operation.low <= operation.high &&
+             operation.high <= extents.at('n');
+    case MatrixKind::kSingularValues: {
+      if (!operation.vectors) return true;
+      // u and vt whole, or the first of their columns and rows.
+      const int64_t u = extents.at('u'), v = extents.at('v');
+      return (u == extents.at('m') && v == extents.at('n')) ||
+             (u == extents.at('k') && v == u);
+    }
     default:
-      return 1;
+      return true;
   }
 }
 
@@ -69,22 +86,20 @@ MatrixExtents extents_of(const Shape& shape, size_t batch_dimensions) {
 MatrixCall::MatrixCall(const RoutineCall& call)
     : call_(call),
       operation_(matrix_operation(call.instruction)),
-      kinds_(results_of(operation_)) {}
+      form_(matrix_form(operation_)) {
+  // XLA's own cholesky says nothing of where it stopped.
+  if (call.instruction.opcode == Opcode::kCholesky)
+    form_.results = form_.results.first(1);
+}
 
 PrimitiveType MatrixCall::type() const { return operand_shape(0).type; }
 
-size_t MatrixCall::results() const {
-  // XLA's own cholesky says nothing of where it stopped.
-  return call_.instruction.opcode == Opcode::kCholesky ? 1 : kinds_.size();
-}
-
-size_t MatrixCall::first_result(size_t result) const {
-  size_t place = result;
-  if (operation_.complex)
-    place += static_cast<size_t>(
-        std::count(kinds_.begin(),
-                   kinds_.begin() + static_cast<ptrdiff_t>(result), kNumbers));
-  return place;
+size_t MatrixCall::arrays_before(std::span<const ArrayForm> all,
+                                 size_t place) const {
+  size_t arrays = 0;
+  for (const ArrayForm& form : all.first(place))
+    arrays += parts_of(form.holds, operation_.complex);
+  return arrays;
 }
 
 const Shape& MatrixCall::operand_shape(size_t operand) const {
@@ -102,124 +117,63 @@ MatrixExtents MatrixCall::result_extents(size_t result) const {
 }
 
 bool MatrixCall::is_dropped(size_t result) const {
-  if (result >= results()) return true;
-  const size_t first = first_result(result);
-  return call_.results[first].empty() &&
-         (kinds_[result] != kNumbers || !operation_.complex ||
-          call_.results[first + 1].empty());
-}
-
-/// As many arrays as there are to be, of types that fit the first one's.
-bool MatrixCall::has_types() const {
-  if (call_.operands.size() != operands_of(operation_.kind) * parts())
-    return false;
-  for (size_t i = 0; i < call_.operands.size(); ++i) {
-    const Shape& whole = operand_shape(i / parts());
-    const Shape& part = call_.operand_shape(i);
-    if (part.type != type() || part.dimensions != whole.dimensions)
-      return false;
-  }
-  if (call_.results.size() != first_result(results())) return false;
-  for (size_t r = 0; r < results(); ++r) {
-    const size_t count = kinds_[r] == kNumbers ? parts() : 1;
-    for (size_t part = 0; part < count; ++part) {
-      const Shape& shape = call_.result_shape(first_result(r) + part);
-      if (shape.type != (kinds_[r] == kIntegers ? PrimitiveType::kS32 : type()))
-        return false;
-      if (shape.dimensions != result_shape(r).dimensions) return false;
-    }
+  if (result >= form_.results.size()) return true;
+  for (size_t i = first_result(result); i < first_result(result + 1); ++i) {
+    if (!call_.results[i].empty()) return false;
   }
   return true;
 }
 
-/// The shapes of four operands come back, and one s32 a system; or that of the
-/// right sides alone.
-bool MatrixCall::fits_tridiagonal() const {
-  const bool alone = operation_.solution_alone;
-  const Dimensions& diagonal = operand_shape(0).dimensions;
-  for (size_t i = 0; i < 4; ++i) {
-    Dimensions extents = operand_shape(i).dimensions;
-    const bool comes_back = !alone || i == 3;
-    if (comes_back && extents != result_shape(alone ? 0 : i).dimensions)
-      return false;
-    if (i == 3 && !extents.empty()) extents.pop_back();
-    if (extents != diagonal) return false;
-  }
-  return diagonal.back() > 0 &&
-         (alone || result_shape(4).dimensions ==
-                       Dimensions(diagonal.begin(), diagonal.end() - 1));
+Status MatrixCall::check_counts() const {
+  const size_t takes = first_operand(form_.operands.size());
+  const size_t gives = first_result(form_.results.size());
+  if (takes == call_.operands.size() && gives == call_.results.size())
+    return {};
+  return fail(ErrorKind::kInvalid,
+              "its operands and results do not fit together: it takes {} "
+              "arrays, not {}, and gives {}, not {}",
+              takes, call_.operands.size(), gives, call_.results.size());
 }
 
-/// The second operand: right sides, or the factors of reflectors.
-bool MatrixCall::fits_second() const {
-  const Dimensions& second = operand_shape(1).dimensions;
-  const MatrixExtents a = operand_extents(0), b = operand_extents(1);
-  if (!std::equal(operand_shape(0).dimensions.begin(),
-                  operand_shape(0).dimensions.begin() +
-                      static_cast<ptrdiff_t>(batch_dimensions_),
-                  second.begin(),
-                  second.begin() + static_cast<ptrdiff_t>(std::min(
-                                       batch_dimensions_, second.size()))))
-    return false;
-  if (operation_.kind == MatrixKind::kHouseholderProduct)
-    return second.size() == batch_dimensions_ + 1 && b.rows <= a.columns &&
-           a.columns <= a.rows;
-  return second.size() == batch_dimensions_ + 2 &&
-         (operation_.left ? b.rows : b.columns) == a.rows;
-}
-
-bool MatrixCall::fits() const {
-  if (!has_types()) return false;
-  const bool is_tridiagonal = operation_.kind == MatrixKind::kTridiagonalSolve;
-  if (is_tridiagonal) return fits_tridiagonal();
-  const Dimensions& whole = operand_shape(0).dimensions;
-  const Dimensions batch(
-      whole.begin(), whole.begin() + static_cast<ptrdiff_t>(batch_dimensions_));
-  const auto of = [&](std::initializer_list<size_t> extents) {
-    Dimensions all = batch;
-    for (const size_t extent : extents)
-      all.push_back(static_cast<int64_t>(extent));
-    return all;
+/// Requires: check_counts.
+Status MatrixCall::check_shapes() const {
+  const Dimensions& first = operand_shape(0).dimensions;
+  Extents extents({first.begin(),
+                   first.begin() + static_cast<ptrdiff_t>(batch_dimensions_)});
+  const auto fits = [&](MatrixArray holds, std::string_view letters,
+                        const Shape& shape) {
+    const bool integers = holds == MatrixArray::kIntegers;
+    return shape.type == (integers ? PrimitiveType::kS32 : type()) &&
+           extents.fit(letters, shape.dimensions);
   };
-  const auto is = [&](size_t result, const Dimensions& dimensions) {
-    return result >= results() || result_shape(result).dimensions == dimensions;
+  const auto refuse = [](const char* what, size_t place, const Shape& shape) {
+    return fail(ErrorKind::kInvalid,
+                "its operands and results do not fit together: {} {} is {}",
+                what, place, shape_text(shape, false));
   };
-  const MatrixExtents a = operand_extents(0);
-  const size_t less = std::min(a.rows, a.columns);
-  if (a.elements() == 0) return false;
-  const bool is_square = a.rows == a.columns;
-  switch (operation_.kind) {
-    case MatrixKind::kCholesky:
-      return is_square && is(0, whole) && is(1, batch);
-    case MatrixKind::kTriangularSolve:
-      return is_square && fits_second() && is(0, operand_shape(1).dimensions);
-    case MatrixKind::kLu:
-      return is(0, whole) && is(1, of({less})) && is(2, batch);
-    case MatrixKind::kQr:
-      return is(0, whole) && is(1, of({less}));
-    case MatrixKind::kHouseholderProduct:
-      return fits_second() && is(0, whole);
-    case MatrixKind::kSymmetricEigen:
-      return is_square && is(0, whole) && is(1, of({a.rows})) && is(2, batch);
-    default:
-      break;
+  for (size_t i = 0; i < form_.operands.size(); ++i) {
+    for (size_t at = first_operand(i); at < first_operand(i + 1); ++at) {
+      const Shape& shape = call_.operand_shape(at);
+      if (!fits(form_.operands[i].holds, form_.operands[i].extents, shape))
+        return refuse("operand", at, shape);
+    }
   }
-  // u and vt whole, or the first of their columns and rows.
-  const bool has_values = is(0, whole) && is(1, of({less})) && is(4, batch);
-  if (!operation_.vectors) return has_values;
-  const size_t u = result_extents(u_result()).columns;
-  const MatrixExtents right = result_extents(v_result());
-  const bool by_columns = operation_.singular == SingularVectors::kUV;
-  const size_t vt = by_columns ? right.columns : right.rows;
-  const bool is_whole = u == a.rows && vt == a.columns;
-  return has_values && is(u_result(), of({a.rows, u})) &&
-         is(v_result(),
-            by_columns ? of({a.columns, vt}) : of({vt, a.columns})) &&
-         (is_whole || (u == less && vt == less));
+  for (size_t r = 0; r < form_.results.size(); ++r) {
+    for (size_t at = first_result(r); at < first_result(r + 1); ++at) {
+      const Shape& shape = call_.result_shape(at);
+      if (!fits(form_.results[r].holds, form_.results[r].extents, shape))
+        return refuse("result", at, shape);
+    }
+  }
+  if (fits_kind(operation_, extents)) return {};
+  return fail(ErrorKind::kInvalid,
+              "its operands and results do not fit together: the extents of "
+              "its matrices");
 }
 
 Result<MatrixCall> MatrixCall::make(const RoutineCall& call) {
   MatrixCall made(call);
+  if (Status counts = made.check_counts(); !counts) return pass(counts.error());
   for (size_t i = 0; i < call.operands.size(); ++i) {
     if (element_count(call.operand_shape(i)) >
         std::numeric_limits<int32_t>::max()) {
@@ -233,14 +187,13 @@ Result<MatrixCall> MatrixCall::make(const RoutineCall& call) {
     return fail(ErrorKind::kUnsupported, "matrices of {} are not factored",
                 primitive_type_name(first.type));
   }
-  const size_t own =
-      made.operation_.kind == MatrixKind::kTridiagonalSolve ? 1 : 2;
-  const bool has_matrix = first.dimensions.size() >= own;
-  made.batch_dimensions_ = has_matrix ? first.dimensions.size() - own : 0;
-  if (!has_matrix || !made.fits()) {
-    return fail(ErrorKind::kInvalid,
-                "its operands and results do not fit together");
+  const size_t own = made.form_.operands[0].extents.size();
+  if (first.dimensions.size() < own) {
+    return fail(ErrorKind::kInvalid, "{} is no matrix",
+                shape_text(first, false));
   }
+  made.batch_dimensions_ = first.dimensions.size() - own;
+  if (Status shapes = made.check_shapes(); !shapes) return pass(shapes.error());
   for (size_t d = 0; d < made.batch_dimensions_; ++d)
     made.matrices_ *= static_cast<size_t>(first.dimensions[d]);
   return made;

@@ -7,6 +7,7 @@
 
 #include "data/hlo/matrix_operation.h"
 #include "data/result.h"
+#include "runtime/cpu/matrix_form.h"
 #include "runtime/cpu/routine.h"
 
 namespace reprise {
@@ -18,9 +19,6 @@ struct MatrixExtents {
   size_t elements() const { return rows * columns; }
 };
 
-/// What a result holds: numbers as the operands', real ones, or s32.
-enum class MatrixResult : uint8_t { kNumbers, kReals, kIntegers };
-
 /// Operands and results as LAPACK counts them.
 class MatrixCall {
  public:
@@ -31,7 +29,6 @@ class MatrixCall {
   const MatrixOperation& operation() const { return operation_; }
   PrimitiveType type() const;
   size_t matrices() const { return matrices_; }
-  size_t results() const;
 
   MatrixExtents operand_extents(size_t operand) const;
   MatrixExtents result_extents(size_t result) const;
@@ -57,19 +54,22 @@ class MatrixCall {
 
  private:
   explicit MatrixCall(const RoutineCall& call);
-  size_t parts() const { return operation_.complex ? 2 : 1; }
-  size_t first_operand(size_t operand) const { return operand * parts(); }
-  size_t first_result(size_t result) const;
+  /// Arrays before the one that is `place` of a form.
+  size_t arrays_before(std::span<const ArrayForm> all, size_t place) const;
+  size_t first_operand(size_t operand) const {
+    return arrays_before(form_.operands, operand);
+  }
+  size_t first_result(size_t result) const {
+    return arrays_before(form_.results, result);
+  }
   const Shape& operand_shape(size_t operand) const;
   const Shape& result_shape(size_t result) const;
-  bool has_types() const;
-  bool fits() const;
-  bool fits_tridiagonal() const;
-  bool fits_second() const;
+  Status check_counts() const;
+  Status check_shapes() const;
 
   RoutineCall call_;
   MatrixOperation operation_;
-  std::span<const MatrixResult> kinds_;  ///< By result.
+  MatrixForm form_;  ///< Of results, those that the instruction has.
   size_t batch_dimensions_ = 0, matrices_ = 1;
 };
 

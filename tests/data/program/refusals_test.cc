@@ -32,7 +32,7 @@ TEST(Refusals, EveryReasonSaysWhatToDo) {
                  "export on CPU"},
                 {"x = f32[4,4] parameter(0)\n"
                  "t = (f32[4,4], f32[3], s32[]) custom-call(x), "
-                 "custom_call_target=\"lapack_sgehrd_ffi\"\n"
+                 "custom_call_target=\"lapack_sggev_ffi\"\n"
                  "ROOT c = f32[4,4] get-tuple-element(t), index=0\n",
                  "of LAPACK run"},
                 {"a = f32[] parameter(0)\n b = f32[] parameter(1)\n"

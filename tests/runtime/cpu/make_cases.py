@@ -13,6 +13,7 @@ import sys
 import complex_cases
 import jax
 import jax.numpy as jnp
+import linear_cases
 import more_cases
 import numpy as np
 from jax import lax
@@ -357,6 +358,7 @@ def main():
     long_windows()
     more_cases.recurrent(case, values, indices)
     complex_cases.matrices(case, values, indices)
+    linear_cases.add(case, values, indices)
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
             jitted = jax.jit(function, keep_unused=True)

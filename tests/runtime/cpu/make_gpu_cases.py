@@ -10,6 +10,7 @@ import functools
 import json
 import re
 import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -152,6 +153,22 @@ def singular_values():
                                     jnp.linalg.norm(b, "nuc"), jnp.linalg.norm(b, 2)), drawn(jnp.float32, 5, 3))
 
 
+def eigen():
+    """By cuSOLVER, as of a version that has geev, and left vectors too by what JAX calls on the host beside a GPU."""
+    sys.modules["jax._src.lax.linalg"].cuda_versions = types.SimpleNamespace(cusolver_get_version=lambda: 11701)
+    for dtype in NUMBERS:
+        name, a, b, c = name_of(dtype), drawn(dtype, 2, 5, 5), drawn(dtype, 2, 5, 3), drawn(dtype, 2, 5, 4)
+        right = functools.partial(lax.linalg.eig, compute_left_eigenvectors=False)
+        case(f"gpu.eig.{name}", lambda a, right=right: (*right(a), *right(a[0]), jnp.linalg.eigvals(a)), a)
+        case(f"gpu.eig.host.{name}", lambda a: (*lax.linalg.eig(a), *lax.linalg.eig(a[0], compute_right_eigenvectors=False)), a)
+        case(f"gpu.tridiagonal_form.{name}", lambda a: tuple(x for lower in (False, True) for x in lax.linalg.tridiagonal(
+            a, lower=lower)), a + turned(a))
+        case(f"gpu.qr.pivots.{name}", lambda b: (*lax.linalg.qr(b, pivoting=True), *lax.linalg.qr(turned(b), pivoting=True)), b)
+        case(f"gpu.qr.products.{name}", lambda b, c: tuple(lax.linalg.ormqr(
+            jnp.swapaxes(h, -1, -2), factors, c if left else turned(c), left=left, transpose=transpose)
+            for h, factors in (jnp.linalg.qr(b, mode="raw"),) for left in (False, True) for transpose in (False, True)), b, c)
+
+
 def gradients():
     for dtype in NUMBERS:
         name = name_of(dtype)
@@ -189,7 +206,7 @@ def gradients():
 
 
 def main():
-    for group in (scans, ragged_dots, factors, singular_values, gradients):
+    for group in (scans, ragged_dots, factors, singular_values, gradients, eigen):
         group()
     with open(sys.argv[1], "w") as out:
         for name, (function, inputs) in CASES.items():
