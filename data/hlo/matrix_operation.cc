@@ -62,6 +62,8 @@ struct RoutineNames {
   size_t operands;
 };
 
+constexpr std::string_view kPerturbed = "_tridiagonal_solve_perturbed";
+
 constexpr RoutineNames kRoutines[] = {
     {MatrixKind::kCholesky, "potrf", "potrf", "solver_potrf_ffi", 1},
     {MatrixKind::kTriangularSolve, "trsm", "trsm", "", 2},
@@ -82,6 +84,7 @@ constexpr RoutineNames kRoutines[] = {
     {MatrixKind::kSingularValues, "", "", "solver_gesvdj_ffi", 1},
     {MatrixKind::kSingularValues, "", "", "solver_gesvdp_ffi", 1},
     {MatrixKind::kTridiagonalSolve, "gtsv", "gtsv", "sparse_gtsv2_ffi", 4},
+    {MatrixKind::kTridiagonalSolve, "", "", kPerturbed, 4},
     {MatrixKind::kPermutation, "", "", "_lu_pivots_to_permutation", 1}};
 
 /// What only some kinds have, and LAPACK's calls and those of GPUs alike.
@@ -172,13 +175,17 @@ MatrixOperation gpu_call(const Instruction& instruction,
                       .packed_vectors = name == "solver_geev_ffi",
                       .singular = singular_vectors(instruction, name),
                       .solution_alone = true,
+                      .perturbed = name == kPerturbed,
                       .complex = takes_complex(instruction, routine.operands)});
   }
   return {};
 }
 
 MatrixOperation call_operation(const Instruction& instruction) {
-  const std::string target = custom_call_target(instruction);
+  std::string target = custom_call_target(instruction);
+  // The one routine that is jaxlib's own, on CPU too.
+  if (target == "tridiagonal_solve_perturbed_ffi")
+    target = fmt::format("cu{}", kPerturbed);
   const MatrixOperation lapack = lapack_call(instruction, target);
   return lapack.kind != MatrixKind::kNone ? lapack
                                           : gpu_call(instruction, target);

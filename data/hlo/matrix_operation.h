@@ -55,6 +55,7 @@ struct MatrixOperation {
   SingularVectors singular = SingularVectors::kUVt;
   bool by_qr = false;           ///< Singular values by gesvd, not gesdd.
   bool solution_alone = false;  ///< A tridiagonal solve gives x and no more.
+  bool perturbed = false;       ///< Of a matrix that may be singular.
   /// Of complex numbers, which a call takes and gives in parts
   /// (data/hlo/split_complex.h): two arrays each.
   bool complex = false;

@@ -8,6 +8,7 @@
 #include "runtime/cpu/lapack.h"
 #include "runtime/cpu/matrix_call.h"
 #include "runtime/cpu/matrix_elements.h"
+#include "runtime/cpu/perturbed_solve.h"
 #include "runtime/cpu/routine.h"
 #include "runtime/cpu/similarity_routine.h"
 
@@ -186,6 +187,11 @@ class MatrixRoutine final : public Routine {
                                                   &work_c_, &work_b_};
     for (size_t i = 0; i < all.size(); ++i) arrays_.load(i, matrix, all[i]);
     const size_t n = a_.rows;
+    if (operation_.perturbed) {
+      perturbed_solve(n, work_b_.size() / n, work_a_.data(), diagonal_.data(),
+                      work_c_.data(), work_b_.data());
+      return arrays_.store(work_b_, 0, matrix);
+    }
     const int32_t info = lapack::gtsv(fortran(n), fortran(work_b_.size() / n),
                                       work_a_.data() + 1, diagonal_.data(),
                                       work_c_.data(), work_b_.data());

@@ -269,5 +269,45 @@ def random_forms(ranks, width=8):
     return trained(ranks, params, loss_of, optax.adam(3e-3), labelled(8 * ranks, (width,), 5), jax.random.key(3))
 
 
+# A linear system held stable by its spectral radius and its slowest modes, whose eigenvalues have gradients.
+def stable_system(ranks, states=6, time=9):
+    params = normal(31, a=(states, states), b=(3, states), c=(states, 2))
+    params["a"] = params["a"] / 2 + 0.5 * jnp.eye(states)
+
+    def loss_of(p, extra, u, y):
+        values = jnp.linalg.eigvals(p["a"])
+        radius = jax.nn.logsumexp(8 * jnp.abs(values)) / 8
+        step = lambda h, u: (jnp.tanh(h @ p["a"] + u @ p["b"]), None)
+        h, _ = lax.scan(step, jnp.zeros((len(u), states)), u.swapaxes(0, 1))
+        damped = jnp.mean(jnp.abs(values) ** 2 - 0.1 * values.real)
+        return jnp.mean((h @ p["c"] - y) ** 2) + 0.1 * radius + 0.01 * damped, extra
+
+    def draw(rng):
+        u = rng.normal(size=(4 * ranks, time, 3)).astype(np.float32)
+        return u, u.sum(1)[:, :2] / 3
+
+    return trained(ranks, params, loss_of, optax.adam(1e-2), draw)
+
+
+# Forms that JAX does not differentiate, made anew from the weights of each step: Schur, Hessenberg, tridiagonal, QR with
+# pivots. Of the first what signs leave alone.
+def matrix_forms(ranks, width=6):
+    params = normal(32, a=(width, width), scale=(width,), out=(width, 4))
+
+    def loss_of(p, extra, x, y):
+        a = lax.stop_gradient(p["a"])
+        t, v = jax.scipy.linalg.schur(a)
+        h, q = jax.scipy.linalg.hessenberg(a, calc_q=True)
+        _, diagonal, beside, _ = lax.linalg.tridiagonal(a + a.T, lower=False)
+        order_q, r, order = jax.scipy.linalg.qr(a, pivoting=True)
+        z = (x @ p["a"]) * p["scale"]
+        z = z + 0.1 * (x @ q @ h + x @ jnp.abs(t) / width + x @ jnp.abs(v))
+        z = z + 0.1 * diagonal + 0.1 * jnp.pad(beside, (0, 1)) + (x @ order_q)[:, order] / (1 + jnp.abs(jnp.diag(r)))
+        return cross_entropy(jnp.tanh(z) @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.adam(1e-2), labelled(5 * ranks, (width,), 4))
+
+
 NUMERIC = {f.__name__: f for f in (bits, switched, implicit, factors, unshared, frames, ordered, small_algebra, pallas,
-                                   windowed, explicit, second_order, random_forms)}
+                                   windowed, explicit, second_order, random_forms, stable_system,
+                                   matrix_forms)}

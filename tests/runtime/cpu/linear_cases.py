@@ -35,7 +35,8 @@ def factors(case, name, b, c):
 
     def products(b, c):
         h, factors = jnp.linalg.qr(b, mode="raw")
-        return tuple(lax.linalg.ormqr(jnp.swapaxes(h, -1, -2), factors, c if left else turned(c), left=left, transpose=transpose)
+        h = jnp.swapaxes(h, -1, -2)
+        return tuple(lax.linalg.ormqr(h, factors, c if left else turned(c), left=left, transpose=transpose)
                      for left in (False, True) for transpose in (False, True))
 
     case(f"qr.products.{name}", products, b, c)
@@ -52,10 +53,16 @@ def add(case, values, indices):
         factors(case, name, b, drawn(dtype, 2, 5, 4))
         size = lambda x: jnp.sum(jnp.abs(x) ** 3 * jnp.arange(1, x.size + 1).reshape(x.shape))
         case(f"eig.gradient.{name}", jax.grad(lambda a: size(jnp.linalg.eigvals(a))), a)
-        if jnp.finfo(dtype).bits == 64:
-            continue
-        case(f"eig.vectors_gradient.{name}", jax.grad(lambda a: sum(map(size, lax.linalg.eig(
-            a, compute_left_eigenvectors=False, enable_eigvec_derivs=True)))), a[0] + jnp.diag(3 * jnp.arange(5)).astype(dtype))
+        if jnp.finfo(dtype).bits == 32:
+            case(f"eig.vectors_gradient.{name}", jax.grad(lambda a: sum(map(size, lax.linalg.eig(
+                a, compute_left_eigenvectors=False, enable_eigvec_derivs=True)))),
+                 a[0] + jnp.diag(3 * jnp.arange(5)).astype(dtype))
+        diagonals = drawn(dtype, 3, 2, 6)
+        singular = diagonals.at[1, 0].set(0).at[0, 0, 3].set(0).at[2, 0, 2].set(0)  # Of blocks, one of three rows.
+        case(f"tridiagonal.perturbed.{name}", functools.partial(lax.linalg.tridiagonal_solve, perturb_singular=True),
+             *diagonals, drawn(dtype, 2, 6, 3))
+        case(f"tridiagonal.singular.{name}", lambda l, d, u, b: (lambda x: x / jnp.linalg.norm(x, axis=-2, keepdims=True))(
+            lax.linalg.tridiagonal_solve(l, d, u, b, perturb_singular=True)), *singular, drawn(dtype, 2, 6, 1))
     a = values(jnp.float32, 4, 4)
     broken = jnp.stack([a, a.at[1, 2].set(np.nan), a.at[3, 0].set(np.inf)])
     case("eig.fails", lambda a: tuple(map(jnp.abs, lax.linalg.eig(a))), broken)
