@@ -18,14 +18,17 @@ namespace {
 
 // Each has a name in s… for floats and in d… for doubles, and, some another
 // one, in c… and z… for complex numbers of these.
-#define REPRISE_LAPACK_ROUTINES(X)                                \
-  X(potrf, potrf)                                                 \
-  X(getrf, getrf)                                                 \
-  X(geqrf, geqrf)                                                 \
-  X(orgqr, ungqr)                                                 \
-  X(syevd, heevd) X(gesdd, gesdd) X(gtsv, gtsv) X(geqp3, geqp3)   \
-      X(ormqr, unmqr) X(geev, geev) X(gees, gees) X(gehrd, gehrd) \
-          X(sytrd, hetrd) X(gesvd, gesvd)
+#define REPRISE_LAPACK_ROUTINES(X) \
+  X(potrf, potrf)                  \
+  X(getrf, getrf)                  \
+  X(geqrf, geqrf)                  \
+  X(orgqr, ungqr)                  \
+  X(syevd, heevd)                  \
+  X(gesdd, gesdd)                  \
+  X(gtsv, gtsv)                    \
+  X(geqp3, geqp3)                  \
+  X(ormqr, unmqr)                  \
+  X(geev, geev) X(gees, gees) X(gehrd, gehrd) X(sytrd, hetrd) X(gesvd, gesvd)
 
 struct Functions {
 #define REPRISE_LAPACK_MEMBERS(routine, complex) \

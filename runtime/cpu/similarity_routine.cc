@@ -85,14 +85,13 @@ class SimilarityRoutine final : public Routine {
 
   void store_vectors(const lapack::Array<T>& vectors, size_t result,
                      size_t matrix) {
-    if constexpr (lapack::kIsComplex<T>) {
-      arrays_.store(vectors, result, matrix);
-    } else if (operation_.packed_vectors) {
-      arrays_.store(vectors, result, matrix);
-    } else {
-      unpack(vectors);
-      arrays_.store(unpacked_, result, matrix);
+    if constexpr (!lapack::kIsComplex<T>) {
+      if (!operation_.packed_vectors) {
+        unpack(vectors);
+        return arrays_.store(unpacked_, result, matrix);
+      }
     }
+    arrays_.store(vectors, result, matrix);
   }
 
   /// Of a conjugate pair's two columns, real and imaginary part of its first
