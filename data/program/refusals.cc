@@ -18,6 +18,11 @@
 namespace reprise {
 namespace {
 
+constexpr const char* kPrintConstants =
+    "give the text of lower().as_text(\"hlo\"), which has them, or a dump by "
+    "XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_text "
+    "--xla_dump_large_constants\"";
+
 /// `NAME: what` of an error, NAME an instruction of the entry.
 std::optional<InstructionId> named_in(const Computation& entry,
                                       const std::string& message,
@@ -66,10 +71,18 @@ class Scan {
 
   void add(const Schedule& schedule, std::vector<Refusal>* refusals) {
     const Computation& entry = module_->entry_computation();
+    for (const Buffer& buffer : schedule.buffers) {
+      if (buffer.kind != BufferKind::kConstant) continue;
+      const Instruction& constant = entry.at(buffer.constant);
+      if (constant.literal.find("...") != std::string::npos)
+        note(constant, "its values are elided, `{...}`", kPrintConstants,
+             refusals);
+    }
     for (const Unit& unit : schedule.units) {
       const std::string reason = reason_of(entry, unit);
       if (!reason.empty()) {
-        note(entry.at(unit.ops.front()), reason, refusals);
+        const Instruction& refused = entry.at(unit.ops.front());
+        note(refused, reason, refusal_advice(refused), refusals);
         continue;
       }
       for (const RoutineCallee& callee : unit.routine.callees)
@@ -95,7 +108,7 @@ class Scan {
 
   /// Of one reason, the first is named and the others are counted.
   void note(const Instruction& instruction, const std::string& reason,
-            std::vector<Refusal>* refusals) const {
+            const std::string& advice, std::vector<Refusal>* refusals) const {
     for (Refusal& earlier : *refusals) {
       if (earlier.reason != reason) continue;
       ++earlier.more;
@@ -105,7 +118,7 @@ class Scan {
     refusals->push_back(
         {.instruction = path_ + instruction_place(*module_, instruction),
          .reason = reason,
-         .advice = refusal_advice(instruction)});
+         .advice = advice});
   }
 
   std::string path_;  ///< Loops and branches around it.

@@ -35,6 +35,9 @@ TEST(Refusals, EveryReasonSaysWhatToDo) {
                  "custom_call_target=\"lapack_sggev_ffi\"\n"
                  "ROOT c = f32[4,4] get-tuple-element(t), index=0\n",
                  "of LAPACK run"},
+                {"x = f32[64] parameter(0)\n k = f32[64] constant({...})\n"
+                 "ROOT s = f32[64] add(x, k)\n",
+                 "its values are elided, `{...}`; give the text of lower()"},
                 {"a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
                  "ROOT r = f32[4] rng(a, b), distribution=rng_uniform\n",
                  "jax.random with keys"}};

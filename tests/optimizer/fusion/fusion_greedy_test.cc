@@ -132,7 +132,7 @@ ENTRY e {
   c1 = f32[7,1] reshape(r1)
   s1 = f32[7] reduce(c1, zero), dimensions={1}, to_apply=add
   w1 = f32[8] pad(s1, zero), padding=1_0
-  g1 = f32[7] slice(w1), slice={[1:8]}
+  g1 = f32[7] pad(w1, zero), padding=-1_0
   ROOT t = (f32[7], f32[7], f32[7], f32[7]) tuple(r0, s0, r1, g1)
 }
 )",
@@ -180,6 +180,39 @@ ENTRY e {
   EXPECT_LT(schedule->units.size(), 10);
   for (const Kernel& kernel : schedule->kernels)
     EXPECT_LE(statement_count(kernel), 512) << kernel_text(kernel);
+}
+
+/// Kernels of a sum of `summands` arrays, one added after the other in so many
+/// rounds.
+std::vector<Kernel> kernels_of_sum(int summands, int rounds) {
+  std::string text = "HloModule m\nENTRY e {\n  zero = f32[] constant(0)\n";
+  for (int i = 0; i < summands; ++i)
+    text += fmt::format("  p{0} = f32[4096] parameter({0})\n", i);
+  text += "  v0 = f32[4096] negate(p0)\n";
+  for (int i = 1; i <= summands * rounds; ++i)
+    text += fmt::format("  v{} = f32[4096] add(v{}, p{})\n", i, i - 1,
+                        i % summands);
+  text +=
+      fmt::format("  ROOT t = (f32[4096]) tuple(v{})\n}}\n", summands * rounds);
+  const auto parsed = parse_hlo(text, "m");
+  EXPECT_TRUE(parsed.has_value()) << parsed.error().message;
+  const InlinedModule module = *inline_calls(*parsed);
+  const CostModel costs = synthetic_costs();
+  auto pricer = PlanPricer::make(module, costs);
+  EXPECT_TRUE(pricer.has_value());
+  const auto tree = FusionTree::build((*pricer)->cache(), costs, {});
+  EXPECT_TRUE(tree.has_value()) << tree.error().message;
+  const auto schedule = lower_schedule({.ranks = 1, .fusion = tree->merged()},
+                                       &(*pricer)->cache());
+  EXPECT_TRUE(schedule.has_value()) << schedule.error().message;
+  return schedule->kernels;
+}
+
+TEST(GreedyFusion, LongChainsAreOneKernelWhereArraysAreFew) {
+  const std::vector<Kernel> one = kernels_of_sum(10, 20);
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].arguments.size(), 11U);
+  EXPECT_GT(kernels_of_sum(200, 1).size(), 1U);
 }
 
 }  // namespace
