@@ -14,6 +14,7 @@
 #include "data/kernel/group.h"
 #include "runtime/cpu/array_view.h"
 #include "runtime/cpu/convolution_geometry.h"
+#include "runtime/cpu/exact_sums.h"
 #include "runtime/cpu/library_convolution.h"
 #include "runtime/cpu/matrix_product.h"
 #include "runtime/cpu/routine.h"
@@ -285,8 +286,16 @@ bool is_of_f16(const std::array<PrimitiveType, 3>& types) {
              types.end();
 }
 
-/// One of f16, which oneDNN 2.6.3 has not, as XLA:CPU makes it: over copies in
-/// f32, rounded once.
+/// Whether f32 adds up all products of small integers exactly.
+bool is_exact_in_f32(const RoutineCall& call, const ConvolutionGeometry& g) {
+  const PrimitiveType out = call.result_shape(0).type;
+  return (out == PrimitiveType::kS32 || out == PrimitiveType::kS64) &&
+         g.feature.extent * g.taps() <=
+             exact_depth(call.entry, call.instruction);
+}
+
+/// One over copies in f32: of f16, which oneDNN 2.6.3 has not, rounded once, as
+/// XLA:CPU makes it; of small integers, whose sums f32 holds.
 class WidenedConvolution final : public Routine {
  public:
   static Result<std::unique_ptr<Routine>> make(const RoutineCall& call) {
@@ -329,7 +338,7 @@ class WidenedConvolution final : public Routine {
  private:
   std::span<std::byte> widen(Shape* shape, std::span<std::byte> bytes) {
     WidenedArray& array = arrays_.emplace_back(shape->type, bytes);
-    if (is_half(shape->type)) shape->type = PrimitiveType::kF32;
+    shape->type = PrimitiveType::kF32;
     return {reinterpret_cast<std::byte*>(array.data()),
             array.size() * sizeof(float)};
   }
@@ -352,7 +361,8 @@ Result<std::unique_ptr<Routine>> make_convolution(const RoutineCall& call) {
                   primitive_type_name(shape->type));
     }
   }
-  if (is_of_f16({input.type, kernel.type, out.type}))
+  if (is_of_f16({input.type, kernel.type, out.type}) ||
+      is_exact_in_f32(call, *geometry))
     return WidenedConvolution::make(call);
   if (auto library = make_library_convolution(call, *geometry)) return library;
   return std::make_unique<Convolution>(

@@ -13,24 +13,12 @@
 #include "data/hlo/hlo.h"
 #include "data/kernel/group.h"
 #include "runtime/cpu/array_view.h"
+#include "runtime/cpu/exact_sums.h"
 #include "runtime/cpu/matrix_product.h"
 #include "runtime/cpu/routine.h"
 
 namespace reprise {
 namespace {
-
-/// The largest magnitude of an 8-bit integer; 0 of others.
-int64_t most_of(PrimitiveType type) {
-  if (type == PrimitiveType::kS8) return 128;
-  return type == PrimitiveType::kU8 ? 255 : 0;
-}
-
-/// Products that f32 adds up exactly, whatever the order; 0 where the elements
-/// are no 8-bit integers.
-int64_t exact_depth(PrimitiveType lhs, PrimitiveType rhs) {
-  const int64_t most = most_of(lhs) * most_of(rhs);
-  return most == 0 ? 0 : (int64_t{1} << 24) / most;
-}
 
 /// One operand, to be packed.
 struct DotOperand {
@@ -292,7 +280,7 @@ Result<std::unique_ptr<Routine>> make_general_dot(const RoutineCall& call) {
   }
   const SumType sums = sum_type(a.type, b.type, out.type);
   const int64_t run = sums == SumType::kInteger32 || sums == SumType::kInteger
-                          ? exact_depth(a.type, b.type)
+                          ? exact_depth(call.entry, call.instruction)
                           : 0;
   const SumType packed = run == 0 ? sums : SumType::kF32;
   const DotDimensions numbers = dot_dimensions(call.instruction);

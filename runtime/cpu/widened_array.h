@@ -10,12 +10,13 @@
 
 namespace reprise {
 
-/// An array of f32, or of 16-bit floats in f32.
+/// An array of f32, or of another type's elements in f32, which hold them.
 class WidenedArray {
  public:
   WidenedArray(PrimitiveType type, std::span<std::byte> bytes)
       : type_(type), bytes_(bytes) {
-    if (is_half(type)) values_.resize(bytes.size() / 2);
+    const auto bits = static_cast<size_t>(primitive_type_bits(type));
+    if (type != PrimitiveType::kF32) values_.resize(bytes.size() * 8 / bits);
   }
 
   /// Stays where it is.

@@ -80,7 +80,8 @@ const std::vector<JaxCase>& jax_cases() {
 }
 
 void expect_close(const std::string& what, const Shape& shape,
-                  std::span<const std::byte> got, const std::string& bytes) {
+                  std::span<const std::byte> got, const std::string& bytes,
+                  double times) {
   ASSERT_EQ(got.size(), bytes.size()) << what;
   const std::vector<double> have = elements(shape.type, got);
   const std::vector<double> want =
@@ -92,7 +93,7 @@ void expect_close(const std::string& what, const Shape& shape,
   for (size_t i = 0; i < want.size(); ++i) {
     if (have[i] == want[i] || (std::isnan(have[i]) && std::isnan(want[i])))
       continue;
-    ASSERT_NEAR(have[i], want[i], tolerance(shape.type, scale))
+    ASSERT_NEAR(have[i], want[i], times * tolerance(shape.type, scale))
         << what << ", element " << i << " of " << shape_text(shape, false);
   }
 }

@@ -25,8 +25,9 @@ struct JaxCase {
 const std::vector<JaxCase>& jax_cases();
 
 /// Expects an array of ours to be JAX's, integers alike and floats within what
-/// sums in another order and a library's own functions may give.
+/// sums in another order and a library's own functions may give, `times` that.
 void expect_close(const std::string& what, const Shape& shape,
-                  std::span<const std::byte> got, const std::string& bytes);
+                  std::span<const std::byte> got, const std::string& bytes,
+                  double times = 1);
 
 }  // namespace reprise
