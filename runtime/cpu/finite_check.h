@@ -23,16 +23,27 @@ class FiniteCheck {
       : schedule_(schedule), bytes_(std::move(bytes)) {}
 
   void look(UnitId id);
-  /// Names of the first units in the schedule's order that wrote either.
+  /// Names of the first units in the schedule's order that made either of
+  /// finite values alone; where none did, that wrote either.
   NonFinite found() const;
 
  private:
-  void note(UnitId id, PrimitiveType type, std::span<const std::byte> values);
+  struct Seen {
+    bool nan = false, infinite = false;
+  };
+  struct First {
+    std::optional<UnitId> nan, infinite;
+    void note(UnitId id, const Seen& seen);
+  };
+
+  Seen seen_in(PrimitiveType type, const Location& location) const;
+  /// In what a unit read (as far as it has not written over it) or wrote.
+  Seen seen_by(const Unit& unit, bool written) const;
 
   const Schedule& schedule_;
   Bytes bytes_;
   std::mutex mutex_;  ///< Of the two below.
-  std::optional<UnitId> nan_, infinite_;
+  First made_, written_;
 };
 
 }  // namespace reprise

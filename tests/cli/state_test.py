@@ -194,6 +194,11 @@ class State(CommandCase):
         self.assertEqual(len(went_on["loss"]), 5)
         self.assertTrue(out.exists())
         nan = struct.unpack("<f", struct.pack("<I", 0x7fc00000))[0]
+        # State that is NaN from the start, and nothing of the loss's, is not why.
+        program = self.write_step("1e19", own=("F32", [2, 2], [nan] * 4), **change)
+        said = self.train(program, "-n", 2, "--steps", 5, status=3)
+        self.assertIn("the first that gave an infinity: ", said)
+        self.assertNotIn("NaN", said)
         x = [1.0] * 24
         x[2 * 8] = nan  # Step 3, rank 0.
         program = self.write_step(x=("F32", [3, 2, 4], x), **change)

@@ -36,7 +36,9 @@ def hlo_type(dtype):
     """The HLO name of a numpy type: "f32"."""
     name = _HLO.get(np.dtype(dtype))
     if name is None:
-        raise RepriseError(f"no tensor file holds {np.dtype(dtype)}: known are {', '.join(sorted(_STORED))}")
+        raise RepriseError(
+            f"no tensor file holds {np.dtype(dtype)}: known are {', '.join(sorted(_STORED))}. Keep such state and batches in "
+            "one of these, as bf16 or s8, which hold all values of 8-bit floats and of int4, and convert inside the step")
     return name
 
 
