@@ -216,9 +216,10 @@ std::vector<std::string> assumed_prices(const Schedule& schedule,
   }
   if (modelled > 0) {
     sentences.push_back(fmt::format(
-        "{} units were never measured: modelled by a roofline that is {:.0f} % "
-        "off in the mean",
-        modelled, 100 * costs.roofline_residual));
+        "{} never measured: modelled by a roofline that is {:.0f} % off in the "
+        "mean",
+        modelled == 1 ? "1 unit was" : fmt::format("{} units were", modelled),
+        100 * costs.roofline_residual));
   }
   if (transfers == 0 || schedule.ranks < 2) return sentences;
   const Contention& contention = costs.contention;

@@ -174,13 +174,18 @@ Status MatrixCall::check_shapes() const {
 Result<MatrixCall> MatrixCall::make(const RoutineCall& call) {
   MatrixCall made(call);
   if (Status counts = made.check_counts(); !counts) return pass(counts.error());
-  for (size_t i = 0; i < call.operands.size(); ++i) {
-    if (element_count(call.operand_shape(i)) >
-        std::numeric_limits<int32_t>::max()) {
-      return fail(ErrorKind::kUnsupported,
-                  "LAPACK counts in 32 bits: arrays of more than 2^31 elements "
-                  "are not factored");
-    }
+  const auto is_large = [](const Shape& shape) {
+    return element_count(shape) > std::numeric_limits<int32_t>::max();
+  };
+  bool any_large = false;
+  for (size_t i = 0; i < call.operands.size(); ++i)
+    any_large = any_large || is_large(call.operand_shape(i));
+  for (size_t i = 0; i < call.results.size(); ++i)
+    any_large = any_large || is_large(call.result_shape(i));
+  if (any_large) {
+    return fail(ErrorKind::kUnsupported,
+                "LAPACK counts in 32 bits: arrays of more than 2^31 elements "
+                "are not factored");
   }
   const Shape& first = call.operand_shape(0);
   if (first.type != PrimitiveType::kF32 && first.type != PrimitiveType::kF64) {

@@ -107,6 +107,38 @@ TEST(CostModel, SaysThatRanksMeetInsideLoops) {
                 "link or late rank changes here"}));
 }
 
+TEST(CostModel, SaysWhichPricesNoRecordingTold) {
+  CostModel costs;
+  costs.units["known"] = {.alone_ns = 7, .source = PriceSource::kMeasured};
+  costs.roofline_residual = 0.25;
+  costs.contention.kernel = 1.5;
+  Schedule schedule;
+  schedule.ranks = 2;
+  schedule.units.resize(2);
+  schedule.units[0].key = "known";
+  schedule.units[1].key = "new";
+  const std::string one =
+      "1 unit was never measured: modelled by a roofline that is 25 % off in "
+      "the mean";
+  EXPECT_EQ(assumed_prices(schedule, costs), std::vector<std::string>{one});
+
+  Unit meeting;
+  meeting.kind = UnitKind::kCollective;
+  meeting.stream = Stream::kCommunication;
+  schedule.units.push_back(meeting);
+  EXPECT_EQ(assumed_prices(schedule, costs), std::vector<std::string>{one});
+  costs.contention.compute_is_assumed = true;
+  const std::vector<std::string> both = {
+      one,
+      "no run had compute beside transfers: that compute then takes 1.50 times "
+      "as long is assumed, from what TCP costs a core"};
+  EXPECT_EQ(assumed_prices(schedule, costs), both);
+  schedule.ranks = 1;
+  EXPECT_EQ(assumed_prices(schedule, costs), std::vector<std::string>{one});
+  costs.units["new"] = costs.units["known"];
+  EXPECT_EQ(assumed_prices(schedule, costs), std::vector<std::string>{});
+}
+
 TEST(CostModel, FallsBackToACollectiveOfTheSameKind) {
   CostModel costs;
   costs.collectives["all-reduce/other"] = {.latency_ns = 5};

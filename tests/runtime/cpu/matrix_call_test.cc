@@ -96,7 +96,13 @@ TEST(MatrixCall, NamesTheArrayThatDoesNotFit) {
       {"f32[4,3]", "f32[4,3], f32[3], f32[4,2], f32[3,3], s32[]",
        "lapack_sgesvd_ffi", "mode = 83 : ui8", "the extents of its matrices"},
       {"s32[4,4]", "s32[4,4], s32[3], s32[]", "lapack_sgehrd_ffi", "",
-       "matrices of s32"}};
+       "matrices of s32"},
+      {"f32[65536,65536]", "f32[65536,65536], s32[]", "lapack_spotrf_ffi", "",
+       "more than 2^31 elements"},
+      // Left vectors of all rows.
+      {"f32[50000,3]",
+       "f32[50000,3], f32[3], f32[50000,50000], f32[3,3], s32[]",
+       "lapack_sgesdd_ffi", "mode = 65 : ui8", "more than 2^31 elements"}};
   for (const auto& one : kCases) {
     const std::string message =
         refusal(one.operands, one.results, one.target, one.config);
