@@ -309,6 +309,60 @@ def matrix_forms(ranks, width=6):
     return trained(ranks, params, loss_of, optax.adam(1e-2), labelled(5 * ranks, (width,), 4))
 
 
+# Polynomials by unrolled loops, whose gradients take stacks apart again: quantiles, a list of layers read by its places,
+# windows of what was padded.
+def polynomials(ranks, width=12):
+    params = normal(33, a=(width, width), coefficients=(9, width), out=(width, 5))
+
+    def loss_of(p, extra, x, y):
+        z = jnp.clip(0.5 + 0.1 * x @ p["a"], 0.01, 0.99)
+        z = jax.scipy.special.ndtri(z) + 0.01 * jnp.polyval(p["coefficients"], z, unroll=9)
+        layers = [z]
+        for _ in range(3):
+            layers.append(jnp.tanh(layers[-1] @ p["a"]))
+        stacked = jnp.stack(layers)
+        padded = jnp.pad(stacked[3] + 0.5 * stacked[0], ((0, 0), (2, 2)))
+        h = padded[:, 2:-2] + 0.1 * padded[:, 1:-3] + 0.1 * padded[:, 3:-1] + stacked[1:3].sum(0)
+        return cross_entropy(h @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.adam(3e-3), labelled(8 * ranks, (width,), 5))
+
+
+# Training that knows it will be quantized: products and convolutions of s8 and u8 with sums in s32, straight through.
+def small_integers(ranks, width=8):
+    params = normal(34, kernel=(3, 3, width, width), a=(width * 64, 10))
+
+    def held(x, scale, kind):
+        limits = jnp.iinfo(kind)
+        return jnp.clip(jnp.round(x * scale), limits.min, limits.max).astype(kind)
+
+    def loss_of(p, extra, x, y):
+        x = jnp.tile(x[..., :1], width)
+        convolve = lambda x, w, **more: lax.conv_general_dilated(
+            x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), **more)
+        real = convolve(x, p["kernel"])
+        small = convolve(held(x, 20.0, jnp.int8), held(p["kernel"], 60.0, jnp.int8), preferred_element_type=jnp.int32)
+        h = jax.nn.relu(real + lax.stop_gradient(small / 1200.0 - real)).reshape(len(x), -1)
+        real = h @ p["a"]
+        small = lax.dot(held(h, 50.0, jnp.uint8), held(p["a"], 60.0, jnp.int8).astype(jnp.uint8),
+                        preferred_element_type=jnp.int32)
+        return cross_entropy(real + 1e-6 * lax.stop_gradient(small), y), extra
+
+    return trained(ranks, params, loss_of, optax.sgd(1e-4, 0.9), image_classes(4 * ranks))
+
+
+# All of float16, the state too: what a processor without arithmetic of it rounds twice.
+def halves(ranks, width=12):
+    params = jax.tree.map(lambda v: v.astype(jnp.float16), normal(35, a=(width, 16), b=(16,), out=(16, 5)))
+
+    def loss_of(p, extra, x, y):
+        h = jnp.tanh(x.astype(jnp.float16) @ p["a"] + p["b"])
+        h = h * jnp.float16(0.75) + jax.nn.softmax(h) * h
+        return cross_entropy((h @ p["out"]).astype(jnp.float32), y), extra
+
+    return trained(ranks, params, loss_of, optax.sgd(0.05), labelled(8 * ranks, (width,), 5))
+
+
 NUMERIC = {f.__name__: f for f in (bits, switched, implicit, factors, unshared, frames, ordered, small_algebra, pallas,
                                    windowed, explicit, second_order, random_forms, stable_system,
-                                   matrix_forms)}
+                                   matrix_forms, polynomials, small_integers, halves)}
