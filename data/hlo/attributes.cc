@@ -55,6 +55,16 @@ DotDimensions dot_dimensions(const Instruction& dot) {
           .rhs_contracting = integer_list(dot, "rhs_contracting_dims")};
 }
 
+Attribute slice_attribute(const std::vector<SliceDimension>& dimensions) {
+  std::vector<std::string> bounds;
+  for (const SliceDimension& d : dimensions) {
+    bounds.push_back(
+        d.stride == 1 ? fmt::format("[{}:{}]", d.start, d.limit)
+                      : fmt::format("[{}:{}:{}]", d.start, d.limit, d.stride));
+  }
+  return {"slice", RawText{fmt::format("{{{}}}", fmt::join(bounds, ", "))}};
+}
+
 Result<std::vector<SliceDimension>> slice_dimensions(const Instruction& slice) {
   std::vector<SliceDimension> dimensions;
   if (const Attribute* found = slice.find_attribute("slice")) {

@@ -30,10 +30,10 @@ Shape split_shape(const Shape& shape) {
 /// One part of an array in which they lie in turn.
 InstructionId part_of(InstructionId both, Shape whole, int64_t which,
                       ComplexOps* ops) {
-  std::string places = "{";
+  std::vector<SliceDimension> places;
   whole.dimensions.pop_back();
-  for (const int64_t extent : whole.dimensions)
-    places += fmt::format("[0:{}],", extent);
+  for (const int64_t extent : whole.dimensions) places.push_back({0, extent});
+  places.push_back({which, which + 1});
   Instruction flat, cut;
   flat.opcode = Opcode::kReshape;
   flat.shape = whole;
@@ -41,8 +41,7 @@ InstructionId part_of(InstructionId both, Shape whole, int64_t which,
   cut.shape = std::move(whole);
   cut.shape.dimensions.push_back(1);
   cut.operands = {both};
-  cut.attributes = {
-      {"slice", RawText{places + fmt::format("[{}:{}]}}", which, which + 1)}}};
+  cut.attributes = {slice_attribute(places)};
   flat.operands = {ops->append(std::move(cut))};
   return ops->append(std::move(flat));
 }

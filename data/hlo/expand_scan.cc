@@ -20,7 +20,7 @@ class ScanOps : public ExpansionOps {
   /// That of the last step.
   InstructionId last_row(InstructionId whole, const ScanForm& form) {
     Shape cut = array_of(shape(whole).type, shape(whole).dimensions);
-    std::vector<std::string> bounds;
+    std::vector<SliceDimension> bounds;
     for (size_t d = 0; d < cut.dimensions.size(); ++d) {
       int64_t first = 0, end = cut.dimensions[d];
       if (d == form.dimension) {
@@ -28,12 +28,11 @@ class ScanOps : public ExpansionOps {
         end = first + 1;
         cut.dimensions[d] = 1;
       }
-      bounds.push_back(fmt::format("[{}:{}]", first, end));
+      bounds.push_back({first, end});
     }
     std::vector<int64_t> row = row_shape(cut, form.dimension).dimensions;
-    const InstructionId sliced = op(
-        Opcode::kSlice, {whole}, std::move(cut),
-        {{"slice", RawText{fmt::format("{{{}}}", fmt::join(bounds, ", "))}}});
+    const InstructionId sliced =
+        op(Opcode::kSlice, {whole}, std::move(cut), {slice_attribute(bounds)});
     return reshaped(sliced, std::move(row));
   }
 };

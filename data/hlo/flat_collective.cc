@@ -210,12 +210,11 @@ class FlatCollective {
     const InstructionId exchanged = communicate(collective_, all, joined);
     std::vector<InstructionId> elements;
     for (int64_t i = 0; i < count; ++i) {
-      std::string slice = fmt::format("{{[{}:{}]", i, i + 1);
-      for (const int64_t extent : part)
-        slice += fmt::format(", [0:{}]", extent);
+      std::vector<SliceDimension> slice{{i, i + 1}};
+      for (const int64_t extent : part) slice.push_back({0, extent});
       const InstructionId taken = append_step(
           Opcode::kSlice, fmt::format("{}/from{}", collective_.name, i), row,
-          {exchanged}, {{"slice", RawText{slice + "}"}}});
+          {exchanged}, {slice_attribute(slice)});
       elements.push_back(
           reshape(fmt::format("{}/{}", collective_.name, i), part, taken));
     }

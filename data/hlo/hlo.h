@@ -96,6 +96,7 @@ struct SliceDimension {
   int64_t start = 0, limit = 0, stride = 1;
 };
 Result<std::vector<SliceDimension>> slice_dimensions(const Instruction& slice);
+Attribute slice_attribute(const std::vector<SliceDimension>& dimensions);
 
 /// padding=low_high_interior x …
 struct PadDimension {

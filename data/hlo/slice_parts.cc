@@ -3,8 +3,8 @@
 // toward the parts moves.
 #include "data/hlo/slice_parts.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,7 +22,7 @@ constexpr int64_t kLargestTable = 1024;
 using Window = std::vector<SliceDimension>;
 
 int64_t count_of(const SliceDimension& window) {
-  return (window.limit - window.start + window.stride - 1) / window.stride;
+  return (window.limit - window.start - 1) / window.stride + 1;
 }
 int64_t last_of(const SliceDimension& window) {
   return window.start + (count_of(window) - 1) * window.stride;
@@ -31,6 +31,13 @@ int64_t last_of(const SliceDimension& window) {
 /// Moved down by `by`, and no longer than its last element.
 SliceDimension moved(const SliceDimension& window, int64_t by) {
   return {window.start - by, last_of(window) + 1 - by, window.stride};
+}
+
+/// Of one element, whose stride says nothing and may be as large as it likes.
+void drop_idle_strides(Window* window) {
+  for (SliceDimension& d : *window) {
+    if (count_of(d) == 1) d = {d.start, d.start + 1, 1};
+  }
 }
 
 /// What runs is verified only after this pass.
@@ -50,16 +57,6 @@ bool is_all_of(const Window& window, const Shape& shape) {
       return false;
   }
   return true;
-}
-
-Attribute slice_attribute(const Window& window) {
-  std::vector<std::string> bounds;
-  for (const SliceDimension& d : window) {
-    bounds.push_back(
-        d.stride == 1 ? fmt::format("[{}:{}]", d.start, d.limit)
-                      : fmt::format("[{}:{}:{}]", d.start, d.limit, d.stride));
-  }
-  return {"slice", RawText{fmt::format("{{{}}}", fmt::join(bounds, ", "))}};
 }
 
 class Slicer {
@@ -110,11 +107,13 @@ class Slicer {
     const InstructionId first = slice->operands[0];
     if (!window || !is_within(*window, computation_.at(first).shape))
       return std::nullopt;
+    drop_idle_strides(&*window);
     InstructionId from = first;
     for (Window moving = *window;;) {
-      const auto part = part_of(computation_.at(from), &moving);
+      const auto part = part_of(from, &moving);
       if (!part || !is_within(moving, computation_.at(*part).shape)) break;
       from = *part;
+      drop_idle_strides(&moving);
       *window = moving;
     }
     const Instruction& source = computation_.at(from);
@@ -133,11 +132,12 @@ class Slicer {
   }
 
   /// The operand that holds all of a window, which becomes one of it.
-  std::optional<InstructionId> part_of(const Instruction& whole,
-                                       Window* window) const {
+  std::optional<InstructionId> part_of(InstructionId id, Window* window) {
+    const Instruction& whole = computation_.at(id);
+    if (has_control_predecessors(whole)) return std::nullopt;
     switch (whole.opcode) {
       case Opcode::kConcatenate:
-        return part_of_concatenation(whole, window);
+        return part_of_concatenation(id, window);
       case Opcode::kSlice:
         return part_of_slice(whole, window);
       case Opcode::kPad:
@@ -147,31 +147,41 @@ class Slicer {
     }
   }
 
-  std::optional<InstructionId> part_of_concatenation(const Instruction& whole,
-                                                     Window* window) const {
+  std::optional<InstructionId> part_of_concatenation(InstructionId id,
+                                                     Window* window) {
+    const Instruction& whole = computation_.at(id);
     const std::vector<int64_t> along = integer_list(whole, "dimensions");
-    if (along.size() != 1) return std::nullopt;
+    if (along.size() != 1 || along[0] < 0 || along[0] >= std::ssize(*window))
+      return std::nullopt;
     const auto d = static_cast<size_t>(along[0]);
-    int64_t begin = 0;
+    std::vector<int64_t>& ends = ends_[id];
+    if (ends.empty()) ends = ends_of_operands(whole, d);
+    SliceDimension& place = (*window)[d];
+    const auto end = std::upper_bound(ends.begin(), ends.end(), place.start);
+    if (end == ends.end() || last_of(place) >= *end) return std::nullopt;
+    place = moved(place, end == ends.begin() ? 0 : *std::prev(end));
+    return whole.operands[static_cast<size_t>(end - ends.begin())];
+  }
+
+  /// Where each operand of a concatenation ends in it.
+  std::vector<int64_t> ends_of_operands(const Instruction& whole,
+                                        size_t dimension) const {
+    std::vector<int64_t> ends;
+    int64_t end = 0;
     for (const InstructionId operand : whole.operands) {
       const Shape& shape = computation_.at(operand).shape;
-      if (d >= window->size() || shape.dimensions.size() != window->size())
-        return std::nullopt;
-      const int64_t end = begin + shape.dimensions[d];
-      if ((*window)[d].start < end) {
-        if (last_of((*window)[d]) >= end) return std::nullopt;
-        (*window)[d] = moved((*window)[d], begin);
-        return operand;
-      }
-      begin = end;
+      end +=
+          dimension < shape.dimensions.size() ? shape.dimensions[dimension] : 0;
+      ends.push_back(end);
     }
-    return std::nullopt;
+    return ends;
   }
 
   static std::optional<InstructionId> part_of_slice(const Instruction& whole,
                                                     Window* window) {
-    const Result<Window> outer = slice_dimensions(whole);
+    Result<Window> outer = slice_dimensions(whole);
     if (!outer || outer->size() != window->size()) return std::nullopt;
+    drop_idle_strides(&*outer);
     for (size_t d = 0; d < window->size(); ++d) {
       SliceDimension& inner = (*window)[d];
       const auto of_operand = [&](int64_t place) {
@@ -184,13 +194,18 @@ class Slicer {
     return whole.operands[0];
   }
 
-  static std::optional<InstructionId> part_of_pad(const Instruction& whole,
-                                                  Window* window) {
+  std::optional<InstructionId> part_of_pad(const Instruction& whole,
+                                           Window* window) const {
     const Result<std::vector<PadDimension>> pads = pad_dimensions(whole);
     if (!pads || pads->size() != window->size()) return std::nullopt;
+    const Shape& shape = computation_.at(whole.operands[0]).shape;
+    if (shape.dimensions.size() != window->size()) return std::nullopt;
     for (size_t d = 0; d < window->size(); ++d) {
-      if ((*pads)[d].interior != 0) return std::nullopt;
-      (*window)[d] = moved((*window)[d], (*pads)[d].low);
+      const auto& [low, high, interior] = (*pads)[d];
+      SliceDimension& place = (*window)[d];
+      if (interior != 0 || low > place.start || low < -shape.dimensions[d])
+        return std::nullopt;
+      place = moved(place, low);
     }
     return whole.operands[0];
   }
@@ -226,13 +241,18 @@ class Slicer {
   /// What had a reshape's shape before other reshapes; one of a constant's
   /// only element becomes a constant.
   std::optional<InstructionId> without_reshape(Instruction* reshape) {
-    InstructionId from = reshape->operands[0];
-    while (computation_.at(from).opcode == Opcode::kReshape)
-      from = computation_.at(from).operands[0];
+    // A reshape that is here reads before all others already.
+    const InstructionId first = reshape->operands[0];
+    const Instruction& before = computation_.at(first);
+    const bool is_view =
+        before.opcode == Opcode::kReshape && !has_control_predecessors(before);
+    const InstructionId from = is_view ? before.operands[0] : first;
     const Instruction& source = computation_.at(from);
     if (source.shape.type == reshape->shape.type &&
         source.shape.dimensions == reshape->shape.dimensions)
       return from;
+    has_changed_ = has_changed_ || is_view;
+    reshape->operands[0] = from;
     if (source.opcode != Opcode::kConstant || element_count(source.shape) != 1)
       return std::nullopt;
     const auto words = literal_words(source);
@@ -244,6 +264,8 @@ class Slicer {
 
   Computation& computation_;
   std::vector<InstructionId> renumbered_;  ///< [old instruction]
+  /// Of concatenations that slices read.
+  std::map<InstructionId, std::vector<int64_t>> ends_;
   bool has_changed_ = false;
 };
 

@@ -12,8 +12,9 @@ namespace reprise {
 /// stack of what each step of an unrolled loop leaves, which its gradient takes
 /// apart again, is never made. XLA's CPU and GPU compilers do the same after
 /// the pass whose dump is a program here (AlgebraicSimplifier::HandleSlice,
-/// HandleReshape). No value changes. What nothing reads any more is left out.
-/// Cost: linear, and the length of each chain of slices.
+/// HandleReshape). No value changes; what waits for something by a control edge
+/// is not looked through. What nothing reads any more is left out. Cost:
+/// linear, and a search among the operands for each slice of a concatenation.
 void slice_parts(Computation* computation);
 
 }  // namespace reprise

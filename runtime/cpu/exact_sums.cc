@@ -32,12 +32,9 @@ bool keeps_values(PrimitiveType from, PrimitiveType to) {
 /// conversion; 0 where it is not known.
 int64_t most_held(const Computation& entry, InstructionId id) {
   const PrimitiveType type = entry.at(id).shape.type;
-  for (bool is_converted = false; most_of(type) == 0;) {
+  bool is_converted = false;
+  while (most_of(entry.at(id).shape.type) == 0) {
     const Instruction& value = entry.at(id);
-    if (most_of(value.shape.type) != 0) {
-      return keeps_values(value.shape.type, type) ? most_of(value.shape.type)
-                                                  : 0;
-    }
     switch (value.opcode) {
       case Opcode::kConvert:
         if (std::exchange(is_converted, true)) return 0;
@@ -53,7 +50,8 @@ int64_t most_held(const Computation& entry, InstructionId id) {
     }
     id = value.operands[0];
   }
-  return most_of(type);
+  const PrimitiveType held = entry.at(id).shape.type;
+  return is_converted && !keeps_values(held, type) ? 0 : most_of(held);
 }
 
 }  // namespace

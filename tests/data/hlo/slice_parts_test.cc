@@ -64,7 +64,7 @@ TEST(SliceParts, ReadsTheOperandThatAConcatenationHasThere) {
 TEST(SliceParts, ReadsThroughSlicesAndPadding) {
   EXPECT_EQ(read_after("  s = f32[2,4] slice(x), slice={[1:4:2], [2:6]}\n"
                        "ROOT r = f32[1,2] slice(s), slice={[1:2], [1:4:2]}"),
-            "slice{[3:4:2], [3:6:2]} (x)");
+            "slice{[3:4], [3:6:2]} (x)");
   const std::string padded = "  p = f32[5,9] pad(x, zero), padding=1_0x2_1\n";
   EXPECT_EQ(read_after(padded + "ROOT r = f32[4,6] slice(p), "
                                 "slice={[1:5], [2:8]}"),
@@ -96,7 +96,20 @@ TEST(SliceParts, ReadsElementsOfConstantsAndBeforeReshapes) {
             "y");
 }
 
+TEST(SliceParts, StridesOfOneElementSayNothing) {
+  EXPECT_EQ(read_after("  s = f32[1,1] slice(x), slice={[2:4:"
+                       "9223372036854775807], [1:6:9223372036854775807]}\n"
+                       "ROOT r = f32[1,1] slice(s), slice={[0:1:"
+                       "9223372036854775807], [0:1]}"),
+            "slice{[2:3], [1:2]} (x)");
+}
+
 TEST(SliceParts, KeepsWhatWaitsForAnother) {
+  EXPECT_EQ(read_after("  n = f32[4,6] negate(x)\n"
+                       "  c = f32[6,6] concatenate(x, y), dimensions={0}, "
+                       "control-predecessors={n}\n"
+                       "ROOT r = f32[2,6] slice(c), slice={[4:6], [0:6]}"),
+            "slice{[4:6], [0:6]} (concatenate (x) (y))");
   EXPECT_EQ(read_after("  n = f32[4,6] negate(x)\n"
                        "  c = f32[6,6] concatenate(x, y), dimensions={0}\n"
                        "ROOT r = f32[2,6] slice(c), slice={[4:6], [0:6]}, "

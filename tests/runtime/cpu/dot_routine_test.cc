@@ -48,9 +48,10 @@ T element(const std::vector<T>& values, bool depth_first, int64_t rows,
                                                 : row * depth + along)];
 }
 
+/// `left` and `right` are converted to `wide` first.
 template <typename Left, typename Right, typename Out>
 void expect_sums(const char* left, const char* right, const char* out,
-                 uint32_t seed) {
+                 uint32_t seed, const char* wide = nullptr) {
   for (const auto& [rows, columns, depth] : kExtents) {
     for (const int order : {0, 1, 2, 3}) {
       const bool left_deep = (order & 1) != 0, right_deep = (order & 2) != 0;
@@ -59,11 +60,14 @@ void expect_sums(const char* left, const char* right, const char* out,
                            deep ? free : depth);
       };
       const std::string text = fmt::format(
-          "HloModule m\nENTRY main {{\n  a = {} parameter(0)\n"
-          "  b = {} parameter(1)\n  ROOT r = {}[{},{}] dot(a, b), "
+          "HloModule m\nENTRY main {{\n  p = {} parameter(0)\n"
+          "  q = {} parameter(1)\n  a = {} convert(p)\n"
+          "  b = {} convert(q)\n  ROOT r = {}[{},{}] dot(a, b), "
           "lhs_contracting_dims={{{}}}, rhs_contracting_dims={{{}}}\n}}\n",
-          shape(left, left_deep, rows), shape(right, right_deep, columns), out,
-          rows, columns, left_deep ? 0 : 1, right_deep ? 0 : 1);
+          shape(left, left_deep, rows), shape(right, right_deep, columns),
+          shape(wide == nullptr ? left : wide, left_deep, rows),
+          shape(wide == nullptr ? right : wide, right_deep, columns), out, rows,
+          columns, left_deep ? 0 : 1, right_deep ? 0 : 1);
       TextProgram program(text, order % 2 == 0 ? 2 : 1);
       const auto a = drawn<Left>(static_cast<size_t>(rows * depth), seed);
       const auto b =
@@ -111,6 +115,9 @@ TEST(DotRoutine, AddsUpIntegersExactly) {
     expect_sums<int32_t, int32_t, int32_t>("s32", "s32", "s32", seed);
     expect_sums<uint16_t, uint16_t, uint16_t>("u16", "u16", "u16", seed);
     expect_sums<int64_t, int64_t, int64_t>("s64", "s64", "s64", seed);
+    expect_sums<int8_t, int8_t, int32_t>("s8", "s8", "s32", seed, "s32");
+    expect_sums<uint8_t, int8_t, int64_t>("u8", "s8", "s64", seed, "s64");
+    expect_sums<int16_t, int16_t, int32_t>("s16", "s16", "s32", seed, "s32");
   }
 }
 
