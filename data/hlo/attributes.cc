@@ -1,4 +1,6 @@
 // Typed views of the attributes that Reprise interprets.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -57,6 +59,7 @@ DotDimensions dot_dimensions(const Instruction& dot) {
 
 Attribute slice_attribute(const std::vector<SliceDimension>& dimensions) {
   std::vector<std::string> bounds;
+  bounds.reserve(dimensions.size());
   for (const SliceDimension& d : dimensions) {
     bounds.push_back(
         d.stride == 1 ? fmt::format("[{}:{}]", d.start, d.limit)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/hlo/combiner.h"
+#include "data/hlo/hlo.h"
 #include "data/hlo/split_complex.h"
 
 namespace reprise {

@@ -1,13 +1,11 @@
 #include "data/hlo/expand_scan.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/hlo/hlo.h"
 #include "data/hlo/scan_form.h"
 
 namespace reprise {

@@ -4,6 +4,7 @@
 #include "data/hlo/slice_parts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
