@@ -10,9 +10,11 @@
 #include "cli/open_trace.h"
 #include "cli/path_output.h"
 #include "cli/replay_report.h"
+#include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
 #include "replay/analysis/device_work.h"
 #include "replay/clocks/aligned_trace.h"
+#include "replay/simulate/run_model.h"
 #include "replay/simulate/trace_replay_timeline.h"
 
 namespace reprise {
@@ -189,6 +191,18 @@ ReplayReport report_of(const AlignedTrace& aligned, TimedGraph graph,
   return report;
 }
 
+/// Of a run of our trainer, as RunModel has it; a solo run has no model.
+Result<int64_t> measured_without_recording(const AlignedTrace& aligned,
+                                           const std::string& path) {
+  if (is_solo(aligned.frame())) return measured_step_time(aligned.frame());
+  const Result<LoweredProgram> program =
+      lowered_program_of(aligned.trace(), path, "");
+  if (!program) return pass(program.error());
+  const Result<RunModel> model = model_run(aligned, program->schedule);
+  if (!model) return pass(model.error());
+  return model->measured_ns;
+}
+
 }  // namespace
 
 Result<int64_t> measured_in(const std::string& path,
@@ -196,7 +210,7 @@ Result<int64_t> measured_in(const std::string& path,
   const Result<AlignedTrace> aligned = read_aligned_shown(path);
   if (!aligned) return pass(aligned.error());
   if (!aligned->frame().program_text.empty()) {
-    Result<int64_t> measured = measured_step_time(aligned->frame());
+    Result<int64_t> measured = measured_without_recording(*aligned, path);
     if (!measured) return pass(measured.error(), path);
     return measured;
   }

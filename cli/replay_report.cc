@@ -304,10 +304,10 @@ void print_report(const ReplayOptions& options, const ReplayReport& report,
         "half), more than the {} that this changes\n",
         time_text(report.spread_ns), time_text(change_ns));
   }
-  if (report.tracing_ns > 0) {
+  if (report.tracing_ns > 0 && 100 * report.tracing_ns >= report.measured_ns) {
     tell(
-        "reprise replay: recording the device slowed steps by {}, as those "
-        "show that ran without; predicted and measured are without it\n",
+        "reprise replay: recording slowed steps by {}; predicted and measured "
+        "are without it\n",
         time_text(report.tracing_ns));
   }
   for (const std::string& note : report.notes) {

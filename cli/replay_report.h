@@ -86,8 +86,9 @@ Status replay_program(const AlignedTrace& aligned,
 Status replay_imported(const AlignedTrace& aligned,
                        const ReplayOptions& options);
 
-/// What another trace measured: of our trainer its step time, else the same
-/// that a replay of it is held against. Errors: kInvalid, naming `path`.
+/// What another trace measured: of our trainer its step time without what
+/// recording cost, else the same that a replay of it is held against. Errors:
+/// kInvalid, naming `path`.
 Result<int64_t> measured_in(const std::string& path,
                             const std::optional<int32_t>& step);
 

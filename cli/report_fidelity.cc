@@ -9,6 +9,7 @@
 
 #include "data/median.h"
 #include "data/number_text.h"
+#include "data/trace/recording_cost.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
 #include "replay/simulate/trace_replay.h"
@@ -65,6 +66,7 @@ std::vector<std::vector<std::vector<int64_t>>> recorded_units(
   for (const StepMark& mark : trace.steps) {
     if (!mark.warmup) timed.emplace(mark.rank, mark.step);
   }
+  const int64_t event_ns = event_cost_ns(trace);
   std::vector<std::vector<std::vector<int64_t>>> found(
       trace.ranks.size(), std::vector<std::vector<int64_t>>(units));
   for (const Event& event : trace.events) {
@@ -72,7 +74,7 @@ std::vector<std::vector<std::vector<int64_t>>> recorded_units(
     if (event.rank >= found.size() || !timed.contains({event.rank, event.step}))
       continue;
     found[event.rank][static_cast<size_t>(event.unit)].push_back(
-        event.end_ns - event.start_ns);
+        std::max<int64_t>(0, event.end_ns - event.start_ns - event_ns));
   }
   return found;
 }

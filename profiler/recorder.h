@@ -89,6 +89,12 @@ class Recorder {
   /// fields are read. Call it once.
   Status finish(const RankInfo& rank);
 
+  /// The least that an event costs a thread that runs units and reads the clock
+  /// once for each, as one ends when the next begins: the median of some
+  /// batches, here and now. Takes 3 ms. Errors: kIo where there is no
+  /// /dev/null.
+  static Result<int64_t> event_cost_ns();
+
   /// Events lost so far because a ring was full.
   uint64_t lost_events() const;
 

@@ -8,6 +8,8 @@
 
 #include "data/io/json_tree.h"
 #include "data/plan/plan.h"
+#include "data/trace/recording_cost.h"
+#include "profiler/recorder.h"
 
 namespace reprise {
 namespace {
@@ -107,6 +109,10 @@ TrainerContext trainer_context(const LoweredProgram& lowered,
       {"device", device},
       {"program_path", std::filesystem::absolute(program_path).string()},
       {"solo", solo ? "1" : "0"}};
+  if (device == "cpu") {
+    if (const Result<int64_t> event_ns = Recorder::event_cost_ns())
+      context.environment[kEventCost] = std::to_string(*event_ns);
+  }
   for (const Unit& unit : lowered.schedule.units)
     context.units.push_back(label_of(unit, lowered.schedule.ranks));
   return context;

@@ -12,9 +12,6 @@
 namespace reprise {
 namespace {
 
-constexpr const char* kStepKey = "step";
-constexpr const char* kBareContext = "device not recorded";
-
 /// A step over all ranks that have it.
 struct JoinedStep {
   size_t timed = 0;  ///< Ranks to which it is no warm-up.
@@ -114,28 +111,6 @@ std::optional<TypicalStep> typical_step(const Trace& trace) {
       .most_ns = complete.back().first,
       .spread_ns = complete[3 * (complete.size() - 1) / 4].first -
                    complete[(complete.size() - 1) / 4].first};
-}
-
-void keep_bare_steps(std::vector<StepMark> marks, Trace& trace) {
-  Trace bare;
-  bare.ranks = trace.ranks;
-  bare.steps = std::move(marks);
-  const std::optional<TypicalStep> typical = typical_step(bare);
-  if (!typical) return;
-  trace.measurements.push_back(
-      {.key = kStepKey,
-       .unit = kStepKey,
-       .context = kBareContext,
-       .median_ns = typical->median_ns,
-       .spread_ns = typical->spread_ns,
-       .samples = static_cast<int64_t>(typical->steps)});
-}
-
-std::optional<Measurement> bare_steps(const Trace& trace) {
-  for (const Measurement& one : trace.measurements) {
-    if (one.key == kStepKey && one.context == kBareContext) return one;
-  }
-  return std::nullopt;
 }
 
 int64_t step_start_ns(const Trace& trace, int32_t step) {

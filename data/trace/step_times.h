@@ -54,12 +54,6 @@ struct TypicalStep {
 /// Nothing when no step counts.
 std::optional<TypicalStep> typical_step(const Trace& trace);
 
-/// Keeps in `measurements` the median, spread and number of `marks`, steps that
-/// ran while their devices were not recorded; nothing where none counts.
-void keep_bare_steps(std::vector<StepMark> marks, Trace& trace);
-/// What was kept.
-std::optional<Measurement> bare_steps(const Trace& trace);
-
 /// When the earliest rank began the step, on rank 0's clock; the latest time of
 /// all where none did. Requires: ranks by number.
 int64_t step_start_ns(const Trace& trace, int32_t step);

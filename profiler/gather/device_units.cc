@@ -19,7 +19,7 @@
 #include <utility>
 
 #include "data/trace/event_order.h"
-#include "data/trace/step_times.h"
+#include "data/trace/recording_cost.h"
 
 namespace reprise {
 namespace {

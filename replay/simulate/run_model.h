@@ -14,15 +14,17 @@ namespace reprise {
 
 struct RunModel {
   CostModel costs;
-  /// Median step of the recorded run: of those whose devices were not recorded
-  /// where it has some and they are the faster.
+  /// Median step of the recorded run without `tracing_ns`: of those whose
+  /// devices were not recorded where it has some and they are the faster.
   int64_t measured_ns = 0;
   int64_t predicted_ns = 0;  ///< Its replay under `costs`.
   /// Of the measurement, what the fit alone missed (ranks that wait for each
   /// other's noise …): signed; if positive, it stands in costs.unexplained_ns.
   int64_t missed_ns = 0;
-  /// By how much recording devices slowed the median step. The gaps in `costs`
-  /// are without it: all of it is taken for delays between kernels.
+  /// By how much recording slowed the median step; `costs` are without it. What
+  /// events cost a thread that computes is off its units; what recording
+  /// devices costs is off the gaps, as all of it is taken for delays between
+  /// kernels.
   int64_t tracing_ns = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "data/file.h"
+#include "data/trace/recording_cost.h"
 #include "profiler/gather/gather_shards.h"
 #include "profiler/shard.h"
 
@@ -278,6 +279,16 @@ TEST_F(RecorderTest, RefusesAShardThatCannotBeWritten) {
   EXPECT_EQ(Recorder::create(options).error().kind, ErrorKind::kIo);
   options.events_per_stream = 0;
   EXPECT_EQ(Recorder::create(options).error().kind, ErrorKind::kInvalid);
+}
+
+// Between a nanosecond, which no clock is read in, and what traces may tell.
+TEST_F(RecorderTest, TellsWhatAnEventCosts) {
+  const Result<int64_t> cost_ns = Recorder::event_cost_ns();
+  ASSERT_TRUE(cost_ns.has_value());
+  EXPECT_GT(*cost_ns, 0);
+  Trace trace;
+  trace.environment[kEventCost] = std::to_string(*cost_ns);
+  EXPECT_EQ(event_cost_ns(trace), *cost_ns);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "costmodel/fit_costs.h"
 #include "costmodel/recorded_steps.h"
-#include "data/trace/step_times.h"
+#include "data/trace/recording_cost.h"
 #include "replay/simulate/replay.h"
 #include "tests/replay/simulate/synthetic_run.h"
 
@@ -63,6 +63,34 @@ TEST(ModelRun, TakesOffWhatRecordingCost) {
   EXPECT_LT(model->costs.dispatch_ns, as_recorded->costs.dispatch_ns);
   for (const auto& [key, price] : model->costs.units)
     EXPECT_EQ(price.alone_ns, as_recorded->costs.units.at(key).alone_ns);
+}
+
+// Each unit holds its event; the last rank's units decide the step.
+TEST(ModelRun, TakesOffWhatEventsCost) {
+  const Schedule schedule = training_schedule({.layers = 6});
+  CostModel bare = true_costs(schedule, 64e3);
+  for (auto& [key, price] : bare.collectives)  // Compute decides.
+    price.bandwidth_bytes_per_s = price.peak_bandwidth_bytes_per_s = 50e9;
+  CostModel slowed = bare;
+  for (auto& [key, price] : slowed.units) price.alone_ns += 250;
+  Trace trace = run_trace(schedule, slowed, {.steps = 16});
+  const Result<RunModel> as_recorded =
+      model_run(AlignedTrace::align(trace), schedule);
+  ASSERT_TRUE(as_recorded.has_value());
+  trace.environment[kEventCost] = "250";
+  const Result<RunModel> model =
+      model_run(AlignedTrace::align(trace), schedule);
+  ASSERT_TRUE(model.has_value());
+  const int64_t bare_ns = replay_step_time(price_schedule(schedule, bare));
+  EXPECT_GT(model->tracing_ns, 6 * 250);
+  EXPECT_NEAR(error(model->measured_ns, bare_ns), 0, 1e-3);
+  EXPECT_NEAR(error(model->predicted_ns, bare_ns), 0, 1e-3);
+  for (const auto& [key, price] : as_recorded->costs.units)
+    EXPECT_EQ(model->costs.units.at(key).alone_ns, price.alone_ns - 250);
+  for (const char* no_cost : {"", "-3", "1000", "9223372036854775808", "x"}) {
+    trace.environment[kEventCost] = no_cost;
+    EXPECT_EQ(event_cost_ns(trace), 0) << no_cost;
+  }
 }
 
 TEST(ModelRun, RefusesASoloRun) {
