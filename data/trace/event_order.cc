@@ -126,4 +126,13 @@ void sort_events(std::span<Event> events) {
   }
 }
 
+void sort_events(std::vector<Event>& events, std::vector<Event>& room) {
+  const std::vector<uint32_t> order = event_order(events);
+  if (order.empty()) return;
+  room.clear();
+  room.reserve(events.size());
+  for (const uint32_t from : order) room.push_back(events[from]);
+  events.swap(room);
+}
+
 }  // namespace reprise

@@ -16,5 +16,8 @@ std::vector<uint32_t> event_order(std::span<const Event> events);
 
 /// Sorts in place; beside the events it takes 32 bytes for each of them.
 void sort_events(std::span<Event> events);
+/// Through `room`, whose memory it takes: a core waits for many events at once,
+/// not for one after the other. Half the time.
+void sort_events(std::vector<Event>& events, std::vector<Event>& room);
 
 }  // namespace reprise

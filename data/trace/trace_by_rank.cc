@@ -90,18 +90,18 @@ class TraceByRank::Packer {
   /// Takes the events that `frame` holds.
   Status take(Trace& frame) {
     std::vector<Event>& events = frame.events;
-    size_t runs = 0;
-    for (size_t i = 1; i < events.size(); ++i)
-      runs += same_rank(events[i - 1], events[i]) ? 0 : 1;
-    if (runs > kMostRuns) sort_events(events);
-    for (auto first = events.begin(); first != events.end();) {
-      const auto last = std::find_if(
-          first, events.end(),
-          [&](const Event& event) { return !same_rank(event, *first); });
-      if (!run_.empty() && !same_rank(run_.front(), *first)) {
+    if (!find_runs(events)) {
+      sort_events(events, room_);
+      find_runs(events);
+    }
+    size_t first = 0;
+    for (const size_t last : run_ends_) {
+      if (!run_.empty() && !same_rank(run_.front(), events[first])) {
         if (Status packed = pack_run(frame); !packed) return packed;
       }
-      run_.insert(run_.end(), first, last);
+      const auto begin = events.begin();
+      run_.insert(run_.end(), begin + static_cast<std::ptrdiff_t>(first),
+                  begin + static_cast<std::ptrdiff_t>(last));
       first = last;
     }
     events.clear();
@@ -126,6 +126,17 @@ class TraceByRank::Packer {
  private:
   /// Of one rank, as they came; they stay where they are.
   using Pieces = std::deque<Part>;
+
+  /// Where events of one rank end; false where there are too many such places.
+  bool find_runs(std::span<const Event> events) {
+    run_ends_.clear();
+    for (size_t i = 1; i < events.size(); ++i) {
+      if (!same_rank(events[i - 1], events[i])) run_ends_.push_back(i);
+    }
+    const bool few = run_ends_.size() <= kMostRuns;
+    if (!events.empty()) run_ends_.push_back(events.size());
+    return few;
+  }
 
   Status pack_run(Trace& frame) {
     if (run_.empty()) return {};
@@ -152,7 +163,7 @@ class TraceByRank::Packer {
   }
 
   void show_sorted(Trace& frame) {
-    sort_events(run_);
+    sort_events(run_, room_);
     if (visit_) {
       frame.events.swap(run_);
       const auto count = static_cast<uint32_t>(frame.events.size());
@@ -175,8 +186,10 @@ class TraceByRank::Packer {
   }
 
   const Visit& visit_;
+  std::vector<size_t> run_ends_;       ///< [run of the segment]
   std::vector<Event> run_;             ///< Of one rank.
   std::vector<Event> packed_;          ///< The run before it.
+  std::vector<Event> room_;            ///< For sorting.
   std::map<uint32_t, Pieces> pieces_;  ///< By rank.
   std::future<void> packing_;  ///< `packed_`; last, for it uses the others.
 };
