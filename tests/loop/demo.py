@@ -66,6 +66,7 @@ def main():
     loop.print_table(rows)
     for program in programs:
         print(summary_lines(program))
+        print(program.pace())
         for line in program.warnings():
             print(line)
     temporary = output / "summary.json.tmp"

@@ -53,16 +53,20 @@ class Program:
         self.errors = {}
         self.samples = {}
         self.recorded_pace_ns = None
+        self.slower = []  # By how much the machine was, in each rerun, than while it was recorded.
         self.rounds = {}
         self.hashes = {}
         self.spread = 0.0
         self.kept = None
 
     def record(self, steps, warmup):
-        """Trains under the identity plan with the recorder on."""
+        """Trains under the identity plan with the recorder on, and keeps the machine's pace."""
         self.say(f"{self.name}: train {steps} steps on {self.ranks} ranks, record")
-        return reprise("train", "-n", self.ranks, self.hlo, "--steps", steps, "--warmup", warmup,
-                       "--trace", self.trace, "--force")
+        with disturbance.Pace() as pace:
+            run = reprise("train", "-n", self.ranks, self.hlo, "--steps", steps, "--warmup", warmup,
+                          "--trace", self.trace, "--force")
+        self.recorded_pace_ns = pace.median_ns
+        return run
 
     def replay(self, plan=None, chrome=None, validate=None):
         arguments = ["replay", self.trace]
@@ -104,17 +108,12 @@ class Program:
         calm = calm or disturbance.Calm()
         for index in range(rounds):
             if record_steps:
-                self.recorded_pace_ns = calm.run(lambda: self._timed(record_steps, warmup))
+                calm.run(lambda: self.record(record_steps, warmup))
                 self.predict()
             for name in names[index % len(names):] + names[:index % len(names)]:
                 self.say(f"{self.name}: rerun {name} ({index + 1}/{rounds})")
                 self._keep(name, *calm.run(lambda: self._rerun(name, steps, warmup, bool(record_steps))))
         return self.rounds
-
-    def _timed(self, steps, warmup):
-        with disturbance.Pace() as pace:
-            self.record(steps, warmup)
-        return pace.median_ns
 
     def _rerun(self, name, steps, warmup, traced):
         """A run, its pace, and where it was recorded what its own trace replays to."""
@@ -132,6 +131,7 @@ class Program:
         self.predictions.setdefault(name, []).append(self.predicted[name])
         error = self.predicted[name] / statistics.median(steps_ns) - 1
         self.errors.setdefault(name, []).append(error)
+        self.slower.append(pace_ns / self.recorded_pace_ns - 1)
         if own_ns is not None:
             self.samples.setdefault(name, []).append(
                 errors.sample(self.predicted[name], own_ns, steps_ns, self.recorded_pace_ns, pace_ns))
@@ -154,6 +154,12 @@ class Program:
         """Takes the recorded steps' middle half as a share of their median."""
         first, median, third = statistics.quantiles(steps_ns, n=4)
         self.spread = (third - first) / median
+
+    def pace(self):
+        """How the machine was while plans ran beside how it was while it was recorded."""
+        return (f"{self.name}: a fixed unit of work, timed all along, took {100 * min(self.slower):+.0f} to "
+                f"{100 * max(self.slower):+.0f} % (median {100 * statistics.median(self.slower):+.0f} %) in the reruns "
+                f"beside the recording, whose pace the predictions are for")
 
     def warnings(self):
         """Names the configurations that differ from none by less than the recorded steps spread."""
