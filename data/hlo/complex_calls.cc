@@ -135,6 +135,14 @@ ComplexParts interleaved_parameter(const Instruction& parameter,
   return {re, part_of(both, whole, 1, &ops)};
 }
 
+std::string_view name_before_split(const Instruction& instruction) {
+  std::string_view name = instruction.name;
+  for (const std::string_view part : {kRealPart, kImaginaryPart}) {
+    if (name.ends_with(part)) name.remove_suffix(part.size());
+  }
+  return name;
+}
+
 PrimitiveType type_before_split(const Instruction& parameter) {
   const Attribute* found = parameter.find_attribute(kFrontend);
   const auto* raw =

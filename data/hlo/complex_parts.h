@@ -12,6 +12,9 @@
 
 namespace reprise {
 
+/// Behind the name of a complex instruction, in those of its parts.
+inline constexpr std::string_view kRealPart = "/re", kImaginaryPart = "/im";
+
 /// Real and imaginary part of a complex array.
 struct ComplexParts {
   InstructionId re{}, im{};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "data/hlo/split_complex.h"
+
 namespace reprise {
 namespace {
 
@@ -94,8 +96,9 @@ std::string instruction_place(const Module& module,
   std::string known;
   if (!op.empty()) known = "\"" + op + "\"";
   if (!line.empty()) known += (known.empty() ? "" : ", ") + line;
-  return known.empty() ? instruction.name
-                       : instruction.name + " (" + known + ")";
+  std::string place(name_before_split(instruction));
+  if (!known.empty()) place += " (" + known + ")";
+  return place;
 }
 
 }  // namespace reprise

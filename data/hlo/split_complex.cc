@@ -232,8 +232,8 @@ Value Splitter::parameter(const Instruction& instruction) {
   made.shape = part_shape(made.shape);
   Instruction second = made;
   second.parameter_number += form_ == ComplexForm::kComparator ? 2 : 1;
-  made.name += "/re";
-  second.name += "/im";
+  made.name += kRealPart;
+  second.name += kImaginaryPart;
   const InstructionId re = ops.append(std::move(made));
   return {re, ops.append(std::move(second))};
 }
@@ -242,7 +242,7 @@ Value Splitter::constant(const Instruction& instruction) {
   ComplexOps ops(instruction, &to_);
   const auto part = [&](bool imaginary) {
     Instruction real = instruction;
-    real.name += imaginary ? "/im" : "/re";
+    real.name += imaginary ? kImaginaryPart : kRealPart;
     real.shape = part_shape(real.shape);
     real.literal = part_literal(instruction.literal, imaginary);
     return ops.append(std::move(real));
@@ -309,7 +309,7 @@ Value Splitter::by_part(const Instruction& instruction) {
   ComplexOps ops(instruction, &to_);
   const auto part = [&](bool imaginary) {
     Instruction real = instruction;
-    real.name += imaginary ? "/im" : "/re";
+    real.name += imaginary ? kImaginaryPart : kRealPart;
     real.shape = part_shape(real.shape);
     for (size_t i = 0; i < real.operands.size(); ++i) {
       const Value& operand = value(instruction, i);

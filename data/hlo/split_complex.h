@@ -26,4 +26,7 @@ Module split_complex(const Module& module);
 /// its own type where it was none.
 PrimitiveType type_before_split(const Instruction& parameter);
 
+/// Of an instruction: its name in the text, which has no '/' in names.
+std::string_view name_before_split(const Instruction& instruction);
+
 }  // namespace reprise

@@ -106,19 +106,19 @@ class Scan {
     inner.add(callee.program->schedule, refusals);
   }
 
-  /// Of one reason, the first is named and the others are counted.
+  /// Of one reason, the first is named and the others are counted; parts of a
+  /// complex value are one.
   void note(const Instruction& instruction, const std::string& reason,
             const std::string& advice, std::vector<Refusal>* refusals) const {
+    const std::string place = path_ + instruction_place(*module_, instruction);
     for (Refusal& earlier : *refusals) {
       if (earlier.reason != reason) continue;
-      ++earlier.more;
+      if (earlier.instruction != place) ++earlier.more;
       return;
     }
     if (refusals->size() >= kMostRefusals) return;
     refusals->push_back(
-        {.instruction = path_ + instruction_place(*module_, instruction),
-         .reason = reason,
-         .advice = advice});
+        {.instruction = place, .reason = reason, .advice = advice});
   }
 
   std::string path_;  ///< Loops and branches around it.

@@ -72,6 +72,17 @@ TEST(Refusals, LookIntoLoopsAndNameAllReasonsAtOnce) {
   EXPECT_EQ(refusals[1].reason, "custom-call \"yours\" does not run");
 }
 
+TEST(Refusals, NameAnElidedComplexConstantAsTheTextHasIt) {
+  const auto module = parse_inlined(
+      "HloModule m\nENTRY e {\n x = c64[64] parameter(0)\n"
+      " k = c64[64] constant({...})\n ROOT s = c64[64] add(x, k)\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  const std::vector<Refusal> refusals = refusals_of(*module, 1);
+  ASSERT_EQ(refusals.size(), 1U);
+  EXPECT_EQ(refusals[0].instruction, "k");
+  EXPECT_EQ(refusals[0].more, 0);
+}
+
 // What has no form in parts is named as the text has it, once, whatever reads
 // its parts; so is a product of complex numbers across ranks, which no
 // collective of parts computes.
