@@ -7,6 +7,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "data/narrow_type.h"
+
 namespace reprise {
 namespace {
 
@@ -113,6 +115,14 @@ void store_element(PrimitiveType type, double value, std::byte* out) {
   switch (type) {
     case PrimitiveType::kPred:
       return store_as<uint8_t>(value != 0 ? 1 : 0, out);
+    case PrimitiveType::kS4:
+      return store_as<int8_t>(std::clamp(value, -8.0, 7.0), out);
+    case PrimitiveType::kU4:
+      return store_as<uint8_t>(std::clamp(value, 0.0, 15.0), out);
+    case PrimitiveType::kF8E4M3FN:
+    case PrimitiveType::kF8E5M2:
+      return store_as<uint8_t>(
+          narrow_float_bits(narrow_type(type)->format, value), out);
     case PrimitiveType::kS8:
       return store_as<int8_t>(value, out);
     case PrimitiveType::kS16:
@@ -143,6 +153,11 @@ void store_element(PrimitiveType type, double value, std::byte* out) {
 
 double load_element(PrimitiveType type, const std::byte* element) {
   switch (type) {
+    case PrimitiveType::kF8E4M3FN:
+    case PrimitiveType::kF8E5M2:
+      return narrow_float_value(narrow_type(type)->format,
+                                load_as<uint8_t>(element));
+    case PrimitiveType::kS4:
     case PrimitiveType::kS8:
       return load_as<int8_t>(element);
     case PrimitiveType::kS16:
@@ -152,6 +167,7 @@ double load_element(PrimitiveType type, const std::byte* element) {
     case PrimitiveType::kS64:
       return static_cast<double>(load_as<int64_t>(element));
     case PrimitiveType::kPred:
+    case PrimitiveType::kU4:
     case PrimitiveType::kU8:
       return load_as<uint8_t>(element);
     case PrimitiveType::kU16:

@@ -16,11 +16,11 @@ bool is_plain_float(PrimitiveType type);
 
 /// Writes `value` as one element: floats rounded to nearest even, integers
 /// toward zero and at their limits, pred as whether it is not 0.
-/// Requires: has_plain_elements(type).
+/// Requires: has_plain_elements(type), or a narrow_type, one byte an element.
 void store_element(PrimitiveType type, double value, std::byte* out);
 
 /// The element as a double; integers beyond 2^53 are rounded.
-/// Requires: has_plain_elements(type).
+/// Requires: as store_element.
 double load_element(PrimitiveType type, const std::byte* element);
 
 }  // namespace reprise
