@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "data/hlo/combiner.h"
+#include "data/hlo/declared_type.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/split_complex.h"
 
 namespace reprise {
 namespace {
-
-constexpr std::string_view kFrontend = "frontend_attributes";
 
 /// A tuple's elements with parts side by side.
 Shape split_shape(const Shape& shape) {
@@ -125,10 +124,7 @@ ComplexParts interleaved_parameter(const Instruction& parameter,
   made.shape.type = part_type(parameter.shape.type);
   made.shape.dimensions = parameter.shape.dimensions;
   made.shape.dimensions.push_back(2);
-  std::erase_if(made.attributes,
-                [](const Attribute& other) { return other.name == kFrontend; });
-  made.attributes.push_back(
-      {std::string(kFrontend), RawText{R"({interleaved_complex="true"})"}});
+  declare_type(parameter.shape, &made);
   const Shape whole = made.shape;
   const InstructionId both = ops.append(std::move(made));
   const InstructionId re = part_of(both, whole, 0, &ops);
@@ -141,17 +137,6 @@ std::string_view name_before_split(const Instruction& instruction) {
     if (name.ends_with(part)) name.remove_suffix(part.size());
   }
   return name;
-}
-
-PrimitiveType type_before_split(const Instruction& parameter) {
-  const Attribute* found = parameter.find_attribute(kFrontend);
-  const auto* raw =
-      found == nullptr ? nullptr : std::get_if<RawText>(&found->value);
-  if (raw == nullptr ||
-      raw->text.find("interleaved_complex") == std::string::npos)
-    return parameter.shape.type;
-  return parameter.shape.type == PrimitiveType::kF64 ? PrimitiveType::kC128
-                                                     : PrimitiveType::kC64;
 }
 
 }  // namespace reprise

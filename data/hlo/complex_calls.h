@@ -36,7 +36,7 @@ std::vector<int64_t> first_part_numbers(const Computation& computation,
 Shape split_result_shape(const Shape& shape);
 
 /// A parameter of the entry, c64[N] as f32[N,2], and its parts. What it was,
-/// type_before_split (split_complex.h) tells.
+/// declared_type tells.
 ComplexParts interleaved_parameter(const Instruction& parameter,
                                    std::vector<Instruction>* to);
 

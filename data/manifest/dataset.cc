@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "data/element.h"
 #include "data/file.h"
+#include "data/manifest/filed_tensor.h"
 #include "data/manifest/initial_values.h"
+#include "data/narrow_type.h"
 
 namespace reprise {
 namespace {
@@ -66,7 +67,7 @@ void fill_made_up(const Shape& shape, uint64_t seed, std::span<std::byte> out) {
                                        element_count(shape), 1));
   for (size_t i = 0; (i + 1) * size <= out.size() && size > 0; ++i) {
     const uint64_t hash = splitmix64(seed + i);
-    const double value = is_plain_float(shape.type)
+    const double value = is_plain_float(holding_type(shape.type))
                              ? static_cast<double>(uniform_value(seed, i, 1))
                              : static_cast<double>(hash % kValues);
     store_element(shape.type, value, out.data() + i * size);
@@ -158,7 +159,7 @@ Status BatchSource::check(const std::string& field, const Shape& shape) const {
     return fail(ErrorKind::kInvalid, "{}: the dataset has no field '{}'",
                 dataset_.file, field);
   }
-  if (!shape.is_array() || !has_plain_elements(shape.type)) {
+  if (!shape.is_array() || !has_plain_elements(stored_type(shape.type))) {
     return fail(ErrorKind::kUnsupported,
                 "field '{}' cannot fill {}: expected plain numbers", field,
                 shape_text(shape, false));
@@ -196,15 +197,12 @@ Status BatchSource::check_tensor(const DatasetField& field,
   const int64_t steps = field.steps > 0 ? field.steps : dataset_.steps;
   std::vector<int64_t> wanted = {steps, ranks_};
   wanted.insert(wanted.end(), shape.dimensions.begin(), shape.dimensions.end());
-  const bool typed = tensor->type ? *tensor->type == shape.type
-                                  : tensor->element_bytes * 8 ==
-                                        primitive_type_bits(shape.type);
-  if (typed && steps > 0 && tensor->dimensions == wanted) return {};
+  const std::string complaint = tensor_complaint(*tensor, shape.type, wanted);
+  if (complaint.empty() && steps > 0) return {};
   return fail(ErrorKind::kInvalid,
-              "{}: '{}' is {}, expected {}[{}]: steps, ranks, and the batch of "
-              "one rank",
-              tensors_->path(), field.tensor, tensor->text(),
-              primitive_type_name(shape.type), fmt::join(wanted, ","));
+              "{}: '{}'{}: steps, ranks, and the batch of one rank",
+              tensors_->path(), field.tensor,
+              complaint.empty() ? " has no steps" : complaint);
 }
 
 double BatchSource::value(const DatasetField& field, uint64_t hash,
@@ -227,8 +225,9 @@ void BatchSource::fill_rows(const DatasetField& field, const Shape& shape,
                             uint64_t step, uint64_t rank,
                             std::byte* out) const {
   const int64_t columns = row_size(shape);
-  const int64_t size = primitive_type_bits(shape.type) / 8;
-  const double scale = is_plain_float(shape.type) ? field.scale : 1;
+  const size_t size = stored_bytes(shape.type);
+  const bool is_float = is_plain_float(holding_type(shape.type));
+  const double scale = is_float ? field.scale : 1;
   for (int64_t row = 0; row < row_count(shape); ++row) {
     const uint64_t hash =
         batch_hash(dataset_.seed, step, rank, static_cast<uint64_t>(row));
@@ -250,8 +249,8 @@ void BatchSource::fill(const std::string& field, const Shape& shape,
   const auto steps =
       static_cast<uint64_t>(found->steps > 0 ? found->steps : dataset_.steps);
   const uint64_t place = step % steps * static_cast<uint64_t>(ranks_) + rank;
-  const std::string_view bytes = tensors_->find(found->tensor)->bytes;
-  std::memcpy(out.data(), bytes.data() + place * out.size(), out.size());
+  copy_elements(*tensors_->find(found->tensor), shape.type, place * out.size(),
+                out);
 }
 
 }  // namespace reprise

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "data/element.h"
+#include "data/hlo/declared_type.h"
 #include "data/hlo/hlo.h"
 #include "data/manifest/initial_values.h"
 
@@ -73,7 +74,8 @@ void pair_donors(const std::vector<int64_t>& donors,
   for (const int64_t donor : donors) {
     const auto number = static_cast<size_t>(donor);
     if (donor < 0 || number >= parameters.size()) continue;
-    left[shape_text(parameters[number]->shape, false)].push_back(donor);
+    left[shape_text(declared_elements(*parameters[number]), false)].push_back(
+        donor);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     std::deque<int64_t>& same = left[shape_text(outputs[i], false)];
@@ -103,7 +105,7 @@ std::vector<int64_t> parameters_of_outputs(
   }
   for (size_t i = 0; i < outputs.size() && i < parameters.size(); ++i) {
     if (shape_text(outputs[i], false) !=
-        shape_text(parameters[i]->shape, false))
+        shape_text(declared_elements(*parameters[i]), false))
       break;
     next[i] = static_cast<int64_t>(i);
   }
@@ -142,7 +144,7 @@ void infer_parameters(const std::vector<const Instruction*>& parameters,
     parameter.index = instruction->parameter_number;
     parameter.name = parameter_name(*instruction);
     if (std::find(next.begin(), next.end(), parameter.index) != next.end()) {
-      guess_initial_value(instruction->shape, &parameter);
+      guess_initial_value(declared_elements(*instruction), &parameter);
     } else {
       parameter.role = ParameterRole::kBatch;
       parameter.field = field_name(parameter, dataset);
@@ -213,7 +215,7 @@ int64_t ranks_of(const Module& module) {
 Manifest infer_manifest(const Module& module, const std::string& program) {
   const Computation& entry = module.entry_computation();
   const std::vector<const Instruction*> parameters = parameters_of(entry);
-  const Shape& root = entry.at(entry.root).shape;
+  const Shape root = declared_elements(entry.at(entry.root));
   const std::vector<Shape> outputs =
       root.is_tuple() ? root.elements : std::vector<Shape>{root};
   const std::vector<int64_t> next =

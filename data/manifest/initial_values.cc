@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/element.h"
+#include "data/narrow_type.h"
 
 namespace reprise {
 namespace {
@@ -77,7 +78,7 @@ float uniform_value(uint64_t seed, uint64_t i, double scale) {
 
 void fill_initial(const ManifestParameter& parameter, PrimitiveType type,
                   std::span<std::byte> values) {
-  const auto size = static_cast<size_t>(primitive_type_bits(type) / 8);
+  const size_t size = stored_bytes(type);
   if (parameter.init == InitKind::kUniform) {
     for (size_t i = 0; i * size < values.size(); ++i) {
       const float value = uniform_value(parameter.seed, i, parameter.scale);
@@ -97,7 +98,7 @@ void fill_initial(const ManifestParameter& parameter, PrimitiveType type,
 void guess_initial_value(const Shape& shape, ManifestParameter* parameter) {
   constexpr double kLearningRate = 1e-3;
   parameter->init = InitKind::kZeros;
-  if (!is_plain_float(shape.type)) return;
+  if (!is_plain_float(holding_type(shape.type))) return;
   const std::vector<std::string> words = words_of(parameter->name);
   const std::string last = words.empty() ? "" : words.back();
   const auto any_of = [&](const auto& list) {

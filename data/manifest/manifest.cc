@@ -7,6 +7,7 @@
 
 #include "data/element.h"
 #include "data/file.h"
+#include "data/hlo/declared_type.h"
 #include "data/io/json_tree.h"
 
 namespace reprise {
@@ -205,7 +206,7 @@ std::vector<Shape> parameter_shapes(const Computation& entry) {
     if (instruction.opcode != Opcode::kParameter) continue;
     const size_t number = static_cast<size_t>(instruction.parameter_number);
     if (number >= shapes.size()) shapes.resize(number + 1);
-    shapes[number] = instruction.shape;
+    shapes[number] = declared_elements(instruction);
   }
   return shapes;
 }
@@ -273,7 +274,7 @@ Result<DataFile> find_data_file(const std::string& name,
 Status validate_manifest(const Manifest& manifest, const Module& module) {
   const Computation& entry = module.entry_computation();
   const std::vector<Shape> parameters = parameter_shapes(entry);
-  const Shape& root = entry.at(entry.root).shape;
+  const Shape root = declared_elements(entry.at(entry.root));
   const std::vector<Shape> outputs =
       root.is_tuple() ? root.elements : std::vector<Shape>{root};
   std::set<int64_t> covered;

@@ -99,7 +99,7 @@ struct DataFile {
 Result<DataFile> find_data_file(const std::string& name,
                                 const DataFolders& folders);
 /// Checks a manifest against its program: every parameter is covered, outputs
-/// exist and those of state have their parameter's shape.
+/// exist and those of state have their parameter's declared_elements.
 Status validate_manifest(const Manifest& manifest, const Module& module);
 /// Pairs every output that is the next value of a parameter with it in
 /// `input_output_alias`, as if the exporter had donated it: only what is paired

@@ -4,23 +4,19 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <functional>
 
 #include "data/element.h"
-#include "data/hlo/split_complex.h"
+#include "data/hlo/declared_type.h"
+#include "data/manifest/filed_tensor.h"
 #include "data/manifest/initial_values.h"
+#include "data/narrow_type.h"
 
 namespace reprise {
 namespace {
 
 constexpr const char* kSteps = "steps";
 constexpr const char* kSchema = "reprise.state/1";
-
-bool holds_type(const TensorEntry& tensor, PrimitiveType type) {
-  return tensor.type ? *tensor.type == type
-                     : tensor.element_bytes * 8 == primitive_type_bits(type);
-}
 
 /// `shape`, behind an axis of ranks where it differs by rank.
 std::vector<int64_t> stored_dimensions(const Shape& shape, bool per_rank,
@@ -37,11 +33,9 @@ std::string mismatch(const TensorFile& file, const std::string& name,
   if (tensor == nullptr)
     return fmt::format("{} has no '{}'", file.path(), name);
   const std::vector<int64_t> wanted = stored_dimensions(shape, per_rank, ranks);
-  if (holds_type(*tensor, shape.type) && tensor->dimensions == wanted)
-    return {};
-  return fmt::format("'{}' of {} is {}, the program's is {}[{}]{}", name,
-                     file.path(), tensor->text(),
-                     primitive_type_name(shape.type), fmt::join(wanted, ","),
+  const std::string complaint = tensor_complaint(*tensor, shape.type, wanted);
+  if (complaint.empty()) return {};
+  return fmt::format("'{}' of {}{}{}", name, file.path(), complaint,
                      per_rank ? fmt::format(" ({} ranks first)", ranks) : "");
 }
 
@@ -58,14 +52,15 @@ Status all_of(const std::vector<std::string>& wrongs) {
                   : "");
 }
 
-/// Calls `visit` with every state parameter and its shape.
+/// Calls `visit` with every state parameter and its declared_elements.
 void each_state(
     const Manifest& manifest, const Computation& entry,
     const std::function<void(const ManifestParameter&, const Shape&)>& visit) {
   const std::vector<const Instruction*> parameters = parameters_of(entry);
   for (const ManifestParameter& parameter : manifest.parameters) {
     if (parameter.role != ParameterRole::kState) continue;
-    visit(parameter, parameters[static_cast<size_t>(parameter.index)]->shape);
+    visit(parameter,
+          declared_elements(*parameters[static_cast<size_t>(parameter.index)]));
   }
 }
 
@@ -79,7 +74,7 @@ Result<InitialState> InitialState::open(const Manifest& manifest,
   each_state(
       manifest, entry,
       [&](const ManifestParameter& parameter, const Shape& shape) {
-        if (has_plain_elements(shape.type)) return;
+        if (has_plain_elements(stored_type(shape.type))) return;
         wrongs.push_back(fmt::format("state '{}' is {}: no numbers",
                                      parameter.name, shape_text(shape, false)));
       });
@@ -160,9 +155,7 @@ void InitialState::fill(const ManifestParameter& parameter, const Shape& shape,
     const Source& source = found->second;
     const size_t place =
         source.per_rank ? static_cast<size_t>(rank) * out.size() : 0;
-    if (!out.empty())
-      std::memcpy(out.data(), source.tensor->bytes.data() + place, out.size());
-    return;
+    return copy_elements(*source.tensor, shape.type, place, out);
   }
   if (parameter.init != InitKind::kTensor)
     return fill_initial(parameter, shape.type, out);
@@ -187,25 +180,26 @@ Status write_state(const std::string& path, const Manifest& manifest,
                    const Computation& entry, const FinalState& state) {
   const std::vector<const Instruction*> parameters = parameters_of(entry);
   std::vector<TensorEntry> tensors;
-  each_state(manifest, entry,
-             [&](const ManifestParameter& parameter, const Shape& shape) {
-               TensorEntry& tensor = tensors.emplace_back();
-               tensor.name = state_name(manifest, parameter);
-               tensor.type = shape.type;
-               tensor.element_bytes = primitive_type_bits(shape.type) / 8;
-               tensor.dimensions =
-                   stored_dimensions(shape, parameter.per_rank, manifest.ranks);
-               tensor.bytes = state.tensors.at(parameter.index);
-               const PrimitiveType type = type_before_split(
-                   *parameters[static_cast<size_t>(parameter.index)]);
-               // safetensors has no c128: it keeps f64[N,2].
-               if (!is_complex(type) ||
-                   (type == PrimitiveType::kC128 && !path.ends_with(".npz")))
-                 return;
-               tensor.type = type;
-               tensor.element_bytes *= 2;
-               tensor.dimensions.pop_back();
-             });
+  each_state(
+      manifest, entry,
+      [&](const ManifestParameter& parameter, const Shape& shape) {
+        TensorEntry& tensor = tensors.emplace_back();
+        tensor.name = state_name(manifest, parameter);
+        tensor.type = filed_type(shape.type);
+        tensor.element_bytes = static_cast<int64_t>(stored_bytes(shape.type));
+        tensor.dimensions =
+            stored_dimensions(shape, parameter.per_rank, manifest.ranks);
+        tensor.bytes = state.tensors.at(parameter.index);
+        const PrimitiveType type =
+            declared_type(*parameters[static_cast<size_t>(parameter.index)]);
+        // safetensors has no c128: it keeps f64[N,2].
+        if (!is_complex(type) ||
+            (type == PrimitiveType::kC128 && !path.ends_with(".npz")))
+          return;
+        tensor.type = type;
+        tensor.element_bytes *= 2;
+        tensor.dimensions.pop_back();
+      });
   return write_tensor_file(path, tensors,
                            {{"schema", kSchema},
                             {"program", manifest.name},

@@ -29,7 +29,8 @@ class InitialState {
                                    const Computation& entry,
                                    const std::string& state_path);
 
-  /// The value of a state parameter on one rank. Requires: `out` has its size.
+  /// The value of a state parameter on one rank. `shape`: its
+  /// declared_elements. Requires: `out` has its size.
   void fill(const ManifestParameter& parameter, const Shape& shape,
             int64_t rank, std::span<std::byte> out) const;
 
@@ -62,8 +63,8 @@ struct FinalState {
   std::map<int64_t, std::string> tensors;  ///< By parameter.
 };
 
-/// Writes it: safetensors, or .npz where the path ends so. Errors: as
-/// write_tensor_file.
+/// Writes it: safetensors, or .npz where the path ends so. 4-bit
+/// integers as s8 and u8. Errors: as write_tensor_file.
 Status write_state(const std::string& path, const Manifest& manifest,
                    const Computation& entry, const FinalState& state);
 

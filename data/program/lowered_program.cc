@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/file.h"
+#include "data/hlo/declared_type.h"
 #include "data/manifest/dataset.h"
 #include "data/manifest/state_file.h"
 #include "data/program/dump_folder.h"
@@ -111,9 +112,9 @@ Status check_data(const LoweredProgram& program, const std::string& name,
       return fail(ErrorKind::kInvalid, "{}: '{}' is a batch without a dataset",
                   name, parameter.name);
     }
-    const Status fits =
-        source->check(parameter.field,
-                      parameters[static_cast<size_t>(parameter.index)]->shape);
+    const Status fits = source->check(
+        parameter.field,
+        declared_elements(*parameters[static_cast<size_t>(parameter.index)]));
     if (!fits) return pass(fits.error(), dataset);
   }
   return {};

@@ -5,8 +5,8 @@
 
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
-#include "data/hlo/narrow_types.h"
 #include "data/hlo/split_complex.h"
+#include "data/narrow_type.h"
 
 namespace reprise {
 namespace {
@@ -91,8 +91,9 @@ std::string refusal_advice(const Instruction& instruction) {
     return holding_type(instruction.shape.type) == instruction.shape.type
                ? "of floats below 16 bits run f8e4m3fn and f8e5m2, of integers "
                  "below 8 s4 and u4: keep that part in one of them, or bf16"
-               : "inside a step this type runs, as its state, batch or result "
-                 "it does not: keep that in bf16 or s8";
+               : "this type runs, but not in what a library computes or in "
+                 "casts of 4-bit integers to whole bytes: convert to bf16 or "
+                 "s8 before, and back after";
   }
   const std::string target = custom_call_target(instruction);
   for (const TargetAdvice& known : kTargets) {

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "data/element.h"
+#include "data/hlo/declared_type.h"
+#include "data/narrow_type.h"
 #include "data/sha256.h"
 
 namespace reprise {
@@ -14,7 +16,7 @@ std::string_view characters(std::span<const std::byte> bytes) {
 
 std::vector<float> as_floats(PrimitiveType type,
                              std::span<const std::byte> bytes) {
-  const auto size = static_cast<size_t>(primitive_type_bits(type) / 8);
+  const size_t size = stored_bytes(type);
   std::vector<float> values(bytes.size() / size);
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(load_element(type, &bytes[i * size]));
@@ -29,6 +31,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
   std::unique_ptr<TrainingRun> run(new TrainingRun(program, recorder, rank));
   run->executor_ = std::move(executor);
   run->parameters_ = parameters_of(program.module.entry_computation());
+  for (const Instruction* parameter : run->parameters_)
+    run->elements_.push_back(declared_elements(*parameter));
   run->batch_bytes_.resize(run->parameters_.size());
   run->executor_->set_meanwhile(
       [raw = run.get()] { raw->prepare_batch(raw->step_ + 1); });
@@ -45,9 +49,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
       return fail(ErrorKind::kInvalid, "'{}' is a batch without a dataset",
                   parameter.name);
     }
-    const Status fits = run->source_->check(
-        parameter.field,
-        run->parameters_[static_cast<size_t>(parameter.index)]->shape);
+    const Status fits =
+        run->source_->check(parameter.field, run->elements_of(parameter.index));
     if (!fits) return pass(fits.error());
   }
   Result<InitialState> initial = InitialState::open(
@@ -62,7 +65,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::create(
 Status TrainingRun::fill_state() {
   for (const ManifestParameter& parameter : program_.manifest.parameters) {
     if (parameter.role != ParameterRole::kState) continue;
-    initial_.fill(parameter, shape_of(parameter.index), rank_,
+    initial_.fill(parameter, elements_of(parameter.index), rank_,
                   executor_->edit_parameter(parameter.index));
     const Status written = executor_->commit_parameter(parameter.index);
     if (!written) return pass(written.error(), parameter.name);
@@ -72,7 +75,7 @@ Status TrainingRun::fill_state() {
 
 void TrainingRun::fill_batch(const ManifestParameter& parameter, int32_t step,
                              std::span<std::byte> to) {
-  source_->fill(parameter.field, shape_of(parameter.index),
+  source_->fill(parameter.field, elements_of(parameter.index),
                 static_cast<uint64_t>(initial_.steps() + step),
                 static_cast<uint64_t>(rank_), to);
 }
@@ -146,11 +149,11 @@ Result<double> TrainingRun::scalar_output(int64_t output) const {
       executor_->read_output(output);
   if (!bytes) return pass(bytes.error());
   const Computation& entry = program_.module.entry_computation();
-  const Shape& root = entry.at(entry.root).shape;
+  const Shape root = declared_elements(entry.at(entry.root));
   const Shape& shape =
       root.is_tuple() ? root.elements[static_cast<size_t>(output)] : root;
   if (!shape.is_array() || element_count(shape) != 1 ||
-      !has_plain_elements(shape.type)) {
+      !has_plain_elements(stored_type(shape.type))) {
     return fail(ErrorKind::kUnsupported,
                 "output {} is {}: a loss or count is one number", output,
                 shape_text(shape, false));
@@ -162,13 +165,14 @@ Result<std::vector<float>> TrainingRun::state(int64_t parameter) const {
   const Result<std::span<const std::byte>> bytes =
       executor_->read_parameter(parameter);
   if (!bytes) return pass(bytes.error());
-  return as_floats(shape_of(parameter).type, *bytes);
+  return as_floats(elements_of(parameter).type, *bytes);
 }
 
 std::vector<float> TrainingRun::initial_state(
     const ManifestParameter& parameter) const {
-  const Shape& shape = shape_of(parameter.index);
-  std::vector<std::byte> bytes(static_cast<size_t>(byte_size(shape)));
+  const Shape& shape = elements_of(parameter.index);
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(byte_size(shape_of(parameter.index))));
   initial_.fill(parameter, shape, rank_, bytes);
   return as_floats(shape.type, bytes);
 }

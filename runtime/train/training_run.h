@@ -79,6 +79,10 @@ class TrainingRun {
   Status feed(int32_t step);
   void fill_batch(const ManifestParameter& parameter, int32_t step,
                   std::span<std::byte> to);
+  /// Its declared_elements; of bytes as memory has them the program's shape.
+  const Shape& elements_of(int64_t parameter) const {
+    return elements_[static_cast<size_t>(parameter)];
+  }
   const Shape& shape_of(int64_t parameter) const {
     return parameters_[static_cast<size_t>(parameter)]->shape;
   }
@@ -91,6 +95,7 @@ class TrainingRun {
   std::optional<BatchSource> source_;
   InitialState initial_;
   std::vector<const Instruction*> parameters_;  ///< By number.
+  std::vector<Shape> elements_;                 ///< By parameter.
   std::unique_ptr<StepExecutor> executor_;
   std::vector<size_t> batch_bytes_;  ///< By parameter; 0 for state.
   int32_t step_ = 0;                 ///< The present one.

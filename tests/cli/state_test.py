@@ -167,7 +167,7 @@ class State(CommandCase):
         self.assertIn("leave --state out", said)
         self.write_step(x=("F32", [3, 1, 4], [0.0] * 12))
         said = self.train(program, "-n", 2, status=3)
-        self.assertIn("'x' is f32[3,1,4], expected f32[3,2,4]: steps, ranks, and the batch of one rank", said)
+        self.assertIn("'x' is f32[3,1,4], the program's is f32[3,2,4]: steps, ranks, and the batch of one rank", said)
 
     def test_an_old_state_is_kept_unless_forced(self):
         out = self.write("out.npz", "old")

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "data/hlo/complex_parts.h"
+#include "data/hlo/declared_type.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/matrix_operation.h"
 #include "tests/testing/parse_inlined.h"
@@ -38,9 +39,9 @@ TEST(SplitComplex, KeepsNumberAndBytesOfTheEntrysArrays) {
   EXPECT_EQ(shape_text(parameters[0]->shape), "f32[3]");
   EXPECT_EQ(shape_text(parameters[1]->shape), "f32[3,2]");
   EXPECT_EQ(shape_text(parameters[2]->shape), "f64[2]");
-  EXPECT_EQ(type_before_split(*parameters[0]), PrimitiveType::kF32);
-  EXPECT_EQ(type_before_split(*parameters[1]), PrimitiveType::kC64);
-  EXPECT_EQ(type_before_split(*parameters[2]), PrimitiveType::kC128);
+  EXPECT_EQ(declared_type(*parameters[0]), PrimitiveType::kF32);
+  EXPECT_EQ(declared_type(*parameters[1]), PrimitiveType::kC64);
+  EXPECT_EQ(declared_type(*parameters[2]), PrimitiveType::kC128);
   EXPECT_EQ(shape_text(entry.at(entry.root).shape),
             "(f32[3,2], f32[3], f64[2])");
   // Of the four products two are part of the sums.

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "data/hlo/hlo.h"
 #include "tests/testing/directories.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -48,6 +51,30 @@ TEST(InferManifest, TakesRolesFromAliasingAndShapes) {
   EXPECT_EQ(manifest.outputs[2].role, OutputRole::kOther);
   ASSERT_TRUE(manifest.dataset.has_value());
   EXPECT_EQ(manifest.dataset->record_bytes, 4);  // A row of x.
+}
+
+// Both are bytes where they run.
+TEST(InferManifest, PairsFloatsOfEightBitsByTheTypesOfTheText) {
+  const Result<InlinedModule> module = parse_inlined(
+      "HloModule m, buffer_donor={ (0, {}), (1, {}) }\n"
+      "ENTRY e {\n w = f8e4m3fn[4,3] parameter(0)\n"
+      " v = f8e5m2[4,3] parameter(1)\n a = f8e5m2[4,3] negate(v)\n"
+      " b = f8e4m3fn[4,3] negate(w)\n"
+      " ROOT t = (f8e5m2[4,3], f8e4m3fn[4,3]) tuple(a, b)\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  Manifest manifest = infer_manifest(*module, "step.hlo");
+  ASSERT_EQ(manifest.outputs.size(), 2u);
+  EXPECT_EQ(manifest.outputs[0].parameter, 1);
+  EXPECT_EQ(manifest.outputs[1].parameter, 0);
+  EXPECT_EQ(manifest.parameters[0].init, InitKind::kUniform);
+  EXPECT_TRUE(validate_manifest(manifest, *module));
+  std::swap(manifest.outputs[0].parameter, manifest.outputs[1].parameter);
+  const Status fits = validate_manifest(manifest, *module);
+  ASSERT_FALSE(fits);
+  EXPECT_NE(fits.error().message.find("output 0 is f8e5m2[4,3], its parameter "
+                                      "0 is f8e4m3fn[4,3]"),
+            std::string::npos)
+      << fits.error().message;
 }
 
 TEST(InferManifest, ALossMayBeAnArrayOfOneElementWhereNoScalarIs) {
