@@ -27,6 +27,9 @@ struct TypeCode {
   std::string_view code;  ///< Behind the byte order.
   PrimitiveType type;
 };
+/// What numpy writes of ml_dtypes' float8_e5m2, and does not read. Of the other
+/// types that it lacks it writes the bytes alone.
+constexpr TypeCode kUnreadByNumpy = {"f1", PrimitiveType::kF8E5M2};
 constexpr std::array<TypeCode, 14> kTypeCodes = {{
     {"b1", PrimitiveType::kPred},
     {"i1", PrimitiveType::kS8},
@@ -120,6 +123,11 @@ bool read_type(std::string_view descr, TensorEntry* entry) {
     entry->type = row.type;
     entry->element_bytes = primitive_type_bits(row.type) / 8;
     return descr[0] == '<' || entry->element_bytes == 1;
+  }
+  if (code == kUnreadByNumpy.code) {
+    entry->type = kUnreadByNumpy.type;
+    entry->element_bytes = 1;
+    return true;
   }
   if (code.size() != 2 || code[0] != 'V') return false;
   entry->element_bytes = code[1] - '0';

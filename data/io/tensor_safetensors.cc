@@ -24,7 +24,7 @@ struct TypeName {
   std::string_view name;
   PrimitiveType type;
 };
-constexpr std::array<TypeName, 15> kTypeNames = {{
+constexpr std::array<TypeName, 16> kTypeNames = {{
     {"BOOL", PrimitiveType::kPred},
     {"U8", PrimitiveType::kU8},
     {"I8", PrimitiveType::kS8},
@@ -39,6 +39,7 @@ constexpr std::array<TypeName, 15> kTypeNames = {{
     {"F32", PrimitiveType::kF32},
     {"F64", PrimitiveType::kF64},
     {"C64", PrimitiveType::kC64},
+    {"F8_E4M3", PrimitiveType::kF8E4M3FN},
     {"F8_E5M2", PrimitiveType::kF8E5M2},
 }};
 
