@@ -23,7 +23,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import PartitionSpec as P
 
 import reprise.jax as rj
-from reprise import compare, hlo, tensors
+from reprise import binary, compare, hlo, tensors
 from reprise.jax import dump, trees, verifying
 
 
@@ -624,6 +624,63 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
                   data=lambda t: (x[t], y[t], z[t]), steps=2)
         done = rj.verify(self.out, steps=2, tolerance=1e-5)
         self.assertTrue(done and not done.own, str(done))
+
+    def export_narrow(self):
+        """A step with state and batches of 8-bit floats and integers of 4 bits, exported; its first state."""
+        @jax.jit
+        def step(state, x, codes):
+            w = state["w"].astype(jnp.float32) + 0.5 * x.astype(jnp.float32)
+            n = state["n"] + codes
+            return {"w": w.astype(jnp.float8_e4m3fn), "m": w.astype(jnp.float8_e5m2), "n": n,
+                    "k": n.astype(jnp.uint4), "seen": state["seen"]}, w.sum()
+
+        every = np.arange(256, dtype=np.uint8).view(jnp.float8_e5m2)
+        state = {"w": jnp.array([1, -2, 0.3, 448], jnp.float8_e4m3fn), "m": jnp.zeros(4, jnp.float8_e5m2),
+                 "n": jnp.arange(-8, -4).astype(jnp.int4), "k": jnp.zeros(4, jnp.uint4), "seen": jnp.asarray(every)}
+        data = [(jnp.array([t, 1, -3, 0.01], jnp.float8_e5m2), jnp.array([1, 2, 3, -t], jnp.int4)) for t in range(4)]
+        rj.export(step, state, *data[0], data=data, out=self.out, steps=4)
+        return state
+
+    def check_same(self, tree, other):
+        for a, b in zip(jax.tree_util.tree_leaves(tree), jax.tree_util.tree_leaves(other), strict=True):
+            self.assertEqual((a.dtype, np.asarray(a).tobytes()), (b.dtype, np.asarray(b).tobytes()))
+
+    def test_state_and_batches_may_be_of_numbers_below_a_byte(self):
+        state = self.export_narrow()
+        done = rj.verify(self.out, steps=4)
+        self.assertTrue(done and len(done.tensors) == 5 and done.worst.error == 0, str(done))
+        trained = rj.load_state(done.trained, like=state, exported=self.out)
+        self.check_same(trained["seen"], state["seen"])
+        self.assertNotEqual(np.asarray(trained["w"]).tobytes(), np.asarray(state["w"]).tobytes())
+        for name in ("state.safetensors", "state.npz"):
+            self.check_same(rj.load_state(self.out / name, like=state), state)
+            alone = self.out.parent / name  # Without the folder's list of types.
+            alone.write_bytes((self.out / name).read_bytes())
+            self.check_same(rj.load_state(alone, like=state), state)
+
+    def test_numbers_below_a_byte_are_taken_up_bit_for_bit(self):
+        state = self.export_narrow()
+
+        def trained(name, steps_run, *options):
+            binary.run(["train", self.out / "step.hlo", "--steps", steps_run, "--warmup", 0, "--dump-state",
+                        self.out / name, *options])
+            return (self.out / name).read_bytes()
+
+        whole = trained("whole.safetensors", 4)
+        for first in (self.out / "half.safetensors", self.out / "half.npz"):
+            trained(first.name, 2)
+            self.assertEqual(trained("rest.safetensors", 2, "--state", first, "--force"), whole)
+        # As numpy alone writes them.
+        np.savez(self.out / "numpys.npz", **{f"state.{name}": np.asarray(value) for name, value in state.items()})
+        for first in ("state.npz", "numpys.npz"):
+            self.assertEqual(trained("again.safetensors", 4, "--state", self.out / first, "--force"), whole)
+        good = tensors.load(self.out / "state.safetensors")
+        tensors.save(self.out / "wrong.npz", good | {"state.n": np.array([1, 2, 3, 8], np.int8)})
+        with self.assertRaisesRegex(rj.RepriseError, "'state.n' of .* has 8 as element 3, which no s4 is"):
+            trained("no.safetensors", 1, "--state", self.out / "wrong.npz")
+        tensors.save(self.out / "wrong.npz", good | {"state.w": np.ones(4, np.float16)})
+        with self.assertRaisesRegex(rj.RepriseError, r"'state.w' of .* is f16\[4\], the program's is f8e4m3fn\[4\]"):
+            trained("no.safetensors", 1, "--state", self.out / "wrong.npz")
 
     def test_state_of_several_arguments_and_both_formats(self):
         step = steps.make("auto", 2)

@@ -363,6 +363,41 @@ def halves(ranks, width=12):
     return trained(ranks, params, loss_of, optax.sgd(0.05), labelled(8 * ranks, (width,), 5))
 
 
+# Weights kept as 8-bit floats, frozen ones and a cache of pairs as integers of 4 bits, and batches of both: what a step
+# reads and writes is of these types.
+def narrow_state(ranks, width=12):
+    rng = np.random.default_rng(36)
+    params = normal(36, a=(width, 16), out=(16, 5))
+    state = {"w": jnp.asarray(params["a"], jnp.float8_e4m3fn), "momentum": jnp.zeros((width, 16), jnp.float8_e5m2),
+             "frozen": jnp.asarray(rng.integers(-8, 8, (16, 16)), jnp.int4), "out": params["out"],
+             "seen": jnp.zeros(16, jnp.uint4), "largest": jnp.float32(0)}
+
+    def step(state, x, codes, y):
+        def loss_of(w, out):
+            h = x.astype(jnp.float32) @ w * 4
+            h = jnp.tanh(h + h @ (state["frozen"].astype(jnp.float32) / 32) + codes.astype(jnp.float32) / 16)
+            return cross_entropy(h @ out, y)
+
+        loss, (dw, dout) = jax.value_and_grad(loss_of, (0, 1))(state["w"].astype(jnp.float32), state["out"])
+        loss, dw, dout = lax.pmean((loss, dw, dout), "data")
+        momentum = (0.75 * state["momentum"].astype(jnp.float32) + dw).astype(jnp.float8_e5m2)
+        w = (state["w"].astype(jnp.float32) - momentum.astype(jnp.float32)).astype(jnp.float8_e4m3fn)
+        bits = lax.bitcast_convert_type(w, jnp.uint8)
+        seen = (state["seen"] + lax.pmax(codes.astype(jnp.int32)[0], "data").astype(jnp.uint4))
+        frozen = jnp.roll(state["frozen"], 1, 0) + jnp.int4(3)
+        return {"w": w, "momentum": momentum, "frozen": frozen, "out": state["out"] - 0.1 * dout, "seen": seen,
+                "largest": jnp.max(bits & 0x7f).astype(jnp.float32)}, {"loss": loss}
+
+    labels = labelled(8 * ranks, (width,), 5)
+
+    def draw(rng):
+        x, y = labels(rng)
+        return x.astype(jnp.float8_e4m3fn), rng.integers(-8, 8, (8 * ranks, 16)).astype(jnp.int4), y
+
+    return data_parallel(ranks, state, step, draw)
+
+
 NUMERIC = {f.__name__: f for f in (bits, switched, implicit, factors, unshared, frames, ordered, small_algebra, pallas,
                                    windowed, explicit, second_order, random_forms, stable_system,
-                                   matrix_forms, polynomials, small_integers, halves)}
+                                   matrix_forms, polynomials, small_integers, halves,
+                                   narrow_state)}

@@ -22,18 +22,37 @@ class Tensors(unittest.TestCase):
     def test_every_type_and_shape_comes_back_from_both_formats(self):
         values = {}
         for hlo in ("pred", "u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "c64",
-                    "c128"):
+                    "c128", "f8e4m3fn", "f8e5m2", "s4", "u4"):
             dtype = next(d for d, name in tensors._HLO.items() if name == hlo)
             raw = np.arange(6 * dtype.itemsize, dtype=np.uint8) % 2
             values[hlo] = raw.view(dtype).reshape(2, 3)
         values["scalar"], values["empty"] = np.float32(1.5).reshape(()), np.zeros((0, 3), np.float32)
         for name in ("a.safetensors", "a.npz"):
             tensors.save(self.path(name), values)
-            back = tensors.load(self.path(name), {"bf16": "bf16", "c128": "c128"})
+            back = tensors.load(self.path(name), {hlo: hlo for hlo in values})
             self.assertEqual(list(back), list(values))
             for key, value in values.items():
                 self.assertEqual((back[key].dtype, back[key].shape, back[key].tobytes()),
                                  (value.dtype, value.shape, value.tobytes()), (name, key))
+
+    def test_numbers_below_a_byte_are_stored_as_others_read_them(self):
+        import ml_dtypes
+
+        numbers = {"f": np.array([0.5, -448], ml_dtypes.float8_e4m3fn), "i": np.array([-8, 7], ml_dtypes.int4),
+                   "n": np.array([0, 15], ml_dtypes.uint4)}
+        for name in ("a.safetensors", "a.npz"):
+            tensors.save(self.path(name), numbers)
+            plain = tensors.load(self.path(name))
+            self.assertEqual((plain["i"].dtype, plain["i"].tolist()), (np.int8, [-8, 7]))
+            self.assertEqual((plain["n"].dtype, plain["n"].tolist()), (np.uint8, [0, 15]))
+            self.assertEqual(plain["f"].tobytes(), b"\x30\xfe")
+        # As numpy alone writes them, signs left out.
+        np.savez(self.path("b.npz"), **numbers)
+        back = tensors.load(self.path("b.npz"), {"f": "f8e4m3fn", "i": "s4", "n": "u4"})
+        self.assertEqual([a.astype(float).tolist() for a in back.values()], [[0.5, -448], [-8, 7], [0, 15]])
+        tensors.save(self.path("c.npz"), {"i": np.array([8], np.int8)})
+        with self.assertRaisesRegex(RepriseError, "8 to 8 are not all s4"):
+            tensors.load(self.path("c.npz"), {"i": "s4"})
 
     def test_the_header_is_as_specified(self):
         tensors.save(self.path("a.safetensors"), {"w": np.ones((2, 2), np.float32), "n": np.int32(3)})

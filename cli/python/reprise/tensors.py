@@ -3,7 +3,8 @@
 A safetensors file is a 64-bit little-endian length, that many bytes of JSON {name: {dtype, shape, data_offsets}} and the
 data, row-major without holes. bfloat16 has no type in numpy: it is read and written as ml_dtypes.bfloat16 where that is
 installed (JAX brings it) and as raw 16-bit integers otherwise; an .npz forgets it, so `load` is told the types. So it is
-for complex128, which safetensors lacks: float64 with an axis of two more stands for it."""
+for complex128, which safetensors lacks: float64 with an axis of two more stands for it. 8-bit floats are ml_dtypes' as
+well, and integers of 4 bits, for which neither file has a name: int8 and uint8 stand for them."""
 
 import json
 import os
@@ -14,9 +15,9 @@ import numpy as np
 from .errors import RepriseError
 
 try:
-    from ml_dtypes import bfloat16 as _bfloat16
+    import ml_dtypes
 except ImportError:
-    _bfloat16 = None
+    ml_dtypes = None
 
 # The name in a safetensors header, that in HLO, numpy's type.
 _TYPES = [
@@ -25,11 +26,18 @@ _TYPES = [
     ("I64", "s64", np.int64), ("F16", "f16", np.float16), ("F32", "f32", np.float32), ("F64", "f64", np.float64),
     ("C64", "c64", np.complex64),
 ]
-BFLOAT16 = np.dtype(_bfloat16) if _bfloat16 is not None else np.dtype("V2")
-_HLO = {np.dtype(t): hlo for _, hlo, t in _TYPES} | {BFLOAT16: "bf16"}
+# Those of ml_dtypes, by its own name; an integer as what its values are stored in.
+_FLOATS = [("F8_E4M3", "f8e4m3fn", "float8_e4m3fn"), ("F8_E5M2", "f8e5m2", "float8_e5m2")]
+_INTEGERS = [(np.int8, "s4", "int4"), (np.uint8, "u4", "uint4")]
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16) if ml_dtypes is not None else np.dtype("V2")
+_NARROW = {hlo: np.dtype(getattr(ml_dtypes, t)) for _, hlo, t in [*_FLOATS, *_INTEGERS] if hasattr(ml_dtypes, t)}
+_WHOLE = {_NARROW[hlo]: np.dtype(t) for t, hlo, _ in _INTEGERS if hlo in _NARROW}
+_HLO = {np.dtype(t): hlo for _, hlo, t in _TYPES} | {BFLOAT16: "bf16"} | {t: hlo for hlo, t in _NARROW.items()}
 _HLO[np.dtype(np.complex128)] = "c128"
 _STORED = {hlo: name for name, hlo, _ in _TYPES} | {"bf16": "BF16"}
 _NUMPY = {name: np.dtype(t) for name, _, t in _TYPES} | {"BF16": BFLOAT16}
+_STORED |= {hlo: name for name, hlo, _ in _FLOATS}
+_NUMPY |= {name: _NARROW[hlo] for name, hlo, _ in _FLOATS if hlo in _NARROW}
 
 
 def hlo_type(dtype):
@@ -37,8 +45,8 @@ def hlo_type(dtype):
     name = _HLO.get(np.dtype(dtype))
     if name is None:
         raise RepriseError(
-            f"no tensor file holds {np.dtype(dtype)}: known are {', '.join(sorted(_STORED))}. Keep such state and batches in "
-            "one of these, as bf16 or s8, which hold all values of 8-bit floats and of int4, and convert inside the step")
+            f"no tensor file holds {np.dtype(dtype)}: known are {', '.join(sorted(_HLO.values()))}. Keep such state and "
+            "batches in one of these, as bf16, which holds all values of 8-bit floats, and convert inside the step")
     return name
 
 
@@ -60,7 +68,7 @@ def save(path, tensors):
     try:
         with os.fdopen(handle, "wb") as file:
             if path.endswith(".npz"):
-                np.savez(file, **{name: np.asarray(a) for name, a in tensors.items()})
+                np.savez(file, **{name: _raw(_bytes(a)) for name, a in tensors.items()})
             else:
                 _write_safetensors(file, tensors)
         os.chmod(temporary, 0o666 & ~_umask())
@@ -68,6 +76,17 @@ def save(path, tensors):
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _bytes(array):
+    """Integers of 4 bits as what they are stored in."""
+    array = np.asarray(array)
+    return array.astype(_WHOLE.get(array.dtype, array.dtype), copy=False)
+
+
+def _raw(array):
+    """8-bit floats as raw bytes: numpy writes of one of them what it does not read."""
+    return array.view("V1") if array.dtype in _NARROW.values() else array
 
 
 def _parts(array):
@@ -83,7 +102,7 @@ def _umask():
 
 def _write_safetensors(file, tensors):
     header, end = {}, 0
-    arrays = {name: _parts(a) if np.asarray(a).dtype == np.complex128 else np.asarray(a) for name, a in tensors.items()}
+    arrays = {name: _parts(a) if np.asarray(a).dtype == np.complex128 else _bytes(a) for name, a in tensors.items()}
     arrays = {name: np.ascontiguousarray(a).reshape(a.shape) for name, a in arrays.items()}
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
@@ -97,26 +116,37 @@ def _write_safetensors(file, tensors):
 
 
 def load(path, types=None):
-    """Reads {name: array}. `types` ({name: HLO type}) restores bfloat16, which .npz returns as raw bytes, and complex128,
-    which a safetensors file keeps as pairs of float64."""
+    """Reads {name: array}. `types` ({name: HLO type}) restores bfloat16 and 8-bit floats, which .npz returns as raw bytes,
+    integers of 4 bits, and complex128, which a safetensors file keeps as pairs of float64."""
     path = os.fspath(path)
     try:
         with open(path, "rb") as file:
             if path.endswith(".npz"):
                 with np.load(file, allow_pickle=False) as archive:
                     loaded = {name: archive[name] for name in archive.files}
-                return {name: _typed(a, (types or {}).get(name)) for name, a in loaded.items()}
-            return {name: _typed(a, (types or {}).get(name)) for name, a in _read_safetensors(file, path).items()}
+                return {name: typed(a, (types or {}).get(name)) for name, a in loaded.items()}
+            return {name: typed(a, (types or {}).get(name)) for name, a in _read_safetensors(file, path).items()}
     except OSError as error:
         raise RepriseError(f"{path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise RepriseError(f"{path}: not a file of tensors: {error}") from error
 
 
-def _typed(array, hlo):
+def typed(array, hlo):
+    """A loaded array in the type that its file may have had no name for. Errors: ValueError where it has other values."""
     if hlo == "c128" and array.dtype == np.float64:
         return array.view(np.complex128).reshape(array.shape[:-1])
-    return array.view(BFLOAT16) if hlo == "bf16" and array.dtype == np.dtype("V2") else array
+    if hlo == "bf16" and array.dtype == np.dtype("V2"):
+        return array.view(BFLOAT16)
+    narrow = _NARROW.get(hlo)
+    if narrow is not None and array.dtype == np.dtype("V1"):
+        return array.view(narrow)
+    if narrow is None or array.dtype != _WHOLE.get(narrow):
+        return array
+    held = array.astype(narrow)
+    if (held.astype(array.dtype) != array).any():
+        raise ValueError(f"{array.min()} to {array.max()} are not all {hlo}")
+    return held
 
 
 def _read_safetensors(file, path):

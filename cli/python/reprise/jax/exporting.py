@@ -61,6 +61,14 @@ class Step:
     def tree(self):
         return jax.tree_util.tree_structure((self.args, self.kwargs))
 
+    def with_static(self, traced, keywords):
+        """(args, kwargs) of `jitted`, of those that are traced."""
+        places, args, kwargs = self.given
+        every = list(args)
+        for place, value in zip(places, traced):
+            every[place] = value
+        return tuple(every), {**kwargs, **keywords}
+
 
 # Steps that this process exported, by folder: verify runs what was compiled.
 exported_steps = {}
@@ -207,13 +215,9 @@ def settled(step, results):
             break
         leaves = [jax.numpy.asarray(leaf, types[n]) if n in types else leaf for n, leaf in enumerate(step.leaves)]
         leaves = [jax.device_put(leaf, moved[n]) if n in moved else leaf for n, leaf in enumerate(leaves)]
-        traced, keywords = jax.tree_util.tree_unflatten(step.tree, leaves)
-        places, args, kwargs = step.given
-        every = list(args)
-        for place, value in zip(places, traced):
-            every[place] = value
+        args, kwargs = step.with_static(*jax.tree_util.tree_unflatten(step.tree, leaves))
         try:
-            step = trace_and_compile(step.jitted, tuple(every), {**kwargs, **keywords})
+            step = trace_and_compile(step.jitted, args, kwargs)
         except ValueError:
             break
     return step

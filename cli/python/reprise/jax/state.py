@@ -86,6 +86,10 @@ def _by_name(values, wanted, unread):
 
 def _place(value, leaf, name):
     shape, dtype = trees.physical(leaf) if hasattr(leaf, "dtype") else (np.shape(leaf), trees.to_numpy(leaf).dtype)
+    try:
+        value = tensors.typed(value, tensors.hlo_type(dtype))
+    except ValueError as error:
+        raise RepriseError(f"{name or 'the state'}: {error}") from error
     if tuple(value.shape) != tuple(shape) or value.dtype != dtype:
         raise RepriseError(f"{name or 'the state'} is {value.dtype}{list(value.shape)} in the file, "
                            f"{dtype}{list(shape)} in `like`")

@@ -153,6 +153,10 @@ def _call(run, leaves, values):
             value = jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf))
         placed.append(jax.device_put(value, sharding) if sharding is not None else value)
     args, kwargs = jax.tree_util.tree_unflatten(run.tree, placed)
+    if any(entry["type"] in ("s4", "u4") for entry in leaves) and run.compiled is not run.jitted:
+        # What JAX 0.10 has compiled takes no array of 4-bit integers that was put on a device.
+        args, kwargs = run.with_static(args, kwargs)
+        return run.jitted(*args, **kwargs)
     return run.compiled(*args, **kwargs)
 
 
