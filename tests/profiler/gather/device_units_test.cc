@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/trace/step_times.h"
+#include "data/trace/recording_cost.h"
 #include "profiler/trainer_context.h"
 
 namespace reprise {
