@@ -42,16 +42,15 @@ class Thread {
   }
 
   // The node after which the thread was idle at `until_ns`, having fallen idle
-  // after `from_ns` and worked for most of the time between; else kNoNode.
+  // after `from_ns` and worked for most of the time between; else kNoNode. One
+  // that reduces wakes who waits for that, and may have more to reduce.
   uint32_t fell_idle(int64_t from_ns, int64_t until_ns) const {
-    const uint32_t next = place_at(until_ns);
-    if (next == 0) return kNoNode;
-    const uint32_t last = nodes_.first + next - 1;
+    const uint32_t last = last_ended(until_ns);
+    if (last == kNoNode) return kNoNode;
+    const uint32_t next = last - nodes_.first + 1;
     const int64_t end_ns = draft_.nodes[last].end_ns;
-    if (end_ns > until_ns || end_ns < from_ns) return kNoNode;
-    const bool idle =
-        next == nodes_.size() ||
-        draft_.nodes[nodes_.first + next].start_ns - end_ns >= kIdle;
+    if (end_ns < from_ns) return kNoNode;
+    const bool idle = is_collective(last) || is_idle_between(last, until_ns);
     const bool busy =
         worked_ns(from_ns, next) >= (until_ns - from_ns) / kWorkedPart;
     return idle && busy ? last : kNoNode;
@@ -87,6 +86,19 @@ class Thread {
   }
 
  private:
+  bool is_collective(uint32_t node) const {
+    return draft_.trace.events[draft_.nodes[node].event].kind ==
+           EventKind::kCollective;
+  }
+
+  // Of a node that has ended: whether the thread's next one waits for
+  // `until_ns` and longer than it would by itself.
+  bool is_idle_between(uint32_t node, int64_t until_ns) const {
+    if (node + 1 == nodes_.first + nodes_.size()) return true;
+    const int64_t next_ns = draft_.nodes[node + 1].start_ns;
+    return next_ns >= until_ns && next_ns - draft_.nodes[node].end_ns >= kIdle;
+  }
+
   const GraphDraft& draft_;
   const StreamNodes& nodes_;
   std::vector<int64_t> worked_ns_;  // Before each place.

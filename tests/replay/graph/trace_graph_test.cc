@@ -251,6 +251,19 @@ TEST(TraceGraph, LetsAThreadWaitForACollectiveThatBeganBefore) {
   EXPECT_EQ(trace.gap_us("optimizer"), 10);
 }
 
+TEST(TraceGraph, LetsAThreadWaitForACollectiveThatAnotherFollowsAtOnce) {
+  // The main thread waits for the first bucket; the worker takes the next one
+  // 5 us after it, and another thread's lasts on.
+  const Built trace = built(R"(
+    h0 host-op backward 0-100
+    h0 host-op copy 710-750
+    h0a collective all-reduce 60-700
+    h0a collective reduce-scatter 705-990
+    h0b collective all-gather 90-890)");
+  EXPECT_EQ(trace.edges("all-reduce", "copy"), "handoff");
+  EXPECT_EQ(trace.gap_us("copy"), 10);
+}
+
 TEST(TraceGraph, LetsACollectiveFollowFromTheCallThatStillRuns) {
   // Gloo begins while PyTorch's call of it is under way, late for what the main
   // thread did before: it would be the cause if the call were not.
