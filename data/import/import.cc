@@ -115,6 +115,8 @@ class UnitImport {
     if (!cancelled()) {
       if (unit_.reader != nullptr) {
         read_directory();
+      } else if (!unit_.view_of.empty()) {
+        refuse_unit("another view of " + unit_.view_of + ", which is read");
       } else {
         read_file();
       }

@@ -43,6 +43,34 @@ int64_t size_of(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
+/// Of the files of one directory, by name: HOST.xplane.pb of HOST.trace.json.gz
+/// and the like, and of the perfetto_trace.json.gz that JAX makes of one
+/// host's.
+class ProfiledHosts {
+ public:
+  explicit ProfiledHosts(std::span<const std::string> files) {
+    for (const std::string& file : files) {
+      if (file.ends_with(kPlanes) && file.find('/') == std::string::npos)
+        planes_.push_back(file);
+    }
+  }
+
+  std::string planes_of(const std::string& file) const {
+    if (file.ends_with(kPlanes)) return {};
+    if (file.starts_with("perfetto_trace.json") && planes_.size() == 1)
+      return planes_.front();
+    for (const std::string& planes : planes_) {
+      const std::string host = planes.substr(0, planes.size() - kPlanes.size());
+      if (file.starts_with(host + ".")) return planes;
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::string_view kPlanes = ".xplane.pb";
+  std::vector<std::string> planes_;
+};
+
 class UnitSearch {
  public:
   UnitSearch(std::span<const DirectoryReader* const> readers,
@@ -119,10 +147,11 @@ class UnitSearch {
       }
       std::vector<DirectoryListing> inner;
       std::map<std::string, size_t> places;
+      const ProfiledHosts hosts(directory.files);
       for (const std::string& file : directory.files) {
         const size_t slash = file.find('/');
         if (slash == std::string::npos) {
-          add_found(joined(directory.path, file));
+          add_found(joined(directory.path, file), hosts.planes_of(file));
           continue;
         }
         const auto [place, added] =
@@ -153,10 +182,10 @@ class UnitSearch {
     units_.push_back(std::move(unit));
   }
 
-  void add_found(const std::string& path) {
+  void add_found(const std::string& path, std::string view_of) {
     const fs::path whole = canonical(path);
     if (whole == output_ || !seen_.insert(whole).second) return;
-    units_.push_back({path, size_of(path), nullptr, {}});
+    units_.push_back({path, size_of(path), nullptr, {}, std::move(view_of)});
   }
 
   std::span<const DirectoryReader* const> readers_;

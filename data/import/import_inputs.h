@@ -18,11 +18,15 @@ struct ImportUnit {
   int64_t bytes = 0;                        ///< On disk.
   const DirectoryReader* reader = nullptr;  ///< Of a directory.
   DirectoryListing listing;                 ///< Of a directory.
+  /// A file beside it that says the same and more; "": none, it is read.
+  std::string view_of = {};
 };
 
 /// Returns the units in the order of `paths`, a directory's sorted (numbers in
 /// names count as numbers); a file that comes twice is read once, hidden files
-/// and `output` are passed over. Errors: kIo (a path that is not there).
+/// and `output` are passed over. Of what a profiler of XLA writes for a host
+/// (JAX, TensorFlow) the xplane.pb is read, not the views made from it. Errors:
+/// kIo (a path that is not there).
 Result<std::vector<ImportUnit>> find_units(
     std::span<const std::string> paths,
     std::span<const DirectoryReader* const> readers, const std::string& output);

@@ -486,6 +486,21 @@ TEST(ImportInputs, OrdersNumbersAsNumbers) {
   EXPECT_FALSE(natural_less("x", "x"));
 }
 
+// As jax.profiler.trace writes for two hosts; a tool's own file is beside them.
+TEST_F(ImportTest, ReadsTheXplaneOfAHostAndNoViewOfIt) {
+  for (const char* name : {"a.trace.json.gz", "a.xplane.pb", "ab.json",
+                           "b.input_pipeline.pb", "b.xplane.pb"}) {
+    write(name, "x");
+  }
+  const Result<std::vector<ImportUnit>> units =
+      find_units(std::vector{folder_}, {}, "");
+  ASSERT_TRUE(units.has_value());
+  std::vector<std::string> views;
+  for (const ImportUnit& unit : *units) views.push_back(unit.view_of);
+  EXPECT_EQ(views, (std::vector<std::string>{"a.xplane.pb", "", "",
+                                             "b.xplane.pb", ""}));
+}
+
 TEST(ImportReport, FoldsEqualRemarks) {
   std::vector<FileReport> files(3);
   for (size_t i = 0; i < files.size(); ++i) {
