@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
+#include "tests/replay/analysis/analysis_trace.h"
 #include "tests/replay/simulate/synthetic_run.h"
 
 namespace reprise {
@@ -56,6 +60,32 @@ TEST(Analysis, CrossesFromComputeToTheCollectiveThatItWaitedFor) {
   }
   EXPECT_GT(transfers, 0);
   EXPECT_EQ(unexplained, 0);
+}
+
+// Two files of one run, of different windows of it.
+TEST(Analysis, SaysThatRanksHaveNoStepInCommon) {
+  for (const int32_t later : {2, 6}) {
+    AnalysisTrace run;
+    for (const uint32_t rank : {0U, 1U}) {
+      const uint32_t host = run.host_thread(rank);
+      const uint32_t device = run.device_stream(rank);
+      run.kernel(host, 10, device, "gemm", 20, 90);
+      const int32_t number = rank == 0 ? 2 : later;
+      run.step(rank, number, 0, 50);
+      run.step(rank, number + 1, 50, 100);
+    }
+    const Result<Analysis> analysis =
+        analyze(AlignedTrace::align(run.trace()), {});
+    ASSERT_TRUE(analysis.has_value());
+    const auto said =
+        std::count_if(analysis->remarks.begin(), analysis->remarks.end(),
+                      [](const std::string& remark) {
+                        return remark.starts_with(
+                            "Ranks 0 and 1 have no step in common "
+                            "(from 2 and from 6 on)");
+                      });
+    EXPECT_EQ(said, later == 2 ? 0 : 1);
+  }
 }
 
 }  // namespace
