@@ -79,6 +79,17 @@ class Report {
         100 * off);
   }
 
+  void tell_what_is_kept() const {
+    if (!search_.unclaimed) return;
+    tell(
+        "reprise optimize: the recorded buckets are kept: they took {} and are "
+        "predicted to take {}, the fastest found ({}) {}: too little to "
+        "claim\n",
+        time_text(recording_.step_time_ns), duration_text(recorded_),
+        search_.unclaimed->buckets.size(),
+        duration_text(search_.unclaimed->step_ns));
+  }
+
   void explain() const {
     tell(
         "{} gradients, {}; compute {:.3f}x slower beside transfers, "
@@ -244,12 +255,15 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
   const bool lacks_ranks =
       recording->group_size > recording->ranks && points->empty();
   ProgressLine line;
-  const DdpSearch search =
+  DdpSearch search =
       lacks_ranks
           ? search_buckets_between(model, with_least_price(*recording, model),
                                    recording->buckets, line.watcher())
           : search_buckets(model, line.watcher());
   line.erase();
+  if (!lacks_ranks) {
+    keep_recorded(model, recording->buckets, recording->step_time_ns, search);
+  }
   const Report report(*recording, model, search);
   Plan plan = plan_of(model, search, recording->ranks, report.gap());
   const auto device = trace.ranks.front().device;
@@ -264,6 +278,7 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
     tell("reprise optimize: {}\n", note);
   }
   report.warn_of_prices();
+  report.tell_what_is_kept();
   if (options.explain) report.explain();
   const std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "data/result.h"
 #include "optimizer/buckets/bucket_program.h"
@@ -262,6 +263,21 @@ DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
   search.plan = best;
   search.plan.name = "plan";
   return search;
+}
+
+void keep_recorded(const DdpModel& model,
+                   const std::vector<DdpBucket>& recorded, int64_t took_ns,
+                   DdpSearch& search) {
+  // As of plans of programs: the least of many predictions errs low.
+  constexpr double kLeastSpeedup = 1.03;
+  DdpSetting kept =
+      price_setting(model, "recorded", caps_of(model.gradients, recorded));
+  search.baselines.push_back(kept);
+  const double least_ns = std::min(kept.step_ns, static_cast<double>(took_ns));
+  const double speedup = least_ns / search.plan.step_ns;
+  if (speedup >= kLeastSpeedup || kept.buckets == search.plan.buckets) return;
+  kept.name = search.plan.name;
+  search.unclaimed = std::exchange(search.plan, std::move(kept));
 }
 
 }  // namespace reprise

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,10 @@ struct DdpSetting {
 };
 
 struct DdpSearch {
-  DdpSetting plan;        ///< Never slower than any other, as predicted.
+  /// Never slower than any other, as predicted; or the recorded one.
+  DdpSetting plan;
+  /// Of what `plan` is the recorded one instead of, being no claim.
+  std::optional<DdpSetting> unclaimed = {};
   DdpSetting single_cap;  ///< The best of one cap for all buckets.
   /// Fixed ones, by falling number of buckets: "none" (one per gradient),
   /// single caps, "ddp" (1 MiB, then 25 MiB), "one bucket".
@@ -45,6 +49,15 @@ DdpSetting price_setting(const DdpModel& model, std::string name,
 DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
                                  const std::vector<DdpBucket>& recorded,
                                  const ProgressWatcher& watch = {});
+
+/// Adds `recorded` to the baselines, and makes it the plan where what was found
+/// is not predicted to be clearly faster than that is predicted to be and than
+/// its steps took, `took_ns`: of a job on Gloo a plan that was to take 0.3 %
+/// less than the recorded steps took 16 to 26 % more (PyTorch 2.15, two ranks,
+/// three runs).
+void keep_recorded(const DdpModel& model,
+                   const std::vector<DdpBucket>& recorded, int64_t took_ns,
+                   DdpSearch& search);
 
 /// Deterministic. Requires: at least one gradient.
 /// Cost: that of a few dynamic programs and a hundred simulations.

@@ -265,5 +265,31 @@ TEST(DdpRecording, ChoosesForTheEndWhereThePlanGainsLess) {
   EXPECT_EQ(search_buckets(two_gradients(11, 5)).plan.buckets, together);
 }
 
+// Apart 26 ms and together 27, a gain of 4 %; with the second ready at 30 ms 36
+// and 37, which is 3 %.
+TEST(DdpRecording, KeepsTheRecordedBucketsUnlessOthersAreClearlyFaster) {
+  const std::vector<DdpBucket> apart = {{{0}}, {{1}}}, together = {{{0, 1}}};
+  const DdpModel clear = two_gradients(20, 5), same = two_gradients(30, 5);
+  DdpSearch search = search_buckets(clear);
+  keep_recorded(clear, together, 27 * kMs, search);
+  EXPECT_EQ(search.plan.buckets, apart);
+  EXPECT_EQ(search.baselines.back().name, "recorded");
+  EXPECT_EQ(search.baselines.back().step_ns, 27.0 * kMs);
+  EXPECT_FALSE(search.unclaimed.has_value());
+
+  search = search_buckets(clear);
+  keep_recorded(clear, together, 26 * kMs, search);  // Predicted too long.
+  EXPECT_EQ(search.plan.buckets, together);
+
+  search = search_buckets(same);
+  const DdpSetting found = search.plan;
+  EXPECT_EQ(found.buckets, apart);
+  keep_recorded(same, together, 40 * kMs, search);
+  EXPECT_EQ(search.plan.buckets, together);
+  EXPECT_EQ(search.plan.name, "plan");
+  ASSERT_TRUE(search.unclaimed.has_value());
+  EXPECT_EQ(search.unclaimed->step_ns, found.step_ns);
+}
+
 }  // namespace
 }  // namespace reprise
