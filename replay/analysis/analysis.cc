@@ -250,7 +250,8 @@ void add_apart_remark(const Trace& trace, Analysis& analysis) {
   std::map<uint32_t, std::set<int32_t>> steps;
   for (const StepMark& mark : trace.steps) steps[mark.rank].insert(mark.step);
   if (steps.empty()) return;
-  const auto& [first, numbers] = *steps.begin();
+  const uint32_t first = steps.begin()->first;
+  const std::set<int32_t>& numbers = steps.begin()->second;
   const auto shares_none = [&](const auto& rank) {
     return std::none_of(rank.second.begin(), rank.second.end(),
                         [&](int32_t step) { return numbers.contains(step); });
