@@ -577,9 +577,9 @@ TEST_F(ScheduleTest, RefusesWhatCannotRunByName) {
             "aa.3: all-to-all along an inner dimension needs replica_groups "
             "that name the ranks, or divide its extent");
   load("", R"(
-    x = f8e5m2[4] parameter(0)
-    ROOT ar.3 = f8e5m2[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add_f32)");
-  EXPECT_EQ(refusal(), "ar.3: all-reduce of f8e5m2 does not run");
+    x = f8e4m3fnuz[4] parameter(0)
+    ROOT ar.3 = f8e4m3fnuz[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add_f32)");
+  EXPECT_EQ(refusal(), "ar.3: all-reduce of f8e4m3fnuz does not run");
 }
 
 // [4, 8] by columns of two ranks is [1, 4, 8], gathered to [2, 4, 8], and
