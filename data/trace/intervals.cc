@@ -83,4 +83,16 @@ IntervalSet intersected(const IntervalSet& a, const IntervalSet& b) {
   return IntervalSet(std::move(common));
 }
 
+IntervalSet subtracted(const IntervalSet& a, const IntervalSet& b) {
+  std::vector<Interval> others;
+  others.reserve(b.intervals().size() + 1);
+  int64_t end_ns = -kLatestTime;
+  for (const Interval& interval : b.intervals()) {
+    others.push_back({end_ns, interval.start_ns});
+    end_ns = interval.end_ns;
+  }
+  others.push_back({end_ns, kLatestTime});
+  return intersected(a, IntervalSet(std::move(others)));
+}
+
 }  // namespace reprise

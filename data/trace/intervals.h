@@ -46,5 +46,7 @@ class IntervalSet {
 
 IntervalSet united(const IntervalSet& a, const IntervalSet& b);
 IntervalSet intersected(const IntervalSet& a, const IntervalSet& b);
+/// Of a what is not of b.
+IntervalSet subtracted(const IntervalSet& a, const IntervalSet& b);
 
 }  // namespace reprise

@@ -77,7 +77,7 @@ RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
   RankAnalysis rank;
   rank.rank = work.rank;
   rank.host_only = work.host_only;
-  const DeviceUnions unions(work.events);
+  const DeviceUnions unions(work);
   const DeviceGaps gaps(work);
   rank.window = unions.whole();
   const std::vector<Breakdown> launched = break_down_launched(work);

@@ -1,14 +1,46 @@
 #include "replay/analysis/breakdown.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace reprise {
 
-DeviceUnions::DeviceUnions(std::span<const DeviceEvent> events) {
+namespace {
+
+/// The union of what each thread computes while it neither waits nor runs a
+/// collective.
+IntervalSet computed_on_host(const RankWork& work,
+                             std::span<const DeviceEvent> part) {
+  struct Thread {
+    std::vector<Interval> compute, other;
+  };
+  std::map<uint32_t, Thread> threads;
+  for (const DeviceEvent& event : part) {
+    Thread& thread = threads[event.stream];
+    (event.work == WorkClass::kCompute ? thread.compute : thread.other)
+        .push_back({event.start_ns, event.end_ns});
+  }
+  for (const OperatorWait& wait : work.waits)
+    threads[wait.stream].other.push_back({wait.start_ns, wait.end_ns});
+  std::vector<Interval> all;
+  for (auto& each : threads) {
+    const IntervalSet own =
+        subtracted(IntervalSet(std::move(each.second.compute)),
+                   IntervalSet(std::move(each.second.other)));
+    all.insert(all.end(), own.intervals().begin(), own.intervals().end());
+  }
+  return IntervalSet(std::move(all));
+}
+
+}  // namespace
+
+DeviceUnions::DeviceUnions(const RankWork& work,
+                           std::span<const DeviceEvent> part) {
   std::vector<Interval> compute, communication, memory;
-  if (!events.empty()) span_ = {events[0].start_ns, events[0].end_ns};
-  for (const DeviceEvent& event : events) {
+  if (!part.empty()) span_ = {part[0].start_ns, part[0].end_ns};
+  for (const DeviceEvent& event : part) {
     std::vector<Interval>& intervals =
         event.work == WorkClass::kCompute         ? compute
         : event.work == WorkClass::kCommunication ? communication
@@ -17,7 +49,8 @@ DeviceUnions::DeviceUnions(std::span<const DeviceEvent> events) {
     span_.start_ns = std::min(span_.start_ns, event.start_ns);
     span_.end_ns = std::max(span_.end_ns, event.end_ns);
   }
-  compute_ = IntervalSet(std::move(compute));
+  compute_ = work.host_only ? computed_on_host(work, part)
+                            : IntervalSet(std::move(compute));
   communication_ = IntervalSet(std::move(communication));
   memory_ = IntervalSet(std::move(memory));
   overlapped_ = intersected(communication_, compute_);
@@ -54,11 +87,11 @@ Breakdown DeviceUnions::whole() const {
 
 Breakdown break_down(const Trace& trace, uint32_t rank, int64_t start_ns,
                      int64_t end_ns) {
-  return DeviceUnions(device_work(trace, rank).events).within(start_ns, end_ns);
+  return DeviceUnions(device_work(trace, rank)).within(start_ns, end_ns);
 }
 
 Breakdown break_down(const Trace& trace, uint32_t rank) {
-  return DeviceUnions(device_work(trace, rank).events).whole();
+  return DeviceUnions(device_work(trace, rank)).whole();
 }
 
 Breakdown break_down(const Schedule& schedule,
@@ -84,7 +117,7 @@ std::vector<Breakdown> break_down_launched(const RankWork& work) {
   std::vector<Breakdown> result;
   result.reserve(launched.size());
   for (const std::vector<DeviceEvent>& events : launched) {
-    result.push_back(DeviceUnions(events).whole());
+    result.push_back(DeviceUnions(work, events).whole());
   }
   return result;
 }

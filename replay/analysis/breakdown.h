@@ -36,7 +36,13 @@ struct Breakdown {
 class DeviceUnions {
  public:
   DeviceUnions() = default;
-  explicit DeviceUnions(std::span<const DeviceEvent> events);
+  explicit DeviceUnions(std::span<const DeviceEvent> events)
+      : DeviceUnions(RankWork(), events) {}
+  /// Of the rank's work or a part of it. What a host's thread computes is
+  /// without its waits and the collectives that it runs itself.
+  DeviceUnions(const RankWork& work, std::span<const DeviceEvent> part);
+  explicit DeviceUnions(const RankWork& work)
+      : DeviceUnions(work, work.events) {}
 
   /// Work clipped to the window. Cost: O(log n).
   Breakdown within(int64_t start_ns, int64_t end_ns) const;

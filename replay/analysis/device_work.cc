@@ -1,6 +1,7 @@
 #include "replay/analysis/device_work.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -55,7 +56,11 @@ class Collector {
     if (!std::is_sorted(work_.events.begin(), work_.events.end(), before)) {
       std::stable_sort(work_.events.begin(), work_.events.end(), before);
     }
-    if (work_.host_only) take_out_nested();
+    if (work_.host_only) {
+      leave_out_parts();
+      take_out_nested();
+      take_out_waits();
+    }
     find_launches();
     find_steps();
     return std::move(work_);
@@ -107,12 +112,23 @@ class Collector {
     }
   }
 
-  /// Operators nest on their thread: each takes its time out of its parent's.
+  /// What a thread does within a collective is part of that.
+  void leave_out_parts() {
+    std::vector<int64_t> until_ns(trace_.streams.size(), -kLatestTime);
+    std::erase_if(work_.events, [&](const DeviceEvent& event) {
+      int64_t& end_ns = until_ns[event.stream];
+      const bool part = event.end_ns <= end_ns;
+      if (event.work == WorkClass::kCommunication)
+        end_ns = std::max(end_ns, event.end_ns);
+      return part && event.work == WorkClass::kCompute;
+    });
+  }
+
+  /// Ranges nest on their thread: each takes its time out of its parent's.
   void take_out_nested() {
     std::vector<std::vector<uint32_t>> open(trace_.streams.size());
     for (uint32_t i = 0; i < work_.events.size(); ++i) {
-      DeviceEvent& event = work_.events[i];
-      if (event.work != WorkClass::kCompute) continue;
+      const DeviceEvent& event = work_.events[i];
       std::vector<uint32_t>& stack = open[event.stream];
       while (!stack.empty() &&
              work_.events[stack.back()].end_ns <= event.start_ns) {
@@ -122,6 +138,21 @@ class Collector {
         work_.events[stack.back()].own_ns -= event.end_ns - event.start_ns;
       }
       stack.push_back(i);
+    }
+  }
+
+  void take_out_waits() {
+    work_.waits = operator_waits(trace_, first_, last_);
+    std::map<uint32_t, int64_t> waited_ns;  // By operator.
+    for (OperatorWait& wait : work_.waits) {
+      wait.start_ns = clamped_time(wait.start_ns);
+      wait.end_ns = clamped_time(wait.end_ns);
+      waited_ns[wait.within] += wait.end_ns - wait.start_ns;
+    }
+    if (waited_ns.empty()) return;
+    for (DeviceEvent& event : work_.events) {
+      const auto waited = waited_ns.find(event.event);
+      if (waited != waited_ns.end()) event.own_ns -= waited->second;
     }
   }
 

@@ -6,7 +6,7 @@
 // stream that is no host thread (so our trainer's streams too). A rank whose
 // collectives ran on host threads alone (Gloo) has those as communication. A
 // rank without any other device work has its operators as computing
-// (`host_only`).
+// (`host_only`), but for what they wait (replay/graph/operator_waits.h).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 
 #include "data/trace/intervals.h"
 #include "data/trace/trace.h"
+#include "replay/graph/operator_waits.h"
 
 namespace reprise {
 
@@ -29,7 +30,8 @@ struct DeviceEvent {
   /// When it was handed over: start of the runtime call with its correlation,
   /// else its own enqueue time, else kNoLaunch.
   int64_t launch_ns = kNoLaunch;
-  /// Its duration without operators nested in it (host_only), else whole.
+  /// Its duration without operators nested in it and its own waits (host_only),
+  /// else whole.
   int64_t own_ns = 0;
   uint32_t event = 0;          ///< Index in Trace::events.
   uint32_t launch = kNoEvent;  ///< The runtime call, index in Trace::events.
@@ -43,6 +45,7 @@ struct RankWork {
   uint32_t rank = 0;
   bool host_only = false;
   std::vector<DeviceEvent> events;  ///< By start, then stream.
+  std::vector<OperatorWait> waits;  ///< Of host_only; as operator_waits.
   std::vector<StepMark> steps;      ///< By start, times clamped.
   /// End of the steps to warm up; the earliest time where none are marked, or
   /// nothing else is.

@@ -22,7 +22,6 @@ bool after_synchronization(const std::vector<Interval>& synchronizations,
 
 IdleCause cause_of(const RankWork& work, const DeviceEvent& previous,
                    const DeviceEvent& next) {
-  if (work.host_only) return IdleCause::kHost;
   if (next.launch_ns == DeviceEvent::kNoLaunch) return IdleCause::kUnknown;
   if (next.launch_ns >= previous.end_ns) {
     return after_synchronization(work.synchronizations, previous.end_ns,
@@ -55,6 +54,14 @@ class StreamWalk {
       idle_.busy_ns += end - std::max(start, reached_ns_);
       reached_ns_ = end;
     }
+  }
+
+  /// A wait within what was counted as busy.
+  void wait(const OperatorWait& wait) {
+    const int64_t waited_ns = std::clamp(wait.end_ns, start_ns_, end_ns_) -
+                              std::clamp(wait.start_ns, start_ns_, end_ns_);
+    idle_.busy_ns -= waited_ns;
+    idle_.idle[IdleCause::kHost] += waited_ns;
   }
 
   StreamIdle finish(uint32_t stream) {
@@ -105,6 +112,12 @@ int64_t IdleCauses::total_ns() const {
 }
 
 DeviceGaps::DeviceGaps(const RankWork& work) {
+  if (work.host_only) {
+    const IntervalSet always({{-kLatestTime, kLatestTime}});
+    gaps_[static_cast<size_t>(IdleCause::kHost)] =
+        subtracted(always, DeviceUnions(work).busy());
+    return;
+  }
   std::array<std::vector<Interval>, kIdleCauses> gaps;
   const auto add = [&](IdleCause cause, int64_t start_ns, int64_t end_ns) {
     gaps[static_cast<size_t>(cause)].push_back({start_ns, end_ns});
@@ -141,6 +154,10 @@ std::vector<StreamIdle> stream_idle(const RankWork& work,
   for (const DeviceEvent& event : work.events) {
     walks.try_emplace(event.stream, work, unions, start_ns, end_ns)
         .first->second.next(event);
+  }
+  for (const OperatorWait& wait : work.waits) {
+    const auto walk = walks.find(wait.stream);
+    if (walk != walks.end()) walk->second.wait(wait);
   }
   std::vector<StreamIdle> result;
   result.reserve(walks.size());

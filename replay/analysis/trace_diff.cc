@@ -125,7 +125,7 @@ void add_kinds(const std::vector<RankWork>& works, CostTable& table) {
                  exposed = table.key("exposed communication"),
                  memory = table.key("memory"), idle = table.key("idle");
   for (const RankWork& work : works) {
-    const DeviceUnions unions(work.events);
+    const DeviceUnions unions(work);
     const auto add = [&](int64_t step, const Breakdown& window) {
       table.add(compute, step, window.exclusive.compute_ns);
       table.add(exposed, step, window.exclusive.exposed_ns);
@@ -184,7 +184,7 @@ Result<Run> costs_of(Trace trace, DiffKey by) {
     if (!is_timed(rank)) continue;
     RankWork work = device_work(trace, rank.rank);
     if (work.events.empty()) continue;
-    const Breakdown whole = DeviceUnions(work.events).whole();
+    const Breakdown whole = DeviceUnions(work).whole();
     run.steps.step_ns = std::max(run.steps.step_ns, whole.window_ns);
     works.push_back(std::move(work));
   }

@@ -42,7 +42,7 @@ Parts find_parts(const FindingInput& input) {
   parts.of_node.assign(graph.size(), -1);
   for (auto& of_rank : ends) std::sort(of_rank.begin(), of_rank.end());
   for (uint32_t node = 0; node < graph.size(); ++node) {
-    if (input.kinds[node] != PathKind::kKernel) continue;
+    if (!input.computes[node]) continue;
     const auto& of_rank = ends[graph.rank[node]];
     const auto after =
         std::upper_bound(of_rank.begin(), of_rank.end(),

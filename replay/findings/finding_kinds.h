@@ -28,6 +28,8 @@ struct FindingInput {
   /// [node] Host node that launched it, or itself.
   std::vector<uint32_t> launch;
   std::vector<uint32_t> stream_before;  ///< [node] On its stream, or itself.
+  /// [node] Computes: a kernel, of a rank without device work an operator.
+  std::vector<bool> computes;
   /// What ends within this of another's start made it wait: as in the graph.
   static constexpr int64_t kAtOnce = 10'000;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "data/parallel.h"
@@ -82,6 +83,14 @@ void price(std::vector<Candidate> candidates, const TimedGraph& graph,
   for (auto& [kind, candidate] : best) kept.push_back(std::move(candidate));
 }
 
+std::set<uint32_t> ranks_without_device(const Analysis& analysis) {
+  std::set<uint32_t> ranks;
+  for (const RankAnalysis& rank : analysis.ranks) {
+    if (rank.host_only) ranks.insert(rank.rank);
+  }
+  return ranks;
+}
+
 void rank_by_gain(std::vector<Candidate>& kept) {
   std::stable_sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
     return a.finding.gain_ns > b.finding.gain_ns;
@@ -126,14 +135,21 @@ FindingInput finding_input(const TraceByRank& trace, const Analysis& analysis,
                         .kinds = {},
                         .thread = {},
                         .launch = {},
-                        .stream_before = {}};
+                        .stream_before = {},
+                        .computes = {}};
   const size_t count = graph.size();
+  const std::set<uint32_t> host_only = ranks_without_device(analysis);
   input.kinds.resize(count);
   input.thread.resize(count);
   input.launch.resize(count);
   input.stream_before.resize(count);
+  input.computes.resize(count);
   for (uint32_t node = 0; node < count; ++node) {
     input.kinds[node] = facts.kind(graph.origin[node]);
+    input.computes[node] = input.kinds[node] == PathKind::kKernel ||
+                           (input.kinds[node] == PathKind::kHost &&
+                            !facts.is_call(graph.origin[node]) &&
+                            host_only.contains(input.rank_number(node)));
     input.thread[node] = input.launch[node] = input.stream_before[node] = node;
     for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
       const TimedGraph::Edge edge = graph.edges[at];

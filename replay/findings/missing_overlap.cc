@@ -13,15 +13,24 @@
 namespace reprise {
 namespace {
 
-enum class Reason : uint8_t { kStream, kConsumer, kHost, kNothingLeft };
+enum class Reason : uint8_t {
+  kStream,
+  kThread,
+  kConsumer,
+  kHost,
+  kNothingLeft
+};
+constexpr size_t kReasons = 5;
 
 struct ReasonWords {
   std::string_view because, action;
 };
-constexpr std::array<ReasonWords, 4> kWords = {{
+constexpr std::array<ReasonWords, kReasons> kWords = {{
     {"it runs on a compute stream",
      "run collectives on a stream of their own (async_op=True; "
      "communicators of their own)"},
+    {"it runs on a thread that computes",
+     "leave it to another thread (async_op=True; isend and irecv)"},
     {"what comes next waits for it at once",
      "issue it earlier, or prefetch: smaller buckets, "
      "set_modules_to_forward_prefetch (FSDP2)"},
@@ -31,11 +40,11 @@ constexpr std::array<ReasonWords, 4> kWords = {{
      "ends"},
 }};
 
-/// [rank place] When kernels run.
+/// [rank place] When it computes.
 std::vector<IntervalSet> computing(const FindingInput& input) {
   std::vector<std::vector<Interval>> busy(input.graph.ranks.size());
   for (uint32_t node = 0; node < input.graph.size(); ++node) {
-    if (input.kinds[node] != PathKind::kKernel) continue;
+    if (!input.computes[node]) continue;
     busy[input.graph.rank[node]].push_back(
         {input.times.start_ns[node], input.times.end_ns[node]});
   }
@@ -49,14 +58,14 @@ std::vector<IntervalSet> computing(const FindingInput& input) {
 /// ends, which is `into` or where it comes from.
 Reason reason_of(const FindingInput& input, const TimedGraph::Edge& edge,
                  uint32_t to, bool into) {
-  if (edge.kind == EdgeKind::kThread) return Reason::kStream;
+  if (edge.kind == EdgeKind::kThread) return Reason::kThread;
   const uint32_t other = into ? edge.from : to;
-  if (edge.kind == EdgeKind::kStream &&
-      input.kinds[other] == PathKind::kKernel) {
+  if (edge.kind == EdgeKind::kStream && input.computes[other]) {
     return Reason::kStream;
   }
   if (into) return Reason::kNothingLeft;
   if (edge.kind == EdgeKind::kSynchronization) return Reason::kHost;
+  if (edge.kind == EdgeKind::kHandoff) return Reason::kConsumer;
   const int64_t after_ns =
       input.times.start_ns[to] - input.times.end_ns[edge.from];
   return after_ns <= FindingInput::kAtOnce ? Reason::kConsumer
@@ -80,9 +89,9 @@ std::vector<Reason> reasons_of(const FindingInput& input) {
 }
 
 struct Exposure {
-  std::array<int64_t, 4> by_reason_ns{};
-  std::array<uint32_t, 4> longest{};  ///< Node.
-  std::array<int64_t, 4> longest_ns{};
+  std::array<int64_t, kReasons> by_reason_ns{};
+  std::array<uint32_t, kReasons> longest{};  ///< Node.
+  std::array<int64_t, kReasons> longest_ns{};
   int64_t exposed_ns = 0, transfer_ns = 0;
   bool any_compute = false;  ///< That it could run beside.
 };
@@ -95,7 +104,7 @@ Exposure exposure_of(const FindingInput& input) {
   Exposure exposure;
   for (uint32_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) {
-      exposure.any_compute |= input.kinds[node] == PathKind::kKernel;
+      exposure.any_compute |= input.computes[node];
       continue;
     }
     const int64_t end_ns = input.times.end_ns[node];

@@ -29,7 +29,7 @@ void find_pipeline_stages(const FindingInput& input, Candidates& found) {
   std::vector<double> own_ns(graph.ranks.size(), 0);
   std::vector<int32_t> part(graph.size(), -1);
   for (uint32_t node = 0; node < graph.size(); ++node) {
-    if (input.kinds[node] != PathKind::kKernel) continue;
+    if (!input.computes[node]) continue;
     part[node] = 0;
     own_ns[graph.rank[node]] += static_cast<double>(graph.duration[node]);
   }

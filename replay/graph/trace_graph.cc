@@ -131,7 +131,10 @@ RowKind row_of(const GraphDraft& draft, uint32_t stream) {
 
 void add_nodes(GraphDraft& draft) {
   std::vector<uint32_t> device;
-  for (const uint32_t stream : draft.ranks[draft.place].recorded_streams) {
+  RankDraft& rank = draft.ranks[draft.place];
+  if (rank.timed)
+    rank.operator_waits = operator_waits(draft.trace, draft.first, draft.last);
+  for (const uint32_t stream : rank.recorded_streams) {
     switch (row_of(draft, stream)) {
       case RowKind::kHost:
         add_host_thread(draft, stream);

@@ -58,6 +58,8 @@ void RankDraft::forget_events(uint32_t first) {
   release(threads);
   release(streams);
   release(host_waits);
+  release(operator_waits);
+  release(awaited);
   release(stream_waits);
   release(calls);
 }

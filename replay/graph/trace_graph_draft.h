@@ -17,6 +17,7 @@
 #include "data/trace/intervals.h"
 #include "data/trace/trace_by_rank.h"
 #include "replay/collectives/collectives.h"
+#include "replay/graph/operator_waits.h"
 #include "replay/graph/trace_graph.h"
 
 namespace reprise {
@@ -117,6 +118,9 @@ struct RankDraft {
   std::vector<StreamNodes> streams;        ///< Device streams.
   std::vector<StreamNodes> flat;  ///< Rows that only dependencies order.
   std::vector<HostWait> host_waits;
+  std::vector<OperatorWait> operator_waits;  ///< By stream, then start.
+  /// Nodes that begin when a wait is over, and OperatorWait::collective.
+  std::vector<std::pair<uint32_t, uint32_t>> awaited;
   std::vector<StreamWaitCall> stream_waits;
   CallIndex calls;
   int64_t launch_ns = 0;    ///< Typical launch latency of an idle stream.

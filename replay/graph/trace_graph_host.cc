@@ -63,7 +63,12 @@ class ThreadWalk {
       : draft_(draft),
         stream_(stream),
         rank_(draft.rank_place[stream]),
-        window_(draft.ranks[rank_]) {}
+        window_(draft.ranks[rank_]),
+        next_wait_(std::lower_bound(
+            window_.operator_waits.begin(), window_.operator_waits.end(),
+            stream, [](const OperatorWait& wait, uint32_t wanted) {
+              return wait.stream < wanted;
+            })) {}
 
   void run(const std::vector<uint32_t>& events) {
     for (const uint32_t event : events) {
@@ -219,11 +224,30 @@ class ThreadWalk {
     add_node(mark.event, cursor_ns_, cursor_ns_);
   }
 
+  // The wait that the stretch up to a time begins with, if it does.
+  const OperatorWait* wait_of(const Open& open, int64_t until_ns) {
+    for (; next_wait_ != window_.operator_waits.end() &&
+           next_wait_->stream == stream_;
+         ++next_wait_) {
+      const int64_t start_ns = draft_.at(rank_, next_wait_->start_ns);
+      if (start_ns >= until_ns) return nullptr;
+      if (next_wait_->event == open.event && start_ns >= cursor_ns_)
+        return &*next_wait_++;
+    }
+    return nullptr;
+  }
+
+  // A wait is no work: a node begins, even an empty one, when it is over.
   void own_time(const Open& open, int64_t until_ns) {
     if (until_ns <= cursor_ns_) return;
+    const OperatorWait* const wait = wait_of(open, until_ns);
+    if (wait != nullptr)
+      cursor_ns_ = std::min(until_ns, draft_.at(rank_, wait->end_ns));
     if (!open.annotation) {
-      add_node(open.event, cursor_ns_, until_ns);
-    } else if (names_time(open)) {
+      const uint32_t node = add_node(open.event, cursor_ns_, until_ns);
+      if (wait != nullptr && node != kNoNode)
+        window_.awaited.emplace_back(node, wait->collective);
+    } else if (cursor_ns_ < until_ns && names_time(open)) {
       const int64_t part_ns = until_ns - cursor_ns_;
       if (named_ns_ == 0 || part_ns >= range_ns_) {
         range_ns_ = part_ns;
@@ -297,6 +321,7 @@ class ThreadWalk {
   std::vector<Open> open_;
   std::vector<Open> marks_;  // Open steps, beside the nesting.
   std::vector<HostWait> waiting_;
+  std::vector<OperatorWait>::const_iterator next_wait_;
   int64_t cursor_ns_ = std::numeric_limits<int64_t>::min();
   int64_t whole_until_ = std::numeric_limits<int64_t>::min();
   int64_t named_ns_ = 0;  // Within ranges, since the last node.

@@ -8,8 +8,6 @@
 namespace reprise {
 namespace {
 
-// Shorter pauses are a thread's own.
-constexpr int64_t kIdle = 50'000;
 // The other thread must have worked for this part of the pause.
 constexpr int64_t kWorkedPart = 2;
 
@@ -96,7 +94,8 @@ class Thread {
   bool is_idle_between(uint32_t node, int64_t until_ns) const {
     if (node + 1 == nodes_.first + nodes_.size()) return true;
     const int64_t next_ns = draft_.nodes[node + 1].start_ns;
-    return next_ns >= until_ns && next_ns - draft_.nodes[node].end_ns >= kIdle;
+    return next_ns >= until_ns &&
+           next_ns - draft_.nodes[node].end_ns >= kShortestHostWait;
   }
 
   const GraphDraft& draft_;
@@ -130,10 +129,12 @@ class Handoffs {
     const DraftNode& woken = draft_.nodes[node];
     const EventKind kind = draft_.trace.events[woken.event].kind;
     const bool collective = kind == EventKind::kCollective;
-    if (woken.cut || woken.start_ns - idle_from_ns < (collective ? 1 : kIdle)) {
+    if (woken.cut ||
+        woken.start_ns - idle_from_ns < (collective ? 1 : kShortestHostWait)) {
       return;
     }
     if (collective && explain_by_call(thread, node)) return;
+    if (explain_by_wait(thread, node, idle_from_ns)) return;
     uint32_t best = kNoNode;
     for (const Thread& other : threads_) {
       if (!may_hand(other, thread)) continue;
@@ -154,6 +155,42 @@ class Handoffs {
   bool may_hand(const Thread& from, const Thread& to) const {
     return &from != &to &&
            draft_.same_process(from.nodes().stream, to.nodes().stream);
+  }
+
+  // What is known as a wait ended with its collective, or what else another
+  // thread did last.
+  bool explain_by_wait(const Thread& thread, uint32_t node,
+                       int64_t idle_from_ns) {
+    const auto wait =
+        std::lower_bound(window_.awaited.begin(), window_.awaited.end(),
+                         std::pair(node, uint32_t{0}));
+    if (wait == window_.awaited.end() || wait->first != node) return false;
+    uint32_t source = kNoNode;
+    if (wait->second != OperatorWait::kNoCollective) {
+      source = draft_.last_node[wait->second];
+    } else {
+      source = last_work(thread, draft_.nodes[node].start_ns);
+      if (source != kNoNode && draft_.nodes[source].end_ns <= idle_from_ns)
+        source = kNoNode;
+    }
+    if (source == kNoNode) return false;
+    draft_.add_edge(source, node, EdgeKind::kHandoff);
+    return true;
+  }
+
+  // What other threads of the process had ended last by a time.
+  uint32_t last_work(const Thread& thread, int64_t time_ns) const {
+    uint32_t latest = kNoNode;
+    for (const Thread& other : threads_) {
+      if (!may_hand(other, thread)) continue;
+      const uint32_t ended = other.last_ended(time_ns);
+      if (ended != kNoNode &&
+          (latest == kNoNode ||
+           draft_.nodes[ended].end_ns > draft_.nodes[latest].end_ns)) {
+        latest = ended;
+      }
+    }
+    return latest;
   }
 
   // A collective that begins on a thread of its own while PyTorch's call of it

@@ -160,16 +160,6 @@ void XplaneImport::look_at(Device& device) {
   if (!device.streams) device.kernels = operations;
 }
 
-bool XplaneImport::host_did_anything() const {
-  for (const std::string_view bytes : hosts_) {
-    const Xplane plane = decode_xplane(bytes);
-    for (const std::string_view line : plane.lines) {
-      if (decode_xplane_line(line).events > 0) return true;
-    }
-  }
-  return false;
-}
-
 void XplaneImport::add_ranks() {
   for (Device& device : devices_) {
     if (!device.kernels) continue;
@@ -185,11 +175,18 @@ void XplaneImport::add_ranks() {
   if (any != devices_.end()) {
     add_rank(&*any);
     report_.missing.emplace_back("No kernels are in the file, only copies.");
-  } else if (host_did_anything()) {
-    add_rank(nullptr);
-    report_.missing.emplace_back(
-        "No device did anything: only what the host's threads did is known.");
+  } else if (std::any_of(hosts_.begin(), hosts_.end(), xplane_has_events)) {
+    add_host_ranks();
   }
+}
+
+void XplaneImport::add_host_ranks() {
+  cpu_devices_ = CpuDevices(hosts_);
+  for (size_t rank = 0; rank < cpu_devices_.size(); ++rank) add_rank(nullptr);
+  if (!cpu_devices_.empty()) return;
+  add_rank(nullptr);
+  report_.missing.emplace_back(
+      "No device did anything: only what the host's threads did is known.");
 }
 
 void XplaneImport::add_rank(const Device* device) {
@@ -350,16 +347,20 @@ void XplaneImport::read_host(const Xplane& plane) {
 
 void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
+  std::vector<uint32_t> cpus;
+  if (!cpu_devices_.empty()) cpus = cpu_devices_.places(plane, line);
   XplaneRow row;
   XplaneEvents events(line);
-  for (std::string_view bytes; events.next(bytes);) {
+  size_t place = 0;
+  for (std::string_view bytes; events.next(bytes); ++place) {
     if (read_xplane_row(plane, line, bytes, row, report_)) {
-      add_host_event(line, row);
+      add_host_event(line, cpus.empty() ? 0 : cpus[place], row);
     }
   }
 }
 
-void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
+void XplaneImport::add_host_event(const XplaneLine& line, uint32_t cpu,
+                                  XplaneRow& row) {
   Event& event = row.event;
   if (is_python_call(row.name)) {
     ++report_.ignored["call of a Python function"];
@@ -369,9 +370,17 @@ void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
     ++report_.ignored["instant on a host thread"];
     return;
   }
-  const int64_t number = row.stats.number(XplaneStat::kStepNumber, -1);
+  classify_host_event(row);
+  event.rank = cpu_devices_.empty() ? rank_of_call(event.correlation) : cpu;
+  event.stream = host_thread(event.rank, line);
+  add(row);
+}
+
+void XplaneImport::classify_host_event(XplaneRow& row) {
+  Event& event = row.event;
   event.kind =
       event.correlation >= 0 ? EventKind::kRuntime : EventKind::kHostOp;
+  const int64_t number = row.stats.number(XplaneStat::kStepNumber, -1);
   if (number >= 0 && number < INT32_MAX) {
     const auto step = static_cast<int32_t>(number);
     event.kind = EventKind::kAnnotation;
@@ -380,10 +389,12 @@ void XplaneImport::add_host_event(const XplaneLine& line, XplaneRow& row) {
                                            .start_ns = event.start_ns,
                                            .end_ns = event.end_ns,
                                            .warmup = false});
+  } else if (!cpu_devices_.empty() && row.stats.has(XplaneStat::kHloOp)) {
+    describe_collective(row);
+    // Its operations may run on other threads.
+    if (is_hlo_container(row.name)) event.kind = EventKind::kAnnotation;
+    if (event.kind == EventKind::kCollective) ++report_.collectives;
   }
-  event.rank = rank_of_call(event.correlation);
-  event.stream = host_thread(event.rank, line);
-  add(row);
 }
 
 uint32_t XplaneImport::rank_of_call(int64_t correlation) const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/formats/reader.h"
+#include "data/formats/xplane/xplane_cpu_devices.h"
 #include "data/formats/xplane/xplane_modules.h"
 #include "data/formats/xplane/xplane_proto.h"
 #include "data/formats/xplane/xplane_row.h"
@@ -19,7 +20,8 @@ namespace reprise {
 
 /// Reads one XSpace. A rank is a device that ran kernels; what other devices
 /// copied, and the host's threads, belong to the first. Host calls belong to
-/// the device that did their work.
+/// the device that did their work. Where no device did anything, a rank is a
+/// CPU device that ran operations on the host's threads.
 class XplaneImport {
  public:
   /// `bytes` must outlive the object.
@@ -49,8 +51,8 @@ class XplaneImport {
   void read_environment(const Xplane& plane);
   void look_at(Device& device);
   void add_ranks();
+  void add_host_ranks();
   void add_rank(const Device* device);
-  bool host_did_anything() const;
 
   static LineKind kind_of(const Device& device, std::string_view line);
   void read_device(const Device& device);
@@ -63,7 +65,8 @@ class XplaneImport {
 
   void read_host(const Xplane& plane);
   void read_host_line(const Xplane& plane, const XplaneLine& line);
-  void add_host_event(const XplaneLine& line, XplaneRow& row);
+  void add_host_event(const XplaneLine& line, uint32_t cpu, XplaneRow& row);
+  void classify_host_event(XplaneRow& row);
   uint32_t rank_of_call(int64_t correlation) const;
   uint32_t host_thread(uint32_t rank, const XplaneLine& line);
 
@@ -78,6 +81,7 @@ class XplaneImport {
   std::vector<std::string_view> hosts_, metadata_;
   XplaneModules modules_;
   std::vector<std::string_view> rank_devices_;  ///< `[rank]`: "GPU:4", "".
+  CpuDevices cpu_devices_;   ///< The ranks, where there are any.
   int64_t started_ns_ = 0;   ///< When the profile did, of the epoch.
   bool from_epoch_ = false;  ///< The lines' times count from there already.
   /// Correlation -> rank of the device work; sorted before hosts are read.

@@ -1,5 +1,6 @@
 #include "data/formats/xplane/xplane_proto.h"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -21,6 +22,7 @@ constexpr std::pair<std::string_view, XplaneStat> kStats[] = {
     {"profile_start_time", XplaneStat::kProfileStart},
     {"device_vendor", XplaneStat::kVendor},
     {"device_type_string", XplaneStat::kDeviceType},
+    {"device_ordinal", XplaneStat::kDeviceOrdinal},
 };
 
 constexpr size_t kMostLines = 1 << 20;
@@ -211,6 +213,14 @@ bool XplaneEvents::next(std::string_view& event) {
     return true;
   }
   return false;
+}
+
+bool xplane_has_events(std::string_view bytes) {
+  const Xplane plane = decode_xplane(bytes);
+  return std::any_of(plane.lines.begin(), plane.lines.end(),
+                     [](std::string_view line) {
+                       return decode_xplane_line(line).events > 0;
+                     });
 }
 
 void decode_xplane_event(std::string_view bytes, XplaneEvent& event) {

@@ -30,9 +30,10 @@ enum class XplaneStat : uint8_t {
   kProfileStart,   ///< "profile_start_time"
   kVendor,         ///< "device_vendor"
   kDeviceType,     ///< "device_type_string"
+  kDeviceOrdinal,  ///< "device_ordinal": of a CPU device's work.
 };
 constexpr size_t kXplaneStats =
-    static_cast<size_t>(XplaneStat::kDeviceType) + 1;
+    static_cast<size_t>(XplaneStat::kDeviceOrdinal) + 1;
 
 struct XplaneStatValue {
   XplaneStat stat = XplaneStat::kOther;
@@ -98,6 +99,7 @@ std::string_view xplane_name(std::string_view plane);
 
 Xplane decode_xplane(std::string_view bytes);
 XplaneLine decode_xplane_line(std::string_view bytes);
+bool xplane_has_events(std::string_view plane);
 /// Into `event`, whose memory is used again.
 void decode_xplane_event(std::string_view bytes, XplaneEvent& event);
 

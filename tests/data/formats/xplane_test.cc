@@ -237,6 +237,55 @@ TEST(Xplane, StepsOfTheHostCountWhereDevicesHaveNone) {
 /// Lines of ROCm's calls and who made them: 1 inside Python's range A and in
 /// the longer "pool" too; 2 inside "pool" alone; 3 across the end of A and in
 /// nothing else; 4 inside A, but across a call of 1.
+/// JAX on CPU: two devices share two threads. An executor is the device's whose
+/// operations it holds, an operation's end that of the operation before it, and
+/// what tells nothing (Python's thread) the first device's. A collective is
+/// one; a loop's operations stand beside it.
+TEST(Xplane, CpuDevicesThatRanOperationsAreRanks) {
+  Plane host("/host:CPU");
+  const uint64_t execute = host.event("ThunkExecutor::Execute"),
+                 reduce = host.event("all-reduce.4"),
+                 end = host.event("end: all-reduce.4"),
+                 loop = host.event("while.3"), train = host.event("train");
+  const uint64_t op = host.stat("hlo_op"), device = host.stat("device_ordinal"),
+                 step = host.stat("step_num"),
+                 reduce_name = host.stat("all-reduce.4"),
+                 loop_name = host.stat("while.3");
+  const auto thunk = [&](uint64_t metadata, uint64_t name, uint64_t ordinal,
+                         uint64_t from_ps, uint64_t for_ps) {
+    return event(metadata, from_ps, for_ps)
+        .message(4, reference(op, name))
+        .message(4, number(device, ordinal));
+  };
+  host.line("python", 10,
+            {event(train, 0, 900'000).message(4, number(step, 7))}, 1);
+  host.line(
+      "tf_XLAEigen/1", 10,
+      {event(execute, 1'000, 90'000),
+       thunk(reduce, reduce_name, 3, 10'000, 70'000), event(end, 80'000, 5'000),
+       thunk(loop, loop_name, 1, 200'000, 50'000)},
+      2);
+  host.line("tf_XLAEigen/2", 10,
+            {thunk(reduce, reduce_name, 1, 20'000, 60'000)}, 3);
+  ReadInput input = read_input(xplane_reader(), space({host}));
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  EXPECT_EQ(input.report.collectives, 2);
+  EXPECT_TRUE(input.report.missing.empty());
+  const Trace trace = input.gather();
+  ASSERT_EQ(trace.ranks.size(), 2U);
+  EXPECT_EQ(trace.steps.size(), 2U);
+  std::multiset<std::string> found;
+  for (const Event& one : trace.events) {
+    found.insert(std::to_string(one.rank) + " " + trace.text(one.name) + " " +
+                 std::string(name_of(one.kind)));
+  }
+  EXPECT_EQ(found,
+            (std::multiset<std::string>{
+                "0 all-reduce.4 collective", "0 train annotation",
+                "0 while.3 annotation", "1 ThunkExecutor::Execute host-op",
+                "1 all-reduce.4 collective", "1 end: all-reduce.4 host-op"}));
+}
+
 TEST(Xplane, CallsOfRocmStandOnTheThreadInsideWhoseRangesTheyAre) {
   Plane gpu("/device:GPU:0");
   gpu.line("Stream #1(Kernel)", 10, {event(gpu.event("k"), 0, 1000)});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "replay/analysis/idle_causes.h"
 #include "tests/replay/analysis/analysis_trace.h"
 
 namespace reprise {
@@ -119,6 +120,46 @@ TEST(DeviceWork, WithoutADeviceOperatorsComputeAndHostCollectivesCommunicate) {
     if (event.work == WorkClass::kCompute) own_ns += event.own_ns;
   }
   EXPECT_EQ(own_ns, 10);
+}
+
+TEST(DeviceWork, WhatOperatorsWaitIsNoComputing) {
+  // The main thread computes for 100 us, then waits for the collective that the
+  // worker runs from 60 us to 500: 400 are exposed, and 40 hidden. Of the
+  // worker's own copy within it nothing is computing.
+  AnalysisTrace builder;
+  const uint32_t main = builder.host_thread(0, "main");
+  const uint32_t gloo = builder.host_thread(0, "gloo");
+  builder.add(main, EventKind::kHostOp, "aten::mm", 0, 100'000);
+  builder.add(main, EventKind::kHostOp, "_c10d_functional::wait_tensor",
+              100'000, 510'000);
+  builder.add(gloo, EventKind::kCollective, "gloo:all_reduce", 60'000, 500'000);
+  builder.add(gloo, EventKind::kHostOp, "aten::copy_", 70'000, 90'000);
+  const RankWork work = device_work(builder.trace(), 0);
+  const Breakdown whole = DeviceUnions(work).whole();
+  EXPECT_EQ(whole.compute_ns, 100'000);
+  EXPECT_EQ(whole.exposed_ns, 400'000);
+  EXPECT_EQ(whole.overlapped_ns, 40'000);
+  EXPECT_EQ(whole.idle_ns, 10'000);
+  EXPECT_EQ(DeviceGaps(work).within(0, 510'000)[IdleCause::kHost], 10'000);
+  ASSERT_EQ(work.events.size(), 3U);
+  EXPECT_EQ(work.events[2].own_ns, 0);
+  const std::vector<StreamIdle> threads =
+      stream_idle(work, DeviceUnions(work), 0, 510'000);
+  ASSERT_EQ(threads.size(), 2U);
+  EXPECT_EQ(threads[0].busy_ns, 100'000);
+  EXPECT_EQ(threads[0].idle[IdleCause::kHost], 410'000);
+}
+
+TEST(DeviceWork, ACollectiveOfTheCallingThreadIsNoComputing) {
+  AnalysisTrace builder;
+  const uint32_t main = builder.host_thread(0, "main");
+  builder.add(main, EventKind::kHostOp, "ThunkExecutor::Execute", 0, 100);
+  builder.add(main, EventKind::kCollective, "all-reduce.4", 20, 90);
+  const RankWork work = device_work(builder.trace(), 0);
+  const Breakdown whole = DeviceUnions(work).whole();
+  EXPECT_EQ(whole.compute_ns, 30);
+  EXPECT_EQ(whole.exposed_ns, 70);
+  EXPECT_EQ(work.events[0].own_ns, 30);
 }
 
 TEST(DeviceWork, HostCollectivesDoNotCountBesideThoseOfADevice) {

@@ -3,6 +3,7 @@
 // cause there is no such finding.
 #include "replay/findings/findings.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "replay/clocks/aligned_trace.h"
 #include "replay/simulate/trace_replay.h"
 #include "tests/replay/findings/injected_step.h"
+#include "tests/replay/graph/trace_text.h"
 
 namespace reprise {
 namespace {
@@ -364,6 +366,42 @@ TEST(Findings, MissingOverlap) {
   EXPECT_NE(found.of("missing-overlap")->what.find("on a compute stream"),
             std::string::npos)
       << found.of("missing-overlap")->what;
+}
+
+// Two ranks without devices: the main thread multiplies for 10 ms, while Gloo's
+// worker begins an all-reduce 1 ms before the end, and adds for 1 ms when that
+// is over: 6 of its 7 ms are exposed; beside it the sum would end with it, 1 ms
+// earlier. Or the main thread runs it itself.
+Findings of_hosts(const std::string& reducing_thread, int begin_us) {
+  std::string text;
+  for (int rank = 0; rank < 2; ++rank) {
+    text += fmt::format(R"(
+      h{0} host-op aten::mm 0-10000
+      h{0} host-op aten::add 16000-17000
+      h{0}{1} collective all-reduce {2}-16000 bytes=4000000)",
+                        rank, reducing_thread, begin_us);
+  }
+  const AlignedTrace recorded =
+      AlignedTrace::as_recorded(parse_trace_text(text));
+  return find_findings(recorded.by_rank(), analyze(recorded).value());
+}
+
+TEST(Findings, MissingOverlapOfRanksWithoutDevices) {
+  const Findings waits = of_hosts("gloo", 9'000);
+  ASSERT_FALSE(waits.list.empty());
+  EXPECT_EQ(waits.list[0].kind, "missing-overlap");
+  EXPECT_EQ(waits.list[0].gain_ns, 1 * kMs);
+  EXPECT_NE(waits.list[0].what.find("86 % of communication runs beside no "
+                                    "compute; mostly because what comes next"),
+            std::string::npos)
+      << waits.list[0].what;
+  const Findings itself = of_hosts("", 10'000);
+  ASSERT_FALSE(itself.list.empty());
+  EXPECT_NE(itself.list[0].what.find("100 % of communication runs beside no "
+                                     "compute; mostly because it runs on a "
+                                     "thread that computes"),
+            std::string::npos)
+      << itself.list[0].what;
 }
 
 TEST(Findings, CollectiveChoice) {

@@ -275,6 +275,44 @@ TEST(TraceGraph, LetsACollectiveFollowFromTheCallThatStillRuns) {
   EXPECT_EQ(trace.edges("forward", "all-reduce"), "");
 }
 
+TEST(TraceGraph, CutsWhatAnOperatorWaitsOutOfIt) {
+  // Autograd's engine waits from 100 to 890 in a hook, and works for 10 us
+  // then; a known wait is over 30 us after its collective.
+  const Built trace = built(R"(
+    h0 host-op autograd::engine::evaluate_function:Linear 0-1000
+    h0 host-op aten::mm 0-100
+    h0 host-op aten::copy_ 900-1000
+    h0 host-op _c10d_functional::wait_tensor 1000-1300
+    h0a collective all-reduce 60-890
+    h0a collective all-gather 1010-1270)");
+  constexpr const char* kHook = "autograd::engine::evaluate_function:Linear";
+  EXPECT_EQ(trace.durations_us(kHook), Durations{10});
+  EXPECT_EQ(trace.edges("all-reduce", kHook), "handoff");
+  EXPECT_EQ(trace.gap_us(kHook), 0);
+  EXPECT_EQ(trace.durations_us("_c10d_functional::wait_tensor"), Durations{0});
+  EXPECT_EQ(trace.edges("all-gather", "_c10d_functional::wait_tensor"),
+            "handoff");
+  EXPECT_EQ(trace.gap_us("_c10d_functional::wait_tensor"), 30);
+}
+
+TEST(TraceGraph, WakesWhoWaitsForWorkWhenTheLastOfItEnds) {
+  // The other threads worked for 60 of 500 us.
+  Trace trace = parse_trace_text(R"(
+    h0 host-op launch 0-10
+    h0 host-op Wait~for~completion 10-510
+    h0a host-op fusion 450-500
+    h0b host-op copy 420-430)");
+  for (std::string& name : trace.strings) {
+    std::replace(name.begin(), name.end(), '~', ' ');
+  }
+  Built result;
+  result.trace = std::move(trace);
+  result.graph =
+      build_trace_graph(AlignedTrace::as_recorded(result.trace), {}).value();
+  EXPECT_EQ(result.edges("fusion", "Wait for completion"), "handoff");
+  EXPECT_EQ(result.gap_us("Wait for completion"), 10);
+}
+
 TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
   // 20-40 lies in a range, 40-50 in the step alone.
   const Built trace = built(R"(

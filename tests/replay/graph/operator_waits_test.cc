@@ -1,0 +1,116 @@
+#include "replay/graph/operator_waits.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "tests/replay/graph/trace_text.h"
+
+namespace reprise {
+namespace {
+
+// Each wait as "RANGE within OPERATOR FROM-TO for COLLECTIVE", microseconds. In
+// names "~" stands for a blank.
+std::string waits_of(std::string_view text) {
+  Trace trace = parse_trace_text(text);
+  for (std::string& name : trace.strings) {
+    std::replace(name.begin(), name.end(), '~', ' ');
+  }
+  const auto name = [&](uint32_t event) {
+    return event == OperatorWait::kNoCollective
+               ? std::string("work")
+               : trace.text(trace.events[event].name);
+  };
+  std::string waits;
+  for (const OperatorWait& wait :
+       operator_waits(trace, 0, trace.events.size())) {
+    waits += fmt::format("{} within {} {}-{} for {};", name(wait.event),
+                         name(wait.within), wait.start_ns / 1000,
+                         wait.end_ns / 1000, name(wait.collective));
+  }
+  return waits;
+}
+
+TEST(OperatorWaits, OfTensorParallelismLastAsLongAsTheirOperator) {
+  // The thread wakes 20 us after the worker was done.
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op _c10d_functional::all_reduce 0-90
+    h0 host-op _c10d_functional::wait_tensor 100-400
+    h0 host-op aten::mm 400-500
+    h0a collective all-reduce 60-380)"),
+            "_c10d_functional::wait_tensor within "
+            "_c10d_functional::wait_tensor 100-400 for all-reduce;");
+}
+
+TEST(OperatorWaits, LieInHooksThatAutogradRuns) {
+  // Within the engine's range before the backward of a layer, and within an
+  // annotation in it: each up to the end of a collective. The layer itself, an
+  // operator of ATen, works although a collective ends in it.
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op autograd::engine::evaluate_function:Linear 0-1000
+    h0 host-op LinearBackward 300-600
+    h0 host-op aten::mm 310-590
+    h0 annotation FSDP::post_backward 620-900
+    h0a collective all-gather 10-280
+    h0a collective reduce-scatter 285-500
+    h0b collective all-reduce 630-850)"),
+            "autograd::engine::evaluate_function:Linear within "
+            "autograd::engine::evaluate_function:Linear 0-280 for all-gather;"
+            "FSDP::post_backward within "
+            "autograd::engine::evaluate_function:Linear 620-850 for "
+            "all-reduce;");
+}
+
+TEST(OperatorWaits, FollowTheCallOfACollective) {
+  // The caller awaits what it called; before the call and after its next
+  // operator it works.
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op PostBackward 0-1000
+    h0 host-op c10d::_reduce_scatter_base_ 200-260
+    h0 host-op aten::copy_ 500-600
+    h0a collective all-gather 10-190
+    h0a collective reduce-scatter 240-490
+    h0a collective all-reduce 610-900)"),
+            "PostBackward within PostBackward 260-490 for reduce-scatter;");
+}
+
+TEST(OperatorWaits, NeedACollectiveInFlightForHalfOfThem) {
+  constexpr const char* kText = R"(
+    h0 host-op autograd::engine::evaluate_function:Linear 0-500
+    h0a collective all-reduce {}-400)";
+  EXPECT_EQ(waits_of(fmt::format(fmt::runtime(kText), 201)), "");
+  EXPECT_NE(waits_of(fmt::format(fmt::runtime(kText), 200)), "");
+}
+
+TEST(OperatorWaits, AreNotOfShortStretches) {
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op _c10d_functional::wait_tensor 100-149
+    h0a collective all-reduce 60-140)"),
+            "");
+}
+
+TEST(OperatorWaits, OfXlaAreForAnyWork) {
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op ThunkExecutor::Execute~(wait~for~completion) 0-100
+    h0 host-op Wait~for~usage~holds 110-170
+    h0 host-op SlinkyThreadPool::Await 200-300
+    h0a host-op fusion 0-90
+    h0a collective all-reduce 90-95)"),
+            "ThunkExecutor::Execute (wait for completion) within "
+            "ThunkExecutor::Execute (wait for completion) 0-100 for work;"
+            "Wait for usage holds within Wait for usage holds 110-170 for "
+            "work;");
+}
+
+TEST(OperatorWaits, AreNoneOfTheDevicesHost) {
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op _c10d_functional::wait_tensor 100-400
+    d0 collective all-reduce 60-380)"),
+            "");
+}
+
+}  // namespace
+}  // namespace reprise
