@@ -10,6 +10,7 @@
 #include "data/integers.h"
 #include "data/io/decimal.h"
 #include "data/parallel.h"
+#include "replay/analysis/ranks_apart.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
@@ -244,26 +245,6 @@ void add_incomplete_remark(const Trace& trace, Analysis& analysis) {
       incomplete, analysis.collectives.size()));
 }
 
-/// Files of one job that were written at different times join like others:
-/// their collectives are as many and as large.
-void add_apart_remark(const Trace& trace, Analysis& analysis) {
-  std::map<uint32_t, std::set<int32_t>> steps;
-  for (const StepMark& mark : trace.steps) steps[mark.rank].insert(mark.step);
-  if (steps.empty()) return;
-  const uint32_t first = steps.begin()->first;
-  const std::set<int32_t>& numbers = steps.begin()->second;
-  const auto shares_none = [&](const auto& rank) {
-    return std::none_of(rank.second.begin(), rank.second.end(),
-                        [&](int32_t step) { return numbers.contains(step); });
-  };
-  const auto other = std::find_if(steps.begin(), steps.end(), shares_none);
-  if (other == steps.end()) return;
-  analysis.remarks.push_back(fmt::format(
-      "Ranks {} and {} have no step in common (from {} and from {} on): were "
-      "they recorded at the same time? If not, no wait between them is true.",
-      first, other->first, *numbers.begin(), *other->second.begin()));
-}
-
 void add_remarks(const Trace& trace, Analysis& analysis) {
   std::string host_only, untimed;
   const auto list = [](std::string& text, uint32_t rank) {
@@ -285,7 +266,8 @@ void add_remarks(const Trace& trace, Analysis& analysis) {
     analysis.remarks.push_back(
         fmt::format("Rank {} has no times and is left out.", untimed));
   }
-  add_apart_remark(trace, analysis);
+  if (std::optional<std::string> apart = ranks_apart(trace, analysis))
+    analysis.remarks.push_back(*std::move(apart));
   add_incomplete_remark(trace, analysis);
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kNobody = std::numeric_limits<size_t>::max();
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+/// With room for rounding.
+constexpr double kMostDriftPpm = kMostDrift * 1e6 * (1 + 1e-6);
 
 int64_t sum(int64_t base, double rest) {
   constexpr __int128 kMost = std::numeric_limits<int64_t>::max();
@@ -212,8 +214,11 @@ class Aligner {
     return points;
   }
 
-  // A rank that was placed early may contradict one that came later.
+  // A rank that was placed early may contradict one that came later. Where no
+  // clocks could meet all bounds, collectives were taken for each other's that
+  // were not, and each clock stays as it was.
   void repair() {
+    const std::vector<RankInfo> before = infos_;
     std::vector<size_t> clock_of;
     std::vector<bool> movable;
     for (size_t place = 0; place < ranks_.size(); ++place) {
@@ -222,6 +227,13 @@ class Aligner {
       movable.push_back(!ranks_[place].kept);
     }
     make_causal(meetings_, clock_of, movable, infos_);
+    for (size_t place = 0; place < ranks_.size(); ++place) {
+      const bool moved = movable[clock_of[place]];
+      if (moved && std::abs(infos_[place].clock_drift_ppm) > kMostDriftPpm) {
+        infos_ = before;
+        return;
+      }
+    }
   }
 
   // What bounds leave open, given what the peers' bounds leave open: starts

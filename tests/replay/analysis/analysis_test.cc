@@ -88,5 +88,29 @@ TEST(Analysis, SaysThatRanksHaveNoStepInCommon) {
   }
 }
 
+// Two recordings of a host, the second 30 s after the first.
+TEST(Analysis, SaysThatRanksWereRecordedApart) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  for (const int64_t later_ns : {kSecond / 2, 31 * kSecond}) {
+    AnalysisTrace run;
+    for (const uint32_t rank : {0U, 1U}) {
+      const uint32_t host = run.host_thread(rank);
+      const int64_t start_ns = rank * later_ns;
+      run.add(host, EventKind::kHostOp, "aten::mm", start_ns,
+              start_ns + kSecond);
+    }
+    const Result<Analysis> analysis =
+        analyze(AlignedTrace::align(run.trace()), {});
+    ASSERT_TRUE(analysis.has_value());
+    const auto said = std::count_if(
+        analysis->remarks.begin(), analysis->remarks.end(),
+        [](const std::string& remark) {
+          return remark.starts_with(
+              "Ranks 0 and 1 were recorded 30 s apart, by their clocks: were");
+        });
+    EXPECT_EQ(said, later_ns > kSecond ? 1 : 0);
+  }
+}
+
 }  // namespace
 }  // namespace reprise

@@ -311,6 +311,25 @@ TEST(AlignClocks, AMeasuredClockOutlivesWhatNoClockExplains) {
   EXPECT_GE(clocks[1].residual_ns, 350'000);  // By so much they contradict it.
 }
 
+// What is no meeting (a range that a user named like a collective) is matched
+// all the same: rank 1 comes every 12 ms, rank 0 every 10. A clock that drifts
+// by 20 % would explain it, and is none.
+TEST(AlignClocks, NoClockDriftsBeyondAnOscillator) {
+  std::string text;
+  for (int round = 0; round < 30; ++round) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const int at = (rank == 0 ? 10'000'000 : 12'000'000) * round;
+      text += fmt::format("{} collective t1 {} {} gloo:all_reduce op=all-reduce\n", rank, at,
+                          at + 2'000'000);
+    }
+  }
+  Trace trace = collective_trace(text);
+  const auto clocks = align_clocks(trace);
+  EXPECT_EQ(clocks[1].collectives, 30);
+  EXPECT_LE(std::abs(trace.ranks[1].clock_drift_ppm), 1000.001);
+  EXPECT_GE(clocks[1].residual_ns, 20'000'000);
+}
+
 TEST(AlignClocks, SaysWhereNothingTiesARank) {
   Trace trace = collective_trace(R"(
       0 collective d7 1000 9000 k op=all-reduce comm=a group=0
