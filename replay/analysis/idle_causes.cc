@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "replay/analysis/kernel_statistics.h"
+
 namespace reprise {
 namespace {
 
@@ -20,18 +22,52 @@ bool after_synchronization(const std::vector<Interval>& synchronizations,
   return call.end_ns >= gap_start_ns && call.end_ns <= launch_ns;
 }
 
-IdleCause cause_of(const RankWork& work, const DeviceEvent& previous,
-                   const DeviceEvent& next) {
-  if (next.launch_ns == DeviceEvent::kNoLaunch) return IdleCause::kUnknown;
-  if (next.launch_ns >= previous.end_ns) {
-    return after_synchronization(work.synchronizations, previous.end_ns,
-                                 next.launch_ns)
-               ? IdleCause::kSynchronized
-               : IdleCause::kHost;
-  }
-  if (next.stream == previous.stream) return IdleCause::kLaunch;
+/// Of the part of a gap before `next` was launched.
+IdleCause cause_before_launch(const RankWork& work, const DeviceEvent& previous,
+                              const DeviceEvent& next) {
+  return after_synchronization(work.synchronizations, previous.end_ns,
+                               next.launch_ns)
+             ? IdleCause::kSynchronized
+             : IdleCause::kHost;
+}
+
+/// Of the part after it.
+IdleCause cause_of_queued(const DeviceEvent& previous,
+                          const DeviceEvent& next) {
+  if (next.launch_ns >= previous.end_ns || next.stream == previous.stream)
+    return IdleCause::kLaunch;
   return previous.work == WorkClass::kCommunication ? IdleCause::kCollective
                                                     : IdleCause::kKernel;
+}
+
+/// Each gap of all work with what ended it and what ended last before it.
+template <typename Visit>
+void for_each_gap(const std::vector<DeviceEvent>& events, Visit visit) {
+  // Before all work: as after work that ended long ago.
+  DeviceEvent before;
+  before.start_ns = before.end_ns = -kLatestTime;
+  before.stream = DeviceEvent::kNoEvent;
+  const DeviceEvent* previous = &before;
+  for (const DeviceEvent& event : events) {
+    if (event.start_ns > previous->end_ns) visit(*previous, event);
+    if (event.end_ns >= previous->end_ns) previous = &event;
+  }
+  DeviceEvent none;
+  none.start_ns = none.launch_ns = kLatestTime;
+  visit(*previous, none);
+}
+
+/// From a launch to its start on an idle device.
+int64_t typical_latency_ns(const std::vector<DeviceEvent>& events) {
+  std::vector<int64_t> latencies_ns;
+  for_each_gap(
+      events, [&](const DeviceEvent& previous, const DeviceEvent& next) {
+        const bool on_idle = next.launch_ns != DeviceEvent::kNoLaunch &&
+                             next.launch_ns >= previous.end_ns &&
+                             next.launch_ns < next.start_ns;
+        if (on_idle) latencies_ns.push_back(next.start_ns - next.launch_ns);
+      });
+  return distribution_of(std::move(latencies_ns)).median;
 }
 
 /// Walks one stream's work in order and shares out its gaps.
@@ -122,18 +158,20 @@ DeviceGaps::DeviceGaps(const RankWork& work) {
   const auto add = [&](IdleCause cause, int64_t start_ns, int64_t end_ns) {
     gaps[static_cast<size_t>(cause)].push_back({start_ns, end_ns});
   };
-  // Before all work: as after work that ended long ago.
-  DeviceEvent before;
-  before.start_ns = before.end_ns = -kLatestTime;
-  before.stream = DeviceEvent::kNoEvent;
-  const DeviceEvent* previous = &before;
-  for (const DeviceEvent& event : work.events) {
-    if (event.start_ns > previous->end_ns) {
-      add(cause_of(work, *previous, event), previous->end_ns, event.start_ns);
-    }
-    if (event.end_ns >= previous->end_ns) previous = &event;
-  }
-  add(IdleCause::kHost, previous->end_ns, kLatestTime);
+  const int64_t latency_ns = typical_latency_ns(work.events);
+  for_each_gap(
+      work.events, [&](const DeviceEvent& previous, const DeviceEvent& next) {
+        const int64_t start_ns = previous.end_ns, end_ns = next.start_ns;
+        if (next.launch_ns == DeviceEvent::kNoLaunch) {
+          return add(IdleCause::kUnknown, start_ns, end_ns);
+        }
+        int64_t queued_ns = start_ns;
+        if (next.launch_ns >= start_ns) {
+          queued_ns = std::min(end_ns, next.launch_ns + latency_ns);
+          add(cause_before_launch(work, previous, next), start_ns, queued_ns);
+        }
+        add(cause_of_queued(previous, next), queued_ns, end_ns);
+      });
   for (size_t cause = 0; cause < kIdleCauses; ++cause) {
     gaps_[cause] = IntervalSet(std::move(gaps[cause]));
   }

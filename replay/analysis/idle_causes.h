@@ -1,17 +1,21 @@
 // Why a device was idle. A gap lies between the last end of all device work so
-// far and the next start; it has one cause, found from the work `next` that
-// ends it and the work `previous` that ended last before it:
+// far and the next start; its causes come from the work `next` that ends it and
+// the work `previous` that ended last before it. Until `next` is launched, and
+// as long after as launches onto the idle device mostly take (the median),
 //
-//   host       `next` was launched after the gap began: nothing was queued, the
-//              device waited for the host (HolisticTraceAnalysis: "host wait").
-//   synchronized  As host, and while the gap began the host itself sat in a
-//              synchronization, which it left before it launched `next`.
+//   host       nothing was queued, the device waited for the host
+//              (HolisticTraceAnalysis: "host wait");
+//   synchronized  as host, and while the gap began the host itself sat in a
+//              synchronization, which it left before it launched `next`;
+//
+// and from then on,
+//
 //   collective `next` was queued when the gap began, and `previous` was a
-//              collective on another stream: its wait for that ended late.
-//   kernel     As collective, after any other work of another stream.
-//   launch     `next` was queued when the gap began, `previous` was on its own
-//              stream: latency of launches and of the device itself.
-//   unknown    `next` has no recorded launch.
+//              collective on another stream: its wait for that ended late;
+//   kernel     as collective, after any other work of another stream;
+//   launch     else: latency of launches and of the device itself;
+//
+//   unknown    all of it, if `next` has no recorded launch.
 //
 // After the last work of a trace the device waits for the host.
 //

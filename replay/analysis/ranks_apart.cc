@@ -29,6 +29,9 @@ std::optional<std::string> no_common_step(const Trace& trace) {
       first, other->first, *numbers.begin(), *other->second.begin());
 }
 
+/// In 2001; what is below counts from elsewhere, whatever it is said to be.
+constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
+
 /// Clocks that count from the epoch, of different hosts too, differ by far
 /// less than two recordings that share no instant.
 std::optional<std::string> no_common_time(const Trace& trace,
@@ -39,13 +42,13 @@ std::optional<std::string> no_common_time(const Trace& trace,
           return info.rank == rank.rank && info.clock_domain == "epoch";
         });
   };
+  const auto begin_ns = [](const RankAnalysis& each) {
+    return each.window.window_start_ns;
+  };
   const RankAnalysis* first = nullptr;
   for (const RankAnalysis& rank : analysis.ranks) {
-    if (!tells_time(rank)) continue;
+    if (!tells_time(rank) || begin_ns(rank) < kEpochNs) continue;
     if (first == nullptr) first = &rank;
-    const auto begin_ns = [](const RankAnalysis& each) {
-      return each.window.window_start_ns;
-    };
     const auto apart_ns = [&](const RankAnalysis& a, const RankAnalysis& b) {
       return begin_ns(b) - begin_ns(a) - a.window.window_ns;
     };

@@ -95,7 +95,7 @@ TEST(Analysis, SaysThatRanksWereRecordedApart) {
     AnalysisTrace run;
     for (const uint32_t rank : {0U, 1U}) {
       const uint32_t host = run.host_thread(rank);
-      const int64_t start_ns = rank * later_ns;
+      const int64_t start_ns = 1'700'000'000 * kSecond + rank * later_ns;
       run.add(host, EventKind::kHostOp, "aten::mm", start_ns,
               start_ns + kSecond);
     }

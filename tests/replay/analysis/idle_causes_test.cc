@@ -29,6 +29,18 @@ TEST_F(Idle, LaunchedAfterTheDeviceWentIdleIsTheHostsFault) {
   EXPECT_EQ(causes_of(builder.trace())[IdleCause::kHost], 5);  // 10-15.
 }
 
+// Launches onto the idle device take 3; the last work is launched 2 after the
+// device fell idle and starts 60 later: it waited for something else.
+TEST_F(Idle, WhatWasLaunchedLongBeforeItRanIsNotTheHostsFault) {
+  builder.kernel(host, 0, compute, "a", 5, 10);
+  builder.kernel(host, 12, compute, "b", 15, 20);
+  builder.kernel(host, 25, compute, "c", 28, 30);
+  builder.kernel(host, 32, compute, "d", 92, 99);
+  const IdleCauses causes = causes_of(builder.trace());
+  EXPECT_EQ(causes[IdleCause::kHost], 5 + 8 + 2 + 3);
+  EXPECT_EQ(causes[IdleCause::kLaunch], 57);
+}
+
 TEST_F(Idle, AHostThatWaitedForTheDeviceIsToldApart) {
   builder.kernel(host, 0, compute, "a", 5, 10);
   builder.add(host, EventKind::kRuntime, "cudaStreamSynchronize", 3, 11);
