@@ -16,6 +16,7 @@
 #include "data/trace/step_times.h"
 #include "replay/findings/finding_kinds.h"
 #include "replay/findings/findings.h"
+#include "replay/findings/step_excess.h"
 
 namespace reprise {
 namespace {
@@ -121,16 +122,42 @@ std::string numbers_text(const SlowSteps& slow) {
       shown < slow.numbers.size() ? ", ..." : "");
 }
 
+/// What grows in the slow steps, if it is as much as would explain them.
+std::optional<StepExcess> excess_of(const SlowSteps& slow,
+                                    const TraceByRank& trace) {
+  std::optional<StepExcess> excess = step_excess(trace, slow.numbers);
+  const double least_ns =
+      kLeastExplained * static_cast<double>(slow.step_ns - slow.typical_ns);
+  if (excess && static_cast<double>(excess->excess_ns()) < least_ns)
+    excess.reset();
+  return excess;
+}
+
+std::string excess_text(const StepExcess& excess) {
+  return fmt::format("{} on rank {} takes {} in these, {} in the others",
+                     excess.name, excess.rank, finding_time(excess.slow_ns),
+                     finding_time(excess.other_ns));
+}
+
 /// Where no finding of the slow step tells why.
-Finding untold(const SlowSteps& slow) {
+Finding untold(const SlowSteps& slow, const std::optional<StepExcess>& excess) {
   Finding finding;
   finding.kind = kSlowSteps;
-  finding.what = steps_text(slow) + ": nothing that was recorded says why";
+  finding.what = fmt::format(
+      "{}: {}", steps_text(slow),
+      excess ? excess_text(*excess) : "nothing that was recorded says why");
   finding.evidence.push_back(numbers_text(slow));
   finding.action =
-      "look at what the hosts do at that time: checkpoints, evaluation, "
-      "garbage "
-      "collection, other processes; record with stacks (with_stack=True)";
+      excess
+          ? "have it done less often, beside the steps, or by equal parts in "
+            "each"
+          : "look at what the hosts do at that time: checkpoints, evaluation, "
+            "garbage collection, other processes; record with stacks "
+            "(with_stack=True)";
+  if (excess) {
+    finding.where.ranks = {excess->rank};
+    finding.where.kernel = excess->name;
+  }
   finding.gain_ns = std::llround(slow.lost_ns);
   return finding;
 }
@@ -181,7 +208,13 @@ Findings find_all_findings(const AlignedTrace& recorded,
   if (!own) return findings;  // Its step has no graph of its own.
   std::optional<Finding> finding =
       told_of(*slow, findings, find_findings(recorded.by_rank(), *own));
-  if (!finding) finding = untold(*slow);
+  const std::optional<StepExcess> excess = excess_of(*slow, recorded.by_rank());
+  if (!finding) {
+    finding = untold(*slow, excess);
+  } else if (excess) {
+    finding->evidence.insert(finding->evidence.begin() + 1,
+                             excess_text(*excess));
+  }
   if (finding->gain_ns < findings.threshold_ns) return findings;
   finding->gain_share = static_cast<double>(finding->gain_ns) /
                         static_cast<double>(findings.replayed_ns);
