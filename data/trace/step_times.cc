@@ -41,8 +41,8 @@ std::map<int32_t, JoinedStep> join_ranks(std::span<const StepMark> marks) {
 }
 
 /// Requires: ranks by number.
-std::vector<StepMark> marks_on_rank0(const Trace& trace) {
-  std::vector<StepMark> marks = trace.steps;
+std::vector<StepMark> marks_on_rank0(const Trace& trace,
+                                     std::vector<StepMark> marks) {
   for (StepMark& mark : marks) {
     const auto info = std::partition_point(
         trace.ranks.begin(), trace.ranks.end(),
@@ -78,13 +78,18 @@ std::vector<TimedStep> steps_over_ranks(std::span<const StepMark> marks,
 }
 
 std::vector<TimedStep> complete_steps(const Trace& trace) {
+  return complete_steps(trace, trace.steps);
+}
+
+std::vector<TimedStep> complete_steps(const Trace& trace,
+                                      std::vector<StepMark> marks) {
   const auto timed = static_cast<size_t>(
       std::count_if(trace.ranks.begin(), trace.ranks.end(), is_timed));
-  return steps_over_ranks(marks_on_rank0(trace), timed);
+  return steps_over_ranks(marks_on_rank0(trace, std::move(marks)), timed);
 }
 
 std::optional<int64_t> end_before_ns(const Trace& trace, int32_t step) {
-  const auto steps = join_ranks(marks_on_rank0(trace));
+  const auto steps = join_ranks(marks_on_rank0(trace, trace.steps));
   const auto found = steps.find(step);
   if (found == steps.end() || found == steps.begin() ||
       !found->second.shares_instant()) {
@@ -94,8 +99,12 @@ std::optional<int64_t> end_before_ns(const Trace& trace, int32_t step) {
 }
 
 std::optional<TypicalStep> typical_step(const Trace& trace) {
+  return typical_step(complete_steps(trace));
+}
+
+std::optional<TypicalStep> typical_step(std::span<const TimedStep> steps) {
   std::vector<std::pair<int64_t, int32_t>> complete;
-  for (const TimedStep& each : complete_steps(trace)) {
+  for (const TimedStep& each : steps) {
     complete.emplace_back(each.step_ns, each.step);
   }
   if (complete.empty()) return std::nullopt;

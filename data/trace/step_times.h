@@ -37,6 +37,9 @@ std::vector<TimedStep> steps_over_ranks(
 
 /// The steps that count, by number.
 std::vector<TimedStep> complete_steps(const Trace& trace);
+/// The same with other marks of the trace's ranks, on the ranks' own clocks.
+std::vector<TimedStep> complete_steps(const Trace& trace,
+                                      std::vector<StepMark> marks);
 
 /// When the step before this one ended on the last rank, on rank 0's clock.
 /// Nothing without one, or where clocks do not agree.
@@ -53,6 +56,7 @@ struct TypicalStep {
 
 /// Nothing when no step counts.
 std::optional<TypicalStep> typical_step(const Trace& trace);
+std::optional<TypicalStep> typical_step(std::span<const TimedStep> steps);
 
 /// When the earliest rank began the step, on rank 0's clock; the latest time of
 /// all where none did. Requires: ranks by number.

@@ -202,15 +202,27 @@ Status add_recorded_path(const AlignedTrace& recorded,
   return {};
 }
 
-/// Sets the time of a step; returns which one the critical path is of.
+/// Which step the critical path is of.
 std::optional<int32_t> choose_step(const Trace& trace,
-                                   const AnalysisOptions& options,
-                                   Analysis& analysis) {
+                                   const AnalysisOptions& options) {
   if (options.step) return options.step;
-  analysis.typical = typical_step(trace);
-  if (!analysis.typical) return std::nullopt;
-  analysis.step_ns = analysis.typical->median_ns;
-  return analysis.typical->step;
+  const std::optional<TypicalStep> typical = typical_step(trace);
+  return typical ? std::optional(typical->step) : std::nullopt;
+}
+
+/// `chosen`: by choose_step.
+void add_step_times(const std::optional<int32_t>& chosen, bool by_user,
+                    Analysis& analysis) {
+  if (!by_user) analysis.typical = typical_step(analysis.steps);
+  if (analysis.typical) {
+    analysis.step_ns = analysis.typical->median_ns;
+    analysis.typical->step = *chosen;
+  }
+  for (const TimedStep& each : analysis.steps) {
+    if (each.step != chosen) continue;
+    if (analysis.typical) analysis.typical->step_ns = each.step_ns;
+    if (by_user) analysis.step_ns = each.step_ns;
+  }
 }
 
 /// Of collectives that name no group, the job's size alone tells who is away.
@@ -295,6 +307,8 @@ class RankSums {
           std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
     }
     analysis.ranks.push_back(std::move(rank));
+    const std::vector<StepMark> steps = device_steps(work);
+    steps_.insert(steps_.end(), steps.begin(), steps.end());
     held_.add(events, work);
     kernels_.add(trace, work, scope_);
   }
@@ -303,11 +317,7 @@ class RankSums {
     const Trace& trace = by_rank_.frame();
     add_collectives(trace, held_, analysis);
     analysis.kernels = std::move(kernels_).statistics(trace);
-    if (options_.step) {
-      for (const TimedStep& each : complete_steps(trace)) {
-        if (each.step == *options_.step) analysis.step_ns = each.step_ns;
-      }
-    }
+    analysis.steps = complete_steps(trace, std::move(steps_));
     add_remarks(trace, analysis);
   }
 
@@ -317,6 +327,7 @@ class RankSums {
   const WorkScope scope_;
   HeldEvents held_;
   KernelDurations kernels_;
+  std::vector<StepMark> steps_;  ///< Of all ranks, by device_steps.
 };
 
 }  // namespace
@@ -329,7 +340,7 @@ Result<Analysis> analyze(const AlignedTrace& recorded,
     return pass(usable.error());
   }
   Analysis analysis(recorded);
-  const std::optional<int32_t> step = choose_step(trace, options, analysis);
+  const std::optional<int32_t> step = choose_step(trace, options);
   TraceWindow window;
   if (step) window.step = *step;
   // Beside the rest, for each rank's events to be decoded once.
@@ -353,6 +364,7 @@ Result<Analysis> analyze(const AlignedTrace& recorded,
     if (part == 1) return void(built.emplace(std::move(*graph).finish()));
     std::move(sums).finish(analysis);
   });
+  add_step_times(step, options.step.has_value(), analysis);
   if (!options.critical_path) return analysis;
   if (replays && add_program_path(recorded, *options.program, *step, analysis))
     return analysis;

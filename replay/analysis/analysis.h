@@ -46,9 +46,11 @@ struct Analysis {
       : matching(recorded.matching()), clocks(recorded.clocks()) {}
 
   std::vector<RankAnalysis> ranks;
-  /// Median over the steps that all ranks have, as complete_steps has them; of
-  /// a chosen step, that step (the longest over ranks, where it does not
-  /// count). None without steps.
+  /// Steps that all ranks have, as complete_steps has device_steps: a host that
+  /// runs ahead of its device is no faster than that.
+  std::vector<TimedStep> steps;
+  /// Their median; of a chosen step, that step (the longest over ranks, where
+  /// it does not count). None without steps.
   std::optional<int64_t> step_ns;
   std::optional<TypicalStep> typical;  ///< None for a chosen step.
   const CollectiveMatching& matching;  ///< Of the analysed trace.

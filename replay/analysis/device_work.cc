@@ -190,6 +190,7 @@ class Collector {
     if (call != CallIndex::kNoCall) {
       event.launch = call;
       event.launch_ns = clamped_time(trace_.events[call].start_ns);
+      event.call_end_ns = clamped_time(trace_.events[call].end_ns);
       return;
     }
     if (by_trainer || recorded.enqueue_ns < recorded.start_ns) {
@@ -246,6 +247,24 @@ int32_t step_of(const RankWork& work, const DeviceEvent& event) {
     return event.step;
   }
   return step_at(work.steps, event.start_ns);
+}
+
+std::vector<StepMark> device_steps(const RankWork& work) {
+  std::vector<StepMark> steps = work.steps;
+  if (work.host_only) return steps;
+  for (const DeviceEvent& event : work.events) {
+    if (event.step < 0) continue;
+    StepMark& step = steps[static_cast<size_t>(event.step)];
+    step.end_ns = std::max(step.end_ns, event.end_ns);
+  }
+  for (size_t at = 1; at < steps.size(); ++at) {
+    // Marks may lie in each other, and one without work of its own in
+    // another's.
+    if (work.steps[at].start_ns < work.steps[at - 1].end_ns) continue;
+    steps[at].start_ns =
+        std::clamp(steps[at - 1].end_ns, steps[at].start_ns, steps[at].end_ns);
+  }
+  return steps;
 }
 
 RankWork device_work(const Trace& trace, uint32_t rank) {

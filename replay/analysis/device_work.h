@@ -30,6 +30,7 @@ struct DeviceEvent {
   /// When it was handed over: start of the runtime call with its correlation,
   /// else its own enqueue time, else kNoLaunch.
   int64_t launch_ns = kNoLaunch;
+  int64_t call_end_ns = kNoLaunch;  ///< Of that call, if there is one.
   /// Its duration without operators nested in it and its own waits (host_only),
   /// else whole.
   int64_t own_ns = 0;
@@ -60,6 +61,11 @@ std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank);
 /// Place in work.steps of the step that launched the event; where no launch
 /// was recorded, of the step in which it started; -1: of none.
 int32_t step_of(const RankWork& work, const DeviceEvent& event);
+
+/// The rank's steps as its device keeps them: each ends with its mark or the
+/// last work that it launched, and begins with its mark or where the one before
+/// it ends. Of a host that waits for the device in each step, the marks.
+std::vector<StepMark> device_steps(const RankWork& work);
 
 /// Cost: linear in the rank's events, nearly always.
 RankWork device_work(const Trace& trace, uint32_t rank);

@@ -167,7 +167,8 @@ DeviceGaps::DeviceGaps(const RankWork& work) {
         }
         int64_t queued_ns = start_ns;
         if (next.launch_ns >= start_ns) {
-          queued_ns = std::min(end_ns, next.launch_ns + latency_ns);
+          queued_ns = std::min(
+              end_ns, std::max(next.launch_ns + latency_ns, next.call_end_ns));
           add(cause_before_launch(work, previous, next), start_ns, queued_ns);
         }
         add(cause_of_queued(previous, next), queued_ns, end_ns);

@@ -1,7 +1,8 @@
 // Why a device was idle. A gap lies between the last end of all device work so
 // far and the next start; its causes come from the work `next` that ends it and
-// the work `previous` that ended last before it. Until `next` is launched, and
-// as long after as launches onto the idle device mostly take (the median),
+// the work `previous` that ended last before it. Until the call that launches
+// `next` returns, and as long after its begin as launches onto the idle device
+// mostly take (the median),
 //
 //   host       nothing was queued, the device waited for the host
 //              (HolisticTraceAnalysis: "host wait");

@@ -38,8 +38,7 @@ struct SlowSteps {
 
 /// Nothing where steps are alike, too few, or only the first one is slow, as
 /// first ones are.
-std::optional<SlowSteps> slow_steps(const Trace& frame) {
-  const std::vector<TimedStep> times = complete_steps(frame);
+std::optional<SlowSteps> slow_steps(std::span<const TimedStep> times) {
   if (times.size() < kLeastSteps) return std::nullopt;
   std::vector<int64_t> all;
   all.reserve(times.size());
@@ -199,7 +198,7 @@ Findings find_all_findings(const AlignedTrace& recorded,
                            const Analysis& analysis) {
   Findings findings = find_findings(recorded.by_rank(), analysis);
   if (!findings.not_replayed.empty() || !analysis.typical) return findings;
-  const std::optional<SlowSteps> slow = slow_steps(recorded.frame());
+  const std::optional<SlowSteps> slow = slow_steps(analysis.steps);
   if (!slow || slow->lost_ns < static_cast<double>(findings.threshold_ns) ||
       !lasts_longer(*slow, analysis)) {
     return findings;

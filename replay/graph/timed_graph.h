@@ -187,6 +187,9 @@ struct TimedGraph {
     int32_t step = 0;   ///< Number of the step.
     int64_t start_ns = 0, end_ns = 0;
     bool is_warmup = false;
+    /// Of a rank in one step's window: when what it launched before was done,
+    /// so that no work of the step could begin earlier.
+    int64_t busy_until_ns = std::numeric_limits<int64_t>::min();
   };
   std::vector<Span> ranks;  ///< [rank place]; start > end: nothing recorded.
   std::vector<Span> steps;  ///< By (rank, step); of the window.

@@ -308,6 +308,19 @@ void begin_rank(GraphDraft& draft, uint32_t place) {
   draft.edges.clear();
 }
 
+// When the device work ended that the rank at work launched before its window.
+int64_t busy_until_ns(const GraphDraft& draft) {
+  int64_t until_ns = -kLatest;
+  const int64_t start_ns = draft.ranks[draft.place].start_ns;
+  for (uint32_t event = draft.first; event < draft.last; ++event) {
+    const uint32_t call = draft.launch_of[event];
+    if (call == kNoNode || !is_busy(draft.trace.events[event])) continue;
+    if (draft.time[call].start_ns < start_ns)
+      until_ns = std::max(until_ns, draft.time[event].end_ns);
+  }
+  return until_ns;
+}
+
 // Everything that the rank adds; returns its span.
 TimedGraph::Span add_rank_at_work(GraphDraft& draft, LooseGraph& loose) {
   sort_into_streams(draft);
@@ -323,6 +336,7 @@ TimedGraph::Span add_rank_at_work(GraphDraft& draft, LooseGraph& loose) {
   if (loose.timed) {
     fit_edges(draft);
     span = rank_span(draft);
+    if (!draft.window.all()) span.busy_until_ns = busy_until_ns(draft);
     // What the edges so far leave open may be waits that nothing recorded.
     add_coincident_waits(draft, draft.place, ready_times(draft, span));
   } else {

@@ -56,12 +56,15 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
     if (end_ns[step] == -kEndOfTime) continue;
     const bool follows = step > 0 && graph.steps[step - 1].rank == mark.rank &&
                          end_ns[step - 1] != -kEndOfTime;
-    int64_t measured_from_ns = mark.start_ns;
+    const int64_t busy_until_ns = recorded.ranks[mark.rank].busy_until_ns;
+    int64_t measured_from_ns = std::max(mark.start_ns, busy_until_ns);
     int64_t predicted_from_ns = start_ns[step];
     if (step == 0 || graph.steps[step - 1].rank != mark.rank) {
       predicted_from_ns = mark.start_ns + graph.ranks[mark.rank].start_ns -
                           recorded.ranks[mark.rank].start_ns;
     }
+    predicted_from_ns =
+        std::clamp(busy_until_ns, predicted_from_ns, end_ns[step]);
     if (follows) {
       measured_from_ns = graph.steps[step - 1].end_ns;
       predicted_from_ns = end_ns[step - 1];
@@ -83,13 +86,16 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
 int64_t within_pace(const TimedGraph& graph, int64_t longest_ns,
                     int64_t last_end_ns) {
   if (!graph.before_ns) return longest_ns;
-  int64_t last_start_ns = -kEndOfTime;
+  int64_t last_start_ns = -kEndOfTime, before_ns = *graph.before_ns;
   for (const TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns >= rank.start_ns)
-      last_start_ns = std::max(last_start_ns, rank.start_ns);
+    if (rank.end_ns < rank.start_ns) continue;
+    last_start_ns =
+        std::max({last_start_ns, rank.start_ns, rank.busy_until_ns});
+    before_ns = std::max(before_ns, rank.busy_until_ns);
   }
-  return std::min(longest_ns,
-                  last_end_ns - std::min(*graph.before_ns, last_start_ns));
+  return std::min(
+      longest_ns,
+      std::max<int64_t>(0, last_end_ns - std::min(before_ns, last_start_ns)));
 }
 
 std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,

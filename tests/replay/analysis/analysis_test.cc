@@ -7,6 +7,7 @@
 
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
+#include "replay/simulate/trace_replay.h"
 #include "tests/replay/analysis/analysis_trace.h"
 #include "tests/replay/simulate/synthetic_run.h"
 
@@ -109,6 +110,33 @@ TEST(Analysis, SaysThatRanksWereRecordedApart) {
               "Ranks 0 and 1 were recorded 30 s apart, by their clocks: were");
         });
     EXPECT_EQ(said, later_ns > kSecond ? 1 : 0);
+  }
+}
+
+// The host marks a step each 10 us and runs ahead of its device, which takes 30
+// for the work of each: so does a step, of a chosen one as of all.
+TEST(Analysis, AHostThatRunsAheadIsNoFasterThanItsDevice) {
+  AnalysisTrace run;
+  const uint32_t host = run.host_thread(0);
+  const uint32_t device = run.device_stream(0);
+  for (int32_t step = 0; step < 6; ++step) {
+    const int64_t begin = 10'000 * step, work = 30'000 * step + 5'000;
+    run.kernel(host, begin + 1'000, device, "gemm", work, work + 30'000);
+    run.step(0, step, begin, begin + 10'000);
+  }
+  const AlignedTrace recorded = AlignedTrace::align(run.trace());
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis.has_value());
+  EXPECT_EQ(analysis->step_ns, 30'000);
+  EXPECT_EQ(recorded_span_ns(*analysis->graph), 30'000);
+  EXPECT_EQ(analyze(recorded, {.step = 4})->step_ns, 30'000);
+  for (const TraceWindow& window : {TraceWindow{}, TraceWindow{.step = 4}}) {
+    const TimedGraph graph = build_trace_graph(recorded, window).value();
+    const TraceReplay replay =
+        replay_trace(recorded.trace(), graph, {}).value();
+    ASSERT_FALSE(replay.job_steps.empty());
+    EXPECT_EQ(replay.job_steps.back().measured_ns, 30'000);
+    EXPECT_EQ(replay.job_steps.back().predicted_ns, 30'000);
   }
 }
 
