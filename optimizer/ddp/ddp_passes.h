@@ -1,6 +1,11 @@
-// Gradients that accumulate over several backward passes of a step.
+// The backward passes of a step: gradients that accumulate over several, and
+// gradients of several models.
 #pragma once
 
+#include <vector>
+
+#include "data/result.h"
+#include "optimizer/ddp/ddp_rank.h"
 #include "optimizer/ddp/ddp_recording.h"
 
 namespace reprise {
@@ -10,5 +15,11 @@ namespace reprise {
 /// recorded ones are no passes that repeat each other of which one has as many
 /// bytes as some step's all-reduces. Cost: O(gradients * divisors).
 bool keep_last_pass(DdpRecording& recording);
+
+/// Notes where several forwards of DDP go before the one backward pass.
+/// Requires: a recording whose all-reduces carry its gradients, and a rank's
+/// `step` of it. Errors: kUnsupported where these are of several passes, which
+/// share no bucket: of two models (a GAN), or of one without `no_sync`.
+Status check_single_pass(const DdpRankStep& step, DdpRecording& recording);
 
 }  // namespace reprise

@@ -50,20 +50,31 @@ void mark_device_steps(DdpRank& rank) {
   }
 }
 
-void find_accumulations(const Trace& trace, DdpRank& rank) {
+bool is_ddp_forward(const Trace& trace, const Event& event) {
+  return event.kind == EventKind::kAnnotation &&
+         trace.streams[event.stream].kind == StreamKind::kHostThread &&
+         trace.text(event.name) == kDdpForward;
+}
+
+void find_passes(const Trace& trace, DdpRank& rank) {
   const auto [begin, end] = events_of_rank(trace, rank.info.rank);
   for (size_t i = begin; i < end; ++i) {
     const Event& event = trace.events[i];
-    if (event.kind != EventKind::kHostOp ||
-        trace.text(event.name) != kAccumulateGrad) {
+    const bool is_forward = is_ddp_forward(trace, event);
+    if (!is_forward && (event.kind != EventKind::kHostOp ||
+                        trace.text(event.name) != kAccumulateGrad)) {
       continue;
     }
     for (auto& [number, step] : rank.steps) {
       if (event.start_ns < step.start_ns || event.start_ns >= step.end_ns) {
         continue;
       }
-      step.accumulations.push_back(
-          {.event = static_cast<uint32_t>(i), .end_ns = event.end_ns});
+      if (is_forward) {
+        step.forwards_ns.push_back(event.start_ns);
+      } else {
+        step.accumulations.push_back(
+            {.event = static_cast<uint32_t>(i), .end_ns = event.end_ns});
+      }
       break;
     }
   }
@@ -109,7 +120,7 @@ DdpRank read_ddp_rank(const Trace& trace, const RankInfo& info) {
     step.end_ns = step.work_end_ns = mark.end_ns;
   }
   if (!rank.work.host_only) mark_device_steps(rank);
-  find_accumulations(trace, rank);
+  find_passes(trace, rank);
   return rank;
 }
 

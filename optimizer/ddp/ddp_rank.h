@@ -20,6 +20,9 @@ namespace reprise {
 /// The operator that adds a gradient to its parameter's.
 constexpr std::string_view kAccumulateGrad = "torch::autograd::AccumulateGrad";
 
+/// The range that DistributedDataParallel sets around its module's forward.
+constexpr std::string_view kDdpForward = "DistributedDataParallel.forward";
+
 /// One kAccumulateGrad.
 struct DdpAccumulation {
   uint32_t event = 0;
@@ -33,6 +36,7 @@ struct DdpRankStep {
   /// work of this step and of the next.
   int64_t work_start_ns = 0, work_end_ns = 0;
   std::vector<DdpAccumulation> accumulations;  ///< By end.
+  std::vector<int64_t> forwards_ns;  ///< Starts of kDdpForward, ascending.
 };
 
 struct DdpRank {

@@ -19,6 +19,7 @@
 #include "data/trace/intervals.h"
 #include "optimizer/ddp/ddp_passes.h"
 #include "optimizer/ddp/ddp_rank.h"
+#include "optimizer/ddp/ddp_refusal.h"
 #include "optimizer/ddp/horovod_recording.h"
 #include "replay/clocks/clock_alignment.h"
 #include "replay/collectives/collective_description.h"
@@ -26,10 +27,6 @@
 
 namespace reprise {
 namespace {
-
-constexpr std::string_view kHowToRecord =
-    "record rank by rank with torch.profiler.profile(record_shapes=True, "
-    "schedule=...) and profiler.step() after each step, on all ranks";
 
 /// Type, shape and bytes of each gradient, in the order of accumulation.
 using Signature = std::vector<std::tuple<std::string, std::string, int64_t>>;
@@ -92,27 +89,6 @@ std::string key_of(const Trace& trace, const MatchedCollective& collective) {
                         static_cast<int64_t>(collective.members.size())));
 }
 
-/// Why no step's all-reduces carry the gradients.
-tl::unexpected<Error> no_buckets(const DdpRecording& recording,
-                                 int64_t reduce_scatters) {
-  const bool none =
-      std::all_of(recording.steps.begin(), recording.steps.end(),
-                  [](const DdpStep& step) { return step.transfers.empty(); });
-  if (none && reduce_scatters > 0) {
-    return fail(ErrorKind::kUnsupported,
-                "its gradients are reduce-scattered, {} times (FSDP, ZeRO): "
-                "buckets are planned of gradients that are all-reduced (DDP)",
-                reduce_scatters);
-  }
-  int64_t bytes = 0;
-  for (const DdpGradient& each : recording.gradients) bytes += each.bytes;
-  return fail(ErrorKind::kInvalid,
-              "no step's all-reduces add up to its {} gradients ({} bytes, in "
-              "ready order): the buckets are compressed by a hook, or "
-              "all-reduces or their sizes were not recorded; {}",
-              recording.gradients.size(), bytes, kHowToRecord);
-}
-
 class Reading {
  public:
   explicit Reading(Trace& trace) : trace_(trace) {}
@@ -137,6 +113,11 @@ class Reading {
     place_transfers();
     if (const Status carried = find_buckets(); !carried) {
       return pass(carried.error());
+    }
+    if (const Status single = check_single_pass(
+            ranks_.front().steps.at(recording_.steps.front().step), recording_);
+        !single) {
+      return pass(single.error());
     }
     keep_middle_steps(recording_);
     collect_compute();
@@ -311,7 +292,8 @@ class Reading {
           found.begin(), found.end(),
           [&](const auto& other) { return other.first == each.first; })));
     }
-    if (found.empty()) return no_buckets(recording_, reduce_scatters_);
+    if (found.empty())
+      return pass(no_buckets(trace_, recording_, reduce_scatters_));
     recording_.steps.clear();
     const auto most = std::max_element(alike.begin(), alike.end());
     recording_.buckets = found[static_cast<size_t>(most - alike.begin())].first;
@@ -381,6 +363,13 @@ class Reading {
       recording_.notes.push_back(
           "only one rank was recorded: time spent waiting for the others "
           "counts as transfer");
+    }
+    if (finds_unused_parameters(trace_)) {
+      recording_.notes.push_back(
+          "DDP(find_unused_parameters=True) though each parameter gets a "
+          "gradient: leave that out, under it DDP keeps the buckets that it "
+          "was "
+          "constructed with, whatever is planned");
     }
     recording_.notes.insert(recording_.notes.end(), matching_.notes.begin(),
                             matching_.notes.end());

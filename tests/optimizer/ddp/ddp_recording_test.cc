@@ -21,6 +21,7 @@ class DdpRun {
   int64_t late_ns = 0;
   bool shapes = true;
   int64_t first_bucket_bytes = 3'000'000;
+  std::vector<int64_t> forwards_ns = {};  ///< Of DDP, from a step's start.
 
   Trace trace(int steps) {
     for (uint32_t rank = 0; rank < 2; ++rank) {
@@ -61,6 +62,10 @@ class DdpRun {
     const int64_t at = number * 100 * kMs;
     build.step(rank, number, at, at + 100 * kMs);
     build.add(host, EventKind::kHostOp, "aten::addmm", at, at + 20 * kMs);
+    for (const int64_t forward_ns : forwards_ns) {
+      build.add(host, EventKind::kAnnotation, "DistributedDataParallel.forward",
+                at + forward_ns, at + forward_ns + kMs);
+    }
     const int64_t late = rank == 1 ? late_ns : 0;
     for (const int64_t ready : {30 * kMs, 50 * kMs + late, 60 * kMs + late}) {
       build.add(host, EventKind::kHostOp, "torch::autograd::AccumulateGrad",
@@ -192,16 +197,81 @@ TEST(DdpRecording, SaysWhatATraceLacks) {
   expect_complaint(forward, "no gradient");
 }
 
+void expect_unsupported(Trace trace, const std::string& part) {
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_FALSE(recording);
+  EXPECT_EQ(recording.error().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(recording.error().message.find(part), std::string::npos)
+      << recording.error().message;
+}
+
+// A forward between the second gradient and the third: these are of two passes,
+// which no DDP puts into one bucket.
+TEST(DdpRecording, TwoModelsInAStepAreNotPlannedAsOne) {
+  DdpRun run;
+  run.forwards_ns = {0, 55 * kMs};
+  expect_unsupported(run.trace(3),
+                     "2 backward passes with a forward of DDP before each, and "
+                     "all-reduces the gradients of each (3000000 and 3000000 "
+                     "bytes)");
+}
+
+std::string notes_of(Trace trace) {
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  if (!recording) return recording.error().message;
+  std::string all;
+  for (const std::string& note : recording->notes) all += note + "\n";
+  return all;
+}
+
+TEST(DdpRecording, SeveralForwardsBeforeOneBackwardAreNoted) {
+  DdpRun run;
+  run.forwards_ns = {0};
+  EXPECT_EQ(notes_of(run.trace(3)).find("forward"), std::string::npos);
+  run = {};
+  run.forwards_ns = {0, 10 * kMs};
+  EXPECT_NE(notes_of(run.trace(3)).find("DDP's forward 2 times"),
+            std::string::npos);
+}
+
+// Beside 6,000,000 bytes of three gradients the all-reduces carry a parameter
+// of 1,000,000 bytes that gets none; the map of used ones has four.
+TEST(DdpRecording, NamesParametersWithoutAGradient) {
+  const std::string search =
+      "torch.distributed.ddp.reducer::search_unused_parameters";
+  DdpRun run;
+  run.first_bucket_bytes = 4'000'000;
+  Trace trace = run.trace(3);
+  trace.strings.push_back(search);
+  CollectiveInfo map;
+  map.kind = CollectiveKind::kAllReduce;
+  map.type = PrimitiveType::kS32;
+  map.input_elements = map.output_elements = 4;
+  trace.collectives.push_back(map);
+  expect_unsupported(trace,
+                     "all-reduces carry 7000000 bytes, its 3 gradients "
+                     "6000000, the rest are parameters without a gradient (3 "
+                     "of 4 have one) and the map of those");
+  Trace all_used = DdpRun().trace(3);
+  all_used.strings.push_back(search);
+  EXPECT_NE(notes_of(all_used).find("find_unused_parameters=True"),
+            std::string::npos);
+}
+
+TEST(DdpRecording, TensorParallelismIsNoDdp) {
+  DdpRun run;
+  run.first_bucket_bytes = 1'500'000;
+  Trace trace = run.trace(3);
+  trace.strings.push_back("_c10d_functional::all_reduce");
+  expect_unsupported(trace, "no DDP in the trace");
+}
+
 TEST(DdpRecording, ReduceScattersAreNoBuckets) {
   DdpRun run;
   Trace trace = run.trace(3);
   for (CollectiveInfo& info : trace.collectives)
     info.kind = CollectiveKind::kReduceScatter;
-  const auto recording = ddp_recording(trace);
-  ASSERT_FALSE(recording);
-  EXPECT_EQ(recording.error().kind, ErrorKind::kUnsupported);
-  EXPECT_NE(recording.error().message.find("reduce-scattered, 6 times"),
-            std::string::npos);
+  expect_unsupported(std::move(trace), "reduce-scattered, 6 times");
 }
 
 TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
