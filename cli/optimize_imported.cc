@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cli/open_trace.h"
 #include "cli/output.h"
@@ -52,17 +54,50 @@ Result<Points> known_points(const std::string& path, size_t ranks) {
   return points;
 }
 
+/// What transfers cost: known, or between two ends.
+struct DdpPrices {
+  DdpModel one, other;
+  bool are_ends = false;
+};
+
+/// Of what is not known adds a note.
+DdpPrices prices_of(DdpRecording& recording, const Points& points) {
+  const DdpModel model = ddp_model(recording, points);
+  DdpPrices prices{.one = model, .other = model};
+  if (!points.empty()) return prices;
+  const bool lacks_ranks = recording.group_size > recording.ranks;
+  const double size = recording.gradients.size() > 1 ? only_size(recording) : 0;
+  prices.are_ends = lacks_ranks || size > 0;
+  if (size > 0) {
+    recording.notes.push_back(fmt::format(
+        "all-reduces of one size were recorded ({}): what of their {} a "
+        "further one costs, and what its bytes, is {}; record buckets of "
+        "several sizes, under another cap",
+        bytes_text(size), duration_text(model.price.price_ns(size)),
+        lacks_ranks ? "a guess"
+                    : "not known, so prices are bounds and predictions "
+                      "ranges"));
+    if (!lacks_ranks)
+      std::tie(prices.one, prices.other) = price_ends(recording, model);
+  }
+  if (lacks_ranks) prices.other = with_least_price(recording, model);
+  return prices;
+}
+
 class Report {
  public:
-  Report(const DdpRecording& recording, const DdpModel& model,
+  Report(const DdpRecording& recording, const DdpPrices& prices,
          const DdpSearch& search)
-      : recording_(recording), model_(model), search_(search) {
-    recorded_ = simulate_buckets(model, recording.buckets).step_ns;
+      : recording_(recording),
+        model_(prices.one),
+        prices_(prices),
+        search_(search) {
+    recorded_ = simulate_buckets(model_, recording.buckets).step_ns;
   }
 
   double gap() const {
     const double bound_ns = search_.lower_bound_ns;
-    return bound_ns > 0 ? (search_.plan.step_ns - bound_ns) / bound_ns : 0;
+    return bound_ns > 0 ? (search_.plan.most_ns() - bound_ns) / bound_ns : 0;
   }
 
   /// Said where the prices are far from what they were fitted to.
@@ -80,7 +115,14 @@ class Report {
   }
 
   void tell_what_is_kept() const {
-    if (!search_.unclaimed) return;
+    if (!search_.unclaimed) {
+      if (prices_.are_ends &&
+          search_.plan.buckets == search_.baselines.back().buckets)
+        tell(
+            "reprise optimize: the recorded buckets are kept: no others are "
+            "faster at both ends of the prices\n");
+      return;
+    }
     tell(
         "reprise optimize: the recorded buckets are kept: they took {} and are "
         "predicted to take {}, the fastest found ({}) {}: too little to "
@@ -97,14 +139,23 @@ class Report {
         "all-reduce: {} ({:.1f} % residual), up to {} at a time\n"
         "recorded buckets: {} recorded, {} predicted\n",
         model_.gradients.size(), bytes_text(total_bytes()),
-        model_.compute_slowdown, model_.collective_slowdown, price_text(),
+        model_.compute_slowdown, model_.collective_slowdown, prices_text(),
         100 * model_.price.residual, model_.workers,
         time_text(recording_.step_time_ns), duration_text(recorded_));
   }
 
+  std::string prices_text() const {
+    if (!prices_.are_ends) return price_text(model_.price);
+    const auto [low, high] =
+        std::minmax(prices_.one.price, prices_.other.price,
+                    [](const CollectivePrice& a, const CollectivePrice& b) {
+                      return a.latency_ns < b.latency_ns;
+                    });
+    return price_text(low) + " or " + price_text(high);
+  }
+
   /// Sizes that are alike, or jitter above them, tell no bandwidth.
-  std::string price_text() const {
-    const CollectivePrice& price = model_.price;
+  std::string price_text(const CollectivePrice& price) const {
     const std::string latency = duration_text(price.latency_ns);
     constexpr double kTold = 0.01;  // Of the latency, by all gradients at once.
     if (total_bytes() / price.bandwidth_bytes_per_s * 1e9 <
@@ -135,9 +186,9 @@ class Report {
 
   Json json(double seconds) const {
     Json all = all_but_range(seconds);
-    if (search_.plan.least_step_ns != search_.plan.step_ns) {
+    if (search_.plan.least_ns() != search_.plan.most_ns()) {
       all["predicted"]["least_step_time_ns"] =
-          std::llround(search_.plan.least_step_ns);
+          std::llround(search_.plan.least_ns());
     }
     return all;
   }
@@ -146,7 +197,7 @@ class Report {
   Json all_but_range(double seconds) const {
     Json baselines = Json::object();
     for (const DdpSetting& each : search_.baselines) {
-      baselines[each.name] = std::llround(each.step_ns);
+      baselines[each.name] = std::llround(each.most_ns());
     }
     Json buckets = Json::array();
     for (const int64_t bytes :
@@ -155,7 +206,7 @@ class Report {
     }
     return {{"schema", "reprise.optimize/1"},
             {"predicted",
-             {{"step_time_ns", std::llround(search_.plan.step_ns)},
+             {{"step_time_ns", std::llround(search_.plan.most_ns())},
               {"baselines", std::move(baselines)},
               {"lower_bound_ns", std::llround(search_.lower_bound_ns)},
               {"gap", gap()}}},
@@ -166,7 +217,7 @@ class Report {
             {"buckets_bytes", std::move(buckets)},
             {"single_cap",
              {{"bytes", search_.single_cap.caps_bytes.front()},
-              {"step_time_ns", std::llround(search_.single_cap.step_ns)}}},
+              {"step_time_ns", std::llround(search_.single_cap.most_ns())}}},
             {"price",
              {{"latency_ns", std::llround(model_.price.latency_ns)},
               {"bandwidth_bytes_per_s", model_.price.bandwidth_bytes_per_s},
@@ -188,13 +239,13 @@ class Report {
   }
 
   void add_row(const DdpSetting& setting, Table& table) const {
-    const double most = setting.step_ns / search_.plan.step_ns;
-    const double least = setting.least_step_ns / search_.plan.least_step_ns;
-    const auto [worst, best] = std::minmax(most, least);
+    const double one = setting.step_ns / search_.plan.step_ns;
+    const double other = setting.other_step_ns / search_.plan.other_step_ns;
+    const auto [worst, best] = std::minmax(one, other);
     table.rows.push_back(
         {setting.name, std::to_string(setting.buckets.size()),
-         between(duration_text(setting.least_step_ns),
-                 duration_text(setting.step_ns)),
+         between(duration_text(setting.least_ns()),
+                 duration_text(setting.most_ns())),
          between(fmt::format("{:.2f}x", worst), fmt::format("{:.2f}x", best))});
   }
 
@@ -205,6 +256,7 @@ class Report {
 
   const DdpRecording& recording_;
   const DdpModel& model_;
+  const DdpPrices& prices_;
   const DdpSearch& search_;
   double recorded_ = 0;
 };
@@ -221,7 +273,8 @@ Plan plan_of(const DdpModel& model, const DdpSearch& search, size_t ranks,
                                      .bytes = each.bytes});
   }
   plan.trace->single_cap_bytes = search.single_cap.caps_bytes.front();
-  plan.trace->single_cap_step_time_ns = std::llround(search.single_cap.step_ns);
+  plan.trace->single_cap_step_time_ns =
+      std::llround(search.single_cap.most_ns());
   for (const DdpBucket& bucket : search.plan.buckets) {
     Bucket planned{.unit = fmt::format("b{}", plan.buckets.size()),
                    .collectives = {}};
@@ -231,11 +284,11 @@ Plan plan_of(const DdpModel& model, const DdpSearch& search, size_t ranks,
     plan.buckets.push_back(std::move(planned));
   }
   plan.predicted.emplace();
-  plan.predicted->step_time_ns = std::llround(search.plan.step_ns);
+  plan.predicted->step_time_ns = std::llround(search.plan.most_ns());
   plan.predicted->lower_bound_ns = std::llround(search.lower_bound_ns);
   plan.predicted->gap = gap;
   for (const DdpSetting& each : search.baselines) {
-    plan.predicted->baselines[each.name] = std::llround(each.step_ns);
+    plan.predicted->baselines[each.name] = std::llround(each.most_ns());
   }
   plan.evaluations = search.evaluations;
   plan.made_by = "reprise " REPRISE_VERSION;
@@ -246,26 +299,23 @@ Plan plan_of(const DdpModel& model, const DdpSearch& search, size_t ranks,
 
 Status optimize_imported(Trace trace, const ImportedSearch& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Result<DdpRecording> recording = ddp_recording(trace);
+  Result<DdpRecording> recording = ddp_recording(trace);
   if (!recording) return pass(recording.error(), options.trace_path);
   const Result<Points> points =
       known_points(options.costs_path, recording->ranks);
   if (!points) return pass(points.error());
-  const DdpModel model = ddp_model(*recording, *points);
-  const bool lacks_ranks =
-      recording->group_size > recording->ranks && points->empty();
+  const DdpPrices prices = prices_of(*recording, *points);
   ProgressLine line;
   DdpSearch search =
-      lacks_ranks
-          ? search_buckets_between(model, with_least_price(*recording, model),
-                                   recording->buckets, line.watcher())
-          : search_buckets(model, line.watcher());
+      prices.are_ends
+          ? search_buckets_between(prices.one, prices.other, recording->buckets,
+                                   line.watcher())
+          : search_buckets(prices.one, line.watcher());
   line.erase();
-  if (!lacks_ranks) {
-    keep_recorded(model, recording->buckets, recording->step_time_ns, search);
-  }
-  const Report report(*recording, model, search);
-  Plan plan = plan_of(model, search, recording->ranks, report.gap());
+  keep_recorded(prices.one, prices.other, recording->buckets,
+                recording->step_time_ns, search);
+  const Report report(*recording, prices, search);
+  Plan plan = plan_of(prices.one, search, recording->ranks, report.gap());
   const auto device = trace.ranks.front().device;
   plan.device = device.empty() ? "cpu" : device;
   plan.trace->recorded_step_time_ns = recording->step_time_ns;

@@ -182,7 +182,7 @@ LinkModel best_link(const std::vector<TransferSample>& samples,
   return best.link;
 }
 
-// One point for each group of sizes within 10 % of each other.
+// One point for each group of sizes that count as one.
 void add_points(const LinkModel& link,
                 const std::vector<TransferSample>& samples,
                 CollectivePrice& price) {
@@ -193,7 +193,7 @@ void add_points(const LinkModel& link,
   // own mean. kPreempted: what exceeds this many typical times is taken for a
   // wait for a core. With wake-ups as means, on one host with as many ranks as
   // cores, that took the unexplained share of a GPT step from 12.6 % to 0.
-  constexpr double kSameSize = 1.1, kTrust = 8, kPreempted = 4;
+  constexpr double kTrust = 8, kPreempted = 4;
   std::map<double, Cluster> by_size;
   double error = 0, weight = 0, preempted_ns = 0;
   predict_all(link, samples,

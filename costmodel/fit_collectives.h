@@ -22,6 +22,9 @@ struct TransferSample {
   double typical_ns = 0;   ///< Median of its size; found by fit_collective.
 };
 
+/// Sizes within this factor of each other count as one.
+constexpr double kSameSize = 1.1;
+
 using TransfersByKey = std::map<std::string, std::vector<TransferSample>>;
 
 /// The transfers of recorded steps, by collective_key.

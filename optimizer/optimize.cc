@@ -5,17 +5,12 @@
 #include <map>
 
 #include "optimizer/baselines/baselines.h"
+#include "optimizer/pricing/least_speedup.h"
 #include "optimizer/pricing/step_bound.h"
 #include "optimizer/search/plan_search.h"
 
 namespace reprise {
 namespace {
-
-/// A plan found by search must be predicted faster than its rivals by this
-/// factor: being the least of hundreds of predictions, its own errs low. Over
-/// 20 rounds on each of four shapes (tests/loop/accept.py) predicted gains of
-/// 9, 5, 3 and 1 % over horovod+fusion ran as 6, 2, 1 and -5 %.
-constexpr double kLeastSpeedup = 1.03;
 
 double milliseconds(int64_t time_ns) {
   return static_cast<double>(time_ns) / 1e6;

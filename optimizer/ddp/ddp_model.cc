@@ -2,6 +2,7 @@
 // what a transfer costs, and how much they slow each other down.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "data/median.h"
 #include "data/trace/intervals.h"
@@ -183,6 +184,42 @@ DdpModel with_least_price(const DdpRecording& recording, DdpModel model) {
   model.price.bandwidth_bytes_per_s = 1e9 * bytes_per_ns;
   model.collective_slowdown = 1;
   return model;
+}
+
+double only_size(const DdpRecording& recording) {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+  double bytes = 0, count = 0;
+  for (const DdpStep& step : recording.steps) {
+    if (!step.barrier_ns.empty()) return 0;
+    for (const DdpTransfer& each : step.transfers) {
+      least = std::min(least, each.bytes);
+      most = std::max(most, each.bytes);
+      bytes += static_cast<double>(each.bytes);
+      count += 1;
+    }
+  }
+  const bool is_one = count > 0 && static_cast<double>(most) <
+                                       kSameSize * static_cast<double>(least);
+  return is_one ? bytes / count : 0;
+}
+
+std::pair<DdpModel, DdpModel> price_ends(const DdpRecording& recording,
+                                         const DdpModel& model) {
+  constexpr double kAtOnce = 1e18;  // Bytes per second.
+  const double bytes = only_size(recording);
+  const double time_ns = model.price.price_ns(bytes);
+  DdpModel by_bytes = model, by_count = model;
+  by_bytes.price = by_count.price = {};
+  by_bytes.price.bandwidth_bytes_per_s = 1e9 * bytes / time_ns;
+  by_count.price.latency_ns = time_ns;
+  by_count.price.bandwidth_bytes_per_s = kAtOnce;
+  by_bytes.price.residual = by_count.price.residual = model.price.residual;
+  const double by_bytes_ns =
+      simulate_buckets(by_bytes, recording.buckets).step_ns;
+  const double by_count_ns =
+      simulate_buckets(by_count, recording.buckets).step_ns;
+  return by_bytes_ns > by_count_ns ? std::pair(by_bytes, by_count)
+                                   : std::pair(by_count, by_bytes);
 }
 
 }  // namespace reprise

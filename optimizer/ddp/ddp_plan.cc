@@ -12,6 +12,7 @@
 
 #include "data/result.h"
 #include "optimizer/buckets/bucket_program.h"
+#include "optimizer/pricing/least_speedup.h"
 
 namespace reprise {
 namespace {
@@ -200,6 +201,20 @@ class Search {
   DdpSearch search_;
 };
 
+void price_both(const DdpModel& one, const DdpModel& other,
+                DdpSetting& setting) {
+  setting.step_ns = simulate_buckets(one, setting.buckets).step_ns;
+  setting.other_step_ns = simulate_buckets(other, setting.buckets).step_ns;
+}
+
+DdpSetting recorded_setting(const DdpModel& one, const DdpModel& other,
+                            const std::vector<DdpBucket>& recorded) {
+  DdpSetting setting =
+      price_setting(one, "recorded", caps_of(one.gradients, recorded));
+  price_both(one, other, setting);
+  return setting;
+}
+
 }  // namespace
 
 DdpSetting price_setting(const DdpModel& model, std::string name,
@@ -209,7 +224,7 @@ DdpSetting price_setting(const DdpModel& model, std::string name,
   setting.buckets = ddp_buckets(model.gradients, caps_bytes);
   setting.caps_bytes = std::move(caps_bytes);
   setting.step_ns = simulate_buckets(model, setting.buckets).step_ns;
-  setting.least_step_ns = setting.step_ns;
+  setting.other_step_ns = setting.step_ns;
   return setting;
 }
 
@@ -217,7 +232,7 @@ DdpSearch search_buckets(const DdpModel& model, const ProgressWatcher& watch) {
   return Search(model, watch).run();
 }
 
-DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
+DdpSearch search_buckets_between(const DdpModel& one, const DdpModel& other,
                                  const std::vector<DdpBucket>& recorded,
                                  const ProgressWatcher& watch) {
   const auto half = [&](double begin) -> ProgressWatcher {
@@ -227,55 +242,53 @@ DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
       watch(progress);
     };
   };
-  DdpSearch search = search_buckets(most, half(0));
-  const DdpSearch other = search_buckets(least, half(0.5));
-  search.evaluations += other.evaluations;
-  search.lower_bound_ns = other.lower_bound_ns;
-  const auto price_both = [&](DdpSetting& setting) {
-    setting.step_ns = simulate_buckets(most, setting.buckets).step_ns;
-    setting.least_step_ns = simulate_buckets(least, setting.buckets).step_ns;
-  };
-  DdpSetting kept =
-      price_setting(most, "recorded", caps_of(most.gradients, recorded));
-  price_both(kept);
+  DdpSearch search = search_buckets(one, half(0));
+  const DdpSearch second = search_buckets(other, half(0.5));
+  search.evaluations += second.evaluations;
+  search.lower_bound_ns =
+      std::min(search.lower_bound_ns, second.lower_bound_ns);
+  const DdpSetting kept = recorded_setting(one, other, recorded);
   const auto gain = [&](const DdpSetting& setting) {
     return std::min(kept.step_ns / setting.step_ns,
-                    kept.least_step_ns / setting.least_step_ns);
+                    kept.other_step_ns / setting.other_step_ns);
   };
   DdpSetting best = kept;
   const auto offer = [&](DdpSetting& setting) {
-    price_both(setting);
+    price_both(one, other, setting);
     if (gain(setting) > gain(best)) best = setting;
   };
   for (DdpSetting& each : search.baselines) offer(each);
-  DdpSetting ends[] = {search.single_cap, search.plan, other.single_cap,
-                       other.plan};
+  DdpSetting ends[] = {search.single_cap, search.plan, second.single_cap,
+                       second.plan};
   for (DdpSetting& each : ends) offer(each);
-  price_both(search.single_cap);
+  price_both(one, other, search.single_cap);
   for (const double mib : kTriedCapsMib) {
     DdpSetting setting =
-        price_setting(most, fmt::format("{:g} MiB", mib),
+        price_setting(one, fmt::format("{:g} MiB", mib),
                       {std::llround(mib * static_cast<double>(kMebibyte))});
     offer(setting);
     if (gain(setting) > gain(search.single_cap)) search.single_cap = setting;
   }
-  search.baselines.push_back(kept);
   search.plan = best;
   search.plan.name = "plan";
   return search;
 }
 
-void keep_recorded(const DdpModel& model,
+void keep_recorded(const DdpModel& one, const DdpModel& other,
                    const std::vector<DdpBucket>& recorded, int64_t took_ns,
                    DdpSearch& search) {
-  // As of plans of programs: the least of many predictions errs low.
-  constexpr double kLeastSpeedup = 1.03;
-  DdpSetting kept =
-      price_setting(model, "recorded", caps_of(model.gradients, recorded));
+  DdpSetting kept = recorded_setting(one, other, recorded);
   search.baselines.push_back(kept);
-  const double least_ns = std::min(kept.step_ns, static_cast<double>(took_ns));
-  const double speedup = least_ns / search.plan.step_ns;
-  if (speedup >= kLeastSpeedup || kept.buckets == search.plan.buckets) return;
+  const auto speedup = [took_ns](double kept_ns, double found_ns) {
+    const auto took = static_cast<double>(took_ns);
+    return (took_ns > 0 ? std::min(kept_ns, took) : kept_ns) / found_ns;
+  };
+  if (kept.buckets == search.plan.buckets ||
+      (speedup(kept.step_ns, search.plan.step_ns) >= kLeastSpeedup &&
+       speedup(kept.other_step_ns, search.plan.other_step_ns) >=
+           kLeastSpeedup)) {
+    return;
+  }
   kept.name = search.plan.name;
   search.unclaimed = std::exchange(search.plan, std::move(kept));
 }

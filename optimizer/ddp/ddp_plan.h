@@ -3,6 +3,7 @@
 // timeline that its answer gives, beside PyTorch's rule under single caps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,7 +20,9 @@ struct DdpSetting {
   std::vector<int64_t> caps_bytes;  ///< As for `ddp_buckets`.
   std::vector<DdpBucket> buckets;
   double step_ns = 0;
-  double least_step_ns = 0;  ///< At the prices' other end; else step_ns.
+  double other_step_ns = 0;  ///< At the prices' other end; else step_ns.
+  double most_ns() const { return std::max(step_ns, other_step_ns); }
+  double least_ns() const { return std::min(step_ns, other_step_ns); }
 };
 
 struct DdpSearch {
@@ -44,18 +47,18 @@ DdpSetting price_setting(const DdpModel& model, std::string name,
 
 /// Where prices are known between two ends only: the setting that gains most
 /// over `recorded` at the end where it gains less, `recorded` itself if none
-/// gains at both. Steps are of `most`, the bound is of `least`. The models
-/// differ in their price alone.
-DdpSearch search_buckets_between(const DdpModel& most, const DdpModel& least,
+/// gains at both. The bound holds at both. The models differ in their price
+/// alone.
+DdpSearch search_buckets_between(const DdpModel& one, const DdpModel& other,
                                  const std::vector<DdpBucket>& recorded,
                                  const ProgressWatcher& watch = {});
 
 /// Adds `recorded` to the baselines, and makes it the plan where what was found
-/// is not predicted to be clearly faster than that is predicted to be and than
-/// its steps took, `took_ns`: of a job on Gloo a plan that was to take 0.3 %
-/// less than the recorded steps took 16 to 26 % more (PyTorch 2.15, two ranks,
-/// three runs).
-void keep_recorded(const DdpModel& model,
+/// is not predicted, at both ends of the prices, to be clearly faster than that
+/// is predicted to be and than its steps took, `took_ns` (0: not known): of a
+/// job on Gloo a plan that was to take 0.3 % less than the recorded steps took
+/// 16 to 26 % more (PyTorch 2.15, two ranks, three runs).
+void keep_recorded(const DdpModel& one, const DdpModel& other,
                    const std::vector<DdpBucket>& recorded, int64_t took_ns,
                    DdpSearch& search);
 

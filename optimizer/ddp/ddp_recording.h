@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "costmodel/cost_model.h"
@@ -78,5 +79,16 @@ DdpModel ddp_model(const DdpRecording& recording,
 /// no latency and pass at the best rate that was seen; `model` takes all of
 /// their recorded time for transfer.
 DdpModel with_least_price(const DdpRecording& recording, DdpModel model);
+
+/// The mean bytes of the recorded transfers where these are of one size and no
+/// collective without payload was recorded: nothing then tells what a further
+/// one costs. 0 otherwise.
+double only_size(const DdpRecording& recording);
+
+/// Both ends of what `only_size` allows: the time of a transfer is its bytes',
+/// or it is the same whatever they are. First the one at which the recorded
+/// buckets are predicted slower. Requires: an only size.
+std::pair<DdpModel, DdpModel> price_ends(const DdpRecording& recording,
+                                         const DdpModel& model);
 
 }  // namespace reprise

@@ -51,8 +51,10 @@ class DdpPlan(CommandCase):
 
     def test_two_sizes_alike_tell_no_bandwidth(self):
         done = self.reprise("optimize", SAMPLE, "--only", "buckets", "--explain", "-o", self.path / "plan.json")
-        self.assertRegex(done.stdout + done.stderr, r"all-reduce: [0-9.]+ ms whatever its size: the recorded sizes tell no "
-                         r"bandwidth \(")
+        self.assertRegex(done.stdout + done.stderr, r"all-reduce: 0 ns \+ [0-9.]+ MB/s or [0-9.]+ ms whatever its size: "
+                         r"the recorded sizes tell no bandwidth \(")
+        self.assertIn("all-reduces of one size were recorded (2.1 MB): ", done.stderr)
+        self.assertRegex(done.stdout, r"one bucket +1 +[0-9]+ ms to [0-9]+ ms ")
 
     def test_the_export_says_what_the_plan_says(self):
         result = self.optimized()

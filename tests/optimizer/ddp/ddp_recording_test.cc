@@ -323,14 +323,14 @@ TEST(DdpRecording, ChoosesForTheEndWhereThePlanGainsLess) {
                                             two_gradients(20, 0), together);
   EXPECT_EQ(search.plan.buckets, apart);
   EXPECT_EQ(search.plan.step_ns, 26.0 * kMs);
-  EXPECT_EQ(search.plan.least_step_ns, 21.0 * kMs);
+  EXPECT_EQ(search.plan.other_step_ns, 21.0 * kMs);
   // Ready at 11 ms: 18 ms together instead of 22 with the latency, 13 instead
   // of 12 without: nothing is sure to gain.
   search =
       search_buckets_between(two_gradients(11, 5), two_gradients(11, 0), apart);
   EXPECT_EQ(search.plan.buckets, apart);
-  EXPECT_EQ(search.baselines.back().name, "recorded");
-  EXPECT_EQ(search.baselines.back().step_ns, search.plan.step_ns);
+  EXPECT_EQ(search.plan.step_ns, 22.0 * kMs);
+  EXPECT_EQ(search.plan.other_step_ns, 12.0 * kMs);
   // The search that trusts the latency alone would fuse.
   EXPECT_EQ(search_buckets(two_gradients(11, 5)).plan.buckets, together);
 }
@@ -341,24 +341,69 @@ TEST(DdpRecording, KeepsTheRecordedBucketsUnlessOthersAreClearlyFaster) {
   const std::vector<DdpBucket> apart = {{{0}}, {{1}}}, together = {{{0, 1}}};
   const DdpModel clear = two_gradients(20, 5), same = two_gradients(30, 5);
   DdpSearch search = search_buckets(clear);
-  keep_recorded(clear, together, 27 * kMs, search);
+  keep_recorded(clear, clear, together, 27 * kMs, search);
   EXPECT_EQ(search.plan.buckets, apart);
   EXPECT_EQ(search.baselines.back().name, "recorded");
   EXPECT_EQ(search.baselines.back().step_ns, 27.0 * kMs);
   EXPECT_FALSE(search.unclaimed.has_value());
 
   search = search_buckets(clear);
-  keep_recorded(clear, together, 26 * kMs, search);  // Predicted too long.
+  keep_recorded(clear, clear, together, 26 * kMs, search);  // Took less.
   EXPECT_EQ(search.plan.buckets, together);
 
   search = search_buckets(same);
   const DdpSetting found = search.plan;
   EXPECT_EQ(found.buckets, apart);
-  keep_recorded(same, together, 40 * kMs, search);
+  keep_recorded(same, same, together, 40 * kMs, search);
   EXPECT_EQ(search.plan.buckets, together);
   EXPECT_EQ(search.plan.name, "plan");
   ASSERT_TRUE(search.unclaimed.has_value());
   EXPECT_EQ(search.unclaimed->step_ns, found.step_ns);
+
+  search = search_buckets(clear);
+  keep_recorded(clear, clear, together, 0, search);  // Not known.
+  EXPECT_EQ(search.plan.buckets, apart);
+}
+
+// With the latency 26 ms apart and 27 together, a gain of 4 %; without 41 and
+// 42, which is 2 %: no claim at that end.
+TEST(DdpRecording, AClaimHoldsAtBothEndsOfThePrices) {
+  const std::vector<DdpBucket> together = {{{0, 1}}};
+  const DdpModel one = two_gradients(20, 5), other = two_gradients(40, 0);
+  DdpSearch search = search_buckets_between(one, other, together);
+  EXPECT_EQ(search.plan.buckets, (std::vector<DdpBucket>{{{0}}, {{1}}}));
+  keep_recorded(one, other, together, 40 * kMs, search);
+  EXPECT_EQ(search.plan.buckets, together);
+  EXPECT_TRUE(search.unclaimed.has_value());
+}
+
+// Two transfers of 3 MB that took 25 ms each: by their bytes 120 MB/s, by their
+// count 25 ms, so that one of 6 MB takes 50 ms or 25. A barrier would tell.
+TEST(DdpRecording, TransfersOfOneSizeTellTwoEndsOfPrices) {
+  Trace trace = DdpRun().trace(8);
+  Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  EXPECT_EQ(only_size(*recording), 3e6);
+  DdpModel model = ddp_model(*recording);
+  model.price = {.latency_ns = 10e6, .bandwidth_bytes_per_s = 200e6};
+  const auto [one, other] = price_ends(*recording, model);
+  for (const DdpModel& end : {one, other})
+    EXPECT_NEAR(end.price.price_ns(3e6), 25e6, 1);
+  const auto [least, most] =
+      std::minmax({one.price.price_ns(6e6), other.price.price_ns(6e6)});
+  EXPECT_NEAR(least, 25e6, 1);
+  EXPECT_NEAR(most, 50e6, 1);
+  recording->steps[0].barrier_ns = {kMs};
+  EXPECT_EQ(only_size(*recording), 0);
+}
+
+TEST(DdpRecording, TransfersOfTwoSizesHaveNoOnlySize) {
+  DdpRecording recording;
+  recording.steps.resize(1);
+  recording.steps[0].transfers = {{.bytes = 1'000'000}, {.bytes = 1'099'999}};
+  EXPECT_GT(only_size(recording), 0);
+  recording.steps[0].transfers.push_back({.bytes = 1'100'001});
+  EXPECT_EQ(only_size(recording), 0);
 }
 
 }  // namespace
