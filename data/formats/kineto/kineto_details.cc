@@ -153,14 +153,18 @@ void take_concrete_inputs(const KinetoDetails& details,
   if (info.group_size < 0) info.group_size = number_or(inputs.back(), -1);
 }
 
+/// A tensor has a type where a scalar, as anything that is no tensor, has no
+/// dimensions.
 void take_shapes(const KinetoDetails& details, CollectiveInfo& info) {
+  const std::string_view dims = first_of(details.input_dims);
+  const auto type =
+      element_type_named(json_unescaped(first_of(details.input_types)));
   if (info.input_elements < 0) {
-    info.input_elements = elements_of(first_of(details.input_dims));
+    const bool is_scalar =
+        type && dims.starts_with('[') && !JsonScanner(dims).next();
+    info.input_elements = is_scalar ? 1 : elements_of(dims);
   }
-  if (!info.type) {
-    info.type =
-        element_type_named(json_unescaped(first_of(details.input_types)));
-  }
+  if (!info.type) info.type = type;
 }
 
 int64_t payload_bytes(const CollectiveInfo& info) {

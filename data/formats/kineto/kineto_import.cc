@@ -36,8 +36,31 @@ KinetoImport::KinetoImport(TraceSpool& spool, FileReport& report,
       streams_(spool, rank_) {}
 
 void KinetoImport::add(const ChromeEvent& source) {
-  if (source.phase != 'X') return add_other(source);
-  const KinetoCategory category = kineto_category(source.category);
+  if (source.phase == 'X') return add_complete(source);
+  if (source.phase == 'B' || source.phase == 'E') return add_half(source);
+  add_other(source);
+}
+
+void KinetoImport::add_half(const ChromeEvent& source) {
+  if (source.phase == 'B') {
+    if (!halves_.begin(source)) ++report_.dropped["event begun too deep"];
+    return;
+  }
+  const ChromeEvent* const whole = halves_.end(source);
+  if (whole == nullptr) {
+    ++report_.dropped["end of an event that did not begin"];
+    return;
+  }
+  ignore(Ignored::kEnd);
+  add_complete(*whole);
+}
+
+void KinetoImport::add_complete(const ChromeEvent& source) {
+  KinetoCategory category = kineto_category(source.category);
+  if (source.category.empty()) {
+    category = autograd_category(source.process);
+    autograd_ |= category != KinetoCategory::kNone;
+  }
   if (category == KinetoCategory::kProfilerSpan) return ignore(Ignored::kSpan);
   if (category == KinetoCategory::kDeviceAnnotation) {
     return ignore(Ignored::kDeviceAnnotation);
@@ -90,12 +113,10 @@ void KinetoImport::add_other(const ChromeEvent& source) {
       return ignore(Ignored::kInstant);
     case 'C':
       return ignore(Ignored::kCounter);
-    case 'B':
-    case 'E':
     case 'b':
     case 'e':
     case 'n':
-      ++report_.dropped["event in two halves"];
+      ++report_.dropped["part of an asynchronous event"];
       return;
     default:
       ++report_.dropped["event without a known phase"];
@@ -313,9 +334,19 @@ void KinetoImport::finish_report() {
       kWords = {"flow arrow",      "metadata row",
                 "instant event",   "counter",
                 "profiler's span", "device copy of an annotation",
-                "Python function"};
+                "Python function", "end of an event"};
   for (size_t i = 0; i < kWords.size(); ++i) {
     if (ignored_[i] > 0) report_.ignored[kWords[i]] += ignored_[i];
+  }
+  if (halves_.open() > 0) {
+    report_.dropped["event that did not end"] +=
+        static_cast<int64_t>(halves_.open());
+  }
+  if (autograd_) {
+    report_.missing.push_back(
+        "An export of torch.autograd.profiler, without steps, shapes, launches "
+        "or collectives: for these record with torch.profiler.profile("
+        "record_shapes=True, schedule=...) and export_chrome_trace.");
   }
   if (addressed_groups_ > 0) {
     report_.repaired
@@ -343,6 +374,7 @@ std::string KinetoImport::platform() const {
 
 std::string KinetoImport::dialect(bool bare_array) const {
   if (!torch_) return "chrome";
+  if (autograd_) return fmt::format("autograd profiler {}", platform());
   const std::string_view years = bare_array        ? "2020"
                                  : upper_case_     ? "2021"
                                  : base_ns_ > 0    ? "2024-05+"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/formats/kineto/kineto_details.h"
+#include "data/formats/kineto/kineto_halves.h"
 #include "data/formats/kineto/kineto_names.h"
 #include "data/formats/kineto/kineto_streams.h"
 #include "data/formats/reader.h"
@@ -44,9 +45,12 @@ class KinetoImport {
     kSpan,
     kDeviceAnnotation,
     kPythonFunction,
+    kEnd,
     kCount
   };
 
+  void add_complete(const ChromeEvent& event);
+  void add_half(const ChromeEvent& event);
   void add_other(const ChromeEvent& event);
   bool times(const ChromeEvent& source, Event& event);
   void add_host(const ChromeEvent& source, Event& event, EventKind kind);
@@ -73,6 +77,7 @@ class KinetoImport {
   KinetoNames names_;
   KinetoStreams streams_;
   KinetoGroups groups_;
+  KinetoHalves halves_;
   std::unordered_set<int32_t> steps_;
   std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
   int64_t mtia_events_ = 0, device_events_ = 0, addressed_groups_ = 0;
@@ -80,7 +85,8 @@ class KinetoImport {
   int64_t base_ns_ = -1, first_time_ns_ = -1;
   int noted_ = 0;
   bool upper_case_ = false, event_index_ = false, profiler_index_ = false,
-       fraction_ = false, torch_ = false, hip_ = false, cuda_ = false;
+       fraction_ = false, torch_ = false, hip_ = false, cuda_ = false,
+       autograd_ = false;
   std::vector<std::pair<int64_t, std::string>> devices_;  ///< Id, name.
   std::string host_;
 };

@@ -118,6 +118,12 @@ KinetoCategory kineto_category(std::string_view category) {
   return KinetoCategory::kNone;
 }
 
+KinetoCategory autograd_category(std::string_view process) {
+  if (process == "\"CPU functions\"") return KinetoCategory::kHostOp;
+  if (process == "\"CUDA functions\"") return KinetoCategory::kKernel;
+  return KinetoCategory::kNone;
+}
+
 KinetoNames::KinetoNames(TraceSpool& spool)
     : spool_(spool), slots_(kFirstSlots) {}
 

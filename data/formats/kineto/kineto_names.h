@@ -30,6 +30,11 @@ enum class KinetoCategory : uint8_t {
 /// `category` with its quotes, as in the file.
 KinetoCategory kineto_category(std::string_view category);
 
+/// The same of an event without one, from its process: exports of
+/// torch.autograd.profiler, up to PyTorch 1.8, call it "CPU functions" or "CUDA
+/// functions".
+KinetoCategory autograd_category(std::string_view process);
+
 /// What a name says.
 struct KinetoName {
   StringId id{};

@@ -424,16 +424,67 @@ TEST(Kineto, AnMtiaTraceKeepsItsHostSideAndSaysSo) {
 TEST(Kineto, OtherChromeJsonIsReadAsFarAsItsEventsAreComplete) {
   const Imported file = import_text(R"json([
 {"name": "Task", "cat": "toplevel", "ph": "X", "ts": 5, "dur": 7, "pid": "browser", "tid": "main"},
-{"name": "Half", "ph": "B", "ts": 5, "pid": 1, "tid": 1},
-{"name": "Half", "ph": "E", "ts": 6, "pid": 1, "tid": 1},
+{"name": "Apart", "ph": "b", "ts": 5, "pid": 1, "tid": 1, "id": 1},
+{"name": "Apart", "ph": "e", "ts": 6, "pid": 1, "tid": 1, "id": 1},
 {"name": "Value", "ph": "C", "ts": 6, "pid": 1, "tid": 1, "args": {"v": 1}}
 ])json");
   EXPECT_EQ(file.report.dialect, "chrome");
   const Event& task = file.named("Task");
   EXPECT_EQ(task.kind, EventKind::kOther);
   EXPECT_EQ(file.stream_of(task).name, "main");
-  EXPECT_EQ(file.report.dropped.at("event in two halves"), 2);
+  EXPECT_EQ(file.report.dropped.at("part of an asynchronous event"), 2);
   EXPECT_EQ(file.report.ignored.at("counter"), 1);
+}
+
+// Thread 1: outer from 5 to 9 us with inner from 6 to 7.5; thread 2: an event
+// from 6 to 20 that has its arguments at its begin.
+TEST(Kineto, BeginsAndEndsAreOneEvent) {
+  const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
+{"ph": "B", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 1, "ts": 5},
+{"ph": "B", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 6, "args": {"Input Dims": [[3]], "Input type": ["float"]}},
+{"ph": "B", "cat": "cpu_op", "name": "inner", "pid": 1, "tid": 1, "ts": 6, "args": {"External id": 4}},
+{"ph": "E", "pid": 1, "tid": 1, "ts": 7.5},
+{"ph": "E", "pid": 1, "tid": 1, "ts": 9},
+{"ph": "E", "pid": 1, "tid": 1, "ts": 10},
+{"ph": "B", "cat": "cpu_op", "name": "lasting", "pid": 1, "tid": 1, "ts": 11},
+{"ph": "E", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 20}
+]})json");
+  EXPECT_EQ(file.report.events, 3);
+  const Event& outer = file.named("outer");
+  EXPECT_EQ(outer.kind, EventKind::kHostOp);
+  EXPECT_EQ(outer.end_ns - outer.start_ns, 4000);
+  const Event& inner = file.named("inner");
+  EXPECT_EQ(inner.end_ns - inner.start_ns, 1500);
+  EXPECT_EQ(inner.external_id, 4);
+  const Event& reduction = file.named("gloo:all_reduce");
+  EXPECT_EQ(reduction.end_ns - reduction.start_ns, 14'000);
+  EXPECT_EQ(reduction.bytes, 12);
+  EXPECT_EQ(file.report.dropped.at("end of an event that did not begin"), 1);
+  EXPECT_EQ(file.report.dropped.at("event that did not end"), 1);
+  EXPECT_EQ(file.report.ignored.at("end of an event"), 3);
+}
+
+TEST(Kineto, AScalarIsOneElement) {
+  const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
+{"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 6, "dur": 1, "args": {"Input Dims": [[]], "Input type": ["float"]}},
+{"ph": "X", "cat": "user_annotation", "name": "gloo:broadcast", "pid": 1, "tid": 2, "ts": 8, "dur": 1, "args": {"Input Dims": [[]], "Input type": [""]}}
+]})json");
+  EXPECT_EQ(file.named("gloo:all_reduce").bytes, 4);
+  EXPECT_EQ(file.named("gloo:broadcast").bytes, 0);
+}
+
+TEST(Kineto, TheOldAutogradProfilersRowsAreOperatorsAndKernels) {
+  const Imported file = import_text(R"json([
+{"name": "aten::addmm", "ph": "X", "ts": 1.5, "dur": 9, "tid": 1, "pid": "CPU functions", "args": {}},
+{"name": "aten::addmm", "ph": "s", "ts": 1.5, "tid": 1, "pid": "CPU functions", "id": 7, "cat": "cpu_to_cuda", "args": {}},
+{"name": "sgemm", "ph": "X", "ts": 4, "dur": 5, "tid": 0, "pid": "CUDA functions", "args": {}}
+])json");
+  EXPECT_EQ(file.report.dialect, "autograd profiler cuda");
+  EXPECT_EQ(file.named("aten::addmm").kind, EventKind::kHostOp);
+  EXPECT_EQ(file.named("sgemm").kind, EventKind::kCompute);
+  ASSERT_FALSE(file.report.missing.empty());
+  EXPECT_NE(file.report.missing[0].find("torch.profiler.profile("),
+            std::string::npos);
 }
 
 TEST(Kineto, LeavesOtherFormatsToTheirReaders) {
