@@ -6,7 +6,7 @@
 // is claimed twice, is an error that names the flag.
 #include "data/formats/ranks.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -101,6 +101,32 @@ bool ends_at_border(const std::string& name, const std::string& end) {
   if (end.empty() || !name.ends_with(end)) return false;
   const char before = name[name.size() - end.size() - 1];
   return before == '/' || before == ':';
+}
+
+/// Of an input's steps the first and the last.
+struct Steps {
+  int32_t first = 0, last = -1;
+  bool empty() const { return last < first; }
+};
+
+Steps steps_of(const RankedInput& input) {
+  Steps steps;
+  for (const StepMark& mark : input.spool->steps()) {
+    if (steps.empty()) steps = {mark.step, mark.step};
+    steps.first = std::min(steps.first, mark.step);
+    steps.last = std::max(steps.last, mark.step);
+  }
+  return steps;
+}
+
+bool overlap(const Steps& a, const Steps& b) {
+  return !a.empty() && !b.empty() && a.first <= b.last && b.first <= a.last;
+}
+
+std::string text(const Steps& steps) {
+  return steps.first == steps.last
+             ? std::to_string(steps.first)
+             : fmt::format("{} to {}", steps.first, steps.last);
 }
 
 class RankAssignment {
@@ -262,6 +288,8 @@ class RankAssignment {
           if (other->spool == input.spool ||
               kinds_join(other->kind, input.kind))
             continue;
+          if (const auto repeated = repeats(*other); repeated.size() > 1)
+            return other_steps(repeated);
           return fail(
               ErrorKind::kInvalid,
               "{} and {} are both of rank {}; import them into two "
@@ -272,6 +300,50 @@ class RankAssignment {
       }
     }
     return {};
+  }
+
+  /// All of the input's rank and kind, if each has steps that no other has.
+  std::vector<const RankedInput*> repeats(const RankedInput& of) const {
+    std::vector<const RankedInput*> same;
+    for (const RankedInput& input : inputs_) {
+      if (input.kind != of.kind || input.spool->rank_count() != 1 ||
+          number(input, 0) != number(of, 0))
+        continue;
+      const Steps steps = steps_of(input);
+      const bool apart =
+          !steps.empty() &&
+          std::none_of(same.begin(), same.end(), [&](const auto* other) {
+            return overlap(steps, steps_of(*other));
+          });
+      if (!apart) return {};
+      same.push_back(&input);
+    }
+    return same;
+  }
+
+  /// What schedule(repeat=) leaves: names the first repeat's files.
+  tl::unexpected<Error> other_steps(
+      const std::vector<const RankedInput*>& repeated) const {
+    std::vector<std::string> told, first;
+    for (const RankedInput* input : repeated) {
+      told.push_back(
+          fmt::format("{} (steps {})", input->name, text(steps_of(*input))));
+    }
+    const Steps steps = steps_of(*repeated.front());
+    for (const RankedInput& input : inputs_) {
+      if (overlap(steps, steps_of(input))) first.push_back(input.name);
+    }
+    constexpr size_t kShown = 4;
+    for (std::vector<std::string>* names : {&told, &first}) {
+      if (names->size() <= kShown) continue;
+      names->resize(kShown);
+      names->emplace_back("…");
+    }
+    return fail(ErrorKind::kInvalid,
+                "{} are rank {} at other steps, as schedule(repeat=) leaves "
+                "them: import the files of one repeat at a time: {}",
+                fmt::join(told, ", "), number(*repeated.front(), 0),
+                fmt::join(first, " "));
   }
 
   std::vector<RankedInput> inputs_;
@@ -327,7 +399,10 @@ std::vector<uint32_t> varying_numbers(std::span<const std::string> names) {
     if (*std::max_element(numbers.begin(), numbers.end()) + 1 == names.size())
       counting.push_back(numbers);
   }
-  if (candidates.size() == 1 && may_be_ranks(candidates[0]))
+  // "HOST_PID.TIME.pt.trace.json" is tensorboard_trace_handler's.
+  const bool is_process =
+      skeletons[0].text.find("_#.#.pt.trace.json") != std::string::npos;
+  if (candidates.size() == 1 && !is_process && may_be_ranks(candidates[0]))
     return candidates[0];
   return counting.size() == 1 ? counting[0] : std::vector<uint32_t>{};
 }

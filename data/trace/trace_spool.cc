@@ -165,6 +165,8 @@ void TraceSpool::set_environment(std::string name, std::string value) {
   state_->environment[std::move(name)] = std::move(value);
 }
 
+const std::vector<StepMark>& TraceSpool::steps() const { return state_->steps; }
+
 int64_t TraceSpool::event_count() const {
   return state_->flushed_events + std::ssize(state_->events);
 }

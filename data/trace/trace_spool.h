@@ -63,6 +63,7 @@ class TraceSpool {
   void set_environment(std::string name, std::string value);
 
   int64_t event_count() const;
+  const std::vector<StepMark>& steps() const;  ///< As they were added.
 
  private:
   friend class SpoolGatherer;

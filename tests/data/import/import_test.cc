@@ -1,5 +1,5 @@
 // Imports of a toy format, a line each:
-//   TOY | rank N | event NAME START END | bad | fail | untimed
+//   TOY | rank N | event NAME START END | step N | bad | fail | untimed
 #include "data/import/import.h"
 
 #include <gtest/gtest.h>
@@ -54,6 +54,11 @@ class ToyReader : public TraceReader {
       if (word == "bad") ++report.dropped["bad line"];
       if (word == "untimed") report.missing.emplace_back(kUntimedNodes);
       if (word == "rank") lines >> rank;
+      if (word == "step") {
+        StepMark mark;
+        lines >> mark.step;
+        spool.add_step(mark);
+      }
       if (word != "event" && word != "empty") continue;
       if (!started) {
         RankInfo info;
@@ -187,6 +192,24 @@ TEST_F(ImportTest, TwoFilesOfOneRankAreBothNamed) {
   EXPECT_NE(error.find("a.txt"), std::string::npos);
   EXPECT_NE(error.find("b.txt"), std::string::npos);
   EXPECT_NE(error.find("rank 2"), std::string::npos);
+}
+
+TEST_F(ImportTest, FilesOfOneRankAtOtherStepsAreToldApart) {
+  write("r0.txt", "TOY rank 0 event x 0 1 step 2 step 3");
+  write("r0_1.txt", "TOY rank 0 event x 8 9 step 6 step 7");
+  write("r1.txt", "TOY rank 1 event x 0 1 step 2 step 3");
+  write("r1_1.txt", "TOY rank 1 event x 8 9 step 6 step 7");
+  const std::string error =
+      error_of({"r0.txt", "r0_1.txt", "r1.txt", "r1_1.txt"});
+  const std::string at = folder_ + "/";
+  EXPECT_EQ(error, at + "r0.txt (steps 2 to 3), " + at +
+                       "r0_1.txt (steps 6 to 7) are rank 0 at other steps, as "
+                       "schedule(repeat=) leaves them: import the files of one "
+                       "repeat at a time: " +
+                       at + "r0.txt " + at + "r1.txt");
+  write("r0_1.txt", "TOY rank 0 event x 8 9 step 3 step 7");
+  EXPECT_NE(error_of({"r0.txt", "r0_1.txt"}).find("both of rank 0"),
+            std::string::npos);
 }
 
 TEST_F(ImportTest, KindsThatComplementEachOtherJoin) {
@@ -456,6 +479,13 @@ TEST(ImportRanks, FindsTheNumberThatAloneDiffers) {
   EXPECT_EQ(varying({"trace_100.json", "trace_200.json"}), Ranks{});
   EXPECT_EQ(varying({"t_65.json", "t_64.json", "t_66.json"}),
             (Ranks{65, 64, 66}));
+  // Processes are no ranks; what is called by rank counts from 0.
+  EXPECT_EQ(varying({"h_4812.1700000000123.pt.trace.json",
+                     "h_4813.1700000000456.pt.trace.json"}),
+            Ranks{});
+  EXPECT_EQ(varying({"n_1.1700000000123.pt.trace.json",
+                     "n_0.1700000000456.pt.trace.json"}),
+            (Ranks{1, 0}));
   EXPECT_EQ(varying({"x1.json", "x1.json"}), Ranks{});
   EXPECT_EQ(varying({"x1.json", "y2.json"}), Ranks{});
   EXPECT_EQ(varying({"x1.json"}), Ranks{});
