@@ -38,6 +38,10 @@ Result<ImportResult> import_path(const std::string& path) {
   for (const std::string& remark :
        import_remarks(imported->files, kMostRemarks))
     tell("reprise import: {}\n", remark);
+  for (FileReport& file : imported->files) {
+    file.dropped.clear();  // Told: no warnings of the trace.
+    file.doubts.clear();
+  }
   return imported;
 }
 

@@ -33,6 +33,8 @@ struct FileReport {
   std::map<std::string, int64_t> repaired;
   /// What the file does not hold and what that costs, in whole sentences.
   std::vector<std::string> missing;
+  /// What makes any figure of the trace doubtful, in whole sentences.
+  std::vector<std::string> doubts = {};
   /// Not empty: nothing was read, and why, politely, with what to do.
   std::string refused;
   /// The ranks of the trace that it is part of; the caller's.

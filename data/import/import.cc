@@ -394,6 +394,10 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
 
 Status write_import(ImportResult& result, const std::string& path,
                     Existing existing) {
+  for (std::string& loss : import_losses(result.files)) {
+    if (!result.spools.empty())
+      result.spools.front().add_warning("import: " + loss);
+  }
   if (!has_both_records(result.files)) {
     return write_spools(result.spools, import_text(result.files), path,
                         existing);

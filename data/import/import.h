@@ -62,7 +62,8 @@ Result<ImportResult> import_files(std::span<const std::string> paths,
                                   const ImportOptions& options,
                                   const ImportWatcher& watcher = {});
 
-/// Writes the trace with its report embedded. Errors: as write_spools.
+/// Writes the trace with its report embedded, and its losses as warnings.
+/// Errors: as write_spools.
 Status write_import(ImportResult& result, const std::string& path,
                     Existing existing = Existing::kReplace);
 

@@ -32,6 +32,7 @@ Json file_json(const FileReport& file) {
                {"dropped", counts_json(file.dropped)},
                {"repaired", counts_json(file.repaired)},
                {"missing", file.missing}};
+  if (!file.doubts.empty()) json["doubts"] = file.doubts;
   if (!file.refused.empty()) json["refused"] = file.refused;
   return json;
 }
@@ -113,6 +114,10 @@ std::vector<std::string> import_remarks(std::span<const FileReport> files,
                                         size_t limit) {
   Remarks remarks;
   for (const FileReport& file : files) {
+    for (const std::string& sentence : file.doubts)
+      remarks.add(file.path, sentence, 0);
+  }
+  for (const FileReport& file : files) {
     for (const std::string& sentence : file.missing)
       remarks.add(file.path, sentence, 0);
   }
@@ -134,6 +139,19 @@ std::vector<std::string> import_remarks(std::span<const FileReport> files,
       remarks.add(file.path, "no traces, passed over", 0);
   }
   return remarks.lines(limit);
+}
+
+std::vector<std::string> import_losses(std::span<const FileReport> files) {
+  constexpr size_t kMostLines = 3;
+  std::vector<FileReport> read;
+  for (const FileReport& file : files) {
+    if (!file.refused.empty()) continue;
+    FileReport& brief = read.emplace_back();
+    brief.path = file.path;
+    brief.doubts = file.doubts;
+    brief.dropped = file.dropped;
+  }
+  return import_remarks(read, kMostLines);
 }
 
 bool lost_something(const FileReport& file) {

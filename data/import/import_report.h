@@ -29,6 +29,11 @@ constexpr std::string_view kNoTrace = "no trace: ";
 std::vector<std::string> import_remarks(std::span<const FileReport> files,
                                         size_t limit);
 
+/// Returns those of the remarks that a reader of any figure of the trace should
+/// know: what makes it doubtful, and what was dropped of the files that were
+/// read.
+std::vector<std::string> import_losses(std::span<const FileReport> files);
+
 /// Whether any record or file was lost.
 bool lost_something(const FileReport& file);
 

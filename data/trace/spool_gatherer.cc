@@ -188,6 +188,8 @@ void SpoolGatherer::take_rest(const TraceSpool::State& state) {
                              state.measurements.end());
   trace_.modules.insert(state.modules.begin(), state.modules.end());
   trace_.environment.insert(state.environment.begin(), state.environment.end());
+  trace_.warnings.insert(trace_.warnings.end(), state.warnings.begin(),
+                         state.warnings.end());
 }
 
 Status SpoolGatherer::each_segment(const Visit& visit) {

@@ -57,6 +57,7 @@ struct TraceSpool::State {
   std::vector<EventDependency> dependencies;
   std::vector<Measurement> measurements;
   std::map<std::string, std::string> modules, environment;
+  std::vector<std::string> warnings;
 };
 
 }  // namespace reprise

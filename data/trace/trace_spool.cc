@@ -165,6 +165,10 @@ void TraceSpool::set_environment(std::string name, std::string value) {
   state_->environment[std::move(name)] = std::move(value);
 }
 
+void TraceSpool::add_warning(std::string warning) {
+  state_->warnings.push_back(std::move(warning));
+}
+
 const std::vector<StepMark>& TraceSpool::steps() const { return state_->steps; }
 
 int64_t TraceSpool::event_count() const {

@@ -61,6 +61,7 @@ class TraceSpool {
   void add_measurement(Measurement measurement);
   void add_module(std::string name, std::string hlo_text);
   void set_environment(std::string name, std::string value);
+  void add_warning(std::string warning);  ///< For Trace::warnings.
 
   int64_t event_count() const;
   const std::vector<StepMark>& steps() const;  ///< As they were added.

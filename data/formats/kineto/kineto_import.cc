@@ -5,7 +5,7 @@
 // `finish`. Cost: linear; a name or category is interpreted once.
 #include "data/formats/kineto/kineto_import.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
@@ -17,6 +17,21 @@ namespace {
 /// Absolute times lie beyond it, times of a capture before: 2001.
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 constexpr size_t kMostDevices = 1024;
+constexpr size_t kMostProcesses = 1024;
+
+/// Of a file into which those of several ranks were merged.
+std::string merged_text(const std::set<std::string, std::less<>>& processes) {
+  constexpr size_t kShown = 4;
+  std::vector<std::string> shown;
+  for (const std::string& each : processes) {
+    if (shown.size() < kShown) shown.push_back(each);
+  }
+  if (processes.size() > kShown) shown.emplace_back("…");
+  return fmt::format(
+      "{} processes of a job are in this one file ({}), and count as one rank: "
+      "import the files that the ranks wrote.",
+      processes.size(), fmt::join(shown, ", "));
+}
 
 /// A positive whole number, -1 for anything else: 0 is nobody's id.
 int64_t id_of(std::string_view text) {
@@ -78,6 +93,7 @@ void KinetoImport::add_complete(const ChromeEvent& source) {
   switch (category) {
     case KinetoCategory::kHostOp:
       note_host_op(source);
+      note_operator_process(source.process);
       return add_host(source, event, EventKind::kHostOp);
     case KinetoCategory::kRuntime:
       return add_host(source, event, EventKind::kRuntime);
@@ -107,6 +123,7 @@ void KinetoImport::add_other(const ChromeEvent& source) {
       return ignore(Ignored::kFlow);
     case 'M':
       if (source.name == "\"thread_name\"") streams_.name_thread(source);
+      if (source.name == "\"process_name\"") note_process_name(source);
       return ignore(Ignored::kMetadata);
     case 'i':
     case 'I':
@@ -266,6 +283,23 @@ void KinetoImport::note_host_op(const ChromeEvent& event) {
   }
 }
 
+void KinetoImport::note_operator_process(std::string_view process) {
+  if (process == last_process_ || operator_processes_.size() >= kMostProcesses)
+    return;
+  last_process_ = process;
+  operator_processes_.insert(json_unescaped(process));
+}
+
+void KinetoImport::note_process_name(const ChromeEvent& row) {
+  JsonScanner arguments(row.arguments);
+  while (arguments.next()) {
+    if (arguments.key() != "name") continue;
+    const std::string name = json_unescaped(arguments.value());
+    if (name.starts_with("rank ") && named_ranks_.size() < kMostProcesses)
+      named_ranks_.insert(name);
+  }
+}
+
 void KinetoImport::learn_device(std::string_view properties) {
   JsonScanner members(properties);
   int64_t id = static_cast<int64_t>(devices_.size());
@@ -337,6 +371,11 @@ void KinetoImport::finish_report() {
                 "Python function", "end of an event"};
   for (size_t i = 0; i < kWords.size(); ++i) {
     if (ignored_[i] > 0) report_.ignored[kWords[i]] += ignored_[i];
+  }
+  for (const auto* processes : {&operator_processes_, &named_ranks_}) {
+    if (processes->size() < 2 || report_.events == 0) continue;
+    report_.doubts.push_back(merged_text(*processes));
+    break;
   }
   if (halves_.open() > 0) {
     report_.dropped["event that did not end"] +=

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -64,6 +65,8 @@ class KinetoImport {
   void ignore(Ignored what) { ++ignored_[static_cast<size_t>(what)]; }
   void learn_device(std::string_view properties);
   void note_host_op(const ChromeEvent& event);
+  void note_operator_process(std::string_view process);
+  void note_process_name(const ChromeEvent& row);
 
   std::string dialect(bool bare_array) const;
   std::string platform() const;
@@ -81,6 +84,9 @@ class KinetoImport {
   std::unordered_set<int32_t> steps_;
   std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
   int64_t mtia_events_ = 0, device_events_ = 0, addressed_groups_ = 0;
+  /// Of operators; of rows that are called "rank N".
+  std::set<std::string, std::less<>> operator_processes_, named_ranks_;
+  std::string last_process_;
   // What tells one dialect from another.
   int64_t base_ns_ = -1, first_time_ns_ = -1;
   int noted_ = 0;

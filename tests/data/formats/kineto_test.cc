@@ -464,6 +464,32 @@ TEST(Kineto, BeginsAndEndsAreOneEvent) {
   EXPECT_EQ(file.report.ignored.at("end of an event"), 3);
 }
 
+// Kineto itself writes the operators of one process.
+TEST(Kineto, AFileOfSeveralRanksIsDoubted) {
+  const Imported merged =
+      import_text(R"json({"schemaVersion": 1, "traceEvents": [
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": "[TP-00] 51", "tid": 51, "ts": 1, "dur": 2},
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": "[TP-01] 52", "tid": 52, "ts": 1, "dur": 2},
+{"ph": "X", "cat": "user_annotation", "name": "mine", "pid": 53, "tid": 53, "ts": 1, "dur": 2}
+]})json");
+  ASSERT_EQ(merged.report.doubts.size(), 1U);
+  EXPECT_TRUE(merged.report.doubts[0].starts_with(
+      "2 processes of a job are in this one file ([TP-00] 51, [TP-01] 52)"))
+      << merged.report.doubts[0];
+  const Imported exported = import_text(R"json({"traceEvents": [
+{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "rank 0"}},
+{"ph": "M", "pid": 2, "name": "process_name", "args": {"name": "rank 1"}},
+{"ph": "X", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+]})json");
+  EXPECT_EQ(exported.report.doubts.size(), 1U);
+  const Imported one = import_text(R"json({"schemaVersion": 1, "traceEvents": [
+{"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "rank 0"}},
+{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 51, "tid": 51, "ts": 1, "dur": 2},
+{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+]})json");
+  EXPECT_TRUE(one.report.doubts.empty());
+}
+
 TEST(Kineto, AScalarIsOneElement) {
   const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
 {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 6, "dur": 1, "args": {"Input Dims": [[]], "Input type": ["float"]}},

@@ -22,6 +22,7 @@
 #include "data/import/import_inputs.h"
 #include "data/import/import_report.h"
 #include "data/io/gzip.h"
+#include "data/trace/trace_file.h"
 
 namespace reprise {
 namespace {
@@ -329,6 +330,22 @@ TEST_F(ImportTest, StrictFailsOnADroppedRecord) {
   options_.strict = true;
   const std::string error = error_of({"a.txt"});
   EXPECT_NE(error.find("2 dropped: bad line"), std::string::npos) << error;
+}
+
+TEST_F(ImportTest, TheTraceRemembersWhatItsImportLost) {
+  write("a.txt", "TOY rank 0 event x 0 1 bad bad untimed");
+  write("b.txt", "TOY rank 1 event x 0 1");
+  auto result = import({"a.txt", "b.txt"});
+  ASSERT_TRUE(result);
+  result->files[1].doubts = {"Two ranks in one."};
+  const std::string path = folder_ + "/run.trace";
+  ASSERT_TRUE(write_import(*result, path));
+  const auto trace = read_trace(path);
+  ASSERT_TRUE(trace) << trace.error().message;
+  EXPECT_EQ(trace->warnings,
+            (std::vector<std::string>{
+                "import: " + folder_ + "/b.txt: Two ranks in one.",
+                "import: " + folder_ + "/a.txt: 2 dropped: bad line"}));
 }
 
 TEST_F(ImportTest, ATruncatedFileIsReadUpToItsCutAndTold) {
