@@ -39,6 +39,8 @@ Json ratio_json(double ratio) {
 }
 
 const char* status_of(const DiffEntry& entry) {
+  if (entry.before.is_occasional() || entry.after.is_occasional())
+    return "in some steps";
   if (entry.before.count <= 0 && entry.after.count > 0) return "appeared";
   if (entry.before.count > 0 && entry.after.count <= 0) return "disappeared";
   return "common";
@@ -129,10 +131,13 @@ class DiffCommand : public Command {
     const Result<TraceDiff> diff =
         diff_traces(*std::move(before), *std::move(after), key());
     if (!diff) return pass(diff.error());
+    const bool judges = limit && diff->comparable();
     const std::vector<std::string> slower =
-        limit ? slower_than(*diff, *limit) : std::vector<std::string>{};
+        judges ? slower_than(*diff, *limit) : std::vector<std::string>{};
     print(*diff, limit, slower);
-    return slower.empty() ? kExitOk : kExitAnswerIsNo;
+    if (limit && !judges)
+      tell("reprise diff: --fail-above: not comparable, which fails too\n");
+    return slower.empty() && (judges || !limit) ? kExitOk : kExitAnswerIsNo;
   }
 
  private:
@@ -156,6 +161,9 @@ class DiffCommand : public Command {
                                          : table_of(diff, by_, top_),
                  json_of(diff, limit, slower));
     std::fflush(stdout);
+    for (const std::string& remark : diff.remarks()) {
+      tell("reprise diff: {}\n", remark);
+    }
     for (const std::string& what : slower) {
       tell("reprise diff: slower by more than {}: {}\n", fail_above_, what);
     }
@@ -171,8 +179,10 @@ class DiffCommand : public Command {
                   {{"before", diff.before.step_ns},
                    {"after", diff.after.step_ns},
                    {"change", ratio_json(diff.step_change())}}},
+                 {"comparable", diff.comparable()},
                  {"fail_above", limit ? Json(*limit) : Json(nullptr)},
-                 {"slower", slower}};
+                 {"slower", slower},
+                 {"remarks", diff.remarks()}};
     json["entries"] = Json::array();
     for (const DiffEntry& entry : diff.entries) {
       json["entries"].push_back({{"key", entry.key},

@@ -79,6 +79,8 @@ Result<ReportPage> diff_report(const std::string& before,
       "that is more than chance, `reprise verify` says of several.",
       time_text(kinds->before.step_ns), time_text(kinds->after.step_ns),
       percent_of(kinds->step_change()));
+  if (!kinds->comparable())
+    page.verdict += " Not comparable: " + kinds->remarks().front() + ".";
   page.figures.push_back({"change", bar_chart_svg(kinds_chart(*kinds))});
   page.sections.push_back(
       {"Where the step goes", "<figure id=\"change\">" +

@@ -9,6 +9,7 @@
 
 #include "data/integers.h"
 #include "data/median.h"
+#include "data/number_text.h"
 #include "replay/analysis/analysis.h"
 #include "replay/analysis/kernel_name.h"
 #include "replay/analysis/phases.h"
@@ -67,13 +68,18 @@ class CostTable {
     for (const auto& [text, place] : keys_) {
       std::vector<int64_t> times;
       std::vector<double> counts;
+      int64_t total_ns = 0, occurs = 0;
       for (const Cell& cell : cells_[place]) {
+        total_ns = saturating_add(total_ns, cell.time_ns / share);
+        occurs += cell.count > 0;
         times.push_back(cell.time_ns / share);
         counts.push_back(static_cast<double>(cell.count) /
                          static_cast<double>(share));
       }
       result[text] = {.time_ns = lower_median(std::move(times)),
-                      .count = lower_median(std::move(counts))};
+                      .count = lower_median(std::move(counts)),
+                      .mean_ns = total_ns / std::ssize(steps_),
+                      .steps = occurs};
     }
     return result;
   }
@@ -215,6 +221,12 @@ Result<Run> costs_of(Trace trace, DiffKey by) {
   return run;
 }
 
+/// At least 1 % of a step, by its mean.
+bool weighs(const StepCost& cost, const RunSteps& run) {
+  constexpr int64_t kShare = 100;
+  return cost.mean_ns >= run.step_ns / kShare;
+}
+
 }  // namespace
 
 double DiffEntry::change() const {
@@ -225,6 +237,38 @@ double DiffEntry::change() const {
 double TraceDiff::step_change() const {
   return ratio_of(static_cast<double>(before.step_ns),
                   static_cast<double>(after.step_ns));
+}
+
+std::vector<std::string> TraceDiff::remarks() const {
+  std::vector<std::string> all;
+  if (!comparable()) {
+    const bool is_before = before.steps > 0;
+    all.push_back(fmt::format(
+        "the trace {} marks {} steps, the one {} none: a step is held against "
+        "a whole recording, which is no comparison; mark steps in both",
+        is_before ? "before" : "after", is_before ? before.steps : after.steps,
+        is_before ? "after" : "before"));
+  }
+  constexpr size_t kMostKeys = 3;
+  size_t keys = 0;
+  const auto add = [&](const DiffEntry& entry, bool is_before) {
+    const StepCost& cost = is_before ? entry.before : entry.after;
+    const RunSteps& run = is_before ? before : after;
+    if (!cost.is_occasional() || !weighs(cost, run) || ++keys > kMostKeys)
+      return;
+    all.push_back(fmt::format(
+        "{}: {} is in {} of {} steps, the median one has none; on average it "
+        "takes {} a step",
+        is_before ? "before" : "after", entry.key, cost.steps, run.steps,
+        time_text(cost.mean_ns)));
+  };
+  for (const DiffEntry& entry : entries) {
+    add(entry, true);
+    add(entry, false);
+  }
+  if (keys > kMostKeys)
+    all.push_back(fmt::format("{} more are so", keys - kMostKeys));
+  return all;
 }
 
 Result<TraceDiff> diff_traces(Trace before, Trace after, DiffKey by) {

@@ -22,6 +22,10 @@ enum class DiffKey : uint8_t {
 struct StepCost {
   int64_t time_ns = 0;
   double count = 0;
+  int64_t mean_ns = 0;  ///< Over its steps.
+  int64_t steps = 0;    ///< In how many of them it occurs at all.
+  /// Of what occurs in fewer than half of the steps medians show nothing.
+  bool is_occasional() const { return count <= 0 && steps > 0; }
 };
 
 struct DiffEntry {
@@ -43,6 +47,10 @@ struct TraceDiff {
   std::vector<DiffEntry> entries;  ///< Largest change first, then by key.
   /// Of the step.
   double step_change() const;
+  /// Not so where one run marks steps and the other is a whole recording.
+  bool comparable() const { return (before.steps > 0) == (after.steps > 0); }
+  /// What the table does not tell of these runs, in whole sentences.
+  std::vector<std::string> remarks() const;
 };
 
 /// Compares steps that are no warm-up; a trace without steps is one. Errors:
