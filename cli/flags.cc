@@ -18,7 +18,15 @@ Flag Flag::one_of(const std::vector<std::string>& words) {
 Flag Flag::range(int64_t least, int64_t most) {
   return Flag(option_->check(CLI::Range(least, most)));
 }
-Flag Flag::positive() { return Flag(option_->check(CLI::PositiveNumber)); }
+Flag Flag::positive() {
+  // CLI11 writes the range from the least double up, as "0.000000".
+  const auto refuse = [](const std::string& text) {
+    return CLI::PositiveNumber(text).empty()
+               ? std::string()
+               : fmt::format("{} is no number above 0", text);
+  };
+  return Flag(option_->check(CLI::Validator(refuse, "POSITIVE")));
+}
 Flag Flag::not_negative() {
   return Flag(option_->check(CLI::NonNegativeNumber));
 }

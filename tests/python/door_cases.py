@@ -94,6 +94,36 @@ class Export(Folder):
                 jax.config.update("jax_compilation_cache_dir", old)
                 compilation_cache.reset_cache()
 
+    def test_a_step_that_cannot_be_taken_says_what_to_do(self):
+        state, x = jnp.ones(4), jnp.ones(4)
+        step = jax.jit(lambda w, x: (w - x, w.sum()))
+
+        def ordered(w, x):
+            jax.debug.callback(lambda loss: None, w.sum(), ordered=True)
+            return w - x, w.sum()
+
+        def within(w):
+            self.export(step, w, x)
+            return w
+
+        refused = self.assertRaisesRegex
+        with refused(rj.RepriseError, "ordered=True.*leave the order out"):
+            self.export(jax.jit(ordered), state, x)
+        with refused(rj.RepriseError, "an argument is traced.*export outside"):
+            jax.jit(within)(state)
+        with refused(rj.RepriseError, "jax_disable_jit is set"), jax.disable_jit():
+            self.export(step, state, x)
+        with refused(rj.RepriseError, "steps=0: a training has one at least"):
+            self.export(step, state, x, steps=0)
+        self.export(step, state, x)
+        with refused(rj.RepriseError, "steps=0: a training has one at least"):
+            rj.verify(self.out, steps=0)
+        with refused(rj.RepriseError, "is no folder, nor can one be made"):
+            rj.export(step, state, x, out=self.out / "step.hlo")
+        if hasattr(jax, "new_ref"):
+            with refused(rj.RepriseError, "a reference that the step writes.*take and return"):
+                self.export(jax.jit(lambda w, x: (w[...] * x).sum()), jax.new_ref(state), x)
+
     def test_the_arguments_stay_alive(self):
         state = jnp.ones(4)
         self.export(jax.jit(lambda w, x: (w - x, w.sum()), donate_argnums=0), state, jnp.ones(4))

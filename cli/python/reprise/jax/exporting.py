@@ -88,6 +88,18 @@ def _lower(jitted, args, kwargs):
     return jitted, traced, keywords, (places, args, kwargs), names, jaxpr, lowered
 
 
+def _refuse_what_has_no_value(args, kwargs):
+    """Before JAX meets it, with a traceback of its own."""
+    if jax.config.jax_disable_jit:
+        raise RepriseError("jax_disable_jit is set, so no step is compiled: unset it")
+    for leaf in jax.tree_util.tree_leaves((args, kwargs)):
+        if isinstance(leaf, jax.core.Tracer):
+            raise RepriseError("an argument is traced, as within a jitted function: export outside of it, on values")
+        if type(leaf).__name__ in ("Ref", "ArrayRef", "MutableArray"):
+            raise RepriseError("an argument is a reference that the step writes (jax.new_ref), which is not kept: let "
+                               "the step take and return its value; references within the step are fine")
+
+
 def _parameters(lowered, leaves):
     """(leaves that the program takes, arrays that it takes before them)."""
     inner = getattr(lowered, "_lowering", None)
@@ -110,6 +122,7 @@ def _flat_shardings(shardings, structure, kept):
 
 def trace_and_compile(jitted, args, kwargs):
     """Traces, lowers and compiles once."""
+    _refuse_what_has_no_value(args, kwargs)
     jitted, args, kwargs, given, names, jaxpr, lowered = _lower(jitted, args, kwargs)
     with_paths = [(place, path, leaf) for place, tree in enumerate([*args, *(kwargs[k] for k in sorted(kwargs))])
                   for path, leaf in trees.leaves(tree)]
@@ -121,6 +134,10 @@ def trace_and_compile(jitted, args, kwargs):
             raise RepriseError("an argument was deleted, as by a call of the step that donates it: export before the "
                                "first step, or give the state that the last one returned")
     kept, captured = _parameters(lowered, leaves)
+    ordered = (getattr(getattr(lowered, "_lowering", None), "compile_args", None) or {}).get("ordered_effects")
+    if ordered:
+        raise RepriseError("the step calls Python in order (ordered=True, of jax.debug.print, callback or io_callback): "
+                           "leave the order out; training leaves such calls out where they return nothing")
     compiled, text, _ = dump.compile_and_dump(lowered)
     out = trees.leaves(lowered.out_info)
     results = [roles.Leaf(tuple(trees.part_name(k) for k in path), tuple(info.shape), str(info.dtype))
@@ -334,6 +351,8 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     Compiles the step once, without the persistent cache, and, in its first call, one line that shows how this XLA rounds;
     sets no environment variable.
     Errors: RepriseError, saying what to do."""
+    if steps < 1:
+        raise RepriseError(f"steps={steps}: a training has one at least")
     step = trace_and_compile(jitted, args, kwargs)
     chosen, data = arguments.roles_by_data(step, batch, loss, data)
     table = _leaf_table(step, chosen)
@@ -356,7 +375,10 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     mapped = mapping.build(step.module, found, result_names)
 
     directory = pathlib.Path(out)
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RepriseError(f"out={str(out)!r} is no folder, nor can one be made there: {error.strerror}") from error
     tensors.save(directory / "state.safetensors", state)
     tensors.save(directory / "state.npz", state)
     if stacked:

@@ -297,6 +297,8 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
     on state and batches whose last bits are others and on batches whose rows come in another order, and twice what that
     moves the tensor is allowed (own_moves). Integers must be equal. `train_options` go to `reprise train`, as
     ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
+    if steps < 1:
+        raise RepriseError(f"steps={steps}: a training has one at least")
     described = states.description(directory)
     run = _step_of(directory, step, args, kwargs)
     theirs, losses = run_jax(directory, steps, run)
