@@ -296,6 +296,8 @@ class RankSums {
     const Trace& trace = by_rank_.frame();
     const RankEvents events = by_rank_.of_rank(number);
     const RankWork work = device_work(trace, number);
+    const std::vector<StepMark> steps = device_steps(work);
+    steps_.insert(steps_.end(), steps.begin(), steps.end());
     if (work.events.empty()) {
       analysis.remarks.push_back(
           fmt::format("Rank {} did no work that was recorded.", number));
@@ -307,8 +309,6 @@ class RankSums {
           std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
     }
     analysis.ranks.push_back(std::move(rank));
-    const std::vector<StepMark> steps = device_steps(work);
-    steps_.insert(steps_.end(), steps.begin(), steps.end());
     held_.add(events, work);
     kernels_.add(trace, work, scope_);
   }

@@ -185,10 +185,13 @@ struct Run {
 
 Result<Run> costs_of(Trace trace, DiffKey by) {
   std::vector<RankWork> works;
+  std::vector<StepMark> steps;
   Run run;
   for (const RankInfo& rank : trace.ranks) {
     if (!is_timed(rank)) continue;
     RankWork work = device_work(trace, rank.rank);
+    const std::vector<StepMark> own = device_steps(work);
+    steps.insert(steps.end(), own.begin(), own.end());
     if (work.events.empty()) continue;
     const Breakdown whole = DeviceUnions(work).whole();
     run.steps.step_ns = std::max(run.steps.step_ns, whole.window_ns);
@@ -200,7 +203,8 @@ Result<Run> costs_of(Trace trace, DiffKey by) {
   CostTable table(trace);
   run.steps.ranks = static_cast<int64_t>(works.size());
   if (table.marked()) run.steps.steps = static_cast<int64_t>(table.steps());
-  if (const auto typical = typical_step(trace)) {
+  if (const auto typical =
+          typical_step(complete_steps(trace, std::move(steps)))) {
     run.steps.step_ns = typical->median_ns;
   }
   switch (by) {

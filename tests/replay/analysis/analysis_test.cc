@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "replay/analysis/trace_diff.h"
 #include "replay/simulate/replay.h"
 #include "replay/simulate/run_model.h"
 #include "replay/simulate/trace_replay.h"
@@ -113,6 +114,20 @@ TEST(Analysis, SaysThatRanksWereRecordedApart) {
   }
 }
 
+// A rank marks steps in which it does nothing that was recorded.
+TEST(Analysis, StepsCountWhereARankDidNothing) {
+  AnalysisTrace run;
+  for (const uint32_t rank : {0U, 1U}) {
+    const uint32_t host = run.host_thread(rank);
+    for (int32_t step = 0; step < 3; ++step)
+      run.step(rank, step, 100 * step, 100 * step + 100);
+    if (rank == 0) run.add(host, EventKind::kHostOp, "aten::mm", 10, 90);
+  }
+  const Result<Analysis> analysis = analyze(AlignedTrace::align(run.trace()));
+  ASSERT_TRUE(analysis.has_value());
+  EXPECT_EQ(analysis->step_ns, 100);
+}
+
 // The host marks a step each 10 us and runs ahead of its device, which takes 30
 // for the work of each: so does a step, of a chosen one as of all.
 TEST(Analysis, AHostThatRunsAheadIsNoFasterThanItsDevice) {
@@ -128,6 +143,10 @@ TEST(Analysis, AHostThatRunsAheadIsNoFasterThanItsDevice) {
   const Result<Analysis> analysis = analyze(recorded);
   ASSERT_TRUE(analysis.has_value());
   EXPECT_EQ(analysis->step_ns, 30'000);
+  const Result<TraceDiff> diff =
+      diff_traces(recorded.trace(), recorded.trace(), DiffKey::kOp);
+  ASSERT_TRUE(diff.has_value());
+  EXPECT_EQ(diff->before.step_ns, 30'000);
   EXPECT_EQ(recorded_span_ns(*analysis->graph), 30'000);
   EXPECT_EQ(analyze(recorded, {.step = 4})->step_ns, 30'000);
   for (const TraceWindow& window : {TraceWindow{}, TraceWindow{.step = 4}}) {
