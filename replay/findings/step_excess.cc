@@ -75,6 +75,21 @@ SumsByName sums_of(const RankEvents& events, const RankSteps& steps) {
   return sums;
 }
 
+/// Of those with nearly the greatest excess, the one of least time elsewhere.
+std::optional<StepExcess> most_telling(const std::vector<StepExcess>& all) {
+  if (all.empty()) return std::nullopt;
+  int64_t most_ns = 0;
+  for (const StepExcess& each : all)
+    most_ns = std::max(most_ns, each.excess_ns());
+  const double least_ns = kNearlyAsMuch * static_cast<double>(most_ns);
+  const StepExcess* best = nullptr;
+  for (const StepExcess& each : all) {
+    if (static_cast<double>(each.excess_ns()) < least_ns) continue;
+    if (best == nullptr || each.other_ns < best->other_ns) best = &each;
+  }
+  return *best;
+}
+
 }  // namespace
 
 std::optional<StepExcess> step_excess(const TraceByRank& trace,
@@ -99,20 +114,7 @@ std::optional<StepExcess> step_excess(const TraceByRank& trace,
       if (excess.excess_ns() > 0) all.push_back(std::move(excess));
     }
   }
-  if (all.empty()) return std::nullopt;
-  const auto by_excess = [](const StepExcess& a, const StepExcess& b) {
-    return a.excess_ns() < b.excess_ns();
-  };
-  const auto least_ns =
-      kNearlyAsMuch *
-      static_cast<double>(
-          std::max_element(all.begin(), all.end(), by_excess)->excess_ns());
-  const StepExcess* best = nullptr;
-  for (const StepExcess& each : all) {
-    if (static_cast<double>(each.excess_ns()) < least_ns) continue;
-    if (best == nullptr || each.other_ns < best->other_ns) best = &each;
-  }
-  return *best;
+  return most_telling(all);
 }
 
 }  // namespace reprise
