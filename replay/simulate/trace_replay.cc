@@ -26,10 +26,6 @@ void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
     replay.rank_predicted_ns.push_back(
         there ? end_ns[rank] - graph.ranks[rank].start_ns : 0);
     replay.rank_measured_ns.push_back(there ? span.end_ns - span.start_ns : 0);
-    replay.predicted_ns =
-        std::max(replay.predicted_ns, replay.rank_predicted_ns.back());
-    replay.measured_ns =
-        std::max(replay.measured_ns, replay.rank_measured_ns.back());
   }
 }
 
@@ -56,15 +52,12 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
     if (end_ns[step] == -kEndOfTime) continue;
     const bool follows = step > 0 && graph.steps[step - 1].rank == mark.rank &&
                          end_ns[step - 1] != -kEndOfTime;
-    const int64_t busy_until_ns = recorded.ranks[mark.rank].busy_until_ns;
-    int64_t measured_from_ns = std::max(mark.start_ns, busy_until_ns);
+    int64_t measured_from_ns = mark.start_ns;
     int64_t predicted_from_ns = start_ns[step];
     if (step == 0 || graph.steps[step - 1].rank != mark.rank) {
       predicted_from_ns = mark.start_ns + graph.ranks[mark.rank].start_ns -
                           recorded.ranks[mark.rank].start_ns;
     }
-    predicted_from_ns =
-        std::clamp(busy_until_ns, predicted_from_ns, end_ns[step]);
     if (follows) {
       measured_from_ns = graph.steps[step - 1].end_ns;
       predicted_from_ns = end_ns[step - 1];
@@ -104,11 +97,14 @@ std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
   std::map<int32_t, size_t> ranks;
   size_t most = 0;
   for (const ReplayedStep& one : steps) {
+    const int64_t busy_until_ns = graph.ranks[one.rank].busy_until_ns;
     const auto mark = [&](int64_t start_ns, int64_t time_ns) {
+      const int64_t end_ns = saturating_add(start_ns, time_ns);
       return StepMark{.rank = one.rank,
                       .step = one.step,
-                      .start_ns = start_ns,
-                      .end_ns = saturating_add(start_ns, time_ns),
+                      .start_ns = std::clamp(busy_until_ns, start_ns,
+                                             std::max(start_ns, end_ns)),
+                      .end_ns = end_ns,
                       .warmup = one.is_warmup};
     };
     predicted.push_back(mark(one.start_ns, one.predicted_ns));
@@ -220,8 +216,8 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   replay.steps = measure_steps(graph, chosen, times);
   replay.job_steps = join_steps(replay.steps, chosen);
   replay.without_gaps_ns = without.span_ns;
-  replay.without_gaps_share =
-      without.share_of(sum_of(replay.steps), replayed_span_ns(chosen, times));
+  const int64_t span_ns = replayed_span_ns(chosen, times);
+  replay.without_gaps_share = without.share_of(sum_of(replay.steps), span_ns);
   replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
   const auto path_to = [&](uint32_t node) {
@@ -238,6 +234,8 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   replay.start_ns = std::move(times.start_ns);
   replay.end_ns = std::move(times.end_ns);
   measure_ranks(graph, chosen, replay);
+  replay.predicted_ns = span_ns;
+  replay.measured_ns = recorded_span_ns(graph);
   return replay;
 }
 

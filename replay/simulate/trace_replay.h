@@ -42,7 +42,8 @@ struct JobStep {
 
 /// A replayed window (a step or the whole trace) on all ranks.
 struct TraceReplay {
-  int64_t predicted_ns = 0, measured_ns = 0;  ///< Maximum over ranks.
+  /// As replayed_span_ns and recorded_span_ns have it.
+  int64_t predicted_ns = 0, measured_ns = 0;
   std::vector<int64_t> rank_predicted_ns, rank_measured_ns;  ///< [rank place]
   /// [rank place] Share of the path to the rank's end that is replayed gap, in
   /// its steps where there are any.
