@@ -216,7 +216,7 @@ void add_step_times(const std::optional<int32_t>& chosen, bool by_user,
   if (!by_user) analysis.typical = typical_step(analysis.steps);
   if (analysis.typical) {
     analysis.step_ns = analysis.typical->median_ns;
-    analysis.typical->step = *chosen;
+    analysis.typical->step = chosen.value_or(analysis.typical->step);
   }
   for (const TimedStep& each : analysis.steps) {
     if (each.step != chosen) continue;

@@ -27,16 +27,6 @@ std::optional<WorkClass> class_of(EventKind kind) {
   }
 }
 
-int32_t step_at(const std::vector<StepMark>& steps, int64_t time_ns) {
-  const auto after = std::partition_point(
-      steps.begin(), steps.end(),
-      [&](const StepMark& m) { return m.start_ns <= time_ns; });
-  if (after == steps.begin()) return -1;
-  const auto mark = after - 1;
-  return time_ns < mark->end_ns ? static_cast<int32_t>(mark - steps.begin())
-                                : -1;
-}
-
 class Collector {
  public:
   Collector(const Trace& trace, uint32_t rank) : trace_(trace) {
@@ -230,6 +220,16 @@ class Collector {
 };
 
 }  // namespace
+
+int32_t step_at(const std::vector<StepMark>& steps, int64_t time_ns) {
+  const auto after = std::partition_point(
+      steps.begin(), steps.end(),
+      [&](const StepMark& m) { return m.start_ns <= time_ns; });
+  if (after == steps.begin()) return -1;
+  const auto mark = after - 1;
+  return time_ns < mark->end_ns ? static_cast<int32_t>(mark - steps.begin())
+                                : -1;
+}
 
 std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank) {
   const auto first = std::partition_point(

@@ -58,6 +58,9 @@ struct RankWork {
 /// The rank's events: [first, second) in Trace::events.
 std::pair<size_t, size_t> events_of_rank(const Trace& trace, uint32_t rank);
 
+/// Place of the step in which a time lies; -1: in none. `steps`: by start.
+int32_t step_at(const std::vector<StepMark>& steps, int64_t time_ns);
+
 /// Place in work.steps of the step that launched the event; where no launch
 /// was recorded, of the step in which it started; -1: of none.
 int32_t step_of(const RankWork& work, const DeviceEvent& event);

@@ -7,6 +7,7 @@
 
 #include "data/integers.h"
 #include "data/median.h"
+#include "replay/analysis/device_work.h"
 
 namespace reprise {
 namespace {
@@ -32,16 +33,6 @@ struct RankSteps {
     for (const StepMark& mark : marks)
       slow.push_back(std::binary_search(of.begin(), of.end(), mark.step));
   }
-
-  /// The place of the step in which a time lies, or size.
-  size_t at(int64_t time_ns) const {
-    const auto after = std::partition_point(
-        marks.begin(), marks.end(),
-        [&](const StepMark& mark) { return mark.start_ns <= time_ns; });
-    if (after == marks.begin() || time_ns >= std::prev(after)->end_ns)
-      return marks.size();
-    return static_cast<size_t>(after - marks.begin()) - 1;
-  }
 };
 
 bool counts(EventKind kind) {
@@ -61,8 +52,9 @@ SumsByName sums_of(const RankEvents& events, const RankSteps& steps) {
   for (size_t index = events.first; index < events.last; ++index) {
     const Event& event = events.trace.events[index];
     if (!counts(event.kind)) continue;
-    const size_t step = steps.at(event.start_ns);
-    if (step == steps.marks.size()) continue;
+    const int32_t place = step_at(steps.marks, event.start_ns);
+    if (place < 0) continue;
+    const auto step = static_cast<size_t>(place);
     const int64_t time_ns = saturating_subtract(event.end_ns, event.start_ns);
     Sums& sum = sums[index_of(event.name)];
     sum.of_step_ns.resize(steps.marks.size());

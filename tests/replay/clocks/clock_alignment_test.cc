@@ -319,8 +319,9 @@ TEST(AlignClocks, NoClockDriftsBeyondAnOscillator) {
   for (int round = 0; round < 30; ++round) {
     for (int rank = 0; rank < 2; ++rank) {
       const int at = (rank == 0 ? 10'000'000 : 12'000'000) * round;
-      text += fmt::format("{} collective t1 {} {} gloo:all_reduce op=all-reduce\n", rank, at,
-                          at + 2'000'000);
+      text +=
+          fmt::format("{} collective t1 {} {} gloo:all_reduce op=all-reduce\n",
+                      rank, at, at + 2'000'000);
     }
   }
   Trace trace = collective_trace(text);
