@@ -150,8 +150,8 @@ void add_nodes(GraphDraft& draft) {
   for (const uint32_t stream : device) add_device_stream(draft, stream);
 }
 
-// A host node belongs to the step in which it starts, device work to that of
-// its launch.
+// A host node belongs to the step in which it starts, but for what a thread
+// beside it works on beyond its end; device work to that of its launch.
 void find_steps(GraphDraft& draft) {
   for (DraftNode& node : draft.nodes) {
     const int64_t time_ns =
@@ -163,7 +163,9 @@ void find_steps(GraphDraft& draft) {
         });
     if (after == draft.steps.begin()) continue;
     const TimedGraph::Span& step = *std::prev(after);
-    if (step.rank == node.rank && time_ns <= step.end_ns) {
+    const bool beyond = node.launch == kNoNode && node.collective < 0 &&
+                        node.end_ns > step.end_ns + kClockTolerance;
+    if (step.rank == node.rank && time_ns <= step.end_ns && !beyond) {
       node.step = static_cast<int32_t>(std::prev(after) - draft.steps.begin());
     }
   }
@@ -253,12 +255,13 @@ void drop_untimed_beside_timed(GraphDraft& draft) {
 
 // The edges within the rank at work.
 void add_edges(GraphDraft& draft) {
+  add_dependencies(draft);
   add_handoffs(draft, draft.place);
   add_device_order(draft, draft.place);
   add_host_waits(draft, draft.place);
   add_step_waits(draft, draft.place);
   add_stream_waits(draft, draft.place);
-  add_dependencies(draft);
+  order_free_nodes(draft);
 }
 
 Status check_content(const GraphDraft& draft, const LooseGraph& loose) {

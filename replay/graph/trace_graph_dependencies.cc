@@ -67,30 +67,6 @@ void add_dependency(GraphDraft& draft, uint32_t before, uint32_t after,
   }
 }
 
-// A flat row's node without a dependency follows what ended before it there.
-void order_free_nodes(GraphDraft& draft) {
-  const RankDraft& rank = draft.ranks[draft.place];
-  if (!rank.timed || rank.flat.empty()) return;
-  std::vector<bool> bound(draft.nodes.size(), false);
-  for (const DraftEdge& edge : draft.edges) bound[edge.to] = true;
-  for (const StreamNodes& row : rank.flat) {
-    uint32_t last = kNoNode;  // Of those that ended, the one that ended last.
-    uint32_t running = row.first;
-    for (uint32_t node = row.first; node < row.last; ++node) {
-      for (; running < node &&
-             draft.nodes[running].end_ns <= draft.nodes[node].start_ns;
-           ++running) {
-        if (last == kNoNode ||
-            draft.nodes[running].end_ns >= draft.nodes[last].end_ns) {
-          last = running;
-        }
-      }
-      if (bound[node] || last == kNoNode) continue;
-      draft.add_edge(last, node, EdgeKind::kStream);
-    }
-  }
-}
-
 }  // namespace
 
 void add_flat_stream(GraphDraft& draft, uint32_t stream) {
@@ -138,7 +114,29 @@ void add_dependencies(GraphDraft& draft) {
       }
     }
   }
-  order_free_nodes(draft);
+}
+
+void order_free_nodes(GraphDraft& draft) {
+  const RankDraft& rank = draft.ranks[draft.place];
+  if (!rank.timed || rank.flat.empty()) return;
+  std::vector<bool> bound(draft.nodes.size(), false);
+  for (const DraftEdge& edge : draft.edges) bound[edge.to] = true;
+  for (const StreamNodes& row : rank.flat) {
+    uint32_t last = kNoNode;  // Of those that ended, the one that ended last.
+    uint32_t running = row.first;
+    for (uint32_t node = row.first; node < row.last; ++node) {
+      for (; running < node &&
+             draft.nodes[running].end_ns <= draft.nodes[node].start_ns;
+           ++running) {
+        if (last == kNoNode ||
+            draft.nodes[running].end_ns >= draft.nodes[last].end_ns) {
+          last = running;
+        }
+      }
+      if (bound[node] || last == kNoNode) continue;
+      draft.add_edge(last, node, EdgeKind::kStream);
+    }
+  }
 }
 
 }  // namespace reprise

@@ -319,11 +319,13 @@ void add_stream_waits(GraphDraft& draft, uint32_t rank);
 /// that nothing else explains. `ready_ns`: [node] latest of the edges so far.
 void add_coincident_waits(GraphDraft& draft, uint32_t rank,
                           std::span<const int64_t> ready_ns);
-/// Edges between host threads. Requires: host waits not yet added.
+/// Edges between host threads where no dependency was recorded. Requires:
+/// dependencies are there, host waits not yet added.
 void add_handoffs(GraphDraft& draft, uint32_t rank);
-/// Edges of recorded dependencies, all ranks; order within flat rows for what
-/// has none.
+/// Edges of the rank's recorded dependencies.
 void add_dependencies(GraphDraft& draft);
+/// Order within flat rows for what has no edge so far.
+void order_free_nodes(GraphDraft& draft);
 
 /// When an edge lets its node start, by recorded times.
 int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge);

@@ -111,6 +111,10 @@ class Handoffs {
       if (threads_.size() == kMostSearched) break;
       threads_.emplace_back(draft, nodes);
     }
+    for (const DraftEdge& edge : draft.edges) {
+      if (edge.kind == EdgeKind::kDependency) recorded_.push_back(edge.to);
+    }
+    std::sort(recorded_.begin(), recorded_.end());
   }
 
   void run(int64_t origin_ns) {
@@ -129,7 +133,7 @@ class Handoffs {
     const DraftNode& woken = draft_.nodes[node];
     const EventKind kind = draft_.trace.events[woken.event].kind;
     const bool collective = kind == EventKind::kCollective;
-    if (woken.cut ||
+    if (woken.cut || waited_as_recorded(node) ||
         woken.start_ns - idle_from_ns < (collective ? 1 : kShortestHostWait)) {
       return;
     }
@@ -150,6 +154,11 @@ class Handoffs {
       }
     }
     if (best != kNoNode) draft_.add_edge(best, node, EdgeKind::kHandoff);
+  }
+
+  // What a thread waited for needs no guess where a dependency tells it.
+  bool waited_as_recorded(uint32_t node) const {
+    return std::binary_search(recorded_.begin(), recorded_.end(), node);
   }
 
   bool may_hand(const Thread& from, const Thread& to) const {
@@ -215,6 +224,7 @@ class Handoffs {
   GraphDraft& draft_;
   RankDraft& window_;
   std::vector<Thread> threads_;
+  std::vector<uint32_t> recorded_;  // Nodes with a dependency, ascending.
 };
 
 }  // namespace

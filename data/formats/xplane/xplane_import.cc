@@ -52,6 +52,13 @@ int64_t stream_number(std::string_view line) {
   return at == line.npos ? -1 : number_in(line.substr(at + 1), -1);
 }
 
+/// JAX's functions of Python that return when the work before them is done:
+/// `jax.block_until_ready`, and what reads an array's value (`float`, NumPy).
+bool awaits_work(std::string_view python_call) {
+  return python_call.ends_with(" block_until_ready") ||
+         python_call.ends_with(" _value");
+}
+
 /// A step's number as the profiler names it, or -1.
 int32_t step_number(std::string_view name) {
   int32_t step = -1;
@@ -183,7 +190,10 @@ void XplaneImport::add_ranks() {
 void XplaneImport::add_host_ranks() {
   cpu_devices_ = CpuDevices(hosts_);
   for (size_t rank = 0; rank < cpu_devices_.size(); ++rank) add_rank(nullptr);
-  if (!cpu_devices_.empty()) return;
+  if (!cpu_devices_.empty()) {
+    pool_tasks_ = PoolTasks(hosts_, cpu_devices_);
+    return;
+  }
   add_rank(nullptr);
   report_.missing.emplace_back(
       "No device did anything: only what the host's threads did is known.");
@@ -349,19 +359,44 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
   std::vector<uint32_t> cpus;
   if (!cpu_devices_.empty()) cpus = cpu_devices_.places(plane, line);
+  PoolTaskWalk tasks(pool_tasks_);
+  std::vector<PoolEvent> found;
   XplaneRow row;
   XplaneEvents events(line);
   size_t place = 0;
   for (std::string_view bytes; events.next(bytes); ++place) {
-    if (read_xplane_row(plane, line, bytes, row, report_)) {
-      add_host_event(line, cpus.empty() ? 0 : cpus[place], row);
-    }
+    if (!read_xplane_row(plane, line, bytes, row, report_)) continue;
+    found.clear();
+    const bool mark = tasks.take(row, found);
+    for (const PoolEvent& one : found) add_pool_event(line, one);
+    if (!mark) add_host_event(line, cpus.empty() ? 0 : cpus[place], row);
   }
+}
+
+void XplaneImport::add_pool_event(const XplaneLine& line,
+                                  const PoolEvent& found) {
+  const auto& [name, time, rank, id, after] = found;
+  XplaneRow row;
+  row.name = name;
+  row.event.kind = EventKind::kHostOp;
+  row.event.rank = rank;
+  row.event.stream = host_thread(rank, line);
+  row.event.start_ns = row.event.enqueue_ns = time.start_ns;
+  row.event.end_ns = time.end_ns;
+  row.event.external_id = id;
+  add(row);
+  if (after >= 0) spool_.add_dependency({rank, after, id});
 }
 
 void XplaneImport::add_host_event(const XplaneLine& line, uint32_t cpu,
                                   XplaneRow& row) {
   Event& event = row.event;
+  std::string waited;
+  if (!cpu_devices_.empty() && is_python_call(row.name) &&
+      awaits_work(row.name)) {
+    waited = fmt::format("Wait: {}", row.name.substr(1));  // As XLA names its.
+    row.name = waited;
+  }
   if (is_python_call(row.name)) {
     ++report_.ignored["call of a Python function"];
     return;
@@ -394,6 +429,9 @@ void XplaneImport::classify_host_event(XplaneRow& row) {
     // Its operations may run on other threads.
     if (is_hlo_container(row.name)) event.kind = EventKind::kAnnotation;
     if (event.kind == EventKind::kCollective) ++report_.collectives;
+  } else if (!cpu_devices_.empty() && row.name == "ThunkExecutor::Execute") {
+    // It may hold operations of other devices.
+    event.kind = EventKind::kAnnotation;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "data/formats/reader.h"
 #include "data/formats/xplane/xplane_cpu_devices.h"
 #include "data/formats/xplane/xplane_modules.h"
+#include "data/formats/xplane/xplane_pool_tasks.h"
 #include "data/formats/xplane/xplane_proto.h"
 #include "data/formats/xplane/xplane_row.h"
 #include "data/trace/trace_spool.h"
@@ -66,6 +67,7 @@ class XplaneImport {
   void read_host(const Xplane& plane);
   void read_host_line(const Xplane& plane, const XplaneLine& line);
   void add_host_event(const XplaneLine& line, uint32_t cpu, XplaneRow& row);
+  void add_pool_event(const XplaneLine& line, const PoolEvent& found);
   void classify_host_event(XplaneRow& row);
   uint32_t rank_of_call(int64_t correlation) const;
   uint32_t host_thread(uint32_t rank, const XplaneLine& line);
@@ -82,6 +84,7 @@ class XplaneImport {
   XplaneModules modules_;
   std::vector<std::string_view> rank_devices_;  ///< `[rank]`: "GPU:4", "".
   CpuDevices cpu_devices_;   ///< The ranks, where there are any.
+  PoolTasks pool_tasks_;     ///< Of those.
   int64_t started_ns_ = 0;   ///< When the profile did, of the epoch.
   bool from_epoch_ = false;  ///< The lines' times count from there already.
   /// Correlation -> rank of the device work; sorted before hosts are read.

@@ -23,6 +23,8 @@ constexpr std::pair<std::string_view, XplaneStat> kStats[] = {
     {"device_vendor", XplaneStat::kVendor},
     {"device_type_string", XplaneStat::kDeviceType},
     {"device_ordinal", XplaneStat::kDeviceOrdinal},
+    {"_p", XplaneStat::kProducer},
+    {"_c", XplaneStat::kConsumer},
 };
 
 constexpr size_t kMostLines = 1 << 20;

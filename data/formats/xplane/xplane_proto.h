@@ -31,9 +31,10 @@ enum class XplaneStat : uint8_t {
   kVendor,         ///< "device_vendor"
   kDeviceType,     ///< "device_type_string"
   kDeviceOrdinal,  ///< "device_ordinal": of a CPU device's work.
+  kProducer,       ///< "_p": of what another event follows from.
+  kConsumer,       ///< "_c": the producer that the event follows from.
 };
-constexpr size_t kXplaneStats =
-    static_cast<size_t>(XplaneStat::kDeviceOrdinal) + 1;
+constexpr size_t kXplaneStats = static_cast<size_t>(XplaneStat::kConsumer) + 1;
 
 struct XplaneStatValue {
   XplaneStat stat = XplaneStat::kOther;

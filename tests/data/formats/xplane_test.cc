@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -234,9 +235,6 @@ TEST(Xplane, StepsOfTheHostCountWhereDevicesHaveNone) {
   EXPECT_EQ(trace.steps[1].end_ns, 20);
 }
 
-/// Lines of ROCm's calls and who made them: 1 inside Python's range A and in
-/// the longer "pool" too; 2 inside "pool" alone; 3 across the end of A and in
-/// nothing else; 4 inside A, but across a call of 1.
 /// JAX on CPU: two devices share two threads. An executor is the device's whose
 /// operations it holds, an operation's end that of the operation before it, and
 /// what tells nothing (Python's thread) the first device's. A collective is
@@ -282,10 +280,67 @@ TEST(Xplane, CpuDevicesThatRanOperationsAreRanks) {
   EXPECT_EQ(found,
             (std::multiset<std::string>{
                 "0 all-reduce.4 collective", "0 train annotation",
-                "0 while.3 annotation", "1 ThunkExecutor::Execute host-op",
+                "0 while.3 annotation", "1 ThunkExecutor::Execute annotation",
                 "1 all-reduce.4 collective", "1 end: all-reduce.4 host-op"}));
 }
 
+/// Task 5 is handed over by an operation of device 1 and computes for it, with
+/// an operation of device 3 within; task 6 is never begun, task 7 never handed
+/// over, and the second mark ends nothing.
+TEST(Xplane, ATaskOfAPoolFollowsFromWhereItIsHandedOver) {
+  Plane host("/host:CPU");
+  const uint64_t dot = host.event("dot.1"),
+                 record = host.event("ThreadpoolListener::Record"),
+                 start = host.event("ThreadpoolListener::StartRegion"),
+                 stop = host.event("ThreadpoolListener::StopRegion"),
+                 wait = host.event("$api.py:2757 block_until_ready"),
+                 call = host.event("$api.py:1 jit");
+  const uint64_t op = host.stat("hlo_op"), device = host.stat("device_ordinal"),
+                 gives = host.stat("_p"), takes = host.stat("_c"),
+                 name = host.stat("dot.1");
+  const auto run = [&](uint64_t ordinal, uint64_t from_ps, uint64_t for_ps) {
+    return event(dot, from_ps, for_ps)
+        .message(4, reference(op, name))
+        .message(4, number(device, ordinal));
+  };
+  const auto mark = [&](uint64_t metadata, uint64_t at_ps, uint64_t stat,
+                        uint64_t id) {
+    return event(metadata, at_ps, 0).message(4, number(stat, id));
+  };
+  host.line("python", 0, {event(call, 0, 9'000), event(wait, 9'000, 90'000)},
+            1);
+  host.line("tf_XLAEigen/1", 0,
+            {run(1, 10'000, 50'000), mark(record, 20'000, gives, 5),
+             mark(record, 21'000, gives, 6)},
+            2);
+  host.line("tf_XLAEigen/2", 0,
+            {event(stop, 1'000, 0), mark(start, 2'000, takes, 7),
+             event(stop, 3'000, 0), mark(start, 30'000, takes, 5),
+             run(3, 40'000, 20'000), event(stop, 80'000, 0)},
+            3);
+  ReadInput input = read_input(xplane_reader(), space({host}));
+  ASSERT_TRUE(input.status.has_value()) << input.status.error().message;
+  const Trace trace = input.gather();
+  std::multiset<std::string> found;
+  for (const Event& one : trace.events) {
+    found.insert(fmt::format(
+        "{} {} {} {}-{} {}", one.rank, trace.streams[one.stream].name,
+        trace.text(one.name), one.start_ns, one.end_ns, one.external_id));
+  }
+  EXPECT_EQ(found, (std::multiset<std::string>{
+                       "0 python Wait: api.py:2757 block_until_ready 9-99 -1",
+                       "0 tf_XLAEigen/1 dot.1 10-60 -1",
+                       "0 tf_XLAEigen/1 ThreadpoolListener::Record 20-20 0",
+                       "0 tf_XLAEigen/2 ThreadpoolListener::Region 30-30 1",
+                       "0 tf_XLAEigen/2 ThreadpoolListener::Region 30-40 -1",
+                       "0 tf_XLAEigen/2 ThreadpoolListener::Region 60-80 -1",
+                       "1 tf_XLAEigen/2 dot.1 40-60 -1"}));
+  EXPECT_EQ(trace.dependencies.size(), 1U);
+}
+
+/// Lines of ROCm's calls and who made them: 1 inside Python's range A and in
+/// the longer "pool" too; 2 inside "pool" alone; 3 across the end of A and in
+/// nothing else; 4 inside A, but across a call of 1.
 TEST(Xplane, CallsOfRocmStandOnTheThreadInsideWhoseRangesTheyAre) {
   Plane gpu("/device:GPU:0");
   gpu.line("Stream #1(Kernel)", 10, {event(gpu.event("k"), 0, 1000)});

@@ -313,6 +313,31 @@ TEST(TraceGraph, WakesWhoWaitsForWorkWhenTheLastOfItEnds) {
   EXPECT_EQ(result.gap_us("Wait for completion"), 10);
 }
 
+TEST(TraceGraph, GuessesNoHandoffWhereADependencyTellsWhatAThreadWaitedFor) {
+  // The task was handed over at 20; another thread fell idle when it began.
+  const Built trace = built(R"(
+    h0 host-op launch 0-100
+    h0 host-op hand 20-20 id=1
+    h0a host-op other 30-200
+    h0b host-op before 0-10
+    h0b host-op task 210-300 id=2
+    depends 0 1 2)");
+  EXPECT_EQ(trace.edges("hand", "task"), "dependency");
+  EXPECT_EQ(trace.edges("other", "task"), "");
+}
+
+TEST(TraceGraph, LeavesWhatAThreadDoesBeyondAStepOutOfIt) {
+  const Built trace = built(R"(
+    step 0 1 0-100
+    h0 host-op forward 0-95
+    h0a host-op tidy 90-180
+    h0b collective all-reduce 80-150)");
+  EXPECT_EQ(trace.graph.step[trace.node("forward")], 0);
+  EXPECT_EQ(trace.graph.step[trace.node("tidy")], -1);
+  EXPECT_EQ(trace.graph.step[trace.node("all-reduce")], 0);
+  EXPECT_EQ(trace.graph.steps[0].end_ns, 150'000);
+}
+
 TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
   // 20-40 lies in a range, 40-50 in the step alone.
   const Built trace = built(R"(
