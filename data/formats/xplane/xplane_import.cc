@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "data/formats/nccl_names.h"
 #include "data/formats/spool_tables.h"
 #include "data/formats/xplane/xplane_launch_lanes.h"
+#include "data/formats/xplane/xplane_names.h"
 
 namespace reprise {
 namespace {
@@ -26,46 +26,6 @@ constexpr size_t kMostDevices = 4096;
 constexpr size_t kMostSentences = 8;
 /// In 2001; times of a profile that count from its start are far below.
 constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
-
-int64_t number_in(std::string_view text, int64_t fallback) {
-  int64_t number = fallback;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
-/// Of "GPU:4" and "TPU:0 SparseCore 1", or -1.
-int32_t ordinal_of(std::string_view device) {
-  const size_t at = device.find(':');
-  if (at == device.npos) return -1;
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(number_in(device.substr(at + 1), -1), -1, 1 << 20));
-}
-
-/// A chip's cores have planes of their own: "TPU:0 SparseCore 1".
-std::string_view chip_of(std::string_view device) {
-  return device.substr(0, device.find(' '));
-}
-
-/// The number in "Stream #16(Kernel)"; -1 for other lines.
-int64_t stream_number(std::string_view line) {
-  const size_t at = line.find('#');
-  return at == line.npos ? -1 : number_in(line.substr(at + 1), -1);
-}
-
-/// JAX's functions of Python that return when the work before them is done:
-/// `jax.block_until_ready`, and what reads an array's value (`float`, NumPy).
-bool awaits_work(std::string_view python_call) {
-  return python_call.ends_with(" block_until_ready") ||
-         python_call.ends_with(" _value");
-}
-
-/// A step's number as the profiler names it, or -1.
-int32_t step_number(std::string_view name) {
-  int32_t step = -1;
-  const char* const end = name.data() + name.size();
-  const auto [last, error] = std::from_chars(name.data(), end, step);
-  return error == std::errc() && last == end && step >= 0 ? step : -1;
-}
 
 }  // namespace
 
@@ -171,7 +131,7 @@ void XplaneImport::add_ranks() {
   for (Device& device : devices_) {
     if (!device.kernels) continue;
     const auto chip = std::find(rank_devices_.begin(), rank_devices_.end(),
-                                chip_of(device.name));
+                                xplane_chip(device.name));
     device.rank = static_cast<uint32_t>(chip - rank_devices_.begin());
     if (chip == rank_devices_.end()) add_rank(&device);
   }
@@ -206,7 +166,7 @@ void XplaneImport::add_rank(const Device* device) {
   info.device = "cpu";
   rank_devices_.emplace_back();
   if (device != nullptr) {
-    rank_devices_.back() = chip_of(device->name);
+    rank_devices_.back() = xplane_chip(device->name);
     info.device = rank_devices_.back();
     const Xplane plane = decode_xplane(device->bytes);
     for (const std::string_view bytes : plane.stats) {
@@ -278,8 +238,8 @@ uint32_t XplaneImport::add_stream(const Device& device,
                             .name = std::move(name),
                             .kind = StreamKind::kDeviceStream,
                             .process = 0,
-                            .device = ordinal_of(device.name),
-                            .number = stream_number(line.name)});
+                            .device = xplane_ordinal(device.name),
+                            .number = xplane_stream(line.name)});
 }
 
 void XplaneImport::add_work(const Device& device, XplaneRow& row) {
@@ -330,7 +290,7 @@ void XplaneImport::describe_collective(XplaneRow& row) {
 }
 
 void XplaneImport::add_step(uint32_t rank, const XplaneRow& row) {
-  int32_t step = step_number(row.name);
+  int32_t step = xplane_step(row.name);
   if (step < 0 || steps_.contains({rank, step})) {
     const auto last = steps_.upper_bound({rank, INT32_MAX - 1});
     const bool any =
@@ -392,8 +352,7 @@ void XplaneImport::add_host_event(const XplaneLine& line, uint32_t cpu,
                                   XplaneRow& row) {
   Event& event = row.event;
   std::string waited;
-  if (!cpu_devices_.empty() && is_python_call(row.name) &&
-      awaits_work(row.name)) {
+  if (!cpu_devices_.empty() && is_python_wait(row.name)) {
     waited = fmt::format("Wait: {}", row.name.substr(1));  // As XLA names its.
     row.name = waited;
   }

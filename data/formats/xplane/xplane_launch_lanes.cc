@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "data/formats/xplane/xplane_names.h"
 #include "data/formats/xplane/xplane_row.h"
 #include "data/integers.h"
 

@@ -104,19 +104,6 @@ int64_t xplane_moved_bytes(const XplaneRow& row) {
   return detail_behind(details, "size:");
 }
 
-bool is_python_call(std::string_view name) { return name.starts_with('$'); }
-
-bool is_hlo_container(std::string_view name) {
-  if (name.starts_with('%')) name.remove_prefix(1);
-  for (const std::string_view word : {"while", "conditional", "call"}) {
-    if (!name.starts_with(word)) continue;
-    if (name.size() == word.size()) return true;
-    const char next = name[word.size()];
-    if (next == '.' || next == ' ') return true;
-  }
-  return false;
-}
-
 std::string xplane_attributes(const XplaneStats& stats) {
   std::string text;
   const auto add = [&](XplaneStat stat, std::string_view name) {

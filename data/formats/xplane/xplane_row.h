@@ -59,13 +59,6 @@ EventKind xplane_work_kind(const XplaneRow& row);
 /// Bytes of a copy or set; 0 if unknown.
 int64_t xplane_moved_bytes(const XplaneRow& row);
 
-/// "$train.py:12 step": calls of Python's functions, on the lines of threads.
-bool is_python_call(std::string_view name);
-
-/// Whether an HLO instruction's name is that of one whose span is that of the
-/// instructions inside ("while.3").
-bool is_hlo_container(std::string_view name);
-
 /// By which op and program the event came, as a JSON object; empty if unknown.
 std::string xplane_attributes(const XplaneStats& stats);
 
