@@ -8,6 +8,7 @@
 #include "data/collective/collective_names.h"
 #include "replay/collectives/collective_description.h"
 #include "replay/collectives/gloo_operators.h"
+#include "replay/collectives/inferred_groups.h"
 
 namespace reprise {
 namespace {
@@ -15,6 +16,16 @@ namespace {
 bool on_device(const Trace& trace, const Event& event) {
   return event.stream < trace.streams.size() &&
          trace.streams[event.stream].kind == StreamKind::kDeviceStream;
+}
+
+// As far as is known: of one host, and of a clock that all of it has.
+bool share_a_clock(const std::vector<RankInfo>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankInfo& rank) {
+    const std::string& clock = rank.clock_domain;
+    return (clock == "epoch" || clock == "monotonic") &&
+           clock == ranks.front().clock_domain &&
+           rank.host == ranks.front().host;
+  });
 }
 
 // What is known of communicators and groups, spread over all calls.
@@ -295,6 +306,7 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
   result.groups = std::move(groups_);
   result.ranks = trace.frame().ranks.size();
   CallRepair(result).run();
+  if (share_a_clock(trace.frame().ranks)) infer_groups(result);
   return result;
 }
 

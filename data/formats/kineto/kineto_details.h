@@ -39,6 +39,11 @@ class KinetoGroups {
   int64_t rank() const { return rank_; }              ///< -1: unknown.
   int64_t world_size() const { return world_size_; }  ///< -1: unknown.
   const std::string& backend() const { return backend_; }
+  /// The groups that the file lists; each with its global ranks.
+  const std::map<std::string, std::vector<uint32_t>, std::less<>>& listed()
+      const {
+    return named_;
+  }
 
   /// The global ranks of a collective's group, ascending; empty if unknown.
   /// PyTorch abbreviates long lists: then from first rank and stride, or from

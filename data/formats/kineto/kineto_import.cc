@@ -250,6 +250,9 @@ void KinetoImport::describe(const ChromeEvent& source, const KinetoName& name,
   addressed_groups_ += collective->group_is_address;
   event.sequence = collective->sequence;
   event.bytes = collective->bytes;
+  nameless_ += event.kind == EventKind::kCollective &&
+               collective->info.communicator.empty() &&
+               collective->info.group.empty();
   if (collective->info != CollectiveInfo{}) {
     event.detail = spool_.add_collective(collective->info);
   }
@@ -360,6 +363,13 @@ void KinetoImport::finish_rank() {
   }
   if (!groups_.backend().empty()) {
     spool_.set_environment("distributed_backend", groups_.backend());
+  }
+  if (nameless_ == 0) return;
+  // Of Gloo's calls, whose groups are these.
+  for (const auto& [name, ranks] : groups_.listed()) {
+    spool_.add_collective({.communicator = name,
+                           .group = ranks,
+                           .group_size = static_cast<int64_t>(ranks.size())});
   }
 }
 

@@ -84,6 +84,7 @@ class KinetoImport {
   std::unordered_set<int32_t> steps_;
   std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
   int64_t mtia_events_ = 0, device_events_ = 0, addressed_groups_ = 0;
+  int64_t nameless_ = 0;  ///< Collectives of no communicator or group.
   /// Of operators; of rows that are called "rank N".
   std::set<std::string, std::less<>> operator_processes_, named_ranks_;
   std::string last_process_;

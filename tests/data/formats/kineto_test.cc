@@ -236,6 +236,22 @@ TEST(Kineto, AStepIsItsFirstHostAnnotation) {
   EXPECT_EQ(file.report.ignored.at("device copy of an annotation"), 1);
 }
 
+TEST(Kineto, ListedGroupsAreKeptForCallsThatNameNone) {
+  constexpr std::string_view kText = R"json({"schemaVersion": 1,
+"distributedInfo": {"backend": "gloo", "rank": 2, "world_size": 4, "pg_config": [
+  {"pg_name": "0", "ranks": [0, 1, 2, 3]}, {"pg_name": "3", "pg_desc": "mesh_tp", "ranks": [2, 3]}]},
+"traceEvents": [
+  {"ph": "X", "cat": "cpu_op", "name": "gloo:all_reduce", "pid": 1, "tid": 2, "ts": 10, "dur": 5, "args": {"Input Dims": [[8]], "Input type": ["float"]}}
+]})json";
+  const Imported file = import_text(std::string(kText));
+  std::map<std::string, std::vector<uint32_t>> groups;
+  for (const CollectiveInfo& info : file.trace.collectives) {
+    if (!info.group.empty()) groups[info.communicator] = info.group;
+  }
+  EXPECT_EQ(groups, (std::map<std::string, std::vector<uint32_t>>{
+                        {"0", {0, 1, 2, 3}}, {"3", {2, 3}}}));
+}
+
 constexpr std::string_view kCollectives = R"json({"schemaVersion": 1,
 "distributedInfo": {"backend": "nccl", "rank": 2, "world_size": 8, "pg_config": [{"pg_name": "5", "pg_desc": "tp", "ranks": [6, 2]}]},
 "traceEvents": [
