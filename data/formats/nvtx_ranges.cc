@@ -90,6 +90,16 @@ std::optional<StepRange> step_range(std::string_view name) {
   return range;
 }
 
+void note_step_range(std::string_view name, int64_t start_ns, int64_t end_ns,
+                     std::vector<StepRange>& candidates) {
+  constexpr size_t kMost = 1'000'000;
+  std::optional<StepRange> range = step_range(name);
+  if (!range || candidates.size() >= kMost) return;
+  range->start_ns = start_ns;
+  range->end_ns = end_ns;
+  candidates.push_back(*std::move(range));
+}
+
 std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates) {
   if (candidates.empty()) return {};
   std::map<std::string_view, size_t> counts;

@@ -30,6 +30,11 @@ struct StepRange {
 /// separators, the word step or iter in them, then only digits. Without times.
 std::optional<StepRange> step_range(std::string_view name);
 
+/// Adds the range to a process's candidates if its name may number a step and
+/// there are fewer than a million.
+void note_step_range(std::string_view name, int64_t start_ns, int64_t end_ns,
+                     std::vector<StepRange>& candidates);
+
 /// Of one process's candidates those that do number its steps, by start: the
 /// pattern with most ranges, if its ranges do not overlap and its numbers rise;
 /// where they begin anew at the first, an epoch's, they are counted on. One

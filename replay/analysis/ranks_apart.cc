@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "data/trace/epoch.h"
+
 namespace reprise {
 namespace {
 
@@ -28,9 +30,6 @@ std::optional<std::string> no_common_step(const Trace& trace) {
       "{} on)",
       first, other->first, *numbers.begin(), *other->second.begin());
 }
-
-/// In 2001; what is below counts from elsewhere, whatever it is said to be.
-constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
 /// Clocks that count from the epoch, of different hosts too, differ by far
 /// less than two recordings that share no instant.

@@ -8,11 +8,10 @@
 #include "data/formats/spool_tables.h"
 #include "data/io/head_text.h"
 #include "data/io/json_scan.h"
+#include "data/trace/epoch.h"
 
 namespace reprise {
 namespace {
-
-constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
 struct Stage {
   EventKind kind = EventKind::kAnnotation;

@@ -11,13 +11,13 @@
 #include "data/formats/horovod/horovod_events.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
+#include "data/trace/epoch.h"
 
 namespace reprise {
 namespace {
 
 /// Graphs and metadata are held whole.
 constexpr int64_t kLargestWhole = int64_t{1} << 28;
-constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 /// Of BytePS, beside the hosts.
 constexpr const char *kMessages = "comm_timeline.json",
                      *kServers = "server_timeline.json";

@@ -10,12 +10,11 @@
 #include "data/formats/spool_tables.h"
 #include "data/io/decimal.h"
 #include "data/io/json_scan.h"
+#include "data/trace/epoch.h"
 
 namespace reprise {
 namespace {
 
-/// Absolute times lie beyond it, times of a capture before: 2001.
-constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 constexpr size_t kMostDevices = 1024;
 constexpr size_t kMostProcesses = 1024;
 
@@ -184,7 +183,11 @@ void KinetoImport::add_host(const ChromeEvent& source, Event& event,
     return push(event);
   }
   event.external_id = id_of(source.external_id);
-  if (name.step >= 0 && kind != EventKind::kOther) mark_step(name.step, event);
+  if (name.step >= 0 && kind != EventKind::kOther)
+    mark_step(name.step, event.start_ns, event.end_ns);
+  if (name.may_be_step && kind == EventKind::kAnnotation)
+    note_step_range(spool_.text(name.id), event.start_ns, event.end_ns,
+                    step_ranges_);
   if (name.keeps_arguments) {
     describe(source, name, event);
   } else if (kept_.shapes && kind == EventKind::kHostOp) {
@@ -264,13 +267,11 @@ void KinetoImport::keep_shapes(const ChromeEvent& source, Event& event) {
   event.attributes = static_cast<int32_t>(index_of(spool_.intern(shapes)));
 }
 
-void KinetoImport::mark_step(int32_t step, const Event& event) {
+void KinetoImport::mark_step(int32_t step, int64_t start_ns, int64_t end_ns) {
   if (!steps_.insert(step).second) return;
   ++report_.steps;
-  spool_.add_step({.rank = rank_,
-                   .step = step,
-                   .start_ns = event.start_ns,
-                   .end_ns = event.end_ns});
+  spool_.add_step(
+      {.rank = rank_, .step = step, .start_ns = start_ns, .end_ns = end_ns});
 }
 
 void KinetoImport::note_host_op(const ChromeEvent& event) {
@@ -343,6 +344,10 @@ void KinetoImport::finish(bool bare_array) {
 }
 
 void KinetoImport::finish_rank() {
+  if (steps_.empty()) {
+    for (const StepRange& one : steps_among(step_ranges_))
+      mark_step(static_cast<int32_t>(one.number), one.start_ns, one.end_ns);
+  }
   RankInfo& rank = spool_.rank(rank_);
   if (groups_.rank() >= 0) rank.rank = static_cast<uint32_t>(groups_.rank());
   rank.host = host_;

@@ -13,6 +13,7 @@
 #include "data/formats/kineto/kineto_halves.h"
 #include "data/formats/kineto/kineto_names.h"
 #include "data/formats/kineto/kineto_streams.h"
+#include "data/formats/nvtx_ranges.h"
 #include "data/formats/reader.h"
 #include "data/io/chrome_event.h"
 
@@ -60,7 +61,7 @@ class KinetoImport {
   void describe(const ChromeEvent& source, const KinetoName& name,
                 Event& event);
   void keep_shapes(const ChromeEvent& source, Event& event);
-  void mark_step(int32_t step, const Event& event);
+  void mark_step(int32_t step, int64_t start_ns, int64_t end_ns);
   void push(Event& event);
   void ignore(Ignored what) { ++ignored_[static_cast<size_t>(what)]; }
   void learn_device(std::string_view properties);
@@ -82,6 +83,7 @@ class KinetoImport {
   KinetoGroups groups_;
   KinetoHalves halves_;
   std::unordered_set<int32_t> steps_;
+  std::vector<StepRange> step_ranges_;  ///< That count without those.
   std::array<int64_t, static_cast<size_t>(Ignored::kCount)> ignored_{};
   int64_t mtia_events_ = 0, device_events_ = 0, addressed_groups_ = 0;
   int64_t nameless_ = 0;  ///< Collectives of no communicator or group.

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "data/collective/collective_names.h"
+#include "data/formats/nvtx_ranges.h"
 #include "data/io/json_scan.h"
 
 namespace reprise {
@@ -149,6 +150,7 @@ KinetoName KinetoNames::look_at(std::string_view raw) {
                          view.find("AccumulateGrad") != view.npos;
   name.hip = view.starts_with("hip");
   name.step = step_of(view);
+  name.may_be_step = name.step < 0 && step_range(view).has_value();
   if (name.communicates || name.describes_collective) {
     name.kind = collective_named(view);
   }

@@ -34,12 +34,6 @@ struct PendingNcclCall {
   auto key() const { return std::tuple(global_tid, event.start_ns); }
 };
 
-/// A candidate, and whose it is.
-struct ProcessRange {
-  NsysProcess process;
-  StepRange range;
-};
-
 class Annotations {
  public:
   explicit Annotations(NsysImport& import) : import_(import) {}
@@ -63,8 +57,8 @@ class Annotations {
   NsysImport& import_;
   std::map<int64_t, std::string> texts_;  ///< StringIds, those used.
   std::vector<PendingNcclCall> nccl_calls_;
-  std::vector<ProcessRange> steps_;
-  std::map<uint64_t, int64_t> communicator_size_;  ///< In ranks.
+  std::map<NsysProcess, std::vector<StepRange>> steps_;  ///< That may be.
+  std::map<uint64_t, int64_t> communicator_size_;        ///< In ranks.
 };
 
 void Annotations::read() {
@@ -151,10 +145,9 @@ void Annotations::read_row(const NsysRows& rows) {
     event.kind = EventKind::kHostOp;
     event.detail = import_.spool.add_collective({.kind = kind});
   }
-  if (auto step = step_range(name); step && type != kMark) {
-    step->start_ns = event.start_ns;
-    step->end_ns = event.end_ns;
-    steps_.push_back({process_of(tid), std::move(*step)});
+  if (type != kMark) {
+    note_step_range(name, event.start_ns, event.end_ns,
+                    steps_[process_of(tid)]);
   }
   event.name = import_.spool.intern(name);
   import_.add(event);
@@ -265,11 +258,7 @@ void Annotations::add_nccl_calls() {
 }
 
 void Annotations::add_steps() {
-  std::map<NsysProcess, std::vector<StepRange>> found;
-  for (ProcessRange& step : steps_) {
-    found[step.process].push_back(std::move(step.range));
-  }
-  for (const auto& [process, ranges] : found) {
+  for (const auto& [process, ranges] : steps_) {
     add_steps_of(process, steps_among(ranges));
   }
 }

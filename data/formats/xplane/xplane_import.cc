@@ -14,6 +14,7 @@
 #include "data/formats/spool_tables.h"
 #include "data/formats/xplane/xplane_launch_lanes.h"
 #include "data/formats/xplane/xplane_names.h"
+#include "data/trace/epoch.h"
 
 namespace reprise {
 namespace {
@@ -24,8 +25,6 @@ constexpr size_t kMostThreads = 1 << 16;
 /// A host has a few devices, and its profiler says little.
 constexpr size_t kMostDevices = 4096;
 constexpr size_t kMostSentences = 8;
-/// In 2001; times of a profile that count from its start are far below.
-constexpr int64_t kEpochNs = 1'000'000'000'000'000'000;
 
 }  // namespace
 

@@ -236,6 +236,31 @@ TEST(Kineto, AStepIsItsFirstHostAnnotation) {
   EXPECT_EQ(file.report.ignored.at("device copy of an annotation"), 1);
 }
 
+TEST(Kineto, RangesOfTheUserNumberStepsWhereTheProfilersDoNot) {
+  const auto range = [](const char* name, int start) {
+    return fmt::format(
+        R"json({{"ph": "X", "cat": "user_annotation", "name": "{}", "pid": 1, "tid": 1, "ts": {}, "dur": 40}},)json",
+        name, start);
+  };
+  const std::string own = range("train_step 7", 100) +
+                          range("eval_batch 1", 150) +
+                          range("train_step 8", 200);
+  const auto steps_of = [](const std::string& rows) {
+    std::vector<int32_t> numbers;
+    for (
+        const StepMark& mark :
+        import_text(
+            R"json({"schemaVersion": 1, "traceEvents": [)json" + rows +
+            R"json({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 5}]})json")
+            .trace.steps)
+      numbers.push_back(mark.step);
+    return numbers;
+  };
+  EXPECT_EQ(steps_of(own), (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(steps_of(own + range("ProfilerStep#3", 90)),
+            std::vector<int32_t>{3});
+}
+
 TEST(Kineto, ListedGroupsAreKeptForCallsThatNameNone) {
   constexpr std::string_view kText = R"json({"schemaVersion": 1,
 "distributedInfo": {"backend": "gloo", "rank": 2, "world_size": 4, "pg_config": [
