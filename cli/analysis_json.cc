@@ -65,7 +65,11 @@ Json step_json(const StepAnalysis& step) {
                {"iteration_ns", nullptr}};
   if (step.iteration_ns >= 0) json["iteration_ns"] = step.iteration_ns;
   add_window(step.host, json);
-  json["idle"] = idle_json(step.idle);
+  json["idle"] = idle_json(step.host_idle);
+  Json device = Json::object();
+  add_window(step.window, device);
+  device["idle"] = idle_json(step.idle);
+  json["device"] = std::move(device);
   Json launched = Json::object();
   add_window(step.launched, launched);
   json["launched"] = std::move(launched);
@@ -280,7 +284,8 @@ Table analysis_rows(const Analysis& analysis) {
     add_row(rank, "", "whole", rank.window, &rank.idle, table);
     for (const StepAnalysis& step : rank.steps) {
       const std::string number = std::to_string(step.mark.step);
-      add_row(rank, number, "step_cpu", step.host, &step.idle, table);
+      add_row(rank, number, "step_cpu", step.host, &step.host_idle, table);
+      add_row(rank, number, "step_device", step.window, &step.idle, table);
       add_row(rank, number, "step_launched", step.launched, nullptr, table);
     }
   }

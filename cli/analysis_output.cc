@@ -47,7 +47,7 @@ struct Sum {
     }
   }
   void add(const RankAnalysis& rank) {
-    for (const StepAnalysis& step : rank.steps) add(step.host, step.idle);
+    for (const StepAnalysis& step : rank.steps) add(step.window, step.idle);
     if (rank.steps.empty()) add(rank.window, rank.idle);
   }
 };
@@ -125,7 +125,7 @@ Table breakdown_table(const Analysis& analysis, size_t top) {
   if (by_step) {
     for (const StepAnalysis& step : analysis.ranks[0].steps) {
       Sum sum;
-      sum.add(step.host, step.idle);
+      sum.add(step.window, step.idle);
       add_breakdown_row(std::to_string(step.mark.step), "", sum, table);
     }
   } else {

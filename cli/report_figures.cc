@@ -75,7 +75,7 @@ BarChart breakdown_chart(const Analysis& analysis) {
   for (const RankAnalysis& rank : analysis.ranks) {
     if (chart.rows.size() == kMostRanks) break;
     std::vector<const Breakdown*> windows;
-    for (const StepAnalysis& step : rank.steps) windows.push_back(&step.host);
+    for (const StepAnalysis& step : rank.steps) windows.push_back(&step.window);
     if (windows.empty()) windows.push_back(&rank.window);
     std::vector<double> parts(4, 0);
     double sum_ns = 0;

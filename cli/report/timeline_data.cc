@@ -70,9 +70,9 @@ class TimelineBuilder {
     } else {
       for (const RankAnalysis& rank : analysis.ranks) {
         const RankInfo& info = trace_.ranks[place_of(rank.rank)];
-        const Breakdown& window = rank.steps.empty()
-                                      ? rank.window
-                                      : rank.steps[rank.steps.size() / 2].host;
+        const Breakdown& window =
+            rank.steps.empty() ? rank.window
+                               : rank.steps[rank.steps.size() / 2].window;
         const int64_t start_ns = to_rank0_ns(info, window.window_start_ns);
         add(start_ns, saturating_add(start_ns, window.window_ns));
       }

@@ -64,16 +64,21 @@ std::string name_of_step(const Trace& trace, const StepMark& mark) {
   return fmt::format("step {}", mark.step);
 }
 
-StepAnalysis analyze_step(const StepMark& mark, const DeviceUnions& unions,
-                          const DeviceGaps& gaps) {
+/// `own`: the step as the device keeps it.
+StepAnalysis analyze_step(const StepMark& mark, const StepMark& own,
+                          const DeviceUnions& unions, const DeviceGaps& gaps) {
   StepAnalysis step;
   step.mark = mark;
+  step.window = unions.within(own.start_ns, own.end_ns);
+  step.idle = gaps.within(own.start_ns, own.end_ns);
   step.host = unions.within(mark.start_ns, mark.end_ns);
-  step.idle = gaps.within(mark.start_ns, mark.end_ns);
+  step.host_idle = gaps.within(mark.start_ns, mark.end_ns);
   return step;
 }
 
+/// `steps`: device_steps of the rank.
 RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
+                          const std::vector<StepMark>& steps,
                           const AnalysisOptions& options) {
   RankAnalysis rank;
   rank.rank = work.rank;
@@ -85,9 +90,9 @@ RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
   for (size_t i = 0; i < work.steps.size(); ++i) {
     const StepMark& mark = work.steps[i];
     const bool chosen = options.step == mark.step;
-    if (chosen) rank.window = unions.within(mark.start_ns, mark.end_ns);
     if (options.step ? !chosen : mark.warmup) continue;
-    StepAnalysis step = analyze_step(mark, unions, gaps);
+    StepAnalysis step = analyze_step(mark, steps[i], unions, gaps);
+    if (chosen) rank.window = step.window;
     step.name = name_of_step(trace, mark);
     step.launched = launched[i];
     if (i + 1 < work.steps.size()) {
@@ -303,7 +308,7 @@ class RankSums {
           fmt::format("Rank {} did no work that was recorded.", number));
       return;
     }
-    RankAnalysis rank = analyze_rank(trace, work, options_);
+    RankAnalysis rank = analyze_rank(trace, work, steps, options_);
     if (options_.step) {
       analysis.step_ns =
           std::max(analysis.step_ns.value_or(0), rank.window.window_ns);

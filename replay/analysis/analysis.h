@@ -26,9 +26,13 @@ struct StepAnalysis {
   std::string name;  ///< As recorded ("ProfilerStep#3"), else "step 3".
   /// Until the next step of the rank starts; -1 for the last one.
   int64_t iteration_ns = -1;
-  Breakdown host;      ///< Work clipped to the host's step window.
-  IdleCauses idle;     ///< Of `host`.
-  Breakdown launched;  ///< Work that the step launched, over its span.
+  /// Work clipped to the step as the device keeps it (device_steps): what
+  /// headlines and tables tell. As `host` where the host waits in each step.
+  Breakdown window;
+  IdleCauses idle;       ///< Of `window`.
+  Breakdown host;        ///< Work clipped to the host's mark.
+  IdleCauses host_idle;  ///< Of `host`.
+  Breakdown launched;    ///< Work that the step launched, over its span.
 };
 
 struct RankAnalysis {

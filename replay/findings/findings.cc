@@ -51,6 +51,7 @@ std::vector<int64_t> spans_without(const std::vector<Candidate>& candidates,
     for (size_t at = first; at < candidates.size(); at += kThreads) {
       edited = graph;
       candidates[at].remove(edited);
+      keep_under_way(graph, edited);
       times = evaluate(edited, std::move(times));
       span_ns[at] = replayed_span_ns(edited, times);
     }

@@ -22,7 +22,7 @@ OwnWork own_work(const FindingInput& input) {
   work.host_ns.assign(graph.ranks.size(), 0);
   work.device_ns.assign(graph.ranks.size(), 0);
   for (uint32_t node = 0; node < graph.size(); ++node) {
-    if (graph.collective[node] >= 0) continue;
+    if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
     const bool host = input.facts.on_host(graph.origin[node]);
     (host ? work.host_ns : work.device_ns)[graph.rank[node]] +=
         static_cast<double>(graph.duration[node] +

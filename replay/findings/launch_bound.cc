@@ -37,7 +37,7 @@ HostBound most_bound(const Analysis& analysis) {
     }
     for (const StepAnalysis& step : rank.steps) {
       if (step.mark.step != analysis.critical_path.step) continue;
-      add(rank.rank, step.idle.host_bound_ns(), step.host.window_ns);
+      add(rank.rank, step.idle.host_bound_ns(), step.window.window_ns);
     }
   }
   return most;

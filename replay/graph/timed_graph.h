@@ -10,6 +10,7 @@
 // resources that run a bounded number of nodes at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -148,7 +149,14 @@ struct TimedGraph {
   int tick_bits = 0;
 
   // Of traces; empty in the graph of a schedule.
-  NarrowColumn<int32_t, int16_t> step;  ///< [node] place in `steps`, or -1.
+  /// [node] Place in `steps`, or -1, or kUnderWay.
+  NarrowColumn<int32_t, int16_t> step;
+  /// Of one step's window: what a device stream still had to do of the steps
+  /// before, as one node. No edit concerns it, as no step's time holds it.
+  static constexpr int32_t kUnderWay = -2;
+  bool under_way(size_t node) const {
+    return node < step.size() && step[node] == kUnderWay;
+  }
   TickColumn named;             ///< [node] of its gap, in a named range.
   std::vector<uint32_t> range;  ///< [node] that range's event.
 
@@ -187,9 +195,16 @@ struct TimedGraph {
     int32_t step = 0;   ///< Number of the step.
     int64_t start_ns = 0, end_ns = 0;
     bool is_warmup = false;
-    /// Of a rank in one step's window: when what it launched before was done,
-    /// so that no work of the step could begin earlier.
-    int64_t busy_until_ns = std::numeric_limits<int64_t>::min();
+    static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();
+    /// Of a rank in one step's window: when what its device still had to do of
+    /// the steps before was done, so that no work of this one could begin
+    /// earlier; start_ns if there was nothing. Of other windows kNever.
+    int64_t busy_until_ns = kNever;
+    /// Of a rank: when its own time in the window begins.
+    int64_t begin_ns() const {
+      return std::max(start_ns, std::min(busy_until_ns, end_ns));
+    }
+    bool is_recorded() const { return end_ns >= start_ns; }
   };
   std::vector<Span> ranks;  ///< [rank place]; start > end: nothing recorded.
   std::vector<Span> steps;  ///< By (rank, step); of the window.

@@ -154,8 +154,11 @@ void add_nodes(GraphDraft& draft) {
 // beside it works on beyond its end; device work to that of its launch.
 void find_steps(GraphDraft& draft) {
   for (DraftNode& node : draft.nodes) {
-    const int64_t time_ns =
-        node.launch == kNoNode ? node.start_ns : node.issued_ns;
+    if (node.under_way) {
+      node.step = TimedGraph::kUnderWay;
+      continue;
+    }
+    const int64_t time_ns = node.handed_ns.value_or(node.start_ns);
     const auto after = std::upper_bound(
         draft.steps.begin(), draft.steps.end(), std::pair(node.rank, time_ns),
         [](const auto& key, const TimedGraph::Span& step) {
@@ -163,7 +166,7 @@ void find_steps(GraphDraft& draft) {
         });
     if (after == draft.steps.begin()) continue;
     const TimedGraph::Span& step = *std::prev(after);
-    const bool beyond = node.launch == kNoNode && node.collective < 0 &&
+    const bool beyond = !node.handed_ns && node.collective < 0 &&
                         node.end_ns > step.end_ns + kClockTolerance;
     if (step.rank == node.rank && time_ns <= step.end_ns && !beyond) {
       node.step = static_cast<int32_t>(std::prev(after) - draft.steps.begin());
@@ -311,15 +314,11 @@ void begin_rank(GraphDraft& draft, uint32_t place) {
   draft.edges.clear();
 }
 
-// When the device work ended that the rank at work launched before its window.
+// When the rank at work turns to its window: when what was under way is done.
 int64_t busy_until_ns(const GraphDraft& draft) {
-  int64_t until_ns = -kLatest;
-  const int64_t start_ns = draft.ranks[draft.place].start_ns;
-  for (uint32_t event = draft.first; event < draft.last; ++event) {
-    const uint32_t call = draft.launch_of[event];
-    if (call == kNoNode || !is_busy(draft.trace.events[event])) continue;
-    if (draft.time[call].start_ns < start_ns)
-      until_ns = std::max(until_ns, draft.time[event].end_ns);
+  int64_t until_ns = draft.ranks[draft.place].start_ns;
+  for (const DraftNode& node : draft.nodes) {
+    if (node.under_way) until_ns = std::max(until_ns, node.end_ns);
   }
   return until_ns;
 }
@@ -329,6 +328,7 @@ TimedGraph::Span add_rank_at_work(GraphDraft& draft, LooseGraph& loose) {
   sort_into_streams(draft);
   narrow_widest_range(draft);
   find_launches(draft);
+  draft.ranks[draft.place].marked_by_device = marked_by_device(draft);
   add_nodes(draft);
   for (const DraftNode& node : draft.nodes) {
     loose.lasting |= node.end_ns > node.start_ns;

@@ -2,6 +2,7 @@
 // each stream.
 #include <algorithm>
 #include <span>
+#include <vector>
 
 #include "data/median.h"
 #include "replay/graph/trace_graph_draft.h"
@@ -13,6 +14,9 @@ namespace {
 constexpr int64_t kTypicalSpread = 3;
 // An overlapping node's order is sought among so many before it.
 constexpr uint32_t kOverlapDepth = 16;
+// Work that begins so soon after other work of its stream was handed over by
+// then: graph launches and dispatch take less.
+constexpr int64_t kQueued = 50'000;
 // A launch recorded so long after its work began belongs to something else.
 constexpr int64_t kWorstLaunchError = 1'000'000;
 
@@ -129,12 +133,109 @@ void order_stream(GraphDraft& draft, const StreamNodes& stream,
   }
 }
 
+// A stream's work and when it was handed over, as far as that tells its step:
+// its call's start; of work whose call was not recorded as late as that of what
+// the stream did just before it, else its own start. Where the device's own
+// work is marked, its start.
+struct IssuedWork {
+  uint32_t event = 0;
+  int64_t issued_ns = 0;
+};
+std::vector<IssuedWork> issued_work(const GraphDraft& draft, uint32_t stream) {
+  std::vector<IssuedWork> work;
+  int64_t busy_until_ns = -kLatest;
+  bool known = false;  // The time before comes from a call.
+  const bool by_start = draft.ranks[draft.place].marked_by_device;
+  for (const uint32_t index : draft.events_of(stream)) {
+    if (!is_busy(draft.trace.events[index])) continue;
+    const uint32_t call = draft.launch_of[index];
+    const Interval& time = draft.time[index];
+    known &= time.start_ns - kQueued <= busy_until_ns;
+    const int64_t issued_ns = by_start          ? time.start_ns
+                              : call != kNoNode ? draft.time[call].start_ns
+                              : known           ? work.back().issued_ns
+                                                : time.start_ns;
+    known |= call != kNoNode;
+    work.push_back({index, issued_ns});
+    busy_until_ns = std::max(busy_until_ns, time.end_ns);
+  }
+  return work;
+}
+
+// What was handed over before the window and ends in it, as the last of it.
+void add_under_way(GraphDraft& draft, uint32_t stream,
+                   const std::vector<IssuedWork>& work) {
+  const uint32_t rank = draft.rank_place[stream];
+  const int64_t start_ns = draft.ranks[rank].start_ns;
+  uint32_t last = kNoNode;
+  for (const auto& [index, issued_ns] : work) {
+    if (issued_ns >= start_ns || draft.time[index].end_ns <= start_ns) continue;
+    if (last == kNoNode || draft.time[index].end_ns > draft.time[last].end_ns)
+      last = index;
+  }
+  if (last == kNoNode) return;
+  draft.first_node[last] = draft.last_node[last] =
+      static_cast<uint32_t>(draft.nodes.size());
+  draft.nodes.push_back({.start_ns = start_ns,
+                         .end_ns = draft.time[last].end_ns,
+                         .event = last,
+                         .rank = rank,
+                         .cut = true,
+                         .under_way = true});
+}
+
+// A stream's first work of the window waits for what any stream still had to
+// do, as far as that had ended when it began.
+void follow_under_way(GraphDraft& draft, const RankDraft& window) {
+  std::vector<uint32_t> under_way;
+  for (const StreamNodes& stream : window.streams) {
+    if (draft.nodes[stream.first].under_way) under_way.push_back(stream.first);
+  }
+  for (const StreamNodes& stream : window.streams) {
+    const uint32_t own = draft.nodes[stream.first].under_way ? 1 : 0;
+    if (stream.size() == own) continue;
+    const uint32_t node = stream.first + own;
+    uint32_t last = kNoNode;
+    for (const uint32_t one : under_way) {
+      const int64_t end_ns = draft.nodes[one].end_ns;
+      if (end_ns <= draft.nodes[node].start_ns &&
+          (last == kNoNode || end_ns > draft.nodes[last].end_ns))
+        last = one;
+    }
+    if (last != kNoNode && last != stream.first)
+      draft.add_edge(last, node, EdgeKind::kInferred);
+  }
+}
+
 }  // namespace
 
 bool is_busy(const Event& event) {
   return event.kind == EventKind::kCompute ||
          event.kind == EventKind::kCollective ||
          event.kind == EventKind::kCopy || event.kind == EventKind::kMemset;
+}
+
+bool marked_by_device(const GraphDraft& draft) {
+  constexpr size_t kEnough = 16;
+  std::vector<const StepMark*> marks;
+  const uint32_t rank = draft.trace.ranks[draft.place].rank;
+  for (const StepMark& mark : draft.trace.steps) {
+    if (mark.rank == rank && marks.size() < kEnough) marks.push_back(&mark);
+  }
+  std::vector<bool> begins(marks.size()), ends(marks.size());
+  for (uint32_t index = draft.first; index < draft.last; ++index) {
+    const Event& event = draft.trace.events[index];
+    if (!is_busy(event) ||
+        draft.trace.streams[event.stream].kind != StreamKind::kDeviceStream)
+      continue;
+    for (size_t at = 0; at < marks.size(); ++at) {
+      if (event.start_ns == marks[at]->start_ns) begins[at] = true;
+      if (event.end_ns == marks[at]->end_ns) ends[at] = true;
+    }
+  }
+  size_t both = 0;
+  for (size_t at = 0; at < marks.size(); ++at) both += begins[at] && ends[at];
+  return both * 2 > marks.size();
 }
 
 void find_launches(GraphDraft& draft) {
@@ -161,9 +262,10 @@ void add_device_stream(GraphDraft& draft, uint32_t stream) {
   const uint32_t rank = draft.rank_place[stream];
   RankDraft& window = draft.ranks[rank];
   const uint32_t first = static_cast<uint32_t>(draft.nodes.size());
-  for (const uint32_t index : draft.events_of(stream)) {
-    const Event& event = draft.trace.events[index];
-    if (!is_busy(event)) continue;
+  const std::vector<IssuedWork> work = issued_work(draft, stream);
+  add_under_way(draft, stream, work);
+  for (const auto& [index, issued_ns] : work) {
+    if (issued_ns < window.start_ns || issued_ns >= window.end_ns) continue;
     DraftNode node = {.start_ns = draft.time[index].start_ns,
                       .end_ns = draft.time[index].end_ns,
                       .event = index,
@@ -172,15 +274,9 @@ void add_device_stream(GraphDraft& draft, uint32_t stream) {
     const uint32_t call = draft.launch_of[index];
     node.issued_ns =
         call == kNoNode ? node.start_ns : draft.time[call].start_ns;
-    const bool under_way =
-        node.issued_ns < window.start_ns && node.end_ns > window.start_ns;
-    const bool issued =
-        node.issued_ns >= window.start_ns && node.issued_ns < window.end_ns;
-    if (!issued && !under_way) continue;
+    node.handed_ns = issued_ns;
     if (call != kNoNode) node.launch = draft.first_node[call];
     if (call == kNoNode) ++draft.tally.no_launch;
-    node.cut = node.start_ns < window.start_ns;
-    node.start_ns = std::max(node.start_ns, window.start_ns);
     const uint32_t place = static_cast<uint32_t>(draft.nodes.size());
     draft.first_node[index] = draft.last_node[index] = place;
     draft.nodes.push_back(node);
@@ -201,6 +297,7 @@ void add_device_order(GraphDraft& draft, uint32_t rank) {
   for (const StreamNodes& stream : window.streams) {
     order_stream(draft, stream, window);
   }
+  follow_under_way(draft, window);
 }
 
 }  // namespace reprise

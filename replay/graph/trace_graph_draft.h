@@ -61,9 +61,12 @@ struct DraftNode {
   int32_t step = -1;          ///< Place in GraphDraft::steps.
   uint32_t launch = kNoNode;  ///< Device work: the host node that launched it.
   int64_t issued_ns = 0;  ///< Device work: start of that call, else its own.
-  int64_t named_ns = 0;   ///< Before it, within annotations but no op …
-  uint32_t range = 0;     ///< … and the one of most of that, if any.
-  bool cut = false;       ///< Began before the window.
+  /// Device work: the time that tells its step; as IssuedWork.
+  std::optional<int64_t> handed_ns = std::nullopt;
+  int64_t named_ns = 0;    ///< Before it, within annotations but no op …
+  uint32_t range = 0;      ///< … and the one of most of that, if any.
+  bool cut = false;        ///< Began before the window.
+  bool under_way = false;  ///< TimedGraph::kUnderWay.
 };
 
 struct DraftEdge {
@@ -110,6 +113,7 @@ struct RankDraft {
   int64_t start_ns = std::numeric_limits<int64_t>::min();  ///< Of the window.
   int64_t end_ns = std::numeric_limits<int64_t>::max();
   bool timed = true;
+  bool marked_by_device = false;
   /// An annotation from this width on does not explain its own time, unless it
   /// is one of data loading.
   int64_t widest_range_ns = std::numeric_limits<int64_t>::max();
@@ -298,6 +302,9 @@ bool is_busy(const Event& event);
 
 /// Ties device work to the calls that launched it: launch_of and child_of.
 void find_launches(GraphDraft& draft);
+/// Whether steps are marked where the device does them (XProf's line "Steps"):
+/// most marks of the rank at work begin and end with work of its device.
+bool marked_by_device(const GraphDraft& draft);
 /// Adds the nodes and order of a host thread (or of a trainer's stream).
 void add_host_thread(GraphDraft& draft, uint32_t stream);
 /// Adds the nodes of a device stream. Requires: host threads are there.

@@ -4,6 +4,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "replay/simulate/trace_replay.h"
+
 namespace reprise {
 namespace {
 
@@ -285,10 +287,28 @@ std::vector<PathEntry> critical_path_to(uint32_t node, const TimedGraph& graph,
   return PathWalk(graph, times, facts).run(node);
 }
 
+std::vector<PathEntry> path_within(std::vector<PathEntry> path,
+                                   int64_t start_ns, int64_t end_ns) {
+  std::vector<PathEntry> kept;
+  for (PathEntry entry : path) {
+    const int64_t entry_end_ns =
+        saturating_add(entry.start_ns, entry.duration_ns);
+    const bool had_time = entry.duration_ns > 0;
+    if (entry_end_ns < start_ns || entry.start_ns > end_ns) continue;
+    entry.start_ns = std::max(entry.start_ns, start_ns);
+    entry.duration_ns = std::min(entry_end_ns, end_ns) - entry.start_ns;
+    if (entry.duration_ns > 0 || !had_time) kept.push_back(entry);
+  }
+  return kept;
+}
+
 std::vector<PathEntry> critical_path(const TimedGraph& graph,
                                      const GraphTimes& times,
                                      const NodeFacts& facts) {
-  return critical_path_to(last_nodes(graph, times).back(), graph, times, facts);
+  std::vector<PathEntry> path =
+      critical_path_to(last_nodes(graph, times).back(), graph, times, facts);
+  const std::optional<int64_t> begin_ns = step_begin_ns(graph, times);
+  return begin_ns ? path_within(std::move(path), *begin_ns, kEndOfTime) : path;
 }
 
 CriticalPath::CriticalPath(std::vector<PathEntry> path,

@@ -43,7 +43,10 @@ std::vector<uint32_t> last_nodes(const TimedGraph& graph,
 std::vector<PathEntry> critical_path_to(uint32_t node, const TimedGraph& graph,
                                         const GraphTimes& times,
                                         const NodeFacts& facts);
-/// To the last node of all.
+/// What of a path lies between two times.
+std::vector<PathEntry> path_within(std::vector<PathEntry> path,
+                                   int64_t start_ns, int64_t end_ns);
+/// To the last node of all; of one step's window, from where that step begins.
 std::vector<PathEntry> critical_path(const TimedGraph& graph,
                                      const GraphTimes& times,
                                      const NodeFacts& facts);

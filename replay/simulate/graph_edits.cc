@@ -75,6 +75,15 @@ void scale_gap(size_t node, double factor, TimedGraph& graph) {
       std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
 }
 
+void keep_under_way(const TimedGraph& recorded, TimedGraph& edited) {
+  for (size_t node = 0; node < recorded.step.size(); ++node) {
+    if (!recorded.under_way(node)) continue;
+    edited.duration[node] = recorded.duration[node];
+    edited.gap[node] = recorded.gap[node];
+    edited.named[node] = recorded.named[node];
+  }
+}
+
 void renew_transfers(TimedGraph& graph) {
   for (size_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) continue;

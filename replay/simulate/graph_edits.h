@@ -21,6 +21,10 @@ int64_t scaled(int64_t time, double factor);
 /// what handing over takes, not what a rank does.
 void scale_gap(size_t node, double factor, TimedGraph& graph);
 
+/// What was under way when the window began is again as in `recorded`, the
+/// graph that was edited.
+void keep_under_way(const TimedGraph& recorded, TimedGraph& edited);
+
 /// Transfers of a priced step last what its rules say.
 void renew_transfers(TimedGraph& graph);
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/integers.h"
 #include "data/median.h"
 #include "replay/simulate/graph_edits.h"
 
@@ -18,7 +19,7 @@ class WorkByRank {
   WorkByRank(const NodeFacts& facts, const TimedGraph& graph)
       : facts_(facts), graph_(graph) {
     for (uint32_t node = 0; node < graph.size(); ++node) {
-      if (graph.collective[node] >= 0) continue;
+      if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
       add(node, false, graph.duration[node]);
       if (on_host(node)) add(node, true, graph.gap[node]);
     }
@@ -123,14 +124,21 @@ Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
   }
   std::vector<double> starts;
   for (const TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns >= rank.start_ns)
-      starts.push_back(static_cast<double>(rank.start_ns));
+    if (rank.is_recorded())
+      starts.push_back(static_cast<double>(rank.begin_ns()));
   }
   const int64_t start_ns = static_cast<int64_t>(lower_median(starts));
+  // The step before, too, ends as much earlier as its last rank begins this.
+  if (graph.before_ns && !starts.empty()) {
+    *graph.before_ns += start_ns - static_cast<int64_t>(*std::max_element(
+                                       starts.begin(), starts.end()));
+  }
   for (TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns < rank.start_ns) continue;
-    rank.end_ns += start_ns - rank.start_ns;
-    rank.start_ns = start_ns;
+    if (!rank.is_recorded()) continue;
+    const int64_t shift_ns = start_ns - rank.begin_ns();
+    rank.start_ns += shift_ns;
+    rank.end_ns += shift_ns;
+    rank.busy_until_ns = saturating_add(rank.busy_until_ns, shift_ns);
   }
   return {};
 }

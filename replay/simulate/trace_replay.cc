@@ -22,10 +22,11 @@ void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
   }
   for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     const TimedGraph::Span& span = recorded.ranks[rank];
-    const bool there = span.end_ns >= span.start_ns;
+    const bool there = span.is_recorded();
     replay.rank_predicted_ns.push_back(
-        there ? end_ns[rank] - graph.ranks[rank].start_ns : 0);
-    replay.rank_measured_ns.push_back(there ? span.end_ns - span.start_ns : 0);
+        there ? end_ns[rank] - graph.ranks[rank].begin_ns() : 0);
+    replay.rank_measured_ns.push_back(there ? span.end_ns - span.begin_ns()
+                                            : 0);
   }
 }
 
@@ -55,8 +56,11 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
     int64_t measured_from_ns = mark.start_ns;
     int64_t predicted_from_ns = start_ns[step];
     if (step == 0 || graph.steps[step - 1].rank != mark.rank) {
-      predicted_from_ns = mark.start_ns + graph.ranks[mark.rank].start_ns -
-                          recorded.ranks[mark.rank].start_ns;
+      const TimedGraph::Span& rank = recorded.ranks[mark.rank];
+      if (rank.busy_until_ns > mark.start_ns)
+        measured_from_ns = rank.begin_ns();
+      predicted_from_ns = measured_from_ns + graph.ranks[mark.rank].begin_ns() -
+                          rank.begin_ns();
     }
     if (follows) {
       measured_from_ns = graph.steps[step - 1].end_ns;
@@ -81,10 +85,10 @@ int64_t within_pace(const TimedGraph& graph, int64_t longest_ns,
   if (!graph.before_ns) return longest_ns;
   int64_t last_start_ns = -kEndOfTime, before_ns = *graph.before_ns;
   for (const TimedGraph::Span& rank : graph.ranks) {
-    if (rank.end_ns < rank.start_ns) continue;
-    last_start_ns =
-        std::max({last_start_ns, rank.start_ns, rank.busy_until_ns});
-    before_ns = std::max(before_ns, rank.busy_until_ns);
+    if (!rank.is_recorded()) continue;
+    last_start_ns = std::max(last_start_ns, rank.begin_ns());
+    if (rank.begin_ns() > rank.start_ns)
+      before_ns = std::max(before_ns, rank.begin_ns());
   }
   return std::min(
       longest_ns,
@@ -92,19 +96,17 @@ int64_t within_pace(const TimedGraph& graph, int64_t longest_ns,
 }
 
 std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
+                                const TimedGraph& recorded,
                                 const TimedGraph& graph) {
   std::vector<StepMark> predicted, measured;
   std::map<int32_t, size_t> ranks;
   size_t most = 0;
   for (const ReplayedStep& one : steps) {
-    const int64_t busy_until_ns = graph.ranks[one.rank].busy_until_ns;
     const auto mark = [&](int64_t start_ns, int64_t time_ns) {
-      const int64_t end_ns = saturating_add(start_ns, time_ns);
       return StepMark{.rank = one.rank,
                       .step = one.step,
-                      .start_ns = std::clamp(busy_until_ns, start_ns,
-                                             std::max(start_ns, end_ns)),
-                      .end_ns = end_ns,
+                      .start_ns = start_ns,
+                      .end_ns = saturating_add(start_ns, time_ns),
                       .warmup = one.is_warmup};
     };
     predicted.push_back(mark(one.start_ns, one.predicted_ns));
@@ -112,7 +114,7 @@ std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
     if (!one.is_warmup) most = std::max(most, ++ranks[one.step]);
   }
   const auto after = steps_over_ranks(predicted, most, graph.before_ns);
-  const auto before = steps_over_ranks(measured, most, graph.before_ns);
+  const auto before = steps_over_ranks(measured, most, recorded.before_ns);
   std::vector<JobStep> joined;
   for (size_t i = 0; i < after.size(); ++i) {
     joined.push_back({after[i].step, after[i].step_ns, before[i].step_ns});
@@ -160,17 +162,7 @@ std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
     end_ns = std::max(end_ns, saturating_add(step.start_ns, step.predicted_ns));
   }
   if (start_ns >= end_ns) return path;
-  std::vector<PathEntry> kept;
-  for (PathEntry entry : path) {
-    const int64_t entry_end_ns =
-        saturating_add(entry.start_ns, entry.duration_ns);
-    const bool had_time = entry.duration_ns > 0;
-    if (entry_end_ns < start_ns || entry.start_ns > end_ns) continue;
-    entry.start_ns = std::max(entry.start_ns, start_ns);
-    entry.duration_ns = std::min(entry_end_ns, end_ns) - entry.start_ns;
-    if (entry.duration_ns > 0 || !had_time) kept.push_back(entry);
-  }
-  return kept;
+  return path_within(std::move(path), start_ns, end_ns);
 }
 
 }  // namespace
@@ -178,17 +170,32 @@ std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
 int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times) {
   int64_t longest_ns = 0, last_end_ns = -kEndOfTime;
   for (size_t node = 0; node < graph.size(); ++node) {
-    const int64_t start_ns = graph.ranks[graph.rank[node]].start_ns;
+    const int64_t start_ns = graph.ranks[graph.rank[node]].begin_ns();
     longest_ns = std::max(longest_ns, times.end_ns[node] - start_ns);
     last_end_ns = std::max(last_end_ns, times.end_ns[node]);
   }
   return within_pace(graph, longest_ns, last_end_ns);
 }
 
+std::optional<int64_t> step_begin_ns(const TimedGraph& graph,
+                                     const GraphTimes& times) {
+  const bool of_step =
+      graph.before_ns ||
+      std::any_of(graph.ranks.begin(), graph.ranks.end(),
+                  [](const TimedGraph::Span& rank) {
+                    return rank.busy_until_ns != TimedGraph::Span::kNever;
+                  });
+  if (!of_step) return std::nullopt;
+  int64_t last_end_ns = -kEndOfTime;
+  for (const int64_t end_ns : times.end_ns)
+    last_end_ns = std::max(last_end_ns, end_ns);
+  return last_end_ns - replayed_span_ns(graph, times);
+}
+
 int64_t recorded_span_ns(const TimedGraph& graph) {
   int64_t longest_ns = 0, last_end_ns = -kEndOfTime;
   for (const TimedGraph::Span& rank : graph.ranks) {
-    longest_ns = std::max(longest_ns, rank.end_ns - rank.start_ns);
+    longest_ns = std::max(longest_ns, rank.end_ns - rank.begin_ns());
     last_end_ns = std::max(last_end_ns, rank.end_ns);
   }
   return within_pace(graph, longest_ns, last_end_ns);
@@ -208,21 +215,24 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
     const Status applied = apply_what_if(what_if, facts, edited);
     if (!applied) return pass(applied.error());
   }
+  if (!what_ifs.empty()) keep_under_way(graph, edited);
   const TimedGraph& chosen = what_ifs.empty() ? graph : edited;
   TraceReplay replay;
   // Before there are other times: each are 16 bytes an event.
   const WithoutGaps without = WithoutGaps::of(graph, chosen);
   GraphTimes times = evaluate(chosen);
   replay.steps = measure_steps(graph, chosen, times);
-  replay.job_steps = join_steps(replay.steps, chosen);
+  replay.job_steps = join_steps(replay.steps, graph, chosen);
   replay.without_gaps_ns = without.span_ns;
   const int64_t span_ns = replayed_span_ns(chosen, times);
   replay.without_gaps_share = without.share_of(sum_of(replay.steps), span_ns);
   replay.as_recorded = what_ifs.empty();
   std::vector<uint32_t> last = last_nodes(chosen, times);
+  const std::optional<int64_t> begin_ns = step_begin_ns(chosen, times);
   const auto path_to = [&](uint32_t node) {
-    return within_steps(critical_path_to(node, chosen, times, facts),
-                        replay.steps);
+    std::vector<PathEntry> path = critical_path_to(node, chosen, times, facts);
+    return begin_ns ? path_within(std::move(path), *begin_ns, kEndOfTime)
+                    : within_steps(std::move(path), replay.steps);
   };
   replay.critical_path = path_to(last.back());
   replay.sources = sources_of(replay.critical_path, nullptr);

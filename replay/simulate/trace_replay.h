@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,10 @@ struct TraceReplay {
 int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times);
 /// What it took as recorded.
 int64_t recorded_span_ns(const TimedGraph& graph);
+/// In the graph of one step's window: when that step begins, as long before its
+/// end as it lasts. Nothing in other graphs.
+std::optional<int64_t> step_begin_ns(const TimedGraph& graph,
+                                     const GraphTimes& times);
 
 /// Replays `graph` under what-ifs (none: as recorded); `facts` are of the trace
 /// that it was built of. Errors: as apply_what_if.

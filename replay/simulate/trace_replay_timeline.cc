@@ -166,6 +166,7 @@ class Builder {
   }
 
   void add_anchors(uint32_t node) {
+    if (graph_.under_way(node)) return;
     const uint32_t event = graph_.origin[node] - base_;
     const uint32_t at = event - first_event_;
     if (first_[at] == kNone) first_[at] = node;

@@ -144,11 +144,12 @@ class Analyze(AnalyzeCase):
     def test_csv_has_a_row_a_window(self):
         rows = list(csv.DictReader(io.StringIO(
             self.reprise("analyze", self.two_ranks(steps=(1, 2)), "--format", "csv").stdout)))
-        self.assertEqual([(row["rank"], row["step"], row["window"]) for row in rows[:5]],
-                         [("0", "", "whole"), ("0", "1", "step_cpu"), ("0", "1", "step_launched"),
-                          ("0", "2", "step_cpu"), ("0", "2", "step_launched")])
-        self.assertEqual(len(rows), 10)
-        self.assertEqual(rows[6]["exposed_ns"], "100000")
+        self.assertEqual([(row["rank"], row["step"], row["window"]) for row in rows[:7]],
+                         [("0", "", "whole"), ("0", "1", "step_cpu"), ("0", "1", "step_device"),
+                          ("0", "1", "step_launched"),
+                          ("0", "2", "step_cpu"), ("0", "2", "step_device"), ("0", "2", "step_launched")])
+        self.assertEqual(len(rows), 14)
+        self.assertEqual(rows[8]["exposed_ns"], "100000")
 
     def test_top_cuts_tables(self):
         run = self.two_ranks(extra=[(f"tiny_{i}", 7, 700, 720 + i, 721 + i, {}) for i in range(9)])

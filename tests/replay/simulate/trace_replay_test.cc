@@ -352,6 +352,73 @@ TEST(TraceReplay, OfRanksLateByTurnsHasTheJobsPace) {
   EXPECT_EQ(one.replay.job_steps[0].predicted_ns, 35'000);
 }
 
+// A host that runs ahead: step 2's mark lies within the device's step 1.
+constexpr const char* kLagging = R"(
+    step 0 1 0-10
+    step 0 2 10-20
+    step 0 3 20-30
+    h0 runtime cudaLaunchKernel 1-2 #1
+    h0 runtime cudaLaunchKernel 11-12 #2
+    h0 runtime cudaLaunchKernel 13-14 #3
+    h0 runtime cudaLaunchKernel 21-22 #4
+    d0 compute forward 5-105 #1
+    d0 compute forward 105-165 #2
+    d0 compute backward 165-205 #3
+    d0 compute forward 205-305 #4)";
+
+TEST(TraceReplay, OfALaggingDeviceAStepBeginsWhereTheDeviceTurnsToIt) {
+  const Replayed one = replayed(kLagging, {}, {.step = 2});
+  ASSERT_EQ(one.replay.job_steps.size(), 1u);
+  EXPECT_EQ(one.replay.job_steps[0].measured_ns, 100'000);
+  EXPECT_EQ(one.replay.job_steps[0].predicted_ns, 100'000);
+  EXPECT_EQ(one.predicted_us(), 100);
+  EXPECT_EQ(one.replay.rank_predicted_ns[0], 100'000);
+  int64_t path_ns = 0;
+  for (const PathEntry& entry : one.replay.critical_path)
+    path_ns += entry.duration_ns;
+  EXPECT_EQ(path_ns, 100'000);
+}
+
+TEST(TraceReplay, OfALaggingDeviceWhatIfsLeaveWhatWasUnderWay) {
+  EXPECT_EQ(replayed(kLagging, {"device=0.5x"}, {.step = 2}).predicted_us(),
+            50);
+  EXPECT_EQ(replayed(kLagging, {"op:backward=0.5x"}, {.step = 2})
+                .replay.job_steps[0]
+                .predicted_ns,
+            80'000);
+}
+
+TEST(TraceReplay, LevelledRanksEndTheStepBeforeEarlierToo) {
+  // Rank 0's device works 40 longer at the end of each step, and its host
+  // waits.
+  const char* const text = R"(
+    step 0 1 0-100
+    step 0 2 100-200
+    step 1 1 0-60
+    step 1 2 60-160
+    h0 runtime cudaLaunchKernel 1-2 #1
+    h0 runtime cudaDeviceSynchronize 3-100
+    h0 runtime cudaLaunchKernel 101-102 #2
+    h0 runtime cudaDeviceSynchronize 103-200
+    d0 compute train 10-50 #1
+    d0 compute validate 58-98 #1
+    d0 compute train 110-150 #2
+    d0 compute validate 158-198 #2
+    d0 collective all-reduce 50-58 bytes=8 #1
+    d0 collective all-reduce 150-158 bytes=8 #2
+    h1 runtime cudaLaunchKernel 1-2 #1
+    h1 runtime cudaDeviceSynchronize 3-60
+    h1 runtime cudaLaunchKernel 61-62 #2
+    h1 runtime cudaDeviceSynchronize 63-160
+    d1 compute train 10-50 #1
+    d1 collective all-reduce 50-58 bytes=8 #1
+    d1 compute train 70-110 #2
+    d1 collective all-reduce 110-158 bytes=8 #2)";
+  const Replayed one = replayed(text, {"straggler=none"}, {.step = 2});
+  EXPECT_EQ(one.predicted_us(), one.replay.job_steps[0].predicted_ns / 1000);
+  EXPECT_EQ(one.predicted_us(), 60);
+}
+
 TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
   // b and c follow a; on one stream one after the other, on two together.
   const auto text = [](const std::string& stream) {
