@@ -65,27 +65,78 @@ class StreamWalk {
   const StreamNodes& stream_;
 };
 
+// When a rank's streams ended something.
+class StreamEnds {
+ public:
+  StreamEnds(const GraphDraft& draft, const std::vector<StreamNodes>& streams) {
+    if (streams.size() < 2) return;
+    for (const StreamNodes& stream : streams) {
+      for (uint32_t node = stream.first; node < stream.last; ++node)
+        ends_.emplace_back(draft.nodes[node].end_ns, stream.stream);
+    }
+    std::sort(ends_.begin(), ends_.end());
+  }
+
+  // Whether another stream ended work just before: what begins then may have
+  // waited for it.
+  bool ended_elsewhere(int64_t start_ns, uint32_t stream) const {
+    const auto first = std::lower_bound(
+        ends_.begin(), ends_.end(), std::pair(start_ns - kAtOnce, uint32_t{0}));
+    for (auto end = first; end != ends_.end() && end->first <= start_ns; ++end)
+      if (end->second != stream) return true;
+    return false;
+  }
+
+ private:
+  static constexpr int64_t kAtOnce = 10'000;
+  std::vector<std::pair<int64_t, uint32_t>> ends_;  // And their streams.
+};
+
+// Samples of a delay. Those that may be waits for other streams count only
+// where there are no others, and then the shortest does, but for no more than
+// handing over alone is assumed to take.
+struct Delays {
+  static constexpr int64_t kLongestUnsure = 50'000;
+  std::vector<int64_t> sure;
+  int64_t least_ns = kLatest;
+
+  void add(int64_t delay_ns, bool may_wait) {
+    if (may_wait) {
+      least_ns = std::min(least_ns, delay_ns);
+    } else {
+      sure.push_back(delay_ns);
+    }
+  }
+  bool empty() const { return sure.empty() && least_ns == kLatest; }
+  int64_t typical_ns() && {
+    if (sure.empty()) return empty() ? 0 : std::min(least_ns, kLongestUnsure);
+    return median(std::move(sure));
+  }
+};
+
 struct Typical {
-  std::vector<int64_t> launch, dispatch;
+  Delays launch, dispatch;
   /// Of collectives, which begin late because they wait for what they send:
   /// typical only where nothing else was launched.
-  std::vector<int64_t> collective_launch;
+  Delays collective_launch;
 };
 
 void sample_delays(GraphDraft& draft, const StreamNodes& stream,
-                   Typical& typical) {
+                   const StreamEnds& ends, Typical& typical) {
   const StreamWalk order(draft, stream);
   for (uint32_t node = stream.first; node < stream.last; ++node) {
     const DraftNode& work = draft.nodes[node];
     if (work.launch == kNoNode || order.overlaps(node)) continue;
     const uint32_t before = order.ended_before(node);
     const int64_t latency_ns = work.start_ns - work.issued_ns;
+    const bool may_wait = ends.ended_elsewhere(work.start_ns, stream.stream);
     if (order.idle_at_launch(node, before)) {
       if (latency_ns < 0) continue;
       (work.collective < 0 ? typical.launch : typical.collective_launch)
-          .push_back(latency_ns);
+          .add(latency_ns, may_wait);
     } else if (latency_ns > kTypicalSpread * kClockTolerance) {
-      typical.dispatch.push_back(work.start_ns - draft.nodes[before].end_ns);
+      typical.dispatch.add(work.start_ns - draft.nodes[before].end_ns,
+                           may_wait);
     }
   }
 }
@@ -288,12 +339,14 @@ void add_device_stream(GraphDraft& draft, uint32_t stream) {
 void add_device_order(GraphDraft& draft, uint32_t rank) {
   Typical typical;
   RankDraft& window = draft.ranks[rank];
+  const StreamEnds ends(draft, window.streams);
   for (const StreamNodes& stream : window.streams) {
-    sample_delays(draft, stream, typical);
+    sample_delays(draft, stream, ends, typical);
   }
-  window.launch_ns = median(std::move(
-      typical.launch.empty() ? typical.collective_launch : typical.launch));
-  window.dispatch_ns = median(typical.dispatch);
+  Delays& launch =
+      typical.launch.empty() ? typical.collective_launch : typical.launch;
+  window.launch_ns = std::move(launch).typical_ns();
+  window.dispatch_ns = std::move(typical.dispatch).typical_ns();
   for (const StreamNodes& stream : window.streams) {
     order_stream(draft, stream, window);
   }

@@ -1,5 +1,6 @@
 #include "replay/simulate/trace_replay.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -386,6 +387,39 @@ TEST(TraceReplay, OfALaggingDeviceWhatIfsLeaveWhatWasUnderWay) {
                 .replay.job_steps[0]
                 .predicted_ns,
             80'000);
+}
+
+TEST(TraceReplay, WaitsForOtherStreamsAreNoLaunchesOrDispatches) {
+  // What follows an all-reduce was handed over long before, in each step; that
+  // is no queue's delay, though there is no other sample of one.
+  std::string text;
+  for (int step = 1; step <= 3; ++step) {
+    const int from = step * 2000;
+    text += fmt::format("step 0 {} {}-{}\nstep 1 {} {}-{}\n", step, from,
+                        from + 1300, step, from, from + 1300);
+    for (int rank = 0; rank < 2; ++rank) {
+      const int call = step * 10;
+      text += fmt::format(
+          "h{0} runtime cudaLaunchKernel {1}-{2} #{3}\n"
+          "h{0} runtime cudaLaunchKernel {4}-{5} #{6}\n"
+          "h{0} runtime cudaLaunchKernel {7}-{8} #{9}\n"
+          "h{0} runtime cudaDeviceSynchronize {10}-{11}\n",
+          rank, from, from + 5, call, from + 10, from + 15, call + 1, from + 20,
+          from + 25, call + 2, from + 30, from + 1300);
+      text += fmt::format(
+          "d{0} compute first {1}-{2} #{3}\n"
+          "d{0}x collective all-reduce {4}-{5} #{6} bytes=4000000\n"
+          "d{0} compute second {7}-{8} #{9}\n",
+          rank, from + 15, from + 300, call, from + 302, from + 1000, call + 1,
+          from + 1002, from + 1290, call + 2);
+    }
+  }
+  const Replayed as_recorded = replayed(text);
+  const Replayed faster = replayed(text, {"bandwidth=1000x"});
+  EXPECT_EQ(as_recorded.replay.job_steps[1].predicted_ns,
+            as_recorded.replay.job_steps[1].measured_ns);
+  EXPECT_LT(faster.replay.job_steps[1].predicted_ns,
+            as_recorded.replay.job_steps[1].predicted_ns - 600'000);
 }
 
 TEST(TraceReplay, LevelledRanksEndTheStepBeforeEarlierToo) {
