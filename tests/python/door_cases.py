@@ -173,6 +173,19 @@ class Export(Folder):
                                           xs.astype(np.float32))
             self.assertEqual([a.tobytes() for a in other.values()], [a.tobytes() for a in stored[0].values()])
 
+    def test_what_is_likely_not_meant_is_noted(self):
+        def grows(state, x):
+            return {"w": state["w"] - x.mean(), "seen": jnp.concatenate([state["seen"], x[:1]])}, x.sum()
+
+        state, x = {"w": jnp.ones(2), "seen": jnp.zeros(3)}, jnp.ones(4)
+        done = self.export(jax.jit(grows), state, x)
+        self.assertTrue(any("state is taken for a batch, not for state: state.seen goes in as float32[3] and comes out, in "
+                            "result 0.seen, as float32[4]" in note for note in done.notes), done.notes)
+        step = jax.jit(lambda w, x: (w - x.mean(), (w * x).sum()), donate_argnums=0)
+        few = "data= gave 2 of 3 batches: training begins with the first again"
+        self.assertIn(few, self.export(step, jnp.ones(4), x, data=iter([(x,), (x,)]), steps=3).notes)
+        self.assertEqual(self.export(step, jnp.ones(4), x, data=iter([(x,), (x,), (x,)]), steps=3).notes, [])
+
     def test_a_batch_may_be_one_tuple_or_keywords(self):
         xs, ys = np.random.default_rng(0).normal(size=(3, 4, 2)), np.arange(12).reshape(3, 4)
         x, y = jnp.zeros((4, 2)), jnp.zeros(4, jnp.int32)
@@ -615,6 +628,17 @@ ENTRY %main (x: f32[64,8]) -> bf16[64,8] {
         np.testing.assert_array_equal(np.asarray(params[0][0]), np.asarray(args[0][0][0]))
         with self.assertRaisesRegex(rj.RepriseError, "leaves"):
             rj.load_state(self.out / "state.npz", like={"w": jnp.ones(3)})
+
+    def test_state_of_other_names_is_not_taken_by_place(self):
+        step = jax.jit(lambda p, b, x: ({"w": p["w"] - x, "v": p["v"]}, b + 1, x.sum()), donate_argnums=(0, 1))
+        p, b = {"w": jnp.ones(3), "v": jnp.zeros(3)}, jnp.arange(3.0)
+        rj.export(step, p, b, jnp.ones(3), out=self.out)
+        for like in ((p, b), {"b": b, "p": p}, p, {"w": p["w"]}):
+            loaded = rj.load_state(self.out, like=like)
+            jax.tree_util.tree_map(np.testing.assert_array_equal, loaded, like)
+        for like in ({"kernel": p["w"], "v": p["v"], "z": b}, ({"w": p["w"], "u": p["v"]}, b), (b, p)):
+            with self.assertRaisesRegex(rj.RepriseError, "p.v, p.w, b, those of `like` others"):
+                rj.load_state(self.out, like=like)
 
     def test_state_that_is_never_read_is_trained(self):
         @jax.jit

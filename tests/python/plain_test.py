@@ -224,7 +224,17 @@ class Roles(unittest.TestCase):
     def test_donated_state_that_does_not_come_back_is_refused(self):
         state = roles.Argument("state", [leaf("w")], True)
         with self.assertRaisesRegex(RepriseError, "argument state is donated"):
-            roles.check_donated([state], [None], None)
+            roles.check_donated([state], [None], [leaf("0", ())], None)
+
+    def test_state_of_which_a_leaf_changes_its_shape_is_told_by_that_leaf(self):
+        state = roles.Argument("state", [leaf("h", (3,)), leaf("w")], True)
+        results = [leaf("0.h", (4,)), leaf("0.w"), leaf("1", ())]
+        why = "state.h goes in as float32.3. and comes out, in result 0.h, as float32.4."
+        self.assertRegex(roles.changed_leaf(state, results), why)
+        with self.assertRaisesRegex(RepriseError, why):
+            roles.check_donated([state], [None], results, None)
+        other = [leaf("0.h", (4,)), leaf("0.v"), leaf("1.h", (4,)), leaf("1.w", (9,)), leaf("2.h", (3,))]
+        self.assertEqual(roles.changed_leaf(state, other), "")
 
     def test_an_array_is_state_where_its_next_value_stands_in_order_or_has_its_name(self):
         p, x = roles.Argument("p", [leaf("w")], False), roles.Argument("x", [leaf("")], False)

@@ -122,13 +122,29 @@ def _in_order(place, arguments, found, parts):
     return following
 
 
-def check_donated(arguments, found, batch):
+def changed_leaf(argument, results):
+    """Why an argument of several leaves is no state, though a part of the result has its names and some of its shapes
+    and types: the first leaf of another, in words; "" where no part does."""
+    for path, _, leaves in _parts(results):
+        pairs = list(zip(argument.leaves, leaves))
+        names_agree = len(argument.leaves) == len(leaves) and all(a.path == b.path[len(path):] for a, b in pairs)
+        others = [(a, b) for a, b in pairs if (a.shape, a.dtype) != (b.shape, b.dtype)]
+        if names_agree and 0 < len(others) < len(pairs):
+            before, after = others[0]
+            return (f"{'.'.join([argument.name, *before.path])} goes in as {before.dtype}{list(before.shape)} and comes "
+                    f"out, in result {'.'.join(after.path)}, as {after.dtype}{list(after.shape)}")
+    return ""
+
+
+def check_donated(arguments, found, results, batch):
     """A donated argument that comes back nowhere is most likely state whose structure changed."""
     for place, (argument, first) in enumerate(zip(arguments, found)):
         if argument.donated and first is None and argument.leaves and not (batch and place in batch):
+            changed = changed_leaf(argument, results)
             raise RepriseError(
-                f"argument {argument.name} is donated, but no part of the result has its structure, shapes and types: "
-                f"return its next value in the same structure, or name it in batch=")
+                f"argument {argument.name} is donated, but no part of the result has its structure, shapes and types"
+                f"{' (' + changed + ')' if changed else ''}: return its next value in the same structure, or name it in "
+                "batch=")
 
 
 def pick_loss(results, taken, loss=None):

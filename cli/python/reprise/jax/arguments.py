@@ -41,20 +41,24 @@ class Roles:
     batch: set  # argument places
     next_value: list  # by argument: first result leaf, or None
     loss: object
+    notes: list  # on batches that look like state
 
 
 def find_roles(step, batch, loss):
     """Roles of the arguments; `batch`: None, or the places or names of the batches."""
     places, arguments = _batch_places(step, batch), _arguments(step)
     found = roles.next_values(arguments, step.results, places)
-    roles.check_donated(arguments, found, places)
+    roles.check_donated(arguments, found, step.results, places)
+    notes = []
     if places is None:
         places = {p for p, first in enumerate(found) if first is None and arguments[p].leaves}
+        changed = {p: roles.changed_leaf(arguments[p], step.results) for p in sorted(places)}
+        notes = [f"{arguments[p].name} is taken for a batch, not for state: {why}" for p, why in changed.items() if why]
     taken = {i for argument, first in zip(arguments, found) if first is not None
              for i in range(first, first + len(argument.leaves))}
     parts = [dataclasses.replace(result, shape=tuple(sharding.shard_shape(result.shape))) if sharding else result
              for result, sharding in zip(step.results, step.out_shardings)]
-    return Roles(places, found, roles.pick_loss(parts, taken, loss))
+    return Roles(places, found, roles.pick_loss(parts, taken, loss), notes)
 
 
 def _together(values):

@@ -358,7 +358,7 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     table = _leaf_table(step, chosen)
     later = settled(step, [entry["result"] for entry in table])
     if later is not step:
-        step, chosen = later, arguments.find_roles(later, sorted(chosen.batch), loss)
+        step, chosen = later, dataclasses.replace(arguments.find_roles(later, sorted(chosen.batch), loss), notes=chosen.notes)
         table = _leaf_table(step, chosen)
     _check_next_values(step, table)
     unread = _take_unread(step, table)
@@ -395,17 +395,20 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
         "loss": chosen.loss, "results": result_names}, indent=1) + "\n")
     _write_text(directory / "step.json", manifest.dumps(manifest_json))
     exported_steps[os.path.realpath(directory)] = step
-    return _summary(directory, step, chosen, table, mapped, len(batches), data)
+    said = list(chosen.notes)
+    if data is not None and chosen.batch and len(batches) < steps:
+        said.append(f"data= gave {len(batches)} of {steps} batches: training begins with the first again")
+    return _summary(directory, step, chosen, table, mapped, said, data)
 
 
-def _summary(directory, step, chosen, table, mapped, steps, data):
+def _summary(directory, step, chosen, table, mapped, said, data):
     listed = []
     for place, name in enumerate(step.names):
         count = sum(entry["argument"] == name for entry in table)
         role = "batch" if place in chosen.batch else (
             "state" if chosen.next_value[place] is not None else "state that no result updates")
         listed.append((name, role, count))
-    notes = [f"{e['name']} is not used by the step" for e in table if e["parameter"] is None]
+    notes = said + [f"{e['name']} is not used by the step" for e in table if e["parameter"] is None]
     if chosen.batch and data is None:
         notes.append("every step has the same batch: data= gives others")
     if re.search(r'custom_call_target="[^"]*python', step.text):

@@ -62,7 +62,7 @@ def load_state(source, like, exported=None):
     wanted = trees.leaves(like)
     by_name = _by_name(dict(values), wanted, unread)
     if by_name is None and len(values) == len(wanted):
-        by_name = [value for _, value in values]
+        by_name = _by_place(path, values, wanted)
     if by_name is None:
         raise RepriseError(f"{path} has {len(values)} tensors, `like` has {len(wanted)} leaves: give the state argument "
                            "of the step, or the tuple of all of them")
@@ -82,6 +82,22 @@ def _by_name(values, wanted, unread):
     if len(wanted) == 1 and len(values) == 1:
         return list(values.values())
     return None
+
+
+def _by_place(path, values, wanted):
+    """Values for a tuple of arguments, which has no names of those: of the leaves in order, those of the same names below
+    their arguments. Errors: RepriseError where one has another name there, so that it may be meant for another leaf."""
+    below = lambda name: name.partition(".")[2]
+    names = [trees.path_name("", key) for key, _ in wanted]
+    if [below(name) for name, _ in values] != [below(name) for name in names]:
+        raise RepriseError(f"the names in {path} are {_listed(name for name, _ in values)}, those of `like` others, "
+                           f"{_listed(names)}: give `like` with the names that the step's state has")
+    return [value for _, value in values]
+
+
+def _listed(names, most=8):
+    names = list(names)
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _place(value, leaf, name):
