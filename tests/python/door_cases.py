@@ -186,6 +186,25 @@ class Export(Folder):
         self.assertIn(few, self.export(step, jnp.ones(4), x, data=iter([(x,), (x,)]), steps=3).notes)
         self.assertEqual(self.export(step, jnp.ones(4), x, data=iter([(x,), (x,), (x,)]), steps=3).notes, [])
 
+    def test_gradients_in_the_place_of_the_next_state_are_noted(self):
+        loss = lambda p, x, y: ((jnp.tanh(x @ p["w"] + p["b"]) - y) ** 2).mean()
+        rng = np.random.RandomState(0)
+        x, y = rng.randn(8, 4).astype(np.float32), rng.randn(8, 2).astype(np.float32)
+        both = jax.value_and_grad(loss)
+        mesh = steps.data_mesh(2)
+        mean = lambda *args: jax.lax.pmean(both(*args), "data")
+        split = steps.shard_map(mean, mesh, (P(), P("data"), P("data")), P(), check=False)
+
+        def descends(p, x, y):
+            value, gradient = both(p, x, y)
+            return value, jax.tree.map(lambda a, b: a - 0.1 * b, p, gradient)
+
+        for step, is_noted in ((both, True), (split, True), (descends, False)):
+            p = {"w": jnp.asarray(rng.randn(4, 2), jnp.float32), "b": jnp.zeros(2)}
+            done = self.export(jax.jit(step, donate_argnums=0), p, x, y, data=lambda t: (x, y))
+            self.assertEqual(any("is the gradient of the loss" in note for note in done.notes), is_noted, done.notes)
+            np.testing.assert_array_equal(np.asarray(p["b"]), np.zeros(2))
+
     def test_a_batch_may_be_one_tuple_or_keywords(self):
         xs, ys = np.random.default_rng(0).normal(size=(3, 4, 2)), np.arange(12).reshape(3, 4)
         x, y = jnp.zeros((4, 2)), jnp.zeros(4, jnp.int32)

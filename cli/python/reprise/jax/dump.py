@@ -138,6 +138,11 @@ class _Made:
 _INSTRUCTION = re.compile(r"%?(\S+) = (\w+)\[([\d,]*)\]\S* ([\w-]+)\(%?([^,) ]*)(?:.*metadata=\{(.*?)\})?")
 
 
+def calls_python(text):
+    """Whether a program calls Python: jax.debug.print, callbacks."""
+    return re.search(r'custom_call_target="[^"]*python', text) is not None
+
+
 def _made_by(line):
     match = _INSTRUCTION.search(line)
     if match is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import hlo, manifest, mapping, roles, tensors
 from ..errors import RepriseError
-from . import arguments, dump, equations, frameworks, trees
+from . import arguments, dump, equations, frameworks, gradients, trees
 
 
 @dataclasses.dataclass
@@ -68,6 +68,21 @@ class Step:
         for place, value in zip(places, traced):
             every[place] = value
         return tuple(every), {**kwargs, **keywords}
+
+    def call(self, values):
+        """The leaves of the result for a value a leaf; those of donated leaves that are JAX's arrays are used up."""
+        placed = []
+        for value, leaf, sharding in zip(values, self.leaves, self.in_shardings):
+            if trees.is_key(leaf) and not trees.is_key(value):
+                value = jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf))
+            placed.append(jax.device_put(value, sharding) if sharding is not None else value)
+        args, kwargs = jax.tree_util.tree_unflatten(self.tree, placed)
+        has_4_bits = any(str(getattr(leaf, "dtype", "")) in ("int4", "uint4") for leaf in self.leaves)
+        if has_4_bits and self.compiled is not self.jitted:
+            # What JAX 0.10 has compiled takes no array of 4-bit integers that was put on a device.
+            args, kwargs = self.with_static(args, kwargs)
+            return jax.tree_util.tree_leaves(self.jitted(*args, **kwargs))
+        return jax.tree_util.tree_leaves(self.compiled(*args, **kwargs))
 
 
 # Steps that this process exported, by folder: verify runs what was compiled.
@@ -349,7 +364,8 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
     otherwise than it goes in begins as it comes out, as in JAX's second step. `data` gives the batches of `steps` steps:
     an iterator, a function of the step, or the arguments with one axis more before; without it the given batch is used in every step. `loss=` names the loss among several scalars of the result.
     Compiles the step once, without the persistent cache, and, in its first call, one line that shows how this XLA rounds;
-    sets no environment variable.
+    sets no environment variable. Where the only state is one argument of floats, runs the step three times to tell new
+    parameters from gradients (gradients.notes).
     Errors: RepriseError, saying what to do."""
     if steps < 1:
         raise RepriseError(f"steps={steps}: a training has one at least")
@@ -395,7 +411,7 @@ def export(jitted, *args, out, batch=None, data=None, loss=None, steps=20, name=
         "loss": chosen.loss, "results": result_names}, indent=1) + "\n")
     _write_text(directory / "step.json", manifest.dumps(manifest_json))
     exported_steps[os.path.realpath(directory)] = step
-    said = list(chosen.notes)
+    said = chosen.notes + gradients.notes(step, chosen)
     if data is not None and chosen.batch and len(batches) < steps:
         said.append(f"data= gave {len(batches)} of {steps} batches: training begins with the first again")
     return _summary(directory, step, chosen, table, mapped, said, data)
@@ -411,7 +427,7 @@ def _summary(directory, step, chosen, table, mapped, said, data):
     notes = said + [f"{e['name']} is not used by the step" for e in table if e["parameter"] is None]
     if chosen.batch and data is None:
         notes.append("every step has the same batch: data= gives others")
-    if re.search(r'custom_call_target="[^"]*python', step.text):
+    if dump.calls_python(step.text):
         notes.append("the step calls Python (jax.debug.print, callbacks): training leaves out what returns nothing, and "
                      "refuses the rest")
     unmapped = sum(e["equation"] is None for e in mapped["collectives"])

@@ -126,7 +126,7 @@ def run_jax(directory, steps, run=None, change_state=_same, change_batches=_same
                 parts = batches[entry["name"]][t % described["steps"]]
                 values[place] = parts[0] if entry["slices"] is None else trees.join(
                     parts, entry["slices"], entry["shape"])
-        results = jax.tree_util.tree_leaves(_call(run, leaves, values))
+        results = run.call(values)
         for place, entry in enumerate(leaves):
             if entry["result"] is not None:
                 values[place] = results[entry["result"]]
@@ -144,20 +144,6 @@ def _first(entry, leaf, stored):
     if entry["name"] in stored:
         return states.whole(entry, stored[entry["name"]])
     return trees.to_numpy(leaf)
-
-
-def _call(run, leaves, values):
-    placed = []
-    for entry, value, leaf, sharding in zip(leaves, values, run.leaves, run.in_shardings):
-        if entry["key"] is not None and not trees.is_key(value):
-            value = jax.random.wrap_key_data(value, impl=jax.random.key_impl(leaf))
-        placed.append(jax.device_put(value, sharding) if sharding is not None else value)
-    args, kwargs = jax.tree_util.tree_unflatten(run.tree, placed)
-    if any(entry["type"] in ("s4", "u4") for entry in leaves) and run.compiled is not run.jitted:
-        # What JAX 0.10 has compiled takes no array of 4-bit integers that was put on a device.
-        args, kwargs = run.with_static(args, kwargs)
-        return run.jitted(*args, **kwargs)
-    return run.compiled(*args, **kwargs)
 
 
 def _nudged(seed):
