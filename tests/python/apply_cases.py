@@ -61,7 +61,10 @@ class Apply(door_cases.Folder):
             self.assertTrue(counted, counted)
             self.assertEqual(len(counted.found), chunks)
             for ours, theirs in zip(self.run_steps(planned, "complex_mlp"), self.run_steps(step.step, "complex_mlp")):
-                self.assertEqual(ours.tobytes(), theirs.tobytes())
+                if train_cases.version() >= (0, 7):
+                    self.assertEqual(ours.tobytes(), theirs.tobytes())
+                # JAX 0.5.3 puts the halves together within the kernels that square them, which LLVM contracts otherwise.
+                self.assertLessEqual(np.linalg.norm(ours - theirs), 1e-6 * np.linalg.norm(theirs))
 
     def test_of_a_linear_solve_only_what_runs_is_paired(self):
         mesh = steps.data_mesh(2)
