@@ -273,7 +273,7 @@ def two_players(ranks):
         made = lambda p: mlp_logits(p, x)
         score = lambda p, a: jax.nn.leaky_relu(a @ p[-1]["w"].T + 0.1, 0.2).mean(-1)
         real = jax.nn.one_hot(y, 5)
-        losses = (lambda p: optax.sigmoid_binary_cross_entropy(score(judge["target"], made(p)), 1.0).mean(),
+        losses = (lambda p: optax.sigmoid_binary_cross_entropy(score(judge["target"], made(p)), jnp.float32(1)).mean(),
                   lambda p: (jax.nn.softplus(-score(p, real)) + jax.nn.softplus(score(p, made(maker["params"])))).mean())
         new = []
         for state, loss_of in zip((maker, judge), losses):
