@@ -16,6 +16,27 @@ from reprise import compare, tensors
 from reprise.jax import verifying
 
 
+def bias_under_norm():
+    """(step, state, batch) with a bias whose exact gradient is zero, under Adam and behind dropout."""
+    def step(state, x):
+        key, used = jax.random.split(state["key"])
+
+        def loss(p):
+            h = x @ p["w"] + p["bias"]
+            h = (h - h.mean(0)) * jax.lax.rsqrt(h.var(0) + 1e-5)  # The same with any bias.
+            return (jnp.where(jax.random.bernoulli(used, 0.8, h.shape), jnp.tanh(h), 0) ** 3 @ p["v"]).mean()
+
+        value, gradient = jax.value_and_grad(loss)(state["p"])
+        updates, adam = optax.adam(1e-2).update(gradient, state["adam"])
+        return {"p": optax.apply_updates(state["p"], updates), "adam": adam, "key": key}, value
+
+    rng = np.random.RandomState(2)
+    p = {"w": rng.randn(8, 4), "bias": np.full(4, 3), "v": rng.randn(4, 2)}
+    p = {name: array.astype(np.float32) for name, array in p.items()}
+    state = {"p": p, "adam": optax.adam(1e-2).init(p), "key": jax.random.key(0)}
+    return jax.jit(step), state, rng.randn(64, 8).astype(np.float32)
+
+
 class Rounding(door_cases.Folder):
     def test_what_rounding_alone_moves_is_measured_where_a_gradient_is_zero(self):
         step = steps.make("lstm", 2)
@@ -47,7 +68,7 @@ class Rounding(door_cases.Folder):
             name = next(iter(tensors.load(out / "state.safetensors")))
             final, losses = verifying.run_jax(out, 2)
             nothing = lambda seed: lambda arrays: arrays
-            with unittest.mock.patch.object(verifying, "_nudged", nothing):
+            with unittest.mock.patch.multiple(verifying, _nudged=nothing, _unfused=lambda run: run):
                 return verifying.own_moves(out, 2, final, {name: initial["state"]}, losses=losses)[name]
 
         def mean(state, x):
@@ -113,23 +134,8 @@ class Rounding(door_cases.Folder):
         self.assertFalse(dataclasses.replace(verified, exact={"w": (1e-3, 2.1e-3)}))
 
     def test_a_gradient_that_is_zero_is_no_error_and_hides_none(self):
-        def step(state, x):
-            key, used = jax.random.split(state["key"])
-
-            def loss(p):
-                h = x @ p["w"] + p["bias"]
-                h = (h - h.mean(0)) * jax.lax.rsqrt(h.var(0) + 1e-5)  # The same with any bias.
-                return (jnp.where(jax.random.bernoulli(used, 0.8, h.shape), jnp.tanh(h), 0) ** 3 @ p["v"]).mean()
-
-            value, gradient = jax.value_and_grad(loss)(state["p"])
-            updates, adam = optax.adam(1e-2).update(gradient, state["adam"])
-            return {"p": optax.apply_updates(state["p"], updates), "adam": adam, "key": key}, value
-
-        rng = np.random.RandomState(2)
-        p = {"w": rng.randn(8, 4), "bias": np.full(4, 3), "v": rng.randn(4, 2)}
-        p = {name: array.astype(np.float32) for name, array in p.items()}
-        state = {"p": p, "adam": optax.adam(1e-2).init(p), "key": jax.random.key(0)}
-        rj.export(jax.jit(step), state, rng.randn(64, 8).astype(np.float32), out=self.out)
+        step, state, x = bias_under_norm()
+        rj.export(step, state, x, out=self.out)
         initial = tensors.load(self.out / "state.safetensors")
         theirs, losses = verifying.run_jax(self.out, 2)
         initial = {name: initial[name] for name in theirs}
@@ -147,6 +153,16 @@ class Rounding(door_cases.Folder):
         self.assertIn("p.bias", judged(bias=3))
         self.assertEqual(judged(w=1.001), {"p.w", "adam.0.mu.w", "adam.0.nu.w"})
         self.assertIn("p.v", judged(v=0.5, bias=0.1))
+
+    @unittest.skipIf(jax.__version_info__ < (0, 7), "this JAX compiles nothing without fusion")
+    def test_fusion_counts_as_rounding(self):
+        step, state, x = bias_under_norm()
+        rj.export(step, state, x, out=self.out)
+        theirs, _ = verifying.run_jax(self.out, 2)
+        with unittest.mock.patch.object(verifying, "_nudged", lambda seed: verifying._same):
+            moved = verifying.own_moves(self.out, 2, theirs, tensors.load(self.out / "state.safetensors"), seeds=1)
+        self.assertGreater(moved["state.adam.0.mu.bias"], 0.1)
+        self.assertLess(moved["state.adam.0.mu.w"], 1e-5)
 
     def test_what_is_held_for_each_row_does_not_move_with_the_rows(self):
         @jax.jit

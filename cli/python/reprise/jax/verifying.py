@@ -242,14 +242,26 @@ def distances_from_exact(directory, steps, ours, theirs, initial, run=None, loss
             if d.error <= MOST_OFF or (is_local and mine[d.name] <= d.error < float("inf"))}
 
 
-def own_moves(directory, steps, theirs, initial, run=None, losses=(), seeds=5):
-    """{tensor: what JAX's own result moves where only rounding is another}: medians over seeds.
+def _unfused(run):
+    """The step compiled without XLA's fusion, so that sums are added up in other orders; itself where this JAX cannot."""
+    if jax.__version_info__ < (0, 7):
+        return run
+    args, kwargs = run.with_static(run.args, run.kwargs)
+    options = {"xla_disable_hlo_passes": "fusion"}
+    return dataclasses.replace(run, compiled=run.jitted.lower(*args, **kwargs).compile(compiler_options=options))
 
-    Rounding is another where the last bits of first state and batches are, and where the rows of each batch come in
-    another order; that counts where the step has a loss and its first one then stays equal to 1e-5 (it does not where
-    a row's place means something, as for dropout's mask). What the state holds for each row is put back before. Steps in 16 bits may move by the one and not by the other: a
-    change of f32's last bits that the cast to bfloat16 drops moves nothing. Of a tensor whose exact gradient is zero
-    (the bias of attention's keys) this is all there is."""
+
+def own_moves(directory, steps, theirs, initial, run=None, losses=(), seeds=5):
+    """{tensor: what JAX's own result moves where only rounding is another}: the most of three ways, medians over seeds.
+
+    Rounding is another where the last bits of first state and batches are, where XLA does not fuse, and where the rows of
+    each batch come in another order; the last counts where the step has a loss and its first one then stays equal to
+    1e-5 (it does not where a row's place means something, as for dropout's mask). What the state holds for each row is
+    put back before. Steps in 16 bits may move by the one and not by the other: a change of f32's last bits that the cast
+    to bfloat16 drops moves nothing. Of a tensor whose exact gradient is zero (the bias of attention's keys, or one under
+    a norm) this is all there is."""
+    run = run or _step_of(directory, None, (), {})
+
     def distances(final):
         return {d.name: d.error for d in compare.differences(final, theirs, initial)}
 
@@ -267,7 +279,8 @@ def own_moves(directory, steps, theirs, initial, run=None, losses=(), seeds=5):
     nudged, permuted = [nudged_moves(seed) for seed in range(seeds)], [permuted_moves(seed) for seed in range(seeds)]
     if not all(permuted):
         permuted = []
-    return {name: max(float(np.median([found[name] for found in runs])) for runs in (nudged, permuted) if runs)
+    unfused = [distances(run_jax(directory, steps, _unfused(run))[0])]
+    return {name: max(float(np.median([found[name] for found in runs])) for runs in (nudged, permuted, unfused) if runs)
             for name in nudged[0]}
 
 
@@ -294,8 +307,8 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
     In the process that exported, the folder is enough; elsewhere give the step and its arguments too. `tolerance` bounds
     the relative L2 error of each tensor's change. Where one is over it, the steps are run in float64, and what is at most
     twice as far from those as JAX is counts as equal (distances_from_exact); where one is still over it, JAX is run again
-    on state and batches whose last bits are others and on batches whose rows come in another order, and twice what that
-    moves the tensor is allowed (own_moves). Integers must be equal. `train_options` go to `reprise train`, as
+    on state and batches whose last bits are others, on batches whose rows come in another order, and without fusion, and
+    twice what that moves the tensor is allowed (own_moves). Integers must be equal. `train_options` go to `reprise train`, as
     ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
     if steps < 1:
         raise RepriseError(f"steps={steps}: a training has one at least")
