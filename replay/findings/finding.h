@@ -29,7 +29,8 @@ struct Finding {
   FindingPlace where;
   /// Of the replayed window (a step), without it.
   int64_t gain_ns = 0;
-  double gain_share = 0;  ///< Of the replayed window.
+  double gain_share =
+      0;  ///< Of the replayed window; of slow steps, of the mean.
   /// The replay takes away all of it; what is done about it may gain less.
   bool at_most = true;
   std::vector<std::string> evidence;  ///< Figures, a clause each.

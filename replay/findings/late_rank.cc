@@ -1,7 +1,8 @@
 // One rank comes later than the others to the collectives that they all need.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -88,15 +89,58 @@ void explain(const OwnWork& work, size_t place, Finding& finding) {
   }
 }
 
+std::function<void(TimedGraph&)> levelling(const FindingInput& input) {
+  return [&input](TimedGraph& graph) {
+    const Status levelled = level_ranks(input.facts, graph);
+    static_cast<void>(levelled);  // Of one rank there is nothing to level.
+  };
+}
+
+// Ranks that are late together, as those of a slow node: none of them comes
+// last by itself, but they have more to do than the others.
+void find_late_group(const FindingInput& input, const OwnWork& work,
+                     Candidates& found) {
+  const size_t ranks = work.host_ns.size();
+  double most_ns = 0;
+  size_t latest = 0;
+  for (size_t place = 0; place < ranks; ++place) {
+    if (most_excess_ns(work, place) <= most_ns) continue;
+    most_ns = most_excess_ns(work, place);
+    latest = place;
+  }
+  if (most_ns <= 0 || input.analysis.collectives.empty()) return;
+  Candidate candidate;
+  Finding& finding = candidate.finding;
+  for (size_t place = 0; place < ranks; ++place) {
+    if (most_excess_ns(work, place) >= kByTurns * most_ns) {
+      finding.where.ranks.push_back(
+          input.facts.rank_number(input.graph.ranks[place].rank));
+    }
+  }
+  std::sort(finding.where.ranks.begin(), finding.where.ranks.end());
+  const bool one = finding.where.ranks.size() == 1;
+  finding.what = fmt::format(
+      "rank{} {} {} more to do than the others, which wait", one ? "" : "s",
+      fmt::join(finding.where.ranks, ", "), one ? "has" : "have");
+  explain(work, latest, finding);
+  finding.what_if = "straggler=none";
+  candidate.remove = levelling(input);
+  found.push_back(std::move(candidate));
+}
+
 }  // namespace
 
 void find_late_rank(const FindingInput& input, Candidates& found) {
+  if (input.graph.ranks.size() < 2) return;
   const std::vector<Straggler>& stragglers = input.analysis.stragglers;
-  if (stragglers.empty() || stragglers[0].last == 0) return;
+  const OwnWork work = own_work(input);
+  if (stragglers.empty() || stragglers[0].last == 0) {
+    if (!has_unequal_work(found)) find_late_group(input, work, found);
+    return;
+  }
   const Straggler& late = stragglers[0];
   std::optional<size_t> place = rank_place(input, late.rank);
-  if (input.graph.ranks.size() < 2 || !place) return;
-  const OwnWork work = own_work(input);
+  if (!place) return;
   if (has_unequal_work(found) &&
       excess_ns(work.device_ns, *place) > excess_ns(work.host_ns, *place)) {
     return;
@@ -128,10 +172,7 @@ void find_late_rank(const FindingInput& input, Candidates& found) {
   }
   explain(work, *place, finding);
   finding.what_if = "straggler=none";
-  candidate.remove = [&input](TimedGraph& graph) {
-    const Status levelled = level_ranks(input.facts, graph);
-    static_cast<void>(levelled);  // Of one rank there is nothing to level.
-  };
+  candidate.remove = levelling(input);
   found.push_back(std::move(candidate));
 }
 

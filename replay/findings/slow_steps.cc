@@ -32,8 +32,8 @@ struct SlowSteps {
   std::vector<int32_t> numbers;  ///< Ascending.
   int32_t step = 0;              ///< The middle one of them, by its time.
   int64_t step_ns = 0, typical_ns = 0;
-  size_t of = 0;       ///< Of so many steps.
-  double lost_ns = 0;  ///< By the mean of all steps.
+  size_t of = 0;                    ///< Of so many steps.
+  double lost_ns = 0, mean_ns = 0;  ///< Lost by the mean of all steps.
 };
 
 /// Nothing where steps are alike, too few, or only the first one is slow, as
@@ -48,6 +48,8 @@ std::optional<SlowSteps> slow_steps(std::span<const TimedStep> times) {
   slow.typical_ns = lower_median(all);
   std::vector<std::pair<int64_t, int32_t>> found;
   for (const auto& [number, time_ns] : times) {
+    slow.mean_ns +=
+        static_cast<double>(time_ns) / static_cast<double>(times.size());
     if (static_cast<double>(time_ns) <
         kSlow * static_cast<double>(slow.typical_ns))
       continue;
@@ -215,8 +217,7 @@ Findings find_all_findings(const AlignedTrace& recorded,
                              excess_text(*excess));
   }
   if (finding->gain_ns < findings.threshold_ns) return findings;
-  finding->gain_share = static_cast<double>(finding->gain_ns) /
-                        static_cast<double>(findings.replayed_ns);
+  finding->gain_share = static_cast<double>(finding->gain_ns) / slow->mean_ns;
   const auto place = std::find_if(
       findings.list.begin(), findings.list.end(),
       [&](const Finding& each) { return each.gain_ns < finding->gain_ns; });

@@ -47,6 +47,7 @@ std::map<Lane, std::vector<uint32_t>> lanes_of(const FindingInput& input) {
 
 struct LaneSum {
   int64_t bytes = 0, latency_ns = 0, wire_ns = 0;
+  bool is_assumed = false;  ///< The latency of one of them.
 };
 
 LaneSum sum_of(const FindingInput& input, const std::vector<uint32_t>& places) {
@@ -65,6 +66,7 @@ LaneSum sum_of(const FindingInput& input, const std::vector<uint32_t>& places) {
     sum.bytes += input.analysis.matching.collectives[place].bytes;
     sum.latency_ns = saturating_add(sum.latency_ns, latency_ns);
     sum.wire_ns = saturating_add(sum.wire_ns, duration_ns[place] - latency_ns);
+    sum.is_assumed |= graph.transfers[place].is_assumed;
   }
   return sum;
 }
@@ -86,8 +88,14 @@ void add_candidate(const FindingInput& input, const Lane& lane,
       fmt::format("{} {}s are small: {} would do", places.size(), kind, left);
   finding.where.collective = kind;
   finding.evidence.push_back(
-      fmt::format("their latency takes {}, their bytes {}",
-                  finding_time(sum.latency_ns), finding_time(sum.wire_ns)));
+      sum.is_assumed
+          ? fmt::format("all have one size: {} of their {} are assumed to be "
+                        "latency, and all may be",
+                        finding_time(sum.latency_ns),
+                        finding_time(sum.latency_ns + sum.wire_ns))
+          : fmt::format("their latency takes {}, their bytes {}",
+                        finding_time(sum.latency_ns),
+                        finding_time(sum.wire_ns)));
   if (sum.bytes > 0) {
     const double mib = static_cast<double>(sum.bytes) / (1 << 20);
     finding.evidence.push_back(

@@ -180,6 +180,7 @@ struct TimedGraph {
   struct Transfer {
     static constexpr uint32_t kNoLink = std::numeric_limits<uint32_t>::max();
     int64_t latency_ns = 0, absent_ns = 0;
+    bool is_assumed = false;  ///< Its latency.
     /// Transfers of one number share its bandwidth evenly, once their latency
     /// has passed.
     uint32_t link = kNoLink;

@@ -53,14 +53,20 @@ int64_t latency_of(const LeastBySize& least) {
                   static_cast<int64_t>(std::min(intercept_ns, 1e18)));
 }
 
+struct Latency {
+  int64_t time_ns = 0;
+  bool is_assumed = false;
+};
+
 // Of every kind; how many were assumed, and how many are another operation's.
-std::map<Kind, int64_t> latencies_of(const std::map<Kind, LeastBySize>& least,
+std::map<Kind, Latency> latencies_of(const std::map<Kind, LeastBySize>& least,
                                      int64_t& assumed, int64_t& borrowed) {
-  std::map<Kind, int64_t> latencies;
+  std::map<Kind, Latency> latencies;
   std::map<size_t, int64_t> of_group;  // By group size: the least fitted.
   for (const auto& [kind, of_kind] : least) {
     if (of_kind.size() < 2) continue;
-    const int64_t latency_ns = latencies[kind] = latency_of(of_kind);
+    const int64_t latency_ns = latency_of(of_kind);
+    latencies[kind] = {.time_ns = latency_ns};
     const auto [known, added] = of_group.insert({kind.second, latency_ns});
     if (!added) known->second = std::min(known->second, latency_ns);
   }
@@ -69,9 +75,10 @@ std::map<Kind, int64_t> latencies_of(const std::map<Kind, LeastBySize>& least,
     const auto known = of_group.find(kind.second);
     const bool is_known = known != of_group.end();
     ++(is_known ? borrowed : assumed);
-    latencies[kind] =
+    latencies[kind] = {
         std::min(of_kind.begin()->second,
-                 is_known ? known->second : assumed_latency(kind));
+                 is_known ? known->second : assumed_latency(kind)),
+        !is_known};
   }
   return latencies;
 }
@@ -95,7 +102,7 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
     if (!added) known->second = std::min(known->second, transfer_ns[at]);
   }
   int64_t assumed = 0, borrowed = 0;
-  const std::map<Kind, int64_t> latency =
+  const std::map<Kind, Latency> latency =
       latencies_of(least, assumed, borrowed);
   if (borrowed > 0) {
     graph.notes.push_back(fmt::format(
@@ -123,8 +130,9 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
     if (!collectives[at].missing.empty()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }
-    transfer.latency_ns =
-        std::min(latency.at(kind), transfer_ns[at] - transfer.absent_ns);
+    transfer.latency_ns = std::min(latency.at(kind).time_ns,
+                                   transfer_ns[at] - transfer.absent_ns);
+    transfer.is_assumed = latency.at(kind).is_assumed;
   }
 }
 

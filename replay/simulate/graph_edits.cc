@@ -14,6 +14,9 @@
 namespace reprise {
 namespace {
 
+// What a thread spends at once on handing work over is shorter.
+constexpr int64_t kLongestHandOver = 1'000'000;
+
 // The edge holds nothing up any more.
 void cut(size_t at, TimedGraph& graph) {
   TimedGraph::Edge edge = graph.edges[at];
@@ -282,11 +285,13 @@ void capture_launches(const DataLoading& data, const NodeFacts& facts,
     if (graph.collective[node] >= 0 || !facts.on_host(graph.origin[node])) {
       continue;
     }
+    if (graph.duration[node] < kLongestHandOver) graph.duration[node] = 0;
     const int64_t loading_ns = data.gaps[node] ? int64_t{graph.named[node]} : 0;
-    drop_time(node, graph);
-    if (loading_ns == 0) continue;
-    graph.gap[node] = loading_ns;
-    graph.named[node] = loading_ns;
+    if (loading_ns > 0) {
+      graph.gap[node] = graph.named[node] = loading_ns;
+    } else if (graph.gap[node] < kLongestHandOver) {
+      scale_gap(node, 0, graph);
+    }
   }
 }
 

@@ -69,7 +69,8 @@ void remove_data_loading(const DataLoading& data, TimedGraph& graph);
 
 /// Handing device work over takes no time, as when graphs of all of it are
 /// launched: the threads that launch do nothing else than loading data and
-/// waiting for the device.
+/// waiting for the device, and what takes them a millisecond or more at once
+/// (an operator on the CPU, a sleep, a checkpoint): no launch takes as long.
 void capture_launches(const DataLoading& data, const NodeFacts& facts,
                       TimedGraph& graph);
 

@@ -138,6 +138,20 @@ TEST(Findings, LateRank) {
   EXPECT_EQ(found.findings.list[0].where.ranks, std::vector<uint32_t>{2});
 }
 
+TEST(Findings, RanksThatAreLateTogether) {
+  const Program node = [](InjectedStep& step, bool cause) {
+    if (cause) step.pace[2] = step.pace[3] = 1.4;
+    compute(step, 50, 200 * kUs);
+    step.collective(CollectiveKind::kAllReduce, 4'000'000, 50 * kUs);
+    compute(step, 50, 200 * kUs);
+    step.wait_for_communication();
+    step.kernel("adam_gemm", 100 * kUs);
+  };
+  expect_found("late-rank", 4, node);
+  EXPECT_EQ(find(4, node, true).findings.list[0].where.ranks,
+            (std::vector<uint32_t>{2, 3}));
+}
+
 TEST(Findings, LateRankByOneLongOperator) {
   // All of its extra time goes, whatever share of its host's time that is; nor
   // is it called the host's launching, which is as fast as elsewhere.
@@ -229,6 +243,17 @@ TEST(Findings, LaunchBound) {
     compute(step, 200, 20 * kUs);
   };
   expect_found("launch-bound", 1, program);
+}
+
+TEST(Findings, NoGraphSavesALongOperatorOfTheHost) {
+  const Found found = find(
+      1,
+      [](InjectedStep& step, bool) {
+        step.host_on(0, "aten::tokenize", 5 * kMs);
+        compute(step, 60, 200 * kUs);
+      },
+      true);
+  EXPECT_EQ(found.of("launch-bound"), nullptr);
 }
 
 TEST(Findings, SetUpOfTheDevice) {
@@ -343,6 +368,29 @@ TEST(Findings, SmallBuckets) {
   EXPECT_EQ(best.of("small-buckets"), nullptr);
 }
 
+TEST(Findings, SmallBucketsOfOneSizeSayThatLatencyIsAssumed) {
+  const auto program = [](int64_t bytes_of_others) {
+    return [=](InjectedStep& step, bool) {
+      for (int layer = 0; layer < 32; ++layer) {
+        step.kernel("gemm", 20 * kUs);
+        const int64_t bytes = layer % 2 == 0 ? 32'768 : bytes_of_others;
+        step.collective(CollectiveKind::kAllReduce, bytes,
+                        20 * kUs + bytes / 10);
+      }
+      step.wait_for_communication();
+    };
+  };
+  const auto evidence = [&](int64_t bytes_of_others) {
+    const Found found = find(2, program(bytes_of_others), true);
+    const Finding* buckets = found.of("small-buckets");
+    return buckets == nullptr ? std::string() : buckets->evidence[0];
+  };
+  EXPECT_TRUE(evidence(32'768).starts_with("all have one size"))
+      << evidence(32'768);
+  EXPECT_TRUE(evidence(65'536).starts_with("their latency takes"))
+      << evidence(65'536);
+}
+
 TEST(Findings, MissingOverlap) {
   expect_found("missing-overlap", 2, [](InjectedStep& step, bool cause) {
     for (int layer = 0; layer < 20; ++layer) {
@@ -439,6 +487,7 @@ TEST(Findings, SlowStepsByWhatTheyAloneHold) {
             "2 of 8 steps take 18 ms, the others 10 ms: save on rank 0 takes "
             "8.04 ms in these, 0 us in the others");
   EXPECT_EQ(named.where.ranks, std::vector<uint32_t>{0});
+  EXPECT_NEAR(named.gain_share, 2.0 / 12, 0.001);  // Of the mean step.
   const Finding unnamed = slow_steps(with_slow_steps(false));
   EXPECT_TRUE(unnamed.what.ends_with("nothing that was recorded says why"))
       << unnamed.what;
