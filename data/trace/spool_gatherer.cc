@@ -1,6 +1,8 @@
 // From spools to one trace: local numbers become the trace's, times get their
 // rank's base. Segments are mapped column by column, and only those columns
 // that change: one spool goes through as it is.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -187,7 +189,15 @@ void SpoolGatherer::take_rest(const TraceSpool::State& state) {
                              state.measurements.begin(),
                              state.measurements.end());
   trace_.modules.insert(state.modules.begin(), state.modules.end());
-  trace_.environment.insert(state.environment.begin(), state.environment.end());
+  for (const auto& [name, value] : state.environment) {
+    const auto [known, added] = trace_.environment.try_emplace(name, value);
+    if (!added && known->second != value && name == "world_size") {
+      trace_.warnings.push_back(fmt::format(
+          "files of jobs of {} and of {} ranks were joined: they may be of "
+          "different runs",
+          known->second, value));
+    }
+  }
   trace_.warnings.insert(trace_.warnings.end(), state.warnings.begin(),
                          state.warnings.end());
 }

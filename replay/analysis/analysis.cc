@@ -10,6 +10,7 @@
 #include "data/integers.h"
 #include "data/io/decimal.h"
 #include "data/parallel.h"
+#include "replay/analysis/negotiations.h"
 #include "replay/analysis/ranks_apart.h"
 #include "replay/graph/trace_graph.h"
 #include "replay/simulate/replay.h"
@@ -314,6 +315,8 @@ class RankSums {
           std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
     }
     analysis.ranks.push_back(std::move(rank));
+    if (trace.ranks.size() == 1)
+      negotiated_ = find_negotiated_stragglers(events);
     held_.add(events, work);
     kernels_.add(trace, work, scope_);
   }
@@ -321,6 +324,8 @@ class RankSums {
   void finish(Analysis& analysis) && {
     const Trace& trace = by_rank_.frame();
     add_collectives(trace, held_, analysis);
+    if (analysis.stragglers.empty())
+      analysis.stragglers = std::move(negotiated_);
     analysis.kernels = std::move(kernels_).statistics(trace);
     analysis.steps = complete_steps(trace, std::move(steps_));
     add_remarks(trace, analysis);
@@ -332,7 +337,8 @@ class RankSums {
   const WorkScope scope_;
   HeldEvents held_;
   KernelDurations kernels_;
-  std::vector<StepMark> steps_;  ///< Of all ranks, by device_steps.
+  std::vector<Straggler> negotiated_;  ///< Where one rank tells of all.
+  std::vector<StepMark> steps_;        ///< Of all ranks, by device_steps.
 };
 
 }  // namespace

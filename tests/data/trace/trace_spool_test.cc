@@ -456,5 +456,21 @@ TEST_F(Spools, AFullDiskLeavesTheOldTraceAndNothingElse) {
   EXPECT_EQ(files(), 1U);
 }
 
+TEST_F(Spools, OfJobsOfDifferentSizesAreDoubted) {
+  std::vector<TraceSpool> spools(3);
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    RankInfo info;
+    info.rank = rank;
+    spools[rank].add_rank(info);
+    spools[rank].set_environment("world_size", rank < 2 ? "3" : "4");
+    spools[rank].set_environment("other", std::to_string(rank));
+  }
+  const Result<Trace> trace = gather_spools(spools);
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->warnings,
+            std::vector<std::string>{"files of jobs of 3 and of 4 ranks were "
+                                     "joined: they may be of different runs"});
+}
+
 }  // namespace
 }  // namespace reprise
