@@ -98,12 +98,24 @@ bool read_explicit_groups(std::string_view text,
   return reader.take('}') && reader.at_end();
 }
 
-/// One axis of a mesh and the part of it that a group runs along.
 struct MeshAxis {
   std::string_view name;
   int64_t size = 0;
-  int64_t before = 1, along = 0;  ///< Sub-axis `:(before)along`; 0: not taken.
-  size_t order = 0;               ///< Among those taken.
+};
+
+/// What a group runs along: an axis, or the sub-axis `:(before)along` of it,
+/// which is the middle of three that make up the axis, the last fastest:
+/// `before` steps, `along` steps and the rest.
+struct AxisPart {
+  size_t axis = 0;
+  int64_t before = 1, along = 0;
+  int64_t dimension = 0;  ///< Of the iota, once that is made.
+};
+
+struct MeshGroups {
+  std::vector<MeshAxis> axes;    ///< Places run along them, the last fastest.
+  std::vector<int64_t> devices;  ///< At each place; empty: their numbers.
+  std::vector<AxisPart> along;   ///< A group's members, the last fastest.
 };
 
 /// `(3,1,2,0)`, or `([2,2]T(1,0))`, an iota of them all.
@@ -125,87 +137,111 @@ bool read_devices(AttributeReader* reader, std::vector<int64_t>* devices) {
   return true;
 }
 
-/// `mesh['a'=2,'b'=4], device_ids=(…) {'a','b':(1)2}`: devices, in the order of
-/// their numbers where none is given, along the axes, the last fastest; a group
-/// runs along those in braces.
-bool read_mesh(std::string_view text, std::vector<MeshAxis>* axes,
-               std::vector<int64_t>* devices) {
-  AttributeReader reader(text);
-  if (!reader.take("mesh[")) return false;
+bool read_axes(AttributeReader* reader, std::vector<MeshAxis>* axes) {
   do {
-    MeshAxis& axis = axes->emplace_back();
-    if (!reader.quoted('\'', &axis.name) || !reader.take('=') ||
-        !reader.integer(&axis.size) || axis.size < 1)
+    MeshAxis axis;
+    if (!reader->quoted('\'', &axis.name) || !reader->take('=') ||
+        !reader->integer(&axis.size) || axis.size < 1 ||
+        std::any_of(axes->begin(), axes->end(), [&](const MeshAxis& other) {
+          return other.name == axis.name;
+        }))
       return false;
-  } while (reader.take(','));
-  if (!reader.take(']')) return false;
-  if (reader.take(", device_ids=") && !read_devices(&reader, devices))
+    axes->push_back(axis);
+  } while (reader->take(','));
+  return true;
+}
+
+/// `'a'` or `'a':(1)2`.
+bool read_part(AttributeReader* reader, const std::vector<MeshAxis>& axes,
+               AxisPart* part) {
+  std::string_view name;
+  if (!reader->quoted('\'', &name)) return false;
+  const auto axis =
+      std::find_if(axes.begin(), axes.end(),
+                   [&](const MeshAxis& a) { return a.name == name; });
+  if (axis == axes.end()) return false;
+  part->axis = static_cast<size_t>(axis - axes.begin());
+  part->along = axis->size;
+  return !reader->take(':') ||
+         (reader->take('(') && reader->integer(&part->before) &&
+          reader->take(')') && reader->integer(&part->along));
+}
+
+/// `mesh['a'=2,'b'=4], device_ids=(…) {'a','b':(1)2}`.
+bool read_mesh(std::string_view text, MeshGroups* mesh) {
+  AttributeReader reader(text);
+  if (!reader.take("mesh[") || !read_axes(&reader, &mesh->axes) ||
+      !reader.take(']'))
+    return false;
+  if (reader.take(", device_ids=") && !read_devices(&reader, &mesh->devices))
     return false;
   if (!reader.take('{')) return false;
   if (reader.take('}')) return reader.at_end();
-  size_t taken = 0;
   do {
-    std::string_view name;
-    if (!reader.quoted('\'', &name)) return false;
-    const auto axis =
-        std::find_if(axes->begin(), axes->end(),
-                     [&](const MeshAxis& a) { return a.name == name; });
-    if (axis == axes->end() || axis->along != 0) return false;
-    axis->along = axis->size;
-    axis->order = taken++;
-    if (reader.take(':') &&
-        (!reader.take('(') || !reader.integer(&axis->before) ||
-         !reader.take(')') || !reader.integer(&axis->along)))
-      return false;
-    if (axis->before < 1 || axis->along < 1 ||
-        axis->size / axis->before % axis->along != 0 ||
-        axis->size % axis->before != 0)
+    if (!read_part(&reader, mesh->axes, &mesh->along.emplace_back()))
       return false;
   } while (reader.take(','));
   return reader.take('}') && reader.at_end();
 }
 
-/// The same as an iota: groups stand along what is not taken.
-IotaGroups iota_of_mesh(const std::vector<MeshAxis>& axes) {
-  IotaGroups iota;
-  std::vector<std::pair<size_t, int64_t>> taken;  ///< Order, dimension.
-  int64_t along = 1, all = 1;
-  const auto add = [&](int64_t size) {
-    iota.dimensions.push_back(size);
-    return static_cast<int64_t>(iota.dimensions.size() - 1);
+/// Cuts an axis into dimensions of the iota: its `parts` and what lies between
+/// them, along which groups stand. False where parts overlap or do not divide
+/// the axis.
+bool cut_axis(int64_t size, std::vector<AxisPart*> parts, IotaGroups* iota) {
+  const auto add = [&](int64_t extent) {
+    iota->dimensions.push_back(extent);
+    return static_cast<int64_t>(iota->dimensions.size() - 1);
   };
-  for (const MeshAxis& axis : axes) {
-    all *= axis.size;
-    if (axis.along == 0) {
-      iota.permutation.push_back(add(axis.size));
-      continue;
-    }
-    along *= axis.along;
-    iota.permutation.push_back(add(axis.before));
-    taken.emplace_back(axis.order, add(axis.along));
-    iota.permutation.push_back(add(axis.size / axis.before / axis.along));
+  std::sort(parts.begin(), parts.end(),
+            [](const auto* a, const auto* b) { return a->before < b->before; });
+  int64_t done = 1;
+  for (AxisPart* part : parts) {
+    if (part->before < done || part->before % done != 0 || part->along < 1 ||
+        size % part->before != 0 || size / part->before % part->along != 0)
+      return false;
+    iota->permutation.push_back(add(part->before / done));
+    part->dimension = add(part->along);
+    done = part->before * part->along;
   }
-  std::sort(taken.begin(), taken.end());
-  for (const auto& [order, dimension] : taken)
-    iota.permutation.push_back(dimension);
-  iota.groups = {all / along, along};
-  return iota;
+  iota->permutation.push_back(add(size / done));
+  return true;
+}
+
+/// The same groups of places; groups stand along what they do not run along.
+bool iota_of_mesh(MeshGroups mesh, IotaGroups* iota) {
+  for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
+    std::vector<AxisPart*> parts;
+    for (AxisPart& part : mesh.along) {
+      if (part.axis == axis) parts.push_back(&part);
+    }
+    if (!cut_axis(mesh.axes[axis].size, std::move(parts), iota)) return false;
+  }
+  int64_t along = 1;
+  for (const AxisPart& part : mesh.along) {
+    iota->permutation.push_back(part.dimension);
+    along *= part.along;
+  }
+  iota->groups = {small_product(iota->dimensions) / along, along};
+  return true;
 }
 
 bool expand_mesh(std::string_view text,
                  std::vector<std::vector<int64_t>>* groups) {
-  std::vector<MeshAxis> axes;
-  std::vector<int64_t> devices, sizes;
-  if (!read_mesh(text, &axes, &devices)) return false;
-  sizes.reserve(axes.size());
-  for (const MeshAxis& axis : axes) sizes.push_back(axis.size);
+  MeshGroups mesh;
+  if (!read_mesh(text, &mesh)) return false;
+  std::vector<int64_t> sizes;
+  sizes.reserve(mesh.axes.size());
+  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
   const int64_t count = small_product(sizes);
-  if (count < 0 || !expand_iota(iota_of_mesh(axes), groups)) return false;
-  if (devices.empty()) return true;
-  if (!is_permutation_of_indices(devices, static_cast<size_t>(count)))
+  IotaGroups iota;
+  if (count < 0 || !iota_of_mesh(mesh, &iota) || !expand_iota(iota, groups))
+    return false;
+  if (mesh.devices.empty()) return true;
+  if (!is_permutation_of_indices(mesh.devices, static_cast<size_t>(count)))
     return false;
   for (std::vector<int64_t>& group : *groups) {
-    for (int64_t& place : group) place = devices[static_cast<size_t>(place)];
+    for (int64_t& place : group)
+      place = mesh.devices[static_cast<size_t>(place)];
   }
   return true;
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace reprise {
@@ -117,6 +118,14 @@ const ProtoField* ProtoMessage::find(uint32_t number) const {
     if (field->number == number) return &*field;
   }
   return nullptr;
+}
+
+uint32_t ProtoMessage::largest_field() const {
+  uint32_t largest = 0;
+  for (const ProtoField& field : fields_) {
+    largest = std::max(largest, field.number);
+  }
+  return largest;
 }
 
 int64_t ProtoMessage::integer(uint32_t number, int64_t fallback) const {

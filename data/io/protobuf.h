@@ -81,6 +81,7 @@ class ProtoMessage {
 
   bool damaged() const { return damaged_; }
   bool has(uint32_t number) const { return find(number) != nullptr; }
+  uint32_t largest_field() const;  ///< Its number; 0 without a field.
   int64_t integer(uint32_t number, int64_t fallback = 0) const;
   bool flag(uint32_t number) const { return integer(number) != 0; }
   double real(uint32_t number) const;

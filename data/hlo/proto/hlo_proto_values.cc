@@ -28,18 +28,6 @@ std::vector<ProtoMessage> messages(std::string_view proto, uint32_t field) {
   return found;
 }
 
-/// `[2,4]<=[8]`, with `T(1,0)` unless the order is the usual.
-std::string iota_text(const ProtoMessage& iota) {
-  std::string text =
-      fmt::format("[{},{}]<=[{}]", iota.integer(1), iota.integer(2),
-                  fmt::join(iota.integers(3), ","));
-  const std::vector<int64_t> order = iota.integers(4);
-  if (!std::is_sorted(order.begin(), order.end())) {
-    text += fmt::format("T({})", fmt::join(order, ","));
-  }
-  return text;
-}
-
 /// ` name=AxBxC` of one number a dimension; left out where all are `usual`.
 void append_crossed(const std::vector<ProtoMessage>& window, uint32_t field,
                     int64_t usual, std::string_view name, std::string& out) {
@@ -138,26 +126,6 @@ Result<std::string> channel_value(const HloProtoInstruction& instruction) {
   const int64_t channel =
       std::max(instruction.proto.integer(26), instruction.proto.integer(45));
   return channel > 0 ? std::to_string(channel) : std::string();
-}
-
-/// Either list of groups, wherever this version keeps it: 87 since 2024, 92
-/// since 2025, 49 before.
-Result<std::string> replica_groups_value(
-    const HloProtoInstruction& instruction) {
-  const ProtoMessage devices(instruction.proto.bytes(87));
-  const std::string_view iota = instruction.proto.has(92)
-                                    ? instruction.proto.bytes(92)
-                                    : devices.bytes(2);
-  if (!iota.empty()) return iota_text(ProtoMessage(iota));
-  std::vector<std::string_view> groups = devices.all_bytes(1);
-  if (groups.empty()) groups = instruction.proto.all_bytes(49);
-  std::vector<std::string> texts;
-  texts.reserve(groups.size());
-  for (const std::string_view group : groups) {
-    texts.push_back(
-        fmt::format("{{{}}}", fmt::join(ProtoMessage(group).integers(1), ",")));
-  }
-  return braced(texts);
 }
 
 Result<std::string> source_target_value(

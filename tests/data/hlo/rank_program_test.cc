@@ -191,6 +191,11 @@ TEST(ReplicaGroups, OfMeshesRunAlongTheirAxes) {
   EXPECT_EQ(groups_text("mesh['a'=4] {'a':(1)2}"), "{0 2 }{1 3 }");
   EXPECT_EQ(groups_text("mesh['a'=4] {'a':(2)2}"), "{0 1 }{2 3 }");
   EXPECT_EQ(groups_text("mesh['a'=2] {}"), "{0 }{1 }");
+  // Two sub-axes of one axis, as all-gathers of JAX 0.10.2 and 0.11.2 ran.
+  EXPECT_EQ(groups_text("mesh['a'=8] {'a':(1)2,'a':(4)2}"),
+            "{0 1 4 5 }{2 3 6 7 }");
+  EXPECT_EQ(groups_text("mesh['a'=8] {'a':(4)2,'a':(1)2}"),
+            "{0 4 1 5 }{2 6 3 7 }");
   // Places 0 to 3 hold devices 0, 2, 1, 3.
   EXPECT_EQ(groups_text("mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'a'}"),
             "{0 1 }{2 3 }");
@@ -201,6 +206,8 @@ TEST(ReplicaGroups, OfMeshesRunAlongTheirAxes) {
   for (const char* bad :
        {"mesh['a'=2]", "mesh['a'=2] {'b'}", "mesh['a'=0] {'a'}",
         "mesh['a'=2] {'a','a'}", "mesh['a'=4] {'a':(3)2}",
+        "mesh['a'=4] {'a':(0)2}", "mesh['a'=4] {'a':(1)0}",
+        "mesh['a'=8] {'a':(1)4,'a':(2)2}", "mesh['a'=2,'a'=2] {'a'}",
         "mesh['a'=9999999,'b'=9999999] {'a'}", "mesh[a=2] {a}",
         "mesh['a'=2], device_ids=(0,0) {'a'}",
         "mesh['a'=2], device_ids=(0,1,2) {'a'}",

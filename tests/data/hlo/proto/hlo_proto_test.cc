@@ -1,5 +1,6 @@
 #include "data/hlo/proto/hlo_proto.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -154,6 +155,80 @@ TEST(HloProto, ReadsReplicaGroupsOfAllVersions) {
   const auto groups = replica_groups(entry.instructions[1], 4);
   ASSERT_TRUE(groups.has_value());
   EXPECT_EQ(*groups, (std::vector<std::vector<int64_t>>{{0, 2}, {1, 3}}));
+}
+
+/// A MeshProto of 'a' and 'b', 4 and 2 long.
+ProtoWriter mesh_of_eight() {
+  return ProtoWriter()
+      .message(1, ProtoWriter().bytes(1, "a").varint(2, 4))
+      .message(1, ProtoWriter().bytes(1, "b").varint(2, 2));
+}
+
+/// An AxisRefProto of the axis, and of its sub-axis where one is given.
+ProtoWriter along(uint64_t axis, uint64_t before = 0, uint64_t size = 0) {
+  ProtoWriter reference;
+  if (axis != 0) reference.varint(1, axis);
+  if (size == 0) return reference;
+  return reference.message(2, ProtoWriter().varint(1, before).varint(2, size));
+}
+
+/// Field 93, as jaxlib 0.10.2 and 0.11.2 write it where they partition.
+TEST(HloProto, ReadsReplicaGroupsOfMeshAxes) {
+  const auto groups_of = [](const ProtoWriter& mesh, const ProtoWriter& axis,
+                            std::string_view text,
+                            const std::vector<std::vector<int64_t>>& ranks) {
+    const std::string proto = with_reduction(all_reduce().message(
+        93, ProtoWriter().message(1, mesh).message(2, axis)));
+    EXPECT_EQ(line_of(proto, "ar"),
+              fmt::format("f32[2]{{0}} all-reduce(%x), channel_id=5, "
+                          "replica_groups={}, to_apply=%add",
+                          text));
+    const auto module = parse_hlo_proto(proto);
+    ASSERT_TRUE(module.has_value()) << module.error().message;
+    const auto groups =
+        replica_groups(module->entry_computation().instructions[1], 8);
+    ASSERT_TRUE(groups.has_value()) << groups.error().message;
+    EXPECT_EQ(*groups, ranks);
+  };
+  const ProtoWriter mesh = mesh_of_eight();
+  groups_of(mesh, along(1), "mesh['a'=4,'b'=2] {'b'}",
+            {{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  groups_of(mesh, along(0), "mesh['a'=4,'b'=2] {'a'}",
+            {{0, 2, 4, 6}, {1, 3, 5, 7}});
+  groups_of(mesh, along(0, 1, 2), "mesh['a'=4,'b'=2] {'a':(1)2}",
+            {{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+  ProtoWriter listed = mesh;
+  listed.bytes(2, std::string("\7\6\5\4\3\1\2\0", 8));
+  groups_of(listed, along(1),
+            "mesh['a'=4,'b'=2], device_ids=(7,6,5,4,3,1,2,0) {'b'}",
+            {{7, 6}, {5, 4}, {3, 1}, {2, 0}});
+  // Places hold devices 0, 4, 1, 5, 2, 6, 3, 7.
+  ProtoWriter turned = mesh;
+  turned.message(
+      3, ProtoWriter().bytes(1, "\2\4").bytes(2, std::string("\1\0", 2)));
+  groups_of(turned, along(1),
+            "mesh['a'=4,'b'=2], device_ids=([2,4]T(1,0)) {'b'}",
+            {{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+}
+
+TEST(HloProto, RefusesReplicaGroupsThatItDoesNotKnow) {
+  const ProtoWriter mesh = mesh_of_eight();
+  ProtoWriter later_mesh = mesh;
+  later_mesh.varint(4, 1);
+  for (const ProtoWriter& groups :
+       {ProtoWriter().message(1, later_mesh).message(2, along(1)),
+        ProtoWriter().message(1, mesh).message(2, along(2)),
+        ProtoWriter().message(1, mesh).message(2, along(1)).varint(3, 1),
+        ProtoWriter().message(1, mesh).message(2, along(1).varint(3, 1))}) {
+    EXPECT_EQ(line_of(with_reduction(all_reduce().message(93, groups)), "ar"),
+              "<proto>: computation `main`: instruction `ar`: replica groups "
+              "of mesh axes in a form that is "
+              "not known");
+  }
+  EXPECT_EQ(line_of(with_reduction(all_reduce().message(200, mesh)), "ar"),
+            "<proto>: computation `main`: instruction `ar`: no replica groups "
+            "that are known, and field 200 is "
+            "not known");
 }
 
 // Fields 94 to 96, as jaxlib 0.11.2 writes them. with_reduction names the
