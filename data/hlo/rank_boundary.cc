@@ -83,10 +83,31 @@ std::vector<std::string> mesh_axes(const Module& module) {
   return axes;
 }
 
+/// Whether `{mesh['a'=2,'b'=1], [{'a'}, {'b', ?}]}` cuts a dimension: along an
+/// axis of more than one device, as far as that is known.
+bool cuts_along_axis(std::string_view sharding) {
+  const size_t dimensions = sharding.find("[{");
+  if (dimensions == std::string_view::npos) return false;
+  const std::string_view mesh = sharding.substr(0, dimensions);
+  std::string_view rest = sharding.substr(dimensions);
+  rest = rest.substr(0, rest.find(']'));
+  for (;;) {
+    const size_t open = rest.find('\'');
+    const size_t close = rest.find('\'', open + 1);
+    if (close == std::string_view::npos) return false;
+    const std::string_view name = rest.substr(open, close + 1 - open);
+    if (mesh.find(fmt::format("{}=1,", name)) == std::string_view::npos &&
+        mesh.find(fmt::format("{}=1]", name)) == std::string_view::npos)
+      return true;
+    rest.remove_prefix(close + 1);
+  }
+}
+
 /// A sharding that cuts an array into parts: `{devices=[2,1]<=[2]}`, the last
-/// extent no cut where `last_tile_dim_replicate` follows.
+/// extent no cut where `last_tile_dim_replicate` follows, or one of a mesh.
 bool cuts_array(std::string_view sharding) {
   constexpr std::string_view kTiles = "{devices=[";
+  if (sharding.starts_with("{mesh[")) return cuts_along_axis(sharding);
   if (!sharding.starts_with(kTiles)) return false;
   const bool replicates =
       sharding.find("last_tile_dim_replicate") != std::string_view::npos;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "data/hlo/module.h"
+#include "data/hlo/proto/hlo_proto_mesh.h"
 #include "data/hlo/proto/hlo_proto_text.h"
 
 namespace reprise {
@@ -132,11 +133,7 @@ std::string tiles_text(const ProtoMessage& sharding) {
   if (iota.empty()) {
     text += fmt::format("{}", fmt::join(sharding.integers(4), ","));
   } else {
-    text += fmt::format("<=[{}]", fmt::join(iota, ","));
-    const std::vector<int64_t> order = sharding.integers(10);
-    if (!std::is_sorted(order.begin(), order.end())) {
-      text += fmt::format("T({})", fmt::join(order, ","));
-    }
+    text += "<=" + transposed_text(iota, sharding.integers(10));
   }
   if (sharding.flag(6)) text += " last_tile_dim_replicate";
   const std::vector<int64_t> last = sharding.integers(8);
@@ -149,7 +146,30 @@ std::string tiles_text(const ProtoMessage& sharding) {
   return text;
 }
 
+/// Of a NamedShardingProto: `mesh['a'=2,'b'=4], [{'a'}, {}]`.
+std::string named_text(std::string_view proto) {
+  const ProtoMessage sharding(proto);
+  ProtoMesh mesh(sharding.bytes(2));
+  std::vector<std::string> dimensions;
+  for (const std::string_view bytes : sharding.all_bytes(3)) {
+    const ProtoMessage dimension(bytes);
+    std::string axes = mesh.axes(dimension.all_bytes(1), ", ");
+    if (!dimension.flag(2)) axes += axes.empty() ? "?" : ", ?";
+    dimensions.push_back("{" + axes + "}");
+  }
+  std::string text =
+      fmt::format("{}, [{}]", mesh.text(), fmt::join(dimensions, ", "));
+  constexpr std::pair<uint32_t, std::string_view> kOthers[] = {
+      {4, "replicated"}, {5, "unreduced"}, {7, "manual"}};
+  for (const auto& [field, word] : kOthers) {
+    const std::string axes = mesh.axes(sharding.all_bytes(field), ", ");
+    if (!axes.empty()) text += fmt::format(", {}={{{}}}", word, axes);
+  }
+  return text;
+}
+
 std::string one_sharding(const ProtoMessage& sharding) {
+  if (sharding.has(14)) return "{" + named_text(sharding.bytes(14)) + "}";
   std::string text;
   const int64_t type = sharding.integer(1);
   if (type == 1) {
@@ -225,7 +245,6 @@ std::string separator(size_t place) {
 
 std::string sharding_text(std::string_view proto) {
   const ProtoMessage sharding(proto);
-  if (sharding.has(14)) return {};  // Of the new, named kind.
   if (sharding.integer(1) != 2) return one_sharding(sharding);
   std::string text = "{";
   size_t place = 0;

@@ -116,6 +116,25 @@ TEST(RankProgram, IsRefusedWhereAPartitionerHasNotRun) {
   }
 }
 
+// As JAX 0.11.2 dumps a step before its optimizations.
+TEST(RankProgram, IsRefusedWhereAxesOfAMeshCutAParameter) {
+  const auto runs = [](const std::string& sharding) {
+    return parse_inlined(
+               "HloModule m, num_partitions=2\nENTRY e {\n"
+               " x = f32[4,2] parameter(0), sharding={" +
+               sharding + "}\n ROOT n = f32[4,2] negate(x)\n}\n")
+        .has_value();
+  };
+  EXPECT_FALSE(runs("mesh['a'=2,'b'=1], [{'a'}, {}]"));
+  EXPECT_FALSE(runs("mesh['a'=2,'b'=1], [{}, {'b', 'a', ?}]"));
+  EXPECT_FALSE(
+      runs("mesh['a'=4,'b'=1], device_ids=([2,2]T(1,0)), [{'a':(1)2}, {}]"));
+  EXPECT_FALSE(runs("mesh['a'=1,'b'=12], [{'a'}, {'b'}]"));
+  EXPECT_TRUE(runs("mesh['a'=2,'b'=1], [{'b'}, {?}], replicated={'a'}"));
+  EXPECT_TRUE(runs("mesh['a'=2,'b'=1], [{}, {'b'}]"));
+  EXPECT_TRUE(runs("mesh['a'=2,'b'=1], replicated"));
+}
+
 // x is halved before shard_map takes a rank's part of it.
 TEST(RankProgram, IsRefusedWhereArraysOfAllRanksAreComputedOn) {
   constexpr const char* kText = R"(HloModule m

@@ -231,6 +231,26 @@ TEST(HloProto, RefusesReplicaGroupsThatItDoesNotKnow) {
             "not known");
 }
 
+/// Field 14 of an OpSharding, as jaxlib 0.11.2 writes it.
+TEST(HloProto, SpellsShardingsAlongAxesOfAMesh) {
+  const ProtoWriter closed =
+      ProtoWriter().message(1, along(0, 2, 2)).varint(2, 1);
+  const ProtoWriter open = ProtoWriter().message(1, along(1));
+  const ProtoWriter named = ProtoWriter()
+                                .message(2, mesh_of_eight())
+                                .message(3, closed)
+                                .message(3, open)
+                                .message(3, ProtoWriter())
+                                .message(4, along(0, 1, 2));
+  const std::string proto =
+      module_of({instruction("x", "parameter", 7, shape("\2\2\2"))
+                     .message(40, ProtoWriter().message(14, named))},
+                7);
+  EXPECT_EQ(line_of(proto, "x"),
+            "f32[2,2,2]{2,1,0} parameter(0), sharding={mesh['a'=4,'b'=2], "
+            "[{'a':(2)2}, {'b', ?}, {?}], replicated={'a':(1)2}}");
+}
+
 // Fields 94 to 96, as jaxlib 0.11.2 writes them. with_reduction names the
 // instruction 8 the root; the step is of another form than a scan's, which
 // spelling does not ask.
