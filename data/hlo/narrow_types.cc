@@ -132,6 +132,7 @@ class Widener {
       instruction.shape.type = stored_type(type);
       return value_of(append(std::move(instruction)), type);
     }
+    if (is_bitcast_in_place()) instruction.opcode = Opcode::kBitcastConvert;
     if (instruction.opcode == Opcode::kBitcastConvert && !takes_part_of_byte())
       return with_bits(std::move(instruction), type);
     if (takes_bits(instruction.opcode))
@@ -152,6 +153,16 @@ class Widener {
                        [&](InstructionId id) {
                          return is_held(old_[index_of(id)].shape.type);
                        });
+  }
+
+  /// Whether it is a bitcast that gives each element's bits another type, as
+  /// XLA writes in comparators; those of the entry are steps by now.
+  bool is_bitcast_in_place() const {
+    if (origin_->opcode != Opcode::kBitcast) return false;
+    Shape shape = old_[index_of(origin_->operands[0])].shape;
+    const PrimitiveType type = std::exchange(shape.type, origin_->shape.type);
+    return type != shape.type && shape == origin_->shape &&
+           primitive_type_bits(type) == primitive_type_bits(shape.type);
   }
 
   /// Whether it makes several integers of 4 bits of one byte, or the reverse.

@@ -68,6 +68,22 @@ TEST(NarrowTypes, ARootMayBeAnyOp) {
             "(u8[3], u8[3])");
 }
 
+// As XLA compiles jnp.sort of f8e4m3fn: both ways between bits and values.
+TEST(NarrowTypes, AComparatorMayReadBitsByABitcast) {
+  const Result<InlinedModule> module = parse_inlined(
+      "HloModule m\n"
+      "less {\n x = f16[] parameter(0)\n y = f16[] parameter(1)\n"
+      " a = f8e4m3fn[] convert(x)\n b = f8e4m3fn[] convert(y)\n"
+      " c = s8[] bitcast(a)\n d = s8[] bitcast(b)\n"
+      " e = f8e5m2[] bitcast(d)\n f = s8[] bitcast(e)\n"
+      " ROOT l = pred[] compare(c, f), direction=LT\n}\n"
+      "ENTRY e {\n v = f16[5] parameter(0)\n"
+      " ROOT s = f16[5] sort(v), dimensions={0}, to_apply=less\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  for (const Instruction& op : module->computations[0].instructions)
+    EXPECT_NE(op.opcode, Opcode::kBitcast) << op.name;
+}
+
 // A program may hold the mark itself.
 TEST(NarrowTypes, AMarkThatContradictsTheShapeSaysNothing) {
   for (const char* mark :
