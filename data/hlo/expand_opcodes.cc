@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/hlo/expand_map.h"
 #include "data/hlo/expand_ragged_dot.h"
 #include "data/hlo/expand_scan.h"
 #include "data/hlo/expand_symmetric_product.h"
@@ -16,6 +17,8 @@ namespace {
 
 bool is_expandable(const Instruction& instruction) {
   return instruction.opcode == Opcode::kScan ||
+         (instruction.opcode == Opcode::kMap &&
+          called_computation(instruction)) ||
          instruction.opcode == Opcode::kRaggedDot ||
          is_symmetric_product(instruction) ||
          (instruction.opcode == Opcode::kTriangularSolve &&
@@ -46,6 +49,11 @@ Computation expanded(const Computation& computation, RebuiltModule* rebuilt) {
     if (original.opcode == Opcode::kScan) {
       in_place =
           expand_scan(computation, original, instruction, rebuilt, &made);
+    } else if (original.opcode == Opcode::kMap) {
+      if (const auto function = called_computation(instruction)) {
+        in_place =
+            expand_map(instruction, rebuilt->made[index_of(*function)], &made);
+      }
     } else if (original.opcode == Opcode::kRaggedDot) {
       in_place = expand_ragged_dot(computation, instruction, rebuilt, &made);
     } else if (is_symmetric_product(original)) {
