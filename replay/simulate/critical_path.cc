@@ -287,7 +287,7 @@ std::vector<PathEntry> critical_path_to(uint32_t node, const TimedGraph& graph,
   return PathWalk(graph, times, facts).run(node);
 }
 
-std::vector<PathEntry> path_within(std::vector<PathEntry> path,
+std::vector<PathEntry> path_within(const std::vector<PathEntry>& path,
                                    int64_t start_ns, int64_t end_ns) {
   std::vector<PathEntry> kept;
   for (PathEntry entry : path) {
@@ -308,7 +308,7 @@ std::vector<PathEntry> critical_path(const TimedGraph& graph,
   std::vector<PathEntry> path =
       critical_path_to(last_nodes(graph, times).back(), graph, times, facts);
   const std::optional<int64_t> begin_ns = step_begin_ns(graph, times);
-  return begin_ns ? path_within(std::move(path), *begin_ns, kEndOfTime) : path;
+  return begin_ns ? path_within(path, *begin_ns, kEndOfTime) : path;
 }
 
 CriticalPath::CriticalPath(std::vector<PathEntry> path,

@@ -44,7 +44,7 @@ std::vector<PathEntry> critical_path_to(uint32_t node, const TimedGraph& graph,
                                         const GraphTimes& times,
                                         const NodeFacts& facts);
 /// What of a path lies between two times.
-std::vector<PathEntry> path_within(std::vector<PathEntry> path,
+std::vector<PathEntry> path_within(const std::vector<PathEntry>& path,
                                    int64_t start_ns, int64_t end_ns);
 /// To the last node of all; of one step's window, from where that step begins.
 std::vector<PathEntry> critical_path(const TimedGraph& graph,

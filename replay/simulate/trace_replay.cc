@@ -6,6 +6,7 @@
 
 #include "data/integers.h"
 #include "data/trace/step_times.h"
+#include "replay/simulate/graph_edits.h"
 
 namespace reprise {
 namespace {
@@ -153,7 +154,7 @@ struct WithoutGaps {
 };
 
 /// What of a path lies within the steps that count; all of it without any.
-std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
+std::vector<PathEntry> within_steps(const std::vector<PathEntry>& path,
                                     const std::vector<ReplayedStep>& steps) {
   int64_t start_ns = kEndOfTime, end_ns = -kEndOfTime;
   for (const ReplayedStep& step : steps) {
@@ -162,7 +163,7 @@ std::vector<PathEntry> within_steps(std::vector<PathEntry> path,
     end_ns = std::max(end_ns, saturating_add(step.start_ns, step.predicted_ns));
   }
   if (start_ns >= end_ns) return path;
-  return path_within(std::move(path), start_ns, end_ns);
+  return path_within(path, start_ns, end_ns);
 }
 
 }  // namespace
@@ -231,8 +232,8 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   const std::optional<int64_t> begin_ns = step_begin_ns(chosen, times);
   const auto path_to = [&](uint32_t node) {
     std::vector<PathEntry> path = critical_path_to(node, chosen, times, facts);
-    return begin_ns ? path_within(std::move(path), *begin_ns, kEndOfTime)
-                    : within_steps(std::move(path), replay.steps);
+    return begin_ns ? path_within(path, *begin_ns, kEndOfTime)
+                    : within_steps(path, replay.steps);
   };
   replay.critical_path = path_to(last.back());
   replay.sources = sources_of(replay.critical_path, nullptr);
