@@ -146,7 +146,8 @@ std::string tiles_text(const ProtoMessage& sharding) {
   return text;
 }
 
-/// Of a NamedShardingProto: `mesh['a'=2,'b'=4], [{'a'}, {}]`.
+/// Of a NamedShardingProto: `mesh['a'=2,'b'=4], [{'a'}, {}]`, or
+/// `mesh['a'=2], manual` where no dimension is cut.
 std::string named_text(std::string_view proto) {
   const ProtoMessage sharding(proto);
   ProtoMesh mesh(sharding.bytes(2));
@@ -157,14 +158,20 @@ std::string named_text(std::string_view proto) {
     if (!dimension.flag(2)) axes += axes.empty() ? "?" : ", ?";
     dimensions.push_back("{" + axes + "}");
   }
-  std::string text =
-      fmt::format("{}, [{}]", mesh.text(), fmt::join(dimensions, ", "));
+  std::string text = mesh.text();
+  if (!dimensions.empty())
+    text += fmt::format(", [{}]", fmt::join(dimensions, ", "));
   constexpr std::pair<uint32_t, std::string_view> kOthers[] = {
       {4, "replicated"}, {5, "unreduced"}, {7, "manual"}};
+  bool has_others = false;
   for (const auto& [field, word] : kOthers) {
     const std::string axes = mesh.axes(sharding.all_bytes(field), ", ");
-    if (!axes.empty()) text += fmt::format(", {}={{{}}}", word, axes);
+    if (axes.empty()) continue;
+    has_others = true;
+    text += fmt::format(", {}", word);
+    if (!dimensions.empty()) text += fmt::format("={{{}}}", axes);
   }
+  if (dimensions.empty() && !has_others) text += ", replicated";
   return text;
 }
 
