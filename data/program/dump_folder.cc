@@ -41,7 +41,6 @@ struct DumpFile {
   std::string path;
   std::string module;  ///< `module_0016`.
   size_t stage = 0;
-  uint64_t bytes = 0;
 };
 
 std::optional<DumpFile> dump_file(const fs::path& path) {
@@ -71,9 +70,7 @@ std::optional<DumpFile> dump_file(const fs::path& path) {
     ++file.stage;
   }
   if (file.stage == kStages.size()) return std::nullopt;
-  std::error_code error;
-  file.bytes = fs::file_size(path, error);
-  return error ? std::nullopt : std::optional(file);
+  return file;
 }
 
 /// Dumps of a folder, by name.
@@ -111,29 +108,56 @@ bool runs(const std::string& path) {
          lower_schedule(*inlined, identity_plan(*inlined, ranks_of(*inlined)));
 }
 
+Result<std::string> read_text(const std::string& path,
+                              const HloProtoOptions& options) {
+  Result<std::string> bytes = read_text_file(path, starts_like_hlo_proto);
+  if (!bytes || !starts_like_hlo_proto(*bytes)) return bytes;
+  return hlo_proto_text(*bytes, path, options);
+}
+
+/// How many instructions a dump has, whose lines are `name = …`; a constant's
+/// further lines are not. None of what cannot be read.
+size_t instruction_count(const std::string& path) {
+  const Result<std::string> text = read_text(path, {.max_literal_elements = 0});
+  if (!text) return 0;
+  size_t count = 0;
+  for (size_t at = 0; (at = text->find(" = ", at)) != text->npos; ++count)
+    at = text->find('\n', at);
+  return count;
+}
+
+/// The stages of the module that has the most instructions, by the best stage
+/// of each; none in a folder without dumps.
+std::vector<DumpFile> stages_of_largest(const std::vector<DumpFile>& files) {
+  std::vector<DumpFile> largest;
+  size_t most = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i > 0 && files[i].module == files[i - 1].module) continue;
+    std::vector<DumpFile> stages = stages_of(files, files[i].module);
+    const size_t count = instruction_count(stages.front().path);
+    if (!largest.empty() && count <= most) continue;
+    most = count;
+    largest = std::move(stages);
+  }
+  return largest;
+}
+
 }  // namespace
 
 Result<std::string> read_program_text(const std::string& path) {
-  Result<std::string> bytes = read_text_file(path, starts_like_hlo_proto);
-  if (!bytes || !starts_like_hlo_proto(*bytes)) return bytes;
-  return hlo_proto_text(*bytes, path,
-                        {.max_literal_elements = int64_t{1} << 40});
+  return read_text(path, {.max_literal_elements = int64_t{1} << 40});
 }
 
 Result<ChosenProgram> choose_program(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return ChosenProgram{path, ""};
-  const std::vector<DumpFile> files = dumps_in(path);
-  const auto largest = std::max_element(
-      files.begin(), files.end(),
-      [](const DumpFile& a, const DumpFile& b) { return a.bytes < b.bytes; });
-  if (largest == files.end()) {
+  const std::vector<DumpFile> stages = stages_of_largest(dumps_in(path));
+  if (stages.empty()) {
     return fail(ErrorKind::kInvalid,
                 "{}: a folder without dumps of XLA (module_NNNN.NAME.….txt, by "
                 "--xla_dump_to=DIR --xla_dump_hlo_as_text)",
                 path);
   }
-  const std::vector<DumpFile> stages = stages_of(files, largest->module);
   const auto found =
       std::find_if(stages.begin(), stages.end(),
                    [](const DumpFile& file) { return runs(file.path); });

@@ -19,11 +19,11 @@ struct ChosenProgram {
   std::string reason;  ///< Empty: it is what was named.
 };
 
-/// A file as it is. Of a folder, the module of the largest dump, and of its
-/// stages the first that runs: after dot_decomposer before layouts are
+/// A file as it is. Of a folder, the module of the most instructions, and of
+/// its stages the first that runs: after dot_decomposer before layouts are
 /// assigned, the end of that pipeline, after partitioning, before and after
 /// optimizations. Where none runs, the first. Errors: kIo; kInvalid for a
-/// folder without a dump.
+/// folder without a dump. Cost: linear in the dumps of one stage.
 Result<ChosenProgram> choose_program(const std::string& path);
 
 /// Another stage of the same module in the same folder that runs; "" where

@@ -66,6 +66,9 @@ class Dialects(CommandCase):
         for stage, name in (("before_optimizations", "automatic_lowered"),
                             ("cpu_after_optimizations", "automatic_compiled")):
             shutil.copy(DIALECTS / f"{name}.0.10.2.hlo", folder / f"module_0016.jit_step.{stage}.txt")
+        rows = "".join(f"  {{ {', '.join('0' * 2000)} }},\n" for _ in range(20))
+        (folder / "module_0012.jit_table.before_optimizations.txt").write_text(
+            f"HloModule jit_table\n\nENTRY e {{\n  ROOT a = f32[20,2000] constant({{\n{rows[:-2]}\n  }})\n}}\n")
         for noise in ("module_0016.jit_step.cpu_after_optimizations-buffer-assignment.txt",
                       "module_0016.jit_step.debug_options"):
             (folder / noise).write_text("x" * 100000)
