@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "replay/graph/data_loading_name.h"
-#include "replay/graph/posted_messages.h"
 #include "replay/graph/trace_graph_draft.h"
 
 namespace reprise {
@@ -65,7 +64,6 @@ class ThreadWalk {
         stream_(stream),
         rank_(draft.rank_place[stream]),
         window_(draft.ranks[rank_]),
-        messages_(draft, stream),
         next_wait_(std::lower_bound(
             window_.operator_waits.begin(), window_.operator_waits.end(),
             stream, [](const OperatorWait& wait, uint32_t wanted) {
@@ -81,8 +79,6 @@ class ThreadWalk {
     }
     close_until(std::numeric_limits<int64_t>::max());
   }
-
-  PostedMessages& messages() { return messages_; }
 
  private:
   struct Open {
@@ -109,10 +105,6 @@ class ThreadWalk {
     close_until(start_ns);
     if (!open_.empty()) own_time(open_.back(), start_ns);
     cursor_ns_ = std::max(cursor_ns_, start_ns);
-    if (is_posted_message(draft_.trace, event)) {
-      messages_.post(index, last_added_);
-      return;
-    }
     if (event.kind == EventKind::kCollective) {
       add_whole(index, start_ns, end_ns);
       return;
@@ -318,7 +310,6 @@ class ThreadWalk {
       draft_.add_edge(last_added_, node, EdgeKind::kThread);
     }
     last_added_ = node;
-    messages_.go_on(node);
     if (draft_.first_node[index] == kNoNode) draft_.first_node[index] = node;
     draft_.last_node[index] = node;
     return node;
@@ -327,7 +318,6 @@ class ThreadWalk {
   GraphDraft& draft_;
   uint32_t stream_, rank_;
   RankDraft& window_;
-  PostedMessages messages_;
   std::vector<Open> open_;
   std::vector<Open> marks_;  // Open steps, beside the nesting.
   std::vector<HostWait> waiting_;
@@ -386,14 +376,12 @@ void add_host_thread(GraphDraft& draft, uint32_t stream) {
     return;
   }
   const uint32_t first = static_cast<uint32_t>(draft.nodes.size());
-  ThreadWalk walk(draft, stream);
-  walk.run(events);
+  ThreadWalk(draft, stream).run(events);
   const uint32_t last = static_cast<uint32_t>(draft.nodes.size());
-  std::vector<StreamNodes>& threads =
-      draft.ranks[draft.rank_place[stream]].threads;
-  if (last > first) threads.push_back({stream, first, last});
-  const StreamNodes messages = walk.messages().add_nodes();
-  if (messages.size() > 0) threads.push_back(messages);
+  if (last > first) {
+    draft.ranks[draft.rank_place[stream]].threads.push_back(
+        {stream, first, last});
+  }
 }
 
 }  // namespace reprise

@@ -121,7 +121,6 @@ class Handoffs {
     for (const Thread& thread : threads_) {
       int64_t idle_from_ns = origin_ns;
       const StreamNodes& nodes = thread.nodes();
-      if (nodes.is_messages) continue;  // Who posted them is known.
       for (uint32_t node = nodes.first; node < nodes.last; ++node) {
         explain(thread, node, idle_from_ns);
         idle_from_ns = draft_.nodes[node].end_ns;
@@ -154,13 +153,7 @@ class Handoffs {
         best = source;
       }
     }
-    // A message that the thread itself posted lets it go on already.
-    if (best != kNoNode && stream_of(best) != thread.nodes().stream)
-      draft_.add_edge(best, node, EdgeKind::kHandoff);
-  }
-
-  uint32_t stream_of(uint32_t node) const {
-    return draft_.trace.events[draft_.nodes[node].event].stream;
+    if (best != kNoNode) draft_.add_edge(best, node, EdgeKind::kHandoff);
   }
 
   // What a thread waited for needs no guess where a dependency tells it.

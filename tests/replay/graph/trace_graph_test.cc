@@ -275,41 +275,6 @@ TEST(TraceGraph, LetsACollectiveFollowFromTheCallThatStillRuns) {
   EXPECT_EQ(trace.edges("forward", "all-reduce"), "");
 }
 
-TEST(TraceGraph, LetsAThreadWorkWhileItsMessageIsUnderWay) {
-  // Rank 0 posts at 50 and works to 700, then awaits what rank 1 had at 350;
-  // rank 1 did nothing but wait for it.
-  const Built trace = built(R"(
-    h0 host-op c10d::send 40-60
-    h0 collective send 50-710 peer=1
-    h0 host-op forward 100-700
-    h0 host-op next 720-800
-    h1 host-op c10d::recv_ 0-10
-    h1 collective receive 10-350 peer=0
-    h1 host-op backward 360-900)");
-  EXPECT_EQ(trace.durations_us("forward"), Durations{600});
-  EXPECT_EQ(trace.edges("c10d::send", "send"), "handoff");
-  EXPECT_EQ(trace.edges("send", "forward"), "");
-  EXPECT_EQ(trace.edges("send", "next"), "handoff");
-  EXPECT_EQ(trace.durations_us("send"), Durations{300});
-  EXPECT_EQ(trace.durations_us("receive"), Durations{300});
-  EXPECT_EQ(trace.edges("receive", "backward"), "handoff");
-  EXPECT_EQ(trace.gap_us("next"), 20);
-  EXPECT_EQ(trace.gap_us("backward"), 10);
-}
-
-TEST(TraceGraph, EndsAMessageThatNobodyAwaitedWithTheFirstRange) {
-  // Both work to the end of their ranges: the data were there at 400.
-  const Built trace = built(R"(
-    h0 host-op c10d::send 40-60
-    h0 collective send 50-410 peer=1
-    h0 host-op forward 60-400
-    h1 host-op c10d::recv_ 80-110
-    h1 collective receive 100-810 peer=0
-    h1 host-op backward 110-800)");
-  EXPECT_EQ(trace.durations_us("send"), Durations{310});
-  EXPECT_EQ(trace.durations_us("receive"), Durations{310});
-}
-
 TEST(TraceGraph, CutsWhatAnOperatorWaitsOutOfIt) {
   // Autograd's engine waits from 100 to 890 in a hook, and works for 10 us
   // then; a known wait is over 30 us after its collective.
