@@ -52,7 +52,7 @@ constexpr Reason kReasons[] = {
     {"hlo_mixtral_8x7b_bf16_2x8", kAttention},
     {"nv_maxtext_1n1g_jit_train_step_before_optimization",
      "not lowered: the partitioner that makes one rank's program"},
-    {"tf_mnist_training_loop", "not lowered: no kernel computes map"},
+    {"tf_mnist_training_loop", kInfeed},
     {"tfipu_cnn_train_dp", kInfeed},
     {"tfipu_conv_pipeline_dp", kInfeed},
     {"tfipu_linreg_train_dp", kInfeed},
