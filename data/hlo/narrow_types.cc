@@ -84,6 +84,18 @@ bool takes_bits(Opcode opcode) {
   return opcode == Opcode::kBitcastConvert || opcode == Opcode::kCustomCall;
 }
 
+/// Whether it is a bitcast that gives each element's bits another type, as XLA
+/// writes in comparators; those of the entry are steps by now. `all`: of its
+/// computation.
+bool is_bitcast_in_place(const Instruction& bitcast,
+                         const std::vector<Instruction>& all) {
+  if (bitcast.opcode != Opcode::kBitcast) return false;
+  Shape shape = all[index_of(bitcast.operands[0])].shape;
+  const PrimitiveType type = std::exchange(shape.type, bitcast.shape.type);
+  return type != shape.type && shape == bitcast.shape &&
+         primitive_type_bits(type) == primitive_type_bits(shape.type);
+}
+
 class Widener {
  public:
   Widener(Computation* computation, bool is_entry)
@@ -132,7 +144,8 @@ class Widener {
       instruction.shape.type = stored_type(type);
       return value_of(append(std::move(instruction)), type);
     }
-    if (is_bitcast_in_place()) instruction.opcode = Opcode::kBitcastConvert;
+    if (is_bitcast_in_place(*origin_, old_))
+      instruction.opcode = Opcode::kBitcastConvert;
     if (instruction.opcode == Opcode::kBitcastConvert && !takes_part_of_byte())
       return with_bits(std::move(instruction), type);
     if (takes_bits(instruction.opcode))
@@ -153,16 +166,6 @@ class Widener {
                        [&](InstructionId id) {
                          return is_held(old_[index_of(id)].shape.type);
                        });
-  }
-
-  /// Whether it is a bitcast that gives each element's bits another type, as
-  /// XLA writes in comparators; those of the entry are steps by now.
-  bool is_bitcast_in_place() const {
-    if (origin_->opcode != Opcode::kBitcast) return false;
-    Shape shape = old_[index_of(origin_->operands[0])].shape;
-    const PrimitiveType type = std::exchange(shape.type, origin_->shape.type);
-    return type != shape.type && shape == origin_->shape &&
-           primitive_type_bits(type) == primitive_type_bits(shape.type);
   }
 
   /// Whether it makes several integers of 4 bits of one byte, or the reverse.
