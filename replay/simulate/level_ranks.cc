@@ -138,7 +138,8 @@ Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
     const int64_t shift_ns = start_ns - rank.begin_ns();
     rank.start_ns += shift_ns;
     rank.end_ns += shift_ns;
-    rank.busy_until_ns = saturating_add(rank.busy_until_ns, shift_ns);
+    if (rank.busy_until_ns != TimedGraph::Span::kNever)
+      rank.busy_until_ns = saturating_add(rank.busy_until_ns, shift_ns);
   }
   return {};
 }

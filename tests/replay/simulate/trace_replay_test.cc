@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/simulate/graph_edits.h"
 #include "replay/simulate/trace_replay_timeline.h"
 #include "tests/replay/graph/trace_text.h"
 
@@ -451,6 +452,24 @@ TEST(TraceReplay, LevelledRanksEndTheStepBeforeEarlierToo) {
   const Replayed one = replayed(text, {"straggler=none"}, {.step = 2});
   EXPECT_EQ(one.predicted_us(), one.replay.job_steps[0].predicted_ns / 1000);
   EXPECT_EQ(one.predicted_us(), 60);
+}
+
+TEST(TraceReplay, LevelledRanksOfAllStepsStayAWindowOfAllSteps) {
+  // Ranks that begin apart are moved; no rank is busy with a step before.
+  Trace trace = parse_trace_text(R"(
+    h0 host-op work 0-30
+    h0 collective all-reduce 30-100 bytes=8
+    h1 host-op work 40-90
+    h1 collective all-reduce 90-100 bytes=8
+    h2 host-op work 50-95
+    h2 collective all-reduce 95-100 bytes=8)");
+  Result<TimedGraph> graph =
+      build_trace_graph(AlignedTrace::as_recorded(trace));
+  ASSERT_TRUE(graph);
+  ASSERT_TRUE(level_ranks(NodeFacts(trace), *graph));
+  for (const TimedGraph::Span& rank : graph->ranks)
+    EXPECT_EQ(rank.busy_until_ns, TimedGraph::Span::kNever);
+  EXPECT_FALSE(step_begin_ns(*graph, evaluate(*graph)));
 }
 
 TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
