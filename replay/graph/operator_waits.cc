@@ -17,6 +17,11 @@ namespace {
 // A collective must run for this part of a wait.
 constexpr int64_t kInFlightPart = 2;
 
+// A stretch that goes on for longer than this part of it, and this long, after
+// its collective was work beside it.
+constexpr int64_t kLongestPartAfter = 10;
+constexpr int64_t kLongestAfter = 1'000'000;
+
 // Operators that only wait, for collectives or (XLA's) for any work. Source:
 // torch/csrc/distributed/c10d/Functional.cpp of PyTorch 2.15; xla/pjrt and
 // xla/service/rendezvous.cc of JAX 0.10.2.
@@ -75,7 +80,7 @@ class HostCollectives {
     return {.event = last.event,
             .end_ns = last.end_ns,
             .may_fill =
-                lasts_ns >= kShortestHostWait &&
+                lasts_ns >= kShortestHostWait && ends_with(stretch, last) &&
                 in_flight_.length_within_ns(stretch.start_ns, last.end_ns) >=
                     lasts_ns / kInFlightPart};
   }
@@ -86,6 +91,13 @@ class HostCollectives {
     uint32_t stream = 0, event = 0;
     auto operator<=>(const Call&) const = default;
   };
+
+  static bool ends_with(const Interval& stretch, const Call& call) {
+    const int64_t part_ns =
+        (stretch.end_ns - stretch.start_ns) / kLongestPartAfter;
+    return stretch.end_ns - call.end_ns <= std::max(kLongestAfter, part_ns);
+  }
+
   std::vector<Call> calls_;  // By end.
   IntervalSet in_flight_;
 };

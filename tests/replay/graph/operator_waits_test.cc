@@ -85,6 +85,21 @@ TEST(OperatorWaits, NeedACollectiveInFlightForHalfOfThem) {
   EXPECT_NE(waits_of(fmt::format(fmt::runtime(kText), 200)), "");
 }
 
+TEST(OperatorWaits, EndWithTheirCollective) {
+  // A hook that goes on for more than 1 ms and a tenth of its time worked
+  // beside the all-reduce.
+  constexpr const char* kText = R"(
+    h0 host-op autograd::engine::evaluate_function:Hook 0-{}
+    h0a collective all-reduce 0-{})";
+  const auto waits = [&](int hook_us, int all_reduce_us) {
+    return waits_of(fmt::format(fmt::runtime(kText), hook_us, all_reduce_us));
+  };
+  EXPECT_EQ(waits(50'000, 44'999), "");
+  EXPECT_NE(waits(50'000, 45'000), "");
+  EXPECT_EQ(waits(5'000, 3'999), "");
+  EXPECT_NE(waits(5'000, 4'000), "");
+}
+
 TEST(OperatorWaits, AreNotOfShortStretches) {
   EXPECT_EQ(waits_of(R"(
     h0 host-op _c10d_functional::wait_tensor 100-149
