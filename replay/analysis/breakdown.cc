@@ -18,6 +18,7 @@ IntervalSet computed_on_host(const RankWork& work,
   };
   std::map<uint32_t, Thread> threads;
   for (const DeviceEvent& event : part) {
+    if (event.beside) continue;
     Thread& thread = threads[event.stream];
     (event.work == WorkClass::kCompute ? thread.compute : thread.other)
         .push_back({event.start_ns, event.end_ns});

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/trace/call_index.h"
+#include "replay/collectives/collective_description.h"
 
 namespace reprise {
 namespace {
@@ -70,6 +71,7 @@ class Collector {
     added.event = static_cast<uint32_t>(place);
     added.stream = event.stream;
     added.work = work;
+    added.beside = is_posted_message(trace_, event);
     work_.events.push_back(added);
   }
 
@@ -102,13 +104,13 @@ class Collector {
     }
   }
 
-  /// What a thread does within a collective is part of that.
+  /// What a thread does within a collective that it runs is part of that.
   void leave_out_parts() {
     std::vector<int64_t> until_ns(trace_.streams.size(), -kLatestTime);
     std::erase_if(work_.events, [&](const DeviceEvent& event) {
       int64_t& end_ns = until_ns[event.stream];
       const bool part = event.end_ns <= end_ns;
-      if (event.work == WorkClass::kCommunication)
+      if (event.work == WorkClass::kCommunication && !event.beside)
         end_ns = std::max(end_ns, event.end_ns);
       return part && event.work == WorkClass::kCompute;
     });
@@ -119,6 +121,7 @@ class Collector {
     std::vector<std::vector<uint32_t>> open(trace_.streams.size());
     for (uint32_t i = 0; i < work_.events.size(); ++i) {
       const DeviceEvent& event = work_.events[i];
+      if (event.beside) continue;
       std::vector<uint32_t>& stack = open[event.stream];
       while (!stack.empty() &&
              work_.events[stack.back()].end_ns <= event.start_ns) {

@@ -39,6 +39,7 @@ struct DeviceEvent {
   uint32_t stream = 0;
   int32_t step = -1;  ///< Place in RankWork::steps that launched it, or -1.
   WorkClass work = WorkClass::kCompute;
+  bool beside = false;  ///< is_posted_message: its thread goes on meanwhile.
 };
 
 /// All of one rank. Trace::events holds each rank's events in one piece.

@@ -191,6 +191,7 @@ std::vector<StreamIdle> stream_idle(const RankWork& work,
                                     int64_t start_ns, int64_t end_ns) {
   std::map<uint32_t, StreamWalk> walks;
   for (const DeviceEvent& event : work.events) {
+    if (event.beside) continue;
     walks.try_emplace(event.stream, work, unions, start_ns, end_ns)
         .first->second.next(event);
   }

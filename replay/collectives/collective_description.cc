@@ -105,6 +105,13 @@ const CollectiveInfo* info_of(const Trace& trace, const Event& event) {
   return &trace.collectives[static_cast<size_t>(event.detail)];
 }
 
+bool is_posted_message(const Trace& trace, const Event& event) {
+  if (event.kind != EventKind::kCollective) return false;
+  const CollectiveInfo* info = info_of(trace, event);
+  return info != nullptr && is_message(info->kind) &&
+         trace.streams[event.stream].kind == StreamKind::kHostThread;
+}
+
 int64_t recorded_bytes(const CollectiveInfo& info) {
   const int64_t elements = std::max(info.input_elements, info.output_elements);
   if (elements <= 0 || elements > kMostElements) return 0;

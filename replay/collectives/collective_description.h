@@ -13,6 +13,10 @@ namespace reprise {
 /// The signature that the event refers to, or nullptr.
 const CollectiveInfo* info_of(const Trace& trace, const Event& event);
 
+/// Whether it is a message that a host thread posted (Gloo's isend, irecv): its
+/// range lasts until wait(), beside what the thread does.
+bool is_posted_message(const Trace& trace, const Event& event);
+
 /// Size of the call in bytes by nccl-tests' convention: the larger of what goes
 /// in and what comes out of this rank; 0 when unknown.
 int64_t recorded_bytes(const CollectiveInfo& info);

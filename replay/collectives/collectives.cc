@@ -250,6 +250,14 @@ CollectiveTimes times_of(const MatchedCollective& collective,
     times.arrival_ns = std::max(times.arrival_ns, start_ns);
     last_end_ns = std::max(last_end_ns, end_ns);
   }
+  // A message's range on a host lasts until it is awaited, on either side.
+  if (collective.sender >= 0 && !collective.on_device &&
+      !collective.by_trainer) {
+    for (const auto& stay : stays) {
+      if (stay.second >= times.arrival_ns)
+        last_end_ns = std::min(last_end_ns, stay.second);
+    }
+  }
   // A member that left before the last one came (a buffered send) waited until
   // it left.
   for (const auto& [start_ns, end_ns] : stays) {

@@ -10,9 +10,12 @@
 #include <tuple>
 
 #include "data/trace/intervals.h"
+#include "replay/collectives/collective_description.h"
 
 namespace reprise {
 namespace {
+
+constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
 // A collective must run for this part of a wait.
 constexpr int64_t kInFlightPart = 2;
@@ -45,8 +48,9 @@ bool calls_collectives(std::string_view name) {
 // The collectives of one process's host threads.
 class HostCollectives {
  public:
-  void add(uint32_t index, const Event& event) {
-    calls_.push_back({event.end_ns, event.start_ns, event.stream, index});
+  // `stream`: the thread that runs it, kNone of a message.
+  void add(uint32_t index, const Event& event, uint32_t stream) {
+    calls_.push_back({event.end_ns, event.start_ns, stream, index});
   }
   void finish() {
     std::sort(calls_.begin(), calls_.end());
@@ -63,7 +67,7 @@ class HostCollectives {
     bool may_fill = false;  // The stretch may have been a wait for it.
   };
 
-  // The last one that another thread ended in (start, end].
+  // The last one that ended in (start, end] and that the thread did not run.
   Awaited within(const Interval& stretch, uint32_t stream) const {
     auto call = std::upper_bound(calls_.begin(), calls_.end(), stretch.end_ns,
                                  [](int64_t time_ns, const Call& candidate) {
@@ -130,15 +134,18 @@ bool is_walked(const Event& event) {
 HostRows rows_of(const Trace& trace, size_t first, size_t last) {
   HostRows rows;
   std::vector<uint32_t>* row = nullptr;
-  uint32_t stream = std::numeric_limits<uint32_t>::max();
+  uint32_t stream = kNone;
   for (size_t index = first; index < last; ++index) {
     const Event& event = trace.events[index];
     const StreamInfo& info = trace.streams[event.stream];
     if (info.kind != StreamKind::kHostThread || !is_walked(event)) continue;
     if (event.stream != stream) row = &rows.events[stream = event.stream];
-    row->push_back(static_cast<uint32_t>(index));
-    if (event.kind == EventKind::kCollective)
-      rows.collectives[info.process].add(static_cast<uint32_t>(index), event);
+    const bool is_message = is_posted_message(trace, event);
+    if (!is_message) row->push_back(static_cast<uint32_t>(index));
+    if (event.kind == EventKind::kCollective) {
+      rows.collectives[info.process].add(static_cast<uint32_t>(index), event,
+                                         is_message ? kNone : event.stream);
+    }
   }
   for (auto& each : rows.collectives) each.second.finish();
   return rows;
@@ -169,8 +176,6 @@ class StretchWalk {
   }
 
  private:
-  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
-
   struct Open {
     uint32_t event = 0;
     uint32_t within = kNone;  // The innermost operator, itself included.

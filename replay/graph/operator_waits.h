@@ -32,12 +32,12 @@ struct OperatorWait {
 /// stream and start; none overlap. A stretch of 50 us or more that is a range's
 /// own, none of those within it, is a wait
 ///   whole, where the range is one that does nothing else;
-///   up to the end of the last collective that another thread of its process
-///   ended in it, where the range is one of autograd's engine or an annotation
-///   within an operator, which both work in others, or where the thread called
-///   a collective just before; if one ran for half of that time at least, and
-///   the stretch ends within 1 ms, or a tenth of it, of that end: one that goes
-///   on worked beside the collective.
+///   up to the end of the last collective of its process that ended in it, of
+///   another thread or posted (is_posted_message), where the range is one of
+///   autograd's engine or an annotation within an operator, which both work in
+///   others, or where the thread called a collective just before; if one ran
+///   for half of that time at least, and the stretch ends within 1 ms, or a
+///   tenth of it, of that end: one that goes on worked beside the collective.
 /// Of ranks with device work only those with collectives on host threads.
 /// **Cost** linear in the rank's events, nearly always.
 std::vector<OperatorWait> operator_waits(const Trace& trace, size_t first,

@@ -79,6 +79,7 @@ struct DraftEdge {
 /// Nodes first..last (exclusive) of one stream, in order of start.
 struct StreamNodes {
   uint32_t stream = 0, first = 0, last = 0;
+  bool is_messages = false;  ///< Of a host thread, beside it; may overlap.
   uint32_t size() const { return last - first; }
 };
 

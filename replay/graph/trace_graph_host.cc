@@ -5,7 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "replay/collectives/collective_description.h"
 #include "replay/graph/data_loading_name.h"
+#include "replay/graph/posted_messages.h"
 #include "replay/graph/trace_graph_draft.h"
 
 namespace reprise {
@@ -64,6 +66,7 @@ class ThreadWalk {
         stream_(stream),
         rank_(draft.rank_place[stream]),
         window_(draft.ranks[rank_]),
+        messages_(draft, stream),
         next_wait_(std::lower_bound(
             window_.operator_waits.begin(), window_.operator_waits.end(),
             stream, [](const OperatorWait& wait, uint32_t wanted) {
@@ -79,6 +82,8 @@ class ThreadWalk {
     }
     close_until(std::numeric_limits<int64_t>::max());
   }
+
+  PostedMessages& messages() { return messages_; }
 
  private:
   struct Open {
@@ -105,6 +110,10 @@ class ThreadWalk {
     close_until(start_ns);
     if (!open_.empty()) own_time(open_.back(), start_ns);
     cursor_ns_ = std::max(cursor_ns_, start_ns);
+    if (is_posted_message(draft_.trace, event)) {
+      messages_.post(index, last_added_);
+      return;
+    }
     if (event.kind == EventKind::kCollective) {
       add_whole(index, start_ns, end_ns);
       return;
@@ -310,6 +319,7 @@ class ThreadWalk {
       draft_.add_edge(last_added_, node, EdgeKind::kThread);
     }
     last_added_ = node;
+    messages_.go_on(node);
     if (draft_.first_node[index] == kNoNode) draft_.first_node[index] = node;
     draft_.last_node[index] = node;
     return node;
@@ -318,6 +328,7 @@ class ThreadWalk {
   GraphDraft& draft_;
   uint32_t stream_, rank_;
   RankDraft& window_;
+  PostedMessages messages_;
   std::vector<Open> open_;
   std::vector<Open> marks_;  // Open steps, beside the nesting.
   std::vector<HostWait> waiting_;
@@ -376,12 +387,14 @@ void add_host_thread(GraphDraft& draft, uint32_t stream) {
     return;
   }
   const uint32_t first = static_cast<uint32_t>(draft.nodes.size());
-  ThreadWalk(draft, stream).run(events);
+  ThreadWalk walk(draft, stream);
+  walk.run(events);
   const uint32_t last = static_cast<uint32_t>(draft.nodes.size());
-  if (last > first) {
-    draft.ranks[draft.rank_place[stream]].threads.push_back(
-        {stream, first, last});
-  }
+  std::vector<StreamNodes>& threads =
+      draft.ranks[draft.rank_place[stream]].threads;
+  if (last > first) threads.push_back({stream, first, last});
+  const StreamNodes messages = walk.messages().add_nodes();
+  if (messages.size() > 0) threads.push_back(messages);
 }
 
 }  // namespace reprise

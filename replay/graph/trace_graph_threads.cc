@@ -2,25 +2,39 @@
 // works and wakes when that one falls idle has waited for it (a backward pass
 // on autograd's thread, a queue between threads).
 #include <algorithm>
+#include <optional>
 
 #include "replay/graph/trace_graph_draft.h"
 
 namespace reprise {
 namespace {
 
-// The other thread must have worked for this part of the pause.
-constexpr int64_t kWorkedPart = 2;
+// The other thread must have been busy for this part of the pause: with work,
+// or with waits that are explained.
+constexpr int64_t kBusyPart = 2;
 
-// One thread's stretches with what it worked up to each of them.
+// One thread's stretches with how long it was busy up to each of them.
 class Thread {
  public:
   Thread(const GraphDraft& draft, const StreamNodes& nodes)
-      : draft_(draft), nodes_(nodes), worked_ns_(nodes.size() + 1, 0) {
-    for (uint32_t place = 0; place < nodes.size(); ++place) {
-      const DraftNode& node = draft.nodes[nodes.first + place];
-      worked_ns_[place + 1] =
-          worked_ns_[place] + node.named_ns + (node.end_ns - node.start_ns);
+      : draft_(draft), nodes_(nodes), waited_ns_(nodes.size(), 0) {
+    count_busy();
+  }
+
+  // Counts the known waits as time that it was busy.
+  void count_busy() {
+    busy_ns_.assign(nodes_.size() + 1, 0);
+    for (uint32_t place = 0; place < nodes_.size(); ++place) {
+      const DraftNode& node = draft_.nodes[nodes_.first + place];
+      busy_ns_[place + 1] = busy_ns_[place] + waited_ns_[place] +
+                            node.named_ns + (node.end_ns - node.start_ns);
     }
+  }
+
+  // What the thread did before a node was to wait, and for what is known.
+  // Before a collective it had nothing to do.
+  void waited(uint32_t node, int64_t time_ns) {
+    if (!is_collective(node)) waited_ns_[node - nodes_.first] = time_ns;
   }
 
   const StreamNodes& nodes() const { return nodes_; }
@@ -40,8 +54,8 @@ class Thread {
   }
 
   // The node after which the thread was idle at `until_ns`, having fallen idle
-  // after `from_ns` and worked for most of the time between; else kNoNode. One
-  // that reduces wakes who waits for that, and may have more to reduce.
+  // after `from_ns` and been busy for most of the time between; else kNoNode.
+  // One that reduces wakes who waits for that, and may have more to reduce.
   uint32_t fell_idle(int64_t from_ns, int64_t until_ns) const {
     const uint32_t last = last_ended(until_ns);
     if (last == kNoNode) return kNoNode;
@@ -50,20 +64,19 @@ class Thread {
     if (end_ns < from_ns) return kNoNode;
     const bool idle = is_collective(last) || is_idle_between(last, until_ns);
     const bool busy =
-        worked_ns(from_ns, next) >= (until_ns - from_ns) / kWorkedPart;
+        busy_ns(from_ns, next) >= (until_ns - from_ns) / kBusyPart;
     return idle && busy ? last : kNoNode;
   }
 
-  // Work from a time on, up to the end of the node before place `next`; what
-  // began before that time (a collective on a thread of its own) counts from
-  // it.
-  int64_t worked_ns(int64_t from_ns, uint32_t next) const {
+  // How long it was busy from a time on, up to the end of the node before place
+  // `next`; what began before that time (a collective on a thread of its own)
+  // counts from it.
+  int64_t busy_ns(int64_t from_ns, uint32_t next) const {
     const uint32_t first = std::min(place_at(from_ns), next);
     const int64_t begun_ns =
         first == 0 ? 0
                    : draft_.nodes[nodes_.first + first - 1].end_ns - from_ns;
-    return worked_ns_[next] - worked_ns_[first] +
-           std::max<int64_t>(0, begun_ns);
+    return busy_ns_[next] - busy_ns_[first] + std::max<int64_t>(0, begun_ns);
   }
 
   // The last node that had ended by a time.
@@ -100,7 +113,8 @@ class Thread {
 
   const GraphDraft& draft_;
   const StreamNodes& nodes_;
-  std::vector<int64_t> worked_ns_;  // Before each place.
+  std::vector<int64_t> waited_ns_;  // Right before each place.
+  std::vector<int64_t> busy_ns_;    // Up to each place.
 };
 
 class Handoffs {
@@ -117,28 +131,56 @@ class Handoffs {
     std::sort(recorded_.begin(), recorded_.end());
   }
 
+  // Twice: who waited in a pause was busy in it, too.
   void run(int64_t origin_ns) {
-    for (const Thread& thread : threads_) {
+    walk(origin_ns, [](Thread& thread, const DraftEdge& cause, int64_t ns) {
+      thread.waited(cause.to, ns);
+    });
+    for (Thread& thread : threads_) thread.count_busy();
+    walk(origin_ns, [&](Thread& thread, const DraftEdge& cause, int64_t) {
+      // A message that the thread itself posted lets it go on already.
+      if (stream_of(cause.from) != thread.nodes().stream)
+        draft_.edges.push_back(cause);
+    });
+  }
+
+ private:
+  // Calls `waited` with each pause whose cause is known.
+  template <typename Waited>
+  void walk(int64_t origin_ns, const Waited& waited) {
+    for (Thread& thread : threads_) {
       int64_t idle_from_ns = origin_ns;
       const StreamNodes& nodes = thread.nodes();
+      if (nodes.is_messages) continue;  // Who posted them is known.
       for (uint32_t node = nodes.first; node < nodes.last; ++node) {
-        explain(thread, node, idle_from_ns);
+        const auto cause = cause_of(thread, node, idle_from_ns);
+        if (cause)
+          waited(thread, *cause, draft_.nodes[node].start_ns - idle_from_ns);
         idle_from_ns = draft_.nodes[node].end_ns;
       }
     }
   }
 
- private:
-  void explain(const Thread& thread, uint32_t node, int64_t idle_from_ns) {
+  using Cause = std::optional<DraftEdge>;
+
+  static Cause after(uint32_t source, uint32_t node) {
+    if (source == kNoNode) return std::nullopt;
+    return DraftEdge{.from = source, .to = node, .kind = EdgeKind::kHandoff};
+  }
+
+  Cause cause_of(const Thread& thread, uint32_t node, int64_t idle_from_ns) {
     const DraftNode& woken = draft_.nodes[node];
     const EventKind kind = draft_.trace.events[woken.event].kind;
     const bool collective = kind == EventKind::kCollective;
     if (woken.cut || waited_as_recorded(node) ||
         woken.start_ns - idle_from_ns < (collective ? 1 : kShortestHostWait)) {
-      return;
+      return std::nullopt;
     }
-    if (collective && explain_by_call(thread, node)) return;
-    if (explain_by_wait(thread, node, idle_from_ns)) return;
+    if (collective) {
+      if (const Cause call = call_of(thread, node)) return call;
+    }
+    const uint32_t awaited = awaited_by(thread, node, idle_from_ns);
+    if (awaited != kNoNode) return after(awaited, node);
     uint32_t best = kNoNode;
     for (const Thread& other : threads_) {
       if (!may_hand(other, thread)) continue;
@@ -153,7 +195,11 @@ class Handoffs {
         best = source;
       }
     }
-    if (best != kNoNode) draft_.add_edge(best, node, EdgeKind::kHandoff);
+    return after(best, node);
+  }
+
+  uint32_t stream_of(uint32_t node) const {
+    return draft_.trace.events[draft_.nodes[node].event].stream;
   }
 
   // What a thread waited for needs no guess where a dependency tells it.
@@ -168,23 +214,18 @@ class Handoffs {
 
   // What is known as a wait ended with its collective, or what else another
   // thread did last.
-  bool explain_by_wait(const Thread& thread, uint32_t node,
-                       int64_t idle_from_ns) {
+  uint32_t awaited_by(const Thread& thread, uint32_t node,
+                      int64_t idle_from_ns) const {
     const auto wait =
         std::lower_bound(window_.awaited.begin(), window_.awaited.end(),
                          std::pair(node, uint32_t{0}));
-    if (wait == window_.awaited.end() || wait->first != node) return false;
-    uint32_t source = kNoNode;
-    if (wait->second != OperatorWait::kNoCollective) {
-      source = draft_.last_node[wait->second];
-    } else {
-      source = last_work(thread, draft_.nodes[node].start_ns);
-      if (source != kNoNode && draft_.nodes[source].end_ns <= idle_from_ns)
-        source = kNoNode;
-    }
-    if (source == kNoNode) return false;
-    draft_.add_edge(source, node, EdgeKind::kHandoff);
-    return true;
+    if (wait == window_.awaited.end() || wait->first != node) return kNoNode;
+    if (wait->second != OperatorWait::kNoCollective)
+      return draft_.last_node[wait->second];
+    const uint32_t source = last_work(thread, draft_.nodes[node].start_ns);
+    const bool is_before =
+        source != kNoNode && draft_.nodes[source].end_ns <= idle_from_ns;
+    return is_before ? kNoNode : source;
   }
 
   // What other threads of the process had ended last by a time.
@@ -204,7 +245,7 @@ class Handoffs {
 
   // A collective that begins on a thread of its own while PyTorch's call of it
   // still runs follows from the start of that call.
-  bool explain_by_call(const Thread& thread, uint32_t node) {
+  Cause call_of(const Thread& thread, uint32_t node) const {
     const int64_t start_ns = draft_.nodes[node].start_ns;
     for (const Thread& other : threads_) {
       if (!may_hand(other, thread)) continue;
@@ -214,11 +255,12 @@ class Handoffs {
       if (!draft_.trace.text(draft_.trace.events[caller.event].name)
                .starts_with("c10d::"))
         continue;
-      draft_.add_edge(call, node, EdgeKind::kHandoff,
-                      start_ns - caller.start_ns, true);
-      return true;
+      Cause cause = after(call, node);
+      cause->delay_ns = start_ns - caller.start_ns;
+      cause->from_start = true;
+      return cause;
     }
-    return false;
+    return std::nullopt;
   }
 
   GraphDraft& draft_;

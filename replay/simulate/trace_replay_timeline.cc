@@ -7,6 +7,7 @@
 #include "data/integers.h"
 #include "data/trace/event_order.h"
 #include "data/trace/intervals.h"
+#include "replay/collectives/collective_description.h"
 #include "replay/graph/trace_graph_draft.h"
 
 namespace reprise {
@@ -173,6 +174,7 @@ class Builder {
     last_[at] = node;
     const uint32_t stream = trace_.events[event].stream;
     if (trace_.streams[stream].kind != StreamKind::kHostThread) return;
+    if (is_posted_message(trace_, trace_.events[event])) return;
     rank_of_stream_[stream] = graph_.rank[node];
     threads_[stream].add(recorded_start_ns()[node], replay_.start_ns[node]);
     threads_[stream].add(recorded_end_ns()[node], replay_.end_ns[node]);

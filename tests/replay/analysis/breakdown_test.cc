@@ -162,6 +162,24 @@ TEST(DeviceWork, ACollectiveOfTheCallingThreadIsNoComputing) {
   EXPECT_EQ(work.events[0].own_ns, 30);
 }
 
+TEST(DeviceWork, AThreadComputesBesideTheMessageThatItPosted) {
+  // From 100 us to 700 of the 800 that the message takes; 50 us of its call are
+  // the thread's own, too.
+  AnalysisTrace builder;
+  const uint32_t main = builder.host_thread(0, "main");
+  CollectiveInfo send;
+  send.kind = CollectiveKind::kSend;
+  builder.trace().collectives.push_back(send);
+  builder.add(main, EventKind::kHostOp, "c10d::send", 0, 50'000);
+  builder.add(main, EventKind::kCollective, "gloo:send", 0, 800'000);
+  builder.trace().events.back().detail = 0;
+  builder.add(main, EventKind::kHostOp, "aten::mm", 100'000, 700'000);
+  const RankWork work = device_work(builder.trace(), 0);
+  const Breakdown whole = DeviceUnions(work).whole();
+  EXPECT_EQ(whole.compute_ns, 650'000);
+  EXPECT_EQ(whole.exposed_ns, 150'000);
+}
+
 TEST(DeviceWork, HostCollectivesDoNotCountBesideThoseOfADevice) {
   AnalysisTrace builder;
   const uint32_t host = builder.host_thread(0);

@@ -77,6 +77,19 @@ TEST(OperatorWaits, FollowTheCallOfACollective) {
             "PostBackward within PostBackward 260-490 for reduce-scatter;");
 }
 
+TEST(OperatorWaits, AreForMessagesOfTheirOwnThread) {
+  // A receive within an operator awaits its data; posted and awaited later, it
+  // leaves the operator its time.
+  EXPECT_EQ(waits_of(R"(
+    h0 host-op Receive 0-500
+    h0 host-op c10d::recv_ 10-30
+    h0 collective receive 20-400
+    h0 host-op Post 600-800
+    h0 host-op c10d::recv_ 610-630
+    h0 collective receive 620-900)"),
+            "Receive within Receive 30-400 for receive;");
+}
+
 TEST(OperatorWaits, NeedACollectiveInFlightForHalfOfThem) {
   constexpr const char* kText = R"(
     h0 host-op autograd::engine::evaluate_function:Linear 0-500

@@ -264,6 +264,21 @@ TEST(TraceGraph, LetsAThreadWaitForACollectiveThatAnotherFollowsAtOnce) {
   EXPECT_EQ(trace.gap_us("copy"), 10);
 }
 
+TEST(TraceGraph, LetsAThreadWaitForOneThatWaitedItself) {
+  // In the 810 us between two passes of the autograd thread the main thread
+  // works for 290 and waits for an all-reduce for the rest.
+  const Built trace = built(R"(
+    h0 host-op forward 0-100
+    h0a host-op backward 110-200
+    h0b collective all-reduce 200-700
+    h0 host-op optimizer 710-900
+    h0 host-op next_forward 900-1000
+    h0a host-op next_backward 1010-1100)");
+  EXPECT_EQ(trace.edges("all-reduce", "optimizer"), "handoff");
+  EXPECT_EQ(trace.edges("next_forward", "next_backward"), "handoff");
+  EXPECT_EQ(trace.gap_us("next_backward"), 10);
+}
+
 TEST(TraceGraph, LetsACollectiveFollowFromTheCallThatStillRuns) {
   // Gloo begins while PyTorch's call of it is under way, late for what the main
   // thread did before: it would be the cause if the call were not.
@@ -273,6 +288,41 @@ TEST(TraceGraph, LetsACollectiveFollowFromTheCallThatStillRuns) {
     h0a collective all-reduce 540-700)");
   EXPECT_EQ(trace.edges("c10d::allreduce_", "all-reduce"), "handoff*");
   EXPECT_EQ(trace.edges("forward", "all-reduce"), "");
+}
+
+TEST(TraceGraph, LetsAThreadWorkWhileItsMessageIsUnderWay) {
+  // Rank 0 posts from 40 on and works to 700, then awaits what rank 1 had at
+  // 350; rank 1 did nothing but wait for it.
+  const Built trace = built(R"(
+    h0 host-op c10d::send 40-60
+    h0 collective send 50-710 peer=1
+    h0 host-op forward 100-700
+    h0 host-op next 720-800
+    h1 host-op c10d::recv_ 0-10
+    h1 collective receive 10-350 peer=0
+    h1 host-op backward 360-900)");
+  EXPECT_EQ(trace.durations_us("forward"), Durations{600});
+  EXPECT_EQ(trace.edges("c10d::send", "send"), "handoff*");
+  EXPECT_EQ(trace.edges("send", "forward"), "");
+  EXPECT_EQ(trace.edges("send", "next"), "handoff");
+  EXPECT_EQ(trace.durations_us("send"), Durations{310});
+  EXPECT_EQ(trace.durations_us("receive"), Durations{310});
+  EXPECT_EQ(trace.edges("receive", "backward"), "handoff");
+  EXPECT_EQ(trace.gap_us("next"), 20);
+  EXPECT_EQ(trace.gap_us("backward"), 10);
+}
+
+TEST(TraceGraph, EndsAMessageThatNobodyAwaitedWithTheFirstRange) {
+  // Both work to the end of their ranges: the data were there at 410.
+  const Built trace = built(R"(
+    h0 host-op c10d::send 40-60
+    h0 collective send 50-410 peer=1
+    h0 host-op forward 60-400
+    h1 host-op c10d::recv_ 80-110
+    h1 collective receive 100-810 peer=0
+    h1 host-op backward 110-800)");
+  EXPECT_EQ(trace.durations_us("send"), Durations{330});
+  EXPECT_EQ(trace.durations_us("receive"), Durations{330});
 }
 
 TEST(TraceGraph, CutsWhatAnOperatorWaitsOutOfIt) {

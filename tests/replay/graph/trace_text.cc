@@ -62,12 +62,14 @@ class Parser {
     event.name = intern(name);
     parse_span(span, event.start_ns, event.end_ns);
     event.enqueue_ns = event.start_ns;
+    int64_t peer = -1;
     while (words >> more) {
       if (more[0] == '#') event.correlation = std::stoll(more.substr(1));
       if (more.starts_with("id=")) {
         event.external_id = std::stoll(more.substr(3));
       }
       if (more.starts_with("bytes=")) event.bytes = std::stoll(more.substr(6));
+      if (more.starts_with("peer=")) peer = std::stoll(more.substr(5));
       if (more.starts_with("awaits=")) {
         const int64_t waited =
             trace_.streams[find_stream(more.substr(7))].number;
@@ -83,6 +85,7 @@ class Parser {
       CollectiveInfo info;
       info.kind = collective_from_name(name).value_or(CollectiveKind::kOther);
       info.communicator = "world";
+      info.peer = static_cast<int32_t>(peer);
       trace_.collectives.push_back(info);
     }
     trace_.events.push_back(event);
