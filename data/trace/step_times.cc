@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/integers.h"
+#include "data/trace/intervals.h"
 
 namespace reprise {
 namespace {
@@ -17,13 +18,7 @@ struct JoinedStep {
   size_t timed = 0;  ///< Ranks to which it is no warm-up.
   int64_t longest_ns = 0;
   int64_t last_start_ns = std::numeric_limits<int64_t>::min();
-  int64_t first_end_ns = std::numeric_limits<int64_t>::max();
   int64_t last_end_ns = std::numeric_limits<int64_t>::min();
-
-  bool shares_instant() const { return last_start_ns <= first_end_ns; }
-  std::optional<int64_t> end_ns() const {
-    return shares_instant() ? std::optional(last_end_ns) : std::nullopt;
-  }
 };
 
 std::map<int32_t, JoinedStep> join_ranks(std::span<const StepMark> marks) {
@@ -31,13 +26,31 @@ std::map<int32_t, JoinedStep> join_ranks(std::span<const StepMark> marks) {
   for (const StepMark& mark : marks) {
     JoinedStep& step = steps[mark.step];
     step.last_start_ns = std::max(step.last_start_ns, mark.start_ns);
-    step.first_end_ns = std::min(step.first_end_ns, mark.end_ns);
     step.last_end_ns = std::max(step.last_end_ns, mark.end_ns);
     if (mark.warmup) continue;
     ++step.timed;
     step.longest_ns = std::max(step.longest_ns, mark.time_ns());
   }
   return steps;
+}
+
+/// Whether all ranks were at work at one time by their marks.
+bool share_instant(std::span<const StepMark> marks) {
+  std::map<uint32_t, Interval> ranks;
+  for (const StepMark& mark : marks) {
+    Interval& whole =
+        ranks.try_emplace(mark.rank, Interval{mark.start_ns, mark.end_ns})
+            .first->second;
+    whole.start_ns = std::min(whole.start_ns, mark.start_ns);
+    whole.end_ns = std::max(whole.end_ns, mark.end_ns);
+  }
+  Interval common = {std::numeric_limits<int64_t>::min(),
+                     std::numeric_limits<int64_t>::max()};
+  for (const auto& [rank, whole] : ranks) {
+    common.start_ns = std::max(common.start_ns, whole.start_ns);
+    common.end_ns = std::min(common.end_ns, whole.end_ns);
+  }
+  return common.start_ns <= common.end_ns;
 }
 
 /// Requires: ranks by number.
@@ -62,15 +75,16 @@ std::vector<TimedStep> steps_over_ranks(std::span<const StepMark> marks,
                                         size_t ranks,
                                         std::optional<int64_t> before_ns) {
   std::vector<TimedStep> complete;
+  const bool on_one_clock = share_instant(marks);
   for (const auto& [number, step] : join_ranks(marks)) {
     int64_t step_ns = step.longest_ns;
-    if (before_ns && step.shares_instant()) {
+    if (before_ns && on_one_clock) {
       // A rank may begin a step before its last one has ended.
       const int64_t from_ns = std::min(*before_ns, step.last_start_ns);
       step_ns =
           std::min(step_ns, saturating_subtract(step.last_end_ns, from_ns));
     }
-    before_ns = step.end_ns();
+    before_ns = step.last_end_ns;
     if (step.timed > 0 && step.timed >= ranks)
       complete.push_back({number, step_ns});
   }
@@ -89,13 +103,12 @@ std::vector<TimedStep> complete_steps(const Trace& trace,
 }
 
 std::optional<int64_t> end_before_ns(const Trace& trace, int32_t step) {
-  const auto steps = join_ranks(marks_on_rank0(trace, trace.steps));
+  const std::vector<StepMark> marks = marks_on_rank0(trace, trace.steps);
+  if (!share_instant(marks)) return std::nullopt;
+  const auto steps = join_ranks(marks);
   const auto found = steps.find(step);
-  if (found == steps.end() || found == steps.begin() ||
-      !found->second.shares_instant()) {
-    return std::nullopt;
-  }
-  return std::prev(found)->second.end_ns();
+  if (found == steps.end() || found == steps.begin()) return std::nullopt;
+  return std::prev(found)->second.last_end_ns;
 }
 
 std::optional<TypicalStep> typical_step(const Trace& trace) {

@@ -28,9 +28,9 @@ struct TimedStep {
 
 /// The steps of `marks`, all on one clock, that are no warm-up and that at
 /// least `ranks` ranks have, by number. `before_ns`: when the step before the
-/// first ended. Where marks of one step share no instant, clocks do not agree
-/// (or ranks do not wait for each other), and the longest mark is the step's
-/// time.
+/// first ended. Ranks that do not wait for each other may be steps apart, and
+/// the last one's count; where they have no instant in common, clocks do not
+/// agree, and the longest mark is the step's time.
 std::vector<TimedStep> steps_over_ranks(
     std::span<const StepMark> marks, size_t ranks,
     std::optional<int64_t> before_ns = std::nullopt);

@@ -58,8 +58,8 @@ TEST(StepTimes, LeaveOutWhatRanksDoBetweenTheirMarks) {
 }
 
 TEST(StepTimes, CountOnOneClock) {
-  // As late by turns, rank 1's clock 1000 ahead: known, then unknown, where a
-  // step's marks share no instant.
+  // As late by turns, rank 1's clock 1000 ahead: known, then unknown, where
+  // the marks share no instant.
   Trace trace;
   trace.ranks = {rank(0), rank(1)};
   trace.steps = {{0, 1, 0, 67, false},
@@ -71,6 +71,22 @@ TEST(StepTimes, CountOnOneClock) {
   trace.ranks[1].clock_offset_ns = 0;
   EXPECT_EQ(complete_steps(trace).back().step_ns, 97);
   EXPECT_EQ(end_before_ns(trace, 2), std::nullopt);
+}
+
+TEST(StepTimes, OfRanksThatAreStepsApartAreTheLastOnes) {
+  // Micro-batches without a meeting but in the last: rank 0 takes 20 for each,
+  // rank 1 35, and rank 0 waits for it from 80 on.
+  Trace trace;
+  trace.ranks = {rank(0), rank(1)};
+  trace.steps = {{0, 1, 0, 20, false},   {0, 2, 20, 40, false},
+                 {0, 3, 40, 60, false},  {0, 4, 60, 151, false},
+                 {1, 1, 0, 35, false},   {1, 2, 35, 70, false},
+                 {1, 3, 70, 105, false}, {1, 4, 105, 151, false}};
+  const std::vector<TimedStep> steps = complete_steps(trace);
+  ASSERT_EQ(steps.size(), 4U);
+  EXPECT_EQ(steps[2].step_ns, 35);
+  EXPECT_EQ(steps[3].step_ns, 46);
+  EXPECT_EQ(end_before_ns(trace, 4), 105);
 }
 
 TEST(StepTimes, FollowStepsThatDoNotCountThemselves) {
