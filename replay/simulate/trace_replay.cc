@@ -78,22 +78,32 @@ std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
   return steps;
 }
 
+/// When the step before the window's ended: where a host runs ahead, on its
+/// device.
+std::optional<int64_t> end_before_ns(const TimedGraph& graph) {
+  std::optional<int64_t> before_ns = graph.before_ns;
+  for (const TimedGraph::Span& rank : graph.ranks) {
+    if (before_ns && rank.is_recorded() && rank.begin_ns() > rank.start_ns)
+      before_ns = std::max(*before_ns, rank.begin_ns());
+  }
+  return before_ns;
+}
+
 /// `longest_ns`, or less where the window's step counts from the end of the one
 /// before (steps_over_ranks). A what-if may let ranks start earlier that were
 /// late then: none of them has begun the step for longer than they have.
 int64_t within_pace(const TimedGraph& graph, int64_t longest_ns,
                     int64_t last_end_ns) {
-  if (!graph.before_ns) return longest_ns;
-  int64_t last_start_ns = -kEndOfTime, before_ns = *graph.before_ns;
+  const std::optional<int64_t> before_ns = end_before_ns(graph);
+  if (!before_ns) return longest_ns;
+  int64_t last_start_ns = -kEndOfTime;
   for (const TimedGraph::Span& rank : graph.ranks) {
-    if (!rank.is_recorded()) continue;
-    last_start_ns = std::max(last_start_ns, rank.begin_ns());
-    if (rank.begin_ns() > rank.start_ns)
-      before_ns = std::max(before_ns, rank.begin_ns());
+    if (rank.is_recorded())
+      last_start_ns = std::max(last_start_ns, rank.begin_ns());
   }
   return std::min(
       longest_ns,
-      std::max<int64_t>(0, last_end_ns - std::min(before_ns, last_start_ns)));
+      std::max<int64_t>(0, last_end_ns - std::min(*before_ns, last_start_ns)));
 }
 
 std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
@@ -114,8 +124,8 @@ std::vector<JobStep> join_steps(const std::vector<ReplayedStep>& steps,
     measured.push_back(mark(one.measured_start_ns, one.measured_ns));
     if (!one.is_warmup) most = std::max(most, ++ranks[one.step]);
   }
-  const auto after = steps_over_ranks(predicted, most, graph.before_ns);
-  const auto before = steps_over_ranks(measured, most, recorded.before_ns);
+  const auto after = steps_over_ranks(predicted, most, end_before_ns(graph));
+  const auto before = steps_over_ranks(measured, most, end_before_ns(recorded));
   std::vector<JobStep> joined;
   for (size_t i = 0; i < after.size(); ++i) {
     joined.push_back({after[i].step, after[i].step_ns, before[i].step_ns});

@@ -390,6 +390,36 @@ TEST(TraceReplay, OfALaggingDeviceWhatIfsLeaveWhatWasUnderWay) {
             80'000);
 }
 
+TEST(TraceReplay, OfLaggingDevicesAStepLastsFromTheLastOneThatBegins) {
+  // Rank 1's device begins step 2 at 75, rank 0's at 105, where step 1 ended:
+  // with half of what rank 0 does last the step ends at 190.
+  std::string text;
+  for (const char* rank : {"0", "1"}) {
+    text += fmt::format(
+        "step {0} 1 0-10\nstep {0} 2 10-20\nstep {0} 3 20-30\n"
+        "h{0} runtime cudaLaunchKernel 1-2 #1\n"
+        "h{0} runtime cudaLaunchKernel 11-12 #2\n"
+        "h{0} runtime cudaLaunchKernel 13-14 #3\n"
+        "h{0} runtime cudaLaunchKernel 15-16 #4\n"
+        "h{0} runtime cudaLaunchKernel 21-22 #5\n",
+        rank);
+  }
+  text += R"(
+    d0 compute forward 5-105 #1
+    d0 compute forward 105-165 #2
+    d0 collective all-reduce 165-175 #3 bytes=8
+    d0 compute validate 175-205 #4
+    d0 compute forward 205-305 #5
+    d1 compute forward 5-75 #1
+    d1 compute forward 75-135 #2
+    d1 collective all-reduce 135-175 #3 bytes=8
+    d1 compute forward 175-235 #5)";
+  EXPECT_EQ(replayed(text, {}, {.step = 2}).predicted_us(), 100);
+  const Replayed one = replayed(text, {"op:validate=0.5x"}, {.step = 2});
+  EXPECT_EQ(one.predicted_us(), 85);
+  EXPECT_EQ(one.replay.job_steps[0].predicted_ns, 85'000);
+}
+
 TEST(TraceReplay, WaitsForOtherStreamsAreNoLaunchesOrDispatches) {
   // What follows an all-reduce was handed over long before, in each step; that
   // is no queue's delay, though there is no other sample of one.
