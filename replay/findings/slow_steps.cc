@@ -135,9 +135,37 @@ std::optional<StepExcess> excess_of(const SlowSteps& slow,
 }
 
 std::string excess_text(const StepExcess& excess) {
+  if (excess.kernels_longer > 0) {
+    return fmt::format(
+        "kernels on rank {} take {:.3g} times as long and run no more "
+        "often ({} in these, {} in the others, above all {})",
+        excess.rank, excess.kernels_longer, finding_time(excess.slow_ns),
+        finding_time(excess.other_ns), excess.name);
+  }
   return fmt::format("{} on rank {} takes {} in these, {} in the others",
                      excess.name, excess.rank, finding_time(excess.slow_ns),
                      finding_time(excess.other_ns));
+}
+
+void advise(const std::optional<StepExcess>& excess, Finding& finding) {
+  if (!excess) {
+    finding.action =
+        "look at what the hosts do at that time: checkpoints, evaluation, "
+        "garbage collection, other processes; record with stacks "
+        "(with_stack=True)";
+  } else if (excess->kernels_longer > 0) {
+    finding.action =
+        "compare the device's clocks, power and temperature in these and in "
+        "the others; if they are the same, the sizes of what it computes";
+    finding.command = "nvidia-smi dmon -s pc";
+  } else if (excess->as_often) {
+    finding.action =
+        "it is done as often in the others: look at what it waits for and at "
+        "what runs beside it in these";
+  } else {
+    finding.action =
+        "have it done less often, beside the steps, or by equal parts in each";
+  }
 }
 
 /// Where no finding of the slow step tells why.
@@ -148,13 +176,7 @@ Finding untold(const SlowSteps& slow, const std::optional<StepExcess>& excess) {
       "{}: {}", steps_text(slow),
       excess ? excess_text(*excess) : "nothing that was recorded says why");
   finding.evidence.push_back(numbers_text(slow));
-  finding.action =
-      excess
-          ? "have it done less often, beside the steps, or by equal parts in "
-            "each"
-          : "look at what the hosts do at that time: checkpoints, evaluation, "
-            "garbage collection, other processes; record with stacks "
-            "(with_stack=True)";
+  advise(excess, finding);
   if (excess) {
     finding.where.ranks = {excess->rank};
     finding.where.kernel = excess->name;

@@ -452,6 +452,13 @@ TEST(Findings, MissingOverlapOfRanksWithoutDevices) {
       << itself.list[0].what;
 }
 
+const Finding* slow_steps(const Findings& findings) {
+  for (const Finding& each : findings.list) {
+    if (each.kind == kSlowSteps) return &each;
+  }
+  return nullptr;
+}
+
 // Eight steps of 10 ms on two ranks; two of them take 8 ms more on rank 0, in a
 // range or in nothing that was recorded.
 Findings with_slow_steps(bool named) {
@@ -476,21 +483,67 @@ Findings with_slow_steps(bool named) {
 }
 
 TEST(Findings, SlowStepsByWhatTheyAloneHold) {
-  const auto slow_steps = [](const Findings& findings) {
-    for (const Finding& each : findings.list) {
-      if (each.kind == kSlowSteps) return each;
-    }
-    return Finding{};
-  };
-  const Finding named = slow_steps(with_slow_steps(true));
+  const Findings with = with_slow_steps(true);
+  const Findings without = with_slow_steps(false);
+  ASSERT_NE(slow_steps(with), nullptr);
+  ASSERT_NE(slow_steps(without), nullptr);
+  const Finding& named = *slow_steps(with);
   EXPECT_EQ(named.what,
             "2 of 8 steps take 18 ms, the others 10 ms: save on rank 0 takes "
             "8.04 ms in these, 0 us in the others");
   EXPECT_EQ(named.where.ranks, std::vector<uint32_t>{0});
   EXPECT_NEAR(named.gain_share, 2.0 / 12, 0.001);  // Of the mean step.
-  const Finding unnamed = slow_steps(with_slow_steps(false));
+  EXPECT_TRUE(named.action.starts_with("have it done less often"));
+  const Finding& unnamed = *slow_steps(without);
   EXPECT_TRUE(unnamed.what.ends_with("nothing that was recorded says why"))
       << unnamed.what;
+}
+
+// Eight steps of four kernels of 2 ms. In two of them each takes 6 ms, in steps
+// of 28 ms, for which the host waits in an operator; or eight of another name
+// follow.
+Findings with_slow_kernels(bool longer) {
+  std::vector<std::string> names(12, "evaluate");
+  for (size_t kernel = 0; kernel < 4; ++kernel)
+    names[kernel] = kernel % 2 == 0 ? "forward" : "backward";
+  std::string text;
+  for (int number = 0; number < 8; ++number) {
+    const int begin = 40'000 * number;
+    const bool slow = number % 4 == 3;
+    const int kernels = slow && !longer ? 12 : 4;
+    const int kernel_us = slow && longer ? 6'000 : 2'000;
+    const int end = begin + 1'000 + kernels * kernel_us + 3'000;
+    text += fmt::format("step 0 {} {}-{}\n", number, begin, end);
+    text += fmt::format("h0 host-op aten::item {}-{}\n", begin + 1'000,
+                        end - 3'000);
+    for (int kernel = 0; kernel < kernels; ++kernel) {
+      const int start = begin + 1'000 + kernel * kernel_us;
+      text += fmt::format(
+          "h0 runtime cudaLaunchKernel {0}-{1} #{2}\n"
+          "d0 compute {3} {4}-{5} #{2}\n",
+          begin + 10 * kernel, begin + 10 * kernel + 5, 100 * number + kernel,
+          names[static_cast<size_t>(kernel)], start, start + kernel_us);
+    }
+  }
+  const AlignedTrace recorded =
+      AlignedTrace::as_recorded(parse_trace_text(text));
+  return find_all_findings(recorded, analyze(recorded).value());
+}
+
+TEST(Findings, SlowStepsOfLongerKernelsAskForClocks) {
+  const Findings longer = with_slow_kernels(true);
+  ASSERT_NE(slow_steps(longer), nullptr);
+  EXPECT_EQ(slow_steps(longer)->what,
+            "2 of 8 steps take 28 ms, the others 12 ms: kernels on rank 0 take "
+            "3 times as long and run no more often (24 ms in these, 8 ms in "
+            "the others, above all forward)");
+  EXPECT_TRUE(
+      slow_steps(longer)->action.starts_with("compare the device's clocks"))
+      << slow_steps(longer)->action;
+  const Findings more = with_slow_kernels(false);
+  ASSERT_NE(slow_steps(more), nullptr);
+  EXPECT_TRUE(slow_steps(more)->action.starts_with("have it done less often"))
+      << slow_steps(more)->action;
 }
 
 TEST(Findings, CollectiveChoice) {
