@@ -102,8 +102,8 @@ Candidate candidate_of(const FindingInput& input, const BlockingGroup& group,
                   group.around.empty() ? "" : " in ", group.around,
                   finding_time(group.waited_ns), group.nodes.size()));
   finding.action = action_of(group);
-  finding.command =
-      "torch.cuda.set_sync_debug_mode('warn') names the lines that wait";
+  finding.command = input.words(
+      "torch.cuda.set_sync_debug_mode('warn') names the lines that wait", "");
   candidate.origin = input.graph.origin[group.nodes[0]];
   candidate.remove = [nodes = std::move(nodes)](TimedGraph& edited) {
     drop_host_waits(nodes, edited);

@@ -36,6 +36,13 @@ struct FindingInput {
   std::string_view name(uint32_t node) const {
     return facts.name(graph.origin[node]);
   }
+  /// XLA compiled what was recorded (JAX): PyTorch's names help nobody there,
+  /// nor does `reprise optimize`, which plans DDP's buckets.
+  bool of_xla() const { return !trace.frame().modules.empty(); }
+  /// What to do, as the user's framework has it.
+  std::string_view words(std::string_view torch, std::string_view xla) const {
+    return of_xla() ? xla : torch;
+  }
   uint32_t rank_number(uint32_t node) const {
     return facts.rank_number(graph.ranks[graph.rank[node]].rank);
   }

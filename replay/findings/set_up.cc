@@ -125,7 +125,9 @@ void find_set_up(const FindingInput& input, Candidates& found) {
   finding.action =
       "record after the first steps; where every run is so short, keep the "
       "process";
-  finding.command = "torch.profiler.schedule(wait=1, warmup=3, active=3)";
+  finding.command =
+      input.words("torch.profiler.schedule(wait=1, warmup=3, active=3)",
+                  "jax.profiler.start_trace after three steps");
   candidate.remove = [nodes = std::move(nodes)](TimedGraph& edited) {
     for (size_t node = 0; node < nodes.size(); ++node) {
       if (nodes[node]) edited.duration[node] = 0;

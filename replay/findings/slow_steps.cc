@@ -152,7 +152,7 @@ void advise(const std::optional<StepExcess>& excess, Finding& finding) {
     finding.action =
         "look at what the hosts do at that time: checkpoints, evaluation, "
         "garbage collection, other processes; record with stacks "
-        "(with_stack=True)";
+        "(PyTorch: with_stack=True)";
   } else if (excess->kernels_longer > 0) {
     finding.action =
         "compare the device's clocks, power and temperature in these and in "

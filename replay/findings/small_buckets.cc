@@ -108,7 +108,11 @@ void add_candidate(const FindingInput& input, const Lane& lane,
   } else {
     finding.command = "reprise optimize TRACE --only buckets";
   }
-  finding.action = "put more tensors into a bucket";
+  if (input.of_xla()) finding.command.clear();
+  finding.action =
+      input.words("put more tensors into a bucket",
+                  "raise the size to which XLA combines collectives, or reduce "
+                  "several arrays as one");
   candidate.remove = [groups = std::move(groups)](TimedGraph& edited) {
     merge_collectives(groups, edited);
   };

@@ -136,7 +136,9 @@ void find_small_kernels(const FindingInput& input, Candidates& found) {
             "tells, so what each lasts at least is left "
             "out"));
   finding.action = "fuse them";
-  finding.command = "torch.compile(model); torch.optim.AdamW(..., fused=True)";
+  finding.command =
+      input.words("torch.compile(model); torch.optim.AdamW(..., fused=True)",
+                  "jax.jit of the whole step");
   candidate.origin = input.graph.origin[first];
   candidate.remove = [freed = launches_within(input, runs), fixed_ns,
                       lists = std::move(runs.lists)](TimedGraph& edited) {

@@ -420,7 +420,8 @@ TEST(Findings, MissingOverlap) {
 // worker begins an all-reduce 1 ms before the end, and adds for 1 ms when that
 // is over: 6 of its 7 ms are exposed; beside it the sum would end with it, 1 ms
 // earlier. Or the main thread runs it itself.
-Findings of_hosts(const std::string& reducing_thread, int begin_us) {
+Findings of_hosts(const std::string& reducing_thread, int begin_us,
+                  bool of_xla = false) {
   std::string text;
   for (int rank = 0; rank < 2; ++rank) {
     text += fmt::format(R"(
@@ -429,8 +430,9 @@ Findings of_hosts(const std::string& reducing_thread, int begin_us) {
       h{0}{1} collective all-reduce {2}-16000 bytes=4000000)",
                         rank, reducing_thread, begin_us);
   }
-  const AlignedTrace recorded =
-      AlignedTrace::as_recorded(parse_trace_text(text));
+  Trace trace = parse_trace_text(text);
+  if (of_xla) trace.modules["jit_step"] = "HloModule jit_step";
+  const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
   return find_findings(recorded.by_rank(), analyze(recorded).value());
 }
 
@@ -450,6 +452,20 @@ TEST(Findings, MissingOverlapOfRanksWithoutDevices) {
                                      "thread that computes"),
             std::string::npos)
       << itself.list[0].what;
+}
+
+TEST(Findings, AdviceOnWhatXlaCompiledNamesNothingOfPyTorch) {
+  const Findings torch = of_hosts("", 10'000);
+  ASSERT_FALSE(torch.list.empty());
+  EXPECT_NE(torch.list[0].action.find("async_op"), std::string::npos);
+  EXPECT_EQ(torch.list[0].command, "reprise optimize TRACE --only buckets");
+  const Findings xla = of_hosts("", 10'000, true);
+  ASSERT_FALSE(xla.list.empty());
+  EXPECT_EQ(xla.list[0].what, torch.list[0].what);
+  EXPECT_NE(xla.list[0].action.find("within the jitted function"),
+            std::string::npos)
+      << xla.list[0].action;
+  EXPECT_EQ(xla.list[0].command, "");
 }
 
 const Finding* slow_steps(const Findings& findings) {
