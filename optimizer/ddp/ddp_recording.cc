@@ -106,9 +106,7 @@ class Reading {
     }
     for (const int32_t number : common_steps()) add_step(number);
     if (recording_.steps.empty()) {
-      return fail(ErrorKind::kInvalid,
-                  "no step in which every rank makes the same {} gradients; {}",
-                  recording_.gradients.size(), kHowToRecord);
+      return pass(no_common_step(trace_, matching_, recording_));
     }
     place_transfers();
     if (const Status carried = find_buckets(); !carried) {
@@ -235,7 +233,6 @@ class Reading {
           std::max<int64_t>(0, parse_integer(size->second).value_or(0)));
     }
     for (const MatchedCollective& each : matching_.collectives) {
-      reduce_scatters_ += each.kind == CollectiveKind::kReduceScatter;
       const bool is_barrier = each.kind == CollectiveKind::kBarrier;
       if (each.kind != CollectiveKind::kAllReduce && !is_barrier) continue;
       recording_.group_size =
@@ -292,8 +289,7 @@ class Reading {
           found.begin(), found.end(),
           [&](const auto& other) { return other.first == each.first; })));
     }
-    if (found.empty())
-      return pass(no_buckets(trace_, recording_, reduce_scatters_));
+    if (found.empty()) return pass(no_buckets(trace_, matching_, recording_));
     recording_.steps.clear();
     const auto most = std::max_element(alike.begin(), alike.end());
     recording_.buckets = found[static_cast<size_t>(most - alike.begin())].first;
@@ -385,15 +381,12 @@ class Reading {
   CollectiveMatching matching_;
   std::vector<DdpRank> ranks_;
   std::map<int32_t, DdpGradient> by_attributes_;  // By Event::attributes.
-  int64_t reduce_scatters_ = 0;
   DdpRecording recording_;
 };
 
-/// A data-flow graph without PyTorch's accumulation of gradients.
-bool has_reduction_graph(const Trace& trace) {
-  return !trace.dependencies.empty() &&
-         std::find(trace.strings.begin(), trace.strings.end(),
-                   kAccumulateGrad) == trace.strings.end();
+bool accumulates_gradients(const Trace& trace) {
+  return std::find(trace.strings.begin(), trace.strings.end(),
+                   kAccumulateGrad) != trace.strings.end();
 }
 
 }  // namespace
@@ -406,7 +399,11 @@ void keep_middle_steps(DdpRecording& recording) {
 }
 
 Result<DdpRecording> ddp_recording(Trace& trace) {
-  if (has_reduction_graph(trace)) return horovod_recording(trace);
+  if (!accumulates_gradients(trace)) {
+    if (!trace.modules.empty()) return pass(no_pytorch(trace));
+    // A data-flow graph, as dPRO's.
+    if (!trace.dependencies.empty()) return horovod_recording(trace);
+  }
   return Reading(trace).run();
 }
 

@@ -23,6 +23,21 @@ int64_t gradient_bytes(const DdpRecording& recording) {
   return bytes;
 }
 
+/// By the all-reduces of its first step.
+int64_t carried_bytes(const DdpRecording& recording) {
+  int64_t bytes = 0;
+  for (const DdpTransfer& each : recording.steps.front().transfers)
+    bytes = saturating_add(bytes, each.bytes);
+  return bytes;
+}
+
+std::ptrdiff_t count_of(CollectiveKind kind,
+                        const CollectiveMatching& matching) {
+  return std::count_if(
+      matching.collectives.begin(), matching.collectives.end(),
+      [&](const MatchedCollective& each) { return each.kind == kind; });
+}
+
 /// Of the map of used parameters, an int each, that DDP all-reduces as well; 0
 /// where none was recorded.
 int64_t mapped_parameters(const Trace& trace, size_t gradients) {
@@ -38,9 +53,7 @@ int64_t mapped_parameters(const Trace& trace, size_t gradients) {
 
 Error unused_parameters(const Trace& trace, const DdpRecording& recording) {
   const size_t gradients = recording.gradients.size();
-  int64_t carried = 0;
-  for (const DdpTransfer& each : recording.steps.front().transfers)
-    carried = saturating_add(carried, each.bytes);
+  const int64_t carried = carried_bytes(recording);
   const int64_t parameters = mapped_parameters(trace, gradients);
   const std::string with_gradient =
       parameters > 0
@@ -57,6 +70,20 @@ Error unused_parameters(const Trace& trace, const DdpRecording& recording) {
               carried, gradients, gradient_bytes(recording), with_gradient)};
 }
 
+/// Of all-reduces that no DDP made.
+Error by_hand(const DdpRecording& recording) {
+  return {ErrorKind::kUnsupported,
+          fmt::format(
+              "no DDP in the trace (no '{}'): a step's {} all-reduces carry {} "
+              "bytes, its {} gradients {}, and are not made by DDP's buckets. "
+              "Where the program all-reduces gradients itself, wrap the model "
+              "in DistributedDataParallel, which does that beside backward, "
+              "and record that run: its buckets can be planned",
+              kDdpForward, recording.steps.front().transfers.size(),
+              carried_bytes(recording), recording.gradients.size(),
+              gradient_bytes(recording))};
+}
+
 }  // namespace
 
 bool finds_unused_parameters(const Trace& trace) {
@@ -64,22 +91,28 @@ bool finds_unused_parameters(const Trace& trace) {
                   "torch.distributed.ddp.reducer::search_unused_parameters");
 }
 
-Error no_buckets(const Trace& trace, const DdpRecording& recording,
-                 int64_t reduce_scatters) {
+Error no_buckets(const Trace& trace, const CollectiveMatching& matching,
+                 const DdpRecording& recording) {
   const bool none =
       std::all_of(recording.steps.begin(), recording.steps.end(),
                   [](const DdpStep& step) { return step.transfers.empty(); });
-  if (none && reduce_scatters > 0) {
-    return {ErrorKind::kUnsupported,
-            fmt::format(
-                "its gradients are reduce-scattered, {} times (FSDP, ZeRO): "
-                "buckets are planned of gradients that are all-reduced (DDP)",
-                reduce_scatters)};
+  const bool ddp = has_name(trace, kDdpForward);
+  const auto reduce_scatters =
+      count_of(CollectiveKind::kReduceScatter, matching);
+  if (reduce_scatters > 0 && (none || !ddp)) {
+    return {
+        ErrorKind::kUnsupported,
+        fmt::format(
+            "its gradients are reduce-scattered, {} times (FSDP, ZeRO{}): "
+            "buckets are planned of gradients that are all-reduced (DDP); "
+            "groups for FSDP2 come of a recording of the same model under DDP, "
+            "by `reprise export --as fsdp2` of its plan",
+            reduce_scatters,
+            none ? "" : "), and their shards all-reduced (hybrid sharding")};
   }
   if (!none && finds_unused_parameters(trace))
     return unused_parameters(trace, recording);
-  if (!has_name(trace, kDdpForward) &&
-      has_name(trace, "_c10d_functional::all_reduce")) {
+  if (!ddp && has_name(trace, "_c10d_functional::all_reduce")) {
     return {ErrorKind::kUnsupported,
             fmt::format("no DDP in the trace (no '{}'): its all-reduces are "
                         "'_c10d_functional::all_reduce', of tensor parallelism "
@@ -88,6 +121,7 @@ Error no_buckets(const Trace& trace, const DdpRecording& recording,
                         "all-reduces",
                         kDdpForward, recording.gradients.size())};
   }
+  if (!ddp && carried_bytes(recording) > 0) return by_hand(recording);
   return {
       ErrorKind::kInvalid,
       fmt::format(
@@ -95,6 +129,36 @@ Error no_buckets(const Trace& trace, const DdpRecording& recording,
           "ready order): the buckets are compressed by a hook, or "
           "all-reduces or their sizes were not recorded; {}",
           recording.gradients.size(), gradient_bytes(recording), kHowToRecord)};
+}
+
+Error no_common_step(const Trace& trace, const CollectiveMatching& matching,
+                     const DdpRecording& recording) {
+  const auto sends = count_of(CollectiveKind::kSend, matching);
+  if (sends > 0 && trace.ranks.size() > 1) {
+    return {
+        ErrorKind::kUnsupported,
+        fmt::format(
+            "its ranks make different gradients and send to each other, {} "
+            "times, as the stages of a pipeline do: buckets are planned of "
+            "gradients that all ranks make and DDP all-reduces; {}",
+            sends,
+            has_name(trace, kDdpForward)
+                ? "give the files of one stage's ranks alone"
+                : fmt::format("there is no DDP in it (no '{}')", kDdpForward))};
+  }
+  return {
+      ErrorKind::kInvalid,
+      fmt::format("no step in which every rank makes the same {} gradients; {}",
+                  recording.gradients.size(), kHowToRecord)};
+}
+
+Error no_pytorch(const Trace& trace) {
+  return {ErrorKind::kUnsupported,
+          fmt::format(
+              "XLA compiled what was recorded ({} HLO modules), and combines "
+              "its collectives itself: buckets are planned of a recording of "
+              "PyTorch's DDP or Horovod, or of what `reprise train` ran",
+              trace.modules.size())};
 }
 
 }  // namespace reprise

@@ -1,10 +1,12 @@
 // What a trace shows instead of buckets: sharded gradients, a DDP that keeps
-// parameters without a gradient in its buckets, all-reduces without a DDP.
+// parameters without a gradient in its buckets, all-reduces without a DDP,
+// ranks of a pipeline, a program that XLA compiled.
 #pragma once
 
 #include "data/result.h"
 #include "data/trace/trace.h"
 #include "optimizer/ddp/ddp_recording.h"
+#include "replay/collectives/collectives.h"
 
 namespace reprise {
 
@@ -17,8 +19,15 @@ constexpr std::string_view kHowToRecord =
 bool finds_unused_parameters(const Trace& trace);
 
 /// Why no step's all-reduces carry the recording's gradients, and what to do.
-/// `reduce_scatters`: how many of those the trace has.
-Error no_buckets(const Trace& trace, const DdpRecording& recording,
-                 int64_t reduce_scatters);
+/// Requires: a step.
+Error no_buckets(const Trace& trace, const CollectiveMatching& matching,
+                 const DdpRecording& recording);
+
+/// Why no step has the recording's gradients on all ranks, and what to do.
+Error no_common_step(const Trace& trace, const CollectiveMatching& matching,
+                     const DdpRecording& recording);
+
+/// Of a trace of what XLA compiled.
+Error no_pytorch(const Trace& trace);
 
 }  // namespace reprise

@@ -186,6 +186,7 @@ TEST(DdpRecording, SaysWhatATraceLacks) {
   expect_complaint(without_shapes.trace(3), "no dimensions");
   DdpRun compressed;
   compressed.first_bucket_bytes = 1'500'000;
+  compressed.forwards_ns = {0};
   expect_complaint(compressed.trace(3), "no step's all-reduces add up");
   Trace unmarked = DdpRun().trace(3);
   unmarked.steps.clear();
@@ -272,6 +273,58 @@ TEST(DdpRecording, ReduceScattersAreNoBuckets) {
   for (CollectiveInfo& info : trace.collectives)
     info.kind = CollectiveKind::kReduceScatter;
   expect_unsupported(std::move(trace), "reduce-scattered, 6 times");
+}
+
+// The gradients and their bytes are all there, in two all-reduces that split
+// them elsewhere: none of DDP's.
+TEST(DdpRecording, AllReducesByHandAreNotSaidToLackSizes) {
+  DdpRun run;
+  run.first_bucket_bytes = 2'000'000;
+  Trace trace = run.trace(3);
+  trace.collectives[1].input_elements = 1'000'000;
+  for (Event& event : trace.events) {
+    if (event.kind == EventKind::kCollective && event.detail == 1)
+      event.bytes = 4'000'000;
+  }
+  expect_unsupported(std::move(trace),
+                     "no DDP in the trace (no 'DistributedDataParallel.forward'"
+                     "): a step's 2 all-reduces carry 6000000 bytes, its 3 "
+                     "gradients 6000000, and are not made by DDP's buckets");
+}
+
+// Of two collectives a step the second is an all-reduce, of shards.
+TEST(DdpRecording, HybridShardingIsNoDdp) {
+  Trace trace = DdpRun().trace(3);
+  trace.collectives[0].kind = CollectiveKind::kReduceScatter;
+  expect_unsupported(std::move(trace),
+                     "reduce-scattered, 3 times (FSDP, ZeRO), and their shards "
+                     "all-reduced (hybrid sharding)");
+}
+
+TEST(DdpRecording, StagesOfAPipelineMakeDifferentGradients) {
+  Trace trace = DdpRun().trace(3);
+  for (CollectiveInfo& info : trace.collectives) {
+    info.kind = CollectiveKind::kSend;
+    info.peer = 1;
+  }
+  std::vector<Event> events;
+  for (const Event& event : trace.events) {
+    const bool gradient = trace.text(event.name).starts_with("torch::");
+    if (event.rank == 0 || !gradient) events.push_back(event);
+  }
+  trace.events = std::move(events);
+  expect_unsupported(std::move(trace), "as the stages of a pipeline do");
+}
+
+TEST(DdpRecording, WhatXlaCompiledHasNoGradientsOfPyTorch) {
+  DdpRun run;
+  Trace trace = run.trace(3);
+  for (std::string& name : trace.strings) {
+    if (name.starts_with("torch::")) name = "fusion.1";
+  }
+  trace.modules["jit_step"] = "HloModule jit_step";
+  trace.dependencies.push_back({.rank = 0, .before = 1, .after = 2});
+  expect_unsupported(std::move(trace), "XLA compiled what was recorded");
 }
 
 TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
