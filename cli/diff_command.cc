@@ -53,8 +53,31 @@ Json run_json(const std::string& path, const RunSteps& run) {
           {"ranks", run.ranks}};
 }
 
+Json entry_json(const DiffEntry& entry) {
+  return {{"key", entry.key},
+          {"before_ns", entry.before.time_ns},
+          {"after_ns", entry.after.time_ns},
+          {"change_ns", entry.change_ns()},
+          {"change", ratio_json(entry.change())},
+          {"before_count", entry.before.count},
+          {"after_count", entry.after.count},
+          {"status", status_of(entry)}};
+}
+
 std::string change_text(double ratio) {
   return std::isfinite(ratio) ? percent_text(ratio) : "new";
+}
+
+std::vector<std::string> row_of(const DiffEntry& entry) {
+  return {
+      entry.key.size() > 60 ? entry.key.substr(0, 59) + "~" : entry.key,
+      time_text(entry.before.time_ns),
+      time_text(entry.after.time_ns),
+      (entry.change_ns() > 0 ? "+" : "") + time_text(entry.change_ns()),
+      change_text(entry.change()),
+      entry.before.count == entry.after.count
+          ? fmt::format("{:g}", entry.after.count)
+          : fmt::format("{:g} > {:g}", entry.before.count, entry.after.count)};
 }
 
 Table table_of(const TraceDiff& diff, const std::string& by, size_t top) {
@@ -64,16 +87,28 @@ Table table_of(const TraceDiff& diff, const std::string& by, size_t top) {
     if (table.rows.size() == top) break;
     if (entry.before.time_ns == 0 && entry.after.time_ns == 0) continue;
     const std::string status = status_of(entry);
-    table.rows.push_back(
-        {entry.key.size() > 60 ? entry.key.substr(0, 59) + "~" : entry.key,
-         time_text(entry.before.time_ns), time_text(entry.after.time_ns),
-         (entry.change_ns() > 0 ? "+" : "") + time_text(entry.change_ns()),
-         change_text(entry.change()),
-         entry.before.count == entry.after.count
-             ? fmt::format("{:g}", entry.after.count)
-             : fmt::format("{:g} > {:g}", entry.before.count,
-                           entry.after.count),
-         status == "common" ? "" : status});
+    std::vector<std::string> row = row_of(entry);
+    row.push_back(status != "common"      ? status
+                  : entry.is_of_waiting() ? "waiting"
+                                          : "");
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table host_table_of(const TraceDiff& diff, size_t top) {
+  Table table;
+  table.headings = {"host operator, its own time",
+                    "before",
+                    "after",
+                    "change",
+                    "",
+                    "count",
+                    ""};
+  for (const auto& [rank, entry] : diff.host) {
+    if (table.rows.size() == top) break;
+    table.rows.push_back(row_of(entry));
+    table.rows.back().push_back(fmt::format("rank {}", rank));
   }
   return table;
 }
@@ -160,6 +195,8 @@ class DiffCommand : public Command {
                  format_ == Format::kCsv ? rows_of(diff, by_)
                                          : table_of(diff, by_, top_),
                  json_of(diff, limit, slower));
+    if (format_ == Format::kTable && !diff.host.empty())
+      show("\n{}", table_text(host_table_of(diff, top_)));
     std::fflush(stdout);
     for (const std::string& remark : diff.remarks()) {
       tell("reprise diff: {}\n", remark);
@@ -185,14 +222,15 @@ class DiffCommand : public Command {
                  {"remarks", diff.remarks()}};
     json["entries"] = Json::array();
     for (const DiffEntry& entry : diff.entries) {
-      json["entries"].push_back({{"key", entry.key},
-                                 {"before_ns", entry.before.time_ns},
-                                 {"after_ns", entry.after.time_ns},
-                                 {"change_ns", entry.change_ns()},
-                                 {"change", ratio_json(entry.change())},
-                                 {"before_count", entry.before.count},
-                                 {"after_count", entry.after.count},
-                                 {"status", status_of(entry)}});
+      json["entries"].push_back(entry_json(entry));
+      if (by_ != "op") continue;
+      json["entries"].back()["before_wait_ns"] = entry.before.wait_ns;
+      json["entries"].back()["after_wait_ns"] = entry.after.wait_ns;
+    }
+    json["host_entries"] = Json::array();
+    for (const auto& [rank, entry] : diff.host) {
+      json["host_entries"].push_back(entry_json(entry));
+      json["host_entries"].back()["rank"] = rank;
     }
     return json;
   }

@@ -19,16 +19,33 @@ std::string percent_of(double ratio) {
   return std::isfinite(ratio) ? percent_text(ratio) : "new";
 }
 
+std::vector<std::string> row_of(const DiffEntry& entry,
+                                const std::string& note) {
+  return {entry.key,
+          time_text(entry.before.time_ns),
+          time_text(entry.after.time_ns),
+          (entry.change_ns() > 0 ? "+" : "") + time_text(entry.change_ns()),
+          percent_of(entry.change()),
+          note};
+}
+
 Table table_of(const TraceDiff& diff, const std::string& by) {
   Table table;
-  table.headings = {by, "before", "after", "change", ""};
+  table.headings = {by, "before", "after", "change", "", ""};
   for (const DiffEntry& entry : diff.entries) {
     if (table.rows.size() == kDiffRows) break;
-    table.rows.push_back(
-        {entry.key, time_text(entry.before.time_ns),
-         time_text(entry.after.time_ns),
-         (entry.change_ns() > 0 ? "+" : "") + time_text(entry.change_ns()),
-         percent_of(entry.change())});
+    table.rows.push_back(row_of(entry, entry.is_of_waiting() ? "waiting" : ""));
+  }
+  return table;
+}
+
+Table host_table_of(const TraceDiff& diff) {
+  Table table;
+  table.headings = {
+      "host operator, its own time", "before", "after", "change", "", ""};
+  for (const auto& [rank, entry] : diff.host) {
+    if (table.rows.size() == kDiffRows) break;
+    table.rows.push_back(row_of(entry, fmt::format("rank {}", rank)));
   }
   return table;
 }
@@ -88,6 +105,9 @@ Result<ReportPage> diff_report(const std::string& before,
                                   table_html(table_of(*kinds, "kind"))});
   page.sections.push_back(
       {"Operators", table_html(table_of(*ops, "operator"))});
+  if (!ops->host.empty()) {
+    page.sections.push_back({"Hosts", table_html(host_table_of(*ops))});
+  }
   if (!collectives->entries.empty()) {
     page.sections.push_back(
         {"Collectives", table_html(table_of(*collectives, "collective"))});

@@ -4,13 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <tuple>
+#include <numeric>
 #include <utility>
 
 #include "data/integers.h"
 #include "data/median.h"
 #include "data/number_text.h"
 #include "replay/analysis/analysis.h"
+#include "replay/analysis/host_work.h"
 #include "replay/analysis/kernel_name.h"
 #include "replay/analysis/phases.h"
 
@@ -22,80 +23,44 @@ double ratio_of(double before, double after) {
   return after > 0 ? std::numeric_limits<double>::infinity() : 0;
 }
 
-/// Costs of one run by key and step.
-class CostTable {
+/// How long a member waited for the last one of its collective.
+class Waits {
  public:
-  explicit CostTable(const Trace& trace) {
-    for (const StepMark& mark : trace.steps) {
-      if (!mark.warmup) steps_.try_emplace(mark.step, 0);
+  explicit Waits(const AlignedTrace& recorded)
+      : matching_(recorded.matching()) {
+    times_.reserve(matching_.collectives.size());
+    for (const MatchedCollective& each : matching_.collectives)
+      times_.push_back(times_of(each, recorded.trace()));
+  }
+
+  int64_t of(uint32_t event) const {
+    const int32_t found = matching_.place_of(event);
+    if (found < 0) return 0;
+    const auto place = static_cast<size_t>(found);
+    const std::vector<int64_t>& waits = times_[place].wait_ns;
+    const auto& members = matching_.collectives[place].members;
+    for (size_t i = 0; i < members.size() && i < waits.size(); ++i) {
+      if (members[i].event == event) return waits[i];
     }
-    marked_ = !steps_.empty();
-    size_t place = 0;
-    for (auto& [number, at] : steps_) at = place++;
-    if (!marked_) steps_[0] = 0;
+    return 0;
   }
 
-  bool marked() const { return marked_; }
-  size_t steps() const { return steps_.size(); }
-
-  /// Place of the step that `event` belongs to; -1: of none that counts.
-  int64_t place_of(const RankWork& work, const DeviceEvent& event) const {
-    if (!marked_) return 0;
-    const int32_t step = step_of(work, event);
-    return step < 0 ? -1 : place_of(work.steps[static_cast<size_t>(step)].step);
-  }
-  int64_t place_of(int32_t step) const {
-    const auto found = steps_.find(step);
-    return found == steps_.end() ? -1 : static_cast<int64_t>(found->second);
-  }
-
-  uint32_t key(const std::string& text) {
-    const auto [place, added] =
-        keys_.try_emplace(text, static_cast<uint32_t>(cells_.size()));
-    if (added) cells_.emplace_back(steps_.size());
-    return place->second;
-  }
-  void add(uint32_t key, int64_t step, int64_t time_ns) {
-    if (step < 0) return;
-    Cell& cell = cells_[key][static_cast<size_t>(step)];
-    cell.time_ns = saturating_add(cell.time_ns, time_ns);
-    ++cell.count;
-  }
-
-  std::map<std::string, StepCost> medians(size_t ranks) const {
-    std::map<std::string, StepCost> result;
-    const auto share = static_cast<int64_t>(std::max(ranks, size_t{1}));
-    for (const auto& [text, place] : keys_) {
-      std::vector<int64_t> times;
-      std::vector<double> counts;
-      int64_t total_ns = 0, occurs = 0;
-      for (const Cell& cell : cells_[place]) {
-        total_ns = saturating_add(total_ns, cell.time_ns / share);
-        occurs += cell.count > 0;
-        times.push_back(cell.time_ns / share);
-        counts.push_back(static_cast<double>(cell.count) /
-                         static_cast<double>(share));
-      }
-      result[text] = {.time_ns = lower_median(std::move(times)),
-                      .count = lower_median(std::move(counts)),
-                      .mean_ns = total_ns / std::ssize(steps_),
-                      .steps = occurs};
-    }
-    return result;
+  std::optional<Straggler> latest(const Trace& trace) const {
+    std::vector<uint32_t> places(times_.size());
+    std::iota(places.begin(), places.end(), 0U);
+    const std::vector<Straggler> all =
+        find_stragglers(trace, matching_, times_, places);
+    if (all.empty() || all.front().last == 0) return std::nullopt;
+    return all.front();
   }
 
  private:
-  struct Cell {
-    int64_t time_ns = 0, count = 0;
-  };
-  std::map<int32_t, size_t> steps_;
-  bool marked_ = false;
-  std::map<std::string, uint32_t> keys_;
-  std::vector<std::vector<Cell>> cells_;  ///< [key][step]
+  const CollectiveMatching& matching_;
+  std::vector<CollectiveTimes> times_;  ///< [place]
 };
 
-void add_ops(const Trace& trace, const std::vector<RankWork>& works,
-             CostTable& table) {
+void add_ops(const Trace& trace, const Waits& waits,
+             const std::vector<RankWork>& works, CostTable& table) {
   constexpr auto kUnseen = std::numeric_limits<uint32_t>::max();
   std::vector<uint32_t> keys(trace.strings.size(), kUnseen);
   for (const RankWork& work : works) {
@@ -103,9 +68,33 @@ void add_ops(const Trace& trace, const std::vector<RankWork>& works,
       const StringId name = trace.events[event.event].name;
       uint32_t& key = keys[index_of(name)];
       if (key == kUnseen) key = table.key(normalized_op_name(trace.text(name)));
-      table.add(key, table.place_of(work, event), event.own_ns);
+      const int64_t step = table.place_of(work, event);
+      table.add(key, step, event.own_ns);
+      if (event.work == WorkClass::kCommunication) {
+        const int64_t wait_ns = std::max<int64_t>(0, waits.of(event.event));
+        table.add_wait(key, step, std::min(event.own_ns, wait_ns));
+      }
     }
   }
+}
+
+/// Of the host threads of a rank with a device.
+StepCosts host_costs(const Trace& trace, const RankWork& work) {
+  CostTable table(trace);
+  for (const HostWork& each : host_work(trace, work.rank)) {
+    const Event& event = trace.events[each.event];
+    int64_t place = 0;
+    if (table.marked()) {
+      const int32_t step = step_at(work.steps, event.start_ns);
+      if (step < 0) continue;
+      const StepMark& mark = work.steps[static_cast<size_t>(step)];
+      if (event.start_ns == mark.start_ns && event.end_ns == mark.end_ns)
+        continue;  // Its own range.
+      place = table.place_of(mark.step);
+    }
+    table.add(table.key(trace.text(event.name)), place, each.own_ns);
+  }
+  return table.medians(1);
 }
 
 void add_phases(const Trace& trace, const std::vector<RankWork>& works,
@@ -180,8 +169,20 @@ void add_collectives(const AlignedTrace& recorded,
 
 struct Run {
   RunSteps steps;
-  std::map<std::string, StepCost> costs;
+  StepCosts costs;
+  std::map<uint32_t, StepCosts> host;  ///< By rank.
 };
+
+void add_ops(Trace trace, const std::vector<RankWork>& works, CostTable& table,
+             Run& run) {
+  for (const RankWork& work : works) {
+    if (!work.host_only) run.host[work.rank] = host_costs(trace, work);
+  }
+  const AlignedTrace recorded = AlignedTrace::align(std::move(trace));
+  const Waits waits(recorded);
+  run.steps.latest = waits.latest(recorded.trace());
+  add_ops(recorded.trace(), waits, works, table);
+}
 
 Result<Run> costs_of(Trace trace, DiffKey by) {
   std::vector<RankWork> works;
@@ -209,7 +210,7 @@ Result<Run> costs_of(Trace trace, DiffKey by) {
   }
   switch (by) {
     case DiffKey::kOp:
-      add_ops(trace, works, table);
+      add_ops(std::move(trace), works, table, run);
       break;
     case DiffKey::kKind:
       add_kinds(works, table);
@@ -231,7 +232,74 @@ bool weighs(const StepCost& cost, const RunSteps& run) {
   return cost.mean_ns >= run.step_ns / kShare;
 }
 
+/// Largest change first; equal ones keep their order.
+bool changes_more(const DiffEntry& a, const DiffEntry& b) {
+  return std::abs(a.change_ns()) > std::abs(b.change_ns());
+}
+
+std::map<std::string, DiffEntry> entries_of(const StepCosts& before,
+                                            const StepCosts& after) {
+  std::map<std::string, DiffEntry> entries;
+  for (const auto& [key, cost] : before) entries[key].before = cost;
+  for (const auto& [key, cost] : after) entries[key].after = cost;
+  for (auto& [key, entry] : entries) entry.key = key;
+  return entries;
+}
+
+/// Of ranks that both runs have.
+std::vector<HostEntry> host_entries(const Run& before, const Run& after) {
+  const int64_t least_ns =
+      std::max(before.steps.step_ns, after.steps.step_ns) / 100;
+  std::map<std::string, HostEntry> most;
+  for (const auto& [rank, costs] : before.host) {
+    const auto other = after.host.find(rank);
+    if (other == after.host.end()) continue;
+    for (const auto& [key, entry] : entries_of(costs, other->second)) {
+      if (std::abs(entry.change_ns()) < std::max<int64_t>(1, least_ns))
+        continue;
+      HostEntry& kept = most[key];
+      if (changes_more(entry, kept.entry)) kept = {rank, entry};
+    }
+  }
+  std::vector<HostEntry> all;
+  all.reserve(most.size());
+  for (auto& [key, each] : most) all.push_back(std::move(each));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const HostEntry& a, const HostEntry& b) {
+                     return changes_more(a.entry, b.entry);
+                   });
+  return all;
+}
+
+/// "+1.08 ms", "-3 us".
+std::string signed_time(int64_t time_ns) {
+  return (time_ns > 0 ? "+" : "") + time_text(time_ns);
+}
+
+/// What a reader of the change would take for a slower network.
+std::string waiting_remark(const TraceDiff& diff, const DiffEntry& entry) {
+  std::string text = fmt::format(
+      "{}: {} is {} of waiting for the last rank to come and {} of transfer",
+      entry.key, signed_time(entry.change_ns()),
+      signed_time(entry.wait_change_ns()),
+      signed_time(entry.change_ns() - entry.wait_change_ns()));
+  const bool longer = entry.wait_change_ns() > 0;
+  const RunSteps& run = longer ? diff.after : diff.before;
+  if (!run.latest) return text;
+  return text + fmt::format(
+                    "; {}, rank {} comes last to {} of {} collectives: "
+                    "`reprise analyze` of that trace says what makes it late",
+                    longer ? "after" : "before", run.latest->rank,
+                    run.latest->last, run.latest->collectives);
+}
+
 }  // namespace
+
+bool DiffEntry::is_of_waiting() const {
+  return change_ns() != 0 &&
+         2 * std::abs(wait_change_ns()) >= std::abs(change_ns()) &&
+         (wait_change_ns() > 0) == (change_ns() > 0);
+}
 
 double DiffEntry::change() const {
   return ratio_of(static_cast<double>(before.time_ns),
@@ -272,6 +340,13 @@ std::vector<std::string> TraceDiff::remarks() const {
   }
   if (keys > kMostKeys)
     all.push_back(fmt::format("{} more are so", keys - kMostKeys));
+  const int64_t least_ns = std::max(before.step_ns, after.step_ns) / 100;
+  for (const DiffEntry& entry : entries) {  // The one that changes most.
+    if (!entry.is_of_waiting() || std::abs(entry.wait_change_ns()) < least_ns)
+      continue;
+    all.push_back(waiting_remark(*this, entry));
+    break;
+  }
   return all;
 }
 
@@ -280,18 +355,13 @@ Result<TraceDiff> diff_traces(Trace before, Trace after, DiffKey by) {
   if (!first) return pass(first.error(), "first trace");
   Result<Run> second = costs_of(std::move(after), by);
   if (!second) return pass(second.error(), "second trace");
-  std::map<std::string, DiffEntry> entries;
-  for (const auto& [key, cost] : first->costs) entries[key].before = cost;
-  for (const auto& [key, cost] : second->costs) entries[key].after = cost;
-  TraceDiff diff{.before = first->steps, .after = second->steps, .entries = {}};
-  for (auto& [key, entry] : entries) {
-    entry.key = key;
+  TraceDiff diff{.before = first->steps,
+                 .after = second->steps,
+                 .entries = {},
+                 .host = host_entries(*first, *second)};
+  for (auto& [key, entry] : entries_of(first->costs, second->costs))
     diff.entries.push_back(std::move(entry));
-  }
-  std::stable_sort(diff.entries.begin(), diff.entries.end(),
-                   [](const DiffEntry& a, const DiffEntry& b) {
-                     return std::abs(a.change_ns()) > std::abs(b.change_ns());
-                   });
+  std::stable_sort(diff.entries.begin(), diff.entries.end(), changes_more);
   return diff;
 }
 

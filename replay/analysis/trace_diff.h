@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/result.h"
 #include "data/trace/trace.h"
+#include "replay/analysis/step_costs.h"
+#include "replay/analysis/stragglers.h"
 
 namespace reprise {
 
@@ -18,33 +21,38 @@ enum class DiffKey : uint8_t {
   kPhase,       ///< forward, backward, optimizer, data, communication, other.
 };
 
-/// Of one key in one run: medians over its steps of the mean over ranks.
-struct StepCost {
-  int64_t time_ns = 0;
-  double count = 0;
-  int64_t mean_ns = 0;  ///< Over its steps.
-  int64_t steps = 0;    ///< In how many of them it occurs at all.
-  /// Of what occurs in fewer than half of the steps medians show nothing.
-  bool is_occasional() const { return count <= 0 && steps > 0; }
-};
-
 struct DiffEntry {
   std::string key;
   StepCost before, after;
   int64_t change_ns() const { return after.time_ns - before.time_ns; }
   /// after/before - 1; infinite where it appeared.
   double change() const;
+  int64_t wait_change_ns() const { return after.wait_ns - before.wait_ns; }
+  /// Ranks wait longer, or less long, for the last of them: that is half of the
+  /// change or more.
+  bool is_of_waiting() const;
+};
+
+/// An operator or range on the host threads of a rank with a device, in its own
+/// time; of the rank where it changes most.
+struct HostEntry {
+  uint32_t rank = 0;
+  DiffEntry entry;
 };
 
 struct RunSteps {
   int64_t step_ns = 0;  ///< As TypicalStep::median_ns.
   int64_t steps = 0;    ///< 0: the trace marks none and counts as one.
   int64_t ranks = 0;
+  /// Who comes last to collectives by most (kOp); none where nobody does.
+  std::optional<Straggler> latest;
 };
 
 struct TraceDiff {
   RunSteps before, after;
   std::vector<DiffEntry> entries;  ///< Largest change first, then by key.
+  /// Those that change by 1 % of a step or more (kOp); likewise.
+  std::vector<HostEntry> host;
   /// Of the step.
   double step_change() const;
   /// Not so where one run marks steps and the other is a whole recording.

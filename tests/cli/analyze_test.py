@@ -13,9 +13,9 @@ ALL_REDUCE = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg ne
               "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
 
 
-def kineto(rank, gemm_us, steps=(1,), extra=(), synchronize=False):
+def kineto(rank, gemm_us, steps=(1,), extra=(), synchronize=False, prepare_us=0):
     """Steps of 1 ms. In each, from its start: gemm at 20 us on stream 7, launched at 10; an all-reduce on stream 20
-    from the gemm's end to 520 us; relu from 610 to 710 us, launched at 600. The host may await the device from 30 us on."""
+    from the gemm's end to 520 us; relu from 610 to 710 us, launched at 600. The host may await the device from 30 us on, and prepare something from 750 us on."""
     events = []
 
     def add(cat, name, tid, start, end, **args):
@@ -27,6 +27,9 @@ def kineto(rank, gemm_us, steps=(1,), extra=(), synchronize=False):
         add("user_annotation", f"ProfilerStep#{step}", 9, at, at + 1000)
         if synchronize:
             add("cuda_runtime", "cudaDeviceSynchronize", 9, at + 30, at + 522, correlation=call + 50)
+        if prepare_us:
+            add("cpu_op", "aten::prepare", 9, at + 750, at + 750 + prepare_us)
+            add("cuda_runtime", "cudaMalloc", 9, at + 755, at + 765, correlation=call + 51)
         work = [("void ns::gemm<float>(int)", 7, 10, 20, 20 + gemm_us, {}),
                 ("ncclDevKernel_AllReduce_Sum_f32_RING_LL()", 20, 15, 20 + gemm_us, 520, ALL_REDUCE),
                 ("relu", 7, 600, 610, 710, {}), *extra]
@@ -244,6 +247,16 @@ class Diff(AnalyzeCase):
         self.assertGreater(by_key["gemm"]["change_ns"], 0)
         changes = [abs(entry["change_ns"]) for entry in entries]
         self.assertEqual(changes, sorted(changes, reverse=True))
+
+    def test_host_operators_have_a_table_of_their_own(self):
+        # 60 us, of which 10 are a call's: 5 % of the step; on both hosts. The range of the step is none.
+        before, after = self.two_ranks("before"), self.two_ranks("after", prepare_us=60)
+        diff = self.diff(before, after)
+        self.assertTrue(all(entry["change_ns"] == 0 for entry in diff["entries"]))
+        self.assertEqual([(entry["key"], entry["rank"], entry["change_ns"]) for entry in diff["host_entries"]],
+                         [("aten::prepare", 0, 50_000)])
+        text = self.reprise("diff", before, after).stdout
+        self.assertRegex(text, r"(?m)^aten::prepare .*\+50\.0 us +new +0 > 1 +rank 0$")
 
     def test_fail_above(self):
         before, after = self.two_ranks("before"), self.two_ranks("after", (210, 420))

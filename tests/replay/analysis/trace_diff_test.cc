@@ -55,5 +55,69 @@ TEST(TraceDiff, WhatOccursInSomeStepsHasNotDisappeared) {
             "average it takes 5 ns a step");
 }
 
+/// Three steps of 1000 ns on two ranks: a kernel of 100 ns, then an all-reduce
+/// whose transfer takes 200. In `late` ones an operator of rank 1's host runs
+/// 300 ns before its launches, of which it spends 50 in a call.
+Trace of_two_ranks(bool late) {
+  AnalysisTrace build;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const uint32_t host = build.host_thread(rank);
+    const uint32_t device = build.device_stream(rank);
+    for (int i = 0; i < 3; ++i) {
+      const int64_t at = i * 1000, more = late ? 300 : 0;
+      const int64_t own = rank == 1 ? more : 0;
+      build.step(rank, i, at, at + 990);
+      if (own > 0) {
+        build.add(host, EventKind::kHostOp, "slowprep", at, at + own);
+        build.add(host, EventKind::kRuntime, "cudaMalloc", at + 10, at + 60);
+      }
+      build.kernel(host, at + own, device, "mm", at + own + 10, at + own + 110);
+      build.kernel(host, at + own + 5, device, "all_reduce", at + own + 110,
+                   at + more + 310, EventKind::kCollective);
+    }
+  }
+  Trace& trace = build.trace();
+  trace.collectives.push_back({.kind = CollectiveKind::kAllReduce});
+  for (Event& event : trace.events) {
+    if (event.kind == EventKind::kCollective) event.detail = 0;
+  }
+  return trace;
+}
+
+// Rank 0 waits 300 ns: 150 in the mean of both.
+TEST(TraceDiff, TellsWaitingForALateRankFromATransfer) {
+  const auto diff =
+      diff_traces(of_two_ranks(false), of_two_ranks(true), DiffKey::kOp);
+  ASSERT_TRUE(diff) << diff.error().message;
+  const DiffEntry& entry = diff->entries.front();
+  EXPECT_EQ(entry.key, "all_reduce");
+  EXPECT_EQ(entry.change_ns(), 150);
+  EXPECT_EQ(entry.before.wait_ns, 0);
+  EXPECT_EQ(entry.after.wait_ns, 150);
+  EXPECT_TRUE(entry.is_of_waiting());
+  ASSERT_EQ(diff->remarks().size(), 1U);
+  EXPECT_EQ(diff->remarks()[0],
+            "all_reduce: +150 ns is +150 ns of waiting for the last rank to "
+            "come and 0 ns of transfer; after, rank 1 comes last to 3 of 3 "
+            "collectives: `reprise analyze` of that trace says what makes it "
+            "late");
+}
+
+TEST(TraceDiff, NamesTheHostOperatorThatIsNew) {
+  const auto diff =
+      diff_traces(of_two_ranks(false), of_two_ranks(true), DiffKey::kOp);
+  ASSERT_TRUE(diff) << diff.error().message;
+  ASSERT_EQ(diff->host.size(), 1U);
+  EXPECT_EQ(diff->host[0].rank, 1U);
+  EXPECT_EQ(diff->host[0].entry.key, "slowprep");
+  EXPECT_EQ(diff->host[0].entry.before.time_ns, 0);
+  EXPECT_EQ(diff->host[0].entry.after.time_ns, 250);
+  const auto same =
+      diff_traces(of_two_ranks(true), of_two_ranks(true), DiffKey::kOp);
+  ASSERT_TRUE(same);
+  EXPECT_TRUE(same->host.empty());
+  EXPECT_TRUE(same->remarks().empty());
+}
+
 }  // namespace
 }  // namespace reprise

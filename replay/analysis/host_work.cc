@@ -1,0 +1,50 @@
+#include "replay/analysis/host_work.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+
+#include "data/integers.h"
+#include "replay/analysis/device_work.h"
+
+namespace reprise {
+
+std::vector<HostWork> host_work(const Trace& trace, uint32_t rank) {
+  const auto [first, last] = events_of_rank(trace, rank);
+  std::vector<HostWork> all;
+  for (size_t i = first; i < last; ++i) {
+    const Event& event = trace.events[i];
+    if (trace.streams[event.stream].kind != StreamKind::kHostThread) continue;
+    all.push_back(
+        {.event = static_cast<uint32_t>(i),
+         .own_ns = saturating_subtract(event.end_ns, event.start_ns)});
+  }
+  const auto of = [&](const HostWork& work) -> const Event& {
+    return trace.events[work.event];
+  };
+  // What encloses goes before what it encloses.
+  std::stable_sort(
+      all.begin(), all.end(), [&](const HostWork& a, const HostWork& b) {
+        return std::tie(of(a).stream, of(a).start_ns, of(b).end_ns) <
+               std::tie(of(b).stream, of(b).start_ns, of(a).end_ns);
+      });
+  std::vector<size_t> open;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Event& event = of(all[i]);
+    while (!open.empty() && (of(all[open.back()]).stream != event.stream ||
+                             of(all[open.back()]).end_ns <= event.start_ns))
+      open.pop_back();
+    if (!open.empty() && event.end_ns <= of(all[open.back()]).end_ns) {
+      all[open.back()].own_ns -=
+          saturating_subtract(event.end_ns, event.start_ns);
+    }
+    open.push_back(i);
+  }
+  std::erase_if(all, [&](const HostWork& work) {
+    return of(work).kind != EventKind::kHostOp &&
+           of(work).kind != EventKind::kAnnotation;
+  });
+  return all;
+}
+
+}  // namespace reprise
