@@ -41,9 +41,9 @@ double excess_ns(const std::vector<double>& own, size_t place) {
 /// noise: what makes a rank late moves.
 constexpr double kByTurns = 0.5;
 
-std::string excess_clause(const char* what, const std::vector<double>& own,
-                          size_t place) {
-  return fmt::format("its {} work takes {}, the median rank's {}", what,
+std::string excess_clause(const std::string& whose, const char* what,
+                          const std::vector<double>& own, size_t place) {
+  return fmt::format("{} {} work takes {}, the median rank's {}", whose, what,
                      finding_time(static_cast<int64_t>(own[place])),
                      finding_time(static_cast<int64_t>(lower_median(own))));
 }
@@ -68,24 +68,40 @@ std::optional<size_t> rank_place(const FindingInput& input, uint32_t rank) {
   return std::nullopt;
 }
 
-void explain(const OwnWork& work, size_t place, Finding& finding) {
+/// By what the rank at `place` does, which is the finding's or the worst of
+/// several.
+void explain(const FindingInput& input, const OwnWork& work, size_t place,
+             Finding& finding) {
   const double host_ns = excess_ns(work.host_ns, place);
   const double device_ns = excess_ns(work.device_ns, place);
+  const bool several = finding.where.ranks.size() > 1;
+  const std::string rank = fmt::format(
+      "rank {}", input.facts.rank_number(input.graph.ranks[place].rank));
+  const std::string whose = several ? rank + "'s" : "its";
   if (device_ns > host_ns && device_ns > 0) {
-    finding.evidence.push_back(excess_clause("device", work.device_ns, place));
-    finding.action =
-        "compare its GPU's clocks and load with the others'; if it has more "
-        "to do, give it less";
+    finding.evidence.push_back(
+        excess_clause(whose, "device", work.device_ns, place));
+    finding.action = several
+                         ? "compare their GPUs' clocks and load with the "
+                           "others'; if they have more to do, give them less"
+                         : "compare its GPU's clocks and load with the "
+                           "others'; if it has more to do, give it less";
     finding.command = "nvidia-smi -q -d CLOCK,PERFORMANCE";
   } else if (host_ns > 0) {
-    finding.evidence.push_back(excess_clause("host", work.host_ns, place));
-    finding.action =
-        "look at what its host does beside: its data, other processes, the "
-        "cores that it may use";
+    finding.evidence.push_back(
+        excess_clause(whose, "host", work.host_ns, place));
+    finding.action = several
+                         ? "look at what their hosts do beside: their data, "
+                           "other processes, the cores that they may use"
+                         : "look at what its host does beside: its data, "
+                           "other processes, the cores that it may use";
     finding.command = "taskset -p PID; numactl --show";
   } else {
-    finding.evidence.push_back("it enters the step later than the others");
-    finding.action = "look at what it does between steps";
+    finding.evidence.push_back(
+        fmt::format("{} enters the step later than the others",
+                    several ? rank : std::string("it")));
+    finding.action = several ? "look at what they do between steps"
+                             : "look at what it does between steps";
   }
 }
 
@@ -122,7 +138,7 @@ void find_late_group(const FindingInput& input, const OwnWork& work,
   finding.what = fmt::format(
       "rank{} {} {} more to do than the others, which wait", one ? "" : "s",
       fmt::join(finding.where.ranks, ", "), one ? "has" : "have");
-  explain(work, latest, finding);
+  explain(input, work, latest, finding);
   finding.what_if = "straggler=none";
   candidate.remove = levelling(input);
   found.push_back(std::move(candidate));
@@ -170,7 +186,7 @@ void find_late_rank(const FindingInput& input, Candidates& found) {
     if (own && most_excess_ns(work, *own) > most_excess_ns(work, *place))
       place = own;
   }
-  explain(work, *place, finding);
+  explain(input, work, *place, finding);
   finding.what_if = "straggler=none";
   candidate.remove = levelling(input);
   found.push_back(std::move(candidate));

@@ -148,8 +148,13 @@ TEST(Findings, RanksThatAreLateTogether) {
     step.kernel("adam_gemm", 100 * kUs);
   };
   expect_found("late-rank", 4, node);
-  EXPECT_EQ(find(4, node, true).findings.list[0].where.ranks,
-            (std::vector<uint32_t>{2, 3}));
+  const Findings found = find(4, node, true).findings;
+  ASSERT_FALSE(found.list.empty());
+  EXPECT_EQ(found.list[0].where.ranks, (std::vector<uint32_t>{2, 3}));
+  EXPECT_TRUE(found.list[0].evidence[0].starts_with("rank 2's device work"))
+      << found.list[0].evidence[0];
+  EXPECT_TRUE(found.list[0].action.starts_with("compare their GPUs' clocks"))
+      << found.list[0].action;
 }
 
 TEST(Findings, LateRankByOneLongOperator) {
