@@ -209,6 +209,14 @@ struct TimedGraph {
   };
   std::vector<Span> ranks;  ///< [rank place]; start > end: nothing recorded.
   std::vector<Span> steps;  ///< By (rank, step); of the window.
+  /// Nodes, ascending, of collectives on a thread beside the step's that ended
+  /// so long after its mark: nobody in the step waited for that.
+  std::vector<std::pair<uint32_t, int64_t>> beyond_ns;
+  bool of_one_step() const {
+    return std::any_of(ranks.begin(), ranks.end(), [](const Span& span) {
+      return span.busy_until_ns != Span::kNever;
+    });
+  }
   /// Of one step's window: when the step before it ended (end_before_ns).
   std::optional<int64_t> before_ns;
 

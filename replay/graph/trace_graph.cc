@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -151,7 +152,8 @@ void add_nodes(GraphDraft& draft) {
 }
 
 // A host node belongs to the step in which it starts, but for what a thread
-// beside it works on beyond its end; device work to that of its launch.
+// beside it works on beyond its end, and a collective up to that end; device
+// work to that of its launch.
 void find_steps(GraphDraft& draft) {
   for (DraftNode& node : draft.nodes) {
     if (node.under_way) {
@@ -166,11 +168,12 @@ void find_steps(GraphDraft& draft) {
         });
     if (after == draft.steps.begin()) continue;
     const TimedGraph::Span& step = *std::prev(after);
-    const bool beyond = !node.handed_ns && node.collective < 0 &&
-                        node.end_ns > step.end_ns + kClockTolerance;
-    if (step.rank == node.rank && time_ns <= step.end_ns && !beyond) {
-      node.step = static_cast<int32_t>(std::prev(after) - draft.steps.begin());
-    }
+    if (step.rank != node.rank || time_ns > step.end_ns) continue;
+    const int64_t beyond_ns = node.end_ns - step.end_ns;
+    const bool beyond = !node.handed_ns && beyond_ns > kClockTolerance;
+    if (beyond && node.collective < 0) continue;
+    if (beyond) node.beyond_ns = beyond_ns;
+    node.step = static_cast<int32_t>(std::prev(after) - draft.steps.begin());
   }
 }
 
@@ -200,14 +203,21 @@ TimedGraph::Span rank_span(const GraphDraft& draft) {
   TimedGraph::Span span = {draft.place,
                            draft.window.all() ? 0 : draft.window.step, kLatest,
                            -kLatest};
+  bool marked = false;
+  int64_t first_mark_ns = kLatest;
+  for (const TimedGraph::Span& step : draft.steps) {
+    if (step.rank != draft.place) continue;
+    marked = !draft.window.all();
+    first_mark_ns = std::min(first_mark_ns, step.start_ns);
+  }
   for (const DraftNode& node : draft.nodes) {
     span.start_ns = std::min(span.start_ns, node.start_ns);
-    span.end_ns = std::max(span.end_ns, node.end_ns);
+    if (marked && node.step == -1) continue;
+    span.end_ns =
+        std::max(span.end_ns, node.end_ns - (marked ? node.beyond_ns : 0));
   }
-  for (const TimedGraph::Span& step : draft.steps) {
-    if (step.rank != draft.place || span.end_ns < span.start_ns) continue;
-    span.start_ns = std::min(span.start_ns, step.start_ns);
-  }
+  if (span.end_ns >= span.start_ns)
+    span.start_ns = std::min(span.start_ns, first_mark_ns);
   return span;
 }
 
@@ -371,25 +381,10 @@ TimedGraph finish_graph(GraphDraft& draft, LooseGraph& loose,
 }  // namespace
 
 std::string_view name_of(EdgeKind kind) {
-  switch (kind) {
-    case EdgeKind::kThread:
-      return "thread";
-    case EdgeKind::kLaunch:
-      return "launch";
-    case EdgeKind::kDependency:
-      return "dependency";
-    case EdgeKind::kEvent:
-      return "event";
-    case EdgeKind::kSynchronization:
-      return "synchronization";
-    case EdgeKind::kStream:
-      return "stream";
-    case EdgeKind::kHandoff:
-      return "handoff";
-    case EdgeKind::kInferred:
-      return "inferred";
-  }
-  return "";
+  constexpr std::array<std::string_view, kEdgeKinds> kNames = {
+      "thread",          "launch", "dependency", "event",
+      "synchronization", "stream", "handoff",    "inferred"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 struct TraceGraphBuilder::State {

@@ -65,6 +65,7 @@ struct DraftNode {
   std::optional<int64_t> handed_ns = std::nullopt;
   int64_t named_ns = 0;    ///< Before it, within annotations but no op …
   uint32_t range = 0;      ///< … and the one of most of that, if any.
+  int64_t beyond_ns = 0;   ///< As TimedGraph::beyond_ns.
   bool cut = false;        ///< Began before the window.
   bool under_way = false;  ///< TimedGraph::kUnderWay.
 };
@@ -257,6 +258,8 @@ struct LooseGraph {
   std::vector<uint32_t> range;    ///< [node] Of `named`: number of the event.
   NarrowColumn<int32_t, int16_t> step;  ///< [node]
   std::vector<uint32_t> rank_first;     ///< [rank place] first node; +1 end.
+  /// As TimedGraph::beyond_ns.
+  std::vector<std::pair<uint32_t, int64_t>> beyond_ns;
   /// Node and place in the matching, of members.
   std::vector<std::pair<uint32_t, uint32_t>> collectives;
   /// [place in CollectiveMatching::of_event] Its node, or kNoNode.

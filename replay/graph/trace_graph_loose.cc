@@ -45,6 +45,7 @@ void LooseGraph::add_nodes(const GraphDraft& draft, uint32_t first) {
     named[node] = one.named_ns;
     range[node] = one.named_ns > 0 ? draft.base + one.range : 0;
     step[node] = one.step;
+    if (one.beyond_ns > 0) beyond_ns.emplace_back(node, one.beyond_ns);
     if (one.collective >= 0) {
       collectives.emplace_back(node, static_cast<uint32_t>(one.collective));
     }

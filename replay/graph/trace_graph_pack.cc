@@ -184,12 +184,19 @@ class Packer {
   // A step's end: that of its last node.
   void add_steps() {
     graph_.steps = draft_.steps;
+    auto beyond = loose_.beyond_ns.begin();
     for (uint32_t node = 0; node < places_.size(); ++node) {
       if (loose_.step[node] < 0) continue;
+      int64_t end_ns = loose_.end_ns(node);
+      if (beyond != loose_.beyond_ns.end() && beyond->first == node) {
+        graph_.beyond_ns.emplace_back(places_[node], beyond->second);
+        end_ns -= (beyond++)->second;
+      }
       TimedGraph::Span& step =
           graph_.steps[static_cast<size_t>(loose_.step[node])];
-      step.end_ns = std::max(step.end_ns, loose_.end_ns(node));
+      step.end_ns = std::max(step.end_ns, end_ns);
     }
+    std::sort(graph_.beyond_ns.begin(), graph_.beyond_ns.end());
     move_column(loose_.step, places_, last_, graph_.step);
   }
 

@@ -11,15 +11,51 @@
 namespace reprise {
 namespace {
 
+/// When nodes, asked for in ascending order, end.
+class Ends {
+ public:
+  Ends(const TimedGraph& graph, const std::vector<int64_t>& end_ns)
+      : graph_(graph),
+        end_ns_(end_ns),
+        beyond_(graph.beyond_ns.begin()),
+        marked_(graph.ranks.size(), false) {
+    if (!graph.of_one_step()) return;
+    for (const TimedGraph::Span& step : graph.steps) marked_[step.rank] = true;
+  }
+
+  /// As far as their step is concerned.
+  int64_t in_step(uint32_t node) {
+    while (beyond_ != graph_.beyond_ns.end() && beyond_->first < node)
+      ++beyond_;
+    const bool beyond =
+        beyond_ != graph_.beyond_ns.end() && beyond_->first == node;
+    return end_ns_[node] - (beyond ? beyond_->second : 0);
+  }
+  /// In a window of one step what is done beside it and beyond its end does not
+  /// count.
+  std::optional<int64_t> in_window(uint32_t node) {
+    if (!marked_[graph_.rank[node]]) return end_ns_[node];
+    if (graph_.step[node] == -1) return std::nullopt;
+    return in_step(node);
+  }
+
+ private:
+  const TimedGraph& graph_;
+  const std::vector<int64_t>& end_ns_;
+  std::vector<std::pair<uint32_t, int64_t>>::const_iterator beyond_;
+  std::vector<bool> marked_;  ///< [rank place] In a window of one step.
+};
+
 void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
                    TraceReplay& replay) {
   std::vector<int64_t> end_ns;
   for (const TimedGraph::Span& rank : graph.ranks) {
     end_ns.push_back(rank.start_ns);
   }
-  for (size_t node = 0; node < graph.size(); ++node) {
+  Ends ends(graph, replay.end_ns);
+  for (uint32_t node = 0; node < graph.size(); ++node) {
     int64_t& end = end_ns[graph.rank[node]];
-    end = std::max(end, replay.end_ns[node]);
+    end = std::max(end, ends.in_window(node).value_or(end));
   }
   for (size_t rank = 0; rank < graph.ranks.size(); ++rank) {
     const TimedGraph::Span& span = recorded.ranks[rank];
@@ -31,52 +67,91 @@ void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
   }
 }
 
-// The predicted start of a step that follows none: as late or early as its
-// first node.
-std::vector<ReplayedStep> measure_steps(const TimedGraph& recorded,
-                                        const TimedGraph& graph,
-                                        const GraphTimes& times) {
-  const size_t count = graph.steps.size();
-  std::vector<int64_t> end_ns(count), start_ns(count, kEndOfTime);
-  for (size_t step = 0; step < count; ++step) {
-    end_ns[step] = -kEndOfTime;
-  }
-  for (size_t node = 0; node < graph.size(); ++node) {
-    if (graph.step[node] < 0) continue;
-    const size_t step = static_cast<size_t>(graph.step[node]);
-    end_ns[step] = std::max(end_ns[step], times.end_ns[node]);
-    start_ns[step] =
-        std::min(start_ns[step], times.start_ns[node] - graph.gap[node]);
-  }
-  std::vector<ReplayedStep> steps;
-  for (size_t step = 0; step < count; ++step) {
-    const TimedGraph::Span& mark = graph.steps[step];
-    if (end_ns[step] == -kEndOfTime) continue;
-    const bool follows = step > 0 && graph.steps[step - 1].rank == mark.rank &&
-                         end_ns[step - 1] != -kEndOfTime;
-    int64_t measured_from_ns = mark.start_ns;
-    int64_t predicted_from_ns = start_ns[step];
-    if (step == 0 || graph.steps[step - 1].rank != mark.rank) {
-      const TimedGraph::Span& rank = recorded.ranks[mark.rank];
-      if (rank.busy_until_ns > mark.start_ns)
-        measured_from_ns = rank.begin_ns();
-      predicted_from_ns = measured_from_ns + graph.ranks[mark.rank].begin_ns() -
-                          rank.begin_ns();
+// The steps of the ranks as they were, and what a replay makes of them.
+class StepMeasure {
+ public:
+  StepMeasure(const TimedGraph& recorded, const TimedGraph& graph,
+              const GraphTimes& times, const TickColumn& gap)
+      : recorded_(recorded),
+        graph_(graph),
+        gap_(gap),
+        of_step_(graph.steps.size()) {
+    Ends ends(graph, times.end_ns);
+    for (uint32_t node = 0; node < graph.size(); ++node) {
+      if (graph.step[node] < 0) continue;
+      Nodes& nodes = of_step_[static_cast<size_t>(graph.step[node])];
+      nodes.end_ns = std::max(nodes.end_ns, ends.in_step(node));
+      const int64_t from_ns = times.start_ns[node] - gap[node];
+      if (from_ns >= nodes.from_ns) continue;
+      nodes.from_ns = from_ns;
+      nodes.first = node;
     }
-    if (follows) {
-      measured_from_ns = graph.steps[step - 1].end_ns;
-      predicted_from_ns = end_ns[step - 1];
-    }
-    steps.push_back({.rank = mark.rank,
-                     .step = mark.step,
-                     .predicted_ns = end_ns[step] - predicted_from_ns,
-                     .measured_ns = mark.end_ns - measured_from_ns,
-                     .start_ns = predicted_from_ns,
-                     .measured_start_ns = measured_from_ns,
-                     .is_warmup = mark.is_warmup});
   }
-  return steps;
-}
+
+  std::vector<ReplayedStep> run() const {
+    std::vector<ReplayedStep> steps;
+    for (size_t step = 0; step < of_step_.size(); ++step) {
+      if (of_step_[step].end_ns == -kEndOfTime) continue;
+      const TimedGraph::Span& mark = graph_.steps[step];
+      const Start start = start_of(step);
+      steps.push_back(
+          {.rank = mark.rank,
+           .step = mark.step,
+           .predicted_ns = of_step_[step].end_ns - start.predicted_ns,
+           .measured_ns = mark.end_ns - start.measured_ns,
+           .start_ns = start.predicted_ns,
+           .measured_start_ns = start.measured_ns,
+           .is_warmup = mark.is_warmup});
+    }
+    return steps;
+  }
+
+ private:
+  /// Of a step.
+  struct Nodes {
+    int64_t end_ns = -kEndOfTime, from_ns = kEndOfTime;
+    uint32_t first = 0;  ///< Whose gap begins first, at from_ns.
+  };
+  struct Start {
+    int64_t predicted_ns = 0, measured_ns = 0;
+  };
+
+  Start start_of(size_t step) const {
+    const TimedGraph::Span& mark = graph_.steps[step];
+    const bool is_first = step == 0 || graph_.steps[step - 1].rank != mark.rank;
+    if (is_first) return start_of_window(mark);
+    if (of_step_[step - 1].end_ns == -kEndOfTime)
+      return {of_step_[step].from_ns, mark.start_ns};
+    // What the rank does between its marks is no step's: a part of the gap
+    // before the first node, however long a what-if makes that.
+    const int64_t before_ns = graph_.steps[step - 1].end_ns;
+    const int64_t between_ns = std::max<int64_t>(0, mark.start_ns - before_ns);
+    const uint32_t first = of_step_[step].first;
+    const int64_t gap_ns = recorded_.gap[first];
+    const double part = gap_ns > 0 ? static_cast<double>(gap_[first]) /
+                                         static_cast<double>(gap_ns)
+                                   : 1;
+    return {.predicted_ns =
+                std::min(of_step_[step].end_ns,
+                         of_step_[step - 1].end_ns + scaled(between_ns, part)),
+            .measured_ns = before_ns + between_ns};
+  }
+
+  /// Of the first step in it: as late or early as the rank.
+  Start start_of_window(const TimedGraph::Span& mark) const {
+    const TimedGraph::Span& rank = recorded_.ranks[mark.rank];
+    const int64_t measured_ns =
+        rank.busy_until_ns > mark.start_ns ? rank.begin_ns() : mark.start_ns;
+    return {.predicted_ns = measured_ns + graph_.ranks[mark.rank].begin_ns() -
+                            rank.begin_ns(),
+            .measured_ns = measured_ns};
+  }
+
+  const TimedGraph& recorded_;
+  const TimedGraph& graph_;
+  const TickColumn& gap_;
+  std::vector<Nodes> of_step_;
+};
 
 /// When the step before the window's ended: where a host runs ahead, on its
 /// device.
@@ -150,7 +225,7 @@ struct WithoutGaps {
   static WithoutGaps of(const TimedGraph& recorded, const TimedGraph& graph) {
     const GraphTimes times = evaluate_trace(graph, graph.named);
     return {replayed_span_ns(graph, times),
-            sum_of(measure_steps(recorded, graph, times))};
+            sum_of(StepMeasure(recorded, graph, times, graph.named).run())};
   }
   /// Of the steps that count, or the span without any.
   double share_of(int64_t whole_steps_ns, int64_t whole_span_ns) const {
@@ -180,26 +255,25 @@ std::vector<PathEntry> within_steps(const std::vector<PathEntry>& path,
 
 int64_t replayed_span_ns(const TimedGraph& graph, const GraphTimes& times) {
   int64_t longest_ns = 0, last_end_ns = -kEndOfTime;
-  for (size_t node = 0; node < graph.size(); ++node) {
+  Ends ends(graph, times.end_ns);
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    const auto end_ns = ends.in_window(node);
+    if (!end_ns) continue;
     const int64_t start_ns = graph.ranks[graph.rank[node]].begin_ns();
-    longest_ns = std::max(longest_ns, times.end_ns[node] - start_ns);
-    last_end_ns = std::max(last_end_ns, times.end_ns[node]);
+    longest_ns = std::max(longest_ns, *end_ns - start_ns);
+    last_end_ns = std::max(last_end_ns, *end_ns);
   }
   return within_pace(graph, longest_ns, last_end_ns);
 }
 
 std::optional<int64_t> step_begin_ns(const TimedGraph& graph,
                                      const GraphTimes& times) {
-  const bool of_step =
-      graph.before_ns ||
-      std::any_of(graph.ranks.begin(), graph.ranks.end(),
-                  [](const TimedGraph::Span& rank) {
-                    return rank.busy_until_ns != TimedGraph::Span::kNever;
-                  });
-  if (!of_step) return std::nullopt;
+  if (!graph.before_ns && !graph.of_one_step()) return std::nullopt;
   int64_t last_end_ns = -kEndOfTime;
-  for (const int64_t end_ns : times.end_ns)
-    last_end_ns = std::max(last_end_ns, end_ns);
+  Ends ends(graph, times.end_ns);
+  for (uint32_t node = 0; node < graph.size(); ++node)
+    last_end_ns =
+        std::max(last_end_ns, ends.in_window(node).value_or(last_end_ns));
   return last_end_ns - replayed_span_ns(graph, times);
 }
 
@@ -232,7 +306,7 @@ Result<TraceReplay> replay_trace(const NodeFacts& facts,
   // Before there are other times: each are 16 bytes an event.
   const WithoutGaps without = WithoutGaps::of(graph, chosen);
   GraphTimes times = evaluate(chosen);
-  replay.steps = measure_steps(graph, chosen, times);
+  replay.steps = StepMeasure(graph, chosen, times, chosen.gap).run();
   replay.job_steps = join_steps(replay.steps, graph, chosen);
   replay.without_gaps_ns = without.span_ns;
   const int64_t span_ns = replayed_span_ns(chosen, times);

@@ -384,8 +384,11 @@ TEST(TraceGraph, LeavesWhatAThreadDoesBeyondAStepOutOfIt) {
     h0b collective all-reduce 80-150)");
   EXPECT_EQ(trace.graph.step[trace.node("forward")], 0);
   EXPECT_EQ(trace.graph.step[trace.node("tidy")], -1);
-  EXPECT_EQ(trace.graph.step[trace.node("all-reduce")], 0);
-  EXPECT_EQ(trace.graph.steps[0].end_ns, 150'000);
+  const uint32_t all_reduce = trace.node("all-reduce");
+  EXPECT_EQ(trace.graph.step[all_reduce], 0);
+  EXPECT_EQ(trace.graph.steps[0].end_ns, 100'000);
+  ASSERT_EQ(trace.graph.beyond_ns.size(), 1U);
+  EXPECT_EQ(trace.graph.beyond_ns[0], std::pair(all_reduce, int64_t{50'000}));
 }
 
 TEST(TraceGraph, NamesTimeWithinRangesButNotTheStep) {
