@@ -14,11 +14,6 @@ void PostedMessages::post(uint32_t event, uint32_t from) {
   messages_.push_back({.event = event, .from = from});
 }
 
-void PostedMessages::go_on(uint32_t node) {
-  close_until(draft_.nodes[node].start_ns, node);
-  worked_until_ns_ = draft_.nodes[node].end_ns;
-}
-
 // Of the messages whose ranges end by a time the thread awaited those that it
 // did nothing before.
 void PostedMessages::close_until(int64_t time_ns, uint32_t to) {

@@ -21,7 +21,10 @@ class PostedMessages {
   /// The thread posts a message after node `from`, or kNoNode.
   void post(uint32_t event, uint32_t from);
   /// The thread goes on with `node`, its next.
-  void go_on(uint32_t node);
+  void go_on(uint32_t node) {
+    if (!open_.empty()) close_until(draft_.nodes[node].start_ns, node);
+    worked_until_ns_ = draft_.nodes[node].end_ns;
+  }
   /// Adds the messages that lie in the window, with their edges. Requires: the
   /// thread's nodes are there.
   StreamNodes add_nodes();

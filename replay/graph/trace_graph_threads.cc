@@ -145,17 +145,19 @@ class Handoffs {
   }
 
  private:
-  // Calls `waited` with each pause whose cause is known.
-  template <typename Waited>
-  void walk(int64_t origin_ns, const Waited& waited) {
+  // Calls `visit` with each pause whose cause is known.
+  template <typename Visit>
+  void walk(int64_t origin_ns, const Visit& visit) {
     for (Thread& thread : threads_) {
       int64_t idle_from_ns = origin_ns;
       const StreamNodes& nodes = thread.nodes();
       if (nodes.is_messages) continue;  // Who posted them is known.
       for (uint32_t node = nodes.first; node < nodes.last; ++node) {
-        const auto cause = cause_of(thread, node, idle_from_ns);
-        if (cause)
-          waited(thread, *cause, draft_.nodes[node].start_ns - idle_from_ns);
+        const int64_t paused_ns = draft_.nodes[node].start_ns - idle_from_ns;
+        if (paused_ns > 0) {
+          if (const auto cause = cause_of(thread, node, idle_from_ns))
+            visit(thread, *cause, paused_ns);
+        }
         idle_from_ns = draft_.nodes[node].end_ns;
       }
     }
@@ -172,10 +174,9 @@ class Handoffs {
     const DraftNode& woken = draft_.nodes[node];
     const EventKind kind = draft_.trace.events[woken.event].kind;
     const bool collective = kind == EventKind::kCollective;
-    if (woken.cut || waited_as_recorded(node) ||
-        woken.start_ns - idle_from_ns < (collective ? 1 : kShortestHostWait)) {
+    const bool is_short = woken.start_ns - idle_from_ns < kShortestHostWait;
+    if ((is_short && !collective) || woken.cut || waited_as_recorded(node))
       return std::nullopt;
-    }
     if (collective) {
       if (const Cause call = call_of(thread, node)) return call;
     }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "data/integers.h"
 #include "data/trace/step_times.h"
@@ -17,24 +20,23 @@ class Ends {
   Ends(const TimedGraph& graph, const std::vector<int64_t>& end_ns)
       : graph_(graph),
         end_ns_(end_ns),
-        beyond_(graph.beyond_ns.begin()),
-        marked_(graph.ranks.size(), false) {
-    if (!graph.of_one_step()) return;
-    for (const TimedGraph::Span& step : graph.steps) marked_[step.rank] = true;
+        beyond_(graph.beyond_ns),
+        of_one_step_(graph.of_one_step()),
+        marked_(graph.ranks.size(), 0) {
+    for (const TimedGraph::Span& step : graph.steps) marked_[step.rank] = 1;
   }
 
   /// As far as their step is concerned.
   int64_t in_step(uint32_t node) {
-    while (beyond_ != graph_.beyond_ns.end() && beyond_->first < node)
-      ++beyond_;
-    const bool beyond =
-        beyond_ != graph_.beyond_ns.end() && beyond_->first == node;
-    return end_ns_[node] - (beyond ? beyond_->second : 0);
+    while (!beyond_.empty() && beyond_.front().first < node)
+      beyond_ = beyond_.subspan(1);
+    const bool beyond = !beyond_.empty() && beyond_.front().first == node;
+    return end_ns_[node] - (beyond ? beyond_.front().second : 0);
   }
   /// In a window of one step what is done beside it and beyond its end does not
   /// count.
   std::optional<int64_t> in_window(uint32_t node) {
-    if (!marked_[graph_.rank[node]]) return end_ns_[node];
+    if (!of_one_step_ || marked_[graph_.rank[node]] == 0) return end_ns_[node];
     if (graph_.step[node] == -1) return std::nullopt;
     return in_step(node);
   }
@@ -42,8 +44,9 @@ class Ends {
  private:
   const TimedGraph& graph_;
   const std::vector<int64_t>& end_ns_;
-  std::vector<std::pair<uint32_t, int64_t>>::const_iterator beyond_;
-  std::vector<bool> marked_;  ///< [rank place] In a window of one step.
+  std::span<const std::pair<uint32_t, int64_t>> beyond_;  // From a node on.
+  bool of_one_step_;
+  std::vector<uint8_t> marked_;  // [rank place] Has a step.
 };
 
 void measure_ranks(const TimedGraph& recorded, const TimedGraph& graph,
