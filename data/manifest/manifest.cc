@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "data/element.h"
 #include "data/file.h"
@@ -16,9 +18,28 @@ namespace {
 using Json = nlohmann::json;
 
 // nlohmann's checked accessors throw; everything below runs inside one try.
+
+/// json.at() alone would cut 1.5 to 1 and wrap what does not fit.
+template <typename Integer = int64_t>
+Integer count_of(const Json& json, const char* key) {
+  const Json& value = json.at(key);
+  if (value.is_number_unsigned() &&
+      std::in_range<Integer>(value.get<uint64_t>()))
+    return value.get<Integer>();
+  throw std::invalid_argument(
+      fmt::format("'{}' is {}, expected a whole number from 0 to {}", key,
+                  value.is_number() ? value.dump() : value.type_name(),
+                  std::numeric_limits<Integer>::max()));
+}
+
+template <typename Integer = int64_t>
+Integer count_or_zero(const Json& json, const char* key) {
+  return json.contains(key) ? count_of<Integer>(json, key) : 0;
+}
+
 ManifestParameter parameter_from(const Json& json) {
   ManifestParameter parameter;
-  parameter.index = json.at("index");
+  parameter.index = count_of(json, "index");
   parameter.name = json.at("name");
   const std::string role = json.at("role");
   if (role == "batch") {
@@ -34,7 +55,7 @@ ManifestParameter parameter_from(const Json& json) {
   parameter.per_rank = init.value("per_rank", false);
   if (kind == "uniform") {
     parameter.init = InitKind::kUniform;
-    parameter.seed = init.at("seed");
+    parameter.seed = count_of<uint64_t>(init, "seed");
     parameter.scale = init.at("scale");
   } else if (kind == "zeros") {
     parameter.init = InitKind::kZeros;
@@ -76,11 +97,11 @@ std::string place_of(const char* list, size_t at, const Json& json) {
 
 ManifestOutput output_from(const Json& json) {
   ManifestOutput output;
-  output.index = json.at("index");
+  output.index = count_of(json, "index");
   const std::string role = json.at("role");
   if (role == "state") {
     output.role = OutputRole::kState;
-    output.parameter = json.at("parameter");
+    output.parameter = count_of(json, "parameter");
   } else if (role == "loss") {
     output.role = OutputRole::kLoss;
   } else if (role == "correct") {
@@ -106,13 +127,13 @@ PrimitiveType value_type(std::string name) {
 DatasetField field_from(const Json& json) {
   DatasetField field;
   field.name = json.at("name");
-  field.offset = json.value("offset", int64_t{0});
-  field.count = json.value("count", int64_t{0});
+  field.offset = count_or_zero(json, "offset");
+  field.count = count_or_zero(json, "count");
   field.scale = json.value("scale", 1.0);
-  field.shift = json.value("shift", int64_t{0});
+  field.shift = count_or_zero(json, "shift");
   field.type = value_type(json.value("type", std::string("u8")));
   field.tensor = json.value("tensor", field.name);
-  field.steps = json.value("steps", int64_t{0});
+  field.steps = count_or_zero(json, "steps");
   return field;
 }
 
@@ -123,15 +144,15 @@ Dataset dataset_from(const Json& json) {
     dataset.kind = DatasetKind::kText;
   } else if (kind == "tensors") {
     dataset.kind = DatasetKind::kTensors;
-    dataset.steps = json.at("steps");
+    dataset.steps = count_of(json, "steps");
   } else if (kind != "records") {
     throw std::invalid_argument("dataset kind '" + kind +
                                 "' is not records, text or tensors");
   }
   dataset.file = json.at("file");
-  dataset.record_bytes = json.value("record_bytes", int64_t{0});
-  dataset.sequence = json.value("sequence", int64_t{0});
-  dataset.seed = json.value("seed", uint64_t{0});
+  dataset.record_bytes = count_or_zero(json, "record_bytes");
+  dataset.sequence = count_or_zero(json, "sequence");
+  dataset.seed = count_or_zero<uint64_t>(json, "seed");
   const Json& fields = json.at("fields");
   for (size_t i = 0; i < fields.size(); ++i) {
     dataset.fields.push_back(within(place_of("fields", i, fields[i]),
@@ -149,7 +170,7 @@ Manifest manifest_from(const Json& json) {
   Manifest manifest;
   manifest.name = json.at("name");
   manifest.program = json.at("program");
-  manifest.ranks = json.at("ranks");
+  manifest.ranks = count_of(json, "ranks");
   const Json& parameters = json.at("parameters");
   for (size_t i = 0; i < parameters.size(); ++i) {
     manifest.parameters.push_back(
@@ -167,7 +188,7 @@ Manifest manifest_from(const Json& json) {
   }
   if (json.contains("reference") && !json["reference"].is_null()) {
     manifest.reference_file = json["reference"].at("file");
-    manifest.reference_steps = json["reference"].at("steps");
+    manifest.reference_steps = count_of(json["reference"], "steps");
   }
   return manifest;
 }

@@ -171,6 +171,18 @@ TEST(Manifest, ErrorsSayWhereTheyAre) {
                      "init": {"kind": "file"}})"),
             "n.json: parameters[0] ('w'): init kind 'file' is not uniform, "
             "zeros, ones, constant or tensor (of a file)");
+  for (const char* index : {"1.5", "-1", "9223372036854775808", "1e3"}) {
+    EXPECT_NE(said(std::string(R"({"name": "w", "role": "batch", "field": "x",
+                                   "index": )") +
+                   index + "}")
+                  .find("n.json: parameters[0] ('w'): 'index' is "),
+              std::string::npos)
+        << index;
+  }
+  EXPECT_EQ(said(R"({"index": "0", "name": "w", "role": "batch",
+                     "field": "x"})"),
+            "n.json: parameters[0] ('w'): 'index' is string, expected a whole "
+            "number from 0 to 9223372036854775807");
 }
 
 // Names as optax, flax and PyTorch give them, and as XLA mangles them.
