@@ -1,6 +1,7 @@
 """What verify takes for rounding, and what it does not, with the JAX of this interpreter."""
 
 import dataclasses
+import os
 import unittest
 import unittest.mock
 
@@ -67,7 +68,7 @@ class Rounding(door_cases.Folder):
             rj.export(step, initial["state"][0], x[0], out=out, data=lambda t: (x[t],), steps=2)
             name = next(iter(tensors.load(out / "state.safetensors")))
             final, losses = verifying.run_jax(out, 2)
-            nothing = lambda seed: lambda arrays: arrays
+            nothing = lambda *_: lambda arrays: arrays
             with unittest.mock.patch.multiple(verifying, _nudged=nothing, _unfused=lambda run: run):
                 return verifying.own_moves(out, 2, final, {name: initial["state"]}, losses=losses)[name]
 
@@ -154,12 +155,38 @@ class Rounding(door_cases.Folder):
         self.assertEqual(judged(w=1.001), {"p.w", "adam.0.mu.w", "adam.0.nu.w"})
         self.assertIn("p.v", judged(v=0.5, bias=0.1))
 
+    def test_a_batch_that_is_rounded_to_16_bits_first_moves_in_those(self):
+        @jax.jit
+        def step(state, x, y):
+            short = jax.checkpoint(lambda x: x.T.astype(jnp.bfloat16))(x)
+            made = {"x": short.astype(jnp.float32), "y": y * y.astype(jnp.bfloat16), "t": state["t"] + 1}
+            return made, short.sum().astype(jnp.float32)
+
+        x, y = np.random.RandomState(0).randn(2, 32, 8).astype(np.float32)
+        state = {"x": jnp.zeros((8, 32)), "y": jnp.zeros((32, 8)), "t": jnp.zeros(())}
+        rj.export(step, state, x, y, out=self.out, batch=["x", "y"])
+        closed = verifying.exporting.exported_steps[os.path.realpath(self.out)].closed
+        self.assertEqual(verifying.equations.read_narrowed(closed), {3: jnp.bfloat16})  # x, behind state.t, x and y
+        final, _ = verifying.run_jax(self.out, 1)
+        moved = verifying.own_moves(self.out, 1, final, tensors.load(self.out / "state.safetensors"))
+        self.assertGreater(moved["state.x"], 1e-5)
+        self.assertLess(moved["state.y"], 1e-5)
+
+    def test_batches_that_are_fewer_than_were_exported_are_refused(self):
+        step = jax.jit(lambda state, x: (state + x.mean(), x.sum()))
+        x = np.ones((3, 2), np.float32)
+        rj.export(step, jnp.ones(3), x, out=self.out, data=lambda t: (x,), steps=3)
+        path = self.out / "batches.safetensors"
+        tensors.save(path, {name: array[:2] for name, array in tensors.load(path).items()})
+        with self.assertRaisesRegex(rj.RepriseError, "batches.safetensors: x holds 2 of the 3 batches"):
+            rj.verify(self.out, steps=3)
+
     @unittest.skipIf(jax.__version_info__ < (0, 7), "this JAX compiles nothing without fusion")
     def test_fusion_counts_as_rounding(self):
         step, state, x = bias_under_norm()
         rj.export(step, state, x, out=self.out)
         theirs, _ = verifying.run_jax(self.out, 2)
-        with unittest.mock.patch.object(verifying, "_nudged", lambda seed: verifying._same):
+        with unittest.mock.patch.object(verifying, "_nudged", lambda *_: verifying._same):
             moved = verifying.own_moves(self.out, 2, theirs, tensors.load(self.out / "state.safetensors"), seeds=1)
         self.assertGreater(moved["state.adam.0.mu.bias"], 0.1)
         self.assertLess(moved["state.adam.0.mu.w"], 1e-5)

@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import math
 
+import jax.numpy as jnp
 import numpy as np
 
 from .. import mapping, tensors
@@ -23,6 +24,10 @@ MAPS = ("shard_map",)
 # Not element by element, though the sizes may agree.
 _MIXING = {"dot_general", "conv_general_dilated", "gather", "scatter", "scatter-add", "sort", "while", "scan", "cond",
            "cumsum", "rev", "dynamic_update_slice", "iota", "random_bits", "random_wrap", "random_unwrap"}
+
+
+# The same numbers in other places.
+_PLACING = {"reshape", "transpose", "squeeze", "broadcast_in_dim", "slice", "rev", "sharding_constraint"}
 
 
 def inner_jaxpr(equation):
@@ -171,6 +176,39 @@ def has_collective(equation):
 
 def _size(avals, value):
     return math.prod(getattr(value.aval if is_literal(value) else avals[value], "shape", ()))
+
+
+def read_narrowed(closed):
+    """{number of an input: the 16-bit float type that the step rounds it to before anything else}."""
+    flattener = Flattener(inline_all=True)
+    region = flattener.region(*open_jaxpr(closed))
+    types = collections.defaultdict(set)  # by value: what it is read as, None but by rounding
+
+    def note(region):
+        for value in region.outputs:
+            types[value if not is_literal(value) else None].add(None)
+        for flat in reversed(region.equations):
+            name = flat.equation.primitive.name
+            if name in MAPS:
+                note(flat.body)
+            for place, value in enumerate(flat.inputs):
+                if is_literal(value):
+                    continue
+                if name in MAPS:
+                    types[value] |= types[flat.body.inputs[place]]
+                elif name in _PLACING:
+                    types[value] |= types[flat.outputs[0]]
+                else:
+                    to = np.dtype(flat.equation.params["new_dtype"]) if name == "convert_element_type" else None
+                    types[value].add(to if to is not None and _is_short_float(to) else None)
+
+    note(region)
+    return {number: next(iter(types[value])) for number, value in enumerate(region.inputs)
+            if len(types[value]) == 1 and types[value] != {None}}
+
+
+def _is_short_float(dtype):
+    return dtype.itemsize == 2 and jnp.issubdtype(dtype, np.floating)
 
 
 def _edges(region, avals, edges, found):

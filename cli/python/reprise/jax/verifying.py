@@ -119,6 +119,10 @@ def run_jax(directory, steps, run=None, change_state=_same, change_batches=_same
     stored = change_state(stored)
     has_batches = any(e["role"] == "batch" and e["parameter"] is not None for e in leaves)
     batches = tensors.load(pathlib.Path(directory) / "batches.safetensors", types) if has_batches else {}
+    for name in types.keys() & batches.keys():
+        if len(batches[name]) < described["steps"]:
+            raise RepriseError(f"{os.path.join(directory, 'batches.safetensors')}: {name} holds {len(batches[name])} of "
+                               f"the {described['steps']} batches that were exported: export again")
     batches = change_batches(batches)
     values = [_first(entry, leaf, stored) for entry, leaf in zip(leaves, run.leaves)]
     losses = []
@@ -148,22 +152,26 @@ def _first(entry, leaf, stored):
     return trees.to_numpy(leaf)
 
 
-def _nudged(seed):
-    """Changes f32 and f64 by one unit in the last place at most; of the shorter types one element in 256."""
-    rng = np.random.default_rng(seed)
+def _nudged(seed, read_as=None):
+    """Changes f32 and f64 by one unit in the last place at most; of the shorter types one element in 256.
 
-    def nudge(array):
+    `read_as`: {name: the shorter type that the step rounds an array to before all else}, whose unit counts then; of
+    these one element in 16, since what is made of a batch in one step shows each of its roundings."""
+    rng, read_as = np.random.default_rng(seed), read_as or {}
+
+    def nudge(array, dtype, often=False):
         if np.iscomplexobj(array):
-            return nudge(array.real) + 1j * nudge(array.imag)
+            return nudge(array.real, array.real.dtype) + 1j * nudge(array.imag, array.imag.dtype)
         if not jax.numpy.issubdtype(array.dtype, np.floating):
             return array
         sign = rng.integers(-1, 2, array.shape)
-        if array.dtype.itemsize < 4:
-            sign *= rng.integers(0, 256, array.shape) == 0
-        unit = float(jax.numpy.finfo(array.dtype).eps)
+        if dtype.itemsize < 4:
+            sign *= rng.integers(0, 16 if often else 256, array.shape) == 0
+        unit = float(jax.numpy.finfo(dtype).eps)
         return (array.astype(np.float64) * (1 + unit * sign)).astype(array.dtype)
 
-    return lambda arrays: {name: nudge(array) for name, array in arrays.items()}
+    return lambda arrays: {name: nudge(array, read_as.get(name, array.dtype), name in read_as)
+                           for name, array in arrays.items()}
 
 
 class _RowOrder:
@@ -260,15 +268,18 @@ def own_moves(directory, steps, theirs, initial, run=None, losses=(), seeds=5):
     each batch come in another order; the last counts where the step has a loss and its first one then stays equal to
     1e-5 (it does not where a row's place means something, as for dropout's mask). What the state holds for each row is
     put back before. Steps in 16 bits may move by the one and not by the other: a change of f32's last bits that the cast
-    to bfloat16 drops moves nothing. Of a tensor whose exact gradient is zero (the bias of attention's keys, or one under
+    to bfloat16 drops moves nothing; so a batch that the step rounds to 16 bits before all else is changed in those, by a
+    few elements. Of a tensor whose exact gradient is zero (the bias of attention's keys, or one under
     a norm) this is all there is."""
     run = run or _step_of(directory, None, (), {})
+    leaves, narrowed = states.description(directory)["leaves"], equations.read_narrowed(run.closed)
+    read_as = {leaves[n]["name"]: dtype for n, dtype in narrowed.items() if leaves[n]["role"] == "batch"}
 
     def distances(final):
         return {d.name: d.error for d in compare.differences(final, theirs, initial)}
 
     def nudged_moves(seed):
-        return distances(run_jax(directory, steps, run, _nudged(seed), _nudged(seed))[0])
+        return distances(run_jax(directory, steps, run, _nudged(seed), _nudged(seed, read_as))[0])
 
     def permuted_moves(seed):
         rows = _RowOrder(seed)
