@@ -155,6 +155,21 @@ class Rounding(door_cases.Folder):
         self.assertEqual(judged(w=1.001), {"p.w", "adam.0.mu.w", "adam.0.nu.w"})
         self.assertIn("p.v", judged(v=0.5, bias=0.1))
 
+    def test_what_no_step_changes_does_not_move(self):
+        @jax.jit
+        def step(state, x):
+            return {"frozen": state["frozen"], "w": state["w"] - 0.1 * x.mean(0) * state["frozen"]}, x.mean()
+
+        x = np.random.RandomState(0).randn(6, 3).astype(np.float32)
+        rj.export(step, {"frozen": jnp.full(3, 1.5), "w": jnp.ones(3)}, x, out=self.out)
+        final, losses = verifying.run_jax(self.out, 2)
+        initial = tensors.load(self.out / "state.safetensors")
+        moved = verifying.own_moves(self.out, 2, final, initial, losses=losses)
+        self.assertEqual(moved["state.frozen"], 0)
+        self.assertLess(moved["state.w"], 1e-5)
+        off = compare.differences(final | {"state.frozen": final["state.frozen"] + 1}, final, initial)
+        self.assertFalse(verifying.Verified(2, 1e-4, off, (0.0, 0.0), "", moved))
+
     def test_a_batch_that_is_rounded_to_16_bits_first_moves_in_those(self):
         @jax.jit
         def step(state, x, y):

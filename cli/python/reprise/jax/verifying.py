@@ -275,11 +275,22 @@ def own_moves(directory, steps, theirs, initial, run=None, losses=(), seeds=5):
     leaves, narrowed = states.description(directory)["leaves"], equations.read_narrowed(run.closed)
     read_as = {leaves[n]["name"]: dtype for n, dtype in narrowed.items() if leaves[n]["role"] == "batch"}
 
+    # What no step changes does not move because it started elsewhere.
+    kept = {d.name for d in compare.differences(theirs, initial, initial) if d.error == 0}
+
     def distances(final):
         return {d.name: d.error for d in compare.differences(final, theirs, initial)}
 
     def nudged_moves(seed):
-        return distances(run_jax(directory, steps, run, _nudged(seed), _nudged(seed, read_as))[0])
+        first = {}
+
+        def nudge(state):
+            first.update(_nudged(seed)(state))
+            return first
+
+        final, _ = run_jax(directory, steps, run, nudge, _nudged(seed, read_as))
+        return {name: 0.0 if name in kept and np.array_equal(final[name], first[name]) else error
+                for name, error in distances(final).items()}
 
     def permuted_moves(seed):
         rows = _RowOrder(seed)
