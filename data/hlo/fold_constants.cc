@@ -1,8 +1,10 @@
 // One pass in text order: an op with a constant operand is read as `x + c`,
 // `c - x` or `x * c`; where x is of such a form itself, both constants become
-// one. Operands stand before their readers, so chains fold as they come.
+// one. Operands stand before their readers, so chains fold as they come. A sum
+// of copies becomes such a product first.
 #include "data/hlo/fold_constants.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "data/element.h"
 #include "data/hlo/appended_ops.h"
+#include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
 
 namespace reprise {
@@ -33,18 +36,54 @@ double rounded(PrimitiveType type, double value) {
   return load_element(type, bytes.data());
 }
 
+/// The same numbers in other places.
+bool is_placing(Opcode opcode) {
+  return opcode == Opcode::kReshape || opcode == Opcode::kTranspose ||
+         opcode == Opcode::kBroadcast;
+}
+
+std::vector<int64_t> dimensions_of(const Instruction& op) {
+  const Attribute* found = op.find_attribute("dimensions");
+  const auto* dimensions =
+      found == nullptr ? nullptr
+                       : std::get_if<std::vector<int64_t>>(&found->value);
+  return dimensions == nullptr ? std::vector<int64_t>{} : *dimensions;
+}
+
+/// Those of more than one element.
+std::vector<int64_t> long_dimensions(const Shape& shape) {
+  std::vector<int64_t> found;
+  for (size_t d = 0; d < shape.dimensions.size(); ++d)
+    if (shape.dimensions[d] != 1) found.push_back(static_cast<int64_t>(d));
+  return found;
+}
+
+std::vector<int64_t> extents(const Shape& shape,
+                             const std::vector<int64_t>& dimensions) {
+  std::vector<int64_t> found;
+  found.reserve(dimensions.size());
+  for (const int64_t d : dimensions)
+    found.push_back(shape.dimensions[static_cast<size_t>(d)]);
+  return found;
+}
+
 class Folder {
  public:
-  Folder(Computation* computation, const ConstantFolding& how)
-      : computation_(*computation), how_(how) {}
+  Folder(const Module& module, Computation* computation,
+         const ConstantFolding& how)
+      : module_(module), computation_(*computation), how_(how) {}
 
   void run() {
+    const std::vector<uint32_t> readers = use_counts(computation_);
     std::vector<Instruction> old = std::move(computation_.instructions);
     computation_.instructions.clear();
     for (Instruction& instruction : old) {
       renumber_references(renumbered_, &instruction);
+      if (how_.copies) count_copies(&instruction);
       fold(&instruction);
       if (how_.half_reciprocals) take_reciprocals(&instruction);
+      readers_.resize(computation_.instructions.size(), 0);
+      readers_.push_back(readers[renumbered_.size()]);
       renumbered_.push_back(InstructionId(
           static_cast<uint32_t>(computation_.instructions.size())));
       computation_.instructions.push_back(std::move(instruction));
@@ -53,8 +92,8 @@ class Folder {
     if (!has_folded_) return;
     drop_unread(  // What only folded ops read.
         [this](const Instruction& op) {
-          return op.opcode == Opcode::kConstant ||
-                 op.opcode == Opcode::kBroadcast || read(op).has_value();
+          return op.opcode == Opcode::kConstant || is_placing(op.opcode) ||
+                 read(op).has_value();
         },
         &computation_);
   }
@@ -122,18 +161,39 @@ class Folder {
     return both;
   }
 
+  /// What `id` is, or what it has from elsewhere through `between`, the ops
+  /// from `id` on that nothing else reads.
+  std::optional<WithConstant> read_behind(
+      InstructionId id, std::vector<InstructionId>* between) const {
+    const Instruction* op = &computation_.at(id);
+    while (how_.copies && is_placing(op->opcode) &&
+           readers_[index_of(id)] == 1) {
+      between->push_back(id);
+      id = op->operands[0];
+      op = &computation_.at(id);
+    }
+    return read(*op);
+  }
+
   void fold(Instruction* op) {
     const std::optional<WithConstant> outer = read(*op);
     if (!outer || !std::isfinite(outer->constant)) return;
     std::optional<WithConstant> now;
+    std::vector<InstructionId> between;
     const auto inner =
-        how_.combines ? read(computation_.at(outer->of)) : std::nullopt;
+        how_.combines ? read_behind(outer->of, &between) : std::nullopt;
     if (inner) now = combined(op->shape.type, *outer, *inner);
+    if (!now) between.clear();
     if (!now && op->opcode == Opcode::kDivide) now = outer;
     if (!now) return;
-    const InstructionId number =
-        AppendedOps(*op, 'k', &computation_.instructions)
-            .number(now->constant, op->shape);
+    AppendedOps steps(*op, 'k', &computation_.instructions);
+    for (size_t i = between.size(); i-- > 0;) {
+      Instruction moved = computation_.at(between[i]);
+      moved.name.clear();
+      moved.operands = {now->of};
+      now->of = steps.append(std::move(moved));
+    }
+    const InstructionId number = steps.number(now->constant, op->shape);
     op->opcode_text.clear();
     op->operands = {now->of, number};
     op->opcode = now->form == Form::kTimes  ? Opcode::kMultiply
@@ -142,6 +202,76 @@ class Folder {
     if (now->form == Form::kMinusFrom)
       std::swap(op->operands[0], op->operands[1]);
     has_folded_ = true;
+  }
+
+  /// Of a sum of copies, what was copied and how often.
+  struct Copies {
+    InstructionId of{};
+    double number = 1;
+    bool is_whole = false;      ///< No copies are left.
+    std::vector<int64_t> left;  ///< Else where the sum has what was copied.
+  };
+
+  /// Through a reshape that adds or drops dimensions of one element, as a
+  /// repetition has it, too.
+  std::optional<Copies> copies_in(const Instruction& sum) const {
+    const Instruction& read = computation_.at(sum.operands[0]);
+    const bool is_reshaped = read.opcode == Opcode::kReshape;
+    const Instruction& broadcast =
+        is_reshaped ? computation_.at(read.operands[0]) : read;
+    if (broadcast.opcode != Opcode::kBroadcast) return std::nullopt;
+    const std::vector<int64_t> before = long_dimensions(broadcast.shape);
+    const std::vector<int64_t> after = long_dimensions(read.shape);
+    if (extents(broadcast.shape, before) != extents(read.shape, after))
+      return std::nullopt;
+    const std::vector<int64_t> kept = dimensions_of(broadcast);
+    Copies copies{.of = broadcast.operands[0], .left = kept};
+    size_t summed = 0;
+    for (const int64_t dimension : dimensions_of(sum)) {
+      const auto at = std::ranges::find(after, dimension);
+      if (at == after.end()) continue;
+      const int64_t added = before[static_cast<size_t>(at - after.begin())];
+      if (std::ranges::count(kept, added) > 0) return std::nullopt;
+      copies.number *= static_cast<double>(extents(read.shape, {dimension})[0]);
+      for (size_t i = 0; i < kept.size(); ++i)
+        copies.left[i] -= kept[i] > added;
+      ++summed;
+    }
+    const Shape& copied = computation_.at(copies.of).shape;
+    copies.is_whole = std::ranges::is_sorted(kept) &&
+                      element_count(copied) == element_count(sum.shape);
+    const bool is_each_long = summed == dimensions_of(sum).size();
+    if (summed == 0 || (!copies.is_whole && (is_reshaped || !is_each_long)))
+      return std::nullopt;
+    return copies;
+  }
+
+  /// A sum of copies is their number times what was copied.
+  void count_copies(Instruction* op) {
+    if (op->opcode != Opcode::kReduce || op->operands.size() != 2 ||
+        !is_folded(op->shape.type) || constant(op->operands[1]) != 0.0 ||
+        combining_opcode(module_, *op) != Opcode::kAdd)
+      return;
+    const std::optional<Copies> copies = copies_in(*op);
+    if (!copies || !std::isfinite(rounded(op->shape.type, copies->number)))
+      return;
+    const Shape shape = computation_.at(copies->of).shape;
+    AppendedOps steps(*op, 'k', &computation_.instructions);
+    const InstructionId number = steps.number(copies->number, shape);
+    std::erase_if(op->attributes,
+                  [](const Attribute& a) { return a.name != "metadata"; });
+    op->opcode_text.clear();
+    has_folded_ = true;
+    if (copies->is_whole && shape.dimensions == op->shape.dimensions) {
+      op->opcode = Opcode::kMultiply;
+      op->operands = {copies->of, number};
+      return;
+    }
+    op->operands = {steps.op(Opcode::kMultiply, {copies->of, number}, shape)};
+    op->opcode = copies->is_whole ? Opcode::kReshape : Opcode::kBroadcast;
+    if (!copies->is_whole)
+      op->attributes.insert(op->attributes.begin(),
+                            {"dimensions", copies->left});
   }
 
   void take_reciprocals(Instruction* op) {
@@ -163,16 +293,19 @@ class Folder {
     has_folded_ = true;
   }
 
+  const Module& module_;
   Computation& computation_;
   const ConstantFolding how_;
   std::vector<InstructionId> renumbered_;  ///< [old instruction]
+  std::vector<uint32_t> readers_;          ///< [instruction]
   bool has_folded_ = false;
 };
 
 }  // namespace
 
-void fold_constants(Computation* computation, const ConstantFolding& how) {
-  Folder(computation, how).run();
+void fold_constants(const Module& module, Computation* computation,
+                    const ConstantFolding& how) {
+  Folder(module, computation, how).run();
 }
 
 ConstantFolding constant_folding(const Module& module) {

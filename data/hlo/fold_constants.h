@@ -12,6 +12,8 @@ struct ConstantFolding {
   /// Of f16: quotients by what is broadcast become products with what its
   /// reciprocals are.
   bool half_reciprocals = false;
+  /// Sums of copies, and constants on both sides of what moves elements.
+  bool copies = true;
 };
 
 /// Of f16, f32 and f64, with the same constant for every element: a quotient by
@@ -29,8 +31,14 @@ struct ConstantFolding {
 /// XLA of JAX 0.10 takes reciprocals of what is broadcast, too, before it is
 /// (0.5.3 does not): of f32, and of bf16 in f32, that is a last bit, but f16
 /// rounds them.
+/// A sum over dimensions that a broadcast added is a product with the number of
+/// copies (HandleReduce; the same bits), so that a mean of copies is what was
+/// copied: a norm over rows that are all alike leaves nothing of them, and its
+/// epsilon makes the last bit of a sum 1e-4 of the result. Constants meet
+/// through reshapes, broadcasts and transposes that have no other reader, too.
 /// What nothing reads any more is left out. Cost: linear.
-void fold_constants(Computation* computation, const ConstantFolding& how);
+void fold_constants(const Module& module, Computation* computation,
+                    const ConstantFolding& how);
 
 /// How the XLA that a module is for does so: a module's header may say
 /// `frontend_attributes={reprise_constants="separate"}` and

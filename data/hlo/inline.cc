@@ -410,13 +410,14 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
         },
         &inlined);
   }
-  if (arithmetic == Arithmetic::kAsXla)
+  if (arithmetic <= Arithmetic::kCopiesAdded)
     slice_parts(&inlined.entry_computation());
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;
   if (is_xla) {
     ConstantFolding how = constant_folding(inlined);
     how.half = arithmetic <= Arithmetic::kScattersApart;
-    fold_constants(&inlined.entry_computation(), how);
+    how.copies = arithmetic == Arithmetic::kAsXla;
+    fold_constants(inlined, &inlined.entry_computation(), how);
   }
   if (arithmetic <= Arithmetic::kRowsApart)
     scatter_into_sums(inlined, &inlined.entry_computation());

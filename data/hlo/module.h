@@ -154,7 +154,10 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with all that slices take apart (data/hlo/slice_parts.h).
+  /// The same with sums of copies, and constants apart on both sides of what
+  /// moves elements.
+  kCopiesAdded,
+  /// And with all that slices take apart (data/hlo/slice_parts.h).
   kWholesMade,
   /// And with the windows of data/hlo/scan_windows.h one by one.
   kScansInKernels,

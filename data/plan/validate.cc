@@ -28,11 +28,11 @@ Result<InlinedModule> inline_for(
   const std::string now = fingerprint(*current);
   if ((*plan)->program_fingerprint == now) return current;
   for (const Arithmetic before :
-       {Arithmetic::kWholesMade, Arithmetic::kScansInKernels,
-        Arithmetic::kRowsApart, Arithmetic::kScattersApart,
-        Arithmetic::kHalfDivided, Arithmetic::kSumsByColumn,
-        Arithmetic::kDotsInLibrary, Arithmetic::kInLoops,
-        Arithmetic::kAsWritten}) {
+       {Arithmetic::kCopiesAdded, Arithmetic::kWholesMade,
+        Arithmetic::kScansInKernels, Arithmetic::kRowsApart,
+        Arithmetic::kScattersApart, Arithmetic::kHalfDivided,
+        Arithmetic::kSumsByColumn, Arithmetic::kDotsInLibrary,
+        Arithmetic::kInLoops, Arithmetic::kAsWritten}) {
     Result<InlinedModule> earlier = inlined(before);
     if (!earlier || (*plan)->program_fingerprint != fingerprint(*earlier))
       continue;

@@ -202,26 +202,6 @@ ENTRY e {
   EXPECT_EQ(instruction_cost(*inlined, entry, InstructionId{4}).flops, 4);
 }
 
-/// `opcode(operand, …)` of the entry's ops of f32, constants as their number.
-std::string arithmetic(const Computation& computation) {
-  std::string text;
-  const auto name = [&](InstructionId id) {
-    const Instruction* read = &computation.at(id);
-    if (read->opcode == Opcode::kBroadcast)
-      read = &computation.at(read->operands[0]);
-    if (read->opcode != Opcode::kConstant) return read->name;
-    return fmt::format("{}",
-                       static_cast<float>(literal_values(*read)->front()));
-  };
-  for (const Instruction& op : computation.instructions) {
-    if (!runs_elementwise(op.opcode)) continue;
-    text += op.name + "=" + std::string(opcode_name(op.opcode)) + "(";
-    for (const InstructionId operand : op.operands)
-      text += name(operand) + (operand == op.operands.back() ? ")\n" : ", ");
-  }
-  return text;
-}
-
 TEST(HloInline, FoldsConstantsOfSumsAndProducts) {
   const auto inlined = inline_calls(module_of(R"(HloModule m
 ENTRY e {

@@ -1,11 +1,13 @@
 // Modules that tests of data/hlo read from text.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
+#include "data/element.h"
 #include "data/hlo/hlo.h"
 
 namespace reprise {
@@ -39,6 +41,26 @@ inline Module module_of(const std::string& text) {
   auto module = parse_hlo(text, "in.hlo");
   EXPECT_TRUE(module.has_value()) << (module ? "" : module.error().message);
   return module ? std::move(*module) : Module();
+}
+
+/// `opcode(operand, …)` of the entry's ops of f32, constants as their number.
+inline std::string arithmetic(const Computation& computation) {
+  std::string text;
+  const auto name = [&](InstructionId id) {
+    const Instruction* read = &computation.at(id);
+    if (read->opcode == Opcode::kBroadcast)
+      read = &computation.at(read->operands[0]);
+    if (read->opcode != Opcode::kConstant) return read->name;
+    return fmt::format("{}",
+                       static_cast<float>(literal_values(*read)->front()));
+  };
+  for (const Instruction& op : computation.instructions) {
+    if (!runs_elementwise(op.opcode)) continue;
+    text += op.name + "=" + std::string(opcode_name(op.opcode)) + "(";
+    for (const InstructionId operand : op.operands)
+      text += name(operand) + (operand == op.operands.back() ? ")\n" : ", ");
+  }
+  return text;
 }
 
 }  // namespace reprise

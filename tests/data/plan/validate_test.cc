@@ -448,6 +448,37 @@ ENTRY main {
       ran.entry_computation().instructions.size());
 }
 
+TEST(InlineFor, APlanOfBeforeAddsCopiesUp) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+f { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8] parameter(0)
+  zero = f32[] constant(0)
+  copies = f32[3,8] broadcast(x), dimensions={1}
+  sum = f32[8] reduce(copies, zero), dimensions={0}, to_apply=f
+  ROOT z = f32[8] negate(sum)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto sums = [](const InlinedModule& module) {
+    return std::ranges::any_of(
+        module.entry_computation().instructions,
+        [](const Instruction& op) { return op.opcode == Opcode::kReduce; });
+  };
+  Plan together = identity_plan(*inlined(Arithmetic::kCopiesAdded), 1);
+  together.fusion = {{.unit = "all", .ops = {"copies", "sum", "z"}}};
+  std::optional<Plan> plan = together;
+  const InlinedModule ran = *inline_for(&plan, PlanUse::kRan, inlined);
+  EXPECT_TRUE(validate_plan(*plan, ran));
+  EXPECT_TRUE(sums(ran));
+  EXPECT_FALSE(sums(*inlined(Arithmetic::kAsXla)));
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");
