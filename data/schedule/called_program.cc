@@ -156,13 +156,13 @@ Status add_kernel(const InlinedModule& function, CalledProgram* program) {
   return {};
 }
 
-/// `reduces`: for many results at once, where it can be.
+/// `in_lanes`: for many results at once, where it can be.
 Result<std::shared_ptr<CalledProgram>> lower_function(InlinedModule module,
                                                       const std::string& caller,
-                                                      bool reduces) {
+                                                      bool in_lanes) {
   auto program = std::make_shared<CalledProgram>();
   program->module = std::move(module);
-  if (reduces) {
+  if (in_lanes) {
     const std::optional<InlinedModule> lanes = over_lanes(program->module);
     if (lanes && add_kernel(*lanes, program.get()) &&
         has_lanes(program->schedule.kernels[0]))
@@ -213,7 +213,7 @@ Result<std::vector<RoutineCallee>> lower_callees(
   if (instruction.opcode == Opcode::kSort && callees.size() == 1) {
     std::optional<InlinedModule> key = sort_key(callees[0].program->module);
     if (!key) return callees;
-    auto function = lower_function(*std::move(key), instruction.name, false);
+    auto function = lower_function(*std::move(key), instruction.name, true);
     if (function) callees.push_back(keyed(*std::move(function)));
   }
   return callees;

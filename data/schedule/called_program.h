@@ -15,8 +15,8 @@ namespace reprise {
 /// A program has a schedule, in which the outputs of a loop's body, and of a
 /// branch those that are told to, replace its parameters. A branch's other
 /// outputs are further parameters where they have a buffer of their own: number
-/// k after the last is output k. A function has one kernel, of scalars or, a
-/// reducer's, of lanes (data/schedule/lane_function.h).
+/// k after the last is output k. A function has one kernel, of scalars or,
+/// a reducer's or a sort's key, of lanes (data/schedule/lane_function.h).
 struct CalledProgram {
   InlinedModule module;
   Schedule schedule;

@@ -1,6 +1,6 @@
 // Sort by a comparator, stable always (which an unstable sort may be), and the
 // k largest or smallest of each row. A comparator that has a key is called once
-// an element; threads share rows.
+// for many elements; threads share rows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -107,15 +107,28 @@ class RowSorter {
   /// False where a key has no place among the others.
   bool sort_by_key() {
     const auto count = static_cast<size_t>(rows_.count);
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < count; i += key_->lanes()) {
+      const size_t lanes = std::min(key_->lanes(), count - i);
       key_->set_output(0, keys_.data() + i * key_bytes_);
-      key_->set_parameter(2 * keyed_, element(keyed_, i));
-      key_->call();
+      key_->set_parameter(2 * keyed_, elements(i, lanes));
+      key_->call(lanes);
     }
     if (!keyed_order_->set_keys(keys_.data())) return false;
     keyed_order_->sort(static_cast<size_t>(first_));
     write([&](size_t i) { return size_t{(*keyed_order_)[i]}; });
     return true;
+  }
+
+  /// So many that have the key, one after the other.
+  const std::byte* elements(size_t begin, size_t lanes) {
+    if (lanes == 1 || rows_.step == 1) return element(keyed_, begin);
+    const size_t bytes = bytes_[keyed_];
+    gathered_.resize(lanes * bytes);
+    for (size_t i = 0; i < lanes; ++i) {
+      std::memcpy(gathered_.data() + i * bytes, element(keyed_, begin + i),
+                  bytes);
+    }
+    return gathered_.data();
   }
 
   template <typename Order>
@@ -152,7 +165,7 @@ class RowSorter {
   size_t keyed_ = 0;
   std::optional<RowOrder> keyed_order_;
   size_t key_bytes_ = 0;
-  std::vector<std::byte> keys_;
+  std::vector<std::byte> keys_, gathered_;
   std::vector<size_t> bytes_;  ///< [array] Of an element.
   std::vector<uint32_t> order_;
   int64_t start_ = 0;

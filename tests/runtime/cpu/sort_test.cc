@@ -16,7 +16,7 @@
 namespace reprise {
 namespace {
 
-/// Two arrays of 6 x 37 elements, compared by the one of number `keyed`.
+/// Two arrays, compared by the one of number `keyed`.
 struct SortText {
   std::string type = "f32";
   std::string direction = "LT", order = ", type=TOTALORDER";
@@ -25,9 +25,10 @@ struct SortText {
   std::string ops = {};          ///< That make them.
   bool plain = false;            ///< Through a select, which hides the key.
   bool nans = true;              ///< Some of the elements.
+  std::string extents = "6,37";
 
   std::string text() const {
-    const std::string array = type + "[6,37]";
+    const std::string array = type + "[" + extents + "]";
     const std::string result = fmt::format("({0}, {0})", array);
     const int first = 2 * keyed, other = 2 - first;
     return fmt::format(
@@ -114,6 +115,7 @@ void expect_same(SortText sort) {
   EXPECT_EQ(shared.arrays, compared.arrays);
 }
 
+// Rows of two calls of 64 keys and some more, side by side and apart.
 TEST(SortByKeys, IsTheSortByComparisons) {
   for (const char* type : {"f32", "bf16", "f16", "f64", "s32", "u32", "s8",
                            "u8", "s16", "u16", "s64", "u64"}) {
@@ -127,7 +129,8 @@ TEST(SortByKeys, IsTheSortByComparisons) {
                      .direction = direction,
                      .order = order,
                      .dimension = dimension,
-                     .keyed = dimension});
+                     .keyed = dimension,
+                     .extents = dimension == 0 ? "133,5" : "5,133"});
       }
     }
   }
