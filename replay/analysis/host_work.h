@@ -10,13 +10,13 @@
 
 namespace reprise {
 
-struct HostWork {
+struct HostOwnTime {
   uint32_t event = 0;  ///< Index in Trace::events.
   int64_t own_ns = 0;
 };
 
 /// Of the rank's kHostOp and kAnnotation events on host threads, by stream and
 /// start. Cost: O(n log n) in what its host threads did.
-std::vector<HostWork> host_work(const Trace& trace, uint32_t rank);
+std::vector<HostOwnTime> host_work(const Trace& trace, uint32_t rank);
 
 }  // namespace reprise

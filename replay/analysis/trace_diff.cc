@@ -81,7 +81,7 @@ void add_ops(const Trace& trace, const Waits& waits,
 /// Of the host threads of a rank with a device.
 StepCosts host_costs(const Trace& trace, const RankWork& work) {
   CostTable table(trace);
-  for (const HostWork& each : host_work(trace, work.rank)) {
+  for (const HostOwnTime& each : host_work(trace, work.rank)) {
     const Event& event = trace.events[each.event];
     int64_t place = 0;
     if (table.marked()) {
