@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "data/collective/collective_names.h"
@@ -20,34 +21,6 @@ namespace {
 int64_t scalar_bytes(const std::string& type) {
   const int64_t bytes = element_bytes(element_type_named(type));
   return bytes > 0 ? bytes : element_bytes(PrimitiveType::kF32);
-}
-
-void mark_device_steps(DdpRank& rank) {
-  std::map<int32_t, int64_t> first;
-  for (const DeviceEvent& event : rank.work.events) {
-    if (event.step < 0) continue;
-    const int32_t step = rank.work.steps[static_cast<size_t>(event.step)].step;
-    const auto [at, fresh] = first.emplace(step, event.start_ns);
-    if (!fresh) at->second = std::min(at->second, event.start_ns);
-    if (event.work == WorkClass::kCommunication) continue;
-    rank.done_by_launch.emplace_back(event.launch_ns, event.end_ns);
-  }
-  std::sort(rank.done_by_launch.begin(), rank.done_by_launch.end());
-  for (size_t i = 1; i < rank.done_by_launch.size(); ++i) {
-    rank.done_by_launch[i].second = std::max(rank.done_by_launch[i].second,
-                                             rank.done_by_launch[i - 1].second);
-  }
-  for (auto step = rank.steps.begin(); step != rank.steps.end();) {
-    const auto begin = first.find(step->first);
-    const auto next = first.find(step->first + 1);
-    if (begin == first.end() || next == first.end()) {
-      step = rank.steps.erase(step);  // The last one: its end is not known.
-      continue;
-    }
-    step->second.work_start_ns = begin->second;
-    step->second.work_end_ns = next->second;
-    ++step;
-  }
 }
 
 bool is_ddp_forward(const Trace& trace, const Event& event) {
@@ -86,6 +59,83 @@ void find_passes(const Trace& trace, DdpRank& rank) {
   }
 }
 
+/// Compute and the thread that launched it, by launch.
+struct Launched {
+  int64_t launch_ns = 0;
+  int64_t thread = -1;  // -1: not recorded.
+  uint32_t stream = 0;
+};
+
+std::vector<Launched> launched_compute(const Trace& trace,
+                                       const RankWork& work) {
+  std::vector<Launched> all;
+  for (const DeviceEvent& event : work.events) {
+    if (event.work != WorkClass::kCompute ||
+        event.launch_ns == DeviceEvent::kNoLaunch)
+      continue;
+    const int64_t thread = event.launch == DeviceEvent::kNoEvent
+                               ? -1
+                               : trace.events[event.launch].stream;
+    all.push_back({event.launch_ns, thread, event.stream});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Launched& a, const Launched& b) {
+                     return a.launch_ns < b.launch_ns;
+                   });
+  return all;
+}
+
+/// The streams on which backward runs: of what was launched last before each
+/// gradient was accumulated, by the same thread where that is known. Others
+/// carry what no all-reduce of DDP waits for, as copies of the next batch.
+std::set<uint32_t> gradient_streams(const Trace& trace, const DdpRank& rank) {
+  const std::vector<Launched> all = launched_compute(trace, rank.work);
+  std::set<uint32_t> by_thread, by_any;
+  for (const auto& [number, step] : rank.steps) {
+    size_t next = 0;
+    std::map<int64_t, uint32_t> last;  // By thread.
+    for (const DdpAccumulation& each : step.accumulations) {
+      while (next < all.size() && all[next].launch_ns <= each.end_ns) {
+        last[all[next].thread] = all[next].stream;
+        ++next;
+      }
+      if (next > 0) by_any.insert(all[next - 1].stream);
+      const auto own = last.find(trace.events[each.event].stream);
+      if (own != last.end()) by_thread.insert(own->second);
+    }
+  }
+  return by_thread.empty() ? by_any : by_thread;
+}
+
+void mark_device_steps(const std::set<uint32_t>& streams, DdpRank& rank) {
+  std::map<int32_t, int64_t> first;
+  for (const DeviceEvent& event : rank.work.events) {
+    if (event.step < 0) continue;
+    if (!streams.empty() && streams.count(event.stream) == 0) continue;
+    const int32_t step = rank.work.steps[static_cast<size_t>(event.step)].step;
+    const auto [at, fresh] = first.emplace(step, event.start_ns);
+    if (!fresh) at->second = std::min(at->second, event.start_ns);
+    if (event.work == WorkClass::kCommunication) continue;
+    rank.done_by_launch.emplace_back(event.launch_ns, event.end_ns);
+  }
+  std::sort(rank.done_by_launch.begin(), rank.done_by_launch.end());
+  for (size_t i = 1; i < rank.done_by_launch.size(); ++i) {
+    rank.done_by_launch[i].second = std::max(rank.done_by_launch[i].second,
+                                             rank.done_by_launch[i - 1].second);
+  }
+  for (auto step = rank.steps.begin(); step != rank.steps.end();) {
+    const auto begin = first.find(step->first);
+    const auto next = first.find(step->first + 1);
+    if (begin == first.end() || next == first.end()) {
+      step = rank.steps.erase(step);  // The last one: its end is not known.
+      continue;
+    }
+    step->second.work_start_ns = begin->second;
+    step->second.work_end_ns = next->second;
+    ++step;
+  }
+}
+
 }  // namespace
 
 std::string shape_text(const nlohmann::json& dimensions) {
@@ -119,8 +169,9 @@ DdpRank read_ddp_rank(const Trace& trace, const RankInfo& info) {
     step.start_ns = step.work_start_ns = mark.start_ns;
     step.end_ns = step.work_end_ns = mark.end_ns;
   }
-  if (!rank.work.host_only) mark_device_steps(rank);
   find_passes(trace, rank);
+  if (!rank.work.host_only)
+    mark_device_steps(gradient_streams(trace, rank), rank);
   return rank;
 }
 

@@ -43,11 +43,12 @@ struct DdpRank {
   RankInfo info;
   RankWork work;
   std::map<int32_t, DdpRankStep> steps;  ///< By number; warm-up left out.
-  /// Launch and end of device work but communication, by launch; the latest end
-  /// so far.
+  /// Launch and end of what the streams of backward did but communication, by
+  /// launch; the latest end so far.
   std::vector<std::pair<int64_t, int64_t>> done_by_launch;
 
-  /// When what was launched until `time_ns` was done on the rank's device.
+  /// When what was launched until `time_ns` was done on the streams of
+  /// backward.
   int64_t ready_ns(int64_t time_ns) const;
 };
 

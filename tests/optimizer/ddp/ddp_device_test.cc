@@ -1,0 +1,126 @@
+// Recordings of DDP on a device: what its gradients wait for.
+#include <gtest/gtest.h>
+
+#include "optimizer/ddp/ddp_recording.h"
+#include "tests/replay/analysis/analysis_trace.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kDeviceMs = 1'000'000;
+
+/// One rank, steps of 100 ms whose host is 40 ms ahead of its device: of a step
+/// at 0 it launches forward at -40 ms, which runs from 0 to 20 ms, and backward
+/// of gradients of 1 and 2 MB, done at 40 and 60 ms, which one bucket carries
+/// until 90 ms. Another stream copies the next batch meanwhile.
+class DeviceRun {
+ public:
+  AnalysisTrace build;
+  /// Of the copy, from the step's start on the device.
+  int64_t copy_start_ns = 0, copy_end_ns = 0;
+
+  Trace trace(int steps) {
+    const uint32_t host = build.host_thread(0);
+    const uint32_t compute = build.device_stream(0, "stream 7");
+    const uint32_t copies = build.device_stream(0, "stream 9");
+    const uint32_t nccl = build.device_stream(0, "stream 20");
+    for (int i = 0; i < steps; ++i) {
+      const int64_t at = (i + 1) * 100 * kDeviceMs, mark = at - 40 * kDeviceMs;
+      build.step(0, i, mark, mark + 100 * kDeviceMs);
+      const auto launch = [&](int64_t called_ms, uint32_t stream,
+                              const char* name, int64_t start_ns,
+                              int64_t end_ns, EventKind kind) {
+        build.kernel(host, mark + called_ms * kDeviceMs, stream, name,
+                     at + start_ns, at + end_ns, kind);
+      };
+      if (copy_end_ns > copy_start_ns) {
+        launch(0, copies, "Memcpy HtoD", copy_start_ns, copy_end_ns,
+               EventKind::kCopy);
+      }
+      launch(1, compute, "forward", 0, 20 * kDeviceMs, EventKind::kCompute);
+      launch(2, compute, "dgrad", 20 * kDeviceMs, 40 * kDeviceMs,
+             EventKind::kCompute);
+      gradient(host, mark + 3 * kDeviceMs);
+      launch(5, compute, "dgrad", 40 * kDeviceMs, 60 * kDeviceMs,
+             EventKind::kCompute);
+      gradient(host, mark + 6 * kDeviceMs);
+      launch(8, nccl, "ncclDevKernel_AllReduce", 60 * kDeviceMs, 90 * kDeviceMs,
+             EventKind::kCollective);
+    }
+    return described();
+  }
+
+ private:
+  void gradient(uint32_t host, int64_t at) {
+    build.add(host, EventKind::kHostOp, "torch::autograd::AccumulateGrad", at,
+              at + kDeviceMs);
+  }
+
+  Trace described() {
+    Trace& all = build.trace();
+    CollectiveInfo info;
+    info.kind = CollectiveKind::kAllReduce;
+    info.type = PrimitiveType::kF32;
+    info.input_elements = info.output_elements = 750'000;
+    all.collectives.push_back(info);
+    const auto first = static_cast<int32_t>(all.strings.size());
+    for (const char* elements : {"250000", "500000"}) {
+      all.strings.push_back(std::string(R"({"input_dims":[[)") + elements +
+                            R"(]],"input_types":["float"]})");
+    }
+    int32_t gradients = 0;
+    for (Event& event : all.events) {
+      if (event.kind == EventKind::kCollective) {
+        event.detail = 0;
+        event.bytes = 3'000'000;
+      } else if (all.text(event.name).starts_with("torch::")) {
+        event.attributes = first + gradients++ % 2;
+      }
+    }
+    return all;
+  }
+};
+
+DdpRecording read(DeviceRun run) {
+  Trace trace = run.trace(6);
+  Result<DdpRecording> read = ddp_recording(trace);
+  EXPECT_TRUE(read) << read.error().message;
+  return read ? *std::move(read) : DdpRecording();
+}
+
+void expect_the_steps_of(const DdpRecording& recording) {
+  ASSERT_FALSE(recording.steps.empty());
+  EXPECT_EQ(recording.buckets.size(), 1U);
+  EXPECT_EQ(recording.step_time_ns, 100 * kDeviceMs);
+  for (const DdpStep& step : recording.steps) {
+    const std::vector<int64_t>& ready = step.ready_ns.front();
+    EXPECT_EQ(ready[0] - step.start_ns, 40 * kDeviceMs);
+    EXPECT_EQ(ready[1] - step.start_ns, 60 * kDeviceMs);
+  }
+}
+
+TEST(DdpDevice, AGradientIsReadyWhenItsStreamIs) {
+  expect_the_steps_of(read({}));
+}
+
+// A copy of the next batch on a stream of its own, launched before backward and
+// done after it: no all-reduce waits for it.
+TEST(DdpDevice, AGradientWaitsForNoOtherStreamsCopy) {
+  DeviceRun run;
+  run.copy_start_ns = 10 * kDeviceMs;
+  run.copy_end_ns = 95 * kDeviceMs;
+  expect_the_steps_of(read(run));
+}
+
+// It may run while the device still is in the step before: a step begins with
+// its own work on backward's stream, else the step before would end ahead of
+// its all-reduces (at 70 of 100 ms here).
+TEST(DdpDevice, AStepDoesNotBeginWithACopyForIt) {
+  DeviceRun run;
+  run.copy_start_ns = -30 * kDeviceMs;
+  run.copy_end_ns = -20 * kDeviceMs;
+  expect_the_steps_of(read(run));
+}
+
+}  // namespace
+}  // namespace reprise
