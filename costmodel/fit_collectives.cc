@@ -166,6 +166,7 @@ Fitted fit_variant(const std::vector<TransferSample>& samples,
 LinkModel best_link(const std::vector<TransferSample>& samples,
                     const Setting& setting, bool may_slow) {
   Fitted best = fit_variant(samples, setting, false, false);
+  if (best.loss < kGoodEnough) return best.link;
   if (may_slow) {
     const Fitted slowed = fit_variant(samples, setting, true, false);
     if (slowed.loss < kSlowdownWorthIt * best.loss) best = slowed;

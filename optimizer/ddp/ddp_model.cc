@@ -15,6 +15,28 @@ namespace {
 // host's cores, a network card and a device's copy engines much less.
 constexpr double kHostSlowdown = 1.1, kDeviceSlowdown = 1.03;
 
+/// The runs of compute that tell how much transfers slow it. Kernels are known
+/// by their names alone, and one name runs on many sizes: those whose runs
+/// beside no transfer differ among themselves tell nothing.
+std::map<std::string, ContentionKey> telling(const DdpRecording& recording) {
+  if (recording.host_only) return recording.compute;
+  constexpr double kAlike = 0.1;  // Mean deviation; one size repeats to 5 %.
+  std::map<std::string, ContentionKey> told;
+  for (const auto& [name, key] : recording.compute) {
+    std::vector<double> alone;
+    for (const ContentionSample& each : key.samples) {
+      if (each.beside_ns <= 0) alone.push_back(each.duration_ns);
+    }
+    if (alone.size() < 2) continue;
+    const double middle = median(alone);
+    double apart = 0;
+    for (const double each : alone) apart += std::abs(each - middle);
+    if (apart <= kAlike * middle * static_cast<double>(alone.size()))
+      told.emplace(name, key);
+  }
+  return told;
+}
+
 /// When backward was done on all ranks, from which on the step only waits.
 int64_t backward_end_ns(const DdpStep& step) {
   int64_t end_ns = step.start_ns;
@@ -169,7 +191,7 @@ DdpModel ddp_model(const DdpRecording& recording,
   model.workers = recording.workers;
   const double expected = recording.host_only ? kHostSlowdown : kDeviceSlowdown;
   model.compute_slowdown =
-      fit_slowdown(recording.compute, expected).value_or(expected);
+      fit_slowdown(telling(recording), expected).value_or(expected);
   fit_price(recording, model);
   if (!known.empty()) model.price = price_of(known);
   fit_compute(recording, model);

@@ -193,6 +193,22 @@ TEST(FitCollective, SharesPreemptionOverTransfersNotOverBytes) {
   EXPECT_NEAR(price.price_ns(1e7), 5.14e6, 0.6e6);
 }
 
+TEST(FitCollective, ASlowdownIsNotFittedToWhatALineSays) {
+  // Two sizes on one line, 60 us + 0.5 ns a byte; the small one had compute
+  // beside it, which cost nothing.
+  std::vector<TransferSample> samples;
+  for (int32_t i = 0; i < 8; ++i) {
+    const double bytes = i % 2 == 0 ? 2162688 : 12128256;
+    samples.push_back({.step = i / 2,
+                       .bytes = bytes,
+                       .duration_ns = 60e3 + 0.5 * bytes,
+                       .beside = i % 2 == 0 ? 1.0 : 0.1});
+  }
+  const CollectiveFit fit = fit_collective(samples);
+  EXPECT_EQ(fit.slowdown, 1);
+  EXPECT_NEAR(fit.price.latency_ns, 60e3, 6e3);
+}
+
 TEST(FitSlowdown, FindsTheFactorFromMixedOverlaps) {
   // Alone 100 and 200; beside all along at 1.5: 150 and 300; half of it:
   // d = 100 + d/2 / 3 = 120. The prior at 1.5 changes nothing.

@@ -122,5 +122,24 @@ TEST(DdpDevice, AStepDoesNotBeginWithACopyForIt) {
   expect_the_steps_of(read(run));
 }
 
+ContentionKey runs(std::vector<ContentionSample> samples) {
+  return {.samples = std::move(samples)};
+}
+
+// One name of kernels on several sizes: runs of 250 us beside a transfer and of
+// 30 to 150 us beside none say nothing of a slow-down.
+TEST(DdpDevice, AKernelOfManySizesTellsNoSlowdown) {
+  DdpRecording recording = read({});
+  recording.compute = {
+      {"gemm", runs({{30, 0}, {80, 0}, {150, 0}, {250, 250}})}};
+  const double unknown = ddp_model(recording).compute_slowdown;
+  EXPECT_NEAR(unknown, 1.03, 0.01);
+  recording.compute = {
+      {"gemm", runs({{98, 0}, {100, 0}, {102, 0}, {150, 150}})}};
+  // 50 us beside 150, drawn to 1.03 by 3 % of all 450.
+  EXPECT_NEAR(ddp_model(recording).compute_slowdown, 1 / (1 - 50.4 / 163.5),
+              0.01);
+}
+
 }  // namespace
 }  // namespace reprise
