@@ -29,14 +29,26 @@ double wire_ns(double amount, double amount_per_s) {
   return amount / amount_per_s * kNanosecondsPerSecond;
 }
 
-// Straight line between two points on log-log axes.
+// Between two points: what they ask beyond the formula, on a straight line over
+// log-log axes. A straight line between the times themselves would pay the
+// latency more than once, up to twice the time where points lie far apart. The
+// result is convex on these axes, so the lower bound also keeps it ascending.
 double interpolate(const std::pair<double, double>& low,
-                   const std::pair<double, double>& high, double bytes) {
+                   const std::pair<double, double>& high, double bytes,
+                   const CollectivePrice& price) {
+  const auto formula_ns = [&price](double size) {
+    constexpr double kPositive = 1e-3;
+    return std::max(kPositive, price.latency_ns +
+                                   wire_ns(size, price.bandwidth_bytes_per_s));
+  };
   const double span = std::log(high.first) - std::log(low.first);
   if (span <= 0) return low.second;
   const double weight = (std::log(bytes) - std::log(low.first)) / span;
-  return std::exp((1 - weight) * std::log(low.second) +
-                  weight * std::log(high.second));
+  const double time_ns =
+      formula_ns(bytes) *
+      std::pow(low.second / formula_ns(low.first), 1 - weight) *
+      std::pow(high.second / formula_ns(high.first), weight);
+  return std::max(time_ns, std::min(low.second, high.second));
 }
 
 bool is_within(const std::vector<std::pair<double, double>>& points,
@@ -105,7 +117,7 @@ double CollectivePrice::price_ns(double bytes) const {
       [](double value, const std::pair<double, double>& point) {
         return value < point.first;
       });
-  return interpolate(*(above - 1), *above, bytes);
+  return interpolate(*(above - 1), *above, bytes, *this);
 }
 
 double CollectivePrice::floor_ns(double bytes) const {

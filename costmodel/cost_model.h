@@ -35,8 +35,8 @@ struct UnitPrice {
 };
 
 /// Transfer time (last arrival to mean end) of a collective on a sustained
-/// link: piecewise-linear in log(bytes)–log(time) through the trace's own
-/// points, extrapolated by latency_ns + bytes / bandwidth. A link that shapes
+/// link: latency_ns + bytes / bandwidth, times what the trace's own points ask
+/// beyond it, piecewise linear in log(bytes)–log(ratio). A link that shapes
 /// by tokens (a switch's or tbf's burst) passes up to `burst_bytes` above the
 /// sustained rate after it was idle: each byte of credit saves 1 / bandwidth,
 /// but no collective is faster than latency_ns + bytes / peak_bandwidth.

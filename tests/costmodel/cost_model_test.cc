@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "costmodel/fit_collectives.h"
 #include "costmodel/fit_contention.h"
 
@@ -14,9 +16,32 @@ TEST(CollectivePrice, InterpolatesBetweenPointsAndExtrapolatesByBandwidth) {
                               .bandwidth_bytes_per_s = 1e9,
                               .points = {{1000, 1200}, {4000, 4800}}};
   EXPECT_EQ(price.price_ns(1000), 1200);
-  EXPECT_NEAR(price.price_ns(2000), 2400, 1e-6);  // Geometric mean of both.
+  // The formula's 2100, times the geometric mean of 1200 / 1100 and 4800 /
+  // 4100.
+  EXPECT_NEAR(price.price_ns(2000), 2100 * std::sqrt(1200 * 4800 / 4.51e6),
+              1e-6);
   EXPECT_EQ(price.price_ns(10000), 4800 + 6000);
   EXPECT_EQ(price.price_ns(500), 700);  // 1200 - 500, above the formula's 600.
+}
+
+// Two sizes tell latency and rate: 60 us and 8 bytes a ns. A size between them
+// costs what that says, not the 224 us of a line from one time to the other.
+TEST(CollectivePrice, PaysTheLatencyOnceBetweenDistantPoints) {
+  const CollectivePrice price{.latency_ns = 60e3,
+                              .bandwidth_bytes_per_s = 8e9,
+                              .points = {{65536, 68192}, {8388608, 1108576}}};
+  EXPECT_NEAR(price.price_ns(524288), 60e3 + 524288 / 8.0, 1);
+}
+
+TEST(CollectivePrice, GrowsWithBytesWherePointsCrossTheFormula) {
+  const CollectivePrice price{.latency_ns = 10e3,
+                              .bandwidth_bytes_per_s = 1e9,
+                              .points = {{1e3, 100e3}, {1e6, 200e3}}};
+  double last_ns = 0;
+  for (double bytes = 1e3; bytes < 1e6; bytes *= 1.1) {
+    EXPECT_GE(price.price_ns(bytes), std::max(100e3, last_ns)) << bytes;
+    last_ns = price.price_ns(bytes);
+  }
 }
 
 TEST(CollectivePrice, GrowsWithBytes) {
