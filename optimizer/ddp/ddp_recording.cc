@@ -251,6 +251,7 @@ class Reading {
               {.bytes = each.bytes,
                .arrival_ns = times.arrival_ns,
                .end_ns = times.arrival_ns + times.transfer_ns,
+               .stream = trace_.events[each.members.front().event].stream,
                .collective =
                    fmt::format("{} {}", name_of(each.kind), each.sequence)});
           if (recording_.collective_key.empty())
@@ -335,11 +336,13 @@ class Reading {
     }
   }
 
+  /// Of the buckets' all-reduces alone: other groups' have streams of theirs.
   void count_workers() {
     std::map<uint32_t, std::set<uint32_t>> streams;  // By rank.
-    for (const Event& event : trace_.events) {
-      if (event.kind != EventKind::kCollective) continue;
-      streams[event.rank].insert(event.stream);
+    for (const DdpStep& step : recording_.steps) {
+      for (const DdpTransfer& each : step.transfers) {
+        streams[trace_.streams[each.stream].rank].insert(each.stream);
+      }
     }
     size_t most = 1;
     for (const auto& [rank, of_rank] : streams) {

@@ -28,6 +28,7 @@ struct DdpTransfer {
   int64_t bytes = 0;
   int64_t arrival_ns = 0;       ///< Last member's start.
   int64_t end_ns = 0;           ///< Last member's end.
+  uint32_t stream = 0;          ///< First member's, in Trace::streams.
   std::string collective = {};  ///< "all-reduce 12": its sequence.
 };
 
@@ -51,7 +52,7 @@ struct DdpRecording {
   /// The job's, of the largest all-reduce. Where it is more than `ranks`, waits
   /// for ranks that were not recorded cannot be told from transfers.
   size_t group_size = 0;
-  int workers = 1;  ///< Collectives that run at a time on a rank.
+  int workers = 1;                  ///< Buckets that a rank may send at a time.
   std::string collective_key = {};  ///< "all-reduce/f32/2".
   /// Runs of compute by operator and dimensions, beside transfers and not.
   std::map<std::string, ContentionKey> compute;

@@ -18,12 +18,14 @@ class DeviceRun {
   AnalysisTrace build;
   /// Of the copy, from the step's start on the device.
   int64_t copy_start_ns = 0, copy_end_ns = 0;
+  bool metric = false;  ///< All-reduced by another group, behind the step.
 
   Trace trace(int steps) {
     const uint32_t host = build.host_thread(0);
     const uint32_t compute = build.device_stream(0, "stream 7");
     const uint32_t copies = build.device_stream(0, "stream 9");
     const uint32_t nccl = build.device_stream(0, "stream 20");
+    const uint32_t metrics = build.device_stream(0, "stream 21");
     for (int i = 0; i < steps; ++i) {
       const int64_t at = (i + 1) * 100 * kDeviceMs, mark = at - 40 * kDeviceMs;
       build.step(0, i, mark, mark + 100 * kDeviceMs);
@@ -46,6 +48,10 @@ class DeviceRun {
       gradient(host, mark + 6 * kDeviceMs);
       launch(8, nccl, "ncclDevKernel_AllReduce", 60 * kDeviceMs, 90 * kDeviceMs,
              EventKind::kCollective);
+      if (metric) {
+        launch(9, metrics, "ncclDevKernel_AllReduce", 91 * kDeviceMs,
+               92 * kDeviceMs, EventKind::kCollective);
+      }
     }
     return described();
   }
@@ -58,11 +64,13 @@ class DeviceRun {
 
   Trace described() {
     Trace& all = build.trace();
-    CollectiveInfo info;
-    info.kind = CollectiveKind::kAllReduce;
-    info.type = PrimitiveType::kF32;
-    info.input_elements = info.output_elements = 750'000;
-    all.collectives.push_back(info);
+    for (const int64_t elements : {750'000, 16}) {
+      CollectiveInfo info;
+      info.kind = CollectiveKind::kAllReduce;
+      info.type = PrimitiveType::kF32;
+      info.input_elements = info.output_elements = elements;
+      all.collectives.push_back(info);
+    }
     const auto first = static_cast<int32_t>(all.strings.size());
     for (const char* elements : {"250000", "500000"}) {
       all.strings.push_back(std::string(R"({"input_dims":[[)") + elements +
@@ -71,8 +79,9 @@ class DeviceRun {
     int32_t gradients = 0;
     for (Event& event : all.events) {
       if (event.kind == EventKind::kCollective) {
-        event.detail = 0;
-        event.bytes = 3'000'000;
+        const bool is_bucket = all.streams[event.stream].name == "stream 20";
+        event.detail = is_bucket ? 0 : 1;
+        event.bytes = is_bucket ? 3'000'000 : 64;
       } else if (all.text(event.name).starts_with("torch::")) {
         event.attributes = first + gradients++ % 2;
       }
@@ -120,6 +129,16 @@ TEST(DdpDevice, AStepDoesNotBeginWithACopyForIt) {
   run.copy_start_ns = -30 * kDeviceMs;
   run.copy_end_ns = -20 * kDeviceMs;
   expect_the_steps_of(read(run));
+}
+
+// A metric's all-reduce has a group and with it a stream of its own: buckets
+// still go one after the other.
+TEST(DdpDevice, OtherGroupsStreamsCarryNoBuckets) {
+  DeviceRun run;
+  run.metric = true;
+  const DdpRecording recording = read(run);
+  expect_the_steps_of(recording);
+  EXPECT_EQ(recording.workers, 1);
 }
 
 ContentionKey runs(std::vector<ContentionSample> samples) {
