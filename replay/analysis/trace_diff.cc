@@ -320,6 +320,15 @@ std::vector<std::string> TraceDiff::remarks() const {
         "a whole recording, which is no comparison; mark steps in both",
         is_before ? "before" : "after", is_before ? before.steps : after.steps,
         is_before ? "after" : "before"));
+  } else if (before.steps == 0) {
+    all.emplace_back(
+        "neither trace marks steps: whole recordings are compared, and of the "
+        "same steps the longer one is slower; mark steps in both");
+  }
+  if (before.ranks != after.ranks) {
+    all.push_back(fmt::format(
+        "{} ranks before, {} after: times and counts are means over ranks",
+        before.ranks, after.ranks));
   }
   constexpr size_t kMostKeys = 3;
   size_t keys = 0;

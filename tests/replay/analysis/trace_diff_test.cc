@@ -37,6 +37,30 @@ TEST(TraceDiff, AStepAgainstAWholeRecordingIsNoComparison) {
   EXPECT_TRUE(same->remarks().empty());
 }
 
+// Twice the steps are no slow-down of any.
+TEST(TraceDiff, WholeRecordingsAreSaidToBeThat) {
+  const auto diff =
+      diff_traces(run(3, {}, false), run(6, {}, false), DiffKey::kOp);
+  ASSERT_TRUE(diff) << diff.error().message;
+  ASSERT_EQ(diff->remarks().size(), 1U);
+  EXPECT_TRUE(diff->remarks()[0].starts_with("neither trace marks steps"));
+}
+
+TEST(TraceDiff, OtherNumbersOfRanksAreSaid) {
+  AnalysisTrace build;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    const uint32_t host = build.host_thread(rank);
+    build.step(rank, 0, 0, 100);
+    build.kernel(host, 0, build.device_stream(rank), "mm", 10, 50);
+  }
+  const auto diff = diff_traces(run(1, {}), build.trace(), DiffKey::kOp);
+  ASSERT_TRUE(diff) << diff.error().message;
+  EXPECT_EQ(diff->remarks(),
+            (std::vector<std::string>{"1 ranks before, 2 after: times and "
+                                      "counts are means over ranks"}));
+  EXPECT_EQ(diff->entries.front().after.time_ns, 40);
+}
+
 // Of 20 ns in one step of four the median is 0 and the mean 5, which is 5 % of
 // a step.
 TEST(TraceDiff, WhatOccursInSomeStepsHasNotDisappeared) {
