@@ -2,8 +2,10 @@
 // plan was in effect, and why its prediction was off.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -38,6 +40,20 @@ Result<std::vector<VerifiedRun>> read_runs(
     runs.push_back(*std::move(run));
   }
   return runs;
+}
+
+/// Says it of files that are given twice on one side.
+void remark_on_repeats(const std::string& side,
+                       const std::vector<std::string>& paths,
+                       RunComparison& comparison) {
+  std::set<std::string> seen, told;
+  for (const std::string& path : paths) {
+    if (seen.insert(path).second || !told.insert(path).second) continue;
+    comparison.remarks.push_back(fmt::format(
+        "{} names {} more than once: one run told as several makes this look "
+        "surer than it is.",
+        side, path));
+  }
 }
 
 std::vector<StepRun> steps_of(const std::vector<VerifiedRun>& runs) {
@@ -130,7 +146,19 @@ class VerifyCommand : public Command {
   }
 
  private:
+  /// Errors: kInvalid where runs cannot have been taken in turn.
+  Status check_turns() const {
+    const size_t most = std::max(before_.size(), after_.size());
+    const size_t least = std::min(before_.size(), after_.size());
+    if (!options_.alternating || most - least <= 1) return {};
+    return fail(ErrorKind::kInvalid,
+                "--alternating: {} runs before and {} after were not taken in "
+                "turn; leave it out, or give a run of each side a turn",
+                before_.size(), after_.size());
+  }
+
   Result<VerifiedChange> verify(const Plan* plan) const {
+    if (const Status turns = check_turns(); !turns) return pass(turns.error());
     const Result<std::vector<VerifiedRun>> before = read_runs(before_, plan);
     if (!before) return pass(before.error());
     const Result<std::vector<VerifiedRun>> after = read_runs(after_, plan);
@@ -139,6 +167,8 @@ class VerifyCommand : public Command {
     result.confidence = options_.confidence;
     result.comparison =
         compare_runs(steps_of(*before), steps_of(*after), options_);
+    remark_on_repeats("--before", before_, result.comparison);
+    remark_on_repeats("--after", after_, result.comparison);
     if (plan == nullptr) return result;
     Result<PlanEffect> effect = plan_effect(*plan, plan_path_, *after);
     if (!effect) return pass(effect.error());

@@ -85,6 +85,38 @@ Table table_of(const RunComparison& told) {
   return table;
 }
 
+std::string number_text(double value) {
+  return std::isfinite(value) ? fmt::format("{:g}", value) : std::string();
+}
+
+/// For other programs: as JSON names it, the verdict on the row of `after`.
+Table rows_of(const VerifiedChange& all) {
+  const RunComparison& told = all.comparison;
+  Table table;
+  table.headings = {"side",         "runs",   "steps",   "warmup_steps",
+                    "step_time_ns", "spread", "mean_ns", "p90_ns",
+                    "verdict",      "change", "low",     "high",
+                    "confidence"};
+  const auto row = [](const char* name, const SideSummary& side) {
+    return std::vector<std::string>{name,
+                                    std::to_string(side.runs),
+                                    std::to_string(side.steps),
+                                    std::to_string(side.warmup_steps),
+                                    std::to_string(std::llround(side.step_ns)),
+                                    number_text(side.spread),
+                                    std::to_string(std::llround(side.mean_ns)),
+                                    std::to_string(std::llround(side.p90_ns))};
+  };
+  table.rows = {row("before", told.before), row("after", told.after)};
+  table.rows.front().resize(table.headings.size());
+  for (const std::string& text :
+       {std::string(name_of(told.verdict)), number_text(told.change),
+        number_text(told.low), number_text(told.high),
+        number_text(all.confidence)})
+    table.rows.back().push_back(text);
+  return table;
+}
+
 std::string verdict_text(const VerifiedChange& all) {
   const RunComparison& told = all.comparison;
   const std::string sure = confidence_text(all.confidence);
@@ -132,9 +164,8 @@ std::string plan_text(const VerifiedChange& all) {
 }  // namespace
 
 void print_verification(const VerifiedChange& all, Format format) {
-  const Table table = table_of(all.comparison);
   if (format != Format::kTable) {
-    print_output(format, table, json_of(all));
+    print_output(format, rows_of(all), json_of(all));
     return;
   }
   show("{}", verdict_text(all));
@@ -142,7 +173,7 @@ void print_verification(const VerifiedChange& all, Format format) {
   for (const std::string& remark : all.comparison.remarks) {
     show("{}\n", remark);
   }
-  show("\n{}", table_text(table));
+  show("\n{}", table_text(table_of(all.comparison)));
 }
 
 }  // namespace reprise

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`reprise verify`: verdicts on sets of step times with known truth, what counts as a run, whether a plan took effect."""
 
+import csv
 import json
 import os
 import pathlib
@@ -108,6 +109,28 @@ class Runs(VerifyCase):
         same = self.verify(fast, fast, "--alternating")
         self.assertEqual(same["verdict"], "no difference")
         self.verify(fast, fast, "--alternating", "--require-faster", status=1)
+
+    def test_a_run_counts_once_and_turns_are_turns(self):
+        slow, fast = self.runs("slow", self.lists(1.1)), self.runs("fast", self.lists(1))
+        twice = self.verify([fast[0]] * 3 + [fast[1]], slow, status=1)
+        self.assertEqual([each for each in twice["remarks"] if "names" in each],
+                         [f"--before names {fast[0]} more than once: one run told as several makes this look surer than it "
+                          "is."])
+        uneven = self.reprise("verify", "--before", *fast, "--after", *slow[:2], "--alternating", status=3)
+        self.assertIn("4 runs before and 2 after were not taken in turn", uneven.stderr)
+        self.verify(fast, slow[:3], "--alternating", status=1)
+
+    def test_the_csv_says_what_the_json_says(self):
+        slow, fast = self.runs("slow", self.lists(1.1)), self.runs("fast", self.lists(1))
+        told = self.verify(fast, slow, status=1)
+        text = self.reprise("verify", "--before", *fast, "--after", *slow, "--format", "csv", status=1).stdout
+        before, after = csv.DictReader(text.splitlines())
+        for row, name in ((before, "before"), (after, "after")):
+            for key, value in told[name].items():
+                self.assertAlmostEqual(float(row[key]), value, delta=1e-5 * abs(value))
+        self.assertEqual(after["verdict"], "slower")
+        self.assertAlmostEqual(float(after["change"]), told["change"], places=6)
+        self.assertAlmostEqual(float(after["low"]), told["interval"][0], places=6)
 
     def test_one_run_a_side_needs_a_reference(self):
         lone = self.verify(self.runs("b", self.lists(1, 1)), self.runs("a", self.lists(1.1, 1)), status=1)
