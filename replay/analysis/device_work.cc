@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/trace/call_index.h"
+#include "replay/analysis/own_time.h"
 #include "replay/collectives/collective_description.h"
 
 namespace reprise {
@@ -118,20 +119,10 @@ class Collector {
 
   /// Ranges nest on their thread: each takes its time out of its parent's.
   void take_out_nested() {
-    std::vector<std::vector<uint32_t>> open(trace_.streams.size());
-    for (uint32_t i = 0; i < work_.events.size(); ++i) {
-      const DeviceEvent& event = work_.events[i];
-      if (event.beside) continue;
-      std::vector<uint32_t>& stack = open[event.stream];
-      while (!stack.empty() &&
-             work_.events[stack.back()].end_ns <= event.start_ns) {
-        stack.pop_back();
-      }
-      if (!stack.empty() && event.end_ns <= work_.events[stack.back()].end_ns) {
-        work_.events[stack.back()].own_ns -= event.end_ns - event.start_ns;
-      }
-      stack.push_back(i);
-    }
+    reprise::take_out_nested(work_.events, trace_.streams.size(),
+                             [](const DeviceEvent& event) {
+                               return event.beside ? nullptr : &event;
+                             });
   }
 
   void take_out_waits() {

@@ -6,6 +6,7 @@
 
 #include "data/integers.h"
 #include "replay/analysis/device_work.h"
+#include "replay/analysis/own_time.h"
 
 namespace reprise {
 
@@ -28,18 +29,8 @@ std::vector<HostOwnTime> host_work(const Trace& trace, uint32_t rank) {
         return std::tie(of(a).stream, of(a).start_ns, of(b).end_ns) <
                std::tie(of(b).stream, of(b).start_ns, of(a).end_ns);
       });
-  std::vector<size_t> open;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Event& event = of(all[i]);
-    while (!open.empty() && (of(all[open.back()]).stream != event.stream ||
-                             of(all[open.back()]).end_ns <= event.start_ns))
-      open.pop_back();
-    if (!open.empty() && event.end_ns <= of(all[open.back()]).end_ns) {
-      all[open.back()].own_ns -=
-          saturating_subtract(event.end_ns, event.start_ns);
-    }
-    open.push_back(i);
-  }
+  take_out_nested(all, trace.streams.size(),
+                  [&](const HostOwnTime& work) { return &of(work); });
   std::erase_if(all, [&](const HostOwnTime& work) {
     return of(work).kind != EventKind::kHostOp &&
            of(work).kind != EventKind::kAnnotation;
