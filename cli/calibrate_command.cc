@@ -107,6 +107,10 @@ class CalibrateCommand : public Command {
   }
 
   void print(const std::vector<Measurement>& measurements) const {
+    if (format_ == Format::kCsv) {
+      print_output(format_, rows_of(measurements), {});
+      return;
+    }
     Table table;
     table.headings = {"unit", "median", "spread", "samples"};
     std::vector<Measurement> by_time;
@@ -138,6 +142,19 @@ class CalibrateCommand : public Command {
                             std::to_string(each.samples)});
     }
     print_output(format_, table, json);
+  }
+
+  /// For other programs: as JSON names it.
+  static Table rows_of(const std::vector<Measurement>& measurements) {
+    Table table;
+    table.headings = {"key",       "unit",      "context",
+                      "median_ns", "spread_ns", "samples"};
+    for (const Measurement& each : measurements) {
+      table.rows.push_back(
+          {each.key, each.unit, each.context, std::to_string(each.median_ns),
+           std::to_string(each.spread_ns), std::to_string(each.samples)});
+    }
+    return table;
   }
 
   std::string subject_, plan_path_, costs_path_, data_folder_;

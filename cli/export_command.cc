@@ -185,15 +185,20 @@ class ExportCommand : public Command {
   }
 
   Status check_plan(std::string_view target) const {
-    const Result<bool> plan = is_plan_file(request_.path);
-    if (!plan) return pass(plan.error());
-    if (*plan) return {};
-    const Result<MappedFile> file = MappedFile::open(request_.path);
-    if (!file || !begins_as_trace(file->bytes())) return {};
+    std::error_code error;
+    const bool folder = std::filesystem::is_directory(request_.path, error);
+    if (!folder) {
+      const Result<bool> plan = is_plan_file(request_.path);
+      if (!plan) return pass(plan.error());
+      if (*plan) return {};
+      const Result<MappedFile> file = MappedFile::open(request_.path);
+      if (!file || !begins_as_trace(file->bytes())) return {};
+    }
     return fail(ErrorKind::kInvalid,
-                "{} is a trace, and {} is made of a plan: `reprise optimize {} "
+                "{} is a {}, and {} is made of a plan: `reprise optimize {} "
                 "-o plan.json` makes one",
-                request_.path, target, request_.path);
+                request_.path, folder ? "directory" : "trace", target,
+                request_.path);
   }
 
   /// Of a target that takes both: which one this is, with what else it needs.

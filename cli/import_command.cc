@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/flags.h"
@@ -133,8 +134,17 @@ class ImportCommand : public Command {
       }
     }
     options_.output = output_;
+    tell_of_repeats();
     if (shapes_) options_.readers = trace_readers_with_shapes();
     return {};
+  }
+
+  void tell_of_repeats() const {
+    std::set<std::string> seen, told;
+    for (const std::string& input : inputs_) {
+      if (!seen.insert(input).second && told.insert(input).second)
+        tell("reprise import: {}: named more than once, read once\n", input);
+    }
   }
 
   /// What `reprise profile` left of our own trainer.

@@ -293,8 +293,10 @@ class OptimizeCommand : public Command {
     if (!written) return pass(written.error());
     const int64_t time_ns = plan->predicted->step_time_ns;
     Table table;
-    table.headings = {"configuration", "predicted"};
-    table.rows.push_back({baseline_, time_text(time_ns)});
+    const bool exact = format_ == Format::kCsv;
+    table.headings = {"configuration", exact ? "step_time_ns" : "predicted"};
+    table.rows.push_back(
+        {baseline_, exact ? std::to_string(time_ns) : time_text(time_ns)});
     print_output(format_, table,
                  {{"schema", "reprise.optimize/1"},
                   {"baseline", baseline_},
@@ -344,21 +346,9 @@ class OptimizeCommand : public Command {
     if (explain_) {
       for (const std::string& line : result.log) tell("{}\n", line);
     }
-    Table table;
-    table.headings = {"configuration", "predicted", "plan is faster by"};
-    const auto plan_ns = static_cast<double>(predicted.step_time_ns);
     Json baselines = Json::object();
-    for (const std::string& name : baseline_names()) {
-      const auto found = predicted.baselines.find(name);
-      if (found == predicted.baselines.end()) continue;
-      const auto time_ns = static_cast<double>(found->second);
-      table.rows.push_back({name, duration_text(time_ns),
-                            fmt::format("{:.2f}x", time_ns / plan_ns)});
-      baselines[name] = found->second;
-    }
-    table.rows.push_back({"plan", duration_text(plan_ns), ""});
-    table.rows.push_back({"lower bound", time_text(predicted.lower_bound_ns),
-                          gap_text(result.plan)});
+    for (const auto& [name, time_ns] : told_baselines(predicted))
+      baselines[name] = time_ns;
     const Json json = {{"schema", "reprise.optimize/1"},
                        {"predicted",
                         {{"step_time_ns", predicted.step_time_ns},
@@ -370,7 +360,53 @@ class OptimizeCommand : public Command {
                          {"evaluations", result.evaluations},
                          {"calibration_runs", calibration_->runs()}}},
                        {"log", result.log}};
-    print_output(format_, table, json);
+    print_output(
+        format_,
+        format_ == Format::kCsv ? rows_of(predicted) : table_of(result.plan),
+        json);
+  }
+
+  static std::vector<std::pair<std::string, int64_t>> told_baselines(
+      const PlanPrediction& predicted) {
+    std::vector<std::pair<std::string, int64_t>> told;
+    for (const std::string& name : baseline_names()) {
+      const auto found = predicted.baselines.find(name);
+      if (found != predicted.baselines.end()) told.push_back(*found);
+    }
+    return told;
+  }
+
+  static Table table_of(const Plan& plan) {
+    const PlanPrediction& predicted = *plan.predicted;
+    const auto plan_ns = static_cast<double>(predicted.step_time_ns);
+    Table table;
+    table.headings = {"configuration", "predicted", "plan is faster by"};
+    for (const auto& [name, time_ns] : told_baselines(predicted)) {
+      table.rows.push_back(
+          {name, time_text(time_ns),
+           fmt::format("{:.2f}x", static_cast<double>(time_ns) / plan_ns)});
+    }
+    table.rows.push_back({"plan", time_text(predicted.step_time_ns), ""});
+    table.rows.push_back(
+        {"lower bound", time_text(predicted.lower_bound_ns), gap_text(plan)});
+    return table;
+  }
+
+  /// For other programs: as JSON names it; a bound is no configuration's.
+  static Table rows_of(const PlanPrediction& predicted) {
+    Table table;
+    table.headings = {"configuration", "step_time_ns", "speed_up"};
+    const auto plan_ns = static_cast<double>(predicted.step_time_ns);
+    auto all = told_baselines(predicted);
+    all.emplace_back("plan", predicted.step_time_ns);
+    for (const auto& [name, time_ns] : all) {
+      table.rows.push_back(
+          {name, std::to_string(time_ns),
+           fmt::format("{:g}", static_cast<double>(time_ns) / plan_ns)});
+    }
+    table.rows.push_back(
+        {"lower bound", std::to_string(predicted.lower_bound_ns), ""});
+    return table;
   }
 
   std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,

@@ -171,14 +171,36 @@ class Report {
     Table table;
     table.headings = {"configuration", "buckets", "predicted",
                       "plan is faster by"};
-    for (const DdpSetting& each : search_.baselines) add_row(each, table);
-    DdpSetting single = search_.single_cap;
-    single.name = "best cap: " + single.name;
-    add_row(single, table);
-    add_row(search_.plan, table);
+    for (const DdpSetting* each : settings()) {
+      const auto [low, high] = speed_ups(*each);
+      table.rows.push_back(
+          {shown_name(*each), std::to_string(each->buckets.size()),
+           between(duration_text(each->least_ns()),
+                   duration_text(each->most_ns())),
+           between(fmt::format("{:.2f}x", low), fmt::format("{:.2f}x", high))});
+    }
     table.rows.push_back({"lower bound", "",
                           duration_text(search_.lower_bound_ns),
                           fmt::format("gap {:.1f} %", 100 * gap())});
+    return table;
+  }
+
+  /// For other programs: as JSON names it; a bound is no configuration's.
+  Table rows() const {
+    Table table;
+    table.headings = {"configuration",      "buckets",      "step_time_ns",
+                      "least_step_time_ns", "speed_up_low", "speed_up_high"};
+    for (const DdpSetting* each : settings()) {
+      const auto [low, high] = speed_ups(*each);
+      table.rows.push_back(
+          {shown_name(*each), std::to_string(each->buckets.size()),
+           std::to_string(std::llround(each->most_ns())),
+           std::to_string(std::llround(each->least_ns())),
+           fmt::format("{:g}", low), fmt::format("{:g}", high)});
+    }
+    table.rows.push_back({"lower bound", "",
+                          std::to_string(std::llround(search_.lower_bound_ns)),
+                          "", "", ""});
     return table;
   }
 
@@ -195,9 +217,10 @@ class Report {
 
  private:
   Json all_but_range(double seconds) const {
-    Json baselines = Json::object();
+    Json baselines = Json::object(), counts = Json::object();
     for (const DdpSetting& each : search_.baselines) {
       baselines[each.name] = std::llround(each.most_ns());
+      counts[each.name] = each.buckets.size();
     }
     Json buckets = Json::array();
     for (const int64_t bytes :
@@ -208,6 +231,7 @@ class Report {
             {"predicted",
              {{"step_time_ns", std::llround(search_.plan.most_ns())},
               {"baselines", std::move(baselines)},
+              {"baseline_buckets", std::move(counts)},
               {"lower_bound_ns", std::llround(search_.lower_bound_ns)},
               {"gap", gap()}}},
             {"recorded",
@@ -217,6 +241,7 @@ class Report {
             {"buckets_bytes", std::move(buckets)},
             {"single_cap",
              {{"bytes", search_.single_cap.caps_bytes.front()},
+              {"buckets", search_.single_cap.buckets.size()},
               {"step_time_ns", std::llround(search_.single_cap.most_ns())}}},
             {"price",
              {{"latency_ns", std::llround(model_.price.latency_ns)},
@@ -238,15 +263,23 @@ class Report {
     return bytes;
   }
 
-  void add_row(const DdpSetting& setting, Table& table) const {
-    const double one = setting.step_ns / search_.plan.step_ns;
-    const double other = setting.other_step_ns / search_.plan.other_step_ns;
-    const auto [worst, best] = std::minmax(one, other);
-    table.rows.push_back(
-        {setting.name, std::to_string(setting.buckets.size()),
-         between(duration_text(setting.least_ns()),
-                 duration_text(setting.most_ns())),
-         between(fmt::format("{:.2f}x", worst), fmt::format("{:.2f}x", best))});
+  /// The table's configurations, the plan last.
+  std::vector<const DdpSetting*> settings() const {
+    std::vector<const DdpSetting*> all;
+    for (const DdpSetting& each : search_.baselines) all.push_back(&each);
+    all.push_back(&search_.single_cap);
+    all.push_back(&search_.plan);
+    return all;
+  }
+
+  std::string shown_name(const DdpSetting& setting) const {
+    return (&setting == &search_.single_cap ? "best cap: " : "") + setting.name;
+  }
+
+  /// By how much the plan is faster, at the worse end of prices and the better.
+  std::pair<double, double> speed_ups(const DdpSetting& setting) const {
+    return std::minmax({setting.step_ns / search_.plan.step_ns,
+                        setting.other_step_ns / search_.plan.other_step_ns});
   }
 
   static std::string between(const std::string& least,
@@ -332,7 +365,9 @@ Status optimize_imported(Trace trace, const ImportedSearch& options) {
   if (options.explain) report.explain();
   const std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - start;
-  print_output(options.format, report.table(), report.json(seconds.count()));
+  print_output(options.format,
+               options.format == Format::kCsv ? report.rows() : report.table(),
+               report.json(seconds.count()));
   return {};
 }
 

@@ -115,8 +115,9 @@ class VerifyCommand : public Command {
                    "exit 1 unless the verdict is faster");
     flags.add_format(format_);
     flags.footer(
-        "A file is a run. Step times: a line a step, \"12.3 ms\", with a\n"
-        "reference of the machine's pace behind it or none; or JSON.\n"
+        "A file is a run. Step times: a line a step, \"12.3 ms\" (seconds\n"
+        "without a unit), with a reference of the machine's pace behind it or\n"
+        "none; or JSON, {\"step_time_ns\": [12300000, ...]}.\n"
         "Exit 1: slower, not comparable, or the plan was not in effect.");
   }
 

@@ -27,7 +27,8 @@ std::string_view next_word(std::string_view& line) {
 double scale_of(std::string_view unit) {
   if (unit.empty() || unit == "s") return kSecond;
   if (unit == "ms") return 1e6;
-  if (unit == "us") return 1e3;
+  for (const std::string_view micro : {"us", "\u00b5s", "\u03bcs"})
+    if (unit == micro) return 1e3;
   if (unit == "ns") return 1;
   return 0;
 }

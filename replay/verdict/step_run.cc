@@ -11,8 +11,10 @@ namespace {
 
 Status check_times(const std::vector<double>& times, const std::string& name) {
   for (size_t i = 0; i < times.size(); ++i) {
-    if (!(times[i] > 0) || !std::isfinite(times[i])) {
-      return fail(ErrorKind::kInvalid, "{}: step {} took no time above zero",
+    constexpr double kMost = 0x1p63;  // Of an int64_t.
+    if (!(times[i] > 0 && times[i] < kMost)) {
+      return fail(ErrorKind::kInvalid,
+                  "{}: step {}: expected a time above zero and below 2^63 ns",
                   name, i);
     }
   }

@@ -131,6 +131,8 @@ class Configs(PlanCase):
         self.reprise("import", ROOT / "data/samples/kineto", "-o", trace)
         told = self.reprise("export", trace, "--as", "fsdp2", "-o", out, status=3).stderr
         self.assertIn("a.trace is a trace, and fsdp2 is made of a plan: `reprise optimize", told)
+        told = self.reprise("export", ROOT / "data/samples/kineto", "--as", "ddp", "-o", out, status=3).stderr
+        self.assertIn("kineto is a directory, and ddp is made of a plan: `reprise optimize", told)
 
     def test_dpro_names_tensors_by_place(self):
         out = self.exported("dpro", "dpro")

@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 import signal
 import sqlite3
@@ -187,6 +188,10 @@ class ProgramLoop(CommandCase):
         answer = self.answer("calibrate", self.trace, "--plan", self.plan, "--costs", costs, "--steps", 5)
         self.assertEqual(answer["schema"], "reprise.calibrate/1")
         self.assertTrue(all(each["samples"] > 0 and each["context"] == "solo" for each in answer["measurements"]))
+        rows = self.reprise("calibrate", self.trace, "--plan", self.plan, "--costs", costs, "--steps", 3,
+                            "--format", "csv").stdout.splitlines()
+        self.assertEqual(rows[0], "key,unit,context,median_ns,spread_ns,samples")
+        self.assertTrue(all(re.search(r",\d+,\d+,\d+$", row) for row in rows[1:]), rows)
         answer = self.replay("--plan", self.plan)
         after = answer["sources"]
         # A bucket larger than what was recorded stays modelled, and says so.

@@ -154,15 +154,17 @@ class Runs(VerifyCase):
                  self.write("c.json", json.dumps([each / 1e6 for each in times])),
                  self.write("d.json", json.dumps({"schema": "reprise.train/1", "program": "x",
                                                   "step_time_ns": {"all": [1000 * each for each in times]}})),
-                 self.write("e.txt", "".join(f"{each / 1e6}\n" for each in times))]
+                 self.write("e.txt", "".join(f"{each / 1e6}\n" for each in times)),
+                 self.write("f.txt", "".join(f"{each} \u00b5s\n" for each in times))]
         found = self.verify(forms, forms)
-        self.assertEqual(found["before"]["runs"], 5)
+        self.assertEqual(found["before"]["runs"], 6)
         self.assertLess(found["before"]["spread"], 1e-9)
 
     def test_what_cannot_be_read_is_named(self):
         good = self.runs("g", self.lists(1, 2))
         for text, told in (("12 ms\nsoon\n", "bad.txt:2"), ("1 ms 2 ms\n1 ms\n", "bad.txt:2"),
-                           ("[1, -2]", "took no time above zero"), ('{"step_time_ns": "x"}', "expected an array"),
+                           ("[1, -2]", "expected a time above zero"),
+                           ("1e300 s\n", "below 2^63 ns"), ('{"step_time_ns": "x"}', "expected an array"),
                            ("# nothing\n", "it has no step"), ("[0.1", "not JSON")):
             bad = self.write("bad.txt", text)
             done = self.reprise("verify", "--before", bad, "--after", *good, status=3)
