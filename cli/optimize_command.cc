@@ -88,6 +88,50 @@ std::string gap_text(const Plan& plan) {
   return "any order is as long";
 }
 
+/// Names and step times in the order of the table.
+std::vector<std::pair<std::string, int64_t>> told_baselines(
+    const PlanPrediction& predicted) {
+  std::vector<std::pair<std::string, int64_t>> told;
+  for (const std::string& name : baseline_names()) {
+    const auto found = predicted.baselines.find(name);
+    if (found != predicted.baselines.end()) told.push_back(*found);
+  }
+  return told;
+}
+
+Table table_of(const Plan& plan) {
+  const PlanPrediction& predicted = *plan.predicted;
+  const auto plan_ns = static_cast<double>(predicted.step_time_ns);
+  Table table;
+  table.headings = {"configuration", "predicted", "plan is faster by"};
+  for (const auto& [name, time_ns] : told_baselines(predicted)) {
+    table.rows.push_back(
+        {name, time_text(time_ns),
+         fmt::format("{:.2f}x", static_cast<double>(time_ns) / plan_ns)});
+  }
+  table.rows.push_back({"plan", time_text(predicted.step_time_ns), ""});
+  table.rows.push_back(
+      {"lower bound", time_text(predicted.lower_bound_ns), gap_text(plan)});
+  return table;
+}
+
+/// For other programs: as JSON names it; a bound is no configuration's.
+Table rows_of(const PlanPrediction& predicted) {
+  Table table;
+  table.headings = {"configuration", "step_time_ns", "speed_up"};
+  const auto plan_ns = static_cast<double>(predicted.step_time_ns);
+  auto all = told_baselines(predicted);
+  all.emplace_back("plan", predicted.step_time_ns);
+  for (const auto& [name, time_ns] : all) {
+    table.rows.push_back(
+        {name, std::to_string(time_ns),
+         fmt::format("{:g}", static_cast<double>(time_ns) / plan_ns)});
+  }
+  table.rows.push_back(
+      {"lower bound", std::to_string(predicted.lower_bound_ns), ""});
+  return table;
+}
+
 class OptimizeCommand : public Command {
  public:
   std::string name() const override { return "optimize"; }
@@ -364,49 +408,6 @@ class OptimizeCommand : public Command {
         format_,
         format_ == Format::kCsv ? rows_of(predicted) : table_of(result.plan),
         json);
-  }
-
-  static std::vector<std::pair<std::string, int64_t>> told_baselines(
-      const PlanPrediction& predicted) {
-    std::vector<std::pair<std::string, int64_t>> told;
-    for (const std::string& name : baseline_names()) {
-      const auto found = predicted.baselines.find(name);
-      if (found != predicted.baselines.end()) told.push_back(*found);
-    }
-    return told;
-  }
-
-  static Table table_of(const Plan& plan) {
-    const PlanPrediction& predicted = *plan.predicted;
-    const auto plan_ns = static_cast<double>(predicted.step_time_ns);
-    Table table;
-    table.headings = {"configuration", "predicted", "plan is faster by"};
-    for (const auto& [name, time_ns] : told_baselines(predicted)) {
-      table.rows.push_back(
-          {name, time_text(time_ns),
-           fmt::format("{:.2f}x", static_cast<double>(time_ns) / plan_ns)});
-    }
-    table.rows.push_back({"plan", time_text(predicted.step_time_ns), ""});
-    table.rows.push_back(
-        {"lower bound", time_text(predicted.lower_bound_ns), gap_text(plan)});
-    return table;
-  }
-
-  /// For other programs: as JSON names it; a bound is no configuration's.
-  static Table rows_of(const PlanPrediction& predicted) {
-    Table table;
-    table.headings = {"configuration", "step_time_ns", "speed_up"};
-    const auto plan_ns = static_cast<double>(predicted.step_time_ns);
-    auto all = told_baselines(predicted);
-    all.emplace_back("plan", predicted.step_time_ns);
-    for (const auto& [name, time_ns] : all) {
-      table.rows.push_back(
-          {name, std::to_string(time_ns),
-           fmt::format("{:g}", static_cast<double>(time_ns) / plan_ns)});
-    }
-    table.rows.push_back(
-        {"lower bound", std::to_string(predicted.lower_bound_ns), ""});
-    return table;
   }
 
   std::string trace_path_, plan_path_, baseline_, fusion_path_, time_limit_,
