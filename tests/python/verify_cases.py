@@ -196,6 +196,12 @@ class Rounding(door_cases.Folder):
         with self.assertRaisesRegex(rj.RepriseError, "batches.safetensors: x holds 2 of the 3 batches"):
             rj.verify(self.out, steps=3)
 
+    def test_a_loss_that_is_not_finite_names_the_option_that_goes_on(self):
+        step = jax.jit(lambda state, x: (state + x.mean(), jnp.log(-state.sum())))
+        rj.export(step, jnp.ones(3), np.ones(2, np.float32), out=self.out)
+        with self.assertRaisesRegex(rj.RepriseError, r'train_options=\["--allow-nan"\]'):
+            rj.verify(self.out, steps=2)
+
     @unittest.skipIf(jax.__version_info__ < (0, 7), "this JAX compiles nothing without fusion")
     def test_fusion_counts_as_rounding(self):
         step, state, x = bias_under_norm()

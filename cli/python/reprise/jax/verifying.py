@@ -314,8 +314,13 @@ def _starts_alike(losses, others, within=1e-5):
 
 def _train(directory, ranks, steps, dump, options):
     program = pathlib.Path(directory) / "step.hlo"
-    printed = binary.run(["train", "-n", ranks, program, "--steps", steps, "--warmup", 0, "--dump-state", dump,
-                          "--format", "json", *options])
+    try:
+        printed = binary.run(["train", "-n", ranks, program, "--steps", steps, "--warmup", 0, "--dump-state", dump,
+                              "--format", "json", *options])
+    except RepriseError as error:
+        if "--allow-nan" not in str(error):
+            raise
+        raise RepriseError(f'{error} (here: verify(..., train_options=["--allow-nan"]))') from None
     try:
         result = json.loads(printed)
     except ValueError:
