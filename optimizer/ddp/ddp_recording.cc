@@ -14,6 +14,7 @@
 
 #include "costmodel/recorded_steps.h"
 #include "data/collective/collective_names.h"
+#include "data/integers.h"
 #include "data/io/decimal.h"
 #include "data/median.h"
 #include "data/trace/intervals.h"
@@ -76,6 +77,17 @@ std::optional<std::vector<DdpBucket>> carried(
   if (covered != all.size()) return std::nullopt;
   step.transfers = std::move(carriers);
   return buckets;
+}
+
+/// Not what metrics and losses reduce: a thousandth of the gradients at least.
+bool reduces_gradients(const std::vector<DdpGradient>& all,
+                       const DdpStep& step) {
+  int64_t gradients = 0, reduced = 0;
+  for (const DdpGradient& each : all)
+    gradients = saturating_add(gradients, each.bytes);
+  for (const DdpTransfer& each : step.transfers)
+    reduced = saturating_add(reduced, each.bytes);
+  return reduced > gradients / 1000;
 }
 
 /// "all-reduce/f32/2".
@@ -279,6 +291,12 @@ class Reading {
   Status match_buckets() {
     std::vector<std::pair<std::vector<DdpBucket>, DdpStep>> found;
     std::vector<size_t> alike;
+    const auto reducing = static_cast<size_t>(
+        std::count_if(recording_.steps.begin(), recording_.steps.end(),
+                      [this](const DdpStep& step) {
+                        return reduces_gradients(recording_.gradients, step);
+                      }));
+    unreduced_ = recording_.steps.size() - reducing;
     for (DdpStep& step : recording_.steps) {
       if (auto buckets = carried(recording_.gradients, step)) {
         found.emplace_back(*std::move(buckets), std::move(step));
@@ -363,6 +381,12 @@ class Reading {
           "only one rank was recorded: time spent waiting for the others "
           "counts as transfer");
     }
+    if (unreduced_ > 0) {
+      recording_.notes.push_back(fmt::format(
+          "{} of the steps reduce no gradient (no_sync): times are those of "
+          "the steps that do, and of the others no bucket changes any",
+          unreduced_));
+    }
     if (finds_unused_parameters(trace_)) {
       recording_.notes.push_back(
           "DDP(find_unused_parameters=True) though each parameter gets a "
@@ -385,6 +409,7 @@ class Reading {
   std::vector<DdpRank> ranks_;
   std::map<int32_t, DdpGradient> by_attributes_;  // By Event::attributes.
   DdpRecording recording_;
+  size_t unreduced_ = 0;  // Common steps without an all-reduce of gradients.
 };
 
 bool accumulates_gradients(const Trace& trace) {

@@ -22,6 +22,7 @@ class DdpRun {
   bool shapes = true;
   int64_t first_bucket_bytes = 3'000'000;
   std::vector<int64_t> forwards_ns = {};  ///< Of DDP, from a step's start.
+  int accumulated = 1;  ///< Steps to one that reduces (no_sync).
 
   Trace trace(int steps) {
     for (uint32_t rank = 0; rank < 2; ++rank) {
@@ -42,7 +43,7 @@ class DdpRun {
                             R"(]],"input_types":["float"]})");
     }
     const auto first = static_cast<int32_t>(all.strings.size()) - 3;
-    std::map<std::pair<uint32_t, int64_t>, int32_t> accumulated, sent;
+    std::map<std::pair<uint32_t, int64_t>, int32_t> made, sent;
     for (Event& event : all.events) {
       const auto step = std::pair(event.rank, event.start_ns / (100 * kMs));
       if (event.kind == EventKind::kCollective) {
@@ -51,7 +52,7 @@ class DdpRun {
             4 *
             all.collectives[static_cast<size_t>(event.detail)].input_elements;
       } else if (shapes && all.text(event.name).starts_with("torch::")) {
-        event.attributes = first + accumulated[step]++;
+        event.attributes = first + made[step]++;
       }
     }
     return all;
@@ -71,6 +72,7 @@ class DdpRun {
       build.add(host, EventKind::kHostOp, "torch::autograd::AccumulateGrad",
                 at + ready - kMs, at + ready);
     }
+    if (number % accumulated != accumulated - 1) return;
     const int64_t first = at + 50 * kMs + late;
     build.add(sender, EventKind::kCollective, "gloo:all_reduce", first,
               at + 75 * kMs + late_ns);
@@ -178,6 +180,19 @@ TEST(DdpRecording, OfAccumulatedGradientsKeepsThoseOfTheLastPass) {
   ASSERT_TRUE(keep_last_pass(recording));  // Of one layer, by 80 bytes.
   EXPECT_FALSE(keep_last_pass(recording));
   EXPECT_EQ(recording.gradients.size(), 2u);
+}
+
+TEST(DdpRecording, StepsThatReduceNothingAreLeftOutAndCounted) {
+  DdpRun run;
+  run.accumulated = 4;
+  Trace trace = run.trace(8);
+  const Result<DdpRecording> recording = ddp_recording(trace);
+  ASSERT_TRUE(recording) << recording.error().message;
+  EXPECT_EQ(recording->steps.size(), 2U);
+  EXPECT_EQ(recording->steps.front().step, 3);
+  ASSERT_FALSE(recording->notes.empty());
+  EXPECT_NE(recording->notes[0].find("6 of the steps reduce no"),
+            std::string::npos);
 }
 
 TEST(DdpRecording, SaysWhatATraceLacks) {
