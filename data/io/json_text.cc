@@ -1,15 +1,29 @@
 #include "data/io/json_text.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "data/io/utf8.h"
 
 namespace reprise {
+namespace {
+
+/// As it is, unescaped.
+bool stands_in_json(char c) {
+  return is_shown_ascii(c) && c != '"' && c != '\\';
+}
+
+}  // namespace
 
 std::string json_quoted(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
+    const auto* const end =
+        std::find_if_not(text.begin(), text.end(), stands_in_json);
+    quoted.append(text.begin(), end);
+    text.remove_prefix(static_cast<size_t>(end - text.begin()));
+    if (text.empty()) break;
     const char front = text.front();
     const size_t count = utf8_bytes(text);
     if (count == 0) {

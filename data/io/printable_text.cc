@@ -22,6 +22,13 @@ std::string escaped(std::string_view text, Escapes escapes,
   std::string printable;
   printable.reserve(text.size());
   while (!text.empty()) {
+    const auto* const acts =
+        std::find_if_not(text.begin(), text.end(), is_shown_ascii);
+    if (acts != text.begin()) {
+      printable.append(text.begin(), acts);
+      text.remove_prefix(static_cast<size_t>(acts - text.begin()));
+      continue;
+    }
     const size_t count = utf8_bytes(text);
     if (count == 0) {
       printable += fmt::format("\\x{:02x}", byte_of(text[0]));

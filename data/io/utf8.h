@@ -11,6 +11,10 @@ namespace reprise {
 /// if there is none.
 size_t utf8_bytes(std::string_view text);
 
+/// Whether it is a character of ASCII that shows (U+0020 to U+007E), as most of
+/// all names.
+constexpr bool is_shown_ascii(char c) { return c >= 0x20 && c < 0x7f; }
+
 /// Whether the character at the front acts on what shows it: control characters
 /// (C0, DEL, C1), line and paragraph separators, and marks that reorder text
 /// (bidirectional embeddings, overrides, isolates; Unicode 15, UAX #9).
