@@ -79,15 +79,19 @@ std::optional<std::vector<DdpBucket>> carried(
   return buckets;
 }
 
-/// Not what metrics and losses reduce: a thousandth of the gradients at least.
-bool reduces_gradients(const std::vector<DdpGradient>& all,
-                       const DdpStep& step) {
-  int64_t gradients = 0, reduced = 0;
-  for (const DdpGradient& each : all)
+/// Steps whose all-reduces are those of metrics and losses, if any: less than a
+/// thousandth of the gradients.
+size_t count_unreduced(const DdpRecording& recording) {
+  int64_t gradients = 0;
+  for (const DdpGradient& each : recording.gradients)
     gradients = saturating_add(gradients, each.bytes);
-  for (const DdpTransfer& each : step.transfers)
-    reduced = saturating_add(reduced, each.bytes);
-  return reduced > gradients / 1000;
+  return static_cast<size_t>(std::count_if(
+      recording.steps.begin(), recording.steps.end(), [&](const DdpStep& step) {
+        int64_t reduced = 0;
+        for (const DdpTransfer& each : step.transfers)
+          reduced = saturating_add(reduced, each.bytes);
+        return reduced <= gradients / 1000;
+      }));
 }
 
 /// "all-reduce/f32/2".
@@ -99,6 +103,43 @@ std::string key_of(const Trace& trace, const MatchedCollective& collective) {
       info != nullptr ? name_of(info->type) : std::string_view(),
       std::max<int64_t>(collective.group_size,
                         static_cast<int64_t>(collective.members.size())));
+}
+
+std::string recorded_ranks(const Trace& trace) {
+  std::vector<uint32_t> numbers;
+  for (const RankInfo& info : trace.ranks) numbers.push_back(info.rank);
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+/// What to know of the recording.
+void add_notes(const Trace& trace, const CollectiveMatching& matching,
+               size_t unreduced, DdpRecording& recording) {
+  if (recording.group_size > recording.ranks) {
+    recording.notes.push_back(fmt::format(
+        "{} of the job's {} ranks were recorded ({}): waiting for the others "
+        "cannot be told from transferring, so prices are bounds and "
+        "predictions ranges; record the other ranks too",
+        recording.ranks, recording.group_size, recorded_ranks(trace)));
+  } else if (recording.ranks < 2) {
+    recording.notes.push_back(
+        "only one rank was recorded: time spent waiting for the others "
+        "counts as transfer");
+  }
+  if (unreduced > 0) {
+    recording.notes.push_back(fmt::format(
+        "{} of the steps reduce no gradient (no_sync): times are those of "
+        "the steps that do, and of the others no bucket changes any",
+        unreduced));
+  }
+  if (finds_unused_parameters(trace)) {
+    recording.notes.push_back(
+        "DDP(find_unused_parameters=True) though each parameter gets a "
+        "gradient: leave that out, under it DDP keeps the buckets that it "
+        "was "
+        "constructed with, whatever is planned");
+  }
+  recording.notes.insert(recording.notes.end(), matching.notes.begin(),
+                         matching.notes.end());
 }
 
 class Reading {
@@ -132,7 +173,7 @@ class Reading {
     keep_middle_steps(recording_);
     collect_compute();
     count_workers();
-    add_notes();
+    add_notes(trace_, matching_, unreduced_, recording_);
     return std::move(recording_);
   }
 
@@ -291,12 +332,7 @@ class Reading {
   Status match_buckets() {
     std::vector<std::pair<std::vector<DdpBucket>, DdpStep>> found;
     std::vector<size_t> alike;
-    const auto reducing = static_cast<size_t>(
-        std::count_if(recording_.steps.begin(), recording_.steps.end(),
-                      [this](const DdpStep& step) {
-                        return reduces_gradients(recording_.gradients, step);
-                      }));
-    unreduced_ = recording_.steps.size() - reducing;
+    unreduced_ = count_unreduced(recording_);
     for (DdpStep& step : recording_.steps) {
       if (auto buckets = carried(recording_.gradients, step)) {
         found.emplace_back(*std::move(buckets), std::move(step));
@@ -367,41 +403,6 @@ class Reading {
       most = std::max(most, of_rank.size());
     }
     recording_.workers = static_cast<int>(std::min<size_t>(most, 64));
-  }
-
-  void add_notes() {
-    if (recording_.group_size > recording_.ranks) {
-      recording_.notes.push_back(fmt::format(
-          "{} of the job's {} ranks were recorded ({}): waiting for the others "
-          "cannot be told from transferring, so prices are bounds and "
-          "predictions ranges; record the other ranks too",
-          recording_.ranks, recording_.group_size, recorded_ranks()));
-    } else if (ranks_.size() < 2) {
-      recording_.notes.push_back(
-          "only one rank was recorded: time spent waiting for the others "
-          "counts as transfer");
-    }
-    if (unreduced_ > 0) {
-      recording_.notes.push_back(fmt::format(
-          "{} of the steps reduce no gradient (no_sync): times are those of "
-          "the steps that do, and of the others no bucket changes any",
-          unreduced_));
-    }
-    if (finds_unused_parameters(trace_)) {
-      recording_.notes.push_back(
-          "DDP(find_unused_parameters=True) though each parameter gets a "
-          "gradient: leave that out, under it DDP keeps the buckets that it "
-          "was "
-          "constructed with, whatever is planned");
-    }
-    recording_.notes.insert(recording_.notes.end(), matching_.notes.begin(),
-                            matching_.notes.end());
-  }
-
-  std::string recorded_ranks() const {
-    std::vector<uint32_t> numbers;
-    for (const RankInfo& info : trace_.ranks) numbers.push_back(info.rank);
-    return fmt::format("{}", fmt::join(numbers, ", "));
   }
 
   Trace& trace_;
