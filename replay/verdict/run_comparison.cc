@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,6 +12,7 @@
 
 #include "replay/verdict/run_drift.h"
 #include "replay/verdict/steady_state.h"
+#include "replay/verdict/students_t.h"
 
 namespace reprise {
 namespace {
@@ -293,7 +293,7 @@ struct Estimate {
 /// often.
 std::pair<double, double> widths_of(const Estimate& estimate,
                                     double confidence) {
-  const boost::math::students_t chance(std::max(estimate.freedom, 1.0));
+  const StudentsT chance(std::max(estimate.freedom, 1.0));
   return {
       estimate.error * boost::math::quantile(chance, 1 - (1 - confidence) / 2),
       estimate.error * boost::math::quantile(chance, confidence)};

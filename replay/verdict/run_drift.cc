@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/math/distributions/students_t.hpp>
 #include <boost/math/tools/toms748_solve.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "replay/verdict/students_t.h"
 
 namespace reprise {
 namespace {
@@ -98,7 +99,7 @@ double chance_of_line(const Design& design, double variance, double freedom) {
   const Fitted fitted = fit(std::move(rows));
   const double strength = std::fabs(fitted.value[kSide]) /
                           std::sqrt(variance / fitted.squares[kSide]);
-  const boost::math::students_t chance(freedom);
+  const StudentsT chance(freedom);
   return std::isfinite(strength)
              ? 2 * boost::math::cdf(complement(chance, strength))
              : static_cast<double>(fitted.value[kSide] == 0);
@@ -147,7 +148,7 @@ DriftFit fit_drift(const std::vector<PlacedRun>& before,
 }
 
 double change_quantile(const DriftFit& fit, double share) {
-  const boost::math::students_t chance(fit.freedom);
+  const StudentsT chance(fit.freedom);
   const double off = boost::math::quantile(chance, share);
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const PaceModel& model : fit.models) {
