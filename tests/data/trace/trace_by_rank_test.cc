@@ -13,12 +13,14 @@
 namespace reprise {
 namespace {
 
-/// Of this test alone; gone when the next one writes there.
-std::string temporary_path() {
-  return (std::filesystem::temp_directory_path() /
-          fmt::format("reprise_by_rank_{}.trace", ::getpid()))
-      .string();
-}
+class TraceByRankTest : public ::testing::Test {
+ protected:
+  ~TraceByRankTest() override { std::filesystem::remove(path_); }
+
+  /// Of this process alone.
+  const std::string path_ = std::filesystem::temp_directory_path() /
+                            fmt::format("reprise_by_rank_{}.trace", ::getpid());
+};
 
 /// The events of all ranks, one rank after the other, as `trace` gives them.
 std::vector<Event> events_of(const TraceByRank& trace) {
@@ -51,39 +53,36 @@ void expect_same(const TraceByRank& packed, const Trace& whole) {
   }
 }
 
-TEST(TraceByRank, IsTheSamePackedAndWhole) {
-  const std::string path = temporary_path();
+TEST_F(TraceByRankTest, IsTheSamePackedAndWhole) {
   Trace trace = testing::random_trace(7, 20'000, 5);
   trace.program_text.clear();
-  ASSERT_TRUE(write_trace(trace, path));
+  ASSERT_TRUE(write_trace(trace, path_));
   size_t visited = 0;
   const Result<TraceByRank> packed = TraceByRank::read(
-      path, 0,
+      path_, 0,
       [&](const RankEvents& events) { visited += events.last - events.first; });
   ASSERT_TRUE(packed) << packed.error().message;
   EXPECT_EQ(visited, 20'000U);
   expect_same(*packed, trace);
   EXPECT_EQ(packed->of_rank(99).last, 0U);
-  const Result<TraceByRank> loaded = TraceByRank::read(path, 20'000);
+  const Result<TraceByRank> loaded = TraceByRank::read(path_, 20'000);
   ASSERT_TRUE(loaded);
   EXPECT_FALSE(loaded->is_packed());
   EXPECT_EQ(loaded->whole(), trace);
 }
 
-TEST(TraceByRank, KeepsTheEventsOfOurProgramsInMemory) {
-  const std::string path = temporary_path();
+TEST_F(TraceByRankTest, KeepsTheEventsOfOurProgramsInMemory) {
   Trace trace = testing::random_trace(8, 1'000, 2);
   trace.program_text = "HloModule m";
-  ASSERT_TRUE(write_trace(trace, path));
-  const Result<TraceByRank> read = TraceByRank::read(path, 0);
+  ASSERT_TRUE(write_trace(trace, path_));
+  const Result<TraceByRank> read = TraceByRank::read(path_, 0);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->whole(), trace);
 }
 
-TEST(TraceByRank, JoinsRanksThatComeAgain) {
+TEST_F(TraceByRankTest, JoinsRanksThatComeAgain) {
   // Three segments, each with events of both ranks, later ones that began
   // earlier.
-  const std::string path = temporary_path();
   std::vector<TraceSpool> spools(1);
   TraceSpool& spool = spools[0];
   for (const uint32_t rank : {0U, 1U}) {
@@ -107,10 +106,10 @@ TEST(TraceByRank, JoinsRanksThatComeAgain) {
                .end_ns = start_ns + 10,
                .correlation = i});
   }
-  ASSERT_TRUE(write_spools(spools, "", path));
-  const Result<Trace> whole = read_trace(path);
+  ASSERT_TRUE(write_spools(spools, "", path_));
+  const Result<Trace> whole = read_trace(path_);
   ASSERT_TRUE(whole);
-  const Result<TraceByRank> packed = TraceByRank::read(path, 0);
+  const Result<TraceByRank> packed = TraceByRank::read(path_, 0);
   ASSERT_TRUE(packed) << packed.error().message;
   expect_same(*packed, *whole);
 }
