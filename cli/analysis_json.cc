@@ -9,6 +9,7 @@
 
 #include "cli/analysis_output.h"
 #include "cli/findings_output.h"
+#include "cli/object_text.h"
 #include "cli/path_output.h"
 #include "data/io/json_text.h"
 
@@ -141,14 +142,6 @@ std::string collective_text(const Analysis& analysis, uint32_t place) {
       json_number(times.bus_bandwidth_bytes_per_s));
 }
 
-std::string path_entry_text(const NodeFacts& facts, const PathEntry& entry) {
-  return fmt::format(
-      R"({{"kind": "{}", "name": {}, "rank": {}, "start_ns": {}, )"
-      R"("duration_ns": {}}})",
-      name_of(entry.kind), json_quoted(path_name(facts, entry)), entry.rank,
-      entry.start_ns, entry.duration_ns);
-}
-
 Json kernel_json(const Trace& trace, const KernelStatistics& kernel) {
   constexpr std::array<const char*, 3> kWork = {"compute", "communication",
                                                 "memory"};
@@ -176,39 +169,6 @@ Json straggler_json(const Straggler& late) {
           {"imposed_ns", late.imposed_ns},
           {"waited_ns", late.waited_ns}};
 }
-
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-/// An object as text, a line for each key and for each row of an array.
-class ObjectText {
- public:
-  void add(std::string_view key, const Json& value) {
-    add_key(key);
-    text_ += text_of(value);
-  }
-  template <typename Values, typename ToText>
-  void add_rows(std::string_view key, const Values& values,
-                const ToText& to_text) {
-    add_key(key);
-    text_ += "[";
-    std::string_view before = "\n    ";
-    for (const auto& value : values) {
-      text_ += before;
-      text_ += to_text(value);
-      before = ",\n    ";
-    }
-    text_ += values.empty() ? "]" : "\n  ]";
-  }
-  std::string finish() && { return std::move(text_) + "\n}\n"; }
-
- private:
-  void add_key(std::string_view key) {
-    text_ += fmt::format("{}\n  \"{}\": ", text_.empty() ? "{" : ",", key);
-  }
-  std::string text_;
-};
 
 void add_row(const RankAnalysis& rank, const std::string& step,
              const char* window_name, const Breakdown& window,
@@ -242,28 +202,29 @@ std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis,
   text.add("step_time_ns",
            analysis.step_ns ? Json(*analysis.step_ns) : Json(nullptr));
   text.add_rows("findings", findings.list, [&](const Finding& finding) {
-    return text_of(finding_json(finding, path));
+    return json_line(finding_json(finding, path));
   });
   text.add("findings_summary", findings_summary_json(findings));
   text.add_rows("ranks", analysis.ranks, [&](const RankAnalysis& rank) {
-    return text_of(rank_json(trace, rank));
+    return json_line(rank_json(trace, rank));
   });
   text.add_rows("collectives", analysis.collectives, [&](uint32_t place) {
     return collective_text(analysis, place);
   });
   text.add_rows("stragglers", analysis.stragglers, [](const Straggler& late) {
-    return text_of(straggler_json(late));
+    return json_line(straggler_json(late));
   });
   text.add_rows("kernels", analysis.kernels,
                 [&](const KernelStatistics& kernel) {
-                  return text_of(kernel_json(trace, kernel));
+                  return json_line(kernel_json(trace, kernel));
                 });
-  text.add_rows(
-      "critical_path", analysis.critical_path.entries,
-      [&](const PathEntry& entry) { return path_entry_text(facts, entry); });
+  text.add_rows("critical_path", analysis.critical_path.entries,
+                [&](const PathEntry& entry) {
+                  return path_entry_json(facts, entry, "name");
+                });
   text.add("critical_path_summary", path_summary(analysis.critical_path));
   text.add_rows("clocks", analysis.clocks, [](const ClockAlignment& clock) {
-    return text_of(clock_json(clock));
+    return json_line(clock_json(clock));
   });
   text.add("remarks", analysis.remarks);
   return std::move(text).finish();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/integers.h"
+#include "data/io/json_text.h"
 #include "replay/analysis/kernel_name.h"
 
 namespace reprise {
@@ -97,6 +98,15 @@ nlohmann::ordered_json path_kinds_json(const CriticalPath& path,
         path.by_kind_ns[kind];
   }
   return kinds;
+}
+
+std::string path_entry_json(const NodeFacts& facts, const PathEntry& entry,
+                            std::string_view name_key) {
+  return fmt::format(R"({{"kind": "{}", "{}": {}, "rank": {}, "start_ns": {}, )"
+                     R"("duration_ns": {}}})",
+                     name_of(entry.kind), name_key,
+                     json_quoted(path_name(facts, entry)), entry.rank,
+                     entry.start_ns, entry.duration_ns);
 }
 
 nlohmann::ordered_json clock_json(const ClockAlignment& clock) {

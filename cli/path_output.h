@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "cli/output.h"
 #include "data/draw/chrome_export.h"
@@ -23,6 +24,11 @@ std::string path_text(const NodeFacts& facts, const CriticalPath& path,
 /// "kernel" + `suffix`: 1, …
 nlohmann::ordered_json path_kinds_json(const CriticalPath& path,
                                        const std::string& suffix = "");
+
+/// A stretch of the path as an object on one line, what it is called under
+/// `name_key`.
+std::string path_entry_json(const NodeFacts& facts, const PathEntry& entry,
+                            std::string_view name_key);
 
 nlohmann::ordered_json clock_json(const ClockAlignment& clock);
 

@@ -11,7 +11,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/object_text.h"
 #include "cli/path_output.h"
+#include "data/io/printable_text.h"
 
 namespace reprise {
 namespace {
@@ -128,18 +130,6 @@ std::string report_text(const ReplayReport& report, const NodeFacts& facts) {
   return text + path_text(facts, report.path, kTopNames);
 }
 
-Json path_json(const std::vector<PathEntry>& entries, const NodeFacts& facts) {
-  Json path = Json::array();
-  for (const PathEntry& entry : entries) {
-    path.push_back({{"unit", path_name(facts, entry)},
-                    {"kind", name_of(entry.kind)},
-                    {"rank", entry.rank},
-                    {"start_ns", entry.start_ns},
-                    {"duration_ns", entry.duration_ns}});
-  }
-  return path;
-}
-
 Json ranks_json(const ReplayReport& report) {
   Json ranks = Json::array();
   for (const ReplayReport::Rank& rank : report.ranks) {
@@ -214,7 +204,8 @@ Json costs_json(const CostModel& costs) {
       {"roofline_residual", costs.roofline_residual}};
 }
 
-Json report_json(const ReplayReport& report, const NodeFacts& facts,
+/// Without the path.
+Json report_json(const ReplayReport& report,
                  const std::optional<int32_t>& step) {
   const PathSources& sources = report.sources;
   Json json = {{"schema", "reprise.replay/1"}};
@@ -251,8 +242,19 @@ Json report_json(const ReplayReport& report, const NodeFacts& facts,
     json["clocks"].push_back(clock_json(clock));
   }
   json["critical_path_by_kind"] = path_kinds_json(report.path, "_ns");
-  json["critical_path"] = path_json(report.path.entries, facts);
   return json;
+}
+
+std::string report_json_text(const ReplayReport& report, const NodeFacts& facts,
+                             const std::optional<int32_t>& step) {
+  ObjectText text;
+  const Json all_but_path = report_json(report, step);
+  for (const auto& [key, value] : all_but_path.items()) text.add(key, value);
+  text.add_rows("critical_path", report.path.entries,
+                [&](const PathEntry& entry) {
+                  return path_entry_json(facts, entry, "unit");
+                });
+  return std::move(text).finish();
 }
 
 /// A row for each rank, and one for each of its steps.
@@ -287,12 +289,16 @@ Table report_rows(const ReplayReport& report) {
 
 void print_report(const ReplayOptions& options, const ReplayReport& report,
                   const NodeFacts& facts) {
-  if (options.format == Format::kTable) {
-    write_lines(stdout, report_text(report, facts));
-  } else {
-    const bool json = options.format == Format::kJson;
-    print_output(options.format, json ? Table{} : report_rows(report),
-                 json ? report_json(report, facts, options.step) : Json());
+  switch (options.format) {
+    case Format::kTable:
+      write_lines(stdout, report_text(report, facts));
+      break;
+    case Format::kJson:
+      write_out(printable_json(report_json_text(report, facts, options.step)));
+      break;
+    case Format::kCsv:
+      write_out(table_csv(report_rows(report)));
+      break;
   }
   for (const std::string& warning : report.warnings) {
     tell("reprise replay: warning: {}\n", warning);
