@@ -211,6 +211,19 @@ class HostWaits {
   std::vector<SyncOfCall> recorded_;
 };
 
+// [node] Whether a dependency on other than a host thread was recorded: what
+// else it waits for would have been, too.
+std::vector<bool> told_by_dependencies(const GraphDraft& draft) {
+  std::vector<bool> told(draft.nodes.size(), false);
+  for (const DraftEdge& edge : draft.edges) {
+    if (edge.kind != EdgeKind::kDependency) continue;
+    const Event& event = draft.trace.events[draft.nodes[edge.from].event];
+    if (draft.trace.streams[event.stream].kind != StreamKind::kHostThread)
+      told[edge.to] = true;
+  }
+  return told;
+}
+
 class StreamWaits {
  public:
   StreamWaits(GraphDraft& draft, uint32_t rank)
@@ -393,9 +406,11 @@ void add_coincident_waits(GraphDraft& draft, uint32_t rank,
     }
   }
   std::sort(ends.begin(), ends.end());
+  const std::vector<bool> told = told_by_dependencies(draft);
   for (const StreamNodes& stream : window.streams) {
     for (uint32_t node = stream.first; node < stream.last; ++node) {
       const DraftNode& work = draft.nodes[node];
+      if (told[node]) continue;
       if (work.start_ns - ready_ns[node] <= kNoticeable) continue;
       auto at = std::upper_bound(ends.begin(), ends.end(),
                                  Issue{work.start_ns, kNoNode});
