@@ -15,19 +15,27 @@ namespace {
 /// What a rank does itself, by where.
 struct OwnWork {
   std::vector<double> host_ns, device_ns;  ///< [rank place]
+  std::vector<double> entered_ns;  ///< [rank place] When its step begins.
+  /// A host was recorded; else its time is that of the device's gaps.
+  bool has_host = false;
 };
 
 OwnWork own_work(const FindingInput& input) {
   const TimedGraph& graph = input.graph;
+  const NodeSet own = own_gaps(input.facts, graph);
   OwnWork work;
   work.host_ns.assign(graph.ranks.size(), 0);
   work.device_ns.assign(graph.ranks.size(), 0);
+  for (const TimedGraph::Span& rank : graph.ranks)
+    work.entered_ns.push_back(static_cast<double>(rank.begin_ns()));
   for (uint32_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
     const bool host = input.facts.on_host(graph.origin[node]);
-    (host ? work.host_ns : work.device_ns)[graph.rank[node]] +=
-        static_cast<double>(graph.duration[node] +
-                            (host ? int64_t{graph.gap[node]} : 0));
+    const uint32_t rank = graph.rank[node];
+    (host ? work.host_ns : work.device_ns)[rank] +=
+        static_cast<double>(graph.duration[node]);
+    if (own[node]) work.host_ns[rank] += static_cast<double>(graph.gap[node]);
+    work.has_host |= host;
   }
   return work;
 }
@@ -41,9 +49,10 @@ double excess_ns(const std::vector<double>& own, size_t place) {
 /// noise: what makes a rank late moves.
 constexpr double kByTurns = 0.5;
 
+/// `what`: "device work takes".
 std::string excess_clause(const std::string& whose, const char* what,
                           const std::vector<double>& own, size_t place) {
-  return fmt::format("{} {} work takes {}, the median rank's {}", whose, what,
+  return fmt::format("{} {} {}, the median rank's {}", whose, what,
                      finding_time(static_cast<int64_t>(own[place])),
                      finding_time(static_cast<int64_t>(lower_median(own))));
 }
@@ -80,16 +89,17 @@ void explain(const FindingInput& input, const OwnWork& work, size_t place,
   const std::string whose = several ? rank + "'s" : "its";
   if (device_ns > host_ns && device_ns > 0) {
     finding.evidence.push_back(
-        excess_clause(whose, "device", work.device_ns, place));
+        excess_clause(whose, "device work takes", work.device_ns, place));
     finding.action = several
                          ? "compare their GPUs' clocks and load with the "
                            "others'; if they have more to do, give them less"
                          : "compare its GPU's clocks and load with the "
                            "others'; if it has more to do, give it less";
     finding.command = "nvidia-smi -q -d CLOCK,PERFORMANCE";
-  } else if (host_ns > 0) {
-    finding.evidence.push_back(
-        excess_clause(whose, "host", work.host_ns, place));
+  } else if (host_ns > std::max(0.0, excess_ns(work.entered_ns, place))) {
+    finding.evidence.push_back(excess_clause(
+        whose, work.has_host ? "host work takes" : "device waits for its host",
+        work.host_ns, place));
     finding.action = several
                          ? "look at what their hosts do beside: their data, "
                            "other processes, the cores that they may use"

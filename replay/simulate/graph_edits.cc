@@ -78,6 +78,18 @@ void scale_gap(size_t node, double factor, TimedGraph& graph) {
       std::min<int64_t>(graph.gap[node], scaled(graph.named[node], factor));
 }
 
+NodeSet own_gaps(const NodeFacts& facts, const TimedGraph& graph) {
+  NodeSet on_host(graph.size(), false), on_device(graph.size(), false);
+  bool any_host = false;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
+    const bool host = facts.on_host(graph.origin[node]);
+    (host ? on_host : on_device)[node] = true;
+    any_host |= host;
+  }
+  return any_host || graph.rules ? on_host : on_device;
+}
+
 void keep_under_way(const TimedGraph& recorded, TimedGraph& edited) {
   for (size_t node = 0; node < recorded.step.size(); ++node) {
     if (!recorded.under_way(node)) continue;

@@ -17,9 +17,17 @@ namespace reprise {
 constexpr double kLongestEdit_ns = 1e18;
 int64_t scaled(int64_t time, double factor);
 
+/// [node] Whether an edit concerns it.
+using NodeSet = std::vector<bool>;
+
 /// The gap before a node, of the graph of a trace; a priced step's gaps are
 /// what handing over takes, not what a rank does.
 void scale_gap(size_t node, double factor, TimedGraph& graph);
+
+/// [node] Whether the gap before it is its rank's own time: on host threads;
+/// where none was recorded (timelines of devices alone), before device work,
+/// since nothing else shows what the host does.
+NodeSet own_gaps(const NodeFacts& facts, const TimedGraph& graph);
 
 /// What was under way when the window began is again as in `recorded`, the
 /// graph that was edited.
@@ -27,9 +35,6 @@ void keep_under_way(const TimedGraph& recorded, TimedGraph& edited);
 
 /// Transfers of a priced step last what its rules say.
 void renew_transfers(TimedGraph& graph);
-
-/// [node] Whether an edit concerns it.
-using NodeSet = std::vector<bool>;
 
 /// All nodes that are members of collectives.
 NodeSet collective_nodes(const TimedGraph& graph);

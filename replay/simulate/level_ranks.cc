@@ -17,11 +17,13 @@ namespace {
 class WorkByRank {
  public:
   WorkByRank(const NodeFacts& facts, const TimedGraph& graph)
-      : facts_(facts), graph_(graph) {
+      : facts_(facts),
+        graph_(graph),
+        own_gaps_(reprise::own_gaps(facts, graph)) {
     for (uint32_t node = 0; node < graph.size(); ++node) {
       if (graph.collective[node] >= 0 || graph.under_way(node)) continue;
       add(node, false, graph.duration[node]);
-      if (on_host(node)) add(node, true, graph.gap[node]);
+      if (own_gaps_[node]) add(node, true, graph.gap[node]);
     }
     for (const TimedGraph::Span& rank : graph.ranks) {
       if (rank.end_ns >= rank.start_ns) places_.push_back(rank.rank);
@@ -30,6 +32,7 @@ class WorkByRank {
   }
 
   size_t ranks() const { return places_.size(); }
+  bool owns_gap(uint32_t node) const { return own_gaps_[node]; }
   /// Of this work, what the rank does not need to do more of than the median
   /// rank.
   double factor(uint32_t node, bool gap) const {
@@ -46,12 +49,12 @@ class WorkByRank {
   /// Of a rank on its host or device.
   using Totals = std::unordered_map<uint32_t, double>;
 
-  bool on_host(uint32_t node) const {
-    return facts_.on_host(graph_.origin[node]);
+  bool of_host(uint32_t node, bool gap) const {
+    return gap || facts_.on_host(graph_.origin[node]);
   }
   uint64_t work_of(uint32_t node, bool gap) const {
     return uint64_t{facts_.name_number(graph_.origin[node])} << 2 |
-           (on_host(node) ? 2 : 0) | (gap ? 1 : 0);
+           (of_host(node, gap) ? 2 : 0) | (gap ? 1 : 0);
   }
   uint64_t key_of(uint32_t node, bool gap) const {
     return work_of(node, gap) << 16 | uint32_t{graph_.rank[node]};
@@ -60,7 +63,8 @@ class WorkByRank {
   void add(uint32_t node, bool gap, int64_t time_ns) {
     if (time_ns <= 0) return;
     parts_[key_of(node, gap)].own_ns += static_cast<double>(time_ns);
-    totals_[on_host(node)][graph_.rank[node]] += static_cast<double>(time_ns);
+    totals_[of_host(node, gap)][graph_.rank[node]] +=
+        static_cast<double>(time_ns);
   }
 
   /// The lower median over all ranks, those without any included: of two
@@ -101,6 +105,7 @@ class WorkByRank {
 
   const NodeFacts& facts_;
   const TimedGraph& graph_;
+  NodeSet own_gaps_;
   std::vector<uint32_t> places_;  ///< Of ranks that recorded something.
   std::unordered_map<uint64_t, Part> parts_;
   Totals totals_[2];  ///< Device, host.
@@ -118,7 +123,7 @@ Status level_ranks(const NodeFacts& facts, TimedGraph& graph) {
     if (graph.collective[node] >= 0) continue;
     const double own = work.factor(node, false);
     if (own < 1) graph.duration[node] = scaled(graph.duration[node], own);
-    if (!facts.on_host(graph.origin[node])) continue;
+    if (!work.owns_gap(node)) continue;
     const double gap = work.factor(node, true);
     if (gap < 1) scale_gap(node, gap, graph);
   }

@@ -473,6 +473,29 @@ TEST(Findings, AdviceOnWhatXlaCompiledNamesNothingOfPyTorch) {
   EXPECT_EQ(xla.list[0].command, "");
 }
 
+TEST(Findings, LateRankOfDevicesAlone) {
+  // Rank 2's host hands the second kernel over 3 ms late; no host was recorded.
+  std::string text;
+  for (int rank = 0; rank < 3; ++rank) {
+    const int late = rank == 2 ? 3'000 : 0;
+    text += fmt::format(
+        "d{0} compute a 0-5000\n"
+        "d{0} compute b {1}-{2}\n"
+        "d{0} collective all-reduce {2}-13200 bytes=8\n",
+        rank, 5'002 + late, 10'000 + late);
+  }
+  const AlignedTrace recorded =
+      AlignedTrace::as_recorded(parse_trace_text(text));
+  const Findings found =
+      find_findings(recorded.by_rank(), analyze(recorded).value());
+  ASSERT_FALSE(found.list.empty());
+  const Finding& first = found.list[0];
+  EXPECT_EQ(first.kind, "late-rank");
+  EXPECT_EQ(first.gain_ns, 3 * kMs);
+  EXPECT_EQ(first.evidence.back(),
+            "its device waits for its host 3 ms, the median rank's 2 us");
+}
+
 const Finding* slow_steps(const Findings& findings) {
   for (const Finding& each : findings.list) {
     if (each.kind == kSlowSteps) return &each;

@@ -544,6 +544,33 @@ TEST(TraceReplay, LevelledRanksOfAllStepsStayAWindowOfAllSteps) {
   EXPECT_FALSE(step_begin_ns(*graph, evaluate(*graph)));
 }
 
+TEST(TraceReplay, LevelsWhatDevicesWaitForHostsThatWereNotRecorded) {
+  // Rank 2's host hands b over 30 late, and nobody recorded hosts.
+  const char* const text = R"(
+    d0 compute a 0-10
+    d0 compute b 11-20
+    d0 collective all-reduce 20-60 bytes=8
+    d1 compute a 0-10
+    d1 compute b 11-20
+    d1 collective all-reduce 20-60 bytes=8
+    d2 compute a 0-10
+    d2 compute b 41-50
+    d2 collective all-reduce 50-60 bytes=8)";
+  EXPECT_EQ(replayed(text).predicted_us(), 60);
+  EXPECT_EQ(replayed(text, {"straggler=none"}).predicted_us(), 30);
+}
+
+TEST(TraceReplay, GuessesNoWaitWhereADependencyTellsWhatWorkWaitedFor) {
+  // c follows a by 10, as recorded, and other work's end by chance.
+  const char* const text = R"(
+    d0 compute a 0-10 id=1
+    d0x compute other 0-18 id=2
+    d0y compute c 20-30 id=3
+    depends 0 1 3)";
+  EXPECT_EQ(replayed(text).predicted_us(), 30);
+  EXPECT_EQ(replayed(text, {"op:other=2x"}).predicted_us(), 36);
+}
+
 TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
   // b and c follow a; on one stream one after the other, on two together.
   const auto text = [](const std::string& stream) {
