@@ -61,8 +61,8 @@ std::string findings_html(const Findings& findings, const std::string& trace) {
     return "<p>" + html_text(no_finding_text(findings)) + "</p>\n";
   }
   std::string html =
-      "<p class=\"note\">Each gain is that of a replay of the step without "
-      "the finding; gains do not add up.</p>\n<ol class=\"findings\">\n";
+      "<p class=\"note\">Each gain is that of a replay without the finding; "
+      "gains do not add up.</p>\n<ol class=\"findings\">\n";
   for (const Finding& finding : findings.list) {
     html += finding_html(finding, trace, findings.list[0].gain_ns);
   }
@@ -106,7 +106,7 @@ void add_chart(ReportPage& page, const std::string& name, const BarChart& chart,
 
 std::string verdict_of(const Analysis& analysis, const Findings& findings) {
   std::string text = analysis_headline(analysis);
-  if (findings.list.empty()) return text + ". " + no_finding_text(findings);
+  if (findings.list.empty()) return text + "; " + no_finding_text(findings);
   const Finding& first = findings.list[0];
   return text + fmt::format(". First: {} (up to {}, {}).", first.what,
                             time_text(first.gain_ns),
@@ -155,16 +155,19 @@ ReportPage page_of(const AlignedTrace& aligned, const Analysis& analysis,
     page.figures.push_back(
         {"findings", bar_chart_svg(findings_chart(findings))});
   }
+  const bool steps = analysis.typical.has_value();
   std::string body;
   add_chart(page, "breakdown", breakdown_chart(analysis),
-            "Mean over the steps of a rank; each instant counts once.", body);
+            steps ? "Mean over the steps of a rank; each instant counts once."
+                  : "Of all that was recorded; each instant counts once.",
+            body);
   std::string tables;
   for (const Table& table :
        analysis_tables(aligned.by_rank(), analysis, kTraceRows)) {
     tables += table_html(table);
   }
   body += details_html("as tables", tables);
-  add(page, "Where the step goes", body);
+  add(page, steps ? "Where the step goes" : "Where the time goes", body);
   add_timeline(aligned, analysis, facts, page, data);
   body.clear();
   add_chart(page, "collectives", collectives_chart(analysis, kTraceRows),

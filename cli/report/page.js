@@ -8,7 +8,8 @@ const time = ns => { const a = Math.abs(ns);
 const COLORS = ['#0072b2', '#d55e00', '#cc79a7', '#009e73', '#999999'];
 
 function timeline(canvas, view) {
-  const LABEL = 150, HEAD = 20, ROW = 15, PAGE = 900;  // Pixels; PAGE: what one printed page has room for.
+  // Pixels; SCREEN and PAGE: the most rows that a screen and a printed page have room for.
+  const LABEL = 150, HEAD = 20, ROW = 15, SCREEN = 460, PAGE = 900;
   const state = {from: 0, to: view.span, top: 0, pick: null, step: -1};
   const rows = view.lanes.map(lane => ({...lane, s: Float64Array.from(lane.s), d: Float64Array.from(lane.d)}));
   const path = {lane: Int32Array.from(view.path, entry => entry[0]), start: Float64Array.from(view.path, entry => entry[1]),
@@ -16,7 +17,8 @@ function timeline(canvas, view) {
   const context = canvas.getContext('2d');
   let width = 0, height = 0, queued = false;
   const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const size = () => {
+  const size = most => {
+    canvas.style.height = Math.min(HEAD + rows.length * ROW + 2, most) + 'px';
     const ratio = devicePixelRatio || 1;
     width = canvas.clientWidth; height = canvas.clientHeight;
     canvas.width = width * ratio; canvas.height = height * ratio;
@@ -43,7 +45,7 @@ function timeline(canvas, view) {
     const fg = css('--fg'), dim = css('--dim'), line = css('--line'), bg = css('--bg');
     context.fillStyle = bg; context.fillRect(0, 0, width, height);
     context.font = '11px system-ui,sans-serif'; context.textBaseline = 'middle';
-    const ticks = Math.max(1, Math.min(6, Math.floor((width - LABEL) / 70)));  // A time is 55 wide.
+    const ticks = Math.max(1, Math.min(6, Math.floor((width - LABEL) / 117)));  // A time is 55 wide, and the last stands before its tick.
     for (let i = 0; i <= ticks; i++) {
       const at = state.from + (state.to - state.from) * i / ticks, px = x(at);
       context.fillStyle = line; context.fillRect(px, HEAD, 1, height);
@@ -120,6 +122,13 @@ function timeline(canvas, view) {
     tip(`critical path ${state.step + 1} of ${view.path.length}: ${kind} ${name}, ${time(duration)} at ${time(start)}`);
     later();
   };
+  // Of many ranks, those that the path crosses longest.
+  const showPath = () => {
+    const lasts = new Map();
+    path.lane.forEach((lane, i) => lasts.set(lane, (lasts.get(lane) || 0) + path.end[i] - path.start[i]));
+    const lane = [...lasts].filter(([lane]) => lane >= 0).reduce((a, b) => (b[1] > a[1] ? b : a), [0, 0])[0];
+    if (HEAD + (lane + 1) * ROW > height) state.top = lane * ROW - height / 2;
+  };
   const actions = {ArrowLeft: () => pan(-0.1), ArrowRight: () => pan(0.1), ArrowUp: () => { state.top -= ROW * 3; later(); },
     ArrowDown: () => { state.top += ROW * 3; later(); }, '+': () => zoom(0.7), '=': () => zoom(0.7), '-': () => zoom(1.4),
     Home: () => { state.from = 0; state.to = view.span; state.top = 0; later(); }, n: () => along(1), p: () => along(-1)};
@@ -154,15 +163,12 @@ function timeline(canvas, view) {
   });
   document.querySelectorAll('[data-key]').forEach(button =>
     button.addEventListener('click', () => { actions[button.dataset.key](); canvas.focus(); }));
-  addEventListener('resize', () => { size(); later(); });
+  addEventListener('resize', () => { size(SCREEN); later(); });
   // Paper has no wheel: all rows that fit a page.
-  addEventListener('beforeprint', () => {
-    canvas.style.height = Math.min(HEAD + rows.length * ROW, PAGE) + 'px';
-    size(); clamp(); draw();
-  });
-  addEventListener('afterprint', () => { canvas.style.height = ''; size(); later(); });
+  addEventListener('beforeprint', () => { size(PAGE); clamp(); draw(); });
+  addEventListener('afterprint', () => { size(SCREEN); later(); });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', later);
-  size(); draw();
+  size(SCREEN); showPath(); clamp(); draw();
   return {state, draw, clamp, rows, pan, zoom, along};
 }
 

@@ -98,11 +98,11 @@ return Math.min(...Array.from(document.querySelectorAll('svg text')).map(each =>
 def check_narrow(check, browser, screenshots):
     """On a telephone tables and figures scroll, not the page, and figures can be read."""
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                            {"width": 480, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+                            {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False})
     if screenshots:
         browser.save_screenshot(str(screenshots / "narrow.png"))
     text = browser.execute_script(TEXT)
-    check.true(text >= 9, f"a figure's text is {text:.1f} pixels high on 480")
+    check.true(text >= 9, f"a figure's text is {text:.1f} pixels high on 390")
     browser.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     widths = browser.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
     check.true(widths[0] <= widths[1], f"the page is {widths[0]} wide on {widths[1]}")
@@ -110,10 +110,10 @@ def check_narrow(check, browser, screenshots):
 
 
 def check_rows_on_paper(check, browser, reprise, folder):
-    """More rows than the screen's timeline shows are printed, and scroll again afterwards."""
+    """More rows than the screen's timeline shows are printed, and scroll again afterwards. It shows the path's first."""
     files = []
     for rank in range(8):
-        told = kineto(90, "op")
+        told = kineto(900 if rank == 7 else 90, "op")  # The last rank has the critical path.
         told["distributedInfo"] = {"rank": rank, "world_size": 8}
         files.append(folder / f"many{rank}.json")
         files[-1].write_text(json.dumps(told))
@@ -121,6 +121,11 @@ def check_rows_on_paper(check, browser, reprise, folder):
     run(reprise, "import", *files, "-o", trace)
     run(reprise, "report", trace, "-o", page)
     browser.get(page.resolve().as_uri())
+    path = """const view = JSON.parse(document.getElementById('data').textContent).timeline, seen = window.reprise;
+              const lane = Math.max(...view.path.map(entry => entry[0]));
+              return [seen.rows[lane].name, 20 + 15 * lane - seen.state.top, document.getElementById('timeline').clientHeight];"""
+    name, at, height = browser.execute_script(path)
+    check.true(20 <= at < height, f"the critical path's row {name} is at {at} of {height}")
     heights = browser.execute_script("""const canvas = document.getElementById('timeline'), seen = [canvas.clientHeight];
         for (const name of ['beforeprint', 'afterprint']) {
           window.dispatchEvent(new Event(name)); seen.push(canvas.clientHeight);
