@@ -243,6 +243,7 @@ void add_unrecorded_remark(const Trace& trace, Analysis& analysis) {
         return analysis.matching.collectives[place].communicator.empty();
       });
   if (job <= recorded || is_told) return;
+  analysis.lacks_ranks = true;
   analysis.remarks.push_back(fmt::format(
       "{} of the job's {} ranks were recorded: waiting for the others is part "
       "of transfers; no rank among them can be found late, no wait be split "

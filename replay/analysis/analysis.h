@@ -61,6 +61,9 @@ struct Analysis {
   std::vector<CollectiveTimes> times;  ///< [place in the matching]
   std::vector<uint32_t> collectives;   ///< Places that the window holds.
   std::vector<Straggler> stragglers;
+  /// Collectives may have had members that were not recorded: which rank came
+  /// last is not known.
+  bool lacks_ranks = false;
   std::vector<KernelStatistics> kernels;
   CriticalPath critical_path;
   /// What the critical path was found in: of an imported trace, its window's.

@@ -157,7 +157,7 @@ void find_late_group(const FindingInput& input, const OwnWork& work,
 }  // namespace
 
 void find_late_rank(const FindingInput& input, Candidates& found) {
-  if (input.graph.ranks.size() < 2) return;
+  if (input.graph.ranks.size() < 2 || input.analysis.lacks_ranks) return;
   const std::vector<Straggler>& stragglers = input.analysis.stragglers;
   const OwnWork work = own_work(input);
   if (stragglers.empty() || stragglers[0].last == 0) {
