@@ -17,6 +17,7 @@
 #include "data/integers.h"
 #include "data/io/decimal.h"
 #include "data/median.h"
+#include "data/trace/framework.h"
 #include "data/trace/intervals.h"
 #include "optimizer/ddp/ddp_passes.h"
 #include "optimizer/ddp/ddp_rank.h"
@@ -432,6 +433,8 @@ Result<DdpRecording> ddp_recording(Trace& trace) {
     if (!trace.modules.empty()) return pass(no_pytorch(trace));
     // A data-flow graph, as dPRO's.
     if (!trace.dependencies.empty()) return horovod_recording(trace);
+    if (framework_of(trace) != Framework::kPyTorch)
+      return pass(no_pytorch(trace));
   }
   return Reading(trace).run();
 }

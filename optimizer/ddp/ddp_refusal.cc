@@ -153,6 +153,13 @@ Error no_common_step(const Trace& trace, const CollectiveMatching& matching,
 }
 
 Error no_pytorch(const Trace& trace) {
+  if (trace.modules.empty()) {
+    return {ErrorKind::kUnsupported,
+            fmt::format("nothing in the trace bears a name of PyTorch's: "
+                        "buckets are planned of its DDP ({}), of Horovod as "
+                        "dPRO records it, and of `reprise train`",
+                        kHowToRecord)};
+  }
   return {ErrorKind::kUnsupported,
           fmt::format(
               "XLA compiled what was recorded ({} HLO modules), and combines "

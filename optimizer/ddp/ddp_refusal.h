@@ -27,7 +27,7 @@ Error no_buckets(const Trace& trace, const CollectiveMatching& matching,
 Error no_common_step(const Trace& trace, const CollectiveMatching& matching,
                      const DdpRecording& recording);
 
-/// Of a trace of what XLA compiled.
+/// Of a trace of what XLA compiled, or another framework ran.
 Error no_pytorch(const Trace& trace);
 
 }  // namespace reprise

@@ -70,7 +70,8 @@ std::vector<BlockingGroup> groups_of(const FindingInput& input) {
   return sorted;
 }
 
-std::string action_of(const BlockingGroup& group) {
+std::string_view action_of(const FindingInput& input,
+                           const BlockingGroup& group) {
   const auto has = [&](std::string_view word) {
     return group.around.find(word) != std::string_view::npos ||
            group.call.find(word) != std::string_view::npos;
@@ -83,7 +84,10 @@ std::string action_of(const BlockingGroup& group) {
     return "its result's size must reach the host: use a mask or a fixed size";
   }
   if (has("Free") || has("Malloc")) {
-    return "allocate from a pool once (PyTorch's caching allocator)";
+    return input.words({.torch = "allocate from a pool once (PyTorch's caching "
+                                 "allocator)",
+                        .jax = "allocate from a pool once",
+                        .other = "allocate from a pool once"});
   }
   if (has("Memcpy")) {
     return "read results later, or from pinned memory without waiting";
@@ -101,9 +105,9 @@ Candidate candidate_of(const FindingInput& input, const BlockingGroup& group,
       fmt::format("{}{}{} waits {} for the device, in {} calls", group.call,
                   group.around.empty() ? "" : " in ", group.around,
                   finding_time(group.waited_ns), group.nodes.size()));
-  finding.action = action_of(group);
+  finding.action = action_of(input, group);
   finding.command = input.words(
-      "torch.cuda.set_sync_debug_mode('warn') names the lines that wait", "");
+      {"torch.cuda.set_sync_debug_mode('warn') names the lines that wait", ""});
   candidate.origin = input.graph.origin[group.nodes[0]];
   candidate.remove = [nodes = std::move(nodes)](TimedGraph& edited) {
     drop_host_waits(nodes, edited);

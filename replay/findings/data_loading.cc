@@ -41,10 +41,12 @@ void find_data_loading(const FindingInput& input, Candidates& found) {
   const bool single = range.find("SingleProcess") != std::string_view::npos;
   finding.action = single ? "load batches in other processes, ahead of the step"
                           : "more workers or batches ahead; cheaper decoding";
-  finding.command = single ? "DataLoader(num_workers=4, pin_memory=True, "
-                             "persistent_workers=True)"
-                           : "DataLoader(num_workers=MORE, prefetch_factor=4, "
-                             "persistent_workers=True)";
+  finding.command =
+      input.words({single ? "DataLoader(num_workers=4, pin_memory=True, "
+                            "persistent_workers=True)"
+                          : "DataLoader(num_workers=MORE, prefetch_factor=4, "
+                            "persistent_workers=True)",
+                   ""});
   finding.what_if = "data=none";
   candidate.remove = [data = std::move(data)](TimedGraph& edited) {
     remove_data_loading(data, edited);

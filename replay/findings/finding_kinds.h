@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/trace/framework.h"
 #include "replay/analysis/analysis.h"
 #include "replay/findings/finding.h"
 #include "replay/graph/evaluate.h"
@@ -36,12 +37,22 @@ struct FindingInput {
   std::string_view name(uint32_t node) const {
     return facts.name(graph.origin[node]);
   }
-  /// XLA compiled what was recorded (JAX): PyTorch's names help nobody there,
-  /// nor does `reprise optimize`, which plans DDP's buckets.
-  bool of_xla() const { return !trace.frame().modules.empty(); }
-  /// What to do, as the user's framework has it.
-  std::string_view words(std::string_view torch, std::string_view xla) const {
-    return of_xla() ? xla : torch;
+  Framework framework = Framework::kUnknown;
+  /// What to do, as the user's framework has it; in `other`, no framework's
+  /// names.
+  struct Words {
+    std::string_view torch, jax, other = {};
+  };
+  std::string_view words(const Words& of) const {
+    return framework == Framework::kPyTorch ? of.torch
+           : framework == Framework::kJax   ? of.jax
+                                            : of.other;
+  }
+  /// Whether `reprise optimize` plans the buckets of such a collective: of
+  /// PyTorch's DDP, and of Horovod where dPRO recorded it.
+  bool plans_buckets(const MatchedCollective& one) const {
+    return one.kind == CollectiveKind::kAllReduce &&
+           (framework == Framework::kPyTorch || one.communicator == "horovod");
   }
   uint32_t rank_number(uint32_t node) const {
     return facts.rank_number(graph.ranks[graph.rank[node]].rank);

@@ -137,7 +137,8 @@ FindingInput finding_input(const TraceByRank& trace, const Analysis& analysis,
                         .thread = {},
                         .launch = {},
                         .stream_before = {},
-                        .computes = {}};
+                        .computes = {},
+                        .framework = framework_of(trace.frame())};
   const size_t count = graph.size();
   const std::set<uint32_t> host_only = ranks_without_device(analysis);
   input.kinds.resize(count);

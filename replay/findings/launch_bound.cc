@@ -100,10 +100,10 @@ void find_launch_bound(const FindingInput& input, Candidates& found) {
   finding.action =
       "launch graphs instead of kernels, or give each kernel more to do "
       "(larger batch, fused optimizer)";
-  finding.command = input.words(
-      "torch.compile(mode='reduce-overhead') or "
-      "torch.cuda.make_graphed_callables",
-      "jax.jit of the whole step; jax.lax.scan over several");
+  finding.command =
+      input.words({"torch.compile(mode='reduce-overhead') or "
+                   "torch.cuda.make_graphed_callables",
+                   "jax.jit of the whole step; jax.lax.scan over several"});
   finding.what_if = "launch=graph";
   // Without steps, the window has host work before and after the device's. Nor
   // is the device set up by launches.

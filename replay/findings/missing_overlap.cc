@@ -23,29 +23,34 @@ enum class Reason : uint8_t {
 constexpr size_t kReasons = 5;
 
 struct ReasonWords {
-  std::string_view because, action, xla_action;
+  std::string_view because;
+  FindingInput::Words action;
 };
 constexpr std::string_view kSplit =
     "leave XLA something to run beside it: split the step's batch or gradients "
     "into parts within the jitted function, so that one part's collective "
     "needs nothing of the next";
+constexpr std::string_view kSmallEnd =
+    "make the last bucket small, or begin the next step's work before it ends";
 constexpr std::array<ReasonWords, kReasons> kWords = {{
     {"it runs on a compute stream",
-     "run collectives on a stream of their own (async_op=True; "
-     "communicators of their own)",
-     kSplit},
+     {"run collectives on a stream of their own (async_op=True; "
+      "communicators of their own)",
+      kSplit, "run collectives on a stream of their own"}},
     {"it runs on a thread that computes",
-     "leave it to another thread (async_op=True; isend and irecv)", kSplit},
+     {"leave it to another thread (async_op=True; isend and irecv)", kSplit,
+      "leave it to another thread"}},
     {"what comes next waits for it at once",
-     "issue it earlier, or prefetch: smaller buckets, "
-     "set_modules_to_forward_prefetch (FSDP2)",
-     kSplit},
-    {"the host waits for it", "wait for it later: keep its Work handle",
-     "wait for it later: block_until_ready() after the next step is called"},
+     {"issue it earlier, or prefetch: smaller buckets, "
+      "set_modules_to_forward_prefetch (FSDP2)",
+      kSplit, "issue it earlier, or prefetch: smaller buckets"}},
+    {"the host waits for it",
+     {"wait for it later: keep its Work handle",
+      "wait for it later: block_until_ready() after the next step is called",
+      "wait for it later"}},
     {"nothing is left to run beside it",
-     "make the last bucket small, or begin the next step's work before it "
-     "ends",
-     "call the next step before this one's results are read"},
+     {kSmallEnd, "call the next step before this one's results are read",
+      kSmallEnd}},
 }};
 
 /// [rank place] When it computes.
@@ -162,11 +167,12 @@ void find_missing_overlap(const FindingInput& input, Candidates& found) {
       finding_time(exposure.exposed_ns), finding_time(exposure.transfer_ns),
       finding.where.collective, finding.where.ranks[0],
       finding_time(exposure.longest_ns[most])));
-  finding.action = input.words(kWords[most].action, kWords[most].xla_action);
-  if (input.of_xla() && !input.facts.on_host(input.graph.origin[node])) {
+  finding.action = input.words(kWords[most].action);
+  if (input.framework == Framework::kJax &&
+      !input.facts.on_host(input.graph.origin[node])) {
     finding.command =
         "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true";
-  } else if (!input.of_xla() && one.kind == CollectiveKind::kAllReduce) {
+  } else if (input.plans_buckets(one)) {
     finding.command = "reprise optimize TRACE --only buckets";
   }
   finding.what_if = "overlap=ideal";

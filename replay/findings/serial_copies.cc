@@ -113,8 +113,8 @@ void find_serial_copies(const FindingInput& input, Candidates& found) {
       "copy the next batch from pinned memory on a stream of its own, while "
       "this one computes";
   finding.command = input.words(
-      "DataLoader(pin_memory=True); tensor.to(device, non_blocking=True)",
-      "jax.device_put(next batch) before this one's results are read");
+      {"DataLoader(pin_memory=True); tensor.to(device, non_blocking=True)",
+       "jax.device_put(next batch) before this one's results are read"});
   finding.what_if = "copies=overlapped";
   candidate.remove = [&input](TimedGraph& edited) {
     overlap_copies(input.facts, edited);

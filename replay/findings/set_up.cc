@@ -42,7 +42,6 @@ class BusyTimes {
         intervals.begin(), intervals.end(),
         [&](const Interval& one) { return one.second <= start_ns; });
     for (; at != intervals.end() && at->first < end_ns; ++at)
-
       sum_ns = saturating_add(
           sum_ns, std::min(at->second, end_ns) - std::max(at->first, start_ns));
     return sum_ns;
@@ -126,8 +125,8 @@ void find_set_up(const FindingInput& input, Candidates& found) {
       "record after the first steps; where every run is so short, keep the "
       "process";
   finding.command =
-      input.words("torch.profiler.schedule(wait=1, warmup=3, active=3)",
-                  "jax.profiler.start_trace after three steps");
+      input.words({"torch.profiler.schedule(wait=1, warmup=3, active=3)",
+                   "jax.profiler.start_trace after three steps"});
   candidate.remove = [nodes = std::move(nodes)](TimedGraph& edited) {
     for (size_t node = 0; node < nodes.size(); ++node) {
       if (nodes[node]) edited.duration[node] = 0;

@@ -13,6 +13,7 @@
 
 #include "data/integers.h"
 #include "data/median.h"
+#include "data/trace/framework.h"
 #include "data/trace/step_times.h"
 #include "replay/findings/finding_kinds.h"
 #include "replay/findings/findings.h"
@@ -147,12 +148,14 @@ std::string excess_text(const StepExcess& excess) {
                      finding_time(excess.other_ns));
 }
 
-void advise(const std::optional<StepExcess>& excess, Finding& finding) {
+void advise(const std::optional<StepExcess>& excess, Framework framework,
+            Finding& finding) {
   if (!excess) {
     finding.action =
         "look at what the hosts do at that time: checkpoints, evaluation, "
-        "garbage collection, other processes; record with stacks "
-        "(PyTorch: with_stack=True)";
+        "garbage collection, other processes; record with stacks";
+    if (framework == Framework::kPyTorch)
+      finding.command = "torch.profiler.profile(with_stack=True)";
   } else if (excess->kernels_longer > 0) {
     finding.action =
         "compare the device's clocks, power and temperature in these and in "
@@ -169,14 +172,15 @@ void advise(const std::optional<StepExcess>& excess, Finding& finding) {
 }
 
 /// Where no finding of the slow step tells why.
-Finding untold(const SlowSteps& slow, const std::optional<StepExcess>& excess) {
+Finding untold(const SlowSteps& slow, const std::optional<StepExcess>& excess,
+               Framework framework) {
   Finding finding;
   finding.kind = kSlowSteps;
   finding.what = fmt::format(
       "{}: {}", steps_text(slow),
       excess ? excess_text(*excess) : "nothing that was recorded says why");
   finding.evidence.push_back(numbers_text(slow));
-  advise(excess, finding);
+  advise(excess, framework, finding);
   if (excess) {
     finding.where.ranks = {excess->rank};
     finding.where.kernel = excess->name;
@@ -233,7 +237,7 @@ Findings find_all_findings(const AlignedTrace& recorded,
       told_of(*slow, findings, find_findings(recorded.by_rank(), *own));
   const std::optional<StepExcess> excess = excess_of(*slow, recorded.by_rank());
   if (!finding) {
-    finding = untold(*slow, excess);
+    finding = untold(*slow, excess, framework_of(recorded.by_rank().frame()));
   } else if (excess) {
     finding->evidence.insert(finding->evidence.begin() + 1,
                              excess_text(*excess));

@@ -71,6 +71,27 @@ LaneSum sum_of(const FindingInput& input, const std::vector<uint32_t>& places) {
   return sum;
 }
 
+/// `bytes`: of a bucket, where sizes are known.
+void advise(const FindingInput& input, const MatchedCollective& one,
+            int64_t bytes, Finding& finding) {
+  finding.action = input.words(
+      {one.kind == CollectiveKind::kAllReduce
+           ? "put more tensors into a bucket"
+           : "have more modules share one (FSDP2: fully_shard([...]))",
+       "raise the size to which XLA combines collectives, or reduce several "
+       "arrays as one",
+       "put more tensors into one"});
+  if (!input.plans_buckets(one)) return;
+  finding.command = "reprise optimize TRACE --only buckets";
+  if (bytes <= 0) return;
+  finding.command =
+      (one.communicator == "horovod"
+           ? fmt::format("HOROVOD_FUSION_THRESHOLD={}", bytes)
+           : fmt::format("DistributedDataParallel(bucket_cap_mb={:.3g})",
+                         static_cast<double>(bytes) / (1 << 20))) +
+      ", or exactly: " + finding.command;
+}
+
 /// Replaces the lane by `count` collectives, as far as order allows.
 void add_candidate(const FindingInput& input, const Lane& lane,
                    const std::vector<uint32_t>& places, const LaneSum& sum,
@@ -101,18 +122,9 @@ void add_candidate(const FindingInput& input, const Lane& lane,
     finding.evidence.push_back(
         fmt::format("{:.3g} MiB in all, {:.3g} MiB each", mib,
                     mib / static_cast<double>(places.size())));
-    finding.command = fmt::format(
-        "DistributedDataParallel(bucket_cap_mb={:.3g}), or exactly: reprise "
-        "optimize TRACE --only buckets",
-        mib / static_cast<double>(left));
-  } else {
-    finding.command = "reprise optimize TRACE --only buckets";
   }
-  if (input.of_xla()) finding.command.clear();
-  finding.action =
-      input.words("put more tensors into a bucket",
-                  "raise the size to which XLA combines collectives, or reduce "
-                  "several arrays as one");
+  advise(input, input.analysis.matching.collectives[places[0]],
+         sum.bytes / static_cast<int64_t>(left), finding);
   candidate.remove = [groups = std::move(groups)](TimedGraph& edited) {
     merge_collectives(groups, edited);
   };

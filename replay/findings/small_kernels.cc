@@ -137,8 +137,8 @@ void find_small_kernels(const FindingInput& input, Candidates& found) {
             "out"));
   finding.action = "fuse them";
   finding.command =
-      input.words("torch.compile(model); torch.optim.AdamW(..., fused=True)",
-                  "jax.jit of the whole step");
+      input.words({"torch.compile(model); torch.optim.AdamW(..., fused=True)",
+                   "jax.jit of the whole step"});
   candidate.origin = input.graph.origin[first];
   candidate.remove = [freed = launches_within(input, runs), fixed_ns,
                       lists = std::move(runs.lists)](TimedGraph& edited) {

@@ -342,6 +342,13 @@ TEST(DdpRecording, WhatXlaCompiledHasNoGradientsOfPyTorch) {
   expect_unsupported(std::move(trace), "XLA compiled what was recorded");
 }
 
+TEST(DdpRecording, OfAnotherFrameworkSaysSo) {
+  DdpRun run;
+  Trace trace = run.trace(3);
+  for (std::string& name : trace.strings) name = "op " + name;
+  expect_unsupported(std::move(trace), "nothing in the trace bears a name of");
+}
+
 TEST(DdpRecording, AllReducesOfOtherThingsAreNoBuckets) {
   DdpRun run;
   Trace trace = run.trace(3);

@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "data/trace/framework.h"
 #include "replay/clocks/aligned_trace.h"
 #include "replay/simulate/trace_replay.h"
 #include "tests/replay/findings/injected_step.h"
@@ -426,7 +427,8 @@ TEST(Findings, MissingOverlap) {
 // is over: 6 of its 7 ms are exposed; beside it the sum would end with it, 1 ms
 // earlier. Or the main thread runs it itself.
 Findings of_hosts(const std::string& reducing_thread, int begin_us,
-                  bool of_xla = false) {
+                  Framework framework = Framework::kPyTorch,
+                  const std::string& communicator = "") {
   std::string text;
   for (int rank = 0; rank < 2; ++rank) {
     text += fmt::format(R"(
@@ -436,7 +438,12 @@ Findings of_hosts(const std::string& reducing_thread, int begin_us,
                         rank, reducing_thread, begin_us);
   }
   Trace trace = parse_trace_text(text);
-  if (of_xla) trace.modules["jit_step"] = "HloModule jit_step";
+  if (framework == Framework::kJax) trace.modules["jit_step"] = "HloModule m";
+  if (framework == Framework::kUnknown) {
+    for (std::string& name : trace.strings)
+      if (name.starts_with("aten::")) name = "FW." + name.substr(6);
+  }
+  for (CollectiveInfo& one : trace.collectives) one.communicator = communicator;
   const AlignedTrace recorded = AlignedTrace::as_recorded(std::move(trace));
   return find_findings(recorded.by_rank(), analyze(recorded).value());
 }
@@ -464,13 +471,25 @@ TEST(Findings, AdviceOnWhatXlaCompiledNamesNothingOfPyTorch) {
   ASSERT_FALSE(torch.list.empty());
   EXPECT_NE(torch.list[0].action.find("async_op"), std::string::npos);
   EXPECT_EQ(torch.list[0].command, "reprise optimize TRACE --only buckets");
-  const Findings xla = of_hosts("", 10'000, true);
+  const Findings xla = of_hosts("", 10'000, Framework::kJax);
   ASSERT_FALSE(xla.list.empty());
   EXPECT_EQ(xla.list[0].what, torch.list[0].what);
   EXPECT_NE(xla.list[0].action.find("within the jitted function"),
             std::string::npos)
       << xla.list[0].action;
   EXPECT_EQ(xla.list[0].command, "");
+}
+
+TEST(Findings, AdviceOnAnotherFrameworkNamesNothingOfPyTorch) {
+  const Findings found = of_hosts("", 10'000, Framework::kUnknown);
+  ASSERT_FALSE(found.list.empty());
+  EXPECT_EQ(found.list[0].action, "leave it to another thread");
+  EXPECT_EQ(found.list[0].command, "");
+  // dPRO records Horovod's jobs, whose buckets are planned.
+  const Findings dpro = of_hosts("", 10'000, Framework::kUnknown, "horovod");
+  ASSERT_FALSE(dpro.list.empty());
+  EXPECT_EQ(dpro.list[0].action, "leave it to another thread");
+  EXPECT_EQ(dpro.list[0].command, "reprise optimize TRACE --only buckets");
 }
 
 TEST(Findings, LateRankOfDevicesAlone) {
@@ -494,6 +513,14 @@ TEST(Findings, LateRankOfDevicesAlone) {
   EXPECT_EQ(first.gain_ns, 3 * kMs);
   EXPECT_EQ(first.evidence.back(),
             "its device waits for its host 3 ms, the median rank's 2 us");
+  // Of a larger job, others may have come later still.
+  Trace part = parse_trace_text(text);
+  part.environment["world_size"] = "8";
+  for (CollectiveInfo& one : part.collectives) one = {.kind = one.kind};
+  const AlignedTrace some = AlignedTrace::as_recorded(std::move(part));
+  for (const Finding& each :
+       find_findings(some.by_rank(), analyze(some).value()).list)
+    EXPECT_NE(each.kind, "late-rank") << each.what;
 }
 
 const Finding* slow_steps(const Findings& findings) {
