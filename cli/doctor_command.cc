@@ -85,7 +85,8 @@ class DoctorCommand : public Command {
 
   std::string state_of(const Check& check) const {
     if (check.ok) return "ok";
-    return fails(check, purposes()) ? "FAIL" : "missing";
+    if (fails(check, purposes())) return "FAIL";
+    return check.needed ? "missing" : "warning";
   }
 
   /// A fix for each lack, and what each job still needs.

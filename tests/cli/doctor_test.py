@@ -200,6 +200,9 @@ class Tracing(Doctor):
         self.assertIn("CUDA_INJECTION64_PATH=/opt/x/libToolsInjection64.so", check["found"])
         self.assertIn("KINETO_USE_DAEMON=1", check["found"])
         self.assertIn("unset", check["fix"])
+        shown = self.run_doctor(KINETO_USE_DAEMON="1").stdout
+        line = next(line for line in shown.splitlines() if line.startswith("competing tools"))
+        self.assertIn("warning", line)  # Nothing is missing.
 
     def test_our_own_and_harmless_variables_compete_with_nobody(self):
         # AddressSanitizer starts only where its library is the first that is loaded.
