@@ -67,6 +67,15 @@ class Analyze(AnalyzeCase):
                          r"^step 1\.00 ms: 40 % compute, 20 % exposed communication, 40 % idle, of it \d+ % "
                          r"host-bound; rank 1 is late in 1 of 1 collectives$")
 
+    def test_first_line_says_what_was_recorded_beside_the_device(self):
+        # Findings and the path are of all that was recorded: 10 ms on the host before 690 us on the device.
+        trace = kineto(0, 200)
+        trace["traceEvents"] = [event for event in trace["traceEvents"] if event["cat"] != "user_annotation"]
+        trace["traceEvents"].append({"ph": "X", "cat": "cpu_op", "name": "aten::prepare", "pid": 9, "tid": 9, "ts": -9000,
+                                     "dur": 9990, "args": {}})
+        first = self.reprise("analyze", self.imported("before", [trace])).stdout.splitlines()[0]
+        self.assertIn("span 690 us of device work (10.7 ms recorded): ", first)
+
     def test_table_fits_a_screen(self):
         lines = self.reprise("analyze", self.two_ranks()).stdout.splitlines()
         self.assertLess(len(lines), 45)
