@@ -101,6 +101,25 @@ std::string no_finding_text(const Findings& findings) {
       share_text(Findings::kLeastShare), time_text(findings.replayed_ns));
 }
 
+namespace {
+
+/// A late rank's gaps, and those of a host that launches, are what its finding
+/// takes away.
+std::string unexplained_text(const Findings& findings) {
+  if (findings.unexplained_share < 0.05) return "";
+  const bool some_go = std::any_of(
+      findings.list.begin(), findings.list.end(), [](const Finding& one) {
+        return one.kind == "late-rank" || one.kind == "launch-bound";
+      });
+  return fmt::format(
+      "    {} of the replayed path is gaps that nothing recorded explains: "
+      "they stay in every gain{}\n",
+      share_text(findings.unexplained_share),
+      some_go ? " but a late rank's and launching's" : "");
+}
+
+}  // namespace
+
 std::string findings_text(const Findings& findings, const std::string& trace,
                           size_t top) {
   if (findings.list.empty()) return no_finding_text(findings) + "\n";
@@ -115,13 +134,7 @@ std::string findings_text(const Findings& findings, const std::string& trace,
     text += fmt::format("    and {} less; --top shows more\n",
                         findings.list.size() - number);
   }
-  if (findings.unexplained_share >= 0.05) {
-    text += fmt::format(
-        "    {} of the replayed path is gaps that nothing recorded explains: "
-        "they stay in every gain\n",
-        share_text(findings.unexplained_share));
-  }
-  return text;
+  return text + unexplained_text(findings);
 }
 
 Json finding_json(const Finding& finding, const std::string& trace) {

@@ -76,6 +76,20 @@ class Analyze(AnalyzeCase):
         first = self.reprise("analyze", self.imported("before", [trace])).stdout.splitlines()[0]
         self.assertIn("span 690 us of device work (10.7 ms recorded): ", first)
 
+    def test_gaps_of_a_late_rank_do_not_stay_in_its_gain(self):
+        # Of kernels alone; rank 1 begins the first all-reduce of each step 400 us late.
+        traces = [kineto(0, 50, steps=range(1, 5)), kineto(1, 50, steps=range(1, 5))]
+        for trace in traces:
+            trace["traceEvents"] = [event for event in trace["traceEvents"] if event["cat"] == "kernel"]
+        for event in traces[1]["traceEvents"]:
+            if "gemm" in event["name"]:
+                event["ts"] += 400
+            elif "AllReduce" in event["name"]:
+                event["ts"], event["dur"] = event["ts"] + 400, event["dur"] - 400
+        said = self.reprise("analyze", self.imported("late", traces)).stdout
+        self.assertIn("rank 1 is late", said.split("findings")[1])
+        self.assertIn("they stay in every gain but a late rank's and launching's", said)
+
     def test_table_fits_a_screen(self):
         lines = self.reprise("analyze", self.two_ranks()).stdout.splitlines()
         self.assertLess(len(lines), 45)
