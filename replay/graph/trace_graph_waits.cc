@@ -383,6 +383,18 @@ class StreamWaits {
   IssueOrder order_;
 };
 
+// End and node of all that streams did, the earliest first.
+std::vector<Issue> ends_of_nodes(const GraphDraft& draft,
+                                 const RankDraft& window) {
+  std::vector<Issue> ends;
+  for (const StreamNodes& stream : window.streams) {
+    for (uint32_t node = stream.first; node < stream.last; ++node)
+      ends.emplace_back(draft.nodes[node].end_ns, node);
+  }
+  std::sort(ends.begin(), ends.end());
+  return ends;
+}
+
 }  // namespace
 
 void add_host_waits(GraphDraft& draft, uint32_t rank) {
@@ -399,13 +411,7 @@ void add_coincident_waits(GraphDraft& draft, uint32_t rank,
   const RankDraft& window = draft.ranks[rank];
   if (window.streams.size() < 2) return;
   const int64_t latency_ns = wait_latency(window);
-  std::vector<Issue> ends;  // End, node.
-  for (const StreamNodes& stream : window.streams) {
-    for (uint32_t node = stream.first; node < stream.last; ++node) {
-      ends.emplace_back(draft.nodes[node].end_ns, node);
-    }
-  }
-  std::sort(ends.begin(), ends.end());
+  const std::vector<Issue> ends = ends_of_nodes(draft, window);
   const std::vector<bool> told = told_by_dependencies(draft);
   for (const StreamNodes& stream : window.streams) {
     for (uint32_t node = stream.first; node < stream.last; ++node) {
