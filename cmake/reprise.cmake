@@ -62,8 +62,9 @@ function(reprise_library name)
   set_target_properties(${name} PROPERTIES REPRISE_HEADERS_OF "${ARG_HEADERS_OF}")
 endfunction()
 
-# What calls the code under test need not be fast itself.
-set(REPRISE_TEST_FLAGS $<$<CONFIG:Release>:-O0> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+# What calls the code under test need not be fast itself; at -O0 tests would compile in half of the time, and run for
+# twice as long.
+set(REPRISE_TEST_FLAGS $<$<CONFIG:Release>:-O1> $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 
 # reprise_room_tests(program): where libraries compile as one, so do this folder's tests below this line: one program
 # for all that do not say ALONE. Each stays a test of its own for ctest, a process that runs its suites alone.
