@@ -34,8 +34,8 @@ target_link_options(reprise_flags INTERFACE
   $<$<STREQUAL:${REPRISE_SANITIZE},thread>:-fsanitize=thread>
   $<$<STREQUAL:${REPRISE_SANITIZE},fuzzer>:-fsanitize=address,undefined>)
 
-# A release is compiled at -O2; what computes tensors at -O3 (HOT), and what runs once a command, or waits for
-# something else most of the time, at -O1 (COLD): it takes half of the compile time.
+# A release is compiled at -O2; what computes tensors, or runs thousands of times in a search, at -O3 (HOT), and what
+# runs once a command, or waits for something else most of the time, at -O1 (COLD): it takes half of the compile time.
 add_compile_options($<$<CONFIG:Release>:-O2>)
 
 # reprise_library(name [HOT|COLD] SOURCES a.cc b.cc DEPS other_library ... [HEADERS_OF library ...])

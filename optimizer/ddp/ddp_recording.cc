@@ -135,8 +135,7 @@ void add_notes(const Trace& trace, const CollectiveMatching& matching,
   if (finds_unused_parameters(trace)) {
     recording.notes.push_back(
         "DDP(find_unused_parameters=True) though each parameter gets a "
-        "gradient: leave that out, under it DDP keeps the buckets that it "
-        "was "
+        "gradient: leave that out, under it DDP keeps the buckets that it was "
         "constructed with, whatever is planned");
   }
   recording.notes.insert(recording.notes.end(), matching.notes.begin(),
