@@ -81,7 +81,7 @@ class Folder {
       renumber_references(renumbered_, &instruction);
       if (how_.copies) count_copies(&instruction);
       fold(&instruction);
-      if (how_.half_reciprocals) take_reciprocals(&instruction);
+      take_reciprocals(&instruction);
       readers_.resize(computation_.instructions.size(), 0);
       readers_.push_back(readers[renumbered_.size()]);
       renumbered_.push_back(InstructionId(
@@ -93,7 +93,7 @@ class Folder {
     drop_unread(  // What only folded ops read.
         [this](const Instruction& op) {
           return op.opcode == Opcode::kConstant || is_placing(op.opcode) ||
-                 read(op).has_value();
+                 op.opcode == Opcode::kRsqrt || read(op).has_value();
         },
         &computation_);
   }
@@ -274,19 +274,47 @@ class Folder {
                             {"dimensions", copies->left});
   }
 
+  bool has_reciprocals(PrimitiveType type) const {
+    return how_.reciprocals != Reciprocals::kNone && is_folded(type) &&
+           (how_.reciprocals == Reciprocals::kAll ||
+            type == PrimitiveType::kF16);
+  }
+
+  /// Whether a quotient by `broadcast` is one of less than its elements, which
+  /// are repeated then.
+  bool is_repeated_quotient(const Instruction& op,
+                            const Instruction& broadcast) const {
+    const Instruction& divided = computation_.at(op.operands[0]);
+    if (element_count(broadcast.shape) ==
+        element_count(computation_.at(broadcast.operands[0]).shape))
+      return true;
+    if (divided.opcode != Opcode::kBroadcast) return false;
+    return computation_.at(divided.operands[0]).shape.dimensions.empty() ||
+           dimensions_of(divided) == dimensions_of(broadcast);
+  }
+
+  InstructionId reciprocal(InstructionId divisor, AppendedOps* steps) const {
+    const Shape shape = computation_.at(divisor).shape;
+    if (computation_.at(divisor).opcode == Opcode::kRsqrt)
+      return steps->op(Opcode::kSqrt, computation_.at(divisor).operands, shape);
+    const InstructionId one = steps->number(1, shape);
+    return steps->op(Opcode::kDivide, {one, divisor}, shape);
+  }
+
   void take_reciprocals(Instruction* op) {
-    if (op->opcode != Opcode::kDivide ||
-        op->shape.type != PrimitiveType::kF16 || constant(op->operands[1]))
+    if (op->opcode != Opcode::kDivide || !has_reciprocals(op->shape.type) ||
+        constant(op->operands[1]))
       return;
     Instruction broadcast = computation_.at(op->operands[1]);
-    if (broadcast.opcode != Opcode::kBroadcast) return;
-    const Shape shape = computation_.at(broadcast.operands[0]).shape;
+    if (broadcast.opcode != Opcode::kBroadcast ||
+        is_repeated_quotient(*op, broadcast))
+      return;
+    const InstructionId divisor = broadcast.operands[0];
+    if (readers_[index_of(divisor)] != 1) return;
+    ++readers_[index_of(divisor)];
     AppendedOps steps(*op, 'k', &computation_.instructions);
-    const InstructionId one = steps.number(1, shape);
-    const InstructionId reciprocal =
-        steps.op(Opcode::kDivide, {one, broadcast.operands[0]}, shape);
+    broadcast.operands = {reciprocal(divisor, &steps)};
     broadcast.name.clear();
-    broadcast.operands = {reciprocal};
     op->operands[1] = steps.append(std::move(broadcast));
     op->opcode = Opcode::kMultiply;
     op->opcode_text.clear();
@@ -309,10 +337,14 @@ void fold_constants(const Module& module, Computation* computation,
 }
 
 ConstantFolding constant_folding(const Module& module) {
-  return {.combines =
-              !has_note(module.attributes, "reprise_constants=\"separate\""),
-          .half_reciprocals =
-              has_note(module.attributes, "reprise_quotients=\"reciprocal\"")};
+  const auto notes = [&](std::string_view note) {
+    return has_note(module.attributes, note);
+  };
+  return {.combines = !notes("reprise_constants=\"separate\""),
+          .reciprocals =
+              notes("reprise_quotients=\"reciprocals\"")  ? Reciprocals::kAll
+              : notes("reprise_quotients=\"reciprocal\"") ? Reciprocals::kHalf
+                                                          : Reciprocals::kNone};
 }
 
 }  // namespace reprise

@@ -5,13 +5,15 @@
 
 namespace reprise {
 
+/// Of which types quotients by what is broadcast become products with what its
+/// reciprocals are.
+enum class Reciprocals : uint8_t { kNone, kHalf, kAll };
+
 /// How constants are folded, beside quotients by constants.
 struct ConstantFolding {
   bool combines = true;  ///< Two constants that meet.
   bool half = true;      ///< Of f16, too.
-  /// Of f16: quotients by what is broadcast become products with what its
-  /// reciprocals are.
-  bool half_reciprocals = false;
+  Reciprocals reciprocals = Reciprocals::kNone;
   /// Sums of copies, and constants on both sides of what moves elements.
   bool copies = true;
 };
@@ -28,9 +30,12 @@ struct ConstantFolding {
 /// the change of the weights of a soft actor-critic in 20 steps.
 /// XLA of JAX 0.12 combines no constants any more, quotients alone become
 /// products: so does `combines` false.
-/// XLA of JAX 0.10 takes reciprocals of what is broadcast, too, before it is
-/// (0.5.3 does not): of f32, and of bf16 in f32, that is a last bit, but f16
-/// rounds them.
+/// XLA of JAX 0.10 to 0.12 takes reciprocals of what is broadcast, too, before
+/// it is (0.7.2 does not), where nothing else reads that: `x / broadcast(s)` is
+/// `x * broadcast(1 / s)`, of two quotients by one broadcast the first, and
+/// `x * broadcast(sqrt(a))` where s is rsqrt(a). Where both sides are broadcast
+/// alike it divides before it broadcasts. Of f32 that is a last bit, but f16
+/// rounds them. (Of bf16, which XLA divides in f32, it is left out.)
 /// A sum over dimensions that a broadcast added is a product with the number of
 /// copies (HandleReduce; the same bits), so that a mean of copies is what was
 /// copied: a norm over rows that are all alike leaves nothing of them, and its
@@ -42,8 +47,9 @@ void fold_constants(const Module& module, Computation* computation,
 
 /// How the XLA that a module is for does so: a module's header may say
 /// `frontend_attributes={reprise_constants="separate"}` and
-/// `reprise_quotients="reciprocal"`, which `reprise.jax.export` writes where it
-/// finds that XLA computes so.
+/// `reprise_quotients="reciprocals"`, which `reprise.jax.export` writes where
+/// it finds that XLA computes so (`"reciprocal"`: of f16 alone, as in exports
+/// of before).
 ConstantFolding constant_folding(const Module& module);
 
 }  // namespace reprise

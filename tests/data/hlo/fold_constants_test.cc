@@ -90,5 +90,64 @@ ENTRY e {
             "more=multiply(flat, 3)\n");
 }
 
+// As XLA of JAX 0.10 and 0.12 gives (its own bits): a reciprocal of what one
+// broadcast alone reads, and of two quotients by that the first's; none of what
+// something else reads, of the same number of elements, or where both sides are
+// repeated alike.
+TEST(FoldConstants, QuotientsByBroadcastsAreProductsWithReciprocals) {
+  const std::string body = R"(
+ENTRY e {
+  x = f32[4,8] parameter(0)
+  s = f32[4] parameter(1)
+  t = f32[4] parameter(2)
+  u = f32[8] parameter(3)
+  n = f32[] parameter(4)
+  m = f32[] parameter(5)
+  o = f32[1] parameter(6)
+  ss = f32[4,8] broadcast(s), dimensions={0}
+  first = f32[4,8] divide(x, ss)
+  second = f32[4,8] divide(first, ss)
+  tt = f32[4,8] broadcast(t), dimensions={0}
+  twice = f32[4,8] divide(x, tt)
+  root = f32[8] rsqrt(u)
+  roots = f32[4,8] broadcast(root), dimensions={1}
+  column = f32[4] negate(t)
+  columns = f32[4,8] broadcast(column), dimensions={0}
+  across = f32[4,8] divide(columns, roots)
+  alike = f32[4,8] divide(columns, tt)
+  nn = f32[4,8] broadcast(n), dimensions={}
+  scaled = f32[4,8] divide(x, nn)
+  mm = f32[4] broadcast(m), dimensions={}
+  repeated = f32[4] divide(mm, column)
+  scalar = f32[4] divide(t, mm)
+  oo = f32[1] broadcast(o), dimensions={0}
+  single = f32[1] divide(o, oo)
+  ROOT r = (f32[4,8], f32[4,8], f32[4,8], f32[4,8], f32[4,8], f32[4], f32[4], f32[1]) tuple(second, twice, across, alike, scaled, repeated, scalar, single)
+})";
+  const auto plain = inline_calls(module_of("HloModule m\n" + body));
+  ASSERT_TRUE(plain.has_value()) << plain.error().message;
+  EXPECT_EQ(arithmetic(plain->entry_computation()).find("divide(1, "),
+            std::string::npos);
+  const auto inlined = inline_calls(module_of(
+      "HloModule m, frontend_attributes={reprise_quotients=\"reciprocals\"}" +
+      body));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  EXPECT_EQ(arithmetic(inlined->entry_computation()),
+            "first/k10=divide(1, s)\n"
+            "first=multiply(x, first/k10)\n"
+            "second=divide(first, s)\n"
+            "twice=divide(x, t)\n"
+            "column=negate(t)\n"
+            "across/k20=sqrt(u)\n"
+            "across=multiply(column, across/k20)\n"
+            "alike=divide(column, t)\n"
+            "scaled/k26=divide(1, n)\n"
+            "scaled=multiply(x, scaled/k26)\n"
+            "repeated=divide(m, column)\n"
+            "scalar/k32=divide(1, m)\n"
+            "scalar=multiply(t, scalar/k32)\n"
+            "single=divide(o, o)\n");
+}
+
 }  // namespace
 }  // namespace reprise

@@ -74,9 +74,9 @@ def combines_constants(platform):
 
 @functools.cache
 def takes_reciprocals(platform):
-    """Whether XLA divides f16 by what is broadcast by way of its reciprocals: JAX 0.10 does, 0.5 does not."""
-    x, y = np.linspace(1, 2, 64, dtype=np.float16).reshape(8, 8), np.linspace(3, 5, 8, dtype=np.float16)
-    return np.array_equal(_computed(platform, lambda x, y: x / y[:, None], x, y), x * (np.float16(1) / y)[:, None])
+    """Whether XLA divides by what is broadcast by way of its reciprocals: JAX 0.10 to 0.12 do, 0.7 does not."""
+    x, y = np.linspace(1, 2, 64, dtype=np.float32).reshape(8, 8), np.linspace(3, 5, 8, dtype=np.float32)
+    return np.array_equal(_computed(platform, lambda x, y: x / y[:, None], x, y), x * (np.float32(1) / y)[:, None])
 
 
 @functools.cache
@@ -90,8 +90,9 @@ def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
     data/hlo/contract_products.h)."""
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
+    if " divide(" in text:
+        notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
     if " = f16[" in text:
-        notes += ['reprise_quotients="reciprocal"'] if takes_reciprocals(platform) else []
         notes += ['reprise_half_products="rounded"'] if rounds_products_of_half(platform) else []
     return notes
 
