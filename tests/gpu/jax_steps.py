@@ -77,7 +77,7 @@ def compared(folder, *flags):
 
     done = rj.verify(folder, steps=5, train_options=flags)
     return {"equal": bool(done), "worst": done.worst.error, "tensor": done.worst.name,
-            "moves": done.own.get(done.worst.name), "loss": done.loss}
+            "moves": getattr(done.own.get(done.worst.name), "median", None), "loss": done.loss}
 
 
 def refusal(problem):

@@ -10,8 +10,9 @@ import tempfile
 
 # Relative L2 of the change after 20 steps where it may be over 1e-4. In bfloat16, twice what JAX 0.10.2 itself moves
 # its worst tensor when the rows of each rank's batch are permuted: median of 5 seeds, of the decoder 1.9e-2 on 1 rank,
-# 1.7e-2 on 2, of blocked_attention 5.6e-3, 6.4e-3 and, on 4, 5.3e-3, of big_resnet_bf16, after 12 steps, 8.4e-2.
-TOLERANCE = {"decoder": 3.4e-2, "blocked_attention": 1.0e-2, "big_resnet_bf16": 1.7e-1}
+# 1.7e-2 on 2, of gpt_scan 2.0e-2, 4.8e-2 and, on 4, 1.5e-2, of blocked_attention 5.6e-3, 6.4e-3 and 5.3e-3, of
+# big_resnet_bf16, after 12 steps, 8.4e-2.
+TOLERANCE = {"decoder": 3.4e-2, "gpt_scan": 3.0e-2, "blocked_attention": 1.0e-2, "big_resnet_bf16": 1.7e-1}
 # Those of steps.py, then what showed most beside them; the rest of model_steps.py, program_steps.py, modern_steps.py,
 # scheme_steps.py, recent_steps.py, current_steps.py, token_steps.py, spectral_steps.py, library_steps.py,
 # further_steps.py, larger_steps.py and numeric_steps.py runs by name.
