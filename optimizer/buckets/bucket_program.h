@@ -38,8 +38,8 @@ struct BucketSolution {
 
 /// Exact for the model: keeps, for each border, every pair (communication free,
 /// compute free) that no other beats in both. Fewest buckets among equals.
-/// Cost: O(gradients^2 x pairs kept), pairs few in practice (<= 20 on 126
-/// gradients).
+/// Cost: O(gradients^2) prices; of the pairs few are kept (<= 20 on 126
+/// gradients), and few buckets are tried with all of them.
 BucketSolution solve_buckets(const BucketProgram& program);
 
 }  // namespace reprise
