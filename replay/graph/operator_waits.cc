@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "data/integers.h"
 #include "data/trace/intervals.h"
 #include "replay/collectives/collective_description.h"
 
@@ -79,7 +80,7 @@ class HostCollectives {
     while (call != calls_.begin() && is_own(*std::prev(call))) --call;
     if (call == calls_.begin()) return {};
     const Call& last = *std::prev(call);
-    const int64_t lasts_ns = last.end_ns - stretch.start_ns;
+    const int64_t lasts_ns = saturating_subtract(last.end_ns, stretch.start_ns);
     if (lasts_ns <= 0) return {};
     return {.event = last.event,
             .end_ns = last.end_ns,
@@ -98,8 +99,10 @@ class HostCollectives {
 
   static bool ends_with(const Interval& stretch, const Call& call) {
     const int64_t part_ns =
-        (stretch.end_ns - stretch.start_ns) / kLongestPartAfter;
-    return stretch.end_ns - call.end_ns <= std::max(kLongestAfter, part_ns);
+        saturating_subtract(stretch.end_ns, stretch.start_ns) /
+        kLongestPartAfter;
+    return saturating_subtract(stretch.end_ns, call.end_ns) <=
+           std::max(kLongestAfter, part_ns);
   }
 
   std::vector<Call> calls_;  // By end.
@@ -202,7 +205,8 @@ class StretchWalk {
   void own_time(int64_t until_ns) {
     const Open& open = open_.back();
     const Interval stretch = {cursor_ns_, until_ns};
-    if (until_ns - cursor_ns_ < kShortestHostWait || open.within == kNone)
+    if (saturating_subtract(until_ns, cursor_ns_) < kShortestHostWait ||
+        open.within == kNone)
       return;
     const Event& event = trace_.events[open.event];
     const std::string_view name = trace_.text(event.name);
