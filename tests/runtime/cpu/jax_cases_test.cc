@@ -15,17 +15,6 @@
 namespace reprise {
 namespace {
 
-/// What rounding moves eigenvectors and singular vectors by is that over the
-/// gap between their values, and OpenBLAS rounds by the processor: of a 40 by
-/// 35 matrix of f32 up to 24 times what others may, where the cases come from a
-/// processor with AVX-512.
-double rounding_of(const JaxCase& one) {
-  for (const char* routine : {"syevd", "heevd", "gesdd", "gesvd", "geev"}) {
-    if (one.hlo.find(routine) != std::string::npos) return 32;
-  }
-  return 1;
-}
-
 /// Runs two steps, so that what a step leaves behind shows.
 void run_case(const JaxCase& one, bool interpret) {
   const Result<InlinedModule> module = parse_inlined(one.hlo, one.name);

@@ -79,6 +79,13 @@ const std::vector<JaxCase>& jax_cases() {
   return kCases;
 }
 
+double rounding_of(const JaxCase& one) {
+  for (const char* routine : {"syevd", "heevd", "gesdd", "gesvd", "geev"}) {
+    if (one.hlo.find(routine) != std::string::npos) return 32;
+  }
+  return 1;
+}
+
 void expect_close(const std::string& what, const Shape& shape,
                   std::span<const std::byte> got, const std::string& bytes,
                   double times) {

@@ -34,7 +34,8 @@ void expect_as_in_jax(const JaxCase& one, const OnDevice& on) {
   for (size_t k = 0; k < one.outputs.size(); ++k) {
     expect_close(fmt::format("output {}", k),
                  shape.is_tuple() ? shape.elements[k] : shape,
-                 on.output(static_cast<int64_t>(k)), one.outputs[k]);
+                 on.output(static_cast<int64_t>(k)), one.outputs[k],
+                 rounding_of(one));
   }
 }
 
