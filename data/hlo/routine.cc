@@ -332,7 +332,9 @@ Result<InlinedModule> extract_computation(const Module& module,
   Module extracted;
   extracted.name = module.at(id).name;
   for (const Attribute& attribute : module.attributes) {
-    if (attribute.name == "num_partitions" || attribute.name == "replica_count")
+    if (attribute.name == "num_partitions" ||
+        attribute.name == "replica_count" ||
+        attribute.name == "frontend_attributes")
       extracted.attributes.push_back(attribute);
   }
   for (const ComputationId from : reached) {

@@ -216,6 +216,19 @@ class Rounding(door_cases.Folder):
         self.assertGreater(moved["state.adam.0.mu.bias"].median, 0.1)
         self.assertLess(moved["state.adam.0.mu.w"].most, 1e-5)
 
+    def test_loops_and_branches_compute_constants_as_this_xla_does(self):
+        def step(state, ones):
+            def rest(c):
+                return (1 - c) + 1e-6  # 9.5e-7 where XLA makes it 1.000001 - c
+
+            scanned = jax.lax.scan(lambda c, _: (c * 1.0, rest(c)), ones, None, length=4)[1]
+            looped = jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, rest(ones) + 0 * c[1]), (0, state[1]))[1]
+            return (scanned, looped, jax.lax.cond(ones[0] > 0, rest, lambda c: c, ones)), ones.sum()
+
+        zeros = jnp.zeros((4, 8)), jnp.zeros(8), jnp.zeros(8)
+        rj.export(jax.jit(step), zeros, jnp.ones(8), out=self.out, data=lambda t: jnp.ones(8), steps=1)
+        self.assertEqual(rj.verify(self.out, steps=1).worst.error, 0)
+
     def test_what_is_held_for_each_row_does_not_move_with_the_rows(self):
         @jax.jit
         def step(state, x):
