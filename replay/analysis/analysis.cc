@@ -10,6 +10,7 @@
 #include "data/integers.h"
 #include "data/io/decimal.h"
 #include "data/parallel.h"
+#include "replay/analysis/cut_steps.h"
 #include "replay/analysis/negotiations.h"
 #include "replay/analysis/ranks_apart.h"
 #include "replay/graph/trace_graph.h"
@@ -77,9 +78,10 @@ StepAnalysis analyze_step(const StepMark& mark, const StepMark& own,
   return step;
 }
 
-/// `steps`: device_steps of the rank.
+/// `steps`: device_steps of the rank. `cut`: those of which work lacks.
 RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
                           const std::vector<StepMark>& steps,
+                          const std::vector<bool>& cut,
                           const AnalysisOptions& options) {
   RankAnalysis rank;
   rank.rank = work.rank;
@@ -91,7 +93,7 @@ RankAnalysis analyze_rank(const Trace& trace, const RankWork& work,
   for (size_t i = 0; i < work.steps.size(); ++i) {
     const StepMark& mark = work.steps[i];
     const bool chosen = options.step == mark.step;
-    if (options.step ? !chosen : mark.warmup) continue;
+    if (options.step ? !chosen : mark.warmup || cut[i]) continue;
     StepAnalysis step = analyze_step(mark, steps[i], unions, gaps);
     if (chosen) rank.window = step.window;
     step.name = name_of_step(trace, mark);
@@ -304,13 +306,16 @@ class RankSums {
     const RankEvents events = by_rank_.of_rank(number);
     const RankWork work = device_work(trace, number);
     const std::vector<StepMark> steps = device_steps(work);
-    steps_.insert(steps_.end(), steps.begin(), steps.end());
+    const std::vector<bool> cut = cut_.add(trace, work);
+    for (size_t at = 0; at < steps.size(); ++at) {
+      if (!cut[at]) steps_.push_back(steps[at]);
+    }
     if (work.events.empty()) {
       analysis.remarks.push_back(
           fmt::format("Rank {} did no work that was recorded.", number));
       return;
     }
-    RankAnalysis rank = analyze_rank(trace, work, steps, options_);
+    RankAnalysis rank = analyze_rank(trace, work, steps, cut, options_);
     if (options_.step) {
       analysis.step_ns =
           std::max(analysis.step_ns.value_or(0), rank.window.window_ns);
@@ -329,6 +334,8 @@ class RankSums {
       analysis.stragglers = std::move(negotiated_);
     analysis.kernels = std::move(kernels_).statistics(trace);
     analysis.steps = complete_steps(trace, std::move(steps_));
+    if (std::optional<std::string> cut = cut_.remark())
+      analysis.remarks.push_back(*std::move(cut));
     add_remarks(trace, analysis);
   }
 
@@ -340,6 +347,7 @@ class RankSums {
   KernelDurations kernels_;
   std::vector<Straggler> negotiated_;  ///< Where one rank tells of all.
   std::vector<StepMark> steps_;        ///< Of all ranks, by device_steps.
+  CutSteps cut_;
 };
 
 }  // namespace

@@ -1,0 +1,98 @@
+#include "replay/analysis/cut_steps.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/trace/intervals.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kFewLaunches = 10;
+
+/// [string] Whether a call of the name launches a kernel: cudaLaunchKernelExC,
+/// cuLaunchKernel, hipExtModuleLaunchKernel.
+std::vector<bool> launching_names(const Trace& trace) {
+  std::vector<bool> launches;
+  launches.reserve(trace.strings.size());
+  for (const std::string& name : trace.strings) {
+    launches.push_back(name.find("LaunchKernel") != std::string::npos);
+  }
+  return launches;
+}
+
+/// When the last kernel was launched that was recorded.
+int64_t last_launch(const RankWork& work) {
+  int64_t last_ns = DeviceEvent::kNoLaunch;
+  for (const DeviceEvent& event : work.events) {
+    if (event.launch != DeviceEvent::kNoEvent)
+      last_ns = std::max(last_ns, event.launch_ns);
+  }
+  return last_ns;
+}
+
+struct Launches {
+  int64_t all = 0, lacking = 0;
+};
+
+bool is_cut(const Launches& launches) {
+  return launches.lacking >= std::max(kFewLaunches, launches.all / 10);
+}
+
+}  // namespace
+
+std::vector<bool> CutSteps::add(const Trace& trace, const RankWork& work) {
+  std::vector<bool> cut(work.steps.size(), false);
+  const int64_t last_ns = last_launch(work);
+  if (last_ns == DeviceEvent::kNoLaunch || work.host_only) return cut;
+  const std::vector<bool> launches = launching_names(trace);
+  std::vector<Launches> of_step(work.steps.size());
+  Launches whole;
+  const auto [first, end] = events_of_rank(trace, work.rank);
+  for (size_t at = first; at < end; ++at) {
+    const Event& event = trace.events[at];
+    if (event.kind != EventKind::kRuntime || event.correlation < 0 ||
+        !launches[index_of(event.name)]) {
+      continue;
+    }
+    const int64_t start_ns = clamped_time(event.start_ns);
+    const int64_t lacks = start_ns > last_ns ? 1 : 0;
+    ++whole.all;
+    whole.lacking += lacks;
+    const int32_t step = step_at(work.steps, start_ns);
+    if (step < 0) continue;
+    Launches& own = of_step[static_cast<size_t>(step)];
+    ++own.all;
+    own.lacking += lacks;
+  }
+  bool any_whole = false;
+  for (size_t at = 0; at < cut.size(); ++at) {
+    cut[at] = is_cut(of_step[at]);
+    any_whole = any_whole || !(cut[at] || work.steps[at].warmup);
+  }
+  if (!is_cut(whole) && std::find(cut.begin(), cut.end(), true) == cut.end())
+    return cut;
+  ranks_.push_back(work.rank);
+  launches_ += whole.all;
+  lacking_ += whole.lacking;
+  if (!any_whole) return std::vector<bool>(cut.size(), false);
+  for (size_t at = 0; at < cut.size(); ++at) {
+    if (cut[at]) left_out_.insert(work.steps[at].step);
+  }
+  return cut;
+}
+
+std::optional<std::string> CutSteps::remark() const {
+  if (ranks_.empty()) return std::nullopt;
+  std::string text = fmt::format(
+      "The trace was cut: on rank {} the last {} of {} launches have no kernel "
+      "in it",
+      fmt::join(ranks_, ", "), lacking_, launches_);
+  if (left_out_.empty()) return text + ".";
+  return fmt::format("{}; step {} {} left out there.", text,
+                     fmt::join(left_out_, ", "),
+                     left_out_.size() == 1 ? "is" : "are");
+}
+
+}  // namespace reprise

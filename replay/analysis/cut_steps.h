@@ -1,0 +1,36 @@
+// Steps whose device work lacks: a file that was cut, or a recording that ended
+// before the device did, has calls that launch and, from some time on, nothing
+// that they launched. What would be called idle there was not recorded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/trace/trace.h"
+#include "replay/analysis/device_work.h"
+
+namespace reprise {
+
+/// Of all ranks of a trace.
+class CutSteps {
+ public:
+  /// [place in RankWork::steps] Whether it is to be left out: a tenth or more
+  /// of what it launched lacks, ten kernels at least. None is, where no other
+  /// step of the rank would be left but warm-up. Cost: linear in the rank's
+  /// events.
+  std::vector<bool> add(const Trace& trace, const RankWork& work);
+  /// A sentence; none where nothing was cut.
+  std::optional<std::string> remark() const;
+
+ private:
+  std::vector<uint32_t> ranks_;
+  std::set<int32_t> left_out_;  ///< By number.
+  /// Calls that launch kernels on these ranks; those behind the last one whose
+  /// kernel was recorded.
+  int64_t launches_ = 0, lacking_ = 0;
+};
+
+}  // namespace reprise
