@@ -5,6 +5,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "data/collective/collective.h"
 #include "data/integers.h"
 #include "data/trace/intervals.h"
 
@@ -38,6 +39,7 @@ std::vector<Straggler> find_stragglers(const Trace& trace,
     doubt_ns[rank.rank] = std::max(rank.clock_residual_ns, int64_t{0});
   }
   for (const uint32_t place : chosen) {
+    if (is_message(matching.collectives[place].kind)) continue;
     const std::vector<CollectiveMember>& members =
         matching.collectives[place].members;
     const std::vector<int64_t>& wait_ns = times[place].wait_ns;

@@ -13,7 +13,9 @@ namespace reprise {
 
 struct Straggler {
   uint32_t rank = 0;
-  /// Collectives that two or more recorded ranks entered, this one too.
+  /// Collectives that two or more recorded ranks entered, this one too; no
+  /// messages: who awaits one needs what its sender computes, as the stages of
+  /// a pipeline do in turn, and nobody is late.
   int64_t collectives = 0;
   int64_t last = 0;  ///< Of them, those that it entered last.
   /// Over those: how much sooner they could have begun, had it come with the

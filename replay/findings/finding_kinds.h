@@ -65,6 +65,7 @@ FindingInput finding_input(const TraceByRank& trace, const Analysis& analysis,
 using Candidates = std::vector<Candidate>;
 
 void find_pipeline_stages(const FindingInput& input, Candidates& found);
+void find_pipeline_bubble(const FindingInput& input, Candidates& found);
 void find_experts(const FindingInput& input, Candidates& found);
 void find_slow_link(const FindingInput& input, Candidates& found);
 void find_late_rank(const FindingInput& input, Candidates& found);

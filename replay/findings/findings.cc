@@ -18,6 +18,7 @@ namespace {
 
 constexpr FindingKind kKinds[] = {
     {"unequal-stages", find_pipeline_stages},
+    {"pipeline-bubble", find_pipeline_bubble},
     {"unequal-experts", find_experts},
     {"data-loading", find_data_loading},
     {"serial-copies", find_serial_copies},

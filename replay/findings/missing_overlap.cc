@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +32,9 @@ constexpr std::string_view kSplit =
     "leave XLA something to run beside it: split the step's batch or gradients "
     "into parts within the jitted function, so that one part's collective "
     "needs nothing of the next";
+constexpr std::string_view kMessage =
+    "post it before other work and wait for it after that (isend, irecv): what "
+    "another micro-batch computes runs beside it";
 constexpr std::string_view kSmallEnd =
     "make the last bucket small, or begin the next step's work before it ends";
 constexpr std::array<ReasonWords, kReasons> kWords = {{
@@ -101,10 +106,15 @@ std::vector<Reason> reasons_of(const FindingInput& input) {
   return reasons;
 }
 
+/// Of one kind of collective, for one reason.
+struct Part {
+  int64_t exposed_ns = 0, longest_ns = 0;
+  uint32_t longest = 0;  ///< Node.
+};
+
 struct Exposure {
   std::array<int64_t, kReasons> by_reason_ns{};
-  std::array<uint32_t, kReasons> longest{};  ///< Node.
-  std::array<int64_t, kReasons> longest_ns{};
+  std::array<std::map<CollectiveKind, Part>, kReasons> parts;
   int64_t exposed_ns = 0, transfer_ns = 0;
   bool any_compute = false;  ///< That it could run beside.
 };
@@ -131,9 +141,13 @@ Exposure exposure_of(const FindingInput& input) {
     const auto reason = static_cast<size_t>(reasons[node]);
     exposure.by_reason_ns[reason] =
         saturating_add(exposure.by_reason_ns[reason], exposed_ns);
-    if (exposed_ns <= exposure.longest_ns[reason]) continue;
-    exposure.longest_ns[reason] = exposed_ns;
-    exposure.longest[reason] = node;
+    const auto place = static_cast<size_t>(graph.collective[node]);
+    Part& part =
+        exposure.parts[reason][input.analysis.matching.collectives[place].kind];
+    part.exposed_ns = saturating_add(part.exposed_ns, exposed_ns);
+    if (exposed_ns <= part.longest_ns) continue;
+    part.longest_ns = exposed_ns;
+    part.longest = node;
   }
   return exposure;
 }
@@ -147,7 +161,14 @@ void find_missing_overlap(const FindingInput& input, Candidates& found) {
       static_cast<size_t>(std::max_element(exposure.by_reason_ns.begin(),
                                            exposure.by_reason_ns.end()) -
                           exposure.by_reason_ns.begin());
-  const uint32_t node = exposure.longest[most];
+  const auto& parts = exposure.parts[most];
+  const Part& part =
+      std::max_element(parts.begin(), parts.end(),
+                       [](const auto& a, const auto& b) {
+                         return a.second.exposed_ns < b.second.exposed_ns;
+                       })
+          ->second;
+  const uint32_t node = part.longest;
   const auto place = static_cast<size_t>(input.graph.collective[node]);
   const MatchedCollective& one = input.analysis.matching.collectives[place];
   const std::string kind = one.kind == CollectiveKind::kUnknown
@@ -166,8 +187,10 @@ void find_missing_overlap(const FindingInput& input, Candidates& found) {
       "{} of {} of transfers, over ranks; the longest is {} on rank {}, {}",
       finding_time(exposure.exposed_ns), finding_time(exposure.transfer_ns),
       finding.where.collective, finding.where.ranks[0],
-      finding_time(exposure.longest_ns[most])));
-  finding.action = input.words(kWords[most].action);
+      finding_time(part.longest_ns)));
+  finding.action = is_message(one.kind)
+                       ? std::string(kMessage)
+                       : std::string(input.words(kWords[most].action));
   if (input.framework == Framework::kJax &&
       !input.facts.on_host(input.graph.origin[node])) {
     finding.command =
@@ -176,9 +199,7 @@ void find_missing_overlap(const FindingInput& input, Candidates& found) {
     finding.command = "reprise optimize TRACE --only buckets";
   }
   finding.what_if = "overlap=ideal";
-  candidate.remove = [](TimedGraph& edited) {
-    free_ends(collective_nodes(edited), edited);
-  };
+  candidate.remove = [](TimedGraph& edited) { overlap_collectives(edited); };
   found.push_back(std::move(candidate));
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "data/collective/collective.h"
 #include "replay/graph/data_loading_name.h"
 #include "replay/graph/evaluate.h"
 #include "replay/graph/step_rules.h"
@@ -116,6 +117,18 @@ NodeSet collective_nodes(const TimedGraph& graph) {
   return nodes;
 }
 
+NodeSet message_nodes(const TimedGraph& graph) {
+  NodeSet nodes(graph.size(), false);
+  if (graph.rules) return nodes;  // Programs of ours send none.
+  for (size_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] < 0) continue;
+    const auto place = static_cast<size_t>(graph.collective[node]);
+    nodes[node] = place < graph.transfers.size() &&
+                  is_message(graph.transfers[place].group.kind);
+  }
+  return nodes;
+}
+
 NodeSet blocking_nodes(const NodeFacts& facts, const TimedGraph& graph) {
   NodeSet nodes(graph.size(), false);
   for (uint32_t node = 0; node < graph.size(); ++node) {
@@ -182,10 +195,11 @@ DataLoading data_loading(const NodeFacts& facts, const TimedGraph& graph) {
 namespace {
 
 struct NewEdge {
-  uint32_t from = 0, to = 0;
+  TimedGraph::Edge edge;
+  uint32_t to = 0;
 };
 
-// Edges that come with the order of a row; `added` are by target, one each.
+// Edges that come on top; `added` are by target.
 void add_edges(const std::vector<NewEdge>& added, TimedGraph& graph) {
   if (added.empty()) return;
   TimedGraph::Edges edges;
@@ -195,9 +209,8 @@ void add_edges(const std::vector<NewEdge>& added, TimedGraph& graph) {
   for (uint32_t node = 0; node < graph.size(); ++node) {
     const uint32_t end = graph.first[node + 1];
     for (uint32_t at = begin; at < end; ++at) edges.push_back(graph.edges[at]);
-    if (next != added.end() && next->to == node) {
-      edges.push_back({0, next->from, EdgeKind::kStream, false});
-      ++next;
+    for (; next != added.end() && next->to == node; ++next) {
+      edges.push_back(next->edge);
     }
     begin = end;
     graph.first[node + 1] = static_cast<uint32_t>(edges.size());
@@ -220,11 +233,37 @@ std::vector<NewEdge> order_within(const NodeSet& nodes,
       if (!row) continue;
       last[node] = last[edge.from];
       if (nodes[node] && !nodes[edge.from] && last[node] != kNone) {
-        added.push_back({last[node], node});
+        added.push_back({{0, last[node], EdgeKind::kStream, false}, node});
       }
       break;
     }
     if (nodes[node]) last[node] = node;
+  }
+  return added;
+}
+
+// What waits for a message to begin on its own rank waits for it to begin on
+// the other one too.
+std::vector<NewEdge> sends_before_use(const NodeSet& messages,
+                                      const TimedGraph& graph) {
+  std::vector<std::vector<uint32_t>> members(graph.transfers.size());
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (!messages[node]) continue;
+    members[static_cast<size_t>(graph.collective[node])].push_back(node);
+  }
+  std::vector<NewEdge> added;
+  for (uint32_t node = 0; node < graph.size(); ++node) {
+    if (graph.collective[node] >= 0) continue;
+    for (uint32_t at = graph.first[node]; at < graph.first[node + 1]; ++at) {
+      TimedGraph::Edge edge = graph.edges[at];
+      if (!messages[edge.from] || !edge.from_start) continue;
+      const auto place = static_cast<size_t>(graph.collective[edge.from]);
+      const uint32_t own = edge.from;
+      for (const uint32_t other : members[place]) {
+        edge.from = other;
+        if (other != own && other < node) added.push_back({edge, node});
+      }
+    }
   }
   return added;
 }
@@ -242,6 +281,11 @@ void free_ends(const NodeSet& nodes, TimedGraph& graph) {
       graph.edges.set(at, edge);
     }
   }
+}
+
+void overlap_collectives(TimedGraph& graph) {
+  free_ends(collective_nodes(graph), graph);
+  add_edges(sends_before_use(message_nodes(graph), graph), graph);
 }
 
 void drop_host_waits(const NodeSet& nodes, TimedGraph& graph) {

@@ -39,6 +39,9 @@ void renew_transfers(TimedGraph& graph);
 /// All nodes that are members of collectives.
 NodeSet collective_nodes(const TimedGraph& graph);
 
+/// Of them, messages from one rank to another.
+NodeSet message_nodes(const TimedGraph& graph);
+
 /// Host calls that wait for the device, but for copies to it.
 NodeSet blocking_nodes(const NodeFacts& facts, const TimedGraph& graph);
 
@@ -58,6 +61,11 @@ DataLoading data_loading(const NodeFacts& facts, const TimedGraph& graph);
 /// nodes of the set itself: those of one stream or thread stay in order, also
 /// where only others between them held that up. Cost: O(nodes + edges).
 void free_ends(const NodeSet& nodes, TimedGraph& graph);
+
+/// Nothing but collectives waits for the end of one. Who needs a message waits
+/// until it was sent: it is what the sender just computed, as a pipeline's
+/// stages need it of each other. Cost: O(nodes + edges).
+void overlap_collectives(TimedGraph& graph);
 
 /// Host calls among `nodes` do not wait for the device.
 void drop_host_waits(const NodeSet& nodes, TimedGraph& graph);

@@ -413,7 +413,9 @@ Status apply_what_if(const WhatIf& what_if, const NodeFacts& facts,
       return level_ranks(facts, graph);
     case WhatIfKind::kOverlap:
       return edit_nodes("overlap=ideal", "collectives", collective_nodes(graph),
-                        graph, free_ends);
+                        graph, [](const NodeSet&, TimedGraph& edited) {
+                          overlap_collectives(edited);
+                        });
     case WhatIfKind::kCapture:
       return capture(facts, graph);
     case WhatIfKind::kSync:

@@ -24,7 +24,7 @@ enum class WhatIfKind : uint8_t {
   kHost,       ///< "host=0.5x": what host threads do, and their named ranges.
   kLaunch,     ///< "launch=0", "launch=0.5x": handing work to a stream.
   kStraggler,  ///< "straggler=none": no rank slower than the median one.
-  kOverlap,    ///< "overlap=ideal": nothing but collectives waits for one.
+  kOverlap,    ///< "overlap=ideal": as overlap_collectives has it.
   kCapture,    ///< "launch=graph": device work is launched all at once.
   kSync,       ///< "sync=none": the host waits for no device work.
   kCopies,     ///< "copies=overlapped": nothing else waits for such a copy.

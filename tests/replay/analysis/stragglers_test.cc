@@ -57,6 +57,16 @@ TEST_F(Stragglers, WhatTheClocksCannotTellIsNobodysFault) {
   EXPECT_EQ(found[0].last, 1);
 }
 
+TEST_F(Stragglers, WhoAwaitsAMessageWaitsForWorkAndNotForALateRank) {
+  add({0, 1}, {0, 100});
+  matching.collectives.back().kind = CollectiveKind::kSend;
+  const auto found = find_stragglers(trace, matching, times, chosen);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[1].rank, 0u);
+  EXPECT_EQ(found[1].late_ns, 4);
+  EXPECT_EQ(found[1].collectives, 3);
+}
+
 TEST_F(Stragglers, OnlyChosenCollectivesCount) {
   const std::vector<uint32_t> second = {1};
   const auto found = find_stragglers(trace, matching, times, second);

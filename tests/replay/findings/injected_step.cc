@@ -141,32 +141,34 @@ void InjectedStep::meet(CollectiveKind kind, uint32_t first, int64_t bytes,
   }
 }
 
-void InjectedStep::send(uint32_t from, int64_t bytes, int64_t transfer_ns) {
+void InjectedStep::send(uint32_t from, uint32_t to, int64_t bytes,
+                        int64_t transfer_ns) {
   int64_t arrival_ns = 0;
   std::vector<int64_t> start_ns, launch;
-  for (const uint32_t place : {from, from + 1}) {
+  for (const uint32_t place : {from, to}) {
     Rank& rank = ranks_[place];
     const int64_t ready_ns = launched(rank, "c10d::message");
     launch.push_back(correlation_);
     start_ns.push_back(std::max(ready_ns, rank.compute_ns + dispatch_ns));
     arrival_ns = std::max(arrival_ns, start_ns.back());
   }
-  for (const uint32_t place : {from, from + 1}) {
+  for (const uint32_t place : {from, to}) {
     CollectiveInfo info;
     info.kind =
         place == from ? CollectiveKind::kSend : CollectiveKind::kReceive;
     info.communicator = "pipeline";
-    info.group = {from, from + 1};
+    info.group = {std::min(from, to), std::max(from, to)};
     info.group_size = 2;
     info.type = PrimitiveType::kF32;
     info.input_elements = info.output_elements = bytes / 4;
-    info.peer = static_cast<int32_t>(place == from ? from + 1 : from);
+    info.peer = static_cast<int32_t>(place == from ? to : from);
     collectives_.push_back(info);
     Rank& rank = ranks_[place];
     rank.compute_ns = arrival_ns + transfer_ns;
-    Event& event = trace_.add(rank.compute, EventKind::kCollective,
-                              "ncclDevKernel_SendRecv", start_ns[place - from],
-                              rank.compute_ns, launch[place - from]);
+    Event& event =
+        trace_.add(rank.compute, EventKind::kCollective,
+                   "ncclDevKernel_SendRecv", start_ns[place == from ? 0 : 1],
+                   rank.compute_ns, launch[place == from ? 0 : 1]);
     event.bytes = bytes;
     event.detail = static_cast<int32_t>(collectives_.size() - 1);
   }

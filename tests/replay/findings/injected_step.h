@@ -40,7 +40,10 @@ class InjectedStep {
   /// Each rank sends to one and receives from one, which takes it its own time.
   void permute(int64_t bytes, const std::vector<int64_t>& transfer_ns);
   /// From one rank to the next, on the compute stream of both.
-  void send(uint32_t from, int64_t bytes, int64_t transfer_ns);
+  void send(uint32_t from, int64_t bytes, int64_t transfer_ns) {
+    send(from, from + 1, bytes, transfer_ns);
+  }
+  void send(uint32_t from, uint32_t to, int64_t bytes, int64_t transfer_ns);
   /// What is computed next waits for all communication so far.
   void wait_for_communication();
   /// The host waits for the compute stream, in an operator.

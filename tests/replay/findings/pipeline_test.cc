@@ -1,0 +1,85 @@
+// The stages of a pipeline wait for each other: that is the pipeline's bubble,
+// no late rank, and no communication that could run beside something.
+#include <gtest/gtest.h>
+
+#include "replay/clocks/aligned_trace.h"
+#include "replay/findings/findings.h"
+#include "replay/simulate/trace_replay.h"
+#include "tests/replay/findings/injected_step.h"
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kUs = 1'000;
+constexpr int64_t kForward = 400 * kUs, kBackward = 800 * kUs;
+constexpr int kBatches = 4;
+
+// All micro-batches forward, then all backward; of two stages the second one
+// waits kForward before, the first one kBackward between its two halves and
+// kForward for the second stage's last forward.
+void pipeline(InjectedStep& step, int64_t transfer_ns) {
+  for (int batch = 0; batch < kBatches; ++batch) {
+    step.kernel_on(0, "gemm", kForward);
+    step.send(0, 1, 50'000'000, transfer_ns);
+    step.kernel_on(1, "gemm", kForward);
+  }
+  for (int batch = 0; batch < kBatches; ++batch) {
+    step.kernel_on(1, "gemm_backward", kBackward);
+    step.send(1, 0, 50'000'000, transfer_ns);
+    step.kernel_on(0, "gemm_backward", kBackward);
+  }
+}
+
+TEST(Pipeline, TheBubbleIsFoundAndNobodyIsLate) {
+  InjectedStep step(2);
+  pipeline(step, 10 * kUs);
+  const AlignedTrace recorded = AlignedTrace::as_recorded(step.trace());
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const Straggler& one : analysis->stragglers) EXPECT_EQ(one.last, 0);
+  const Findings findings = find_findings(recorded.by_rank(), *analysis);
+  ASSERT_FALSE(findings.list.empty());
+  EXPECT_EQ(findings.list[0].kind, "pipeline-bubble");
+  // Of each stage's 4 (400 + 800) us and 8 transfers; launches of a few us.
+  constexpr int64_t kBubble = kForward + kBackward;
+  EXPECT_NEAR(static_cast<double>(findings.list[0].gain_ns),
+              static_cast<double>(kBubble), 0.05 * kBubble);
+}
+
+TEST(Pipeline, IdealOverlapHidesTransfersAndNotTheBubble) {
+  InjectedStep step(2), at_once(2);
+  pipeline(step, 100 * kUs);
+  pipeline(at_once, 0);
+  const AlignedTrace recorded = AlignedTrace::as_recorded(step.trace());
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  const auto what_if = parse_what_if("overlap=ideal");
+  ASSERT_TRUE(what_if);
+  const auto replayed =
+      replay_trace(recorded.trace(), *analysis->graph, {&*what_if, 1});
+  ASSERT_TRUE(replayed) << replayed.error().message;
+  const auto truth = static_cast<double>(at_once.span_ns());
+  EXPECT_NEAR(static_cast<double>(replayed->predicted_ns), truth, 0.01 * truth);
+}
+
+// Two ranks exchange what they have; one computes longer: the other waits for
+// it, and it waits for nobody.
+TEST(Pipeline, ARankThatOthersWaitForIsNoBubble) {
+  InjectedStep step(2);
+  for (int layer = 0; layer < 8; ++layer) {
+    step.kernel_on(0, "gemm", 800 * kUs);
+    step.kernel_on(1, "gemm", 400 * kUs);
+    step.send(0, 1, 1'000'000, 10 * kUs);
+    step.send(1, 0, 1'000'000, 10 * kUs);
+  }
+  const AlignedTrace recorded = AlignedTrace::as_recorded(step.trace());
+  const Result<Analysis> analysis = analyze(recorded);
+  ASSERT_TRUE(analysis) << analysis.error().message;
+  for (const Finding& finding :
+       find_findings(recorded.by_rank(), *analysis).list) {
+    EXPECT_NE(finding.kind, "pipeline-bubble");
+  }
+}
+
+}  // namespace
+}  // namespace reprise
