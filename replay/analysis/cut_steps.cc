@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "data/trace/intervals.h"
 
@@ -11,16 +12,28 @@ namespace {
 
 constexpr int64_t kFewLaunches = 10;
 
-/// [string] Whether a call of the name launches a kernel: cudaLaunchKernelExC,
-/// cuLaunchKernel, hipExtModuleLaunchKernel.
-std::vector<bool> launching_names(const Trace& trace) {
-  std::vector<bool> launches;
-  launches.reserve(trace.strings.size());
-  for (const std::string& name : trace.strings) {
-    launches.push_back(name.find("LaunchKernel") != std::string::npos);
+/// Which calls launch a kernel: cudaLaunchKernelExC, cuLaunchKernel,
+/// hipExtModuleLaunchKernel. Each name is looked at once.
+class LaunchNames {
+ public:
+  explicit LaunchNames(const Trace& trace)
+      : trace_(trace), known_(trace.strings.size(), Known::kNot) {}
+
+  bool launches(const Event& event) {
+    Known& known = known_[index_of(event.name)];
+    if (known == Known::kNot) {
+      const bool found = trace_.text(event.name).find("LaunchKernel") !=
+                         std::string_view::npos;
+      known = found ? Known::kLaunches : Known::kOther;
+    }
+    return known == Known::kLaunches;
   }
-  return launches;
-}
+
+ private:
+  enum class Known : uint8_t { kNot, kOther, kLaunches };
+  const Trace& trace_;
+  std::vector<Known> known_;  ///< [string]
+};
 
 /// When the last kernel was launched that was recorded.
 int64_t last_launch(const RankWork& work) {
@@ -46,14 +59,14 @@ std::vector<bool> CutSteps::add(const Trace& trace, const RankWork& work) {
   std::vector<bool> cut(work.steps.size(), false);
   const int64_t last_ns = last_launch(work);
   if (last_ns == DeviceEvent::kNoLaunch || work.host_only) return cut;
-  const std::vector<bool> launches = launching_names(trace);
+  LaunchNames names(trace);
   std::vector<Launches> of_step(work.steps.size());
   Launches whole;
   const auto [first, end] = events_of_rank(trace, work.rank);
   for (size_t at = first; at < end; ++at) {
     const Event& event = trace.events[at];
     if (event.kind != EventKind::kRuntime || event.correlation < 0 ||
-        !launches[index_of(event.name)]) {
+        !names.launches(event)) {
       continue;
     }
     const int64_t start_ns = clamped_time(event.start_ns);
