@@ -16,6 +16,9 @@
 
 namespace reprise {
 
+constexpr std::string_view kPlanBuckets =
+    "reprise optimize TRACE --only buckets -o plan.json";
+
 /// What is looked at. Borrows all of it.
 struct FindingInput {
   const TraceByRank& trace;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data/integers.h"
@@ -35,6 +37,16 @@ constexpr std::string_view kSplit =
 constexpr std::string_view kMessage =
     "post it before other work and wait for it after that (isend, irecv): what "
     "another micro-batch computes runs beside it";
+/// Of what a model's next layer needs: tensor parallelism, experts.
+constexpr FindingInput::Words kLayers = {
+    "split the batch or sequence into parts, so that one part's collective "
+    "runs beside what another computes (Megatron-LM: --tp-comm-overlap, "
+    "--overlap-moe-expert-parallel-comm; torch.compile: "
+    "torch._inductor.config._micro_pipeline_tp)",
+    kSplit,
+    "split the batch into parts, so that one part's collective runs beside "
+    "what "
+    "another computes"};
 constexpr std::string_view kSmallEnd =
     "make the last bucket small, or begin the next step's work before it ends";
 constexpr std::array<ReasonWords, kReasons> kWords = {{
@@ -106,7 +118,7 @@ std::vector<Reason> reasons_of(const FindingInput& input) {
   return reasons;
 }
 
-/// Of one kind of collective, for one reason.
+/// Of one kind of collective in one communicator, for one reason.
 struct Part {
   int64_t exposed_ns = 0, longest_ns = 0;
   uint32_t longest = 0;  ///< Node.
@@ -114,7 +126,9 @@ struct Part {
 
 struct Exposure {
   std::array<int64_t, kReasons> by_reason_ns{};
-  std::array<std::map<CollectiveKind, Part>, kReasons> parts;
+  using Kind = std::pair<CollectiveKind, std::string_view>;
+  std::array<std::map<Kind, Part>, kReasons> parts;
+  std::vector<IntervalSet> busy;  ///< As computing().
   int64_t exposed_ns = 0, transfer_ns = 0;
   bool any_compute = false;  ///< That it could run beside.
 };
@@ -122,9 +136,9 @@ struct Exposure {
 /// Of all ranks; transfers alone, waits for others are not communication's.
 Exposure exposure_of(const FindingInput& input) {
   const TimedGraph& graph = input.graph;
-  const std::vector<IntervalSet> busy = computing(input);
   const std::vector<Reason> reasons = reasons_of(input);
   Exposure exposure;
+  exposure.busy = computing(input);
   for (uint32_t node = 0; node < graph.size(); ++node) {
     if (graph.collective[node] < 0) {
       exposure.any_compute |= input.computes[node];
@@ -134,7 +148,7 @@ Exposure exposure_of(const FindingInput& input) {
     const int64_t begin_ns = end_ns - graph.duration[node];
     const int64_t exposed_ns =
         graph.duration[node] -
-        busy[graph.rank[node]].length_within_ns(begin_ns, end_ns);
+        exposure.busy[graph.rank[node]].length_within_ns(begin_ns, end_ns);
     exposure.transfer_ns =
         saturating_add(exposure.transfer_ns, graph.duration[node]);
     exposure.exposed_ns = saturating_add(exposure.exposed_ns, exposed_ns);
@@ -142,14 +156,69 @@ Exposure exposure_of(const FindingInput& input) {
     exposure.by_reason_ns[reason] =
         saturating_add(exposure.by_reason_ns[reason], exposed_ns);
     const auto place = static_cast<size_t>(graph.collective[node]);
-    Part& part =
-        exposure.parts[reason][input.analysis.matching.collectives[place].kind];
+    const MatchedCollective& one = input.analysis.matching.collectives[place];
+    Part& part = exposure.parts[reason][{one.kind, one.communicator}];
     part.exposed_ns = saturating_add(part.exposed_ns, exposed_ns);
     if (exposed_ns <= part.longest_ns) continue;
     part.longest_ns = exposed_ns;
     part.longest = node;
   }
   return exposure;
+}
+
+/// Whether the like of the collective at `node` stand between layers: most
+/// begin when their rank has computed since the one before, and run beside
+/// nothing. Buckets of gradients follow each other, or run beside compute.
+bool is_between_layers(const FindingInput& input, const Exposure& exposure,
+                       uint32_t node) {
+  constexpr size_t kFew = 4;
+  const TimedGraph& graph = input.graph;
+  const auto of = [&](uint32_t at) -> const MatchedCollective& {
+    return input.analysis.matching
+        .collectives[static_cast<size_t>(graph.collective[at])];
+  };
+  const IntervalSet& busy = exposure.busy[graph.rank[node]];
+  size_t count = 0, between = 0;
+  int64_t last_ns = std::numeric_limits<int64_t>::min();
+  for (uint32_t at = 0; at < graph.size(); ++at) {
+    if (graph.collective[at] < 0 || graph.rank[at] != graph.rank[node] ||
+        of(at).kind != of(node).kind ||
+        of(at).communicator != of(node).communicator) {
+      continue;
+    }
+    const int64_t end_ns = input.times.end_ns[at];
+    const int64_t begin_ns = end_ns - graph.duration[at];
+    const bool alone = busy.length_within_ns(begin_ns, end_ns) == 0;
+    const bool computed = busy.length_within_ns(last_ns, begin_ns) > 0;
+    ++count;
+    between += alone && computed ? 1 : 0;
+    last_ns = end_ns;
+  }
+  return count >= kFew && 2 * between > count;
+}
+
+/// What to do, in words and by a command.
+void advise(const FindingInput& input, const Exposure& exposure, size_t reason,
+            uint32_t node, Finding& finding) {
+  const MatchedCollective& one =
+      input.analysis.matching
+          .collectives[static_cast<size_t>(input.graph.collective[node])];
+  const bool between_layers =
+      (one.kind == CollectiveKind::kAllReduce ||
+       one.kind == CollectiveKind::kAllToAll) &&
+      static_cast<Reason>(reason) == Reason::kConsumer &&
+      is_between_layers(input, exposure, node);
+  finding.action = is_message(one.kind) ? std::string(kMessage)
+                   : between_layers
+                       ? std::string(input.words(kLayers))
+                       : std::string(input.words(kWords[reason].action));
+  if (input.framework == Framework::kJax &&
+      !input.facts.on_host(input.graph.origin[node])) {
+    finding.command =
+        "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true";
+  } else if (input.plans_buckets(one) && !between_layers) {
+    finding.command = kPlanBuckets;
+  }
 }
 
 }  // namespace
@@ -188,16 +257,7 @@ void find_missing_overlap(const FindingInput& input, Candidates& found) {
       finding_time(exposure.exposed_ns), finding_time(exposure.transfer_ns),
       finding.where.collective, finding.where.ranks[0],
       finding_time(part.longest_ns)));
-  finding.action = is_message(one.kind)
-                       ? std::string(kMessage)
-                       : std::string(input.words(kWords[most].action));
-  if (input.framework == Framework::kJax &&
-      !input.facts.on_host(input.graph.origin[node])) {
-    finding.command =
-        "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true";
-  } else if (input.plans_buckets(one)) {
-    finding.command = "reprise optimize TRACE --only buckets";
-  }
+  advise(input, exposure, most, node, finding);
   finding.what_if = "overlap=ideal";
   candidate.remove = [](TimedGraph& edited) { overlap_collectives(edited); };
   found.push_back(std::move(candidate));

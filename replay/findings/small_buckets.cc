@@ -82,7 +82,7 @@ void advise(const FindingInput& input, const MatchedCollective& one,
        "arrays as one",
        "put more tensors into one"});
   if (!input.plans_buckets(one)) return;
-  finding.command = "reprise optimize TRACE --only buckets";
+  finding.command = kPlanBuckets;
   if (bytes <= 0) return;
   finding.command =
       (one.communicator == "horovod"

@@ -470,7 +470,8 @@ TEST(Findings, AdviceOnWhatXlaCompiledNamesNothingOfPyTorch) {
   const Findings torch = of_hosts("", 10'000);
   ASSERT_FALSE(torch.list.empty());
   EXPECT_NE(torch.list[0].action.find("async_op"), std::string::npos);
-  EXPECT_EQ(torch.list[0].command, "reprise optimize TRACE --only buckets");
+  EXPECT_EQ(torch.list[0].command,
+            "reprise optimize TRACE --only buckets -o plan.json");
   const Findings xla = of_hosts("", 10'000, Framework::kJax);
   ASSERT_FALSE(xla.list.empty());
   EXPECT_EQ(xla.list[0].what, torch.list[0].what);
@@ -489,7 +490,8 @@ TEST(Findings, AdviceOnAnotherFrameworkNamesNothingOfPyTorch) {
   const Findings dpro = of_hosts("", 10'000, Framework::kUnknown, "horovod");
   ASSERT_FALSE(dpro.list.empty());
   EXPECT_EQ(dpro.list[0].action, "leave it to another thread");
-  EXPECT_EQ(dpro.list[0].command, "reprise optimize TRACE --only buckets");
+  EXPECT_EQ(dpro.list[0].command,
+            "reprise optimize TRACE --only buckets -o plan.json");
 }
 
 TEST(Findings, LateRankOfDevicesAlone) {
