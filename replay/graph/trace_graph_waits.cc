@@ -395,6 +395,15 @@ std::vector<Issue> ends_of_nodes(const GraphDraft& draft,
   return ends;
 }
 
+// Whether the one may have been issued before the other: by an earlier call, or
+// by the same one, as all work of a CUDA graph is.
+bool may_precede(const DraftNode& source, const DraftNode& work) {
+  if (source.issued_ns != work.issued_ns)
+    return source.issued_ns < work.issued_ns;
+  return source.launch != kNoNode && source.launch == work.launch &&
+         source.start_ns < work.start_ns;
+}
+
 }  // namespace
 
 void add_host_waits(GraphDraft& draft, uint32_t rank) {
@@ -426,7 +435,7 @@ void add_coincident_waits(GraphDraft& draft, uint32_t rank,
         const DraftNode& source = draft.nodes[at->second];
         const bool other =
             at->second < stream.first || at->second >= stream.last;
-        if (!other || source.issued_ns >= work.issued_ns) continue;
+        if (!other || !may_precede(source, work)) continue;
         draft.add_edge(at->second, node, EdgeKind::kInferred,
                        work.start_ns - source.end_ns);
         draft.tally.assumed_waits += !window.wait_latency_ns.has_value();

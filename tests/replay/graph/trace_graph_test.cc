@@ -226,6 +226,20 @@ TEST(TraceGraph, SaysWhatItAssumes) {
       << assumed.graph.notes.back();
 }
 
+// One call launches a graph of two streams: within it c waits for r, as r for
+// a.
+TEST(TraceGraph, StreamsOfOneGraphLaunchWaitForEachOther) {
+  const Built trace = built(R"(
+    h0 runtime cudaGraphLaunch 0-10 #5
+    d0a compute a 20-100 #5
+    d0b collective r 102-200 bytes=1000 #5
+    d0a compute b 101-150 #5
+    d0a compute c 202-300 #5)");
+  EXPECT_EQ(trace.edges("a", "r"), "inferred");
+  EXPECT_EQ(trace.edges("r", "c"), "inferred");
+  EXPECT_EQ(trace.edges("b", "r"), "");
+}
+
 TEST(TraceGraph, LetsAThreadWaitForAnother) {
   // The main thread falls idle at 100, the other one wakes at 110 and is done
   // at 300, when the main thread goes on.
