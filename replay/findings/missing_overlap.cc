@@ -45,8 +45,7 @@ constexpr FindingInput::Words kLayers = {
     "torch._inductor.config._micro_pipeline_tp)",
     kSplit,
     "split the batch into parts, so that one part's collective runs beside "
-    "what "
-    "another computes"};
+    "what another computes"};
 constexpr std::string_view kSmallEnd =
     "make the last bucket small, or begin the next step's work before it ends";
 constexpr std::array<ReasonWords, kReasons> kWords = {{
