@@ -108,6 +108,7 @@ class ThreadWalk {
       return;
     }
     close_until(start_ns);
+    close_crossed(event, start_ns, end_ns);
     if (!open_.empty()) own_time(open_.back(), start_ns);
     cursor_ns_ = std::max(cursor_ns_, start_ns);
     if (is_posted_message(draft_.trace, event)) {
@@ -216,6 +217,20 @@ class ThreadWalk {
     finish_wait(last);
     const bool bare = last.forced && draft_.last_node[last.event] == kNoNode;
     if (bare) add_node(last.event, cursor_ns_, cursor_ns_);
+  }
+
+  // Ranges of a thread nest. Where rounded clocks have one begin just before
+  // the end of another that it outlasts, that one has ended.
+  void close_crossed(const Event& event, int64_t start_ns, int64_t end_ns) {
+    if (draft_.call(event) == CallClass::kStepMark ||
+        is_posted_message(draft_.trace, event)) {
+      return;
+    }
+    while (!open_.empty() && open_.back().end_ns < end_ns &&
+           open_.back().end_ns - start_ns <= kClockTolerance) {
+      open_.back().end_ns = start_ns;
+      close_last();
+    }
   }
 
   // Of the steps that are open, the one that ends first. Steps follow each

@@ -86,6 +86,19 @@ TEST(TraceGraph, CutsAHostOpIntoTheStretchesBetweenItsChildren) {
   EXPECT_EQ(trace.gap_us("after"), 30);
 }
 
+// Rounded to microseconds, what follows a call begins before it ended: it is no
+// part of the call, which waits for a as it would.
+TEST(TraceGraph, ACallEndsWhereWhatFollowsItBegins) {
+  const Built trace = built(R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    h0 runtime cudaStreamSynchronize 12-104 #2
+    h0 host-op after 103-130
+    d0 compute a 20-100 #1)");
+  EXPECT_EQ(trace.edges("a", "cudaStreamSynchronize"), "synchronization");
+  EXPECT_EQ(trace.durations_us("cudaStreamSynchronize"), Durations{3});
+  EXPECT_EQ(trace.durations_us("after"), Durations{27});
+}
+
 TEST(TraceGraph, LetsOneLaunchOwnManyKernels) {
   const Built trace = built(R"(
     h0 runtime cudaGraphLaunch 0-10 #5
