@@ -35,15 +35,40 @@ class LaunchNames {
   std::vector<Known> known_;  ///< [string]
 };
 
-/// When the last kernel was launched that was recorded.
-int64_t last_launch(const RankWork& work) {
-  int64_t last_ns = DeviceEvent::kNoLaunch;
-  for (const DeviceEvent& event : work.events) {
-    if (event.launch != DeviceEvent::kNoEvent)
-      last_ns = std::max(last_ns, event.launch_ns);
+/// What of a rank's device was recorded, by the calls that launched it.
+class Recorded {
+ public:
+  Recorded(const Trace& trace, const RankWork& work)
+      : trace_(trace), work_(work) {
+    for (const DeviceEvent& event : work.events) {
+      if (event.launch != DeviceEvent::kNoEvent)
+        last_ns_ = std::max(last_ns_, event.launch_ns);
+    }
   }
-  return last_ns;
-}
+
+  bool empty() const { return last_ns_ == DeviceEvent::kNoLaunch; }
+
+  bool lacks(const Event& call) {
+    if (clamped_time(call.start_ns) <= last_ns_) return false;
+    if (correlations_.empty()) collect();
+    return !std::binary_search(correlations_.begin(), correlations_.end(),
+                               call.correlation);
+  }
+
+ private:
+  void collect() {
+    for (const DeviceEvent& event : work_.events) {
+      if (event.launch == DeviceEvent::kNoEvent) continue;
+      correlations_.push_back(trace_.events[event.event].correlation);
+    }
+    std::sort(correlations_.begin(), correlations_.end());
+  }
+
+  const Trace& trace_;
+  const RankWork& work_;
+  int64_t last_ns_ = DeviceEvent::kNoLaunch;  ///< The last such call.
+  std::vector<int64_t> correlations_;  ///< Ascending; where one is asked for.
+};
 
 struct Launches {
   int64_t all = 0, lacking = 0;
@@ -57,8 +82,9 @@ bool is_cut(const Launches& launches) {
 
 std::vector<bool> CutSteps::add(const Trace& trace, const RankWork& work) {
   std::vector<bool> cut(work.steps.size(), false);
-  const int64_t last_ns = last_launch(work);
-  if (last_ns == DeviceEvent::kNoLaunch || work.host_only) return cut;
+  if (work.host_only) return cut;
+  Recorded recorded(trace, work);
+  if (recorded.empty()) return cut;
   LaunchNames names(trace);
   std::vector<Launches> of_step(work.steps.size());
   Launches whole;
@@ -69,11 +95,10 @@ std::vector<bool> CutSteps::add(const Trace& trace, const RankWork& work) {
         !names.launches(event)) {
       continue;
     }
-    const int64_t start_ns = clamped_time(event.start_ns);
-    const int64_t lacks = start_ns > last_ns ? 1 : 0;
+    const int64_t lacks = recorded.lacks(event) ? 1 : 0;
     ++whole.all;
     whole.lacking += lacks;
-    const int32_t step = step_at(work.steps, start_ns);
+    const int32_t step = step_at(work.steps, clamped_time(event.start_ns));
     if (step < 0) continue;
     Launches& own = of_step[static_cast<size_t>(step)];
     ++own.all;

@@ -19,8 +19,8 @@ class CutSteps {
  public:
   /// [place in RankWork::steps] Whether it is to be left out: a tenth or more
   /// of what it launched lacks, ten kernels at least. None is, where no other
-  /// step of the rank would be left but warm-up. Cost: linear in the rank's
-  /// events.
+  /// step of the rank would be left but warm-up. Cost: linear in the
+  /// rank's events; of a cut trace O(n log n) in its device work.
   std::vector<bool> add(const Trace& trace, const RankWork& work);
   /// A sentence; none where nothing was cut.
   std::optional<std::string> remark() const;

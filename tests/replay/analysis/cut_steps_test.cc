@@ -54,6 +54,22 @@ TEST(CutSteps, AWholeTraceHasNone) {
   EXPECT_TRUE(analysis.remarks.empty());
 }
 
+// Two processes of one file use the same correlations: the later one's calls
+// are no launches without kernels.
+TEST(CutSteps, CallsOfACorrelationThatHasItsKernelLackNothing) {
+  AnalysisTrace made;
+  const uint32_t host = made.host_thread(0), other = made.host_thread(0, "b");
+  const uint32_t device = made.device_stream(0);
+  made.step(0, 1, 0, 1000);
+  for (int at = 0; at < 20; ++at) {
+    made.kernel(host, 2 * at, device, "gemm", 100 + 40 * at, 130 + 40 * at);
+    made.add(other, EventKind::kRuntime, "cudaLaunchKernel", 500 + 2 * at,
+             501 + 2 * at, at + 1);
+  }
+  const AlignedTrace recorded = AlignedTrace::as_recorded(made.trace());
+  EXPECT_TRUE(analysis_of(recorded).remarks.empty());
+}
+
 TEST(CutSteps, TheOnlyStepStays) {
   const AlignedTrace recorded = AlignedTrace::as_recorded(cut_trace(1, 5));
   const Analysis analysis = analysis_of(recorded);
