@@ -80,6 +80,7 @@ void find_launch_bound(const FindingInput& input, Candidates& found);
 void find_small_kernels(const FindingInput& input, Candidates& found);
 void find_small_buckets(const FindingInput& input, Candidates& found);
 void find_missing_overlap(const FindingInput& input, Candidates& found);
+void find_communication_bound(const FindingInput& input, Candidates& found);
 void find_collective_choice(const FindingInput& input, Candidates& found);
 
 /// Host calls that set a device up: 100 ms or more while it does nothing.

@@ -28,6 +28,7 @@ constexpr FindingKind kKinds[] = {
     {"small-buckets", find_small_buckets},
     {"late-rank", find_late_rank},
     {"missing-overlap", find_missing_overlap},
+    {"communication-bound", find_communication_bound},
     {"small-kernels", find_small_kernels},
     {"set-up", find_set_up},
     {"launch-bound", find_launch_bound},
