@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kFewLaunches = 10;
 
 /// Which calls launch a kernel: cudaLaunchKernelExC, cuLaunchKernel,
-/// hipExtModuleLaunchKernel. Each name is looked at once.
+/// hipExtModuleLaunchKernel, urEnqueueKernelLaunch. Each name is looked at
+/// once.
 class LaunchNames {
  public:
   explicit LaunchNames(const Trace& trace)
@@ -22,8 +23,9 @@ class LaunchNames {
   bool launches(const Event& event) {
     Known& known = known_[index_of(event.name)];
     if (known == Known::kNot) {
-      const bool found = trace_.text(event.name).find("LaunchKernel") !=
-                         std::string_view::npos;
+      const std::string_view name = trace_.text(event.name);
+      const bool found = name.find("LaunchKernel") != name.npos ||
+                         name.find("KernelLaunch") != name.npos;
       known = found ? Known::kLaunches : Known::kOther;
     }
     return known == Known::kLaunches;

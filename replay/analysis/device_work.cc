@@ -144,8 +144,10 @@ class Collector {
     const size_t name = index_of(event.name);
     if (is_wait_.empty()) is_wait_.assign(trace_.strings.size(), 0);
     if (is_wait_[name] == 0) {
-      const bool waits = trace_.strings[name].find("Synchronize") !=
-                         std::string::npos;  // cudaDevice…, hipStream…, cuCtx…
+      const std::string& text = trace_.strings[name];
+      const bool waits =  // cudaDevice…, hipStream…, cuCtx…, zeEventHost…
+          text.find("Synchronize") != std::string::npos ||
+          text == "urQueueFinish" || text == "urEventWait";
       is_wait_[name] = waits ? 2 : 1;
     }
     return is_wait_[name] == 2;

@@ -33,8 +33,20 @@ constexpr CallName kCallNames[] = {
     {"cuMemFree", CallClass::kSyncDevice},
 };
 
+// Whole names of SYCL's unified runtime and of Level Zero.
+constexpr CallName kIntelCalls[] = {
+    {"urQueueFinish", CallClass::kSyncStream},
+    {"urEventWait", CallClass::kSyncEvent},
+    {"zeCommandQueueSynchronize", CallClass::kSyncStream},
+    {"zeCommandListHostSynchronize", CallClass::kSyncStream},
+    {"zeEventHostSynchronize", CallClass::kSyncEvent},
+};
+
 CallClass class_of(std::string_view name) {
   if (name.starts_with("ProfilerStep")) return CallClass::kStepMark;
+  for (const CallName& known : kIntelCalls) {
+    if (name == known.part) return known.call;
+  }
   const bool api = name.starts_with("cu") || name.starts_with("hip");
   // cudaFreeHost and cudaFreeAsync wait for nothing.
   if (!api || name.find("FreeHost") != name.npos ||

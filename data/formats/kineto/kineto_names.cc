@@ -89,8 +89,10 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-bool starts_with_nccl(std::string_view name) {
+/// Kernels of NCCL, RCCL and oneCCL.
+bool starts_with_ccl(std::string_view name) {
   if (name.starts_with("void ")) name.remove_prefix(5);
+  if (name.starts_with("oneccl")) return true;
   if (name.size() < 4) return false;
   const auto lower = [](char c) { return static_cast<char>(c | 0x20); };
   return (lower(name[0]) == 'n' || lower(name[0]) == 'r') &&
@@ -138,7 +140,7 @@ KinetoName KinetoNames::look_at(std::string_view raw) {
   const std::string_view view = text;
   KinetoName name;
   name.id = spool_.intern(text);
-  name.communicates = starts_with_nccl(view);
+  name.communicates = starts_with_ccl(view);
   name.host_collective = view.starts_with("gloo:") || view.starts_with("mpi:");
   name.describes_collective = name.host_collective ||
                               view == "record_param_comms" ||

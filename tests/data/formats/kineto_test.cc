@@ -398,6 +398,20 @@ TEST(Kineto, AGlooCollectiveIsWorkOfItsHostThread) {
             R"("forward_thread_id":1})");
 }
 
+TEST(Kineto, KernelsOfOneCclAreCollectives) {
+  const Imported file = import_text(R"json({"traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "void oneccl_allreduce_kernel<float>",
+     "pid": 0, "tid": 3, "ts": 10, "dur": 5,
+     "args": {"device": 0, "stream": 3, "correlation": 1}},
+    {"ph": "X", "cat": "kernel", "name": "gemm_kernel",
+     "pid": 0, "tid": 3, "ts": 20, "dur": 5,
+     "args": {"device": 0, "stream": 3, "correlation": 2}}
+  ]})json");
+  EXPECT_EQ(file.named("void oneccl_allreduce_kernel<float>").kind,
+            EventKind::kCollective);
+  EXPECT_EQ(file.named("gemm_kernel").kind, EventKind::kCompute);
+}
+
 TEST(Kineto, SynchronizationsNameWhatTheyWaitFor) {
   const Imported file = import_text(R"json({"schemaVersion": 1, "traceEvents": [
   {"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "pid": 0, "tid": 20, "ts": 1695835585751488, "dur": 3, "args": {"External id": 5170, "cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 5169, "wait_on_cuda_event_id": 1, "stream": 20, "correlation": 5170, "device": 0, "context": 1}},

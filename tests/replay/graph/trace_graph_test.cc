@@ -239,6 +239,18 @@ TEST(TraceGraph, SaysWhatItAssumes) {
       << assumed.graph.notes.back();
 }
 
+TEST(TraceGraph, CallsOfIntelsRuntimeWaitForTheDevice) {
+  for (const std::string call : {"urQueueFinish", "zeEventHostSynchronize"}) {
+    const Built trace = built(
+        "h0 runtime urEnqueueKernelLaunch 0-10 #1\n"
+        "d0 compute a 20-100 #1\n"
+        "h0 runtime " +
+        call + " 12-103 #2");
+    EXPECT_EQ(trace.edges("a", call), "synchronization") << call;
+    EXPECT_EQ(trace.durations_us(call), Durations{3}) << call;
+  }
+}
+
 // One call launches a graph of two streams: within it c waits for r, as r for
 // a.
 TEST(TraceGraph, StreamsOfOneGraphLaunchWaitForEachOther) {
