@@ -1,6 +1,7 @@
-// Steps whose device work lacks: a file that was cut, or a recording that ended
-// before the device did, has calls that launch and, from some time on, nothing
-// that they launched. What would be called idle there was not recorded.
+// Steps whose device work lacks: a file that was cut, a recording that ended
+// before the device did, or dropped buffers of records leave calls that launch
+// and nothing that they launched. What would be called idle there was not
+// recorded.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,12 @@ namespace reprise {
 /// Of all ranks of a trace.
 class CutSteps {
  public:
-  /// [place in RankWork::steps] Whether it is to be left out: a tenth or more
-  /// of what it launched lacks, ten kernels at least. None is, where no other
-  /// step of the rank would be left but warm-up. Cost: linear in the
-  /// rank's events; of a cut trace O(n log n) in its device work.
+  /// [place in RankWork::steps] Whether it is to be left out: of what it
+  /// launched lacks a tenth or more, ten kernels at least, beyond the share
+  /// that the step lacks which lacks least (all calls of a kind may have
+  /// another correlation than their kernels), or behind all that was recorded.
+  /// None is, where no other step of the rank would be left but warm-up. Cost:
+  /// linear in the rank's events, O(n log n) in its device work.
   std::vector<bool> add(const Trace& trace, const RankWork& work);
   /// A sentence; none where nothing was cut.
   std::optional<std::string> remark() const;
@@ -28,8 +31,7 @@ class CutSteps {
  private:
   std::vector<uint32_t> ranks_;
   std::set<int32_t> left_out_;  ///< By number.
-  /// Calls that launch kernels on these ranks; those behind the last one whose
-  /// kernel was recorded.
+  /// Calls that launch kernels on these ranks; those whose kernel lacks.
   int64_t launches_ = 0, lacking_ = 0;
 };
 
