@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/hlo/routine.h"
 #include "tests/data/hlo/hlo_text.h"
 
 namespace reprise {
@@ -147,6 +148,41 @@ ENTRY e {
             "scalar/k32=divide(1, m)\n"
             "scalar=multiply(t, scalar/k32)\n"
             "single=divide(o, o)\n");
+}
+
+// What a header says of XLA's arithmetic holds in loops and branches, too.
+TEST(FoldConstants, BodiesComputeAsTheHeaderSays) {
+  const auto inlined = inline_calls(module_of(
+      R"(HloModule m, frontend_attributes={reprise_constants="separate",reprise_quotients="reciprocals"}
+body { t = (f32[2,3], f32[2]) parameter(0)
+  x = f32[2,3] get-tuple-element(t), index=0
+  s = f32[2] get-tuple-element(t), index=1
+  one = f32[] constant(1)
+  ones = f32[2] broadcast(one), dimensions={}
+  small = f32[] constant(1e-6)
+  smalls = f32[2] broadcast(small), dimensions={}
+  rest = f32[2] subtract(ones, s)
+  kept = f32[2] add(rest, smalls)
+  half = f32[2] sqrt(kept)
+  rows = f32[2,3] broadcast(half), dimensions={0}
+  share = f32[2,3] divide(x, rows)
+  ROOT r = (f32[2,3], f32[2]) tuple(share, kept) }
+ENTRY e {
+  x = f32[2,3] parameter(0)
+  s = f32[2] parameter(1)
+  t = (f32[2,3], f32[2]) tuple(x, s)
+  ROOT w = (f32[2,3], f32[2]) call(t), to_apply=body
+})"));
+  ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
+  const auto body =
+      extract_computation(*inlined, ComputationId{0}, CalleeForm::kProgram);
+  ASSERT_TRUE(body.has_value()) << body.error().message;
+  EXPECT_EQ(arithmetic(body->entry_computation()),
+            "rest=subtract(1, t/1)\n"
+            "kept=add(rest, 1e-06)\n"
+            "half=sqrt(kept)\n"
+            "share/k12=divide(1, half)\n"
+            "share=multiply(t/0, share/k12)\n");
 }
 
 }  // namespace

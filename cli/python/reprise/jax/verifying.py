@@ -354,8 +354,8 @@ def verify(directory, step=None, *args, steps=20, tolerance=1e-4, train_options=
     the relative L2 error of each tensor's change. Where one is over it, the steps are run in float64, and what is at most
     twice as far from those as JAX is counts as equal (distances_from_exact); where one is still over it, JAX is run again
     on state and batches whose last bits are others, on batches whose rows come in another order, and without fusion, and
-    twice what that moves the tensor in the median, or 1.25 of the most, is allowed (own_moves). Integers must be equal. `train_options` go to `reprise train`, as
-    ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
+    twice what that moves the tensor in the median, or 1.25 of the most, is allowed (own_moves). Integers must be equal.
+    `train_options` go to `reprise train`, as ["--plan", "plan.json"]. Errors: RepriseError where one of both cannot run."""
     if steps < 1:
         raise RepriseError(f"steps={steps}: a training has one at least")
     described = states.description(directory)
