@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/hlo/expand_failed_check.h"
 #include "data/hlo/expand_map.h"
 #include "data/hlo/expand_ragged_dot.h"
 #include "data/hlo/expand_scan.h"
@@ -20,7 +21,7 @@ bool is_expandable(const Instruction& instruction) {
          (instruction.opcode == Opcode::kMap &&
           called_computation(instruction)) ||
          instruction.opcode == Opcode::kRaggedDot ||
-         is_symmetric_product(instruction) ||
+         is_symmetric_product(instruction) || is_failed_check(instruction) ||
          (instruction.opcode == Opcode::kTriangularSolve &&
           is_complex(instruction.shape.type));
 }
@@ -58,6 +59,8 @@ Computation expanded(const Computation& computation, RebuiltModule* rebuilt) {
       in_place = expand_ragged_dot(computation, instruction, rebuilt, &made);
     } else if (is_symmetric_product(original)) {
       in_place = expand_symmetric_product(instruction, &made);
+    } else if (is_failed_check(original)) {
+      in_place = expand_failed_check(instruction, &made);
     } else if (is_expandable(original)) {
       instruction = triangular_solve_call(instruction);
     }

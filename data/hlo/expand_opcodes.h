@@ -9,8 +9,9 @@ namespace reprise {
 bool has_expandable(const Module& module);
 
 /// Scans (data/hlo/expand_scan.h), maps (expand_map.h), ragged dots
-/// (expand_ragged_dot.h) and cuSOLVER's symmetric products
-/// (expand_symmetric_product.h) become other ops, and triangular solves of
+/// (expand_ragged_dot.h), cuSOLVER's symmetric products
+/// (expand_symmetric_product.h) and what tells of a failed check
+/// (expand_failed_check.h) become other ops, and triangular solves of
 /// complex numbers the calls that JAX writes on CPU (matrix_operation.h), in
 /// all computations. Computations that
 /// these call stand before the one that they are in. What has another form than

@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "data/hlo/hlo.h"
-#include "data/hlo/instruction_place.h"
 #include "data/hlo/matrix_operation.h"
 #include "data/hlo/split_complex.h"
 #include "data/narrow_type.h"
@@ -24,12 +23,6 @@ constexpr std::string_view kOnCpu =
 constexpr std::string_view kSolver =
     "of cuSOLVER run potrf, getrf, geqrf, orgqr, ormqr, syevd, geev, sytrd, "
     "gesvd, gesvdj, gesvdp and syrk: use jnp.linalg functions made of these";
-
-/// Of equinox's error_if, on which diffrax, lineax and optimistix rely.
-constexpr std::string_view kErrorIf =
-    "it is a check of equinox's error_if, which calls Python: set EQX_ON_ERROR "
-    "to nan in the environment before equinox is imported, or give throw=False "
-    "where the solver takes it";
 
 constexpr std::string_view kNoParts = "write it on real and imaginary parts";
 
@@ -103,10 +96,6 @@ std::string refusal_advice(const Instruction& instruction) {
                  "s8 before, and back after";
   }
   const std::string target = custom_call_target(instruction);
-  if (target.find("callback") != std::string::npos &&
-      metadata_field(instruction, "op_name").find("error_if") !=
-          std::string::npos)
-    return std::string(kErrorIf);
   for (const TargetAdvice& known : kTargets) {
     if (target.find(known.part) != std::string::npos)
       return std::string(known.advice);

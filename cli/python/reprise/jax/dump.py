@@ -139,9 +139,12 @@ class _Made:
 _INSTRUCTION = re.compile(r"%?(\S+) = (\w+)\[([\d,]*)\]\S* ([\w-]+)\(%?([^,) ]*)(?:.*metadata=\{(.*?)\})?")
 
 
-def calls_python(text):
-    """Whether a program calls Python: jax.debug.print, callbacks."""
-    return re.search(r'custom_call_target="[^"]*python', text) is not None
+def calls_of_python(text):
+    """How many calls of Python a program has (jax.debug.print, callbacks), and how many that tell of a failed check of
+    equinox's error_if."""
+    lines = [line for line in text.split("\n") if re.search(r'custom_call_target="[^"]*python', line)]
+    checks = sum("error_if" in line for line in lines)
+    return len(lines) - checks, checks
 
 
 def _made_by(line):

@@ -427,9 +427,13 @@ def _summary(directory, step, chosen, table, mapped, said, data):
     notes = said + [f"{e['name']} is not used by the step" for e in table if e["parameter"] is None]
     if chosen.batch and data is None:
         notes.append("every step has the same batch: data= gives others")
-    if dump.calls_python(step.text):
+    calls, checks = dump.calls_of_python(step.text)
+    if calls:
         notes.append("the step calls Python (jax.debug.print, callbacks): training leaves out what returns nothing, and "
                      "refuses the rest")
+    if checks:
+        notes.append("where a check of equinox's error_if fails (those of diffrax, lineax, optimistix), training gives "
+                     "NaN, as with EQX_ON_ERROR=nan, and raises nothing")
     unmapped = sum(e["equation"] is None for e in mapped["collectives"])
     if unmapped:
         notes.append(f"{unmapped} collectives were made by partitioning: a plan cannot go back to them by apply()")

@@ -12,7 +12,7 @@ def notes(step, chosen):
     state is one argument of floats, without counters and without an optimizer's, and it calls no Python."""
     state = [place for place, first in enumerate(chosen.next_value) if first is not None]
     numbers = [number for number, (place, _) in enumerate(step.paths) if place in state]
-    if chosen.loss is None or len(state) != 1 or dump.calls_python(step.text):
+    if chosen.loss is None or len(state) != 1 or any(dump.calls_of_python(step.text)):
         return []
     if not all(_is_float(step.leaves[number]) for number in numbers):
         return []
