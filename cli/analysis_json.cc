@@ -12,6 +12,7 @@
 #include "cli/object_text.h"
 #include "cli/path_output.h"
 #include "data/io/json_text.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -202,21 +203,21 @@ std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis,
   text.add("step_time_ns",
            analysis.step_ns ? Json(*analysis.step_ns) : Json(nullptr));
   text.add_rows("findings", findings.list, [&](const Finding& finding) {
-    return json_line(finding_json(finding, path));
+    return json_text(finding_json(finding, path));
   });
   text.add("findings_summary", findings_summary_json(findings));
   text.add_rows("ranks", analysis.ranks, [&](const RankAnalysis& rank) {
-    return json_line(rank_json(trace, rank));
+    return json_text(rank_json(trace, rank));
   });
   text.add_rows("collectives", analysis.collectives, [&](uint32_t place) {
     return collective_text(analysis, place);
   });
   text.add_rows("stragglers", analysis.stragglers, [](const Straggler& late) {
-    return json_line(straggler_json(late));
+    return json_text(straggler_json(late));
   });
   text.add_rows("kernels", analysis.kernels,
                 [&](const KernelStatistics& kernel) {
-                  return json_line(kernel_json(trace, kernel));
+                  return json_text(kernel_json(trace, kernel));
                 });
   text.add_rows("critical_path", analysis.critical_path.entries,
                 [&](const PathEntry& entry) {
@@ -224,7 +225,7 @@ std::string analysis_json(const TraceByRank& by_rank, const Analysis& analysis,
                 });
   text.add("critical_path_summary", path_summary(analysis.critical_path));
   text.add_rows("clocks", analysis.clocks, [](const ClockAlignment& clock) {
-    return json_line(clock_json(clock));
+    return json_text(clock_json(clock));
   });
   text.add("remarks", analysis.remarks);
   return std::move(text).finish();

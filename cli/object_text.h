@@ -10,19 +10,15 @@
 #include <string_view>
 #include <utility>
 
-namespace reprise {
+#include "data/io/json_tree.h"
 
-/// On one line; what is no UTF-8 is replaced.
-inline std::string json_line(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false,
-                   nlohmann::ordered_json::error_handler_t::replace);
-}
+namespace reprise {
 
 class ObjectText {
  public:
   void add(std::string_view key, const nlohmann::ordered_json& value) {
     add_key(key);
-    text_ += json_line(value);
+    text_ += json_text(value);
   }
   template <typename Values, typename ToText>
   void add_rows(std::string_view key, const Values& values,

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "data/io/json_tree.h"
 #include "data/io/printable_text.h"
 
 namespace reprise {
@@ -76,10 +77,7 @@ void print_output(Format format, const Table& table,
     case Format::kCsv:
       return write_out(table_csv(table));
     case Format::kJson:
-      return write_out(
-          printable_json(json.dump(2, ' ', false,
-                                   nlohmann::json::error_handler_t::replace)) +
-          "\n");
+      return write_out(printable_json(json_text(json, 2)) + "\n");
   }
 }
 

@@ -16,6 +16,7 @@
 #include "cli/launcher.h"
 #include "cli/output.h"
 #include "cli/process.h"
+#include "data/io/json_tree.h"
 #include "data/program/dump_folder.h"
 #include "data/trace/trace_file.h"
 
@@ -256,7 +257,7 @@ class TrainCommand : public Command {
                       "step (median)", "min",   "p90"};
     table.rows.push_back(
         {std::filesystem::path(request_.program).stem().string(),
-         std::to_string(request_.ranks), json.at("steps").dump(),
+         std::to_string(request_.ranks), json_text(json.at("steps")),
          duration_text(time.at("median")), duration_text(time.at("min")),
          duration_text(time.at("p90"))});
     const auto add = [&](const char* heading, std::string value) {

@@ -9,6 +9,7 @@
 
 #include "cli/progress_line.h"
 #include "data/file.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::chrono::milliseconds kPeriod{100};
 void show_file(const std::string& path, ProgressLine& line) {
   const Result<std::string> text = read_file(path);
   if (!text) return;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = parse_json_or_discard(*text);
   if (!json.is_array() || json.size() != 4 || !json[0].is_string() ||
       !json[1].is_number() || !json[2].is_number() || !json[3].is_string())
     return;
@@ -42,7 +43,7 @@ ProgressWatcher write_progress(std::string path) {
     what = progress.what;
     const nlohmann::json json = {progress.what, progress.share, progress.count,
                                  progress.unit};
-    static_cast<void>(write_file_atomically(path, json.dump()));
+    static_cast<void>(write_file_atomically(path, json_text(json)));
   };
 }
 

@@ -21,6 +21,8 @@ target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wconversi
   $<$<AND:$<BOOL:${REPRISE_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   # g++ 12 sees overlaps in string concatenations that are none (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+  # Garbage is collected from half a GiB on, where 128 MiB is usual: 6 to 10 % of the compile time.
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>
   $<$<BOOL:${REPRISE_WERROR}>:-Werror> $<$<STREQUAL:${REPRISE_SANITIZE},address>:-O1 -fsanitize=address,undefined
     -fno-sanitize-recover=all -fno-omit-frame-pointer>
   # GCC takes std::function in std::regex for uninitialized under ASan (its bug 105562).

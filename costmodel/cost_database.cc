@@ -127,8 +127,7 @@ std::string CostDatabase::text() const {
                     {"samples", measurement.samples}});
   }
   const Json json = {{"schema", kSchema}, {"measurements", list}};
-  constexpr auto kReplace = Json::error_handler_t::replace;
-  return json.dump(1, ' ', false, kReplace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 Status CostDatabase::store(const std::string& path) const {

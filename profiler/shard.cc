@@ -16,6 +16,7 @@
 
 #include "data/file.h"
 #include "data/io/crc32.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -73,10 +74,6 @@ std::string write_all(int descriptor, std::string_view bytes) {
   return {};
 }
 
-std::string dump(const ShardJson& value) {
-  return value.dump(-1, ' ', false, ShardJson::error_handler_t::replace);
-}
-
 }  // namespace
 
 ShardWriter::~ShardWriter() {
@@ -99,11 +96,11 @@ Status ShardWriter::open(const std::string& path, const RankInfo& rank,
     return fail(ErrorKind::kIo, "{}: cannot write: {}", path, failure_);
   }
   size_bytes_ = static_cast<int64_t>(start.size());
-  return append(kHeader, dump({{"rank", rank.rank},
-                               {"host", rank.host},
-                               {"process", rank.process},
-                               {"device", rank.device},
-                               {"streams", streams}}));
+  return append(kHeader, json_text(ShardJson{{"rank", rank.rank},
+                                             {"host", rank.host},
+                                             {"process", rank.process},
+                                             {"device", rank.device},
+                                             {"streams", streams}}));
 }
 
 Status ShardWriter::append(uint32_t kind, const std::string& payload) {
@@ -151,12 +148,12 @@ Status ShardWriter::append_steps(std::span<const StepMark> steps) {
 
 Status ShardWriter::close(const RankInfo& rank,
                           const std::vector<uint64_t>& lost_events) {
-  Status appended =
-      append(kEnd, dump({{"clock_offset_ns", rank.clock_offset_ns},
-                         {"clock_drift_ppm", rank.clock_drift_ppm},
-                         {"clock_reference_ns", rank.clock_reference_ns},
-                         {"clock_residual_ns", rank.clock_residual_ns},
-                         {"lost_events", lost_events}}));
+  Status appended = append(
+      kEnd, json_text(ShardJson{{"clock_offset_ns", rank.clock_offset_ns},
+                                {"clock_drift_ppm", rank.clock_drift_ppm},
+                                {"clock_reference_ns", rank.clock_reference_ns},
+                                {"clock_residual_ns", rank.clock_residual_ns},
+                                {"lost_events", lost_events}}));
   if (descriptor_ < 0) return appended;
   if (::close(descriptor_) != 0 && appended) {
     appended = fail(ErrorKind::kIo, "{}: cannot write: {}", path_,
@@ -225,7 +222,7 @@ Status ShardReader::check_start() const {
 }
 
 Status ShardReader::read_header(std::string_view payload) {
-  const ShardJson value = ShardJson::parse(payload, nullptr, false);
+  const ShardJson value = parse_json_or_discard(payload);
   const auto is = [&](const char* key, auto check) {
     return value.is_object() && value.contains(key) && check(value[key]);
   };
@@ -280,7 +277,7 @@ bool ShardReader::read_steps(std::string_view payload) {
 }
 
 bool ShardReader::read_end(std::string_view payload) {
-  const ShardJson value = ShardJson::parse(payload, nullptr, false);
+  const ShardJson value = parse_json_or_discard(payload);
   if (!value.is_object()) return false;
   const auto integer = [&](const char* key) {
     return value.contains(key) && value[key].is_number_integer()

@@ -134,7 +134,7 @@ std::string print_trainer_context(const TrainerContext& context) {
     written["collective"] = std::string(name_of(unit.collective));
     if (!unit.groups.empty()) written["groups"] = unit.groups;
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 Result<TrainerContext> parse_trainer_context(const std::string& text,

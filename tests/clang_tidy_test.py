@@ -68,8 +68,8 @@ def looks(source, build):
             continue
         flags = shlex.split(re.sub(r" -o \S+ -c \S+$", "", entry["command"]))
         flags = flags[1 + next(i for i, word in enumerate(flags) if word.endswith("++")):]
-        # What clang-tidy says hangs on no level of optimization, by which glibc's headers grow.
-        flags = [flag for flag in flags if not re.fullmatch("-O.?", flag)]
+        # What clang-tidy says hangs on no level of optimization, by which glibc's headers grow, nor on GCC's memory.
+        flags = [flag for flag in flags if not re.fullmatch("-O.?|--param=.*", flag)]
         found.append(Look(path, sources, flags))
         if path not in ours:
             found += [Look(one, [one], flags, True) for one in sources]

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "data/io/json_tree.h"
 #include "data/io/printable_text.h"
 #include "data/number_text.h"
 
@@ -159,9 +160,7 @@ Provenance provenance_of(const BucketPlan& plan, std::string check,
   return provenance;
 }
 
-std::string pretty(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string pretty(const Json& json) { return json_text(json, 1) + "\n"; }
 
 Json mebibytes(const std::vector<int64_t>& sizes_bytes) {
   Json all = Json::array();

@@ -7,6 +7,7 @@
 
 #include "cli/export/export_target.h"
 #include "cli/export/torch_plan.h"
+#include "data/io/json_tree.h"
 #include "data/number_text.h"
 #include "optimizer/ddp/ddp_arguments.h"
 
@@ -45,7 +46,7 @@ std::string lines_of(const Plan& plan, const DdpArguments& arguments,
       "torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = {}\n"
       "DistributedDataParallel(model, bucket_cap_mb={})\n",
       time_text(predicted.step_time_ns),
-      mebibytes(arguments.bucket_bytes).dump(),
+      json_text(mebibytes(arguments.bucket_bytes)),
       time_text(plan.trace->single_cap_step_time_ns),
       plan.trace->single_cap_bytes,
       static_cast<double>(plan.trace->single_cap_bytes) / (1 << 20));

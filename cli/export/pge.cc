@@ -120,7 +120,7 @@ class Estimates {
            {"Group size", size},
            {"dtype", type},
            {"Process Group Name", group_name(estimate.group)},
-           {"Process Group Ranks", Json(estimate.group).dump()}}}});
+           {"Process Group Ranks", json_text(Json(estimate.group))}}}});
     ++collectives_;
     incomplete_ += estimate.incomplete;
     transfer_ns_ += estimate.transfer_ns * estimate.calls;
@@ -204,16 +204,13 @@ class Estimates {
                         {"ranks", group}});
     }
     const Json head = {{"schemaVersion", 1}, {"reprise", json_of(provenance)}};
-    const auto compact = [](const Json& json) {
-      return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-    };
     std::string text = pretty(head);
     text.erase(text.rfind("\n}"));
     text += ",\n \"distributedInfo\": " +
-            compact({{"pg_config", std::move(config)}}) +
+            json_text(Json{{"pg_config", std::move(config)}}) +
             ",\n \"traceEvents\": [";
     for (size_t i = 0; i < events_.size(); ++i) {
-      text += (i > 0 ? ",\n  " : "\n  ") + compact(events_[i]);
+      text += (i > 0 ? ",\n  " : "\n  ") + json_text(events_[i]);
     }
     return text + "\n ]\n}\n";
   }

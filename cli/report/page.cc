@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/report/page_text.h"
+#include "data/io/json_tree.h"
 #include "data/io/printable_text.h"
 
 namespace reprise {
@@ -46,8 +47,7 @@ std::string html_text(std::string_view text) {
 }
 
 std::string script_json(const nlohmann::ordered_json& json) {
-  const std::string text = printable_json(json.dump(
-      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  const std::string text = printable_json(json_text(json));
   std::string safe;
   safe.reserve(text.size());
   for (const char c : text) {

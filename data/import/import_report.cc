@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "data/io/json_tree.h"
+
 namespace reprise {
 namespace {
 
@@ -106,8 +108,7 @@ Json import_json(std::span<const FileReport> files,
 }
 
 std::string import_text(std::span<const FileReport> files) {
-  return import_json(files, std::nullopt)
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(import_json(files, std::nullopt));
 }
 
 std::vector<std::string> import_remarks(std::span<const FileReport> files,

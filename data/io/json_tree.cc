@@ -1,6 +1,8 @@
 // Ids of the parser's errors: https://json.nlohmann.me/home/exceptions/
 #include "data/io/json_tree.h"
 
+#include <algorithm>
+
 #include "data/memory_limit.h"
 
 namespace reprise {
@@ -14,6 +16,12 @@ std::string_view plain(std::string_view what) {
   const size_t end = what.starts_with('[') ? what.find("] ") : 0;
   return end == 0 || end == std::string_view::npos ? what
                                                    : what.substr(end + 2);
+}
+
+/// Json: json or ordered_json.
+template <typename Json>
+std::string text_of(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -70,6 +78,42 @@ std::string json_complaint(const nlohmann::json::exception& error) {
         what.substr(kKey.size(), what.size() - kKey.size() - kMissing.size()));
   }
   return std::string(what);
+}
+
+template <typename Json>
+Result<Json> parse_json(std::string_view text, std::string_view file) {
+  if (Status fits = check_json_extent(text, file); !fits)
+    return pass(fits.error());
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::parse_error& error) {
+    const std::string_view before =
+        text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
+    return fail(ErrorKind::kParse, "{}:{}: not JSON at byte {}", file,
+                1 + std::count(before.begin(), before.end(), '\n'), error.byte);
+  } catch (const nlohmann::json::exception& error) {
+    return fail(ErrorKind::kParse, "{}: {}", file, json_complaint(error));
+  }
+}
+
+template <typename Json>
+Json parse_json_or_discard(std::string_view text) {
+  if (!check_json_extent(text, {})) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, false);
+}
+
+template Result<nlohmann::json> parse_json(std::string_view, std::string_view);
+template Result<nlohmann::ordered_json> parse_json(std::string_view,
+                                                   std::string_view);
+template nlohmann::json parse_json_or_discard(std::string_view);
+template nlohmann::ordered_json parse_json_or_discard(std::string_view);
+
+std::string json_text(const nlohmann::json& json, int indent) {
+  return text_of(json, indent);
+}
+
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return text_of(json, indent);
 }
 
 }  // namespace reprise

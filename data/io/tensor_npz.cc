@@ -11,6 +11,7 @@
 #include "data/io/archive_zip.h"
 #include "data/io/byte_source.h"
 #include "data/io/crc32.h"
+#include "data/io/json_tree.h"
 #include "data/io/printable_text.h"
 #include "data/io/tensor_file_parts.h"
 #include "data/memory_limit.h"
@@ -336,8 +337,7 @@ Status write_npz(NewFile& file, const std::vector<TensorEntry>& tensors,
     if (written) written = zip.add(tensor);
   }
   if (written && !metadata.empty()) {
-    const std::string text = nlohmann::json(metadata).dump(
-        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const std::string text = json_text(nlohmann::json(metadata));
     TensorEntry entry;
     entry.name = kMetadataName;
     entry.type = PrimitiveType::kU8;

@@ -185,7 +185,7 @@ Result<TensorFile> TensorFileParts::read_safetensors(const std::string& path) {
   for (const auto& [name, json] : header->items()) {
     try {
       const Status read = name == kMetadataName
-                              ? parts.read_metadata(json.dump())
+                              ? parts.read_metadata(json_text(json))
                               : read_entry(name, json, data, &parts, &extents);
       if (!read) return pass(read.error());
     } catch (const Json::exception& error) {
@@ -216,8 +216,7 @@ Status write_safetensors(NewFile& file, const std::vector<TensorEntry>& tensors,
                            {"data_offsets", {at, at + tensor.bytes.size()}}};
     at += tensor.bytes.size();
   }
-  std::string text = header.dump(
-      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   std::string length;
   for (size_t i = 0; i < kLengthBytes; ++i)

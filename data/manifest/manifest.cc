@@ -28,7 +28,7 @@ Integer count_of(const Json& json, const char* key) {
     return value.get<Integer>();
   throw std::invalid_argument(
       fmt::format("'{}' is {}, expected a whole number from 0 to {}", key,
-                  value.is_number() ? value.dump() : value.type_name(),
+                  value.is_number() ? json_text(value) : value.type_name(),
                   std::numeric_limits<Integer>::max()));
 }
 

@@ -1,17 +1,13 @@
 // A manifest as JSON, a line for each parameter and output.
 #include <nlohmann/json.hpp>
 
+#include "data/io/json_tree.h"
 #include "data/manifest/infer.h"
 
 namespace reprise {
 namespace {
 
 using OrderedJson = nlohmann::ordered_json;
-
-/// JSON text; bytes that are no UTF-8 (names of a strange dump) are replaced.
-std::string dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
 
 OrderedJson initial_value_json(const ManifestParameter& parameter) {
   OrderedJson json;
@@ -126,12 +122,12 @@ std::string manifest_text(const Manifest& manifest) {
   const auto list = [](const auto& items, auto to_json) {
     std::string out;
     for (const auto& item : items) {
-      out += (out.empty() ? "\n  " : ",\n  ") + dump(to_json(item));
+      out += (out.empty() ? "\n  " : ",\n  ") + json_text(to_json(item));
     }
     return "[" + out + "]";
   };
   const auto text = [](const std::string& value) {
-    return dump(OrderedJson(value));
+    return json_text(OrderedJson(value));
   };
   std::string out =
       "{\"schema\": \"reprise.manifest/1\",\n \"name\": " +
@@ -140,11 +136,11 @@ std::string manifest_text(const Manifest& manifest) {
       ",\n \"parameters\": " + list(manifest.parameters, parameter_json) +
       ",\n \"outputs\": " + list(manifest.outputs, output_json);
   if (manifest.dataset)
-    out += ",\n \"dataset\": " + dump(dataset_json(*manifest.dataset));
+    out += ",\n \"dataset\": " + json_text(dataset_json(*manifest.dataset));
   if (!manifest.reference_file.empty()) {
     const OrderedJson reference = {{"file", manifest.reference_file},
                                    {"steps", manifest.reference_steps}};
-    out += ",\n \"reference\": " + dump(reference);
+    out += ",\n \"reference\": " + json_text(reference);
   }
   return out + "}\n";
 }

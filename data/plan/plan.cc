@@ -275,9 +275,7 @@ std::string read_plan(const Json& json, Plan* plan) {
   return root.error().empty() ? error : root.error();
 }
 
-std::string compact(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string compact(const Json& json) { return json_text(json); }
 
 /// Prints an array with one item a line.
 std::string lines(const std::vector<std::string>& items) {

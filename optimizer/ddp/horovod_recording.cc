@@ -173,9 +173,8 @@ class HorovodReading {
                                               gradient.type, info.group_size);
     }
     if (transfer.attributes < 0) return gradient;
-    const auto attributes = nlohmann::json::parse(
-        trace_.strings[static_cast<size_t>(transfer.attributes)], nullptr,
-        false);
+    const auto attributes = parse_json_or_discard(
+        trace_.strings[static_cast<size_t>(transfer.attributes)]);
     if (!attributes.is_object() || !attributes.contains("tensors"))
       return gradient;
     std::string names;

@@ -82,7 +82,7 @@ std::string of_tensors(const nlohmann::json& all) {
   for (const nlohmann::json& each : all) {
     if (each.is_array() && !each.empty()) tensors.push_back(each);
   }
-  return tensors.empty() ? std::string() : tensors.dump();
+  return tensors.empty() ? std::string() : json_text(tensors);
 }
 
 /// Reads what an operator was called with, each distinct text once.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "data/io/json_tree.h"
+
 namespace reprise {
 namespace {
 
@@ -64,7 +66,7 @@ std::string print_train_result(const TrainResult& result,
   json["state_hash"] = result.state_hash;
   if (result.verification)
     json["verification"] = verification_json(*result.verification);
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 }  // namespace reprise

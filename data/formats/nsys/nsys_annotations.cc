@@ -12,6 +12,7 @@
 #include "data/formats/nccl_names.h"
 #include "data/formats/nsys/nsys_import.h"
 #include "data/formats/nvtx_ranges.h"
+#include "data/io/json_tree.h"
 
 namespace reprise {
 namespace {
@@ -125,9 +126,8 @@ void Annotations::read_row(const NsysRows& rows) {
     name = torch->name;
     if (!torch->sizes.empty()) {
       const nlohmann::json attributes = {{"sizes", std::string(torch->sizes)}};
-      event.attributes =
-          static_cast<int32_t>(index_of(import_.spool.intern(attributes.dump(
-              -1, ' ', true, nlohmann::json::error_handler_t::replace))));
+      event.attributes = static_cast<int32_t>(
+          index_of(import_.spool.intern(json_text(attributes))));
     }
   }
   const bool is_call = name.starts_with("nccl") && name.size() > 4 &&

@@ -157,8 +157,7 @@ NcclWork CallSum::finish() {
     }
   }
   if (!attributes.empty()) {
-    work_.attributes =
-        attributes.dump(-1, ' ', false, Json::error_handler_t::replace);
+    work_.attributes = json_text(attributes);
   }
   return std::move(work_);
 }

@@ -24,7 +24,7 @@ constexpr int kMostClones = 64;
 
 std::string text_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(value);
 }
 
 int64_t number_of(const Json& value, int64_t limit) {
@@ -326,7 +326,7 @@ NcclCallInfo parse_nccl_call(std::string_view info, std::string_view name) {
     call.kind = collective_named(name);
   }
   if (!rest.empty()) {
-    call.attributes = rest.dump(-1, ' ', false, Json::error_handler_t::replace);
+    call.attributes = json_text(rest);
   }
   return call;
 }
