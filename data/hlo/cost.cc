@@ -220,6 +220,19 @@ std::vector<ComputationId> called_computations(const Instruction& instruction) {
   return called;
 }
 
+std::vector<int> caller_counts(const Module& module) {
+  std::vector<int> counts(module.computations.size(), 0);
+  counts[index_of(module.entry)] = 1;
+  for (size_t i = counts.size(); i-- > 0;) {  // Callees precede callers.
+    if (counts[i] == 0) continue;
+    for (const Instruction& op : module.computations[i].instructions) {
+      for (const ComputationId id : called_computations(op))
+        ++counts[index_of(id)];
+    }
+  }
+  return counts;
+}
+
 InstructionCost instruction_cost(const Module& module,
                                  const Computation& computation,
                                  InstructionId id) {

@@ -11,29 +11,36 @@ namespace reprise {
 
 /// How often a while loop runs its body, when its text tells: from
 /// `backend_config={"known_trip_count":{"n":"12"}}`, or from a condition
-/// `counter < N` (constant N) over a counter that starts at 0 and is assumed to
-/// step by 1.
+/// `counter < N` (constant N) over a counter that starts at 0, and is assumed
+/// to step by 1 where the body does not tell.
 std::optional<int64_t> trip_count(const Module& module,
                                   const Computation& computation,
                                   const Instruction& loop);
 
-/// An element of a loop's state that starts at 0, to which the body adds 1
-/// while it is below the limit.
+/// An element of a loop's state that starts at 0, to which the body adds a step
+/// while it is below the limit, a multiple of that.
 struct LoopCounter {
   size_t index = 0;
   int64_t limit = 0;
+  int64_t step = 1;
+
+  int64_t trips() const { return limit / step; }
 };
 /// The counter that the text alone proves, whatever annotations say.
 std::optional<LoopCounter> proven_counter(const Module& module,
                                           const Computation& computation,
                                           const Instruction& loop);
-/// Its limit.
+/// Its trips.
 std::optional<int64_t> proven_trip_count(const Module& module,
                                          const Computation& computation,
                                          const Instruction& loop);
 
 /// Every computation that an instruction calls, in the order of its attributes.
 std::vector<ComputationId> called_computations(const Instruction& instruction);
+
+/// How many instructions that the entry reaches name each computation,
+/// `[computation]`.
+std::vector<int> caller_counts(const Module& module);
 
 /// Keeps costs of called computations, so that costing a module takes one pass.
 /// Not safe to share between threads.

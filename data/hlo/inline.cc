@@ -5,7 +5,8 @@
 // asynchronous operations become the operation, bitcasts what they do to
 // elements, long sums sums of sums, collectives along inner dimensions ones
 // along the outermost, what has empty arrays does without, and the borders of
-// shard_map are left; products of few rows leave loops, constants are folded
+// shard_map are left; products of few rows leave loops, short loops over
+// integers take one step, constants are folded
 // and products made part of sums as XLA will, and small dots noted. Sizes are
 // summed first, so that calls which multiply beyond reason are refused before
 // any copy. Cost: linear in the result.
@@ -33,6 +34,7 @@
 #include "data/hlo/small_dot.h"
 #include "data/hlo/split_complex.h"
 #include "data/hlo/sum_steps.h"
+#include "data/hlo/unroll_loops.h"
 #include "data/hlo/unrounded_reads.h"
 #include "data/hlo/wide_sums.h"
 
@@ -403,13 +405,12 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
     if (!again) return tl::unexpected<Error>(again.error());
     inlined.entry_computation() = std::move(*again);
   }
-  if (arithmetic <= Arithmetic::kDotsInLibrary) {
-    batch_loop_products(
-        [&](ComputationId body) {
-          return Inliner(inlined, inlined.at(body), arithmetic).run();
-        },
-        &inlined);
-  }
+  const auto flat = [&](ComputationId body) {
+    return Inliner(inlined, inlined.at(body), arithmetic).run();
+  };
+  if (arithmetic <= Arithmetic::kDotsInLibrary)
+    batch_loop_products(flat, &inlined);
+  unroll_loops(flat, &inlined);
   if (arithmetic <= Arithmetic::kCopiesAdded)
     slice_parts(&inlined.entry_computation());
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;

@@ -208,20 +208,6 @@ class Finder {
   LeavingProducts found_;
 };
 
-/// How many instructions that the entry reaches name each computation.
-std::vector<int> caller_counts(const Module& module) {
-  std::vector<int> counts(module.computations.size(), 0);
-  counts[index_of(module.entry)] = 1;
-  for (size_t i = counts.size(); i-- > 0;) {  // Callees precede callers.
-    if (counts[i] == 0) continue;
-    for (const Instruction& op : module.computations[i].instructions) {
-      for (const ComputationId id : called_computations(op))
-        ++counts[index_of(id)];
-    }
-  }
-  return counts;
-}
-
 /// Whether all that reads an instruction picks an element of it.
 bool is_only_picked(const Computation& entry, InstructionId id) {
   return entry.root != id &&
@@ -248,8 +234,9 @@ std::optional<CountedLoop> counted_loop(const Module& module, InstructionId id,
   const auto counter = proven_counter(module, entry, loop);
   const auto condition = called_computation(loop, "condition"),
              body = called_computation(loop, "body");
-  if (!counter || counter->limit < 2 || !condition || !body ||
-      callers[index_of(*condition)] != 1 || callers[index_of(*body)] != 1)
+  if (!counter || counter->limit < 2 || counter->step != 1 || !condition ||
+      !body || callers[index_of(*condition)] != 1 ||
+      callers[index_of(*body)] != 1)
     return std::nullopt;
   return CountedLoop{id, *condition, *body, counter->index, counter->limit};
 }

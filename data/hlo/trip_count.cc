@@ -41,24 +41,23 @@ std::optional<LoopCounter> counter_of(const Module& module,
   if (*index >= state.operands.size()) return std::nullopt;
   const auto start = integer_constant(computation.at(state.operands[*index]));
   if (!start || *start != 0 || *limit < 0) return std::nullopt;
-  return LoopCounter{*index, *limit};
+  return LoopCounter{.index = *index, .limit = *limit};
 }
 
-/// Whether a body adds 1 to an element of its state.
-bool counts(const Computation& body, size_t index) {
+/// What a body adds to an element of its state, if that is a constant.
+std::optional<int64_t> added(const Computation& body, size_t index) {
   const Instruction& root = body.at(body.root);
   if (root.opcode != Opcode::kTuple || index >= root.operands.size())
-    return false;
+    return std::nullopt;
   const Instruction& next = body.at(root.operands[index]);
-  if (next.opcode != Opcode::kAdd) return false;
+  if (next.opcode != Opcode::kAdd) return std::nullopt;
   for (const size_t old : {size_t{0}, size_t{1}}) {
     const Instruction& element = body.at(next.operands[old]);
     if (picked_element(element) == index &&
-        body.at(element.operands[0]).opcode == Opcode::kParameter &&
-        integer_constant(body.at(next.operands[1 - old])) == 1)
-      return true;
+        body.at(element.operands[0]).opcode == Opcode::kParameter)
+      return integer_constant(body.at(next.operands[1 - old]));
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -67,6 +66,8 @@ std::optional<int64_t> trip_count(const Module& module,
                                   const Computation& computation,
                                   const Instruction& loop) {
   if (const auto known = known_trip_count(loop)) return known;
+  if (const auto proven = proven_trip_count(module, computation, loop))
+    return proven;
   const auto counter = counter_of(module, computation, loop);
   return counter ? std::optional(counter->limit) : std::nullopt;
 }
@@ -74,10 +75,13 @@ std::optional<int64_t> trip_count(const Module& module,
 std::optional<LoopCounter> proven_counter(const Module& module,
                                           const Computation& computation,
                                           const Instruction& loop) {
-  const auto counter = counter_of(module, computation, loop);
+  auto counter = counter_of(module, computation, loop);
   const auto body = called_computation(loop, "body");
-  if (!counter || !body || !counts(module.at(*body), counter->index))
-    return std::nullopt;
+  if (!counter || !body) return std::nullopt;
+  const auto step = added(module.at(*body), counter->index);
+  // The limit itself is reached, so no type wraps around.
+  if (!step || *step < 1 || counter->limit % *step != 0) return std::nullopt;
+  counter->step = *step;
   return counter;
 }
 
@@ -85,7 +89,7 @@ std::optional<int64_t> proven_trip_count(const Module& module,
                                          const Computation& computation,
                                          const Instruction& loop) {
   const auto counter = proven_counter(module, computation, loop);
-  return counter ? std::optional(counter->limit) : std::nullopt;
+  return counter ? std::optional(counter->trips()) : std::nullopt;
 }
 
 }  // namespace reprise

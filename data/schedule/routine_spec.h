@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/hlo/module.h"
@@ -35,6 +36,8 @@ struct RoutineSpec {
   /// scatter.
   std::vector<RoutineCallee> callees;
   bool is_loop = false;  ///< A while.
+  /// How often a while runs its body, where the text proves it.
+  std::optional<int64_t> trips = {};
   /// Sort: how many elements of each row anyone reads, of a top-k written as a
   /// sort and a slice; -1: all.
   int64_t first_read = -1;

@@ -127,6 +127,9 @@ Result<LoweredRoutine> lower(const ScheduleCache& cache, InstructionId id,
   lowered.spec = {.instruction = id,
                   .callees = *std::move(callees),
                   .is_loop = instruction.opcode == Opcode::kWhile,
+                  .trips = instruction.opcode == Opcode::kWhile
+                               ? proven_trip_count(module, entry, instruction)
+                               : std::nullopt,
                   .first_read = read,
                   .communicates = false,
                   .communicated_bytes = 0};

@@ -6,7 +6,9 @@
 // Where their state lives, CalledPlaces says. Where a result lies over the
 // step's parameter, the state is there already.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "data/hlo/hlo.h"
@@ -67,12 +69,7 @@ class BoundProgram {
       std::memcpy(constant.to, constant.bytes.data(), constant.bytes.size());
     }
   }
-  bool run() {
-    for (size_t i = 0; i < calls_.size(); ++i) {
-      if (!calls_.run(i)) return false;
-    }
-    return true;
-  }
+  bool run() { return calls_.run_all(); }
   const std::vector<std::span<std::byte>>& outputs() const { return outputs_; }
 
  private:
@@ -135,15 +132,22 @@ std::vector<StateCopy> copies_of(const RoutineCall& call,
 
 class While final : public Routine {
  public:
-  While(std::vector<StateCopy> state, BoundProgram condition, BoundProgram body)
+  /// `trips`: how often the body runs, if that is known.
+  While(std::vector<StateCopy> state, std::optional<int64_t> trips,
+        BoundProgram condition, BoundProgram body)
       : state_(std::move(state)),
+        trips_(trips),
         condition_(std::move(condition)),
         body_(std::move(body)) {}
 
   bool run() override {
     for (const StateCopy& state : state_) copy_bytes(state.from, state.to);
-    condition_.enter();
     body_.enter();
+    for (int64_t trip = 0; trips_ && trip < *trips_; ++trip) {
+      if (!body_.run()) return false;
+    }
+    if (trips_) return true;
+    condition_.enter();
     for (;;) {
       if (!condition_.run()) return false;
       if (condition_.outputs()[0][0] == std::byte{0}) return true;
@@ -153,6 +157,7 @@ class While final : public Routine {
 
  private:
   std::vector<StateCopy> state_;
+  std::optional<int64_t> trips_;
   BoundProgram condition_, body_;
 };
 
@@ -209,7 +214,7 @@ Result<std::unique_ptr<Routine>> make_while(const RoutineCall& call) {
   if (!condition) return pass(condition.error());
   Result<BoundProgram> body = BoundProgram::bind(call, 1, *places);
   if (!body) return pass(body.error());
-  return std::make_unique<While>(copies_of(call, *places),
+  return std::make_unique<While>(copies_of(call, *places), call.spec.trips,
                                  std::move(*condition), std::move(*body));
 }
 

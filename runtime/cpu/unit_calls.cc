@@ -196,8 +196,13 @@ bool UnitCalls::run_part(const Call& call, size_t part) const {
   return true;
 }
 
-bool UnitCalls::run(size_t place) {
-  Call& call = calls_[place];
+bool UnitCalls::run(size_t place) { return run(calls_[place]); }
+
+bool UnitCalls::run_all() {
+  return std::ranges::all_of(calls_, [&](Call& call) { return run(call); });
+}
+
+bool UnitCalls::run(Call& call) {
   return call.shared.run([&] { return run_whole(call); },
                          [&](size_t part) { return run_part(call, part); });
 }

@@ -52,6 +52,8 @@ class UnitCalls {
   /// Runs the unit bound as number `place`; false when a library or a called
   /// collective failed, which no later call repairs.
   bool run(size_t place);
+  /// All units, in order, up to one that fails.
+  bool run_all();
 
  private:
   struct Call;
@@ -59,6 +61,7 @@ class UnitCalls {
   std::vector<size_t> share_kernel(const SharedWork& team, double estimate_ns,
                                    Call* call) const;
   Status share(const UnitContext& context, const Unit& unit, Call* call);
+  bool run(Call& call);
   bool run_part(const Call& call, size_t part) const;
   bool run_whole(const Call& call) const;
 

@@ -11,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "data/hlo/cost_analysis.h"
 #include "data/schedule/called_program.h"
 #include "runtime/cpu/constants.h"
 #include "runtime/cuda/device_unit_calls.h"
@@ -313,8 +312,6 @@ Result<std::unique_ptr<DeviceRoutine>> make_expanded(
 
 Result<std::unique_ptr<DeviceRoutine>> make_device_loop(
     const DeviceUnitContext& context, const Unit& unit) {
-  const Instruction& instruction =
-      context.module.entry_computation().at(unit.routine.instruction);
   const DeviceArrays arrays = arrays_of(context, unit);
   const Result<CalledPlaces> places =
       loop_places(unit.routine, arrays.operands.size(), arrays.results.size());
@@ -325,11 +322,9 @@ Result<std::unique_ptr<DeviceRoutine>> make_device_loop(
   Result<DeviceCallee> body =
       DeviceCallee::bind(context, unit.routine, 1, *places, arrays);
   if (!body) return pass(body.error());
-  return std::make_unique<DeviceLoop>(
-      context.resources,
-      proven_trip_count(context.module, context.module.entry_computation(),
-                        instruction),
-      copies_of(arrays, *places), std::move(*condition), std::move(*body));
+  return std::make_unique<DeviceLoop>(context.resources, unit.routine.trips,
+                                      copies_of(arrays, *places),
+                                      std::move(*condition), std::move(*body));
 }
 
 Result<std::unique_ptr<DeviceRoutine>> make_device_conditional(

@@ -209,7 +209,10 @@ TEST(HloCost, ProvesTripCountsByTheBodyAlone) {
             10);
   EXPECT_EQ(proven("add(%i, %one)", "add(%one, %i)"), 10);
   EXPECT_EQ(proven("add(%i, %one)", "add(%i, %i)"), std::nullopt);
-  EXPECT_EQ(proven("%one = s32[] constant(1)", "%one = s32[] constant(2)"),
+  EXPECT_EQ(proven("%one = s32[] constant(1)", "%one = s32[] constant(2)"), 5);
+  EXPECT_EQ(proven("%one = s32[] constant(1)", "%one = s32[] constant(3)"),
+            std::nullopt);
+  EXPECT_EQ(proven("%one = s32[] constant(1)", "%one = s32[] constant(0)"),
             std::nullopt);
   EXPECT_EQ(proven("%zero = s32[] constant(0)", "%zero = s32[] constant(1)"),
             std::nullopt);
