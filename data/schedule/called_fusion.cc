@@ -67,10 +67,25 @@ bool names_elements(const OpGraph& graph, InstructionId op,
           instruction.opcode == Opcode::kPad);
 }
 
+/// Turns a small dot that nothing else reads, as the gradient of a weight that
+/// belongs to one example: its elements are computed wherever they go.
+bool turns_dot(const OpGraph& graph, InstructionId op) {
+  if (graph.role_of(op) != OpRole::kKernel ||
+      graph.at(op).opcode != Opcode::kTranspose)
+    return false;
+  const InstructionId value =
+      graph.value_of[index_of(graph.at(op).operands[0])];
+  return value != kNoInstruction && graph.role_of(value) == OpRole::kKernel &&
+         graph.at(value).opcode == Opcode::kDot &&
+         graph.readers[index_of(value)].size() == 1 &&
+         !graph.is_output[index_of(value)];
+}
+
 /// Computes each element of its result on its own.
 bool joins_readers(const OpGraph& graph, InstructionId op,
                    CalledFusion fusion) {
   return is_elementwise(graph, op) || names_elements(graph, op, fusion) ||
+         (fusion != CalledFusion::kRowsApart && turns_dot(graph, op)) ||
          (graph.role_of(op) == OpRole::kKernel &&
           graph.at(op).opcode == Opcode::kDot);
 }

@@ -18,17 +18,17 @@ enum class CalledFusion : uint8_t {
   kLaunches,
 };
 
-/// Groups of elementwise ops and small dots, each with what alone reads their
-/// results: elementwise ops of as many elements, the last of which may be a
-/// reduction over so many; and slices and pads of at most so many, of what no
-/// group computes, dynamic slices in one piece of what the program leaves as it
-/// is among them. Groups that end in an elementwise op and read each other in
-/// place are one where their results have the same dimensions, as the rounds of
-/// a random number generator's step; with kLaunches also where one goes over
-/// rows whose sums the other is, or computes with. Small rows that a scan reads
-/// from its stacks at one place, and those that it writes to them, are one
-/// group each. A group computes nothing twice, and what it computes has the
-/// same bits as its ops one by one (data/kernel).
+/// Groups of elementwise ops and small dots, turned or not, each with what
+/// alone reads their results: elementwise ops of as many elements, the last of
+/// which may be a reduction over so many; and slices and pads of at most so
+/// many, of what no group computes, dynamic slices in one piece of what the
+/// program leaves as it is among them. Groups that end in an elementwise op and
+/// read each other in place are one where their results have the same
+/// dimensions, as the rounds of a random number generator's step; with
+/// kLaunches also where one goes over rows whose sums the other is, or computes
+/// with. Small rows that a scan reads from its stacks at one place, and those
+/// that it writes to them, are one group each. A group computes nothing twice,
+/// and what it computes has the same bits as its ops one by one (data/kernel).
 std::vector<ChosenGroup> fuse_called(const OpGraph& graph, CalledFusion fusion);
 
 }  // namespace reprise

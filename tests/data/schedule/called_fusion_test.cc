@@ -193,5 +193,60 @@ TEST_F(CalledFusionTest, ARowMayBeAConstantAndAStackWhatTheBodyMakes) {
   }
 }
 
+/// Adds to sums the products of rows of x and y, turned; `reads`: what else of
+/// the body reads the products.
+std::string turned_text(std::string_view reads) {
+  return R"(HloModule m
+condition {
+  s = (s32[], f32[8,4,3], f32[8,3], f32[8,4], f32[8,3,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(50)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[8,4,3], f32[8,3], f32[8,4], f32[8,3,4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  sum = f32[8,4,3] get-tuple-element(s), index=1
+  x = f32[8,3] get-tuple-element(s), index=2
+  y = f32[8,4] get-tuple-element(s), index=3
+  z = f32[8,3,4] get-tuple-element(s), index=4
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  columns = f32[8,3,1] reshape(x)
+  rows = f32[8,1,4] reshape(y)
+  outer = f32[8,3,4] dot(columns, rows), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  turned = f32[8,4,3] transpose(outer), dimensions={0,2,1}
+  added = f32[8,4,3] add(sum, turned)
+)" + std::string(reads) +
+         R"(
+  ROOT out = (s32[], f32[8,4,3], f32[8,3], f32[8,4], f32[8,3,4]) tuple(next, added, x, y, w)
+}
+ENTRY main {
+  sum = f32[8,4,3] parameter(0)
+  x = f32[8,3] parameter(1)
+  y = f32[8,4] parameter(2)
+  z = f32[8,3,4] parameter(3)
+  o = s32[] constant(0)
+  s = (s32[], f32[8,4,3], f32[8,3], f32[8,4], f32[8,3,4]) tuple(o, sum, x, y, z)
+  loop = (s32[], f32[8,4,3], f32[8,3], f32[8,4], f32[8,3,4]) while(s), condition=condition, body=body
+  r = f32[8,4,3] get-tuple-element(loop), index=1
+  v = f32[8,3,4] get-tuple-element(loop), index=4
+  ROOT out = (f32[8,4,3], f32[8,3,4]) tuple(r, v)
+}
+)";
+}
+
+TEST_F(CalledFusionTest, ASmallDotIsComputedWhereItGoesTurned) {
+  for (const LoweredFor device : {LoweredFor::kProcessor, LoweredFor::kGpu}) {
+    EXPECT_EQ(units_of(Arithmetic::kAsXla, device,
+                       turned_text("  w = f32[8,3,4] negate(z)")),
+              (Units{{"next"}, {"outer", "turned", "added"}, {"w"}}));
+    // Read as it is, too, it is computed once.
+    EXPECT_EQ(units_of(Arithmetic::kAsXla, device,
+                       turned_text("  w = f32[8,3,4] add(z, outer)")),
+              (Units{{"added"}, {"next"}, {"outer"}, {"turned"}, {"w"}}));
+  }
+}
+
 }  // namespace
 }  // namespace reprise
