@@ -23,6 +23,8 @@ constexpr int64_t kLanes = 8;  ///< Of a sum.
 /// a block's and of their number.
 constexpr int64_t kBlock = 128;
 constexpr int64_t kStretch = 2048;  ///< Elements of the result: 8 KiB.
+/// Of two vectors; the sums of longer ones need more lanes.
+constexpr int64_t kLongestInner = 1024;
 
 #ifdef __x86_64__
 /// The first `count` elements.
@@ -123,10 +125,15 @@ std::optional<VectorProduct> VectorProduct::bind(const DotSpec& spec,
   const int64_t rows = spec.out.dimensions[n - 2],
                 columns = spec.out.dimensions[n - 1];
   if (!has_loops() || spec.type != PrimitiveType::kF32 ||
-      spec.result_type != PrimitiveType::kF32 || (rows == 1) == (columns == 1))
+      spec.result_type != PrimitiveType::kF32 || (rows != 1 && columns != 1))
+    return std::nullopt;
+  const bool is_inner = rows == 1 && columns == 1;
+  if (is_inner && spec.lhs.dimensions[n - 1] > kLongestInner)
     return std::nullopt;
   VectorProduct made;
-  const bool is_left = columns == 1;  // The matrix.
+  // The matrix; of two vectors one without gaps.
+  const bool is_left =
+      columns == 1 && (!is_inner || spec.lhs.strides[n - 1] == 1);
   const MatrixView &matrix = is_left ? spec.lhs : spec.rhs,
                    &vector = is_left ? spec.rhs : spec.lhs;
   const size_t along_rows = is_left ? n - 2 : n - 1,
@@ -135,7 +142,8 @@ std::optional<VectorProduct> VectorProduct::bind(const DotSpec& spec,
   made.depth_ = matrix.dimensions[along_depth];
   made.row_stride_ = matrix.strides[along_rows];
   made.depth_stride_ = matrix.strides[along_depth];
-  if (made.row_stride_ != 1 && made.depth_stride_ != 1) return std::nullopt;
+  if (made.depth_stride_ != 1 && (is_inner || made.row_stride_ != 1))
+    return std::nullopt;
   made.vector_stride_ = vector.strides[is_left ? n - 2 : n - 1];
   made.result_stride_ = spec.out.strides[along_rows];
   for (size_t d = 0; d + 2 < n; ++d) {

@@ -1,7 +1,8 @@
 // Products of an f32 matrix and a vector, which are as long as reading the
 // matrix takes: the value head of a network, and the gradient of its weights.
 // oneDNN 2.6.3 takes 1.5 times as long (1024x256: 51 us), and of a matrix whose
-// rows lie along the result three times (101 us for 33).
+// rows lie along the result three times (101 us for 33). And of many pairs of
+// short vectors, each of which oneDNN takes 0.1 us for (Zen 4, 64 of 96).
 #pragma once
 
 #include <cstdint>
