@@ -12,6 +12,7 @@
 #include "cli/replay_report.h"
 #include "data/program/lowered_program.h"
 #include "data/trace/step_times.h"
+#include "replay/analysis/cut_steps.h"
 #include "replay/analysis/device_work.h"
 #include "replay/clocks/aligned_trace.h"
 #include "replay/simulate/run_model.h"
@@ -47,6 +48,16 @@ Result<TimedGraph> graph_of(const AlignedTrace& aligned,
   TraceWindow window;
   if (step) window.step = *step;
   return build_trace_graph(aligned, window);
+}
+
+/// Those steps predict nothing that lack their kernels: as steps to warm up
+/// they are replayed and count for nothing. A step asked for stays.
+void leave_out(const CutSteps& cut, TimedGraph& graph) {
+  const auto is_cut = [&](const TimedGraph::Span& step) {
+    return cut.left_out().contains(step.step);
+  };
+  if (std::all_of(graph.steps.begin(), graph.steps.end(), is_cut)) return;
+  for (TimedGraph::Span& step : graph.steps) step.is_warmup |= is_cut(step);
 }
 
 /// Each rank within its predicted span, its device's parts in it.
@@ -214,8 +225,9 @@ Result<int64_t> measured_in(const std::string& path,
     if (!measured) return pass(measured.error(), path);
     return measured;
   }
-  const Result<TimedGraph> graph = graph_of(*aligned, step);
+  Result<TimedGraph> graph = graph_of(*aligned, step);
   if (!graph) return pass(graph.error(), path);
+  leave_out(find_cut_steps(aligned->by_rank()), *graph);
   if (!graph->timed) {
     return fail(ErrorKind::kInvalid,
                 "{}: it has no times that a prediction could be held against",
@@ -234,6 +246,8 @@ Status replay_imported(const AlignedTrace& aligned,
   if (!what_ifs) return pass(what_ifs.error());
   Result<TimedGraph> graph = graph_of(aligned, options.step);
   if (!graph) return pass(graph.error(), options.trace_path);
+  const CutSteps cut = find_cut_steps(aligned.by_rank());
+  leave_out(cut, *graph);
   Result<TraceReplay> as_recorded = replay_trace(facts, *graph);
   if (!as_recorded) return pass(as_recorded.error());
   Replays replays{.recorded = *std::move(as_recorded), .changed = {}};
@@ -247,6 +261,8 @@ Status replay_imported(const AlignedTrace& aligned,
     timeline = replayed_timeline(aligned.trace(), *graph, replays.shown());
   }
   ReplayReport report = report_of(aligned, *std::move(graph), replays, options);
+  if (std::optional<std::string> remark = cut.remark())
+    report.notes.push_back(*std::move(remark));
   if (!options.validate_path.empty()) {
     const Result<int64_t> measured =
         measured_in(options.validate_path, options.step);

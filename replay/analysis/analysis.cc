@@ -350,17 +350,20 @@ class RankSums {
   CutSteps cut_;
 };
 
-}  // namespace
+bool has_step(const std::vector<TimedStep>& steps,
+              const std::optional<int32_t>& number) {
+  return std::any_of(steps.begin(), steps.end(), [&](const TimedStep& each) {
+    return each.step == number;
+  });
+}
 
-Result<Analysis> analyze(const AlignedTrace& recorded,
-                         const AnalysisOptions& options) {
+/// `step`: whose critical path is found.
+Result<Analysis> analyze_with(const AlignedTrace& recorded,
+                              const AnalysisOptions& options,
+                              const std::optional<int32_t>& step) {
   const TraceByRank& by_rank = recorded.by_rank();
   const Trace& trace = by_rank.frame();
-  if (Status usable = check(by_rank, options); !usable) {
-    return pass(usable.error());
-  }
   Analysis analysis(recorded);
-  const std::optional<int32_t> step = choose_step(trace, options);
   TraceWindow window;
   if (step) window.step = *step;
   // Beside the rest, for each rank's events to be decoded once.
@@ -398,6 +401,23 @@ Result<Analysis> analyze(const AlignedTrace& recorded,
         fmt::format("No critical path: {}.", found.error().message));
   }
   return analysis;
+}
+
+}  // namespace
+
+Result<Analysis> analyze(const AlignedTrace& recorded,
+                         const AnalysisOptions& options) {
+  if (Status usable = check(recorded.by_rank(), options); !usable) {
+    return pass(usable.error());
+  }
+  const std::optional<int32_t> step = choose_step(recorded.frame(), options);
+  Result<Analysis> analysis = analyze_with(recorded, options, step);
+  if (!analysis || options.step || has_step(analysis->steps, step))
+    return analysis;
+  // Its events tell that it was cut, and the graph is built beside them.
+  const std::optional<TypicalStep> whole = typical_step(analysis->steps);
+  return whole ? analyze_with(recorded, options, whole->step)
+               : std::move(analysis);
 }
 
 }  // namespace reprise

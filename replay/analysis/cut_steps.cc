@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "data/trace/intervals.h"
+#include "data/trace/step_times.h"
 
 namespace reprise {
 namespace {
@@ -169,6 +170,17 @@ std::optional<std::string> CutSteps::remark() const {
   return fmt::format("{}; step {} {} left out there.", text,
                      fmt::join(left_out_, ", "),
                      left_out_.size() == 1 ? "is" : "are");
+}
+
+CutSteps find_cut_steps(const TraceByRank& recorded) {
+  CutSteps cut;
+  const Trace& trace = recorded.frame();
+  for (const RankInfo& rank : trace.ranks) {
+    if (!is_timed(rank)) continue;
+    recorded.of_rank(rank.rank);  // Decodes its events.
+    cut.add(trace, device_work(trace, rank.rank));
+  }
+  return cut;
 }
 
 }  // namespace reprise

@@ -6,6 +6,7 @@ import io
 import json
 import unittest
 
+import made_up_job
 from command_case import ROOT, CommandCase, reprise
 
 TRACES = ROOT.parent / "shared/traces"
@@ -87,6 +88,23 @@ class ReplayImported(CommandCase):
         self.assertEqual(answer["window"]["step"], 2)
         self.assertEqual(answer["step_time_ns"]["predicted"], 230_000)
         self.assertEqual(len(answer["steps"]), 1)
+
+    def test_a_step_without_its_kernels_predicts_nothing(self):
+        """What the device did in step 3 of 4 was not recorded: of a slower link that step would tell nothing."""
+        ranks, _ = made_up_job.job(steps=4)
+        for rank in ranks:
+            begin, end = next((mark["ts"], mark["ts"] + mark["dur"]) for mark in rank.events
+                              if mark["name"] == "ProfilerStep#3")
+            rank.events = [event for event in rank.events
+                           if event["cat"] != "kernel" or not begin <= event["ts"] < end]
+        result = reprise("import", *made_up_job.write(self.path, ranks), "-o", self.path / "cut.trace")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = reprise("replay", self.path / "cut.trace", "--what-if", "bandwidth=0.25x")
+        table = result.stdout.split("\n\n")[1].splitlines()
+        self.assertEqual([row.split()[0] for row in table], ["step", "1", "2", "4"], result.stdout)
+        self.assertIn("step 3 is left out", result.stderr)
+        # Asked for, it is there.
+        self.assertEqual(self.replay(self.path / "cut.trace", "--step", 3)["steps"][0]["step"], 3)
 
     def test_validation_against_another_run(self):
         # Kernels of 200 us, predicted from a run with kernels of 100.

@@ -65,6 +65,18 @@ TEST(CutSteps, AStepInTheMiddleThatLacksKernelsIsLeftOut) {
   EXPECT_NE(analysis.remarks[0].find("step 2 is left out"), std::string::npos);
 }
 
+// Of four steps that last as long as each other the third would be the one
+// whose critical path is shown; of the three others the second is.
+TEST(CutSteps, TheTypicalStepIsAWholeOne) {
+  const AlignedTrace recorded = AlignedTrace::as_recorded(cut_trace(4, 5, 2));
+  EXPECT_EQ(find_cut_steps(recorded.by_rank()).left_out(),
+            std::set<int32_t>{3});
+  const Analysis analysis = analysis_of(recorded);
+  ASSERT_TRUE(analysis.typical.has_value());
+  EXPECT_EQ(analysis.typical->step, 2);
+  EXPECT_EQ(analysis.typical->step_ns, 1000);
+}
+
 TEST(CutSteps, LaunchesIntoAGraphLackNothing) {
   const AlignedTrace recorded =
       AlignedTrace::as_recorded(cut_trace(4, 5, 1, true));
