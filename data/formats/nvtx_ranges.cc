@@ -1,7 +1,7 @@
 // A range that ends in a number may number a step or anything else. Of the
-// candidates those are steps whose pattern is the most frequent, whose numbers
-// rise and whose times do not overlap; numbers that begin anew with an epoch
-// are counted on.
+// candidates those are steps whose numbers rise, whose times do not overlap and
+// that take the most time; numbers that begin anew with an epoch are counted
+// on.
 #include "data/formats/nvtx_ranges.h"
 
 #include <algorithm>
@@ -22,13 +22,80 @@ int64_t id_behind(std::string_view text, std::string_view key) {
   return value;
 }
 
+constexpr std::string_view kSeparators = " _#:=-[](),|";
+
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
+
+/// "Step 5/100", "step 5 of 100", "iter[5]" without what follows the number.
+std::string_view up_to_number(std::string_view name) {
+  const auto strip = [&](std::string_view characters) {
+    const size_t last = name.find_last_not_of(characters);
+    name = name.substr(0, last == name.npos ? 0 : last + 1);
+  };
+  const std::string_view whole = name;
+  strip("])");
+  const std::string_view closed = name;
+  strip("0123456789");
+  if (name.size() == closed.size()) return whole;
+  strip(" ");
+  for (const std::string_view of : {"/", "of"}) {
+    if (!name.ends_with(of)) continue;
+    name.remove_suffix(of.size());
+    strip(" ");
+    if (!name.empty() && is_decimal(name.back())) return name;
+  }
+  return closed;
+}
+
+/// What stands before a step's number: its letters in lower case, and with
+/// "epoch 12" as "epoch N".
+struct StepWords {
+  std::string letters, pattern;
+  int64_t epoch = 0;
+
+  /// False where the text is no such thing.
+  bool read(std::string_view text) {
+    for (size_t at = 0; at < text.size(); ++at) {
+      const char c = text[at];
+      pattern += c;
+      if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+        letters += static_cast<char>(c | 0x20);
+      } else if (is_decimal(c)) {
+        if (!letters.ends_with("epoch")) return false;
+        const auto read =
+            std::from_chars(text.data() + at, text.data() + text.size(), epoch);
+        if (read.ec != std::errc()) return false;
+        at = static_cast<size_t>(read.ptr - text.data()) - 1;
+        pattern.back() = 'N';
+      } else if (kSeparators.find(c) == kSeparators.npos) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+
+/// Names that say "a step" where they have no number: an optimizer's step or a
+/// micro-batch is none.
+bool is_step_word(std::string_view letters) {
+  for (const std::string_view trains :
+       {"training", "trainone", "train", "one"}) {
+    if (!letters.starts_with(trains)) continue;
+    letters.remove_prefix(trains.size());
+    break;
+  }
+  return letters == "step" || letters == "iter" || letters == "iteration" ||
+         letters == "batch";
+}
+
 /// Numbers that begin anew, as those of an epoch do, go on where they had come
 /// to.
 void continue_numbers(std::vector<StepRange>& ranges) {
   int64_t shift = 0;
   for (size_t i = 1; i < ranges.size(); ++i) {
     const int64_t before = ranges[i - 1].number;
-    const bool is_first = ranges[i].number == ranges.front().number;
+    const bool is_first = ranges[i].number == ranges.front().number ||
+                          ranges[i].epoch > ranges[i - 1].epoch;
     ranges[i].number += shift;
     if (!is_first || ranges[i].number > before) continue;
     shift += before + 1 - ranges[i].number;
@@ -48,6 +115,39 @@ bool in_sequence(const std::vector<StepRange>& ranges) {
   return !ranges.empty() && ranges.back().number <= kMostSteps;
 }
 
+double time_of(const std::vector<StepRange>& ranges) {
+  double sum_ns = 0;
+  for (const StepRange& range : ranges)
+    sum_ns += static_cast<double>(range.end_ns - range.start_ns);
+  return sum_ns;
+}
+
+/// Whether ranges without a number are all that the program does from the first
+/// to the last: a phase of the step would leave the others between them.
+bool fill_their_time(const std::vector<StepRange>& ranges) {
+  constexpr size_t kFewest = 3;
+  constexpr double kMostOf = 0.8;
+  const auto whole_ns =
+      static_cast<double>(ranges.back().end_ns - ranges.front().start_ns);
+  return ranges.size() >= kFewest && time_of(ranges) >= kMostOf * whole_ns;
+}
+
+/// Of one pattern, by start; none where they are no steps.
+std::vector<StepRange> as_steps(std::vector<StepRange> ranges) {
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](const StepRange& a, const StepRange& b) {
+                     return a.start_ns < b.start_ns;
+                   });
+  if (ranges.front().number >= 0) {
+    continue_numbers(ranges);
+  } else if (fill_their_time(ranges)) {
+    int64_t number = 0;
+    for (StepRange& range : ranges) range.number = ++number;
+  }
+  if (!in_sequence(ranges)) ranges.clear();
+  return ranges;
+}
+
 }  // namespace
 
 std::optional<TorchRange> torch_range(std::string_view name) {
@@ -65,28 +165,25 @@ std::optional<TorchRange> torch_range(std::string_view name) {
 }
 
 std::optional<StepRange> step_range(std::string_view name) {
-  constexpr size_t kLongest = 48;
-  const size_t digits = name.find_last_not_of("0123456789");
-  if (digits == std::string_view::npos || digits + 1 >= name.size() ||
-      name.size() > kLongest || name.size() - digits - 1 > 9) {
+  constexpr size_t kLongest = 48, kMostDigits = 9;
+  if (name.size() > kLongest) return std::nullopt;
+  name = up_to_number(name);
+  const size_t before = name.find_last_not_of("0123456789");
+  if (before == name.npos || name.size() - before - 1 > kMostDigits)
     return std::nullopt;
-  }
-  const std::string_view pattern = name.substr(0, digits + 1);
-  std::string lower;
-  for (const char c : pattern) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (letter) lower += static_cast<char>(c | 0x20);
-    if (!letter && std::string_view(" _#:=-[").find(c) == std::string::npos) {
-      return std::nullopt;
-    }
-  }
-  if (!lower.ends_with("step") && !lower.ends_with("iter") &&
-      !lower.ends_with("iteration") && !lower.ends_with("batch")) {
-    return std::nullopt;
-  }
-  StepRange range{std::string(pattern), 0, 0, 0};
-  std::from_chars(name.data() + digits + 1, name.data() + name.size(),
-                  range.number);
+  const std::string_view digits = name.substr(before + 1);
+  StepWords words;
+  if (!words.read(name.substr(0, before + 1))) return std::nullopt;
+  const std::string_view letters = words.letters;
+  const bool names_step = digits.empty() ? is_step_word(letters)
+                                         : letters.ends_with("step") ||
+                                               letters.ends_with("iter") ||
+                                               letters.ends_with("iteration") ||
+                                               letters.ends_with("batch");
+  if (!names_step) return std::nullopt;
+  StepRange range{
+      .pattern = std::move(words.pattern), .number = -1, .epoch = words.epoch};
+  std::from_chars(digits.data(), digits.data() + digits.size(), range.number);
   return range;
 }
 
@@ -101,22 +198,17 @@ void note_step_range(std::string_view name, int64_t start_ns, int64_t end_ns,
 }
 
 std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates) {
-  if (candidates.empty()) return {};
-  std::map<std::string_view, size_t> counts;
-  for (const StepRange& range : candidates) ++counts[range.pattern];
-  const auto most = std::max_element(
-      counts.begin(), counts.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::map<std::string_view, std::vector<StepRange>> patterns[2];
+  for (const StepRange& range : candidates)
+    patterns[range.number < 0 ? 1 : 0][range.pattern].push_back(range);
   std::vector<StepRange> steps;
-  for (const StepRange& range : candidates) {
-    if (range.pattern == most->first) steps.push_back(range);
+  for (auto& named : patterns) {
+    for (auto& [pattern, ranges] : named) {
+      std::vector<StepRange> these = as_steps(std::move(ranges));
+      if (time_of(these) > time_of(steps)) steps = std::move(these);
+    }
+    if (!steps.empty()) break;
   }
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const StepRange& a, const StepRange& b) {
-                     return a.start_ns < b.start_ns;
-                   });
-  continue_numbers(steps);
-  if (!in_sequence(steps)) steps.clear();
   return steps;
 }
 

@@ -20,25 +20,31 @@ struct TorchRange {
 /// Empty when the name has no op_id.
 std::optional<TorchRange> torch_range(std::string_view name);
 
-/// A range that may number a step.
+/// A range that may be a step.
 struct StepRange {
   std::string pattern;  ///< "ProfilerStep#" of "ProfilerStep#3".
-  int64_t number = 0, start_ns = 0, end_ns = 0;
+  int64_t number = 0;   ///< -1: it has none.
+  int64_t start_ns = 0, end_ns = 0;
+  int64_t epoch = 0;  ///< Where the name tells it.
 };
 
-/// "ProfilerStep#3", "step 3", "Iteration: 3", "train_step_3" …: letters and
-/// separators, the word step or iter in them, then only digits. Without times.
+/// "ProfilerStep#3", "step 3", "Iteration: 3", "train_step_3", "Step 3/100",
+/// "epoch 1 batch [3]" …: letters and separators, the word step or iter last,
+/// then only digits. Without a number "step", "train_iteration" and their like.
+/// Without times.
 std::optional<StepRange> step_range(std::string_view name);
 
-/// Adds the range to a process's candidates if its name may number a step and
+/// Adds the range to a thread's candidates if its name may be a step's and
 /// there are fewer than a million.
 void note_step_range(std::string_view name, int64_t start_ns, int64_t end_ns,
                      std::vector<StepRange>& candidates);
 
-/// Of one process's candidates those that do number its steps, by start: the
-/// pattern with most ranges, if its ranges do not overlap and its numbers rise;
-/// where they begin anew at the first, an epoch's, they are counted on. One
-/// range alone may be anything but the profiler's own.
+/// Of one thread's candidates those that are its steps, by start: of the
+/// patterns whose ranges do not overlap and whose numbers rise the one that
+/// takes the most time, as steps hold their micro-batches; where numbers begin
+/// anew at the first or with an epoch, they are counted on. One range alone may
+/// be anything but the profiler's own. Where none has numbers, ranges of one
+/// name are counted from 1, if there are three or more and little between them.
 std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates);
 
 }  // namespace reprise

@@ -88,8 +88,10 @@ void RankImport::add_step(const StepMark& mark) {
 int64_t RankImport::finish_steps() {
   if (marks_.empty()) {
     // One alone may be all that a window of steps let through.
+    const bool only =
+        step_ranges_.size() == 1 && step_ranges_.front().number >= 0;
     const std::vector<StepRange> steps =
-        step_ranges_.size() == 1 ? step_ranges_ : steps_among(step_ranges_);
+        only ? step_ranges_ : steps_among(step_ranges_);
     for (const StepRange& range : steps) {
       add_step({.step = static_cast<int32_t>(range.number),
                 .start_ns = range.start_ns,
