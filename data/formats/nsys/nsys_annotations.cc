@@ -52,14 +52,14 @@ class Annotations {
   CollectiveInfo info_of(const PendingNcclCall& call) const;
   void learn_communicators();
   void add_steps();
-  void add_steps_of(NsysProcess process, const std::vector<StepRange>& ranges);
+  void add_steps_of(uint32_t rank, const std::vector<StepRange>& ranges);
   void say_what_is_missing();
 
   NsysImport& import_;
   std::map<int64_t, std::string> texts_;  ///< StringIds, those used.
   std::vector<PendingNcclCall> nccl_calls_;
-  std::map<NsysProcess, std::vector<StepRange>> steps_;  ///< That may be.
-  std::map<uint64_t, int64_t> communicator_size_;        ///< In ranks.
+  std::map<int64_t, std::vector<StepRange>> steps_;  ///< That may be, by tid.
+  std::map<uint64_t, int64_t> communicator_size_;    ///< In ranks.
 };
 
 void Annotations::read() {
@@ -97,8 +97,7 @@ bool Annotations::place(const NsysRows& rows, Event& event) {
     return false;
   }
   const auto tid = rows.integer(kTid);
-  const auto rank =
-      tid ? import_.ranks.rank_of_call(process_of(*tid), -1) : std::nullopt;
+  const auto rank = tid ? import_.ranks.rank_of_call(*tid, -1) : std::nullopt;
   if (!rank) {
     import_.drop("NVTX range of a process without GPU work");
     return false;
@@ -146,8 +145,7 @@ void Annotations::read_row(const NsysRows& rows) {
     event.detail = import_.spool.add_collective({.kind = kind});
   }
   if (type != kMark) {
-    note_step_range(name, event.start_ns, event.end_ns,
-                    steps_[process_of(tid)]);
+    note_step_range(name, event.start_ns, event.end_ns, steps_[tid]);
   }
   event.name = import_.spool.intern(name);
   import_.add(event);
@@ -257,23 +255,37 @@ void Annotations::add_nccl_calls() {
   }
 }
 
+/// Of a rank that a thread drives alone those of that thread, of another all
+/// that its process has; of several threads those of the one with the most.
 void Annotations::add_steps() {
-  for (const auto& [process, ranges] : steps_) {
-    add_steps_of(process, steps_among(ranges));
+  std::map<uint32_t, std::vector<StepRange>> of_rank;
+  std::map<NsysProcess, std::vector<StepRange>> of_process;
+  const auto keep_most = [](const std::vector<StepRange>& steps,
+                            std::vector<StepRange>& most) {
+    if (steps.size() > most.size()) most = steps;
+  };
+  for (const auto& [tid, candidates] : steps_) {
+    const std::vector<StepRange> steps = steps_among(candidates);
+    if (const auto own = import_.ranks.rank_of_thread(tid))
+      keep_most(steps, of_rank[*own]);
+    keep_most(steps, of_process[process_of(tid)]);
+  }
+  for (uint32_t rank = 0; rank < import_.ranks.count(); ++rank) {
+    const std::vector<StepRange>& own = of_rank[rank];
+    add_steps_of(rank,
+                 own.empty() ? of_process[import_.ranks.process(rank)] : own);
   }
 }
 
-void Annotations::add_steps_of(NsysProcess process,
+void Annotations::add_steps_of(uint32_t rank,
                                const std::vector<StepRange>& ranges) {
-  for (const uint32_t rank : import_.ranks.ranks_of(process)) {
-    for (const StepRange& range : ranges) {
-      import_.spool.add_step({.rank = rank,
-                              .step = static_cast<int32_t>(range.number),
-                              .start_ns = range.start_ns,
-                              .end_ns = range.end_ns,
-                              .warmup = false});
-      ++import_.report.steps;
-    }
+  for (const StepRange& range : ranges) {
+    import_.spool.add_step({.rank = rank,
+                            .step = static_cast<int32_t>(range.number),
+                            .start_ns = range.start_ns,
+                            .end_ns = range.end_ns,
+                            .warmup = false});
+    ++import_.report.steps;
   }
 }
 

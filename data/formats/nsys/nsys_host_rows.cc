@@ -22,8 +22,7 @@ using enum NsysColumn;
 
 /// One row of a host thread; false when no rank can own it.
 bool place_on_thread(NsysImport& import, int64_t global_tid, Event& event) {
-  const auto rank =
-      import.ranks.rank_of_call(process_of(global_tid), event.correlation);
+  const auto rank = import.ranks.rank_of_call(global_tid, event.correlation);
   if (!rank) {
     import.drop("host event of a process without GPU work");
     return false;

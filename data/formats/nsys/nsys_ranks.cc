@@ -118,6 +118,7 @@ void NsysRanks::find_correlations(NsysDatabase& database) {
     std::sort(pairs.begin(), pairs.end());
     pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   }
+  find_threads(database);
 }
 
 std::optional<uint32_t> NsysRanks::rank_of(NsysProcess process,
@@ -127,17 +128,46 @@ std::optional<uint32_t> NsysRanks::rank_of(NsysProcess process,
   return found->second;
 }
 
-std::optional<uint32_t> NsysRanks::rank_of_call(NsysProcess process,
+// JAX, say, drives each device of a process by a thread of its own.
+void NsysRanks::find_threads(NsysDatabase& database) {
+  std::set<int64_t> of_several;
+  NsysRows calls =
+      database.rows("CUPTI_ACTIVITY_KIND_RUNTIME", {kTid, kCorrelation});
+  while (calls.next() && rank_of_thread_.size() < kMaxKeys) {
+    const auto tid = calls.integer(kTid);
+    if (!tid) continue;
+    const auto rank =
+        rank_of_work(process_of(*tid), calls.integer_or(kCorrelation, -1));
+    if (!rank) continue;
+    const auto [known, is_new] = rank_of_thread_.try_emplace(*tid, *rank);
+    if (!is_new && known->second != *rank) of_several.insert(*tid);
+  }
+  for (const int64_t tid : of_several) rank_of_thread_.erase(tid);
+}
+
+std::optional<uint32_t> NsysRanks::rank_of_work(NsysProcess process,
                                                 int64_t correlation) const {
   const auto several = correlations_.find(process);
-  if (several != correlations_.end()) {
-    const auto found =
-        std::lower_bound(several->second.begin(), several->second.end(),
-                         std::pair(correlation, uint32_t{0}));
-    if (found != several->second.end() && found->first == correlation) {
-      return found->second;
-    }
-  }
+  if (several == correlations_.end()) return std::nullopt;
+  const auto found =
+      std::lower_bound(several->second.begin(), several->second.end(),
+                       std::pair(correlation, uint32_t{0}));
+  if (found == several->second.end() || found->first != correlation)
+    return std::nullopt;
+  return found->second;
+}
+
+std::optional<uint32_t> NsysRanks::rank_of_thread(int64_t global_tid) const {
+  const auto found = rank_of_thread_.find(global_tid);
+  if (found == rank_of_thread_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<uint32_t> NsysRanks::rank_of_call(int64_t global_tid,
+                                                int64_t correlation) const {
+  const NsysProcess process = process_of(global_tid);
+  if (const auto rank = rank_of_work(process, correlation)) return rank;
+  if (const auto rank = rank_of_thread(global_tid)) return rank;
   const std::vector<uint32_t>& ranks = ranks_of(process);
   if (ranks.empty()) return std::nullopt;
   return ranks.front();

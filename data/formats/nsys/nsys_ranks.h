@@ -33,9 +33,12 @@ class NsysRanks {
   size_t count() const { return ranks_.size(); }
   std::optional<uint32_t> rank_of(NsysProcess process, int64_t device) const;
   /// Of a row of the host: the rank whose device did the work of that
-  /// correlation, else the process's first; empty when it has no rank.
-  std::optional<uint32_t> rank_of_call(NsysProcess process,
+  /// correlation, else the one that its thread launches on, else the process's
+  /// first; empty when it has no rank.
+  std::optional<uint32_t> rank_of_call(int64_t global_tid,
                                        int64_t correlation) const;
+  /// Of a process with several ranks: that on which alone the thread launched.
+  std::optional<uint32_t> rank_of_thread(int64_t global_tid) const;
   /// Local ranks of a process, ascending; empty when it has none.
   const std::vector<uint32_t>& ranks_of(NsysProcess process) const;
   /// The device of a context, when its work or its process tells.
@@ -58,6 +61,9 @@ class NsysRanks {
   void add_rank(const DeviceKey& key);
   void add_ranks();
   void find_correlations(NsysDatabase& database);
+  std::optional<uint32_t> rank_of_work(NsysProcess process,
+                                       int64_t correlation) const;
+  void find_threads(NsysDatabase& database);
   void find_thread_names(NsysDatabase& database);
 
   TraceSpool& spool_;
@@ -69,7 +75,8 @@ class NsysRanks {
   /// Only of processes with several ranks; sorted.
   std::map<NsysProcess, std::vector<std::pair<int64_t, uint32_t>>>
       correlations_;
-  std::map<int64_t, int64_t> thread_names_;  ///< globalTid -> StringIds.
+  std::map<int64_t, uint32_t> rank_of_thread_;  ///< By globalTid.
+  std::map<int64_t, int64_t> thread_names_;     ///< globalTid -> StringIds.
   bool thread_names_read_ = false;
   std::map<std::pair<uint32_t, std::pair<int64_t, int64_t>>, uint32_t>
       device_streams_;

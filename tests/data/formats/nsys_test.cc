@@ -226,10 +226,11 @@ constexpr std::string_view kNvtx =
     "binaryData BLOB);";
 
 std::string range(int64_t start, int64_t end, const std::string& text,
-                  int64_t pid, const std::string& blob = "NULL") {
+                  int64_t pid, const std::string& blob = "NULL",
+                  int64_t tid = 0) {
   return fmt::format(
       "INSERT INTO NVTX_EVENTS VALUES ({}, {}, 59, '{}', {}, NULL, 1, {});",
-      start, end, text, global_tid(pid, pid), blob);
+      start, end, text, global_tid(pid, tid == 0 ? pid : tid), blob);
 }
 
 TEST(Nsys, RangesTellOperatorsStepsAndAnnotations) {
@@ -256,7 +257,7 @@ TEST(Nsys, RangesTellOperatorsStepsAndAnnotations) {
   ASSERT_NE(exchange, nullptr);
   EXPECT_EQ(trace.collectives[static_cast<size_t>(exchange->detail)].kind,
             CollectiveKind::kAllToAll);
-  // "micro iter" has one range, "train_step" two: these number the steps.
+  // The one "micro iter" lies in a "train_step": these number the steps.
   ASSERT_EQ(trace.steps.size(), 2u);
   EXPECT_EQ(trace.steps[1].step, 2);
   EXPECT_EQ(trace.steps[1].start_ns, 50);
@@ -335,6 +336,30 @@ TEST(Nsys, PayloadsTellSizesPeersAndRanks) {
   // Payloads were there, so nothing is said to be missing.
   for (const std::string& text : result.report.missing) {
     EXPECT_EQ(text.find("include-blobs"), std::string::npos);
+  }
+}
+
+// Threads 21 and 22 of process 20 drive a device each and have their own steps,
+// at one time; what thread 22 calls beside is its device's too.
+TEST(Nsys, AThreadThatDrivesOneDeviceIsOfItsRank) {
+  const Imported result =
+      import_sql(std::string(kMinimal) + kernel(100, 200, 0, 7, 1, 20, 2) +
+                 kernel(100, 200, 1, 7, 2, 20, 2) + call(50, 60, 20, 21, 1) +
+                 call(50, 60, 20, 22, 2) + call(70, 80, 20, 22, 9) +
+                 std::string(kNvtx) + range(0, 150, "step 1", 20, "NULL", 21) +
+                 range(150, 300, "step 2", 20, "NULL", 21) +
+                 range(10, 160, "step 1", 20, "NULL", 22) +
+                 range(160, 310, "step 2", 20, "NULL", 22));
+  ASSERT_TRUE(result.status.has_value());
+  const Trace& trace = result.trace;
+  ASSERT_EQ(trace.ranks.size(), 2u);
+  ASSERT_EQ(trace.steps.size(), 4u);
+  for (const StepMark& step : trace.steps)
+    EXPECT_EQ(step.start_ns % 150, step.rank == 0 ? 0 : 10);
+  for (const Event& event : trace.events) {
+    const StreamInfo& stream = trace.streams[event.stream];
+    if (stream.kind != StreamKind::kHostThread) continue;
+    EXPECT_EQ(event.rank, stream.number == 22 ? 1u : 0u);
   }
 }
 
