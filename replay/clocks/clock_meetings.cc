@@ -74,7 +74,8 @@ bool ClockMeetings::add_meeting(const Trace& trace,
   // Older traces of our trainer do not tell kinds, and hold none but meetings.
   const bool is_old =
       collective.by_trainer && collective.kind == CollectiveKind::kUnknown;
-  if (!pair && !is_old && !facts_of(collective.kind).joins_all_ranks)
+  if (!pair && !is_old && !collective.both_ways &&
+      !facts_of(collective.kind).joins_all_ranks)
     return false;
   std::vector<Part> parts;
   int64_t stay_ns = std::numeric_limits<int64_t>::max();

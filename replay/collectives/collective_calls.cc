@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "data/collective/collective_names.h"
+#include "data/integers.h"
+#include "replay/collectives/coalesced_calls.h"
 #include "replay/collectives/collective_description.h"
 #include "replay/collectives/gloo_operators.h"
 #include "replay/collectives/inferred_groups.h"
@@ -196,11 +198,13 @@ void CollectiveCallFinder::add(const RankEvents& events) {
     calls.push_back(call);
   };
   const CollectiveDescriptions descriptions(events, device);
+  const CoalescedCalls coalesced(events, device, descriptions);
   for (size_t i = 0; i < device.size(); ++i) {
     CollectiveCall call = recorded(trace, device[i]);
     call.device = true;
     call.order_ns = descriptions.launch_ns(i);
     for (const uint32_t range : descriptions.of(i)) absorb(trace, range, call);
+    absorb_coalesced(trace, coalesced.of(i), call);
     add_call(device[i], call);
   }
   // What launched a device's collective is its description, and no call.
@@ -259,6 +263,37 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   if (call.group < 0) call.group = signature.group;
   if (call.group_size < 0) call.group_size = info->group_size;
   if (call.peer < 0) call.peer = info->peer;
+}
+
+// One kernel moves what all of its calls do; of messages it is as long as those
+// of one direction.
+void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
+                                            std::span<const uint32_t> ranges,
+                                            CollectiveCall& call) const {
+  if (ranges.empty()) return;
+  int64_t bytes = 0, received = 0;
+  std::set<int32_t> peers;
+  bool sends = false, receives = false;
+  for (const uint32_t range : ranges) {
+    CollectiveCall one;
+    absorb(trace, range, one);
+    const bool is_receive = one.kind == CollectiveKind::kReceive;
+    sends |= one.kind == CollectiveKind::kSend;
+    receives |= is_receive;
+    int64_t& sum = is_receive ? received : bytes;
+    sum = saturating_add(sum, one.bytes);
+    peers.insert(one.peer);
+    if (call.communicator < 0) call.communicator = one.communicator;
+    if (call.group < 0) call.group = one.group;
+    if (call.group_size < 0) call.group_size = one.group_size;
+    if (!call.type) call.type = one.type;
+  }
+  call.bytes = std::max({call.bytes, bytes, received});
+  call.batched = sends || receives;
+  if (!call.batched || peers.size() > 1 || *peers.begin() < 0) return;
+  call.kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive;
+  call.peer = *peers.begin();
+  call.both_ways = sends && receives;
 }
 
 // The operator says what was asked for, Gloo's call how it was done: of a

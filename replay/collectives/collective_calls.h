@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ struct CollectiveCall {
   bool part = false;   ///< `bytes` are what the rank gives of what is gathered.
   int32_t peer = -1;
   bool peer_in_group = false;  ///< `peer` is counted in a group not recorded.
+  /// Messages of one kernel: sends and receives, which the other side counts
+  /// among its own kernels whatever is in them. `kind` is unknown where they
+  /// have several peers.
+  bool batched = false;
+  bool both_ways = false;  ///< Batched, with one peer: a send and a receive.
 };
 
 struct CollectiveCalls {
@@ -59,6 +65,8 @@ class CollectiveCallFinder {
   void number_signatures(const Trace& frame);
   CollectiveCall recorded(const Trace& trace, uint32_t index) const;
   void absorb(const Trace& trace, uint32_t index, CollectiveCall& call) const;
+  void absorb_coalesced(const Trace& trace, std::span<const uint32_t> ranges,
+                        CollectiveCall& call) const;
   static void absorb_operator(const Trace& trace, uint32_t made_by,
                               CollectiveCall& call);
 

@@ -209,6 +209,7 @@ CollectiveChannel channel_of(const CollectiveCall& call,
                              const CollectiveCalls& all) {
   CollectiveChannel channel{.trainer = call.unit >= 0,
                             .device = call.device,
+                            .batched = call.batched,
                             .communicator = call.communicator,
                             .group = call.group,
                             .group_size = call.group_size};
@@ -231,7 +232,8 @@ CollectiveChannel channel_of(const CollectiveCall& call,
   channel.group_size = 2;
   channel.from = call.rank;
   channel.to = static_cast<uint32_t>(peer);
-  if (call.kind == K::kReceive) std::swap(channel.from, channel.to);
+  if (call.batched ? channel.from > channel.to : call.kind == K::kReceive)
+    std::swap(channel.from, channel.to);
   return channel;
 }
 

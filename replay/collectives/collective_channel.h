@@ -16,8 +16,9 @@ struct CollectiveChannel {
   bool pair = false;     ///< Sends of one rank to another, and their receives.
   bool trainer = false;  ///< Ours: a unit of a step is one call everywhere.
   bool device = false;
+  bool batched = false;  ///< Kernels of several messages, in either direction.
   int32_t communicator = -1, group = -1;  ///< As in CollectiveCall.
-  uint32_t from = 0, to = 0;              ///< Of a pair.
+  uint32_t from = 0, to = 0;  ///< Of a pair; of batches the lower rank first.
   int64_t group_size = -1;
   auto operator<=>(const CollectiveChannel&) const = default;
   bool named() const { return communicator >= 0 || group >= 0 || pair; }

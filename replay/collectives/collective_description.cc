@@ -150,6 +150,11 @@ std::span<const uint32_t> CollectiveDescriptions::of(size_t i) const {
   return ranges_[i];
 }
 
+std::optional<uint32_t> CollectiveDescriptions::launch_stream(size_t i) const {
+  if (launch_stream_[i] == kNone) return std::nullopt;
+  return launch_stream_[i];
+}
+
 bool CollectiveDescriptions::used(uint32_t event) const {
   return used_[event - first_];
 }

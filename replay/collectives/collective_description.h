@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,8 @@ class CollectiveDescriptions {
   std::span<const uint32_t> of(size_t i) const;
   /// Start of the launching call, of the event itself where that is unknown.
   int64_t launch_ns(size_t i) const { return launch_ns_[i]; }
+  /// The host thread of that call, where it is known.
+  std::optional<uint32_t> launch_stream(size_t i) const;
   bool used(uint32_t event) const;
 
  private:

@@ -64,6 +64,7 @@ class Matcher {
       collective.members.push_back(
           {call.rank, call.event, call.start_ns, call.end_ns});
       if (collective.kind == K::kUnknown) collective.kind = call.kind;
+      collective.both_ways |= call.both_ways;
       if (!collective.type) collective.type = call.type;
       if (collective.sequence < 0) collective.sequence = call.sequence;
       collective.bytes = std::max(collective.bytes, call.bytes);
@@ -73,6 +74,7 @@ class Matcher {
         facts_of(collective.kind).has_one_size && least < collective.bytes;
     assumed_ += !channel.trainer && !channel.named() && members.size() > 1;
     set_group(channel, collective);
+    if (channel.pair) collective.sender = sender_of(channel, members);
     for (const uint32_t i : members) {
       if (!calls_[i].part) continue;
       collective.bytes = std::max(
@@ -81,6 +83,16 @@ class Matcher {
     }
     channel_number_.push_back(channels_);
     result_.collectives.push_back(std::move(collective));
+  }
+
+  // A batch tells by what is in it, unless that goes both ways.
+  int32_t sender_of(const CollectiveChannel& channel,
+                    const std::vector<uint32_t>& members) const {
+    if (!channel.batched) return static_cast<int32_t>(channel.from);
+    const CollectiveCall& call = calls_[members.front()];
+    const bool sends = call.kind == K::kSend;
+    if (call.both_ways) return -1;
+    return sends ? static_cast<int32_t>(call.rank) : call.peer;
   }
 
   void set_group(const CollectiveChannel& channel,
@@ -92,7 +104,6 @@ class Matcher {
     // Groups are the only thing here that a small file can blow up.
     constexpr size_t kMostRanks = size_t{1} << 25;
     if (channel.pair) {
-      collective.sender = static_cast<int32_t>(channel.from);
       collective.group = {std::min(channel.from, channel.to)};
       if (channel.from != channel.to) {
         collective.group.push_back(std::max(channel.from, channel.to));

@@ -1,0 +1,110 @@
+// Kernels that are launched behind the ranges which describe what they do.
+#include "replay/collectives/coalesced_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "replay/collectives/collectives.h"
+#include "tests/replay/collectives/collective_text.h"
+
+namespace reprise {
+namespace {
+
+/// A call that PyTorch describes, in its operator, and launches nothing for.
+std::string described(int rank, int64_t at, const std::string& what) {
+  return fmt::format(
+      "{0} host t1 {1} {2} c10d::call\n"
+      "{0} host t1 {3} {4} record_param_comms comm=g group=0,1,2 type=f32 "
+      "{5}\n",
+      rank, at, at + 8, at + 1, at + 7, what);
+}
+
+std::string sends(int rank, int64_t at, int peer) {
+  return described(rank, at, fmt::format("op=send in=25 peer={}", peer));
+}
+
+std::string receives(int rank, int64_t at, int peer) {
+  return described(rank, at, fmt::format("op=receive in=25 peer={}", peer));
+}
+
+/// The batch's end: its launch, in a range that tells nothing, and its kernel.
+std::string kernel(int rank, int64_t at, int64_t start, int64_t end,
+                   const std::string& name = "ncclDevKernel_SendRecv") {
+  return fmt::format(
+      "{0} range t1 {1} {2} nccl:coalesced\n"
+      "{0} launch t1 {1} {2} cudaLaunchKernelExC corr={1}\n"
+      "{0} collective d7 {3} {4} {5} corr={1}\n",
+      rank, at, at + 5, start, end, name);
+}
+
+/// "kind bytes from sender: members" of every collective, as rank@start.
+std::string summary(const std::string& text) {
+  const Trace trace = collective_trace(text);
+  std::string found;
+  for (const MatchedCollective& one : match_collectives(trace).collectives) {
+    found += fmt::format("{} {} from {}{}:", name_of(one.kind), one.bytes,
+                         one.sender, one.both_ways ? " and back" : "");
+    for (const CollectiveMember& member : one.members)
+      found += fmt::format(" {}@{}", member.rank, member.start_ns);
+    found += '\n';
+  }
+  return found;
+}
+
+// One forward and one backward of three stages: the middle one exchanges with
+// its neighbours, so that its sends and receives have no order of their own.
+TEST(CoalescedCalls, ABatchOfMessagesMeetsThePeersBatch) {
+  EXPECT_EQ(
+      summary(sends(0, 0, 1) + kernel(0, 10, 100, 200) + receives(1, 0, 0) +
+              kernel(1, 10, 50, 200) + sends(1, 20, 2) + receives(1, 30, 2) +
+              kernel(1, 40, 300, 500) + receives(2, 0, 1) + sends(2, 10, 1) +
+              kernel(2, 20, 400, 500) + sends(1, 50, 0) +
+              kernel(1, 60, 600, 700) + receives(0, 20, 1) +
+              kernel(0, 30, 250, 700)),
+      "send 100 from 0: 0@100 1@50\n"
+      "send 100 from 1: 0@250 1@600\n"
+      "send 100 from -1 and back: 1@300 2@400\n");
+}
+
+// A ring's kernel has two peers: nobody's alone, but of its group's.
+TEST(CoalescedCalls, ABatchWithSeveralPeersIsItsGroups) {
+  std::string ring;
+  for (const int rank : {0, 1, 2}) {
+    ring += sends(rank, 0, (rank + 1) % 3) +
+            receives(rank, 10, (rank + 2) % 3) +
+            kernel(rank, 20, 100 + rank, 200);
+  }
+  EXPECT_EQ(summary(ring), " 100 from -1: 0@100 1@101 2@102\n");
+}
+
+// What torch.distributed._coalescing_manager gathers is one kernel's.
+TEST(CoalescedCalls, CoalescedGathersAreOneKernels) {
+  std::string text;
+  for (const int rank : {0, 1, 2}) {
+    const std::string gather = "op=all-gather in=25 out=75";
+    text += described(rank, 0, gather) + described(rank, 10, gather) +
+            described(rank, 20, "op=barrier in=1") +
+            kernel(rank, 30, 100, 200, "ncclDevKernel_AllGather_RING_LL");
+  }
+  EXPECT_EQ(summary(text), "all-gather 600 from -1: 0@100 1@100 2@100\n");
+}
+
+// Its own range is around the launch of the second kernel.
+TEST(CoalescedCalls, ADescribedKernelHasNoOthersCalls) {
+  std::string text;
+  for (const int rank : {0, 1}) {
+    const char* op = rank == 0 ? "send" : "receive";
+    text += fmt::format(
+        "{0} host t1 20 40 record_param_comms comm=g group=0,1,2 type=f32 "
+        "op={1} in=9 peer={2}\n"
+        "{0} launch t1 25 30 cudaLaunchKernelExC corr=3\n"
+        "{0} collective d7 300 400 ncclDevKernel_SendRecv corr=3\n",
+        rank, op, 1 - rank);
+    text += rank == 0 ? sends(0, 0, 1) : receives(1, 0, 0);
+  }
+  EXPECT_EQ(summary(text), "send 36 from 0: 0@300 1@300\n");
+}
+
+}  // namespace
+}  // namespace reprise
