@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "data/collective/collective_names.h"
+#include "data/io/json_tree.h"
 #include "data/trace/intervals.h"
 #include "replay/clocks/clock_alignment.h"
 #include "replay/collectives/collective_description.h"
