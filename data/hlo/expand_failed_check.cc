@@ -57,7 +57,8 @@ bool is_failed_check(const Instruction& instruction) {
   if (instruction.opcode != Opcode::kCustomCall) return false;
   const std::string target = custom_call_target(instruction);
   return has(target, "python") && has(target, "callback") &&
-         has(metadata_field(instruction, "op_name"), "error_if");
+         has(metadata_field(instruction, "op_name"),
+             "(branched_error_if_impl)");
 }
 
 std::optional<InstructionId> expand_failed_check(const Instruction& call,

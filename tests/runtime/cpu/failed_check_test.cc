@@ -8,7 +8,9 @@
 #include <limits>
 #include <string>
 
+#include "data/hlo/hlo.h"
 #include "tests/runtime/cpu/text_program.h"
+#include "tests/testing/parse_inlined.h"
 
 namespace reprise {
 namespace {
@@ -76,6 +78,17 @@ TEST(FailedCheck, GivesTheLargestIntegersAndTrue) {
   EXPECT_EQ(output_of<bool>(program, 0.0F, 2), false);
   EXPECT_EQ(output_of<bool>(program, 3.0F, 2), true);
   EXPECT_TRUE(std::isnan(output_of<float>(program, 3.0F, 3)));
+}
+
+TEST(FailedCheck, IsNoOtherCallOfPython) {
+  const Result<InlinedModule> module = parse_inlined(
+      "HloModule m\nENTRY e {\n x = f32[3] parameter(0)\n"
+      " ROOT c = f32[3] custom-call(x), "
+      "custom_call_target=\"xla_ffi_python_cpu_callback\", "
+      "metadata={op_name=\"jit(step)/jit(my_error_if)/pure_callback\"}\n}\n");
+  ASSERT_TRUE(module) << module.error().message;
+  const Computation& entry = module->entry_computation();
+  EXPECT_EQ(entry.at(entry.root).opcode, Opcode::kCustomCall);
 }
 
 }  // namespace
