@@ -33,16 +33,16 @@ bool holds_integers(const Shape& shape) {
 /// Ops that a kernel computes element by element, and those that only name or
 /// move elements.
 bool may_repeat(const Instruction& op) {
+  if (!holds_integers(op.shape) || has_control_predecessors(op)) return false;
   switch (op.opcode) {
     case Opcode::kConstant:
     case Opcode::kIota:
     case Opcode::kBroadcast:
     case Opcode::kReshape:
     case Opcode::kSlice:
-      return holds_integers(op.shape);
+      return true;
     default:
-      return holds_integers(op.shape) && runs_elementwise(op.opcode) &&
-             op.find_attribute("control-predecessors") == nullptr;
+      return runs_elementwise(op.opcode);
   }
 }
 
@@ -101,7 +101,8 @@ class Unroller {
   bool is_plain() const {
     const Instruction& root = body_.at(body_.root);
     const size_t elements = loop_.first.size();
-    if (root.opcode != Opcode::kTuple || root.operands.size() != elements ||
+    if (root.opcode != Opcode::kTuple || has_control_predecessors(root) ||
+        root.operands.size() != elements ||
         !std::ranges::all_of(root.shape.elements, holds_integers))
       return false;
     for (size_t i = 0; i < body_.instructions.size(); ++i) {

@@ -45,7 +45,7 @@ struct KinetoName {
   bool keeps_arguments = false;  ///< Of autograd, c10d, FSDP2.
   bool hip = false;              ///< A call of the ROCm runtime.
   int32_t step = -1;             ///< N of "ProfilerStep#N".
-  bool may_be_step = false;      ///< A user's "train_step 3", "step" (step_range).
+  bool may_be_step = false;  ///< A user's "train_step 3", "step" (step_range).
   CollectiveKind kind = CollectiveKind::kUnknown;  ///< If the name tells.
 };
 
