@@ -142,6 +142,28 @@ std::span<const ColumnSpec<EventDependency>> dependency_columns() {
   return kDependencyColumns;
 }
 
+EncodedSegment::EncodedSegment(std::span<const ColumnBytes> columns,
+                               size_t count)
+    : count_(count) {
+  size_t size = 0;
+  for (const ColumnBytes& column : columns) size += column.bytes.size();
+  bytes_.reserve(size);
+  for (const ColumnBytes& column : columns) {
+    bytes_ += column.bytes;
+    columns_.push_back({column.encoding, column.bytes.size()});
+  }
+}
+
+std::vector<ColumnBytes> EncodedSegment::columns() const {
+  std::vector<ColumnBytes> views;
+  std::string_view rest = bytes_;
+  for (const Column& column : columns_) {
+    views.push_back({column.encoding, rest.substr(0, column.size)});
+    rest.remove_prefix(column.size);
+  }
+  return views;
+}
+
 template <typename Record>
 std::span<const ColumnBytes> SegmentEncoder<Record>::encode(
     std::span<const Record> records, std::span<const uint32_t> order) {

@@ -65,6 +65,25 @@ struct ColumnBytes {
   std::string_view bytes;
 };
 
+/// A segment as it lies in a file, kept.
+class EncodedSegment {
+ public:
+  EncodedSegment(std::span<const ColumnBytes> columns, size_t count);
+
+  size_t count() const { return count_; }
+  /// Views of the first columns or all, as encoded.
+  std::vector<ColumnBytes> columns() const;
+
+ private:
+  struct Column {
+    ColumnEncoding encoding = ColumnEncoding::kPlain;
+    size_t size = 0;
+  };
+  size_t count_;
+  std::vector<Column> columns_;
+  std::string bytes_;  ///< Of all columns.
+};
+
 /// Encodes segments one after the other, reusing its memory.
 template <typename Record>
 class SegmentEncoder {

@@ -110,7 +110,10 @@ std::vector<uint32_t> event_order(std::span<const Event> events) {
 }
 
 void sort_events(std::span<Event> events) {
-  std::vector<uint32_t> order = event_order(events);
+  put_in_order(events, event_order(events));
+}
+
+void put_in_order(std::span<Event> events, std::vector<uint32_t> order) {
   // Along each cycle of the permutation; what is done points to itself.
   for (uint32_t i = 0; i < order.size(); ++i) {
     if (order[i] == i) continue;
@@ -126,13 +129,15 @@ void sort_events(std::span<Event> events) {
   }
 }
 
-void sort_events(std::vector<Event>& events, std::vector<Event>& room) {
-  const std::vector<uint32_t> order = event_order(events);
-  if (order.empty()) return;
+std::vector<uint32_t> sort_events(std::vector<Event>& events,
+                                  std::vector<Event>& room) {
+  std::vector<uint32_t> order = event_order(events);
+  if (order.empty()) return order;
   room.clear();
   room.reserve(events.size());
   for (const uint32_t from : order) room.push_back(events[from]);
   events.swap(room);
+  return order;
 }
 
 }  // namespace reprise

@@ -16,8 +16,11 @@ std::vector<uint32_t> event_order(std::span<const Event> events);
 
 /// Sorts in place; beside the events it takes 32 bytes for each of them.
 void sort_events(std::span<Event> events);
+/// By what event_order returned.
+void put_in_order(std::span<Event> events, std::vector<uint32_t> order);
 /// Through `room`, whose memory it takes: a core waits for many events at once,
-/// not for one after the other. Half the time.
-void sort_events(std::vector<Event>& events, std::vector<Event>& room);
+/// not for one after the other. Half the time. Returns their event_order.
+std::vector<uint32_t> sort_events(std::vector<Event>& events,
+                                  std::vector<Event>& room);
 
 }  // namespace reprise

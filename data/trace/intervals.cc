@@ -1,5 +1,6 @@
 // Sorted, disjoint intervals, each with the total length before it: how much of
-// any stretch is covered are two binary searches and a subtraction.
+// any stretch is covered are two searches and a subtraction. Most stretches are
+// short, so that their end is looked for from their start on.
 #include "data/trace/intervals.h"
 
 #include <algorithm>
@@ -41,12 +42,26 @@ IntervalSet::IntervalSet(std::vector<Interval> intervals)
   }
 }
 
-int64_t IntervalSet::length_before_ns(int64_t time_ns) const {
+size_t IntervalSet::count_before(int64_t time_ns, size_t least) const {
+  const auto is_before = [&](const Interval& interval) {
+    return interval.start_ns < time_ns;
+  };
+  size_t behind = 1;
+  while (least + behind <= intervals_.size() &&
+         is_before(intervals_[least + behind - 1])) {
+    least += behind;
+    behind *= 2;
+  }
+  const auto first = intervals_.begin() + static_cast<std::ptrdiff_t>(least);
+  const size_t left = std::min(behind - 1, intervals_.size() - least);
   const auto after = std::partition_point(
-      intervals_.begin(), intervals_.end(),
-      [&](const Interval& interval) { return interval.start_ns < time_ns; });
-  if (after == intervals_.begin()) return 0;
-  const size_t last = static_cast<size_t>(after - intervals_.begin()) - 1;
+      first, first + static_cast<std::ptrdiff_t>(left), is_before);
+  return static_cast<size_t>(after - intervals_.begin());
+}
+
+int64_t IntervalSet::length_before_ns(int64_t time_ns, size_t count) const {
+  if (count == 0) return 0;
+  const size_t last = count - 1;
   const Interval& interval = intervals_[last];
   // In this order no sum is beyond twice the latest time.
   return before_ns_[last] +
@@ -55,7 +70,13 @@ int64_t IntervalSet::length_before_ns(int64_t time_ns) const {
 
 int64_t IntervalSet::length_within_ns(int64_t start_ns, int64_t end_ns) const {
   const int64_t start = clamped_time(start_ns), end = clamped_time(end_ns);
-  return start < end ? length_before_ns(end) - length_before_ns(start) : 0;
+  if (start >= end) return 0;
+  const auto after = std::partition_point(
+      intervals_.begin(), intervals_.end(),
+      [&](const Interval& interval) { return interval.start_ns < start; });
+  const auto count = static_cast<size_t>(after - intervals_.begin());
+  return length_before_ns(end, count_before(end, count)) -
+         length_before_ns(start, count);
 }
 
 IntervalSet united(const IntervalSet& a, const IntervalSet& b) {

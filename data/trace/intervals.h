@@ -37,7 +37,11 @@ class IntervalSet {
   int64_t length_within_ns(int64_t start_ns, int64_t end_ns) const;
 
  private:
-  int64_t length_before_ns(int64_t time_ns) const;
+  /// How many intervals start before it; at least `least` do. Cost: O(log of
+  /// those behind `least`).
+  size_t count_before(int64_t time_ns, size_t least) const;
+  /// Before `time_ns`, which `count` intervals start before.
+  int64_t length_before_ns(int64_t time_ns, size_t count) const;
 
   std::vector<Interval> intervals_;
   std::vector<int64_t> before_ns_;  ///< [interval], length of those before it.

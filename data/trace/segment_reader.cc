@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <future>
+#include <utility>
 
 #include "data/io/crc32.h"
 #include "data/trace/row_reader.h"
@@ -48,17 +49,21 @@ Status SegmentReader<Record>::read(std::vector<Record>& records,
                                      table_, kSegmentParts[Part::kSegment],
                                      kSegmentParts[Part::kPlace]));
   if (!select) return pass(select.error());
-  std::vector<Record> next;  // Decoded while those before it are drained.
+  // Decoded while those before it are drained.
+  std::vector<Record> next;
+  Segments segments, next_segments;
   for (bool more = true; more;) {
     Result<bool> read = true;
     if (drains) {
       next.reserve(kBatchRecords + kSegmentRecords);
-      std::future<Result<bool>> reading = std::async(
-          std::launch::async, [&] { return read_batch(select->get(), next); });
-      const Status drained = drain.drain();
+      std::future<Result<bool>> reading = std::async(std::launch::async, [&] {
+        return read_batch(select->get(), next, &next_segments);
+      });
+      const Status drained = drain.drain(segments);
       read = reading.get();
       if (!drained) return drained;
       records.swap(next);
+      segments = std::exchange(next_segments, {});
     } else {
       read = read_batch(select->get(), records);
     }
@@ -66,7 +71,7 @@ Status SegmentReader<Record>::read(std::vector<Record>& records,
     more = *read;
     tell();
   }
-  return drains ? drain.drain() : Status();
+  return drains ? drain.drain(segments) : Status();
 }
 
 template <typename Record>
@@ -122,7 +127,8 @@ Status SegmentReader<Record>::read_column(sqlite3_stmt* select, int64_t segment,
 
 template <typename Record>
 Result<bool> SegmentReader<Record>::read_batch(sqlite3_stmt* select,
-                                               std::vector<Record>& records) {
+                                               std::vector<Record>& records,
+                                               Segments* kept) {
   const size_t enough = records.size() + kBatchRecords;
   while (records.size() < enough) {
     const Result<bool> more = next_row(select);
@@ -130,6 +136,8 @@ Result<bool> SegmentReader<Record>::read_batch(sqlite3_stmt* select,
     const auto segment = static_cast<int64_t>(counts_.size());
     if (Status read = read_segment(select, segment, records); !read)
       return pass(read.error(), fmt::format("segment {}", segment));
+    if (kept != nullptr)
+      kept->emplace_back(bytes_, static_cast<size_t>(counts_.back()));
   }
   return true;
 }

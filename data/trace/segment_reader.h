@@ -17,12 +17,13 @@
 namespace reprise {
 
 /// What becomes of the records of a table with more than `most`: `drain` takes
-/// them after every batch and clears them, while the next batch is read on
-/// another thread. Without it they stay. `watch` is told, after every batch,
+/// them after every batch, with the segments that they come from, in their
+/// order, and clears them, while the next batch is read on another thread.
+/// Without it they stay. `watch` is told, after every batch,
 /// how many were read, as `what`.
 struct DrainRecords {
   size_t most = 0;
-  std::function<Status()> drain;
+  std::function<Status(std::span<EncodedSegment> segments)> drain;
   ProgressWatcher watch = {};
   std::string what = {};
 };
@@ -52,8 +53,11 @@ class SegmentReader {
  private:
   Result<size_t> count_records();
   Status read_column(sqlite3_stmt* select, int64_t segment, size_t place);
-  /// Appends some segments; false: those were the last.
-  Result<bool> read_batch(sqlite3_stmt* select, std::vector<Record>& records);
+  using Segments = std::vector<EncodedSegment>;
+  /// Appends some segments, keeping them where `kept` is not null; false: those
+  /// were the last.
+  Result<bool> read_batch(sqlite3_stmt* select, std::vector<Record>& records,
+                          Segments* kept = nullptr);
   Status read_segment(sqlite3_stmt* select, int64_t segment,
                       std::vector<Record>& records);
 

@@ -1,9 +1,10 @@
 // Packing while reading: events come in the order of the file, mostly rank
-// after rank. What belongs to one rank is gathered, sorted, checked and encoded
-// as a segment of a file is; a rank that comes again is decoded, joined and
-// encoded once more. Cost: linear, some 100 ns an event, and 20 ns to decode it
-// again. Encoding a rank and decoding the next one go on beside the caller's
-// work, in a thread that lives as long as that takes.
+// after rank. What belongs to one rank is gathered, sorted and checked; its
+// segments are kept as the file has them, with the order of their events, and
+// encoded anew only where one holds several ranks. Cost: linear, 20 ns to
+// decode an event again, some 100 ns to encode it. Encoding a rank and decoding
+// the next one go on beside the caller's work, in a thread that lives as long
+// as that takes.
 #include "data/trace/trace_by_rank.h"
 
 #include <algorithm>
@@ -57,24 +58,20 @@ void TraceByRank::Part::describe(const Trace& frame,
 
 void TraceByRank::Part::encode(std::span<const Event> events) {
   SegmentEncoder<Event> encoder(event_columns());
-  bytes.clear();
-  columns.clear();
-  for (const ColumnBytes& column : encoder.encode(events)) {
-    bytes += column.bytes;
-    columns.push_back({column.encoding, column.bytes.size()});
-  }
-  bytes.shrink_to_fit();
+  segments.clear();
+  segments.emplace_back(encoder.encode(events), events.size());
 }
 
 void TraceByRank::Part::unpack(std::span<Event> events) const {
-  std::vector<ColumnBytes> views;
-  std::string_view rest = bytes;
-  for (const Column& column : columns) {
-    views.push_back({column.encoding, rest.substr(0, column.size)});
-    rest.remove_prefix(column.size);
+  size_t done = 0;
+  for (const EncodedSegment& segment : segments) {
+    const Status decoded =
+        decode_segment<Event>(event_columns(), segment.columns(),
+                              events.subspan(done, segment.count()));
+    REPRISE_CHECK(decoded);
+    done += segment.count();
   }
-  const Status decoded = decode_segment<Event>(event_columns(), views, events);
-  REPRISE_CHECK(decoded);
+  put_in_order(events, order);
 }
 
 std::vector<Event> TraceByRank::Part::unpacked(std::vector<Event> room) const {
@@ -87,14 +84,15 @@ class TraceByRank::Packer {
  public:
   explicit Packer(const Visit& visit) : visit_(visit) {}
 
-  /// Takes the events that `frame` holds.
-  Status take(Trace& frame) {
+  /// Takes the events that `frame` holds, and the segments that they come from.
+  Status take(Trace& frame, std::span<EncodedSegment> segments) {
     std::vector<Event>& events = frame.events;
     if (!find_runs(events)) {
       sort_events(events, room_);
       find_runs(events);
+      segments = {};  // Of many ranks each.
     }
-    size_t first = 0;
+    size_t first = 0, segment_first = 0;
     for (const size_t last : run_ends_) {
       if (!run_.empty() && !same_rank(run_.front(), events[first])) {
         if (Status packed = pack_run(frame); !packed) return packed;
@@ -102,6 +100,12 @@ class TraceByRank::Packer {
       const auto begin = events.begin();
       run_.insert(run_.end(), begin + static_cast<std::ptrdiff_t>(first),
                   begin + static_cast<std::ptrdiff_t>(last));
+      for (; !segments.empty(); segments = segments.subspan(1)) {
+        const size_t count = segments.front().count();
+        if (segment_first + count > last) break;
+        if (segment_first >= first) keep(segments.front());
+        segment_first += count;
+      }
       first = last;
     }
     events.clear();
@@ -146,8 +150,16 @@ class TraceByRank::Packer {
     }
     Pieces& pieces = pieces_[run_.front().rank];
     Part& part = pieces.emplace_back();
-    if (pieces.size() == 1) show_sorted(frame);
+    const bool is_first = pieces.size() == 1;
+    std::vector<uint32_t> order;
+    if (is_first) order = show_sorted(frame);
     part.describe(frame, run_);
+    part.segments = std::exchange(kept_, {});
+    if (std::exchange(kept_events_, 0) == run_.size()) {
+      part.order = std::move(order);
+      run_.clear();
+      return {};
+    }
     wait();
     packed_.swap(run_);
     run_.clear();
@@ -162,34 +174,46 @@ class TraceByRank::Packer {
     if (packing_.valid()) packing_.get();
   }
 
-  void show_sorted(Trace& frame) {
-    sort_events(run_, room_);
+  void keep(EncodedSegment& segment) {
+    kept_events_ += segment.count();
+    kept_.push_back(std::move(segment));
+  }
+
+  /// Returns their order as they came.
+  std::vector<uint32_t> show_sorted(Trace& frame) {
+    std::vector<uint32_t> order = sort_events(run_, room_);
     if (visit_) {
       frame.events.swap(run_);
       const auto count = static_cast<uint32_t>(frame.events.size());
       visit_({frame, frame.events.front().rank, 0, count});
       frame.events.swap(run_);
     }
+    return order;
   }
 
   void join(Trace& frame, Pieces& pieces) {
     run_.clear();
-    for (const Part& piece : pieces) {
+    for (Part& piece : pieces) {
+      piece.order.clear();  // All are sorted together.
       run_.resize(run_.size() + piece.count);
       piece.unpack(std::span(run_).last(piece.count));
+      for (EncodedSegment& segment : piece.segments) keep(segment);
     }
     pieces.resize(1);
-    show_sorted(frame);
-    pieces.front().describe(frame, run_);
-    pieces.front().encode(run_);
+    Part& part = pieces.front();
+    part.segments = std::exchange(kept_, {});
+    part.order = show_sorted(frame);
+    part.describe(frame, run_);
     run_.clear();
   }
 
   const Visit& visit_;
-  std::vector<size_t> run_ends_;       ///< [run of the segment]
-  std::vector<Event> run_;             ///< Of one rank.
-  std::vector<Event> packed_;          ///< The run before it.
-  std::vector<Event> room_;            ///< For sorting.
+  std::vector<size_t> run_ends_;      ///< [run of the segment]
+  std::vector<Event> run_;            ///< Of one rank.
+  std::vector<Event> packed_;         ///< The run before it.
+  std::vector<Event> room_;           ///< For sorting.
+  std::vector<EncodedSegment> kept_;  ///< Those that are within `run_`.
+  size_t kept_events_ = 0;
   std::map<uint32_t, Pieces> pieces_;  ///< By rank.
   std::future<void> packing_;  ///< `packed_`; last, for it uses the others.
 };
@@ -211,9 +235,9 @@ Result<TraceByRank> TraceByRank::read(const std::string& path,
                                       const ProgressWatcher& watch) {
   Packer packer(visit);
   bool packed = false;
-  const auto take = [&](Trace& frame) {
+  const auto take = [&](Trace& frame, std::span<EncodedSegment> segments) {
     packed = true;
-    return packer.take(frame);
+    return packer.take(frame, segments);
   };
   Result<Trace> trace = read_trace(path, {most_events, take, watch});
   if (!trace && packed && trace.error().kind == ErrorKind::kInvalid)

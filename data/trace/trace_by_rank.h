@@ -1,7 +1,7 @@
 // A trace one rank after the other: most questions about a run are asked of
 // each rank alone, and its events are then all that memory must hold. Those of
-// the others wait encoded as in a file, a tenth of the bytes; of each event a
-// name and two kinds stay at hand.
+// the others wait encoded as in their file, a tenth of the bytes; of each event
+// a name and two kinds stay at hand.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "data/progress.h"
 #include "data/result.h"
-#include "data/trace/column_codec.h"
+#include "data/trace/columns.h"
 #include "data/trace/trace.h"
 
 namespace reprise {
@@ -92,12 +92,8 @@ class TraceByRank {
   struct Part {
     Span span;
     uint32_t first = 0, count = 0;  ///< Numbers of its events.
-    std::string bytes;              ///< All columns.
-    struct Column {
-      ColumnEncoding encoding = ColumnEncoding::kPlain;
-      size_t size = 0;
-    };
-    std::vector<Column> columns;
+    std::vector<EncodedSegment> segments;
+    std::vector<uint32_t> order;  ///< event_order of what they hold.
     /// [event of the rank] As `names_` and `kinds_`, until these have them.
     std::vector<StringId> names;
     std::vector<uint8_t> kinds;

@@ -145,7 +145,9 @@ class DatabaseReader {
     if (sink_ != nullptr && sink_->take && trace.ranks.size() > 1 &&
         trace.program_text.empty()) {
       drain.most = sink_->most_events;
-      drain.drain = [&] { return sink_->take(trace); };
+      drain.drain = [&](std::span<EncodedSegment> segments) {
+        return sink_->take(trace, segments);
+      };
     }
     if (sink_ != nullptr && sink_->watch) {
       drain.watch = sink_->watch;

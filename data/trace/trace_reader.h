@@ -3,21 +3,25 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "data/progress.h"
 #include "data/result.h"
+#include "data/trace/columns.h"
 #include "data/trace/trace.h"
 
 namespace reprise {
 
 /// Where the events of a trace with more than `most_events` go that no program
 /// of ours ran, and that has several ranks: as they stand in the file, some at
-/// a time, in a trace that has all but the others. `take` clears them; without
-/// it they stay. `watch` is told how many events were read.
+/// a time, in a trace that has all but the others, with the segments of the
+/// file that they are. `take` clears them; without it they stay. `watch` is
+/// told how many events were read.
 struct EventSink {
   size_t most_events = 0;
-  std::function<Status(Trace& trace)> take = {};
+  std::function<Status(Trace& trace, std::span<EncodedSegment> segments)> take =
+      {};
   ProgressWatcher watch = {};
 };
 

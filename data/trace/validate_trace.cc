@@ -118,7 +118,7 @@ std::string fault_of(const Event& event, const Trace& trace) {
     return fmt::format("attributes {} of {} strings do not exist",
                        event.attributes, trace.strings.size());
   }
-  return "";
+  return {};
 }
 
 bool is_before(const EventDependency& a, const EventDependency& b) {

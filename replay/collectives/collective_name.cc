@@ -13,7 +13,11 @@ constexpr std::array<std::string_view, 10> kPrefixes = {
     "nccl", "rccl", "mscclpp", "oneccl",           "c10d::",
     "gloo", "MPI_", "mpi:",    "_c10d_functional", "ucc:"};
 
+// Of most names the first letter tells.
+constexpr std::string_view kInitials = "nrmocgM_uv";
+
 bool has_prefix(std::string_view name) {
+  if (kInitials.find(name.substr(0, 1)) == std::string_view::npos) return false;
   constexpr std::string_view kReturnType = "void ";
   if (name.starts_with(kReturnType)) name.remove_prefix(kReturnType.size());
   return std::any_of(kPrefixes.begin(), kPrefixes.end(),

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -80,12 +81,13 @@ TEST_F(TraceByRankTest, KeepsTheEventsOfOurProgramsInMemory) {
   EXPECT_EQ(read->whole(), trace);
 }
 
-TEST_F(TraceByRankTest, JoinsRanksThatComeAgain) {
-  // Three segments, each with events of both ranks, later ones that began
-  // earlier.
+/// 150,000 events in segments of 8,192; each began before the one in front of
+/// it. `rank_of` tells whose an event is.
+void write_events(const std::string& path,
+                  const std::function<int64_t(int64_t)>& rank_of) {
   std::vector<TraceSpool> spools(1);
   TraceSpool& spool = spools[0];
-  for (const uint32_t rank : {0U, 1U}) {
+  for (const uint32_t rank : {0U, 1U, 2U}) {
     RankInfo info;
     info.rank = rank;
     spool.add_rank(info);
@@ -95,7 +97,7 @@ TEST_F(TraceByRankTest, JoinsRanksThatComeAgain) {
   }
   const StringId name = spool.intern("op");
   for (int64_t i = 0; i < 150'000; ++i) {
-    const auto rank = static_cast<uint32_t>(i % 2);
+    const auto rank = static_cast<uint32_t>(rank_of(i));
     const int64_t start_ns = 1'000'000 - i;
     spool.add({.rank = rank,
                .stream = rank,
@@ -106,12 +108,30 @@ TEST_F(TraceByRankTest, JoinsRanksThatComeAgain) {
                .end_ns = start_ns + 10,
                .correlation = i});
   }
-  ASSERT_TRUE(write_spools(spools, "", path_));
-  const Result<Trace> whole = read_trace(path_);
-  ASSERT_TRUE(whole);
-  const Result<TraceByRank> packed = TraceByRank::read(path_, 0);
-  ASSERT_TRUE(packed) << packed.error().message;
-  expect_same(*packed, *whole);
+  ASSERT_TRUE(write_spools(spools, "", path));
+}
+
+TEST_F(TraceByRankTest, JoinsRanksThatComeAgain) {
+  const std::function<int64_t(int64_t)> orders[] = {
+      // All segments have events of all ranks.
+      [](int64_t i) { return i % 3; },
+      // Each segment is of one rank, which comes again.
+      [](int64_t i) { return i / 8'192 % 2; },
+      // Rank after rank, in whole segments and parts of them.
+      [](int64_t i) { return i / 50'000; },
+      // The same, one coming again.
+      [](int64_t i) { return i / 40'000 % 3; },
+      // Whole segments of a rank, then one that it shares.
+      [](int64_t i) { return i < 131'072 ? i / 65'536 : i % 3; }};
+  for (const auto& rank_of : orders) {
+    write_events(path_, rank_of);
+    const Result<Trace> whole = read_trace(path_);
+    ASSERT_TRUE(whole);
+    const Result<TraceByRank> packed = TraceByRank::read(path_, 0);
+    ASSERT_TRUE(packed) << packed.error().message;
+    expect_same(*packed, *whole);
+    std::filesystem::remove(path_);
+  }
 }
 
 }  // namespace
