@@ -16,6 +16,7 @@
 #include "data/schedule/lane_function.h"
 #include "data/schedule/memory_plan.h"
 #include "data/schedule/schedule_cache.h"
+#include "data/schedule/takeovers.h"
 
 namespace reprise {
 namespace {
@@ -78,8 +79,34 @@ void add_aliases(const std::vector<int32_t>& replaced, Module* module) {
   }
 }
 
-/// Makes a parameter of each output that fills a temporary of its own.
+/// Every use of a buffer is one of `instead`. Requires: they are as large, and
+/// used where no collective is.
+void replace_buffers(const std::vector<BufferId>& instead, Schedule* schedule) {
+  const auto replace = [&](Location& at) {
+    at.buffer = instead[index_of(at.buffer)];
+  };
+  for (Unit& unit : schedule->units) {
+    for (Location& at : unit.reads) replace(at);
+    for (Location& at : unit.writes) replace(at);
+    if (unit.kind != UnitKind::kLibrary) continue;
+    for (MatrixView* view : {&unit.dot.lhs, &unit.dot.rhs, &unit.dot.out})
+      replace(view->location);
+    if (unit.dot.bias) replace(*unit.dot.bias);
+    if (unit.dot.accumulate) replace(*unit.dot.accumulate);
+  }
+  for (uint32_t b = 0; b < instead.size(); ++b) {
+    if (index_of(instead[b]) != b) schedule->buffers[b].size_bytes = 0;
+  }
+}
+
+/// Makes a parameter of each output that fills a temporary of its own, and of
+/// those that it is written over: what a loop begins with is made in place.
 void move_outputs_to_caller(Schedule* branch) {
+  const std::vector<LiveInterval> live = live_intervals(*branch);
+  const Takeovers takeovers(*branch, live);
+  std::vector<BufferId> instead;
+  for (uint32_t b = 0; b < branch->buffers.size(); ++b)
+    instead.push_back(BufferId{b});
   std::vector<int> bound(branch->buffers.size(), 0);
   for (const OutputBinding& output : branch->outputs)
     ++bound[index_of(output.location.buffer)];
@@ -92,7 +119,11 @@ void move_outputs_to_caller(Schedule* branch) {
     buffer.kind = BufferKind::kParameter;
     buffer.parameter =
         static_cast<int64_t>(branch->parameter_buffers.size()) + output.output;
+    uint32_t over = takeovers.from()[index_of(output.location.buffer)];
+    for (; over != Takeovers::kOwnBytes; over = takeovers.from()[over])
+      instead[over] = output.location.buffer;
   }
+  replace_buffers(instead, branch);
 }
 
 /// Payload of the collectives in one pass of a program; nothing where it has

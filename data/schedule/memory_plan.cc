@@ -116,7 +116,8 @@ std::vector<Chain> chains_of(const Schedule& schedule,
                              int64_t alignment) {
   std::vector<uint32_t> by_begin;
   for (uint32_t b = 0; b < live.size(); ++b) {
-    if (schedule.buffers[b].kind == BufferKind::kTemporary)
+    const bool used = live[b].end >= live[b].begin;
+    if (used && schedule.buffers[b].kind == BufferKind::kTemporary)
       by_begin.push_back(b);
   }
   std::stable_sort(
@@ -125,7 +126,7 @@ std::vector<Chain> chains_of(const Schedule& schedule,
   std::vector<Chain> chains;
   std::vector<size_t> chain_of(live.size(), 0);
   for (const uint32_t b : by_begin) {
-    const int64_t end = std::max(live[b].begin, live[b].end);
+    const int64_t end = live[b].end;
     if (from[b] == Takeovers::kOwnBytes) {
       chain_of[b] = chains.size();
       chains.push_back(
