@@ -65,9 +65,12 @@ void TraceByRank::Part::encode(std::span<const Event> events) {
 void TraceByRank::Part::unpack(std::span<Event> events) const {
   size_t done = 0;
   for (const EncodedSegment& segment : segments) {
-    const Status decoded =
-        decode_segment<Event>(event_columns(), segment.columns(),
-                              events.subspan(done, segment.count()));
+    const std::vector<ColumnBytes> columns = segment.columns();
+    const std::span<Event> own = events.subspan(done, segment.count());
+    // An older file lacks columns, which must not stay another rank's.
+    if (columns.size() < event_columns().size())
+      std::fill(own.begin(), own.end(), Event());
+    const Status decoded = decode_segment<Event>(event_columns(), columns, own);
     REPRISE_CHECK(decoded);
     done += segment.count();
   }
