@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "data/collective/collective_names.h"
 #include "data/formats/json_objects.h"
@@ -36,7 +37,7 @@ struct KernelTimes {
 
 /// The members of a record; what is absent is empty.
 struct Record {
-  std::string_view header, metadata, call;
+  std::string_view header, metadata, call, proxy, statistics;
   bool point_to_point = false;
   bool broken = true;
 };
@@ -48,6 +49,8 @@ Record members_of(std::string_view text) {
     const std::string_view key = members.key(), value = members.value();
     if (key == "header") record.header = value;
     if (key == "metadata") record.metadata = value;
+    if (key == "proxy_trace") record.proxy = value;
+    if (key == "dump_stats") record.statistics = value;
     if (key == "coll_perf" || key == "p2p_perf") {
       record.call = value;
       record.point_to_point = key == "p2p_perf";
@@ -62,8 +65,22 @@ struct Call {
   CollectiveKind kind = CollectiveKind::kUnknown;
   int64_t sequence = -1, bytes = 0, peer = -1;
   std::optional<int64_t> duration_ns, enqueue_ns;
-  std::string timing_source;
+  std::string algorithm, protocol, timing_source;
   KernelTimes kernel;
+
+  /// As a JSON object, by the words that NCCL's example plugin is read to;
+  /// empty if nothing is known.
+  std::string attributes() const {
+    std::string text;
+    for (const auto& [name, value] :
+         {std::pair("algorithm", &algorithm), std::pair("protocol", &protocol),
+          std::pair("timing_source", &timing_source)}) {
+      if (value->empty()) continue;
+      text += fmt::format("{}\"{}\":{}", text.empty() ? "{" : ",", name,
+                          json_quoted(*value));
+    }
+    return text.empty() ? text : text + "}";
+  }
 };
 
 void take_trace(std::string_view value, std::string_view prefix, Call& call) {
@@ -100,6 +117,8 @@ Call read_call(const Record& record) {
     if (key == "_msg_size_bytes")
       call.bytes = number_within(value, kLargestCount, 0);
     if (key == "_exec_time_us") call.duration_ns = parse_microseconds(value);
+    if (key == "_algo") call.algorithm = json_unescaped(value);
+    if (key == "_proto") call.protocol = json_unescaped(value);
     if (key == "_timing_source") call.timing_source = json_unescaped(value);
   }
   return call;
@@ -123,6 +142,7 @@ class InspectorImport {
     int64_t next_ns = 0;  // Of a rank without times.
   };
 
+  void take_context(Record& record);
   uint32_t rank_of(const Record& record, bool timed);
   bool place(const Call& call, RankState& state, Event& event);
   CollectiveInfo info_of(const Record& record, const Call& call);
@@ -133,6 +153,7 @@ class InspectorImport {
   NcclRanks ranks_;
   CollectiveCostPoints times_;
   std::vector<RankState> states_;  // By the spool's ranks.
+  std::string header_, metadata_;  // Of the last dump's mark.
   bool untimed_ = false;
   int64_t largest_group_ = -1;  // So far.
 };
@@ -215,16 +236,27 @@ void InspectorImport::add(const Record& record, const Call& call) {
     return;
   }
   event.detail = spool_.add_collective(info);
-  if (!call.timing_source.empty()) {
-    event.attributes = static_cast<int32_t>(index_of(spool_.intern(fmt::format(
-        R"({{"timing_source":{}}})", json_quoted(call.timing_source)))));
+  if (const std::string told = call.attributes(); !told.empty()) {
+    event.attributes = static_cast<int32_t>(index_of(spool_.intern(told)));
   }
   spool_.add(event);
   ++report_.collectives;
 }
 
+/// Since v4.3 whose calls they are stands once, in the mark before a dump of
+/// them; before, each call says so itself.
+void InspectorImport::take_context(Record& record) {
+  if (!record.statistics.empty()) {
+    header_ = record.header;
+    metadata_ = record.metadata;
+  } else if (record.header.empty()) {
+    record.header = header_;
+    record.metadata = metadata_;
+  }
+}
+
 void InspectorImport::take(std::string_view text) {
-  const Record record = members_of(text);
+  Record record = members_of(text);
   if (record.broken) {
     ++report_.dropped["record that is no JSON"];
     return;
@@ -233,8 +265,10 @@ void InspectorImport::take(std::string_view text) {
     report_.dialect = json_unescaped(
         json_member(record.metadata, "inspector_output_format_version"));
   }
+  take_context(record);
   if (record.call.empty()) {
-    ++report_.ignored["statistics of the plugin"];
+    ++report_.ignored[record.proxy.empty() ? "statistics of the plugin"
+                                           : "record of a network proxy"];
     return;
   }
   const Call call = read_call(record);

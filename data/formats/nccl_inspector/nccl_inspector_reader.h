@@ -1,7 +1,8 @@
 // What NCCL's Inspector plugin writes (NVIDIA/nccl, plugins/profiler/inspector,
 // output formats v4.0 to 5.x): a JSON object for each completed call of a
 // communicator, with its execution time and, when verbose, the times of its
-// kernel on each channel.
+// kernel on each channel. Since v4.3 whose calls follow stands in a mark before
+// them, once a dump of a communicator.
 #pragma once
 
 #include "data/formats/reader.h"

@@ -316,6 +316,50 @@ TEST(NcclInspector, VerboseRecordsHaveTimes) {
   EXPECT_EQ(trace.measurements[0].median_ns, 75'000);
 }
 
+/// Since v4.3 a dump's mark says once whose calls follow it.
+std::string dump_mark(int rank, std::string_view id, int ranks) {
+  return fmt::format(
+      R"({{"header":{{"id":"{}","rank":{},"n_ranks":{},"nnodes":1}},)"
+      R"("metadata":{{"inspector_output_format_version":"v4.3",)"
+      R"("hostname":"node7","pid":16}},"dump_stats":{{"coll_records":1,)"
+      R"("coll_dropped_total":0,"p2p_records":0,"proxy_records":1}}}})"
+      "\n",
+      id, rank, ranks);
+}
+
+TEST(NcclInspector, CallsAreOfTheMarkBeforeThem) {
+  const auto call = [](int sequence) {
+    return fmt::format(
+        R"({{"coll_perf":{{"coll":"AllReduce","coll_algo":"RING",)"
+        R"("coll_proto":"LL","coll_sn":{},"coll_msg_size_bytes":4096,)"
+        R"("coll_exec_time_us":50}}}})"
+        "\n",
+        sequence);
+  };
+  ReadInput input =
+      read_input(nccl_inspector_reader(),
+                 call(1) + dump_mark(2, "0x7f", 8) + call(7) +
+                     R"({"proxy_trace":{"record_type":"proxy_op","rank":2}})" +
+                     "\n" + dump_mark(0, "0xab", 2) + call(9));
+  ASSERT_TRUE(input.recognized);
+  ASSERT_TRUE(input.status);
+  EXPECT_EQ(input.report.dialect, "v4.3");
+  EXPECT_EQ(input.report.collectives, 2);
+  // Nothing says whose the first call is.
+  EXPECT_EQ(input.report.dropped.at("call without a rank"), 1);
+  EXPECT_EQ(input.report.ignored.at("record of a network proxy"), 1);
+  const Trace trace = input.gather();
+  ASSERT_EQ(trace.ranks.size(), 1u);
+  EXPECT_EQ(trace.ranks[0].rank, 2u);
+  EXPECT_EQ(trace.ranks[0].host, "node7");
+  ASSERT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(info_of(trace, trace.events[0]).communicator, "0x7f");
+  EXPECT_EQ(info_of(trace, trace.events[1]).communicator, "0xab");
+  EXPECT_EQ(trace.events[1].sequence, 9);
+  EXPECT_EQ(trace.strings.at(static_cast<size_t>(trace.events[0].attributes)),
+            R"({"algorithm":"RING","protocol":"LL"})");
+}
+
 TEST(NcclInspector, SendsNameTheirPeer) {
   ReadInput input = read_input(
       nccl_inspector_reader(),
