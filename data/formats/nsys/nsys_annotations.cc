@@ -60,6 +60,7 @@ class Annotations {
   std::vector<PendingNcclCall> nccl_calls_;
   std::map<int64_t, std::vector<StepRange>> steps_;  ///< That may be, by tid.
   std::map<uint64_t, int64_t> communicator_size_;    ///< In ranks.
+  std::map<NsysProcess, int64_t> numbered_by_;  ///< Size of the communicator.
 };
 
 void Annotations::read() {
@@ -173,6 +174,7 @@ void Annotations::learn_communicators() {
     if (ranks.size() != 1 || place.first < 2) continue;
     import_.spool.rank(ranks.front()).rank =
         static_cast<uint32_t>(place.second);
+    numbered_by_[process] = place.first;
   }
 }
 
@@ -187,9 +189,12 @@ CollectiveInfo Annotations::info_of(const PendingNcclCall& call) const {
     if (size != communicator_size_.end()) info.group_size = size->second;
   }
   // A peer is counted within the communicator, which is known to hold the
-  // global ranks in order only when it holds all of them.
+  // global ranks in order only when it holds all of them: those of the file, or
+  // of the job, of which the file may be one rank's.
+  const auto numbered = numbered_by_.find(call.process);
   const bool whole =
-      info.group_size == static_cast<int64_t>(import_.spool.rank_count());
+      info.group_size == static_cast<int64_t>(import_.spool.rank_count()) ||
+      (numbered != numbered_by_.end() && info.group_size == numbered->second);
   if (whole) info.peer = static_cast<int32_t>(call.payload->peer);
   return info;
 }

@@ -339,6 +339,46 @@ TEST(Nsys, PayloadsTellSizesPeersAndRanks) {
   }
 }
 
+// A report a rank: that of rank 1 of a communicator of four, of which no other
+// is in the file.
+TEST(Nsys, AReportOfOneRankNamesItsPeers) {
+  const std::string id = "efbeadde00000000", other = "0df0adba00000000";
+  const Imported result = import_sql(
+      std::string(kMinimal) + kernel(100, 200, 0, 7, 1, 5, 2) +
+      std::string(kNvtx) +
+      "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGER, schemaId "
+      "INTEGER, idx INTEGER, type INTEGER, name TEXT, offset INTEGER);"
+      "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES"
+      "(1, 100, 0, 18, 'NCCL communicator ID', NULL),"
+      "(1, 100, 1, 5, 'No. of ranks', 8), (1, 100, 2, 5, 'Rank', 12),"
+      "(1, 200, 0, 18, 'NCCL communicator ID', NULL),"
+      "(1, 200, 1, 22, 'Message size [bytes]', 8),"
+      "(1, 200, 2, 5, 'Peer rank', 16);" +
+      range(0, 1, "ncclCommInitRank", 5,
+            payload(100, id + "04000000" + "01000000" + "00000000")) +
+      range(2, 3, "ncclCommInitRank", 5,
+            payload(100, other + "02000000" + "00000000" + "00000000")) +
+      range(10, 11, "ncclSend", 5,
+            payload(200, id + "0001000000000000" + "02000000")) +
+      range(20, 21, "ncclRecv", 5,
+            payload(200, other + "0001000000000000" + "01000000")));
+  ASSERT_TRUE(result.status.has_value());
+  const Trace& trace = result.trace;
+  ASSERT_EQ(trace.ranks.size(), 1u);
+  EXPECT_EQ(trace.ranks[0].rank, 1u);
+  const auto info_of = [&](const char* call) {
+    const Event* event = find_event(trace, call);
+    return event == nullptr
+               ? CollectiveInfo()
+               : trace.collectives[static_cast<size_t>(event->detail)];
+  };
+  EXPECT_EQ(info_of("ncclSend").group_size, 4);
+  EXPECT_EQ(info_of("ncclSend").peer, 2);
+  // Which ranks of the job the smaller communicator holds, nothing says.
+  EXPECT_EQ(info_of("ncclRecv").group_size, 2);
+  EXPECT_EQ(info_of("ncclRecv").peer, -1);
+}
+
 // Threads 21 and 22 of process 20 drive a device each and have their own steps,
 // at one time; what thread 22 calls beside is its device's too.
 TEST(Nsys, AThreadThatDrivesOneDeviceIsOfItsRank) {
