@@ -40,7 +40,7 @@ class HorovodReader final : public TraceReader {
     }
     report.missing.push_back(
         "A Horovod timeline shows communication alone, of rank 0 alone; "
-        "tensors that were fused show the same transfer each.");
+        "tensors that were fused are one transfer, on the row of the first.");
     refuse_if_empty(spool, report);
     return {};
   }

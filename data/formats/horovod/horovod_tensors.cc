@@ -41,7 +41,7 @@ bool communicates(std::string_view activity) {
 
 HorovodTensors::HorovodTensors(TraceSpool& spool, FileReport& report,
                                uint32_t rank)
-    : spool_(spool), report_(report), rank_(rank) {}
+    : spool_(spool), report_(report), rank_(rank), transfers_(spool, report) {}
 
 void HorovodTensors::take(const ChromeEvent& event) {
   if (event.phase == 'M') return take_metadata(event);
@@ -206,6 +206,19 @@ void HorovodTensors::finish_outermost(Tensor& tensor, const ChromeEvent* end) {
   tensor.closed.clear();
 }
 
+CollectiveInfo HorovodTensors::signature_of(CollectiveInfo info) const {
+  info.communicator = "horovod";
+  if (info.kind == CollectiveKind::kAllReduce) {
+    info.output_elements = info.input_elements;
+  }
+  // A negotiation ends when all ranks are ready: their number is known.
+  if (!ranks_.empty()) info.group_size = world_size();
+  if (ranks_.size() <= kMostListed) {
+    info.group.assign(ranks_.begin(), ranks_.end());
+  }
+  return info;
+}
+
 void HorovodTensors::add(Tensor& tensor, const Activity& activity,
                          EventKind kind, const CollectiveInfo& info,
                          int64_t bytes) {
@@ -218,18 +231,7 @@ void HorovodTensors::add(Tensor& tensor, const Activity& activity,
   event.end_ns = activity.end_ns;
   if (kind != EventKind::kAnnotation) event.bytes = bytes;
   if (kind == EventKind::kCollective) {
-    CollectiveInfo signature = info;
-    signature.communicator = "horovod";
-    if (info.kind == CollectiveKind::kAllReduce) {
-      signature.output_elements = info.input_elements;
-    }
-    // A negotiation ends when all ranks are ready: their number is known.
-    if (!ranks_.empty()) signature.group_size = world_size();
-    if (ranks_.size() <= kMostListed) {
-      signature.group.assign(ranks_.begin(), ranks_.end());
-    }
-    event.detail = spool_.add_collective(signature);
-    ++report_.collectives;
+    return transfers_.take(event, signature_of(info));
   }
   if (const std::string ready = ready_attributes(activity); !ready.empty()) {
     event.attributes = static_cast<int32_t>(index_of(spool_.intern(ready)));
@@ -246,6 +248,7 @@ void HorovodTensors::finish() {
     tensor.open.clear();
     finish_outermost(tensor, nullptr);
   }
+  transfers_.finish();
 }
 
 }  // namespace reprise

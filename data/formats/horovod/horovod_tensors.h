@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/formats/horovod/fused_transfers.h"
 #include "data/formats/horovod/horovod_events.h"
 #include "data/formats/reader.h"
 
@@ -48,12 +49,14 @@ class HorovodTensors {
   void finish_outermost(Tensor& tensor, const ChromeEvent* end);
   void add(Tensor& tensor, const Activity& activity, EventKind kind,
            const CollectiveInfo& info, int64_t bytes);
+  CollectiveInfo signature_of(CollectiveInfo info) const;
   std::string ready_attributes(const Activity& negotiation) const;
   uint32_t stream_of(Tensor& tensor);
 
   TraceSpool& spool_;
   FileReport& report_;
   uint32_t rank_;
+  FusedTransfers transfers_;
   std::map<std::string, Tensor> tensors_;  ///< By pid.
   std::string key_;
   uint32_t cycles_ = UINT32_MAX;  ///< Stream of cycle marks.

@@ -1,6 +1,8 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "data/formats/horovod/horovod_reader.h"
 #include "data/formats/kineto/kineto_reader.h"
@@ -72,6 +74,38 @@ TEST(Horovod, KnowsTheCollectiveOfATensor) {
   EXPECT_EQ(alone->bytes, 2);
   EXPECT_EQ(find_event(trace, "MEMCPY_IN_FUSION_BUFFER")->kind,
             EventKind::kCopy);
+}
+
+TEST(Horovod, TensorsThatWereFusedAreOneTransfer) {
+  // Two tensors of 100 and 20 floats; what follows them is another transfer.
+  const auto row = [](int pid, int begin, int end, int floats) {
+    return fmt::format(
+        R"({{"ph": "B", "name": "ALLREDUCE", "ts": {1}, "pid": {0}}},
+{{"ph": "B", "name": "NCCL_ALLREDUCE", "ts": {1}, "pid": {0}}},
+{{"ph": "E", "ts": {2}, "pid": {0}}},
+{{"ph": "E", "ts": {2}, "pid": {0}, "args": {{"dtype": "float32", "shape": "[{3}]"}}}},
+)",
+        pid, begin, end, floats);
+  };
+  ReadInput input = read_input(
+      horovod_reader(),
+      R"([{"name": "process_name", "ph": "M", "pid": 0, "args": )"
+      R"({"start_time_since_epoch_in_micros":1700000000000000}},)"
+      "\n" +
+          row(1, 100, 300, 100) + row(2, 105, 302, 20) + row(3, 302, 350, 7));
+  ASSERT_TRUE(input.recognized);
+  EXPECT_EQ(input.report.collectives, 2);
+  const Trace trace = input.gather();
+  std::vector<Event> transfers;
+  for (const Event& event : trace.events) {
+    if (event.kind == EventKind::kCollective) transfers.push_back(event);
+  }
+  ASSERT_EQ(transfers.size(), 2u);
+  EXPECT_EQ(transfers[0].bytes, 480);
+  EXPECT_EQ(transfers[0].end_ns - transfers[0].start_ns, 202'000);
+  EXPECT_EQ(transfers[1].bytes, 28);
+  EXPECT_EQ(find_event(trace, "NCCL_ALLREDUCE", 1)->kind,
+            EventKind::kAnnotation);
 }
 
 TEST(Horovod, KeepsWhenEachRankWasReady) {
