@@ -197,10 +197,24 @@ void note_step_range(std::string_view name, int64_t start_ns, int64_t end_ns,
   candidates.push_back(*std::move(range));
 }
 
+bool names_evaluation(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+      letters += static_cast<char>(c | 0x20);
+  }
+  return letters.find("eval") != letters.npos ||
+         letters.find("valid") != letters.npos || letters.starts_with("test");
+}
+
 std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates) {
-  std::map<std::string_view, std::vector<StepRange>> patterns[2];
-  for (const StepRange& range : candidates)
-    patterns[range.number < 0 ? 1 : 0][range.pattern].push_back(range);
+  // Of training: numbered, or not; then of evaluation likewise.
+  std::map<std::string_view, std::vector<StepRange>> patterns[4];
+  for (const StepRange& range : candidates) {
+    const int place =
+        (names_evaluation(range.pattern) ? 2 : 0) + (range.number < 0 ? 1 : 0);
+    patterns[place][range.pattern].push_back(range);
+  }
   std::vector<StepRange> steps;
   for (auto& named : patterns) {
     for (auto& [pattern, ranges] : named) {

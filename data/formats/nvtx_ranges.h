@@ -39,12 +39,17 @@ std::optional<StepRange> step_range(std::string_view name);
 void note_step_range(std::string_view name, int64_t start_ns, int64_t end_ns,
                      std::vector<StepRange>& candidates);
 
+/// Whether a step's name is that of one that does not train: "eval step",
+/// "validation_step", "test step".
+bool names_evaluation(std::string_view name);
+
 /// Of one thread's candidates those that are its steps, by start: of the
 /// patterns whose ranges do not overlap and whose numbers rise the one that
-/// takes the most time, as steps hold their micro-batches; where numbers begin
-/// anew at the first or with an epoch, they are counted on. One range alone may
-/// be anything but the profiler's own. Where none has numbers, ranges of one
-/// name are counted from 1, if there are three or more and little between them.
+/// takes the most time, as steps hold their micro-batches, one of evaluation
+/// only where no other is; where numbers begin anew at the first or with an
+/// epoch, they are counted on. One range alone may be anything but the
+/// profiler's own. Where none has numbers, ranges of one name are counted from
+/// 1, if there are three or more and little between them.
 std::vector<StepRange> steps_among(const std::vector<StepRange>& candidates);
 
 }  // namespace reprise

@@ -12,6 +12,7 @@
 
 #include "data/formats/nccl_names.h"
 #include "data/formats/spool_tables.h"
+#include "data/formats/xplane/xplane_host_steps.h"
 #include "data/formats/xplane/xplane_launch_lanes.h"
 #include "data/formats/xplane/xplane_names.h"
 #include "data/trace/epoch.h"
@@ -377,11 +378,9 @@ void XplaneImport::classify_host_event(XplaneRow& row) {
   if (number >= 0 && number < INT32_MAX) {
     const auto step = static_cast<int32_t>(number);
     event.kind = EventKind::kAnnotation;
-    host_steps_.try_emplace(step, StepMark{.rank = 0,
-                                           .step = step,
-                                           .start_ns = event.start_ns,
-                                           .end_ns = event.end_ns,
-                                           .warmup = false});
+    host_steps_.add(
+        row.name,
+        {.step = step, .start_ns = event.start_ns, .end_ns = event.end_ns});
   } else if (!cpu_devices_.empty() && row.stats.has(XplaneStat::kHloOp)) {
     describe_collective(row);
     // Its operations may run on other threads.
@@ -423,7 +422,7 @@ void XplaneImport::add(XplaneRow& row) {
 void XplaneImport::finish() {
   const auto ranks = static_cast<uint32_t>(rank_devices_.size());
   if (steps_.empty()) {
-    for (const auto& [step, mark] : host_steps_) {
+    for (const auto& [step, mark] : host_steps_.of_training()) {
       for (uint32_t rank = 0; rank < ranks; ++rank) {
         steps_[{rank, step}] = mark;
         steps_[{rank, step}].rank = rank;

@@ -11,6 +11,7 @@
 
 #include "data/formats/reader.h"
 #include "data/formats/xplane/xplane_cpu_devices.h"
+#include "data/formats/xplane/xplane_host_steps.h"
 #include "data/formats/xplane/xplane_modules.h"
 #include "data/formats/xplane/xplane_pool_tasks.h"
 #include "data/formats/xplane/xplane_proto.h"
@@ -92,7 +93,7 @@ class XplaneImport {
   std::map<std::pair<uint32_t, int64_t>, uint32_t> threads_;
   /// (rank, step) -> its mark, of devices or, where these have none, hosts.
   std::map<std::pair<uint32_t, int32_t>, StepMark> steps_;
-  std::map<int32_t, StepMark> host_steps_;
+  HostSteps host_steps_;
 };
 
 }  // namespace reprise

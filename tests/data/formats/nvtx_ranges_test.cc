@@ -68,6 +68,16 @@ TEST(NvtxRanges, AStepIsNotOneOfItsMicroBatches) {
   EXPECT_EQ(counted_steps(ranges), (Steps{"0@0", "1@100", "2@200"}));
 }
 
+// A long evaluation lies between the steps, or is all that there is.
+TEST(NvtxRanges, StepsThatTrainCountBeforeThoseThatDoNot) {
+  std::vector<Named> ranges = {{"eval step 0", 200, 700},
+                               {"eval step 1", 700, 1200}};
+  EXPECT_EQ(counted_steps(ranges), (Steps{"0@200", "1@700"}));
+  for (const int64_t from : {0, 100, 1200})
+    ranges.push_back({fmt::format("step {}", from / 100), from, from + 90});
+  EXPECT_EQ(counted_steps(ranges), (Steps{"0@0", "1@100", "12@1200"}));
+}
+
 TEST(NvtxRanges, RangesWithoutANumberAreCountedWhereTheyFillTheTime) {
   EXPECT_EQ(counted_steps({{"train_step", 0, 90},
                            {"train_step", 100, 190},

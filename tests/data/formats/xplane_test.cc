@@ -235,6 +235,22 @@ TEST(Xplane, StepsOfTheHostCountWhereDevicesHaveNone) {
   EXPECT_EQ(trace.steps[1].end_ns, 20);
 }
 
+// StepTraceAnnotation("eval") beside ("train"), with numbers of its own.
+TEST(Xplane, StepsOfTheHostAreThoseThatTrain) {
+  Plane host("/host:CPU");
+  const uint64_t train = host.event("train"), eval = host.event("eval 0");
+  const uint64_t step = host.stat("step_num");
+  host.line("python", 10,
+            {event(eval, 0, 90000).message(4, number(step, 0)),
+             event(train, 90000, 5000).message(4, number(step, 0)),
+             event(train, 95000, 5000).message(4, number(step, 1)),
+             event(eval, 100000, 90000).message(4, number(step, 2))});
+  const Trace trace = read_input(xplane_reader(), space({host})).gather();
+  ASSERT_EQ(trace.steps.size(), 2U);
+  EXPECT_EQ(trace.steps[0].start_ns, 100);
+  EXPECT_EQ(trace.steps[1].step, 1);
+}
+
 /// JAX on CPU: two devices share two threads. An executor is the device's whose
 /// operations it holds, an operation's end that of the operation before it, and
 /// what tells nothing (Python's thread) the first device's. A collective is
