@@ -245,11 +245,13 @@ class RankAssignment {
   }
 
   // Nothing says a rank: one input is rank 0 and on, and so are several of
-  // many ranks each (the devices of each host), in their order.
+  // many ranks each (the devices of each host), in their order; of XLA's
+  // profiles those of one device too, as they never say a rank.
   void number_alone() {
     const bool many_each = std::all_of(
         inputs_.begin(), inputs_.end(), [&](const RankedInput& input) {
-          return input.kind == inputs_[0].kind && input.spool->rank_count() > 1;
+          return input.kind == inputs_[0].kind &&
+                 (input.spool->rank_count() > 1 || input.kind == "xplane");
         });
     if (inputs_.size() != 1 && !many_each) return;
     uint32_t next = 0;

@@ -195,6 +195,33 @@ class UnitSearch {
   std::vector<ImportUnit> units_;
 };
 
+/// XLA's profilers write LOGDIR/plugins/profile/SESSION/HOST.xplane.pb, and a
+/// later session beside an earlier one. A host of two sessions is not two
+/// hosts.
+Status check_sessions(const std::vector<ImportUnit>& units) {
+  std::map<fs::path, std::set<std::string>> sessions;  // By folder and host.
+  for (const ImportUnit& unit : units) {
+    const fs::path path = unit.path;
+    const fs::path session = path.parent_path(),
+                   profile = session.parent_path();
+    if (!unit.path.ends_with(".xplane.pb") || profile.filename() != "profile" ||
+        profile.parent_path().filename() != "plugins")
+      continue;
+    sessions[profile / path.filename()].insert(session.filename().string());
+  }
+  for (const auto& [host, names] : sessions) {
+    if (names.size() < 2) continue;
+    const std::string folder = host.parent_path().string();
+    return fail(ErrorKind::kInvalid,
+                "{}: {} is there of {} profiling sessions; import one of them, "
+                "say the last: {}",
+                folder, host.filename().string(), names.size(),
+                joined(folder, *std::max_element(names.begin(), names.end(),
+                                                 natural_less)));
+  }
+  return {};
+}
+
 }  // namespace
 
 bool natural_less(std::string_view a, std::string_view b) {
@@ -222,7 +249,10 @@ Result<std::vector<ImportUnit>> find_units(
   for (const std::string& path : paths) {
     if (Status added = search.add(path); !added) return pass(added.error());
   }
-  return std::move(search).take();
+  std::vector<ImportUnit> units = std::move(search).take();
+  if (Status single = check_sessions(units); !single)
+    return pass(single.error());
+  return units;
 }
 
 }  // namespace reprise

@@ -26,7 +26,8 @@ struct ImportUnit {
 /// names count as numbers); a file that comes twice is read once, hidden files
 /// and `output` are passed over. Of what a profiler of XLA writes for a host
 /// (JAX, TensorFlow) the xplane.pb is read, not the views made from it. Errors:
-/// kIo (a path that is not there).
+/// kIo (a path that is not there), kInvalid (several profiling sessions of one
+/// host).
 Result<std::vector<ImportUnit>> find_units(
     std::span<const std::string> paths,
     std::span<const DirectoryReader* const> readers, const std::string& output);

@@ -524,6 +524,24 @@ TEST(ImportRanks, DevicesOfSeveralHostsAreNumberedOn) {
   EXPECT_EQ(second.rank(1).rank, 3U);
 }
 
+// Hosts of one device each; other kinds say ranks, or their names do.
+TEST(ImportRanks, HostsOfOneDeviceAreNumberedOnlyWhereNothingElseTells) {
+  const auto numbered = [](const std::string& kind) {
+    TraceSpool first, second;
+    for (TraceSpool* spool : {&first, &second}) {
+      RankInfo info;
+      info.rank = kUnknownRank;
+      spool->add_rank(info);
+    }
+    const std::vector<RankedInput> inputs = {{"alpha", kind, &first},
+                                             {"beta", kind, &second}};
+    return assign_ranks(inputs, {}) && first.rank(0).rank == 0 &&
+           second.rank(0).rank == 1;
+  };
+  EXPECT_TRUE(numbered("xplane"));
+  EXPECT_FALSE(numbered("kineto"));
+}
+
 TEST(ImportInputs, OrdersNumbersAsNumbers) {
   EXPECT_TRUE(natural_less("rank2", "rank10"));
   EXPECT_FALSE(natural_less("rank10", "rank2"));
@@ -546,6 +564,22 @@ TEST_F(ImportTest, ReadsTheXplaneOfAHostAndNoViewOfIt) {
   for (const ImportUnit& unit : *units) views.push_back(unit.view_of);
   EXPECT_EQ(views, (std::vector<std::string>{"a.xplane.pb", "", "",
                                              "b.xplane.pb", ""}));
+}
+
+// A later session of XLA's profiler stands beside an earlier one's.
+TEST_F(ImportTest, AHostIsOfOneProfilingSession) {
+  const std::vector<std::string> log = {folder_ + "/log"};
+  const auto profile = [&](const std::string& session, const char* host) {
+    write("log/plugins/profile/" + session + "/" + host + ".xplane.pb", "x");
+  };
+  profile("2026_01_01_00_00_00", "a");
+  profile("2026_01_01_00_00_01", "b");  // Named by each host's own clock.
+  EXPECT_TRUE(find_units(log, {}, "").has_value());
+  profile("2026_01_01_00_05_00", "a");
+  const auto units = find_units(log, {}, "");
+  ASSERT_FALSE(units.has_value());
+  EXPECT_NE(units.error().message.find("/profile/2026_01_01_00_05_00"),
+            std::string::npos);
 }
 
 TEST(ImportReport, FoldsEqualRemarks) {
