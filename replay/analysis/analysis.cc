@@ -255,7 +255,7 @@ void add_unrecorded_remark(const Trace& trace, Analysis& analysis) {
 
 void add_incomplete_remark(const Trace& trace, Analysis& analysis) {
   const auto lacks_members = [&](uint32_t place) {
-    return !analysis.matching.collectives[place].missing.empty();
+    return analysis.matching.collectives[place].lacks_ranks();
   };
   const auto incomplete = std::count_if(
       analysis.collectives.begin(), analysis.collectives.end(), lacks_members);

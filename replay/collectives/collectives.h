@@ -47,6 +47,13 @@ struct MatchedCollective {
   bool both_ways = false;   ///< A send with one back: its members meet.
   bool on_device = false;   ///< All members ran on devices' streams.
   bool by_trainer = false;  ///< Ours: a unit of a step.
+
+  /// Whether ranks of its group have no event here, who they may be: waiting
+  /// for them cannot be told from its transfer.
+  bool lacks_ranks() const {
+    return !missing.empty() ||
+           (sender < 0 && group_size > static_cast<int64_t>(members.size()));
+  }
 };
 
 struct CollectiveMatching {

@@ -30,8 +30,7 @@ Busy busy_of(const FindingInput& input) {
               .collectives[static_cast<size_t>(graph.collective[node])];
       // Of those that lack ranks, waiting for these counts as transfer;
       // messages are what stages exchange, and no sums of gradients.
-      if (one.members.size() < 2 || !one.missing.empty() ||
-          is_message(one.kind)) {
+      if (one.members.size() < 2 || one.lacks_ranks() || is_message(one.kind)) {
         continue;
       }
       transfers[rank].push_back({end_ns - graph.duration[node], end_ns});

@@ -127,7 +127,7 @@ void price_transfers(const CollectiveMatching& matching, TimedGraph& graph) {
         .ranks = static_cast<uint32_t>(std::max<int64_t>(
             collectives[at].group_size, static_cast<int64_t>(kind.second))),
         .on_device = collectives[at].on_device};
-    if (!collectives[at].missing.empty()) {
+    if (collectives[at].lacks_ranks()) {
       transfer.absent_ns = transfer_ns[at] - least[kind][collectives[at].bytes];
     }
     transfer.latency_ns = std::min(latency.at(kind).time_ns,

@@ -62,7 +62,7 @@ class Parser {
     event.name = intern(name);
     parse_span(span, event.start_ns, event.end_ns);
     event.enqueue_ns = event.start_ns;
-    int64_t peer = -1;
+    int64_t peer = -1, ranks = -1;
     while (words >> more) {
       if (more[0] == '#') event.correlation = std::stoll(more.substr(1));
       if (more.starts_with("id=")) {
@@ -70,6 +70,7 @@ class Parser {
       }
       if (more.starts_with("bytes=")) event.bytes = std::stoll(more.substr(6));
       if (more.starts_with("peer=")) peer = std::stoll(more.substr(5));
+      if (more.starts_with("ranks=")) ranks = std::stoll(more.substr(6));
       if (more.starts_with("awaits=")) {
         const int64_t waited =
             trace_.streams[find_stream(more.substr(7))].number;
@@ -86,6 +87,7 @@ class Parser {
       info.kind = collective_from_name(name).value_or(CollectiveKind::kOther);
       info.communicator = "world";
       info.peer = static_cast<int32_t>(peer);
+      info.group_size = ranks;
       trace_.collectives.push_back(info);
     }
     trace_.events.push_back(event);
@@ -141,6 +143,7 @@ class Parser {
     }
     const std::vector<uint32_t> group(ranks_.begin(), ranks_.end());
     for (CollectiveInfo& info : trace_.collectives) {
+      if (info.group_size >= 0) continue;  // Who the others are is not known.
       info.group = group;
       info.group_size = static_cast<int64_t>(group.size());
     }

@@ -13,9 +13,10 @@ namespace reprise {
 /// or "d" (device stream) and its rank, then anything: "h0", "d1x"; the order
 /// in which they first come is their number. KIND is a word of
 /// name_of(EventKind); of a collective, NAME is its operation, and all ranks
-/// are its group. `step RANK NUMBER FROM-TO [warmup]` marks a step; `depends
-/// RANK BEFORE AFTER` is a dependency by external id; `untimed` says that no
-/// rank has times. A bad line is a test failure.
+/// are its group (`ranks=N`: so many, others too). `step RANK NUMBER FROM-TO
+/// [warmup]` marks a step; `depends RANK BEFORE AFTER` is a dependency by
+/// external id; `untimed` says that no rank has times. A bad line is a test
+/// failure.
 Trace parse_trace_text(std::string_view text);
 
 }  // namespace reprise

@@ -584,6 +584,21 @@ TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
   EXPECT_EQ(replayed(text("d0x"), {"op:c=2x"}).predicted_us(), 70);
 }
 
+TEST(TraceReplay, BandwidthDoesNotShortenWaitsForRanksThatAreNotThere) {
+  // Of three ranks two were recorded; for the third they wait 900 in the first
+  // all-reduce.
+  const std::string text = R"(
+    d0 compute a 0-10
+    d0 collective all-reduce 10-1010 bytes=4000000 ranks=3
+    d0 collective all-reduce 1010-1110 bytes=4000000 ranks=3
+    d1 compute a 0-10
+    d1 collective all-reduce 10-1010 bytes=4000000 ranks=3
+    d1 collective all-reduce 1010-1110 bytes=4000000 ranks=3)";
+  EXPECT_EQ(replayed(text).predicted_us(), 1110);
+  // Of 100 each, what is no latency halves.
+  EXPECT_EQ(replayed(text, {"bandwidth=2x"}).predicted_us() / 20, 1010 / 20);
+}
+
 TEST(TraceReplay, RefusesWhatATraceDoesNotHold) {
   EXPECT_EQ(refusal(kDeviceBound, "op:conv=2x"),
             "--what-if op:conv: no event's name matches");
