@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "data/collective/collective.h"
 #include "replay/graph/trace_graph_draft.h"
 #include "replay/graph/trace_graph_order.h"
 
@@ -127,6 +128,30 @@ class Packer {
       for (const uint32_t node : members) {
         graph_.waits[places_[node]] = wait_for_others(node, members) ? 1 : 0;
       }
+      if (!draft_.ranks[loose_.place_of_rank(members[0])].timed)
+        take_untimed_waits_out(members);
+    }
+  }
+
+  // Without times, the member that lasted the shortest waited the least: where
+  // none may leave before all have come, the others' more is their wait. One
+  // that lasts no time was not measured.
+  void take_untimed_waits_out(const std::vector<uint32_t>& members) {
+    const auto known =
+        std::lower_bound(loose_.collectives.begin(), loose_.collectives.end(),
+                         std::pair(members[0], uint32_t{0}));
+    if (known == loose_.collectives.end() || known->first != members[0]) return;
+    const CollectiveKind kind = draft_.matching.collectives[known->second].kind;
+    if (!facts_of(kind).joins_all_ranks) return;
+    int64_t least_ns = kLongest;
+    for (const uint32_t node : members) {
+      const int64_t lasts_ns = loose_.lasts[node];
+      if (lasts_ns > 0) least_ns = std::min(least_ns, lasts_ns);
+    }
+    for (const uint32_t node : members) {
+      const int64_t lasts_ns = loose_.lasts[node];
+      graph_.duration[places_[node]] =
+          within(std::min(lasts_ns, least_ns), kLongest);
     }
   }
 

@@ -584,6 +584,25 @@ TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
   EXPECT_EQ(replayed(text("d0x"), {"op:c=2x"}).predicted_us(), 70);
 }
 
+TEST(TraceReplay, UntimedMembersThatLastLongerWaited) {
+  // Rank 1 computes 30 longer, for which rank 0 waits in an all-reduce of 20; a
+  // broadcast's members may leave before the others, so theirs stay.
+  const auto text = [](const char* operation) {
+    return fmt::format(R"(untimed
+        d0 compute a 0-10 id=1
+        d0 collective {0} 10-60 id=2 bytes=8
+        d1 compute a 0-40 id=1
+        d1 collective {0} 40-60 id=2 bytes=8
+        depends 0 1 2
+        depends 1 1 2)",
+                       operation);
+  };
+  EXPECT_EQ(replayed(text("all-reduce")).predicted_us(), 60);
+  EXPECT_EQ(replayed(text("all-reduce"), {"straggler=none"}).predicted_us(),
+            30);
+  EXPECT_EQ(replayed(text("broadcast")).predicted_us(), 90);
+}
+
 TEST(TraceReplay, BandwidthDoesNotShortenWaitsForRanksThatAreNotThere) {
   // Of three ranks two were recorded; for the third they wait 900 in the first
   // all-reduce.
