@@ -273,7 +273,8 @@ void add_edges(GraphDraft& draft) {
   add_device_order(draft, draft.place);
   add_host_waits(draft, draft.place);
   add_step_waits(draft, draft.place);
-  add_stream_waits(draft, draft.place);
+  if (!add_stream_waits(draft, draft.place))
+    add_producer_waits(draft, draft.place);
   order_free_nodes(draft);
 }
 

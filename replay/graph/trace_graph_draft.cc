@@ -41,6 +41,9 @@ std::vector<std::string> notes_of(const GraphTally& tally, int64_t repaired) {
                    "within an assumed {} us: too few waits were recorded to "
                    "measure what one takes.",
                    kAssumedWaitLatency / 1e3));
+  note(notes, tally.producer_waits,
+       "collectives are taken to wait for what was launched before them, as "
+       "all that did so began after it: no stream's wait was recorded.");
   note(notes, tally.dangling,
        "recorded dependencies name events that are not there.");
   note(notes, tally.contradicted,

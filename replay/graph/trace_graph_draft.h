@@ -144,7 +144,8 @@ struct GraphTally {
   int64_t untimed_ranks = 0, polls = 0;
   int64_t no_launch = 0, bad_launch = 0, dangling = 0, contradicted = 0;
   int64_t waits_without_source = 0, overlaps = 0, early_leavers = 0;
-  int64_t assumed_waits = 0;  ///< Within kAssumedWaitLatency alone.
+  int64_t assumed_waits = 0;   ///< Within kAssumedWaitLatency alone.
+  int64_t producer_waits = 0;  ///< Of collectives, as add_producer_waits.
 };
 
 /// In whole sentences; `repaired` edges closed cycles.
@@ -323,9 +324,12 @@ void add_device_order(GraphDraft& draft, uint32_t rank);
 void add_host_waits(GraphDraft& draft, uint32_t rank);
 /// Threads that wait for a marked step's device work without a call.
 void add_step_waits(GraphDraft& draft, uint32_t rank);
-/// Edges between streams of a rank, recorded or inferred. Requires: all edges
-/// of device order.
-void add_stream_waits(GraphDraft& draft, uint32_t rank);
+/// Edges between streams of a rank, recorded or inferred; whether anything was
+/// recorded of such waits, calls too. Requires: all edges of device order.
+bool add_stream_waits(GraphDraft& draft, uint32_t rank);
+/// For a rank of which nothing was: edges into collectives from what was
+/// launched before them.
+void add_producer_waits(GraphDraft& draft, uint32_t rank);
 /// Edges into device work that began when work of another stream ended, and
 /// that nothing else explains. `ready_ns`: [node] latest of the edges so far.
 void add_coincident_waits(GraphDraft& draft, uint32_t rank,

@@ -232,9 +232,11 @@ class StreamWaits {
         window_(draft.ranks[rank]),
         order_(draft, window_) {}
 
-  void run() {
-    if (window_.streams.size() < 2) return;
-    if (!add_recorded()) infer_from_calls();
+  bool run() {
+    if (window_.streams.size() < 2) return false;
+    if (add_recorded()) return true;
+    infer_from_calls();
+    return !window_.stream_waits.empty();
   }
 
  private:
@@ -411,8 +413,8 @@ void add_host_waits(GraphDraft& draft, uint32_t rank) {
   HostWaits(draft, rank).run();
 }
 
-void add_stream_waits(GraphDraft& draft, uint32_t rank) {
-  StreamWaits(draft, rank).run();
+bool add_stream_waits(GraphDraft& draft, uint32_t rank) {
+  return StreamWaits(draft, rank).run();
 }
 
 void add_coincident_waits(GraphDraft& draft, uint32_t rank,

@@ -603,6 +603,38 @@ TEST(TraceReplay, UntimedMembersThatLastLongerWaited) {
   EXPECT_EQ(replayed(text("broadcast")).predicted_us(), 90);
 }
 
+// Two ranks whose two all-reduces follow each other; the second is of what b
+// computed. Nothing was recorded of streams' waits.
+std::string two_buckets(std::string_view b_issued) {
+  std::string text;
+  for (int rank = 0; rank < 2; ++rank) {
+    text += fmt::format(
+        "h{0} runtime cudaLaunchKernel 0-1 #1\n"
+        "h{0} runtime cudaLaunchKernel {1} #2\n"
+        "h{0} runtime cudaLaunchKernel 4-5 #3\n"
+        "h{0} runtime cudaLaunchKernel 8-9 #4\n"
+        "h{0} runtime cudaLaunchKernel 10-11 #5\n"
+        "d{0} compute a 10-1010 #1\n"
+        "d{0} compute b 1010-4010 #2\n"
+        "d{0}x collective all-reduce 1010-5010 bytes=4000000 #3\n"
+        "d{0}x collective all-reduce 5010-9010 bytes=4000000 #4\n"
+        "d{0} compute c 9012-9020 #5\n",
+        rank, b_issued);
+  }
+  return text;
+}
+
+TEST(TraceReplay, CollectivesWaitForWhatWasLaunchedBeforeThem) {
+  // The second begins when b is done, at 4010, and takes 1000 and its latency.
+  const std::string text = two_buckets("6-7");
+  EXPECT_EQ(replayed(text).predicted_us(), 9020);
+  EXPECT_EQ(replayed(text, {"bandwidth=4x"}).predicted_us() / 10, 5025 / 10);
+  // b is launched before the first, which did not wait for it: the next may not
+  // either.
+  const std::string apart = two_buckets("2-3");
+  EXPECT_LT(replayed(apart, {"bandwidth=4x"}).predicted_us(), 4030);
+}
+
 TEST(TraceReplay, BandwidthDoesNotShortenWaitsForRanksThatAreNotThere) {
   // Of three ranks two were recorded; for the third they wait 900 in the first
   // all-reduce.
