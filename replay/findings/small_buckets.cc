@@ -125,6 +125,15 @@ void add_candidate(const FindingInput& input, const Lane& lane,
   }
   advise(input, input.analysis.matching.collectives[places[0]],
          sum.bytes / static_cast<int64_t>(left), finding);
+  // A record of communication alone does not tell what each waited for, and
+  // fewer could come no earlier for all that is known.
+  const bool any_computes =
+      std::find(input.computes.begin(), input.computes.end(), true) !=
+      input.computes.end();
+  if (!any_computes) {
+    candidate.most_ns = sum.latency_ns / static_cast<int64_t>(places.size()) *
+                        static_cast<int64_t>(places.size() - left);
+  }
   candidate.remove = [groups = std::move(groups)](TimedGraph& edited) {
     merge_collectives(groups, edited);
   };
