@@ -64,7 +64,26 @@ std::string span_of(const Analysis& analysis, int64_t device_ns) {
                      time_text(all_ns));
 }
 
-/// "step 219 ms (210 to 425 ms)", "span 5.98 ms".
+/// What passes from one step's end to the next one's begin, where nobody would
+/// pass it over: marks may leave out what is done between, as loading data.
+std::string between_steps(const Analysis& analysis,
+                          const TypicalStep& typical) {
+  constexpr double kNoticeable = 0.05;
+  std::vector<int64_t> between_ns;
+  for (const RankAnalysis& rank : analysis.ranks) {
+    for (size_t at = 1; at < rank.steps.size(); ++at) {
+      const StepAnalysis& step = rank.steps[at - 1];
+      if (step.mark.step + 1 == rank.steps[at].mark.step)
+        between_ns.push_back(step.iteration_ns - step.window.window_ns);
+    }
+  }
+  const int64_t typical_ns = lower_median(std::move(between_ns));
+  const bool apart = static_cast<double>(typical_ns) >
+                     kNoticeable * static_cast<double>(typical.median_ns);
+  return apart ? fmt::format("; {} between two", time_text(typical_ns)) : "";
+}
+
+/// "step 219 ms (median of 6, 210 to 425 ms)", "span 5.98 ms".
 std::string time_of(const Analysis& analysis) {
   if (!analysis.step_ns) {
     int64_t longest_ns = 0;
@@ -75,10 +94,11 @@ std::string time_of(const Analysis& analysis) {
   }
   const std::string text = "step " + time_text(*analysis.step_ns);
   if (!analysis.typical || analysis.typical->steps < 2) return text;
-  return fmt::format("{} (median of {}, {} to {})", text,
+  return fmt::format("{} (median of {}, {} to {}{})", text,
                      analysis.typical->steps,
                      time_text(analysis.typical->least_ns),
-                     time_text(analysis.typical->most_ns));
+                     time_text(analysis.typical->most_ns),
+                     between_steps(analysis, *analysis.typical));
 }
 
 /// Columns of which no row says anything, except those that are always there.
