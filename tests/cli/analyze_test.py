@@ -76,6 +76,38 @@ class Analyze(AnalyzeCase):
         first = self.reprise("analyze", self.imported("before", [trace])).stdout.splitlines()[0]
         self.assertIn("span 690 us of device work (10.7 ms recorded): ", first)
 
+    def test_first_line_says_what_passes_between_steps(self):
+        """Ranges of 720 us of each 1000 us: the loop does something else in between."""
+        traces = [kineto(rank, 200, steps=(1, 2, 3, 4)) for rank in range(2)]
+        for trace in traces:
+            for event in trace["traceEvents"]:
+                if event["name"].startswith("ProfilerStep#"):
+                    event.update(name=event["name"].replace("ProfilerStep#", "train_step "), dur=720)
+        headline = self.reprise("analyze", self.imported("apart", traces)).stdout.splitlines()[0]
+        self.assertIn("step 720 us (median of 4, 720 us to 720 us; 280 us between two)", headline)
+        headline = self.reprise("analyze", self.two_ranks(steps=(1, 2, 3, 4))).stdout.splitlines()[0]
+        self.assertNotIn("between", headline)
+
+    def test_a_timeline_of_communication_alone_tells_little_of_its_buckets(self):
+        """Steps of 20 ms of four transfers, each of two tensors, 1 ms, and 3 ms behind the one before it; the ranks
+        come 5 ms apart. What passes between is no latency that fewer would save."""
+        events = [{"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros": 1}}]
+        for begin in (step + transfer for step in (0, 20000, 40000) for transfer in (5000, 8000, 11000, 14000)):
+            for tensor in (begin % 20000, begin % 20000 + 1):
+                for mark in ({"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": begin - 5000},
+                             {"ph": "X", "name": "0", "ts": begin - 5000, "dur": 0},
+                             {"ph": "X", "name": "1", "ts": begin, "dur": 0}, {"ph": "E", "ts": begin},
+                             {"ph": "B", "name": "ALLREDUCE", "ts": begin},
+                             {"ph": "B", "name": "MEMCPY_IN_FUSION_BUFFER", "ts": begin}, {"ph": "E", "ts": begin + 5},
+                             {"ph": "B", "name": "NCCL_ALLREDUCE", "ts": begin + 5}, {"ph": "E", "ts": begin + 995},
+                             {"ph": "B", "name": "MEMCPY_OUT_FUSION_BUFFER", "ts": begin + 995},
+                             {"ph": "E", "ts": begin + 1000},
+                             {"ph": "E", "ts": begin + 1000, "args": {"dtype": "float32", "shape": "[1000000]"}}):
+                    events.append({"pid": tensor, **mark})
+        told = self.reprise("analyze", self.write("timeline.json", json.dumps(events))).stdout
+        self.assertIn("findings: none above", told)
+        self.assertRegex(told, r"all-reduce +2 +12 +8.0 MB")
+
     def test_gaps_of_a_late_rank_do_not_stay_in_its_gain(self):
         # Of kernels alone; rank 1 begins the first all-reduce of each step 400 us late.
         traces = [kineto(0, 50, steps=range(1, 5)), kineto(1, 50, steps=range(1, 5))]
