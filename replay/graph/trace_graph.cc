@@ -363,7 +363,10 @@ TimedGraph::Span add_rank_at_work(GraphDraft& draft, LooseGraph& loose) {
 TimedGraph finish_graph(GraphDraft& draft, LooseGraph& loose,
                         std::vector<TimedGraph::Span> ranks) {
   const bool timed = loose.timed;
-  if (!timed) loose.add_edges(messages(draft, loose));
+  if (!timed) {
+    take_untimed_waits_out(draft, loose);
+    loose.add_edges(messages(draft, loose));
+  }
   const Meetings meetings = find_meetings(draft, loose);
   const int64_t repaired =
       timed ? 0 : schedule_untimed(draft, loose, meetings, ranks);

@@ -348,6 +348,11 @@ int64_t allows_ns(const GraphDraft& draft, const DraftEdge& edge);
 std::vector<int64_t> ready_times(const GraphDraft& draft,
                                  const TimedGraph::Span& rank);
 
+/// Without times, the member that lasted the shortest waited the least: where
+/// none leaves before all have come, a message's ends among them, the others'
+/// more is their wait. One that lasts no time was not measured. Requires:
+/// untimed ranks alone.
+void take_untimed_waits_out(const GraphDraft& draft, LooseGraph& loose);
 /// Edges from sends to their receives, of untimed ranks: they do not meet, as
 /// nothing says that a send waited for its receiver.
 std::vector<DraftEdge> messages(const GraphDraft& draft,

@@ -128,30 +128,6 @@ class Packer {
       for (const uint32_t node : members) {
         graph_.waits[places_[node]] = wait_for_others(node, members) ? 1 : 0;
       }
-      if (!draft_.ranks[loose_.place_of_rank(members[0])].timed)
-        take_untimed_waits_out(members);
-    }
-  }
-
-  // Without times, the member that lasted the shortest waited the least: where
-  // none may leave before all have come, the others' more is their wait. One
-  // that lasts no time was not measured.
-  void take_untimed_waits_out(const std::vector<uint32_t>& members) {
-    const auto known =
-        std::lower_bound(loose_.collectives.begin(), loose_.collectives.end(),
-                         std::pair(members[0], uint32_t{0}));
-    if (known == loose_.collectives.end() || known->first != members[0]) return;
-    const CollectiveKind kind = draft_.matching.collectives[known->second].kind;
-    if (!facts_of(kind).joins_all_ranks) return;
-    int64_t least_ns = kLongest;
-    for (const uint32_t node : members) {
-      const int64_t lasts_ns = loose_.lasts[node];
-      if (lasts_ns > 0) least_ns = std::min(least_ns, lasts_ns);
-    }
-    for (const uint32_t node : members) {
-      const int64_t lasts_ns = loose_.lasts[node];
-      graph_.duration[places_[node]] =
-          within(std::min(lasts_ns, least_ns), kLongest);
     }
   }
 
@@ -273,6 +249,22 @@ std::vector<int64_t> ready_times(const GraphDraft& draft,
     ready_ns[edge.to] = std::max(ready_ns[edge.to], allows_ns(draft, edge));
   }
   return ready_ns;
+}
+
+void take_untimed_waits_out(const GraphDraft& draft, LooseGraph& loose) {
+  for (const MatchedCollective& one : draft.matching.collectives) {
+    const bool is_pair = one.sender >= 0 || one.both_ways;
+    if (!is_pair && !facts_of(one.kind).joins_all_ranks) continue;
+    const std::vector<uint32_t> members = members_here(draft, loose, one);
+    int64_t least_ns = kLongest;
+    for (const uint32_t node : members) {
+      const int64_t lasts_ns = loose.lasts[node];
+      if (lasts_ns > 0) least_ns = std::min(least_ns, lasts_ns);
+    }
+    for (const uint32_t node : members) {
+      loose.lasts[node] = std::min<int64_t>(loose.lasts[node], least_ns);
+    }
+  }
 }
 
 std::vector<DraftEdge> messages(const GraphDraft& draft,

@@ -603,6 +603,18 @@ TEST(TraceReplay, UntimedMembersThatLastLongerWaited) {
   EXPECT_EQ(replayed(text("broadcast")).predicted_us(), 90);
 }
 
+TEST(TraceReplay, UntimedReceivesThatLastLongerThanTheirSendsWaited) {
+  // Rank 1 has nothing to do until what rank 0 sends for 5 is there.
+  const char* const text = R"(untimed
+      d0 compute a 0-40 id=1
+      d0 collective send 40-45 id=2 bytes=8 peer=1
+      d1 collective receive 0-45 id=1 bytes=8 peer=0
+      d1 compute b 45-55 id=2
+      depends 0 1 2
+      depends 1 1 2)";
+  EXPECT_EQ(replayed(text).predicted_us(), 55);
+}
+
 // Two ranks whose two all-reduces follow each other; the second is of what b
 // computed. Nothing was recorded of streams' waits.
 std::string two_buckets(std::string_view b_issued) {
