@@ -95,6 +95,19 @@ void take_trace(std::string_view value, std::string_view prefix, Call& call) {
   }
 }
 
+/// A field whose name goes on with `key` behind the prefix.
+void take_field(std::string_view key, std::string_view value, Call& call) {
+  if (key.empty()) call.kind = collective_named(json_unescaped(value));
+  if (key == "_sn") call.sequence = number_within(value, INT64_MAX, -1);
+  if (key == "_peer") call.peer = number_within(value, kLargestRank, -1);
+  if (key == "_msg_size_bytes")
+    call.bytes = number_within(value, kLargestCount, 0);
+  if (key == "_exec_time_us") call.duration_ns = parse_microseconds(value);
+  if (key == "_algo") call.algorithm = json_unescaped(value);
+  if (key == "_proto") call.protocol = json_unescaped(value);
+  if (key == "_timing_source") call.timing_source = json_unescaped(value);
+}
+
 Call read_call(const Record& record) {
   const std::string_view prefix = record.point_to_point ? "p2p" : "coll";
   Call call;
@@ -111,15 +124,7 @@ Call read_call(const Record& record) {
     }
     if (!key.starts_with(prefix)) continue;
     key.remove_prefix(prefix.size());
-    if (key.empty()) call.kind = collective_named(json_unescaped(value));
-    if (key == "_sn") call.sequence = number_within(value, INT64_MAX, -1);
-    if (key == "_peer") call.peer = number_within(value, kLargestRank, -1);
-    if (key == "_msg_size_bytes")
-      call.bytes = number_within(value, kLargestCount, 0);
-    if (key == "_exec_time_us") call.duration_ns = parse_microseconds(value);
-    if (key == "_algo") call.algorithm = json_unescaped(value);
-    if (key == "_proto") call.protocol = json_unescaped(value);
-    if (key == "_timing_source") call.timing_source = json_unescaped(value);
+    take_field(key, value, call);
   }
   return call;
 }
