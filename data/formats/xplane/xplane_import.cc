@@ -44,7 +44,7 @@ Status XplaneImport::run() {
     modules_.read(decode_xplane(plane), spool_, report_);
   }
   for (const Device& device : devices_) read_device(device);
-  std::sort(correlations_.begin(), correlations_.end());
+  calls_.finish();
   for (const std::string_view bytes : hosts_) {
     read_host(decode_xplane(bytes));
   }
@@ -260,7 +260,7 @@ void XplaneImport::add_work(const Device& device, XplaneRow& row) {
         static_cast<int32_t>(index_of(spool_.intern(attributes)));
   }
   if (rank_devices_.size() > 1 && row.event.correlation >= 0) {
-    correlations_.emplace_back(row.event.correlation, device.rank);
+    calls_.add(row.event.correlation, device.rank);
   }
   add(row);
 }
@@ -319,6 +319,7 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
   std::vector<uint32_t> cpus;
   if (!cpu_devices_.empty()) cpus = cpu_devices_.places(plane, line);
+  const uint32_t owner = calls_.owner_of(plane, line);
   PoolTaskWalk tasks(pool_tasks_);
   std::vector<PoolEvent> found;
   XplaneRow row;
@@ -329,7 +330,11 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
     found.clear();
     const bool mark = tasks.take(row, found);
     for (const PoolEvent& one : found) add_pool_event(line, one);
-    if (!mark) add_host_event(line, cpus.empty() ? 0 : cpus[place], row);
+    if (mark) continue;
+    const uint32_t rank = cpus.empty()
+                              ? calls_.rank_of(row.event.correlation, owner)
+                              : cpus[place];
+    add_host_event(line, rank, row);
   }
 }
 
@@ -348,7 +353,7 @@ void XplaneImport::add_pool_event(const XplaneLine& line,
   if (after >= 0) spool_.add_dependency({rank, after, id});
 }
 
-void XplaneImport::add_host_event(const XplaneLine& line, uint32_t cpu,
+void XplaneImport::add_host_event(const XplaneLine& line, uint32_t rank,
                                   XplaneRow& row) {
   Event& event = row.event;
   std::string waited;
@@ -365,7 +370,7 @@ void XplaneImport::add_host_event(const XplaneLine& line, uint32_t cpu,
     return;
   }
   classify_host_event(row);
-  event.rank = cpu_devices_.empty() ? rank_of_call(event.correlation) : cpu;
+  event.rank = rank;
   event.stream = host_thread(event.rank, line);
   add(row);
 }
@@ -390,15 +395,6 @@ void XplaneImport::classify_host_event(XplaneRow& row) {
     // It may hold operations of other devices.
     event.kind = EventKind::kAnnotation;
   }
-}
-
-uint32_t XplaneImport::rank_of_call(int64_t correlation) const {
-  const auto found =
-      std::lower_bound(correlations_.begin(), correlations_.end(),
-                       std::pair(correlation, uint32_t{0}));
-  const bool known =
-      found != correlations_.end() && found->first == correlation;
-  return known ? found->second : 0;
 }
 
 uint32_t XplaneImport::host_thread(uint32_t rank, const XplaneLine& line) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/formats/reader.h"
+#include "data/formats/xplane/xplane_calls.h"
 #include "data/formats/xplane/xplane_cpu_devices.h"
 #include "data/formats/xplane/xplane_host_steps.h"
 #include "data/formats/xplane/xplane_modules.h"
@@ -67,10 +68,9 @@ class XplaneImport {
 
   void read_host(const Xplane& plane);
   void read_host_line(const Xplane& plane, const XplaneLine& line);
-  void add_host_event(const XplaneLine& line, uint32_t cpu, XplaneRow& row);
+  void add_host_event(const XplaneLine& line, uint32_t rank, XplaneRow& row);
   void add_pool_event(const XplaneLine& line, const PoolEvent& found);
   void classify_host_event(XplaneRow& row);
-  uint32_t rank_of_call(int64_t correlation) const;
   uint32_t host_thread(uint32_t rank, const XplaneLine& line);
 
   void add(XplaneRow& row);
@@ -88,8 +88,7 @@ class XplaneImport {
   PoolTasks pool_tasks_;     ///< Of those.
   int64_t started_ns_ = 0;   ///< When the profile did, of the epoch.
   bool from_epoch_ = false;  ///< The lines' times count from there already.
-  /// Correlation -> rank of the device work; sorted before hosts are read.
-  std::vector<std::pair<int64_t, uint32_t>> correlations_;
+  XplaneCalls calls_;        ///< Of the host, where devices are several.
   std::map<std::pair<uint32_t, int64_t>, uint32_t> threads_;
   /// (rank, step) -> its mark, of devices or, where these have none, hosts.
   std::map<std::pair<uint32_t, int32_t>, StepMark> steps_;

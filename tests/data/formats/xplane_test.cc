@@ -218,6 +218,41 @@ TEST(Xplane, OperationsOfATpuAreItsWork) {
   EXPECT_EQ(trace.events[0].start_ns, 1757516928109201518);
 }
 
+/// A thread launches for the second GPU alone: its wait, of which no device
+/// tells, is that rank's too. A thread that launches for both has none.
+TEST(Xplane, WhatAThreadDoesIsOfTheRankThatItLaunchesFor) {
+  std::vector<Plane> planes;
+  for (const uint64_t device : {0, 1}) {
+    Plane gpu("/device:GPU:" + std::to_string(device));
+    const uint64_t kernel = gpu.event("k"), id = gpu.stat("correlation_id");
+    gpu.line("Stream #1(Kernel)", 10,
+             {event(kernel, 0, 1000).message(4, number(id, 7 + device)),
+              event(kernel, 9000, 1000).message(4, number(id, 17 + device))});
+    planes.push_back(gpu);
+  }
+  Plane host("/host:CPU");
+  const uint64_t launch = host.event("cuLaunchKernel"),
+                 wait = host.event("cuStreamSynchronize"),
+                 id = host.stat("correlation_id");
+  const auto call = [&](uint64_t what, uint64_t from_ps, uint64_t number_of) {
+    return event(what, from_ps, 1000).message(4, number(id, number_of));
+  };
+  host.line("both", 10,
+            {call(launch, 0, 7), call(launch, 1000, 8), call(wait, 2000, 91)},
+            1);
+  host.line("second", 10, {call(launch, 3000, 18), call(wait, 4000, 92)}, 2);
+  planes.push_back(host);
+  const Trace trace = read_input(xplane_reader(), space(planes)).gather();
+  ASSERT_EQ(trace.ranks.size(), 2U);
+  std::map<int64_t, uint32_t> rank_of;
+  for (const Event& one : trace.events) {
+    if (one.kind == EventKind::kRuntime) rank_of[one.correlation] = one.rank;
+  }
+  const std::map<int64_t, uint32_t> expected = {
+      {7, 0}, {8, 1}, {18, 1}, {91, 0}, {92, 1}};
+  EXPECT_EQ(rank_of, expected);
+}
+
 TEST(Xplane, StepsOfTheHostCountWhereDevicesHaveNone) {
   Plane gpu("/device:GPU:0");
   gpu.line("Stream #1(Kernel)", 10, {event(gpu.event("k"), 0, 1000)});
