@@ -1,20 +1,25 @@
 #include "replay/graph/data_loading_name.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace reprise {
 
 bool names_data_loading(std::string_view name) {
   constexpr size_t kLongestName = 200;
-  std::string lower(name.substr(0, kLongestName));
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  // Of PyTorch's loaders, of TensorFlow's, and what people call their own.
+  constexpr std::array<std::string_view, 7> kWords = {
+      "dataload",   "loaddata",  "loadbatch",      "getbatch",
+      "fetchbatch", "nextbatch", "iteratorgetnext"};
+  std::string letters;
+  for (const char c : name.substr(0, kLongestName)) {
+    if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
+    if (c >= 'a' && c <= 'z') letters += c;
+  }
+  return std::any_of(kWords.begin(), kWords.end(), [&](std::string_view word) {
+    return letters.find(word) != letters.npos;
   });
-  const auto has = [&lower](const char* word) {
-    return lower.find(word) != std::string::npos;
-  };
-  return has("dataloader") || has("data_loader") || has("data loading");
 }
 
 }  // namespace reprise
