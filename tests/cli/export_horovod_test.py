@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
@@ -35,10 +36,11 @@ class Horovod(PlanCase):
         return json.JSONDecoder().raw_decode(done.stdout.split("told ", 1)[1])[0], trace
 
     def reductions(self, trace):
-        """Names of the tensors of each, in order: those that ran as one begin before the first of them ends."""
+        """Names of the tensors of each, in order: those that ran as one begin before the first of them ends. The first
+        is a collective, the others are ranges."""
         rows = csv.DictReader(io.StringIO(self.reprise("export", trace, "--as", "csv", "-o", "-").stdout))
         found, end = [], -1
-        for row in sorted((row for row in rows if row["name"].endswith("ALLREDUCE") and row["kind"] == "collective"),
+        for row in sorted((row for row in rows if re.fullmatch("(?!NEGOTIATE)[A-Z]+_ALLREDUCE", row["name"])),
                           key=lambda row: int(row["start_ns"])):
             if int(row["start_ns"]) >= end:
                 found.append([])
