@@ -6,35 +6,33 @@
 #include "data/formats/xplane/xplane_row.h"
 
 namespace reprise {
-namespace {
-
-constexpr uint32_t kNobody = UINT32_MAX;
-
-}  // namespace
 
 void XplaneCalls::finish() { std::sort(ranks_.begin(), ranks_.end()); }
 
-uint32_t XplaneCalls::rank_of(int64_t correlation, uint32_t otherwise) const {
+std::optional<uint32_t> XplaneCalls::rank_of(int64_t correlation) const {
   const auto found = std::lower_bound(ranks_.begin(), ranks_.end(),
                                       std::pair(correlation, uint32_t{0}));
-  const bool known = found != ranks_.end() && found->first == correlation;
-  return known ? found->second : otherwise;
+  if (found == ranks_.end() || found->first != correlation) return std::nullopt;
+  return found->second;
 }
 
-uint32_t XplaneCalls::owner_of(const Xplane& plane,
-                               const XplaneLine& line) const {
-  uint32_t owner = kNobody;
+XplaneCalls::Owner XplaneCalls::owner_of(const Xplane& plane,
+                                         const XplaneLine& line,
+                                         uint32_t ranks) const {
+  std::optional<uint32_t> owner;
+  bool of_several = false, marks_steps = false;
   XplaneRow row;
   FileReport uncounted;
   XplaneEvents events(line);
   for (std::string_view one; !ranks_.empty() && events.next(one);) {
     if (!read_xplane_row(plane, line, one, row, uncounted)) continue;
-    const uint32_t rank = rank_of(row.event.correlation, kNobody);
-    if (rank == kNobody || rank == owner) continue;
-    if (owner != kNobody) return 0;
-    owner = rank;
+    marks_steps |= row.stats.has(XplaneStat::kStepNumber);
+    const auto rank = rank_of(row.event.correlation);
+    of_several |= rank && owner && *rank != *owner;
+    if (rank) owner = rank;
   }
-  return owner == kNobody ? 0 : owner;
+  if (owner && !of_several) return {*owner, *owner + 1};
+  return marks_steps ? Owner{0, ranks} : Owner{};
 }
 
 }  // namespace reprise

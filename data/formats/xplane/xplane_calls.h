@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,13 +19,19 @@ class XplaneCalls {
   /// After the last one.
   void finish();
 
-  /// The rank of a call's work; `otherwise` where that is not known.
-  uint32_t rank_of(int64_t correlation, uint32_t otherwise) const;
+  /// The rank of a call's work; none where that is not known.
+  std::optional<uint32_t> rank_of(int64_t correlation) const;
 
-  /// The rank that a thread launches for, where that is one alone: what else
-  /// is on its line (waits, say) is this rank's too. Else the first. **Cost**
-  /// linear in the line's events, where there are several devices.
-  uint32_t owner_of(const Xplane& plane, const XplaneLine& line) const;
+  /// Ranks first..last (exclusive).
+  struct Owner {
+    uint32_t first = 0, last = 1;
+  };
+  /// Whose what else is on a thread's line (waits, loading data) is: of the
+  /// rank that it launches for, where that is one alone; of all `ranks`, where
+  /// it marks the program's steps, as it drives them all; else of the first.
+  /// **Cost** linear in the line's events, where there are several devices.
+  Owner owner_of(const Xplane& plane, const XplaneLine& line,
+                 uint32_t ranks) const;
 
  private:
   std::vector<std::pair<int64_t, uint32_t>> ranks_;  ///< By correlation.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "data/formats/nccl_names.h"
 #include "data/formats/spool_tables.h"
@@ -319,7 +320,8 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
   if (line.damaged) ++report_.dropped["rest of a damaged line"];
   std::vector<uint32_t> cpus;
   if (!cpu_devices_.empty()) cpus = cpu_devices_.places(plane, line);
-  const uint32_t owner = calls_.owner_of(plane, line);
+  const XplaneCalls::Owner owner =
+      calls_.owner_of(plane, line, static_cast<uint32_t>(rank_devices_.size()));
   PoolTaskWalk tasks(pool_tasks_);
   std::vector<PoolEvent> found;
   XplaneRow row;
@@ -331,10 +333,10 @@ void XplaneImport::read_host_line(const Xplane& plane, const XplaneLine& line) {
     const bool mark = tasks.take(row, found);
     for (const PoolEvent& one : found) add_pool_event(line, one);
     if (mark) continue;
-    const uint32_t rank = cpus.empty()
-                              ? calls_.rank_of(row.event.correlation, owner)
-                              : cpus[place];
-    add_host_event(line, rank, row);
+    std::optional<uint32_t> rank = calls_.rank_of(row.event.correlation);
+    if (!cpus.empty()) rank = cpus[place];
+    add_host_event(line, rank ? XplaneCalls::Owner{*rank, *rank + 1} : owner,
+                   row);
   }
 }
 
@@ -353,8 +355,8 @@ void XplaneImport::add_pool_event(const XplaneLine& line,
   if (after >= 0) spool_.add_dependency({rank, after, id});
 }
 
-void XplaneImport::add_host_event(const XplaneLine& line, uint32_t rank,
-                                  XplaneRow& row) {
+void XplaneImport::add_host_event(const XplaneLine& line,
+                                  XplaneCalls::Owner owner, XplaneRow& row) {
   Event& event = row.event;
   std::string waited;
   if (!cpu_devices_.empty() && is_python_wait(row.name)) {
@@ -370,9 +372,10 @@ void XplaneImport::add_host_event(const XplaneLine& line, uint32_t rank,
     return;
   }
   classify_host_event(row);
-  event.rank = rank;
-  event.stream = host_thread(event.rank, line);
-  add(row);
+  for (event.rank = owner.first; event.rank < owner.last; ++event.rank) {
+    event.stream = host_thread(event.rank, line);
+    add(row);
+  }
 }
 
 void XplaneImport::classify_host_event(XplaneRow& row) {

@@ -68,7 +68,8 @@ class XplaneImport {
 
   void read_host(const Xplane& plane);
   void read_host_line(const Xplane& plane, const XplaneLine& line);
-  void add_host_event(const XplaneLine& line, uint32_t rank, XplaneRow& row);
+  void add_host_event(const XplaneLine& line, XplaneCalls::Owner owner,
+                      XplaneRow& row);
   void add_pool_event(const XplaneLine& line, const PoolEvent& found);
   void classify_host_event(XplaneRow& row);
   uint32_t host_thread(uint32_t rank, const XplaneLine& line);

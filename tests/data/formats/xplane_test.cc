@@ -219,7 +219,8 @@ TEST(Xplane, OperationsOfATpuAreItsWork) {
 }
 
 /// A thread launches for the second GPU alone: its wait, of which no device
-/// tells, is that rank's too. A thread that launches for both has none.
+/// tells, is that rank's too; of one that launches for both it is the first's.
+/// What the thread does that marks the steps is of both.
 TEST(Xplane, WhatAThreadDoesIsOfTheRankThatItLaunchesFor) {
   std::vector<Plane> planes;
   for (const uint64_t device : {0, 1}) {
@@ -241,9 +242,20 @@ TEST(Xplane, WhatAThreadDoesIsOfTheRankThatItLaunchesFor) {
             {call(launch, 0, 7), call(launch, 1000, 8), call(wait, 2000, 91)},
             1);
   host.line("second", 10, {call(launch, 3000, 18), call(wait, 4000, 92)}, 2);
+  const uint64_t train = host.event("train"), load = host.event("load_batch"),
+                 step = host.stat("step_num");
+  host.line("python", 10,
+            {event(train, 0, 9000).message(4, number(step, 7)),
+             event(load, 1000, 2000)},
+            3);
   planes.push_back(host);
   const Trace trace = read_input(xplane_reader(), space(planes)).gather();
   ASSERT_EQ(trace.ranks.size(), 2U);
+  std::vector<uint32_t> loading;
+  for (const Event& one : trace.events) {
+    if (trace.text(one.name) == "load_batch") loading.push_back(one.rank);
+  }
+  EXPECT_EQ(loading, (std::vector<uint32_t>{0, 1}));
   std::map<int64_t, uint32_t> rank_of;
   for (const Event& one : trace.events) {
     if (one.kind == EventKind::kRuntime) rank_of[one.correlation] = one.rank;
