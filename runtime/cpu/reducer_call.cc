@@ -127,12 +127,8 @@ void ReducerCall::fold_lanes(std::span<const int64_t> to,
   const bool in_place = are_neighbours(first);
   const int64_t begin = keep ? offsets[0] : 0;
   for (Array& array : arrays_) {
-    for (size_t l = 0; l < to.size(); ++l) {
-      std::memcpy(array.held.data() + l * array.bytes,
-                  array.result.data() +
-                      static_cast<size_t>(to[l] + begin) * array.bytes,
-                  array.bytes);
-    }
+    gather(array.result, array.bytes, to, {&begin, 1}, lanes,
+           array.held.data());
   }
   for (size_t s = 0; s < offsets.size(); ++s) {
     for (size_t a = 0; a < count; ++a) {
@@ -167,8 +163,11 @@ void ReducerCall::fill(const RoutineCall& call, size_t first_initial) {
   for (size_t a = 0; a < arrays_.size(); ++a) {
     const Array& array = arrays_[a];
     const std::byte* initial = call.operands[first_initial + a].data();
-    for (size_t at = 0; at < array.result.size(); at += array.bytes)
-      std::memcpy(array.result.data() + at, initial, array.bytes);
+    with_bytes(array.bytes, [&](auto value) {
+      std::memcpy(&value, initial, sizeof value);
+      std::fill_n(reinterpret_cast<decltype(value)*>(array.result.data()),
+                  array.result.size() / sizeof value, value);
+    });
   }
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,105 +39,118 @@ Result<WindowWalk> window_walk(const RoutineCall& call, const Shape& result) {
   return WindowWalk(std::move(*window), operand, result);
 }
 
-/// Results side by side, elements of each window in row-major order.
+/// Results side by side, elements of each window in row-major order: those of
+/// windows that lie within the operand, and those of others.
 class ReduceWindow final : public Routine {
  public:
   ReduceWindow(const RoutineCall& call, const WindowWalk& walk,
                ReducerCall reducer)
       : call_(call),
         reducer_(std::move(reducer)),
+        results_(call.result_shape(0).dimensions),
         taps_(walk.window().size()),
-        places_(walk.window().size()) {
-    const std::vector<int64_t>& results = call.result_shape(0).dimensions;
+        places_(walk.window().size()),
+        begins_(walk.window().size()) {
     for (size_t d = 0; d < taps_.size(); ++d) {
-      taps_[d] = walk.window()[d].size;
-      for (int64_t index = 0; index < results[d]; ++index) {
-        for (int64_t tap = 0; tap < taps_[d]; ++tap)
+      const int64_t taps = taps_[d] = walk.window()[d].size;
+      for (int64_t index = 0; index < results_[d]; ++index) {
+        for (int64_t tap = 0; tap < taps; ++tap)
           places_[d].push_back(walk.place(d, index, tap));
+        const int64_t* const row = places_[d].data() + index * taps;
+        begins_[d].push_back(taps > 0 && row[taps - 1] >= 0 ? row[0] : -1);
       }
     }
     offsets_ = walk.tap_offsets();
   }
 
   bool run() override {
+    if (element_count(call_.result_shape(0)) == 0) return true;
     reducer_.fill(call_, call_.results.size());
-    const int64_t results = element_count(call_.result_shape(0));
-    IndexCounter index(call_.result_shape(0).dimensions);
-    std::vector<int64_t> indices;  // Of one result after the other.
-    int64_t count = 0;
-    for (int64_t r = 0; r < results; ++r, ++count) {
-      if (count == kFunctionLanes) {
-        reduce(r - count, count, indices);
-        indices.clear();
-        count = 0;
+    const size_t outer = taps_.empty() ? 0 : taps_.size() - 1;
+    const std::vector<int64_t> scalar = {0};
+    const std::vector<int64_t>& along = taps_.empty() ? scalar : begins_[outer];
+    IndexCounter row{std::span<const int64_t>(results_).first(outer)};
+    int64_t result = 0;
+    do {
+      int64_t begin = 0;
+      bool within = !offsets_.empty();
+      for (size_t d = 0; d < outer; ++d) {
+        const int64_t place = begins_[d][static_cast<size_t>(row[d])];
+        within &= place >= 0;
+        begin += place;
       }
-      for (size_t d = 0; d < taps_.size(); ++d) indices.push_back(index[d]);
-      index.next();
-    }
-    if (count > 0) reduce(results - count, count, indices);
+      for (size_t at = 0; at < along.size(); ++at, ++result) {
+        if (within && along[at] >= 0) {
+          add_whole(result, begin + along[at]);
+        } else {
+          add_part(result, row, at);
+        }
+      }
+    } while (row.next());
+    reduce_whole();
+    reduce_parts();
     return true;
   }
 
  private:
-  /// `count` results from `first` on, whose indices these are.
-  void reduce(int64_t first, int64_t count,
-              const std::vector<int64_t>& indices) {
-    std::vector<int64_t> to, from;
+  void add_whole(int64_t result, int64_t first) {
+    if (std::ssize(to_) == kFunctionLanes) reduce_whole();
+    to_.push_back(result);
+    from_.push_back(first);
+  }
+
+  void reduce_whole() {
+    reducer_.fold(to_, from_, offsets_);
+    to_.clear();
+    from_.clear();
+  }
+
+  void add_part(int64_t result, const IndexCounter& row, size_t at) {
+    if (std::ssize(parts_) == kFunctionLanes) reduce_parts();
+    parts_.push_back(result);
+    for (size_t d = 0; d + 1 < taps_.size(); ++d) indices_.push_back(row[d]);
+    if (!taps_.empty()) indices_.push_back(static_cast<int64_t>(at));
+  }
+
+  /// Tap by tap, of those that are there.
+  void reduce_parts() {
     const size_t rank = taps_.size();
-    if (all_there(count, indices, &from)) {
-      to.resize(from.size());
-      std::iota(to.begin(), to.end(), first);
-      reducer_.fold(to, from, offsets_);
-      return;
-    }
+    std::vector<int64_t> to, from;
     IndexCounter tap(taps_);
     do {
       to.clear();
       from.clear();
-      for (int64_t l = 0; l < count; ++l) {
+      for (size_t l = 0; l < parts_.size(); ++l) {
         int64_t place = 0;
         bool is_there = true;
         for (size_t d = 0; d < rank; ++d) {
-          const int64_t index = indices[static_cast<size_t>(l) * rank + d];
-          const int64_t along =
-              places_[d][static_cast<size_t>(index * taps_[d] + tap[d])];
+          const int64_t along = places_[d][static_cast<size_t>(
+              indices_[l * rank + d] * taps_[d] + tap[d])];
           is_there &= along >= 0;
           place += along;
         }
         if (!is_there) continue;
-        to.push_back(first + l);
+        to.push_back(parts_[l]);
         from.push_back(place);
       }
       reducer_.combine(to, from);
     } while (tap.next());
-  }
-
-  /// Whether all windows have all their taps; then the places of their first.
-  bool all_there(int64_t count, const std::vector<int64_t>& indices,
-                 std::vector<int64_t>* from) const {
-    if (offsets_.empty()) return false;
-    const size_t rank = taps_.size();
-    for (int64_t l = 0; l < count; ++l) {
-      int64_t place = 0;
-      for (size_t d = 0; d < rank; ++d) {
-        const auto row = static_cast<size_t>(
-            indices[static_cast<size_t>(l) * rank + d] * taps_[d]);
-        const auto last = row + static_cast<size_t>(taps_[d]) - 1;
-        if (places_[d][row] < 0 || places_[d][last] < 0) return false;
-        place += places_[d][row];
-      }
-      from->push_back(place);
-    }
-    return true;
+    parts_.clear();
+    indices_.clear();
   }
 
   RoutineCall call_;
   ReducerCall reducer_;
-  std::vector<int64_t> taps_;
+  std::vector<int64_t> results_, taps_;  ///< Extents.
   /// Of the taps from the first, in order; none where elements are dilated.
   std::vector<int64_t> offsets_;
   /// [dimension][index × taps + tap] Place there, -1: outside, or a hole.
   std::vector<std::vector<int64_t>> places_;
+  /// [dimension][index] Of the first tap, -1: some lie outside.
+  std::vector<std::vector<int64_t>> begins_;
+  /// Windows not reduced yet: results and places of their first taps; results
+  /// and indices of others.
+  std::vector<int64_t> to_, from_, parts_, indices_;
 };
 
 /// For each source element, the window's element that `select` prefers to all
