@@ -267,6 +267,28 @@ TEST(TraceReplay, RecomputesTheWaitInACollective) {
             (std::vector<int64_t>{158'000, 158'000}));
 }
 
+TEST(TraceReplay, LevelsRanksThatAreLateByTurns) {
+  // Each rank does 40 more in one step, as much as the other over all.
+  const Replayed levelled = replayed(R"(
+    step 0 1 0-100
+    step 0 2 100-200
+    step 1 1 0-100
+    step 1 2 100-200
+    h0 host-op extra 0-40
+    h0 host-op work 40-70
+    h0 collective all-reduce 70-100 bytes=8
+    h0 host-op work 100-130
+    h0 collective all-reduce 130-200 bytes=8
+    h1 host-op work 0-30
+    h1 collective all-reduce 30-100 bytes=8
+    h1 host-op extra 100-140
+    h1 host-op work 140-170
+    h1 collective all-reduce 170-200 bytes=8)",
+                                     {"straggler=none"});
+  for (const JobStep& step : levelled.replay.job_steps)
+    EXPECT_EQ(step.predicted_ns, 60'000);
+}
+
 TEST(TraceReplay, ChangesTransfersAndNotWaits) {
   // Of 40 us in one size, what is assumed is latency: 6.6, and 0.6 for each of
   // two hops. 70 + 7.8 + 16.1; 70 + 3.9 + 32.2; 70 + 20 + 32.2; 70 + 20.
