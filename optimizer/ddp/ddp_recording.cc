@@ -260,10 +260,12 @@ class Reading {
     DdpStep step;
     step.step = number;
     step.start_ns = std::numeric_limits<int64_t>::max();
+    int64_t next_ns = step.start_ns;
     for (const DdpRank& rank : ranks_) {
       const DdpRankStep& own = rank.steps.at(number);
       step.start_ns =
           std::min(step.start_ns, to_rank0_ns(rank.info, own.work_start_ns));
+      next_ns = std::min(next_ns, to_rank0_ns(rank.info, own.work_end_ns));
       step.time_ns =
           std::max(step.time_ns, own.work_end_ns - own.work_start_ns);
       std::vector<int64_t> ready;
@@ -275,6 +277,9 @@ class Reading {
       }
       step.ready_ns.push_back(std::move(ready));
     }
+    // Until the first rank's device begins the next: a rank that is late in one
+    // step alone has a long step before it and a short one from then on.
+    if (!recording_.host_only) step.time_ns = next_ns - step.start_ns;
     recording_.steps.push_back(std::move(step));
   }
 

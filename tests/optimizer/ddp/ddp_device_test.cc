@@ -9,26 +9,36 @@ namespace {
 
 constexpr int64_t kDeviceMs = 1'000'000;
 
-/// One rank, steps of 100 ms whose host is 40 ms ahead of its device: of a step
-/// at 0 it launches forward at -40 ms, which runs from 0 to 20 ms, and backward
-/// of gradients of 1 and 2 MB, done at 40 and 60 ms, which one bucket carries
-/// until 90 ms. Another stream copies the next batch meanwhile.
+/// Ranks with steps of 100 ms whose host is 40 ms ahead of its device: of a
+/// step at 0 it launches forward at -40 ms, which runs from 0 to 20 ms, and
+/// backward of gradients of 1 and 2 MB, done at 40 and 60 ms, which one bucket
+/// carries until 90 ms. Another stream copies the next batch meanwhile.
 class DeviceRun {
  public:
   AnalysisTrace build;
   /// Of the copy, from the step's start on the device.
   int64_t copy_start_ns = 0, copy_end_ns = 0;
   bool metric = false;  ///< All-reduced by another group, behind the step.
+  uint32_t ranks = 1;
+  int64_t late_ns = 0;  ///< Of one rank a step, by turns, until 90 ms.
 
   Trace trace(int steps) {
-    const uint32_t host = build.host_thread(0);
-    const uint32_t compute = build.device_stream(0, "stream 7");
-    const uint32_t copies = build.device_stream(0, "stream 9");
-    const uint32_t nccl = build.device_stream(0, "stream 20");
-    const uint32_t metrics = build.device_stream(0, "stream 21");
+    for (uint32_t rank = 0; rank < ranks; ++rank) add_rank(rank, steps);
+    return described();
+  }
+
+ private:
+  void add_rank(uint32_t rank, int steps) {
+    const uint32_t host = build.host_thread(rank);
+    const uint32_t compute = build.device_stream(rank, "stream 7");
+    const uint32_t copies = build.device_stream(rank, "stream 9");
+    const uint32_t nccl = build.device_stream(rank, "stream 20");
+    const uint32_t metrics = build.device_stream(rank, "stream 21");
     for (int i = 0; i < steps; ++i) {
       const int64_t at = (i + 1) * 100 * kDeviceMs, mark = at - 40 * kDeviceMs;
-      build.step(0, i, mark, mark + 100 * kDeviceMs);
+      const bool is_late = static_cast<uint32_t>(i) % ranks == rank;
+      const int64_t late = is_late ? late_ns : 0;
+      build.step(rank, i, mark, mark + 100 * kDeviceMs);
       const auto launch = [&](int64_t called_ms, uint32_t stream,
                               const char* name, int64_t start_ns,
                               int64_t end_ns, EventKind kind) {
@@ -39,24 +49,23 @@ class DeviceRun {
         launch(0, copies, "Memcpy HtoD", copy_start_ns, copy_end_ns,
                EventKind::kCopy);
       }
-      launch(1, compute, "forward", 0, 20 * kDeviceMs, EventKind::kCompute);
-      launch(2, compute, "dgrad", 20 * kDeviceMs, 40 * kDeviceMs,
+      launch(1, compute, "forward", late, late + 20 * kDeviceMs,
+             EventKind::kCompute);
+      launch(2, compute, "dgrad", late + 20 * kDeviceMs, late + 40 * kDeviceMs,
              EventKind::kCompute);
       gradient(host, mark + 3 * kDeviceMs);
-      launch(5, compute, "dgrad", 40 * kDeviceMs, 60 * kDeviceMs,
+      launch(5, compute, "dgrad", late + 40 * kDeviceMs, late + 60 * kDeviceMs,
              EventKind::kCompute);
       gradient(host, mark + 6 * kDeviceMs);
-      launch(8, nccl, "ncclDevKernel_AllReduce", 60 * kDeviceMs, 90 * kDeviceMs,
-             EventKind::kCollective);
+      launch(8, nccl, "ncclDevKernel_AllReduce", late + 60 * kDeviceMs,
+             90 * kDeviceMs, EventKind::kCollective);
       if (metric) {
         launch(9, metrics, "ncclDevKernel_AllReduce", 91 * kDeviceMs,
                92 * kDeviceMs, EventKind::kCollective);
       }
     }
-    return described();
   }
 
- private:
   void gradient(uint32_t host, int64_t at) {
     build.add(host, EventKind::kHostOp, "torch::autograd::AccumulateGrad", at,
               at + kDeviceMs);
@@ -139,6 +148,20 @@ TEST(DdpDevice, OtherGroupsStreamsCarryNoBuckets) {
   const DdpRecording recording = read(run);
   expect_the_steps_of(recording);
   EXPECT_EQ(recording.workers, 1);
+}
+
+// The late rank's step before lasts 110 ms and its own 90; a step is over when
+// the first rank begins the next, after 100 ms.
+TEST(DdpDevice, StepsOfRanksThatAreLateByTurnsCountOnce) {
+  DeviceRun run;
+  run.ranks = 2;
+  run.late_ns = 10 * kDeviceMs;
+  const DdpRecording recording = read(run);
+  ASSERT_FALSE(recording.steps.empty());
+  for (const DdpStep& step : recording.steps)
+    EXPECT_EQ(step.time_ns, 100 * kDeviceMs);
+  EXPECT_NEAR(simulate_buckets(ddp_model(recording), recording.buckets).step_ns,
+              100.0 * kDeviceMs, 1.0 * kDeviceMs);
 }
 
 ContentionKey runs(std::vector<ContentionSample> samples) {
