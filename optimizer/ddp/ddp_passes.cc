@@ -56,12 +56,14 @@ void keep_last(size_t count, DdpRecording& recording) {
 
 }  // namespace
 
-bool keep_last_pass(DdpRecording& recording) {
+bool keep_last_pass(size_t forwards, DdpRecording& recording) {
   const std::vector<DdpGradient>& all = recording.gradients;
   const auto same = [](const DdpGradient& a, const DdpGradient& b) {
     return a.type == b.type && a.shape == b.shape;
   };
-  for (size_t passes = 2; passes <= all.size(); ++passes) {
+  const size_t most =
+      forwards > 0 ? std::min(forwards, all.size()) : all.size();
+  for (size_t passes = 2; passes <= most; ++passes) {
     if (all.size() % passes != 0) continue;
     const auto length = static_cast<ptrdiff_t>(all.size() / passes);
     int64_t bytes = 0;

@@ -13,8 +13,10 @@ namespace reprise {
 /// Under `no_sync` all-reduces carry the gradients of a step's last backward
 /// pass alone: keeps those, and notes it. False, and nothing changed, where the
 /// recorded ones are no passes that repeat each other of which one has as many
-/// bytes as some step's all-reduces. Cost: O(gradients * divisors).
-bool keep_last_pass(DdpRecording& recording);
+/// bytes as some step's all-reduces. Of `forwards` of DDP in a step, 0 where
+/// none is recorded, there are no more passes: half the bytes of one are those
+/// of a hook that compresses. Cost: O(gradients * divisors).
+bool keep_last_pass(size_t forwards, DdpRecording& recording);
 
 /// Notes where several forwards of DDP go before the one backward pass.
 /// Requires: a recording whose all-reduces carry its gradients, and a rank's

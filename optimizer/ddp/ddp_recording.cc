@@ -329,7 +329,10 @@ class Reading {
   Status find_buckets() {
     Status found = match_buckets();
     // A backward pass of identical layers repeats itself, too: only then.
-    if (!found && keep_last_pass(recording_)) found = match_buckets();
+    const size_t forwards = ranks_.front()
+                                .steps.at(recording_.steps.front().step)
+                                .forwards_ns.size();
+    if (!found && keep_last_pass(forwards, recording_)) found = match_buckets();
     return found;
   }
 

@@ -170,15 +170,18 @@ TEST(DdpRecording, OfAccumulatedGradientsKeepsThoseOfTheLastPass) {
   step.ready_ns = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}};
   step.transfers = {{.bytes = 80}, {.bytes = 80}};
   recording.steps = {step};
-  ASSERT_TRUE(keep_last_pass(recording));
+  // Of one forward: half the bytes are a hook's, which sends 16 bits.
+  EXPECT_FALSE(keep_last_pass(1, recording));
+  EXPECT_EQ(recording.gradients.size(), 12u);
+  ASSERT_TRUE(keep_last_pass(3, recording));
   EXPECT_EQ(recording.gradients.size(), 4u);
   EXPECT_EQ(recording.gradients.back().name, "gradient.3");
   EXPECT_EQ(recording.steps[0].ready_ns[0],
             (std::vector<int64_t>{9, 10, 11, 12}));
   EXPECT_EQ(recording.notes.size(), 1u);
   recording.steps[0].transfers.pop_back();
-  ASSERT_TRUE(keep_last_pass(recording));  // Of one layer, by 80 bytes.
-  EXPECT_FALSE(keep_last_pass(recording));
+  ASSERT_TRUE(keep_last_pass(0, recording));  // Of one layer, by 80 bytes.
+  EXPECT_FALSE(keep_last_pass(0, recording));
   EXPECT_EQ(recording.gradients.size(), 2u);
 }
 
