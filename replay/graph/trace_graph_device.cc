@@ -96,8 +96,8 @@ class StreamEnds {
 // where there are no others, and then the shortest does, but for no more than
 // handing over alone is assumed to take.
 struct Delays {
-  static constexpr int64_t kLongestUnsure = 50'000;
-  std::vector<int64_t> sure;
+  int64_t longest_unsure_ns = 50'000;
+  std::vector<int64_t> sure = {};
   int64_t least_ns = kLatest;
 
   void add(int64_t delay_ns, bool may_wait) {
@@ -109,13 +109,16 @@ struct Delays {
   }
   bool empty() const { return sure.empty() && least_ns == kLatest; }
   int64_t typical_ns() && {
-    if (sure.empty()) return empty() ? 0 : std::min(least_ns, kLongestUnsure);
+    if (sure.empty())
+      return empty() ? 0 : std::min(least_ns, longest_unsure_ns);
     return median(std::move(sure));
   }
 };
 
 struct Typical {
-  Delays launch, dispatch;
+  Delays launch;
+  /// From work to queued work: what takes longer waits for something.
+  Delays dispatch = {.longest_unsure_ns = kNoticeable};
   /// Of collectives, which begin late because they wait for what they send:
   /// typical only where nothing else was launched.
   Delays collective_launch;

@@ -593,6 +593,23 @@ TEST(TraceReplay, GuessesNoWaitWhereADependencyTellsWhatWorkWaitedFor) {
   EXPECT_EQ(replayed(text, {"op:other=2x"}).predicted_us(), 36);
 }
 
+TEST(TraceReplay, TakesNoWaitOfEveryKernelForItsDispatch) {
+  // Each kernel follows one on another stream, as all of tensor parallelism do.
+  const char* const text = R"(
+    h0 runtime cudaLaunchKernel 0-1 #1
+    h0 runtime cudaLaunchKernel 1-2 #2
+    h0 runtime cudaLaunchKernel 2-3 #3
+    h0 runtime cudaLaunchKernel 3-4 #4
+    h0 runtime cudaLaunchKernel 4-5 #5
+    d0 compute a 10-50 #1
+    d0x compute other 52-92 #2
+    d0 compute a 93-133 #3
+    d0x compute other 135-175 #4
+    d0 compute a 176-216 #5)";
+  EXPECT_EQ(replayed(text).predicted_us(), 216);
+  EXPECT_EQ(replayed(text, {"op:other=0.5x"}).predicted_us(), 216 - 2 * 20);
+}
+
 TEST(TraceReplay, RunsUntimedWorkWhenItsDependenciesAllow) {
   // b and c follow a; on one stream one after the other, on two together.
   const auto text = [](const std::string& stream) {
