@@ -21,14 +21,18 @@ struct Straggler {
   /// Over those: how much sooner they could have begun, had it come with the
   /// one before it.
   int64_t late_ns = 0;
+  /// Of late_ns, what it waited itself, elsewhere, since both last met in the
+  /// same group: as a rank does whose partner in another group is late.
+  int64_t passed_on_ns = 0;
   int64_t waited_ns = 0;   ///< By it, for others, over all.
   int64_t imposed_ns = 0;  ///< By others, over those that it entered last.
 };
 
 /// A rank is last when it arrives after the one before it by more than their
 /// clocks may be wrong; else nobody is. `times` are those of `collectives`, by
-/// place; `chosen` are the places that count. Latest first, then by rank; ranks
-/// without collectives are left out.
+/// place; `chosen` are the places that count. Who is latest but for what was
+/// passed on first, then the latest, then by rank; ranks without collectives
+/// are left out.
 std::vector<Straggler> find_stragglers(const Trace& trace,
                                        const CollectiveMatching& matching,
                                        std::span<const CollectiveTimes> times,

@@ -49,6 +49,12 @@ double excess_ns(const std::vector<double>& own, size_t place) {
 /// noise: what makes a rank late moves.
 constexpr double kByTurns = 0.5;
 
+/// What of its lateness was passed on by another rank is none of its own.
+bool is_late_too(const Straggler& other, const Straggler& late) {
+  return static_cast<double>(other.late_ns - other.passed_on_ns) >
+         kByTurns * static_cast<double>(late.late_ns);
+}
+
 /// `what`: "device work takes".
 std::string excess_clause(const std::string& whose, const char* what,
                           const std::vector<double>& own, size_t place) {
@@ -179,9 +185,7 @@ void find_late_rank(const FindingInput& input, Candidates& found) {
   finding.evidence.push_back(fmt::format(
       "it comes {} after the one before it, in all; others wait {} for it",
       finding_time(late.late_ns), finding_time(late.imposed_ns)));
-  if (stragglers.size() > 1 &&
-      static_cast<double>(stragglers[1].late_ns) >
-          kByTurns * static_cast<double>(late.late_ns)) {
+  if (stragglers.size() > 1 && is_late_too(stragglers[1], late)) {
     const Straggler& other = stragglers[1];
     finding.what = fmt::format(
         "ranks {} and {} are late by turns: last in {} and {} of {} "

@@ -67,6 +67,24 @@ TEST_F(Stragglers, WhoAwaitsAMessageWaitsForWorkAndNotForALateRank) {
   EXPECT_EQ(found[1].collectives, 3);
 }
 
+// Rank 1 waits for rank 0, and so comes later than rank 2 to their collective
+// and to that of all.
+TEST_F(Stragglers, WhoWaitedElsewherePassesOnWhatAnotherIsLate) {
+  chosen.clear();
+  matching = {};
+  times.clear();
+  add({0, 1}, {0, 3});
+  add({1, 2}, {0, 4});
+  add({0, 1, 2}, {2, 0, 1});
+  const auto found = find_stragglers(trace, matching, times, chosen);
+  EXPECT_EQ(found[0].rank, 0u);
+  EXPECT_EQ(found[0].late_ns, 3);
+  EXPECT_EQ(found[0].passed_on_ns, 0);
+  EXPECT_EQ(found[1].rank, 1u);
+  EXPECT_EQ(found[1].late_ns, 5);
+  EXPECT_EQ(found[1].passed_on_ns, 3);
+}
+
 TEST_F(Stragglers, OnlyChosenCollectivesCount) {
   const std::vector<uint32_t> second = {1};
   const auto found = find_stragglers(trace, matching, times, second);
