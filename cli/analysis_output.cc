@@ -64,23 +64,14 @@ std::string span_of(const Analysis& analysis, int64_t device_ns) {
                      time_text(all_ns));
 }
 
-/// What passes from one step's end to the next one's begin, where nobody would
-/// pass it over: marks may leave out what is done between, as loading data.
+/// Where nobody would pass it over.
 std::string between_steps(const Analysis& analysis,
                           const TypicalStep& typical) {
   constexpr double kNoticeable = 0.05;
-  std::vector<int64_t> between_ns;
-  for (const RankAnalysis& rank : analysis.ranks) {
-    for (size_t at = 1; at < rank.steps.size(); ++at) {
-      const StepAnalysis& step = rank.steps[at - 1];
-      if (step.mark.step + 1 == rank.steps[at].mark.step)
-        between_ns.push_back(step.iteration_ns - step.window.window_ns);
-    }
-  }
-  const int64_t typical_ns = lower_median(std::move(between_ns));
-  const bool apart = static_cast<double>(typical_ns) >
+  const int64_t between_ns = analysis.between_steps_ns;
+  const bool apart = static_cast<double>(between_ns) >
                      kNoticeable * static_cast<double>(typical.median_ns);
-  return apart ? fmt::format("; {} between two", time_text(typical_ns)) : "";
+  return apart ? fmt::format("; {} between two", time_text(between_ns)) : "";
 }
 
 /// "step 219 ms (median of 6, 210 to 425 ms)", "span 5.98 ms".

@@ -333,6 +333,7 @@ class RankSums {
     if (analysis.stragglers.empty())
       analysis.stragglers = std::move(negotiated_);
     analysis.kernels = std::move(kernels_).statistics(trace);
+    analysis.between_steps_ns = between_steps_ns(steps_);
     analysis.steps = complete_steps(trace, std::move(steps_));
     if (std::optional<std::string> cut = cut_.remark())
       analysis.remarks.push_back(*std::move(cut));

@@ -57,6 +57,7 @@ struct Analysis {
   /// it does not count). None without steps.
   std::optional<int64_t> step_ns;
   std::optional<TypicalStep> typical;  ///< None for a chosen step.
+  int64_t between_steps_ns = 0;
   const CollectiveMatching& matching;  ///< Of the analysed trace.
   std::vector<CollectiveTimes> times;  ///< [place in the matching]
   std::vector<uint32_t> collectives;   ///< Places that the window holds.

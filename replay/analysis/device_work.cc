@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data/median.h"
 #include "data/trace/call_index.h"
 #include "replay/analysis/own_time.h"
 #include "replay/collectives/collective_description.h"
@@ -261,6 +262,16 @@ std::vector<StepMark> device_steps(const RankWork& work) {
         std::clamp(steps[at - 1].end_ns, steps[at].start_ns, steps[at].end_ns);
   }
   return steps;
+}
+
+int64_t between_steps_ns(const std::vector<StepMark>& steps) {
+  std::vector<int64_t> between_ns;
+  for (size_t at = 1; at < steps.size(); ++at) {
+    const StepMark &step = steps[at - 1], &next = steps[at];
+    if (step.rank == next.rank && step.step + 1 == next.step)
+      between_ns.push_back(next.start_ns - step.end_ns);
+  }
+  return lower_median(std::move(between_ns));
 }
 
 RankWork device_work(const Trace& trace, uint32_t rank) {

@@ -71,6 +71,11 @@ int32_t step_of(const RankWork& work, const DeviceEvent& event);
 /// it ends. Of a host that waits for the device in each step, the marks.
 std::vector<StepMark> device_steps(const RankWork& work);
 
+/// What typically passes from a step's end to the begin of the next one: marks
+/// may leave out what is done between, as loading data. `steps`: device_steps
+/// of ranks, one after the other.
+int64_t between_steps_ns(const std::vector<StepMark>& steps);
+
 /// Cost: linear in the rank's events, nearly always.
 RankWork device_work(const Trace& trace, uint32_t rank);
 

@@ -204,6 +204,7 @@ Result<Run> costs_of(Trace trace, DiffKey by) {
   CostTable table(trace);
   run.steps.ranks = static_cast<int64_t>(works.size());
   if (table.marked()) run.steps.steps = static_cast<int64_t>(table.steps());
+  run.steps.between_ns = between_steps_ns(steps);
   if (const auto typical =
           typical_step(complete_steps(trace, std::move(steps)))) {
     run.steps.step_ns = typical->median_ns;
@@ -330,6 +331,13 @@ std::vector<std::string> TraceDiff::remarks() const {
         "{} ranks before, {} after: times and counts are means over ranks",
         before.ranks, after.ranks));
   }
+  const int64_t least_ns = std::max(before.step_ns, after.step_ns) / 100;
+  if (std::abs(after.between_ns - before.between_ns) > least_ns) {
+    all.push_back(fmt::format(
+        "from one step's end to the next one's begin pass {} before, {} after, "
+        "which counts in no step",
+        time_text(before.between_ns), time_text(after.between_ns)));
+  }
   constexpr size_t kMostKeys = 3;
   size_t keys = 0;
   const auto add = [&](const DiffEntry& entry, bool is_before) {
@@ -349,7 +357,6 @@ std::vector<std::string> TraceDiff::remarks() const {
   }
   if (keys > kMostKeys)
     all.push_back(fmt::format("{} more are so", keys - kMostKeys));
-  const int64_t least_ns = std::max(before.step_ns, after.step_ns) / 100;
   for (const DiffEntry& entry : entries) {  // The one that changes most.
     if (!entry.is_of_waiting() || std::abs(entry.wait_change_ns()) < least_ns)
       continue;

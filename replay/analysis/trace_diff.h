@@ -41,8 +41,9 @@ struct HostEntry {
 };
 
 struct RunSteps {
-  int64_t step_ns = 0;  ///< As TypicalStep::median_ns.
-  int64_t steps = 0;    ///< 0: the trace marks none and counts as one.
+  int64_t step_ns = 0;     ///< As TypicalStep::median_ns.
+  int64_t between_ns = 0;  ///< As between_steps_ns: beside a step.
+  int64_t steps = 0;       ///< 0: the trace marks none and counts as one.
   int64_t ranks = 0;
   /// Who comes last to collectives by most (kOp); none where nobody does.
   std::optional<Straggler> latest;

@@ -37,6 +37,25 @@ TEST(TraceDiff, AStepAgainstAWholeRecordingIsNoComparison) {
   EXPECT_TRUE(same->remarks().empty());
 }
 
+// Their marks leave 30 of each 130 out, as a loop that loads data does.
+TEST(TraceDiff, WhatPassesBetweenStepsIsSaid) {
+  AnalysisTrace build;
+  const uint32_t host = build.host_thread(0);
+  const uint32_t device = build.device_stream(0);
+  for (int i = 0; i < 3; ++i) {
+    const int64_t at = i * 130;
+    build.step(0, i, at, at + 100);
+    build.kernel(host, at, device, "mm", at + 10, at + 50);
+  }
+  const auto diff = diff_traces(run(3, {}), build.trace(), DiffKey::kOp);
+  ASSERT_TRUE(diff) << diff.error().message;
+  EXPECT_EQ(diff->step_change(), 0);
+  EXPECT_EQ(diff->remarks(),
+            (std::vector<std::string>{
+                "from one step's end to the next one's begin pass 0 ns before, "
+                "30 ns after, which counts in no step"}));
+}
+
 // Twice the steps are no slow-down of any.
 TEST(TraceDiff, WholeRecordingsAreSaidToBeThat) {
   const auto diff =
