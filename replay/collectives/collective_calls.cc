@@ -11,6 +11,7 @@
 #include "replay/collectives/collective_description.h"
 #include "replay/collectives/gloo_operators.h"
 #include "replay/collectives/inferred_groups.h"
+#include "replay/collectives/stream_groups.h"
 
 namespace reprise {
 namespace {
@@ -224,6 +225,7 @@ CollectiveCall CollectiveCallFinder::recorded(const Trace& trace,
                                               uint32_t index) const {
   const Event& event = trace.events[index];
   CollectiveCall call{.rank = event.rank,
+                      .stream = event.stream,
                       .start_ns = event.start_ns,
                       .end_ns = event.end_ns,
                       .step = event.step,
@@ -341,7 +343,10 @@ CollectiveCalls CollectiveCallFinder::finish(const TraceByRank& trace) && {
   result.groups = std::move(groups_);
   result.ranks = trace.frame().ranks.size();
   CallRepair(result).run();
-  if (share_a_clock(trace.frame().ranks)) infer_groups(result);
+  if (share_a_clock(trace.frame().ranks)) {
+    infer_groups(result);
+    infer_stream_groups(result);
+  }
   return result;
 }
 

@@ -17,6 +17,7 @@ namespace reprise {
 struct CollectiveCall {
   uint32_t event = 0;  ///< Its number over all ranks.
   uint32_t rank = 0;
+  uint32_t stream = 0;  ///< In Trace::streams.
   int64_t start_ns = 0, end_ns = 0;
   bool device = false;  ///< Ran on a device's stream.
   int32_t step = -1;

@@ -1,0 +1,217 @@
+#include "replay/collectives/stream_groups.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "data/median.h"
+
+namespace reprise {
+namespace {
+
+// The ends of a collective on its ranks lie within tens of microseconds.
+constexpr int64_t kEndTogether = 50'000;
+// Ends so far apart are of two; and so long after a rank left, none comes to
+// the same one.
+constexpr int64_t kTooFar = 150'000;
+// Of the calls of two streams one in so many may end apart in one group; in two
+// one in so many ends too far apart, and so many at least.
+constexpr size_t kApartInOne = 20, kApartInTwo = 10, kFewestApart = 3;
+
+// So many calls that end together as they are tell that clocks agree.
+constexpr size_t kTellingClocks = 8;
+
+using Places = std::vector<uint32_t>;  // In CollectiveCalls::calls.
+
+struct CallStream {
+  uint32_t rank = 0;
+  Places calls;
+  bool messages = false;  // Some are, or may be.
+};
+
+struct StreamGroup {
+  std::vector<uint32_t> ranks;
+  std::vector<const CallStream*> streams;
+};
+
+enum class Relation { kUnlike, kTogether, kApart, kUnsure };
+
+class StreamGroups {
+ public:
+  explicit StreamGroups(CollectiveCalls& calls) : calls_(calls) {}
+
+  void run() {
+    all_ = streams();
+    for (const CallStream& stream : all_) {
+      if (!stream.messages && !place(stream)) return;
+    }
+    const bool all_meet = std::all_of(
+        groups_.begin(), groups_.end(),
+        [](const StreamGroup& one) { return one.ranks.size() > 1; });
+    if (proven_ && all_meet) number();
+  }
+
+ private:
+  const CollectiveCall& call(uint32_t place) const {
+    return calls_.calls[place];
+  }
+
+  /// With calls of which nothing is told; none if anything is told of others on
+  /// devices.
+  std::vector<CallStream> streams() const {
+    std::map<std::pair<uint32_t, uint32_t>, Places> by_stream;
+    for (uint32_t place = 0; place < calls_.calls.size(); ++place) {
+      const CollectiveCall& one = call(place);
+      if (!one.device) continue;
+      if (one.communicator >= 0 || one.group >= 0 || one.unit >= 0 ||
+          one.sequence >= 0 || one.group_size >= 0)
+        return {};
+      by_stream[{one.rank, one.stream}].push_back(place);
+    }
+    std::vector<CallStream> all;
+    for (auto& [key, calls] : by_stream) {
+      const bool messages =
+          std::any_of(calls.begin(), calls.end(), [&](uint32_t place) {
+            const CollectiveKind kind = call(place).kind;
+            return kind == CollectiveKind::kUnknown || is_message(kind);
+          });
+      all.push_back({key.first, std::move(calls), messages});
+    }
+    return all;
+  }
+
+  bool alike(const CallStream& a, const CallStream& b) const {
+    return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(),
+                      b.calls.end(), [&](uint32_t one, uint32_t other) {
+                        return call(one).kind == call(other).kind &&
+                               call(one).type == call(other).type &&
+                               call(one).bytes == call(other).bytes;
+                      });
+  }
+
+  /// How much later than `a`'s clock `b`'s shows each call's end, if both are
+  /// of one group: a line through the medians of the first and last third.
+  std::vector<int64_t> clocks_apart(const CallStream& a,
+                                    const CallStream& b) const {
+    const size_t count = a.calls.size();
+    const size_t third = std::max<size_t>(1, count / 3);
+    std::vector<int64_t> apart;
+    for (size_t k = 0; k < count; ++k)
+      apart.push_back(call(b.calls[k]).end_ns - call(a.calls[k]).end_ns);
+    const auto from = apart.begin(), to = apart.end();
+    const auto length = static_cast<std::ptrdiff_t>(third);
+    const auto first = median(std::vector<int64_t>(from, from + length));
+    const auto last = median(std::vector<int64_t>(to - length, to));
+    const auto time = [&](size_t k) {
+      return static_cast<double>(call(a.calls[k]).end_ns);
+    };
+    const double begin = time(third / 2), end = time(count - 1 - third / 2);
+    const double slope =
+        end > begin ? static_cast<double>(last - first) / (end - begin) : 0;
+    for (size_t k = 0; k < count; ++k)
+      apart[k] = first + static_cast<int64_t>(slope * (time(k) - begin));
+    return apart;
+  }
+
+  /// Whether some streams of theirs leave all their calls at one time as it is.
+  bool clocks_agree(uint32_t a, uint32_t b) {
+    const auto [known, fresh] = agree_.try_emplace({a, b}, false);
+    if (!fresh) return known->second;
+    for (const CallStream& one : all_) {
+      if (one.rank != a || one.calls.size() < kTellingClocks) continue;
+      for (const CallStream& other : all_) {
+        if (other.rank != b || !alike(one, other)) continue;
+        size_t ends_apart = 0;
+        for (size_t k = 0; k < one.calls.size(); ++k)
+          ends_apart += std::abs(call(other.calls[k]).end_ns -
+                                 call(one.calls[k]).end_ns) > kEndTogether;
+        if (ends_apart * kApartInOne <= one.calls.size()) known->second = true;
+      }
+    }
+    return known->second;
+  }
+
+  Relation relation(const CallStream& a, const CallStream& b) {
+    if (!alike(a, b)) return Relation::kUnlike;
+    const std::vector<int64_t> apart =
+        clocks_agree(a.rank, b.rank) ? std::vector<int64_t>(a.calls.size())
+                                     : clocks_apart(a, b);
+    size_t count = 0, ends_apart = 0, too_far = 0, cannot_be_one = 0;
+    for (size_t k = 0; k < apart.size(); ++k) {
+      const CollectiveCall& one = call(a.calls[k]);
+      const CollectiveCall& other = call(b.calls[k]);
+      if (!facts_of(one.kind).joins_all_ranks) continue;
+      ++count;
+      const int64_t start_ns = other.start_ns - apart[k];
+      const int64_t end_ns = other.end_ns - apart[k];
+      const int64_t between_ns = std::abs(end_ns - one.end_ns);
+      ends_apart += between_ns > kEndTogether;
+      too_far += between_ns > kTooFar;
+      cannot_be_one += std::min(end_ns, one.end_ns) + kTooFar <
+                       std::max(start_ns, one.start_ns);
+    }
+    if (ends_apart * kApartInOne <= count) return Relation::kTogether;
+    proven_ |= cannot_be_one >= kFewestApart;
+    return too_far >= std::max(kFewestApart, count / kApartInTwo)
+               ? Relation::kApart
+               : Relation::kUnsure;
+  }
+
+  /// Into the group that it belongs to, or one of its own; false if that stays
+  /// open.
+  bool place(const CallStream& stream) {
+    StreamGroup* own = nullptr;
+    for (StreamGroup& group : groups_) {
+      const Relation found = relation(*group.streams.front(), stream);
+      if (found == Relation::kUnsure) return false;
+      if (found != Relation::kTogether) continue;
+      if (own != nullptr || group.ranks.back() == stream.rank) return false;
+      own = &group;
+    }
+    if (own == nullptr) own = &groups_.emplace_back();
+    own->ranks.push_back(stream.rank);
+    own->streams.push_back(&stream);
+    return true;
+  }
+
+  /// Several streams of the same ranks count on.
+  void number() {
+    std::map<std::vector<uint32_t>, std::pair<int32_t, int64_t>> known;
+    int64_t named = 0;
+    for (const StreamGroup& group : groups_) {
+      const auto [found, fresh] = known.try_emplace(
+          group.ranks, static_cast<int32_t>(calls_.groups.size()), 0);
+      if (fresh) calls_.groups.push_back(group.ranks);
+      auto& [place, next] = found->second;
+      const size_t count = group.streams.front()->calls.size();
+      for (const CallStream* stream : group.streams) {
+        for (size_t k = 0; k < count; ++k) {
+          CollectiveCall& one = calls_.calls[stream->calls[k]];
+          one.group = place;
+          one.group_size = static_cast<int64_t>(group.ranks.size());
+          one.sequence = next + static_cast<int64_t>(k);
+        }
+      }
+      next += static_cast<int64_t>(count);
+      named += static_cast<int64_t>(count);
+    }
+    calls_.notes.push_back(fmt::format(
+        "{} collectives name no communicator: each is taken to be of the ranks "
+        "whose streams leave theirs at one time, in {} groups.",
+        named, known.size()));
+  }
+
+  CollectiveCalls& calls_;
+  std::vector<CallStream> all_;
+  std::map<std::pair<uint32_t, uint32_t>, bool> agree_;  // [ranks]
+  std::vector<StreamGroup> groups_;
+  bool proven_ = false;  ///< Some calls of streams apart cannot be one.
+};
+
+}  // namespace
+
+void infer_stream_groups(CollectiveCalls& calls) { StreamGroups(calls).run(); }
+
+}  // namespace reprise
