@@ -3,6 +3,7 @@
 // length of any window of it then costs O(log n).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
