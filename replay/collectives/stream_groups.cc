@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,7 @@ using Places = std::vector<uint32_t>;  // In CollectiveCalls::calls.
 
 struct CallStream {
   uint32_t rank = 0;
-  Places calls;
+  Places calls = {};
   bool messages = false;  // Some are, or may be.
 };
 
@@ -82,6 +83,13 @@ class StreamGroups {
     return all;
   }
 
+  std::span<const CallStream> of_rank(uint32_t rank) const {
+    const auto [first, last] = std::equal_range(
+        all_.begin(), all_.end(), CallStream{.rank = rank},
+        [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    return {first, last};
+  }
+
   bool alike(const CallStream& a, const CallStream& b) const {
     return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(),
                       b.calls.end(), [&](uint32_t one, uint32_t other) {
@@ -119,10 +127,10 @@ class StreamGroups {
   bool clocks_agree(uint32_t a, uint32_t b) {
     const auto [known, fresh] = agree_.try_emplace({a, b}, false);
     if (!fresh) return known->second;
-    for (const CallStream& one : all_) {
-      if (one.rank != a || one.calls.size() < kTellingClocks) continue;
-      for (const CallStream& other : all_) {
-        if (other.rank != b || !alike(one, other)) continue;
+    for (const CallStream& one : of_rank(a)) {
+      if (one.calls.size() < kTellingClocks) continue;
+      for (const CallStream& other : of_rank(b)) {
+        if (!alike(one, other)) continue;
         size_t ends_apart = 0;
         for (size_t k = 0; k < one.calls.size(); ++k)
           ends_apart += std::abs(call(other.calls[k]).end_ns -
@@ -204,7 +212,7 @@ class StreamGroups {
   }
 
   CollectiveCalls& calls_;
-  std::vector<CallStream> all_;
+  std::vector<CallStream> all_;                          // By rank.
   std::map<std::pair<uint32_t, uint32_t>, bool> agree_;  // [ranks]
   std::vector<StreamGroup> groups_;
   bool proven_ = false;  ///< Some calls of streams apart cannot be one.
