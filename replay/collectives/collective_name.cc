@@ -15,10 +15,16 @@ constexpr std::array<std::string_view, 10> kPrefixes = {
 
 // Of most names the first letter tells.
 constexpr std::string_view kInitials = "nrmocgM_uv";
+constexpr std::string_view kReturnType = "void ";
+
+constexpr bool has_initial(std::string_view name) {
+  return kInitials.find(name.substr(0, 1)) != std::string_view::npos;
+}
+static_assert(std::all_of(kPrefixes.begin(), kPrefixes.end(), has_initial) &&
+              has_initial(kReturnType));
 
 bool has_prefix(std::string_view name) {
-  if (kInitials.find(name.substr(0, 1)) == std::string_view::npos) return false;
-  constexpr std::string_view kReturnType = "void ";
+  if (!has_initial(name)) return false;
   if (name.starts_with(kReturnType)) name.remove_prefix(kReturnType.size());
   return std::any_of(kPrefixes.begin(), kPrefixes.end(),
                      [&](auto prefix) { return name.starts_with(prefix); });

@@ -114,6 +114,7 @@ class ReduceWindow final : public Routine {
 
   /// Tap by tap, of those that are there.
   void reduce_parts() {
+    if (parts_.empty()) return;  // Of large windows, taps are many.
     const size_t rank = taps_.size();
     std::vector<int64_t> to, from;
     IndexCounter tap(taps_);
