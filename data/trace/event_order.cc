@@ -1,9 +1,10 @@
 // Radix sort from the lowest digit: rank, start and stream of an event, each as
-// far above the least one as it lies, packed into one 64-bit key and sorted by
-// 11 bits a pass (its 2,048 counts fit the first cache). Every pass keeps the
-// order of equals, so events that compare equal stay as they came. Cost:
-// linear, three to six passes for real traces; keys of more than 64 bits fall
-// back to comparing.
+// far above the least one as it lies, packed into one 64-bit key above the
+// event's place, and sorted by 11 bits a pass (its 2,048 counts fit the first
+// cache). Every pass keeps the order of equals, so events that compare equal
+// stay as they came, and streams that came in order take no digit. Cost:
+// linear, three to six passes for real traces; keys that leave no room for the
+// place fall back to comparing.
 #include "data/trace/event_order.h"
 
 #include <algorithm>
@@ -18,11 +19,6 @@
 
 namespace reprise {
 namespace {
-
-struct Entry {
-  uint64_t key = 0;  ///< Rank, start and stream, as far as they differ.
-  uint32_t place = 0;
-};
 
 constexpr unsigned kDigitBits = 11;
 constexpr size_t kDigits = size_t{1} << kDigitBits;
@@ -54,19 +50,19 @@ struct Range {
 };
 
 /// Sorts by the digit at `shift`, stable, from `entries` into `sorted`.
-void sort_by_digit(const std::vector<Entry>& entries,
-                   std::vector<Entry>& sorted, unsigned shift) {
+void sort_by_digit(std::span<const uint64_t> entries,
+                   std::span<uint64_t> sorted, unsigned shift) {
   std::array<uint32_t, kDigits> next{};
-  const auto digit = [&](const Entry& entry) {
-    return static_cast<size_t>(entry.key >> shift) & (kDigits - 1);
+  const auto digit = [&](uint64_t entry) {
+    return static_cast<size_t>(entry >> shift) & (kDigits - 1);
   };
-  for (const Entry& entry : entries) ++next[digit(entry)];
+  for (const uint64_t entry : entries) ++next[digit(entry)];
   uint32_t sum = 0;
   for (uint32_t& count : next) sum += std::exchange(count, sum);
-  for (const Entry& entry : entries) sorted[next[digit(entry)]++] = entry;
+  for (const uint64_t entry : entries) sorted[next[digit(entry)]++] = entry;
 }
 
-/// For keys of more than 64 bits, which only wild times have.
+/// For keys of too many bits, which only wild times have.
 std::vector<uint32_t> order_by_comparing(std::span<const Event> events) {
   std::vector<uint32_t> order(events.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -79,33 +75,43 @@ std::vector<uint32_t> order_by_comparing(std::span<const Event> events) {
 }  // namespace
 
 std::vector<uint32_t> event_order(std::span<const Event> events) {
-  if (std::is_sorted(events.begin(), events.end(), event_is_before)) return {};
   REPRISE_CHECK(events.size() <= std::numeric_limits<uint32_t>::max());
   Range<uint32_t> ranks, streams;
   Range<int64_t> starts;
-  for (const Event& event : events) {
+  bool in_order = true, streams_in_order = true;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const Event& event = events[i];
     ranks.add(event.rank);
     starts.add(event.start_ns);
     streams.add(event.stream);
+    if (i == 0) continue;
+    in_order = in_order && !event_is_before(event, events[i - 1]);
+    streams_in_order = streams_in_order && events[i - 1].stream <= event.stream;
   }
-  const unsigned start_bits = starts.bits(), stream_bits = streams.bits();
-  const unsigned bits = ranks.bits() + start_bits + stream_bits;
+  if (in_order) return {};
+  const unsigned start_bits = starts.bits();
+  const unsigned stream_bits = streams_in_order ? 0 : streams.bits();
+  const auto place_bits = static_cast<unsigned>(std::bit_width(events.size()));
+  const unsigned bits = place_bits + stream_bits + start_bits + ranks.bits();
   if (bits > 64) return order_by_comparing(events);
-  std::vector<Entry> entries(events.size()), spare(events.size());
-  for (uint32_t i = 0; i < events.size(); ++i) {
+  std::vector<uint64_t> entries(events.size()), spare(events.size());
+  for (size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
-    // A shift by 64 is not defined; a field of 64 bits stands alone.
-    uint64_t key = start_bits < 64 ? ranks.above(event.rank) << start_bits : 0;
+    uint64_t key = ranks.above(event.rank) << start_bits;
     key |= starts.above(event.start_ns);
-    entries[i] = {key << stream_bits | streams.above(event.stream), i};
+    if (!streams_in_order)
+      key = key << stream_bits | streams.above(event.stream);
+    entries[i] = key << place_bits | i;
   }
-  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
+  for (unsigned shift = place_bits; shift < bits; shift += kDigitBits) {
     sort_by_digit(entries, spare, shift);
     entries.swap(spare);
   }
   std::vector<uint32_t> order;
   order.reserve(entries.size());
-  for (const Entry& entry : entries) order.push_back(entry.place);
+  const uint64_t places = (uint64_t{1} << place_bits) - 1;
+  for (const uint64_t entry : entries)
+    order.push_back(static_cast<uint32_t>(entry & places));
   return order;
 }
 
@@ -129,15 +135,13 @@ void put_in_order(std::span<Event> events, std::vector<uint32_t> order) {
   }
 }
 
-std::vector<uint32_t> sort_events(std::vector<Event>& events,
-                                  std::vector<Event>& room) {
-  std::vector<uint32_t> order = event_order(events);
-  if (order.empty()) return order;
+void put_in_order(std::vector<Event>& events, std::span<const uint32_t> order,
+                  std::vector<Event>& room) {
+  if (order.empty()) return;
   room.clear();
   room.reserve(events.size());
   for (const uint32_t from : order) room.push_back(events[from]);
   events.swap(room);
-  return order;
 }
 
 }  // namespace reprise

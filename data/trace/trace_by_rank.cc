@@ -74,13 +74,17 @@ void TraceByRank::Part::unpack(std::span<Event> events) const {
     REPRISE_CHECK(decoded);
     done += segment.count();
   }
-  put_in_order(events, order);
 }
 
-std::vector<Event> TraceByRank::Part::unpacked(std::vector<Event> room) const {
-  room.resize(count);
-  unpack(room);
-  return room;
+TraceByRank::Rooms TraceByRank::Part::unpacked(Rooms rooms) const {
+  rooms.events.resize(count);
+  unpack(rooms.events);
+  if (count > kMostAhead) {
+    put_in_order(rooms.events, order);
+  } else {
+    put_in_order(rooms.events, order, rooms.spare);
+  }
+  return rooms;
 }
 
 class TraceByRank::Packer {
@@ -91,7 +95,7 @@ class TraceByRank::Packer {
   Status take(Trace& frame, std::span<EncodedSegment> segments) {
     std::vector<Event>& events = frame.events;
     if (!find_runs(events)) {
-      sort_events(events, room_);
+      put_in_order(events, event_order(events), room_);
       find_runs(events);
       segments = {};  // Of many ranks each.
     }
@@ -184,7 +188,8 @@ class TraceByRank::Packer {
 
   /// Returns their order as they came.
   std::vector<uint32_t> show_sorted(Trace& frame) {
-    std::vector<uint32_t> order = sort_events(run_, room_);
+    std::vector<uint32_t> order = event_order(run_);
+    put_in_order(run_, order, room_);
     if (visit_) {
       frame.events.swap(run_);
       const auto count = static_cast<uint32_t>(frame.events.size());
@@ -197,7 +202,6 @@ class TraceByRank::Packer {
   void join(Trace& frame, Pieces& pieces) {
     run_.clear();
     for (Part& piece : pieces) {
-      piece.order.clear();  // All are sorted together.
       run_.resize(run_.size() + piece.count);
       piece.unpack(std::span(run_).last(piece.count));
       for (EncodedSegment& segment : piece.segments) keep(segment);
@@ -298,22 +302,25 @@ RankEvents TraceByRank::at(size_t index) const {
 void TraceByRank::unpack(size_t index) const {
   const bool in_turn = index == 0 || index - 1 == unpacked_;
   unpacked_ = SIZE_MAX;
-  std::vector<Event> room;
-  if (ahead_.part == index && ahead_.events.valid()) {
-    room = std::exchange(own_->events, ahead_.events.get());
+  Rooms rooms;
+  if (ahead_.part == index && ahead_.rooms.valid()) {
+    rooms = ahead_.rooms.get();
+    own_->events.swap(rooms.events);
   } else {
-    own_->events = parts_[index].unpacked(std::move(own_->events));
+    rooms.events.swap(own_->events);
+    rooms = parts_[index].unpacked(std::move(rooms));
+    own_->events.swap(rooms.events);
   }
   unpacked_ = index;
   const size_t next = index + 1;
   if (!in_turn || next == parts_.size() || parts_[next].count > kMostAhead) {
     return;
   }
-  ahead_ = {next,
-            std::async(std::launch::async, [&part = parts_[next],
-                                            room = std::move(room)]() mutable {
-              return part.unpacked(std::move(room));
-            })};
+  ahead_ = {next, std::async(std::launch::async,
+                             [&part = parts_[next],
+                              rooms = std::move(rooms)]() mutable {
+                               return part.unpacked(std::move(rooms));
+                             })};
 }
 
 RankEvents TraceByRank::of_rank(uint32_t rank) const {

@@ -88,6 +88,10 @@ class TraceByRank {
 
  private:
   class Packer;
+  struct Rooms {
+    std::vector<Event> events;
+    std::vector<Event> spare;  ///< For sorting.
+  };
   /// One rank. What stands behind `count` is there where it is packed.
   struct Part {
     Span span;
@@ -100,10 +104,10 @@ class TraceByRank {
     /// Takes what stays at hand; the events themselves by encode().
     void describe(const Trace& frame, std::span<const Event> events);
     void encode(std::span<const Event> events);
-    /// Into all of `events`, which are as many.
+    /// Into all of `events`, which are as many; not in `order`.
     void unpack(std::span<Event> events) const;
-    /// In a vector that is not needed any more.
-    std::vector<Event> unpacked(std::vector<Event> room) const;
+    /// In order, in memory that is not needed any more.
+    Rooms unpacked(Rooms rooms) const;
   };
   TraceByRank() = default;
   void find_parts();
@@ -120,7 +124,7 @@ class TraceByRank {
   /// Being decoded by another thread.
   struct Ahead {
     size_t part = SIZE_MAX;
-    std::future<std::vector<Event>> events;
+    std::future<Rooms> rooms;
   };
   mutable Ahead ahead_;
 };

@@ -374,9 +374,10 @@ Result<Analysis> analyze_with(const AlignedTrace& recorded,
   RankSums sums(by_rank, options);
   for (const RankInfo& rank : trace.ranks) {
     by_rank.of_rank(rank.rank);  // Decodes what both look at.
-    parallel_for(graph ? 2 : 1, 2, [&](size_t part) {
-      if (part == 1) return graph->add_rank();
-      if (is_timed(rank)) sums.add(rank.rank, analysis);
+    // The longer one by this thread: the other core may be decoding the next.
+    parallel_for(2, 2, [&](size_t part) {
+      if (part == 0 && graph) graph->add_rank();
+      if (part == 1 && is_timed(rank)) sums.add(rank.rank, analysis);
     });
   }
   if (analysis.ranks.empty()) {

@@ -41,16 +41,14 @@ int told_by(const CollectiveInfo& info) {
 
 /// Described calls that launched nothing themselves; of nested ones that which
 /// tells most, else the outer one.
-ByThread calls_without_kernel(const RankEvents& events,
+ByThread calls_without_kernel(const Trace& trace,
                               const CollectiveDescriptions& descriptions) {
-  const Trace& trace = events.trace;
   ByThread calls;
-  for (uint32_t index = events.first; index < events.last; ++index) {
+  for (const uint32_t index : descriptions.ranges()) {
     const Event& event = trace.events[index];
     const CollectiveInfo* info = info_of(trace, event);
     if (info == nullptr || info->kind == CollectiveKind::kUnknown ||
-        event.kind == EventKind::kCollective || descriptions.used(index) ||
-        trace.streams[event.stream].kind != StreamKind::kHostThread) {
+        event.kind == EventKind::kCollective || descriptions.used(index)) {
       continue;
     }
     calls[event.stream].push_back(index);
@@ -120,7 +118,7 @@ CoalescedCalls::CoalescedCalls(const RankEvents& events,
                                const CollectiveDescriptions& descriptions)
     : calls_(device.size()) {
   const Trace& trace = events.trace;
-  const ByThread calls = calls_without_kernel(events, descriptions);
+  const ByThread calls = calls_without_kernel(trace, descriptions);
   std::map<std::pair<uint32_t, CollectiveKind>, int64_t> last_ns;
   for (const Launch& launch :
        undescribed_launches(trace, device, descriptions, calls)) {

@@ -134,20 +134,23 @@ CollectiveDescriptions::CollectiveDescriptions(const RankEvents& events,
       first_(events.first),
       last_(events.last),
       launch_stream_(device.size(), kNone),
-      ranges_(device.size()),
+      tied_(device.size()),
       used_(last_ - first_) {
   for (const uint32_t event : device) {
     launch_ns_.push_back(trace_.events[event].start_ns);
   }
   if (device.empty()) return;
   find_launches(device);
+  for (uint32_t i = first_; i < last_; ++i) {
+    if (is_description(trace_, trace_.events[i])) ranges_.push_back(i);
+  }
   tie_by_containment();
   tie_by_external_id(device);
   tie_by_order(device);
 }
 
 std::span<const uint32_t> CollectiveDescriptions::of(size_t i) const {
-  return ranges_[i];
+  return tied_[i];
 }
 
 std::optional<uint32_t> CollectiveDescriptions::launch_stream(size_t i) const {
@@ -199,10 +202,7 @@ void CollectiveDescriptions::tie_by_containment() {
     return std::tie(x.stream, x.start_ns, y.end_ns, a) <
            std::tie(y.stream, y.start_ns, x.end_ns, b);
   };
-  std::vector<uint32_t> ranges;
-  for (uint32_t i = first_; i < last_; ++i) {
-    if (is_description(trace_, trace_.events[i])) ranges.push_back(i);
-  }
+  std::vector<uint32_t> ranges = ranges_;
   std::sort(ranges.begin(), ranges.end(), outer_first);
   std::vector<uint32_t> open;
   size_t next = 0;
@@ -228,7 +228,7 @@ void CollectiveDescriptions::tie_by_containment() {
       if (event.stream != launch.stream || event.end_ns < launch.at_ns) {
         continue;
       }
-      ranges_[launch.i].push_back(range);
+      tied_[launch.i].push_back(range);
       used_[range - first_] = true;
     }
   }
@@ -242,7 +242,7 @@ void CollectiveDescriptions::tie_by_external_id(
   std::vector<std::vector<size_t>> sharing;
   for (size_t i = 0; i < device.size(); ++i) {
     const Event& event = trace_.events[device[i]];
-    if (!ranges_[i].empty() || event.external_id < 0 ||
+    if (!tied_[i].empty() || event.external_id < 0 ||
         event.external_id == event.correlation) {
       continue;
     }
@@ -252,14 +252,14 @@ void CollectiveDescriptions::tie_by_external_id(
     sharing[at->second].push_back(i);
   }
   if (untied.empty()) return;
-  for (uint32_t index = first_; index < last_; ++index) {
+  for (const uint32_t index : ranges_) {
     const Event& event = trace_.events[index];
-    if (event.external_id < 0 || !is_description(trace_, event)) continue;
+    if (event.external_id < 0) continue;
     const auto found = untied.find(event.external_id);
     if (found == untied.end()) continue;
     for (const size_t i : sharing[found->second]) {
-      if (!ranges_[i].empty()) continue;
-      ranges_[i].push_back(index);
+      if (!tied_[i].empty()) continue;
+      tied_[i].push_back(index);
       used_[index - first_] = true;
     }
   }
@@ -272,7 +272,7 @@ void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
   for (size_t i = 0; i < device.size(); ++i) {
     const Event& event = trace_.events[device[i]];
     const CollectiveInfo* info = info_of(trace_, event);
-    if (!ranges_[i].empty() || launch_stream_[i] != kNone ||
+    if (!tied_[i].empty() || launch_stream_[i] != kNone ||
         (info && info->input_elements >= 0)) {
       continue;
     }
@@ -283,20 +283,16 @@ void CollectiveDescriptions::tie_by_order(std::span<const uint32_t> device) {
   }
   if (untied.empty()) return;
   std::map<CollectiveKind, std::vector<uint32_t>> unused;
-  for (uint32_t i = first_; i < last_; ++i) {
-    const Event& event = trace_.events[i];
-    const CollectiveInfo* info = info_of(trace_, event);
-    if (!info || info->kind == CollectiveKind::kUnknown || used(i) ||
-        !is_description(trace_, event)) {
-      continue;
-    }
-    unused[info->kind].push_back(i);
+  for (const uint32_t i : ranges_) {
+    const CollectiveInfo* info = info_of(trace_, trace_.events[i]);
+    if (info && info->kind != CollectiveKind::kUnknown && !used(i))
+      unused[info->kind].push_back(i);
   }
   for (const auto& [kind, calls] : untied) {
     const auto found = unused.find(kind);
     if (found == unused.end() || found->second.size() != calls.size()) continue;
     for (size_t k = 0; k < calls.size(); ++k) {
-      ranges_[calls[k]].push_back(found->second[k]);
+      tied_[calls[k]].push_back(found->second[k]);
       used_[found->second[k] - first_] = true;
     }
   }

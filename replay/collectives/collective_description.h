@@ -40,6 +40,9 @@ class CollectiveDescriptions {
   /// The host thread of that call, where it is known.
   std::optional<uint32_t> launch_stream(size_t i) const;
   bool used(uint32_t event) const;
+  /// Ranges of host threads that may describe one, ascending; none where the
+  /// device has no collectives.
+  std::span<const uint32_t> ranges() const { return ranges_; }
 
  private:
   void find_launches(std::span<const uint32_t> device);
@@ -50,9 +53,10 @@ class CollectiveDescriptions {
   const Trace& trace_;
   uint32_t first_, last_;  // In trace_.events.
   std::vector<int64_t> launch_ns_;
-  std::vector<uint32_t> launch_stream_;        // [i], or kNone.
-  std::vector<std::vector<uint32_t>> ranges_;  // [i], innermost first.
-  std::vector<bool> used_;                     // [event - first_]
+  std::vector<uint32_t> launch_stream_;      // [i], or kNone.
+  std::vector<std::vector<uint32_t>> tied_;  // [i], innermost first.
+  std::vector<uint32_t> ranges_;
+  std::vector<bool> used_;  // [event - first_]
 };
 
 }  // namespace reprise

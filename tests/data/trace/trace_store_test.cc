@@ -165,15 +165,24 @@ TEST_F(TraceStore, SortsEventsOfAnyOrderAndKeepsTheOrderOfEquals) {
   std::shuffle(trace.events.begin(), trace.events.end(), random);
   for (size_t i = 0; i < trace.events.size(); i += 3)
     trace.events[i].start_ns = trace.events[i].end_ns = 7;
-  Trace sorted = trace;
-  std::stable_sort(sorted.events.begin(), sorted.events.end(),
-                   [](const Event& a, const Event& b) {
-                     return std::tie(a.rank, a.start_ns, a.stream) <
-                            std::tie(b.rank, b.start_ns, b.stream);
-                   });
-  sort_events(trace.events);
-  EXPECT_EQ(trace.events, sorted.events);
-  EXPECT_TRUE(event_order(sorted.events).empty());
+  std::vector<Event> by_stream = trace.events;
+  std::stable_sort(
+      by_stream.begin(), by_stream.end(),
+      [](const Event& a, const Event& b) { return a.stream < b.stream; });
+  for (std::vector<Event> events : {trace.events, by_stream}) {
+    std::vector<Event> sorted = events;
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const Event& a, const Event& b) {
+                       return std::tie(a.rank, a.start_ns, a.stream) <
+                              std::tie(b.rank, b.start_ns, b.stream);
+                     });
+    std::vector<Event> other = events, room;
+    put_in_order(other, event_order(other), room);
+    sort_events(events);
+    EXPECT_EQ(events, sorted);
+    EXPECT_EQ(other, sorted);
+    EXPECT_TRUE(event_order(sorted).empty());
+  }
 }
 
 TEST_F(TraceStore, RefusesOtherFiles) {
