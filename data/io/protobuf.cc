@@ -172,11 +172,4 @@ bool append_integers(const ProtoField& field, std::vector<int64_t>& values) {
   return true;
 }
 
-bool append_bools(const ProtoField& field, std::vector<bool>& values) {
-  std::vector<int64_t> numbers;
-  const bool sound = append_integers(field, numbers);
-  for (const int64_t number : numbers) values.push_back(number != 0);
-  return sound;
-}
-
 }  // namespace reprise

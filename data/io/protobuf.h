@@ -106,7 +106,4 @@ std::optional<uint64_t> read_varint(std::string_view bytes, size_t& at);
 /// Returns whether they were sound.
 bool append_integers(const ProtoField& field, std::vector<int64_t>& values);
 
-/// The same of a repeated bool.
-bool append_bools(const ProtoField& field, std::vector<bool>& values);
-
 }  // namespace reprise

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "optimizer/order/order_graph.h"
+
 namespace reprise {
 
 StepGraph step_graph(const Schedule& schedule) {

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "data/result.h"
 #include "data/schedule/schedule.h"
-#include "optimizer/order/order_graph.h"
 #include "replay/simulate/replay.h"
 
 namespace reprise {
+
+class OrderGraph;
 
 struct StepGraph {
   const Schedule* schedule = nullptr;         ///< Borrowed.

@@ -101,10 +101,6 @@ TEST(Protobuf, RepeatedNumbersComePackedOrOneByOne) {
   EXPECT_TRUE(append_integers(*cursor.next(), values));
   EXPECT_EQ(values, (std::vector<int64_t>{1, 300, -1, 5}));
   EXPECT_FALSE(append_integers(*cursor.next(), values));
-  ProtoCursor again(text);
-  std::vector<bool> flags;
-  EXPECT_TRUE(append_bools(*again.next(), flags));
-  EXPECT_EQ(flags, (std::vector<bool>{true, true, true}));
 }
 
 }  // namespace
