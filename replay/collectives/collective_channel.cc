@@ -34,8 +34,10 @@ class ChannelMatcher {
       give_up(lists);
       return std::move(result_);
     }
+    // A rank counts its messages to all of its peers together, so the two ends
+    // of one have different numbers; between two ranks they keep their order.
     const auto keyed = [&](uint32_t i) {
-      return channel_.trainer || calls_[i].sequence >= 0;
+      return channel_.trainer || (!channel_.pair && calls_[i].sequence >= 0);
     };
     CallLists by_key, by_order;
     for (const auto& [rank, list] : lists) {
@@ -56,7 +58,7 @@ class ChannelMatcher {
   // By the recorded sequence. Libraries count per communicator, or per
   // communicator and operation; a number that returns does so on all ranks.
   void match_keys(const CallLists& lists) {
-    bool kinds_known = !channel_.trainer && !channel_.pair;
+    bool kinds_known = !channel_.trainer;
     for (const auto& [rank, list] : lists) {
       for (const uint32_t i : list)
         kinds_known &= calls_[i].kind != K::kUnknown;

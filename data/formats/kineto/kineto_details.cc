@@ -177,15 +177,14 @@ int64_t payload_bytes(const CollectiveInfo& info) {
   return bytes;
 }
 
-int32_t peer_of(const KinetoDetails& details, const CollectiveInfo& info) {
+/// Of all ranks, also where the group is of a few (PyTorch's saveNcclMeta).
+int32_t peer_of(const KinetoDetails& details, CollectiveKind kind) {
   std::string_view text;
-  if (info.kind == CollectiveKind::kSend) text = details.destination_rank;
-  if (info.kind == CollectiveKind::kReceive) text = details.source_rank;
+  if (kind == CollectiveKind::kSend) text = details.destination_rank;
+  if (kind == CollectiveKind::kReceive) text = details.source_rank;
   const int64_t rank = number_or(text, -1);
   if (rank < 0 || rank > kLargestGroup) return -1;
-  const auto place = static_cast<size_t>(rank);  // Within the group.
-  return static_cast<int32_t>(place < info.group.size() ? info.group[place]
-                                                        : place);
+  return static_cast<int32_t>(rank);
 }
 
 void append_member(std::string& object, std::string_view name,
@@ -302,7 +301,7 @@ std::optional<KinetoCollective> kineto_collective(const KinetoDetails& details,
     collective.group_is_address = true;
   }
   take_shapes(details, info);
-  info.peer = peer_of(details, info);
+  info.peer = peer_of(details, info.kind);
   collective.bytes = payload_bytes(info);
   return collective;
 }

@@ -289,7 +289,7 @@ constexpr std::string_view kCollectives = R"json({"schemaVersion": 1,
   {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 60, "dur": 5, "args": {"External id": 3, "Collective name": "broadcast", "Group size": 2, "Process Group Ranks": "[2, ...]", "Process Group Name": "5", "dtype": "Long", "In msg nelems": 3, "Out msg nelems": 3}},
   {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 70, "dur": 5, "args": {"External id": 4, "Concrete Inputs": ["", "85", "3", "0", "reduce_scatter", "[]", "[]", "8"], "Input type": ["float"], "Input Dims": [[[4, 2048], [2]], [], [], [], [], [], [], []]}},
   {"ph": "X", "cat": "user_annotation", "name": "nccl:all_to_all", "pid": 1, "tid": 1, "ts": 80, "dur": 5, "args": {"External id": 5, "Input Dims": [[6144]], "Input type": ["c10::Half"]}},
-  {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 90, "dur": 5, "args": {"External id": 6, "Collective name": "send", "Dst Rank": 1, "Group size": 2, "Process Group Ranks": "[2, 6]", "dtype": "Int", "In msg nelems": 8, "Out msg nelems": 8, "Process Group Name": "5"}}
+  {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 1, "ts": 90, "dur": 5, "args": {"External id": 6, "Collective name": "send", "Dst Rank": 6, "Group size": 2, "Process Group Ranks": "[2, 6]", "dtype": "Int", "In msg nelems": 8, "Out msg nelems": 8, "Process Group Name": "5"}}
 ]})json";
 
 TEST(Kineto, CollectivesSayWhoDidWhatWithHowMuch) {

@@ -277,6 +277,21 @@ TEST(MatchCollectives, PairsSendsWithTheirReceives) {
             "send 16 [0 1] 0@30 1@33\n");
 }
 
+TEST(MatchCollectives, PairsMessagesThatEachRankCountsByItself) {
+  // The middle stage of a pipeline counts its messages to both neighbours.
+  const Trace trace = collective_trace(R"(
+      0 collective d7 10 20 k op=send peer=1 comm=p group=0,1,2 seq=1 in=2 out=2 type=f32
+      0 collective d7 30 40 k op=send peer=1 comm=p group=0,1,2 seq=2 in=2 out=2 type=f32
+      1 collective d7 12 20 k op=receive peer=0 comm=p group=0,1,2 seq=1 in=2 out=2 type=f32
+      1 collective d7 22 25 k op=send peer=2 comm=p group=0,1,2 seq=2 in=2 out=2 type=f32
+      1 collective d7 33 40 k op=receive peer=0 comm=p group=0,1,2 seq=3 in=2 out=2 type=f32
+      2 collective d7 21 25 k op=receive peer=1 comm=p group=0,1,2 seq=1 in=2 out=2 type=f32)");
+  EXPECT_EQ(summary(trace),
+            "send 8 [0 1] 0@10 1@12\n"
+            "send 8 [1 2] 1@22 2@21\n"
+            "send 8 [0 1] 0@30 1@33\n");
+}
+
 // A pipeline of Gloo, whose calls do not say whom they meet.
 TEST(MatchCollectives, PairsSendsOfTwoRanksWithTheOther) {
   const Trace trace = collective_trace(R"(
