@@ -15,24 +15,31 @@ namespace {
 // host's cores, a network card and a device's copy engines much less.
 constexpr double kHostSlowdown = 1.1, kDeviceSlowdown = 1.03;
 
+/// Whether runs are of one size, which repeats to 5 %, by mean deviation.
+bool alike(const std::vector<double>& runs) {
+  constexpr double kAlike = 0.1;
+  const double middle = median(runs);
+  double apart = 0;
+  for (const double each : runs) apart += std::abs(each - middle);
+  return apart <= kAlike * middle * static_cast<double>(runs.size());
+}
+
 /// The runs of compute that tell how much transfers slow it. Kernels are known
 /// by their names alone, and one name runs on many sizes: those whose runs
-/// beside no transfer differ among themselves tell nothing.
+/// beside no transfer differ among themselves, or those beside one all along,
+/// tell nothing.
 std::map<std::string, ContentionKey> telling(const DdpRecording& recording) {
   if (recording.host_only) return recording.compute;
-  constexpr double kAlike = 0.1;  // Mean deviation; one size repeats to 5 %.
   std::map<std::string, ContentionKey> told;
   for (const auto& [name, key] : recording.compute) {
-    std::vector<double> alone;
+    std::vector<double> alone, beside;
     for (const ContentionSample& each : key.samples) {
       if (each.beside_ns <= 0) alone.push_back(each.duration_ns);
+      if (each.beside_ns >= each.duration_ns)
+        beside.push_back(each.duration_ns);
     }
-    if (alone.size() < 2) continue;
-    const double middle = median(alone);
-    double apart = 0;
-    for (const double each : alone) apart += std::abs(each - middle);
-    if (apart <= kAlike * middle * static_cast<double>(alone.size()))
-      told.emplace(name, key);
+    if (alone.size() < 2 || !alike(alone)) continue;
+    if (beside.empty() || alike(beside)) told.emplace(name, key);
   }
   return told;
 }
