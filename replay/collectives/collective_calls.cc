@@ -11,6 +11,7 @@
 #include "replay/collectives/collective_description.h"
 #include "replay/collectives/gloo_operators.h"
 #include "replay/collectives/inferred_groups.h"
+#include "replay/collectives/message_peer.h"
 #include "replay/collectives/stream_groups.h"
 
 namespace reprise {
@@ -39,6 +40,7 @@ class CallRepair {
   void run() {
     drop_foreign_groups();
     share_groups();
+    number_peers();
     drop_foreign_peers();
     count_unknown();
   }
@@ -93,6 +95,18 @@ class CallRepair {
     }
   }
 
+  // A peer that is counted in a group that is known is one of its ranks.
+  void number_peers() {
+    for (CollectiveCall& call : result_.calls) {
+      if (!call.peer_in_group || call.group < 0) continue;
+      const std::vector<uint32_t>& ranks = ranks_of(call.group);
+      const auto place = static_cast<size_t>(call.peer);
+      call.peer =
+          place < ranks.size() ? static_cast<int32_t>(ranks[place]) : -1;
+      call.peer_in_group = false;
+    }
+  }
+
   // Peers counted in groups that nothing describes are global ranks if the
   // group is of all ranks. It is where each rank that was recorded answers
   // every one that sends to it or awaits it; where one does not, nobody's peer
@@ -103,11 +117,9 @@ class CallRepair {
     for (const CollectiveCall& call : result_.calls) {
       recorded.insert(call.rank);
       if (!call.peer_in_group) continue;
-      if (call.kind == CollectiveKind::kSend) {
-        sent.emplace(call.rank, call.peer);
-      } else {
-        awaited.emplace(call.peer, call.rank);
-      }
+      const bool sends = call.kind == CollectiveKind::kSend;
+      if (sends) sent.emplace(call.rank, call.peer);
+      if (!sends || call.both_ways) awaited.emplace(call.peer, call.rank);
     }
     int64_t dropped = 0;
     const auto answers = [&](const CollectiveCall& call) {
@@ -124,6 +136,8 @@ class CallRepair {
     for (CollectiveCall& call : result_.calls) {
       if (!call.peer_in_group) continue;
       call.peer = -1;
+      if (call.batched) call.kind = CollectiveKind::kUnknown;
+      call.both_ways = false;
       ++dropped;
     }
     result_.notes.push_back(
@@ -252,6 +266,10 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   if (!call.exact) {
     call.bytes = std::max(call.bytes, dimension_bytes(trace, event));
   }
+  if (call.peer < 0 && is_message(call.kind)) {
+    call.peer = peer_named(trace, event);
+    call.peer_in_group = call.peer >= 0;
+  }
   if (!info) return;
   if (!call.type) call.type = info->type;
   if (!call.exact) {
@@ -264,7 +282,10 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   if (call.communicator < 0) call.communicator = signature.communicator;
   if (call.group < 0) call.group = signature.group;
   if (call.group_size < 0) call.group_size = info->group_size;
-  if (call.peer < 0) call.peer = info->peer;
+  if (info->peer >= 0 && (call.peer < 0 || call.peer_in_group)) {
+    call.peer = info->peer;
+    call.peer_in_group = false;
+  }
 }
 
 // One kernel moves what all of its calls do; of messages it is as long as those
@@ -275,7 +296,7 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
   if (ranges.empty()) return;
   int64_t bytes = 0, received = 0;
   std::set<int32_t> peers;
-  bool sends = false, receives = false;
+  bool sends = false, receives = false, in_group = false;
   for (const uint32_t range : ranges) {
     CollectiveCall one;
     absorb(trace, range, one);
@@ -285,6 +306,7 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
     int64_t& sum = is_receive ? received : bytes;
     sum = saturating_add(sum, one.bytes);
     peers.insert(one.peer);
+    in_group |= one.peer_in_group;
     if (call.communicator < 0) call.communicator = one.communicator;
     if (call.group < 0) call.group = one.group;
     if (call.group_size < 0) call.group_size = one.group_size;
@@ -295,6 +317,7 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
   if (!call.batched || peers.size() > 1 || *peers.begin() < 0) return;
   call.kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive;
   call.peer = *peers.begin();
+  call.peer_in_group = in_group;
   call.both_ways = sends && receives;
 }
 
@@ -309,8 +332,8 @@ void CollectiveCallFinder::absorb_operator(const Trace& trace, uint32_t made_by,
     const Event& operation = trace.events[made_by];
     call.kind = collective_named(trace.text(operation.name));
     if (call.peer < 0) {
-      call.peer = peer_of_operator(trace, operation);
-      call.peer_in_group = call.peer >= 0 && call.group < 0;
+      call.peer = peer_named(trace, operation);
+      call.peer_in_group = call.peer >= 0;
     }
     // Gloo's message is under way before its own range begins.
     if (is_message(call.kind))

@@ -33,10 +33,10 @@ struct CollectiveCall {
   bool exact = false;  ///< Both what goes in and what comes out was recorded.
   bool part = false;   ///< `bytes` are what the rank gives of what is gathered.
   int32_t peer = -1;
-  bool peer_in_group = false;  ///< `peer` is counted in a group not recorded.
+  bool peer_in_group = false;  ///< `peer` is counted in a group not known.
   /// Messages of one kernel: sends and receives, which the other side counts
   /// among its own kernels whatever is in them. `kind` is unknown where they
-  /// have several peers.
+  /// have several peers, or one that is not known.
   bool batched = false;
   bool both_ways = false;  ///< Batched, with one peer: a send and a receive.
 };

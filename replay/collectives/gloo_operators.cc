@@ -1,12 +1,8 @@
 #include "replay/collectives/gloo_operators.h"
 
 #include <deque>
-#include <limits>
-#include <string>
 
 #include "data/collective/collective_names.h"
-#include "data/io/decimal.h"
-#include "data/io/json_scan.h"
 #include "replay/collectives/collective_description.h"
 
 namespace reprise {
@@ -34,29 +30,6 @@ bool fits(const Trace& trace, uint32_t made_by, uint32_t call) {
 }
 
 }  // namespace
-
-int32_t peer_of_operator(const Trace& trace, const Event& event) {
-  // "send(Tensor[] tensors, ProcessGroup process_group, int dst, int tag)", and
-  // recv_ likewise with src. Source: torch/csrc/distributed/c10d/Ops.cpp of
-  // PyTorch 2.15; c10d::recv_any_source_ has no such argument.
-  constexpr size_t kPeer = 2;
-  const std::string& name = trace.text(event.name);
-  if (name != "c10d::send" && name != "c10d::recv_") return -1;
-  if (event.attributes < 0) return -1;
-  JsonScanner members(trace.strings[static_cast<size_t>(event.attributes)]);
-  while (members.next()) {
-    if (members.key() != "concrete_inputs") continue;
-    JsonScanner inputs(members.value());
-    for (size_t i = 0; inputs.next(); ++i) {
-      if (i != kPeer) continue;
-      const auto peer = parse_integer(json_unescaped(inputs.value()));
-      const bool is_rank =
-          peer && *peer >= 0 && *peer <= std::numeric_limits<int32_t>::max();
-      return is_rank ? static_cast<int32_t>(*peer) : -1;
-    }
-  }
-  return -1;
-}
 
 bool is_gloo_call(const Trace& trace, const Event& event) {
   return trace.text(event.name).starts_with("gloo:");

@@ -34,10 +34,6 @@ class GlooOperators {
   std::map<uint32_t, uint32_t> operator_of_;  // By call.
 };
 
-/// The rank, in the operator's group, that a "c10d::send" or "c10d::recv_"
-/// names; -1 of any other one, and where its arguments were not recorded.
-int32_t peer_of_operator(const Trace& trace, const Event& event);
-
 bool is_gloo_call(const Trace& trace, const Event& event);
 /// Whether the event is an operator that may make one of Gloo's calls.
 bool is_gloo_operator(const Trace& trace, const Event& event);

@@ -67,6 +67,32 @@ TEST(CoalescedCalls, ABatchOfMessagesMeetsThePeersBatch) {
       "send 100 from -1 and back: 1@300 2@400\n");
 }
 
+// Two stages on ranks 1 and 2 of three, as ranges of PyTorch 2.1 name them.
+TEST(CoalescedCalls, PeersThatRangesNameAreOfTheirGroup) {
+  const auto exchange = [](int rank, int own, const std::string& known) {
+    std::string text;
+    for (const char* way : {"send_{}->{} op=send", "recv_{}<-{} op=receive"}) {
+      text += fmt::format("{0} range t1 {1} {2} nccl:", rank, text.size(),
+                          text.size() + 5) +
+              fmt::format(fmt::runtime(way), own, 1 - own) + " in=25 type=f32" +
+              known + "\n";
+    }
+    return text + kernel(rank, 900, 1000 + rank, 2000);
+  };
+  const std::string alone = "0 collective d7 5 6 ncclDevKernel_AllReduce\n";
+  EXPECT_EQ(summary(alone + exchange(1, 0, " comm=p group=1,2") +
+                    exchange(2, 1, " comm=p group=1,2")),
+            "all-reduce 0 from -1: 0@5\n"
+            "send 100 from -1 and back: 1@1001 2@1002\n");
+  // Of a group that nothing describes 0 and 1 may be any ranks.
+  const std::string unknown = alone + exchange(1, 0, "") + exchange(2, 1, "");
+  EXPECT_EQ(summary(unknown),
+            "all-reduce 0 from -1: 0@5\n 100 from -1: 1@1001 2@1002\n");
+  EXPECT_EQ(match_collectives(collective_trace(unknown)).notes.front(),
+            "2 messages name a peer in a group that nothing describes; whom "
+            "they meet is taken from their order.");
+}
+
 // A ring's kernel has two peers: nobody's alone, but of its group's.
 TEST(CoalescedCalls, ABatchWithSeveralPeersIsItsGroups) {
   std::string ring;

@@ -20,6 +20,9 @@ class TextReader {
             event.end_ns >> name)) {
         continue;
       }
+      for (const char* message : {"nccl:send_", "nccl:recv_"}) {
+        if (name.starts_with(message)) name[9] = ' ';
+      }
       event.kind = kind == "collective" ? EventKind::kCollective
                    : kind == "host"     ? EventKind::kHostOp
                    : kind == "range"    ? EventKind::kAnnotation

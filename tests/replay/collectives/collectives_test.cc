@@ -292,6 +292,39 @@ TEST(MatchCollectives, PairsMessagesThatEachRankCountsByItself) {
             "send 8 [0 1] 0@30 1@33\n");
 }
 
+/// A message's kernel, which names nothing, and the range that launched it.
+std::string nccl_message(int rank, int at_ns, const std::string& range,
+                         const std::string& known = "") {
+  return fmt::format(
+      "{0} range t1 {1} {2} nccl:{3} {4}\n"
+      "{0} launch t1 {5} {6} cudaLaunchKernel corr={1}\n"
+      "{0} collective d7 {6} {7} ncclKernel_SendRecv_RING corr={1}\n",
+      rank, at_ns, at_ns + 4, range, known, at_ns + 1, at_ns + 2, at_ns + 9);
+}
+
+TEST(MatchCollectives, MessagesMeetWhomTheirRangesName) {
+  // Around a ring of three, as PyTorch 2.1 writes it.
+  std::string text;
+  for (const int rank : {0, 1, 2}) {
+    text += nccl_message(rank, 10,
+                         fmt::format("send_{}->{}", rank, (rank + 1) % 3));
+    text += nccl_message(rank, 30 + rank,
+                         fmt::format("recv_{}<-{}", rank, (rank + 2) % 3));
+  }
+  EXPECT_EQ(summary(collective_trace(text)),
+            "send 0 [0 1] 0@12 1@33\n"
+            "send 0 [1 2] 1@12 2@34\n"
+            "send 0 [0 2] 0@32 2@12\n");
+  // In a group that is known they count its ranks.
+  const std::string pair = "comm=p group=1,2 in=2 type=f32";
+  EXPECT_EQ(summary(collective_trace(
+                "0 collective t1 5 6 gloo:barrier\n" +
+                nccl_message(1, 10, "send_0->1", "op=send " + pair) +
+                nccl_message(2, 10, "recv_1<-0", "op=receive " + pair))),
+            "barrier 0 [0] 0@5\n"
+            "send 8 [1 2] 1@12 2@12\n");
+}
+
 // A pipeline of Gloo, whose calls do not say whom they meet.
 TEST(MatchCollectives, PairsSendsOfTwoRanksWithTheOther) {
   const Trace trace = collective_trace(R"(
