@@ -15,10 +15,10 @@
 #include "costmodel/recorded_steps.h"
 #include "data/collective/collective_names.h"
 #include "data/integers.h"
-#include "data/io/decimal.h"
 #include "data/median.h"
 #include "data/trace/framework.h"
 #include "data/trace/intervals.h"
+#include "data/trace/job_size.h"
 #include "optimizer/ddp/ddp_passes.h"
 #include "optimizer/ddp/ddp_rank.h"
 #include "optimizer/ddp/ddp_refusal.h"
@@ -285,11 +285,7 @@ class Reading {
 
   /// Gives each step the collectives that its first member took part in.
   void place_transfers() {
-    if (const auto size = trace_.environment.find("world_size");
-        size != trace_.environment.end()) {
-      recording_.group_size = static_cast<size_t>(
-          std::max<int64_t>(0, parse_integer(size->second).value_or(0)));
-    }
+    recording_.group_size = job_size(trace_);
     for (const MatchedCollective& each : matching_.collectives) {
       const bool is_barrier = each.kind == CollectiveKind::kBarrier;
       if (each.kind != CollectiveKind::kAllReduce && !is_barrier) continue;

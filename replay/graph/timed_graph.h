@@ -220,6 +220,7 @@ struct TimedGraph {
   /// Of one step's window: when the step before it ended (end_before_ns).
   std::optional<int64_t> before_ns;
 
+  size_t job_ranks = 0;  ///< Of the whole job, at least; 0: unknown.
   bool timed = true;  ///< False: durations and dependencies only were recorded.
   int64_t cycles_repaired = 0;
   std::vector<std::string> notes;  ///< What was missing or contradictory.

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "data/trace/job_size.h"
 #include "data/trace/step_times.h"
 #include "replay/graph/evaluate.h"
 #include "replay/graph/trace_graph_draft.h"
@@ -375,6 +376,7 @@ TimedGraph finish_graph(GraphDraft& draft, LooseGraph& loose,
       pack_graph(draft, loose, meetings, std::move(ranks), places, true);
   graph.cycles_repaired += repaired;
   graph.timed = timed;
+  graph.job_ranks = std::max(job_size(draft.trace), draft.trace.ranks.size());
   if (!draft.window.all())
     graph.before_ns = end_before_ns(draft.trace, draft.window.step);
   graph.notes = notes_of(draft.tally, graph.cycles_repaired);

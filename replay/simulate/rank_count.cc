@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "replay/graph/step_rules.h"
@@ -113,10 +114,20 @@ Status change_rank_count(uint32_t ranks, TimedGraph& graph) {
                 "ranks",
                 ranks);
   }
+  const uint64_t job = std::max<uint64_t>(graph.job_ranks, largest);
+  const uint64_t members = uint64_t{ranks} * largest;
+  if (members % job != 0) {
+    return fail(ErrorKind::kInvalid,
+                "--what-if ranks={}: the job has {} ranks in groups of {}; "
+                "give a multiple of {}",
+                ranks, job, largest, job / std::gcd(job, largest));
+  }
+  const uint64_t grown_to = members / job;
+  const auto to = static_cast<double>(grown_to);
   if (graph.rules)
-    change_priced(ranks, largest, graph);
+    change_priced(to, largest, graph);
   else
-    change_recorded(ranks, largest, graph);
+    change_recorded(to, largest, graph);
   return {};
 }
 

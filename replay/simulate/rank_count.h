@@ -23,9 +23,11 @@ struct TransferGrowth {
 /// what is not known stay. Requires: `from` > 1.
 TransferGrowth transfer_growth(const MeetingGroup& group, double to);
 
-/// Collectives of the largest groups, which are those of data parallelism or of
-/// everybody, become as many ranks'; smaller groups (tensors, pipelines) and
-/// waits for late ranks stay. Errors: kInvalid where no group has two ranks.
+/// The job becomes one of `ranks`, and with it grow the largest groups of
+/// collectives, which are those of data parallelism or of everybody: groups of
+/// 2 of 8 ranks become groups of 4 of 16. Smaller groups (tensors), pipelines
+/// and waits for late ranks stay. Errors: kInvalid where no group has two
+/// ranks, or the largest would not be of whole ranks.
 Status change_rank_count(uint32_t ranks, TimedGraph& graph);
 
 }  // namespace reprise

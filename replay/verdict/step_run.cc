@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-#include "data/io/decimal.h"
+#include "data/trace/job_size.h"
 #include "data/trace/step_times.h"
 
 namespace reprise {
@@ -21,21 +21,12 @@ Status check_times(const std::vector<double>& times, const std::string& name) {
   return {};
 }
 
-/// What the recording says of itself; ranks that were not recorded count.
-int64_t job_ranks(const Trace& trace) {
-  const auto size = trace.environment.find("world_size");
-  if (size != trace.environment.end())
-    return parse_integer(size->second).value_or(0);
-  return trace.program_text.empty() ? 0
-                                    : static_cast<int64_t>(trace.ranks.size());
-}
-
 }  // namespace
 
 Result<StepRun> run_of_trace(const Trace& trace, std::string name) {
   StepRun run{.name = std::move(name),
               .program = {},
-              .ranks = job_ranks(trace),
+              .ranks = static_cast<int64_t>(job_size(trace)),
               .step_ns = {},
               .reference_ns = {},
               .start_ns = -1};

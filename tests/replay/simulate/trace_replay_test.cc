@@ -30,11 +30,10 @@ WhatIf parsed(const std::string& text) {
   return what_if ? *what_if : WhatIf{};
 }
 
-Replayed replayed(const std::string& text,
-                  const std::vector<std::string>& what_ifs = {},
+Replayed replayed(Trace trace, const std::vector<std::string>& what_ifs,
                   const TraceWindow& window = {}) {
   Replayed result;
-  result.trace = parse_trace_text(text);
+  result.trace = std::move(trace);
   Result<TimedGraph> graph =
       build_trace_graph(AlignedTrace::as_recorded(result.trace), window);
   EXPECT_TRUE(graph) << (graph ? "" : graph.error().message);
@@ -51,8 +50,13 @@ Replayed replayed(const std::string& text,
   return result;
 }
 
-std::string refusal(const std::string& text, const std::string& what_if) {
-  const Trace trace = parse_trace_text(text);
+Replayed replayed(const std::string& text,
+                  const std::vector<std::string>& what_ifs = {},
+                  const TraceWindow& window = {}) {
+  return replayed(parse_trace_text(text), what_ifs, window);
+}
+
+std::string refusal(const Trace& trace, const std::string& what_if) {
   const Result<TimedGraph> graph =
       build_trace_graph(AlignedTrace::as_recorded(trace));
   EXPECT_TRUE(graph);
@@ -60,6 +64,10 @@ std::string refusal(const std::string& text, const std::string& what_if) {
   const Result<TraceReplay> replay =
       replay_trace(trace, *graph, std::span(&change, 1));
   return replay ? "" : replay.error().message;
+}
+
+std::string refusal(const std::string& text, const std::string& what_if) {
+  return refusal(parse_trace_text(text), what_if);
 }
 
 // Two kernels of 100 us in a row: 15 us from the first launch to its start,
@@ -251,6 +259,18 @@ constexpr const char* kStraggler = R"(
     d0 collective all-reduce 20-110 #1 bytes=1000
     d1 compute slow 20-68 #1
     d1 collective all-reduce 70-110 #2 bytes=1000)";
+
+// Two of a job's eight ranks, of which pairs meet: of 16 ranks fours do.
+TEST(TraceReplay, GroupsGrowAsTheJobDoes) {
+  const Replayed fours = replayed(kStraggler, {"ranks=4"});
+  EXPECT_GT(fours.predicted_us(), replayed(kStraggler).predicted_us());
+  Trace eight = parse_trace_text(kStraggler);
+  eight.environment["world_size"] = "8";
+  EXPECT_EQ(replayed(eight, {"ranks=16"}).predicted_us(), fours.predicted_us());
+  EXPECT_EQ(refusal(eight, "ranks=10"),
+            "--what-if ranks=10: the job has 8 ranks in groups of 2; give a "
+            "multiple of 4");
+}
 
 TEST(TraceReplay, RecomputesTheWaitInACollective) {
   EXPECT_EQ(replayed(kStraggler).predicted_us(), 110);
