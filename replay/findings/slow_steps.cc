@@ -210,7 +210,9 @@ std::optional<Finding> told_of(const SlowSteps& slow, const Findings& typical,
       });
   Finding finding = cause;
   finding.kind = kSlowSteps;
-  finding.what = fmt::format("{}: in these, {}", steps_text(slow), cause.what);
+  // Of the others it is not known: they may wait for another rank.
+  finding.what = fmt::format("{}: in step {}, {}", steps_text(slow), slow.step,
+                             cause.what);
   finding.evidence.insert(
       finding.evidence.begin(),
       fmt::format("{}; in step {} a replay without it gains {}",

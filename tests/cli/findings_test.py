@@ -187,14 +187,19 @@ class Findings(CommandCase):
         findings, cost_ns = self.made_up(load=lambda rank, step: 15000 * (step % 5 == 4))
         self.check_first(findings, "slow-steps", cost_ns)
         self.assertIn("2 of 10 steps take", findings[0]["what"])
-        self.assertIn("in these, the step waits for its data", findings[0]["what"])
+        self.assertIn("in step 5, the step waits for its data", findings[0]["what"])
         self.assertIn("they are steps 5, 10; in step 5 a replay without it gains 15 ms", findings[0]["evidence"][0])
         self.assertIn("DataLoader", findings[0]["command"])
 
     def test_a_rank_that_some_steps_wait_for(self):
         findings, cost_ns = self.made_up(late=lambda rank, step: 12000 * (rank == 3 and step in (3, 8)))
         self.check_first(findings, "slow-steps", cost_ns)
-        self.assertIn("in these, rank 3 is late", findings[0]["what"])
+        self.assertRegex(findings[0]["what"], "in step [49], rank 3 is late")
+
+    def test_what_one_slow_step_waits_for_is_not_said_of_the_others(self):
+        findings, cost_ns = self.made_up(late=lambda rank, step: 12000 * ((rank, step) in ((1, 3), (2, 8))))
+        self.check_first(findings, "slow-steps", cost_ns)
+        self.assertRegex(findings[0]["what"], "in step 4, rank 1 is late|in step 9, rank 2 is late")
 
     def test_a_pause_that_nothing_explains(self):
         # A job on a CPU: 10 ms of operators a step, and step 5 does nothing for 60 ms.
