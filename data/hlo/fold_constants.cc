@@ -14,6 +14,7 @@
 #include "data/hlo/appended_ops.h"
 #include "data/hlo/combiner.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/nested_functions.h"
 
 namespace reprise {
 namespace {
@@ -40,6 +41,13 @@ double rounded(PrimitiveType type, double value) {
 bool is_placing(Opcode opcode) {
   return opcode == Opcode::kReshape || opcode == Opcode::kTranspose ||
          opcode == Opcode::kBroadcast;
+}
+
+/// What simplify_nested may leave without a reader.
+bool is_nested(Opcode opcode) {
+  return opcode == Opcode::kDivide || opcode == Opcode::kExp ||
+         opcode == Opcode::kMultiply || opcode == Opcode::kPower ||
+         opcode == Opcode::kSqrt;
 }
 
 std::vector<int64_t> dimensions_of(const Instruction& op) {
@@ -82,6 +90,7 @@ class Folder {
       if (how_.copies) count_copies(&instruction);
       fold(&instruction);
       take_reciprocals(&instruction);
+      simplify(&instruction);
       readers_.resize(computation_.instructions.size(), 0);
       readers_.push_back(readers[renumbered_.size()]);
       renumbered_.push_back(InstructionId(
@@ -93,7 +102,8 @@ class Folder {
     drop_unread(  // What only folded ops read.
         [this](const Instruction& op) {
           return op.opcode == Opcode::kConstant || is_placing(op.opcode) ||
-                 op.opcode == Opcode::kRsqrt || read(op).has_value();
+                 op.opcode == Opcode::kRsqrt || read(op).has_value() ||
+                 (how_.nested && is_nested(op.opcode));
         },
         &computation_);
   }
@@ -293,12 +303,31 @@ class Folder {
            dimensions_of(divided) == dimensions_of(broadcast);
   }
 
-  InstructionId reciprocal(InstructionId divisor, AppendedOps* steps) const {
+  /// A function of what `op` reads, in which others may come to nothing.
+  void simplify(Instruction* op) {
+    if (!how_.nested || !is_folded(op->shape.type)) return;
+    const OpsBefore before = {
+        .ops = &computation_.instructions,
+        .constant = [this](InstructionId id) { return constant(id); },
+        .is_read_once =
+            [this](InstructionId id) { return readers_[index_of(id)] == 1; },
+        .merges = how_.combines};
+    if (simplify_nested(before, op)) has_folded_ = true;
+  }
+
+  InstructionId reciprocal(const Instruction& of, InstructionId divisor,
+                           AppendedOps* steps) {
     const Shape shape = computation_.at(divisor).shape;
     if (computation_.at(divisor).opcode == Opcode::kRsqrt)
       return steps->op(Opcode::kSqrt, computation_.at(divisor).operands, shape);
-    const InstructionId one = steps->number(1, shape);
-    return steps->op(Opcode::kDivide, {one, divisor}, shape);
+    Instruction inverse;
+    inverse.name = of.name;
+    inverse.opcode = Opcode::kDivide;
+    inverse.shape = shape;
+    inverse.operands = {steps->number(1, shape), divisor};
+    simplify(&inverse);
+    inverse.name.clear();
+    return steps->append(std::move(inverse));
   }
 
   void take_reciprocals(Instruction* op) {
@@ -311,9 +340,9 @@ class Folder {
       return;
     const InstructionId divisor = broadcast.operands[0];
     if (readers_[index_of(divisor)] != 1) return;
-    ++readers_[index_of(divisor)];
     AppendedOps steps(*op, 'k', &computation_.instructions);
-    broadcast.operands = {reciprocal(divisor, &steps)};
+    broadcast.operands = {reciprocal(*op, divisor, &steps)};
+    ++readers_[index_of(divisor)];
     broadcast.name.clear();
     op->operands[1] = steps.append(std::move(broadcast));
     op->opcode = Opcode::kMultiply;

@@ -16,6 +16,7 @@ struct ConstantFolding {
   Reciprocals reciprocals = Reciprocals::kNone;
   /// Sums of copies, and constants on both sides of what moves elements.
   bool copies = true;
+  bool nested = true;  ///< Functions of functions (nested_functions.h).
 };
 
 /// Of f16, f32 and f64, with the same constant for every element: a quotient by

@@ -417,7 +417,8 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
   if (is_xla) {
     ConstantFolding how = constant_folding(inlined);
     how.half = arithmetic <= Arithmetic::kScattersApart;
-    how.copies = arithmetic == Arithmetic::kAsXla;
+    how.copies = arithmetic <= Arithmetic::kNested;
+    how.nested = arithmetic == Arithmetic::kAsXla;
     fold_constants(inlined, &inlined.entry_computation(), how);
   }
   if (arithmetic <= Arithmetic::kRowsApart)

@@ -154,8 +154,10 @@ enum class Arithmetic : uint8_t {
   /// kernels (data/hlo/small_dot.h), and sums over many rows made by blocks of
   /// rows (data/hlo/sum_steps.h).
   kAsXla,
-  /// The same with sums of copies, and constants apart on both sides of what
-  /// moves elements.
+  /// The same with functions of functions (data/hlo/nested_functions.h).
+  kNested,
+  /// And with sums of copies, and constants apart on both sides of what moves
+  /// elements.
   kCopiesAdded,
   /// And with all that slices take apart (data/hlo/slice_parts.h).
   kWholesMade,

@@ -363,6 +363,44 @@ def halves(ranks, width=12):
     return trained(ranks, params, loss_of, optax.sgd(0.05), labelled(8 * ranks, (width,), 5))
 
 
+# Quotients by roots in float16, which XLA makes products with reciprocal roots where nothing else reads these.
+def half_roots(ranks, width=12):
+    params = jax.tree.map(lambda v: v.astype(jnp.float16), normal(38, a=(width, 16), out=(16, 5)))
+
+    def step(state, x, y):
+        def loss_of(p):
+            h = jnp.tanh(x.astype(jnp.float16) @ p["a"])
+            return cross_entropy((h @ p["out"]).astype(jnp.float32), y)
+
+        loss, grads = jax.value_and_grad(loss_of)(state["params"])
+        loss, grads = lax.pmean((loss, grads), "data")
+        squares = jax.tree.map(lambda v, g: 0.75 * v + g * g, state["squares"], grads)
+        params = jax.tree.map(lambda p, g, v: p - g / jnp.sqrt(v + 1e-3) / 64, state["params"], grads, squares)
+        return {"params": params, "squares": squares}, {"loss": loss}
+
+    state = {"params": params, "squares": jax.tree.map(jnp.zeros_like, params)}
+    return data_parallel(ranks, state, step, labelled(8 * ranks, (width,), 5))
+
+
+# Functions of functions, as XLA's simplifier writes them: the way there overflows or comes to nothing, and where it
+# leads does not. (From JAX 0.12 on XLA goes that way.)
+def nested(ranks, width=12):
+    params = normal(37, a=(width, 16), out=(16, 5))
+
+    def loss_of(p, extra, x, y):
+        h = x @ p["a"]
+        still = lax.stop_gradient(h)
+        far, tiny = still + 100, 1e-30 * jnp.abs(still)
+        ratio = jnp.exp(far) / jnp.exp(jnp.abs(far)) + jnp.exp(far) * jnp.exp(-far) + jnp.exp(far) ** (still / far)
+        small = jnp.sqrt(tiny * tiny) * 1e29 + (still * 1e-20 / tiny) / (1e16 / tiny) * 1e3
+        logs = jnp.log(jnp.exp(far)) / far + jnp.log(far ** (still + 30)) / 100 + jnp.log(jnp.sqrt(far))
+        h = h * jnp.tanh(ratio) + small + logs
+        h = h / (1 + jnp.exp(-h)) / (2 + jnp.abs(h)) + h / (3 / (1 + h * h)) + h / jnp.sqrt(1 + h * h)
+        return cross_entropy(h @ p["out"], y), extra
+
+    return trained(ranks, params, loss_of, optax.adam(1e-2), labelled(8 * ranks, (width,), 5))
+
+
 # Weights kept as 8-bit floats, frozen ones and a cache of pairs as integers of 4 bits, and batches of both: what a step
 # reads and writes is of these types.
 def narrow_state(ranks, width=12):
@@ -399,5 +437,5 @@ def narrow_state(ranks, width=12):
 
 NUMERIC = {f.__name__: f for f in (bits, switched, implicit, factors, unshared, frames, ordered, small_algebra, pallas,
                                    windowed, explicit, second_order, random_forms, stable_system,
-                                   matrix_forms, polynomials, small_integers, halves,
+                                   matrix_forms, polynomials, small_integers, halves, half_roots, nested,
                                    narrow_state)}

@@ -270,7 +270,8 @@ ENTRY e {
   tenth = f16[2,3] divide(x, tens)
   less = f16[2,3] multiply(tenth, thirds)
   whole = f16[2,3] divide(x, y)
-  ROOT share = f16[2,3] divide(less, rows)
+  share = f16[2,3] divide(less, rows)
+  ROOT both = (f16[2,3], f16[2,3]) tuple(whole, share)
 })";
   const auto inlined = inline_calls(module_of("HloModule m\n" + entry));
   ASSERT_TRUE(inlined.has_value()) << inlined.error().message;
@@ -279,7 +280,7 @@ ENTRY e {
       "parameter()f16\nparameter()f16\nparameter()f16\nbroadcast(s:f16 )f16\n"
       "constant()f16\nbroadcast(less/k11:f16 )f16\n"
       "multiply(x:f16 less/k12:f16 )f16\ndivide(x:f16 y:f16 )f16\n"
-      "divide(less:f16 rows:f16 )f16\n");
+      "divide(less:f16 rows:f16 )f16\ntuple(whole:f16 share:f16 )\n");
   const auto reciprocals = inline_calls(module_of(
       "HloModule m, frontend_attributes={reprise_quotients=\"reciprocal\"}\n" +
       entry));

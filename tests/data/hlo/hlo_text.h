@@ -57,8 +57,9 @@ inline std::string arithmetic(const Computation& computation) {
   for (const Instruction& op : computation.instructions) {
     if (!runs_elementwise(op.opcode)) continue;
     text += op.name + "=" + std::string(opcode_name(op.opcode)) + "(";
-    for (const InstructionId operand : op.operands)
-      text += name(operand) + (operand == op.operands.back() ? ")\n" : ", ");
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      text += (i == 0 ? "" : ", ") + name(op.operands[i]);
+    text += ")\n";
   }
   return text;
 }

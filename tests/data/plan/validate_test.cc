@@ -479,6 +479,33 @@ ENTRY main {
   EXPECT_FALSE(sums(*inlined(Arithmetic::kAsXla)));
 }
 
+TEST(InlineFor, APlanOfBeforeKeepsFunctionsOfFunctions) {
+  const Result<Module> parsed = parse_hlo(R"(
+HloModule m
+ENTRY main {
+  x = f32[8] parameter(0)
+  y = f32[8] sqrt(x)
+  z = f32[8] log(y)
+  ROOT w = f32[8] negate(z)
+})");
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto inlined = [&](Arithmetic arithmetic) {
+    return inline_calls(*parsed, arithmetic);
+  };
+  const auto has_root = [](const InlinedModule& module) {
+    return std::ranges::any_of(
+        module.entry_computation().instructions,
+        [](const Instruction& op) { return op.opcode == Opcode::kSqrt; });
+  };
+  Plan together = identity_plan(*inlined(Arithmetic::kNested), 1);
+  together.fusion = {{.unit = "all", .ops = {"y", "z", "w"}}};
+  std::optional<Plan> plan = together;
+  const InlinedModule ran = *inline_for(&plan, PlanUse::kRan, inlined);
+  EXPECT_TRUE(validate_plan(*plan, ran));
+  EXPECT_TRUE(has_root(ran));
+  EXPECT_FALSE(has_root(*inlined(Arithmetic::kAsXla)));
+}
+
 TEST_F(Validate, RefusesNameClashes) {
   plan_.fusion = {{.unit = "c", .ops = {"a", "b"}}};
   EXPECT_EQ(reason(), "two units are named 'c'");
