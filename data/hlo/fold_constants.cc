@@ -311,7 +311,8 @@ class Folder {
         .constant = [this](InstructionId id) { return constant(id); },
         .is_read_once =
             [this](InstructionId id) { return readers_[index_of(id)] == 1; },
-        .merges = how_.combines};
+        .merges = how_.combines,
+        .half_in_steps = how_.half_in_steps};
     if (simplify_nested(before, op)) has_folded_ = true;
   }
 
@@ -373,7 +374,8 @@ ConstantFolding constant_folding(const Module& module) {
           .reciprocals =
               notes("reprise_quotients=\"reciprocals\"")  ? Reciprocals::kAll
               : notes("reprise_quotients=\"reciprocal\"") ? Reciprocals::kHalf
-                                                          : Reciprocals::kNone};
+                                                          : Reciprocals::kNone,
+          .half_in_steps = notes("reprise_half_expm1=\"steps\"")};
 }
 
 }  // namespace reprise

@@ -16,7 +16,8 @@ struct ConstantFolding {
   Reciprocals reciprocals = Reciprocals::kNone;
   /// Sums of copies, and constants on both sides of what moves elements.
   bool copies = true;
-  bool nested = true;  ///< Functions of functions (nested_functions.h).
+  bool nested = true;          ///< Functions of functions (nested_functions.h).
+  bool half_in_steps = false;  ///< exp(x) - 1 of f16 rounds on the way.
 };
 
 /// Of f16, f32 and f64, with the same constant for every element: a quotient by
@@ -50,7 +51,7 @@ void fold_constants(const Module& module, Computation* computation,
 /// `frontend_attributes={reprise_constants="separate"}` and
 /// `reprise_quotients="reciprocals"`, which `reprise.jax.export` writes where
 /// it finds that XLA computes so (`"reciprocal"`: of f16 alone, as in exports
-/// of before).
+/// of before), and `reprise_half_expm1="steps"`.
 ConstantFolding constant_folding(const Module& module);
 
 }  // namespace reprise

@@ -86,6 +86,14 @@ def rounds_products_of_half(platform):
     return np.array_equal(_computed(platform, lambda x, y, z: x * y + z, x, x[::-1], x / 3), x * x[::-1] + x / 3)
 
 
+@functools.cache
+def rounds_within_expm1_of_half(platform):
+    """Whether XLA rounds exp(x) of f16 before it takes 1 from it: on CPUs up to JAX 0.11 it does."""
+    x = np.linspace(1, 2, 64, dtype=np.float16)
+    rounded = np.exp(x.astype(np.float32)).astype(np.float16) - np.float16(1)
+    return np.array_equal(_computed(platform, jax.numpy.expm1, x), rounded)
+
+
 def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
     data/hlo/contract_products.h)."""
@@ -94,6 +102,8 @@ def notes_on_arithmetic(text, platform):
         notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
     if " = f16[" in text:
         notes += ['reprise_half_products="rounded"'] if rounds_products_of_half(platform) else []
+        if " exponential-minus-one(" in text:
+            notes += ['reprise_half_expm1="steps"'] if rounds_within_expm1_of_half(platform) else []
     return notes
 
 
