@@ -412,7 +412,7 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
     batch_loop_products(flat, &inlined);
   unroll_loops(flat, &inlined);
   if (arithmetic <= Arithmetic::kCopiesAdded)
-    slice_parts(&inlined.entry_computation());
+    slice_parts(&inlined.entry_computation(), arithmetic == Arithmetic::kAsXla);
   const bool is_xla = arithmetic != Arithmetic::kAsWritten;
   if (is_xla) {
     ConstantFolding how = constant_folding(inlined);

@@ -13,6 +13,7 @@
 
 #include "data/hlo/appended_ops.h"
 #include "data/hlo/hlo.h"
+#include "data/hlo/unrounded_reads.h"
 
 namespace reprise {
 namespace {
@@ -62,7 +63,8 @@ bool is_all_of(const Window& window, const Shape& shape) {
 
 class Slicer {
  public:
-  explicit Slicer(Computation* computation) : computation_(*computation) {}
+  Slicer(Computation* computation, bool keeps_rounding)
+      : computation_(*computation), keeps_rounding_(keeps_rounding) {}
 
   void run() {
     std::vector<Instruction> old = std::move(computation_.instructions);
@@ -250,7 +252,8 @@ class Slicer {
     const InstructionId from = is_view ? before.operands[0] : first;
     const Instruction& source = computation_.at(from);
     if (source.shape.type == reshape->shape.type &&
-        source.shape.dimensions == reshape->shape.dimensions)
+        source.shape.dimensions == reshape->shape.dimensions &&
+        !(keeps_rounding_ && is_rounded(source)))
       return from;
     has_changed_ = has_changed_ || is_view;
     reshape->operands[0] = from;
@@ -268,10 +271,13 @@ class Slicer {
   /// Of concatenations that slices read.
   std::map<InstructionId, std::vector<int64_t>> ends_;
   bool has_changed_ = false;
+  const bool keeps_rounding_;
 };
 
 }  // namespace
 
-void slice_parts(Computation* computation) { Slicer(computation).run(); }
+void slice_parts(Computation* computation, bool keeps_rounding) {
+  Slicer(computation, keeps_rounding).run();
+}
 
 }  // namespace reprise

@@ -42,6 +42,15 @@ bool rounds(Opcode opcode) {
   }
 }
 
+}  // namespace
+
+bool is_rounded(const Instruction& instruction) {
+  return instruction.shape.type == PrimitiveType::kBF16 &&
+         rounds(instruction.opcode);
+}
+
+namespace {
+
 /// Whether its operands stay what they are: products of bf16 summed in f32.
 bool takes_both(Opcode opcode) {
   return opcode == Opcode::kDot || opcode == Opcode::kConvolution;
@@ -112,15 +121,13 @@ class Reader {
     const std::vector<Instruction>& all = computation_.instructions;
     for (const Instruction& made : all) {
       const bool is_kept = kept_[widened_.size()];
-      widened_.push_back(made.shape.type == PrimitiveType::kBF16 &&
-                         rounds(made.opcode) && !says(made, "rounded") &&
+      widened_.push_back(is_rounded(made) && !says(made, "rounded") &&
                          (is_kept || reads_kept(made)));
     }
     for (const Instruction& convert : all) {
       if (!is_widening(convert)) continue;
       const Instruction& made = computation_.at(convert.operands[0]);
-      if (made.shape.type == PrimitiveType::kBF16 && rounds(made.opcode) &&
-          !says(made, "rounded"))
+      if (is_rounded(made) && !says(made, "rounded"))
         widened_[index_of(convert.operands[0])] = true;
     }
     needed_.assign(all.size(), false);

@@ -21,6 +21,11 @@ namespace reprise {
 /// read it rounded.
 void read_unrounded(Module* module);
 
+/// Whether an op rounds its result to bf16. Read through a view it is read
+/// rounded, even through a reshape that changes nothing, as stands behind a
+/// product over several dimensions (looked up in JAX 0.5.3 to 0.12).
+bool is_rounded(const Instruction& instruction);
+
 /// Has a conversion read what was rounded: of an element of a tuple, which XLA
 /// dissolves only afterwards (a jitted function of several results makes one).
 void read_rounded(Instruction* convert);

@@ -1,5 +1,5 @@
 """Training steps whose ranks do more than average gradients: experts by all-to-all, tensor-parallel blocks, weights
-sharded along an inner dimension, a pipeline of stages by ppermute inside scan. As steps.py: `STEPS[name](ranks)` gives
+sharded along an inner dimension, a pipeline of stages by ppermute inside scan, layers sharded by shardings alone. As steps.py: `STEPS[name](ranks)` gives
 a Step; on 1, 2 or 4 ranks, of which some meshes make 2 by 2."""
 
 import jax
@@ -204,4 +204,47 @@ def pipeline(ranks):
     return Step(jax.jit(step, donate_argnums=0), place_by(mesh, state, spec), stream_by(mesh, micro_batches, P()))
 
 
-STEPS = {f.__name__: f for f in (moe, tensor_parallel, fsdp_inner, pipeline)}
+# FSDP and tensor parallelism by shardings alone: a scan over recomputed layers of bfloat16, whose weights' gradients are
+# products over batch and sequence, summed among ranks.
+def sharded_layers(ranks, layers=2, width=16, words=32):
+    mesh = square_mesh(ranks, "fsdp", "tensor")
+    specs = {"q": P(None, "fsdp", "tensor"), "o": P(None, "tensor", "fsdp"), "up": P(None, "fsdp", "tensor"),
+             "down": P(None, "tensor", "fsdp"), "words": P("tensor", "fsdp")}
+    shapes = {"q": (layers, width, 3 * width), "o": (layers, width, width), "up": (layers, width, 4 * width),
+              "down": (layers, 4 * width, width), "words": (words, width)}
+    keys = jax.random.split(jax.random.PRNGKey(41), len(shapes))
+    params = {name: jax.random.normal(key, shape) * (1 if name == "words" else 0.2)
+              for key, (name, shape) in zip(keys, shapes.items(), strict=True)}
+    tx = optax.adamw(1e-3)
+
+    def put(value, *spec):
+        return jax.lax.with_sharding_constraint(value, NamedSharding(mesh, P(*spec)))
+
+    def layer(x, weights):
+        w = jax.tree.map(lambda v: v.astype(jnp.bfloat16), weights)
+        scale = jax.lax.rsqrt(jnp.mean(x.astype(jnp.float32) ** 2, -1, keepdims=True) + 1e-6)
+        q, k, v = jnp.split(put((x * scale.astype(x.dtype)) @ w["q"], "fsdp", None, "tensor"), 3, -1)
+        scores = jnp.einsum("btd,bsd->bts", q, k).astype(jnp.float32) / width**0.5
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[1:], bool)), scores, -1e9)
+        x += put(jnp.einsum("bts,bsd->btd", jax.nn.softmax(scores).astype(x.dtype), v) @ w["o"], "fsdp", None, None)
+        hidden = jax.nn.gelu(put(x @ w["up"], "fsdp", None, "tensor"))
+        return x + put(hidden @ w["down"], "fsdp", None, None), None
+
+    def loss_of(p, text):
+        x = put(p["words"].astype(jnp.bfloat16)[text[:, :-1]], "fsdp", None, None)
+        x, _ = jax.lax.scan(jax.checkpoint(layer), x, {name: p[name] for name in p if name != "words"})
+        logits = (x @ p["words"].T.astype(x.dtype)).astype(jnp.float32)
+        return optax.softmax_cross_entropy_with_integer_labels(logits, text[:, 1:]).mean()
+
+    def step(state, text):
+        loss, grads = jax.value_and_grad(loss_of)(state["params"], text)
+        updates, opt = tx.update(grads, state["opt"], state["params"])
+        return {"params": optax.apply_updates(state["params"], updates), "opt": opt}, {"loss": loss}
+
+    state = {"params": params, "opt": tx.init(params)}
+    spec = {"params": specs, "opt": specs_like(state["opt"], specs, params)}
+    texts = stream_by(mesh, lambda rng: (rng.integers(0, words, (4 * ranks, 9)).astype(np.int32),), P("fsdp"))
+    return Step(jax.jit(step, donate_argnums=0), place_by(mesh, state, spec), texts)
+
+
+STEPS = {f.__name__: f for f in (moe, tensor_parallel, fsdp_inner, pipeline, sharded_layers)}

@@ -359,6 +359,38 @@ ENTRY e {
             "convert(d:bf16 )f32\n");
 }
 
+// As XLA's DotDecomposer leaves a product over several dimensions; XLA of JAX
+// 0.5.3 to 0.12 rounds it before it widens it again, for a sum among ranks too.
+TEST(HloInline, ReadsRoundedThroughAReshapeThatChangesNothing) {
+  const std::string product = R"(, replica_count=2
+add {
+  a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] add(a, b)
+}
+ENTRY e {
+  x = bf16[2,4] parameter(0)
+  y = bf16[4,3] parameter(1)
+  d = bf16[2,3] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  r = bf16[2,3] reshape(d)
+)";
+  const auto widened = inline_calls(
+      module_of("HloModule m" + product + "  ROOT w = f32[2,3] convert(r)\n}"));
+  ASSERT_TRUE(widened.has_value()) << widened.error().message;
+  EXPECT_EQ(signatures(widened->entry_computation()),
+            "parameter()bf16\nparameter()bf16\ndot(x:bf16 y:bf16 )bf16\n"
+            "reshape(d:bf16 )bf16\nconvert(r:bf16 )f32\n");
+  const auto summed = inline_calls(module_of(
+      "HloModule m, frontend_attributes={reprise_sums=\"f32\"}" + product +
+      "  ROOT w = bf16[2,3] all-reduce(r), replica_groups={{0,1}}, "
+      "to_apply=add\n}"));
+  ASSERT_TRUE(summed.has_value()) << summed.error().message;
+  EXPECT_EQ(signatures(summed->entry_computation()),
+            "parameter()bf16\nparameter()bf16\ndot(x:bf16 y:bf16 )bf16\n"
+            "reshape(d:bf16 )bf16\nconvert(r:bf16 )f32\n"
+            "all-reduce(w/w4:f32 )f32\nconvert(w:f32 )bf16\n");
+}
+
 // A jitted function of two results, inlined by XLA and not yet.
 TEST(HloInline, ReadsRoundedWhatComesOfATuple) {
   const auto dissolved = inline_calls(module_of(R"(HloModule m
