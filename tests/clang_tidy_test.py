@@ -2,13 +2,13 @@
 """Runs clang-tidy (.clang-tidy) over all sources of our libraries and tools: clang_tidy_test.py SOURCE BUILD.
 
 Two looks, because parsing what is included costs most. All checks look at a library as it is released, its sources as
-one. Then each source by itself need only compile, under clang's warnings, and so does each header that no source
+one. Then each source by itself need only compile, with clang++ and its warnings, and so does each header that no source
 includes first: what is included stands in the file that uses it. BUILD is a folder of its own, configured here.
 
 What passed is not looked at again until it, a header of ours that it includes, its compile command, the checks or
-clang-tidy change: a stamp, named by the hash of all these, is kept in $XDG_CACHE_HOME/reprise/tidy, so that builds and
+clang change: a stamp, named by the hash of all these, is kept in $XDG_CACHE_HOME/reprise/tidy, so that builds and
 checkouts share it. Files named (a source as one of its library) are looked at alone, stamped or not. Exits 1 on
-findings, 77 where clang-tidy is missing.
+findings, 77 where clang is missing.
 """
 import argparse
 import concurrent.futures
@@ -26,16 +26,21 @@ import sys
 
 import cpp_source
 
-COMPILE_ONLY = "--checks=-*,clang-diagnostic-*,google-explicit-constructor"  # one check at least has to be on
+WARNINGS = ["-Wold-style-cast", "-Wreserved-identifier", "-Wno-unknown-warning-option"]  # those of .clang-tidy
 
 
 @dataclasses.dataclass
 class Look:
-    """One run of clang-tidy over a file, which may be one that includes the sources of a library."""
+    """One run of clang-tidy, or of clang++, over a file, which may be one that includes the sources of a library."""
     path: pathlib.Path
     sources: list  # of ours, that it consists of
     flags: list
     compile_only: bool = False
+
+    def command(self, source):
+        if self.compile_only:
+            return ["clang++", "-fsyntax-only", "-Werror", *WARNINGS, *self.flags, str(self.path)]
+        return ["clang-tidy", "--quiet", f"--config-file={source / '.clang-tidy'}", str(self.path), "--", *self.flags]
 
 
 def reached(source, starts):
@@ -100,27 +105,28 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     options = parser.parse_args()
-    tidy, source, build = shutil.which("clang-tidy"), options.source.resolve(), options.build.resolve()
-    if not tidy:
-        print("skipped: clang-tidy is not installed")
+    source, build = options.source.resolve(), options.build.resolve()
+    missing = [tool for tool in ("clang++", "clang-tidy") if not shutil.which(tool)]
+    if missing:
+        print(f"skipped: {' and '.join(missing)} not installed")
         return 77
     subprocess.run(["cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                     "-DREPRISE_DEV=OFF", "-DREPRISE_UNITY=ON"], stdout=subprocess.DEVNULL, check=True)
-    version = subprocess.run([tidy, "--version"], capture_output=True, check=True).stdout
-    salt = version + (source / ".clang-tidy").read_bytes()
+    compiler, tidy = (subprocess.run([tool, "--version"], capture_output=True, check=True).stdout
+                      for tool in ("clang++", "clang-tidy"))
+    tidy += (source / ".clang-tidy").read_bytes()
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "reprise/tidy"
     cache.mkdir(parents=True, exist_ok=True)
     everything = looks(source, build)
-    stamps = {id(look): cache / stamp_of(source, look, salt) for look in everything}
+    stamps = {id(look): cache / stamp_of(source, look, compiler if look.compile_only else tidy)
+              for look in everything}
     named = {path.resolve() for path in options.files}
     todo = [look for look in everything
             if (named.intersection(look.sources) if named else not stamps[id(look)].exists())]
 
     def check(look):
-        command = [tidy, "--quiet", f"--config-file={source / '.clang-tidy'}"]
-        command += [COMPILE_ONLY] if look.compile_only else []
-        command += [str(look.path), "--", *look.flags]
-        result = subprocess.run(command, capture_output=True, text=True)
+        result = subprocess.run(look.command(source), text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT if look.compile_only else subprocess.DEVNULL)
         if result.returncode == 0:
             stamps[id(look)].touch()
         return result
