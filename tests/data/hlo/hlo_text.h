@@ -64,4 +64,20 @@ inline std::string arithmetic(const Computation& computation) {
   return text;
 }
 
+/// `opcode(operand type, …) type` of the entry's instructions, in order.
+inline std::string signatures(const Computation& computation) {
+  std::string text;
+  for (const Instruction& instruction : computation.instructions) {
+    text += std::string(opcode_name(instruction.opcode)) + "(";
+    for (const InstructionId operand : instruction.operands) {
+      const Instruction& read = computation.at(operand);
+      text += read.name + ":" +
+              std::string(primitive_type_name(read.shape.type)) + " ";
+    }
+    text += ")" + std::string(primitive_type_name(instruction.shape.type));
+    text += "\n";
+  }
+  return text;
+}
+
 }  // namespace reprise
