@@ -311,8 +311,7 @@ class Folder {
         .constant = [this](InstructionId id) { return constant(id); },
         .is_read_once =
             [this](InstructionId id) { return readers_[index_of(id)] == 1; },
-        .merges = how_.combines,
-        .half_in_steps = how_.half_in_steps};
+        .merges = how_.combines};
     if (simplify_nested(before, op)) has_folded_ = true;
   }
 
@@ -374,8 +373,7 @@ ConstantFolding constant_folding(const Module& module) {
           .reciprocals =
               notes("reprise_quotients=\"reciprocals\"")  ? Reciprocals::kAll
               : notes("reprise_quotients=\"reciprocal\"") ? Reciprocals::kHalf
-                                                          : Reciprocals::kNone,
-          .half_in_steps = notes("reprise_half_expm1=\"steps\"")};
+                                                          : Reciprocals::kNone};
 }
 
 }  // namespace reprise

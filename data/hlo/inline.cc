@@ -21,6 +21,7 @@
 #include "data/hlo/expand_opcodes.h"
 #include "data/hlo/flat_collective.h"
 #include "data/hlo/fold_constants.h"
+#include "data/hlo/half_functions.h"
 #include "data/hlo/hlo.h"
 #include "data/hlo/hlo_verifier.h"
 #include "data/hlo/inline_bitcast.h"
@@ -421,6 +422,8 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
     how.nested = arithmetic == Arithmetic::kAsXla;
     fold_constants(inlined, &inlined.entry_computation(), how);
   }
+  if (arithmetic == Arithmetic::kAsXla)
+    round_in_half(half_functions(inlined), &inlined.entry_computation());
   if (arithmetic <= Arithmetic::kRowsApart)
     scatter_into_sums(inlined, &inlined.entry_computation());
   widen_narrow_types(&inlined);

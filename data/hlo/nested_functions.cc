@@ -28,8 +28,6 @@ class NestedFunction {
         return take_power();
       case Opcode::kSqrt:
         return take_root();
-      case Opcode::kExpm1:
-        return take_half();
       default:
         return false;
     }
@@ -142,25 +140,6 @@ class NestedFunction {
     const InstructionId x = op_.operands[0];
     return before_.merges && opcode(x) == Opcode::kMultiply &&
            inner(x) == inner(x, 1) && make(Opcode::kAbs, {inner(x)});
-  }
-
-  bool take_half() {
-    if (!before_.half_in_steps || op_.shape.type != PrimitiveType::kF16)
-      return false;
-    const InstructionId x = op_.operands[0];
-    const InstructionId one = steps_.number(1, op_.shape);
-    const InstructionId half = steps_.number(0.5, op_.shape);
-    const InstructionId halved = step(Opcode::kMultiply, {x, half});
-    const InstructionId exp = step(Opcode::kExp, {x});
-    const InstructionId near =
-        step(Opcode::kMultiply,
-             {step(Opcode::kTanh, {halved}), step(Opcode::kAdd, {exp, one})});
-    const InstructionId is_none =
-        steps_.compare("EQ", halved, steps_.number(0, op_.shape));
-    const InstructionId is_far =
-        steps_.compare("GT", step(Opcode::kAbs, {x}), half);
-    return make(Opcode::kSelect, {is_far, step(Opcode::kSubtract, {exp, one}),
-                                  step(Opcode::kSelect, {is_none, x, near})});
   }
 
   const OpsBefore& before_;

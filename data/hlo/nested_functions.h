@@ -18,7 +18,7 @@ struct OpsBefore {
   /// Exponentials meet, and roots of squares and logarithms undo them: so up to
   /// JAX 0.11.
   bool merges = true;
-  bool half_in_steps = false;  ///< exp(x) - 1 of f16 rounds on the way.
+  bool rounds_roots = false;  ///< rsqrt(x) of f16 is 1 / sqrt(x).
 };
 
 /// Makes of `op`, of floats, what XLA's CPU and GPU compilers make of it after
@@ -33,9 +33,6 @@ struct OpsBefore {
 /// and where it merges:
 ///   x / exp(y) = x exp(-y)       exp(x) exp(y) = exp(x + y)
 ///   exp(x)^y = exp(x y)          log(exp(x)) = x      sqrt(x x) = |x|
-/// and of f16, where that rounds on the way, with h = x / 2:
-///   expm1(x) = exp(x) - 1 where |x| > 1/2, else tanh(h) (exp(x) + 1), or x
-///              where h is 0
 /// This is the last bit of most, which f16 rounds, but all of what overflows on
 /// the way: log(exp(100)) is 100. True if it made something else of it; what
 /// was in between may be left without a reader.

@@ -107,26 +107,5 @@ TEST(NestedFunctions, ExponentialsMeetUpToJax011) {
             "s=multiply(x, x)\na=sqrt(s)\n");
 }
 
-// As XLA:CPU of JAX 0.4.30 to 0.10.2 computes it of f16 alone.
-TEST(NestedFunctions, HalfRoundsWithinExpm1WhereTheHeaderSaysSo) {
-  const std::string steps =
-      ", frontend_attributes={reprise_half_expm1=\"steps\"}";
-  const std::string half = R"(  h = f16[8] convert(x)
-  e = f16[8] exponential-minus-one(h)
-  w = f32[8] convert(e)
-)";
-  EXPECT_EQ(simplified(half, "w"),
-            "h=convert(x)\ne=exponential-minus-one(h)\nw=convert(e)\n");
-  EXPECT_EQ(simplified(steps, half, "w"),
-            "h=convert(x)\ne/f8=multiply(h, 0.5)\ne/f9=exponential(h)\n"
-            "e/f10=tanh(e/f8)\ne/f11=add(e/f9, 1)\n"
-            "e/f12=multiply(e/f10, e/f11)\ne/f15=compare(e/f8, 0)\n"
-            "e/f16=abs(h)\ne/f17=compare(e/f16, 0.5)\n"
-            "e/f18=subtract(e/f9, 1)\ne/f19=select(e/f15, h, e/f12)\n"
-            "e=select(e/f17, e/f18, e/f19)\nw=convert(e)\n");
-  const std::string whole = "  e = f32[8] exponential-minus-one(x)\n";
-  EXPECT_EQ(simplified(steps, whole, "e"), "e=exponential-minus-one(x)\n");
-}
-
 }  // namespace
 }  // namespace reprise

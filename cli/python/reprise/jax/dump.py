@@ -94,6 +94,13 @@ def rounds_within_expm1_of_half(platform):
     return np.array_equal(_computed(platform, jax.numpy.expm1, x), rounded)
 
 
+@functools.cache
+def rounds_within_functions_of_half(platform):
+    """Whether XLA rounds sqrt(x) of f16 before it divides 1 by it, and so within log1p and cbrt: up to JAX 0.7."""
+    x = np.linspace(1, 2, 64, dtype=np.float16)
+    return np.array_equal(_computed(platform, jax.lax.rsqrt, x), np.float16(1) / np.sqrt(x))
+
+
 def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
     data/hlo/contract_products.h)."""
@@ -104,6 +111,8 @@ def notes_on_arithmetic(text, platform):
         notes += ['reprise_half_products="rounded"'] if rounds_products_of_half(platform) else []
         if " exponential-minus-one(" in text:
             notes += ['reprise_half_expm1="steps"'] if rounds_within_expm1_of_half(platform) else []
+        if re.search(r" (?:rsqrt|sqrt|log-plus-one|cbrt)\(", text):
+            notes += ['reprise_half_functions="steps"'] if rounds_within_functions_of_half(platform) else []
     return notes
 
 
