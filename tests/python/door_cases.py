@@ -431,6 +431,17 @@ class Run(Folder):
         self.assertTrue(lines[2].endswith('frontend_attributes={reprise_result="rounded",k="v"}'), lines[2])
         self.assertEqual(lines[1::2], text.split("\n")[1::2])
 
+    def test_products_of_one_place_are_told_apart_by_what_they_add_over(self):
+        text = """HloModule m
+  %d = bf16[4,4]{1,0} dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="a"}
+  %e = bf16[4,4]{1,0} dot(%x, %y), lhs_contracting_dims={0}, rhs_contracting_dims={0}, metadata={op_name="a"}
+  %t = bf16[5,4]{1,0} dot(%x, %y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="b"}"""
+        final = """  %dot.4 = bf16[4,4] dot(%u, %v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="a"}
+  %dot.5 = f32[4,4] dot(%u, %v), lhs_contracting_dims={0}, rhs_contracting_dims={0}, metadata={op_name="a"}
+  %dot.6 = bf16[4,5] dot(%v, %u), lhs_contracting_dims={0}, rhs_contracting_dims={1}, metadata={op_name="transpose"}"""
+        rounded = [line.split()[0] for line in dump.noted(text, [], final).split("\n") if '="rounded"' in line]
+        self.assertEqual(rounded, ["%d", "%t"])
+
     def test_what_a_library_of_xla_does_not_round_is_noted(self):
         text = """HloModule m
   %m = bf16[1,64,8]{2,1,0} multiply(%x, %y), metadata={op_name="m"}

@@ -1,5 +1,6 @@
 """One compile of a lowered step that leaves the program as Reprise reads it."""
 
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -128,7 +129,7 @@ def noted(text, header_notes, compiled_text):
     """The program's text with notes on how this XLA computes later what the text leaves open: `header_notes`, and which
     results of bfloat16 round to it whoever reads them, and which not even where they are read as bfloat16
     (data/hlo/unrounded_reads.h). JAX 0.11 is the first whose CPU library takes products of bfloat16 as they are."""
-    rounded = _dots_of(compiled_text, "bf16") - _dots_of(compiled_text, "f32")
+    is_rounded = _rounded_dots(compiled_text)
     kept = _unrounded(compiled_text)
     header, _, rest = text.partition("\n")
     for note in header_notes:
@@ -136,7 +137,7 @@ def noted(text, header_notes, compiled_text):
     lines = [header]
     for line in rest.split("\n"):
         made = _made_by(line) if " = bf16[" in line else None
-        if made and made.opcode == "dot" and made.place in rounded:
+        if made and made.opcode == "dot" and is_rounded(line, made):
             line = _with_note(line, 'reprise_result="rounded"')
         elif made and made.place in kept:
             line = _with_note(line, 'reprise_result="unrounded"')
@@ -175,9 +176,27 @@ def _made_by(line):
     return _Made(name, kind, opcode, operand, (tuple(sorted(extents)), origin))
 
 
-def _dots_of(text, type_name):
-    made = filter(None, map(_made_by, text.split("\n")))
-    return {one.place for one in made if one.opcode == "dot" and one.type == type_name}
+def _rounded_dots(compiled_text):
+    """Whether a product, given by its line, is one of bfloat16 in the compiled program. Of one place (the gradients of
+    both sides of an attention's scores) XLA's library may take one, and leave the other as one of f32: which dimensions
+    they add over tells them apart, where those are still the same. A product that is transposed has the transpose's
+    place: its sizes remain."""
+    found = collections.defaultdict(set)
+    for line in compiled_text.split("\n"):
+        made = _made_by(line)
+        if made and made.opcode == "dot":
+            for key in _dot_keys(line, made):
+                found[key].add(made.type)
+    return lambda line, made: next((found[key] for key in _dot_keys(line, made) if key in found), None) == {"bf16"}
+
+
+def _dot_keys(line, made):
+    """What a product is known again by, the surest first."""
+    return (made.place, _dimensions(line)), made.place, made.place[0]
+
+
+def _dimensions(dot):
+    return tuple(re.findall(r"\w+_(?:batch|contracting)_dims=\{[\d,]*\}", dot))
 
 
 def _unrounded(text):
