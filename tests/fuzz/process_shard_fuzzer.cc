@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "data/formats/process_shard/process_shard_reader.h"
-#include "data/import/import_report.h"
 #include "data/io/crc32.h"
 #include "data/trace/process_shard.h"
-#include "tests/fuzz/check_trace.h"
-#include "tests/testing/read_input.h"
+#include "tests/fuzz/check_import.h"
 
 namespace reprise {
 namespace {
@@ -32,23 +31,14 @@ void put_checksums_right(std::string& bytes) {
   }
 }
 
-void read(const std::string& bytes) {
-  ReadInput input = read_input(process_shard_reader(), bytes, "fuzzed");
-  REPRISE_CHECK(!import_text({&input.report, 1}).empty());
-  if (input.status) {
-    check_trace(input.gather());
-  } else {
-    REPRISE_CHECK(!input.status.error().message.empty());
-  }
-}
-
 }  // namespace
 }  // namespace reprise
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
-  reprise::read(bytes);
+  const reprise::TraceReader& reader = reprise::process_shard_reader();
+  reprise::check_import(reader, bytes);
   reprise::put_checksums_right(bytes);
-  reprise::read(bytes);
+  reprise::check_import(reader, std::move(bytes));
   return 0;
 }
