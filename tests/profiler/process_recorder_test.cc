@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "data/io/crc32.h"
 #include "profiler/process_checksum.h"
 #include "tests/profiler/process_shard_contents.h"
 
