@@ -1,12 +1,12 @@
 #include "replay/collectives/stream_groups.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "data/integers.h"
 #include "data/median.h"
 
 namespace reprise {
@@ -23,6 +23,13 @@ constexpr size_t kApartInOne = 20, kApartInTwo = 10, kFewestApart = 3;
 
 // So many calls that end together as they are tell that clocks agree.
 constexpr size_t kTellingClocks = 8;
+
+// Clocks are no further apart than this: a century.
+constexpr double kLongest_ns = 3.2e18;
+
+int64_t between(int64_t a_ns, int64_t b_ns) {
+  return saturating_subtract(std::max(a_ns, b_ns), std::min(a_ns, b_ns));
+}
 
 using Places = std::vector<uint32_t>;  // In CollectiveCalls::calls.
 
@@ -107,7 +114,8 @@ class StreamGroups {
     const size_t third = std::max<size_t>(1, count / 3);
     std::vector<int64_t> apart;
     for (size_t k = 0; k < count; ++k)
-      apart.push_back(call(b.calls[k]).end_ns - call(a.calls[k]).end_ns);
+      apart.push_back(saturating_subtract(call(b.calls[k]).end_ns,
+                                          call(a.calls[k]).end_ns));
     const auto from = apart.begin(), to = apart.end();
     const auto length = static_cast<std::ptrdiff_t>(third);
     const auto first = median(std::vector<int64_t>(from, from + length));
@@ -117,9 +125,14 @@ class StreamGroups {
     };
     const double begin = time(third / 2), end = time(count - 1 - third / 2);
     const double slope =
-        end > begin ? static_cast<double>(last - first) / (end - begin) : 0;
-    for (size_t k = 0; k < count; ++k)
-      apart[k] = first + static_cast<int64_t>(slope * (time(k) - begin));
+        end > begin ? static_cast<double>(saturating_subtract(last, first)) /
+                          (end - begin)
+                    : 0;
+    for (size_t k = 0; k < count; ++k) {
+      const double more =
+          std::clamp(slope * (time(k) - begin), -kLongest_ns, kLongest_ns);
+      apart[k] = saturating_add(first, static_cast<int64_t>(more));
+    }
     return apart;
   }
 
@@ -133,8 +146,8 @@ class StreamGroups {
         if (!alike(one, other)) continue;
         size_t ends_apart = 0;
         for (size_t k = 0; k < one.calls.size(); ++k)
-          ends_apart += std::abs(call(other.calls[k]).end_ns -
-                                 call(one.calls[k]).end_ns) > kEndTogether;
+          ends_apart += between(call(other.calls[k]).end_ns,
+                                call(one.calls[k]).end_ns) > kEndTogether;
         if (ends_apart * kApartInOne <= one.calls.size()) known->second = true;
       }
     }
@@ -152,12 +165,12 @@ class StreamGroups {
       const CollectiveCall& other = call(b.calls[k]);
       if (!facts_of(one.kind).joins_all_ranks) continue;
       ++count;
-      const int64_t start_ns = other.start_ns - apart[k];
-      const int64_t end_ns = other.end_ns - apart[k];
-      const int64_t between_ns = std::abs(end_ns - one.end_ns);
+      const int64_t start_ns = saturating_subtract(other.start_ns, apart[k]);
+      const int64_t end_ns = saturating_subtract(other.end_ns, apart[k]);
+      const int64_t between_ns = between(end_ns, one.end_ns);
       ends_apart += between_ns > kEndTogether;
       too_far += between_ns > kTooFar;
-      cannot_be_one += std::min(end_ns, one.end_ns) + kTooFar <
+      cannot_be_one += saturating_add(std::min(end_ns, one.end_ns), kTooFar) <
                        std::max(start_ns, one.start_ns);
     }
     if (ends_apart * kApartInOne <= count) return Relation::kTogether;
