@@ -211,19 +211,6 @@ class HostWaits {
   std::vector<SyncOfCall> recorded_;
 };
 
-// [node] Whether a dependency on other than a host thread was recorded: what
-// else it waits for would have been, too.
-std::vector<bool> told_by_dependencies(const GraphDraft& draft) {
-  std::vector<bool> told(draft.nodes.size(), false);
-  for (const DraftEdge& edge : draft.edges) {
-    if (edge.kind != EdgeKind::kDependency) continue;
-    const Event& event = draft.trace.events[draft.nodes[edge.from].event];
-    if (draft.trace.streams[event.stream].kind != StreamKind::kHostThread)
-      told[edge.to] = true;
-  }
-  return told;
-}
-
 class StreamWaits {
  public:
   StreamWaits(GraphDraft& draft, uint32_t rank)
@@ -244,10 +231,11 @@ class StreamWaits {
     uint32_t source = kNoNode, target = kNoNode;
   };
 
-  // Whether stream waits were recorded at all.
+  // Whether stream waits were recorded at all. Of those for an event whose
+  // recording was not, what it followed is inferred.
   bool add_recorded() {
     bool any = false;
-    std::vector<Join> joins;
+    std::vector<Join> joins, unknown;
     for (const uint32_t index : synchronizations_of(draft_, rank_)) {
       const Event& event = draft_.trace.events[index];
       if (event.detail < 0) continue;
@@ -256,14 +244,18 @@ class StreamWaits {
       if (recorded.kind != SynchronizationKind::kStreamWait) continue;
       any = true;
       const uint32_t call = draft_.launch_of[index];
-      const Join found =
-          joined_by(recorded, start_of(call == kNoNode ? index : call));
+      const int64_t called_ns = start_of(call == kNoNode ? index : call);
+      const bool known = recorded.waited_stream >= 0;
+      const Join found = known ? joined_by(recorded, called_ns)
+                               : likely_join(recorded, called_ns);
       if (found.source != kNoNode && found.target != kNoNode)
-        joins.push_back(found);
+        (known ? joins : unknown).push_back(found);
     }
     measure_waits(joins);
     for (const Join& each : joins)
       join(each.source, each.target, EdgeKind::kEvent);
+    for (const Join& each : unknown)
+      join(each.source, each.target, EdgeKind::kInferred);
     return any;
   }
 
@@ -280,6 +272,15 @@ class StreamWaits {
         record == kNoNode ? called_ns : start_of(record);
     return {order_.last_before(from, recorded_ns),
             order_.first_after(to, called_ns)};
+  }
+
+  Join likely_join(const SynchronizationInfo& recorded,
+                   int64_t called_ns) const {
+    const size_t to = order_.find(recorded.stream);
+    if (to == order_.streams()) return {};
+    const uint32_t target = order_.first_after(to, called_ns);
+    if (target == kNoNode) return {};
+    return {likely_source(target, called_ns), target};
   }
 
   // What waiting for an event takes, of waits for work that ended when all else
@@ -385,27 +386,6 @@ class StreamWaits {
   IssueOrder order_;
 };
 
-// End and node of all that streams did, the earliest first.
-std::vector<Issue> ends_of_nodes(const GraphDraft& draft,
-                                 const RankDraft& window) {
-  std::vector<Issue> ends;
-  for (const StreamNodes& stream : window.streams) {
-    for (uint32_t node = stream.first; node < stream.last; ++node)
-      ends.emplace_back(draft.nodes[node].end_ns, node);
-  }
-  std::sort(ends.begin(), ends.end());
-  return ends;
-}
-
-// Whether the one may have been issued before the other: by an earlier call, or
-// by the same one, as all work of a CUDA graph is.
-bool may_precede(const DraftNode& source, const DraftNode& work) {
-  if (source.issued_ns != work.issued_ns)
-    return source.issued_ns < work.issued_ns;
-  return source.launch != kNoNode && source.launch == work.launch &&
-         source.start_ns < work.start_ns;
-}
-
 }  // namespace
 
 void add_host_waits(GraphDraft& draft, uint32_t rank) {
@@ -415,36 +395,6 @@ void add_host_waits(GraphDraft& draft, uint32_t rank) {
 
 bool add_stream_waits(GraphDraft& draft, uint32_t rank) {
   return StreamWaits(draft, rank).run();
-}
-
-void add_coincident_waits(GraphDraft& draft, uint32_t rank,
-                          std::span<const int64_t> ready_ns) {
-  const RankDraft& window = draft.ranks[rank];
-  if (window.streams.size() < 2) return;
-  const int64_t latency_ns = wait_latency(window);
-  const std::vector<Issue> ends = ends_of_nodes(draft, window);
-  const std::vector<bool> told = told_by_dependencies(draft);
-  for (const StreamNodes& stream : window.streams) {
-    for (uint32_t node = stream.first; node < stream.last; ++node) {
-      const DraftNode& work = draft.nodes[node];
-      if (told[node]) continue;
-      if (work.start_ns - ready_ns[node] <= kNoticeable) continue;
-      auto at = std::upper_bound(ends.begin(), ends.end(),
-                                 Issue{work.start_ns, kNoNode});
-      while (at != ends.begin()) {
-        --at;
-        if (at->first < work.start_ns - latency_ns) break;
-        const DraftNode& source = draft.nodes[at->second];
-        const bool other =
-            at->second < stream.first || at->second >= stream.last;
-        if (!other || !may_precede(source, work)) continue;
-        draft.add_edge(at->second, node, EdgeKind::kInferred,
-                       work.start_ns - source.end_ns);
-        draft.tally.assumed_waits += !window.wait_latency_ns.has_value();
-        break;
-      }
-    }
-  }
 }
 
 }  // namespace reprise

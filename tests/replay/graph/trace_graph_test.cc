@@ -169,6 +169,22 @@ TEST(TraceGraph, InfersStreamWaitsFromCalls) {
   EXPECT_EQ(trace.gap_us("reduce"), 0);
 }
 
+TEST(TraceGraph, InfersWhatARecordedWaitOfAnUnknownEventFollows) {
+  // The first stream waits for what was gathered, though another stream's
+  // launch comes next and its own so late that times tell nothing.
+  const Built trace = built(R"(
+    h0 runtime cudaLaunchKernel 0-10 #1
+    d0 synchronization wait 12-13 awaits=?
+    h0 runtime cudaLaunchKernel 14-20 #2
+    h0 host-op busy 20-200
+    h0 runtime cudaLaunchKernel 200-210 #3
+    d0x compute gather 20-100 #1
+    d0y compute prefetch 30-60 #2
+    d0 compute use 220-250 #3)");
+  EXPECT_EQ(trace.edges("gather", "use"), "inferred");
+  EXPECT_EQ(trace.edges("prefetch", "use"), "");
+}
+
 // Three launches from `at` on whose work begins 20 us after each: what is
 // typical of the rank, so that longer ones ask for another reason.
 std::string quick_launches(int at, int correlation) {

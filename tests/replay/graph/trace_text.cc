@@ -72,8 +72,9 @@ class Parser {
       if (more.starts_with("peer=")) peer = std::stoll(more.substr(5));
       if (more.starts_with("ranks=")) ranks = std::stoll(more.substr(6));
       if (more.starts_with("awaits=")) {
+        const std::string on = more.substr(7);
         const int64_t waited =
-            trace_.streams[find_stream(more.substr(7))].number;
+            on == "?" ? -1 : trace_.streams[find_stream(on)].number;
         event.detail = static_cast<int32_t>(trace_.synchronizations.size());
         trace_.synchronizations.push_back(
             {.kind = SynchronizationKind::kStreamWait,

@@ -9,9 +9,9 @@ namespace reprise {
 
 /// Parses lines of `STREAM KIND NAME FROM-TO`, times in microseconds, and
 /// optionally `#CORRELATION`, `id=EXTERNAL_ID`, `bytes=N`, of a synchronization
-/// `awaits=STREAM`, and of a message `peer=RANK`. A stream is "h" (host thread)
-/// or "d" (device stream) and its rank, then anything: "h0", "d1x"; the order
-/// in which they first come is their number. KIND is a word of
+/// `awaits=STREAM` (`?`: unknown), and of a message `peer=RANK`. A stream is
+/// "h" (host thread) or "d" (device stream) and its rank, then anything: "h0",
+/// "d1x"; the order in which they first come is their number. KIND is a word of
 /// name_of(EventKind); of a collective, NAME is its operation, and all ranks
 /// are its group (`ranks=N`: so many, others too). `step RANK NUMBER FROM-TO
 /// [warmup]` marks a step; `depends RANK BEFORE AFTER` is a dependency by
