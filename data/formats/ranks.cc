@@ -169,13 +169,25 @@ class RankAssignment {
     }
   }
 
+  // What cannot be a rank; and numbers of a part of the job, which tell nothing
+  // where two processes have one.
   void forget_impossible() {
+    std::map<uint32_t, std::pair<std::string, int64_t>> process_of;
+    std::vector<uint32_t*> assumed;
+    bool contradicted = false;
     for (const RankedInput& input : inputs_) {
       for (uint32_t i = 0; i < input.spool->rank_count(); ++i) {
-        uint32_t& rank = number(input, i);
-        if (rank >= kLargestRank) rank = kUnknownRank;
+        RankInfo& info = input.spool->rank(i);
+        if (info.rank >= kLargestRank) info.rank = kUnknownRank;
+        if (!input.spool->is_assumed(i)) continue;
+        const std::pair process(info.host, info.process);
+        contradicted |=
+            process_of.try_emplace(info.rank, process).first->second != process;
+        assumed.push_back(&info.rank);
       }
     }
+    if (!contradicted) return;
+    for (uint32_t* const rank : assumed) *rank = kUnknownRank;
   }
 
   Status apply_overrides() {

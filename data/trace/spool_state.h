@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct TraceSpool::State {
 
   StringTable strings;
   std::vector<RankInfo> ranks;
+  std::set<uint32_t> assumed;  ///< Whose numbers are.
   std::vector<int64_t> bases;  ///< By rank.
   std::vector<StreamInfo> streams;
   std::vector<uint32_t> stream_ranks;

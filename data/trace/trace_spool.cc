@@ -95,6 +95,15 @@ uint32_t TraceSpool::rank_count() const {
   return static_cast<uint32_t>(state_->ranks.size());
 }
 
+void TraceSpool::assume_rank(uint32_t local, uint32_t rank) {
+  state_->ranks[local].rank = rank;
+  state_->assumed.insert(local);
+}
+
+bool TraceSpool::is_assumed(uint32_t local) const {
+  return state_->assumed.contains(local);
+}
+
 void TraceSpool::set_time_base(uint32_t local_rank, int64_t base_ns) {
   state_->bases[local_rank] = within(base_ns, kLatestBaseNs);
 }

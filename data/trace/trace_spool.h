@@ -39,6 +39,10 @@ class TraceSpool {
   uint32_t add_rank(RankInfo rank);
   RankInfo& rank(uint32_t local);
   uint32_t rank_count() const;
+  /// Gives a rank the number of it that the file tells of a part of the job,
+  /// which may be less than all: it holds unless another input has it too.
+  void assume_rank(uint32_t local, uint32_t rank);
+  bool is_assumed(uint32_t local) const;
   /// Added to every time of the rank when it is gathered (a base that stands
   /// at the end of its file). Default 0.
   void set_time_base(uint32_t local_rank, int64_t base_ns);

@@ -168,12 +168,14 @@ void Annotations::learn_communicators() {
       rank = payload.rank;
     }
   }
-  // In its largest communicator a process's number is that of its rank.
+  // In its largest communicator a process's number is that of its rank, if that
+  // holds the whole job.
   for (const auto& [process, place] : largest) {
     const std::vector<uint32_t>& ranks = import_.ranks.ranks_of(process);
     if (ranks.size() != 1 || place.first < 2) continue;
-    import_.spool.rank(ranks.front()).rank =
-        static_cast<uint32_t>(place.second);
+    if (import_.spool.rank(ranks.front()).rank != kUnknownRank) continue;
+    import_.spool.assume_rank(ranks.front(),
+                              static_cast<uint32_t>(place.second));
     numbered_by_[process] = place.first;
   }
 }

@@ -135,18 +135,14 @@ int64_t epoch_of(NsysDatabase& database) {
 
 void number_ranks(NsysImport& import) {
   TraceSpool& spool = import.spool;
-  if (spool.rank_count() == 1) {
-    const auto rank = rank_of_environment(import.database);
-    if (rank && spool.rank(0).rank == kUnknownRank) spool.rank(0).rank = *rank;
-    return;
-  }
+  if (spool.rank_count() == 1) return;
   // NCCL's own numbers, where its calls told them, if they are of all ranks.
   std::set<uint32_t> told;
   for (uint32_t i = 0; i < spool.rank_count(); ++i) {
     if (spool.rank(i).rank != kUnknownRank) told.insert(spool.rank(i).rank);
   }
   if (told.size() == spool.rank_count()) return;
-  for (uint32_t i = 0; i < spool.rank_count(); ++i) spool.rank(i).rank = i;
+  for (uint32_t i = 0; i < spool.rank_count(); ++i) spool.assume_rank(i, i);
 }
 
 }  // namespace
@@ -200,6 +196,12 @@ void read_nsys_calls(NsysImport& import) {
                   "profiler");
   read_host_table(import, "CUPTI_ACTIVITY_KIND_OVERHEAD", EventKind::kOverhead,
                   "CUPTI");
+}
+
+void read_nsys_environment(NsysImport& import) {
+  if (import.spool.rank_count() != 1) return;
+  const auto rank = rank_of_environment(import.database);
+  if (rank) import.spool.rank(0).rank = *rank;
 }
 
 void describe_nsys_ranks(NsysImport& import) {

@@ -42,6 +42,8 @@ struct NsysImport {
   void finish(const NsysRows& rows);
 };
 
+/// The rank's number that a launcher told a file's one process.
+void read_nsys_environment(NsysImport& import);
 /// Kernels, graphs traced whole, copies, sets.
 void read_nsys_device_work(NsysImport& import);
 /// Waits for events, streams and devices.

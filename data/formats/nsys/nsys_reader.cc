@@ -119,6 +119,7 @@ class NsysReader : public TraceReader {
         import.miss(std::string(wanted.cost));
       }
     }
+    read_nsys_environment(import);
     read_nsys_device_work(import);
     read_nsys_synchronizations(import);
     read_nsys_calls(import);

@@ -7,8 +7,9 @@
 namespace reprise {
 
 /// Kind "nsys-sqlite". A rank is a process on a device: where the file holds
-/// one whose number its environment does not tell, it stays unknown; several
-/// are numbered as NCCL's calls say, else by (process, device).
+/// one, its environment tells its number, else NCCL's calls do, else it stays
+/// unknown; several are numbered as NCCL's calls say, else by (process,
+/// device). But for the environment's, numbers may be of a part of the job.
 const TraceReader& nsys_reader();
 
 }  // namespace reprise

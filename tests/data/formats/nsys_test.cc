@@ -379,6 +379,30 @@ TEST(Nsys, AReportOfOneRankNamesItsPeers) {
   EXPECT_EQ(info_of("ncclRecv").peer, -1);
 }
 
+// NCCL's number is that of a pair: the launcher's is the job's.
+TEST(Nsys, TheEnvironmentNumbersARankBeforeNccl) {
+  const std::string pair =
+      "efbeadde00000000"
+      "02000000"
+      "01000000"
+      "00000000";
+  const Imported result = import_sql(
+      std::string(kMinimal) + kernel(100, 200, 0, 7, 1, 5, 2) +
+      std::string(kNvtx) +
+      "CREATE TABLE META_DATA_CAPTURE (name TEXT, value TEXT);"
+      "INSERT INTO META_DATA_CAPTURE VALUES "
+      "('PROCESS_0:ENVIRONMENT_VARIABLE', 'RANK=6');"
+      "CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGER, schemaId "
+      "INTEGER, idx INTEGER, type INTEGER, name TEXT, offset INTEGER);"
+      "INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES"
+      "(1, 100, 0, 18, 'NCCL communicator ID', NULL),"
+      "(1, 100, 1, 5, 'No. of ranks', 8), (1, 100, 2, 5, 'Rank', 12);" +
+      range(0, 1, "ncclCommInitRank", 5, payload(100, pair)));
+  ASSERT_TRUE(result.status.has_value());
+  ASSERT_EQ(result.trace.ranks.size(), 1u);
+  EXPECT_EQ(result.trace.ranks[0].rank, 6u);
+}
+
 // Threads 21 and 22 of process 20 drive a device each and have their own steps,
 // at one time; what thread 22 calls beside is its device's too.
 TEST(Nsys, AThreadThatDrivesOneDeviceIsOfItsRank) {

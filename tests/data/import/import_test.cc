@@ -524,6 +524,26 @@ TEST(ImportRanks, DevicesOfSeveralHostsAreNumberedOn) {
   EXPECT_EQ(second.rank(1).rank, 3U);
 }
 
+// Of pairs, as two of four pipeline stages know themselves.
+TEST(ImportRanks, NumbersOfAPartOfTheJobGiveWayWhereTwoProcessesHaveOne) {
+  const auto numbered = [](int64_t process) -> std::vector<uint32_t> {
+    TraceSpool first, second;
+    for (TraceSpool* spool : {&first, &second}) {
+      spool->assume_rank(spool->add_rank(RankInfo()), 1);
+    }
+    first.rank(0).process = 7;
+    second.rank(0).process = process;
+    const std::vector<RankedInput> inputs = {
+        {"report_2.sqlite", "nsys-sqlite", &first},
+        {"report_3.sqlite", "nsys-sqlite", &second}};
+    if (!assign_ranks(inputs, {})) return {};
+    return {first.rank(0).rank, second.rank(0).rank};
+  };
+  EXPECT_EQ(numbered(8), (std::vector<uint32_t>{2, 3}));
+  // Two recordings of one process are no two ranks.
+  EXPECT_EQ(numbered(7), std::vector<uint32_t>{});
+}
+
 // Hosts of one device each; other kinds say ranks, or their names do.
 TEST(ImportRanks, HostsOfOneDeviceAreNumberedOnlyWhereNothingElseTells) {
   const auto numbered = [](const std::string& kind) {
