@@ -425,7 +425,8 @@ Result<InlinedModule> inline_calls(const Module& given, Arithmetic arithmetic) {
   if (arithmetic == Arithmetic::kAsXla)
     round_in_half(half_functions(inlined), &inlined.entry_computation());
   if (arithmetic <= Arithmetic::kRowsApart)
-    scatter_into_sums(inlined, &inlined.entry_computation());
+    scatter_into_sums(inlined, &inlined.entry_computation(),
+                      arithmetic == Arithmetic::kAsXla);
   widen_narrow_types(&inlined);
   if (sums_in_f32(inlined)) sum_in_f32(&inlined);
   read_unrounded(&inlined);

@@ -19,12 +19,14 @@ bool is_zero(const Computation& computation, InstructionId id) {
 
 }  // namespace
 
-bool scatter_into_sums(const Module& module, Computation* computation) {
+bool scatter_into_sums(const Module& module, Computation* computation,
+                       bool keeps_rounding) {
   const std::vector<uint32_t> uses = use_counts(*computation);
   std::vector<bool> taken(computation->instructions.size(), false);
   const auto may_go = [&](InstructionId id) {
     const Instruction& scatter = computation->at(id);
     return scatter.opcode == Opcode::kScatter && scatter.operands.size() == 3 &&
+           !(keeps_rounding && scatter.shape.type == PrimitiveType::kBF16) &&
            uses[index_of(id)] == 1 && !has_control_predecessors(scatter) &&
            combining_opcode(module, scatter) == Opcode::kAdd &&
            is_zero(*computation, scatter.operands[0]);

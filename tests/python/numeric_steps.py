@@ -437,7 +437,24 @@ def narrow_state(ranks, width=12):
     return data_parallel(ranks, state, step, draw)
 
 
+# A table of bfloat16 that each step of a scan reads: its gradient is what that step scattered, rounded, then added.
+def looked_up(ranks, width=16, time=6, vocabulary=20):
+    params = normal(40, table=(vocabulary, width), mix=(width, width), out=(width, vocabulary))
+
+    def loss_of(p, extra, text):
+        p = jax.tree.map(lambda v: v.astype(jnp.bfloat16), p)
+
+        def read(held, words):
+            held = jnp.tanh(p["table"][words] + held @ p["mix"])
+            return held, (held @ p["out"]).astype(jnp.float32)
+
+        _, logits = lax.scan(read, jnp.zeros((len(text), width), jnp.bfloat16), text[:, :time].T)
+        return cross_entropy(logits, text[:, 1:].T), extra
+
+    return trained(ranks, params, loss_of, optax.adam(1e-2), sequences(4 * ranks, time, vocabulary))
+
+
 NUMERIC = {f.__name__: f for f in (bits, switched, implicit, factors, unshared, frames, ordered, small_algebra, pallas,
                                    windowed, explicit, second_order, random_forms, stable_system,
                                    matrix_forms, polynomials, small_integers, halves, half_roots, nested,
-                                   narrow_state)}
+                                   narrow_state, looked_up)}

@@ -14,24 +14,28 @@
 namespace reprise {
 namespace {
 
-std::string scatters_of(const std::string& summands, const char* combine) {
-  const auto inlined = inline_calls(
-      module_of("HloModule m\nf { a = f32[] parameter(0)\n b = f32[] "
-                "parameter(1)\n ROOT c = f32[] " +
-                std::string(combine) + R"((a, b) }
-ENTRY e {
-  table = f32[8,2] parameter(0)
+std::string scatters_of(const std::string& summands, const char* combine,
+                        Arithmetic arithmetic = Arithmetic::kAsXla,
+                        const char* type = "f32") {
+  const auto inlined =
+      inline_calls(module_of(fmt::format(R"(HloModule m
+f {{ a = {0}[] parameter(0)
+  b = {0}[] parameter(1)
+  ROOT c = {0}[] {1}(a, b) }}
+ENTRY e {{
+  table = {0}[8,2] parameter(0)
   rows = s32[3,1] parameter(1)
-  news = f32[3,2] parameter(2)
-  zero = f32[] constant(0)
-  zeros = f32[8,2] broadcast(zero), dimensions={}
-  more = f32[8,2] scatter(zeros, rows, news), update_window_dims={1},
-    inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+  news = {0}[3,2] parameter(2)
+  zero = {0}[] constant(0)
+  zeros = {0}[8,2] broadcast(zero), dimensions={{}}
+  more = {0}[8,2] scatter(zeros, rows, news), update_window_dims={{1}},
+    inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
     index_vector_dim=1, to_apply=f
-  sum = f32[8,2] add()" +
-                summands + R"()
-  ROOT r = (f32[8,2], f32[8,2]) tuple(sum, table)
-})"));
+  sum = {0}[8,2] add({2})
+  ROOT r = ({0}[8,2], {0}[8,2]) tuple(sum, table)
+}})",
+                                         type, combine, summands)),
+                   arithmetic);
   EXPECT_TRUE(inlined.has_value()) << inlined.error().message;
   return signatures(inlined->entry_computation());
 }
@@ -48,6 +52,18 @@ TEST(HloInline, ScattersIntoWhatTheirZerosAreAddedTo) {
   EXPECT_NE(scatters_of("table, more", "maximum").find("add("),
             std::string::npos);
   EXPECT_NE(scatters_of("more, more", "add").find("add("), std::string::npos);
+}
+
+// In bf16 1 + 2^-8 + 2^-8 is 1 where both are scattered into the 1, and
+// 1 + 2^-7 where they are scattered into a zero that is then added.
+TEST(HloInline, ScattersOfBfloat16AreRoundedBeforeTheyAreAdded) {
+  const auto has_add = [](Arithmetic arithmetic, const char* type) {
+    return scatters_of("table, more", "add", arithmetic, type).find("add(") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(has_add(Arithmetic::kAsXla, "bf16"));
+  EXPECT_FALSE(has_add(Arithmetic::kAsXla, "f16"));
+  EXPECT_FALSE(has_add(Arithmetic::kNested, "bf16"));  // As plans of before.
 }
 
 // A body is inlined with its program, and again when it is taken out of it.
