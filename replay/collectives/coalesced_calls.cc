@@ -36,7 +36,8 @@ bool is_described(const Trace& trace, const Event& kernel,
 using ByThread = std::map<uint32_t, std::vector<uint32_t>>;
 
 int told_by(const CollectiveInfo& info) {
-  return (info.peer >= 0 ? 1 : 0) + (info.input_elements >= 0 ? 1 : 0);
+  return (info.peer >= 0 ? 1 : 0) + (info.input_elements >= 0 ? 1 : 0) +
+         (info.communicator.empty() ? 0 : 1);
 }
 
 /// Described calls that launched nothing themselves; of nested ones that which

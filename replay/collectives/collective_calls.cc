@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
 
 #include "data/collective/collective_names.h"
 #include "data/integers.h"
 #include "replay/collectives/coalesced_calls.h"
 #include "replay/collectives/collective_description.h"
+#include "replay/collectives/communicator_groups.h"
 #include "replay/collectives/gloo_operators.h"
 #include "replay/collectives/inferred_groups.h"
 #include "replay/collectives/message_peer.h"
@@ -16,6 +18,13 @@
 
 namespace reprise {
 namespace {
+
+/// "ncclAllReduce" and its like: what a program called, by an NVTX range.
+bool is_nccl_call(const Trace& trace, const Event& event) {
+  const std::string_view name = trace.text(event.name);
+  return event.kind == EventKind::kHostOp && name.size() > 4 &&
+         name.starts_with("nccl") && name[4] >= 'A' && name[4] <= 'Z';
+}
 
 bool on_device(const Trace& trace, const Event& event) {
   return event.stream < trace.streams.size() &&
@@ -39,7 +48,9 @@ class CallRepair {
 
   void run() {
     drop_foreign_groups();
+    unbatch_lone_messages();
     share_groups();
+    gather_communicators(result_);
     number_peers();
     drop_foreign_peers();
     count_unknown();
@@ -70,6 +81,20 @@ class CallRepair {
         fmt::format("{} collectives name a group without their own rank; the "
                     "group is ignored.",
                     dropped));
+  }
+
+  // Where no batch of a communicator has more than one message, each is one as
+  // if it were called by itself: the two sides need not mix both directions
+  // alike.
+  void unbatch_lone_messages() {
+    std::set<int32_t> mixing;  // Communicators.
+    for (const CollectiveCall& call : result_.calls) {
+      if (call.batched && !call.lone) mixing.insert(call.communicator);
+    }
+    for (CollectiveCall& call : result_.calls) {
+      if (call.lone && !mixing.contains(call.communicator))
+        call.batched = call.lone = false;
+    }
   }
 
   // A communicator of one group only, on its rank or anywhere, has that group
@@ -265,8 +290,14 @@ void CollectiveCallFinder::absorb(const Trace& trace, uint32_t index,
   if (call.sequence < 0) call.sequence = event.sequence;
   if (!call.exact) {
     call.bytes = std::max(call.bytes, dimension_bytes(trace, event));
+    if (event.bytes > call.bytes && is_nccl_call(trace, event)) {
+      call.bytes = event.bytes;
+      call.part = true;
+    }
   }
-  if (call.peer < 0 && is_message(call.kind)) {
+  // NCCL's peer is one of its communicator, PyTorch's of its process group.
+  const bool launches = trace.text(event.name) == "ncclGroupEnd";
+  if (call.peer < 0 && (launches || is_message(call.kind))) {
     call.peer = peer_named(trace, event);
     call.peer_in_group = call.peer >= 0;
   }
@@ -300,6 +331,7 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
   for (const uint32_t range : ranges) {
     CollectiveCall one;
     absorb(trace, range, one);
+    call.part |= one.part;
     const bool is_receive = one.kind == CollectiveKind::kReceive;
     sends |= one.kind == CollectiveKind::kSend;
     receives |= is_receive;
@@ -314,6 +346,7 @@ void CollectiveCallFinder::absorb_coalesced(const Trace& trace,
   }
   call.bytes = std::max({call.bytes, bytes, received});
   call.batched = sends || receives;
+  call.lone = call.batched && ranges.size() == 1;
   if (!call.batched || peers.size() > 1 || *peers.begin() < 0) return;
   call.kind = sends ? CollectiveKind::kSend : CollectiveKind::kReceive;
   call.peer = *peers.begin();

@@ -31,7 +31,9 @@ struct CollectiveCall {
   std::optional<PrimitiveType> type = std::nullopt;  ///< Of an element.
   int64_t bytes = 0;   ///< By nccl-tests' convention; 0 unknown.
   bool exact = false;  ///< Both what goes in and what comes out was recorded.
-  bool part = false;   ///< `bytes` are what the rank gives of what is gathered.
+  /// `bytes` are what NCCL's call counts, or the rank gives of what is
+  /// gathered.
+  bool part = false;
   int32_t peer = -1;
   bool peer_in_group = false;  ///< `peer` is counted in a group not known.
   /// Messages of one kernel: sends and receives, which the other side counts
@@ -39,6 +41,7 @@ struct CollectiveCall {
   /// have several peers, or one that is not known.
   bool batched = false;
   bool both_ways = false;  ///< Batched, with one peer: a send and a receive.
+  bool lone = false;       ///< Batched, a message by itself.
 };
 
 struct CollectiveCalls {

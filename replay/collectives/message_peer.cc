@@ -25,6 +25,15 @@ int32_t peer_in_name(std::string_view name) {
   return arrow == name.npos ? -1 : rank_of(name.substr(arrow + 2));
 }
 
+/// "ncclSend", "ncclRecv" and the end of a group of one have it as `peer`.
+int32_t peer_of_nccl_call(std::string_view attributes) {
+  JsonScanner members(attributes);
+  while (members.next()) {
+    if (members.key() == "peer") return rank_of(members.value());
+  }
+  return -1;
+}
+
 }  // namespace
 
 int32_t peer_named(const Trace& trace, const Event& event) {
@@ -33,9 +42,15 @@ int32_t peer_named(const Trace& trace, const Event& event) {
   // PyTorch 2.15; c10d::recv_any_source_ has no such argument.
   constexpr size_t kPeer = 2;
   const std::string_view name = trace.text(event.name);
-  if (name != "c10d::send" && name != "c10d::recv_") return peer_in_name(name);
+  const bool by_torch = name == "c10d::send" || name == "c10d::recv_";
+  const bool by_nccl =
+      name == "ncclSend" || name == "ncclRecv" || name == "ncclGroupEnd";
+  if (!by_torch && !by_nccl) return peer_in_name(name);
   if (event.attributes < 0) return -1;
-  JsonScanner members(trace.strings[static_cast<size_t>(event.attributes)]);
+  const std::string& attributes =
+      trace.strings[static_cast<size_t>(event.attributes)];
+  if (by_nccl) return peer_of_nccl_call(attributes);
+  JsonScanner members(attributes);
   while (members.next()) {
     if (members.key() != "concrete_inputs") continue;
     JsonScanner inputs(members.value());

@@ -50,6 +50,7 @@ class Annotations {
   int32_t describe_group(
       const std::vector<const PendingNcclCall*>& calls) const;
   CollectiveInfo info_of(const PendingNcclCall& call) const;
+  void set_peer(const PendingNcclCall& call, Event& event);
   void learn_communicators();
   void add_steps();
   void add_steps_of(uint32_t rank, const std::vector<StepRange>& ranges);
@@ -60,7 +61,6 @@ class Annotations {
   std::vector<PendingNcclCall> nccl_calls_;
   std::map<int64_t, std::vector<StepRange>> steps_;  ///< That may be, by tid.
   std::map<uint64_t, int64_t> communicator_size_;    ///< In ranks.
-  std::map<NsysProcess, int64_t> numbered_by_;  ///< Size of the communicator.
 };
 
 void Annotations::read() {
@@ -176,7 +176,6 @@ void Annotations::learn_communicators() {
     if (import_.spool.rank(ranks.front()).rank != kUnknownRank) continue;
     import_.spool.assume_rank(ranks.front(),
                               static_cast<uint32_t>(place.second));
-    numbered_by_[process] = place.first;
   }
 }
 
@@ -190,14 +189,6 @@ CollectiveInfo Annotations::info_of(const PendingNcclCall& call) const {
     const auto size = communicator_size_.find(id);
     if (size != communicator_size_.end()) info.group_size = size->second;
   }
-  // A peer is counted within the communicator, which is known to hold the
-  // global ranks in order only when it holds all of them: those of the file, or
-  // of the job, of which the file may be one rank's.
-  const auto numbered = numbered_by_.find(call.process);
-  const bool whole =
-      info.group_size == static_cast<int64_t>(import_.spool.rank_count()) ||
-      (numbered != numbered_by_.end() && info.group_size == numbered->second);
-  if (whole) info.peer = static_cast<int32_t>(call.payload->peer);
   return info;
 }
 
@@ -208,16 +199,17 @@ int32_t Annotations::describe(const PendingNcclCall& call) const {
              : import_.spool.add_collective(info);
 }
 
-/// What the calls of a group are together, where they are of one kind.
+/// What the calls of a group are together, where they are of one kind; of
+/// messages each tells by itself what it is.
 int32_t Annotations::describe_group(
     const std::vector<const PendingNcclCall*>& calls) const {
   if (calls.empty()) return -1;
   CollectiveInfo all = info_of(*calls.front());
   for (const PendingNcclCall* call : calls) {
     const CollectiveInfo info = info_of(*call);
-    if (info.kind != all.kind) all.kind = CollectiveKind::kUnknown;
+    if (info.kind != all.kind || is_message(info.kind))
+      all.kind = CollectiveKind::kUnknown;
     if (info.communicator != all.communicator) return -1;
-    if (info.peer != all.peer) all.peer = -1;
   }
   return import_.spool.add_collective(all);
 }
@@ -227,6 +219,15 @@ void add_sent(const PendingNcclCall& call, int64_t& bytes) {
   if (call.name.starts_with("ncclRecv") || !call.payload) return;
   const int64_t more = std::max<int64_t>(0, call.payload->bytes);
   if (__builtin_add_overflow(bytes, more, &bytes)) bytes = 0;
+}
+
+/// A message's other side, counted in its communicator.
+void Annotations::set_peer(const PendingNcclCall& call, Event& event) {
+  const bool has_one = is_message(kind_of_nccl_call(call.name)) &&
+                       call.payload && call.payload->peer >= 0;
+  if (!has_one) return;
+  event.attributes = static_cast<int32_t>(index_of(import_.spool.intern(
+      fmt::format(R"({{"peer":{}}})", call.payload->peer))));
 }
 
 void Annotations::add_nccl_calls() {
@@ -246,12 +247,14 @@ void Annotations::add_nccl_calls() {
     Event event = call.event;
     event.detail = describe(call);
     if (call.payload) event.bytes = std::max<int64_t>(0, call.payload->bytes);
+    set_peer(call, event);
     if (call.name == "ncclGroupStart") {
       if (depth++ == 0) group.clear();
     } else if (call.name == "ncclGroupEnd") {
       if (depth > 0 && --depth == 0) {
         // A group is launched by the call that ends it.
         event.detail = describe_group(group);
+        if (group.size() == 1) set_peer(*group.front(), event);
         for (const PendingNcclCall* member : group)
           add_sent(*member, event.bytes);
       }

@@ -270,6 +270,11 @@ TEST(Nsys, RangesTellOperatorsStepsAndAnnotations) {
   EXPECT_EQ(result.report.ignored.at("NVTX registration"), 1);
 }
 
+std::string attributes_of(const Trace& trace, const Event* event) {
+  if (event == nullptr || event->attributes < 0) return {};
+  return trace.strings[static_cast<size_t>(event->attributes)];
+}
+
 /// A payload of `schema`: header of 32 bytes, then `fields`, as SQL.
 std::string payload(uint64_t schema, const std::string& fields) {
   const auto number = [](uint64_t value, int bytes) {
@@ -329,10 +334,13 @@ TEST(Nsys, PayloadsTellSizesPeersAndRanks) {
   const Event* group = find_event(trace, "ncclGroupEnd");
   ASSERT_NE(group, nullptr);
   EXPECT_EQ(group->bytes, 256 + 512);
-  const CollectiveInfo& sends =
-      trace.collectives[static_cast<size_t>(group->detail)];
-  EXPECT_EQ(sends.kind, CollectiveKind::kSend);
-  EXPECT_EQ(sends.peer, 0);
+  // What it holds each of its messages tells.
+  EXPECT_EQ(trace.collectives[static_cast<size_t>(group->detail)].kind,
+            CollectiveKind::kUnknown);
+  const Event* send = find_event(trace, "ncclSend");
+  ASSERT_NE(send, nullptr);
+  ASSERT_GE(send->detail, 0);
+  EXPECT_EQ(attributes_of(trace, send), R"({"peer":0})");
   // Payloads were there, so nothing is said to be missing.
   for (const std::string& text : result.report.missing) {
     EXPECT_EQ(text.find("include-blobs"), std::string::npos);
@@ -340,7 +348,7 @@ TEST(Nsys, PayloadsTellSizesPeersAndRanks) {
 }
 
 // A report a rank: that of rank 1 of a communicator of four, of which no other
-// is in the file.
+// is in the file. Peers are counted in their communicator.
 TEST(Nsys, AReportOfOneRankNamesItsPeers) {
   const std::string id = "efbeadde00000000", other = "0df0adba00000000";
   const Imported result = import_sql(
@@ -366,17 +374,19 @@ TEST(Nsys, AReportOfOneRankNamesItsPeers) {
   const Trace& trace = result.trace;
   ASSERT_EQ(trace.ranks.size(), 1u);
   EXPECT_EQ(trace.ranks[0].rank, 1u);
-  const auto info_of = [&](const char* call) {
+  const auto size_in = [&](const char* call) {
     const Event* event = find_event(trace, call);
     return event == nullptr
-               ? CollectiveInfo()
-               : trace.collectives[static_cast<size_t>(event->detail)];
+               ? -1
+               : trace.collectives[static_cast<size_t>(event->detail)]
+                     .group_size;
   };
-  EXPECT_EQ(info_of("ncclSend").group_size, 4);
-  EXPECT_EQ(info_of("ncclSend").peer, 2);
-  // Which ranks of the job the smaller communicator holds, nothing says.
-  EXPECT_EQ(info_of("ncclRecv").group_size, 2);
-  EXPECT_EQ(info_of("ncclRecv").peer, -1);
+  EXPECT_EQ(size_in("ncclSend"), 4);
+  EXPECT_EQ(attributes_of(trace, find_event(trace, "ncclSend")),
+            R"({"peer":2})");
+  EXPECT_EQ(size_in("ncclRecv"), 2);
+  EXPECT_EQ(attributes_of(trace, find_event(trace, "ncclRecv")),
+            R"({"peer":1})");
 }
 
 // NCCL's number is that of a pair: the launcher's is the job's.

@@ -52,6 +52,54 @@ std::string summary(const std::string& text) {
   return found;
 }
 
+/// A message of a group of NCCL's between two ranks, as Nsight sees PyTorch
+/// make it: its range does not tell the size.
+std::string grouped(int rank, int64_t at, bool is_send) {
+  const int peer = 1 - rank;
+  return fmt::format(
+      "{0} range t1 {1} {2} nccl:{3}_{0}{4}{5} op={6}\n"
+      "{0} host t1 {7} {8} {9} op={6} comm=c bytes=64 attr={{\"peer\":{5}}}\n",
+      rank, at, at + 8, is_send ? "send" : "recv", is_send ? "->" : "<-", peer,
+      is_send ? "send" : "receive", at + 2, at + 4,
+      is_send ? "ncclSend" : "ncclRecv");
+}
+
+TEST(CoalescedCalls, AGroupOfNcclTellsItsMessages) {
+  std::string text;
+  for (const int rank : {0, 1}) {
+    text += grouped(rank, 0, true) + grouped(rank, 10, false) +
+            kernel(rank, 20, 100 + rank, 200);
+  }
+  EXPECT_EQ(summary(text), "send 64 from -1 and back: 0@100 1@101\n");
+}
+
+TEST(CoalescedCalls, LoneMessagesKeepTheOrderOfTheirDirection) {
+  // Rank 0 sends twice before it receives, rank 1 sends in between.
+  EXPECT_EQ(summary(grouped(0, 0, true) + kernel(0, 10, 100, 110) +
+                    grouped(0, 20, true) + kernel(0, 30, 120, 220) +
+                    grouped(0, 40, false) + kernel(0, 50, 230, 240) +
+                    grouped(1, 0, false) + kernel(1, 10, 90, 110) +
+                    grouped(1, 20, true) + kernel(1, 30, 150, 240) +
+                    grouped(1, 40, false) + kernel(1, 50, 210, 220)),
+            "send 64 from 0: 0@100 1@90\n"
+            "send 64 from 0: 0@120 1@210\n"
+            "send 64 from 1: 0@230 1@150\n");
+}
+
+TEST(CoalescedCalls, APeerIsCountedInTheCommunicatorThatItStandsBeside) {
+  // Ranks 1 and 2 of PyTorch's group are 0 and 1 of the pair's communicator.
+  EXPECT_EQ(summary(R"(
+    1 range t1 0 20 nccl:send_1->2 op=send
+    1 host t1 8 18 ncclGroupEnd comm=pair size=2 bytes=64 attr={"peer":1}
+    1 launch t1 10 11 cudaLaunchKernelExC corr=1
+    1 collective d7 30 40 ncclDevKernel_SendRecv corr=1
+    2 range t1 0 20 nccl:recv_2<-1 op=receive
+    2 host t1 8 18 ncclGroupEnd comm=pair size=2 attr={"peer":0}
+    2 launch t1 10 11 cudaLaunchKernelExC corr=1
+    2 collective d7 32 40 ncclDevKernel_SendRecv corr=1)"),
+            "send 64 from 1: 1@30 2@32\n");
+}
+
 // One forward and one backward of three stages: the middle one exchanges with
 // its neighbours, so that its sends and receives have no order of their own.
 TEST(CoalescedCalls, ABatchOfMessagesMeetsThePeersBatch) {

@@ -325,6 +325,43 @@ TEST(MatchCollectives, MessagesMeetWhomTheirRangesName) {
             "send 8 [1 2] 1@12 2@12\n");
 }
 
+/// A call of NCCL, as Nsight's NVTX tells it, and its kernel.
+std::string nccl_call(int rank, int at_ns, const std::string& call) {
+  return fmt::format(
+      "{0} host t1 {1} {2} {4}\n"
+      "{0} launch t1 {3} {3} cudaLaunchKernel corr={1}\n"
+      "{0} collective d7 {2} {5} ncclDevKernel_SendRecv corr={1}\n",
+      rank, at_ns, at_ns + 4, at_ns + 1, call, at_ns + 9);
+}
+
+// Three stages with a communicator for each link, whose ranks are 0 and 1.
+std::string linked_stages(const std::string& size) {
+  const std::string from = " bytes=64" + size + R"( attr={"peer":0})";
+  const std::string to = " bytes=64" + size + R"( attr={"peer":1})";
+  return nccl_call(0, 10, "ncclSend op=send comm=a" + to) +
+         nccl_call(1, 10, "ncclRecv op=receive comm=a" + from) +
+         nccl_call(1, 30, "ncclSend op=send comm=b" + to) +
+         nccl_call(2, 30, "ncclRecv op=receive comm=b" + from);
+}
+
+TEST(MatchCollectives, CallsOfNcclTellPeersOfTheirCommunicator) {
+  const char* const met = "send 64 [0 1] 0@14 1@14\nsend 64 [1 2] 1@34 2@34\n";
+  EXPECT_EQ(summary(collective_trace(linked_stages(" size=2"))), met);
+  // Where its making was not recorded, who calls it tells its ranks.
+  EXPECT_EQ(summary(collective_trace(linked_stages(""))), met);
+}
+
+TEST(MatchCollectives, CallsOfNcclCountParts) {
+  std::string text;
+  for (const int rank : {0, 1, 2}) {
+    text += nccl_call(rank, 10, "ncclAllGather op=all-gather comm=w bytes=8") +
+            nccl_call(rank, 30, "ncclAllReduce op=all-reduce comm=w bytes=8");
+  }
+  EXPECT_EQ(summary(collective_trace(text)),
+            "all-gather 24 [0 1 2] 0@14 1@14 2@14\n"
+            "all-reduce 8 [0 1 2] 0@34 1@34 2@34\n");
+}
+
 // A pipeline of Gloo, whose calls do not say whom they meet.
 TEST(MatchCollectives, PairsSendsOfTwoRanksWithTheOther) {
   const Trace trace = collective_trace(R"(

@@ -1,0 +1,92 @@
+#include "replay/collectives/communicator_groups.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "data/collective/collective.h"
+
+namespace reprise {
+namespace {
+
+/// From and to, the other side counted in the communicator.
+using Message = std::pair<uint32_t, int64_t>;
+
+/// What is known of a communicator.
+struct Callers {
+  std::set<uint32_t> ranks;
+  std::set<int64_t> sizes;
+  std::set<Message> sent, awaited;
+  bool group_known = false;
+};
+
+int64_t place_of(uint32_t rank, const std::set<uint32_t>& ranks) {
+  return std::distance(ranks.begin(), ranks.find(rank));
+}
+
+/// Whether the other side of each of `messages` has its counterpart in
+/// `others`.
+bool answered(const std::set<Message>& messages,
+              const std::set<Message>& others,
+              const std::set<uint32_t>& ranks) {
+  return std::all_of(messages.begin(), messages.end(), [&](const Message& one) {
+    const auto& [rank, peer] = one;
+    if (peer >= static_cast<int64_t>(ranks.size())) return false;
+    const uint32_t other = *std::next(ranks.begin(), peer);
+    return other != rank && others.contains({other, place_of(rank, ranks)});
+  });
+}
+
+bool holds_its_callers(const Callers& callers) {
+  if (callers.group_known || callers.sizes.size() != 1) return false;
+  const int64_t size = *callers.sizes.begin();
+  if (size >= 0) return size == static_cast<int64_t>(callers.ranks.size());
+  return !callers.sent.empty() &&
+         answered(callers.sent, callers.awaited, callers.ranks) &&
+         answered(callers.awaited, callers.sent, callers.ranks);
+}
+
+std::map<int32_t, Callers> callers_of(const CollectiveCalls& calls) {
+  std::map<int32_t, Callers> of;
+  for (const CollectiveCall& call : calls.calls) {
+    if (call.communicator < 0) continue;
+    Callers& callers = of[call.communicator];
+    callers.ranks.insert(call.rank);
+    callers.sizes.insert(call.group_size);
+    callers.group_known |= call.group >= 0;
+    if (!call.peer_in_group) continue;
+    const bool sends = call.kind == CollectiveKind::kSend;
+    if (sends) callers.sent.insert({call.rank, call.peer});
+    if (!sends || call.both_ways)
+      callers.awaited.insert({call.rank, call.peer});
+  }
+  return of;
+}
+
+}  // namespace
+
+void gather_communicators(CollectiveCalls& calls) {
+  std::map<std::vector<uint32_t>, int32_t> numbers;
+  for (const std::vector<uint32_t>& group : calls.groups)
+    numbers.try_emplace(group, numbers.size());
+  std::map<int32_t, int32_t> group_of;
+  for (const auto& [communicator, callers] : callers_of(calls)) {
+    if (!holds_its_callers(callers)) continue;
+    const auto [at, is_new] = numbers.try_emplace(
+        {callers.ranks.begin(), callers.ranks.end()}, calls.groups.size());
+    if (is_new) calls.groups.push_back(at->first);
+    group_of[communicator] = at->second;
+  }
+  for (CollectiveCall& call : calls.calls) {
+    const auto found = group_of.find(call.communicator);
+    if (found == group_of.end()) continue;
+    call.group = found->second;
+    call.group_size = static_cast<int64_t>(
+        calls.groups[static_cast<size_t>(call.group)].size());
+  }
+}
+
+}  // namespace reprise
