@@ -49,14 +49,16 @@ bool holds_its_callers(const Callers& callers) {
          answered(callers.awaited, callers.sent, callers.ranks);
 }
 
-std::map<int32_t, Callers> callers_of(const CollectiveCalls& calls) {
-  std::map<int32_t, Callers> of;
+/// [communicator]
+std::vector<Callers> callers_of(const CollectiveCalls& calls) {
+  std::vector<Callers> of(calls.communicators.size());
   for (const CollectiveCall& call : calls.calls) {
     if (call.communicator < 0) continue;
-    Callers& callers = of[call.communicator];
+    Callers& callers = of[static_cast<size_t>(call.communicator)];
+    callers.group_known |= call.group >= 0;
+    if (callers.group_known) continue;
     callers.ranks.insert(call.rank);
     callers.sizes.insert(call.group_size);
-    callers.group_known |= call.group >= 0;
     if (!call.peer_in_group) continue;
     const bool sends = call.kind == CollectiveKind::kSend;
     if (sends) callers.sent.insert({call.rank, call.peer});
@@ -70,10 +72,12 @@ std::map<int32_t, Callers> callers_of(const CollectiveCalls& calls) {
 
 void gather_communicators(CollectiveCalls& calls) {
   std::map<std::vector<uint32_t>, int32_t> numbers;
-  for (const std::vector<uint32_t>& group : calls.groups)
-    numbers.try_emplace(group, numbers.size());
-  std::map<int32_t, int32_t> group_of;
-  for (const auto& [communicator, callers] : callers_of(calls)) {
+  for (size_t group = 0; group < calls.groups.size(); ++group)
+    numbers.try_emplace(calls.groups[group], static_cast<int32_t>(group));
+  const std::vector<Callers> known = callers_of(calls);
+  std::vector<int32_t> group_of(known.size(), -1);  // [communicator]
+  for (size_t communicator = 0; communicator < known.size(); ++communicator) {
+    const Callers& callers = known[communicator];
     if (!holds_its_callers(callers)) continue;
     const auto [at, is_new] = numbers.try_emplace(
         {callers.ranks.begin(), callers.ranks.end()}, calls.groups.size());
@@ -81,11 +85,12 @@ void gather_communicators(CollectiveCalls& calls) {
     group_of[communicator] = at->second;
   }
   for (CollectiveCall& call : calls.calls) {
-    const auto found = group_of.find(call.communicator);
-    if (found == group_of.end()) continue;
-    call.group = found->second;
-    call.group_size = static_cast<int64_t>(
-        calls.groups[static_cast<size_t>(call.group)].size());
+    if (call.communicator < 0) continue;
+    const int32_t group = group_of[static_cast<size_t>(call.communicator)];
+    if (group < 0) continue;
+    call.group = group;
+    call.group_size =
+        static_cast<int64_t>(calls.groups[static_cast<size_t>(group)].size());
   }
 }
 
