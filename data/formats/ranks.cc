@@ -179,7 +179,7 @@ class RankAssignment {
       for (uint32_t i = 0; i < input.spool->rank_count(); ++i) {
         RankInfo& info = input.spool->rank(i);
         if (info.rank >= kLargestRank) info.rank = kUnknownRank;
-        if (!input.spool->is_assumed(i)) continue;
+        if (info.rank == kUnknownRank || !input.spool->is_assumed(i)) continue;
         const std::pair process(info.host, info.process);
         contradicted |=
             process_of.try_emplace(info.rank, process).first->second != process;

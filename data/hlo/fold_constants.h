@@ -1,7 +1,6 @@
 // Constants of sums and products, folded.
 #pragma once
 
-#include "data/hlo/half_functions.h"
 #include "data/hlo/module.h"
 
 namespace reprise {
@@ -18,7 +17,6 @@ struct ConstantFolding {
   /// Sums of copies, and constants on both sides of what moves elements.
   bool copies = true;
   bool nested = true;  ///< Functions of functions (nested_functions.h).
-  HalfFunctions half_in_steps = {};
 };
 
 /// Of f16, f32 and f64, with the same constant for every element: a quotient by
@@ -52,8 +50,7 @@ void fold_constants(const Module& module, Computation* computation,
 /// `frontend_attributes={reprise_constants="separate"}` and
 /// `reprise_quotients="reciprocals"`, which `reprise.jax.export` writes where
 /// it finds that XLA computes so (`"reciprocal"`: of f16 alone, as in exports
-/// of before), `reprise_half_expm1="steps"` and
-/// `reprise_half_functions="steps"` (half_functions.h).
+/// of before).
 ConstantFolding constant_folding(const Module& module);
 
 }  // namespace reprise

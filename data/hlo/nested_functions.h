@@ -18,7 +18,6 @@ struct OpsBefore {
   /// Exponentials meet, and roots of squares and logarithms undo them: so up to
   /// JAX 0.11.
   bool merges = true;
-  bool rounds_roots = false;  ///< rsqrt(x) of f16 is 1 / sqrt(x).
 };
 
 /// Makes of `op`, of floats, what XLA's CPU and GPU compilers make of it after

@@ -104,7 +104,7 @@ def rounds_within_functions_of_half(platform):
 
 def notes_on_arithmetic(text, platform):
     """How this XLA computes what the text leaves open, as notes in the header (data/hlo/fold_constants.h,
-    data/hlo/contract_products.h)."""
+    data/hlo/contract_products.h, data/hlo/half_functions.h)."""
     notes = [] if combines_constants(platform) else ['reprise_constants="separate"']
     if " divide(" in text:
         notes += ['reprise_quotients="reciprocals"'] if takes_reciprocals(platform) else []
